@@ -1,0 +1,26 @@
+//! tstar builds trips from out-of-order location samples and names each trip `<device, t_star>`,
+//! `t_star` being the device time of the trip's first-arrived sample. Late samples grow a trip at
+//! either end without touching its id; only a sample that joins two trips retires one, and the
+//! retired id still finds the merged trip.
+//!
+//! # The house
+//! Three rings. Each line of code belongs in one of them.
+//!
+//! | ring | room | what happens there |
+//! |---|---|---|
+//! | decide | [`timeline`] | what a sample does to the trips of its device; pure |
+//! | touch the world | [`source`] | bytes to samples, and to dead letters |
+//! | touch the world | [`store`] | rows in, rows out |
+//!
+//! # Invariants
+//! Every test run may check them; the numbers are used in code and tests.
+//! - I1 trips equal the reference model.
+//! - I2 ids equal the model's; no id changes except by a merge; every published id resolves.
+//! - I3 delivered = applied + duplicates + dropped + dead-lettered.
+//! - I4 every bad sample is in the dead letters.
+//! - I5 a device's trips are sorted, disjoint, and hold their `t_star`.
+//! - I6 the committed position is never ahead of durable effect.
+//! - I7 a time covered before and after an update is never "not found" during it.
+//! - I9 memory and files stay bounded.
+
+pub mod timeline;

@@ -1,0 +1,397 @@
+//! The kept samples of one trip, in order of device time.
+//!
+//! Samples arrive in any order. In order they are pushed on the tail, O(1); any other goes into a
+//! chunk of at most [`CHUNK`] samples that a B-tree finds, O(log n). Always sorted: reading moves
+//! nothing, so reads between arrivals cost no more than the reading.
+//!
+//! Holds between any two calls, asserted by `Path::check` in tests:
+//! - P1 no chunk is empty, none holds more than `CHUNK` samples; the tail holds at least one
+//! - P2 times rise strictly through the chunks and on through the tail
+//! - P3 the first chunk's key is the earliest time there is, every other key is the chunk's first
+//!   time
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use super::Sample;
+use super::cost::spend;
+
+/// Samples in a chunk, at most: 4 KiB of them, so that making room in one costs less than a miss.
+const CHUNK: usize = 128;
+
+/// A B-tree moves at most a node's entries for an insertion, and splits once in a node's entries.
+const NODE: usize = 2 * 11;
+
+/// A chunk's key: no sample of it is earlier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Since(i64);
+
+/// Key of the first chunk: a new earliest sample then never changes a key.
+const EARLIEST: Since = Since(i64::MIN);
+
+impl Ord for Since {
+    fn cmp(&self, other: &Self) -> Ordering {
+        spend(1);
+        self.0.cmp(&other.0)
+    }
+}
+
+impl PartialOrd for Since {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// The kept samples of a trip, sorted by device time; never empty.
+#[derive(Clone, Debug)]
+pub struct Path {
+    chunks: BTreeMap<Since, Vec<Sample>>,
+    tail: Vec<Sample>,
+    len: usize,
+}
+
+/// Where a sample of time `time_ms` stands in a sorted chunk, or would.
+fn position(chunk: &[Sample], time_ms: i64) -> Result<usize, usize> {
+    chunk.binary_search_by(|sample| {
+        spend(1);
+        sample.time_ms.cmp(&time_ms)
+    })
+}
+
+/// Puts `sample` at `at`. A chunk that was full gives up what follows its middle.
+fn insert_at(chunk: &mut Vec<Sample>, at: usize, sample: Sample) -> Option<Vec<Sample>> {
+    if chunk.len() < CHUNK {
+        spend(chunk.len() - at);
+        chunk.insert(at, sample);
+        return None;
+    }
+    spend(chunk.len() - CHUNK / 2);
+    let mut second = chunk.split_off(CHUNK / 2);
+    let (half, at) =
+        if at <= CHUNK / 2 { (&mut *chunk, at) } else { (&mut second, at - CHUNK / 2) };
+    spend(half.len() - at);
+    half.insert(at, sample);
+    Some(second)
+}
+
+impl Path {
+    /// The path of one sample.
+    #[must_use]
+    pub fn new(sample: Sample) -> Self {
+        Self { chunks: BTreeMap::new(), tail: vec![sample], len: 1 }
+    }
+
+    /// The path of samples that are sorted by strictly rising time; `None` if they are not, or if
+    /// there are none.
+    #[must_use]
+    pub fn from_sorted(samples: impl IntoIterator<Item = Sample>) -> Option<Self> {
+        let mut samples = samples.into_iter();
+        let mut path = Self::new(samples.next()?);
+        for sample in samples {
+            if sample.time_ms <= path.last().time_ms {
+                return None;
+            }
+            path.push(sample);
+        }
+        Some(path)
+    }
+
+    /// How many samples the path holds, at least 1.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "a path is never empty")]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The earliest sample.
+    #[must_use]
+    pub fn first(&self) -> &Sample {
+        let (_, chunk) = self.chunks.first_key_value().unwrap_or((&EARLIEST, &self.tail));
+        chunk.first().expect("P1: no chunk is empty")
+    }
+
+    /// The latest sample.
+    #[must_use]
+    pub fn last(&self) -> &Sample {
+        self.tail.last().expect("P1: the tail holds at least one")
+    }
+
+    /// The samples in order of time.
+    pub fn iter(&self) -> impl Iterator<Item = &Sample> {
+        self.chunks.values().flatten().chain(&self.tail)
+    }
+
+    /// The kept sample of a time, if there is one.
+    #[must_use]
+    pub fn get(&self, time_ms: i64) -> Option<&Sample> {
+        let chunk = if self.in_tail(time_ms) {
+            &self.tail
+        } else {
+            self.chunks.range(..=Since(time_ms)).next_back().expect("P3: the first key is least").1
+        };
+        position(chunk, time_ms).ok().map(|at| &chunk[at])
+    }
+
+    fn in_tail(&self, time_ms: i64) -> bool {
+        spend(1);
+        self.chunks.is_empty() || time_ms >= self.tail[0].time_ms
+    }
+
+    /// Adds a sample; one of the same time that is there already stays, and is the error.
+    ///
+    /// # Errors
+    /// The kept sample of that device time.
+    pub fn insert(&mut self, sample: Sample) -> Result<(), Sample> {
+        spend(1);
+        if sample.time_ms > self.last().time_ms {
+            self.push(sample);
+            return Ok(());
+        }
+        if self.in_tail(sample.time_ms) {
+            self.insert_in_tail(sample)
+        } else {
+            self.insert_in_chunk(sample)
+        }?;
+        self.len += 1;
+        Ok(())
+    }
+
+    /// Adds the latest sample.
+    fn push(&mut self, sample: Sample) {
+        spend(1);
+        if self.tail.len() == CHUNK {
+            let full = std::mem::replace(&mut self.tail, vec![sample]);
+            self.put_chunk(full);
+        } else {
+            self.tail.push(sample);
+        }
+        self.len += 1;
+    }
+
+    fn insert_in_tail(&mut self, sample: Sample) -> Result<(), Sample> {
+        match position(&self.tail, sample.time_ms) {
+            Ok(at) => Err(self.tail[at]),
+            Err(0) if self.tail.len() == CHUNK => {
+                self.put_chunk(vec![sample]);
+                Ok(())
+            }
+            Err(at) => {
+                if let Some(second) = insert_at(&mut self.tail, at, sample) {
+                    let first = std::mem::replace(&mut self.tail, second);
+                    self.put_chunk(first);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn insert_in_chunk(&mut self, sample: Sample) -> Result<(), Sample> {
+        let before = self.chunks.range_mut(..=Since(sample.time_ms)).next_back();
+        let (&from, chunk) = before.expect("P3: the first key is least");
+        match position(chunk, sample.time_ms) {
+            Ok(at) => return Err(chunk[at]),
+            // Only the first chunk can be entered at its front (P3). A chunk of its own for the new
+            // earliest sample leaves room for the next one, where a split would fill and split
+            // again.
+            Err(0) if chunk.len() == CHUNK => {
+                debug_assert_eq!(from, EARLIEST);
+                self.put_first_chunk(vec![sample]);
+            }
+            Err(at) => {
+                if let Some(second) = insert_at(chunk, at, sample) {
+                    self.put_chunk(second);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn put_chunk(&mut self, chunk: Vec<Sample>) {
+        spend(NODE);
+        let from = if self.chunks.is_empty() { EARLIEST } else { Since(chunk[0].time_ms) };
+        self.chunks.insert(from, chunk);
+    }
+
+    /// A chunk that precedes all others takes over the first key.
+    fn put_first_chunk(&mut self, chunk: Vec<Sample>) {
+        if let Some((_, former)) = self.chunks.pop_first() {
+            spend(2 * NODE);
+            self.chunks.insert(Since(former[0].time_ms), former);
+        }
+        self.chunks.insert(EARLIEST, chunk);
+    }
+
+    /// Appends a path that begins after this one ends. The smaller one's chunks move, so that any
+    /// number of merges costs each chunk O(log n) moves.
+    pub fn append(&mut self, mut later: Self) {
+        debug_assert!(self.last().time_ms < later.first().time_ms);
+        self.len += later.len;
+        if later.chunks.is_empty() && self.tail.len() + later.tail.len() <= CHUNK {
+            spend(later.tail.len());
+            self.tail.append(&mut later.tail);
+            return;
+        }
+        let seam = std::mem::replace(&mut self.tail, later.tail);
+        if later.chunks.len() <= self.chunks.len() {
+            self.put_chunk(seam);
+            for (_, chunk) in later.chunks {
+                self.put_chunk(chunk);
+            }
+        } else {
+            let earlier = std::mem::replace(&mut self.chunks, later.chunks);
+            self.put_first_chunk(seam);
+            for (_, chunk) in earlier.into_iter().rev() {
+                self.put_first_chunk(chunk);
+            }
+        }
+    }
+
+    /// Asserts P1 to P3.
+    #[cfg(test)]
+    pub fn check(&self) {
+        assert!(!self.tail.is_empty());
+        let keys: Vec<_> = self.chunks.keys().map(|from| from.0).collect();
+        for (nth, (from, chunk)) in self.chunks.iter().enumerate() {
+            assert!((1..=CHUNK).contains(&chunk.len()), "P1");
+            assert_eq!(from.0, if nth == 0 { i64::MIN } else { chunk[0].time_ms }, "P3: {keys:?}");
+        }
+        let times: Vec<_> = self.iter().map(|sample| sample.time_ms).collect();
+        assert!(times.is_sorted_by(|a, b| a < b), "P2");
+        assert_eq!(times.len(), self.len);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cost;
+    use super::*;
+    use crate::timeline::Reading;
+    use proptest::prelude::*;
+    use rand_chacha::ChaCha8Rng;
+    use rand_chacha::rand_core::{RngCore, SeedableRng};
+    use std::collections::BTreeSet;
+
+    fn at(time_ms: i64) -> Sample {
+        let none = Reading::ABSENT;
+        Sample {
+            time_ms,
+            lat_e7: 0,
+            lon_e7: 0,
+            speed_cmps: none,
+            heading_ddeg: none,
+            altitude_dm: none,
+            accuracy_dm: none,
+        }
+    }
+
+    fn shuffled(n: i64) -> Vec<i64> {
+        let mut rng = ChaCha8Rng::seed_from_u64(42);
+        let mut times: Vec<i64> = (0..n).collect();
+        for k in (1..times.len()).rev() {
+            times.swap(k, (rng.next_u64() % (k as u64 + 1)) as usize);
+        }
+        times
+    }
+
+    /// Elements moved and compared to absorb `times` into one path. With `reading`, the path is
+    /// opened for reading after every sample, and read to its end each time it has grown by a
+    /// twentieth, as a flush does.
+    fn spent(times: &[i64], reading: bool) -> u64 {
+        cost::take();
+        let mut path = Path::new(at(times[0]));
+        let mut read_at = 1;
+        for &time in &times[1..] {
+            path.insert(at(time)).unwrap();
+            if reading {
+                spend(path.iter().take(1).count());
+                if path.len() > read_at + read_at / 20 {
+                    read_at = path.len();
+                    spend(path.iter().count());
+                }
+            }
+        }
+        assert_eq!(path.iter().count(), times.len());
+        let spent = cost::take();
+        path.check();
+        spent
+    }
+
+    #[test]
+    fn a_million_samples_cost_little_more_than_ten_times_a_hundred_thousand() {
+        let newest_first = |n: i64| (0..n).rev().collect::<Vec<_>>();
+        let orders: [(&str, &dyn Fn(i64) -> Vec<i64>, bool); 4] = [
+            ("newest first", &newest_first, false),
+            ("random", &shuffled, false),
+            ("absorb and read in turn, newest first", &newest_first, true),
+            ("absorb and read in turn, random", &shuffled, true),
+        ];
+        for (name, order, reading) in orders {
+            let (small, large) =
+                (spent(&order(100_000), reading), spent(&order(1_000_000), reading));
+            println!(
+                "{name}: {small} for 100,000, {large} for 1,000,000: {}",
+                large as f64 / small as f64
+            );
+            assert!(large <= 13 * small, "{name}: {large} > 13 * {small}");
+        }
+    }
+
+    #[test]
+    fn an_in_order_sample_costs_the_same_in_a_path_of_any_length() {
+        let in_order = |n: i64| spent(&(0..n).collect::<Vec<_>>(), false) as f64 / n as f64;
+        let (short, long) = (in_order(1_000), in_order(1_000_000));
+        assert!(long < short * 1.2, "{long} elements a sample, {short} in a short path");
+    }
+
+    #[test]
+    fn merging_many_small_paths_is_not_quadratic() {
+        // Newest trip first, each one joined in front of what there is.
+        let spent = |trips: i64| {
+            cost::take();
+            let mut path = Path::new(at(trips * 10));
+            for trip in (0..trips).rev() {
+                let mut earlier = Path::new(at(trip * 10));
+                earlier.insert(at(trip * 10 + 5)).unwrap();
+                earlier.append(path);
+                path = earlier;
+            }
+            path.check();
+            cost::take()
+        };
+        let (small, large) = (spent(10_000), spent(100_000));
+        assert!(large <= 13 * small, "{large} > 13 * {small}");
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_set(
+            parts in prop::collection::vec(prop::collection::vec(0..2000_i64, 1..700), 1..5)
+        ) {
+            let mut whole: Option<Path> = None;
+            let mut expected = BTreeSet::new();
+            for (nth, times) in parts.iter().enumerate() {
+                let offset = nth as i64 * 10_000;
+                let mut path = Path::new(at(times[0] + offset));
+                let mut kept = BTreeSet::from([times[0] + offset]);
+                for &time in &times[1..] {
+                    let inserted = path.insert(at(time + offset)).is_ok();
+                    prop_assert_eq!(inserted, kept.insert(time + offset));
+                }
+                path.check();
+                expected.append(&mut kept);
+                whole = Some(match whole.take() {
+                    None => path,
+                    Some(mut earlier) => { earlier.append(path); earlier }
+                });
+            }
+            let whole = whole.unwrap();
+            whole.check();
+            prop_assert!(whole.iter().map(|sample| sample.time_ms).eq(expected.iter().copied()));
+            for time in 0..2000 {
+                prop_assert_eq!(whole.get(time).is_some(), expected.contains(&time));
+            }
+            let again = Path::from_sorted(whole.iter().copied()).unwrap();
+            prop_assert!(again.iter().eq(whole.iter()));
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! One sample, quantised: the only form in which a trip ever sees it.
+//!
+//! Quantised on the way in (ms, 1e-7 degrees, 0.01 m/s, 0.1 degree, 0.1 m), so that a trip read
+//! back from its row is the trip that never left memory, to the byte.
+
+/// An optional measurement of a sample, in its quantum; absent costs no extra space.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Reading(i32);
+
+impl Reading {
+    /// No measurement.
+    pub const ABSENT: Self = Self(i32::MIN);
+
+    /// A measurement of `quanta`, or none. `i32::MIN` quanta stands for none and is not a value.
+    #[must_use]
+    pub fn new(quanta: Option<i32>) -> Self {
+        quanta.map_or(Self::ABSENT, Self)
+    }
+
+    /// The measurement in quanta, if there is one.
+    #[must_use]
+    pub fn get(self) -> Option<i32> {
+        (self != Self::ABSENT).then_some(self.0)
+    }
+}
+
+impl std::fmt::Debug for Reading {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.get().fmt(f)
+    }
+}
+
+/// A location sample of one device, quantised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Device time, ms since 1970-01-01T00:00:00Z.
+    pub time_ms: i64,
+    /// Latitude, 1e-7 degrees north, WGS 84.
+    pub lat_e7: i32,
+    /// Longitude, 1e-7 degrees east, WGS 84.
+    pub lon_e7: i32,
+    /// Speed, 0.01 m/s.
+    pub speed_cmps: Reading,
+    /// Heading from north, 0.1 degree, 0 to 3599.
+    pub heading_ddeg: Reading,
+    /// Altitude, 0.1 m.
+    pub altitude_dm: Reading,
+    /// Accuracy, 0.1 m.
+    pub accuracy_dm: Reading,
+}
+
+/// A sample as its source states it, before quantisation.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stated {
+    /// Device time, ms since 1970-01-01T00:00:00Z.
+    pub time_ms: i64,
+    /// Latitude, degrees north, -90 to 90.
+    pub lat: f64,
+    /// Longitude, degrees east, -180 to 180.
+    pub lon: f64,
+    /// Speed, m/s, 0 to 1,000.
+    pub speed_mps: Option<f64>,
+    /// Heading from north, degrees, 0 to 360.
+    pub heading_deg: Option<f64>,
+    /// Altitude, m, -12,000 to 100,000.
+    pub altitude_m: Option<f64>,
+    /// Accuracy, m, 0 to 100,000,000.
+    pub accuracy_m: Option<f64>,
+}
+
+/// A stated value that no device on earth can mean.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OutOfRange {
+    /// Canonical name of the field.
+    pub field: &'static str,
+    /// The value, in the unit of [`Stated`].
+    pub value: f64,
+    /// Smallest value accepted.
+    pub least: f64,
+    /// Largest value accepted.
+    pub most: f64,
+}
+
+/// Rounds half away from zero to quanta. NaN and infinities are out of range.
+fn quanta(
+    field: &'static str,
+    value: f64,
+    (least, most): (f64, f64),
+    per_unit: f64,
+) -> Result<i32, OutOfRange> {
+    if !(least..=most).contains(&value) {
+        return Err(OutOfRange { field, value, least, most });
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "the range above keeps it inside i32")]
+    Ok((value * per_unit).round() as i32)
+}
+
+fn reading(
+    field: &'static str,
+    value: Option<f64>,
+    range: (f64, f64),
+    per_unit: f64,
+) -> Result<Reading, OutOfRange> {
+    Ok(Reading::new(value.map(|value| quanta(field, value, range, per_unit)).transpose()?))
+}
+
+impl Sample {
+    /// Quantises what a source stated.
+    ///
+    /// # Errors
+    /// The first field whose value lies outside the range given at [`Stated`].
+    pub fn quantised(stated: &Stated) -> Result<Self, OutOfRange> {
+        let heading = reading("heading", stated.heading_deg, (0.0, 360.0), 10.0)?;
+        Ok(Self {
+            time_ms: stated.time_ms,
+            lat_e7: quanta("lat", stated.lat, (-90.0, 90.0), 1e7)?,
+            lon_e7: quanta("lon", stated.lon, (-180.0, 180.0), 1e7)?,
+            speed_cmps: reading("speed", stated.speed_mps, (0.0, 1e3), 100.0)?,
+            // 360 degrees are north again.
+            heading_ddeg: Reading::new(heading.get().map(|ddeg| ddeg % 3600)),
+            altitude_dm: reading("altitude", stated.altitude_m, (-12e3, 1e5), 10.0)?,
+            accuracy_dm: reading("accuracy", stated.accuracy_m, (0.0, 1e8), 10.0)?,
+        })
+    }
+
+    /// Latitude in degrees north.
+    #[must_use]
+    pub fn lat(&self) -> f64 {
+        f64::from(self.lat_e7) / 1e7
+    }
+
+    /// Longitude in degrees east.
+    #[must_use]
+    pub fn lon(&self) -> f64 {
+        f64::from(self.lon_e7) / 1e7
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_is_small() {
+        assert_eq!(size_of::<Sample>(), 32);
+    }
+
+    #[test]
+    fn quantises_to_the_nearest() {
+        let stated = Stated {
+            time_ms: 7,
+            lat: -25.451_837,
+            lon: 179.999_999_96,
+            speed_mps: Some(13.888_9),
+            heading_deg: Some(359.96),
+            altitude_m: Some(-0.04),
+            accuracy_m: None,
+        };
+        let sample = Sample::quantised(&stated).unwrap();
+        assert_eq!(sample.lat_e7, -254_518_370);
+        assert_eq!(sample.lon_e7, 1_800_000_000);
+        assert_eq!(sample.speed_cmps.get(), Some(1389));
+        assert_eq!(sample.heading_ddeg.get(), Some(0));
+        assert_eq!(sample.altitude_dm.get(), Some(0));
+        assert_eq!(sample.accuracy_dm.get(), None);
+    }
+
+    #[test]
+    fn refuses_what_is_not_on_earth_and_names_it() {
+        for (stated, field) in [
+            (Stated { lat: 91.0, ..Stated::default() }, "lat"),
+            (Stated { lat: f64::NAN, ..Stated::default() }, "lat"),
+            (Stated { lon: -180.1, ..Stated::default() }, "lon"),
+            (Stated { lon: f64::INFINITY, ..Stated::default() }, "lon"),
+            (Stated { speed_mps: Some(-0.1), ..Stated::default() }, "speed"),
+            (Stated { heading_deg: Some(360.1), ..Stated::default() }, "heading"),
+            (Stated { altitude_m: Some(2e5), ..Stated::default() }, "altitude"),
+            (Stated { accuracy_m: Some(-1.0), ..Stated::default() }, "accuracy"),
+        ] {
+            assert_eq!(Sample::quantised(&stated).unwrap_err().field, field);
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! What a sample does to the trips of its device: the contract's examples, its rules one by one,
+//! and every order of every small pattern against both models.
+
+mod random;
+mod rows;
+
+use crate::model::{Fix, literal, spans};
+use tstar::timeline::{Arrival, Limits, Outcome, Reading, Sample, Timeline, Trip};
+
+const MINUTE: i64 = 60_000;
+const UNLIMITED: Limits =
+    Limits { max_gap_ms: 5 * MINUTE, max_duration_ms: i64::MAX, max_samples: usize::MAX };
+
+fn sample(fix: Fix) -> Sample {
+    let none = Reading::ABSENT;
+    Sample {
+        time_ms: fix.time,
+        lat_e7: fix.place,
+        lon_e7: 0,
+        speed_cmps: none,
+        heading_ddeg: none,
+        altitude_dm: none,
+        accuracy_dm: none,
+    }
+}
+
+fn for_model(limits: &Limits) -> literal::Limits {
+    literal::Limits {
+        max_gap: limits.max_gap_ms,
+        max_duration: limits.max_duration_ms,
+        max_samples: limits.max_samples,
+    }
+}
+
+/// The model's word for an outcome.
+fn did(outcome: Outcome) -> literal::Did {
+    match outcome {
+        Outcome::Applied(Arrival::New) => literal::Did::New,
+        Outcome::Applied(Arrival::End) => literal::Did::End,
+        Outcome::Applied(Arrival::Inside) => literal::Did::Inside,
+        Outcome::Applied(Arrival::Beginning) => literal::Did::Beginning,
+        Outcome::Applied(Arrival::Merge) => literal::Did::Merge,
+        Outcome::Duplicate { conflicting } => literal::Did::Duplicate { conflicting },
+        Outcome::TripFull => literal::Did::TripFull,
+    }
+}
+
+/// I1 and I2 against the literal model: every field of every trip.
+#[track_caller]
+fn assert_equal(trips: &[&Trip], device: &literal::Device) {
+    let mut expected: Vec<_> = device.trips.iter().collect();
+    expected.sort_unstable_by_key(|trip| trip.start());
+    let equal = trips.len() == expected.len()
+        && trips.iter().zip(&expected).all(|(found, expected)| is_equal(found, expected));
+    assert!(equal, "found {trips:#?}\nexpected {expected:#?}");
+}
+
+fn is_equal(found: &Trip, expected: &literal::Trip) -> bool {
+    let retired = |&(t_star, version)| found.absorbed.get(&t_star) == Some(&version);
+    let driver = found.driver.as_ref().map(|driver| (&*driver.name, driver.time_ms));
+    let mut kept = expected.kept.clone();
+    kept.sort_unstable_by_key(|fix| fix.time);
+    (found.t_star_ms, found.minted, found.version)
+        == (expected.t_star, expected.minted, expected.version)
+        && (found.start_ms(), found.end_ms()) == (expected.start(), expected.end())
+        && found.absorbed.len() == expected.absorbed.len()
+        && expected.absorbed.iter().all(retired)
+        && driver == expected.driver()
+        && found.samples() == kept.len()
+        && found.path().iter().copied().eq(kept.into_iter().map(sample))
+}
+
+/// I1 and I2 against the definition, which knows no limits.
+#[track_caller]
+fn assert_defined(trips: &[&Trip], arrivals: &[i64], max_gap: i64) {
+    let found = trips.iter().map(|trip| spans::Span {
+        start: trip.start_ms(),
+        end: trip.end_ms(),
+        t_star: trip.t_star_ms,
+        absorbed: trip.absorbed.keys().copied().collect(),
+    });
+    let expected = spans::spans(arrivals, max_gap);
+    assert!(found.eq(expected.iter().cloned()), "found {trips:#?}\nexpected {expected:#?}");
+}
+
+/// Reads `-3+1b@ann`: minute -3 and 1 ms, at place b, driven by ann.
+fn fix(word: &'static str) -> Fix {
+    let (word, driver) = word.split_once('@').map_or((word, None), |(w, name)| (w, Some(name)));
+    let time = word.trim_end_matches(|c: char| c.is_ascii_lowercase());
+    let place = word[time.len()..].bytes().next().map_or(0, i32::from);
+    let (minutes, ms) = time.split_once('+').unwrap_or((time, "0"));
+    let number = |text: &str| text.parse::<i64>().expect("a number");
+    Fix { time: number(minutes) * MINUTE + number(ms), place, driver }
+}
+
+fn minutes(ms: i64) -> String {
+    match ms.rem_euclid(MINUTE) {
+        0 => (ms / MINUTE).to_string(),
+        rest => format!("{}+{rest}", ms.div_euclid(MINUTE)),
+    }
+}
+
+/// Takes in one record for each word, at versions 0, 2, 4 and so on.
+fn run(limits: &Limits, arrivals: &'static str) -> (Timeline, Vec<Outcome>) {
+    let mut timeline = Timeline::default();
+    let outcomes =
+        arrivals.split_whitespace().map(fix).zip((0..).step_by(2)).map(|(fix, version)| {
+            timeline.know(&timeline.unknown_days(limits, fix.time), Vec::new(), version);
+            timeline.absorb(limits, version, sample(fix), fix.driver)
+        });
+    let outcomes = outcomes.collect();
+    timeline.check(limits);
+    (timeline, outcomes)
+}
+
+fn spelled(timeline: &Timeline) -> String {
+    let trips = timeline.trips().map(|trip| {
+        let times = [trip.start_ms(), trip.end_ms(), trip.t_star_ms].map(minutes);
+        format!("{}..{}#{}", times[0], times[1], times[2])
+    });
+    trips.collect::<Vec<_>>().join(" ")
+}
+
+/// Arrivals, and the trips after them as `start..end#t_star`, in minutes. `max_gap` is 5 minutes.
+#[track_caller]
+fn check(arrivals: &'static str, expected: &str) {
+    check_within(&UNLIMITED, arrivals, expected);
+}
+
+#[track_caller]
+fn check_within(limits: &Limits, arrivals: &'static str, expected: &str) {
+    assert_eq!(spelled(&run(limits, arrivals).0), expected, "{arrivals}");
+}
+
+/// What each arrival did.
+#[track_caller]
+fn check_did(limits: &Limits, arrivals: &'static str, expected: &str) {
+    let outcomes = run(limits, arrivals).1.into_iter().map(|outcome| match did(outcome) {
+        literal::Did::Duplicate { conflicting: false } => "duplicate",
+        literal::Did::Duplicate { conflicting: true } => "conflicting",
+        literal::Did::TripFull => "trip_full",
+        literal::Did::Inside => "inside",
+        literal::Did::Merge => "merge",
+        literal::Did::End => "end",
+        literal::Did::Beginning => "beginning",
+        literal::Did::New => "new",
+    });
+    assert_eq!(outcomes.collect::<Vec<_>>().join(" "), expected, "{arrivals}");
+}
+
+#[test]
+fn worked_examples_of_the_contract() {
+    check("10 12 0 2 6", "0..12#0");
+    check("12 10 6 2 0", "0..12#12");
+    let retired = |arrivals| {
+        let (timeline, _) = run(&UNLIMITED, arrivals);
+        timeline.trips().flat_map(|trip| trip.absorbed.keys().copied()).collect::<Vec<_>>()
+    };
+    assert_eq!(retired("10 12 0 2 6"), [10 * MINUTE]);
+    assert!(retired("12 10 6 2 0").is_empty());
+}
+
+#[test]
+fn each_arrival_does_what_its_rule_says() {
+    check_did(&UNLIMITED, "0 4 2 -4 13 9", "new end inside beginning new merge");
+    check_did(&UNLIMITED, "0 10 5", "new new merge");
+    check("2 0", "0..2#2");
+    check("0 2", "0..2#0");
+    check("0 4 2", "0..4#0");
+    check("-1440 0 -1436", "-1440..-1436#-1440 0..0#0");
+}
+
+#[test]
+fn exactly_max_gap_apart_is_one_trip() {
+    check("0 5", "0..5#0");
+    check("5 0", "0..5#5");
+    check("0 5+1", "0..0#0 5+1..5+1#5+1");
+    check("5+1 0", "0..0#0 5+1..5+1#5+1");
+    check("0 10 5", "0..10#0");
+    check("0 10+1 5", "0..5#0 10+1..10+1#10+1");
+    check("-10 -5 0", "-10..0#-10");
+}
+
+#[test]
+fn a_later_sample_of_the_same_time_changes_nothing() {
+    check_did(
+        &UNLIMITED,
+        "0 0 4 0 2b 2b 2c",
+        "new duplicate end duplicate inside duplicate conflicting",
+    );
+    let (timeline, _) = run(&UNLIMITED, "0a@ann 0b@bob 3");
+    let trip = timeline.trips().next().unwrap();
+    assert_eq!(trip.path().first().lat_e7, i32::from(b'a'));
+    assert_eq!(trip.driver.as_ref().map(|driver| &*driver.name), Some("ann"));
+    let (timeline, _) = run(&UNLIMITED, "0 3 0 3");
+    assert_eq!(timeline.trips().next().unwrap().version, 2);
+}
+
+#[test]
+fn no_trip_spans_more_than_max_duration() {
+    let limits = Limits { max_duration_ms: 10 * MINUTE, ..UNLIMITED };
+    check_within(&limits, "0 5 10", "0..10#0");
+    check_within(&limits, "0 5 10+1", "0..5#0 10+1..10+1#10+1");
+    check_within(&limits, "10 5 0", "0..10#10");
+    check_within(&limits, "10 5 -1", "-1..-1#-1 5..10#10");
+    // A merge that is refused: the sample goes to the earlier trip, then the later, then its own.
+    check_did(&limits, "0 4 12 8", "new end new end");
+    check_did(&limits, "0 5 14 10 12", "new end new end beginning");
+    check_did(&limits, "0 5 10 15 20 25 12", "new end end new end end new");
+    check_did(&limits, "0 5 10 14 19 22 12", "new end end new end end beginning");
+    check_within(&limits, "0 5 10 14 19 22 12", "0..10#0 12..22#14");
+}
+
+#[test]
+fn no_trip_keeps_more_than_max_samples() {
+    let limits = Limits { max_samples: 3, ..UNLIMITED };
+    check_did(&limits, "0 2 4 6", "new end end new");
+    check_did(&limits, "6 4 2 0", "new beginning beginning new");
+    check_did(&limits, "0 10 5", "new new merge");
+    check_did(&limits, "0 1 10 5", "new end new end");
+    check_did(&limits, "0 1 2 10 6", "new end end new beginning");
+    check_did(&limits, "0 1 2 10 11 12 6", "new end end new end end new");
+    check_within(&limits, "0 1 2 10 11 12 6", "0..2#0 6..6#6 10..12#10");
+}
+
+#[test]
+fn a_full_trip_takes_no_sample_inside_but_knows_its_own() {
+    let limits = Limits { max_samples: 3, ..UNLIMITED };
+    check_did(&limits, "0 1 4 2 1 1b", "new end end trip_full duplicate conflicting");
+    check_within(&limits, "0 1 4 2", "0..4#0");
+    check_did(&Limits { max_samples: 1, ..UNLIMITED }, "0 1 0", "new new duplicate");
+}
+
+#[test]
+fn the_driver_is_that_of_the_earliest_sample_that_names_one() {
+    for (arrivals, expected) in [
+        ("0 2 4", None),
+        ("0 4@ann 2@bob", Some("bob")),
+        ("0 2@bob 4@ann", Some("bob")),
+        ("10@ann 0 5", Some("ann")),
+        ("10@ann 0@bob 5", Some("bob")),
+        ("0@bob 10@ann 5@cyd", Some("bob")),
+        ("0 10@ann 5@cyd", Some("cyd")),
+    ] {
+        let (timeline, _) = run(&UNLIMITED, arrivals);
+        let drivers: Vec<_> =
+            timeline.trips().map(|trip| trip.driver.as_ref().map(|driver| &*driver.name)).collect();
+        assert_eq!(drivers, [expected], "{arrivals}");
+    }
+}
+
+#[test]
+fn a_chain_of_merges_keeps_the_version_of_each() {
+    // 20 and 10 are joined by the record at 6, then 0 joins them by the record at 10.
+    let (timeline, _) = run(&UNLIMITED, "20 10 24 15 0 5");
+    let [trip] = &timeline.trips().collect::<Vec<_>>()[..] else { panic!("{timeline:?}") };
+    assert_eq!((trip.t_star_ms, trip.minted, trip.version), (0, 8, 10));
+    let absorbed = [(10 * MINUTE, 10), (20 * MINUTE, 6)];
+    assert!(trip.absorbed.iter().map(|(&t_star, &version)| (t_star, version)).eq(absorbed));
+}
+
+/// Every order of six numbers (Heap's algorithm).
+fn orders() -> Vec<[usize; 6]> {
+    fn permute(k: usize, order: &mut [usize; 6], found: &mut Vec<[usize; 6]>) {
+        if k == 1 {
+            found.push(*order);
+            return;
+        }
+        for i in 0..k {
+            permute(k - 1, order, found);
+            order.swap(if k.is_multiple_of(2) { i } else { 0 }, k - 1);
+        }
+    }
+    let mut found = Vec::new();
+    permute(6, &mut [0, 1, 2, 3, 4, 5], &mut found);
+    found
+}
+
+/// Takes in the samples of `fixes` in the given order, and compares with the models.
+fn compare(limits: &Limits, fixes: &[Fix; 6], order: &[usize; 6]) -> bool {
+    let (mut timeline, mut device) = (Timeline::default(), literal::Device::new(for_model(limits)));
+    for (&nth, version) in order.iter().zip((0..).step_by(2)) {
+        let fix = fixes[nth];
+        let found = did(timeline.absorb(limits, version, sample(fix), fix.driver));
+        assert_eq!(found, device.arrive(version, fix), "{fixes:?} {order:?}");
+    }
+    let trips: Vec<_> = timeline.trips().collect();
+    assert_equal(&trips, &device);
+    if !device.met_a_limit {
+        assert_defined(&trips, &order.map(|nth| fixes[nth].time), limits.max_gap_ms);
+    }
+    device.met_a_limit
+}
+
+#[test]
+fn every_order_of_every_pattern_of_six() {
+    let gap = UNLIMITED.max_gap_ms;
+    let tight = Limits { max_duration_ms: 2 * gap, max_samples: 3, ..UNLIMITED };
+    let orders = orders();
+    assert_eq!(orders.iter().collect::<std::collections::BTreeSet<_>>().len(), 720);
+    let (mut logs, mut limited) = (0, 0);
+    for pattern in 0..4_usize.pow(5) {
+        let mut time = -gap;
+        let fixes: [Fix; 6] = std::array::from_fn(|nth| {
+            if nth > 0 {
+                time += [0, 1, gap, gap + 1][pattern / 4_usize.pow(nth as u32 - 1) % 4];
+            }
+            // Neighbours share a place: of equal times some conflict and some do not.
+            let driver = [None, Some("ann"), Some("bob")][nth % 3];
+            Fix { time, place: nth as i32 / 2, driver }
+        });
+        for order in &orders {
+            assert!(!compare(&UNLIMITED, &fixes, order));
+            limited += u32::from(compare(&tight, &fixes, order));
+            logs += 1;
+        }
+    }
+    println!("{logs} logs of six, each without limits and with: {limited} met one");
+    assert_eq!(logs, 737_280);
+    assert!(limited > logs / 4);
+}

@@ -1,0 +1,337 @@
+//! Random logs against both models: in memory, over a store that is reloaded in parts, after a
+//! crash, replayed and shuffled.
+
+use super::rows::{Row, Rows};
+use super::{assert_defined, assert_equal, did, for_model, sample};
+use crate::model::{Fix, literal};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+use std::collections::{BTreeMap, BTreeSet};
+use tstar::timeline::{Limits, Timeline, Trip};
+
+const DAY: i64 = 86_400_000;
+
+/// Names the seed of the log that was at work if a check panics.
+struct Replay(u64);
+
+impl Drop for Replay {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("to run this log alone: TSTAR_TEST_SEED={} TSTAR_TEST_LOGS=1", self.0);
+        }
+    }
+}
+
+struct Dice(ChaCha8Rng);
+
+impl Dice {
+    /// A number of `0..n`.
+    fn below(&mut self, n: usize) -> usize {
+        (self.0.next_u64() % n as u64) as usize
+    }
+
+    fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len())]
+    }
+}
+
+/// A record: its version and its samples.
+type Record = (i64, Vec<Fix>);
+
+struct Log {
+    limits: Limits,
+    records: Vec<Record>,
+}
+
+impl Log {
+    fn random(dice: &mut Dice) -> Self {
+        // From a log within one minute to one whose trips last for days.
+        let unit = dice.one_of(&[1, 60_000, DAY / 4, DAY / 2 + 1]);
+        let origin = dice.one_of(&[0, DAY, -DAY, -20 * unit, DAY - 10 * unit, 20_000 * DAY]);
+        let max_gap_ms = unit * (1 + dice.below(6) as i64);
+        // Of the logs with limits about two in three meet one, so that half of all do.
+        let limits = if dice.below(4) > 0 {
+            let max_duration_ms = unit * dice.below(30) as i64;
+            Limits { max_gap_ms, max_duration_ms, max_samples: 1 + dice.below(7) }
+        } else {
+            Limits { max_gap_ms, max_duration_ms: 1000 * DAY, max_samples: 100_000 }
+        };
+        let units = 3 + dice.below(100);
+        let mut version = 2 * dice.below(3) as i64;
+        let mut records: Vec<Record> = Vec::new();
+        for _ in 0..=dice.below(40) {
+            let jitter = dice.one_of(&[0, 0, 0, 1, -1]);
+            let time = origin + unit * dice.below(units) as i64 + jitter;
+            let driver = dice.one_of(&[None, None, Some("ann"), Some("bob")]);
+            let fix = Fix { time, place: dice.below(3) as i32, driver };
+            match records.last_mut() {
+                Some((_, fixes)) if dice.below(4) == 0 => fixes.push(fix),
+                _ => records.push((version, vec![fix])),
+            }
+            version += 2;
+        }
+        Self { limits, records }
+    }
+
+    fn times(&self) -> Vec<i64> {
+        self.records.iter().flat_map(|(_, fixes)| fixes).map(|fix| fix.time).collect()
+    }
+
+    /// The same samples in another order.
+    fn shuffled(&self, dice: &mut Dice) -> Self {
+        let mut fixes: Vec<_> = self.records.iter().flat_map(|(_, fixes)| fixes.clone()).collect();
+        for k in (1..fixes.len()).rev() {
+            fixes.swap(k, dice.below(k + 1));
+        }
+        let records = fixes.into_iter().zip((0..).step_by(2)).map(|(fix, v)| (v, vec![fix]));
+        Self { limits: self.limits, records: records.collect() }
+    }
+}
+
+/// What came of the arrivals, counted.
+#[derive(Debug, Default, PartialEq)]
+struct Counts {
+    new: usize,
+    merges: usize,
+    applied: usize,
+    duplicates: usize,
+    conflicting: usize,
+    trip_full: usize,
+}
+
+impl Counts {
+    fn add(&mut self, did: literal::Did) {
+        use literal::Did;
+        match did {
+            Did::Duplicate { conflicting } => {
+                self.duplicates += 1;
+                self.conflicting += usize::from(conflicting);
+            }
+            Did::TripFull => self.trip_full += 1,
+            Did::New => {
+                self.applied += 1;
+                self.new += 1;
+            }
+            Did::Merge => {
+                self.applied += 1;
+                self.merges += 1;
+            }
+            Did::Inside | Did::End | Did::Beginning => self.applied += 1,
+        }
+    }
+}
+
+/// An owner of the device: what it has in memory, over a store.
+#[derive(Clone, Default)]
+struct Owner {
+    timeline: Timeline,
+    rows: Rows,
+}
+
+impl Owner {
+    /// The version of the first record that a commit would not pass, before that at `version`.
+    fn acknowledged(&self, version: i64) -> i64 {
+        self.timeline.trips().filter_map(Trip::unflushed).min().unwrap_or(version).min(version)
+    }
+
+    /// Takes in a record whole, after all that it needs is loaded.
+    fn absorb(&mut self, limits: &Limits, (version, fixes): &Record) -> Vec<literal::Did> {
+        for fix in fixes {
+            let days = self.timeline.unknown_days(limits, fix.time);
+            if !days.is_empty() {
+                let acknowledged = self.acknowledged(*version);
+                let overlaps = self.timeline.know(&days, self.rows.load(&days), acknowledged);
+                // The former row of a trip that has changed since; nobody else writes here.
+                let changed = self.timeline.trips().any(|trip| trip.unflushed().is_some());
+                assert!(overlaps == 0 || changed, "{overlaps} rows overlap");
+            }
+        }
+        let absorb =
+            |fix: &Fix| did(self.timeline.absorb(limits, *version, sample(*fix), fix.driver));
+        fixes.iter().map(absorb).collect()
+    }
+
+    /// Writes each changed trip that the dice choose.
+    fn flush(&mut self, mut choose: impl FnMut() -> bool) {
+        for trip in self.timeline.trips_mut() {
+            if trip.unflushed().is_some() && choose() {
+                let lowest = trip.take_unflushed().expect("it was there");
+                assert!(lowest <= trip.version);
+                self.rows.write(trip);
+            }
+        }
+    }
+
+    /// Everything is written: the store's trips.
+    fn finish(&mut self) -> Vec<Trip> {
+        self.flush(|| true);
+        self.rows.0.iter().map(Row::trip).collect()
+    }
+}
+
+/// In memory alone. After every record: I1, I2, I5; at the end I3.
+fn whole(log: &Log) -> (Timeline, literal::Device) {
+    let (mut owner, mut device) = (Owner::default(), literal::Device::new(for_model(&log.limits)));
+    let (mut counts, mut arrived, mut published) = (Counts::default(), vec![], BTreeSet::new());
+    for record in &log.records {
+        let expected: Vec<_> = record.1.iter().map(|&fix| device.arrive(record.0, fix)).collect();
+        let found = owner.absorb(&log.limits, record);
+        assert_eq!(found, expected, "{record:?}");
+        found.into_iter().for_each(|did| counts.add(did));
+        arrived.extend(record.1.iter().map(|fix| fix.time));
+        owner.timeline.check(&log.limits);
+        let trips: Vec<_> = owner.timeline.trips().collect();
+        assert_equal(&trips, &device);
+        if !device.met_a_limit {
+            assert_defined(&trips, &arrived, log.limits.max_gap_ms);
+        }
+        published.extend(trips.iter().map(|trip| trip.t_star_ms));
+        assert_resolve(&published, &trips);
+    }
+    let trips: Vec<_> = owner.timeline.trips().collect();
+    assert_eq!(arrived.len(), counts.applied + counts.duplicates + counts.trip_full, "I3");
+    assert_eq!(trips.iter().map(|trip| trip.samples()).sum::<usize>(), counts.applied, "I3");
+    assert_eq!(trips.len(), counts.new - counts.merges);
+    assert_eq!(trips.iter().map(|trip| trip.absorbed.len()).sum::<usize>(), counts.merges);
+    (owner.timeline, device)
+}
+
+/// I2: the trip that covers a published id's time is that trip, or has absorbed it.
+fn assert_resolve(published: &BTreeSet<i64>, trips: &[&Trip]) {
+    for t_star in published {
+        let covers = |trip: &&&Trip| trip.start_ms() <= *t_star && *t_star <= trip.end_ms();
+        let [trip] = trips.iter().filter(covers).collect::<Vec<_>>()[..] else {
+            panic!("I2: {t_star} in {trips:#?}")
+        };
+        assert!(trip.t_star_ms == *t_star || trip.absorbed.contains_key(t_star), "I2: {t_star}");
+    }
+}
+
+/// The same log again, later: nothing changes.
+fn repeated(log: &Log, mut timeline: Timeline) {
+    let before: Vec<_> = timeline.trips().map(Row::of).collect();
+    for (version, fixes) in &log.records {
+        for fix in fixes {
+            let found = did(timeline.absorb(&log.limits, version + 10_000, sample(*fix), None));
+            use literal::Did::{Duplicate, TripFull};
+            assert!(matches!(found, Duplicate { .. } | TripFull), "{fix:?}: {found:?}");
+        }
+    }
+    assert!(timeline.trips().map(Row::of).eq(before));
+}
+
+/// Over a store, with flushes and evictions in between. Returns an owner as it was between two
+/// records, with the version of the record that it was about to read.
+fn stored(log: &Log, device: &literal::Device, dice: &mut Dice) -> (Owner, i64) {
+    let (mut owner, mut counts) = (Owner::default(), Counts::default());
+    let mut crashed = (owner.clone(), log.records[0].0);
+    let crash_at = dice.below(log.records.len());
+    for (nth, record) in log.records.iter().enumerate() {
+        if nth == crash_at {
+            crashed = (owner.clone(), record.0);
+        }
+        owner.absorb(&log.limits, record).into_iter().for_each(|did| counts.add(did));
+        if dice.below(3) == 0 {
+            owner.flush(|| dice.below(2) == 0);
+        }
+        if dice.below(3) == 0 {
+            owner.timeline.evict();
+        }
+        owner.timeline.check(&log.limits);
+    }
+    let trips = owner.finish();
+    assert_equal(&trips.iter().collect::<Vec<_>>(), device);
+    assert_eq!(trips.iter().map(Trip::samples).sum::<usize>(), counts.applied, "I3");
+    assert_eq!(log.times().len(), counts.applied + counts.duplicates + counts.trip_full, "I3");
+    replayed_ahead(log, &owner.rows);
+    crashed
+}
+
+/// From the first record over the rows of the last: all is decided already.
+fn replayed_ahead(log: &Log, rows: &Rows) {
+    let mut owner = Owner { timeline: Timeline::default(), rows: rows.clone() };
+    for record in &log.records {
+        for did in owner.absorb(&log.limits, record) {
+            use literal::Did::{Duplicate, TripFull};
+            assert!(matches!(did, Duplicate { .. } | TripFull), "{record:?}: {did:?}");
+        }
+    }
+    owner.finish();
+    assert_eq!(owner.rows, *rows);
+}
+
+/// Memory is lost; the next owner reads on from the acknowledged position, or from anywhere before,
+/// over rows of which some are ahead of it.
+fn recovered(log: &Log, device: &literal::Device, (crashed, at): (Owner, i64), dice: &mut Dice) {
+    let acknowledged = crashed.acknowledged(at);
+    let from = if dice.below(2) == 0 { acknowledged } else { i64::MIN };
+    let mut owner = Owner { timeline: Timeline::default(), rows: crashed.rows };
+    for record in log.records.iter().filter(|record| record.0 >= from) {
+        owner.absorb(&log.limits, record);
+        if dice.below(3) == 0 {
+            owner.flush(|| dice.below(2) == 0);
+            owner.timeline.evict();
+        }
+    }
+    assert_equal(&owner.finish().iter().collect::<Vec<_>>(), device);
+}
+
+/// Another order of arrival: the same spans, while no limit is met.
+fn reordered(log: &Log, spans: &[(i64, i64)], dice: &mut Dice) {
+    let (timeline, device) = whole(&log.shuffled(dice));
+    assert!(!device.met_a_limit, "limits depend on the spans alone, until one is met");
+    let found = timeline.trips().map(|trip| (trip.start_ms(), trip.end_ms()));
+    assert!(found.eq(spans.iter().copied()));
+}
+
+/// Whether the log met a limit.
+fn try_log(seed: u64) -> bool {
+    let _replay = Replay(seed);
+    let mut dice = Dice(ChaCha8Rng::seed_from_u64(seed));
+    let log = Log::random(&mut dice);
+    let (timeline, device) = whole(&log);
+    let spans: Vec<_> = timeline.trips().map(|trip| (trip.start_ms(), trip.end_ms())).collect();
+    repeated(&log, timeline);
+    let crashed = stored(&log, &device, &mut dice);
+    recovered(&log, &device, crashed, &mut dice);
+    if !device.met_a_limit {
+        reordered(&log, &spans, &mut dice);
+    }
+    device.met_a_limit
+}
+
+fn from_environment(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().expect(name))
+}
+
+#[test]
+fn random_logs_equal_the_models() {
+    let logs = from_environment("TSTAR_TEST_LOGS", 100_000);
+    let seed = from_environment("TSTAR_TEST_SEED", 1);
+    let limited = (seed..seed + logs).filter(|&seed| try_log(seed)).count() as u64;
+    println!("{logs} random logs from seed {seed}: {limited} met a limit");
+    assert!(logs < 1000 || limited * 5 > logs * 2, "too few logs met a limit: {limited}");
+}
+
+#[test]
+fn random_logs_have_what_they_are_for() {
+    let mut seen = BTreeMap::new();
+    for seed in 0..2000 {
+        let log = Log::random(&mut Dice(ChaCha8Rng::seed_from_u64(seed)));
+        let (times, (_, device)) = (log.times(), whole(&log));
+        let days = |trip: &literal::Trip| trip.start().div_euclid(DAY) < trip.end().div_euclid(DAY);
+        let mut see = |what, is| *seen.entry(what).or_insert(0) += u32::from(is);
+        see("a tie", times.iter().collect::<BTreeSet<_>>().len() < times.len());
+        see("a negative time", times.iter().any(|&time| time < 0));
+        see("a trip over midnight", device.trips.iter().any(days));
+        see("two merges in one trip", device.trips.iter().any(|trip| trip.absorbed.len() > 1));
+        see("a record of several samples", log.records.iter().any(|record| record.1.len() > 1));
+        see("several trips", device.trips.len() > 1);
+        see("a limit", device.met_a_limit);
+    }
+    println!("of 2,000 random logs: {seen:?}");
+    assert_eq!(seen.len(), 7);
+    for (what, logs) in seen {
+        assert!(logs > 100, "{what}: only in {logs} of 2,000 logs");
+    }
+}

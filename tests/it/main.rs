@@ -1,0 +1,7 @@
+//! Every integration test, in one binary: one link, and helpers are shared.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+mod arrivals;
+mod model;
+mod tidy;

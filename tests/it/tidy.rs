@@ -1,0 +1,226 @@
+//! Rules of the house, each with a planted violation that it has to find.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What may stand at the top of the repository, besides dot files.
+const TOP_LEVEL: &[&str] = &[
+    "Cargo.toml",
+    "Cargo.lock",
+    "src",
+    "schema",
+    "tests",
+    "benches",
+    "README.md",
+    "CHANGELOG.md",
+    "LICENSE",
+    "docker-compose.yml",
+    "Dockerfile",
+    "deploy",
+];
+
+/// Words that reach out of the deciding ring: async, serialisation, clocks, I/O, other processes.
+const IMPURE: &[&str] = &[
+    "tokio",
+    "rdkafka",
+    "scylla",
+    "rusqlite",
+    "serde",
+    "serde_json",
+    "chrono",
+    "async",
+    "await",
+    "SystemTime",
+    "Instant",
+    "fs",
+    "io",
+    "net",
+    "env",
+    "process",
+    "thread",
+];
+
+/// Split, so that this file passes its own rule.
+const UNFINISHED: &[&str] = &[
+    concat!("to", "do!"),
+    concat!("unimpl", "emented!"),
+    concat!("TO", "DO"),
+    concat!("FIX", "ME"),
+];
+
+const MAX_LINES: usize = 500;
+const MAX_WIDTH: usize = 100;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: &Path) -> String {
+    let text = std::fs::read_to_string(root().join(path));
+    text.unwrap_or_else(|fault| panic!("{}: {fault}", path.display()))
+}
+
+/// The repository's files, those included that wait to be added.
+fn files() -> Vec<PathBuf> {
+    let listing = ["ls-files", "--cached", "--others", "--exclude-standard", "-z"];
+    let output = Command::new("git").args(listing).current_dir(root()).output().expect("git runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let paths = String::from_utf8(output.stdout).expect("names are UTF-8");
+    let paths = paths.split_terminator('\0').map(PathBuf::from);
+    let files: Vec<_> = paths.filter(|path| root().join(path).is_file()).collect();
+    assert!(files.contains(&PathBuf::from("src/lib.rs")), "the listing is whole: {files:?}");
+    files
+}
+
+fn rust_files(under: &str) -> Vec<PathBuf> {
+    let is_rust =
+        |path: &PathBuf| path.starts_with(under) && path.extension().is_some_and(|e| e == "rs");
+    let found: Vec<_> = files().into_iter().filter(is_rust).collect();
+    assert!(!found.is_empty(), "no Rust under {under:?}");
+    found
+}
+
+/// Applies `rule` to each file, and fails with all that it found.
+fn hold(files: Vec<PathBuf>, rule: impl Fn(&str) -> Vec<String>) {
+    let found: Vec<_> = files
+        .iter()
+        .flat_map(|path| {
+            rule(&read(path)).into_iter().map(move |what| format!("{}: {what}", path.display()))
+        })
+        .collect();
+    assert!(found.is_empty(), "\n{}", found.join("\n"));
+}
+
+/// Code alone: without comments, and without the tests at the end of the file.
+fn code(text: &str) -> String {
+    let lines: Vec<_> = text.lines().collect();
+    let is_tests = |at: usize| {
+        lines[at].trim() == "#[cfg(test)]"
+            && lines.get(at + 1).is_some_and(|l| l.starts_with("mod "))
+    };
+    let end = (0..lines.len()).find(|&at| is_tests(at)).unwrap_or(lines.len());
+    let uncommented = |line: &&str| line.split("//").next().unwrap_or_default().to_owned();
+    lines[..end].iter().map(uncommented).collect::<Vec<_>>().join("\n")
+}
+
+fn impure(text: &str) -> Vec<String> {
+    let code = code(text);
+    let words = code.split(|c: char| !c.is_alphanumeric() && c != '_');
+    words.filter(|word| IMPURE.contains(word)).map(|word| format!("names {word}")).collect()
+}
+
+fn unfinished(text: &str) -> Vec<String> {
+    let found = UNFINISHED.iter().filter(|word| text.contains(**word));
+    found.map(|word| format!("has {word}")).collect()
+}
+
+/// Lines over the width. One that a quotation takes there is fine: a message that is broken in two
+/// cannot be searched for.
+fn too_wide(text: &str) -> Vec<String> {
+    let unquoted = |line: &str| line.split('"').next().map_or(0, |before| before.chars().count());
+    let is_wide = |line: &str| match line.contains('"') {
+        true => unquoted(line) > MAX_WIDTH,
+        false => line.chars().count() > MAX_WIDTH,
+    };
+    let wide = text.lines().zip(1..).filter(|(line, _)| is_wide(line));
+    wide.map(|(_, nth)| format!("line {nth} is over {MAX_WIDTH} wide")).collect()
+}
+
+fn too_long(text: &str) -> Vec<String> {
+    let lines = text.lines().count();
+    if lines > MAX_LINES { vec![format!("{lines} lines, over {MAX_LINES}")] } else { Vec::new() }
+}
+
+/// Ways by which a model could reach the program's code.
+fn shares_code(text: &str) -> Vec<String> {
+    let code = code(text);
+    let mut words = code.split(|c: char| !c.is_alphanumeric() && c != '_');
+    let named = words.any(|word| word == "tstar").then_some("tstar");
+    let ways = ["super::super", "crate::arrivals", "include!", "#[path"];
+    let ways = ways.into_iter().filter(|way| code.contains(way));
+    named.into_iter().chain(ways).map(|way| format!("names {way}")).collect()
+}
+
+/// Dependencies that do not say what they are for.
+fn unreasoned(manifest: &str) -> Vec<String> {
+    let mut inside = false;
+    let mut found = Vec::new();
+    for line in manifest.lines().map(str::trim) {
+        if let Some(section) = line.strip_prefix('[') {
+            inside = section.contains("dependencies");
+            // A table of its own is a dependency too.
+            if !section.contains("dependencies.") {
+                continue;
+            }
+        }
+        let is_dependency = inside && (line.contains('=') || line.starts_with('['));
+        let reason = line.split_once(" # ").map_or("", |(_, reason)| reason.trim());
+        if is_dependency && !line.starts_with('#') && reason.is_empty() {
+            found.push(format!("no reason given: {line}"));
+        }
+    }
+    found
+}
+
+fn strangers(paths: &[PathBuf]) -> Vec<String> {
+    let top = paths.iter().filter_map(|path| path.iter().next()?.to_str());
+    let mut found: Vec<_> =
+        top.filter(|name| !name.starts_with('.') && !TOP_LEVEL.contains(name)).collect();
+    found.dedup();
+    found.into_iter().map(|name| format!("{name} at the top level")).collect()
+}
+
+#[test]
+fn the_deciding_ring_is_pure() {
+    assert_eq!(impure("use std::time::{Instant, Duration};\n"), ["names Instant"]);
+    assert_eq!(impure("async fn f() { tokio::spawn(g()).await }\n").len(), 3);
+    assert_eq!(impure("use std::{fs, io::Read};"), ["names fs", "names io"]);
+    assert!(impure("//! no async, no I/O\nlet area = iota; // tokio\n").is_empty());
+    assert!(impure("fn f() {}\n#[cfg(test)]\nmod tests {\n use std::fs;\n}\n").is_empty());
+    hold(rust_files("src/timeline"), impure);
+}
+
+#[test]
+fn nothing_is_left_unfinished() {
+    for word in UNFINISHED {
+        assert_eq!(unfinished(&format!("fn f() {{\n    // {word}\n}}")), [format!("has {word}")]);
+    }
+    assert!(unfinished("fn method() {}").is_empty());
+    hold(rust_files(""), unfinished);
+}
+
+#[test]
+fn lines_and_files_are_short() {
+    assert!(too_wide(&"é".repeat(MAX_WIDTH)).is_empty());
+    assert_eq!(too_wide(&format!("\n{}", "x".repeat(MAX_WIDTH + 1))), ["line 2 is over 100 wide"]);
+    assert!(too_wide(&format!("say(\"{}\")", "x".repeat(MAX_WIDTH))).is_empty());
+    assert!(too_long(&"\n".repeat(MAX_LINES)).is_empty());
+    assert_eq!(too_long(&"\n".repeat(MAX_LINES + 1)).len(), 1);
+    hold(rust_files(""), too_wide);
+    hold(rust_files(""), too_long);
+}
+
+#[test]
+fn models_share_no_code_with_the_program() {
+    assert_eq!(shares_code("use tstar::timeline::Trip;"), ["names tstar"]);
+    assert_eq!(shares_code("use super::super::arrivals;"), ["names super::super"]);
+    assert!(shares_code("let t_star = 1; // as tstar does").is_empty());
+    hold(rust_files("tests/it/model"), shares_code);
+}
+
+#[test]
+fn every_dependency_says_why() {
+    let planted = "[dependencies]\n# decide\na = \"1\" # sums\nb = \"2\"\nc = { x = 1 } # \n\
+                   [dev-dependencies.d]\n[lints]\ne = \"warn\"\n";
+    assert_eq!(unreasoned(planted).len(), 3, "{:?}", unreasoned(planted));
+    let manifest = read(Path::new("Cargo.toml"));
+    assert!(manifest.lines().any(|line| line == "[dependencies]"));
+    assert_eq!(unreasoned(&manifest), Vec::<String>::new());
+}
+
+#[test]
+fn the_top_level_holds_only_what_belongs_there() {
+    let planted = ["src/lib.rs", "notes.md", "tools/a", "tools/b", ".ci/run"].map(PathBuf::from);
+    assert_eq!(strangers(&planted), ["notes.md at the top level", "tools at the top level"]);
+    assert_eq!(strangers(&files()), Vec::<String>::new());
+}
