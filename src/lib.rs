@@ -23,4 +23,6 @@
 //! - I7 a time covered before and after an update is never "not found" during it.
 //! - I9 memory and files stay bounded.
 
+pub mod reason;
+pub mod rules;
 pub mod timeline;
