@@ -9,6 +9,7 @@
 //! | ring | room | what happens there |
 //! |---|---|---|
 //! | decide | [`timeline`] | what a sample does to the trips of its device; pure |
+//! | decide | [`identity`] | the forms of a trip id, both ways; pure |
 //! | touch the world | [`source`] | bytes to samples, and to dead letters |
 //! | touch the world | [`store`] | rows in, rows out |
 //!
@@ -23,6 +24,7 @@
 //! - I7 a time covered before and after an update is never "not found" during it.
 //! - I9 memory and files stay bounded.
 
+pub mod identity;
 pub mod reason;
 pub mod rules;
 pub mod timeline;

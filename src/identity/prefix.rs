@@ -1,0 +1,89 @@
+//! Prefixes of text ids: they select trips by the year, month, day or hour of `t_star`.
+
+use chrono::{DateTime, Days, Months, NaiveDate, TimeDelta, Utc};
+
+use super::text::{digits, parse_token, write_token};
+use super::{IdError, check_device_id, shown};
+
+/// A year, month, day or hour.
+struct Span {
+    /// Its basic spelling, `20261120T21`.
+    basic: String,
+    /// Its first ms since 1970.
+    from_ms: i64,
+    /// Its last.
+    upto_ms: i64,
+}
+
+/// The prefix that the text ids of a device's trips of a date have in common, `truck-17~20261120`.
+/// The date: `2026`, `2026-11`, `2026-11-20`, `2026-11-20T21`, or the same without dashes.
+///
+/// # Errors
+/// The device id or the date is none.
+pub fn prefix(device_id: &str, date: &str) -> Result<String, IdError> {
+    check_device_id(device_id)?;
+    Ok(format!("{}~{}", write_token(device_id), parse_date(date)?.basic))
+}
+
+/// Device and time range of a prefix `truck-17~202611`: `(device_id, from_ms, upto_ms)`, both ends
+/// inclusive, ms since 1970. Only the spelling that stands in ids is accepted.
+///
+/// # Errors
+/// What is wrong with the prefix.
+pub fn prefix_range(prefix: &str) -> Result<(String, i64, i64), IdError> {
+    let wrong = |why| IdError::Prefix { given: shown(prefix), why };
+    let (token, date) = prefix.rsplit_once('~').ok_or_else(|| wrong("it has no `~`"))?;
+    let span = parse_date(date)
+        .ok()
+        .filter(|span| span.basic == date)
+        .ok_or_else(|| wrong("after the last `~` stands no year, month, day or hour"))?;
+    Ok((parse_token(token).map_err(wrong)?, span.from_ms, span.upto_ms))
+}
+
+/// Time range of a date, `(from_ms, upto_ms)`, both inclusive, ms since 1970. The spellings are
+/// those of [`prefix`].
+///
+/// # Errors
+/// It is no year, month, day or hour.
+pub fn date_range(date: &str) -> Result<(i64, i64), IdError> {
+    parse_date(date).map(|span| (span.from_ms, span.upto_ms))
+}
+
+fn parse_date(date: &str) -> Result<Span, IdError> {
+    let wrong = |why| IdError::Date { given: shown(date), why };
+    let basic = basic_spelling(date).ok_or_else(|| wrong("it has another form"))?;
+    let (from, until) = bounds(basic.as_bytes()).ok_or_else(|| wrong("no calendar has it"))?;
+    Ok(Span { basic, from_ms: from.timestamp_millis(), upto_ms: until.timestamp_millis() - 1 })
+}
+
+/// The spelling without dashes. Dashes stand at all places or at none.
+fn basic_spelling(date: &str) -> Option<String> {
+    const SHAPES: [&str; 7] =
+        ["dddd", "dddd-dd", "dddd-dd-dd", "dddd-dd-ddTdd", "dddddd", "dddddddd", "ddddddddTdd"];
+    let fits = |shape: &str| {
+        shape.len() == date.len()
+            && shape.bytes().zip(date.bytes()).all(|(shape, byte)| match shape {
+                b'd' => byte.is_ascii_digit(),
+                mark => byte == mark,
+            })
+    };
+    SHAPES.iter().find(|shape| fits(shape))?;
+    Some(date.replace('-', ""))
+}
+
+/// First moment of a date in basic spelling, and first moment after it.
+fn bounds(basic: &[u8]) -> Option<(DateTime<Utc>, DateTime<Utc>)> {
+    let part = |from: usize, upto: usize| basic.get(from..upto).map(digits);
+    let year = part(0, 4)??.cast_signed();
+    let month = part(4, 6).unwrap_or(Some(1))?;
+    let day = part(6, 8).unwrap_or(Some(1))?;
+    let hour = part(9, 11).unwrap_or(Some(0))?;
+    let from = NaiveDate::from_ymd_opt(year, month, day)?.and_hms_opt(hour, 0, 0)?;
+    let until = match basic.len() {
+        4 => from.checked_add_months(Months::new(12)),
+        6 => from.checked_add_months(Months::new(1)),
+        8 => from.checked_add_days(Days::new(1)),
+        _ => from.checked_add_signed(TimeDelta::hours(1)),
+    }?;
+    Some((from.and_utc(), until.and_utc()))
+}

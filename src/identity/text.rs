@@ -1,0 +1,114 @@
+//! The text form: device token, `~`, `t_star` in ISO 8601 basic UTC with ms.
+
+use chrono::{DateTime, Datelike, NaiveDate, Timelike};
+use std::fmt::Write;
+
+use super::{IdError, TripId, check_device_id, shown};
+
+/// Length of `20261120T213800.123Z`.
+const TIME_LEN: usize = 20;
+
+/// Bytes that stand in a token as they are.
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-')
+}
+
+/// A device id as it stands in a text id. Ids are files' names too, so a token never is `.` or
+/// `..`.
+pub fn write_token(device_id: &str) -> String {
+    let dots_alone = device_id.bytes().all(|byte| byte == b'.');
+    let mut token = String::with_capacity(device_id.len());
+    for byte in device_id.bytes() {
+        if is_plain(byte) && !dots_alone {
+            token.push(char::from(byte));
+        } else {
+            write!(token, "~{byte:02x}").expect("a string takes what is written to it");
+        }
+    }
+    token
+}
+
+/// The device id of a token, or what is wrong with it.
+pub fn parse_token(token: &str) -> Result<String, &'static str> {
+    const ESCAPE: &str = "`~` in a device is not followed by two lower-case hex digits";
+    let mut bytes = Vec::with_capacity(token.len());
+    let mut rest = token.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'~' {
+            bytes.push(byte);
+            continue;
+        }
+        let mut digit = || match rest.next() {
+            Some(digit @ b'0'..=b'9') => Ok(digit - b'0'),
+            Some(digit @ b'a'..=b'f') => Ok(digit - b'a' + 10),
+            _ => Err(ESCAPE),
+        };
+        bytes.push(digit()? << 4 | digit()?);
+    }
+    let device_id = String::from_utf8(bytes).map_err(|_| "the device is not UTF-8")?;
+    check_device_id(&device_id).map_err(|_| "the device is empty, too long, or has a NUL in it")?;
+    if write_token(&device_id) != token {
+        return Err("the device is not spelled as tstar spells it (escapes only where needed)");
+    }
+    Ok(device_id)
+}
+
+/// Writes the text form.
+pub fn write(device_id: &str, t_star_ms: i64) -> Result<String, IdError> {
+    let time = DateTime::from_timestamp_millis(t_star_ms)
+        .filter(|time| (0..=9999).contains(&time.year()))
+        .ok_or(IdError::NoText { t_star_ms })?;
+    let mut text = write_token(device_id);
+    write!(
+        text,
+        "~{:04}{:02}{:02}T{:02}{:02}{:02}.{:03}Z",
+        time.year(),
+        time.month(),
+        time.day(),
+        time.hour(),
+        time.minute(),
+        time.second(),
+        time.timestamp_subsec_millis(),
+    )
+    .expect("a string takes what is written to it");
+    Ok(text)
+}
+
+/// Reads the text form, from the right: a time has no `~`, a token may.
+pub fn parse(text: &str) -> Result<TripId, IdError> {
+    let wrong = |why| IdError::Text { given: shown(text), why };
+    let (token, time) = text.rsplit_once('~').ok_or_else(|| wrong("it has no `~`"))?;
+    let t_star_ms = parse_time(time).ok_or_else(|| {
+        wrong("after the last `~` stands no time of the form 20261120T213800.123Z")
+    })?;
+    let device_id = parse_token(token).map_err(wrong)?;
+    Ok(TripId { device_id, t_star_ms })
+}
+
+/// Reads `20261120T213800.123Z`.
+fn parse_time(time: &str) -> Option<i64> {
+    let bytes = time.as_bytes();
+    if bytes.len() != TIME_LEN || bytes[8] != b'T' || bytes[15] != b'.' || bytes[19] != b'Z' {
+        return None;
+    }
+    let day = NaiveDate::from_ymd_opt(
+        digits(&bytes[..4])?.cast_signed(),
+        digits(&bytes[4..6])?,
+        digits(&bytes[6..8])?,
+    )?;
+    // No leap second: a `t_star` counts ms since 1970, which has none.
+    let time = day.and_hms_milli_opt(
+        digits(&bytes[9..11])?,
+        digits(&bytes[11..13])?,
+        digits(&bytes[13..15])?,
+        digits(&bytes[16..19])?,
+    )?;
+    Some(time.and_utc().timestamp_millis())
+}
+
+/// A number of ASCII digits alone, no sign.
+pub fn digits(bytes: &[u8]) -> Option<u32> {
+    bytes.iter().try_fold(0_u32, |number, byte| {
+        byte.is_ascii_digit().then(|| number * 10 + u32::from(byte - b'0'))
+    })
+}
