@@ -10,6 +10,7 @@
 //! |---|---|---|
 //! | decide | [`timeline`] | what a sample does to the trips of its device; pure |
 //! | decide | [`identity`] | the forms of a trip id, both ways; pure |
+//! | decide | [`blob`] | a path as bytes, both ways; pure |
 //! | touch the world | [`source`] | bytes to samples, and to dead letters |
 //! | touch the world | [`store`] | rows in, rows out |
 //!
@@ -24,6 +25,7 @@
 //! - I7 a time covered before and after an update is never "not found" during it.
 //! - I9 memory and files stay bounded.
 
+pub mod blob;
 pub mod identity;
 pub mod reason;
 pub mod rules;

@@ -3,5 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 mod arrivals;
+mod blob_real;
 mod model;
+mod support;
 mod tidy;

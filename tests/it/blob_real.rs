@@ -1,0 +1,78 @@
+//! The blob on real drives.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+
+use chrono::DateTime;
+use flate2::read::MultiGzDecoder;
+use serde_json::Value;
+use tstar::blob;
+use tstar::timeline::{Path, Sample, Stated};
+
+/// The file, where there is one; without it CI fails and anyone else is told.
+fn real_data(name: &str) -> Option<PathBuf> {
+    let folder = std::env::var_os("TSTAR_TEST_DATA").map_or_else(
+        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/data"),
+        PathBuf::from,
+    );
+    let file = folder.join(name);
+    if file.exists() {
+        return Some(file);
+    }
+    assert!(std::env::var_os("CI").is_none(), "CI needs {}", file.display());
+    eprintln!("SKIPPED: {} is not there; set TSTAR_TEST_DATA to its folder", file.display());
+    None
+}
+
+fn sample(line: &str) -> (String, Sample) {
+    let value: Value = serde_json::from_str(line).unwrap();
+    let number = |name: &str| value[name].as_f64();
+    let time = DateTime::parse_from_rfc3339(value["time"].as_str().unwrap()).unwrap();
+    let stated = Stated {
+        time_ms: time.timestamp_millis(),
+        lat: number("lat").unwrap(),
+        lon: number("lon").unwrap(),
+        speed_mps: number("speed"),
+        heading_deg: number("heading"),
+        ..Stated::default()
+    };
+    (value["device_id"].as_str().unwrap().to_owned(), Sample::quantised(&stated).unwrap())
+}
+
+/// The runs of each device, split where more than 300 s lie between samples.
+fn runs(file: PathBuf) -> Vec<Vec<Sample>> {
+    let mut devices: BTreeMap<String, Vec<Vec<Sample>>> = BTreeMap::new();
+    let lines = BufReader::new(MultiGzDecoder::new(std::fs::File::open(file).unwrap())).lines();
+    for line in lines {
+        let (device_id, sample) = sample(&line.unwrap());
+        let runs = devices.entry(device_id).or_default();
+        match runs.last_mut() {
+            Some(run) if sample.time_ms - run.last().unwrap().time_ms <= 300_000 => {
+                run.push(sample);
+            }
+            _ => runs.push(vec![sample]),
+        }
+    }
+    devices.into_values().flatten().collect()
+}
+
+#[test]
+fn real_cars_take_at_most_four_bytes_a_point() {
+    let Some(file) = real_data("ndsbr-cars.ndjson.gz") else { return };
+    let runs = runs(file);
+    let (mut bytes, mut points, mut with_both) = (0, 0, 0);
+    for run in &runs {
+        let path = Path::from_sorted(run.iter().copied()).unwrap();
+        let blob = blob::encode(&path);
+        assert!(blob::decode(&blob).unwrap().iter().eq(run));
+        bytes += blob.len();
+        points += run.len();
+        let both = |s: &&Sample| s.speed_cmps.get().is_some() && s.heading_ddeg.get().is_some();
+        with_both += run.iter().filter(both).count();
+    }
+    let each = bytes as f64 / points as f64;
+    println!("{bytes} bytes, {points} points, {} runs: {each:.3} bytes a point", runs.len());
+    assert_eq!((runs.len(), points, with_both), (9, 18_012, 14_724));
+    assert!(each <= 4.0, "{each} bytes a point");
+}
