@@ -13,6 +13,9 @@
 //! | decide | [`blob`] | a path as bytes, both ways; pure |
 //! | touch the world | [`source`] | bytes to samples, and to dead letters |
 //! | touch the world | [`store`] | rows in, rows out |
+//! | surface | [`surface`] | trips as JSON, CSV, GeoJSON and GPX |
+//!
+//! [`rules`], [`reason`] and [`moment`] are the words they share.
 //!
 //! # Invariants
 //! Every test run may check them; the numbers are used in code and tests.
@@ -26,7 +29,11 @@
 //! - I9 memory and files stay bounded.
 
 pub mod blob;
+pub mod feed;
 pub mod identity;
+pub mod moment;
 pub mod reason;
 pub mod rules;
+pub mod store;
+pub mod surface;
 pub mod timeline;

@@ -4,6 +4,8 @@
 
 mod arrivals;
 mod blob_real;
+mod conformance;
 mod model;
+mod store_file;
 mod support;
 mod tidy;

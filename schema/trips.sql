@@ -1,0 +1,46 @@
+-- Format 1 of the embedded store: trips, and the lists of days. SQLite twin of the article's table.
+-- Times are ms since 1970-01-01T00:00:00Z; a bucket is the first ms of a UTC day.
+
+-- One copy of a trip stands in every UTC day that it touches, so that a lookup reads one day.
+-- A rowid table with a unique index, not WITHOUT ROWID: rows carry a path of kilobytes.
+CREATE TABLE trips (
+  device_id     TEXT    NOT NULL,
+  bucket        INTEGER NOT NULL,
+  end_time      INTEGER NOT NULL,
+  start_time    INTEGER NOT NULL,
+  t_star        INTEGER NOT NULL,  -- device time of the first-arrived sample
+  minted        INTEGER NOT NULL,  -- version of that sample
+  absorbed      TEXT    NOT NULL,  -- JSON: retired t_star -> version of the merge that retired it
+  version       INTEGER NOT NULL,  -- 2 * offset of the last record that changed the trip
+  partition     INTEGER NOT NULL,
+  samples       INTEGER NOT NULL,
+  distance_m    REAL    NOT NULL,
+  max_speed_mps REAL,
+  start_lat     REAL    NOT NULL,
+  start_lon     REAL    NOT NULL,
+  end_lat       REAL    NOT NULL,
+  end_lon       REAL    NOT NULL,
+  min_lat       REAL    NOT NULL,
+  min_lon       REAL    NOT NULL,
+  max_lat       REAL    NOT NULL,
+  max_lon       REAL    NOT NULL,
+  driver        TEXT,              -- of the earliest kept sample that names one
+  driver_time   INTEGER,           -- device time of that sample
+  path          BLOB    NOT NULL   -- schema/path.proto
+) STRICT;
+CREATE UNIQUE INDEX trips_key ON trips (device_id, bucket, end_time DESC, start_time DESC);
+
+-- Which devices have a trip that touches a day. shard: low 4 bits of the second byte of the device's hash.
+CREATE TABLE device_days (
+  bucket    INTEGER NOT NULL,
+  shard     INTEGER NOT NULL,
+  device_id TEXT    NOT NULL,
+  PRIMARY KEY (bucket, shard, device_id)
+) STRICT, WITHOUT ROWID;
+
+-- Which days a device has.
+CREATE TABLE days_of_device (
+  device_id TEXT    NOT NULL,
+  bucket    INTEGER NOT NULL,
+  PRIMARY KEY (device_id, bucket)
+) STRICT, WITHOUT ROWID;

@@ -1,0 +1,128 @@
+//! A store in memory, for tests: the shortest code that keeps the contract of the seam.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard};
+
+use crate::timeline::day_of;
+
+use super::row::standing;
+use super::{Change, DeadLetter, Flush, Journal, Order, Position, StoreError, TripRow, TripStore};
+
+#[derive(Default)]
+struct Kept {
+    /// Rows by device and day.
+    rows: BTreeMap<(String, i64), Vec<TripRow>>,
+    dead_letters: Vec<DeadLetter>,
+    changes: Vec<(Change, TripRow)>,
+    position: Position,
+}
+
+/// Keeps everything in memory, and everything it was ever told.
+#[derive(Default)]
+pub struct MemoryStore {
+    kept: Mutex<Kept>,
+}
+
+impl MemoryStore {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().expect("no holder of the lock panics")
+    }
+
+    /// The dead letters, in the order they were committed.
+    #[must_use]
+    pub fn dead_letters(&self) -> Vec<DeadLetter> {
+        self.kept().dead_letters.clone()
+    }
+
+    /// The changes with the rows they tell of, in the order they were committed.
+    #[must_use]
+    pub fn changes(&self) -> Vec<(Change, TripRow)> {
+        self.kept().changes.clone()
+    }
+}
+
+impl Kept {
+    fn apply(&mut self, trips: &[TripRow]) {
+        for trip in trips {
+            for day in trip.days() {
+                let rows = self.rows.entry((trip.device_id.clone(), day)).or_default();
+                let newer = |row: &TripRow| row.overlaps(trip) && row.version > trip.version;
+                if !rows.iter().any(newer) {
+                    rows.retain(|row| !row.overlaps(trip));
+                    rows.push(trip.clone());
+                }
+            }
+        }
+    }
+
+    fn day(&self, device_id: &str, day: i64) -> Vec<TripRow> {
+        self.rows.get(&(device_id.to_owned(), day)).cloned().unwrap_or_default()
+    }
+}
+
+impl TripStore for MemoryStore {
+    async fn apply(&self, trips: &[TripRow]) -> Result<(), StoreError> {
+        self.kept().apply(trips);
+        Ok(())
+    }
+
+    async fn covering(&self, device_id: &str, time_ms: i64) -> Result<Option<TripRow>, StoreError> {
+        let rows = self.kept().day(device_id, day_of(time_ms));
+        let covers = |row: &TripRow| (row.start_ms..=row.end_ms).contains(&time_ms);
+        Ok(rows.into_iter().filter(covers).max_by_key(|row| row.version))
+    }
+
+    async fn near(&self, device_id: &str, day: i64) -> Result<Vec<TripRow>, StoreError> {
+        Ok(self.kept().day(device_id, day))
+    }
+
+    async fn range(
+        &self,
+        device_id: &str,
+        from_ms: i64,
+        upto_ms: i64,
+        order: Order,
+        limit: usize,
+    ) -> Result<Vec<TripRow>, StoreError> {
+        let kept = self.kept();
+        let of_device = kept.rows.iter().filter(|((device, _), _)| device == device_id);
+        let mut rows = standing(of_device.flat_map(|(_, rows)| rows.clone()).collect());
+        rows.retain(|row| row.start_ms <= upto_ms && row.end_ms >= from_ms);
+        if order == Order::Desc {
+            rows.reverse();
+        }
+        rows.truncate(limit);
+        Ok(rows)
+    }
+
+    async fn devices(
+        &self,
+        day: Option<i64>,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<String>, StoreError> {
+        let kept = self.kept();
+        let keys = kept.rows.keys().filter(|(_, of)| day.is_none_or(|day| *of == day));
+        let devices: BTreeSet<&String> = keys.map(|(device, _)| device).collect();
+        let wanted =
+            devices.into_iter().filter(|&device| after.is_none_or(|after| **device > *after));
+        Ok(wanted.take(limit).cloned().collect())
+    }
+}
+
+impl Journal for MemoryStore {
+    async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
+        let mut kept = self.kept();
+        kept.apply(&flush.trips);
+        kept.dead_letters.extend(flush.dead_letters.iter().cloned());
+        let told =
+            flush.changes.iter().map(|change| (change.clone(), flush.trips[change.row].clone()));
+        kept.changes.extend(told);
+        kept.position = flush.position;
+        Ok(())
+    }
+
+    async fn position(&self) -> Result<Position, StoreError> {
+        Ok(self.kept().position)
+    }
+}

@@ -1,0 +1,251 @@
+//! Touch the world: what keeps trips, and what keeps the log's side of things.
+//!
+//! The seam has two parts. [`TripStore`] holds trips; [`Journal`] holds position, dead letters,
+//! changes and rules. The embedded store is both, in one transaction; with Kafka and Scylla the
+//! journal is the log's. `tests/it/conformance.rs` runs one suite over every store.
+
+pub mod memory;
+pub mod row;
+pub mod sqlite;
+
+use std::future::Future;
+
+pub use row::TripRow;
+
+use crate::reason::DeadReason;
+
+/// A trip row cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// There is no store at that place; commands that read never make one.
+    #[error(
+        "there is no store at `{place}`: make one with `tstar ingest --store sqlite:{place} FILE`"
+    )]
+    Missing {
+        /// Path of the file.
+        place: String,
+    },
+    /// Another process writes to the store.
+    #[error(
+        "store `{place}` is locked by another writer (lock file `{lock}`): wait for it to end, or use another --store"
+    )]
+    Locked {
+        /// Path of the file.
+        place: String,
+        /// Path of the lock.
+        lock: String,
+    },
+    /// The file is something else.
+    #[error("`{place}` is not a tstar store: {reason}; name another file with --store")]
+    Foreign {
+        /// Path of the file.
+        place: String,
+        /// What it is instead.
+        reason: String,
+    },
+    /// The file was written by a newer version of the program.
+    #[error(
+        "store `{place}` has format {found}, this program knows formats up to {known}: use a newer tstar"
+    )]
+    Newer {
+        /// Path of the file.
+        place: String,
+        /// Format of the file.
+        found: i64,
+        /// Newest format known.
+        known: i64,
+    },
+    /// The file has to be migrated first, which only a command that writes does.
+    #[error(
+        "store `{place}` has the older format {found}, this program reads format {known}: any command that writes to it, such as `tstar ingest`, migrates it"
+    )]
+    Older {
+        /// Path of the file.
+        place: String,
+        /// Format of the file.
+        found: i64,
+        /// Format that is read.
+        known: i64,
+    },
+    /// The store was built under other rules.
+    #[error(
+        "store `{place}` was built with other rules: {differences}; use those, or another --store"
+    )]
+    OtherRules {
+        /// Path of the file.
+        place: String,
+        /// Each rule that differs: the store's value and the one asked for.
+        differences: String,
+    },
+    /// A stored row breaks an invariant of a trip; trying again cannot help.
+    #[error(
+        "stored trip is malformed: device=`{device}` bucket={bucket} end_time={end_ms}: {reason}"
+    )]
+    Malformed {
+        /// Device id.
+        device: String,
+        /// UTC day of the copy, ms.
+        bucket: i64,
+        /// End of the trip, ms.
+        end_ms: i64,
+        /// Which invariant.
+        reason: String,
+    },
+    /// The disk, or the database, failed.
+    #[error("store `{place}` failed while {doing}")]
+    Failed {
+        /// Path of the file, or address.
+        place: String,
+        /// What was being done.
+        doing: &'static str,
+        /// What the database said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+/// Order of a listing, by `start_time`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Order {
+    /// Earliest start first.
+    #[default]
+    Asc,
+    /// Latest start first.
+    Desc,
+}
+
+/// What kind of change an event of the change feed tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// The trip is new.
+    Started,
+    /// The trip has more samples.
+    Grown,
+    /// The trip took in others.
+    Merged,
+}
+
+impl ChangeKind {
+    /// The name in events.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Started => "started",
+            Self::Grown => "grown",
+            Self::Merged => "merged",
+        }
+    }
+}
+
+/// One event of the change feed: a trip that a flush changed. The trip is a row of the same flush.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// What happened.
+    pub kind: ChangeKind,
+    /// The `t_star`s that this change retired, ms, rising.
+    pub retired: Vec<i64>,
+    /// Which of [`Flush::trips`] it is about.
+    pub row: usize,
+}
+
+/// A sample that could not be used, as it came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadLetter {
+    /// Place of its record in the log.
+    pub offset: i64,
+    /// Which element of a record that is an array.
+    pub element: Option<u32>,
+    /// Why it could not be used.
+    pub reason: DeadReason,
+    /// What failed, with the value.
+    pub message: String,
+    /// Path of the file, or name of the topic.
+    pub origin: String,
+    /// Line of the file, from 1; 0 where the source has no lines.
+    pub line: u64,
+    /// The log's timestamp, ms since 1970.
+    pub log_time_ms: i64,
+    /// The original bytes, or their head.
+    pub value: Vec<u8>,
+    /// Length of the original, bytes.
+    pub value_bytes: u64,
+    /// SHA-256 of the original, where `value` is its head alone.
+    pub sha256: Option<[u8; 32]>,
+}
+
+/// How far the log has been read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Position {
+    /// Records delivered in the life of the store: the offset of the next one.
+    pub delivered: i64,
+}
+
+/// What becomes durable together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Flush {
+    /// Trips as they are now.
+    pub trips: Vec<TripRow>,
+    /// What to tell of them.
+    pub changes: Vec<Change>,
+    /// Samples that could not be used.
+    pub dead_letters: Vec<DeadLetter>,
+    /// Everything before it is in this flush or an earlier one.
+    pub position: Position,
+}
+
+/// Keeps trips.
+///
+/// - S1 `apply` is idempotent: the same rows again leave the same rows.
+/// - S2 an older row of a trip applied after a newer one changes nothing.
+/// - S3 a time that a trip covered before and after an `apply` is covered during it.
+/// - S4 every read sees every row whose `apply` returned `Ok`.
+/// - S5 of overlapping rows of a device the one of the highest version answers.
+pub trait TripStore: Send + Sync {
+    /// Writes trips: for each UTC day a trip touches, every row within its span goes and a copy of
+    /// its row comes.
+    fn apply(&self, trips: &[TripRow]) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// The trip of a device that covers a time.
+    fn covering(
+        &self,
+        device_id: &str,
+        time_ms: i64,
+    ) -> impl Future<Output = Result<Option<TripRow>, StoreError>> + Send;
+
+    /// Every row of a device in a UTC day (whole days since 1970), as it stands, for the loader.
+    fn near(
+        &self,
+        device_id: &str,
+        day: i64,
+    ) -> impl Future<Output = Result<Vec<TripRow>, StoreError>> + Send;
+
+    /// Trips of a device that overlap `from_ms..=upto_ms`, each once, by `start_time`, at most
+    /// `limit` of them.
+    fn range(
+        &self,
+        device_id: &str,
+        from_ms: i64,
+        upto_ms: i64,
+        order: Order,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<TripRow>, StoreError>> + Send;
+
+    /// Device ids in byte order, those after `after`, at most `limit`; with `day` those that have a
+    /// trip that touches it.
+    fn devices(
+        &self,
+        day: Option<i64>,
+        after: Option<&str>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<String>, StoreError>> + Send;
+}
+
+/// Keeps what belongs to the log: how far it was read, what could not be used, what changed.
+pub trait Journal: Send + Sync {
+    /// Makes a flush durable: all of it or nothing, or (with a log of its own) each part before the
+    /// next in the order trips, changes, dead letters, position.
+    fn commit(&self, flush: &Flush) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// How far the log has been read.
+    fn position(&self) -> impl Future<Output = Result<Position, StoreError>> + Send;
+}

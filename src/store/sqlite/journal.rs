@@ -1,0 +1,174 @@
+//! Position, dead letters, changes and imports in SQLite.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::{SqliteStore, failed, trips};
+use crate::feed;
+use crate::reason::DeadReason;
+use crate::store::{DeadLetter, Flush, Journal, Position, StoreError};
+
+/// A dead letter with its place in the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptDeadLetter {
+    /// Number of the dead letter in this store, from 1.
+    pub id: i64,
+    /// The dead letter.
+    pub letter: DeadLetter,
+}
+
+/// Which dead letters are asked for.
+#[derive(Clone, Debug, Default)]
+pub struct DeadLetterFilter {
+    /// Only those of this reason.
+    pub reason: Option<DeadReason>,
+    /// Only those after this number.
+    pub after: i64,
+    /// At most so many.
+    pub limit: usize,
+}
+
+const DEAD_LETTER: &str = "INSERT INTO dead_letters (log_offset, element, reason, message, origin,
+     line, log_time, value, value_bytes, sha256) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+
+fn commit(connection: &mut Connection, flush: &Flush, keep_changes: u64) -> rusqlite::Result<()> {
+    let transaction = connection.transaction()?;
+    flush.trips.iter().try_for_each(|trip| trips::put(&transaction, trip))?;
+    flush.dead_letters.iter().try_for_each(|letter| bury(&transaction, letter))?;
+    tell(&transaction, flush, keep_changes)?;
+    let position = "UPDATE log SET delivered = ?1";
+    transaction.prepare_cached(position)?.execute([flush.position.delivered])?;
+    transaction.commit()
+}
+
+fn bury(connection: &Connection, letter: &DeadLetter) -> rusqlite::Result<()> {
+    connection.prepare_cached(DEAD_LETTER)?.execute(params![
+        letter.offset,
+        letter.element,
+        letter.reason.name(),
+        letter.message,
+        letter.origin,
+        letter.line.cast_signed(),
+        letter.log_time_ms,
+        letter.value,
+        letter.value_bytes.cast_signed(),
+        letter.sha256,
+    ])?;
+    Ok(())
+}
+
+fn tell(connection: &Connection, flush: &Flush, keep_changes: u64) -> rusqlite::Result<()> {
+    if flush.changes.is_empty() || keep_changes == 0 {
+        return Ok(());
+    }
+    let mut insert = connection
+        .prepare_cached("INSERT INTO changes (device_id, version, event) VALUES (?1, ?2, ?3)")?;
+    for change in &flush.changes {
+        let trip = &flush.trips[change.row];
+        let event = feed::event(change, trip)
+            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+        insert.execute(params![trip.device_id, trip.version, event])?;
+    }
+    let kept = i64::try_from(keep_changes).unwrap_or(i64::MAX);
+    let newest = connection.last_insert_rowid();
+    connection.prepare_cached("DELETE FROM changes WHERE seq <= ?1")?.execute([newest - kept])?;
+    Ok(())
+}
+
+fn read_letter(row: &Row<'_>) -> rusqlite::Result<KeptDeadLetter> {
+    let reason: String = row.get("reason")?;
+    let reason = DeadReason::from_name(&reason).ok_or_else(|| {
+        let unknown = format!("unknown reason `{reason}`");
+        rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, unknown.into())
+    })?;
+    let letter = DeadLetter {
+        offset: row.get("log_offset")?,
+        element: row.get("element")?,
+        reason,
+        message: row.get("message")?,
+        origin: row.get("origin")?,
+        line: row.get::<_, i64>("line")?.cast_unsigned(),
+        log_time_ms: row.get("log_time")?,
+        value: row.get("value")?,
+        value_bytes: row.get::<_, i64>("value_bytes")?.cast_unsigned(),
+        sha256: row.get("sha256")?,
+    };
+    Ok(KeptDeadLetter { id: row.get("id")?, letter })
+}
+
+impl Journal for SqliteStore {
+    async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
+        let committed = commit(&mut self.connection(), flush, self.keep_changes);
+        committed.map_err(failed(&self.place, "committing a flush"))
+    }
+
+    async fn position(&self) -> Result<Position, StoreError> {
+        let delivered =
+            self.connection().query_row("SELECT delivered FROM log", [], |row| row.get(0));
+        let delivered =
+            delivered.optional().map_err(failed(&self.place, "reading the position"))?;
+        Ok(Position { delivered: delivered.unwrap_or(0) })
+    }
+}
+
+impl SqliteStore {
+    /// Records that an import begins at `started_ms`, of these files.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn begin_import(&self, started_ms: i64, files: &[String]) -> Result<(), StoreError> {
+        let insert = "INSERT INTO imports (started, first_offset, files)
+             VALUES (?1, (SELECT delivered FROM log), ?2)";
+        let files = serde_json::to_string(files).expect("a list of texts");
+        let inserted = self.connection().execute(insert, params![started_ms, files]);
+        inserted.map(drop).map_err(failed(&self.place, "recording the import"))
+    }
+
+    /// How many trips the store holds, each once.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn count_trips(&self) -> Result<u64, StoreError> {
+        // The home row of a trip is the copy in the day of its start.
+        let count = "SELECT count(*) FROM trips WHERE start_time >= bucket";
+        let counted = self.connection().query_row(count, [], |row| row.get::<_, i64>(0));
+        Ok(counted.map_err(failed(&self.place, "counting trips"))?.cast_unsigned())
+    }
+
+    /// Dead letters in the order they came.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn dead_letters(
+        &self,
+        filter: &DeadLetterFilter,
+    ) -> Result<Vec<KeptDeadLetter>, StoreError> {
+        let select = |connection: &Connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT * FROM dead_letters WHERE id > ?1 AND (?2 IS NULL OR reason = ?2)
+                 ORDER BY id ASC LIMIT ?3",
+            )?;
+            let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
+            let reason = filter.reason.map(DeadReason::name);
+            let rows = statement.query_map(params![filter.after, reason, limit], read_letter)?;
+            rows.collect::<rusqlite::Result<Vec<_>>>()
+        };
+        select(&self.connection()).map_err(failed(&self.place, "reading dead letters"))
+    }
+
+    /// Events of the change feed after a number, as (number, JSON), oldest first.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn changes(&self, after: i64, limit: usize) -> Result<Vec<(i64, String)>, StoreError> {
+        let select = |connection: &Connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT seq, event FROM changes WHERE seq > ?1 ORDER BY seq ASC LIMIT ?2",
+            )?;
+            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+            let rows =
+                statement.query_map(params![after, limit], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            rows.collect::<rusqlite::Result<Vec<_>>>()
+        };
+        select(&self.connection()).map_err(failed(&self.place, "reading changes"))
+    }
+}

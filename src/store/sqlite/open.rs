@@ -1,0 +1,195 @@
+//! Opening the file: what it is, which format, who writes, under which rules.
+
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
+
+use super::{SqliteStore, failed};
+use crate::rules::Rules;
+use crate::store::StoreError;
+
+/// `tstr`, in the header of the file: `file` and `sqlite3` can tell whose it is.
+const APPLICATION_ID: i64 = 0x7473_7472;
+
+/// Each format is the one before and these statements.
+pub const FORMATS: [&str; 2] =
+    [include_str!("../../../schema/trips.sql"), include_str!("../../../schema/journal.sql")];
+
+/// The newest format.
+const FORMAT: i64 = FORMATS.len() as i64;
+
+/// How long a reader waits for a checkpoint, or a writer for a reader's.
+const BUSY: Duration = Duration::from_secs(10);
+
+/// What a file is, by its header.
+enum Kind {
+    Empty,
+    Store { format: i64 },
+}
+
+impl SqliteStore {
+    /// Opens a store to write to it, making it where there is none. An older format is migrated.
+    /// Holds a lock file beside the store until it is dropped.
+    ///
+    /// # Errors
+    /// The file cannot be opened or written, is no store, has a newer format or other rules, or
+    /// another process writes to it.
+    pub fn open_writer(path: &Path, rules: &Rules, keep_changes: u64) -> Result<Self, StoreError> {
+        let place = path.display().to_string();
+        let lock = lock(path, &place)?;
+        let connection = Connection::open(path).map_err(failed(&place, "opening the file"))?;
+        let format = match kind(&connection, &place)? {
+            Kind::Empty => 0,
+            Kind::Store { format } => format,
+        };
+        if format == 0 {
+            let id = connection.pragma_update(None, "application_id", APPLICATION_ID);
+            id.map_err(failed(&place, "making the store"))?;
+        }
+        let settings = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
+             PRAGMA wal_autocheckpoint = 4000; PRAGMA cache_size = -65536;";
+        connection.execute_batch(settings).map_err(failed(&place, "preparing the file"))?;
+        migrate(&connection, &place, format)?;
+        let store = Self::new(connection, place, Some(lock), keep_changes);
+        store.agree_on(rules)?;
+        Ok(store)
+    }
+
+    /// Opens a store to read from it, also while another process writes to it.
+    ///
+    /// # Errors
+    /// There is no such file, it is no store, or it has a format that this program does not read.
+    pub fn open_reader(path: &Path) -> Result<Self, StoreError> {
+        let place = path.display().to_string();
+        if !path.exists() {
+            return Err(StoreError::Missing { place });
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection =
+            Connection::open_with_flags(path, flags).map_err(failed(&place, "opening the file"))?;
+        match kind(&connection, &place)? {
+            Kind::Empty => Err(StoreError::Foreign { place, reason: "it is empty".into() }),
+            Kind::Store { format } if format < FORMAT => {
+                Err(StoreError::Older { place, found: format, known: FORMAT })
+            }
+            Kind::Store { .. } => Ok(Self::new(connection, place, None, 0)),
+        }
+    }
+
+    /// Removes a store, if there is one. A file that is no store stays.
+    ///
+    /// # Errors
+    /// The file is something else, another process writes to it, or the disk fails.
+    pub fn remove(path: &Path) -> Result<(), StoreError> {
+        let place = path.display().to_string();
+        let _lock = lock(path, &place)?;
+        match Self::open_reader(path) {
+            Err(foreign @ StoreError::Foreign { .. }) => return Err(foreign),
+            Err(failed @ StoreError::Failed { .. }) => return Err(failed),
+            _ => (),
+        }
+        for suffix in ["", "-wal", "-shm"] {
+            match std::fs::remove_file(beside(path, suffix)) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(failed(&place, "removing it")(error));
+                }
+                _ => (),
+            }
+        }
+        Ok(())
+    }
+
+    /// The rules the store was built with; `None` before anything was written.
+    ///
+    /// # Errors
+    /// The database fails, or what it holds is not a set of rules.
+    pub fn rules(&self) -> Result<Option<Rules>, StoreError> {
+        let stored: Option<String> = self
+            .connection()
+            .query_row("SELECT rules FROM log", [], |row| row.get(0))
+            .optional()
+            .map_err(failed(&self.place, "reading the rules"))?;
+        let parse = |text: String| {
+            serde_json::from_str(&text).map_err(|error| StoreError::Failed {
+                place: self.place.clone(),
+                doing: "reading the rules",
+                source: error.into(),
+            })
+        };
+        stored.map(parse).transpose()
+    }
+
+    fn agree_on(&self, rules: &Rules) -> Result<(), StoreError> {
+        let Some(stored) = self.rules()? else {
+            let insert = "INSERT INTO log (one, kind, rules, delivered) VALUES (1, 'files', ?1, 0)";
+            let inserted = self.connection().execute(insert, [rules.to_json()]);
+            return inserted.map(drop).map_err(failed(&self.place, "writing the rules"));
+        };
+        let differences = stored.differences(rules);
+        if differences.is_empty() {
+            return Ok(());
+        }
+        let differences = differences.join("; ");
+        Err(StoreError::OtherRules { place: self.place.clone(), differences })
+    }
+}
+
+/// The path with something added to its name.
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// Takes the lock that keeps a second writer out. A file of its own: closing any handle of the
+/// database file itself would drop the locks that SQLite holds on it in this process.
+fn lock(path: &Path, place: &str) -> Result<File, StoreError> {
+    let name = beside(path, "-lock");
+    let file = File::options().create(true).truncate(false).write(true).open(&name);
+    let file = file.map_err(failed(place, "making its lock file"))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            let lock = name.display().to_string();
+            Err(StoreError::Locked { place: place.to_owned(), lock })
+        }
+        Err(TryLockError::Error(error)) => Err(failed(place, "locking it")(error)),
+    }
+}
+
+fn kind(connection: &Connection, place: &str) -> Result<Kind, StoreError> {
+    connection.busy_timeout(BUSY).map_err(failed(place, "opening the file"))?;
+    let number = |pragma: &str| connection.query_row(pragma, [], |row| row.get::<_, i64>(0));
+    let foreign = |reason: &str| StoreError::Foreign { place: place.into(), reason: reason.into() };
+    let id = match number("PRAGMA application_id") {
+        Ok(id) => id,
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) => {
+            return Err(foreign("it is not an SQLite database"));
+        }
+        Err(error) => return Err(failed(place, "reading the file's header")(error)),
+    };
+    let read = failed(place, "reading the file's header");
+    let tables = number("SELECT count(*) FROM sqlite_schema").map_err(&read)?;
+    let format = number("PRAGMA user_version").map_err(&read)?;
+    match (id, tables) {
+        (0 | APPLICATION_ID, 0) => Ok(Kind::Empty),
+        (APPLICATION_ID, _) if format > FORMAT => {
+            Err(StoreError::Newer { place: place.into(), found: format, known: FORMAT })
+        }
+        (APPLICATION_ID, _) => Ok(Kind::Store { format }),
+        _ => Err(foreign("it is an SQLite database of another program")),
+    }
+}
+
+/// Brings the file to the newest format, each step in a transaction of its own.
+fn migrate(connection: &Connection, place: &str, format: i64) -> Result<(), StoreError> {
+    for (next, statements) in (1..).zip(FORMATS).filter(|&(next, _)| next > format) {
+        let step = format!("BEGIN IMMEDIATE; {statements} PRAGMA user_version = {next}; COMMIT;");
+        connection
+            .execute_batch(&step)
+            .map_err(failed(place, "bringing it to the newest format"))?;
+    }
+    Ok(())
+}

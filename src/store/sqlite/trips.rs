@@ -1,0 +1,262 @@
+//! Trip rows in SQLite.
+
+use std::collections::BTreeMap;
+
+use rusqlite::{CachedStatement, Connection, Row, named_params, params};
+
+use super::{SqliteStore, failed};
+use crate::identity;
+use crate::store::row::standing;
+use crate::store::{Order, StoreError, TripRow, TripStore};
+use crate::timeline::{DAY_MS, day_of};
+
+macro_rules! columns {
+    () => {
+        "device_id, end_time, start_time, t_star, minted, absorbed, version, partition, samples, \
+         distance_m, max_speed_mps, start_lat, start_lon, end_lat, end_lon, min_lat, min_lon, \
+         max_lat, max_lon, driver, driver_time, path"
+    };
+}
+
+/// A lookup decides within this many rows, or takes the day for one that others have written to.
+const LOOKUP_ROWS: i64 = 64;
+
+/// What a lookup reads at first: disjoint trips decide with the first of them.
+const LOOKUP_PAGE: usize = 4;
+
+/// Every older row within the span goes, whatever its key.
+const DELETE: &str = "DELETE FROM trips WHERE device_id = ?1 AND bucket = ?2
+     AND end_time >= ?3 AND end_time <= ?4 AND version <= ?5";
+
+/// A newer row that meets the span contains it (the overlap rule): then the older one stays away.
+const INSERT: &str = concat!(
+    "INSERT INTO trips (bucket, ",
+    columns!(),
+    ") SELECT :bucket, :device_id, :end_time, :start_time, :t_star, :minted, :absorbed, :version,
+     :partition, :samples, :distance_m, :max_speed_mps, :start_lat, :start_lon, :end_lat, :end_lon,
+     :min_lat, :min_lon, :max_lat, :max_lon, :driver, :driver_time, :path
+     WHERE NOT EXISTS (SELECT 1 FROM trips WHERE device_id = :device_id AND bucket = :bucket
+       AND end_time >= :start_time AND start_time <= :end_time AND version > :version)"
+);
+
+const COVERING: &str = concat!(
+    "SELECT ",
+    columns!(),
+    " FROM trips WHERE device_id = ?1 AND bucket = ?2 AND end_time >= ?3
+     ORDER BY end_time ASC, start_time ASC LIMIT ?4"
+);
+
+const OF_DAY: &str = concat!(
+    "SELECT ",
+    columns!(),
+    " FROM trips WHERE device_id = ?1 AND bucket = ?2 AND end_time >= ?3
+     ORDER BY end_time ASC, start_time ASC"
+);
+
+/// Writes the copies of a trip, inside the caller's transaction.
+pub(super) fn put(connection: &Connection, trip: &TripRow) -> rusqlite::Result<()> {
+    let absorbed = absorbed_json(&trip.absorbed);
+    let mut delete = connection.prepare_cached(DELETE)?;
+    let mut insert = connection.prepare_cached(INSERT)?;
+    for day in trip.days() {
+        let (id, bucket) = (&trip.device_id, day * DAY_MS);
+        let older =
+            delete.execute(params![id, bucket, trip.start_ms, trip.end_ms, trip.version])?;
+        insert.execute(named_params! {
+            ":bucket": bucket, ":device_id": id, ":end_time": trip.end_ms,
+            ":start_time": trip.start_ms, ":t_star": trip.t_star_ms, ":minted": trip.minted,
+            ":absorbed": absorbed, ":version": trip.version, ":partition": trip.partition,
+            ":samples": trip.samples, ":distance_m": trip.distance_m,
+            ":max_speed_mps": trip.max_speed_mps, ":start_lat": trip.start_lat,
+            ":start_lon": trip.start_lon, ":end_lat": trip.end_lat, ":end_lon": trip.end_lon,
+            ":min_lat": trip.min_lat, ":min_lon": trip.min_lon, ":max_lat": trip.max_lat,
+            ":max_lon": trip.max_lon, ":driver": trip.driver, ":driver_time": trip.driver_ms,
+            ":path": trip.path,
+        })?;
+        // A row that was replaced stands in a day that is listed.
+        if older == 0 {
+            list_day(connection, id, bucket)?;
+        }
+    }
+    Ok(())
+}
+
+fn list_day(connection: &Connection, device_id: &str, bucket: i64) -> rusqlite::Result<()> {
+    let of_device = "INSERT OR IGNORE INTO days_of_device (device_id, bucket) VALUES (?1, ?2)";
+    if connection.prepare_cached(of_device)?.execute(params![device_id, bucket])? == 1 {
+        let of_day =
+            "INSERT OR IGNORE INTO device_days (bucket, shard, device_id) VALUES (?1, ?2, ?3)";
+        let shard = identity::shard(device_id);
+        connection.prepare_cached(of_day)?.execute(params![bucket, shard, device_id])?;
+    }
+    Ok(())
+}
+
+/// `{"t_star": version}`, rising: the same map gives the same text.
+fn absorbed_json(absorbed: &BTreeMap<i64, i64>) -> String {
+    serde_json::to_string(absorbed).expect("a map of numbers")
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<TripRow> {
+    let absorbed: String = row.get("absorbed")?;
+    let absorbed = serde_json::from_str(&absorbed).map_err(|error| {
+        let column = row.as_ref().column_index("absorbed").unwrap_or(0);
+        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, error.into())
+    })?;
+    Ok(TripRow {
+        device_id: row.get("device_id")?,
+        end_ms: row.get("end_time")?,
+        start_ms: row.get("start_time")?,
+        t_star_ms: row.get("t_star")?,
+        minted: row.get("minted")?,
+        absorbed,
+        version: row.get("version")?,
+        partition: row.get("partition")?,
+        samples: row.get("samples")?,
+        distance_m: row.get("distance_m")?,
+        max_speed_mps: row.get("max_speed_mps")?,
+        start_lat: row.get("start_lat")?,
+        start_lon: row.get("start_lon")?,
+        end_lat: row.get("end_lat")?,
+        end_lon: row.get("end_lon")?,
+        min_lat: row.get("min_lat")?,
+        min_lon: row.get("min_lon")?,
+        max_lat: row.get("max_lat")?,
+        max_lon: row.get("max_lon")?,
+        driver: row.get("driver")?,
+        driver_ms: row.get("driver_time")?,
+        path: row.get("path")?,
+    })
+}
+
+/// Of the rows that cover a time, the one of the highest version; reads on past a first page only
+/// where no row of it decides.
+fn decide(
+    statement: &mut CachedStatement<'_>,
+    key: (&str, i64),
+    time_ms: i64,
+) -> rusqlite::Result<Option<TripRow>> {
+    let mut rows = statement.query(params![key.0, key.1, time_ms, LOOKUP_ROWS])?;
+    let mut best: Option<TripRow> = None;
+    let mut seen = 0;
+    while let Some(row) = rows.next()? {
+        let row = read(row)?;
+        if row.start_ms <= time_ms && best.as_ref().is_none_or(|best| row.version > best.version) {
+            best = Some(row);
+        }
+        seen += 1;
+        if seen >= LOOKUP_PAGE && best.is_some() {
+            break;
+        }
+    }
+    Ok(best)
+}
+
+impl SqliteStore {
+    /// Rows of a device in a day that end at or after a time, by end.
+    fn of_day(&self, device_id: &str, day: i64, from_ms: i64) -> Result<Vec<TripRow>, StoreError> {
+        let of_day = |connection: &Connection| {
+            let mut statement = connection.prepare_cached(OF_DAY)?;
+            let rows = statement.query_map(params![device_id, day * DAY_MS, from_ms], read)?;
+            rows.collect::<rusqlite::Result<Vec<_>>>()
+        };
+        of_day(&self.connection()).map_err(failed(&self.place, "reading trips of a day"))
+    }
+
+    /// The days of a device from one to another, rising.
+    fn days_of(&self, device_id: &str, from: i64, upto: i64) -> Result<Vec<i64>, StoreError> {
+        let days = |connection: &Connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT bucket FROM days_of_device WHERE device_id = ?1
+                 AND bucket >= ?2 AND bucket <= ?3 ORDER BY bucket ASC",
+            )?;
+            let span = params![device_id, from.saturating_mul(DAY_MS), upto.saturating_mul(DAY_MS)];
+            let rows = statement.query_map(span, |row| row.get::<_, i64>(0))?;
+            rows.map(|bucket| Ok(day_of(bucket?))).collect::<rusqlite::Result<Vec<_>>>()
+        };
+        days(&self.connection()).map_err(failed(&self.place, "reading the days of a device"))
+    }
+}
+
+impl TripStore for SqliteStore {
+    async fn apply(&self, trips: &[TripRow]) -> Result<(), StoreError> {
+        let apply = |connection: &mut Connection| {
+            let transaction = connection.transaction()?;
+            trips.iter().try_for_each(|trip| put(&transaction, trip))?;
+            transaction.commit()
+        };
+        apply(&mut self.connection()).map_err(failed(&self.place, "writing trips"))
+    }
+
+    async fn covering(&self, device_id: &str, time_ms: i64) -> Result<Option<TripRow>, StoreError> {
+        let lookup = |connection: &Connection| {
+            let mut statement = connection.prepare_cached(COVERING)?;
+            decide(&mut statement, (device_id, day_of(time_ms) * DAY_MS), time_ms)
+        };
+        lookup(&self.connection()).map_err(failed(&self.place, "looking up a time"))
+    }
+
+    async fn near(&self, device_id: &str, day: i64) -> Result<Vec<TripRow>, StoreError> {
+        self.of_day(device_id, day, i64::MIN)
+    }
+
+    async fn range(
+        &self,
+        device_id: &str,
+        from_ms: i64,
+        upto_ms: i64,
+        order: Order,
+        limit: usize,
+    ) -> Result<Vec<TripRow>, StoreError> {
+        let first_day = day_of(from_ms);
+        let mut days = self.days_of(device_id, first_day, day_of(upto_ms))?;
+        if order == Order::Desc {
+            days.reverse();
+        }
+        let mut found = Vec::new();
+        for day in days {
+            let mut rows = standing(self.of_day(device_id, day, from_ms)?);
+            // Each trip in the first of its days that the range has: so every trip comes once, and
+            // the days bring the trips in order of their start.
+            rows.retain(|row| {
+                row.start_ms <= upto_ms && day_of(row.start_ms).max(first_day) == day
+            });
+            if order == Order::Desc {
+                rows.reverse();
+            }
+            found.append(&mut rows);
+            if found.len() >= limit {
+                break;
+            }
+        }
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    async fn devices(
+        &self,
+        day: Option<i64>,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<String>, StoreError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let bucket = day.map(|day| day * DAY_MS);
+        let devices = |connection: &Connection| {
+            // No device id is empty, so the empty text stands before them all.
+            let after = after.unwrap_or("");
+            let mut statement = connection.prepare_cached(match day {
+                None => {
+                    "SELECT device_id FROM days_of_device WHERE device_id > ?1
+                     AND ?3 IS NULL GROUP BY device_id ORDER BY device_id ASC LIMIT ?2"
+                }
+                Some(_) => {
+                    "SELECT device_id FROM device_days WHERE device_id > ?1 AND bucket = ?3
+                     ORDER BY device_id ASC LIMIT ?2"
+                }
+            })?;
+            let rows = statement.query_map(params![after, limit, bucket], |row| row.get(0))?;
+            rows.collect::<rusqlite::Result<Vec<String>>>()
+        };
+        devices(&self.connection()).map_err(failed(&self.place, "listing devices"))
+    }
+}

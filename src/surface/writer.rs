@@ -1,0 +1,191 @@
+//! Writes trips one after another in one of the forms.
+
+use std::io::Write;
+
+use super::geo::{Feature, GPX_HEAD, GPX_TAIL, gpx_track};
+use super::trip_json::Answer;
+use super::{Extras, SurfaceError, TripJson};
+use crate::store::TripRow;
+
+/// A form of trips for programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// One object a line.
+    Ndjson,
+    /// One array.
+    Json,
+    /// Rows under a header.
+    Csv,
+    /// One `FeatureCollection`.
+    GeoJson,
+    /// One GPX 1.1 file.
+    Gpx,
+}
+
+/// Columns of the CSV form, then those of [`Extras`] that are set.
+const COLUMNS: [&str; 21] = [
+    "id",
+    "device_id",
+    "t_star",
+    "start_time",
+    "end_time",
+    "duration_s",
+    "samples",
+    "distance_m",
+    "avg_speed_mps",
+    "max_speed_mps",
+    "driver",
+    "start_lat",
+    "start_lon",
+    "end_lat",
+    "end_lon",
+    "bbox_west",
+    "bbox_south",
+    "bbox_east",
+    "bbox_north",
+    "absorbed",
+    "version",
+];
+
+/// Writes trips in a form; holds one at a time.
+pub struct TripWriter<W: Write> {
+    out: W,
+    form: Form,
+    with_path: bool,
+    /// Trips written so far.
+    written: u64,
+}
+
+impl<W: Write> TripWriter<W> {
+    /// A writer of `form`; `with_path` adds the samples to the JSON forms. The map forms always
+    /// have them, CSV never.
+    pub fn new(out: W, form: Form, with_path: bool) -> Self {
+        Self { out, form, with_path, written: 0 }
+    }
+
+    /// Writes a trip.
+    ///
+    /// # Errors
+    /// The trip cannot be shown, or the output takes no more.
+    pub fn write(&mut self, row: &TripRow, extras: &Extras) -> Result<(), SurfaceError> {
+        let mut trip = TripJson::of(row)?;
+        if self.with_path && matches!(self.form, Form::Ndjson | Form::Json) {
+            trip = trip.with_path(row)?;
+        }
+        let answer = Answer { trip, extras };
+        let text = match self.form {
+            Form::Ndjson | Form::Json => json(&answer),
+            Form::GeoJson => json(&Feature::of(row, &answer)?),
+            Form::Csv => csv_line(&csv_values(&answer)),
+            Form::Gpx => gpx_track(row, &answer.trip)?,
+        };
+        if self.written == 0 {
+            self.begin(extras)?;
+        }
+        if matches!(self.form, Form::Json | Form::GeoJson) {
+            let between = if self.written == 0 { "\n" } else { ",\n" };
+            self.out.write_all(between.as_bytes())?;
+        }
+        self.out.write_all(text.as_bytes())?;
+        if self.form == Form::Ndjson {
+            self.out.write_all(b"\n")?;
+        }
+        self.written += 1;
+        Ok(())
+    }
+
+    /// Writes what the form ends with, and hands the output on. Without a trip the form is still a
+    /// whole one: an empty array, a header alone.
+    ///
+    /// # Errors
+    /// The output takes no more.
+    pub fn finish(mut self) -> Result<u64, SurfaceError> {
+        if self.written == 0 {
+            self.begin(&Extras::default())?;
+        }
+        let tail = match self.form {
+            Form::Ndjson | Form::Csv => "",
+            Form::Json if self.written == 0 => "]\n",
+            Form::Json => "\n]\n",
+            Form::GeoJson if self.written == 0 => "]}\n",
+            Form::GeoJson => "\n]}\n",
+            Form::Gpx => GPX_TAIL,
+        };
+        self.out.write_all(tail.as_bytes())?;
+        self.out.flush()?;
+        Ok(self.written)
+    }
+
+    fn begin(&mut self, extras: &Extras) -> Result<(), SurfaceError> {
+        let head = match self.form {
+            Form::Ndjson => String::new(),
+            Form::Json => "[".to_owned(),
+            Form::GeoJson => "{\"type\":\"FeatureCollection\",\"features\":[".to_owned(),
+            Form::Csv => {
+                let columns = COLUMNS.iter().map(|name| (*name).to_owned());
+                let extra = extra_values(extras).into_iter().map(|(name, _)| name.to_owned());
+                csv_line(&columns.chain(extra).collect::<Vec<_>>())
+            }
+            Form::Gpx => GPX_HEAD.to_owned(),
+        };
+        self.out.write_all(head.as_bytes())?;
+        Ok(())
+    }
+}
+
+fn json(value: &impl serde::Serialize) -> String {
+    serde_json::to_string(value).expect("an answer is plain data")
+}
+
+fn extra_values(extras: &Extras) -> Vec<(&'static str, String)> {
+    let mut values = Vec::new();
+    if let Some(open) = extras.open {
+        values.push(("open", open.to_string()));
+    }
+    if let Some(id) = &extras.requested_id {
+        values.push(("requested_id", id.clone()));
+    }
+    if let Some(matched) = extras.matched {
+        values.push(("match", matched.name().to_owned()));
+    }
+    if let Some(merged) = extras.merged {
+        values.push(("merged", merged.to_string()));
+    }
+    values
+}
+
+/// The values of [`COLUMNS`], and the extras; absent is empty.
+fn csv_values(answer: &Answer<'_>) -> Vec<String> {
+    let trip = &answer.trip;
+    let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+    let mut values = vec![
+        trip.id.clone(),
+        trip.device_id.clone(),
+        trip.t_star.clone(),
+        trip.start_time.clone(),
+        trip.end_time.clone(),
+        trip.duration_s.to_string(),
+        trip.samples.to_string(),
+        trip.distance_m.to_string(),
+        number(trip.avg_speed_mps),
+        number(trip.max_speed_mps),
+        trip.driver.clone().unwrap_or_default(),
+    ];
+    let places = [trip.start.lat, trip.start.lon, trip.end.lat, trip.end.lon];
+    values.extend(places.iter().chain(&trip.bbox).map(f64::to_string));
+    values.push(trip.absorbed.join(" "));
+    values.push(trip.version.to_string());
+    values.extend(extra_values(answer.extras).into_iter().map(|(_, value)| value));
+    values
+}
+
+/// One line of CSV, quoted where RFC 4180 asks for it.
+fn csv_line(values: &[String]) -> String {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record(values).expect("memory takes every record");
+    let line = writer.into_inner().expect("memory takes every record");
+    String::from_utf8(line).expect("made of text")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,279 @@
+//! One suite over every store: what [`TripStore`] and [`Journal`] promise.
+//!
+//! A store joins with one line of `conformance!` and a function that makes an empty one. The cases
+//! know nothing of any store.
+
+use std::collections::BTreeMap;
+
+use tstar::store::memory::MemoryStore;
+use tstar::store::sqlite::SqliteStore;
+use tstar::store::{Change, ChangeKind, Flush, Journal, Order, Position, TripRow, TripStore};
+use tstar::timeline::{DAY_MS, Path, Reading, Sample, Trip};
+
+use crate::support::block_on;
+
+const MINUTE: i64 = 60_000;
+/// 2026-11-20T00:00:00Z.
+const MIDNIGHT: i64 = 1_795_132_800_000;
+
+fn sample(time_ms: i64) -> Sample {
+    let moved = i32::try_from((time_ms - MIDNIGHT) / 1000).unwrap();
+    Sample {
+        time_ms,
+        lat_e7: 525_200_000 + moved,
+        lon_e7: 134_050_000 - moved,
+        speed_cmps: Reading::new(Some(1234)),
+        heading_ddeg: Reading::ABSENT,
+        altitude_dm: Reading::ABSENT,
+        accuracy_dm: Reading::ABSENT,
+    }
+}
+
+/// A trip at minutes after midnight, its first sample the first-arrived one.
+fn trip(device_id: &str, minutes: &[i64], version: i64) -> TripRow {
+    let samples = minutes.iter().map(|minute| sample(MIDNIGHT + minute * MINUTE));
+    let path = Path::from_sorted(samples).unwrap();
+    let t_star_ms = path.first().time_ms;
+    let trip = Trip::loaded(t_star_ms, 2, version, BTreeMap::new(), None, path);
+    TripRow::of(device_id, &trip)
+}
+
+fn at(minute: i64) -> i64 {
+    MIDNIGHT + minute * MINUTE
+}
+
+async fn all(store: &impl TripStore, device_id: &str) -> Vec<TripRow> {
+    store.range(device_id, i64::MIN, i64::MAX, Order::Asc, usize::MAX).await.unwrap()
+}
+
+async fn lookup(store: &impl TripStore, minute: i64) -> Option<(i64, i64)> {
+    let row = store.covering("truck-17", at(minute)).await.unwrap()?;
+    Some(((row.start_ms - MIDNIGHT) / MINUTE, (row.end_ms - MIDNIGHT) / MINUTE))
+}
+
+async fn repeated_changes_nothing(store: impl TripStore) {
+    let rows = [trip("truck-17", &[10, 12, 14], 4), trip("truck-17", &[30, 31], 8)];
+    store.apply(&rows).await.unwrap();
+    let once = all(&store, "truck-17").await;
+    assert_eq!(once, rows);
+    for _ in 0..3 {
+        store.apply(&rows).await.unwrap();
+        store.apply(&rows[..1]).await.unwrap();
+    }
+    assert_eq!(all(&store, "truck-17").await, once);
+}
+
+async fn older_after_newer_changes_nothing(store: impl TripStore) {
+    let merged = trip("truck-17", &[10, 12, 14, 18, 22], 20);
+    store.apply(std::slice::from_ref(&merged)).await.unwrap();
+    for older in [
+        trip("truck-17", &[10, 12], 4),
+        trip("truck-17", &[10, 12, 14], 6),
+        trip("truck-17", &[18], 8),
+        trip("truck-17", &[18, 22], 10),
+        trip("truck-17", &[22], 18),
+    ] {
+        store.apply(&[older]).await.unwrap();
+        assert_eq!(all(&store, "truck-17").await, [merged.clone()]);
+    }
+}
+
+async fn growth_leaves_one_row(store: impl TripStore) {
+    let steps: [&[i64]; 4] = [&[12], &[12, 13], &[10, 12, 13], &[10, 12, 13, 14]];
+    for (minutes, version) in steps.iter().zip((2..).step_by(2)) {
+        store.apply(&[trip("truck-17", minutes, version)]).await.unwrap();
+        let rows = all(&store, "truck-17").await;
+        assert_eq!(rows, [trip("truck-17", minutes, version)]);
+    }
+}
+
+async fn a_merge_leaves_one_row(store: impl TripStore) {
+    let (left, right) = (trip("truck-17", &[1, 2], 2), trip("truck-17", &[9, 10], 4));
+    let far = trip("truck-17", &[40], 5);
+    store.apply(&[left, right, far.clone()]).await.unwrap();
+    assert_eq!(lookup(&store, 6).await, None);
+    let merged = trip("truck-17", &[1, 2, 6, 9, 10], 6);
+    store.apply(std::slice::from_ref(&merged)).await.unwrap();
+    assert_eq!(all(&store, "truck-17").await, [merged, far]);
+    for minute in 1..=10 {
+        assert_eq!(lookup(&store, minute).await, Some((1, 10)), "minute {minute}");
+    }
+}
+
+async fn a_lookup_finds_the_trip_that_covers_the_time(store: impl TripStore) {
+    let rows: Vec<_> = (0..20).map(|n| trip("truck-17", &[n * 60, n * 60 + 7], 2 * n)).collect();
+    store.apply(&rows).await.unwrap();
+    store.apply(&[trip("truck-18", &[30], 100)]).await.unwrap();
+    for n in 0..20 {
+        let covered = Some((n * 60, n * 60 + 7));
+        assert_eq!(lookup(&store, n * 60).await, covered);
+        assert_eq!(lookup(&store, n * 60 + 3).await, covered);
+        assert_eq!(lookup(&store, n * 60 + 7).await, covered);
+        assert_eq!(lookup(&store, n * 60 + 8).await, None);
+        assert_eq!(lookup(&store, n * 60 + 30).await, None);
+    }
+    assert_eq!(lookup(&store, -1).await, None);
+    assert_eq!(store.covering("truck-19", at(0)).await.unwrap(), None);
+}
+
+async fn a_trip_is_found_in_every_day_it_touches(store: impl TripStore) {
+    let day = DAY_MS / MINUTE;
+    let before = trip("truck-17", &[-30, -5], 2);
+    let grown = trip("truck-17", &[-30, -5, 4, day + 3], 4);
+    store.apply(&[before]).await.unwrap();
+    store.apply(std::slice::from_ref(&grown)).await.unwrap();
+    for minute in [-30, -1, 0, 1, 600, day - 1, day, day + 3] {
+        assert_eq!(lookup(&store, minute).await, Some((-30, day + 3)), "minute {minute}");
+    }
+    let today = MIDNIGHT / DAY_MS;
+    for day in today - 1..=today + 1 {
+        assert_eq!(store.near("truck-17", day).await.unwrap(), [grown.clone()]);
+        assert_eq!(store.devices(Some(day), None, 10).await.unwrap(), ["truck-17"]);
+    }
+    assert_eq!(all(&store, "truck-17").await, [grown]);
+    assert!(store.devices(Some(today + 2), None, 10).await.unwrap().is_empty());
+}
+
+async fn a_range_shows_each_overlapping_trip_once_in_order(store: impl TripStore) {
+    let day = DAY_MS / MINUTE;
+    let rows = [
+        trip("truck-17", &[-20, -10], 2),
+        trip("truck-17", &[-3, 5], 4),
+        trip("truck-17", &[20, 30], 6),
+        trip("truck-17", &[40, day + 40], 8),
+        trip("truck-17", &[day + 60], 10),
+    ];
+    store.apply(&rows).await.unwrap();
+    let range = async |from: i64, upto: i64, order, limit| {
+        let found = store.range("truck-17", at(from), at(upto), order, limit).await.unwrap();
+        found.iter().map(|row| row.version / 2).collect::<Vec<_>>()
+    };
+    assert_eq!(range(-60, 2 * day, Order::Asc, 9).await, [1, 2, 3, 4, 5]);
+    assert_eq!(range(-60, 2 * day, Order::Desc, 9).await, [5, 4, 3, 2, 1]);
+    assert_eq!(range(-60, 2 * day, Order::Desc, 2).await, [5, 4]);
+    assert_eq!(range(0, 20, Order::Asc, 9).await, [2, 3]);
+    assert_eq!(range(5, 5, Order::Asc, 9).await, [2]);
+    assert_eq!(range(6, 19, Order::Asc, 9).await, [0; 0]);
+    assert_eq!(range(day + 10, day + 60, Order::Desc, 9).await, [5, 4]);
+    assert_eq!(range(day + 10, day + 60, Order::Asc, 1).await, [4]);
+}
+
+async fn devices_come_in_byte_order_and_by_page(store: impl TripStore) {
+    let mut names: Vec<String> = (0..50).map(|n| format!("truck-{n}")).collect();
+    names.extend(["A".into(), "a".into(), "z\u{f6}".into(), "\u{1F69A}".into(), "~".into()]);
+    for (name, version) in names.iter().zip((2..).step_by(2)) {
+        store.apply(&[trip(name, &[5], version)]).await.unwrap();
+    }
+    names.sort_unstable();
+    let mut paged = Vec::new();
+    loop {
+        let after = paged.last().map(String::as_str);
+        let page = store.devices(None, after, 7).await.unwrap();
+        if page.is_empty() {
+            break;
+        }
+        paged.extend(page);
+    }
+    assert_eq!(paged, names);
+    assert_eq!(store.devices(Some(MIDNIGHT / DAY_MS), None, 100).await.unwrap(), names);
+}
+
+async fn a_row_comes_back_as_it_was(store: impl TripStore) {
+    let mut row = trip("\u{1F69A} '\"; DROP TABLE trips; --", &[10, 12, 14], i64::MAX / 4);
+    row.absorbed = BTreeMap::from([(at(11), 9), (at(12), i64::MAX / 4)]);
+    row.driver = Some("O'Hara\n\"".into());
+    row.driver_ms = Some(at(12));
+    row.max_speed_mps = None;
+    row.distance_m = 1.0 / 3.0;
+    store.apply(std::slice::from_ref(&row)).await.unwrap();
+    let found = store.covering(&row.device_id, at(13)).await.unwrap();
+    assert_eq!(found.as_ref(), Some(&row));
+    assert_eq!(found.unwrap().to_trip().unwrap().samples(), 3);
+}
+
+async fn a_flush_is_durable_with_its_position(store: impl TripStore + Journal) {
+    assert_eq!(store.position().await.unwrap(), Position::default());
+    let row = trip("truck-17", &[10, 12], 4);
+    let change = Change { kind: ChangeKind::Started, retired: vec![], row: 0 };
+    let flush = Flush {
+        trips: vec![row.clone()],
+        changes: vec![change],
+        dead_letters: vec![],
+        position: Position { delivered: 3 },
+    };
+    store.commit(&flush).await.unwrap();
+    assert_eq!(all(&store, "truck-17").await, [row]);
+    assert_eq!(store.position().await.unwrap(), Position { delivered: 3 });
+    store.commit(&Flush { position: Position { delivered: 9 }, ..Flush::default() }).await.unwrap();
+    assert_eq!(store.position().await.unwrap(), Position { delivered: 9 });
+}
+
+/// Runs every case on a store of its own.
+macro_rules! conformance {
+    ($store:ident, $make:expr, [$($case:ident),* $(,)?]) => {
+        mod $store {
+            $(
+                #[test]
+                fn $case() {
+                    let (store, _kept_until_the_end) = $make();
+                    crate::support::block_on(super::$case(store));
+                }
+            )*
+        }
+    };
+    ($store:ident, $make:expr) => {
+        conformance!($store, $make, [
+            repeated_changes_nothing,
+            older_after_newer_changes_nothing,
+            growth_leaves_one_row,
+            a_merge_leaves_one_row,
+            a_lookup_finds_the_trip_that_covers_the_time,
+            a_trip_is_found_in_every_day_it_touches,
+            a_range_shows_each_overlapping_trip_once_in_order,
+            devices_come_in_byte_order_and_by_page,
+            a_row_comes_back_as_it_was,
+            a_flush_is_durable_with_its_position,
+        ]);
+    };
+}
+
+fn memory() -> (MemoryStore, ()) {
+    (MemoryStore::default(), ())
+}
+
+fn sqlite() -> (SqliteStore, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trips.db");
+    let store = SqliteStore::open_writer(&file, &tstar::rules::Rules::default(), 100).unwrap();
+    (store, folder)
+}
+
+conformance!(in_memory, crate::conformance::memory);
+conformance!(in_sqlite, crate::conformance::sqlite);
+
+#[test]
+fn a_covered_time_stays_covered_while_another_connection_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trips.db");
+    let rules = tstar::rules::Rules::default();
+    let writer = SqliteStore::open_writer(&file, &rules, 100).unwrap();
+    block_on(writer.apply(&[trip("truck-17", &[100], 2)])).unwrap();
+    let reader = SqliteStore::open_reader(&file).unwrap();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Grows at both ends, over midnight too, so that its key and its days change (I7).
+            for n in 1..200 {
+                let minutes = [100 - n, 100, 100 + n];
+                block_on(writer.apply(&[trip("truck-17", &minutes, 2 + 2 * n)])).unwrap();
+            }
+            done.store(true, std::sync::atomic::Ordering::Release);
+        });
+        let mut lookups = 0;
+        while !done.load(std::sync::atomic::Ordering::Acquire) || lookups == 0 {
+            assert!(block_on(lookup(&reader, 100)).is_some(), "lost after {lookups} lookups");
+            lookups += 1;
+        }
+        println!("{lookups} lookups while 199 rows moved");
+    });
+}

@@ -1,0 +1,178 @@
+//! The file of the embedded store: whose it is, which format, who writes, under which rules.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+use tstar::rules::Rules;
+use tstar::store::sqlite::{FORMATS, SqliteStore};
+use tstar::store::{Change, ChangeKind, Flush, Journal, StoreError, TripRow, TripStore};
+use tstar::timeline::{Path as TripPath, Reading, Sample, Trip};
+
+use crate::support::block_on;
+
+/// 2026-11-20T12:00:00Z.
+const NOON: i64 = 1_795_176_000_000;
+
+fn trip(device_id: &str) -> TripRow {
+    let none = Reading::ABSENT;
+    let sample = Sample {
+        time_ms: NOON,
+        lat_e7: 1,
+        lon_e7: 2,
+        speed_cmps: none,
+        heading_ddeg: none,
+        altitude_dm: none,
+        accuracy_dm: none,
+    };
+    let path = TripPath::new(sample);
+    TripRow::of(device_id, &Trip::loaded(NOON, 0, 0, [].into(), None, path))
+}
+
+fn open(file: &Path) -> Result<SqliteStore, StoreError> {
+    SqliteStore::open_writer(file, &Rules::default(), 100)
+}
+
+fn flush(names: &[&str]) -> Flush {
+    let change = |row| Change { kind: ChangeKind::Started, retired: vec![], row };
+    Flush {
+        trips: names.iter().map(|name| trip(name)).collect(),
+        changes: (0..names.len()).map(change).collect(),
+        ..Flush::default()
+    }
+}
+
+#[test]
+fn a_second_writer_is_told_and_a_reader_is_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trips.db");
+    let writer = open(&file).unwrap();
+    block_on(writer.commit(&flush(&["truck-17"]))).unwrap();
+    let second = open(&file).unwrap_err();
+    assert!(matches!(second, StoreError::Locked { .. }), "{second}");
+    assert!(matches!(SqliteStore::remove(&file), Err(StoreError::Locked { .. })));
+    let reader = SqliteStore::open_reader(&file).unwrap();
+    assert!(block_on(reader.covering("truck-17", NOON)).unwrap().is_some());
+    drop(writer);
+    open(&file).unwrap();
+}
+
+#[test]
+fn reading_never_makes_a_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trips.db");
+    let missing = SqliteStore::open_reader(&file).unwrap_err();
+    assert!(matches!(missing, StoreError::Missing { .. }), "{missing}");
+    assert!(!file.exists());
+}
+
+#[test]
+fn a_file_of_another_program_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = folder.path().join("notes.txt");
+    std::fs::write(&text, "not a database, and long enough to have no header of one".repeat(30))
+        .unwrap();
+    let other = folder.path().join("other.db");
+    Connection::open(&other).unwrap().execute_batch("CREATE TABLE contacts (name TEXT)").unwrap();
+    for file in [&text, &other] {
+        let before = std::fs::read(file).unwrap();
+        for refused in [
+            open(file).map(drop),
+            SqliteStore::open_reader(file).map(drop),
+            SqliteStore::remove(file),
+        ] {
+            assert!(matches!(refused, Err(StoreError::Foreign { .. })), "{refused:?}");
+        }
+        assert_eq!(std::fs::read(file).unwrap(), before);
+    }
+}
+
+#[test]
+fn other_rules_are_refused_and_both_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trips.db");
+    drop(open(&file).unwrap());
+    let asked = Rules { max_gap_ms: 600_000, ..Rules::default() };
+    let refused = SqliteStore::open_writer(&file, &asked, 100).unwrap_err().to_string();
+    assert!(refused.contains("max_gap_ms: the store has 300000, asked for 600000"), "{refused}");
+    open(&file).unwrap();
+}
+
+#[test]
+fn an_older_format_is_migrated_with_its_trips_and_a_newer_one_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trips.db");
+    {
+        // A file of format 1, as the first statements alone make it, with a row of today's.
+        block_on(open(&file).unwrap().apply(&[trip("truck-17")])).unwrap();
+        let connection = Connection::open(&file).unwrap();
+        let undo = "DROP TABLE log; DROP TABLE imports; DROP TABLE dead_letters;
+             DROP TABLE changes; PRAGMA user_version = 1";
+        connection.execute_batch(undo).unwrap();
+    }
+    let older = SqliteStore::open_reader(&file).unwrap_err();
+    assert!(matches!(older, StoreError::Older { found: 1, known: 2, .. }), "{older}");
+    let migrated = open(&file).unwrap();
+    assert!(block_on(migrated.covering("truck-17", NOON)).unwrap().is_some());
+    block_on(migrated.commit(&flush(&["truck-18"]))).unwrap();
+    drop(migrated);
+    let newer = FORMATS.len() + 1;
+    let connection = Connection::open(&file).unwrap();
+    connection.execute_batch(&format!("PRAGMA user_version = {newer}")).unwrap();
+    drop(connection);
+    assert!(matches!(open(&file), Err(StoreError::Newer { .. })));
+    assert!(matches!(SqliteStore::open_reader(&file), Err(StoreError::Newer { .. })));
+}
+
+#[test]
+fn the_changes_kept_are_the_newest() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trips.db");
+    let store = SqliteStore::open_writer(&file, &Rules::default(), 3).unwrap();
+    let names: Vec<String> = (0..10).map(|n| format!("truck-{n}")).collect();
+    for name in &names {
+        block_on(store.commit(&flush(&[name]))).unwrap();
+    }
+    let changes = store.changes(0, 100).unwrap();
+    assert_eq!(changes.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [8, 9, 10]);
+    let event: serde_json::Value = serde_json::from_str(&changes[2].1).unwrap();
+    assert_eq!(event["type"], "started");
+    assert_eq!(event["id"], "truck-9~20261120T120000.000Z");
+    assert_eq!(event["trip"]["samples"], 1);
+}
+
+#[test]
+fn a_flush_that_fails_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trips.db");
+    let store = open(&file).unwrap();
+    // The second row cannot be written: NaN is stored as NULL, which the column refuses.
+    let mut bad = flush(&["truck-1", "truck-2"]);
+    bad.trips[1].distance_m = f64::NAN;
+    bad.position.delivered = 7;
+    let failed = block_on(store.commit(&bad)).unwrap_err();
+    assert!(matches!(failed, StoreError::Failed { .. }), "{failed}");
+    assert_eq!(block_on(store.covering("truck-1", NOON)).unwrap(), None);
+    assert_eq!(block_on(store.position()).unwrap().delivered, 0);
+    assert!(store.changes(0, 10).unwrap().is_empty());
+}
+
+#[test]
+fn a_row_that_breaks_an_invariant_is_named_not_trusted() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trips.db");
+    for (change, problem) in [
+        ("samples = 2", "another number of samples"),
+        ("t_star = t_star - 1", "t_star lies outside"),
+        ("driver = 'Bea'", "go together"),
+        ("path = x'ff'", "path"),
+    ] {
+        block_on(open(&file).unwrap().apply(&[trip("truck-17")])).unwrap();
+        let connection = Connection::open(&file).unwrap();
+        connection.execute_batch(&format!("UPDATE trips SET {change}")).unwrap();
+        let store = SqliteStore::open_reader(&file).unwrap();
+        let row = block_on(store.covering("truck-17", NOON)).unwrap().unwrap();
+        let error = row.to_trip().unwrap_err().to_string();
+        assert!(error.contains("truck-17") && error.contains(problem), "{change}: {error}");
+        connection.execute_batch("DELETE FROM trips").unwrap();
+    }
+}
