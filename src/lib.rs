@@ -34,6 +34,7 @@ pub mod identity;
 pub mod moment;
 pub mod reason;
 pub mod rules;
+pub mod source;
 pub mod store;
 pub mod surface;
 pub mod timeline;

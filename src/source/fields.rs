@@ -1,0 +1,258 @@
+//! Which name of a record stands for which field of a sample.
+
+use std::collections::BTreeMap;
+
+use super::text::short;
+
+/// A field of a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Field {
+    DeviceId,
+    Time,
+    Lat,
+    Lon,
+    Speed,
+    Heading,
+    Altitude,
+    Accuracy,
+    Driver,
+    Ignition,
+}
+
+impl Field {
+    pub(super) const COUNT: usize = 10;
+
+    pub(super) const ALL: [Self; Self::COUNT] = [
+        Self::DeviceId,
+        Self::Time,
+        Self::Lat,
+        Self::Lon,
+        Self::Speed,
+        Self::Heading,
+        Self::Altitude,
+        Self::Accuracy,
+        Self::Driver,
+        Self::Ignition,
+    ];
+
+    /// Without these there is no sample.
+    pub(super) const NEEDED: [Self; 4] = [Self::DeviceId, Self::Time, Self::Lat, Self::Lon];
+
+    /// The canonical name, then the aliases.
+    pub(super) fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::DeviceId => &["device_id", "deviceId", "device"],
+            Self::Time => &["time", "ts", "timestamp"],
+            Self::Lat => &["lat", "latitude"],
+            Self::Lon => &["lon", "longitude", "lng"],
+            Self::Speed => &["speed"],
+            Self::Heading => &["heading", "bearing", "course"],
+            Self::Altitude => &["altitude"],
+            Self::Accuracy => &["accuracy"],
+            Self::Driver => &["driver"],
+            Self::Ignition => &["ignition"],
+        }
+    }
+
+    /// The canonical name.
+    pub(super) fn name(self) -> &'static str {
+        self.names()[0]
+    }
+
+    fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|field| field.name() == name)
+    }
+}
+
+/// A field map that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct MapError(String);
+
+/// Reads a field map such as `device_id=vehicle,lat=/gps/lat`: canonical name to the name, or JSON
+/// Pointer, that stands for it.
+///
+/// # Errors
+/// An unknown canonical name, one named twice, an empty part, or a pointer that is none.
+pub fn parse_map(text: &str) -> Result<BTreeMap<String, String>, MapError> {
+    let mut map = BTreeMap::new();
+    for part in text.split(',').map(str::trim) {
+        let Some((field, name)) = part.split_once('=') else {
+            return Err(MapError(format!(
+                "{} is not FIELD=NAME; write for example device_id=vehicle,lat=/gps/lat",
+                short(part)
+            )));
+        };
+        let (field, name) = (field.trim(), name.trim());
+        check(field, name)?;
+        if map.insert(field.to_owned(), name.to_owned()).is_some() {
+            return Err(MapError(format!("{} is mapped twice; keep one", short(field))));
+        }
+    }
+    Ok(map)
+}
+
+fn check(field: &str, name: &str) -> Result<(), MapError> {
+    if Field::from_name(field).is_none() {
+        let good = Field::ALL.map(Field::name).join(", ");
+        return Err(MapError(format!("{} is no field; the fields are {good}", short(field))));
+    }
+    if name.is_empty() {
+        return Err(MapError(format!("{field} is mapped to an empty name; write {field}=NAME")));
+    }
+    let bad_escape =
+        |token: &str| token.split('~').skip(1).any(|rest| !rest.starts_with(['0', '1']));
+    if name.starts_with('/') && bad_escape(name) {
+        return Err(MapError(format!(
+            "{field}={} is no JSON Pointer: after ~ stands 0 (for ~) or 1 (for /)",
+            short(name)
+        )));
+    }
+    Ok(())
+}
+
+/// What a name of a record stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Target {
+    pub(super) field: Field,
+    /// 0 for the canonical or the mapped name, else the place of the alias in [`Field::names`].
+    pub(super) rank: u8,
+}
+
+/// A place in a record, with the places below it: the root is the record itself.
+#[derive(Debug, Default)]
+pub(super) struct Node {
+    pub(super) children: Vec<Child>,
+    /// What the value of this place stands for.
+    pub(super) targets: Vec<Target>,
+    /// For each hash of a name the children it may be, one bit each.
+    buckets: [u32; 32],
+}
+
+#[derive(Debug)]
+pub(super) struct Child {
+    pub(super) name: Box<str>,
+    /// The name as a place in an array.
+    index: Option<u32>,
+    pub(super) node: Node,
+}
+
+/// Spreads the names of the contract over the buckets of a [`Node`].
+fn bucket(name: &str) -> usize {
+    let first = name.as_bytes().first().copied().unwrap_or(0);
+    (usize::from(first) ^ name.len().wrapping_mul(5)) & 31
+}
+
+impl Node {
+    /// The child of that name.
+    #[inline]
+    pub(super) fn child(&self, name: &str) -> Option<usize> {
+        let mut candidates = self.buckets[bucket(name)];
+        while candidates != 0 {
+            let at = candidates.trailing_zeros() as usize;
+            if &*self.children[at].name == name {
+                return Some(at);
+            }
+            candidates &= candidates - 1;
+        }
+        None
+    }
+
+    /// The child that stands for an element of an array.
+    pub(super) fn element(&self, index: u32) -> Option<usize> {
+        self.children.iter().position(|child| child.index == Some(index))
+    }
+
+    /// The place at the end of `path`, made where it does not exist yet.
+    fn at(&mut self, mut path: impl Iterator<Item = String>) -> &mut Self {
+        let Some(name) = path.next() else { return self };
+        let at = self.child(&name).unwrap_or_else(|| {
+            let at = self.children.len();
+            assert!(at < 32, "there are fewer names than bits in a bucket");
+            self.buckets[bucket(&name)] |= 1 << at;
+            // "01" is a name but no index.
+            let index = name.parse().ok().filter(|index: &u32| index.to_string() == name);
+            self.children.push(Child { name: name.into(), index, node: Self::default() });
+            at
+        });
+        self.children[at].node.at(path)
+    }
+}
+
+/// The names that are looked for, under a field map.
+///
+/// # Errors
+/// See [`parse_map`]: maps also come from settings files.
+pub(super) fn names(map: &BTreeMap<String, String>) -> Result<Node, MapError> {
+    for (field, name) in map {
+        check(field, name)?;
+    }
+    let mut root = Node::default();
+    for field in Field::ALL {
+        match map.get(field.name()) {
+            Some(pointer) if pointer.starts_with('/') => {
+                let tokens = pointer[1..].split('/');
+                let path = tokens.map(|token| token.replace("~1", "/").replace("~0", "~"));
+                root.at(path).targets.push(Target { field, rank: 0 });
+            }
+            Some(name) => {
+                let path = std::iter::once(name.clone());
+                root.at(path).targets.push(Target { field, rank: 0 });
+            }
+            None => {
+                for (rank, name) in (0..).zip(field.names()) {
+                    let path = std::iter::once((*name).to_owned());
+                    root.at(path).targets.push(Target { field, rank });
+                }
+            }
+        }
+    }
+    Ok(root)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_found_and_no_other() {
+        let root = names(&BTreeMap::new()).unwrap();
+        for field in Field::ALL {
+            for (rank, name) in (0..).zip(field.names()) {
+                let child = &root.children[root.child(name).unwrap()];
+                assert_eq!(child.node.targets, [Target { field, rank }]);
+            }
+        }
+        for name in ["", "Lat", "latitud", "x", "LAT", "device_ID", "dev"] {
+            assert_eq!(root.child(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_map_is_read() {
+        let map = parse_map("device_id=vehicle, lat=/gps/lat,driver=a=b").unwrap();
+        assert_eq!(map["device_id"], "vehicle");
+        assert_eq!(map["lat"], "/gps/lat");
+        assert_eq!(map["driver"], "a=b");
+        assert!(names(&map).unwrap().child("lat").is_none());
+    }
+
+    #[test]
+    fn a_bad_map_says_why() {
+        for (text, why) in [
+            ("", "is not FIELD=NAME"),
+            ("lat", "is not FIELD=NAME"),
+            ("lat=a,", "is not FIELD=NAME"),
+            ("latitude=a", "is no field; the fields are device_id, time, lat"),
+            ("lat=", "empty name"),
+            ("lat=a,lat=b", "mapped twice"),
+            ("lat=/a~2", "is no JSON Pointer"),
+            ("lat=/a~", "is no JSON Pointer"),
+        ] {
+            let message = parse_map(text).unwrap_err().to_string();
+            assert!(message.contains(why), "{text}: {message}");
+        }
+        let map = BTreeMap::from([("latitude".to_owned(), "x".to_owned())]);
+        assert!(names(&map).is_err());
+    }
+}

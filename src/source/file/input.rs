@@ -1,0 +1,129 @@
+//! Opening an input: what it is compressed with, and how much of it was read.
+
+use std::fs::File;
+use std::io::{self, BufReader, Cursor, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use flate2::bufread::MultiGzDecoder;
+
+use crate::source::SourceError;
+
+/// One input, as it was named.
+#[derive(Clone, Debug)]
+pub(super) enum Input {
+    Stdin,
+    File(PathBuf),
+}
+
+impl Input {
+    /// Looks at an input without reading from it: a FIFO gives its bytes only once.
+    pub(super) fn new(path: &Path) -> Result<Self, SourceError> {
+        if path.as_os_str() == "-" {
+            return Ok(Self::Stdin);
+        }
+        let input = Self::File(path.to_owned());
+        let meta = std::fs::metadata(path).map_err(|error| input.unreadable(error))?;
+        if meta.is_dir() {
+            return Err(input.unfit("it is a directory; name the files in it".into()));
+        }
+        if meta.is_file() {
+            File::open(path).map_err(|error| input.unreadable(error))?;
+        }
+        Ok(input)
+    }
+
+    /// The path, or `-`.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::Stdin => "-".into(),
+            Self::File(path) => path.display().to_string(),
+        }
+    }
+
+    /// Length on the disk; `None` for what has none, such as stdin and a FIFO.
+    pub(super) fn bytes(&self) -> Option<u64> {
+        let Self::File(path) = self else { return None };
+        let meta = std::fs::metadata(path).ok()?;
+        meta.is_file().then_some(meta.len())
+    }
+
+    pub(super) fn unreadable(&self, source: io::Error) -> SourceError {
+        SourceError::Read { origin: self.name(), source }
+    }
+
+    pub(super) fn unfit(&self, problem: String) -> SourceError {
+        SourceError::Form { origin: self.name(), problem }
+    }
+
+    /// Opens it and looks at its first bytes.
+    pub(super) fn open(&self) -> io::Result<Opened> {
+        let raw: Box<dyn Read + Send> = match self {
+            Self::Stdin => Box::new(io::stdin()),
+            Self::File(path) => Box::new(File::open(path)?),
+        };
+        Opened::new(raw)
+    }
+}
+
+/// What was seen of the bytes on the disk.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// Bytes read.
+    pub(super) bytes: AtomicU64,
+    /// Whether reading itself failed, so that a fault is not one of the compressed form.
+    pub(super) failed: AtomicBool,
+}
+
+struct Counted {
+    raw: Box<dyn Read + Send>,
+    progress: Arc<Progress>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.raw.read(buffer);
+        match &read {
+            Ok(count) => {
+                self.progress.bytes.fetch_add(*count as u64, Ordering::Relaxed);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => self.progress.failed.store(true, Ordering::Relaxed),
+        }
+        read
+    }
+}
+
+/// An open input, decompressed.
+pub(super) struct Opened {
+    pub(super) bytes: Box<dyn Read + Send>,
+    pub(super) progress: Arc<Progress>,
+}
+
+/// Read ahead of a decompressor, bytes.
+const AHEAD: usize = 64 << 10;
+
+impl Opened {
+    pub(super) fn new(raw: Box<dyn Read + Send>) -> io::Result<Self> {
+        let progress = Arc::new(Progress::default());
+        let mut counted = Counted { raw, progress: Arc::clone(&progress) };
+        let mut magic = Vec::with_capacity(4);
+        Read::by_ref(&mut counted).take(4).read_to_end(&mut magic)?;
+        let (gzip, zstd) = (magic.starts_with(&[0x1f, 0x8b]), is_zstd(&magic));
+        let whole = Cursor::new(magic).chain(counted);
+        let bytes: Box<dyn Read + Send> = if gzip {
+            Box::new(MultiGzDecoder::new(BufReader::with_capacity(AHEAD, whole)))
+        } else if zstd {
+            Box::new(zstd::stream::read::Decoder::new(whole)?)
+        } else {
+            Box::new(whole)
+        };
+        Ok(Self { bytes, progress })
+    }
+}
+
+/// A zstd frame, or a skippable one, which some tools put first.
+fn is_zstd(magic: &[u8]) -> bool {
+    matches!(magic, [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18])
+}

@@ -1,0 +1,297 @@
+//! Cuts bytes into records, in bounded memory, with every byte kept or counted.
+
+use std::io::{self, Read};
+use std::ops::Range;
+
+use memchr::memchr;
+use sha2::{Digest, Sha256};
+
+use crate::source::Cut;
+use crate::source::csv::{At, row_end};
+
+/// Sizes, small ones for tests.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes {
+    /// Bytes asked for in one read.
+    pub(super) chunk: usize,
+    /// Longest record that is kept whole, bytes.
+    pub(super) record: usize,
+    /// Bytes kept of a longer one.
+    pub(super) head: usize,
+    /// A batch with that many entries is handed over.
+    pub(super) batch_entries: usize,
+    /// A batch with that many bytes is handed over.
+    pub(super) batch_bytes: usize,
+}
+
+/// How records end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ends {
+    /// At each line end.
+    Lines,
+    /// At line ends outside of quotes.
+    Rows { delimiter: u8 },
+}
+
+/// A record, without its line end.
+#[derive(Debug)]
+pub(super) struct Piece {
+    pub(super) line: u64,
+    pub(super) bytes: Bytes,
+}
+
+#[derive(Debug)]
+pub(super) enum Bytes {
+    /// A record of the buffer.
+    Whole(Range<usize>),
+    /// The first line of a row whose quotes are not closed in time.
+    Unclosed(Range<usize>),
+    /// The head of a record that is too long.
+    Cut(Vec<u8>, Cut),
+}
+
+/// A record that is too long, as it passes.
+struct Passing {
+    line: u64,
+    head: Vec<u8>,
+    hash: Sha256,
+    bytes: u64,
+    /// A CR that is no part of the record if LF is next.
+    held: bool,
+}
+
+impl Passing {
+    fn new(line: u64) -> Self {
+        Self { line, head: Vec::new(), hash: Sha256::new(), bytes: 0, held: false }
+    }
+
+    fn pass(&mut self, bytes: &[u8], head: usize) {
+        if bytes.is_empty() {
+            return;
+        }
+        if std::mem::take(&mut self.held) {
+            self.add(b"\r", head);
+        }
+        let kept = bytes.strip_suffix(b"\r").unwrap_or(bytes);
+        self.held = kept.len() < bytes.len();
+        self.add(kept, head);
+    }
+
+    fn add(&mut self, bytes: &[u8], head: usize) {
+        let room = head.saturating_sub(self.head.len()).min(bytes.len());
+        self.head.extend_from_slice(&bytes[..room]);
+        self.hash.update(bytes);
+        self.bytes += bytes.len() as u64;
+    }
+
+    /// The record, ended by LF or by the end of the input, where a CR is part of it.
+    fn end(mut self, by_line_end: bool, head: usize) -> Piece {
+        if self.held && !by_line_end {
+            self.add(b"\r", head);
+        }
+        let cut = Cut { bytes: self.bytes, sha256: self.hash.finalize().into() };
+        Piece { line: self.line, bytes: Bytes::Cut(self.head, cut) }
+    }
+}
+
+/// The records of one input.
+pub(super) struct Records {
+    input: Box<dyn Read + Send>,
+    sizes: Sizes,
+    ends: Ends,
+    buffer: Vec<u8>,
+    /// Where the next record begins.
+    start: usize,
+    /// No record ends before this place.
+    scanned: usize,
+    at: At,
+    /// Line of `start`, from 1.
+    line: u64,
+    passing: Option<Passing>,
+    ended: bool,
+}
+
+impl Records {
+    pub(super) fn new(input: Box<dyn Read + Send>, sizes: Sizes) -> Self {
+        let buffer = Vec::with_capacity(sizes.chunk);
+        Self {
+            input,
+            sizes,
+            ends: Ends::Lines,
+            buffer,
+            start: 0,
+            scanned: 0,
+            at: At::default(),
+            line: 1,
+            passing: None,
+            ended: false,
+        }
+    }
+
+    /// Says how the records from here on end.
+    pub(super) fn set_ends(&mut self, ends: Ends) {
+        self.ends = ends;
+        (self.scanned, self.at) = (self.start, At::default());
+    }
+
+    /// Whether the input was read to its end.
+    pub(super) fn ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Bytes of memory in use.
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.buffer.capacity()
+    }
+
+    pub(super) fn bytes(&self, place: Range<usize>) -> &[u8] {
+        &self.buffer[place]
+    }
+
+    /// Skips a byte order mark, and tells the first byte that is not white space.
+    pub(super) fn first_byte(&mut self) -> io::Result<Option<u8>> {
+        while self.buffer.len() < 3 && !self.ended {
+            self.fill()?;
+        }
+        if self.buffer.starts_with(b"\xef\xbb\xbf") {
+            (self.start, self.scanned) = (3, 3);
+        }
+        loop {
+            let ahead = &self.buffer[self.start..];
+            let first = ahead.iter().copied().find(|byte| !byte.is_ascii_whitespace());
+            if first.is_some() || self.ended || ahead.len() > self.sizes.record {
+                return Ok(first);
+            }
+            self.fill()?;
+        }
+    }
+
+    /// Reads on.
+    pub(super) fn fill(&mut self) -> io::Result<()> {
+        if self.start > 0 {
+            self.buffer.drain(..self.start);
+            self.scanned -= self.start;
+            self.start = 0;
+        }
+        let filled = self.buffer.len();
+        self.buffer.resize(filled + self.sizes.chunk, 0);
+        let read = loop {
+            match self.input.read(&mut self.buffer[filled..]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => break read,
+            }
+        };
+        self.buffer.truncate(filled + *read.as_ref().unwrap_or(&0));
+        self.ended = read? == 0;
+        Ok(())
+    }
+
+    /// The next record that is in the buffer to its end.
+    pub(super) fn take(&mut self) -> Option<Piece> {
+        if self.passing.is_some() {
+            return self.pass();
+        }
+        match self.find_end() {
+            Some(end) => {
+                let content = self.buffer[self.start..end].strip_suffix(b"\r");
+                let length = content.map_or(end - self.start, <[u8]>::len);
+                if length > self.sizes.record {
+                    return self.too_long();
+                }
+                Some(self.whole(self.start + length, end + 1))
+            }
+            None if self.buffer.len() - self.start > self.sizes.record + 1 => self.too_long(),
+            None if !self.ended || self.start == self.buffer.len() => None,
+            None if self.at == At::Quoted || self.buffer.len() - self.start > self.sizes.record => {
+                self.too_long()
+            }
+            None => Some(self.whole(self.buffer.len(), self.buffer.len())),
+        }
+    }
+
+    /// What is left when the input breaks off: the beginning of a record, or nothing.
+    pub(super) fn rest(&mut self) -> Piece {
+        if let Some(passing) = self.passing.take() {
+            return passing.end(false, self.sizes.head);
+        }
+        let end = self.buffer.len();
+        if end - self.start > self.sizes.record {
+            let mut passing = Passing::new(self.line);
+            passing.pass(&self.buffer[self.start..end], self.sizes.head);
+            return passing.end(false, self.sizes.head);
+        }
+        self.whole(end, end)
+    }
+
+    fn find_end(&mut self) -> Option<usize> {
+        match self.ends {
+            Ends::Rows { delimiter } => {
+                row_end(&self.buffer, &mut self.scanned, &mut self.at, delimiter)
+            }
+            Ends::Lines => {
+                let end = memchr(b'\n', &self.buffer[self.scanned..]);
+                let end = end.map(|end| self.scanned + end);
+                self.scanned = end.unwrap_or(self.buffer.len());
+                end
+            }
+        }
+    }
+
+    /// Takes the record up to `end`; the next one begins at `next`.
+    fn whole(&mut self, end: usize, next: usize) -> Piece {
+        let place = self.start..end;
+        let line = self.line;
+        let lines = match self.ends {
+            Ends::Lines => u64::from(next > end),
+            Ends::Rows { .. } => {
+                memchr::memchr_iter(b'\n', &self.buffer[self.start..next]).count() as u64
+            }
+        };
+        self.line += lines;
+        self.begin(next);
+        Piece { line, bytes: Bytes::Whole(place) }
+    }
+
+    fn begin(&mut self, next: usize) {
+        (self.start, self.scanned, self.at) = (next, next, At::default());
+    }
+
+    /// A record that does not end in time. A row of several lines is most likely one with a quote
+    /// that is not closed: its first line stands for it, so that the lines after it are read.
+    fn too_long(&mut self) -> Option<Piece> {
+        let first_line = memchr(b'\n', &self.buffer[self.start..]).map(|end| self.start + end);
+        let several = |end: usize| self.buffer.len() > end + 1 || self.at == At::Quoted;
+        let in_quotes = matches!(self.ends, Ends::Rows { .. }) && first_line.is_some_and(several);
+        if let (Some(end), true) = (first_line, in_quotes) {
+            let content = self.buffer[self.start..end].strip_suffix(b"\r");
+            let length = content.map_or(end - self.start, <[u8]>::len);
+            if length <= self.sizes.record {
+                let Piece { line, bytes } = self.whole(self.start + length, end + 1);
+                let Bytes::Whole(place) = bytes else { return None };
+                return Some(Piece { line, bytes: Bytes::Unclosed(place) });
+            }
+        }
+        if first_line.is_none() && self.ended && self.buffer.len() - self.start <= self.sizes.record
+        {
+            // The last line, with a quote that is not closed.
+            return Some(self.whole(self.buffer.len(), self.buffer.len()));
+        }
+        self.passing = Some(Passing::new(self.line));
+        self.pass()
+    }
+
+    /// Lets a record that is too long pass, up to the next line end.
+    fn pass(&mut self) -> Option<Piece> {
+        let mut passing = self.passing.take()?;
+        let end = memchr(b'\n', &self.buffer[self.start..]).map(|end| self.start + end);
+        passing.pass(&self.buffer[self.start..end.unwrap_or(self.buffer.len())], self.sizes.head);
+        self.begin(end.map_or(self.buffer.len(), |end| end + 1));
+        if end.is_none() && !self.ended {
+            self.passing = Some(passing);
+            return None;
+        }
+        self.line += u64::from(end.is_some());
+        Some(passing.end(end.is_some(), self.sizes.head))
+    }
+}

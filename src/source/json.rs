@@ -1,0 +1,200 @@
+//! The values of one JSON object, without building it.
+//!
+//! One walk over the text: names that stand for nothing are skipped, values that do are borrowed
+//! from the line.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use memchr::memchr2_iter;
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use super::Fault;
+use super::fields::Node;
+use super::record::{Found, Value};
+use super::text::clipped;
+use crate::reason::DeadReason;
+
+/// Deepest nesting taken, that of `serde_json`, which does not count it where it skips a value.
+const MAX_DEPTH: usize = 127;
+
+/// Collects the values of an object.
+///
+/// # Errors
+/// `bad_json`; `out_of_range` for a number that no float holds.
+pub(super) fn read<'de>(
+    line: &'de str,
+    root: &Node,
+    found: &mut Found<'de>,
+) -> Result<(), Box<Fault>> {
+    if too_deep(line) {
+        let message = format!("the JSON is nested deeper than {MAX_DEPTH} levels");
+        return Err(Box::new(Fault::new(DeadReason::BadJson, message)));
+    }
+    let mut json = serde_json::Deserializer::from_str(line);
+    let walk = Walk { node: root, found: &mut *found };
+    let read = (&mut json).deserialize_map(walk).and_then(|()| json.end());
+    read.map_err(|error| refused(line, &error, found))
+}
+
+/// Whether the nesting is too deep. Most lines are too short for that, so nothing is counted.
+fn too_deep(line: &str) -> bool {
+    let bytes = line.as_bytes();
+    if bytes.len() <= 2 * MAX_DEPTH || memchr2_iter(b'{', b'[', bytes).count() <= MAX_DEPTH {
+        return false;
+    }
+    let (mut depth, mut in_text, mut escaped) = (0usize, false, false);
+    for byte in bytes {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_text => escaped = true,
+            b'"' => in_text = !in_text,
+            b'{' | b'[' if !in_text => depth += 1,
+            b'}' | b']' if !in_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > MAX_DEPTH {
+            return true;
+        }
+    }
+    false
+}
+
+#[cold]
+fn refused(line: &str, error: &serde_json::Error, found: &Found<'_>) -> Box<Fault> {
+    let message = error.to_string();
+    // Skipping a value looks at its form alone: if that succeeds, the size of a number is all that
+    // is wrong.
+    let only_size = message.starts_with("number out of range")
+        && serde_json::from_str::<IgnoredAny>(line).is_ok();
+    if only_size {
+        let name = found.last.map_or("a value", |field| field.name());
+        let message = format!("{name} is a number that no float holds: {message}");
+        return Box::new(Fault::new(DeadReason::OutOfRange, message));
+    }
+    let message = format!("not a JSON object: {}", clipped(&message));
+    Box::new(Fault::new(DeadReason::BadJson, message))
+}
+
+/// The child that a name of an object stands for.
+struct Name<'m>(&'m Node);
+
+impl<'de> DeserializeSeed<'de> for Name<'_> {
+    type Value = Option<usize>;
+
+    #[inline]
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<Option<usize>, D::Error> {
+        json.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Name<'_> {
+    type Value = Option<usize>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    #[inline]
+    fn visit_str<E: Error>(self, name: &str) -> Result<Option<usize>, E> {
+        Ok(self.0.child(name))
+    }
+}
+
+/// Collects the value at a node, and those below it.
+struct Walk<'m, 'f, 'de> {
+    node: &'m Node,
+    found: &'f mut Found<'de>,
+}
+
+impl<'de> Walk<'_, '_, 'de> {
+    #[inline]
+    fn offer<E: Error>(self, value: Value<'de>) -> Result<(), E> {
+        self.found.offer(&self.node.targets, value);
+        Ok(())
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Walk<'_, '_, 'de> {
+    type Value = ();
+
+    #[inline]
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
+        self.found.last = self.node.targets.first().map(|target| target.field);
+        json.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Walk<'_, '_, 'de> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<(), E> {
+        self.offer(Value::Bool(value))
+    }
+
+    #[inline]
+    fn visit_i64<E: Error>(self, value: i64) -> Result<(), E> {
+        self.offer(Value::Signed(value))
+    }
+
+    #[inline]
+    fn visit_u64<E: Error>(self, value: u64) -> Result<(), E> {
+        self.offer(Value::Unsigned(value))
+    }
+
+    #[inline]
+    fn visit_f64<E: Error>(self, value: f64) -> Result<(), E> {
+        self.offer(Value::Float(value))
+    }
+
+    #[inline]
+    fn visit_borrowed_str<E: Error>(self, value: &'de str) -> Result<(), E> {
+        self.offer(Value::Text(Cow::Borrowed(value)))
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<(), E> {
+        self.offer(Value::Text(Cow::Owned(value.to_owned())))
+    }
+
+    #[inline]
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let mut seen = 0u32;
+        while let Some(name) = map.next_key_seed(Name(self.node))? {
+            let Some(at) = name else {
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            };
+            let child = &self.node.children[at];
+            if seen & (1 << at) != 0 {
+                self.found.note_twice(&child.name);
+            }
+            seen |= 1 << at;
+            map.next_value_seed(Walk { node: &child.node, found: &mut *self.found })?;
+        }
+        self.offer(Value::Nested("an object"))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        for index in 0.. {
+            let taken = match self.node.element(index) {
+                Some(at) => {
+                    let node = &self.node.children[at].node;
+                    list.next_element_seed(Walk { node, found: &mut *self.found })?
+                }
+                None => list.next_element::<IgnoredAny>()?.map(|_| ()),
+            };
+            if taken.is_none() {
+                break;
+            }
+        }
+        self.offer(Value::Nested("an array"))
+    }
+}

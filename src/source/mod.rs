@@ -1,0 +1,170 @@
+//! Touch the world: where samples come from.
+//!
+//! A source turns bytes into [`Batch`]es of [`Entry`]s, in the order of its log, and never loses
+//! one: what cannot be read is an entry too, with its reason and its original bytes. It decides
+//! nothing about trips.
+
+mod csv;
+mod decode;
+mod fields;
+pub mod file;
+mod json;
+mod record;
+mod text;
+mod time;
+
+use std::future::Future;
+use std::ops::Range;
+use std::sync::Arc;
+
+pub use decode::Decoder;
+pub use fields::{MapError, parse_map};
+
+use crate::reason::DeadReason;
+use crate::timeline::Sample;
+
+/// A piece of one of a batch's two buffers.
+pub type Span = Range<u32>;
+
+/// A span of a buffer of a batch.
+fn span(start: usize, end: usize) -> Span {
+    let place = |at| u32::try_from(at).expect("a batch ends long before 4 GiB");
+    place(start)..place(end)
+}
+
+/// Entries in the order of the log, with the bytes they came as.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// Original bytes of the records; [`Entry::raw`] points into it.
+    pub raw: Vec<u8>,
+    /// Device ids and drivers, unescaped; the spans of [`Decoded`] point into it.
+    pub text: String,
+    /// Path of the file, or name of the topic.
+    pub origin: Arc<str>,
+    /// What was read.
+    pub entries: Vec<Entry>,
+    /// Bytes of input read so far, of this origin, as they lie on the disk: for the progress bar.
+    pub bytes_read: u64,
+}
+
+/// One sample of a record, or what stands in its place.
+#[derive(Debug)]
+pub struct Entry {
+    /// Place of the record in the log. Entries of one record share it and stand side by side.
+    pub offset: i64,
+    /// Which element of a record that is an array.
+    pub element: Option<u32>,
+    /// Line of the file, from 1; 0 where the source has no lines.
+    pub line: u64,
+    /// The log's own timestamp of the record, ms since 1970.
+    pub log_time_ms: i64,
+    /// The record's bytes in [`Batch::raw`], without a line end.
+    pub raw: Span,
+    /// The sample, or why there is none.
+    pub content: Result<Decoded, Box<Fault>>,
+}
+
+/// A sample that was understood.
+#[derive(Debug)]
+pub struct Decoded {
+    /// Device id, in [`Batch::text`]; 1 to 256 bytes, no NUL.
+    pub device: Span,
+    /// Driver, in [`Batch::text`].
+    pub driver: Option<Span>,
+    /// Whether the ignition is on.
+    pub ignition: Option<bool>,
+    /// The sample, quantised.
+    pub sample: Sample,
+}
+
+/// Why a record gave no sample.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fault {
+    /// The reason, for counting.
+    pub reason: DeadReason,
+    /// What failed, with the value, for a person.
+    pub message: String,
+    /// Set where `raw` is only the head of the record.
+    pub cut: Option<Cut>,
+    /// The time would be a good one if it were read in seconds.
+    pub looks_like_seconds: bool,
+}
+
+/// A record that is kept as its head alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cut {
+    /// Length of the whole record, bytes.
+    pub bytes: u64,
+    /// SHA-256 of the whole record.
+    pub sha256: [u8; 32],
+}
+
+impl Fault {
+    /// A fault of a record that is kept whole.
+    #[must_use]
+    pub fn new(reason: DeadReason, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into(), cut: None, looks_like_seconds: false }
+    }
+}
+
+impl Batch {
+    /// The text behind a span of [`Decoded`].
+    #[must_use]
+    pub fn text(&self, span: &Span) -> &str {
+        &self.text[span.start as usize..span.end as usize]
+    }
+
+    /// The original bytes of an entry.
+    #[must_use]
+    pub fn raw(&self, entry: &Entry) -> &[u8] {
+        &self.raw[entry.raw.start as usize..entry.raw.end as usize]
+    }
+}
+
+/// A source that cannot go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SourceError {
+    /// The file cannot be opened or read.
+    #[error("cannot read `{origin}`")]
+    Read {
+        /// Path of the file.
+        origin: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The file is not in a form that can be read.
+    #[error("cannot read `{origin}`: {problem}")]
+    Form {
+        /// Path of the file.
+        origin: String,
+        /// What is wrong, and what to do.
+        problem: String,
+    },
+    /// Several inputs were looked at, and these are of no use.
+    #[error("{}", list(.0))]
+    Inputs(Vec<SourceError>),
+    /// The reading thread broke off, or could not begin.
+    #[error(
+        "the thread that reads the input broke off: {problem}; this is a bug, please report it"
+    )]
+    Broken {
+        /// What it said last.
+        problem: String,
+    },
+}
+
+fn list(problems: &[SourceError]) -> String {
+    let shown = problems.iter().map(|problem| match problem {
+        SourceError::Read { source, .. } => format!("{problem}: {source}"),
+        _ => problem.to_string(),
+    });
+    shown.collect::<Vec<_>>().join("; ")
+}
+
+/// Where samples come from, as the processor sees it.
+pub trait Source: Send {
+    /// The next batch, never empty; `None` at the end. Cancel safe: a call that is dropped loses
+    /// nothing.
+    fn next(&mut self) -> impl Future<Output = Result<Option<Batch>, SourceError>> + Send;
+}

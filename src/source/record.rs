@@ -1,0 +1,301 @@
+//! The values found in one record, and the sample they state.
+
+use std::borrow::Cow;
+
+use super::decode::Decoder;
+use super::fields::{Field, Target};
+use super::text::short;
+use super::{Decoded, Fault, Span, time};
+use crate::reason::DeadReason;
+use crate::rules::SpeedUnit;
+use crate::timeline::{OutOfRange, Sample, Stated};
+
+/// Longest device id and driver, bytes.
+const MAX_ID_BYTES: usize = 256;
+
+/// A value as its record has it.
+#[derive(Clone, Debug, Default)]
+pub(super) enum Value<'a> {
+    #[default]
+    Absent,
+    Bool(bool),
+    Signed(i64),
+    Unsigned(u64),
+    Float(f64),
+    /// A JSON string.
+    Text(Cow<'a, str>),
+    /// A cell of a table, whose type is what its text looks like.
+    Cell(Cow<'a, str>),
+    /// An object or an array.
+    Nested(&'static str),
+}
+
+impl Value<'_> {
+    /// The value for a message.
+    fn shown(&self) -> String {
+        match self {
+            Self::Absent => "nothing".into(),
+            Self::Bool(value) => value.to_string(),
+            Self::Signed(value) => value.to_string(),
+            Self::Unsigned(value) => value.to_string(),
+            Self::Float(value) => value.to_string(),
+            Self::Text(value) => format!("the text {}", short(value)),
+            Self::Cell(value) => short(value),
+            Self::Nested(what) => (*what).into(),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Slot<'a> {
+    value: Value<'a>,
+    rank: u8,
+    /// An alias that says something too, while the canonical name does not.
+    rival: Option<u8>,
+}
+
+/// What one record says of each field.
+#[derive(Debug, Default)]
+pub(super) struct Found<'a> {
+    slots: [Slot<'a>; Field::COUNT],
+    /// A name that stands twice in one object.
+    twice: Option<Box<str>>,
+    /// The field whose value was looked at last.
+    pub(super) last: Option<Field>,
+}
+
+impl<'a> Found<'a> {
+    /// Takes a value for each field it stands for. Whatever the order of names in the record, the
+    /// canonical name wins, and of two aliases neither does.
+    #[inline]
+    pub(super) fn offer(&mut self, targets: &[Target], value: Value<'a>) {
+        let Some((last, others)) = targets.split_last() else { return };
+        for &target in others {
+            self.offer_one(target, value.clone());
+        }
+        self.offer_one(*last, value);
+    }
+
+    #[inline]
+    fn offer_one(&mut self, target: Target, value: Value<'a>) {
+        let slot = &mut self.slots[target.field as usize];
+        if matches!(slot.value, Value::Absent) || target.rank == 0 {
+            *slot = Slot { value, rank: target.rank, rival: None };
+        } else if slot.rank != 0 {
+            slot.rival = Some(target.rank);
+        }
+    }
+
+    /// Notes a name that stands twice in one object.
+    pub(super) fn note_twice(&mut self, name: &str) {
+        self.twice.get_or_insert_with(|| name.into());
+    }
+
+    fn value(&self, field: Field) -> &Value<'a> {
+        &self.slots[field as usize].value
+    }
+
+    fn check_names(&self, decoder: &Decoder) -> Result<(), Box<Fault>> {
+        if let Some(name) = &self.twice {
+            return fault(
+                DeadReason::AmbiguousField,
+                format!("{} stands twice in one object; keep one", short(name)),
+            );
+        }
+        for field in Field::ALL {
+            let slot = &self.slots[field as usize];
+            if let Some(rival) = slot.rival {
+                let names = field.names();
+                let (one, other) = (names[usize::from(slot.rank)], names[usize::from(rival)]);
+                let name = field.name();
+                return fault(
+                    DeadReason::AmbiguousField,
+                    format!(
+                        "`{one}` and `{other}` may both be {name}; choose with --map {name}={one}"
+                    ),
+                );
+            }
+        }
+        let absent = |field: &Field| matches!(self.value(*field), Value::Absent);
+        match Field::NEEDED.iter().find(|field| absent(field)) {
+            None => Ok(()),
+            Some(field) => fault(DeadReason::MissingField, decoder.absent(*field)),
+        }
+    }
+
+    /// The sample that the values state. Device and driver are put at the end of `text`; nothing is
+    /// when there is a fault.
+    ///
+    /// # Errors
+    /// The first fault: names, then device, time, position and the rest.
+    pub(super) fn sample(
+        &self,
+        decoder: &Decoder,
+        text: &mut String,
+    ) -> Result<Decoded, Box<Fault>> {
+        self.check_names(decoder)?;
+        let before = text.len();
+        let decoded = self.build(decoder, text);
+        if decoded.is_err() {
+            text.truncate(before);
+        }
+        decoded
+    }
+
+    fn build(&self, decoder: &Decoder, text: &mut String) -> Result<Decoded, Box<Fault>> {
+        let device = self.device(text)?;
+        let time_ms = self.time(decoder)?;
+        let number = |field| self.number(field);
+        let speed = number(Field::Speed)?;
+        let stated = Stated {
+            time_ms,
+            // Whether they are there was looked at before.
+            lat: number(Field::Lat)?.unwrap_or(f64::NAN),
+            lon: number(Field::Lon)?.unwrap_or(f64::NAN),
+            speed_mps: speed.map(|speed| metres_per_second(speed, decoder.speed_unit)),
+            heading_deg: number(Field::Heading)?,
+            altitude_m: number(Field::Altitude)?,
+            accuracy_m: number(Field::Accuracy)?,
+        };
+        let ignition = self.ignition()?;
+        let driver = self.driver(text)?;
+        let sample = Sample::quantised(&stated).map_err(|error| self.out_of_range(&error))?;
+        Ok(Decoded { device, driver, ignition, sample })
+    }
+
+    fn device(&self, text: &mut String) -> Result<Span, Box<Fault>> {
+        let value = self.value(Field::DeviceId);
+        let Some(span) = put(value, text) else {
+            return bad_type(Field::DeviceId, value, "a text or an integer");
+        };
+        let id = &text[span.start as usize..];
+        if id.is_empty() || id.len() > MAX_ID_BYTES || id.contains('\0') {
+            return fault(
+                DeadReason::BadDeviceId,
+                format!(
+                    "device_id {} has {} bytes; it needs 1 to {MAX_ID_BYTES}, none of them NUL",
+                    short(id),
+                    id.len()
+                ),
+            );
+        }
+        Ok(span)
+    }
+
+    fn driver(&self, text: &mut String) -> Result<Option<Span>, Box<Fault>> {
+        let value = self.value(Field::Driver);
+        if matches!(value, Value::Absent) {
+            return Ok(None);
+        }
+        let expected = "a text of at most 256 bytes without NUL, or an integer";
+        let Some(span) = put(value, text) else {
+            return bad_type(Field::Driver, value, expected);
+        };
+        let name = &text[span.start as usize..];
+        if name.len() > MAX_ID_BYTES || name.contains('\0') {
+            return bad_type(Field::Driver, value, expected);
+        }
+        // An empty name names nobody.
+        Ok((!name.is_empty()).then_some(span))
+    }
+
+    fn time(&self, decoder: &Decoder) -> Result<i64, Box<Fault>> {
+        let value = self.value(Field::Time);
+        let integer = |integer: i128| {
+            let ms = time::of_integer(integer, decoder.time_unit);
+            ms.ok_or_else(|| time::too_large(&integer.to_string()))
+        };
+        let ms = match value {
+            Value::Signed(value) => integer(i128::from(*value)),
+            Value::Unsigned(value) => integer(i128::from(*value)),
+            Value::Float(value) => Err(time::fractional(&value.to_string())),
+            Value::Text(text) | Value::Cell(text) => time::of_text(text, decoder.time_unit),
+            Value::Absent | Value::Bool(_) | Value::Nested(_) => {
+                return bad_type(Field::Time, value, "RFC 3339 text or an integer");
+            }
+        };
+        ms.or_else(|message| fault(DeadReason::BadTime, message))
+    }
+
+    fn number(&self, field: Field) -> Result<Option<f64>, Box<Fault>> {
+        let value = self.value(field);
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "no field has integers of over 2^53 in range"
+        )]
+        match value {
+            Value::Absent => Ok(None),
+            Value::Float(value) => Ok(Some(*value)),
+            Value::Signed(value) => Ok(Some(*value as f64)),
+            Value::Unsigned(value) => Ok(Some(*value as f64)),
+            Value::Cell(text) => match text.parse() {
+                Ok(number) => Ok(Some(number)),
+                Err(_) => bad_type(field, value, "a number"),
+            },
+            Value::Bool(_) | Value::Text(_) | Value::Nested(_) => {
+                bad_type(field, value, "a number")
+            }
+        }
+    }
+
+    fn ignition(&self) -> Result<Option<bool>, Box<Fault>> {
+        let value = self.value(Field::Ignition);
+        let known = match value {
+            Value::Absent => return Ok(None),
+            Value::Bool(on) => Some(*on),
+            Value::Signed(0) | Value::Unsigned(0) => Some(false),
+            Value::Signed(1) | Value::Unsigned(1) => Some(true),
+            Value::Cell(text) if text == "0" => Some(false),
+            Value::Cell(text) if text == "1" => Some(true),
+            Value::Text(text) | Value::Cell(text) => {
+                let is = |word: &str| text.eq_ignore_ascii_case(word);
+                let (on, off) = (is("true") || is("on"), is("false") || is("off"));
+                (on || off).then_some(on)
+            }
+            _ => None,
+        };
+        match known {
+            Some(on) => Ok(Some(on)),
+            None => bad_type(Field::Ignition, value, "true, false, on, off, 1 or 0"),
+        }
+    }
+
+    fn out_of_range(&self, error: &OutOfRange) -> Box<Fault> {
+        let OutOfRange { field, value, least, most } = error;
+        let stated = Field::ALL.into_iter().find(|known| known.name() == *field);
+        let shown = stated.map_or_else(|| value.to_string(), |field| self.value(field).shown());
+        let in_si = if *field == "speed" { format!(" ({value} m/s)") } else { String::new() };
+        let message = format!("{field} is {shown}{in_si}, outside of {least} to {most}");
+        Box::new(Fault::new(DeadReason::OutOfRange, message))
+    }
+}
+
+/// Puts a text or an integer at the end of `text`; `None` for a value that is neither.
+fn put(value: &Value<'_>, text: &mut String) -> Option<Span> {
+    let start = text.len();
+    match value {
+        Value::Text(value) | Value::Cell(value) => text.push_str(value),
+        Value::Signed(value) => text.push_str(&value.to_string()),
+        Value::Unsigned(value) => text.push_str(&value.to_string()),
+        _ => return None,
+    }
+    Some(super::span(start, text.len()))
+}
+
+fn fault<T>(reason: DeadReason, message: String) -> Result<T, Box<Fault>> {
+    Err(Box::new(Fault::new(reason, message)))
+}
+
+fn bad_type<T>(field: Field, value: &Value<'_>, expected: &str) -> Result<T, Box<Fault>> {
+    let name = field.name();
+    fault(DeadReason::BadType, format!("{name} is {}; it needs {expected}", value.shown()))
+}
+
+fn metres_per_second(speed: f64, unit: SpeedUnit) -> f64 {
+    match unit {
+        SpeedUnit::MetresPerSecond => speed,
+        SpeedUnit::KilometresPerHour => speed / 3.6,
+        SpeedUnit::MilesPerHour => speed * 0.447_04,
+        SpeedUnit::Knots => speed * 1852.0 / 3600.0,
+    }
+}

@@ -1,0 +1,37 @@
+//! Values in messages: short, and safe on a terminal.
+
+/// Characters of a value that a message shows.
+const SHOWN: usize = 80;
+
+/// A value between backticks, cut to a bound, control characters escaped.
+pub(super) fn short(value: &str) -> String {
+    format!("`{}`", clipped(value))
+}
+
+/// A text cut to a bound, control characters escaped.
+pub(super) fn clipped(value: &str) -> String {
+    let mut shown = String::new();
+    for (count, c) in value.chars().enumerate() {
+        if count == SHOWN {
+            shown.push_str("...");
+            break;
+        }
+        if c.is_control() {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_bounded_and_tame() {
+        assert_eq!(short("a\u{1b}[0mé"), "`a\\u{1b}[0mé`");
+        assert_eq!(short(&"é".repeat(100)), format!("`{}...`", "é".repeat(80)));
+    }
+}
