@@ -13,6 +13,7 @@
 //! | decide | [`blob`] | a path as bytes, both ways; pure |
 //! | touch the world | [`source`] | bytes to samples, and to dead letters |
 //! | touch the world | [`store`] | rows in, rows out |
+//! | join | [`processor`] | source to timeline to store |
 //! | surface | [`surface`] | trips as JSON, CSV, GeoJSON and GPX |
 //!
 //! [`rules`], [`reason`] and [`moment`] are the words they share.
@@ -32,6 +33,7 @@ pub mod blob;
 pub mod feed;
 pub mod identity;
 pub mod moment;
+pub mod processor;
 pub mod reason;
 pub mod rules;
 pub mod source;

@@ -6,6 +6,7 @@ mod arrivals;
 mod blob_real;
 mod conformance;
 mod model;
+mod processing;
 mod store_file;
 mod support;
 mod tidy;

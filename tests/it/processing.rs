@@ -1,0 +1,270 @@
+//! The join: whatever the batches, the flushes and the memory, the store ends the same.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tstar::processor::{Counts, Pace, Processor, RunError};
+use tstar::reason::{DeadReason, DropReason};
+use tstar::rules::Rules;
+use tstar::source::{Batch, Decoded, Entry, Fault, Source, SourceError};
+use tstar::store::memory::MemoryStore;
+use tstar::store::sqlite::{DeadLetterFilter, SqliteStore};
+use tstar::store::{ChangeKind, Journal, Order, TripRow, TripStore};
+use tstar::timeline::{Reading, Sample, Timeline};
+
+use crate::support::block_on;
+
+const MINUTE: i64 = 60_000;
+/// 2026-11-20T23:00:00Z: an hour before a midnight.
+const EVENING: i64 = 1_795_215_600_000;
+
+/// What one entry of a test's log holds.
+#[derive(Clone, Debug)]
+enum Says {
+    Sample { device: u8, minute: i64, lat_e7: i32 },
+    Unreadable,
+    IgnitionOff,
+    TooEarly,
+    TooLate,
+}
+
+/// One record: its entries share an offset.
+type Record = Vec<Says>;
+
+fn sample(time_ms: i64, lat_e7: i32) -> Sample {
+    let none = Reading::ABSENT;
+    Sample {
+        time_ms,
+        lat_e7,
+        lon_e7: 134_050_000,
+        speed_cmps: none,
+        heading_ddeg: none,
+        altitude_dm: none,
+        accuracy_dm: none,
+    }
+}
+
+fn decoded(batch: &mut Batch, device: u8, time_ms: i64, lat_e7: i32) -> Decoded {
+    let start = u32::try_from(batch.text.len()).unwrap();
+    batch.text.push_str(&format!("truck-{device}"));
+    let device = start..u32::try_from(batch.text.len()).unwrap();
+    Decoded { device, driver: None, ignition: Some(true), sample: sample(time_ms, lat_e7) }
+}
+
+/// Puts records into batches of so many records.
+fn batches(log: &[Record], records_each: usize, first_offset: i64) -> Vec<Batch> {
+    let mut offset = first_offset;
+    let mut all = Vec::new();
+    for records in log.chunks(records_each) {
+        let mut batch = Batch { origin: Arc::from("log"), ..Batch::default() };
+        for record in records {
+            for (says, element) in record.iter().zip(0..) {
+                let from = u32::try_from(batch.raw.len()).unwrap();
+                batch.raw.extend_from_slice(format!("{says:?}").as_bytes());
+                let raw = from..u32::try_from(batch.raw.len()).unwrap();
+                let content = match says {
+                    Says::Sample { device, minute, lat_e7 } => {
+                        Ok(decoded(&mut batch, *device, EVENING + minute * MINUTE, *lat_e7))
+                    }
+                    Says::Unreadable => Err(Box::new(Fault::new(DeadReason::BadJson, "no"))),
+                    Says::IgnitionOff => {
+                        Ok(Decoded { ignition: Some(false), ..decoded(&mut batch, 0, EVENING, 0) })
+                    }
+                    Says::TooEarly => Ok(decoded(&mut batch, 0, 1_795_210_680, 0)),
+                    Says::TooLate => Ok(decoded(&mut batch, 0, EVENING + 90_000 * MINUTE, 0)),
+                };
+                let (line, log_time_ms) = (u64::try_from(offset).unwrap() + 1, EVENING);
+                let element = (record.len() > 1).then_some(element);
+                batch.entries.push(Entry { offset, element, line, log_time_ms, raw, content });
+            }
+            offset += 1;
+        }
+        all.push(batch);
+    }
+    all
+}
+
+/// Gives batches, then ends or fails.
+struct Given {
+    batches: std::vec::IntoIter<Batch>,
+    fails: bool,
+}
+
+impl Source for Given {
+    async fn next(&mut self) -> Result<Option<Batch>, SourceError> {
+        match self.batches.next() {
+            None if self.fails => {
+                Err(SourceError::Form { origin: "log".into(), problem: "planted".into() })
+            }
+            next => Ok(next),
+        }
+    }
+}
+
+fn rules() -> Rules {
+    Rules {
+        drop_ignition_off: true,
+        max_samples: 6,
+        max_future_ms: 864_000_000,
+        ..Rules::default()
+    }
+}
+
+fn process(store: &(impl TripStore + Journal), log: &[Record], each: usize, pace: Pace) -> Counts {
+    block_on(async {
+        let mut processor = Processor::new(store, &rules(), pace).await.unwrap();
+        let first = processor.position().delivered;
+        let batches = batches(log, each, first).into_iter();
+        let mut source = Given { batches, fails: false };
+        processor.run(&mut source, |_, _| ()).await.unwrap();
+        assert_eq!(processor.position().delivered, first + log.len() as i64);
+        assert_eq!(store.position().await.unwrap(), processor.position());
+        processor.counts().clone()
+    })
+}
+
+fn rows(store: &impl TripStore) -> Vec<TripRow> {
+    block_on(async {
+        let mut all = Vec::new();
+        for device in store.devices(None, None, usize::MAX).await.unwrap() {
+            let of_device = store.range(&device, i64::MIN, i64::MAX, Order::Asc, usize::MAX).await;
+            all.extend(of_device.unwrap());
+        }
+        all
+    })
+}
+
+/// The rows by the timeline alone, which the models of `arrivals` hold to the contract.
+fn expected(log: &[Record]) -> Vec<TripRow> {
+    let mut devices: BTreeMap<String, Timeline> = BTreeMap::new();
+    for (record, offset) in log.iter().zip(0..) {
+        for says in record {
+            if let Says::Sample { device, minute, lat_e7 } = says {
+                let timeline = devices.entry(format!("truck-{device}")).or_default();
+                let sample = sample(EVENING + minute * MINUTE, *lat_e7);
+                timeline.absorb(&rules().limits(), 2 * offset, sample, None);
+            }
+        }
+    }
+    let of = |(device, timeline): (&String, &Timeline)| {
+        timeline.trips().map(|trip| TripRow::of(device, trip)).collect::<Vec<_>>()
+    };
+    devices.iter().flat_map(of).collect()
+}
+
+fn says() -> impl Strategy<Value = Says> {
+    prop_oneof![
+        12 => (0..3_u8, 0..150_i64, 0..3_i32)
+            .prop_map(|(device, minute, lat_e7)| Says::Sample { device, minute, lat_e7 }),
+        1 => Just(Says::Unreadable),
+        1 => Just(Says::IgnitionOff),
+        1 => Just(Says::TooEarly),
+        1 => Just(Says::TooLate),
+    ]
+}
+
+fn conserved(counts: &Counts, log: &[Record]) {
+    let delivered = log.iter().map(Vec::len).sum::<usize>() as u64;
+    assert_eq!(counts.delivered, delivered);
+    let dropped: u64 = counts.dropped.values().sum();
+    assert_eq!(counts.applied + counts.duplicates + dropped + counts.dead(), delivered, "I3");
+    assert_eq!(counts.arrivals.total(), counts.applied);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn batches_flushes_and_memory_do_not_change_the_trips(
+        log in prop::collection::vec(prop::collection::vec(says(), 1..4), 1..60),
+        each in 1..40_usize,
+        interval_ms in prop_oneof![Just(0_u64), Just(60_000)],
+        max_resident in prop_oneof![Just(0_usize), Just(5), Just(1_000_000)],
+    ) {
+        let pace = Pace {
+            flush_interval: Duration::from_millis(interval_ms),
+            max_staleness: Duration::from_secs(60),
+            max_resident,
+        };
+        let memory = MemoryStore::default();
+        let counts = process(&memory, &log, each, pace);
+        conserved(&counts, &log);
+        prop_assert_eq!(rows(&memory), expected(&log));
+        prop_assert_eq!(memory.dead_letters().len() as u64, counts.dead());
+        let all_at_once = process(&MemoryStore::default(), &log, 1_000, Pace::default());
+        prop_assert_eq!(counts.arrivals, all_at_once.arrivals);
+        prop_assert_eq!(counts.dead_letters, all_at_once.dead_letters);
+        announced(&memory);
+
+        let again = process(&memory, &log, each, pace);
+        prop_assert_eq!(again.applied, 0, "a log read again adds nothing");
+        prop_assert_eq!(rows(&memory), expected(&log));
+    }
+}
+
+/// Every id retired was announced as retired, every id that lives as started or in place of others.
+fn announced(store: &MemoryStore) {
+    let mut retired = Vec::new();
+    for (change, row) in store.changes() {
+        retired.extend(change.retired.iter().map(|t_star_ms| (row.device_id.clone(), *t_star_ms)));
+        assert_eq!(change.kind == ChangeKind::Merged, !change.retired.is_empty());
+    }
+    for row in rows(store) {
+        for t_star_ms in row.absorbed.keys() {
+            assert!(retired.contains(&(row.device_id.clone(), *t_star_ms)), "{row:?}");
+        }
+    }
+}
+
+#[test]
+fn sqlite_ends_like_memory_and_keeps_every_dead_letter() {
+    let sample = |device, minute| vec![Says::Sample { device, minute, lat_e7: 7 }];
+    let mut log: Vec<Record> = (0..200).map(|n| sample((n % 3) as u8, n * 7 % 160)).collect();
+    log.insert(20, vec![Says::Unreadable]);
+    log.insert(40, vec![Says::TooEarly, Says::IgnitionOff, Says::TooLate]);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trips.db");
+    let pace = Pace { flush_interval: Duration::ZERO, max_resident: 9, ..Pace::default() };
+    let counts = {
+        let store = SqliteStore::open_writer(&file, &rules(), 1_000).unwrap();
+        process(&store, &log, 10, pace)
+    };
+    conserved(&counts, &log);
+    assert_eq!(counts.dropped, BTreeMap::from([(DropReason::IgnitionOff, 1)]));
+    let store = SqliteStore::open_reader(&file).unwrap();
+    assert_eq!(rows(&store), expected(&log));
+    assert_eq!(store.count_trips().unwrap(), expected(&log).len() as u64);
+    let everything = DeadLetterFilter { limit: usize::MAX, ..DeadLetterFilter::default() };
+    let letters = store.dead_letters(&everything).unwrap();
+    assert_eq!(letters.len() as u64, counts.dead());
+    let unreadable = letters.iter().find(|kept| kept.letter.reason == DeadReason::BadJson).unwrap();
+    assert_eq!(
+        (unreadable.letter.value.as_slice(), unreadable.letter.line),
+        (&b"Unreadable"[..], 21)
+    );
+}
+
+#[test]
+fn a_time_in_seconds_is_hinted_at() {
+    let log = [vec![Says::TooEarly], vec![Says::TooLate]];
+    let counts = process(&MemoryStore::default(), &log, 1, Pace::default());
+    assert_eq!(counts.looks_like_seconds, 1);
+    let reasons = [(DeadReason::TimeBeforeMin, 1), (DeadReason::TimeInFuture, 1)];
+    assert_eq!(counts.dead_letters, BTreeMap::from(reasons));
+}
+
+#[test]
+fn what_a_failing_source_gave_is_stored() {
+    let log = [vec![Says::Sample { device: 1, minute: 3, lat_e7: 7 }], vec![Says::Unreadable]];
+    let store = MemoryStore::default();
+    block_on(async {
+        let mut processor = Processor::new(&store, &rules(), Pace::default()).await.unwrap();
+        let mut source = Given { batches: batches(&log, 1, 0).into_iter(), fails: true };
+        let ended = processor.run(&mut source, |_, _| ()).await;
+        assert!(matches!(ended, Err(RunError::Source(_))), "{ended:?}");
+    });
+    assert_eq!(rows(&store), expected(&log));
+    assert_eq!(store.dead_letters().len(), 1);
+}
