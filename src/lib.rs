@@ -36,6 +36,7 @@ pub mod moment;
 pub mod processor;
 pub mod reason;
 pub mod rules;
+pub mod simulate;
 pub mod source;
 pub mod store;
 pub mod surface;
