@@ -14,6 +14,7 @@
 //! | touch the world | [`source`] | bytes to samples, and to dead letters |
 //! | touch the world | [`store`] | rows in, rows out |
 //! | join | [`processor`] | source to timeline to store |
+//! | surface | [`settings`] | what a user can set, from flags, environment, file and defaults |
 //! | surface | [`surface`] | trips as JSON, CSV, GeoJSON and GPX |
 //!
 //! [`rules`], [`reason`] and [`moment`] are the words they share.
@@ -36,6 +37,7 @@ pub mod moment;
 pub mod processor;
 pub mod reason;
 pub mod rules;
+pub mod settings;
 pub mod simulate;
 pub mod source;
 pub mod store;

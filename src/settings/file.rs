@@ -1,0 +1,159 @@
+//! The settings file: TOML, its keys those of the table.
+
+use std::path::Path;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::table::{Kind, Setting, TABLE};
+use super::{Origin, SettingsError, SettingsFault, nearest};
+
+/// The file that is read where none is named.
+const USUAL: &str = "tstar.toml";
+
+/// A settings file, read but not understood yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingsFile {
+    /// Path as given.
+    pub name: String,
+    /// What it holds.
+    pub text: String,
+}
+
+impl SettingsFile {
+    /// Reads the file that is named, or `./tstar.toml` where there is one.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read(path: Option<&Path>) -> Result<Option<Self>, SettingsError> {
+        let named = path.unwrap_or(Path::new(USUAL));
+        let name = named.display().to_string();
+        match std::fs::read_to_string(named) {
+            Ok(text) => Ok(Some(Self { name, text })),
+            Err(error) if path.is_none() && error.kind() == std::io::ErrorKind::NotFound => {
+                Ok(None)
+            }
+            Err(error) => {
+                let message = format!("the settings file cannot be read: {error}");
+                let origin = Origin::File { name, line: 1 };
+                Err(SettingsError { faults: vec![SettingsFault { origin, message }] })
+            }
+        }
+    }
+
+    /// Each value as text with the line of its key, and everything that is wrong.
+    pub(super) fn values(&self) -> (Vec<(&'static Setting, String, usize)>, Vec<SettingsFault>) {
+        let (table, errors) = DeTable::parse_recoverable(&self.text);
+        let mut faults: Vec<SettingsFault> = Vec::new();
+        for error in &errors {
+            let at = error.span().map_or(0, |span| span.start);
+            faults.push(self.fault(at, format!("not TOML: {}", error.message())));
+        }
+        let mut values = Vec::new();
+        for (key, value) in table.get_ref() {
+            let at = key.span().start;
+            match self.value(key, value) {
+                Ok((setting, text)) => values.push((setting, text, self.line(at))),
+                // What the parser made up to go on after a fault of its own is not told again.
+                Err(_) if errors.iter().any(|error| self.is_near(error, at)) => (),
+                Err(message) => faults.push(self.fault(at, message)),
+            }
+        }
+        // The table comes by key; people read by line.
+        values.sort_by_key(|(_, _, line)| *line);
+        (values, faults)
+    }
+
+    fn value(
+        &self,
+        key: &Spanned<std::borrow::Cow<'_, str>>,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<(&'static Setting, String), String> {
+        let key = key.get_ref().as_ref();
+        let Some(setting) = Setting::of(key) else {
+            let hint = nearest(key, TABLE.iter().map(|setting| setting.key));
+            return Err(format!("unknown key `{key}`{hint}"));
+        };
+        let written = &self.text[value.span()];
+        let text = match (value.get_ref(), setting.kind) {
+            (DeValue::String(text), _) => text.to_string(),
+            (DeValue::Boolean(value), Kind::Flag) => value.to_string(),
+            (DeValue::Integer(value), Kind::Count | Kind::Number | Kind::Time)
+                if value.radix() == 10 =>
+            {
+                value.as_str().to_owned()
+            }
+            (DeValue::Float(value), Kind::Number) => value.as_str().to_owned(),
+            (DeValue::Datetime(_), Kind::Time) => written.to_owned(),
+            (DeValue::Integer(_), Kind::Duration) => {
+                return Err(format!(
+                    "{key}: `{written}` has no unit; write it as text, such as {key} = \"{}\"",
+                    setting.default
+                ));
+            }
+            (other, _) => {
+                let (found, wanted) = (type_name(other), wanted(setting.kind));
+                return Err(format!(
+                    "{key}: `{written}` is {found}, not {wanted}; write {key} = {}",
+                    toml_text(setting, setting.default)
+                ));
+            }
+        };
+        Ok((setting, text))
+    }
+
+    fn fault(&self, at: usize, message: String) -> SettingsFault {
+        let origin = Origin::File { name: self.name.clone(), line: self.line(at) };
+        SettingsFault { origin, message }
+    }
+
+    /// Line of a byte, from 1.
+    fn line(&self, at: usize) -> usize {
+        let before = self.text.as_bytes().iter().take(at);
+        1 + before.filter(|byte| **byte == b'\n').count()
+    }
+
+    fn is_near(&self, error: &toml::de::Error, at: usize) -> bool {
+        error.span().is_some_and(|span| self.line(span.start) == self.line(at))
+    }
+}
+
+fn type_name(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "text",
+        DeValue::Integer(_) => "an integer",
+        DeValue::Float(_) => "a float",
+        DeValue::Boolean(_) => "a boolean",
+        DeValue::Datetime(_) => "a time",
+        DeValue::Array(_) => "an array",
+        DeValue::Table(_) => "a table",
+    }
+}
+
+fn wanted(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Text => "text",
+        Kind::Duration => "a duration",
+        Kind::Time => "a time",
+        Kind::Count => "a whole number",
+        Kind::Number => "a number",
+        Kind::Flag => "true or false",
+    }
+}
+
+/// A value as the file would write it.
+fn toml_text(setting: &Setting, value: &str) -> String {
+    match setting.kind {
+        Kind::Count | Kind::Flag => value.to_owned(),
+        Kind::Number if value != "none" => value.to_owned(),
+        _ => toml::Value::String(value.to_owned()).to_string(),
+    }
+}
+
+impl Setting {
+    /// `key = value` as the file would write it.
+    #[must_use]
+    pub fn line(&self, value: &str) -> String {
+        format!("{} = {}", self.key, toml_text(self, value))
+    }
+}

@@ -1,0 +1,395 @@
+//! What a user can set, from flags, `TSTAR_*` variables, a file and defaults, in that order.
+//!
+//! One table ([`TABLE`]) names every setting; the flags, the variables, the file's keys, `config
+//! show` and the README's list are made from it, so that they cannot drift apart. Everything that
+//! is wrong is told at once, each fault with the place it comes from.
+
+mod file;
+mod place;
+mod table;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::moment::format_duration;
+use crate::rules::{Rules, SpeedUnit, TimeUnit};
+use crate::source::file::InputFormat;
+use crate::timeline::DAY_MS;
+
+pub use file::SettingsFile;
+pub use place::{PlaceError, StorePlace};
+pub use table::{Kind, Setting, TABLE};
+
+/// What a user can set.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// URL of the store.
+    pub store: String,
+    /// Samples at most this far apart share a trip, ms.
+    pub max_gap_ms: i64,
+    /// No trip spans more, ms.
+    pub max_duration_ms: i64,
+    /// No trip keeps more samples.
+    pub max_samples: u64,
+    /// Earliest device time accepted, ms since 1970.
+    pub min_time_ms: i64,
+    /// How far a device time may lie past the log's timestamp, ms.
+    pub max_future_ms: i64,
+    /// Samples with the ignition off are dropped.
+    pub drop_ignition_off: bool,
+    /// Slower samples are dropped, m/s.
+    pub min_speed_mps: Option<f64>,
+    /// Coarser fixes are dropped, m.
+    pub max_accuracy_m: Option<f64>,
+    /// Canonical field name to the name or JSON Pointer that stands for it.
+    pub map: BTreeMap<String, String>,
+    /// Unit of speeds.
+    pub speed_unit: SpeedUnit,
+    /// Unit of integer times.
+    pub time_unit: TimeUnit,
+    /// Form of input files; `None` tells by the content.
+    pub input_format: Option<InputFormat>,
+    /// Least time between two writes of a trip, ms.
+    pub flush_interval_ms: i64,
+    /// Longest time a change waits to be written, ms.
+    pub max_staleness_ms: i64,
+    /// How many events the change table keeps.
+    pub keep_changes: u64,
+    /// How long after `end + max_gap` a trip is still reported open, ms.
+    pub settle_ms: i64,
+}
+
+/// Where a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The program.
+    Default,
+    /// A line of the file.
+    File {
+        /// Path as given.
+        name: String,
+        /// From 1.
+        line: usize,
+    },
+    /// An environment variable.
+    Env {
+        /// Its name.
+        name: String,
+    },
+    /// A flag.
+    Flag {
+        /// Its name, with the dashes.
+        name: String,
+    },
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File { name, line } => write!(f, "{name}:{line}"),
+            Self::Env { name } | Self::Flag { name } => f.write_str(name),
+        }
+    }
+}
+
+/// Where each value comes from, by key.
+pub type Origins = BTreeMap<&'static str, Origin>;
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingsFault {
+    /// Where it stands.
+    pub origin: Origin,
+    /// What is wrong, with the key, the value, and what to write instead.
+    pub message: String,
+}
+
+impl fmt::Display for SettingsFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.origin, self.message)
+    }
+}
+
+/// Everything that is wrong with the settings.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct SettingsError {
+    /// At least one.
+    pub faults: Vec<SettingsFault>,
+}
+
+impl SettingsError {
+    /// Whether the command line alone is at fault: then it is a usage error.
+    #[must_use]
+    pub fn is_usage(&self) -> bool {
+        self.faults.iter().all(|fault| matches!(fault.origin, Origin::Flag { .. }))
+    }
+}
+
+impl fmt::Display for SettingsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let [fault] = self.faults.as_slice() {
+            return fault.fmt(f);
+        }
+        write!(f, "{} faults in the settings", self.faults.len())?;
+        self.faults.iter().try_for_each(|fault| write!(f, "\n  {fault}"))
+    }
+}
+
+/// A rule between settings that does not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The keys concerned, the one to change first.
+    pub keys: &'static [&'static str],
+    /// What does not hold, with the values.
+    pub message: String,
+}
+
+impl Default for Settings {
+    /// The defaults of [`TABLE`].
+    fn default() -> Self {
+        let mut settings = Self::unset();
+        for setting in TABLE {
+            (setting.set)(&mut settings, setting.default).expect("every default can be read");
+        }
+        settings
+    }
+}
+
+impl Settings {
+    /// Room for the defaults, which stand in the table alone.
+    fn unset() -> Self {
+        Self {
+            store: String::new(),
+            max_gap_ms: 0,
+            max_duration_ms: 0,
+            max_samples: 0,
+            min_time_ms: 0,
+            max_future_ms: 0,
+            drop_ignition_off: false,
+            min_speed_mps: None,
+            max_accuracy_m: None,
+            map: BTreeMap::new(),
+            speed_unit: SpeedUnit::default(),
+            time_unit: TimeUnit::default(),
+            input_format: None,
+            flush_interval_ms: 0,
+            max_staleness_ms: 0,
+            keep_changes: 0,
+            settle_ms: 0,
+        }
+    }
+
+    /// The settings that flags, environment and file give together, and where each comes from.
+    /// `flags` are pairs of key and value, `env` pairs of variable and value; an empty variable
+    /// counts as unset.
+    ///
+    /// # Errors
+    /// Every fault of every source at once, also of values that a stronger source replaces.
+    pub fn resolve(
+        flags: &[(&'static str, String)],
+        env: &[(String, String)],
+        file: Option<&SettingsFile>,
+    ) -> Result<(Self, Origins), SettingsError> {
+        let mut layers = Layers::default();
+        if let Some(file) = file {
+            let (values, faults) = file.values();
+            layers.faults.extend(faults);
+            for (setting, value, line) in values {
+                layers.set(setting, &value, Origin::File { name: file.name.clone(), line });
+            }
+        }
+        for setting in TABLE {
+            let value = env.iter().find(|(name, value)| name == setting.env && !value.is_empty());
+            if let Some((name, value)) = value {
+                layers.set(setting, value, Origin::Env { name: name.clone() });
+            }
+        }
+        for (key, value) in flags {
+            let setting = Setting::of(key).expect("flags are made from the table");
+            layers.set(setting, value, Origin::Flag { name: setting.flag.to_owned() });
+        }
+        layers.finish()
+    }
+
+    /// Every rule between settings, and every limit, that does not hold.
+    #[must_use]
+    pub fn validate(&self) -> Vec<Problem> {
+        let year_ms = 366 * DAY_MS;
+        let text = format_duration;
+        let mut problems = Vec::new();
+        let mut check = |holds: bool, keys: &'static [&'static str], message: String| {
+            if !holds {
+                problems.push(Problem { keys, message });
+            }
+        };
+        check(self.max_gap_ms > 0, &["max_gap"], "max_gap must be longer than 0".into());
+        check(
+            self.max_gap_ms <= self.max_duration_ms,
+            &["max_gap", "max_duration"],
+            format!(
+                "max_gap ({}) must not be longer than max_duration ({})",
+                text(self.max_gap_ms),
+                text(self.max_duration_ms)
+            ),
+        );
+        for (key, value_ms) in [
+            (&["max_duration"], self.max_duration_ms),
+            (&["max_staleness"], self.max_staleness_ms),
+            (&["settle"], self.settle_ms),
+        ] {
+            let message = format!("{} must be at most 366d, not {}", key[0], text(value_ms));
+            check(value_ms <= year_ms, key, message);
+        }
+        // Further out an id would leave the years that its text form can write.
+        check(
+            self.max_future_ms <= 100 * year_ms,
+            &["max_future"],
+            format!("max_future must be at most 36600d, not {}", text(self.max_future_ms)),
+        );
+        check(
+            (1..=i32::MAX.unsigned_abs().into()).contains(&self.max_samples),
+            &["max_samples"],
+            format!("max_samples must be 1 to 2147483647, not {}", self.max_samples),
+        );
+        check(
+            self.min_time_ms >= 0,
+            &["min_time"],
+            "min_time must not be before 1970-01-01T00:00:00Z".into(),
+        );
+        check(
+            self.flush_interval_ms > 0,
+            &["flush_interval"],
+            "flush_interval must be longer than 0".into(),
+        );
+        check(
+            self.flush_interval_ms <= self.max_staleness_ms,
+            &["flush_interval", "max_staleness"],
+            format!(
+                "flush_interval ({}) must not be longer than max_staleness ({})",
+                text(self.flush_interval_ms),
+                text(self.max_staleness_ms)
+            ),
+        );
+        problems
+    }
+
+    /// The part that decides trips.
+    #[must_use]
+    pub fn rules(&self) -> Rules {
+        #[expect(clippy::cast_possible_truncation, reason = "the table bounds both values")]
+        let quanta = |value: f64, per_unit: f64| (value * per_unit).round() as i32;
+        Rules {
+            max_gap_ms: self.max_gap_ms,
+            max_duration_ms: self.max_duration_ms,
+            max_samples: u32::try_from(self.max_samples).unwrap_or(u32::MAX),
+            min_time_ms: self.min_time_ms,
+            max_future_ms: self.max_future_ms,
+            drop_ignition_off: self.drop_ignition_off,
+            min_speed_cmps: self.min_speed_mps.map(|mps| quanta(mps, 100.0)),
+            max_accuracy_dm: self.max_accuracy_m.map(|metres| quanta(metres, 10.0)),
+            fields: self.map.clone(),
+            time_unit: self.time_unit,
+            speed_unit: self.speed_unit,
+            ..Rules::default()
+        }
+    }
+}
+
+/// Settings while the sources are laid over one another.
+#[derive(Default)]
+struct Layers {
+    settings: Settings,
+    origins: Origins,
+    faults: Vec<SettingsFault>,
+    /// Keys whose value could not be read: a rule about them would only confuse.
+    unread: Vec<&'static str>,
+}
+
+impl Layers {
+    fn set(&mut self, setting: &'static Setting, value: &str, origin: Origin) {
+        match (setting.set)(&mut self.settings, value) {
+            Ok(()) => {
+                self.origins.insert(setting.key, origin);
+            }
+            Err(problem) => {
+                self.unread.push(setting.key);
+                let message = format!("{}: {problem}", setting.key);
+                self.faults.push(SettingsFault { origin, message });
+            }
+        }
+    }
+
+    fn finish(mut self) -> Result<(Settings, Origins), SettingsError> {
+        for setting in TABLE {
+            self.origins.entry(setting.key).or_insert(Origin::Default);
+        }
+        for problem in self.settings.validate() {
+            if problem.keys.iter().any(|key| self.unread.contains(key)) {
+                continue;
+            }
+            // The fault stands where somebody set something, not at a default.
+            let origins = problem.keys.iter().map(|key| &self.origins[key]);
+            let origin = origins.clone().find(|origin| **origin != Origin::Default);
+            let origin = origin.unwrap_or(&Origin::Default).clone();
+            self.faults.push(SettingsFault { origin, message: problem.message });
+        }
+        if self.faults.is_empty() {
+            return Ok((self.settings, self.origins));
+        }
+        // People go through a file from top to bottom.
+        self.faults.sort_by_key(|fault| match fault.origin {
+            Origin::File { line, .. } => line,
+            _ => usize::MAX,
+        });
+        Err(SettingsError { faults: self.faults })
+    }
+}
+
+/// `TSTAR_*` variables that are neither a setting nor otherwise known, each with what to do.
+/// They are warnings: clusters inject such names.
+#[must_use]
+pub fn unknown_env(env: &[(String, String)]) -> Vec<String> {
+    let known = |name: &str| {
+        name == "TSTAR_COMMIT"
+            || name.starts_with("TSTAR_TEST_")
+            || TABLE.iter().any(|setting| setting.env == name)
+    };
+    let names = env.iter().map(|(name, _)| name.as_str());
+    let unknown = names.filter(|name| name.starts_with("TSTAR_") && !known(name));
+    unknown
+        .map(|name| {
+            let hint = nearest(name, TABLE.iter().map(|setting| setting.env));
+            format!("environment variable `{name}` is not known and has no effect{hint}")
+        })
+        .collect()
+}
+
+/// `; did you mean X?`, where one of the known names is near enough to be a slip.
+fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let near = known.map(|known| (edit_distance(name, known), known)).min();
+    match near {
+        Some((distance, known)) if distance <= 2.max(name.len() / 3) => {
+            format!("; did you mean `{known}`?")
+        }
+        _ => String::new(),
+    }
+}
+
+/// Fewest insertions, deletions and replacements of characters that make one text the other.
+fn edit_distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (done, character) in from.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], done + 1);
+        for (at, other) in to.iter().enumerate() {
+            let replaced = diagonal + usize::from(character != *other);
+            diagonal = row[at + 1];
+            row[at + 1] = replaced.min(diagonal + 1).min(row[at] + 1);
+        }
+    }
+    row[to.len()]
+}
+
+#[cfg(test)]
+mod tests;

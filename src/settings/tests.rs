@@ -1,0 +1,150 @@
+use super::*;
+
+fn file(text: &str) -> SettingsFile {
+    SettingsFile { name: "tstar.toml".into(), text: text.into() }
+}
+
+fn env(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+#[test]
+fn the_table_agrees_with_itself_and_with_the_rules() {
+    for setting in TABLE {
+        assert_eq!(setting.env, format!("TSTAR_{}", setting.key.to_uppercase()));
+        assert_eq!(setting.flag, format!("--{}", setting.key.replace('_', "-")));
+        assert!(!setting.help.ends_with('.'), "{}", setting.key);
+        let mut settings = Settings::default();
+        let written = (setting.get)(&settings);
+        (setting.set)(&mut settings, &written).unwrap();
+        assert_eq!(settings, Settings::default(), "{} survives writing", setting.key);
+    }
+    assert_eq!(Settings::default().rules(), Rules::default());
+    assert_eq!(Settings::default().validate(), []);
+}
+
+#[test]
+fn flags_win_over_environment_over_file_over_defaults() {
+    let file = file("# ours\nmax_gap = \"1m\"\nmax_duration = \"2h\"\nmax_samples = 7\n");
+    let env = env(&[("TSTAR_MAX_GAP", "2m"), ("TSTAR_MAX_DURATION", "3h"), ("TSTAR_SETTLE", "")]);
+    let flags = [("max_gap", "3m".to_owned())];
+    let (settings, origins) = Settings::resolve(&flags, &env, Some(&file)).unwrap();
+    assert_eq!(settings.max_gap_ms, 180_000);
+    assert_eq!(settings.max_duration_ms, 3 * 3_600_000);
+    assert_eq!(settings.max_samples, 7);
+    assert_eq!(settings.settle_ms, 3_600_000);
+    let shown = |key| origins[key].to_string();
+    assert_eq!(shown("max_gap"), "--max-gap");
+    assert_eq!(shown("max_duration"), "TSTAR_MAX_DURATION");
+    assert_eq!(shown("max_samples"), "tstar.toml:4");
+    assert_eq!(shown("settle"), "default");
+}
+
+#[test]
+fn the_file_takes_the_types_that_make_sense() {
+    let file = file(
+        "min_time = 2001-01-01T00:00:00Z\nmin_speed = 1\nmax_accuracy = 12.5\n\
+         drop_ignition_off = true\nmap = 'lat=/gps/lat,device_id=vehicle'\nspeed_unit = 'kn'\n\
+         time_unit = 'ns'\ninput_format = 'csv'\nkeep_changes = 1_000\nmax_future = '7d'\n",
+    );
+    let (settings, _) = Settings::resolve(&[], &[], Some(&file)).unwrap();
+    let rules = settings.rules();
+    assert_eq!(rules.min_time_ms, 978_307_200_000);
+    assert_eq!((rules.min_speed_cmps, rules.max_accuracy_dm), (Some(100), Some(125)));
+    assert!(rules.drop_ignition_off);
+    assert_eq!(rules.fields["device_id"], "vehicle");
+    assert_eq!((rules.speed_unit, rules.time_unit), (SpeedUnit::Knots, TimeUnit::Nanos));
+    assert_eq!(settings.input_format, Some(InputFormat::Csv));
+    assert_eq!(settings.keep_changes, 1000);
+}
+
+#[test]
+fn every_fault_is_told_at_once_with_its_place() {
+    let file = file(
+        "max_gp = \"1m\"\nmax_gap = 300\nmax_samples = \"many\"\ndrop_ignition_off = 1\n\
+         store = \"trips.db\"\nmax_duration = \"400d\"\n[other]\nx = 1\n",
+    );
+    let env = env(&[("TSTAR_SPEED_UNIT", "knots")]);
+    let flags = [("flush_interval", "1h".to_owned())];
+    let error = Settings::resolve(&flags, &env, Some(&file)).unwrap_err();
+    assert!(!error.is_usage());
+    let told = error.to_string();
+    for part in [
+        "9 faults",
+        "\n  tstar.toml:1: unknown key `max_gp`; did you mean `max_gap`?",
+        "\n  tstar.toml:2: max_gap: `300` has no unit; write it as text, such as max_gap = \"5m\"",
+        "\n  tstar.toml:3: max_samples: `many` is not a whole number",
+        "\n  tstar.toml:4: drop_ignition_off: `1` is an integer, not true or false; write drop_ignition_off = false",
+        "\n  tstar.toml:5: store: `trips.db` is not a store URL; for a file write sqlite:trips.db",
+        "\n  tstar.toml:6: max_duration must be at most 366d, not 400d",
+        "\n  tstar.toml:7: unknown key `other`",
+        "\n  --flush-interval: flush_interval (1h) must not be longer than max_staleness (30s)",
+        "\n  TSTAR_SPEED_UNIT: speed_unit: `knots` is not one of mps, kmh, mph, kn",
+    ] {
+        assert!(told.contains(part), "{part}\n{told}");
+    }
+    let lines = told.lines().filter_map(|line| line.strip_prefix("  tstar.toml:"));
+    assert!(lines.map(|line| line.as_bytes()[0]).is_sorted(), "by line: {told}");
+}
+
+#[test]
+fn what_is_not_toml_is_told_with_its_line() {
+    let file = file("max_gap = \"5m\"\nmax_samples = = 3\nmax_gapp = \"1m\"\n");
+    let told = Settings::resolve(&[], &[], Some(&file)).unwrap_err().to_string();
+    assert!(told.contains("tstar.toml:2: not TOML: "), "{told}");
+    assert!(told.contains("tstar.toml:3: unknown key `max_gapp`"), "{told}");
+}
+
+#[test]
+fn limits_hold_and_the_fault_stands_at_what_was_set() {
+    for (key, value, told) in [
+        ("max_gap", "0s", "max_gap must be longer than 0"),
+        ("max_gap", "25h", "max_gap (25h) must not be longer than max_duration (24h)"),
+        ("max_duration", "1m", "max_gap (5m) must not be longer than max_duration (1m)"),
+        ("max_samples", "0", "max_samples must be 1 to 2147483647, not 0"),
+        ("max_samples", "2147483648", "max_samples must be 1 to 2147483647"),
+        ("min_time", "-1", "min_time must not be before 1970"),
+        ("max_future", "36601d", "max_future must be at most 36600d"),
+        ("flush_interval", "0s", "flush_interval must be longer than 0"),
+        (
+            "flush_interval",
+            "31s",
+            "flush_interval (31s) must not be longer than max_staleness (30s)",
+        ),
+        ("settle", "367d", "settle must be at most 366d"),
+        ("min_speed", "-1", "not a number from 0 to 1000"),
+        ("max_accuracy", "NaN", "not a number from 0 to 100000000"),
+        ("map", "lat", "`lat` is not FIELD=NAME"),
+    ] {
+        let error = Settings::resolve(&[(key, value.to_owned())], &[], None).unwrap_err();
+        assert!(error.is_usage(), "only a flag is at fault");
+        let shown = error.to_string();
+        let place = format!("--{}: ", key.replace('_', "-"));
+        assert!(shown.starts_with(&place) && shown.contains(told), "{shown}");
+    }
+}
+
+#[test]
+fn unknown_variables_warn_and_known_others_are_silent() {
+    let env = env(&[
+        ("TSTAR_MAX_GAPS", "1m"),
+        ("TSTAR_SERVICE_PORT", "80"),
+        ("TSTAR_COMMIT", "x"),
+        ("TSTAR_TEST_LOGS", "1"),
+        ("TSTAR_STORE", "sqlite:x.db"),
+    ]);
+    let warnings = unknown_env(&env);
+    assert_eq!(warnings.len(), 2);
+    assert!(warnings[0].ends_with("did you mean `TSTAR_MAX_GAP`?"), "{}", warnings[0]);
+    assert!(warnings[1].ends_with("has no effect"), "{}", warnings[1]);
+    assert!(Settings::resolve(&[], &env, None).is_ok());
+}
+
+#[test]
+fn counts_edits() {
+    for (from, to, edits) in
+        [("", "", 0), ("ab", "ab", 0), ("max-gap", "max_gap", 1), ("kitten", "sitting", 3)]
+    {
+        assert_eq!(edit_distance(from, to), edits);
+    }
+}
