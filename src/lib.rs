@@ -16,6 +16,7 @@
 //! | join | [`processor`] | source to timeline to store |
 //! | surface | [`settings`] | what a user can set, from flags, environment, file and defaults |
 //! | surface | [`surface`] | trips as JSON, CSV, GeoJSON and GPX |
+//! | surface | `cli` (in `main.rs`) | flags, output, exit codes |
 //!
 //! [`rules`], [`reason`] and [`moment`] are the words they share.
 //!

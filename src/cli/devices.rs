@@ -1,0 +1,92 @@
+//! `devices`: which devices there are.
+
+use clap::Args;
+use tstar::moment::parse_day;
+use tstar::store::TripStore;
+
+use super::exit::Usage;
+use super::flags::{Format, OutputFlags};
+use super::print::Printer;
+use super::table;
+
+/// Devices asked for at once.
+pub const PAGE: usize = 1000;
+
+const EXAMPLES: &str = "\
+Examples:
+  tstar devices
+  tstar devices --day 2026-11-20 --format csv";
+
+/// Flags of `devices`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct DevicesArgs {
+    /// Only those with a trip that touches this UTC day
+    #[arg(long, value_name = "YYYY-MM-DD")]
+    pub day: Option<String>,
+    #[command(flatten)]
+    pub output: OutputFlags,
+}
+
+/// Prints the devices in the order of their bytes, a page at a time.
+pub async fn run<S: TripStore>(
+    store: &S,
+    args: &DevicesArgs,
+    printer: &mut Printer<'_>,
+) -> anyhow::Result<()> {
+    let format = printer.format(&args.output);
+    if matches!(format, Format::Geojson | Format::Gpx) {
+        return Err(
+            Usage("devices have no place on a map; use table, ndjson, json or csv".into()).into()
+        );
+    }
+    let day = args.day.as_deref().map(parse_day).transpose()?;
+    printer.write(match format {
+        Format::Json => b"[".as_slice(),
+        Format::Csv => b"device_id\n",
+        _ => b"",
+    })?;
+    let (mut after, mut printed): (Option<String>, u64) = (None, 0);
+    loop {
+        let devices = store.devices(day, after.as_deref(), PAGE).await?;
+        // The table is one a page: no more of the store is held than that.
+        if format == Format::Table && (!devices.is_empty() || printed == 0) {
+            printer.line(&table::column("device_id", &devices))?;
+        }
+        for device in &devices {
+            print(device, format, printed, printer)?;
+            printed += 1;
+        }
+        after = devices.into_iter().next_back();
+        if after.is_none() {
+            break;
+        }
+    }
+    if format == Format::Json {
+        printer.line(if printed == 0 { "]" } else { "\n]" })?;
+    }
+    Ok(())
+}
+
+fn print(
+    device: &str,
+    format: Format,
+    printed: u64,
+    printer: &mut Printer<'_>,
+) -> anyhow::Result<()> {
+    let object = || serde_json::json!({ "device_id": device }).to_string();
+    match format {
+        Format::Json => {
+            printer.write(if printed == 0 { b"\n".as_slice() } else { b",\n" })?;
+            printer.write(object().as_bytes())?;
+        }
+        Format::Csv => {
+            let mut writer = csv::Writer::from_writer(Vec::new());
+            writer.write_record([device])?;
+            printer.write(&writer.into_inner()?)?;
+        }
+        Format::Ndjson => printer.line(&object())?,
+        _ => (),
+    }
+    Ok(())
+}

@@ -1,0 +1,188 @@
+//! Exit codes, mapped in this one place.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use tstar::identity::IdError;
+use tstar::moment::MomentError;
+use tstar::processor::RunError;
+use tstar::settings::{PlaceError, SettingsError};
+use tstar::simulate::FleetError;
+use tstar::source::{MapError, SourceError};
+use tstar::store::StoreError;
+
+/// No result, or a difference; never a fault.
+pub const NO_RESULT: u8 = 1;
+/// Usage, or a malformed id, time or duration.
+pub const USAGE: u8 = 2;
+/// Bad data.
+pub const BAD_DATA: u8 = 65;
+/// Internal error, panics too.
+pub const INTERNAL: u8 = 70;
+/// Input or output failed.
+pub const IO: u8 = 74;
+/// Configuration.
+pub const CONFIG: u8 = 78;
+
+/// A question without a result: the reason goes to stderr.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct NoResult(pub String);
+
+/// A command line that makes no sense, where only the program can tell.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Usage(pub String);
+
+/// Input that is stored as far as it goes, and is not what it should be.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct BadData(pub String);
+
+/// Prints an error with its causes, and gives its code. A closed pipe is silent.
+pub fn report(error: &anyhow::Error) -> ExitCode {
+    let code = code(error);
+    if code != 0 {
+        say(&format!("{error:#}"));
+    }
+    ExitCode::from(code)
+}
+
+/// A line for the person at the terminal. A closed stderr is no reason to stop, let alone to panic.
+pub fn say(line: &str) {
+    writeln!(io::stderr(), "tstar: {line}").ok();
+}
+
+/// The code of an error: that of the outermost cause that has one.
+pub fn code(error: &anyhow::Error) -> u8 {
+    error.chain().find_map(code_of).unwrap_or(INTERNAL)
+}
+
+fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
+    if let Some(error) = cause.downcast_ref() {
+        return Some(store(error));
+    }
+    // It says what its cause says, and stands in the chain in its place.
+    match cause.downcast_ref() {
+        Some(RunError::Store(error)) => return Some(store(error)),
+        Some(RunError::Source(error)) => return Some(source(error)),
+        _ => (),
+    }
+    if let Some(error) = cause.downcast_ref::<SettingsError>() {
+        return Some(if error.is_usage() { USAGE } else { CONFIG });
+    }
+    if let Some(error) = cause.downcast_ref() {
+        return Some(source(error));
+    }
+    if let Some(error) = cause.downcast_ref::<io::Error>() {
+        return Some(if error.kind() == io::ErrorKind::BrokenPipe { 0 } else { IO });
+    }
+    if cause.is::<NoResult>() {
+        return Some(NO_RESULT);
+    }
+    if cause.is::<BadData>() {
+        return Some(BAD_DATA);
+    }
+    let is_usage = cause.is::<Usage>()
+        || cause.is::<FleetError>()
+        || cause.is::<MapError>()
+        || cause.is::<IdError>()
+        || cause.is::<MomentError>()
+        || cause.is::<PlaceError>();
+    is_usage.then_some(USAGE)
+}
+
+fn source(error: &SourceError) -> u8 {
+    match error {
+        SourceError::Form { .. } => BAD_DATA,
+        SourceError::Inputs(errors) => errors.first().map_or(IO, source),
+        SourceError::Broken { .. } => INTERNAL,
+        _ => IO,
+    }
+}
+
+fn store(error: &StoreError) -> u8 {
+    match error {
+        StoreError::Malformed { .. } => BAD_DATA,
+        StoreError::Foreign { .. }
+        | StoreError::Newer { .. }
+        | StoreError::Older { .. }
+        | StoreError::OtherRules { .. } => CONFIG,
+        _ => IO,
+    }
+}
+
+/// A panic prints one line and ends the program, whichever thread it is in.
+pub fn on_panic() {
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        let payload = panic.payload();
+        let text = payload.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
+        let message = text.unwrap_or("no message").replace('\n', " ");
+        say(&format!("internal error at {place}: {message}; please report this line"));
+        std::process::exit(INTERNAL.into());
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context;
+
+    use super::*;
+
+    #[test]
+    fn every_error_has_its_code_also_under_a_context() {
+        let place = || "x.db".to_owned();
+        let failed = |source: io::Error| StoreError::Failed {
+            place: place(),
+            doing: "reading",
+            source: source.into(),
+        };
+        let settings = tstar::settings::Settings::resolve;
+        let env = [("TSTAR_MAX_GAP".to_owned(), "1".to_owned())];
+        let flag = [("max_gap", "1".to_owned())];
+        let cases: Vec<(anyhow::Error, u8)> = vec![
+            (StoreError::Missing { place: place() }.into(), IO),
+            (StoreError::Locked { place: place(), lock: place() }.into(), IO),
+            (failed(io::ErrorKind::BrokenPipe.into()).into(), IO),
+            (StoreError::Foreign { place: place(), reason: String::new() }.into(), CONFIG),
+            (StoreError::Newer { place: place(), found: 2, known: 1 }.into(), CONFIG),
+            (StoreError::Older { place: place(), found: 0, known: 1 }.into(), CONFIG),
+            (StoreError::OtherRules { place: place(), differences: String::new() }.into(), CONFIG),
+            (
+                StoreError::Malformed {
+                    device: place(),
+                    bucket: 0,
+                    end_ms: 0,
+                    reason: String::new(),
+                }
+                .into(),
+                BAD_DATA,
+            ),
+            (settings(&[], &env, None).unwrap_err().into(), CONFIG),
+            (settings(&flag, &[], None).unwrap_err().into(), USAGE),
+            (
+                SourceError::Read { origin: place(), source: io::ErrorKind::NotFound.into() }
+                    .into(),
+                IO,
+            ),
+            (SourceError::Form { origin: place(), problem: String::new() }.into(), BAD_DATA),
+            (RunError::Store(StoreError::Missing { place: place() }).into(), IO),
+            (SourceError::Broken { problem: place() }.into(), INTERNAL),
+            (BadData(place()).into(), BAD_DATA),
+            (tstar::identity::AnyId::parse("x").unwrap_err().into(), USAGE),
+            (tstar::moment::parse_time("x").unwrap_err().into(), USAGE),
+            (tstar::settings::StorePlace::parse("x").unwrap_err().into(), USAGE),
+            (io::Error::from(io::ErrorKind::BrokenPipe).into(), 0),
+            (io::Error::from(io::ErrorKind::StorageFull).into(), IO),
+            (NoResult("none".into()).into(), NO_RESULT),
+            (Usage("no".into()).into(), USAGE),
+            (anyhow::anyhow!("a surprise"), INTERNAL),
+        ];
+        for (error, expected) in cases {
+            let error = Err::<(), _>(error).context("while testing").unwrap_err();
+            assert_eq!(code(&error), expected, "{error:#}");
+        }
+    }
+}

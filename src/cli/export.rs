@@ -1,0 +1,72 @@
+//! `export`: all trips, each once, by device id (bytes), then start time.
+
+use clap::Args;
+use tstar::identity::check_device_id;
+use tstar::store::{Order, TripStore};
+use tstar::surface::Extras;
+
+use super::devices::PAGE;
+use super::exit::Usage;
+use super::flags::{Format, OutputFlags, PathFlag};
+use super::print::Printer;
+
+const EXAMPLES: &str = "\
+Examples:
+  tstar export
+  tstar export --format csv
+  tstar export --device truck-17 --format gpx
+  tstar export --format ndjson --path";
+
+/// Flags of `export`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ExportArgs {
+    /// Only the trips of this device
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Option<String>,
+    #[command(flatten)]
+    pub output: OutputFlags,
+    #[command(flatten)]
+    pub path: PathFlag,
+}
+
+/// Prints all trips, a device at a time: the whole store is never in memory.
+pub async fn run<S: TripStore>(
+    store: &S,
+    args: &ExportArgs,
+    printer: &mut Printer<'_>,
+) -> anyhow::Result<()> {
+    // A table would have to know its widest row first: on a terminal too, lines are the usual form.
+    let format = args.output.format(Format::Ndjson);
+    args.path.check(format)?;
+    let Some(form) = format.form() else {
+        let problem =
+            "export has no table; use ndjson, json, csv, geojson or gpx, or `tstar trips`";
+        return Err(Usage(problem.into()).into());
+    };
+    let mut writer = printer.writer(form, args.path.path);
+    let none = Extras::default();
+    if let Some(device) = &args.device {
+        check_device_id(device)?;
+        for row in store.range(device, i64::MIN, i64::MAX, Order::Asc, usize::MAX).await? {
+            writer.write(&row, &none)?;
+        }
+        writer.finish()?;
+        return Ok(());
+    }
+    let mut after: Option<String> = None;
+    loop {
+        let devices = store.devices(None, after.as_deref(), PAGE).await?;
+        for device in &devices {
+            for row in store.range(device, i64::MIN, i64::MAX, Order::Asc, usize::MAX).await? {
+                writer.write(&row, &none)?;
+            }
+        }
+        after = devices.into_iter().next_back();
+        if after.is_none() {
+            break;
+        }
+    }
+    writer.finish()?;
+    Ok(())
+}

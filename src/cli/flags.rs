@@ -1,0 +1,197 @@
+//! Flags that several commands share. Those of settings are made from the table of settings.
+
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
+use tstar::settings::{Kind, Origins, Setting, Settings, SettingsError, SettingsFile};
+use tstar::surface::Form;
+
+use super::exit::Usage;
+
+/// Flags of every command.
+#[derive(Debug, Default, Args)]
+pub struct GlobalFlags {
+    /// Where the trips are kept [default: sqlite:trips.db]
+    #[arg(long, global = true, value_name = "URL")]
+    pub store: Option<String>,
+    /// The settings file [default: ./tstar.toml, where there is one]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+/// What a command is run with.
+#[derive(Debug)]
+pub struct Context {
+    global: GlobalFlags,
+    env: Vec<(String, String)>,
+    /// The reader's clock, ms since 1970.
+    pub now_ms: i64,
+}
+
+impl Context {
+    /// The context of a run that begins now; `env` are the `TSTAR_*` variables.
+    pub fn new(global: GlobalFlags, env: Vec<(String, String)>) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { global, env, now_ms: i64::try_from(now.as_millis()).unwrap_or(i64::MAX) }
+    }
+
+    /// The settings, with the flags of the command.
+    ///
+    /// # Errors
+    /// Everything that is wrong with them.
+    pub fn settings(
+        &self,
+        flags: &[(&'static str, String)],
+    ) -> Result<(Settings, Origins), SettingsError> {
+        let file = SettingsFile::read(self.global.config.as_deref())?;
+        let store = self.global.store.iter().map(|url| ("store", url.clone()));
+        let flags: Vec<_> = flags.iter().cloned().chain(store).collect();
+        Settings::resolve(&flags, &self.env, file.as_ref())
+    }
+}
+
+/// Declares the flags of some settings as one group; the values are read by the settings, so that
+/// every fault is told at once.
+macro_rules! setting_flags {
+    ($(#[$doc:meta])* $name:ident: $($key:literal)+) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, Default)]
+        pub struct $name(pub Vec<(&'static str, String)>);
+
+        impl $name {
+            const KEYS: &'static [&'static str] = &[$($key),+];
+        }
+
+        impl FromArgMatches for $name {
+            fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+                Ok(Self(given(matches, Self::KEYS)))
+            }
+
+            fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+                self.0 = given(matches, Self::KEYS);
+                Ok(())
+            }
+        }
+
+        impl Args for $name {
+            fn augment_args(command: Command) -> Command {
+                with_flags(command, Self::KEYS)
+            }
+
+            fn augment_args_for_update(command: Command) -> Command {
+                with_flags(command, Self::KEYS)
+            }
+        }
+    };
+}
+
+setting_flags! {
+    /// The settings that decide trips, and how the input is read.
+    RuleFlags: "max_gap" "max_duration" "max_samples" "min_time" "max_future" "drop_ignition_off"
+        "min_speed" "max_accuracy" "map" "speed_unit" "time_unit"
+}
+
+setting_flags! {
+    /// How an import goes, whatever trips it gives.
+    ImportFlags: "input_format" "flush_interval" "max_staleness" "keep_changes"
+}
+
+setting_flags! {
+    /// How answers are given.
+    ReaderFlags: "settle"
+}
+
+fn given(matches: &ArgMatches, keys: &'static [&'static str]) -> Vec<(&'static str, String)> {
+    let value = |key: &&'static str| Some((*key, matches.get_one::<String>(key)?.clone()));
+    keys.iter().filter_map(value).collect()
+}
+
+fn with_flags(command: Command, keys: &'static [&'static str]) -> Command {
+    keys.iter().filter_map(|key| Setting::of(key)).fold(command, |command, setting| {
+        let default = if setting.default.is_empty() { "none" } else { setting.default };
+        let flag = Arg::new(setting.key)
+            .long(setting.flag.trim_start_matches('-'))
+            .value_name(match setting.kind {
+                Kind::Text => "TEXT",
+                Kind::Duration => "DURATION",
+                Kind::Time => "TIME",
+                Kind::Count | Kind::Number => "NUMBER",
+                Kind::Flag => "BOOL",
+            })
+            .allow_hyphen_values(matches!(setting.kind, Kind::Count | Kind::Number | Kind::Time))
+            .help(format!("{} [default: {default}]", setting.help));
+        command.arg(match setting.kind {
+            Kind::Flag => flag.num_args(0..=1).require_equals(true).default_missing_value("true"),
+            _ => flag,
+        })
+    })
+}
+
+/// A form of answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people
+    Table,
+    /// One JSON object a line
+    Ndjson,
+    /// One JSON value
+    Json,
+    /// Rows under a header
+    Csv,
+    /// One FeatureCollection
+    Geojson,
+    /// One GPX 1.1 file
+    Gpx,
+}
+
+impl Format {
+    /// The form for programs; `None` for a table.
+    pub fn form(self) -> Option<Form> {
+        match self {
+            Self::Table => None,
+            Self::Ndjson => Some(Form::Ndjson),
+            Self::Json => Some(Form::Json),
+            Self::Csv => Some(Form::Csv),
+            Self::Geojson => Some(Form::GeoJson),
+            Self::Gpx => Some(Form::Gpx),
+        }
+    }
+}
+
+/// How to print.
+#[derive(Clone, Debug, Default, Args)]
+pub struct OutputFlags {
+    /// Form of the output [default: table on a terminal, else ndjson]
+    #[arg(long, value_enum, value_name = "FORM", hide_possible_values = false)]
+    pub format: Option<Format>,
+    /// Short for --format json
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
+}
+
+impl OutputFlags {
+    /// The form asked for, or the usual one.
+    pub fn format(&self, usual: Format) -> Format {
+        if self.json { Format::Json } else { self.format.unwrap_or(usual) }
+    }
+}
+
+/// Whether to print the samples.
+#[derive(Clone, Debug, Default, Args)]
+pub struct PathFlag {
+    /// Add the samples (json and ndjson; geojson and gpx always have them)
+    #[arg(long)]
+    pub path: bool,
+}
+
+impl PathFlag {
+    /// Refuses forms that have no place for samples.
+    pub fn check(&self, format: Format) -> Result<(), Usage> {
+        if self.path && matches!(format, Format::Table | Format::Csv) {
+            let problem = "--path has no place in a table or CSV; use --format ndjson or json";
+            return Err(Usage(problem.into()));
+        }
+        Ok(())
+    }
+}

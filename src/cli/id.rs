@@ -1,0 +1,123 @@
+//! `id`: the forms of a trip id, without a store.
+
+use clap::{Args, Subcommand, ValueEnum};
+use tstar::identity::{AnyId, TripId, prefix};
+use tstar::moment::{format_time, parse_time};
+
+use super::exit::Usage;
+use super::flags::{Format, OutputFlags};
+use super::print::Printer;
+use super::table;
+
+const EXAMPLES: &str = "\
+Examples:
+  tstar id encode truck-17 2026-11-20T21:38:00.123Z
+  tstar id decode truck-17~20261120T213800.123Z
+  tstar id prefix truck-17 202611";
+
+const ENCODE_EXAMPLES: &str = "\
+Examples:
+  tstar id encode truck-17 2026-11-20T21:38:00.123Z
+  tstar id encode truck-17 1795210680123 --form uuid";
+
+const DECODE_EXAMPLES: &str = "\
+Examples:
+  tstar id decode truck-17~20261120T213800.123Z
+  tstar id decode 01a1fae5-173b-8152-8ed4-88d4aacc8ddd --json";
+
+const PREFIX_EXAMPLES: &str = "\
+Examples:
+  tstar id prefix truck-17 202611
+  tstar id prefix truck-17 2026-11-20";
+
+/// Flags of `id`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct IdArgs {
+    #[command(subcommand)]
+    command: IdCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum IdCommand {
+    /// Write an id
+    #[command(after_help = ENCODE_EXAMPLES)]
+    Encode {
+        /// Device id
+        device: String,
+        /// t_star: RFC 3339 with any offset, or ms since 1970
+        #[arg(allow_negative_numbers = true)]
+        time: String,
+        /// Which form
+        #[arg(long, value_enum, default_value = "text")]
+        form: IdForm,
+    },
+    /// Read an id in any form
+    #[command(after_help = DECODE_EXAMPLES)]
+    Decode {
+        /// Trip id: text, bytes (base32hex) or UUID
+        id: String,
+        #[command(flatten)]
+        output: OutputFlags,
+    },
+    /// Write what the ids of a year, month, day or hour begin with
+    #[command(after_help = PREFIX_EXAMPLES)]
+    Prefix {
+        /// Device id
+        device: String,
+        /// 2026, 202611, 20261120 or 20261120T21, also with dashes
+        date: String,
+    },
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum IdForm {
+    /// truck-17~20261120T213800.123Z
+    Text,
+    /// Base32hex, in the order of the store
+    Bytes,
+    /// Version 8
+    Uuid,
+}
+
+/// Runs `id`.
+pub fn run(args: &IdArgs, printer: &mut Printer<'_>) -> anyhow::Result<()> {
+    match &args.command {
+        IdCommand::Encode { device, time, form } => {
+            let id = TripId::new(device.as_str(), parse_time(time)?)?;
+            let text = match form {
+                IdForm::Text => id.text()?,
+                IdForm::Bytes => id.key_text(),
+                IdForm::Uuid => id.uuid()?.to_string(),
+            };
+            Ok(printer.line(&text)?)
+        }
+        IdCommand::Decode { id, output } => decode(id, printer.format(output), printer),
+        IdCommand::Prefix { device, date } => Ok(printer.line(&prefix(device, date)?)?),
+    }
+}
+
+fn decode(id: &str, format: Format, printer: &mut Printer<'_>) -> anyhow::Result<()> {
+    let order = ["device_id", "t_star", "t_star_ms", "text", "bytes", "uuid"];
+    // A UUID holds a hash of the device: the forms that name it are null.
+    let (trip, uuid, t_star_ms) = match AnyId::parse(id)? {
+        AnyId::Trip(trip) => {
+            let (uuid, t_star_ms) = (trip.uuid().ok(), trip.t_star_ms);
+            (Some(trip), uuid, t_star_ms)
+        }
+        AnyId::Uuid(uuid) => (None, Some(uuid.uuid()), uuid.t_star_ms),
+    };
+    let forms = serde_json::json!({
+        "device_id": trip.as_ref().map(|trip| &trip.device_id),
+        "t_star": format_time(t_star_ms),
+        "t_star_ms": t_star_ms,
+        "text": trip.as_ref().and_then(|trip| trip.text().ok()),
+        "bytes": trip.as_ref().map(TripId::key_text),
+        "uuid": uuid.map(|uuid| uuid.to_string()),
+    });
+    match format {
+        Format::Table => Ok(printer.line(&table::fields(&forms, &order))?),
+        Format::Json | Format::Ndjson => Ok(printer.line(&forms.to_string())?),
+        _ => Err(Usage("an id is shown as table, ndjson or json".into()).into()),
+    }
+}

@@ -1,0 +1,194 @@
+//! `ingest`: trips from files.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+use tstar::processor::{Counts, Pace, Processor};
+use tstar::reason::DeadReason;
+use tstar::settings::Settings;
+use tstar::source::Decoder;
+use tstar::source::file::{FileSource, Options};
+use tstar::store::sqlite::SqliteStore;
+
+use super::exit::BadData;
+use super::flags::{Context, ImportFlags, RuleFlags};
+use super::open;
+use super::print::Printer;
+use super::report::Summary;
+
+const EXAMPLES: &str = "\
+Examples:
+  tstar ingest day1.ndjson.gz
+  tstar ingest day1.csv --map device_id=vehicle --speed-unit kmh --store sqlite:fleet.db
+  zcat day1.ndjson.gz | tstar ingest - --json
+
+Field names: device_id (deviceId, device), time (ts, timestamp), lat (latitude), lon (longitude,
+lng), speed, heading (bearing, course), altitude, accuracy, driver, ignition.
+Samples that cannot be used are kept: see `tstar dlq ls`.
+Exits 65 where the input breaks off, and under --strict where there is any dead letter.";
+
+/// Form of the summary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SummaryFormat {
+    /// For people
+    Table,
+    /// One JSON object
+    Json,
+}
+
+/// Flags of `ingest`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct IngestArgs {
+    /// NDJSON or CSV, plain, .gz or .zst; - for stdin
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Exit 65 where there is any dead letter
+    #[arg(long)]
+    pub strict: bool,
+    /// Form of the summary [default: table on a terminal, else json]
+    #[arg(long, value_enum, value_name = "FORM")]
+    pub format: Option<SummaryFormat>,
+    /// Short for --format json
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
+    #[command(flatten)]
+    pub rules: RuleFlags,
+    #[command(flatten)]
+    pub import: ImportFlags,
+}
+
+/// Builds the trips of the files and prints the summary.
+pub async fn run(
+    args: &IngestArgs,
+    context: &Context,
+    printer: &mut Printer<'_>,
+) -> anyhow::Result<()> {
+    let flags: Vec<_> = args.rules.0.iter().chain(&args.import.0).cloned().collect();
+    let (settings, _) = context.settings(&flags)?;
+    let (counts, trips) = import(&args.files, &settings, context.now_ms).await?;
+    let summary = Summary::new(&counts, trips);
+    let usual = if printer.is_terminal() { SummaryFormat::Table } else { SummaryFormat::Json };
+    let format = if args.json { SummaryFormat::Json } else { args.format.unwrap_or(usual) };
+    match format {
+        SummaryFormat::Table => printer.line(&summary.table())?,
+        SummaryFormat::Json => printer.line(&serde_json::to_string(&summary)?)?,
+    }
+    printer.flush()?;
+    advise(&counts, &settings);
+    verdict(&counts, args.strict)
+}
+
+/// Reads files into the store of the settings; gives the counts and the store's total of trips.
+pub async fn import(
+    files: &[PathBuf],
+    settings: &Settings,
+    now_ms: i64,
+) -> anyhow::Result<(Counts, u64)> {
+    let rules = settings.rules();
+    let mut options = Options {
+        format: settings.input_format,
+        decoder: Arc::new(Decoder::new(&rules)?),
+        log_time_ms: now_ms,
+        first_offset: 0,
+    };
+    // A name that is mistyped makes no store.
+    FileSource::check(files, &options)?;
+    let path = open::sqlite_path(&settings.store)?;
+    let store = SqliteStore::open_writer(&path, &rules, settings.keep_changes)?;
+    let mut processor = Processor::new(&store, &rules, pace(settings)).await?;
+    options.first_offset = processor.position().delivered;
+    let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
+    store.begin_import(now_ms, &names)?;
+    let mut source = FileSource::open(files, options)?;
+    let mut progress = Progress::new(source.total_bytes());
+    let ended = processor.run(&mut source, |batch, counts| progress.show(batch, counts)).await;
+    progress.finish();
+    ended?;
+    Ok((processor.counts().clone(), store.count_trips()?))
+}
+
+fn pace(settings: &Settings) -> Pace {
+    let duration = |ms: i64| Duration::from_millis(ms.unsigned_abs());
+    Pace {
+        flush_interval: duration(settings.flush_interval_ms),
+        max_staleness: duration(settings.max_staleness_ms),
+        ..Pace::default()
+    }
+}
+
+/// Says once what the counts suggest.
+fn advise(counts: &Counts, settings: &Settings) {
+    if counts.looks_like_seconds > 0 {
+        eprintln!(
+            "tstar: hint: {} times before --min-time would be good ones in seconds: \
+             try --time-unit s",
+            counts.looks_like_seconds
+        );
+    }
+    if counts.dead() > 0 {
+        eprintln!(
+            "tstar: {} samples could not be used; they are kept: tstar dlq ls --store {}",
+            counts.dead(),
+            settings.store
+        );
+    }
+}
+
+fn verdict(counts: &Counts, strict: bool) -> anyhow::Result<()> {
+    let cut = counts.dead_letters.get(&DeadReason::TruncatedInput);
+    if let Some(count) = cut {
+        let problem = format!(
+            "the input breaks off in {count} place(s); what came before is stored, \
+             `tstar dlq ls --reason truncated_input` tells where"
+        );
+        return Err(BadData(problem).into());
+    }
+    if strict && counts.dead() > 0 {
+        return Err(BadData(format!("{} dead letters under --strict", counts.dead())).into());
+    }
+    Ok(())
+}
+
+/// The progress bar, where a person watches.
+struct Progress {
+    bar: ProgressBar,
+    /// The file that is being read, and the bytes of those before it.
+    file: Arc<str>,
+    before: u64,
+    in_file: u64,
+}
+
+impl Progress {
+    fn new(total_bytes: Option<u64>) -> Self {
+        let bar = match (std::io::stderr().is_terminal(), total_bytes) {
+            (false, _) => ProgressBar::hidden(),
+            (true, Some(bytes)) => ProgressBar::new(bytes)
+                .with_style(style("{bar:30} {bytes}/{total_bytes} {msg} {eta} left")),
+            (true, None) => ProgressBar::new_spinner().with_style(style("{spinner} {bytes} {msg}")),
+        };
+        Self { bar, file: Arc::from(""), before: 0, in_file: 0 }
+    }
+
+    fn show(&mut self, batch: &tstar::source::Batch, counts: &Counts) {
+        if batch.origin != self.file {
+            self.file = Arc::clone(&batch.origin);
+            self.before += std::mem::take(&mut self.in_file);
+        }
+        self.in_file = batch.bytes_read;
+        self.bar.set_position(self.before + self.in_file);
+        self.bar.set_message(format!("{} samples", counts.delivered));
+    }
+
+    fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).expect("the template is a constant that is right")
+}

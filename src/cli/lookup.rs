@@ -1,0 +1,131 @@
+//! `lookup` and `trip`: one trip, by a time or by an id.
+
+use clap::Args;
+use tstar::identity::{AnyId, UuidId, check_device_id};
+use tstar::moment::{format_time, parse_time};
+use tstar::settings::Settings;
+use tstar::store::{StoreError, TripRow, TripStore};
+use tstar::surface::{Extras, Match, is_open};
+use tstar::timeline::day_of;
+
+use super::devices::PAGE;
+use super::exit::NoResult;
+use super::flags::{OutputFlags, PathFlag, ReaderFlags};
+use super::print::Printer;
+
+const LOOKUP_EXAMPLES: &str = "\
+Examples:
+  tstar lookup truck-17 2026-11-20T21:38:00Z
+  tstar lookup truck-17 2026-11-20T22:38:00+01:00 --json
+  tstar lookup truck-17 1795210680000 --format geojson
+
+Prints nothing and exits 1 where no trip covers the time.";
+
+const TRIP_EXAMPLES: &str = "\
+Examples:
+  tstar trip truck-17~20261120T213800.123Z
+  tstar trip ehp7aorb5koje040000q3un52stg --json
+  tstar trip 01a1fae5-173b-8152-8ed4-88d4aacc8ddd --json --path
+
+Prints nothing and exits 1 where no trip covers the time of the id.";
+
+/// Flags of `lookup`.
+#[derive(Debug, Args)]
+#[command(after_help = LOOKUP_EXAMPLES)]
+pub struct LookupArgs {
+    /// Device id
+    pub device: String,
+    /// RFC 3339 with any offset, or ms since 1970
+    #[arg(allow_negative_numbers = true)]
+    pub time: String,
+    #[command(flatten)]
+    pub output: OutputFlags,
+    #[command(flatten)]
+    pub path: PathFlag,
+    #[command(flatten)]
+    pub reader: ReaderFlags,
+}
+
+/// Flags of `trip`.
+#[derive(Debug, Args)]
+#[command(after_help = TRIP_EXAMPLES)]
+pub struct TripArgs {
+    /// Trip id: text, bytes (base32hex) or UUID
+    pub id: String,
+    #[command(flatten)]
+    pub output: OutputFlags,
+    #[command(flatten)]
+    pub path: PathFlag,
+    #[command(flatten)]
+    pub reader: ReaderFlags,
+}
+
+/// Prints the trip of a device that covers a time.
+pub async fn lookup<S: TripStore>(
+    store: &S,
+    args: &LookupArgs,
+    settings: &Settings,
+    now_ms: i64,
+    printer: &mut Printer<'_>,
+) -> anyhow::Result<()> {
+    let format = printer.format(&args.output);
+    args.path.check(format)?;
+    check_device_id(&args.device)?;
+    let time_ms = parse_time(&args.time)?;
+    let Some(row) = store.covering(&args.device, time_ms).await? else {
+        let (device, time) = (&args.device, format_time(time_ms));
+        return Err(NoResult(format!("no trip of device `{device}` covers {time}")).into());
+    };
+    let open = is_open(&row, settings.max_gap_ms, settings.settle_ms, now_ms);
+    let extras = Extras { open: Some(open), ..Extras::default() };
+    printer.answer(&row, &extras, format, args.path.path)
+}
+
+/// Prints the trip that covers the time of an id.
+pub async fn trip<S: TripStore>(
+    store: &S,
+    args: &TripArgs,
+    settings: &Settings,
+    now_ms: i64,
+    printer: &mut Printer<'_>,
+) -> anyhow::Result<()> {
+    let format = printer.format(&args.output);
+    args.path.check(format)?;
+    let (found, t_star_ms) = match AnyId::parse(&args.id)? {
+        AnyId::Trip(id) => (store.covering(&id.device_id, id.t_star_ms).await?, id.t_star_ms),
+        AnyId::Uuid(id) => (covering_uuid(store, &id).await?, id.t_star_ms),
+    };
+    let Some(row) = found else {
+        let (id, time) = (&args.id, format_time(t_star_ms));
+        let reason = format!("no trip has the id `{id}`: none of its device covers {time}");
+        return Err(NoResult(reason).into());
+    };
+    let matched = Match::of(t_star_ms, &row);
+    let extras = Extras {
+        open: Some(is_open(&row, settings.max_gap_ms, settings.settle_ms, now_ms)),
+        requested_id: Some(args.id.clone()),
+        matched: Some(matched),
+        merged: Some(matched == Match::Retired),
+    };
+    printer.answer(&row, &extras, format, args.path.path)
+}
+
+/// The trip of a UUID. It holds a hash of the device alone, but its time names a day that the trip
+/// touches, a retired id's too, and the store lists the devices of a day.
+async fn covering_uuid<S: TripStore>(
+    store: &S,
+    id: &UuidId,
+) -> Result<Option<TripRow>, StoreError> {
+    let day = Some(day_of(id.t_star_ms));
+    let mut after: Option<String> = None;
+    loop {
+        let devices = store.devices(day, after.as_deref(), PAGE).await?;
+        if let Some(device) = devices.iter().find(|device| id.matches(device, id.t_star_ms)) {
+            return store.covering(device, id.t_star_ms).await;
+        }
+        after = devices.into_iter().next_back();
+        if after.is_none() {
+            return Ok(None);
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The command line: flags in, an answer on stdout, everything else on stderr.
+
+mod config;
+mod demo;
+mod devices;
+mod dlq;
+pub mod exit;
+mod export;
+mod flags;
+mod id;
+mod ingest;
+mod lookup;
+mod open;
+mod print;
+mod report;
+mod schema;
+mod simulate;
+mod table;
+mod trips;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use tstar::settings::unknown_env;
+
+use flags::{Context, GlobalFlags};
+use print::Printer;
+
+const EXAMPLES: &str = "\
+Examples:
+  tstar lookup truck-17 2026-11-20T21:38:00Z
+  tstar trips truck-17 --prefix 202611
+  tstar export --format csv
+
+Exit codes: 0 done; 1 no result; 2 usage, or a malformed id, time or duration; 65 bad data;
+69 server unreachable; 70 internal error; 74 input or output failed; 78 configuration.";
+
+const COMPLETIONS: &str = "\
+Examples:
+  tstar completions bash
+  tstar completions zsh";
+
+/// Builds trips from out-of-order location samples and gives each an id that survives late data
+#[derive(Debug, Parser)]
+#[command(
+    name = "tstar",
+    version = concat!(env!("CARGO_PKG_VERSION"), " (", env!("TSTAR_COMMIT"), ")"),
+    after_help = EXAMPLES,
+    max_term_width = 100
+)]
+struct Cli {
+    #[command(flatten)]
+    global: GlobalFlags,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Build the trips of a simulated fleet into tstar-demo.db, and look some up
+    #[command(after_help = demo::EXAMPLES)]
+    Demo,
+    /// Build trips from files
+    Ingest(ingest::IngestArgs),
+    /// The trip of a device that covers a time
+    Lookup(lookup::LookupArgs),
+    /// The trip of an id in any form, also of one that a merge retired
+    Trip(lookup::TripArgs),
+    /// Trips of a device, or of all devices of a day, by start time
+    Trips(trips::TripsArgs),
+    /// Which devices there are
+    Devices(devices::DevicesArgs),
+    /// All trips, by device and start time
+    Export(export::ExportArgs),
+    /// Print samples of a seeded fleet, in order of arrival
+    Simulate(simulate::SimulateArgs),
+    /// The samples that could not be used
+    Dlq(dlq::DlqArgs),
+    /// Write and read the forms of a trip id
+    Id(id::IdArgs),
+    /// Show and check the settings
+    Config(config::ConfigArgs),
+    /// Print the files that describe what is stored
+    Schema(schema::SchemaArgs),
+    /// Print the completions of a shell
+    #[command(after_help = COMPLETIONS)]
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Runs the program; `env` are the `TSTAR_*` variables.
+pub fn main(env: Vec<(String, String)>) -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let code = u8::try_from(error.exit_code()).unwrap_or(exit::USAGE);
+            // Help into a closed pipe is no fault.
+            return error.print().map_or(ExitCode::SUCCESS, |()| ExitCode::from(code));
+        }
+    };
+    for warning in unknown_env(&env) {
+        exit::say(&format!("warning: {warning}"));
+    }
+    match run(cli, env) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => exit::report(&error),
+    }
+}
+
+fn run(cli: Cli, env: Vec<(String, String)>) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    let context = Context::new(cli.global, env);
+    let mut printer = Printer::stdout();
+    runtime.block_on(dispatch(cli.command, &context, &mut printer))?;
+    printer.flush()?;
+    Ok(())
+}
+
+async fn dispatch(
+    command: Command,
+    context: &Context,
+    printer: &mut Printer<'_>,
+) -> anyhow::Result<()> {
+    match command {
+        Command::Demo => demo::run(context, printer).await,
+        Command::Ingest(args) => ingest::run(&args, context, printer).await,
+        Command::Simulate(args) => simulate::run(&args, printer),
+        Command::Dlq(args) => {
+            dlq::run(&args, &open::reader(&context.settings(&[])?.0.store)?, printer)
+        }
+        Command::Lookup(args) => {
+            let settings = context.settings(&args.reader.0)?.0;
+            let (reader, settings) = open::reader_by_its_rules(settings)?;
+            lookup::lookup(&reader, &args, &settings, context.now_ms, printer).await
+        }
+        Command::Trip(args) => {
+            let settings = context.settings(&args.reader.0)?.0;
+            let (reader, settings) = open::reader_by_its_rules(settings)?;
+            lookup::trip(&reader, &args, &settings, context.now_ms, printer).await
+        }
+        Command::Trips(args) => {
+            trips::run(&open::reader(&context.settings(&[])?.0.store)?, &args, printer).await
+        }
+        Command::Devices(args) => {
+            devices::run(&open::reader(&context.settings(&[])?.0.store)?, &args, printer).await
+        }
+        Command::Export(args) => {
+            export::run(&open::reader(&context.settings(&[])?.0.store)?, &args, printer).await
+        }
+        Command::Id(args) => id::run(&args, printer),
+        Command::Config(args) => config::run(&args, context, printer),
+        Command::Schema(args) => schema::run(&args, printer),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "tstar", &mut script);
+            Ok(printer.write(&script)?)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

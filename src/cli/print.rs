@@ -1,0 +1,102 @@
+//! Where answers go.
+
+use std::io::{self, BufWriter, IsTerminal, Write};
+
+use tstar::store::TripRow;
+use tstar::surface::{Extras, Form, TripJson, TripWriter};
+
+use super::flags::{Format, OutputFlags};
+use super::table;
+
+/// The output, and whether a person reads it.
+pub struct Printer<'a> {
+    out: Box<dyn Write + 'a>,
+    terminal: bool,
+}
+
+impl<'a> Printer<'a> {
+    /// Prints to stdout.
+    pub fn stdout() -> Self {
+        let stdout = io::stdout().lock();
+        let terminal = stdout.is_terminal();
+        Self { out: Box::new(BufWriter::with_capacity(1 << 16, stdout)), terminal }
+    }
+
+    /// Prints elsewhere, as into a pipe.
+    #[cfg(test)]
+    pub fn into(out: impl Write + 'a) -> Self {
+        Self { out: Box::new(out), terminal: false }
+    }
+
+    /// Whether a person reads the output.
+    pub fn is_terminal(&self) -> bool {
+        self.terminal
+    }
+
+    /// The form to print in.
+    pub fn format(&self, flags: &OutputFlags) -> Format {
+        flags.format(if self.terminal { Format::Table } else { Format::Ndjson })
+    }
+
+    /// The output itself.
+    pub fn out(&mut self) -> &mut dyn Write {
+        self.out.as_mut()
+    }
+
+    /// Writes bytes.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.out.write_all(bytes)
+    }
+
+    /// Writes a line.
+    pub fn line(&mut self, line: &str) -> io::Result<()> {
+        writeln!(self.out, "{line}")
+    }
+
+    /// Writes what is buffered.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
+    /// Writes trips in a form for programs.
+    pub fn writer(&mut self, form: Form, with_path: bool) -> TripWriter<&mut dyn Write> {
+        TripWriter::new(self.out.as_mut(), form, with_path)
+    }
+
+    /// Prints one trip as an answer; as JSON it is one object, not an array.
+    pub fn answer(
+        &mut self,
+        row: &TripRow,
+        extras: &Extras,
+        format: Format,
+        with_path: bool,
+    ) -> anyhow::Result<()> {
+        let Some(form) = format.form() else {
+            return Ok(self.line(&table::answer(&TripJson::of(row)?, extras))?);
+        };
+        let form = if form == Form::Json { Form::Ndjson } else { form };
+        let mut writer = self.writer(form, with_path);
+        writer.write(row, extras)?;
+        writer.finish()?;
+        Ok(())
+    }
+
+    /// Prints a list of trips.
+    pub fn list(
+        &mut self,
+        rows: &[TripRow],
+        format: Format,
+        with_path: bool,
+    ) -> anyhow::Result<()> {
+        let Some(form) = format.form() else {
+            let trips = rows.iter().map(TripJson::of).collect::<Result<Vec<_>, _>>()?;
+            return Ok(self.line(&table::list(&trips))?);
+        };
+        let mut writer = self.writer(form, with_path);
+        for row in rows {
+            writer.write(row, &Extras::default())?;
+        }
+        writer.finish()?;
+        Ok(())
+    }
+}

@@ -1,0 +1,123 @@
+//! The summary of an import.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use tstar::processor::Counts;
+
+use super::table;
+
+/// The summary as JSON. Others parse it: names and order are fixed.
+#[derive(Debug, Serialize)]
+pub struct Summary {
+    delivered: u64,
+    applied: u64,
+    duplicates: u64,
+    conflicting: u64,
+    dropped: BTreeMap<&'static str, u64>,
+    dead_letters: BTreeMap<&'static str, u64>,
+    arrivals: Arrivals,
+    trips: u64,
+    ids_retired: u64,
+    key_changes: KeyChanges,
+}
+
+#[derive(Debug, Serialize)]
+struct Arrivals {
+    new: u64,
+    end: u64,
+    inside: u64,
+    beginning: u64,
+    merge: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct KeyChanges {
+    t_star: u64,
+    start: u64,
+    end: u64,
+    start_end: u64,
+}
+
+impl Summary {
+    /// The summary of a run; `trips` is the store's total.
+    pub fn new(counts: &Counts, trips: u64) -> Self {
+        let (arrivals, keys) = (counts.arrivals, counts.arrivals.key_changes());
+        Self {
+            delivered: counts.delivered,
+            applied: counts.applied,
+            duplicates: counts.duplicates,
+            conflicting: counts.conflicting,
+            dropped: counts.dropped.iter().map(|(reason, n)| (reason.name(), *n)).collect(),
+            dead_letters: counts.dead_letters.iter().map(|(why, n)| (why.name(), *n)).collect(),
+            arrivals: Arrivals {
+                new: arrivals.new,
+                end: arrivals.end,
+                inside: arrivals.inside,
+                beginning: arrivals.beginning,
+                merge: arrivals.merge,
+            },
+            trips,
+            ids_retired: arrivals.merge,
+            key_changes: KeyChanges {
+                t_star: keys.t_star,
+                start: keys.start,
+                end: keys.end,
+                start_end: keys.start_end,
+            },
+        }
+    }
+
+    /// The summary for people.
+    pub fn table(&self) -> String {
+        let mut text = table::pairs(&[
+            ("samples delivered", self.delivered.to_string()),
+            ("  applied", self.applied.to_string()),
+            ("  duplicates", format!("{} ({} conflicting)", self.duplicates, self.conflicting)),
+            ("  dropped", by_reason(&self.dropped)),
+            ("  dead letters", by_reason(&self.dead_letters)),
+            ("trips in the store", self.trips.to_string()),
+            ("ids retired", self.ids_retired.to_string()),
+        ]);
+        let joined = self.arrivals.end
+            + self.arrivals.inside
+            + self.arrivals.beginning
+            + self.arrivals.merge;
+        let share = |count: u64| {
+            #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
+            let share = 100.0 * count as f64 / joined.max(1) as f64;
+            [count.to_string(), format!("{share:.1} %")]
+        };
+        let rows = |pairs: &[(&str, u64)]| {
+            let row = |&(name, count): &(&str, u64)| {
+                let [count, share] = share(count);
+                [name.to_owned(), count, share]
+            };
+            pairs.iter().map(row).collect::<Vec<_>>()
+        };
+        text += "\n\nWhere samples met a trip:\n";
+        let arrivals = [
+            ("extended its end", self.arrivals.end),
+            ("fell inside", self.arrivals.inside),
+            ("extended its beginning", self.arrivals.beginning),
+            ("joined two trips", self.arrivals.merge),
+        ];
+        text += &table::counts("arrival", &rows(&arrivals));
+        text += "\n\nArrivals that change a trip's key, by what the key is made of:\n";
+        let keys = [
+            ("device + t_star", self.key_changes.t_star),
+            ("device + start", self.key_changes.start),
+            ("device + end", self.key_changes.end),
+            ("device + start + end", self.key_changes.start_end),
+        ];
+        text + &table::counts("key", &rows(&keys))
+    }
+}
+
+fn by_reason(counts: &BTreeMap<&'static str, u64>) -> String {
+    if counts.is_empty() {
+        return "0".into();
+    }
+    let each: Vec<_> = counts.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
+    format!("{} ({})", counts.values().sum::<u64>(), each.join(", "))
+}

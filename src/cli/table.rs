@@ -1,0 +1,141 @@
+//! Tables for people.
+
+use comfy_table::{Cell, CellAlignment, Table, presets};
+use tstar::surface::{Answer, Extras, TripJson};
+
+/// A table with a header.
+fn table<'a>(columns: impl IntoIterator<Item = &'a str>) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_header(columns.into_iter().map(Cell::new));
+    table
+}
+
+/// Text from the outside, without what would steer a terminal.
+fn plain(text: &str) -> String {
+    text.chars()
+        .map(|character| if character.is_control() { '\u{fffd}' } else { character })
+        .collect()
+}
+
+/// One trip, a line for each value.
+pub fn answer(trip: &TripJson, extras: &Extras) -> String {
+    let answer = Answer { trip: trip.clone(), extras };
+    fields(&serde_json::to_value(answer).expect("an answer is plain data"), &COLUMN_ORDER)
+}
+
+/// The order in which a person wants to know.
+const COLUMN_ORDER: [&str; 20] = [
+    "id",
+    "requested_id",
+    "match",
+    "merged",
+    "device_id",
+    "t_star",
+    "start_time",
+    "end_time",
+    "open",
+    "duration_s",
+    "samples",
+    "distance_m",
+    "avg_speed_mps",
+    "max_speed_mps",
+    "driver",
+    "start",
+    "end",
+    "bbox",
+    "absorbed",
+    "version",
+];
+
+/// The fields of an object, a line each.
+pub fn fields(object: &serde_json::Value, order: &[&str]) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    for name in order {
+        if let Some(value) = object.get(name) {
+            table.add_row([Cell::new(name), Cell::new(value_text(value))]);
+        }
+    }
+    table.trim_fmt()
+}
+
+fn value_text(value: &serde_json::Value) -> String {
+    use serde_json::Value;
+    match value {
+        Value::Null => "-".into(),
+        Value::String(text) => plain(text),
+        Value::Array(values) if values.is_empty() => "-".into(),
+        Value::Array(values) => values.iter().map(value_text).collect::<Vec<_>>().join(" "),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| format!("{name} {}", value_text(value)))
+            .collect::<Vec<_>>()
+            .join(", "),
+        other => other.to_string(),
+    }
+}
+
+/// Trips, a line each.
+pub fn list(trips: &[TripJson]) -> String {
+    let columns = ["id", "start_time", "end_time", "samples", "km", "driver", "absorbed"];
+    let mut table = table(columns);
+    for number in [3, 4, 6] {
+        if let Some(column) = table.column_mut(number) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    for trip in trips {
+        table.add_row([
+            plain(&trip.id),
+            trip.start_time.clone(),
+            trip.end_time.clone(),
+            trip.samples.to_string(),
+            format!("{:.1}", trip.distance_m / 1e3),
+            trip.driver.as_deref().map(plain).unwrap_or_default(),
+            trip.absorbed.len().to_string(),
+        ]);
+    }
+    table.trim_fmt()
+}
+
+/// Values of one column.
+pub fn column(name: &str, values: &[String]) -> String {
+    let mut table = table([name]);
+    for value in values {
+        table.add_row([plain(value)]);
+    }
+    table.trim_fmt()
+}
+
+/// Names and values, a line each.
+pub fn pairs(pairs: &[(&str, String)]) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    for (name, value) in pairs {
+        table.add_row([Cell::new(name), Cell::new(plain(value))]);
+    }
+    table.trim_fmt()
+}
+
+/// Counts with their share, a line each, under the name of what is counted.
+pub fn counts(name: &str, rows: &[[String; 3]]) -> String {
+    let mut table = table([name, "samples", "share"]);
+    for number in [1, 2] {
+        if let Some(column) = table.column_mut(number) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    for row in rows {
+        table.add_row(row);
+    }
+    table.trim_fmt()
+}
+
+/// Dead letters, a line each: number, reason, place and what failed.
+pub fn dead_letters(rows: &[[String; 4]]) -> String {
+    let mut table = table(["id", "reason", "place", "message"]);
+    for row in rows {
+        table.add_row(row.iter().map(|text| plain(text)));
+    }
+    table.trim_fmt()
+}

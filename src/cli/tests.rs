@@ -1,0 +1,247 @@
+use super::*;
+use tstar::settings::Settings;
+use tstar::store::memory::MemoryStore;
+use tstar::store::{TripRow, TripStore};
+use tstar::timeline::{Limits, Sample, Stated, Timeline};
+
+/// 2026-11-20T21:38:00.123Z
+const T: i64 = 1_795_210_680_123;
+const MINUTE: i64 = 60_000;
+
+/// Rows of a device whose samples came at these minutes after [`T`].
+fn rows(device: &str, minutes: &[i64]) -> Vec<TripRow> {
+    let mut timeline = Timeline::default();
+    for (minute, version) in minutes.iter().zip((0..).step_by(2)) {
+        let stated =
+            Stated { time_ms: T + minute * MINUTE, lat: 1.0, lon: 2.0, ..Stated::default() };
+        let sample = Sample::quantised(&stated).unwrap();
+        timeline.absorb(&Limits::default(), version, sample, None);
+    }
+    timeline.trips().map(|trip| TripRow::of(device, trip)).collect()
+}
+
+/// truck-17: the worked example of the contract, a trip over midnight, and one of the next day;
+/// `a~b` one trip between; `z` one on the day before.
+fn store() -> MemoryStore {
+    let store = MemoryStore::default();
+    let all = [
+        rows("truck-17", &[10, 12, 0, 2, 6, 140, 144, 600]),
+        rows("a~b", &[5]),
+        rows("z", &[-1440]),
+    ];
+    block_on(store.apply(&all.concat())).unwrap();
+    store
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+}
+
+/// What a command line prints, or its exit code and message.
+fn told(line: &str) -> Result<String, (u8, String)> {
+    let mut out = Vec::new();
+    let cli =
+        Cli::try_parse_from(line.split(' ')).map_err(|error| (exit::USAGE, error.to_string()))?;
+    let mut printer = Printer::into(&mut out);
+    let (store, settings, now_ms) = (store(), Settings::default(), T + 70 * MINUTE);
+    let done = block_on(async {
+        match &cli.command {
+            Command::Lookup(args) => {
+                lookup::lookup(&store, args, &settings, now_ms, &mut printer).await
+            }
+            Command::Trip(args) => {
+                lookup::trip(&store, args, &settings, now_ms, &mut printer).await
+            }
+            Command::Trips(args) => trips::run(&store, args, &mut printer).await,
+            Command::Devices(args) => devices::run(&store, args, &mut printer).await,
+            Command::Export(args) => export::run(&store, args, &mut printer).await,
+            _ => dispatch(cli.command, &Context::new(cli.global, vec![]), &mut printer).await,
+        }
+    });
+    drop(printer);
+    let text = String::from_utf8(out).unwrap();
+    match done {
+        Ok(()) => Ok(text),
+        Err(error) => {
+            assert_eq!(text, "", "a fault leaves stdout empty");
+            Err((exit::code(&error), format!("{error:#}")))
+        }
+    }
+}
+
+fn json(line: &str) -> serde_json::Value {
+    serde_json::from_str(&told(line).unwrap()).unwrap()
+}
+
+/// Ids of a list printed as lines.
+fn ids(line: &str) -> Vec<String> {
+    let id = |line: &str| {
+        let trip: serde_json::Value = serde_json::from_str(line).unwrap();
+        trip["id"].as_str().unwrap().to_owned()
+    };
+    told(line).unwrap().lines().map(id).collect()
+}
+
+const MERGED: &str = "truck-17~20261120T213800.123Z";
+const NIGHT: &str = "truck-17~20261120T235800.123Z";
+const NEXT: &str = "truck-17~20261121T073800.123Z";
+
+#[test]
+fn every_help_has_examples_that_parse() {
+    Cli::command().debug_assert();
+    let mut commands = vec![Cli::command()];
+    let mut seen = 0;
+    while let Some(mut command) = commands.pop() {
+        commands.extend(command.get_subcommands().cloned());
+        let help = command.render_long_help().to_string();
+        let (_, examples) = help.split_once("\nExamples:\n").expect(&help);
+        for line in examples.lines().filter_map(|line| line.strip_prefix("  ")) {
+            assert!(Cli::try_parse_from(line.split(' ')).is_ok(), "{line}");
+            seen += 1;
+        }
+    }
+    assert!(seen >= 30, "{seen} examples");
+}
+
+#[test]
+fn lookup_finds_the_trip_that_covers_a_time() {
+    let trip = json("tstar lookup truck-17 2026-11-20T21:40:00Z --json");
+    assert_eq!(trip["id"], MERGED);
+    assert_eq!(trip["absorbed"], serde_json::json!(["truck-17~20261120T214800.123Z"]));
+    assert_eq!(trip["open"], true, "70 minutes are less than 12 + 5 + 60");
+    assert_eq!(json("tstar lookup z 2026-11-19T22:38:00.123+01:00")["open"], false);
+    let path = json("tstar lookup truck-17 1795210680123 --path --json");
+    assert_eq!(path["path"]["times"].as_array().unwrap().len(), 5);
+    let (code, reason) = told("tstar lookup truck-17 2026-11-20T22:00:00Z").unwrap_err();
+    assert_eq!(code, exit::NO_RESULT);
+    assert_eq!(reason, "no trip of device `truck-17` covers 2026-11-20T22:00:00.000Z");
+    assert_eq!(told("tstar lookup truck-17 yesterday").unwrap_err().0, exit::USAGE);
+    assert_eq!(told("tstar lookup truck-17 0 --path --format csv").unwrap_err().0, exit::USAGE);
+}
+
+#[test]
+fn trip_takes_any_form_of_an_id_and_tells_how_it_matched() {
+    for (id, requested, matched, merged) in [
+        (MERGED, T, "current", false),
+        ("truck-17~20261120T214800.123Z", T + 10 * MINUTE, "retired", true),
+        ("truck-17~20261120T213900.123Z", T + MINUTE, "covers", false),
+    ] {
+        let time = tstar::moment::format_time(requested);
+        for form in ["text", "bytes", "uuid"] {
+            let encoded = told(&format!("tstar id encode truck-17 {time} --form {form}")).unwrap();
+            let encoded = encoded.trim_end();
+            assert!(form != "text" || encoded == id);
+            let trip = json(&format!("tstar trip {encoded} --json"));
+            assert_eq!((&trip["id"], &trip["requested_id"]), (&MERGED.into(), &encoded.into()));
+            assert_eq!((&trip["match"], &trip["merged"]), (&matched.into(), &merged.into()));
+        }
+    }
+    let none = told("tstar trip truck-18~20261120T213800.123Z").unwrap_err();
+    assert_eq!(none.0, exit::NO_RESULT);
+    let none = told("tstar trip 01a1fae5-173b-8152-8ed4-88d4aacc8dde").unwrap_err();
+    assert_eq!(none.0, exit::NO_RESULT, "a UUID that is nobody's: {}", none.1);
+    assert_eq!(told("tstar trip truck-17").unwrap_err().0, exit::USAGE);
+}
+
+#[test]
+fn trips_of_a_device_are_selected_by_overlap_or_by_prefix() {
+    assert_eq!(ids("tstar trips truck-17"), [MERGED, NIGHT, NEXT]);
+    assert_eq!(ids("tstar trips truck-17 --order desc --limit 1"), [NEXT]);
+    let late = "tstar trips truck-17 --from 2026-11-21T00:00:00Z --to 2026-11-21T01:00:00Z";
+    assert_eq!(ids(late), [NIGHT], "it began the day before");
+    assert_eq!(ids("tstar trips truck-17 --prefix 20261121"), [NEXT], "by t_star alone");
+    assert_eq!(ids("tstar trips truck-17 --prefix truck-17~2026 --limit 2"), [MERGED, NIGHT]);
+    assert_eq!(ids("tstar trips nobody"), [""; 0]);
+    for line in [
+        "tstar trips",
+        "tstar trips truck-17 --day 2026-11-20",
+        "tstar trips truck-17 --prefix truck-1~2026",
+        "tstar trips truck-17 --prefix 2026113",
+        "tstar trips truck-17 --from 2 --to 1",
+    ] {
+        assert_eq!(told(line).unwrap_err().0, exit::USAGE, "{line}");
+    }
+}
+
+#[test]
+fn trips_of_a_day_show_each_trip_once_by_start() {
+    assert_eq!(ids("tstar trips --day 2026-11-20"), [MERGED, "a~7eb~20261120T214300.123Z", NIGHT]);
+    assert_eq!(ids("tstar trips --day 2026-11-21 --order desc"), [NEXT, NIGHT]);
+    assert_eq!(json("tstar trips --day 2026-11-01 --json"), serde_json::json!([]));
+    let map = json("tstar trips --day 2026-11-20 --format geojson --limit 1");
+    assert_eq!(map["features"][0]["geometry"]["type"], "LineString");
+}
+
+#[test]
+fn devices_and_export_go_by_the_bytes_of_the_device() {
+    let devices = "{\"device_id\":\"a~b\"}\n{\"device_id\":\"truck-17\"}\n{\"device_id\":\"z\"}\n";
+    assert_eq!(told("tstar devices").unwrap(), devices);
+    assert_eq!(
+        told("tstar devices --day 2026-11-21 --format csv").unwrap(),
+        "device_id\ntruck-17\n"
+    );
+    assert_eq!(json("tstar devices --day 2026-11-01 --json"), serde_json::json!([]));
+    assert_eq!(json("tstar devices --json").as_array().unwrap().len(), 3);
+    let all = ids("tstar export");
+    assert_eq!(all, ["a~7eb~20261120T214300.123Z", MERGED, NIGHT, NEXT, "z~20261119T213800.123Z"]);
+    assert_eq!(ids("tstar export --device z"), [all[4].as_str()]);
+    assert_eq!(told("tstar export --format csv").unwrap().lines().count(), 6);
+    assert_eq!(told("tstar export --format gpx").unwrap().matches("<trk>").count(), 5);
+    assert_eq!(told("tstar export --format table").unwrap_err().0, exit::USAGE);
+}
+
+#[test]
+fn tables_are_for_people() {
+    let one = told("tstar lookup truck-17 2026-11-20T21:40:00Z --format table").unwrap();
+    assert!(one.contains(MERGED) && one.contains("lat 1.0, lon 2.0"), "{one}");
+    let list = told("tstar trips truck-17 --format table").unwrap();
+    assert_eq!(list.lines().filter(|line| line.contains("truck-17~")).count(), 3, "{list}");
+    assert!(told("tstar devices --format table").unwrap().contains("truck-17"));
+}
+
+#[test]
+fn ids_are_decoded_without_a_store() {
+    let uuid = "01a1fae5-173b-8152-8ed4-88d4aacc8ddd";
+    let forms = json(&format!("tstar id decode {MERGED} --json"));
+    assert_eq!((&forms["uuid"], &forms["device_id"]), (&uuid.into(), &"truck-17".into()));
+    assert_eq!(forms["bytes"], "ehp7aorb5koje040000q3un52stg");
+    let forms = json(&format!("tstar id decode {uuid} --json"));
+    assert_eq!((&forms["text"], &forms["t_star_ms"]), (&serde_json::Value::Null, &T.into()));
+    assert_eq!(told("tstar id prefix a~b 2026-11").unwrap(), "a~7eb~202611\n");
+}
+
+#[test]
+fn config_shows_a_file_that_can_be_read_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("settings.toml");
+    std::fs::write(&path, "max_gap = \"1m\"\n").unwrap();
+    let path = path.display();
+    let shown = told(&format!("tstar config show --config {path} --settle 2h --drop-ignition-off"));
+    let shown = shown.unwrap();
+    assert!(shown.contains(&format!("# {path}:1\n")) && shown.contains("# --settle\n"), "{shown}");
+    assert!(shown.contains("drop_ignition_off = true"), "{shown}");
+    let copy = folder.path().join("copy.toml");
+    std::fs::write(&copy, &shown).unwrap();
+    let copy = copy.display();
+    assert_eq!(told(&format!("tstar config check {copy}")).unwrap(), "ok\n");
+    assert_eq!(told("tstar config show --max-gap 5").unwrap_err().0, exit::USAGE);
+    let missing = told(&format!("tstar config check {copy}x")).unwrap_err();
+    assert_eq!(missing.0, exit::CONFIG, "{}", missing.1);
+}
+
+#[test]
+fn stores_are_opened_by_url_and_never_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("none.db");
+    let code = |url: &str| open::reader(url).map(|_| ()).map_err(|error| exit::code(&error));
+    assert_eq!(code(&format!("sqlite:{}", path.display())), Err(exit::IO));
+    assert!(!path.exists());
+    assert_eq!(code("trips.db"), Err(exit::USAGE));
+    assert_eq!(code("scylla://localhost/fleet"), Err(exit::USAGE));
+}
+
+#[test]
+fn schema_and_completions_print() {
+    assert!(told("tstar schema print trips").unwrap().contains("CREATE TABLE"));
+    assert!(told("tstar completions bash").unwrap().contains("_tstar"));
+}

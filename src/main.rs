@@ -1,0 +1,12 @@
+//! The `tstar` program. The environment is read here and nowhere else.
+
+mod cli;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::exit::on_panic();
+    let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
+    let env = std::env::vars_os().map(|(name, value)| (text(name), text(value)));
+    cli::main(env.filter(|(name, _)| name.starts_with("TSTAR_")).collect())
+}
