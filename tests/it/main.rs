@@ -7,6 +7,7 @@ mod blob_real;
 mod conformance;
 mod model;
 mod processing;
+mod readme;
 mod store_file;
 mod support;
 mod tidy;
