@@ -27,6 +27,7 @@ const PAGE: usize = 1000;
 
 /// Flags of `dlq`.
 #[derive(Debug, Args)]
+#[command(after_help = LS_EXAMPLES)]
 pub struct DlqArgs {
     #[command(subcommand)]
     command: DlqCommand,

@@ -24,7 +24,7 @@ const EXAMPLES: &str = "\
 Examples:
   tstar ingest day1.ndjson.gz
   tstar ingest day1.csv --map device_id=vehicle --speed-unit kmh --store sqlite:fleet.db
-  zcat day1.ndjson.gz | tstar ingest - --json
+  tstar ingest - --json --strict
 
 Field names: device_id (deviceId, device), time (ts, timestamp), lat (latitude), lon (longitude,
 lng), speed, heading (bearing, course), altitude, accuracy, driver, ignition.

@@ -319,11 +319,12 @@ mod tests {
     #[test]
     fn a_million_samples_cost_little_more_than_ten_times_a_hundred_thousand() {
         let newest_first = |n: i64| (0..n).rev().collect::<Vec<_>>();
-        let orders: [(&str, &dyn Fn(i64) -> Vec<i64>, bool); 4] = [
-            ("newest first", &newest_first, false),
-            ("random", &shuffled, false),
-            ("absorb and read in turn, newest first", &newest_first, true),
-            ("absorb and read in turn, random", &shuffled, true),
+        type Order = fn(i64) -> Vec<i64>;
+        let orders: [(&str, Order, bool); 4] = [
+            ("newest first", newest_first, false),
+            ("random", shuffled, false),
+            ("absorb and read in turn, newest first", newest_first, true),
+            ("absorb and read in turn, random", shuffled, true),
         ];
         for (name, order, reading) in orders {
             let (small, large) =
