@@ -14,7 +14,7 @@ use tstar::source::Decoder;
 use tstar::source::file::{FileSource, Options};
 use tstar::store::sqlite::SqliteStore;
 
-use super::exit::BadData;
+use super::exit::{self, BadData};
 use super::flags::{Context, ImportFlags, RuleFlags};
 use super::open;
 use super::print::Printer;
@@ -123,19 +123,18 @@ fn pace(settings: &Settings) -> Pace {
 
 /// Says once what the counts suggest.
 fn advise(counts: &Counts, settings: &Settings) {
-    if counts.looks_like_seconds > 0 {
-        eprintln!(
-            "tstar: hint: {} times before --min-time would be good ones in seconds: \
-             try --time-unit s",
-            counts.looks_like_seconds
-        );
+    let (seconds, dead) = (counts.looks_like_seconds, counts.dead());
+    if seconds > 0 {
+        exit::say(&format!(
+            "hint: {seconds} times before --min-time would be good ones in seconds: \
+             try --time-unit s"
+        ));
     }
-    if counts.dead() > 0 {
-        eprintln!(
-            "tstar: {} samples could not be used; they are kept: tstar dlq ls --store {}",
-            counts.dead(),
-            settings.store
-        );
+    if dead > 0 {
+        let store = &settings.store;
+        exit::say(&format!(
+            "{dead} samples could not be used; they are kept: tstar dlq ls --store {store}"
+        ));
     }
 }
 

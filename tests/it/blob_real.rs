@@ -10,20 +10,7 @@ use serde_json::Value;
 use tstar::blob;
 use tstar::timeline::{Path, Sample, Stated};
 
-/// The file, where there is one; without it CI fails and anyone else is told.
-fn real_data(name: &str) -> Option<PathBuf> {
-    let folder = std::env::var_os("TSTAR_TEST_DATA").map_or_else(
-        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/data"),
-        PathBuf::from,
-    );
-    let file = folder.join(name);
-    if file.exists() {
-        return Some(file);
-    }
-    assert!(std::env::var_os("CI").is_none(), "CI needs {}", file.display());
-    eprintln!("SKIPPED: {} is not there; set TSTAR_TEST_DATA to its folder", file.display());
-    None
-}
+use crate::support::real_data;
 
 fn sample(line: &str) -> (String, Sample) {
     let value: Value = serde_json::from_str(line).unwrap();

@@ -4,10 +4,12 @@
 
 mod arrivals;
 mod blob_real;
+mod cli;
 mod conformance;
 mod model;
 mod processing;
 mod readme;
+mod real_data;
 mod store_file;
 mod support;
 mod tidy;

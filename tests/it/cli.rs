@@ -1,0 +1,239 @@
+//! The program as its users run it: the real binary, a folder of its own for each test.
+
+mod answers;
+mod examples;
+mod faults;
+mod forms;
+mod import;
+mod input;
+mod xml;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::File;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// What the fleet of most tests is made by.
+const FLEET: &str = "simulate --devices 20 --samples 20000 --seed 3 --bad 0.01";
+
+/// A folder that commands run in.
+struct Folder {
+    dir: TempDir,
+    env: Vec<(&'static str, String)>,
+}
+
+impl Folder {
+    fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap(), env: Vec::new() }
+    }
+
+    /// A folder with a file.
+    fn with(name: &str, content: impl AsRef<[u8]>) -> Self {
+        let folder = Self::new();
+        folder.write(name, content);
+        folder
+    }
+
+    fn env(&mut self, name: &'static str, value: &str) {
+        self.env.retain(|(other, _)| *other != name);
+        self.env.push((name, value.to_owned()));
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.path(name).exists()
+    }
+
+    fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        std::fs::write(self.path(name), content).unwrap();
+    }
+
+    fn read(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path(name)).unwrap()
+    }
+
+    /// The command of words that are separated by spaces.
+    fn command(&self, words: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tstar"));
+        command.args(words.split_whitespace()).current_dir(self.dir.path()).stdin(Stdio::null());
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("TSTAR_") {
+                command.env_remove(name);
+            }
+        }
+        command.envs(self.env.iter().map(|(name, value)| (*name, value)));
+        command
+    }
+
+    fn run(&self, words: &str) -> Ran {
+        Ran::of(words, &mut self.command(words))
+    }
+
+    /// Runs a command with a file of the folder as its stdin.
+    fn run_from(&self, words: &str, stdin: &str) -> Ran {
+        let stdin = File::open(self.path(stdin)).unwrap();
+        Ran::of(words, self.command(words).stdin(stdin))
+    }
+
+    /// Stdout of a command that has to succeed.
+    fn text(&self, words: &str) -> String {
+        self.run(words).ends(0).text()
+    }
+
+    /// Writes the samples of [`FLEET`], some of which are no UTF-8, and then these lines.
+    fn write_fleet(&self, name: &str, then: &str) {
+        let mut log = self.run(FLEET).ends(0).stdout;
+        log.extend_from_slice(then.as_bytes());
+        self.write(name, log);
+    }
+
+    /// The summary of an import.
+    fn ingest(&self, words: &str) -> Value {
+        self.run(&format!("ingest {words} --json")).ends(0).json()
+    }
+
+    /// The trips of a store, an object each.
+    fn trips(&self, store: &str) -> Vec<Value> {
+        self.run(&format!("export --store sqlite:{store}")).ends(0).objects()
+    }
+}
+
+/// A command that has ended.
+struct Ran {
+    words: String,
+    code: Option<i32>,
+    stdout: Vec<u8>,
+    stderr: String,
+}
+
+impl Ran {
+    fn of(words: &str, command: &mut Command) -> Self {
+        let output = command.output().unwrap();
+        Self {
+            words: words.to_owned(),
+            code: output.status.code(),
+            stdout: output.stdout,
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    #[track_caller]
+    fn ends(self, code: i32) -> Self {
+        assert!(self.code == Some(code), "asked for exit {code}\n{self}");
+        self
+    }
+
+    /// Stderr has each of these.
+    #[track_caller]
+    fn says(self, words: &[&str]) -> Self {
+        for word in words {
+            assert!(self.stderr.contains(word), "stderr lacks `{word}`\n{self}");
+        }
+        self
+    }
+
+    /// Stdout is empty.
+    #[track_caller]
+    fn prints_nothing(self) -> Self {
+        assert!(self.stdout.is_empty(), "stdout is not empty\n{self}");
+        self
+    }
+
+    #[track_caller]
+    fn text(&self) -> String {
+        String::from_utf8(self.stdout.clone()).unwrap_or_else(|_| panic!("not text\n{self}"))
+    }
+
+    /// The one JSON value that stdout is, on one line.
+    #[track_caller]
+    fn json(&self) -> Value {
+        let text = self.text();
+        assert_eq!(text.matches('\n').count(), 1, "not one line\n{self}");
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{self}"))
+    }
+
+    /// The JSON values that stdout is, one a line.
+    #[track_caller]
+    fn objects(&self) -> Vec<Value> {
+        let read = |line: &str| {
+            serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}\n{self}"))
+        };
+        self.text().lines().map(read).collect()
+    }
+}
+
+impl fmt::Display for Ran {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stdout = String::from_utf8_lossy(&self.stdout[..self.stdout.len().min(1000)]);
+        write!(
+            f,
+            "command: tstar {}\nexit code: {:?}\nstdout ({} bytes): {stdout}\nstderr: {}",
+            self.words,
+            self.code,
+            self.stdout.len(),
+            self.stderr
+        )
+    }
+}
+
+/// The keys of an object in the order they are written, which a `Value` forgets.
+struct Keys(Vec<String>);
+
+impl<'de> Deserialize<'de> for Keys {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Keys;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Keys, A::Error> {
+                let mut keys = Vec::new();
+                while let Some((key, IgnoredAny)) = map.next_entry()? {
+                    keys.push(key);
+                }
+                Ok(Keys(keys))
+            }
+        }
+        deserializer.deserialize_map(Reader)
+    }
+}
+
+fn keys(object: &str) -> Vec<String> {
+    serde_json::from_str::<Keys>(object).unwrap().0
+}
+
+/// The text of each field of an object.
+fn fields(object: &str) -> BTreeMap<String, Box<serde_json::value::RawValue>> {
+    serde_json::from_str(object).unwrap()
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value} is no count"))
+}
+
+fn sum(object: &Value) -> u64 {
+    object.as_object().unwrap().values().map(number).sum()
+}
+
+/// Samples of one device of 2024-05-01 at these minutes past eight.
+fn minutes(device: &str, minutes: &[u32]) -> String {
+    let line = |minute: &u32| {
+        format!(
+            "{{\"device_id\":\"{device}\",\"time\":\"2024-05-01T08:{minute:02}:00Z\",\
+             \"lat\":52.{minute:02},\"lon\":13.5}}\n"
+        )
+    };
+    minutes.iter().map(line).collect()
+}

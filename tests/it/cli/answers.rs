@@ -1,0 +1,159 @@
+//! Single answers: by a time, by an id in every form, and where there is none.
+
+use serde_json::json;
+
+use super::{Folder, keys, minutes};
+
+/// Keys of a trip, in the order of the contract.
+pub const TRIP: [&str; 17] = [
+    "id",
+    "device_id",
+    "t_star",
+    "start_time",
+    "end_time",
+    "duration_s",
+    "samples",
+    "distance_m",
+    "avg_speed_mps",
+    "max_speed_mps",
+    "driver",
+    "start",
+    "end",
+    "bbox",
+    "absorbed",
+    "version",
+    "open",
+];
+
+/// A store with the worked example of the contract.
+fn example() -> Folder {
+    let folder = Folder::with("log", minutes("truck-17", &[10, 12, 0, 2, 6]));
+    folder.ingest("log");
+    folder
+}
+
+#[test]
+fn a_lookup_answers_with_one_object() {
+    let folder = example();
+    for time in ["2024-05-01T08:00:00Z", "2024-05-01T10:04:00+02:00", "1714551120000"] {
+        let ran = folder.run(&format!("lookup truck-17 {time} --json")).ends(0);
+        assert_eq!(keys(&ran.text()), TRIP);
+        let trip = ran.json();
+        assert_eq!(trip["id"], "truck-17~20240501T080000.000Z");
+        assert_eq!(trip["duration_s"], 720.0);
+        assert_eq!(trip["open"], false);
+        assert!(trip["max_speed_mps"].is_null() && trip["driver"].is_null());
+        assert!(ran.stderr.is_empty(), "{ran}");
+    }
+    // No clock that runs this has passed 2100.
+    folder.write("later", minutes("truck-17", &[0]).replace("2024", "2100"));
+    folder.ingest("later --max-future 36500d --store sqlite:later.db");
+    let ran = folder.run("lookup truck-17 2100-05-01T08:00:00Z --json --store sqlite:later.db");
+    assert_eq!(ran.ends(0).json()["open"], true);
+    let path = folder.run("lookup truck-17 2024-05-01T08:00:00Z --json --path").ends(0).json();
+    let path = &path["path"];
+    for column in ["times", "coordinates", "speed_mps", "heading_deg"] {
+        assert_eq!(path[column].as_array().unwrap().len(), 5, "{column}");
+    }
+    assert_eq!(path["times"][1], "2024-05-01T08:02:00.000Z");
+    assert_eq!(path["coordinates"][1], json!([13.5, 52.02]));
+}
+
+#[test]
+fn a_miss_says_why_and_prints_nothing() {
+    let folder = example();
+    for (miss, why) in [
+        ("lookup truck-17 2024-05-01T07:59:59.999Z", "covers 2024-05-01T07:59:59.999Z"),
+        ("lookup truck-17 2024-05-01T08:12:00.001Z --json", "truck-17"),
+        ("lookup truck-18 2024-05-01T08:00:00Z", "truck-18"),
+        ("trip truck-17~20240502T080000.000Z --json", "truck-17~20240502T080000.000Z"),
+        ("trip 01a1fae5-173b-8152-8ed4-88d4aacc8ddd", "01a1fae5"),
+    ] {
+        folder.run(miss).ends(1).prints_nothing().says(&[why]);
+    }
+}
+
+#[test]
+fn an_id_resolves_in_every_form_also_when_it_is_retired() {
+    let folder = example();
+    let current = "truck-17~20240501T080000.000Z";
+    for (minute, matched, merged) in
+        [("00", "current", false), ("10", "retired", true), ("06", "covers", false)]
+    {
+        let time = format!("2024-05-01T08:{minute}:00Z");
+        for form in ["text", "bytes", "uuid"] {
+            let id = folder.text(&format!("id encode truck-17 {time} --form {form}"));
+            let id = id.trim_end();
+            let ran = folder.run(&format!("trip {id} --json")).ends(0);
+            let added = ["requested_id", "match", "merged"];
+            let mut expected: Vec<_> = TRIP.iter().chain(&added).collect();
+            let found = keys(&ran.text());
+            let mut sorted: Vec<_> = found.iter().map(String::as_str).collect();
+            expected.sort();
+            sorted.sort_unstable();
+            assert!(sorted.iter().eq(expected.into_iter()), "keys {found:?}");
+            let trip = ran.json();
+            let said = (&trip["requested_id"], &trip["id"], &trip["match"], &trip["merged"]);
+            assert_eq!(said, (&json!(id), &json!(current), &json!(matched), &json!(merged)));
+        }
+    }
+}
+
+#[test]
+fn the_vectors_of_the_contract() {
+    let folder = Folder::new();
+    for (device, form, id) in [
+        ("truck-17", "text", "truck-17~20261120T213800.123Z"),
+        ("truck-17", "bytes", "ehp7aorb5koje040000q3un52stg"),
+        ("truck-17", "uuid", "01a1fae5-173b-8152-8ed4-88d4aacc8ddd"),
+        ("a~b", "text", "a~7eb~20261120T213800.123Z"),
+        ("..", "text", "~2e~2e~20261120T213800.123Z"),
+    ] {
+        let encoded = folder.text(&format!("id encode {device} 1795210680123 --form {form}"));
+        assert_eq!(encoded, format!("{id}\n"));
+        let decoded = folder.run(&format!("id decode {id} --json")).ends(0).json();
+        assert_eq!(decoded["t_star_ms"], 1_795_210_680_123_u64);
+        if form != "uuid" {
+            assert_eq!(decoded["device_id"], device);
+        }
+    }
+    assert_eq!(folder.text("id prefix truck-17 2026-11-20"), "truck-17~20261120\n");
+}
+
+#[test]
+fn lists_of_trips_and_devices() {
+    let folder = Folder::with("log", minutes("b", &[0, 20, 40]) + &minutes("a", &[0]));
+    folder.ingest("log");
+    let starts = |words: &str| {
+        let trips = folder.run(words).ends(0).objects();
+        let starts =
+            trips.iter().map(|trip| trip["start_time"].as_str().unwrap()[14..16].to_owned());
+        starts.collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(starts("trips b"), "00 20 40");
+    assert_eq!(starts("trips b --order desc --limit 2"), "40 20");
+    let range = "--from 2024-05-01T08:20:00Z --to 2024-05-01T08:39:59.999Z";
+    assert_eq!(starts(&format!("trips b {range}")), "20");
+    assert_eq!(starts("trips b --prefix 20240501T08"), "00 20 40");
+    assert_eq!(starts("trips b --prefix 20240501T09"), "");
+    assert_eq!(starts("trips nobody"), "");
+    assert_eq!(starts("trips --day 2024-05-01"), "00 00 20 40");
+    assert_eq!(folder.text("devices --format csv"), "device_id\na\nb\n");
+    assert_eq!(folder.text("devices --day 2024-05-02 --json"), "[]\n");
+}
+
+#[test]
+fn schema_and_completions_are_printed() {
+    let folder = Folder::new();
+    let schema = folder.text("schema print");
+    let trips = ["trips", "device_days", "days_of_device"];
+    for table in trips.into_iter().chain(["log", "imports", "dead_letters", "changes"]) {
+        assert!(schema.contains(&format!("CREATE TABLE {table} ")), "no {table} in\n{schema}");
+    }
+    assert!(folder.text("schema print path").contains("message "));
+    for shell in ["bash", "zsh", "fish"] {
+        let script = folder.text(&format!("completions {shell}"));
+        assert!(script.contains("tstar") && script.contains("lookup"), "{shell}");
+    }
+    assert!(folder.text("--version").starts_with(concat!("tstar ", env!("CARGO_PKG_VERSION"))));
+}

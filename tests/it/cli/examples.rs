@@ -1,0 +1,65 @@
+//! Every example of every command's help is run.
+
+use super::Folder;
+use super::input::gzip;
+
+/// A folder in which the examples succeed.
+fn prepared() -> Folder {
+    let mut folder = Folder::new();
+    // The times of the examples may lie ahead of the clock of whoever runs the tests.
+    folder.env("TSTAR_MAX_FUTURE", "36500d");
+    let sample = |time: &str| {
+        format!(
+            "{{\"device_id\":\"truck-17\",\"time\":\"2026-11-20T21:{time}Z\",\
+             \"lat\":52.5,\"lon\":13.4,\"speed\":8.5,\"heading\":90}}\n"
+        )
+    };
+    // The first to arrive names the trip.
+    let times = ["38:00.123", "38:00", "38:30.500"].map(sample).concat();
+    folder.write("day1.ndjson.gz", gzip(format!("{times}no sample\n").as_bytes()));
+    let table = "vehicle,time,lat,lon,speed\nvan-2,2026-11-20T09:00:00Z,52.5,13.4,36\n";
+    folder.write("day1.csv", table);
+    let summary = folder.ingest("day1.ndjson.gz");
+    assert_eq!((&summary["applied"], &summary["trips"]), (&3.into(), &1.into()));
+    folder
+}
+
+/// The commands that a help lists, without clap's own.
+fn commands(help: &str) -> Vec<&str> {
+    let list = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let names = list.take_while(|line| !line.is_empty()).filter_map(|line| {
+        let name = line.strip_prefix("  ")?.split(' ').next()?;
+        (!name.is_empty() && name != "help").then_some(name)
+    });
+    names.collect()
+}
+
+/// The examples of a command and of those below it; counts the commands that do something.
+fn collect(folder: &Folder, command: &str, found: &mut Vec<String>, leaves: &mut usize) {
+    let help = folder.text(&format!("{command} --help"));
+    let below = commands(&help);
+    let list = help.lines().skip_while(|line| *line != "Examples:").skip(1);
+    let examples: Vec<_> = list.take_while(|line| line.starts_with("  ")).collect();
+    assert!(!examples.is_empty() || !below.is_empty(), "`{command}` has no examples\n{help}");
+    found.extend(examples.iter().filter_map(|line| line.strip_prefix("  tstar ")).map(Into::into));
+    *leaves += usize::from(below.is_empty());
+    for name in below {
+        collect(folder, format!("{command} {name}").trim(), found, leaves);
+    }
+}
+
+#[test]
+fn every_example_of_the_help_succeeds() {
+    let folder = prepared();
+    let (mut examples, mut leaves) = (Vec::new(), 0);
+    collect(&folder, "", &mut examples, &mut leaves);
+    examples.sort();
+    examples.dedup();
+    // Fewer would mean that the help is not read rightly any more.
+    assert!(leaves >= 17 && examples.len() >= 35, "{leaves} commands, {examples:#?}");
+    for example in &examples {
+        let ran = folder.run(example).ends(0);
+        assert!(!ran.stdout.is_empty(), "an example that prints nothing\n{ran}");
+    }
+    println!("{} examples of {leaves} commands", examples.len());
+}

@@ -1,0 +1,176 @@
+//! `simulate` and `ingest`: the summary, its sums, and imports that repeat each other.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use chrono::DateTime;
+use serde_json::{Value, json};
+
+use super::{Folder, fields, keys, minutes, number, sum};
+
+/// Shares of end, inside, beginning and merge among the arrivals that met a trip, percent.
+fn mix(summary: &Value) -> [f64; 4] {
+    let count = |name: &str| number(&summary["arrivals"][name]) as f64;
+    let counts = ["end", "inside", "beginning", "merge"].map(count);
+    counts.map(|part| 100.0 * part / counts.iter().sum::<f64>())
+}
+
+#[test]
+fn the_summary_is_one_object_whose_sums_hold() {
+    let folder = Folder::new();
+    folder.write_fleet("log", "");
+    let ran = folder.run("ingest log --json").ends(0);
+    let (text, summary) = (ran.text(), ran.json());
+    let names = "delivered applied duplicates conflicting dropped dead_letters arrivals trips \
+                 ids_retired key_changes";
+    assert_eq!(keys(&text).join(" "), names);
+    let inner = fields(&text);
+    assert_eq!(keys(inner["arrivals"].get()), ["new", "end", "inside", "beginning", "merge"]);
+    assert_eq!(keys(inner["key_changes"].get()), ["t_star", "start", "end", "start_end"]);
+
+    let count = |name: &str| number(&summary[name]);
+    let arrived = |name: &str| number(&summary["arrivals"][name]);
+    assert_eq!(count("delivered"), 20_000);
+    assert_eq!(sum(&summary["arrivals"]), count("applied"));
+    let left_out = sum(&summary["dropped"]) + sum(&summary["dead_letters"]);
+    assert_eq!(count("delivered"), count("applied") + count("duplicates") + left_out);
+    assert!(count("conflicting") > 0 && count("conflicting") <= count("duplicates"), "{ran}");
+    let (beginning, end, merge) = (arrived("beginning"), arrived("end"), arrived("merge"));
+    let expected = json!({
+        "t_star": merge, "start": beginning + merge, "end": end + merge,
+        "start_end": beginning + end + merge,
+    });
+    assert_eq!(summary["key_changes"], expected);
+    assert_eq!(count("ids_retired"), merge);
+    assert_eq!(count("trips"), arrived("new") - merge);
+    assert_eq!(count("trips"), folder.trips("trips.db").len() as u64);
+}
+
+#[test]
+fn simulate_gives_the_asked_mix_and_the_same_bytes() {
+    let folder = Folder::new();
+    let fleet = "simulate --devices 20 --samples 20000 --seed 3";
+    for (flags, asked) in [("", [46.0, 34.0, 19.0, 1.0]), ("--mix 70,10,18,2", [70., 10., 18., 2.])]
+    {
+        let log = folder.text(&format!("{fleet} {flags}"));
+        assert_eq!(log.lines().count(), 20_000);
+        assert!(log == folder.text(&format!("{fleet} {flags}")), "one seed gave two logs");
+        folder.write("log", &log);
+        let found = mix(&folder.ingest(&format!("log --store sqlite:{}.db", asked[0])));
+        for (found, asked) in found.iter().zip(asked) {
+            assert!((found - asked).abs() <= 1.0, "{found} % where {asked} % was asked");
+        }
+    }
+    let other = folder.text("simulate --devices 20 --samples 20000 --seed 4");
+    assert!(folder.text(fleet) != other, "two seeds gave one log");
+}
+
+#[test]
+fn what_is_imported_again_changes_nothing() {
+    let folder = Folder::new();
+    folder.write_fleet("log", "");
+    let first = folder.ingest("log");
+    let before = folder.text("export --path");
+    let second = folder.ingest("log");
+    assert_eq!(second["applied"], 0);
+    assert_eq!(second["delivered"], 20_000);
+    assert_eq!(second["dead_letters"], first["dead_letters"]);
+    let dead = sum(&second["dead_letters"]);
+    assert!(dead > 0);
+    assert_eq!(number(&second["duplicates"]), 20_000 - dead);
+    assert_eq!(second["trips"], first["trips"]);
+    assert!(folder.text("export --path") == before, "a second import changed the trips");
+}
+
+/// Whether a line has what a sample needs, by the contract alone.
+fn is_good(line: &[u8]) -> bool {
+    let Ok(value) = serde_json::from_slice::<Value>(line) else { return false };
+    let within = |name: &str, most: f64| {
+        value[name].as_f64().is_some_and(|number| (-most..=most).contains(&number))
+    };
+    let time = value["time"].as_str().and_then(|text| DateTime::parse_from_rfc3339(text).ok());
+    let time_is_good =
+        time.is_some_and(|time| (946_684_800..4_000_000_000).contains(&time.timestamp()));
+    let speed_is_good = value.get("speed").is_none_or(|speed| speed.as_f64() >= Some(0.0));
+    let device = value["device_id"].as_str().unwrap_or_default();
+    let device_is_good = (1..=256).contains(&device.len()) && !device.contains('\0');
+    device_is_good && time_is_good && within("lat", 90.0) && within("lon", 180.0) && speed_is_good
+}
+
+#[test]
+fn every_malformed_line_becomes_a_dead_letter() {
+    let folder = Folder::new();
+    let log = folder.run("simulate --devices 5 --samples 4000 --seed 9 --bad 0.5").ends(0).stdout;
+    folder.write("log", &log);
+    let lines: Vec<_> = log.split(|&byte| byte == b'\n').collect();
+    let numbered = lines[..lines.len() - 1].iter().zip(1..);
+    let bad: BTreeSet<u64> = numbered.filter(|(line, _)| !is_good(line)).map(|(_, n)| n).collect();
+    assert!((1800..2200).contains(&bad.len()), "{} malformed lines", bad.len());
+    let summary = folder.ingest("log");
+    assert_eq!(sum(&summary["dead_letters"]), bad.len() as u64);
+    assert!(summary["dead_letters"].as_object().unwrap().len() >= 8, "{summary}");
+
+    let letters = folder.run("dlq ls").ends(0).objects();
+    let found: BTreeSet<u64> = letters.iter().map(|letter| number(&letter["line"])).collect();
+    assert_eq!(found, bad);
+    let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
+    for letter in &letters {
+        *reasons.entry(letter["reason"].as_str().unwrap()).or_default() += 1;
+    }
+    assert_eq!(json!(reasons), summary["dead_letters"]);
+}
+
+#[test]
+fn a_dead_letter_keeps_the_original_bytes_and_their_place() {
+    let folder = Folder::new();
+    let log = folder.run("simulate --devices 5 --samples 800 --seed 2 --bad 0.05").ends(0).stdout;
+    folder.write("log", &log);
+    let lines: Vec<_> = log.split(|&byte| byte == b'\n').collect();
+    folder.ingest("log");
+    let letters = folder.run("dlq ls").ends(0).objects();
+    assert!(letters.len() > 20, "{} dead letters", letters.len());
+    for letter in &letters {
+        assert_eq!(letter["file"], "log");
+        let line = lines[number(&letter["line"]) as usize - 1];
+        let shown = folder.run(&format!("dlq show {} --raw", letter["id"])).ends(0);
+        assert!(shown.stdout == line, "not the bytes of line {}\n{shown}", letter["line"]);
+        assert_eq!(number(&letter["value_bytes"]), line.len() as u64);
+    }
+    assert!(letters.iter().any(|letter| letter["value"].is_null()), "no line that is no UTF-8");
+    folder.run("dlq show 999999").ends(1).prints_nothing().says(&["no dead letter 999999"]);
+}
+
+#[test]
+fn strict_tells_by_its_exit_alone() {
+    let folder = Folder::new();
+    folder.write("log", folder.text("simulate --devices 3 --samples 500 --seed 3"));
+    folder.ingest("log --strict --store sqlite:good.db");
+    folder.write_fleet("log", "");
+    folder.ingest("log --store sqlite:lax.db");
+    let strict = folder.run("ingest log --json --strict --store sqlite:strict.db").ends(65);
+    assert_eq!(number(&strict.json()["delivered"]), 20_000);
+    assert!(strict.stderr.contains("--strict"), "{strict}");
+    let export = |store: &str| folder.text(&format!("export --path --store sqlite:{store}.db"));
+    assert!(export("strict") == export("lax"), "--strict gave other trips");
+    let letters = |store: &str| folder.text(&format!("dlq ls --store sqlite:{store}.db"));
+    assert_eq!(letters("strict").lines().count(), letters("lax").lines().count());
+}
+
+#[test]
+fn the_worked_example_of_the_contract() {
+    for (order, t_star, absorbed) in
+        [([10, 12, 0, 2, 6], "00", vec!["10"]), ([12, 10, 6, 2, 0], "12", vec![])]
+    {
+        let folder = Folder::with("log", minutes("truck-17", &order));
+        let summary = folder.ingest("log");
+        let trips = folder.trips("trips.db");
+        assert_eq!((&summary["trips"], trips.len()), (&json!(1), 1));
+        let id = |minute: &str| format!("truck-17~20240501T08{minute}00.000Z");
+        let trip = &trips[0];
+        assert_eq!(trip["id"], id(t_star));
+        assert_eq!(trip["start_time"], "2024-05-01T08:00:00.000Z");
+        assert_eq!(trip["end_time"], "2024-05-01T08:12:00.000Z");
+        assert_eq!(trip["samples"], 5);
+        assert_eq!(trip["absorbed"], json!(absorbed.into_iter().map(id).collect::<Vec<_>>()));
+        assert_eq!(summary["ids_retired"], trip["absorbed"].as_array().unwrap().len());
+    }
+}

@@ -1,0 +1,149 @@
+//! Real drives: in order, reversed and shuffled they give the same spans.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use flate2::read::MultiGzDecoder;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+use tstar::processor::{Counts, Pace, Processor};
+use tstar::rules::Rules;
+use tstar::source::Decoder;
+use tstar::source::file::{FileSource, Options};
+use tstar::store::memory::MemoryStore;
+use tstar::store::{Order, TripRow, TripStore};
+
+use crate::support::{block_on, real_data};
+
+/// 2026-11-21: later than every sample.
+const LOG_TIME_MS: i64 = 1_795_219_200_000;
+
+/// What a file has, by the README beside it.
+struct Known {
+    name: &'static str,
+    max_gap_ms: i64,
+    samples: u64,
+    duplicates: u64,
+    trips: usize,
+}
+
+const BUSES: Known = Known {
+    name: "capmetro-buses.ndjson.gz",
+    max_gap_ms: 300_000,
+    samples: 376_375,
+    duplicates: 12_388,
+    trips: 30_657,
+};
+
+const CARS: Known = Known {
+    name: "ndsbr-cars.ndjson.gz",
+    max_gap_ms: 300_000,
+    samples: 18_012,
+    duplicates: 0,
+    trips: 9,
+};
+
+/// The trips of a file, by device and start.
+fn import(file: PathBuf, max_gap_ms: i64) -> (Counts, Vec<TripRow>) {
+    let rules = Rules { max_gap_ms, ..Rules::default() };
+    let decoder = Arc::new(Decoder::new(&rules).unwrap());
+    let options = Options { format: None, decoder, log_time_ms: LOG_TIME_MS, first_offset: 0 };
+    let mut source = FileSource::open(&[file], options).unwrap();
+    let store = MemoryStore::default();
+    block_on(async {
+        let mut processor = Processor::new(&store, &rules, Pace::default()).await.unwrap();
+        processor.run(&mut source, |_, _| ()).await.unwrap();
+        let mut rows = Vec::new();
+        for device in store.devices(None, None, usize::MAX).await.unwrap() {
+            let trips = store.range(&device, i64::MIN, i64::MAX, Order::Asc, usize::MAX).await;
+            rows.extend(trips.unwrap());
+        }
+        (processor.counts().clone(), rows)
+    })
+}
+
+/// A trip without what the order of arrival decides.
+fn span(row: &TripRow) -> (&str, i64, i64, i32, f64) {
+    (&row.device_id, row.start_ms, row.end_ms, row.samples, row.distance_m)
+}
+
+fn check_counts(known: &Known, counts: &Counts, rows: &[TripRow]) {
+    assert_eq!((counts.delivered, counts.duplicates), (known.samples, known.duplicates));
+    assert_eq!((counts.applied, counts.dead()), (known.samples - known.duplicates, 0));
+    assert_eq!(rows.len(), known.trips);
+    // Trips nearer than the gap would have been kept apart by a limit: spans then follow arrival.
+    for pair in rows.windows(2).filter(|pair| pair[0].device_id == pair[1].device_id) {
+        let gap_ms = pair[1].start_ms - pair[0].end_ms;
+        assert!(gap_ms > known.max_gap_ms, "a limit is met: {:?}", span(&pair[1]));
+    }
+    let samples: i64 = rows.iter().map(|row| i64::from(row.samples)).sum();
+    assert_eq!(samples, counts.applied as i64);
+}
+
+fn assert_same_spans(found: &[TripRow], expected: &[TripRow], order: &str) {
+    assert_eq!(found.len(), expected.len(), "{order}");
+    for (found, expected) in found.iter().zip(expected) {
+        assert_eq!(span(found), span(expected), "{order}");
+        assert_eq!(found.path, expected.path, "{order}");
+    }
+}
+
+fn written(folder: &Path, name: &str, lines: &[String]) -> PathBuf {
+    let path = folder.join(name);
+    let mut out = std::io::BufWriter::new(std::fs::File::create(&path).unwrap());
+    lines.iter().for_each(|line| writeln!(out, "{line}").unwrap());
+    out.flush().unwrap();
+    path
+}
+
+fn shuffle(lines: &mut [String], seed: u64) {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    for at in (1..lines.len()).rev() {
+        lines.swap(at, (random.next_u64() % (at as u64 + 1)) as usize);
+    }
+}
+
+fn check_orders(known: &Known) {
+    let Some(file) = real_data(known.name) else { return };
+    let reader = BufReader::new(MultiGzDecoder::new(std::fs::File::open(&file).unwrap()));
+    let mut lines: Vec<String> = reader.lines().map(Result::unwrap).collect();
+    let (counts, expected) = import(file, known.max_gap_ms);
+    check_counts(known, &counts, &expected);
+    for row in &expected {
+        assert_eq!((row.t_star_ms, row.absorbed.len()), (row.start_ms, 0), "{:?}", span(row));
+    }
+
+    let folder = tempfile::tempdir().unwrap();
+    lines.reverse();
+    let (counts, rows) = import(written(folder.path(), "reversed", &lines), known.max_gap_ms);
+    check_counts(known, &counts, &rows);
+    assert_same_spans(&rows, &expected, "reversed");
+    for row in &rows {
+        assert_eq!((row.t_star_ms, row.absorbed.len()), (row.end_ms, 0), "{:?}", span(row));
+    }
+
+    for seed in [1, 2] {
+        shuffle(&mut lines, seed);
+        let (counts, rows) = import(written(folder.path(), "shuffled", &lines), known.max_gap_ms);
+        check_counts(known, &counts, &rows);
+        assert_same_spans(&rows, &expected, &format!("shuffled by seed {seed}"));
+        let retired: usize = rows.iter().map(|row| row.absorbed.len()).sum();
+        assert!(retired > 0 && retired as u64 == counts.arrivals.merge, "{retired} ids retired");
+    }
+}
+
+#[test]
+fn buses_give_the_same_trips_in_any_order() {
+    check_orders(&BUSES);
+}
+
+#[test]
+fn buses_give_the_same_trips_in_any_order_under_a_wider_gap() {
+    check_orders(&Known { max_gap_ms: 600_000, trips: 2_178, ..BUSES });
+}
+
+#[test]
+fn cars_give_the_same_trips_in_any_order() {
+    check_orders(&CARS);
+}
