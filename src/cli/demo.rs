@@ -50,8 +50,11 @@ pub async fn run(context: &Context, printer: &mut Printer<'_>) -> anyhow::Result
     ))?;
     write_samples(Path::new(SAMPLES))?;
     let files = [PathBuf::from(SAMPLES)];
-    let (counts, trips) = ingest::import(&files, &settings, context.now_ms).await?;
-    printer.line(&Summary::new(&counts, trips).table())?;
+    let imported = ingest::import(&files, &settings, context.now_ms).await?;
+    if let Some(error) = imported.stopped {
+        return Err(error.into());
+    }
+    printer.line(&Summary::new(&imported.counts, imported.trips).table())?;
     let store = SqliteStore::open_reader(Path::new(STORE))?;
     show_lookups(&store, printer).await?;
     printer.line(&format!(

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
-use tstar::processor::{Counts, Pace, Processor};
+use tstar::processor::{Counts, Pace, Processor, RunError};
 use tstar::reason::DeadReason;
 use tstar::settings::Settings;
-use tstar::source::Decoder;
 use tstar::source::file::{FileSource, Options};
+use tstar::source::{Decoder, SourceError};
 use tstar::store::sqlite::SqliteStore;
 
 use super::exit::{self, BadData};
@@ -70,7 +70,8 @@ pub async fn run(
 ) -> anyhow::Result<()> {
     let flags: Vec<_> = args.rules.0.iter().chain(&args.import.0).cloned().collect();
     let (settings, _) = context.settings(&flags)?;
-    let (counts, trips) = import(&args.files, &settings, context.now_ms).await?;
+    let Imported { counts, trips, stopped } =
+        import(&args.files, &settings, context.now_ms).await?;
     let summary = Summary::new(&counts, trips);
     let usual = if printer.is_terminal() { SummaryFormat::Table } else { SummaryFormat::Json };
     let format = if args.json { SummaryFormat::Json } else { args.format.unwrap_or(usual) };
@@ -80,15 +81,28 @@ pub async fn run(
     }
     printer.flush()?;
     advise(&counts, &settings);
+    if let Some(error) = stopped {
+        return Err(error.into());
+    }
     verdict(&counts, args.strict)
 }
 
-/// Reads files into the store of the settings; gives the counts and the store's total of trips.
+/// What an import did.
+pub struct Imported {
+    /// What became of the samples.
+    pub counts: Counts,
+    /// Trips that the store holds now.
+    pub trips: u64,
+    /// Why the input could not be read to its end; what came before is stored and counted.
+    pub stopped: Option<SourceError>,
+}
+
+/// Reads files into the store of the settings.
 pub async fn import(
     files: &[PathBuf],
     settings: &Settings,
     now_ms: i64,
-) -> anyhow::Result<(Counts, u64)> {
+) -> anyhow::Result<Imported> {
     let rules = settings.rules();
     let mut options = Options {
         format: settings.input_format,
@@ -108,8 +122,12 @@ pub async fn import(
     let mut progress = Progress::new(source.total_bytes());
     let ended = processor.run(&mut source, |batch, counts| progress.show(batch, counts)).await;
     progress.finish();
-    ended?;
-    Ok((processor.counts().clone(), store.count_trips()?))
+    let stopped = match ended {
+        Ok(()) => None,
+        Err(RunError::Source(error)) => Some(error),
+        Err(error) => return Err(error.into()),
+    };
+    Ok(Imported { counts: processor.counts().clone(), trips: store.count_trips()?, stopped })
 }
 
 fn pace(settings: &Settings) -> Pace {

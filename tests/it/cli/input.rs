@@ -159,3 +159,12 @@ fn several_files_are_one_log() {
     folder.ingest("b a --store sqlite:other.db");
     assert_eq!(folder.trips("other.db")[0]["absorbed"], serde_json::json!([]));
 }
+
+#[test]
+fn what_came_before_a_file_that_cannot_be_read_is_stored_and_counted() {
+    let folder = Folder::with("good", minutes("truck-17", &[0, 2, 6]));
+    folder.write("table.csv", "name,colour\nx,red\n");
+    let ran = folder.run("ingest good table.csv --json").ends(65).says(&["table.csv", "device_id"]);
+    assert_eq!(ran.json()["applied"], 3);
+    assert_eq!(folder.trips("trips.db").len(), 1);
+}
