@@ -11,6 +11,23 @@
 //!
 //! Holds over whole runs: spans depend only on the set of kept device times (while no trip meets a
 //! limit); ids also depend on the order of arrival, so the same log gives the same ids, always.
+//!
+//! ```
+//! use tstar::timeline::{Limits, Sample, Stated, Timeline};
+//!
+//! let mut timeline = Timeline::default();
+//! for (minute, version) in [10, 12, 0, 2, 6].into_iter().zip((0..).step_by(2)) {
+//!     let time_ms = minute * 60_000;
+//!     let stated = Stated { time_ms, lat: 52.5, lon: 13.4, ..Stated::default() };
+//!     let sample = Sample::quantised(&stated).expect("it is on earth");
+//!     timeline.absorb(&Limits::default(), version, sample, None);
+//! }
+//! // Minute 6 joined two trips: the earlier one's id stays, and finds what 10 stood for.
+//! let trips: Vec<_> = timeline.trips().collect();
+//! assert_eq!(trips.len(), 1);
+//! assert_eq!((trips[0].t_star_ms, trips[0].samples()), (0, 5));
+//! assert!(trips[0].absorbed.contains_key(&600_000));
+//! ```
 
 mod cost;
 mod derived;
