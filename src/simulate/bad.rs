@@ -1,8 +1,9 @@
 //! Malformed lines: one way or several for each reason that a line of a file can have.
 
 use super::DeadReason;
-use super::line::{write_decimal, write_time};
+use super::line::write_decimal;
 use super::random::Random;
+use crate::moment::format_time;
 use crate::timeline::Sample;
 
 /// Reasons that lines are made for.
@@ -27,7 +28,7 @@ pub fn line(reason: DeadReason, device: u32, sample: &Sample, random: &mut Rando
         String::from_utf8(bytes).expect("numbers and times are ASCII")
     };
     let id = format!(r#""device_id":"truck-{device}""#);
-    let time = format!(r#""time":"{}""#, text(&|out| write_time(sample.time_ms, out)));
+    let time = format!(r#""time":"{}""#, format_time(sample.time_ms));
     let lat = format!(r#""lat":{}"#, text(&|out| write_decimal(sample.lat_e7, 7, out)));
     let lon_value = text(&|out| write_decimal(sample.lon_e7, 7, out));
     let lon = format!(r#""lon":{lon_value}"#);

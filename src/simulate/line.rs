@@ -2,9 +2,8 @@
 
 use std::io::{self, Write};
 
-use chrono::{DateTime, Datelike, Timelike};
-
 use super::DeadReason;
+use crate::moment::format_time;
 use crate::timeline::Sample;
 
 /// What a line holds.
@@ -49,9 +48,8 @@ impl Event {
     pub fn write_line(&self, out: &mut impl Write) -> io::Result<()> {
         match &self.content {
             Content::Good { sample, driver } => {
-                write!(out, r#"{{"device_id":"truck-{}","time":""#, self.device)?;
-                write_time(sample.time_ms, out)?;
-                write!(out, r#"","lat":"#)?;
+                let time = format_time(sample.time_ms);
+                write!(out, r#"{{"device_id":"truck-{}","time":"{time}","lat":"#, self.device)?;
                 write_decimal(sample.lat_e7, 7, out)?;
                 write!(out, r#","lon":"#)?;
                 write_decimal(sample.lon_e7, 7, out)?;
@@ -74,22 +72,6 @@ impl Event {
             }
         }
     }
-}
-
-/// RFC 3339, UTC, ms. Times of the fleet lie in years of four digits.
-pub fn write_time(time_ms: i64, out: &mut impl Write) -> io::Result<()> {
-    let time = DateTime::from_timestamp_millis(time_ms).unwrap_or_default();
-    write!(
-        out,
-        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z",
-        time.year(),
-        time.month(),
-        time.day(),
-        time.hour(),
-        time.minute(),
-        time.second(),
-        time.timestamp_subsec_millis(),
-    )
 }
 
 /// Quanta of 10^-decimals as a number, from integers alone; zeros at the end are left out.

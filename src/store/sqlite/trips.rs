@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::{CachedStatement, Connection, Row, named_params, params};
+use rusqlite::{CachedStatement, Connection, Row, ToSql, named_params, params};
 
 use super::{SqliteStore, failed};
 use crate::identity;
@@ -244,18 +244,23 @@ impl TripStore for SqliteStore {
         let devices = |connection: &Connection| {
             // No device id is empty, so the empty text stands before them all.
             let after = after.unwrap_or("");
-            let mut statement = connection.prepare_cached(match day {
-                None => {
+            let list = |select: &str, of: &[&dyn ToSql]| {
+                let mut statement = connection.prepare_cached(select)?;
+                let rows = statement.query_map(of, |row| row.get(0))?;
+                rows.collect::<rusqlite::Result<Vec<String>>>()
+            };
+            match bucket {
+                None => list(
                     "SELECT device_id FROM days_of_device WHERE device_id > ?1
-                     AND ?3 IS NULL GROUP BY device_id ORDER BY device_id ASC LIMIT ?2"
-                }
-                Some(_) => {
+                     GROUP BY device_id ORDER BY device_id ASC LIMIT ?2",
+                    params![after, limit],
+                ),
+                Some(bucket) => list(
                     "SELECT device_id FROM device_days WHERE device_id > ?1 AND bucket = ?3
-                     ORDER BY device_id ASC LIMIT ?2"
-                }
-            })?;
-            let rows = statement.query_map(params![after, limit, bucket], |row| row.get(0))?;
-            rows.collect::<rusqlite::Result<Vec<String>>>()
+                     ORDER BY device_id ASC LIMIT ?2",
+                    params![after, limit, bucket],
+                ),
+            }
         };
         devices(&self.connection()).map_err(failed(&self.place, "listing devices"))
     }
