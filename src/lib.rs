@@ -18,7 +18,7 @@
 //! | surface | [`surface`] | trips as JSON, CSV, GeoJSON and GPX |
 //! | surface | `cli` (in `main.rs`) | flags, output, exit codes |
 //!
-//! [`rules`], [`reason`] and [`moment`] are the words they share.
+//! [`rules`], [`reason`], [`moment`] and [`part`] are the words they share.
 //!
 //! # Invariants
 //! Every test run may check them; the numbers are used in code and tests.
@@ -35,6 +35,7 @@ pub mod blob;
 pub mod feed;
 pub mod identity;
 pub mod moment;
+pub mod part;
 pub mod processor;
 pub mod reason;
 pub mod rules;

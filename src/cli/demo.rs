@@ -50,9 +50,9 @@ pub async fn run(context: &Context, printer: &mut Printer<'_>) -> anyhow::Result
     ))?;
     write_samples(Path::new(SAMPLES))?;
     let files = [PathBuf::from(SAMPLES)];
-    let imported = ingest::import(&files, &settings, context.now_ms).await?;
+    let imported = ingest::import(&files, &settings, context).await?;
     if let Some(error) = imported.stopped {
-        return Err(error.into());
+        return Err(error);
     }
     printer.line(&Summary::new(&imported.counts, imported.trips).table())?;
     let store = SqliteStore::open_reader(Path::new(STORE))?;

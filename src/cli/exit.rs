@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use signal_hook::consts::SIGINT;
 use tstar::identity::IdError;
 use tstar::moment::MomentError;
 use tstar::processor::RunError;
@@ -23,6 +24,10 @@ pub const INTERNAL: u8 = 70;
 pub const IO: u8 = 74;
 /// Configuration.
 pub const CONFIG: u8 = 78;
+/// SIGINT before the end.
+pub const INTERRUPTED: u8 = 130;
+/// SIGTERM before the end.
+pub const TERMINATED: u8 = 143;
 
 /// A question without a result: the reason goes to stderr.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +43,17 @@ pub struct Usage(pub String);
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct BadData(pub String);
+
+/// A signal ended a command before its end. What it had read is stored.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "stopped by {}; what was read is stored, the same command goes on from there",
+    if *signal == SIGINT { "SIGINT" } else { "SIGTERM" }
+)]
+pub struct Stopped {
+    /// SIGINT or SIGTERM.
+    pub signal: i32,
+}
 
 /// Prints an error with its causes, and gives its code. A closed pipe is silent.
 pub fn report(error: &anyhow::Error) -> ExitCode {
@@ -82,6 +98,9 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
     }
     if cause.is::<BadData>() {
         return Some(BAD_DATA);
+    }
+    if let Some(Stopped { signal }) = cause.downcast_ref() {
+        return Some(if *signal == SIGINT { INTERRUPTED } else { TERMINATED });
     }
     let is_usage = cause.is::<Usage>()
         || cause.is::<FleetError>()
@@ -176,6 +195,8 @@ mod tests {
             (tstar::settings::StorePlace::parse("x").unwrap_err().into(), USAGE),
             (io::Error::from(io::ErrorKind::BrokenPipe).into(), 0),
             (io::Error::from(io::ErrorKind::StorageFull).into(), IO),
+            (Stopped { signal: SIGINT }.into(), INTERRUPTED),
+            (Stopped { signal: signal_hook::consts::SIGTERM }.into(), TERMINATED),
             (NoResult("none".into()).into(), NO_RESULT),
             (Usage("no".into()).into(), USAGE),
             (anyhow::anyhow!("a surprise"), INTERNAL),

@@ -5,6 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use tstar::settings::{Kind, Origins, Setting, Settings, SettingsError, SettingsFile};
+use tstar::store::sqlite::Step;
 use tstar::surface::Form;
 
 use super::exit::Usage;
@@ -34,6 +35,18 @@ impl Context {
     pub fn new(global: GlobalFlags, env: Vec<(String, String)>) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self { global, env, now_ms: i64::try_from(now.as_millis()).unwrap_or(i64::MAX) }
+    }
+
+    /// Where a test wants this run to break off, as `TSTAR_TEST_ABORT=within:2`: the second time a
+    /// flush comes to that step. Debug builds alone do.
+    pub fn break_off(&self) -> Option<(Step, u64)> {
+        if !cfg!(debug_assertions) {
+            return None;
+        }
+        let (_, asked) = self.env.iter().find(|(name, _)| name == "TSTAR_TEST_ABORT")?;
+        let (name, count) = asked.split_once(':')?;
+        let (_, step) = Step::NAMES.iter().find(|(known, _)| *known == name)?;
+        Some((*step, count.parse().ok()?))
     }
 
     /// The settings, with the flags of the command.

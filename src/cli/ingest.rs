@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -11,14 +12,15 @@ use tstar::processor::{Counts, Pace, Processor, RunError};
 use tstar::reason::DeadReason;
 use tstar::settings::Settings;
 use tstar::source::file::{FileSource, Options};
-use tstar::source::{Decoder, SourceError};
-use tstar::store::sqlite::SqliteStore;
+use tstar::source::{Batch, Decoder, Source, SourceError};
+use tstar::store::sqlite::{SqliteStore, Step};
 
-use super::exit::{self, BadData};
+use super::exit::{self, BadData, Stopped};
 use super::flags::{Context, ImportFlags, RuleFlags};
 use super::open;
 use super::print::Printer;
 use super::report::Summary;
+use super::stop::Stop;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,7 +31,8 @@ Examples:
 Field names: device_id (deviceId, device), time (ts, timestamp), lat (latitude), lon (longitude,
 lng), speed, heading (bearing, course), altitude, accuracy, driver, ignition.
 Samples that cannot be used are kept: see `tstar dlq ls`.
-Exits 65 where the input breaks off, and under --strict where there is any dead letter.";
+Exits 65 where the input breaks off, and under --strict where there is any dead letter.
+A run that was stopped goes on when it is started again: files are known by their content.";
 
 /// Form of the summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -70,8 +73,7 @@ pub async fn run(
 ) -> anyhow::Result<()> {
     let flags: Vec<_> = args.rules.0.iter().chain(&args.import.0).cloned().collect();
     let (settings, _) = context.settings(&flags)?;
-    let Imported { counts, trips, stopped } =
-        import(&args.files, &settings, context.now_ms).await?;
+    let Imported { counts, trips, stopped } = import(&args.files, &settings, context).await?;
     let summary = Summary::new(&counts, trips);
     let usual = if printer.is_terminal() { SummaryFormat::Table } else { SummaryFormat::Json };
     let format = if args.json { SummaryFormat::Json } else { args.format.unwrap_or(usual) };
@@ -82,7 +84,7 @@ pub async fn run(
     printer.flush()?;
     advise(&counts, &settings);
     if let Some(error) = stopped {
-        return Err(error.into());
+        return Err(error);
     }
     verdict(&counts, args.strict)
 }
@@ -93,41 +95,79 @@ pub struct Imported {
     pub counts: Counts,
     /// Trips that the store holds now.
     pub trips: u64,
-    /// Why the input could not be read to its end; what came before is stored and counted.
-    pub stopped: Option<SourceError>,
+    /// Why the input was not read to its end; what came before is stored and counted.
+    pub stopped: Option<anyhow::Error>,
 }
 
 /// Reads files into the store of the settings.
 pub async fn import(
     files: &[PathBuf],
     settings: &Settings,
-    now_ms: i64,
+    context: &Context,
 ) -> anyhow::Result<Imported> {
+    let now_ms = context.now_ms;
     let rules = settings.rules();
     let mut options = Options {
         format: settings.input_format,
         decoder: Arc::new(Decoder::new(&rules)?),
         log_time_ms: now_ms,
         first_offset: 0,
+        known: Vec::new(),
     };
     // A name that is mistyped makes no store.
     FileSource::check(files, &options)?;
+    let stop = Stop::on_signals()?;
     let path = open::sqlite_path(&settings.store)?;
-    let store = SqliteStore::open_writer(&path, &rules, settings.keep_changes)?;
+    let mut store = SqliteStore::open_writer(&path, &rules, settings.keep_changes)?;
+    if let Some((step, count)) = context.break_off() {
+        break_off(&mut store, step, count);
+    }
     let mut processor = Processor::new(&store, &rules, pace(settings)).await?;
     options.first_offset = processor.position().delivered;
+    options.known = store.parts()?;
     let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
     store.begin_import(now_ms, &names)?;
-    let mut source = FileSource::open(files, options)?;
+    let source = FileSource::open(files, options)?;
     let mut progress = Progress::new(source.total_bytes());
+    let mut source = Until { source, stop };
     let ended = processor.run(&mut source, |batch, counts| progress.show(batch, counts)).await;
     progress.finish();
-    let stopped = match ended {
-        Ok(()) => None,
-        Err(RunError::Source(error)) => Some(error),
-        Err(error) => return Err(error.into()),
+    let stopped = match (ended, source.stop.asked()) {
+        (Ok(()), None) => {
+            store.end_import()?;
+            None
+        }
+        (Ok(()), Some(signal)) => Some(Stopped { signal }.into()),
+        (Err(RunError::Source(error)), _) => Some(error.into()),
+        (Err(error), _) => return Err(error.into()),
     };
     Ok(Imported { counts: processor.counts().clone(), trips: store.count_trips()?, stopped })
+}
+
+/// Aborts the program the so-manieth time that a flush comes to a step, as a crash would.
+fn break_off(store: &mut SqliteStore, step: Step, count: u64) {
+    let seen = AtomicU64::new(0);
+    store.on_step(move |at| {
+        if at == step && seen.fetch_add(1, Ordering::Relaxed) + 1 == count {
+            std::process::abort();
+        }
+    });
+}
+
+/// A source that ends when a signal asks for it.
+struct Until {
+    source: FileSource,
+    stop: Stop,
+}
+
+impl Source for Until {
+    async fn next(&mut self) -> Result<Option<Batch>, SourceError> {
+        tokio::select! {
+            biased;
+            () = self.stop.wait() => Ok(None),
+            batch = self.source.next() => batch,
+        }
+    }
 }
 
 fn pace(settings: &Settings) -> Pace {
@@ -191,7 +231,13 @@ impl Progress {
         Self { bar, file: Arc::from(""), before: 0, in_file: 0 }
     }
 
-    fn show(&mut self, batch: &tstar::source::Batch, counts: &Counts) {
+    fn show(&mut self, batch: &Batch, counts: &Counts) {
+        if batch.lines_known > 0 {
+            let (file, lines) = (&batch.origin, batch.lines_known);
+            let line =
+                format!("{file}: {lines} lines were stored by an earlier run; going on there");
+            self.bar.suspend(|| exit::say(&line));
+        }
         if batch.origin != self.file {
             self.file = Arc::clone(&batch.origin);
             self.before += std::mem::take(&mut self.in_file);

@@ -15,6 +15,7 @@ mod print;
 mod report;
 mod schema;
 mod simulate;
+mod stop;
 mod table;
 mod trips;
 
@@ -33,7 +34,8 @@ Examples:
   tstar export --format csv
 
 Exit codes: 0 done; 1 no result; 2 usage, or a malformed id, time or duration; 65 bad data;
-69 server unreachable; 70 internal error; 74 input or output failed; 78 configuration.";
+69 server unreachable; 70 internal error; 74 input or output failed; 78 configuration;
+130 and 143 stopped by SIGINT or SIGTERM before the end.";
 
 const COMPLETIONS: &str = "\
 Examples:

@@ -34,17 +34,20 @@ enum SchemaFile {
     Trips,
     /// Tables of the log's side (SQLite)
     Journal,
+    /// What was read of each file (SQLite)
+    Parts,
     /// Samples of a trip, inside a row (Protocol Buffers)
     Path,
 }
 
 impl SchemaFile {
-    const EMBEDDED: [Self; 2] = [Self::Trips, Self::Journal];
+    const EMBEDDED: [Self; 3] = [Self::Trips, Self::Journal, Self::Parts];
 
     fn text(self) -> &'static str {
         match self {
             Self::Trips => include_str!("../../schema/trips.sql"),
             Self::Journal => include_str!("../../schema/journal.sql"),
+            Self::Parts => include_str!("../../schema/parts.sql"),
             Self::Path => include_str!("../../schema/path.proto"),
         }
     }

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 pub use counts::{Arrivals, Counts, KeyChanges};
 
+use crate::part::Part;
 use crate::reason::{DeadReason, DropReason};
 use crate::rules::{Rules, TimeUnit};
 use crate::source::{Batch, Decoded, Entry, Fault, Source, SourceError};
@@ -82,6 +83,8 @@ pub struct Processor<'a, S> {
     changed: Vec<Box<str>>,
     dead: Vec<DeadLetter>,
     dead_bytes: usize,
+    /// What was read of each input since the last flush.
+    parts: Vec<Part>,
     /// Kept samples in memory.
     resident: usize,
     /// Offset after the last record absorbed.
@@ -123,6 +126,7 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
             changed: Vec::new(),
             dead: Vec::new(),
             dead_bytes: 0,
+            parts: Vec::new(),
             resident: 0,
             position,
             acknowledged: position,
@@ -181,10 +185,23 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
             let length = rest.iter().take_while(|entry| entry.offset == first.offset).count();
             let (record, others) = rest.split_at(length);
             self.absorb_record(batch, record).await?;
-            self.position = Position { delivered: first.offset + 1 };
+            // A file that is read again comes as the records it was.
+            self.position.delivered = self.position.delivered.max(first.offset + 1);
             rest = others;
         }
+        if let Some(part) = &batch.part {
+            self.note(part);
+        }
         Ok(())
+    }
+
+    /// Of each part the latest state counts.
+    fn note(&mut self, part: &Part) {
+        let key = |part: &Part| (part.first_offset, part.from_bytes);
+        match self.parts.last_mut() {
+            Some(last) if key(last) == key(part) => last.clone_from(part),
+            _ => self.parts.push(part.clone()),
+        }
     }
 
     async fn absorb_record(&mut self, batch: &Batch, record: &[Entry]) -> Result<(), StoreError> {
@@ -313,6 +330,10 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
     fn bury(&mut self, batch: &Batch, entry: &Entry, fault: Fault) {
         *self.counts.dead_letters.entry(fault.reason).or_default() += 1;
         self.counts.looks_like_seconds += u64::from(fault.looks_like_seconds);
+        if entry.offset < self.position.delivered {
+            // A record that was delivered before: its dead letter is kept already.
+            return;
+        }
         let value = batch.raw(entry).to_vec();
         self.dead_bytes += value.len() + fault.message.len();
         let (value_bytes, sha256) = match fault.cut {
@@ -348,6 +369,7 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         let began = Instant::now();
         let mut flush = Flush { position: self.position, ..Flush::default() };
         flush.dead_letters = std::mem::take(&mut self.dead);
+        flush.parts = std::mem::take(&mut self.parts);
         self.dead_bytes = 0;
         for name in std::mem::take(&mut self.changed) {
             let device = self.devices.get_mut(&name).expect("a changed device is in memory");
@@ -361,6 +383,7 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         }
         if !flush.trips.is_empty()
             || !flush.dead_letters.is_empty()
+            || !flush.parts.is_empty()
             || self.acknowledged != self.position
         {
             self.store.commit(&flush).await?;

@@ -20,6 +20,7 @@ use std::sync::Arc;
 pub use decode::Decoder;
 pub use fields::{MapError, parse_map};
 
+use crate::part::Part;
 use crate::reason::DeadReason;
 use crate::timeline::Sample;
 
@@ -45,6 +46,11 @@ pub struct Batch {
     pub entries: Vec<Entry>,
     /// Bytes of input read so far, of this origin, as they lie on the disk: for the progress bar.
     pub bytes_read: u64,
+    /// What was read of this origin so far, where it can be known again; every record of it up to
+    /// there is in this batch or an earlier one.
+    pub part: Option<Part>,
+    /// Lines of this origin that were not read, since an earlier run did; told once.
+    pub lines_known: u64,
 }
 
 /// One sample of a record, or what stands in its place.
@@ -164,7 +170,7 @@ fn list(problems: &[SourceError]) -> String {
 
 /// Where samples come from, as the processor sees it.
 pub trait Source: Send {
-    /// The next batch, never empty; `None` at the end. Cancel safe: a call that is dropped loses
-    /// nothing.
+    /// The next batch; `None` at the end. One without entries tells what else is new. Cancel safe:
+    /// a call that is dropped loses nothing.
     fn next(&mut self) -> impl Future<Output = Result<Option<Batch>, SourceError>> + Send;
 }

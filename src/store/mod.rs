@@ -12,6 +12,7 @@ use std::future::Future;
 
 pub use row::TripRow;
 
+use crate::part::Part;
 use crate::reason::DeadReason;
 
 /// A trip row cannot be read or written.
@@ -191,6 +192,8 @@ pub struct Flush {
     pub dead_letters: Vec<DeadLetter>,
     /// Everything before it is in this flush or an earlier one.
     pub position: Position,
+    /// What was read of each input since the last flush, where the log is one of files.
+    pub parts: Vec<Part>,
 }
 
 /// Keeps trips.
@@ -243,7 +246,7 @@ pub trait TripStore: Send + Sync {
 /// Keeps what belongs to the log: how far it was read, what could not be used, what changed.
 pub trait Journal: Send + Sync {
     /// Makes a flush durable: all of it or nothing, or (with a log of its own) each part before the
-    /// next in the order trips, changes, dead letters, position.
+    /// next in the order trips, changes, dead letters, position (and the parts with it).
     fn commit(&self, flush: &Flush) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// How far the log has been read.

@@ -200,6 +200,7 @@ async fn a_flush_is_durable_with_its_position(store: impl TripStore + Journal) {
         changes: vec![change],
         dead_letters: vec![],
         position: Position { delivered: 3 },
+        parts: vec![],
     };
     store.commit(&flush).await.unwrap();
     assert_eq!(all(&store, "truck-17").await, [row]);

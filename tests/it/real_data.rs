@@ -48,7 +48,8 @@ const CARS: Known = Known {
 fn import(file: PathBuf, max_gap_ms: i64) -> (Counts, Vec<TripRow>) {
     let rules = Rules { max_gap_ms, ..Rules::default() };
     let decoder = Arc::new(Decoder::new(&rules).unwrap());
-    let options = Options { format: None, decoder, log_time_ms: LOG_TIME_MS, first_offset: 0 };
+    let options =
+        Options { format: None, decoder, log_time_ms: LOG_TIME_MS, first_offset: 0, known: vec![] };
     let mut source = FileSource::open(&[file], options).unwrap();
     let store = MemoryStore::default();
     block_on(async {

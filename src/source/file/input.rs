@@ -5,6 +5,7 @@ use std::io::{self, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::SystemTime;
 
 use flate2::bufread::MultiGzDecoder;
 
@@ -49,6 +50,12 @@ impl Input {
         meta.is_file().then_some(meta.len())
     }
 
+    /// When it was written to last, where the system tells.
+    pub(super) fn modified(&self) -> Option<SystemTime> {
+        let Self::File(path) = self else { return None };
+        std::fs::metadata(path).ok()?.modified().ok()
+    }
+
     pub(super) fn unreadable(&self, source: io::Error) -> SourceError {
         SourceError::Read { origin: self.name(), source }
     }
@@ -70,10 +77,20 @@ impl Input {
 /// What was seen of the bytes on the disk.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
+    bytes: AtomicU64,
+    failed: AtomicBool,
+}
+
+impl Progress {
     /// Bytes read.
-    pub(super) bytes: AtomicU64,
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
     /// Whether reading itself failed, so that a fault is not one of the compressed form.
-    pub(super) failed: AtomicBool,
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
+    }
 }
 
 struct Counted {

@@ -3,6 +3,7 @@
 //! A thread of its own reads and decodes, and is never more than a few batches ahead.
 
 mod input;
+mod known;
 mod reader;
 mod records;
 
@@ -16,6 +17,7 @@ use self::input::Input;
 use self::reader::Handed;
 use self::records::Sizes;
 use super::{Batch, Decoder, Source, SourceError};
+use crate::part::KeptPart;
 
 /// Longest record that is kept whole, bytes; of a longer one the head is, with length and hash.
 pub const MAX_RECORD_BYTES: usize = 1 << 20;
@@ -49,8 +51,11 @@ pub struct Options {
     pub decoder: Arc<Decoder>,
     /// Stands in for the log's timestamp, ms since 1970.
     pub log_time_ms: i64,
-    /// Offset of the first record.
+    /// Offset of the first record that was not delivered before.
     pub first_offset: i64,
+    /// What was read before. A file that begins with it is gone on with behind it; one that was
+    /// read whole, by an import that came to its end, comes again as the records it was.
+    pub known: Vec<KeptPart>,
 }
 
 /// Files as a source, one after the other.

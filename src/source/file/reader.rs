@@ -1,13 +1,15 @@
 //! The reading thread: inputs to batches.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tokio::sync::mpsc::Sender;
 
-use super::input::{Input, Opened, Progress};
+use super::input::{Input, Progress};
+use super::known::{Known, clock_after, recognise};
 use super::records::{Bytes, Ends, Piece, Records, Sizes};
 use super::{InputFormat, Options};
+use crate::part::Part;
 use crate::reason::DeadReason;
 use crate::source::csv::Columns;
 use crate::source::text::clipped;
@@ -27,8 +29,7 @@ enum Stop {
 pub(super) fn run(inputs: &[Input], options: &Options, sizes: Sizes, to: &Sender<Handed>) {
     let mut offset = options.first_offset;
     for input in inputs {
-        let read = input.open().map_err(|error| Stop::Failed(input.unreadable(error)));
-        match read.and_then(|opened| one(input, opened, options, sizes, to, &mut offset)) {
+        match one(input, options, sizes, to, &mut offset) {
             Ok(()) => {}
             Err(Stop::Gone) => return,
             Err(Stop::Failed(error)) => {
@@ -42,21 +43,34 @@ pub(super) fn run(inputs: &[Input], options: &Options, sizes: Sizes, to: &Sender
 
 fn one(
     input: &Input,
-    opened: Opened,
     options: &Options,
     sizes: Sizes,
     to: &Sender<Handed>,
     offset: &mut i64,
 ) -> Result<(), Stop> {
-    let origin: Arc<str> = input.name().into();
-    let out = Output { to, origin, batch: Batch::default(), offset, options, sizes };
-    let records = Records::new(opened.bytes, sizes);
+    let unreadable = |error| Stop::Failed(input.unreadable(error));
+    let known = recognise(input, &options.known).map_err(unreadable)?;
+    let opened = input.open().map_err(unreadable)?;
     let live = input.bytes().is_none();
-    let mut reading =
-        Reading { input, options, records, progress: opened.progress, columns: None, out, live };
-    let read = reading.all();
+    let log =
+        Log { next: offset, log_time_ms: options.log_time_ms, again: VecDeque::new(), in_part: 0 };
+    let origin: Arc<str> = input.name().into();
+    let out = Output { to, origin, batch: Batch::default(), log, sizes };
+    let mut reading = Reading {
+        input,
+        options,
+        records: Records::new(opened.bytes, sizes, !live),
+        progress: opened.progress,
+        columns: None,
+        out,
+        live,
+        is_csv: false,
+        part: None,
+        by_end: false,
+    };
+    let read = reading.all(known);
     // What was understood before a failure counts.
-    let handed = reading.flush();
+    let handed = reading.hand_over(read.is_ok());
     match read {
         Err(Stop::Gone) => read,
         _ => handed.and(read),
@@ -74,31 +88,42 @@ struct Reading<'a> {
     out: Output<'a>,
     /// Bytes come as somebody makes them, so nothing read waits for more.
     live: bool,
+    is_csv: bool,
+    /// The part that is being read; `None` while records come again, or where none can be known.
+    part: Option<Part>,
+    /// The end of the content told where the part's records end.
+    by_end: bool,
 }
 
 impl Reading<'_> {
-    fn all(&mut self) -> Result<(), Stop> {
+    fn all(&mut self, known: Option<Known>) -> Result<(), Stop> {
         let first = match self.records.first_byte() {
             Ok(first) => first,
             Err(error) => return self.broken_off(error),
         };
-        let is_csv = match (self.options.format, first) {
+        self.is_csv = match (self.options.format, first) {
             (Some(format), _) => format == InputFormat::Csv,
             (None, first) => !matches!(first, None | Some(b'{' | b'[')),
         };
-        if is_csv {
+        if self.is_csv {
             // Which delimiter it has, the header will tell.
             self.records.set_ends(Ends::Rows { delimiter: b',' });
         }
+        // Records of another form are not those that were read.
+        match known.filter(|known| known.last().is_csv == self.is_csv) {
+            Some(known) if known.again => self.out.log.again = known.into_parts().into(),
+            Some(known) => self.go_on(known.last())?,
+            None => self.begin_part(0),
+        }
         loop {
-            while let Some(piece) = self.records.take() {
-                self.piece(piece, is_csv)?;
+            while let Some(piece) = self.take()? {
+                self.piece(piece)?;
             }
             if self.records.ended() {
                 return Ok(());
             }
             if self.live {
-                self.flush()?;
+                self.hand_over(false)?;
             }
             if let Err(error) = self.records.fill() {
                 return self.broken_off(error);
@@ -106,11 +131,106 @@ impl Reading<'_> {
         }
     }
 
-    fn flush(&mut self) -> Result<(), Stop> {
+    /// The next piece, and which record of the log it will be.
+    fn take(&mut self) -> Result<Option<Piece>, Stop> {
+        if self.records.ended() && self.records.has_rest() {
+            self.end_whole_records()?;
+        }
+        let at = self.records.place();
+        let piece = self.records.take();
+        if piece.is_some() && self.out.log.move_to(at) {
+            // More than the known parts: somebody writes to the file.
+            self.begin_part(at);
+        }
+        Ok(piece)
+    }
+
+    /// Goes on behind what is known.
+    fn go_on(&mut self, last: &Part) -> Result<(), Stop> {
+        if self.is_csv {
+            self.read_header()?;
+        }
+        let unreadable = |error| Stop::Failed(self.input.unreadable(error));
+        let reached = self.records.skip_to(last.upto_bytes, last.line).map_err(unreadable)?;
+        if !reached || self.records.mark().is_none_or(|mark| mark.hash != last.hash) {
+            let problem = "it changed while it was being read; start again".into();
+            return Err(Stop::Failed(self.input.unfit(problem)));
+        }
+        self.out.log.log_time_ms = clock_after(self.input, last, self.options.log_time_ms);
+        self.out.batch.lines_known = last.line.saturating_sub(1);
+        while !self.records.has_rest() && !self.records.ended() {
+            self.records.fill().map_err(unreadable)?;
+        }
+        if self.records.has_rest() {
+            self.begin_part(last.upto_bytes);
+        } else {
+            // All that may be news is that it ends here.
+            (self.part, self.by_end) = (Some(last.clone()), last.by_end);
+        }
+        Ok(())
+    }
+
+    /// Reads up to the end of the header of a table.
+    fn read_header(&mut self) -> Result<(), Stop> {
+        while self.columns.is_none() && !self.records.ended() {
+            match self.records.take() {
+                Some(piece) => self.header(&piece)?,
+                None => {
+                    let filled = self.records.fill();
+                    filled.map_err(|error| Stop::Failed(self.input.unreadable(error)))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_part(&mut self, from_bytes: u64) {
+        if self.live {
+            return;
+        }
+        self.part = Some(Part {
+            first_offset: *self.out.log.next,
+            from_bytes,
+            upto_bytes: from_bytes,
+            line: 0,
+            head: [0; 32],
+            hash: [0; 32],
+            is_csv: self.is_csv,
+            by_end: self.by_end,
+            finished: false,
+            log_time_ms: self.out.log.log_time_ms,
+        });
+    }
+
+    /// What follows has no line end, or breaks off: it is a part of its own, so that the rest can
+    /// be read again when there is more of it.
+    fn end_whole_records(&mut self) -> Result<(), Stop> {
+        if self.by_end || !self.out.log.again.is_empty() {
+            return Ok(());
+        }
+        self.hand_over(false)?;
+        self.by_end = true;
+        self.begin_part(self.records.place());
+        Ok(())
+    }
+
+    /// Hands over what was read, with the part as it is now.
+    fn hand_over(&mut self, finished: bool) -> Result<(), Stop> {
+        if let Some(part) = &mut self.part
+            && (finished || !self.out.batch.entries.is_empty())
+            && let Some(mark) = self.records.mark()
+            && mark.bytes > part.from_bytes
+        {
+            (part.upto_bytes, part.line) = (mark.bytes, mark.line);
+            (part.head, part.hash) = (mark.head, mark.hash);
+            (part.by_end, part.finished) = (self.by_end, finished);
+            self.out.batch.part = Some(part.clone());
+        }
         self.out.flush(&self.progress)
     }
 
-    fn piece(&mut self, piece: Piece, is_csv: bool) -> Result<(), Stop> {
+    fn piece(&mut self, piece: Piece) -> Result<(), Stop> {
+        let is_csv = self.is_csv;
         if is_csv && self.columns.is_none() {
             return self.header(&piece);
         }
@@ -141,7 +261,7 @@ impl Reading<'_> {
                 self.out.push_cut(&head, line, DeadReason::Oversize, message, cut);
             }
         }
-        if self.out.is_full() { self.flush() } else { Ok(()) }
+        if self.out.is_full() { self.hand_over(false) } else { Ok(()) }
     }
 
     fn header(&mut self, piece: &Piece) -> Result<(), Stop> {
@@ -164,7 +284,7 @@ impl Reading<'_> {
     /// The input cannot be read on: the system's fault ends the source, a fault of the compressed
     /// form only this file.
     fn broken_off(&mut self, error: std::io::Error) -> Result<(), Stop> {
-        if self.progress.failed.load(Ordering::Relaxed) {
+        if self.progress.has_failed() {
             return Err(Stop::Failed(self.input.unreadable(error)));
         }
         let message = format!(
@@ -173,6 +293,8 @@ impl Reading<'_> {
             clipped(&error.to_string())
         );
         let reason = DeadReason::TruncatedInput;
+        self.end_whole_records()?;
+        self.out.log.move_to(self.records.place());
         let rest = self.records.rest();
         match rest.bytes {
             Bytes::Cut(head, cut) => self.out.push_cut(&head, rest.line, reason, message, cut),
@@ -191,13 +313,47 @@ fn blank(record: &[u8], is_csv: bool) -> bool {
     record.iter().all(space)
 }
 
+/// Gives records their places in the log.
+struct Log<'a> {
+    /// Offset of the next record that was not delivered before.
+    next: &'a mut i64,
+    log_time_ms: i64,
+    /// Parts whose records come again, and how many of the first one's have come.
+    again: VecDeque<Part>,
+    in_part: i64,
+}
+
+impl Log<'_> {
+    /// Says where in the content the next record begins. Returns whether the records that come
+    /// again have ended with the one before.
+    fn move_to(&mut self, bytes: u64) -> bool {
+        let mut moved = false;
+        while self.again.front().is_some_and(|part| bytes >= part.upto_bytes) {
+            self.again.pop_front();
+            (self.in_part, moved) = (0, true);
+        }
+        moved && self.again.is_empty()
+    }
+
+    /// Offset and timestamp of the next record.
+    fn take(&mut self) -> (i64, i64) {
+        if let Some(part) = self.again.front() {
+            let offset = part.first_offset + self.in_part;
+            self.in_part += 1;
+            return (offset, part.log_time_ms);
+        }
+        let offset = *self.next;
+        *self.next = offset.saturating_add(1);
+        (offset, self.log_time_ms)
+    }
+}
+
 /// Entries on their way into a batch.
 struct Output<'a> {
     to: &'a Sender<Handed>,
     origin: Arc<str>,
     batch: Batch,
-    offset: &'a mut i64,
-    options: &'a Options,
+    log: Log<'a>,
     sizes: Sizes,
 }
 
@@ -205,15 +361,9 @@ impl Output<'_> {
     fn push(&mut self, record: &[u8], line: u64, content: Result<Decoded, Box<Fault>>) {
         let start = self.batch.raw.len();
         self.batch.raw.extend_from_slice(record);
-        self.batch.entries.push(Entry {
-            offset: *self.offset,
-            element: None,
-            line,
-            log_time_ms: self.options.log_time_ms,
-            raw: span(start, self.batch.raw.len()),
-            content,
-        });
-        *self.offset = self.offset.saturating_add(1);
+        let (offset, log_time_ms) = self.log.take();
+        let raw = span(start, self.batch.raw.len());
+        self.batch.entries.push(Entry { offset, element: None, line, log_time_ms, raw, content });
     }
 
     fn push_cut(&mut self, head: &[u8], line: u64, reason: DeadReason, message: String, cut: Cut) {
@@ -226,13 +376,15 @@ impl Output<'_> {
             || self.batch.raw.len() >= self.sizes.batch_bytes
     }
 
+    /// Hands the batch over, if it tells anything.
     fn flush(&mut self, progress: &Progress) -> Result<(), Stop> {
-        if self.batch.entries.is_empty() {
+        let Batch { entries, part, lines_known, .. } = &self.batch;
+        if entries.is_empty() && part.is_none() && *lines_known == 0 {
             return Ok(());
         }
         let mut batch = std::mem::take(&mut self.batch);
         batch.origin = Arc::clone(&self.origin);
-        batch.bytes_read = progress.bytes.load(Ordering::Relaxed);
+        batch.bytes_read = progress.bytes();
         self.batch.raw.reserve(batch.raw.len());
         self.batch.text.reserve(batch.text.len());
         self.batch.entries.reserve(batch.entries.len());

@@ -6,6 +6,7 @@ use std::ops::Range;
 use memchr::memchr;
 use sha2::{Digest, Sha256};
 
+use crate::part::HEAD_BYTES;
 use crate::source::Cut;
 use crate::source::csv::{At, row_end};
 
@@ -109,10 +110,32 @@ pub(super) struct Records {
     line: u64,
     passing: Option<Passing>,
     ended: bool,
+    /// Bytes of the content before the buffer.
+    before: u64,
+    seen: Option<Box<Seen>>,
+}
+
+/// What the content is known by.
+#[derive(Default)]
+struct Seen {
+    hasher: blake3::Hasher,
+    head: Vec<u8>,
+    /// Up to this place of the buffer the content is hashed.
+    upto: usize,
+}
+
+/// A place between two records, and what the content up to there is known by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mark {
+    pub(super) bytes: u64,
+    pub(super) line: u64,
+    pub(super) head: [u8; 32],
+    pub(super) hash: [u8; 32],
 }
 
 impl Records {
-    pub(super) fn new(input: Box<dyn Read + Send>, sizes: Sizes) -> Self {
+    /// The records of an input; `is_known_again` tells whether its content will be marked.
+    pub(super) fn new(input: Box<dyn Read + Send>, sizes: Sizes, is_known_again: bool) -> Self {
         let buffer = Vec::with_capacity(sizes.chunk);
         Self {
             input,
@@ -125,7 +148,55 @@ impl Records {
             line: 1,
             passing: None,
             ended: false,
+            before: 0,
+            seen: is_known_again.then(Box::default),
         }
+    }
+
+    /// Where the next record begins in the content, bytes.
+    pub(super) fn place(&self) -> u64 {
+        self.before + self.start as u64
+    }
+
+    /// The place before the next record; `None` for content that is not known again.
+    pub(super) fn mark(&mut self) -> Option<Mark> {
+        self.see();
+        let (bytes, line) = (self.place(), self.line);
+        let seen = self.seen.as_ref()?;
+        let head = *blake3::hash(&seen.head).as_bytes();
+        Some(Mark { bytes, line, head, hash: *seen.hasher.finalize().as_bytes() })
+    }
+
+    /// Hashes what was passed.
+    fn see(&mut self) {
+        let Some(seen) = &mut self.seen else { return };
+        let passed = &self.buffer[seen.upto..self.start];
+        let room = (HEAD_BYTES - seen.head.len()).min(passed.len());
+        seen.head.extend_from_slice(&passed[..room]);
+        seen.hasher.update(passed);
+        seen.upto = self.start;
+    }
+
+    /// Passes the content up to a place where a record begins, on a known line. Returns whether the
+    /// content reaches that far.
+    pub(super) fn skip_to(&mut self, bytes: u64, line: u64) -> io::Result<bool> {
+        loop {
+            let wanted = usize::try_from(bytes - self.place()).unwrap_or(usize::MAX);
+            self.begin(self.start + wanted.min(self.buffer.len() - self.start));
+            if self.place() == bytes {
+                self.line = line;
+                return Ok(true);
+            }
+            if self.ended {
+                return Ok(false);
+            }
+            self.fill()?;
+        }
+    }
+
+    /// Whether anything is left in the buffer.
+    pub(super) fn has_rest(&self) -> bool {
+        self.start < self.buffer.len() || self.passing.is_some()
     }
 
     /// Says how the records from here on end.
@@ -170,6 +241,11 @@ impl Records {
     /// Reads on.
     pub(super) fn fill(&mut self) -> io::Result<()> {
         if self.start > 0 {
+            self.see();
+            if let Some(seen) = &mut self.seen {
+                seen.upto = 0;
+            }
+            self.before += self.start as u64;
             self.buffer.drain(..self.start);
             self.scanned -= self.start;
             self.start = 0;

@@ -2,8 +2,9 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{SqliteStore, failed, trips};
+use super::{SqliteStore, Step, failed, trips};
 use crate::feed;
+use crate::part::{KeptPart, Part};
 use crate::reason::DeadReason;
 use crate::store::{DeadLetter, Flush, Journal, Position, StoreError};
 
@@ -30,14 +31,40 @@ pub struct DeadLetterFilter {
 const DEAD_LETTER: &str = "INSERT INTO dead_letters (log_offset, element, reason, message, origin,
      line, log_time, value, value_bytes, sha256) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
 
-fn commit(connection: &mut Connection, flush: &Flush, keep_changes: u64) -> rusqlite::Result<()> {
-    let transaction = connection.transaction()?;
-    flush.trips.iter().try_for_each(|trip| trips::put(&transaction, trip))?;
-    flush.dead_letters.iter().try_for_each(|letter| bury(&transaction, letter))?;
-    tell(&transaction, flush, keep_changes)?;
-    let position = "UPDATE log SET delivered = ?1";
-    transaction.prepare_cached(position)?.execute([flush.position.delivered])?;
-    transaction.commit()
+fn note(connection: &Connection, part: &Part) -> rusqlite::Result<()> {
+    let replace = "INSERT OR REPLACE INTO parts (first_offset, from_bytes, upto_bytes, line, head,
+         hash, is_csv, by_end, finished, log_time, import)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ifnull((SELECT max(id) FROM imports), 0))";
+    connection.prepare_cached(replace)?.execute(params![
+        part.first_offset,
+        part.from_bytes.cast_signed(),
+        part.upto_bytes.cast_signed(),
+        part.line.cast_signed(),
+        part.head,
+        part.hash,
+        part.is_csv,
+        part.by_end,
+        part.finished,
+        part.log_time_ms,
+    ])?;
+    Ok(())
+}
+
+fn read_part(row: &Row<'_>) -> rusqlite::Result<KeptPart> {
+    let unsigned = |column: &str| row.get::<_, i64>(column).map(i64::cast_unsigned);
+    let part = Part {
+        first_offset: row.get("first_offset")?,
+        from_bytes: unsigned("from_bytes")?,
+        upto_bytes: unsigned("upto_bytes")?,
+        line: unsigned("line")?,
+        head: row.get("head")?,
+        hash: row.get("hash")?,
+        is_csv: row.get("is_csv")?,
+        by_end: row.get("by_end")?,
+        finished: row.get("finished")?,
+        log_time_ms: row.get("log_time")?,
+    };
+    Ok(KeptPart { part, import_finished: row.get("import_finished")? })
 }
 
 fn bury(connection: &Connection, letter: &DeadLetter) -> rusqlite::Result<()> {
@@ -97,8 +124,11 @@ fn read_letter(row: &Row<'_>) -> rusqlite::Result<KeptDeadLetter> {
 
 impl Journal for SqliteStore {
     async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
-        let committed = commit(&mut self.connection(), flush, self.keep_changes);
-        committed.map_err(failed(&self.place, "committing a flush"))
+        (self.on_step)(Step::Before);
+        let committed = self.commit_whole(&mut self.connection(), flush);
+        committed.map_err(failed(&self.place, "committing a flush"))?;
+        (self.on_step)(Step::After);
+        Ok(())
     }
 
     async fn position(&self) -> Result<Position, StoreError> {
@@ -111,16 +141,70 @@ impl Journal for SqliteStore {
 }
 
 impl SqliteStore {
+    fn commit_whole(&self, connection: &mut Connection, flush: &Flush) -> rusqlite::Result<()> {
+        let transaction = connection.transaction()?;
+        flush.trips.iter().try_for_each(|trip| trips::put(&transaction, trip))?;
+        (self.on_step)(Step::Within);
+        flush.dead_letters.iter().try_for_each(|letter| bury(&transaction, letter))?;
+        tell(&transaction, flush, self.keep_changes)?;
+        flush.parts.iter().try_for_each(|part| note(&transaction, part))?;
+        let position = "UPDATE log SET delivered = ?1";
+        transaction.prepare_cached(position)?.execute([flush.position.delivered])?;
+        transaction.commit()
+    }
+
     /// Records that an import begins at `started_ms`, of these files.
     ///
     /// # Errors
     /// The database fails.
     pub fn begin_import(&self, started_ms: i64, files: &[String]) -> Result<(), StoreError> {
-        let insert = "INSERT INTO imports (started, first_offset, files)
-             VALUES (?1, (SELECT delivered FROM log), ?2)";
+        let insert = "INSERT INTO imports (started, first_offset, files, finished)
+             VALUES (?1, (SELECT delivered FROM log), ?2, 0)";
         let files = serde_json::to_string(files).expect("a list of texts");
         let inserted = self.connection().execute(insert, params![started_ms, files]);
         inserted.map(drop).map_err(failed(&self.place, "recording the import"))
+    }
+
+    /// Records that the import that began last came to its end, and with it those of the same files
+    /// that were stopped. One that found nothing new leaves no trace.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn end_import(&self) -> Result<(), StoreError> {
+        let end = |connection: &mut Connection| {
+            let transaction = connection.transaction()?;
+            let newest = "id = (SELECT max(id) FROM imports)";
+            let finish = format!(
+                "UPDATE imports SET finished = 1
+                 WHERE files = (SELECT files FROM imports WHERE {newest})"
+            );
+            transaction.execute(&finish, [])?;
+            let forget = format!(
+                "DELETE FROM imports WHERE {newest}
+                 AND first_offset = (SELECT delivered FROM log)
+                 AND NOT EXISTS (SELECT 1 FROM parts WHERE import = imports.id)"
+            );
+            transaction.execute(&forget, [])?;
+            transaction.commit()
+        };
+        end(&mut self.connection()).map_err(failed(&self.place, "recording the end of the import"))
+    }
+
+    /// Every part of a file that was read.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn parts(&self) -> Result<Vec<KeptPart>, StoreError> {
+        let select = |connection: &Connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT parts.*, imports.finished AS import_finished FROM parts JOIN imports
+                 ON imports.id = parts.import
+                 ORDER BY first_offset ASC, from_bytes ASC",
+            )?;
+            let rows = statement.query_map([], read_part)?;
+            rows.collect::<rusqlite::Result<Vec<_>>>()
+        };
+        select(&self.connection()).map_err(failed(&self.place, "reading what was imported"))
     }
 
     /// How many trips the store holds, each once.

@@ -18,20 +18,49 @@ pub use open::FORMATS;
 
 use super::StoreError;
 
+/// A point of a flush at which a run may break off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing of the flush is in the store yet.
+    Before,
+    /// The trips are in the transaction, the position is not.
+    Within,
+    /// The flush is durable; the run does not know it yet.
+    After,
+}
+
+impl Step {
+    /// Every step with its name.
+    pub const NAMES: [(&str, Self); 3] =
+        [("before", Self::Before), ("within", Self::Within), ("after", Self::After)];
+}
+
 /// A store in one SQLite file.
-#[derive(Debug)]
 pub struct SqliteStore {
     connection: Mutex<Connection>,
     place: String,
     /// Keeps a second writer out for as long as this one lives.
     _lock: Option<File>,
     keep_changes: u64,
+    on_step: Box<dyn Fn(Step) + Send + Sync>,
+}
+
+impl std::fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SqliteStore").field("place", &self.place).finish_non_exhaustive()
+    }
 }
 
 impl SqliteStore {
     fn new(connection: Connection, place: String, lock: Option<File>, keep_changes: u64) -> Self {
         connection.set_prepared_statement_cache_capacity(32);
-        Self { connection: Mutex::new(connection), place, _lock: lock, keep_changes }
+        let (connection, on_step) = (Mutex::new(connection), Box::new(|_| ()));
+        Self { connection, place, _lock: lock, keep_changes, on_step }
+    }
+
+    /// Calls back at each step of each flush: tests break a run off there.
+    pub fn on_step(&mut self, call: impl Fn(Step) + Send + Sync + 'static) {
+        self.on_step = Box::new(call);
     }
 
     fn connection(&self) -> MutexGuard<'_, Connection> {

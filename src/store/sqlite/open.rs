@@ -14,8 +14,11 @@ use crate::store::StoreError;
 const APPLICATION_ID: i64 = 0x7473_7472;
 
 /// Each format is the one before and these statements.
-pub const FORMATS: [&str; 2] =
-    [include_str!("../../../schema/trips.sql"), include_str!("../../../schema/journal.sql")];
+pub const FORMATS: [&str; 3] = [
+    include_str!("../../../schema/trips.sql"),
+    include_str!("../../../schema/journal.sql"),
+    include_str!("../../../schema/parts.sql"),
+];
 
 /// The newest format.
 const FORMAT: i64 = FORMATS.len() as i64;
