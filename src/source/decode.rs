@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::csv::Columns;
 use super::fields::{self, Field, MapError, Node};
+use super::layout::Layout;
 use super::record::Found;
 use super::{Decoded, Fault, json};
 use crate::reason::DeadReason;
@@ -42,6 +43,25 @@ impl Decoder {
         let mut found = Found::default();
         json::read(line, &self.names, &mut found)?;
         found.sample(self, text)
+    }
+
+    /// The sample of one JSON object among others of the same producer: the same answer as
+    /// [`Decoder::json`], sooner.
+    ///
+    /// # Errors
+    /// Those of [`Decoder::json`].
+    pub fn json_like(
+        &self,
+        layout: &mut Layout,
+        record: &[u8],
+        text: &mut String,
+    ) -> Result<Decoded, Box<Fault>> {
+        if let Some(decoded) = layout.read(self, record, text) {
+            return Ok(decoded);
+        }
+        let decoded = self.json(record, text)?;
+        layout.learn(self, record);
+        Ok(decoded)
     }
 
     /// The sample of one row of a table; like [`Decoder::json`].

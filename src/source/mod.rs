@@ -9,6 +9,7 @@ mod decode;
 mod fields;
 pub mod file;
 mod json;
+mod layout;
 mod record;
 mod text;
 mod time;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 
 pub use decode::Decoder;
 pub use fields::{MapError, parse_map};
+pub use layout::Layout;
 
 use crate::part::Part;
 use crate::reason::DeadReason;

@@ -11,7 +11,7 @@ use crate::rules::SpeedUnit;
 use crate::timeline::{OutOfRange, Sample, Stated};
 
 /// Longest device id and driver, bytes.
-const MAX_ID_BYTES: usize = 256;
+pub(super) const MAX_ID_BYTES: usize = 256;
 
 /// A value as its record has it.
 #[derive(Clone, Debug, Default)]
@@ -291,7 +291,7 @@ fn bad_type<T>(field: Field, value: &Value<'_>, expected: &str) -> Result<T, Box
     fault(DeadReason::BadType, format!("{name} is {}; it needs {expected}", value.shown()))
 }
 
-fn metres_per_second(speed: f64, unit: SpeedUnit) -> f64 {
+pub(super) fn metres_per_second(speed: f64, unit: SpeedUnit) -> f64 {
     match unit {
         SpeedUnit::MetresPerSecond => speed,
         SpeedUnit::KilometresPerHour => speed / 3.6,

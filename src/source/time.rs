@@ -7,7 +7,7 @@ use crate::rules::TimeUnit;
 
 /// Nearly all times have this form, and reading it by hand costs half of what chrono takes:
 /// `YYYY-MM-DDTHH:MM:SSZ`, with up to nine digits of a second. Anything else is chrono's to judge.
-fn plain_utc(text: &[u8]) -> Option<i64> {
+pub(super) fn plain_utc(text: &[u8]) -> Option<i64> {
     let [date_time @ .., b'Z'] = text else { return None };
     let (date_time, fraction) = date_time.split_at_checked(19)?;
     let number = |at: usize, digits: usize| -> Option<i64> {

@@ -13,7 +13,7 @@ use crate::part::Part;
 use crate::reason::DeadReason;
 use crate::source::csv::Columns;
 use crate::source::text::clipped;
-use crate::source::{Batch, Cut, Decoded, Entry, Fault, SourceError, span};
+use crate::source::{Batch, Cut, Decoded, Entry, Fault, Layout, SourceError, span};
 
 /// What is handed over to the processor.
 pub(super) type Handed = Result<Batch, SourceError>;
@@ -62,6 +62,7 @@ fn one(
         records: Records::new(opened.bytes, sizes, !live),
         progress: opened.progress,
         columns: None,
+        layout: Layout::default(),
         out,
         live,
         is_csv: false,
@@ -85,6 +86,7 @@ struct Reading<'a> {
     progress: Arc<Progress>,
     /// Of a table, once its header was read.
     columns: Option<Columns>,
+    layout: Layout,
     out: Output<'a>,
     /// Bytes come as somebody makes them, so nothing read waits for more.
     live: bool,
@@ -245,7 +247,7 @@ impl Reading<'_> {
                 let decoder = &self.options.decoder;
                 let content = match &mut self.columns {
                     Some(columns) => decoder.row(columns, record, text),
-                    None => decoder.json(record, text),
+                    None => decoder.json_like(&mut self.layout, record, text),
                 };
                 self.out.push(record, line, content);
             }
