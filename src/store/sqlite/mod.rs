@@ -12,6 +12,7 @@ use std::fs::File;
 use std::sync::{Mutex, MutexGuard};
 
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 
 pub use journal::{DeadLetterFilter, KeptDeadLetter};
 pub use open::FORMATS;
@@ -54,6 +55,9 @@ impl std::fmt::Debug for SqliteStore {
 impl SqliteStore {
     fn new(connection: Connection, place: String, lock: Option<File>, keep_changes: u64) -> Self {
         connection.set_prepared_statement_cache_capacity(32);
+        // Else SQLite plans a statement anew for every other set of bindings.
+        let stable = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true);
+        debug_assert!(stable.is_ok(), "{stable:?}");
         let (connection, on_step) = (Mutex::new(connection), Box::new(|_| ()));
         Self { connection, place, _lock: lock, keep_changes, on_step }
     }

@@ -18,6 +18,9 @@ macro_rules! columns {
     };
 }
 
+/// Place of `absorbed` among the columns.
+const ABSORBED: usize = 5;
+
 /// A lookup decides within this many rows, or takes the day for one that others have written to.
 const LOOKUP_ROWS: i64 = 64;
 
@@ -98,34 +101,35 @@ fn absorbed_json(absorbed: &BTreeMap<i64, i64>) -> String {
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<TripRow> {
-    let absorbed: String = row.get("absorbed")?;
-    let absorbed = serde_json::from_str(&absorbed).map_err(|error| {
-        let column = row.as_ref().column_index("absorbed").unwrap_or(0);
-        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, error.into())
+    let absorbed = row.get_ref(ABSORBED)?.as_str()?;
+    let absorbed = serde_json::from_str(absorbed).map_err(|error| {
+        let kind = rusqlite::types::Type::Text;
+        rusqlite::Error::FromSqlConversionFailure(ABSORBED, kind, error.into())
     })?;
+    // By place, as `columns!` lists them: to look each up by its name costs more than to read it.
     Ok(TripRow {
-        device_id: row.get("device_id")?,
-        end_ms: row.get("end_time")?,
-        start_ms: row.get("start_time")?,
-        t_star_ms: row.get("t_star")?,
-        minted: row.get("minted")?,
+        device_id: row.get(0)?,
+        end_ms: row.get(1)?,
+        start_ms: row.get(2)?,
+        t_star_ms: row.get(3)?,
+        minted: row.get(4)?,
         absorbed,
-        version: row.get("version")?,
-        partition: row.get("partition")?,
-        samples: row.get("samples")?,
-        distance_m: row.get("distance_m")?,
-        max_speed_mps: row.get("max_speed_mps")?,
-        start_lat: row.get("start_lat")?,
-        start_lon: row.get("start_lon")?,
-        end_lat: row.get("end_lat")?,
-        end_lon: row.get("end_lon")?,
-        min_lat: row.get("min_lat")?,
-        min_lon: row.get("min_lon")?,
-        max_lat: row.get("max_lat")?,
-        max_lon: row.get("max_lon")?,
-        driver: row.get("driver")?,
-        driver_ms: row.get("driver_time")?,
-        path: row.get("path")?,
+        version: row.get(6)?,
+        partition: row.get(7)?,
+        samples: row.get(8)?,
+        distance_m: row.get(9)?,
+        max_speed_mps: row.get(10)?,
+        start_lat: row.get(11)?,
+        start_lon: row.get(12)?,
+        end_lat: row.get(13)?,
+        end_lon: row.get(14)?,
+        min_lat: row.get(15)?,
+        min_lon: row.get(16)?,
+        max_lat: row.get(17)?,
+        max_lon: row.get(18)?,
+        driver: row.get(19)?,
+        driver_ms: row.get(20)?,
+        path: row.get(21)?,
     })
 }
 
