@@ -9,8 +9,9 @@
 
 mod counts;
 
-use std::collections::HashMap;
 use std::time::{Duration, Instant};
+
+use indexmap::IndexMap;
 
 pub use counts::{Arrivals, Counts, KeyChanges};
 
@@ -64,11 +65,16 @@ impl Default for Pace {
     }
 }
 
+/// A device in memory.
 #[derive(Default)]
 struct Device {
     timeline: Timeline,
+    /// It stands in the list of those that changed.
     changed: bool,
 }
+
+/// Ids are others' to choose, so the hash is seeded anew in each process.
+type Devices = IndexMap<Box<str>, Device, foldhash::fast::RandomState>;
 
 /// Builds trips from the entries of one log, and keeps them in a store.
 pub struct Processor<'a, S> {
@@ -78,9 +84,11 @@ pub struct Processor<'a, S> {
     movement: Movement,
     time_unit: TimeUnit,
     pace: Pace,
-    devices: HashMap<Box<str>, Device>,
-    /// Devices with a trip that changed since the last flush.
-    changed: Vec<Box<str>>,
+    devices: Devices,
+    /// The device of the sample before: samples come in bursts.
+    latest: usize,
+    /// Places of the devices with a trip that changed since the last flush.
+    changed: Vec<usize>,
     dead: Vec<DeadLetter>,
     dead_bytes: usize,
     /// What was read of each input since the last flush.
@@ -98,7 +106,8 @@ pub struct Processor<'a, S> {
 
 /// What is decided of an entry before its device's trips are looked at.
 enum Admission<'b> {
-    Sample(&'b Decoded),
+    /// With the place of its device.
+    Sample(&'b Decoded, usize),
     Dropped(DropReason),
     Dead(Fault),
 }
@@ -122,7 +131,8 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
             movement: rules.movement(),
             time_unit: rules.time_unit,
             pace,
-            devices: HashMap::new(),
+            devices: Devices::default(),
+            latest: 0,
             changed: Vec::new(),
             dead: Vec::new(),
             dead_bytes: 0,
@@ -207,14 +217,14 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
     async fn absorb_record(&mut self, batch: &Batch, record: &[Entry]) -> Result<(), StoreError> {
         // One sample is the common record: it needs no list of what was decided.
         if let [entry] = record {
-            let admission = self.admit(entry);
-            self.load(batch, &admission).await?;
+            let admission = self.admit(batch, entry);
+            self.load(&admission).await?;
             self.settle(batch, entry, admission);
             return Ok(());
         }
-        let admitted: Vec<_> = record.iter().map(|entry| self.admit(entry)).collect();
+        let admitted: Vec<_> = record.iter().map(|entry| self.admit(batch, entry)).collect();
         for admission in &admitted {
-            self.load(batch, admission).await?;
+            self.load(admission).await?;
         }
         for (entry, admission) in record.iter().zip(admitted) {
             self.settle(batch, entry, admission);
@@ -222,7 +232,7 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         Ok(())
     }
 
-    fn admit<'b>(&mut self, entry: &'b Entry) -> Admission<'b> {
+    fn admit<'b>(&mut self, batch: &Batch, entry: &'b Entry) -> Admission<'b> {
         let decoded = match &entry.content {
             Ok(decoded) => decoded,
             Err(fault) => return Admission::Dead(Fault::clone(fault)),
@@ -232,9 +242,22 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
             return Admission::Dead(self.wrong_clock(wrong, time_ms, entry.log_time_ms));
         }
         match self.movement.judge(&decoded.sample, decoded.ignition) {
-            Ok(()) => Admission::Sample(decoded),
+            Ok(()) => Admission::Sample(decoded, self.place_of(batch.text(&decoded.device))),
             Err(none) => Admission::Dropped(none.into()),
         }
+    }
+
+    /// Where a device stands in memory.
+    #[inline]
+    fn place_of(&mut self, name: &str) -> usize {
+        let is_latest = self.devices.get_index(self.latest).is_some_and(|(id, _)| **id == *name);
+        if !is_latest {
+            self.latest = match self.devices.get_index_of(name) {
+                Some(place) => place,
+                None => self.devices.insert_full(name.into(), Device::default()).0,
+            };
+        }
+        self.latest
     }
 
     fn wrong_clock(&self, wrong: WrongClock, time_ms: i64, log_time_ms: i64) -> Fault {
@@ -259,19 +282,17 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
     }
 
     /// Loads the trips that an admitted sample may meet.
-    async fn load(&mut self, batch: &Batch, admission: &Admission<'_>) -> Result<(), StoreError> {
-        let Admission::Sample(decoded) = admission else { return Ok(()) };
-        let name = batch.text(&decoded.device);
-        if !self.devices.contains_key(name) {
-            self.devices.insert(name.into(), Device::default());
-        }
-        let device = self.devices.get_mut(name).expect("it was just put there");
+    async fn load(&mut self, admission: &Admission<'_>) -> Result<(), StoreError> {
+        let &Admission::Sample(decoded, place) = admission else { return Ok(()) };
+        let (_, device) = self.devices.get_index(place).expect("it was given this place");
         let days = device.timeline.unknown_days(&self.limits, decoded.sample.time_ms);
-        if days.is_empty() {
-            return Ok(());
-        }
+        if days.is_empty() { Ok(()) } else { self.load_days(place, &days).await }
+    }
+
+    async fn load_days(&mut self, place: usize, days: &[i64]) -> Result<(), StoreError> {
+        let (name, device) = self.devices.get_index_mut(place).expect("it was given this place");
         let mut trips: Vec<Trip> = Vec::new();
-        for &day in &days {
+        for &day in days {
             for row in self.store.near(name, day).await? {
                 let trip = row.to_trip()?;
                 self.resident += trip.samples();
@@ -279,11 +300,11 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
             }
         }
         let acknowledged = version(self.acknowledged.delivered);
-        let overlaps = device.timeline.know(&days, trips, acknowledged);
+        let overlaps = device.timeline.know(days, trips, acknowledged);
         self.counts.overlaps += overlaps as u64;
         if device.timeline.trips().any(|trip| trip.unflushed().is_some()) && !device.changed {
             device.changed = true;
-            self.changed.push(name.into());
+            self.changed.push(place);
         }
         Ok(())
     }
@@ -294,14 +315,13 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         match admission {
             Admission::Dropped(reason) => *self.counts.dropped.entry(reason).or_default() += 1,
             Admission::Dead(fault) => self.bury(batch, entry, fault),
-            Admission::Sample(decoded) => self.decide(batch, entry, decoded),
+            Admission::Sample(decoded, place) => self.decide(batch, entry, decoded, place),
         }
     }
 
-    fn decide(&mut self, batch: &Batch, entry: &Entry, decoded: &Decoded) {
-        let name = batch.text(&decoded.device);
+    fn decide(&mut self, batch: &Batch, entry: &Entry, decoded: &Decoded, place: usize) {
         let driver = decoded.driver.as_ref().map(|driver| batch.text(driver));
-        let device = self.devices.get_mut(name).expect("loading put it there");
+        let (name, device) = self.devices.get_index_mut(place).expect("it was given this place");
         let at = version(entry.offset);
         match device.timeline.absorb(&self.limits, at, decoded.sample, driver) {
             Outcome::Applied(arrival) => {
@@ -310,7 +330,7 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
                 self.resident += 1;
                 if !device.changed {
                     device.changed = true;
-                    self.changed.push(name.into());
+                    self.changed.push(place);
                 }
             }
             Outcome::Duplicate { conflicting } => {
@@ -371,13 +391,13 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         flush.dead_letters = std::mem::take(&mut self.dead);
         flush.parts = std::mem::take(&mut self.parts);
         self.dead_bytes = 0;
-        for name in std::mem::take(&mut self.changed) {
-            let device = self.devices.get_mut(&name).expect("a changed device is in memory");
+        for place in std::mem::take(&mut self.changed) {
+            let (name, device) = self.devices.get_index_mut(place).expect("it is in memory");
             device.changed = false;
             for trip in device.timeline.trips_mut() {
                 if let Some(since) = trip.take_unflushed() {
                     flush.changes.push(change(trip, since, flush.trips.len()));
-                    flush.trips.push(TripRow::of(&name, trip));
+                    flush.trips.push(TripRow::of(name, trip));
                 }
             }
         }
