@@ -1,0 +1,153 @@
+//! Processes of their own, for what is measured.
+//!
+//! The bench calls itself with a hidden first argument. `--measure` runs one command, waits for it,
+//! and tells what it used: as that process has no other child, the kernel's figures for its
+//! children are the command's alone, peak memory too, which is otherwise the largest of all
+//! children. The kernel counts the few MiB of the starting process as the least peak.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail, ensure};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
+use serde::{Deserialize, Serialize};
+
+use crate::{drive, floor};
+
+/// What one command used.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Used {
+    /// From start to end, s.
+    pub wall_s: f64,
+    /// User and system time of all its threads, s.
+    pub cpu_s: f64,
+    /// Peak resident memory, `VmHWM`, KiB.
+    pub peak_kib: i64,
+    /// What it printed.
+    pub stdout: String,
+}
+
+impl Used {
+    /// Peak memory, MiB.
+    #[expect(clippy::cast_precision_loss, reason = "memory stays far below 2^53 KiB")]
+    pub fn peak_mib(&self) -> f64 {
+        self.peak_kib as f64 / 1024.0
+    }
+}
+
+/// What a child process of the bench is for.
+#[derive(Debug)]
+pub enum Role {
+    /// Runs a command and tells what it used.
+    Measure(Vec<OsString>),
+    /// Row (a) over a file.
+    Floor(PathBuf),
+    /// Row (b) over a file.
+    Trips(PathBuf),
+    /// Row (c) over a file.
+    Encode(PathBuf),
+}
+
+impl Role {
+    /// The role that the arguments give this process; none for the bench itself.
+    pub fn of(args: &[OsString]) -> Option<Self> {
+        let (first, rest) = args.split_first()?;
+        let file = || rest.first().map(PathBuf::from);
+        match first.to_str()? {
+            "--measure" => Some(Self::Measure(rest.to_vec())),
+            "--floor" => file().map(Self::Floor),
+            "--trips" => file().map(Self::Trips),
+            "--encode" => file().map(Self::Encode),
+            _ => None,
+        }
+    }
+
+    /// Does what the role asks. What it prints goes to the bench.
+    ///
+    /// # Errors
+    /// It cannot be done.
+    pub fn play(self) -> anyhow::Result<()> {
+        let samples = match self {
+            Self::Measure(command) => {
+                println!("{}", serde_json::to_string(&run_here(&command)?)?);
+                return Ok(());
+            }
+            Self::Floor(file) => floor::decode(&file)?,
+            Self::Trips(file) => drive::trips(&file, false)?,
+            Self::Encode(file) => drive::trips(&file, true)?,
+        };
+        println!("{samples}");
+        Ok(())
+    }
+}
+
+/// Runs a command and waits for it, in a process that never had another child.
+fn run_here(command: &[OsString]) -> anyhow::Result<Used> {
+    let (program, args) = command.split_first().context("no command to measure")?;
+    let began = Instant::now();
+    let output = Command::new(program).args(args).stderr(Stdio::inherit()).output();
+    let output = output.with_context(|| format!("cannot run {}", program.display()))?;
+    let wall_s = began.elapsed().as_secs_f64();
+    ensure!(output.status.success(), "{} ended with {}", program.display(), output.status);
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
+    Ok(Used {
+        wall_s,
+        cpu_s: (duration(usage.user_time()) + duration(usage.system_time())).as_secs_f64(),
+        peak_kib: usage.max_rss(),
+        stdout: String::from_utf8(output.stdout)?,
+    })
+}
+
+fn duration(time: TimeVal) -> Duration {
+    Duration::from_micros(time.tv_sec().unsigned_abs() * 1_000_000 + time.tv_usec().unsigned_abs())
+}
+
+/// CPU time of this process so far.
+///
+/// # Errors
+/// The system does not tell.
+pub fn own_cpu() -> anyhow::Result<Duration> {
+    let usage = getrusage(UsageWho::RUSAGE_SELF)?;
+    Ok(duration(usage.user_time()) + duration(usage.system_time()))
+}
+
+/// Runs a command in `folder` and tells what it used.
+///
+/// # Errors
+/// It fails, or cannot be run.
+pub fn measured<A: AsRef<OsStr>>(
+    folder: &Path,
+    program: &Path,
+    args: &[A],
+) -> anyhow::Result<Used> {
+    let output = plain(folder, &std::env::current_exe()?)
+        .arg("--measure")
+        .arg(program)
+        .args(args)
+        .stderr(Stdio::inherit())
+        .output()?;
+    if !output.status.success() {
+        bail!("a measured run of {} failed", program.display());
+    }
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+/// A command without the user's settings.
+pub fn plain(folder: &Path, program: &Path) -> Command {
+    let mut command = Command::new(program);
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("TSTAR_") {
+            command.env_remove(name);
+        }
+    }
+    command.current_dir(folder).stdin(Stdio::null());
+    command
+}
+
+/// The program that is measured as a whole.
+pub fn tstar() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_tstar"))
+}

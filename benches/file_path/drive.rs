@@ -1,0 +1,90 @@
+//! Rows (b) and (c): the program's own source and processor, over a store that keeps nothing. The
+//! one place of this bench that drives the processor.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tstar::processor::{Pace, Processor};
+use tstar::rules::Rules;
+use tstar::source::file::{FileSource, Options};
+use tstar::source::{Decoder, Source as _};
+use tstar::store::{Flush, Journal, Order, Position, StoreError, TripRow, TripStore};
+
+/// Reads a file into trips, and returns how many samples were kept. With `encode` every trip is
+/// made a row at the end, once, and thrown away.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn trips(file: &Path, encode: bool) -> anyhow::Result<u64> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    runtime.block_on(async {
+        let rules = Rules::default();
+        let options = Options {
+            format: None,
+            decoder: Arc::new(Decoder::new(&rules)?),
+            log_time_ms: i64::try_from(now.as_millis())?,
+            first_offset: 0,
+            known: Vec::new(),
+        };
+        let mut processor = Processor::new(&NullStore, &rules, Pace::default()).await?;
+        let mut source = FileSource::open(&[file.to_owned()], options)?;
+        // Not `run`, which flushes from time to time: rows are made at the end or not at all.
+        while let Some(batch) = source.next().await? {
+            processor.absorb(&batch).await?;
+        }
+        if encode {
+            processor.flush().await?;
+        }
+        Ok(processor.counts().applied)
+    })
+}
+
+/// Keeps nothing.
+struct NullStore;
+
+impl TripStore for NullStore {
+    async fn apply(&self, _: &[TripRow]) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn covering(&self, _: &str, _: i64) -> Result<Option<TripRow>, StoreError> {
+        Ok(None)
+    }
+
+    async fn near(&self, _: &str, _: i64) -> Result<Vec<TripRow>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn range(
+        &self,
+        _: &str,
+        _: i64,
+        _: i64,
+        _: Order,
+        _: usize,
+    ) -> Result<Vec<TripRow>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn devices(
+        &self,
+        _: Option<i64>,
+        _: Option<&str>,
+        _: usize,
+    ) -> Result<Vec<String>, StoreError> {
+        Ok(Vec::new())
+    }
+}
+
+impl Journal for NullStore {
+    async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
+        std::hint::black_box(flush);
+        Ok(())
+    }
+
+    async fn position(&self) -> Result<Position, StoreError> {
+        Ok(Position::default())
+    }
+}

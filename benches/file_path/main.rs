@@ -1,0 +1,139 @@
+//! What the way from a file to trips costs, and what a lookup does.
+//!
+//! ```sh
+//! cargo bench                       # path, identity, and a small lookup
+//! cargo bench -- all                # everything at full size
+//! cargo bench -- scaling --millions 5
+//! cargo bench -- --quick            # a tenth of the samples, to try it out
+//! ```
+//!
+//! Everything that is measured runs in a process of its own, so that CPU time and peak memory are
+//! its own. The figures are CPU time first: wall time depends on who else uses the machine.
+
+mod child;
+mod drive;
+mod floor;
+mod lookup;
+mod machine;
+mod path;
+mod scaling;
+mod shuffle;
+mod table;
+
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::{Parser, ValueEnum};
+
+/// A part of the bench.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Section {
+    /// Decoding, trips, path encoding, the durable import
+    Path,
+    /// Arrivals that change a trip's key
+    Identity,
+    /// A lookup beside a bare query
+    Lookup,
+    /// CPU and memory over more samples and more devices
+    Scaling,
+    /// All of them, at full size
+    All,
+}
+
+/// Measures the way from a file to trips
+#[derive(Debug, Parser)]
+struct Args {
+    /// What to measure [default: path identity lookup]
+    sections: Vec<Section>,
+    /// How often each row of the path is measured
+    #[arg(long, value_name = "N", default_value_t = 3,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    runs: u32,
+    /// A tenth of the samples and trips
+    #[arg(long)]
+    quick: bool,
+    /// Samples of the largest scaling runs, millions
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    millions: u64,
+    /// Trips in the store of the lookups [default: 100000, with `all` 1000000]
+    #[arg(long, value_name = "N")]
+    trips: Option<u32>,
+    /// What cargo says to a bench, and not to a test
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+impl Args {
+    /// Whether a section was asked for.
+    fn has(&self, section: Section) -> bool {
+        match &self.sections[..] {
+            [] => section != Section::Scaling,
+            sections => sections.contains(&section) || self.is_full(),
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.sections.contains(&Section::All)
+    }
+
+    /// A number of samples, or what `--quick` makes of it.
+    fn samples(&self, full: u64) -> u64 {
+        if self.quick { full / 10 } else { full }
+    }
+}
+
+fn main() -> ExitCode {
+    let told: Vec<_> = std::env::args_os().skip(1).collect();
+    let done = match child::Role::of(&told) {
+        Some(role) => role.play().map(|()| true),
+        None => bench(&Args::parse()),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("file_path: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Measures what was asked for; false where a run was void.
+fn bench(args: &Args) -> anyhow::Result<bool> {
+    if !args.bench {
+        // `cargo test --all-targets` runs this program too.
+        println!("file_path measures only under `cargo bench`");
+        return Ok(true);
+    }
+    let folder = tempfile::Builder::new().prefix("bench-").tempdir_in(env!("CARGO_TARGET_TMPDIR"));
+    let folder = folder.context("cannot make a folder for the files of the bench")?;
+    println!("{}", machine::describe(folder.path())?);
+    if args.has(Section::Path) || args.has(Section::Identity) {
+        let input = path::Input::write(folder.path(), args.samples(2_000_000))?;
+        println!("\n{}", input.describe());
+        let summary = if args.has(Section::Path) {
+            let measured = path::measure(&input, args.runs)?;
+            if let Some(why) = measured.void() {
+                println!("\nVOID: {why}");
+                return Ok(false);
+            }
+            println!("\n{}", measured.table());
+            measured.summary().to_owned()
+        } else {
+            path::ingest(&input)?.stdout
+        };
+        if args.has(Section::Identity) {
+            println!("\n{}", path::identity(&summary)?);
+        }
+        input.remove()?;
+    }
+    if args.has(Section::Lookup) {
+        let full = if args.is_full() { 1_000_000 } else { 100_000 };
+        let trips = args.trips.unwrap_or(if args.quick { full / 10 } else { full });
+        println!("\n{}", lookup::measure(folder.path(), trips)?);
+    }
+    if args.has(Section::Scaling) {
+        scaling::measure(folder.path(), args.samples(1_000_000), args.millions)?;
+    }
+    Ok(true)
+}

@@ -1,0 +1,49 @@
+//! Tables as text that a README can take as it is.
+
+/// A table of a head and rows: the first column to the left, the others to the right.
+pub fn table<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> String {
+    let head = head.map(str::to_owned);
+    let all = || std::iter::once(&head).chain(rows);
+    let widths: [usize; N] =
+        std::array::from_fn(|at| all().map(|row| row[at].chars().count()).max().unwrap_or(0));
+    let mut lines: Vec<_> = all().map(|row| line(row, &widths)).collect();
+    let rule = (0..N).map(|at| match at {
+        0 => format!(":{}", "-".repeat(widths[at] + 1)),
+        _ => format!("{}:", "-".repeat(widths[at] + 1)),
+    });
+    lines.insert(1, format!("|{}|", rule.collect::<Vec<_>>().join("|")));
+    lines.join("\n")
+}
+
+fn line<const N: usize>(row: &[String; N], widths: &[usize; N]) -> String {
+    let cells = row.iter().zip(widths).enumerate().map(|(at, (cell, &width))| match at {
+        0 => format!(" {cell:<width$} "),
+        _ => format!(" {cell:>width$} "),
+    });
+    format!("|{}|", cells.collect::<Vec<_>>().join("|"))
+}
+
+/// A count with a space after each three digits.
+pub fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Something a second, rounded to thousands.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small count")]
+pub fn per_second(count: u64, seconds: f64) -> String {
+    grouped((ratio(count, 1) / seconds / 1000.0).round() as u64 * 1000)
+}
+
+/// One count by another.
+#[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
+pub fn ratio(count: u64, of: u64) -> f64 {
+    count as f64 / of as f64
+}
