@@ -45,7 +45,8 @@ pub struct Layout {
 /// The values of a plain record.
 #[derive(Default)]
 struct Values<'a> {
-    /// One bit for each field that has a value.
+    /// One bit for each field that was named, and for each that has a value.
+    named: u16,
     fields: u16,
     device: &'a [u8],
     driver: Option<&'a [u8]>,
@@ -92,7 +93,7 @@ impl Layout {
             let Some(at) = self.lead_of(rest, next, seen == 0) else {
                 return self.tails.iter().any(|tail| **tail == *rest).then_some(values);
             };
-            // A name that stands twice is a fault, or not: the parser knows.
+            // The same for a name that stands for nothing.
             if seen & (1 << at) != 0 {
                 return None;
             }
@@ -143,13 +144,14 @@ impl<'a> Values<'a> {
     /// Takes the value of a field off the front of `rest`.
     #[inline]
     fn take(&mut self, field: Field, decoder: &Decoder, rest: &mut &'a [u8]) -> Option<()> {
+        // A field that is named twice, even as null: what that means, the parser knows.
+        if self.named & bit(field) != 0 {
+            return None;
+        }
+        self.named |= bit(field);
         if let Some(behind) = rest.strip_prefix(b"null") {
             *rest = behind;
             return Some(());
-        }
-        // Two names of one field: which one counts, the parser knows.
-        if self.fields & bit(field) != 0 {
-            return None;
         }
         self.fields |= bit(field);
         let stated = &mut self.stated;

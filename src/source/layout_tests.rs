@@ -126,6 +126,8 @@ fn two_names_of_one_field_are_judged_as_before() {
         r#"{"device":"a","ts":5,"lat":1,"lng":null,"longitude":2}"#,
         r#"{"device":"a","ts":5,"lat":1,"lon":3,"lon":2}"#,
         r#"{"device":"a","ts":5,"lat":1,"lon":null,"lon":2}"#,
+        r#"{"ts":5,"lat":1,"lon":2,"device":"a"}"#,
+        r#"{"device":null,"ts":5,"lat":1,"lon":2,"device":"a"}"#,
     ];
     same(&decoder("", |_| ()), &lines(&texts.repeat(3)));
 }
