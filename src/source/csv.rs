@@ -41,7 +41,17 @@ impl At {
 }
 
 /// The place of the line end that ends the row, going on at `from` in state `at`; both move on.
-pub(super) fn row_end(bytes: &[u8], from: &mut usize, at: &mut At, delimiter: u8) -> Option<usize> {
+///
+/// `open` is a place that a row reaches between quotes if it is between quotes at any line end
+/// before. Where quotes are never closed, rows are looked for from line after line, and each would
+/// look at what the one before it saw; so they go on there.
+pub(super) fn row_end(
+    bytes: &[u8],
+    from: &mut usize,
+    at: &mut At,
+    open: &mut usize,
+    delimiter: u8,
+) -> Option<usize> {
     if *at == At::Start {
         // Nearly all rows have no quotes.
         match memchr2(b'\n', b'"', &bytes[*from..]) {
@@ -49,12 +59,19 @@ pub(super) fn row_end(bytes: &[u8], from: &mut usize, at: &mut At, delimiter: u8
             _ => {}
         }
     }
-    for (place, &byte) in bytes.iter().enumerate().skip(*from) {
-        if byte == b'\n' && *at != At::Quoted {
-            *from = place;
-            return Some(place);
+    let mut place = *from;
+    while let Some(&byte) = bytes.get(place) {
+        if byte == b'\n' {
+            if *at != At::Quoted {
+                *from = place;
+                return Some(place);
+            }
+            *open = (*open).max(place + 1);
+            place = *open;
+            continue;
         }
         *at = at.after(byte, delimiter);
+        place += 1;
     }
     *from = bytes.len();
     None
@@ -236,6 +253,19 @@ mod tests {
         assert_eq!(texts("a,\"\",\"b\"\"c\nd\",").unwrap(), ["a", "", "b\"c\nd", ""]);
     }
 
+    #[test]
+    fn a_row_goes_on_where_the_one_before_it_was_open() {
+        let mut bytes = b"x\",\"\n".repeat(100);
+        let mut open = 0;
+        for start in [0, 5, 10] {
+            let (mut from, mut at) = (start, At::default());
+            assert_eq!(row_end(&bytes, &mut from, &mut at, &mut open, b','), None);
+            assert_eq!((from, at, open), (500, At::Quoted, 500));
+            // An end that the next row would find if it looked here again.
+            bytes[20..22].copy_from_slice(b"\"\n");
+        }
+    }
+
     proptest! {
         #[test]
         fn reads_what_the_csv_crate_writes(
@@ -248,8 +278,8 @@ mod tests {
             let bytes = writer.into_inner().unwrap();
             let mut start = 0;
             for row in &rows {
-                let (mut from, mut at) = (start, At::default());
-                let end = row_end(&bytes, &mut from, &mut at, b',').unwrap();
+                let (mut from, mut at, mut open) = (start, At::default(), 0);
+                let end = row_end(&bytes, &mut from, &mut at, &mut open, b',').unwrap();
                 let read = texts(std::str::from_utf8(&bytes[start..end]).unwrap());
                 prop_assert_eq!(read.as_ref(), Ok(row));
                 start = end + 1;

@@ -106,6 +106,8 @@ pub(super) struct Records {
     /// No record ends before this place.
     scanned: usize,
     at: At,
+    /// A row that is between quotes at a line end before this place is so here too.
+    open: usize,
     /// Line of `start`, from 1.
     line: u64,
     passing: Option<Passing>,
@@ -145,6 +147,7 @@ impl Records {
             start: 0,
             scanned: 0,
             at: At::default(),
+            open: 0,
             line: 1,
             passing: None,
             ended: false,
@@ -202,7 +205,7 @@ impl Records {
     /// Says how the records from here on end.
     pub(super) fn set_ends(&mut self, ends: Ends) {
         self.ends = ends;
-        (self.scanned, self.at) = (self.start, At::default());
+        (self.scanned, self.at, self.open) = (self.start, At::default(), 0);
     }
 
     /// Whether the input was read to its end.
@@ -248,6 +251,7 @@ impl Records {
             self.before += self.start as u64;
             self.buffer.drain(..self.start);
             self.scanned -= self.start;
+            self.open = self.open.saturating_sub(self.start);
             self.start = 0;
         }
         let filled = self.buffer.len();
@@ -303,7 +307,8 @@ impl Records {
     fn find_end(&mut self) -> Option<usize> {
         match self.ends {
             Ends::Rows { delimiter } => {
-                row_end(&self.buffer, &mut self.scanned, &mut self.at, delimiter)
+                let (from, at, open) = (&mut self.scanned, &mut self.at, &mut self.open);
+                row_end(&self.buffer, from, at, open, delimiter)
             }
             Ends::Lines => {
                 let end = memchr(b'\n', &self.buffer[self.scanned..]);
