@@ -355,7 +355,9 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
             return;
         }
         let value = batch.raw(entry).to_vec();
-        self.dead_bytes += value.len() + fault.message.len();
+        // Of a short line the letter itself is the larger part.
+        let texts = value.len() + fault.message.len() + batch.origin.len();
+        self.dead_bytes += size_of::<DeadLetter>() + texts;
         let (value_bytes, sha256) = match fault.cut {
             Some(cut) => (cut.bytes, Some(cut.sha256)),
             None => (value.len() as u64, None),
