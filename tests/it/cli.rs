@@ -5,14 +5,14 @@ mod examples;
 mod faults;
 mod forms;
 mod import;
-mod input;
+pub mod input;
 mod xml;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -23,46 +23,46 @@ use tempfile::TempDir;
 const FLEET: &str = "simulate --devices 20 --samples 20000 --seed 3 --bad 0.01";
 
 /// A folder that commands run in.
-struct Folder {
+pub struct Folder {
     dir: TempDir,
     env: Vec<(&'static str, String)>,
 }
 
 impl Folder {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self { dir: tempfile::tempdir().unwrap(), env: Vec::new() }
     }
 
     /// A folder with a file.
-    fn with(name: &str, content: impl AsRef<[u8]>) -> Self {
+    pub fn with(name: &str, content: impl AsRef<[u8]>) -> Self {
         let folder = Self::new();
         folder.write(name, content);
         folder
     }
 
-    fn env(&mut self, name: &'static str, value: &str) {
+    pub fn env(&mut self, name: &'static str, value: &str) {
         self.env.retain(|(other, _)| *other != name);
         self.env.push((name, value.to_owned()));
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    fn has(&self, name: &str) -> bool {
+    pub fn has(&self, name: &str) -> bool {
         self.path(name).exists()
     }
 
-    fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) {
         std::fs::write(self.path(name), content).unwrap();
     }
 
-    fn read(&self, name: &str) -> Vec<u8> {
+    pub fn read(&self, name: &str) -> Vec<u8> {
         std::fs::read(self.path(name)).unwrap()
     }
 
     /// The command of words that are separated by spaces.
-    fn command(&self, words: &str) -> Command {
+    pub fn command(&self, words: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tstar"));
         command.args(words.split_whitespace()).current_dir(self.dir.path()).stdin(Stdio::null());
         for (name, _) in std::env::vars_os() {
@@ -74,50 +74,53 @@ impl Folder {
         command
     }
 
-    fn run(&self, words: &str) -> Ran {
+    pub fn run(&self, words: &str) -> Ran {
         Ran::of(words, &mut self.command(words))
     }
 
     /// Runs a command with a file of the folder as its stdin.
-    fn run_from(&self, words: &str, stdin: &str) -> Ran {
+    pub fn run_from(&self, words: &str, stdin: &str) -> Ran {
         let stdin = File::open(self.path(stdin)).unwrap();
         Ran::of(words, self.command(words).stdin(stdin))
     }
 
     /// Stdout of a command that has to succeed.
-    fn text(&self, words: &str) -> String {
+    pub fn text(&self, words: &str) -> String {
         self.run(words).ends(0).text()
     }
 
     /// Writes the samples of [`FLEET`], some of which are no UTF-8, and then these lines.
-    fn write_fleet(&self, name: &str, then: &str) {
+    pub fn write_fleet(&self, name: &str, then: &str) {
         let mut log = self.run(FLEET).ends(0).stdout;
         log.extend_from_slice(then.as_bytes());
         self.write(name, log);
     }
 
     /// The summary of an import.
-    fn ingest(&self, words: &str) -> Value {
+    pub fn ingest(&self, words: &str) -> Value {
         self.run(&format!("ingest {words} --json")).ends(0).json()
     }
 
     /// The trips of a store, an object each.
-    fn trips(&self, store: &str) -> Vec<Value> {
+    pub fn trips(&self, store: &str) -> Vec<Value> {
         self.run(&format!("export --store sqlite:{store}")).ends(0).objects()
     }
 }
 
 /// A command that has ended.
-struct Ran {
-    words: String,
-    code: Option<i32>,
-    stdout: Vec<u8>,
-    stderr: String,
+pub struct Ran {
+    pub words: String,
+    pub code: Option<i32>,
+    pub stdout: Vec<u8>,
+    pub stderr: String,
 }
 
 impl Ran {
-    fn of(words: &str, command: &mut Command) -> Self {
-        let output = command.output().unwrap();
+    pub fn of(words: &str, command: &mut Command) -> Self {
+        Self::new(words, command.output().unwrap())
+    }
+
+    pub fn new(words: &str, output: Output) -> Self {
         Self {
             words: words.to_owned(),
             code: output.status.code(),
@@ -127,14 +130,14 @@ impl Ran {
     }
 
     #[track_caller]
-    fn ends(self, code: i32) -> Self {
+    pub fn ends(self, code: i32) -> Self {
         assert!(self.code == Some(code), "asked for exit {code}\n{self}");
         self
     }
 
     /// Stderr has each of these.
     #[track_caller]
-    fn says(self, words: &[&str]) -> Self {
+    pub fn says(self, words: &[&str]) -> Self {
         for word in words {
             assert!(self.stderr.contains(word), "stderr lacks `{word}`\n{self}");
         }
@@ -143,19 +146,19 @@ impl Ran {
 
     /// Stdout is empty.
     #[track_caller]
-    fn prints_nothing(self) -> Self {
+    pub fn prints_nothing(self) -> Self {
         assert!(self.stdout.is_empty(), "stdout is not empty\n{self}");
         self
     }
 
     #[track_caller]
-    fn text(&self) -> String {
+    pub fn text(&self) -> String {
         String::from_utf8(self.stdout.clone()).unwrap_or_else(|_| panic!("not text\n{self}"))
     }
 
     /// The one JSON value that stdout is, on one line.
     #[track_caller]
-    fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         let text = self.text();
         assert_eq!(text.matches('\n').count(), 1, "not one line\n{self}");
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{self}"))
@@ -163,7 +166,7 @@ impl Ran {
 
     /// The JSON values that stdout is, one a line.
     #[track_caller]
-    fn objects(&self) -> Vec<Value> {
+    pub fn objects(&self) -> Vec<Value> {
         let read = |line: &str| {
             serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}\n{self}"))
         };
@@ -219,16 +222,16 @@ fn fields(object: &str) -> BTreeMap<String, Box<serde_json::value::RawValue>> {
     serde_json::from_str(object).unwrap()
 }
 
-fn number(value: &Value) -> u64 {
+pub fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value} is no count"))
 }
 
-fn sum(object: &Value) -> u64 {
+pub fn sum(object: &Value) -> u64 {
     object.as_object().unwrap().values().map(number).sum()
 }
 
 /// Samples of one device of 2024-05-01 at these minutes past eight.
-fn minutes(device: &str, minutes: &[u32]) -> String {
+pub fn minutes(device: &str, minutes: &[u32]) -> String {
     let line = |minute: &u32| {
         format!(
             "{{\"device_id\":\"{device}\",\"time\":\"2024-05-01T08:{minute:02}:00Z\",\

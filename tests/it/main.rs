@@ -6,6 +6,8 @@ mod arrivals;
 mod blob_real;
 mod cli;
 mod conformance;
+mod fuzz;
+mod hostile;
 mod model;
 mod processing;
 mod readme;

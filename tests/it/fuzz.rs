@@ -1,0 +1,163 @@
+//! The bodies of the fuzz targets, fed with random bytes and with good inputs that were damaged:
+//! a short run of what `tests/fuzz` does for as long as one lets it.
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+#[path = "../fuzz/bodies.rs"]
+mod bodies;
+
+const JSON: [&[u8]; 3] = [
+    include_bytes!("../fuzz/seeds/json/whole.json"),
+    include_bytes!("../fuzz/seeds/json/aliases.json"),
+    include_bytes!("../fuzz/seeds/json/mapped.json"),
+];
+const CSV: [&[u8]; 3] = [
+    include_bytes!("../fuzz/seeds/csv/comma.csv"),
+    include_bytes!("../fuzz/seeds/csv/semicolon.csv"),
+    include_bytes!("../fuzz/seeds/csv/lines.ndjson"),
+];
+const ID: [&[u8]; 4] = [
+    include_bytes!("../fuzz/seeds/id/text"),
+    include_bytes!("../fuzz/seeds/id/prefix"),
+    include_bytes!("../fuzz/seeds/id/key"),
+    include_bytes!("../fuzz/seeds/id/uuid"),
+];
+
+/// Bytes that mean something to one of the readers.
+const TOKENS: [&[u8]; 24] = [
+    b"\"",
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b":",
+    b",",
+    b";",
+    b"\n",
+    b"\r\n",
+    b"\t",
+    b"\\",
+    b"\\u0000",
+    b"\\ud800",
+    b"null",
+    b"true",
+    b"-",
+    b"1e999",
+    b"91",
+    b"~",
+    b"~7e",
+    b"\"lat\":1,",
+    b"\xff",
+    b"\xef\xbb\xbf",
+];
+
+#[derive(Clone, Debug)]
+enum Edit {
+    Flip(Index, u8),
+    Put(Index, u8),
+    Token(Index, Index),
+    Remove(Index, Index),
+    Repeat(Index, Index),
+    Cut(Index),
+}
+
+fn edit() -> impl Strategy<Value = Edit> {
+    let at = any::<Index>;
+    prop_oneof![
+        3 => (at(), 0..8_u8).prop_map(|(at, bit)| Edit::Flip(at, bit)),
+        3 => (at(), any::<u8>()).prop_map(|(at, byte)| Edit::Put(at, byte)),
+        4 => (at(), at()).prop_map(|(at, token)| Edit::Token(at, token)),
+        2 => (at(), at()).prop_map(|(from, to)| Edit::Remove(from, to)),
+        2 => (at(), at()).prop_map(|(from, to)| Edit::Repeat(from, to)),
+        1 => at().prop_map(Edit::Cut),
+    ]
+}
+
+/// A piece of at most 12 bytes.
+fn piece(bytes: &[u8], from: &Index, length: &Index) -> std::ops::Range<usize> {
+    let from = from.index(bytes.len() + 1);
+    from..from + length.index(12.min(bytes.len() - from) + 1)
+}
+
+fn damaged(seed: &[u8], edits: &[Edit]) -> Vec<u8> {
+    let mut bytes = seed.to_vec();
+    for edit in edits {
+        let last = bytes.len();
+        match edit {
+            Edit::Flip(at, bit) if last > 0 => bytes[at.index(last)] ^= 1 << bit,
+            Edit::Put(at, byte) if last > 0 => bytes[at.index(last)] = *byte,
+            Edit::Flip(..) | Edit::Put(..) => {}
+            Edit::Token(at, token) => {
+                let at = at.index(last + 1);
+                bytes.splice(at..at, token.get(&TOKENS).iter().copied());
+            }
+            Edit::Remove(from, length) => {
+                let piece = piece(&bytes, from, length);
+                bytes.drain(piece);
+            }
+            Edit::Repeat(from, length) => {
+                let piece = piece(&bytes, from, length);
+                let again = bytes[piece.clone()].to_vec();
+                bytes.splice(piece.end..piece.end, again);
+            }
+            Edit::Cut(at) => bytes.truncate(at.index(last + 1)),
+        }
+    }
+    bytes
+}
+
+fn damaged_seed(seeds: &'static [&'static [u8]]) -> impl Strategy<Value = Vec<u8>> {
+    (prop::sample::select(seeds), prop::collection::vec(edit(), 0..5))
+        .prop_map(|(seed, edits)| damaged(seed, &edits))
+}
+
+fn bytes() -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(any::<u8>(), 0..300)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(20_000))]
+
+    #[test]
+    fn json(random in bytes(), seed in damaged_seed(&JSON)) {
+        bodies::json(&random);
+        bodies::json(&seed);
+    }
+
+    #[test]
+    fn id(random in bytes(), seed in damaged_seed(&ID)) {
+        bodies::id(&random);
+        bodies::id(&seed);
+    }
+
+    /// The body makes its own good paths, of the bytes it is given.
+    #[test]
+    fn blob(random in bytes()) {
+        bodies::blob(&random);
+    }
+}
+
+proptest! {
+    // Each reads eight files.
+    #![proptest_config(ProptestConfig::with_cases(2500))]
+
+    #[test]
+    fn csv(random in bytes(), seed in damaged_seed(&CSV)) {
+        bodies::csv(&random);
+        bodies::csv(&seed);
+    }
+}
+
+#[test]
+fn what_the_runs_start_from_is_good() {
+    for (seeds, body) in
+        [(&JSON[..], bodies::json as fn(&[u8]) -> bool), (&CSV, bodies::csv), (&ID, bodies::id)]
+    {
+        for seed in seeds {
+            assert!(body(seed), "{:?}", String::from_utf8_lossy(seed));
+        }
+        assert!(!body(b"nothing"));
+    }
+    assert!(bodies::blob(&[7; 30]) && !bodies::blob(&[7; 3]));
+}

@@ -1,0 +1,335 @@
+//! What a line of NDJSON is, by the contract alone: a reader of JSON and of samples that shares
+//! nothing with the program's.
+
+use chrono::DateTime;
+
+/// What a line is.
+#[derive(Debug, PartialEq)]
+pub enum Verdict {
+    /// No record at all.
+    Blank,
+    /// A sample of this device and time, ms.
+    Good(String, i64),
+    /// A dead letter of this reason.
+    Bad(&'static str),
+    /// So near to the edge of the future that it depends on when it is read.
+    Unsure,
+}
+
+#[derive(Debug)]
+enum Json {
+    Null,
+    Bool,
+    /// As it is written.
+    Number(String),
+    /// `None`: it has half of a surrogate pair, which no text has.
+    Text(Option<String>),
+    Nested,
+}
+
+/// A reader of RFC 8259 that goes over a text once.
+struct Reader<'a> {
+    rest: &'a str,
+}
+
+impl Reader<'_> {
+    fn skip(&mut self) {
+        self.rest = self.rest.trim_start_matches([' ', '\t', '\r', '\n']);
+    }
+
+    fn eat(&mut self, token: &str) -> Option<()> {
+        self.rest = self.rest.strip_prefix(token)?;
+        Some(())
+    }
+
+    fn value(&mut self) -> Option<Json> {
+        self.skip();
+        let value = match self.rest.bytes().next()? {
+            b'{' => self.members().map(|_| Json::Nested),
+            b'[' => self.elements(),
+            b'"' => self.text().map(Json::Text),
+            b'n' => self.eat("null").map(|()| Json::Null),
+            b't' => self.eat("true").map(|()| Json::Bool),
+            b'f' => self.eat("false").map(|()| Json::Bool),
+            _ => self.number(),
+        };
+        self.skip();
+        value
+    }
+
+    fn members(&mut self) -> Option<Vec<(Option<String>, Json)>> {
+        self.eat("{")?;
+        self.skip();
+        let mut members = Vec::new();
+        if self.eat("}").is_some() {
+            return Some(members);
+        }
+        loop {
+            self.skip();
+            let name = self.text()?;
+            self.skip();
+            self.eat(":")?;
+            members.push((name, self.value()?));
+            if self.eat("}").is_some() {
+                return Some(members);
+            }
+            self.eat(",")?;
+        }
+    }
+
+    fn elements(&mut self) -> Option<Json> {
+        self.eat("[")?;
+        self.skip();
+        if self.eat("]").is_some() {
+            return Some(Json::Nested);
+        }
+        loop {
+            self.value()?;
+            if self.eat("]").is_some() {
+                return Some(Json::Nested);
+            }
+            self.eat(",")?;
+        }
+    }
+
+    fn number(&mut self) -> Option<Json> {
+        let ends = |c: char| !(c.is_ascii_digit() || "+-.eE".contains(c));
+        let (number, rest) = self.rest.split_at(self.rest.find(ends).unwrap_or(self.rest.len()));
+        self.rest = rest;
+        let all_digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        let (mantissa, exponent) = match number.split_once(['e', 'E']) {
+            Some((mantissa, exponent)) => (mantissa, Some(exponent)),
+            None => (number, None),
+        };
+        let (whole, fraction) = match mantissa.split_once('.') {
+            Some((whole, fraction)) => (whole, Some(fraction)),
+            None => (mantissa, None),
+        };
+        let whole = whole.strip_prefix('-').unwrap_or(whole);
+        let exponent = exponent.map(|text| text.strip_prefix(['+', '-']).unwrap_or(text));
+        let good = all_digits(whole)
+            && (whole == "0" || !whole.starts_with('0'))
+            && fraction.is_none_or(all_digits)
+            && exponent.is_none_or(all_digits);
+        good.then(|| Json::Number(number.to_owned()))
+    }
+
+    /// A text; the inner `None` is one that has half of a surrogate pair.
+    fn text(&mut self) -> Option<Option<String>> {
+        self.eat("\"")?;
+        let mut units: Vec<u16> = Vec::new();
+        loop {
+            let c = self.rest.chars().next()?;
+            self.rest = &self.rest[c.len_utf8()..];
+            match c {
+                '"' => return Some(String::from_utf16(&units).ok()),
+                '\\' => units.push(self.escaped()?),
+                c if c < ' ' => return None,
+                c => units.extend_from_slice(c.encode_utf16(&mut [0; 2])),
+            }
+        }
+    }
+
+    fn escaped(&mut self) -> Option<u16> {
+        let c = self.rest.chars().next()?;
+        self.rest = &self.rest[c.len_utf8()..];
+        let escaped = match c {
+            '"' | '\\' | '/' => c,
+            'b' => '\u{8}',
+            'f' => '\u{c}',
+            'n' => '\n',
+            'r' => '\r',
+            't' => '\t',
+            'u' => {
+                let digits = self.rest.get(..4)?;
+                self.rest = &self.rest[4..];
+                let all_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+                return all_hex.then(|| u16::from_str_radix(digits, 16).ok())?;
+            }
+            _ => return None,
+        };
+        u16::try_from(u32::from(escaped)).ok()
+    }
+}
+
+/// Each field with its canonical name first.
+const NAMES: [&[&str]; 10] = [
+    &["device_id", "deviceId", "device"],
+    &["time", "ts", "timestamp"],
+    &["lat", "latitude"],
+    &["lon", "longitude", "lng"],
+    &["speed"],
+    &["heading", "bearing", "course"],
+    &["altitude"],
+    &["accuracy"],
+    &["driver"],
+    &["ignition"],
+];
+
+const HOUR_MS: i64 = 3_600_000;
+
+/// Judges a line without its line end, as read at `now_ms`.
+pub fn judge(line: &[u8], now_ms: i64) -> Verdict {
+    if line.iter().all(|byte| b" \t\r".contains(byte)) {
+        return Verdict::Blank;
+    }
+    let Ok(text) = std::str::from_utf8(line) else { return Verdict::Bad("bad_utf8") };
+    let (device, time_ms) = match sample(text) {
+        Ok(sample) => sample,
+        Err(reason) => return Verdict::Bad(reason),
+    };
+    let latest = now_ms + 24 * HOUR_MS;
+    match time_ms {
+        ..946_684_800_000 => Verdict::Bad("time_before_min"),
+        _ if time_ms.abs_diff(latest) < HOUR_MS.unsigned_abs() => Verdict::Unsure,
+        _ if time_ms > latest => Verdict::Bad("time_in_future"),
+        _ => Verdict::Good(device, time_ms),
+    }
+}
+
+fn sample(text: &str) -> Result<(String, i64), &'static str> {
+    let mut reader = Reader { rest: text };
+    reader.skip();
+    let members = reader.members().ok_or("bad_json")?;
+    reader.skip();
+    let known = |name: &str| NAMES.iter().any(|names| names.contains(&name));
+    let mut stated: Vec<(&str, &Json)> = Vec::new();
+    for (name, value) in &members {
+        // A name is always read, a value where it stands for something.
+        let name = name.as_deref().ok_or("bad_json")?;
+        if known(name) {
+            stated.push((name, value));
+        }
+    }
+    let half_a_pair = |value: &Json| matches!(value, Json::Text(None));
+    if !reader.rest.is_empty() || stated.iter().any(|(_, value)| half_a_pair(value)) {
+        return Err("bad_json");
+    }
+    let infinite = |number: &str| number.parse::<f64>().is_ok_and(f64::is_infinite);
+    let beyond = |value: &Json| matches!(value, Json::Number(number) if infinite(number));
+    if stated.iter().any(|(_, value)| beyond(value)) {
+        return Err("out_of_range");
+    }
+    let twice = |at: usize| stated[..at].iter().any(|(name, _)| *name == stated[at].0);
+    if (0..stated.len()).any(twice) {
+        return Err("ambiguous_field");
+    }
+    let says = |name: &&&str| {
+        let found = stated.iter().find(|(known, _)| *known == **name);
+        found.map(|(_, value)| *value).filter(|value| !matches!(value, Json::Null))
+    };
+    let mut values: [Option<&Json>; 10] = [None; 10];
+    for (value, names) in values.iter_mut().zip(NAMES) {
+        let canonical = says(&&names[0]);
+        let aliases: Vec<_> = names[1..].iter().filter_map(|name| says(&name)).collect();
+        if canonical.is_none() && aliases.len() > 1 {
+            return Err("ambiguous_field");
+        }
+        *value = canonical.or(aliases.first().copied());
+    }
+    if values[..4].iter().any(Option::is_none) {
+        return Err("missing_field");
+    }
+    stated_sample(values)
+}
+
+fn stated_sample(values: [Option<&Json>; 10]) -> Result<(String, i64), &'static str> {
+    let [device, time, lat, lon, speed, heading, altitude, accuracy, driver, ignition] = values;
+    let device = name(device)?.unwrap_or_default();
+    if !(1..=256).contains(&device.len()) || device.contains('\0') {
+        return Err("bad_device_id");
+    }
+    let time_ms = time_ms(time)?;
+    let ranges = [
+        (lat, -90.0, 90.0),
+        (lon, -180.0, 180.0),
+        (speed, 0.0, 1e3),
+        (heading, 0.0, 360.0),
+        (altitude, -12e3, 1e5),
+        (accuracy, 0.0, 1e8),
+    ];
+    let number = |value: Option<&Json>| match value {
+        None => Ok(None),
+        Some(Json::Number(number)) => Ok(number.parse::<f64>().ok()),
+        Some(_) => Err("bad_type"),
+    };
+    for (value, _, _) in ranges {
+        number(value)?;
+    }
+    match ignition {
+        None | Some(Json::Bool) => {}
+        Some(Json::Number(number)) if ["0", "1"].contains(&number.as_str()) => {}
+        Some(Json::Text(Some(text)))
+            if ["true", "false", "on", "off"].contains(&text.to_ascii_lowercase().as_str()) => {}
+        Some(_) => return Err("bad_type"),
+    }
+    if name(driver)?.is_some_and(|driver| driver.len() > 256 || driver.contains('\0')) {
+        return Err("bad_type");
+    }
+    for (value, least, most) in ranges {
+        if number(value)?.is_some_and(|number| !(least..=most).contains(&number)) {
+            return Err("out_of_range");
+        }
+    }
+    Ok((device, time_ms))
+}
+
+/// An integer of JSON that 64 bits hold; `-0` is a float's.
+fn integer(number: &str) -> Option<i128> {
+    let value: i128 = number.parse().ok()?;
+    let fits = (i128::from(i64::MIN)..=i128::from(u64::MAX)).contains(&value);
+    (fits && number != "-0").then_some(value)
+}
+
+/// A text or an integer.
+fn name(value: Option<&Json>) -> Result<Option<String>, &'static str> {
+    match value {
+        None => Ok(None),
+        Some(Json::Text(text)) => Ok(text.clone()),
+        Some(Json::Number(number)) if integer(number).is_some() => Ok(Some(number.clone())),
+        Some(_) => Err("bad_type"),
+    }
+}
+
+fn time_ms(value: Option<&Json>) -> Result<i64, &'static str> {
+    let whole = |text: &str| {
+        let digits = text.strip_prefix('-').unwrap_or(text);
+        let all = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        if all { text.parse().ok() } else { None }
+    };
+    match value {
+        Some(Json::Number(number)) => {
+            let ms = integer(number).and_then(|ms| i64::try_from(ms).ok());
+            ms.ok_or("bad_time")
+        }
+        Some(Json::Text(Some(text))) => {
+            let read = DateTime::parse_from_rfc3339(text).map(|time| time.timestamp_millis());
+            read.ok().or_else(|| whole(text)).ok_or("bad_time")
+        }
+        _ => Err("bad_type"),
+    }
+}
+
+#[test]
+fn the_judge_knows_its_contract() {
+    let now_ms = 1_795_210_680_123;
+    let rest = r#""lat":1,"lon":-2.5e1"#;
+    for (line, reason) in [
+        (format!(r#"{{"device_id":"","time":1,{rest}}}"#), "bad_device_id"),
+        (format!(r#"{{"device_id":"a","time":1,{rest}}}"#), "time_before_min"),
+        (format!(r#"{{"device_id":"a","time":9e9,{rest}}}"#), "bad_time"),
+        (format!(r#"{{"device_id":"a","time":"1795210680123x",{rest}}}"#), "bad_time"),
+        (format!(r#"{{"device_id":"a","time":1995210680123,{rest}}}"#), "time_in_future"),
+        (format!(r#"{{"device_id":"a",{rest}}}"#), "missing_field"),
+        (format!(r#"{{"device_id":"a","x":01,{rest}}}"#), "bad_json"),
+        (format!(r#"{{"device_id":"a","lat":1,{rest}}}"#), "ambiguous_field"),
+        (format!(r#"{{"device_id":true,"time":1,{rest}}}"#), "bad_type"),
+    ] {
+        assert_eq!(judge(line.as_bytes(), now_ms), Verdict::Bad(reason), "{line}");
+    }
+    let good = format!(r#" {{"ts":"1795210680000","device":"\u00e9","x":["\ud800"],{rest}}} "#);
+    let expected = Verdict::Good("é".to_owned(), 1_795_210_680_000);
+    assert_eq!(judge(good.as_bytes(), now_ms), expected);
+    assert_eq!(judge(b" \t", now_ms), Verdict::Blank);
+    assert_eq!(judge(b"{\xff}", now_ms), Verdict::Bad("bad_utf8"));
+}

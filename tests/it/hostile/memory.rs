@@ -1,0 +1,188 @@
+//! Inputs that are far larger than they look, or made to be kept: the program reads them in bounded
+//! memory. It runs under a limit of the system that an ordinary run fits into, and that keeping any
+//! of these inputs would break. Of the systems that have such a limit, Linux counts by it what is
+//! mapped too.
+
+use std::io::{self, Read, Write};
+use std::process::Command;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::{Value, json};
+
+use super::{letters, summary};
+use crate::cli::{Folder, Ran, minutes};
+
+/// What a run may take of memory that it can write to, KiB.
+const LIMIT: u32 = 64 << 10;
+
+/// What a store keeps in memory besides, once it is that large: as much after good samples, KiB.
+const CACHE: u32 = 64 << 10;
+
+/// Bytes that the limit has no room for.
+const LARGE: u64 = 300 << 20;
+
+/// Runs a command under a limit.
+fn run_limited(folder: &Folder, words: &str, limit: u32) -> Ran {
+    let inner = folder.command(words);
+    let mut shell = Command::new("sh");
+    let script = format!("ulimit -d {limit} && exec \"$@\"");
+    shell.args(["-c", &script, "sh"]).arg(inner.get_program()).args(inner.get_args());
+    for (name, value) in inner.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    shell.current_dir(inner.get_current_dir().unwrap()).stdin(std::process::Stdio::null());
+    Ran::of(words, &mut shell)
+}
+
+fn ingest_limited(folder: &Folder, words: &str, code: i32) -> Value {
+    summary(run_limited(folder, &format!("ingest {words} --json"), LIMIT), code)
+}
+
+/// A file of a head, so many bytes alike, and a tail.
+fn write_filled(mut out: impl Write, parts: [&str; 2], byte: u8, count: u64) {
+    out.write_all(parts[0].as_bytes()).unwrap();
+    io::copy(&mut io::repeat(byte).take(count), &mut out).unwrap();
+    out.write_all(parts[1].as_bytes()).unwrap();
+    out.flush().unwrap();
+}
+
+fn create(folder: &Folder, name: &str) -> io::BufWriter<std::fs::File> {
+    io::BufWriter::new(std::fs::File::create(folder.path(name)).unwrap())
+}
+
+#[test]
+fn the_limit_fits_an_ordinary_run_and_bites() {
+    let folder = Folder::new();
+    folder.write_fleet("log", "");
+    assert_eq!(ingest_limited(&folder, "log", 0)["delivered"], 20_000);
+    let ran = run_limited(&folder, "simulate --devices 2000000 --samples 1", LIMIT + CACHE);
+    assert!(ran.code != Some(0) && ran.stderr.contains("memory allocation"), "{ran}");
+}
+
+#[test]
+fn a_line_of_100_mb_is_let_pass() {
+    let folder = Folder::new();
+    let [before, after] = [minutes("a", &[0]), minutes("a", &[1])];
+    let parts = [format!("{before}{{\"x\":\""), format!("\"}}\n{after}")];
+    let parts = [parts[0].as_str(), parts[1].as_str()];
+    write_filled(create(&folder, "log"), parts, b'y', 100_000_000);
+    let summary = ingest_limited(&folder, "log", 0);
+    assert_eq!((&summary["applied"], &summary["delivered"]), (&json!(2), &json!(3)));
+    let letters = letters(&folder, "trips.db");
+    assert_eq!((letters[0].reason.as_str(), letters[0].line), ("oversize", 2));
+    assert_eq!(letters[0].value_bytes, 100_000_008);
+    assert!(letters[0].sha256.is_some());
+    let head = format!("{{\"x\":\"{}", "y".repeat(1018));
+    assert_eq!(letters[0].bytes(), head.as_bytes());
+    // As the cell of a table, in quotes and without.
+    for (quote, name) in [("\"", "quoted"), ("", "bare")] {
+        let head = format!("device_id,time,lat,lon\na,2024-05-01T08:00:00Z,1,2\n{quote}");
+        let tail = format!("{quote},2024-05-01T08:00:00Z,1,2\na,2024-05-01T08:01:00Z,1,2\n");
+        write_filled(create(&folder, name), [&head, &tail], b'y', 100_000_000);
+        let summary = ingest_limited(&folder, &format!("{name} --store sqlite:{name}.db"), 0);
+        assert_eq!(summary["dead_letters"], json!({ "oversize": 1 }), "{name}");
+        assert_eq!(summary["applied"], 2, "{name}");
+    }
+}
+
+/// A gzip file whose content is a head, very many bytes alike, and a tail.
+fn write_bomb(folder: &Folder, name: &str, parts: [&str; 2], byte: u8) {
+    let encoder = |level| GzEncoder::new(Vec::new(), level);
+    let packed = |text: &str| {
+        let mut packed = encoder(Compression::fast());
+        packed.write_all(text.as_bytes()).unwrap();
+        packed.finish().unwrap()
+    };
+    let mut filled = encoder(Compression::best());
+    // Blank lines cost more each, so there are fewer of them, yet more than there is room for.
+    let count = if byte == b'\n' { LARGE / 3 } else { LARGE };
+    io::copy(&mut io::repeat(byte).take(count / 20), &mut filled).unwrap();
+    let filled = filled.finish().unwrap();
+    // Members of one file follow each other.
+    let bomb = [packed(parts[0]), filled.repeat(20), packed(parts[1])].concat();
+    assert!((bomb.len() as u64) < LARGE / 500, "{} bytes", bomb.len());
+    folder.write(name, bomb);
+}
+
+#[test]
+fn a_bomb_of_one_line_is_one_dead_letter() {
+    let folder = Folder::new();
+    let (before, after) = (minutes("a", &[0]), format!("\n{}", minutes("a", &[1])));
+    for (byte, name) in [(b'{', "line.gz"), (0, "zeros.gz"), (b'"', "quotes.gz")] {
+        write_bomb(&folder, name, [&before, &after], byte);
+        let summary = ingest_limited(&folder, &format!("{name} --store sqlite:{name}.db"), 0);
+        assert_eq!(summary["dead_letters"], json!({ "oversize": 1 }), "{name}");
+        assert_eq!(summary["applied"], 2, "{name}");
+        let letter = &letters(&folder, &format!("{name}.db"))[0];
+        assert_eq!((letter.line, letter.value_bytes), (2, LARGE), "{name}");
+    }
+    // Zeros alone are neither of the two forms.
+    write_bomb(&folder, "nothing.gz", ["", ""], 0);
+    let ran = run_limited(&folder, "ingest nothing.gz --store sqlite:nothing.db", LIMIT).ends(65);
+    ran.says(&["nothing.gz", "--input-format"]);
+}
+
+#[test]
+fn a_bomb_of_blanks_is_nothing() {
+    let folder = Folder::new();
+    let (before, after) = (minutes("a", &[0]), minutes("a", &[1]));
+    write_bomb(&folder, "lines.gz", [&before, &after], b'\n');
+    let summary = ingest_limited(&folder, "lines.gz --store sqlite:lines.db", 0);
+    assert_eq!((&summary["delivered"], &summary["applied"]), (&json!(2), &json!(2)));
+    // Before all else, where the form of the file is looked for.
+    write_bomb(&folder, "first.gz", ["", &after], b'\n');
+    assert_eq!(ingest_limited(&folder, "first.gz --store sqlite:first.db", 0)["applied"], 1);
+}
+
+/// A frame of zstd with a window of so many bits, which holds one long line between good ones.
+fn zstd_bomb(window_log: u32) -> Vec<u8> {
+    let mut encoder = zstd::stream::Encoder::new(Vec::new(), 1).unwrap();
+    encoder.window_log(window_log).unwrap();
+    let after = format!("\n{}", minutes("a", &[1]));
+    write_filled(&mut encoder, [&minutes("a", &[0]), &after], b'{', LARGE / 2);
+    encoder.finish().unwrap()
+}
+
+/// A frame may ask for a window of any size: up to 128 MiB zstd grants it, beyond that it refuses.
+#[test]
+fn a_zstd_frame_gets_the_window_it_asks_for_up_to_a_bound() {
+    let folder = Folder::new();
+    for (window_log, limit) in [(20, LIMIT), (27, LIMIT + (128 << 10))] {
+        folder.write("log.zst", zstd_bomb(window_log));
+        let words = format!("ingest log.zst --json --store sqlite:{window_log}.db");
+        let summary = summary(run_limited(&folder, &words, limit), 0);
+        assert_eq!(summary["dead_letters"], json!({ "oversize": 1 }), "{window_log} bits");
+        assert_eq!(summary["applied"], 2, "{window_log} bits");
+    }
+    folder.write("log.zst", zstd_bomb(28));
+    let summary = ingest_limited(&folder, "log.zst", 65);
+    assert_eq!(summary["dead_letters"], json!({ "truncated_input": 1 }));
+    assert!(letters(&folder, "trips.db")[0].message.contains("memory"));
+}
+
+/// Each dead letter is small, and they are very many: they are not kept until the end.
+#[test]
+fn a_million_bad_lines_are_stored_as_they_come() {
+    let folder = Folder::new();
+    let lines = 1_000_000;
+    folder.write("log", format!("{}{}", minutes("a", &[0]), "x\n".repeat(lines)));
+    let summary = summary(run_limited(&folder, "ingest log --json", LIMIT + CACHE), 0);
+    assert_eq!(summary["dead_letters"], json!({ "bad_json": lines }));
+}
+
+/// Each line opens a quote that none closes, so the end of a row is looked for from each. Were all
+/// of the file looked at each time, this would take a quarter of an hour.
+#[test]
+fn quotes_that_never_close_cost_each_line_its_own_length() {
+    let folder = Folder::new();
+    let lines = 500_000;
+    let table = format!("device_id,time,lat,lon\n{}", "x\",\"\n".repeat(lines));
+    folder.write("log", format!("{table}a,2024-05-01T08:01:00Z,1,2\n"));
+    let summary = summary(run_limited(&folder, "ingest log --json", LIMIT + CACHE), 0);
+    assert_eq!(summary["dead_letters"], json!({ "bad_csv": lines }));
+    assert_eq!(summary["applied"], 1);
+}
