@@ -107,7 +107,7 @@ setting_flags! {
 
 setting_flags! {
     /// How an import goes, whatever trips it gives.
-    ImportFlags: "input_format" "flush_interval" "max_staleness" "keep_changes"
+    ImportFlags: "input_format" "flush_interval" "max_staleness" "keep_changes" "memory"
 }
 
 setting_flags! {
@@ -128,6 +128,7 @@ fn with_flags(command: Command, keys: &'static [&'static str]) -> Command {
             .value_name(match setting.kind {
                 Kind::Text => "TEXT",
                 Kind::Duration => "DURATION",
+                Kind::Size => "SIZE",
                 Kind::Time => "TIME",
                 Kind::Count | Kind::Number => "NUMBER",
                 Kind::Flag => "BOOL",

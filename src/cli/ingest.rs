@@ -1,7 +1,7 @@
 //! `ingest`: trips from files.
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,6 +12,7 @@ use tstar::processor::{Counts, Pace, Processor, RunError};
 use tstar::reason::DeadReason;
 use tstar::settings::Settings;
 use tstar::source::file::{FileSource, Options};
+use tstar::source::spill::Spill;
 use tstar::source::{Batch, Decoder, Source, SourceError};
 use tstar::store::sqlite::{SqliteStore, Step};
 
@@ -122,7 +123,11 @@ pub async fn import(
     if let Some((step, count)) = context.break_off() {
         break_off(&mut store, step, count);
     }
+    store.set_cache(cache(settings))?;
     let mut processor = Processor::new(&store, &rules, pace(settings)).await?;
+    // Beside the store: where that has room, this has too.
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    processor.may_set_aside(Spill::new(folder.unwrap_or(Path::new("."))));
     options.first_offset = processor.position().delivered;
     options.known = store.parts()?;
     let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
@@ -170,12 +175,23 @@ impl Source for Until {
     }
 }
 
+/// The store's cache takes an eighth of the memory, at most this, bytes.
+const MAX_CACHE: u64 = 64 << 20;
+
+/// What batches on their way and dead letters that wait take, bytes.
+const BUFFERS: u64 = 32_000_000;
+
+fn cache(settings: &Settings) -> u64 {
+    (settings.memory / 8).min(MAX_CACHE)
+}
+
 fn pace(settings: &Settings) -> Pace {
     let duration = |ms: i64| Duration::from_millis(ms.unsigned_abs());
+    let memory = settings.memory.saturating_sub(cache(settings) + BUFFERS);
     Pace {
         flush_interval: duration(settings.flush_interval_ms),
         max_staleness: duration(settings.max_staleness_ms),
-        ..Pace::default()
+        memory: usize::try_from(memory).unwrap_or(usize::MAX),
     }
 }
 

@@ -8,6 +8,7 @@
 //! it: every row ever written is a trip as it was after some whole record.
 
 mod counts;
+mod flush;
 
 use std::time::{Duration, Instant};
 
@@ -18,17 +19,25 @@ pub use counts::{Arrivals, Counts, KeyChanges};
 use crate::part::Part;
 use crate::reason::{DeadReason, DropReason};
 use crate::rules::{Rules, TimeUnit};
+use crate::source::spill::Spill;
 use crate::source::{Batch, Decoded, Entry, Fault, Source, SourceError};
-use crate::store::{
-    Change, ChangeKind, DeadLetter, Flush, Journal, Position, StoreError, TripRow, TripStore,
-};
-use crate::timeline::{ClockGuard, Limits, Movement, Outcome, Timeline, Trip, WrongClock};
+use crate::store::{DeadLetter, Journal, Position, StoreError, TripStore};
+use crate::timeline::{Arrival, ClockGuard, Limits, Movement, Outcome, Timeline, Trip, WrongClock};
 
-/// A flush does not wait for its time when the dead letters it holds take this much memory, bytes.
+/// Dead letters do not wait for a flush when they take this much memory, bytes.
 const MAX_DEAD_BYTES: usize = 16 << 20;
 
-/// Flushing takes at most a fifth of the time: the next one waits four times as long as one took.
-const FLUSH_SHARE: u32 = 4;
+/// What a device takes to write before any was written, as good as any guess.
+const FIRST_GUESS: Duration = Duration::from_micros(20);
+
+/// What a device takes in memory beside its name and trips, bytes.
+const DEVICE_BYTES: usize = 400;
+
+/// What a trip takes beside its samples.
+const TRIP_BYTES: usize = 400;
+
+/// What a sample takes, with the room that is left for others.
+const SAMPLE_BYTES: usize = 48;
 
 /// Why a run ended before the end of its source.
 #[derive(Debug, thiserror::Error)]
@@ -49,18 +58,18 @@ pub struct Pace {
     pub flush_interval: Duration,
     /// How long changes may wait before they are flushed, at most.
     pub max_staleness: Duration,
-    /// Kept samples in memory, at most, 32 bytes each; above it trips leave memory once they are
-    /// stored, and come back when a sample needs them.
-    pub max_resident: usize,
+    /// How much memory trips take, about, bytes. Above it they leave memory once they are stored,
+    /// and come back when a sample needs them, however late.
+    pub memory: usize,
 }
 
 impl Default for Pace {
-    /// 1 s, 30 s, and 8 million samples (256 MB).
+    /// 1 s, 30 s, and 400 MB.
     fn default() -> Self {
         Self {
             flush_interval: Duration::from_secs(1),
             max_staleness: Duration::from_secs(30),
-            max_resident: 8_000_000,
+            memory: 400_000_000,
         }
     }
 }
@@ -93,21 +102,29 @@ pub struct Processor<'a, S> {
     dead_bytes: usize,
     /// What was read of each input since the last flush.
     parts: Vec<Part>,
-    /// Kept samples in memory.
+    /// What the devices in memory take, about, bytes.
     resident: usize,
+    /// Samples decided since memory was emptied.
+    decided: u64,
+    /// Where samples may be set aside.
+    spill: Option<Spill>,
+    /// More devices send than fit into memory, so samples are set aside.
+    sets_aside: bool,
     /// Offset after the last record absorbed.
     position: Position,
     /// Offset up to which everything is durable.
     acknowledged: Position,
+    /// Offset of the first record that no run before this one delivered.
+    first_new: i64,
     flushed_at: Instant,
-    flush_took: Duration,
+    /// What it took to write a device, the last time.
+    device_took: Duration,
     counts: Counts,
 }
 
 /// What is decided of an entry before its device's trips are looked at.
-enum Admission<'b> {
-    /// With the place of its device.
-    Sample(&'b Decoded, usize),
+enum Judged<'b> {
+    Sample(&'b Decoded),
     Dropped(DropReason),
     Dead(Fault),
 }
@@ -138,12 +155,23 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
             dead_bytes: 0,
             parts: Vec::new(),
             resident: 0,
+            decided: 0,
+            spill: None,
+            sets_aside: false,
             position,
             acknowledged: position,
+            first_new: position.delivered,
             flushed_at: Instant::now(),
-            flush_took: Duration::ZERO,
+            device_took: FIRST_GUESS,
             counts: Counts::default(),
         })
+    }
+
+    /// Lets samples be set aside on the disk where more devices send than fit into memory. Their
+    /// trips reach the store at the end, or when much was set aside: not for a store that others
+    /// read meanwhile.
+    pub fn may_set_aside(&mut self, spill: Spill) {
+        self.spill = Some(spill);
     }
 
     /// Offset of the next record.
@@ -173,6 +201,9 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
                 Ok(Some(batch)) => {
                     self.absorb(&batch).await?;
                     watch(&batch, &self.counts);
+                    if self.dead_bytes > MAX_DEAD_BYTES {
+                        self.stage_dead().await?;
+                    }
                     if self.must_flush() {
                         self.flush().await?;
                     }
@@ -188,19 +219,46 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
     /// Absorbs a batch, record by record.
     ///
     /// # Errors
-    /// The store cannot be read.
+    /// The store cannot be read, or nothing can be set aside.
     pub async fn absorb(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        if self.sets_aside {
+            self.set_aside(batch)?;
+        } else {
+            self.absorb_records(batch).await?;
+        }
+        if let Some(last) = batch.entries.last() {
+            // A file that is read again comes as the records it was.
+            self.position.delivered = self.position.delivered.max(last.offset + 1);
+        }
+        if let Some(part) = &batch.part {
+            self.note(part);
+        }
+        Ok(())
+    }
+
+    async fn absorb_records(&mut self, batch: &Batch) -> Result<(), StoreError> {
         let mut rest = &batch.entries[..];
         while let Some(first) = rest.first() {
             let length = rest.iter().take_while(|entry| entry.offset == first.offset).count();
             let (record, others) = rest.split_at(length);
             self.absorb_record(batch, record).await?;
-            // A file that is read again comes as the records it was.
-            self.position.delivered = self.position.delivered.max(first.offset + 1);
             rest = others;
         }
-        if let Some(part) = &batch.part {
-            self.note(part);
+        Ok(())
+    }
+
+    /// Sets the samples of a batch aside; what is none is counted at once.
+    fn set_aside(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        for entry in &batch.entries {
+            match self.judge(entry) {
+                Judged::Sample(decoded) => {
+                    let spill = self.spill.as_mut().expect("samples are set aside in it");
+                    let pushed = spill.push(batch, entry, decoded);
+                    pushed.map_err(|error| flush::not_set_aside(spill, error))?;
+                }
+                Judged::Dropped(reason) => self.drop_one(reason),
+                Judged::Dead(fault) => self.bury(batch, entry, fault),
+            }
         }
         Ok(())
     }
@@ -215,35 +273,37 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
     }
 
     async fn absorb_record(&mut self, batch: &Batch, record: &[Entry]) -> Result<(), StoreError> {
-        // One sample is the common record: it needs no list of what was decided.
+        // One sample is the common record: it needs no list of places.
         if let [entry] = record {
-            let admission = self.admit(batch, entry);
-            self.load(&admission).await?;
-            self.settle(batch, entry, admission);
+            let judged = self.judge(entry);
+            let place = self.load(batch, &judged).await?;
+            self.settle(batch, entry, judged, place);
             return Ok(());
         }
-        let admitted: Vec<_> = record.iter().map(|entry| self.admit(batch, entry)).collect();
-        for admission in &admitted {
-            self.load(admission).await?;
+        let mut loaded = Vec::with_capacity(record.len());
+        for entry in record {
+            let judged = self.judge(entry);
+            let place = self.load(batch, &judged).await?;
+            loaded.push((judged, place));
         }
-        for (entry, admission) in record.iter().zip(admitted) {
-            self.settle(batch, entry, admission);
+        for (entry, (judged, place)) in record.iter().zip(loaded) {
+            self.settle(batch, entry, judged, place);
         }
         Ok(())
     }
 
-    fn admit<'b>(&mut self, batch: &Batch, entry: &'b Entry) -> Admission<'b> {
+    fn judge<'b>(&self, entry: &'b Entry) -> Judged<'b> {
         let decoded = match &entry.content {
             Ok(decoded) => decoded,
-            Err(fault) => return Admission::Dead(Fault::clone(fault)),
+            Err(fault) => return Judged::Dead(Fault::clone(fault)),
         };
         let time_ms = decoded.sample.time_ms;
         if let Err(wrong) = self.guard.judge(time_ms, entry.log_time_ms) {
-            return Admission::Dead(self.wrong_clock(wrong, time_ms, entry.log_time_ms));
+            return Judged::Dead(self.wrong_clock(wrong, time_ms, entry.log_time_ms));
         }
         match self.movement.judge(&decoded.sample, decoded.ignition) {
-            Ok(()) => Admission::Sample(decoded, self.place_of(batch.text(&decoded.device))),
-            Err(none) => Admission::Dropped(none.into()),
+            Ok(()) => Judged::Sample(decoded),
+            Err(none) => Judged::Dropped(none.into()),
         }
     }
 
@@ -254,7 +314,10 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         if !is_latest {
             self.latest = match self.devices.get_index_of(name) {
                 Some(place) => place,
-                None => self.devices.insert_full(name.into(), Device::default()).0,
+                None => {
+                    self.resident += DEVICE_BYTES + name.len();
+                    self.devices.insert_full(name.into(), Device::default()).0
+                }
             };
         }
         self.latest
@@ -281,12 +344,15 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         fault
     }
 
-    /// Loads the trips that an admitted sample may meet.
-    async fn load(&mut self, admission: &Admission<'_>) -> Result<(), StoreError> {
-        let &Admission::Sample(decoded, place) = admission else { return Ok(()) };
-        let (_, device) = self.devices.get_index(place).expect("it was given this place");
-        let days = device.timeline.unknown_days(&self.limits, decoded.sample.time_ms);
-        if days.is_empty() { Ok(()) } else { self.load_days(place, &days).await }
+    /// Loads the trips that a sample may meet. Returns the place of its device.
+    async fn load(&mut self, batch: &Batch, judged: &Judged<'_>) -> Result<usize, StoreError> {
+        let Judged::Sample(decoded) = judged else { return Ok(0) };
+        let place = self.place_of(batch.text(&decoded.device));
+        let days = self.devices[place].timeline.unknown_days(&self.limits, decoded.sample.time_ms);
+        if !days.is_empty() {
+            self.load_days(place, &days).await?;
+        }
+        Ok(place)
     }
 
     async fn load_days(&mut self, place: usize, days: &[i64]) -> Result<(), StoreError> {
@@ -295,7 +361,7 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         for &day in days {
             for row in self.store.near(name, day).await? {
                 let trip = row.to_trip()?;
-                self.resident += trip.samples();
+                self.resident += TRIP_BYTES + SAMPLE_BYTES * trip.samples();
                 trips.push(trip);
             }
         }
@@ -310,30 +376,38 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
     }
 
     /// Counts an entry, and lets its device's timeline decide where there is a sample to decide on.
-    fn settle(&mut self, batch: &Batch, entry: &Entry, admission: Admission<'_>) {
-        self.counts.delivered += 1;
-        match admission {
-            Admission::Dropped(reason) => *self.counts.dropped.entry(reason).or_default() += 1,
-            Admission::Dead(fault) => self.bury(batch, entry, fault),
-            Admission::Sample(decoded, place) => self.decide(batch, entry, decoded, place),
+    fn settle(&mut self, batch: &Batch, entry: &Entry, judged: Judged<'_>, place: usize) {
+        match judged {
+            Judged::Dropped(reason) => self.drop_one(reason),
+            Judged::Dead(fault) => self.bury(batch, entry, fault),
+            Judged::Sample(decoded) => self.decide(batch, entry, decoded, place),
         }
+    }
+
+    fn drop_one(&mut self, reason: DropReason) {
+        self.counts.delivered += 1;
+        *self.counts.dropped.entry(reason).or_default() += 1;
     }
 
     fn decide(&mut self, batch: &Batch, entry: &Entry, decoded: &Decoded, place: usize) {
         let driver = decoded.driver.as_ref().map(|driver| batch.text(driver));
         let (name, device) = self.devices.get_index_mut(place).expect("it was given this place");
         let at = version(entry.offset);
+        self.decided += 1;
         match device.timeline.absorb(&self.limits, at, decoded.sample, driver) {
             Outcome::Applied(arrival) => {
+                self.counts.delivered += 1;
                 self.counts.applied += 1;
                 self.counts.arrivals.count(arrival);
-                self.resident += 1;
+                let begun = if arrival == Arrival::New { TRIP_BYTES } else { 0 };
+                self.resident += SAMPLE_BYTES + begun;
                 if !device.changed {
                     device.changed = true;
                     self.changed.push(place);
                 }
             }
             Outcome::Duplicate { conflicting } => {
+                self.counts.delivered += 1;
                 self.counts.duplicates += 1;
                 self.counts.conflicting += u64::from(conflicting);
             }
@@ -348,10 +422,11 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
     }
 
     fn bury(&mut self, batch: &Batch, entry: &Entry, fault: Fault) {
+        self.counts.delivered += 1;
         *self.counts.dead_letters.entry(fault.reason).or_default() += 1;
         self.counts.looks_like_seconds += u64::from(fault.looks_like_seconds);
-        if entry.offset < self.position.delivered {
-            // A record that was delivered before: its dead letter is kept already.
+        if entry.offset < self.first_new {
+            // An earlier run delivered it, and kept its dead letter.
             return;
         }
         let value = batch.raw(entry).to_vec();
@@ -375,63 +450,4 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
             sha256,
         });
     }
-
-    fn must_flush(&self) -> bool {
-        let wait = (self.flush_took * FLUSH_SHARE).max(self.pace.flush_interval);
-        self.flushed_at.elapsed() >= wait.min(self.pace.max_staleness)
-            || self.resident > self.pace.max_resident
-            || self.dead_bytes > MAX_DEAD_BYTES
-    }
-
-    /// Hands every change since the last flush to the store.
-    ///
-    /// # Errors
-    /// The store fails; then nothing of this flush counts as stored, and the processor is spent.
-    pub async fn flush(&mut self) -> Result<(), StoreError> {
-        let began = Instant::now();
-        let mut flush = Flush { position: self.position, ..Flush::default() };
-        flush.dead_letters = std::mem::take(&mut self.dead);
-        flush.parts = std::mem::take(&mut self.parts);
-        self.dead_bytes = 0;
-        for place in std::mem::take(&mut self.changed) {
-            let (name, device) = self.devices.get_index_mut(place).expect("it is in memory");
-            device.changed = false;
-            for trip in device.timeline.trips_mut() {
-                if let Some(since) = trip.take_unflushed() {
-                    flush.changes.push(change(trip, since, flush.trips.len()));
-                    flush.trips.push(TripRow::of(name, trip));
-                }
-            }
-        }
-        if !flush.trips.is_empty()
-            || !flush.dead_letters.is_empty()
-            || !flush.parts.is_empty()
-            || self.acknowledged != self.position
-        {
-            self.store.commit(&flush).await?;
-            self.counts.flushes += 1;
-            self.counts.trips_written += flush.trips.len() as u64;
-        }
-        self.acknowledged = self.position;
-        if self.resident > self.pace.max_resident {
-            // Everything is stored, so anything may leave; what is needed again is loaded again.
-            self.devices.clear();
-            self.resident = 0;
-        }
-        self.flushed_at = Instant::now();
-        self.flush_took = began.elapsed();
-        Ok(())
-    }
-}
-
-/// The event of a trip's changes at and past version `since`: a function of the row and of `since`.
-fn change(trip: &Trip, since: i64, row: usize) -> Change {
-    let retired = trip.absorbed.iter().filter(|&(_, &merged)| merged >= since);
-    let retired: Vec<i64> = retired.map(|(&t_star_ms, _)| t_star_ms).collect();
-    let kind = match (retired.is_empty(), trip.minted >= since) {
-        (false, _) => ChangeKind::Merged,
-        (true, true) => ChangeKind::Started,
-        (true, false) => ChangeKind::Grown,
-    };
-    Change { kind, retired, row }
 }

@@ -136,6 +136,7 @@ fn wanted(kind: Kind) -> &'static str {
         Kind::Duration => "a duration",
         Kind::Time => "a time",
         Kind::Count => "a whole number",
+        Kind::Size => "a size",
         Kind::Number => "a number",
         Kind::Flag => "true or false",
     }

@@ -6,6 +6,7 @@
 
 mod file;
 mod place;
+mod size;
 mod table;
 
 use std::collections::BTreeMap;
@@ -55,9 +56,14 @@ pub struct Settings {
     pub max_staleness_ms: i64,
     /// How many events the change table keeps.
     pub keep_changes: u64,
+    /// How much memory an import takes, bytes.
+    pub memory: u64,
     /// How long after `end + max_gap` a trip is still reported open, ms.
     pub settle_ms: i64,
 }
+
+/// Below this the program and its buffers would take most of it, bytes.
+const MIN_MEMORY: u64 = 64_000_000;
 
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -176,6 +182,7 @@ impl Settings {
             flush_interval_ms: 0,
             max_staleness_ms: 0,
             keep_changes: 0,
+            memory: 0,
             settle_ms: 0,
         }
     }
@@ -270,6 +277,11 @@ impl Settings {
                 text(self.flush_interval_ms),
                 text(self.max_staleness_ms)
             ),
+        );
+        check(
+            self.memory >= MIN_MEMORY,
+            &["memory"],
+            format!("memory must be at least 64MB, not {}", size::format_size(self.memory)),
         );
         problems
     }

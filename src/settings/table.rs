@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::size::{format_size, parse_size};
 use super::{InputFormat, Settings, StorePlace};
 use crate::moment::{format_duration, format_time, parse_duration, parse_time};
 use crate::rules::{SpeedUnit, TimeUnit};
@@ -18,6 +19,8 @@ pub enum Kind {
     Time,
     /// A whole number.
     Count,
+    /// A whole number of bytes, with a unit.
+    Size,
     /// A number, or `none`.
     Number,
     /// true or false.
@@ -255,6 +258,17 @@ pub static TABLE: &[Setting] = &[
         "How many events the table of changes keeps"
     ),
     setting!(
+        "memory",
+        "--memory",
+        "TSTAR_MEMORY",
+        "512MB",
+        Size,
+        memory,
+        parse_size,
+        size,
+        "About how much memory an import takes; what is over goes to the disk"
+    ),
+    setting!(
         "settle",
         "--settle",
         "TSTAR_SETTLE",
@@ -332,6 +346,10 @@ fn store(text: &str) -> Result<String, String> {
 
 fn duration(duration_ms: &i64) -> String {
     format_duration(*duration_ms)
+}
+
+fn size(bytes: &u64) -> String {
+    format_size(*bytes)
 }
 
 fn time(time_ms: &i64) -> String {

@@ -55,6 +55,14 @@ impl Kept {
         }
     }
 
+    fn take(&mut self, flush: &Flush) {
+        self.apply(&flush.trips);
+        self.dead_letters.extend(flush.dead_letters.iter().cloned());
+        let told =
+            flush.changes.iter().map(|change| (change.clone(), flush.trips[change.row].clone()));
+        self.changes.extend(told);
+    }
+
     fn day(&self, device_id: &str, day: i64) -> Vec<TripRow> {
         self.rows.get(&(device_id.to_owned(), day)).cloned().unwrap_or_default()
     }
@@ -111,13 +119,14 @@ impl TripStore for MemoryStore {
 }
 
 impl Journal for MemoryStore {
+    async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
+        self.kept().take(ahead);
+        Ok(())
+    }
+
     async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
         let mut kept = self.kept();
-        kept.apply(&flush.trips);
-        kept.dead_letters.extend(flush.dead_letters.iter().cloned());
-        let told =
-            flush.changes.iter().map(|change| (change.clone(), flush.trips[change.row].clone()));
-        kept.changes.extend(told);
+        kept.take(flush);
         kept.position = flush.position;
         Ok(())
     }

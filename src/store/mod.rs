@@ -196,6 +196,17 @@ pub struct Flush {
     pub parts: Vec<Part>,
 }
 
+impl Flush {
+    /// Whether it holds anything beside the position.
+    #[must_use]
+    pub fn has_news(&self) -> bool {
+        !(self.trips.is_empty()
+            && self.changes.is_empty()
+            && self.dead_letters.is_empty()
+            && self.parts.is_empty())
+    }
+}
+
 /// Keeps trips.
 ///
 /// - S1 `apply` is idempotent: the same rows again leave the same rows.
@@ -245,8 +256,13 @@ pub trait TripStore: Send + Sync {
 
 /// Keeps what belongs to the log: how far it was read, what could not be used, what changed.
 pub trait Journal: Send + Sync {
+    /// Takes trips, changes and dead letters of the next flush ahead of it: a large one need
+    /// not be in memory at once. The store shows them; they are durable with the flush, and gone
+    /// without it (with a log of its own they may stay: it will bring them again).
+    fn stage(&self, ahead: &Flush) -> impl Future<Output = Result<(), StoreError>> + Send;
+
     /// Makes a flush durable: all of it or nothing, or (with a log of its own) each part before the
-    /// next in the order trips, changes, dead letters, position (and the parts with it).
+    /// next in the order trips, changes, dead letters, position, parts.
     fn commit(&self, flush: &Flush) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// How far the log has been read.

@@ -1,6 +1,7 @@
 //! The join: whatever the batches, the flushes and the memory, the store ends the same.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,10 +9,11 @@ use proptest::prelude::*;
 use tstar::processor::{Counts, Pace, Processor, RunError};
 use tstar::reason::{DeadReason, DropReason};
 use tstar::rules::Rules;
+use tstar::source::spill::Spill;
 use tstar::source::{Batch, Decoded, Entry, Fault, Source, SourceError};
 use tstar::store::memory::MemoryStore;
 use tstar::store::sqlite::{DeadLetterFilter, SqliteStore};
-use tstar::store::{ChangeKind, Journal, Order, TripRow, TripStore};
+use tstar::store::{ChangeKind, DeadLetter, Journal, Order, TripRow, TripStore};
 use tstar::timeline::{Reading, Sample, Timeline};
 
 use crate::support::block_on;
@@ -113,8 +115,22 @@ fn rules() -> Rules {
 }
 
 fn process(store: &(impl TripStore + Journal), log: &[Record], each: usize, pace: Pace) -> Counts {
+    process_with(store, log, each, pace, None)
+}
+
+/// With a folder, samples may be set aside there.
+fn process_with(
+    store: &(impl TripStore + Journal),
+    log: &[Record],
+    each: usize,
+    pace: Pace,
+    folder: Option<&Path>,
+) -> Counts {
     block_on(async {
         let mut processor = Processor::new(store, &rules(), pace).await.unwrap();
+        if let Some(folder) = folder {
+            processor.may_set_aside(Spill::new(folder));
+        }
         let first = processor.position().delivered;
         let batches = batches(log, each, first).into_iter();
         let mut source = Given { batches, fails: false };
@@ -181,27 +197,39 @@ proptest! {
         log in prop::collection::vec(prop::collection::vec(says(), 1..4), 1..60),
         each in 1..40_usize,
         interval_ms in prop_oneof![Just(0_u64), Just(60_000)],
-        max_resident in prop_oneof![Just(0_usize), Just(5), Just(1_000_000)],
+        memory in prop_oneof![Just(0_usize), Just(2_500), Just(1_000_000)],
+        may_set_aside: bool,
     ) {
         let pace = Pace {
             flush_interval: Duration::from_millis(interval_ms),
             max_staleness: Duration::from_secs(60),
-            max_resident,
+            memory,
         };
-        let memory = MemoryStore::default();
-        let counts = process(&memory, &log, each, pace);
+        let folder = may_set_aside.then(|| tempfile::tempdir().unwrap());
+        let folder = folder.as_ref().map(|folder| folder.path());
+        let store = MemoryStore::default();
+        let counts = process_with(&store, &log, each, pace, folder);
         conserved(&counts, &log);
-        prop_assert_eq!(rows(&memory), expected(&log));
-        prop_assert_eq!(memory.dead_letters().len() as u64, counts.dead());
-        let all_at_once = process(&MemoryStore::default(), &log, 1_000, Pace::default());
-        prop_assert_eq!(counts.arrivals, all_at_once.arrivals);
-        prop_assert_eq!(counts.dead_letters, all_at_once.dead_letters);
-        announced(&memory);
+        prop_assert_eq!(rows(&store), expected(&log));
+        prop_assert_eq!(store.dead_letters().len() as u64, counts.dead());
+        let at_once = MemoryStore::default();
+        let all_at_once = process(&at_once, &log, 1_000, Pace::default());
+        prop_assert_eq!(&counts.arrivals, &all_at_once.arrivals);
+        prop_assert_eq!(&counts.dead_letters, &all_at_once.dead_letters);
+        prop_assert_eq!(by_offset(&store), by_offset(&at_once));
+        announced(&store);
 
-        let again = process(&memory, &log, each, pace);
+        let again = process_with(&store, &log, each, pace, folder);
         prop_assert_eq!(again.applied, 0, "a log read again adds nothing");
-        prop_assert_eq!(rows(&memory), expected(&log));
+        prop_assert_eq!(rows(&store), expected(&log));
     }
+}
+
+/// The dead letters by their place in the log: those of samples set aside come later.
+fn by_offset(store: &MemoryStore) -> Vec<DeadLetter> {
+    let mut letters = store.dead_letters();
+    letters.sort_by_key(|letter| (letter.offset, letter.element));
+    letters
 }
 
 /// Every id retired was announced as retired, every id that lives as started or in place of others.
@@ -226,7 +254,7 @@ fn sqlite_ends_like_memory_and_keeps_every_dead_letter() {
     log.insert(40, vec![Says::TooEarly, Says::IgnitionOff, Says::TooLate]);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("trips.db");
-    let pace = Pace { flush_interval: Duration::ZERO, max_resident: 9, ..Pace::default() };
+    let pace = Pace { flush_interval: Duration::ZERO, memory: 2_500, ..Pace::default() };
     let counts = {
         let store = SqliteStore::open_writer(&file, &rules(), 1_000).unwrap();
         process(&store, &log, 10, pace)

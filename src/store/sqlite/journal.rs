@@ -123,10 +123,23 @@ fn read_letter(row: &Row<'_>) -> rusqlite::Result<KeptDeadLetter> {
 }
 
 impl Journal for SqliteStore {
+    async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
+        if !ahead.has_news() {
+            return Ok(());
+        }
+        let connection = self.connection();
+        self.or_undo(&connection, self.put(&connection, ahead))
+    }
+
     async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
-        (self.on_step)(Step::Before);
-        let committed = self.commit_whole(&mut self.connection(), flush);
-        committed.map_err(failed(&self.place, "committing a flush"))?;
+        let connection = self.connection();
+        let committed = self.put(&connection, flush).and_then(|()| {
+            flush.parts.iter().try_for_each(|part| note(&connection, part))?;
+            let position = "UPDATE log SET delivered = ?1";
+            connection.prepare_cached(position)?.execute([flush.position.delivered])?;
+            connection.execute_batch("COMMIT")
+        });
+        self.or_undo(&connection, committed)?;
         (self.on_step)(Step::After);
         Ok(())
     }
@@ -141,16 +154,29 @@ impl Journal for SqliteStore {
 }
 
 impl SqliteStore {
-    fn commit_whole(&self, connection: &mut Connection, flush: &Flush) -> rusqlite::Result<()> {
-        let transaction = connection.transaction()?;
-        flush.trips.iter().try_for_each(|trip| trips::put(&transaction, trip))?;
+    /// Puts a flush, or a part of one, into the transaction of the flush, which it begins.
+    fn put(&self, connection: &Connection, flush: &Flush) -> rusqlite::Result<()> {
+        if connection.is_autocommit() {
+            (self.on_step)(Step::Before);
+            connection.execute_batch("BEGIN IMMEDIATE")?;
+        }
+        flush.trips.iter().try_for_each(|trip| trips::put(connection, trip))?;
         (self.on_step)(Step::Within);
-        flush.dead_letters.iter().try_for_each(|letter| bury(&transaction, letter))?;
-        tell(&transaction, flush, self.keep_changes)?;
-        flush.parts.iter().try_for_each(|part| note(&transaction, part))?;
-        let position = "UPDATE log SET delivered = ?1";
-        transaction.prepare_cached(position)?.execute([flush.position.delivered])?;
-        transaction.commit()
+        flush.dead_letters.iter().try_for_each(|letter| bury(connection, letter))?;
+        tell(connection, flush, self.keep_changes)
+    }
+
+    /// Undoes the whole flush where a part of it failed.
+    fn or_undo(
+        &self,
+        connection: &Connection,
+        done: rusqlite::Result<()>,
+    ) -> Result<(), StoreError> {
+        if done.is_err() && !connection.is_autocommit() {
+            // Where this fails too, closing the file undoes it.
+            connection.execute_batch("ROLLBACK").ok();
+        }
+        done.map_err(failed(&self.place, "committing a flush"))
     }
 
     /// Records that an import begins at `started_ms`, of these files.

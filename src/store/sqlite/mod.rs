@@ -67,6 +67,16 @@ impl SqliteStore {
         self.on_step = Box::new(call);
     }
 
+    /// Sets how much of the file the store keeps in memory, bytes.
+    ///
+    /// # Errors
+    /// The database refuses.
+    pub fn set_cache(&self, bytes: u64) -> Result<(), StoreError> {
+        let kibibytes = i64::try_from(bytes / 1024).unwrap_or(i64::MAX);
+        let set = self.connection().pragma_update(None, "cache_size", -kibibytes);
+        set.map_err(failed(&self.place, "setting its cache"))
+    }
+
     fn connection(&self) -> MutexGuard<'_, Connection> {
         self.connection.lock().expect("no holder of the lock panics")
     }

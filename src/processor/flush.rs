@@ -1,0 +1,153 @@
+//! Flushes: when, in how many pieces, and what leaves memory behind them.
+
+use std::time::Instant;
+
+use super::{Devices, Processor};
+use crate::source::spill::{GROUPS, Spill};
+use crate::store::{Change, ChangeKind, Flush, Journal, StoreError, TripRow, TripStore};
+use crate::timeline::Trip;
+
+/// Flushing takes at most a tenth of the time: the next one waits nine times as long as it will
+/// take, by the number of devices that changed.
+const FLUSH_SHARE: u32 = 9;
+
+/// Rows are handed to the store when there are so many, or when their paths take so many bytes.
+const STAGED: (usize, usize) = (1024, 4 << 20);
+
+/// Where memory fills up before each device in it has had so many samples, to load devices again
+/// and again would cost more than to set samples aside.
+const FEW_VISITS: u64 = 64;
+
+/// How much more may be set aside than memory holds: as much is not durable meanwhile.
+const SET_ASIDE_SHARE: u64 = 16;
+
+impl<S: TripStore + Journal> Processor<'_, S> {
+    pub(super) fn must_flush(&self) -> bool {
+        if let (true, Some(spill)) = (self.sets_aside, &self.spill) {
+            return spill.bytes() > SET_ASIDE_SHARE.saturating_mul(self.pace.memory as u64);
+        }
+        let devices = u32::try_from(self.changed.len()).unwrap_or(u32::MAX);
+        let will_take = self.device_took.saturating_mul(devices);
+        let wait = will_take.saturating_mul(FLUSH_SHARE).max(self.pace.flush_interval);
+        self.flushed_at.elapsed() >= wait.min(self.pace.max_staleness) || self.is_full()
+    }
+
+    fn is_full(&self) -> bool {
+        self.resident > self.pace.memory
+    }
+
+    /// Hands every change since the last flush to the store.
+    ///
+    /// # Errors
+    /// The store fails; then nothing of this flush counts as stored, and the processor is spent.
+    pub async fn flush(&mut self) -> Result<(), StoreError> {
+        let began = Instant::now();
+        let devices = u32::try_from(self.changed.len()).unwrap_or(u32::MAX);
+        let mut last = self.stage_changes().await?;
+        if devices > 0 {
+            self.device_took = began.elapsed() / devices;
+        }
+        if self.is_full() {
+            let visits = FEW_VISITS * self.devices.len() as u64;
+            self.sets_aside |= self.spill.is_some() && self.decided < visits;
+            self.empty_memory();
+        }
+        if let Some(mut spill) = self.spill.take() {
+            if spill.bytes() > 0 {
+                self.store.stage(&last).await?;
+                last = self.absorb_groups(&mut spill).await?;
+            }
+            self.spill = Some(spill);
+        }
+        last.dead_letters.append(&mut self.dead);
+        self.dead_bytes = 0;
+        last.parts = std::mem::take(&mut self.parts);
+        last.position = self.position;
+        if self.acknowledged != self.position || last.has_news() {
+            self.store.commit(&last).await?;
+            self.counts.flushes += 1;
+        }
+        self.acknowledged = self.position;
+        self.flushed_at = Instant::now();
+        Ok(())
+    }
+
+    /// Makes rows of what changed, and hands them over but for the last ones.
+    async fn stage_changes(&mut self) -> Result<Flush, StoreError> {
+        let (mut rows, mut bytes) = (Flush::default(), 0);
+        for place in std::mem::take(&mut self.changed) {
+            let (name, device) = self.devices.get_index_mut(place).expect("it is in memory");
+            device.changed = false;
+            for trip in device.timeline.trips_mut() {
+                if let Some(since) = trip.take_unflushed() {
+                    rows.changes.push(change(trip, since, rows.trips.len()));
+                    let row = TripRow::of(name, trip);
+                    bytes += row.path.len();
+                    rows.trips.push(row);
+                }
+            }
+            if rows.trips.len() >= STAGED.0 || bytes >= STAGED.1 {
+                self.counts.trips_written += rows.trips.len() as u64;
+                self.store.stage(&rows).await?;
+                (rows, bytes) = (Flush::default(), 0);
+            }
+        }
+        self.counts.trips_written += rows.trips.len() as u64;
+        Ok(rows)
+    }
+
+    /// Absorbs what was set aside, group by group. Returns the last rows.
+    async fn absorb_groups(&mut self, spill: &mut Spill) -> Result<Flush, StoreError> {
+        self.empty_memory();
+        let mut last = Flush::default();
+        for group in 0..GROUPS {
+            let taken = spill.take(group);
+            let mut samples = taken.map_err(|error| not_set_aside(spill, error))?;
+            while let Some(batch) =
+                samples.next_batch().map_err(|error| not_set_aside(spill, error))?
+            {
+                self.absorb_records(&batch).await?;
+                if self.is_full() {
+                    let rows = self.stage_changes().await?;
+                    self.store.stage(&rows).await?;
+                    self.empty_memory();
+                }
+            }
+            self.store.stage(&std::mem::replace(&mut last, self.stage_changes().await?)).await?;
+            self.empty_memory();
+        }
+        spill.clear();
+        Ok(last)
+    }
+
+    /// Lets every device go. Everything is with the store, so what is needed again can be loaded.
+    fn empty_memory(&mut self) {
+        debug_assert!(self.changed.is_empty());
+        self.devices = Devices::default();
+        (self.resident, self.decided) = (0, 0);
+    }
+
+    /// Hands the dead letters over that wait: samples that were set aside hold the flush up.
+    pub(super) async fn stage_dead(&mut self) -> Result<(), StoreError> {
+        let dead_letters = std::mem::take(&mut self.dead);
+        self.dead_bytes = 0;
+        self.store.stage(&Flush { dead_letters, ..Flush::default() }).await
+    }
+}
+
+pub(super) fn not_set_aside(spill: &Spill, error: std::io::Error) -> StoreError {
+    let place = spill.folder().display().to_string();
+    StoreError::Failed { place, doing: "setting samples aside", source: error.into() }
+}
+
+/// The event of a trip's changes at and past version `since`: a function of the row and of `since`.
+fn change(trip: &Trip, since: i64, row: usize) -> Change {
+    let retired = trip.absorbed.iter().filter(|&(_, &merged)| merged >= since);
+    let retired: Vec<i64> = retired.map(|(&t_star_ms, _)| t_star_ms).collect();
+    let kind = match (retired.is_empty(), trip.minted >= since) {
+        (false, _) => ChangeKind::Merged,
+        (true, true) => ChangeKind::Started,
+        (true, false) => ChangeKind::Grown,
+    };
+    Change { kind, retired, row }
+}
