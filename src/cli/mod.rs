@@ -112,7 +112,7 @@ pub fn main(env: Vec<(String, String)>) -> ExitCode {
 }
 
 fn run(cli: Cli, env: Vec<(String, String)>) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let context = Context::new(cli.global, env);
     let mut printer = Printer::stdout();
     runtime.block_on(dispatch(cli.command, &context, &mut printer))?;

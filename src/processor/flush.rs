@@ -1,6 +1,6 @@
 //! Flushes: when, in how many pieces, and what leaves memory behind them.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{Devices, Processor};
 use crate::source::spill::{GROUPS, Spill};
@@ -22,14 +22,35 @@ const FEW_VISITS: u64 = 64;
 const SET_ASIDE_SHARE: u64 = 16;
 
 impl<S: TripStore + Journal> Processor<'_, S> {
+    /// How long changes may wait now.
+    fn patience(&self) -> Duration {
+        let devices = u32::try_from(self.changed.len()).unwrap_or(u32::MAX);
+        let will_take = self.device_took.saturating_mul(devices);
+        let wait = will_take.saturating_mul(FLUSH_SHARE).max(self.pace.flush_interval);
+        wait.min(self.pace.max_staleness)
+    }
+
+    /// When what waits for a flush has waited long enough, if the source stays silent until then;
+    /// `None` where nothing waits.
+    pub(super) fn due(&self) -> Option<Instant> {
+        let waits = self.acknowledged != self.position
+            || !self.changed.is_empty()
+            || !self.parts.is_empty();
+        if !waits {
+            return None;
+        }
+        if self.sets_aside {
+            // Only a source that is silent for long is worth what it costs.
+            return Instant::now().checked_add(self.pace.max_staleness);
+        }
+        self.flushed_at.checked_add(self.patience())
+    }
+
     pub(super) fn must_flush(&self) -> bool {
         if let (true, Some(spill)) = (self.sets_aside, &self.spill) {
             return spill.bytes() > SET_ASIDE_SHARE.saturating_mul(self.pace.memory as u64);
         }
-        let devices = u32::try_from(self.changed.len()).unwrap_or(u32::MAX);
-        let will_take = self.device_took.saturating_mul(devices);
-        let wait = will_take.saturating_mul(FLUSH_SHARE).max(self.pace.flush_interval);
-        self.flushed_at.elapsed() >= wait.min(self.pace.max_staleness) || self.is_full()
+        self.flushed_at.elapsed() >= self.patience() || self.is_full()
     }
 
     fn is_full(&self) -> bool {

@@ -13,6 +13,7 @@ mod flush;
 use std::time::{Duration, Instant};
 
 use indexmap::IndexMap;
+use tokio::time::timeout_at;
 
 pub use counts::{Arrivals, Counts, KeyChanges};
 
@@ -114,8 +115,6 @@ pub struct Processor<'a, S> {
     position: Position,
     /// Offset up to which everything is durable.
     acknowledged: Position,
-    /// Offset of the first record that no run before this one delivered.
-    first_new: i64,
     flushed_at: Instant,
     /// What it took to write a device, the last time.
     device_took: Duration,
@@ -160,7 +159,6 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
             sets_aside: false,
             position,
             acknowledged: position,
-            first_new: position.delivered,
             flushed_at: Instant::now(),
             device_took: FIRST_GUESS,
             counts: Counts::default(),
@@ -197,7 +195,18 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         mut watch: impl FnMut(&Batch, &Counts),
     ) -> Result<(), RunError> {
         let ended = loop {
-            match source.next().await {
+            let next = match self.due() {
+                None => source.next().await,
+                Some(due) => match timeout_at(due.into(), source.next()).await {
+                    Ok(next) => next,
+                    // Nothing comes just now, and what came has waited long enough.
+                    Err(_) => {
+                        self.flush().await?;
+                        continue;
+                    }
+                },
+            };
+            match next {
                 Ok(Some(batch)) => {
                     self.absorb(&batch).await?;
                     watch(&batch, &self.counts);
@@ -425,8 +434,8 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         self.counts.delivered += 1;
         *self.counts.dead_letters.entry(fault.reason).or_default() += 1;
         self.counts.looks_like_seconds += u64::from(fault.looks_like_seconds);
-        if entry.offset < self.first_new {
-            // An earlier run delivered it, and kept its dead letter.
+        if entry.again {
+            // Its dead letter is kept already.
             return;
         }
         let value = batch.raw(entry).to_vec();

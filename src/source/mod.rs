@@ -67,6 +67,8 @@ pub struct Entry {
     pub line: u64,
     /// The log's own timestamp of the record, ms since 1970.
     pub log_time_ms: i64,
+    /// It was delivered before, and comes again as the record it was.
+    pub again: bool,
     /// The record's bytes in [`Batch::raw`], without a line end.
     pub raw: Span,
     /// The sample, or why there is none.

@@ -50,6 +50,7 @@ struct SetAside<'a> {
     element: Option<u32>,
     line: u64,
     log_time_ms: i64,
+    again: bool,
     device: &'a str,
     driver: Option<&'a str>,
     ignition: Option<bool>,
@@ -99,6 +100,7 @@ impl Spill {
             element: entry.element,
             line: entry.line,
             log_time_ms: entry.log_time_ms,
+            again: entry.again,
             device,
             driver: decoded.driver.as_ref().map(|driver| batch.text(driver)),
             ignition: decoded.ignition,
@@ -248,6 +250,7 @@ fn push(batch: &mut Batch, set_aside: &SetAside<'_>, raw: &[u8]) {
         element: set_aside.element,
         line: set_aside.line,
         log_time_ms: set_aside.log_time_ms,
+        again: set_aside.again,
         raw: span(start, batch.raw.len()),
         content: Ok(Decoded { device, driver, ignition: set_aside.ignition, sample }),
     });
@@ -273,6 +276,7 @@ mod tests {
                 element: reading.map(i32::cast_unsigned),
                 line: offset.cast_unsigned(),
                 log_time_ms: -time_ms,
+                again: named,
                 device: &format!("truck-{device}"),
                 driver: named.then_some("Farid"),
                 ignition: reading.map(|_| named),
@@ -290,7 +294,7 @@ mod tests {
         let good = entry.content.as_ref().unwrap();
         let driver = good.driver.as_ref().map(|driver| batch.text(driver));
         let (offset, element, line) = (entry.offset, entry.element, entry.line);
-        let place = (offset, element, line, entry.log_time_ms, &batch.origin);
+        let place = (offset, element, line, entry.log_time_ms, entry.again, &batch.origin);
         let all = format!("{place:?} {driver:?} {:?} {:?}", good.ignition, good.sample);
         let raw = String::from_utf8_lossy(batch.raw(entry)).into_owned();
         (batch.text(&good.device).to_owned(), all + &raw)

@@ -93,6 +93,50 @@ pub enum StoreError {
         /// Which invariant.
         reason: String,
     },
+    /// There is no room for the store.
+    #[error(
+        "the disk of store `{place}` is full (while {doing}); what was stored before is whole: make room, then run the same command again"
+    )]
+    Full {
+        /// Path of the file.
+        place: String,
+        /// What was being done.
+        doing: &'static str,
+        /// What the database, or the system, said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The system does not take more of the store, for a reason that the database does not tell.
+    #[error(
+        "store `{place}` cannot be written to (while {doing}): a quota, a limit on the size of files, or a fault of the disk; what was stored before is whole: see to it, then run the same command again"
+    )]
+    Unwritable {
+        /// Path of the file.
+        place: String,
+        /// What was being done.
+        doing: &'static str,
+        /// What the database, or the system, said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The file may only be read.
+    #[error(
+        "store `{place}` may only be read (while {doing}): allow writing to it, to the files beside it and to its folder, or use another --store"
+    )]
+    ReadOnly {
+        /// Path of the file.
+        place: String,
+        /// What was being done.
+        doing: &'static str,
+        /// What the database, or the system, said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The file is not at its path any more, so nobody will find what is written to it.
+    #[error(
+        "store `{place}` was removed, moved or replaced while it was written to: what this run stored is not there; put it back, or run the import again"
+    )]
+    Gone {
+        /// Path of the file.
+        place: String,
+    },
     /// The disk, or the database, failed.
     #[error("store `{place}` failed while {doing}")]
     Failed {

@@ -79,7 +79,9 @@ fn batches(log: &[Record], records_each: usize, first_offset: i64) -> Vec<Batch>
                 };
                 let (line, log_time_ms) = (u64::try_from(offset).unwrap() + 1, EVENING);
                 let element = (record.len() > 1).then_some(element);
-                batch.entries.push(Entry { offset, element, line, log_time_ms, raw, content });
+                let again = false;
+                let entry = Entry { offset, element, line, log_time_ms, again, raw, content };
+                batch.entries.push(entry);
             }
             offset += 1;
         }

@@ -9,7 +9,7 @@ use super::input::{Input, Progress};
 use super::known::{Known, clock_after, recognise};
 use super::records::{Bytes, Ends, Piece, Records, Sizes};
 use super::{InputFormat, Options};
-use crate::part::Part;
+use crate::part::{KeptPart, Part};
 use crate::reason::DeadReason;
 use crate::source::csv::Columns;
 use crate::source::text::clipped;
@@ -28,9 +28,11 @@ enum Stop {
 /// Reads all inputs and hands batches over, until the end, a failure, or nobody listens.
 pub(super) fn run(inputs: &[Input], options: &Options, sizes: Sizes, to: &Sender<Handed>) {
     let mut offset = options.first_offset;
+    let mut known = options.known.clone();
     for input in inputs {
-        match one(input, options, sizes, to, &mut offset) {
-            Ok(()) => {}
+        match one(input, options, sizes, to, (&known, &mut offset)) {
+            // Another copy of it in the same run changes nothing either.
+            Ok(parts) => known.extend(parts),
             Err(Stop::Gone) => return,
             Err(Stop::Failed(error)) => {
                 // Where nobody listens, nobody needs to know.
@@ -41,15 +43,16 @@ pub(super) fn run(inputs: &[Input], options: &Options, sizes: Sizes, to: &Sender
     }
 }
 
+/// Reads one input, and tells what of it can be known again.
 fn one(
     input: &Input,
     options: &Options,
     sizes: Sizes,
     to: &Sender<Handed>,
-    offset: &mut i64,
-) -> Result<(), Stop> {
+    (known, offset): (&[KeptPart], &mut i64),
+) -> Result<Vec<KeptPart>, Stop> {
     let unreadable = |error| Stop::Failed(input.unreadable(error));
-    let known = recognise(input, &options.known).map_err(unreadable)?;
+    let known = recognise(input, known).map_err(unreadable)?;
     let opened = input.open().map_err(unreadable)?;
     let live = input.bytes().is_none();
     let log =
@@ -67,7 +70,9 @@ fn one(
         live,
         is_csv: false,
         part: None,
+        behind: None,
         by_end: false,
+        noted: Vec::new(),
     };
     let read = reading.all(known);
     // What was understood before a failure counts.
@@ -75,7 +80,9 @@ fn one(
     match read {
         Err(Stop::Gone) => read,
         _ => handed.and(read),
-    }
+    }?;
+    let noted = reading.noted.into_iter();
+    Ok(noted.map(|part| KeptPart { part, import_finished: true }).collect())
 }
 
 /// One input being read.
@@ -93,8 +100,12 @@ struct Reading<'a> {
     is_csv: bool,
     /// The part that is being read; `None` while records come again, or where none can be known.
     part: Option<Part>,
+    /// The part behind which reading goes on, until there is anything.
+    behind: Option<Part>,
     /// The end of the content told where the part's records end.
     by_end: bool,
+    /// Parts that were handed over.
+    noted: Vec<Part>,
 }
 
 impl Reading<'_> {
@@ -140,8 +151,8 @@ impl Reading<'_> {
         }
         let at = self.records.place();
         let piece = self.records.take();
-        if piece.is_some() && self.out.log.move_to(at) {
-            // More than the known parts: somebody writes to the file.
+        if piece.is_some() && (self.out.log.move_to(at) || self.behind.take().is_some()) {
+            // More than the known parts.
             self.begin_part(at);
         }
         Ok(piece)
@@ -160,15 +171,9 @@ impl Reading<'_> {
         }
         self.out.log.log_time_ms = clock_after(self.input, last, self.options.log_time_ms);
         self.out.batch.lines_known = last.line.saturating_sub(1);
-        while !self.records.has_rest() && !self.records.ended() {
-            self.records.fill().map_err(unreadable)?;
-        }
-        if self.records.has_rest() {
-            self.begin_part(last.upto_bytes);
-        } else {
-            // All that may be news is that it ends here.
-            (self.part, self.by_end) = (Some(last.clone()), last.by_end);
-        }
+        // All that may be news is that it ends here.
+        (self.part, self.by_end) = (Some(last.clone()), last.by_end);
+        self.behind = Some(last.clone());
         Ok(())
     }
 
@@ -212,20 +217,26 @@ impl Reading<'_> {
         }
         self.hand_over(false)?;
         self.by_end = true;
-        self.begin_part(self.records.place());
+        // A part goes on where another ends, so one that has no record yet becomes this one.
+        let unused = self.part.as_ref().filter(|part| part.upto_bytes == part.from_bytes);
+        self.begin_part(unused.map_or(self.records.place(), |part| part.from_bytes));
         Ok(())
     }
 
-    /// Hands over what was read, with the part as it is now.
+    /// Hands over what was read, with the part as it is now. Nothing is told of a part without a
+    /// record: the place in the log, by which it is kept, is that of the record after it.
     fn hand_over(&mut self, finished: bool) -> Result<(), Stop> {
         if let Some(part) = &mut self.part
             && (finished || !self.out.batch.entries.is_empty())
+            && *self.out.log.next > part.first_offset
             && let Some(mark) = self.records.mark()
-            && mark.bytes > part.from_bytes
+            && mark.bytes > 0
         {
             (part.upto_bytes, part.line) = (mark.bytes, mark.line);
             (part.head, part.hash) = (mark.head, mark.hash);
             (part.by_end, part.finished) = (self.by_end, finished);
+            self.noted.retain(|noted| noted.first_offset != part.first_offset);
+            self.noted.push(part.clone());
             self.out.batch.part = Some(part.clone());
         }
         self.out.flush(&self.progress)
@@ -295,7 +306,12 @@ impl Reading<'_> {
             clipped(&error.to_string())
         );
         let reason = DeadReason::TruncatedInput;
-        self.end_whole_records()?;
+        if let Some(last) = self.behind.take_if(|last| last.by_end) {
+            // An earlier run saw the same: this comes again as the record that it was.
+            self.out.log.again = [Part { from_bytes: last.upto_bytes, ..last }].into();
+        } else {
+            self.end_whole_records()?;
+        }
         self.out.log.move_to(self.records.place());
         let rest = self.records.rest();
         match rest.bytes {
@@ -330,7 +346,9 @@ impl Log<'_> {
     /// again have ended with the one before.
     fn move_to(&mut self, bytes: u64) -> bool {
         let mut moved = false;
-        while self.again.front().is_some_and(|part| bytes >= part.upto_bytes) {
+        // A part of no bytes is that the content breaks off there.
+        let is_over = |part: &Part| bytes >= part.upto_bytes && bytes > part.from_bytes;
+        while self.again.front().is_some_and(is_over) {
             self.again.pop_front();
             (self.in_part, moved) = (0, true);
         }
@@ -363,9 +381,11 @@ impl Output<'_> {
     fn push(&mut self, record: &[u8], line: u64, content: Result<Decoded, Box<Fault>>) {
         let start = self.batch.raw.len();
         self.batch.raw.extend_from_slice(record);
+        let again = !self.log.again.is_empty();
         let (offset, log_time_ms) = self.log.take();
-        let raw = span(start, self.batch.raw.len());
-        self.batch.entries.push(Entry { offset, element: None, line, log_time_ms, raw, content });
+        let (element, raw) = (None, span(start, self.batch.raw.len()));
+        let entry = Entry { offset, element, line, log_time_ms, again, raw, content };
+        self.batch.entries.push(entry);
     }
 
     fn push_cut(&mut self, head: &[u8], line: u64, reason: DeadReason, message: String, cut: Cut) {

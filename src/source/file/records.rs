@@ -54,6 +54,9 @@ pub(super) enum Bytes {
 /// A record that is too long, as it passes.
 struct Passing {
     line: u64,
+    /// Where it begins.
+    place: u64,
+    mark: Option<Mark>,
     head: Vec<u8>,
     hash: Sha256,
     bytes: u64,
@@ -62,8 +65,9 @@ struct Passing {
 }
 
 impl Passing {
-    fn new(line: u64) -> Self {
-        Self { line, head: Vec::new(), hash: Sha256::new(), bytes: 0, held: false }
+    fn new(line: u64, place: u64, mark: Option<Mark>) -> Self {
+        let (head, hash) = (Vec::new(), Sha256::new());
+        Self { line, place, mark, head, hash, bytes: 0, held: false }
     }
 
     fn pass(&mut self, bytes: &[u8], head: usize) {
@@ -158,11 +162,14 @@ impl Records {
 
     /// Where the next record begins in the content, bytes.
     pub(super) fn place(&self) -> u64 {
-        self.before + self.start as u64
+        self.passing.as_ref().map_or(self.before + self.start as u64, |passing| passing.place)
     }
 
     /// The place before the next record; `None` for content that is not known again.
     pub(super) fn mark(&mut self) -> Option<Mark> {
+        if let Some(passing) = &self.passing {
+            return passing.mark;
+        }
         self.see();
         let (bytes, line) = (self.place(), self.line);
         let seen = self.seen.as_ref()?;
@@ -297,8 +304,9 @@ impl Records {
         }
         let end = self.buffer.len();
         if end - self.start > self.sizes.record {
-            let mut passing = Passing::new(self.line);
+            let mut passing = Passing::new(self.line, self.place(), None);
             passing.pass(&self.buffer[self.start..end], self.sizes.head);
+            self.begin(end);
             return passing.end(false, self.sizes.head);
         }
         self.whole(end, end)
@@ -358,7 +366,7 @@ impl Records {
             // The last line, with a quote that is not closed.
             return Some(self.whole(self.buffer.len(), self.buffer.len()));
         }
-        self.passing = Some(Passing::new(self.line));
+        self.passing = Some(Passing::new(self.line, self.place(), self.mark()));
         self.pass()
     }
 

@@ -34,7 +34,8 @@ const DEAD_LETTER: &str = "INSERT INTO dead_letters (log_offset, element, reason
 fn note(connection: &Connection, part: &Part) -> rusqlite::Result<()> {
     let replace = "INSERT OR REPLACE INTO parts (first_offset, from_bytes, upto_bytes, line, head,
          hash, is_csv, by_end, finished, log_time, import)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ifnull((SELECT max(id) FROM imports), 0))";
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
+         ifnull((SELECT max(id) FROM imports), 0))";
     connection.prepare_cached(replace)?.execute(params![
         part.first_offset,
         part.from_bytes.cast_signed(),
@@ -140,6 +141,7 @@ impl Journal for SqliteStore {
             connection.execute_batch("COMMIT")
         });
         self.or_undo(&connection, committed)?;
+        self.is_in_place()?;
         (self.on_step)(Step::After);
         Ok(())
     }
@@ -213,7 +215,9 @@ impl SqliteStore {
             transaction.execute(&forget, [])?;
             transaction.commit()
         };
-        end(&mut self.connection()).map_err(failed(&self.place, "recording the end of the import"))
+        let ended = end(&mut self.connection());
+        ended.map_err(failed(&self.place, "recording the end of the import"))?;
+        self.is_in_place()
     }
 
     /// Every part of a file that was read.

@@ -8,11 +8,15 @@ mod journal;
 mod open;
 mod trips;
 
+use std::error::Error;
 use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 
-use rusqlite::Connection;
 use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, ffi};
 
 pub use journal::{DeadLetterFilter, KeptDeadLetter};
 pub use open::FORMATS;
@@ -40,10 +44,26 @@ impl Step {
 pub struct SqliteStore {
     connection: Mutex<Connection>,
     place: String,
-    /// Keeps a second writer out for as long as this one lives.
-    _lock: Option<File>,
+    writing: Option<Writing>,
     keep_changes: u64,
     on_step: Box<dyn Fn(Step) + Send + Sync>,
+}
+
+/// What only a store that is written to has.
+struct Writing {
+    /// Keeps a second writer out for as long as this one lives.
+    _lock: File,
+    path: PathBuf,
+    /// What lay at the path when it was opened.
+    file: FileId,
+}
+
+/// Device and number of a file: another one at the same path has others.
+type FileId = (u64, u64);
+
+fn file_id(path: &Path) -> io::Result<FileId> {
+    let meta = std::fs::metadata(path)?;
+    Ok((meta.dev(), meta.ino()))
 }
 
 impl std::fmt::Debug for SqliteStore {
@@ -53,13 +73,31 @@ impl std::fmt::Debug for SqliteStore {
 }
 
 impl SqliteStore {
-    fn new(connection: Connection, place: String, lock: Option<File>, keep_changes: u64) -> Self {
+    fn new(
+        connection: Connection,
+        place: String,
+        writing: Option<Writing>,
+        keep_changes: u64,
+    ) -> Self {
         connection.set_prepared_statement_cache_capacity(32);
         // Else SQLite plans a statement anew for every other set of bindings.
         let stable = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true);
         debug_assert!(stable.is_ok(), "{stable:?}");
         let (connection, on_step) = (Mutex::new(connection), Box::new(|_| ()));
-        Self { connection, place, _lock: lock, keep_changes, on_step }
+        Self { connection, place, writing, keep_changes, on_step }
+    }
+
+    /// Refuses to go on where the file is not at its path any more: the system lets a process write
+    /// to it all the same, and then it is gone.
+    fn is_in_place(&self) -> Result<(), StoreError> {
+        let Some(Writing { path, file, .. }) = &self.writing else { return Ok(()) };
+        match file_id(path) {
+            Ok(found) if found == *file => Ok(()),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(failed(&self.place, "looking for it")(error))
+            }
+            _ => Err(StoreError::Gone { place: self.place.clone() }),
+        }
     }
 
     /// Calls back at each step of each flush: tests break a run off there.
@@ -83,10 +121,44 @@ impl SqliteStore {
 }
 
 /// Says what was being done when the database, or the disk, failed.
-fn failed<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
+fn failed<E: Into<Box<dyn Error + Send + Sync>>>(
     place: &str,
     doing: &'static str,
 ) -> impl Fn(E) -> StoreError {
     let place = place.to_owned();
-    move |error| StoreError::Failed { place: place.clone(), doing, source: error.into() }
+    move |error| {
+        let (place, source) = (place.clone(), error.into());
+        match refusal(source.as_ref()) {
+            Some(Refusal::Full) => StoreError::Full { place, doing, source },
+            Some(Refusal::Unwritable) => StoreError::Unwritable { place, doing, source },
+            Some(Refusal::ReadOnly) => StoreError::ReadOnly { place, doing, source },
+            None => StoreError::Failed { place, doing, source },
+        }
+    }
+}
+
+/// Why the system does not take what is to be written.
+enum Refusal {
+    Full,
+    Unwritable,
+    ReadOnly,
+}
+
+fn refusal(error: &(dyn Error + 'static)) -> Option<Refusal> {
+    if let Some(error) = error.downcast_ref::<rusqlite::Error>() {
+        return match (error.sqlite_error_code()?, error.sqlite_error()?.extended_code) {
+            (ErrorCode::DiskFull, _) => Some(Refusal::Full),
+            (ErrorCode::ReadOnly, _) => Some(Refusal::ReadOnly),
+            (_, ffi::SQLITE_IOERR_WRITE | ffi::SQLITE_IOERR_SHMSIZE | ffi::SQLITE_IOERR_FSYNC) => {
+                Some(Refusal::Unwritable)
+            }
+            _ => None,
+        };
+    }
+    match error.downcast_ref::<io::Error>()?.kind() {
+        io::ErrorKind::StorageFull => Some(Refusal::Full),
+        io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => Some(Refusal::Unwritable),
+        io::ErrorKind::ReadOnlyFilesystem => Some(Refusal::ReadOnly),
+        _ => None,
+    }
 }

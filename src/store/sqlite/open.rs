@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 
-use super::{SqliteStore, failed};
+use super::{SqliteStore, Writing, failed, file_id};
 use crate::rules::Rules;
 use crate::store::StoreError;
 
@@ -43,6 +43,11 @@ impl SqliteStore {
         let place = path.display().to_string();
         let lock = lock(path, &place)?;
         let connection = Connection::open(path).map_err(failed(&place, "opening the file"))?;
+        // Told before there is anything beside it that may only be read, too.
+        if connection.is_readonly("main").map_err(failed(&place, "opening the file"))? {
+            let source = "the system opened it for reading alone".into();
+            return Err(StoreError::ReadOnly { place, doing: "opening the file", source });
+        }
         let format = match kind(&connection, &place)? {
             Kind::Empty => 0,
             Kind::Store { format } => format,
@@ -55,7 +60,9 @@ impl SqliteStore {
              PRAGMA wal_autocheckpoint = 4000; PRAGMA cache_size = -65536;";
         connection.execute_batch(settings).map_err(failed(&place, "preparing the file"))?;
         migrate(&connection, &place, format)?;
-        let store = Self::new(connection, place, Some(lock), keep_changes);
+        let file = file_id(path).map_err(failed(&place, "looking at the file"))?;
+        let writing = Writing { _lock: lock, path: path.to_owned(), file };
+        let store = Self::new(connection, place, Some(writing), keep_changes);
         store.agree_on(rules)?;
         Ok(store)
     }
