@@ -24,7 +24,7 @@ const FLEET: &str = "simulate --devices 20 --samples 20000 --seed 3 --bad 0.01";
 
 /// A folder that commands run in.
 pub struct Folder {
-    dir: TempDir,
+    pub dir: TempDir,
     env: Vec<(&'static str, String)>,
 }
 

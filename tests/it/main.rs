@@ -6,6 +6,7 @@ mod arrivals;
 mod blob_real;
 mod cli;
 mod conformance;
+mod faults;
 mod fuzz;
 mod hostile;
 mod model;

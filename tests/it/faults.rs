@@ -1,0 +1,224 @@
+//! Runs that end where nobody planned it: crashes, signals, a full disk, a store that goes away.
+//!
+//! Always the same question: does the same command, run again until it ends, give what a run gives
+//! that nobody disturbed?
+
+mod abort;
+mod disk;
+mod kill;
+mod resume;
+mod signal;
+mod store;
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, OpenFlags};
+use serde_json::Value;
+
+use crate::cli::input::gzip;
+use crate::cli::{Folder, Ran};
+
+/// A flush after each batch, which a second's patience would make one flush.
+const EACH_BATCH: &str = "--flush-interval 1ms --max-staleness 1ms";
+
+/// What stands before a table: nothing, a byte order mark, a blank line.
+const MARKS: [&[u8]; 3] = [b"", b"\xef\xbb\xbf", b"\n"];
+
+/// Nothing that is waited for takes that long.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Calls again and again until there is an answer.
+#[track_caller]
+fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(began.elapsed() < LIMIT, "waited too long for {what}");
+        std::thread::yield_now();
+    }
+}
+
+/// Files in every form, with bad lines, and what a run gives that nobody disturbs.
+struct Work {
+    folder: Folder,
+    /// Their names, as a command names them.
+    files: String,
+    expected: Outcome,
+}
+
+/// What a store holds, as a user sees it.
+#[derive(PartialEq)]
+struct Outcome {
+    trips: String,
+    letters: Vec<Value>,
+    delivered: i64,
+}
+
+impl Work {
+    /// Files with so many samples in all.
+    fn new(samples: usize) -> Self {
+        let folder = Folder::new();
+        let fleet = format!("simulate --devices 20 --samples {samples} --seed 3 --bad 0.01");
+        let log = folder.run(&fleet).ends(0).stdout;
+        let lines: Vec<&[u8]> = log.split_inclusive(|&byte| byte == b'\n').collect();
+        let mut files = Vec::new();
+        // Small files among them: what is known of a file is most likely wrong at its ends.
+        for (nth, lines) in lines.chunks(samples.div_ceil(12)).enumerate() {
+            let mut plain = lines.concat();
+            if nth % 3 == 0 {
+                // A last line without its end is known in another way than the lines before it.
+                plain.pop();
+            }
+            let (name, content) = match nth % 4 {
+                0 => (format!("{nth}.ndjson"), plain),
+                1 => (format!("{nth}.gz"), gzip(&plain)),
+                2 => (format!("{nth}.csv"), [MARKS[nth / 4], &table(lines)].concat()),
+                _ => (format!("{nth}.zst"), zstd::encode_all(&plain[..], 1).unwrap()),
+            };
+            folder.write(&name, content);
+            files.push(name);
+        }
+        let files = files.join(" ");
+        let ran = folder.run(&format!("ingest {files} --json --store sqlite:whole.db"));
+        assert_eq!(ran.ends(0).json()["delivered"], samples);
+        let expected = Outcome::of(&folder, "whole.db");
+        assert!(expected.trips.lines().count() > 20 && expected.letters.len() > samples / 200);
+        Self { folder, files, expected }
+    }
+
+    fn import(&self, store: &str) -> String {
+        format!("ingest {} --json {EACH_BATCH} --store sqlite:{store}", self.files)
+    }
+
+    /// A completed store is that of a run that nobody disturbed, also after one more run.
+    #[track_caller]
+    fn is_whole(&self, store: &str) {
+        self.expected.is_in(&self.folder, store);
+        let again = self.folder.run(&self.import(store)).ends(0).json();
+        assert_eq!(again["applied"], 0);
+        assert_eq!(again["delivered"], self.expected.delivered);
+        self.expected.is_in(&self.folder, store);
+    }
+
+    fn remove(&self, store: &str) {
+        for suffix in ["", "-wal", "-shm", "-lock"] {
+            // Not each of them is there.
+            drop(std::fs::remove_file(self.folder.path(&format!("{store}{suffix}"))));
+        }
+    }
+}
+
+impl Outcome {
+    #[track_caller]
+    fn of(folder: &Folder, store: &str) -> Self {
+        Self {
+            trips: folder.text(&format!("export --path --store sqlite:{store}")),
+            letters: letters(folder, store),
+            delivered: delivered(&folder.path(store)).unwrap(),
+        }
+    }
+
+    /// A store holds the same, to the byte.
+    #[track_caller]
+    fn is_in(&self, folder: &Folder, store: &str) {
+        let found = Self::of(folder, store);
+        assert_eq!(found.delivered, self.delivered, "records in {store}");
+        assert_eq!(found.letters.len(), self.letters.len(), "dead letters in {store}");
+        for (found, expected) in found.letters.iter().zip(&self.letters) {
+            assert_eq!(found, expected, "a dead letter in {store}");
+        }
+        assert!(found.trips == self.trips, "other trips in {store}");
+    }
+}
+
+/// The dead letters of a store, without the clock, which no two runs share.
+#[track_caller]
+fn letters(folder: &Folder, store: &str) -> Vec<Value> {
+    let mut letters = folder.run(&format!("dlq ls --store sqlite:{store}")).ends(0).objects();
+    for letter in &mut letters {
+        letter.as_object_mut().unwrap().remove("log_time").unwrap();
+        let message = letter["message"].as_str().unwrap();
+        if let Some((before, _)) = message.split_once("past the log's") {
+            letter["message"] = before.into();
+        }
+    }
+    letters
+}
+
+/// A table with its columns in another order. A line that is no sample is a row that is none.
+fn table(lines: &[&[u8]]) -> Vec<u8> {
+    let names = ["lon", "lat", "speed", "driver", "heading", "time", "device_id"];
+    let mut table = names.join(",") + "\n";
+    for (nth, line) in lines.iter().enumerate() {
+        let sample = serde_json::from_slice(line).unwrap_or(Value::Null);
+        if sample["device_id"].is_string() && sample["time"].is_string() {
+            let cell = |name: &&str| match &sample[*name] {
+                Value::Null => String::new(),
+                Value::String(text) => format!("\"{text}\""),
+                other => other.to_string(),
+            };
+            table += &names.iter().map(cell).collect::<Vec<_>>().join(",");
+        } else {
+            table += &format!("nowhere,{nth}");
+        }
+        table.push('\n');
+    }
+    table.into_bytes()
+}
+
+/// How many records a store says were delivered; `None` while there is no store to ask.
+fn delivered(store: &Path) -> Option<i64> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let connection = Connection::open_with_flags(store, flags).ok()?;
+    connection.query_row("SELECT delivered FROM log", [], |row| row.get(0)).ok()
+}
+
+/// A command that runs. It does not outlive its test.
+struct Running(Option<Child>);
+
+impl Running {
+    fn start(command: &mut Command) -> Self {
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self(Some(command.spawn().unwrap()))
+    }
+
+    fn child(&mut self) -> &mut Child {
+        self.0.as_mut().unwrap()
+    }
+
+    fn has_ended(&mut self) -> bool {
+        self.child().try_wait().unwrap().is_some()
+    }
+
+    /// Sends a signal; a process that has ended gets none.
+    fn signal(&mut self, name: &str) {
+        let id = self.child().id().to_string();
+        let sent = Command::new("kill").args([&format!("-{name}"), &id]).output();
+        sent.unwrap();
+    }
+
+    /// Waits for its end.
+    fn ran(mut self, words: &str) -> Ran {
+        Ran::new(words, self.0.take().unwrap().wait_with_output().unwrap())
+    }
+
+    fn kill(mut self) {
+        let mut child = self.0.take().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            // It may have ended.
+            drop(child.kill());
+            drop(child.wait());
+        }
+    }
+}

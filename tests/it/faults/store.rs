@@ -1,0 +1,105 @@
+//! The store's file, while somebody else has it, or takes it away.
+
+use std::fs::Permissions;
+use std::io::Write;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::process::{ChildStdin, Stdio};
+
+use super::{EACH_BATCH, Running, delivered, until};
+use crate::cli::{Folder, Ran, minutes};
+
+/// An import that has stored a trip and waits for more from stdin.
+fn waiting(folder: &Folder) -> (Running, ChildStdin, String) {
+    let words = format!("ingest - --json {EACH_BATCH}");
+    let mut running = Running::start(folder.command(&words).stdin(Stdio::piped()));
+    let mut stdin = running.child().stdin.take().unwrap();
+    stdin.write_all(minutes("truck-17", &[0, 2]).as_bytes()).unwrap();
+    until("two records", || (delivered(&folder.path("trips.db"))? == 2).then_some(()));
+    (running, stdin, words)
+}
+
+/// Its end, after more samples came.
+fn end(waiting: (Running, ChildStdin, String)) -> Ran {
+    let (running, mut stdin, words) = waiting;
+    stdin.write_all(minutes("truck-17", &[4, 6]).as_bytes()).unwrap();
+    drop(stdin);
+    running.ran(&words)
+}
+
+#[test]
+fn a_store_that_is_removed_while_it_is_written_to_is_told() {
+    let folder = Folder::with("log", minutes("truck-17", &[0, 2, 4, 6]));
+    let import = waiting(&folder);
+    for name in ["trips.db", "trips.db-wal", "trips.db-shm", "trips.db-lock"] {
+        std::fs::remove_file(folder.path(name)).unwrap();
+    }
+    end(import).ends(74).prints_nothing().says(&["trips.db", "removed", "run the import again"]);
+    assert!(!folder.has("trips.db"));
+    assert_eq!(folder.ingest("log")["applied"], 4);
+}
+
+#[test]
+fn a_store_that_is_replaced_while_it_is_written_to_is_told_and_the_other_one_stays() {
+    let folder = Folder::with("log", minutes("truck-18", &[0, 2, 4, 6]));
+    let import = waiting(&folder);
+    for suffix in ["", "-wal", "-shm", "-lock"] {
+        let name = |base: &str| folder.path(&format!("{base}{suffix}"));
+        std::fs::rename(name("trips.db"), name("moved.db")).unwrap();
+    }
+    assert_eq!(folder.ingest("log")["applied"], 4);
+    end(import).ends(74).prints_nothing().says(&["trips.db", "moved"]);
+    assert_eq!(folder.text("devices"), "{\"device_id\":\"truck-18\"}\n");
+    assert_eq!(folder.trips("trips.db")[0]["samples"], 4);
+    assert_eq!(folder.ingest("log")["applied"], 0);
+}
+
+#[test]
+fn a_second_import_is_told_who_keeps_it_out_until_the_first_has_ended() {
+    let folder = Folder::with("log", minutes("truck-18", &[0, 2, 4]));
+    let import = waiting(&folder);
+    let told = ["locked by another writer", "trips.db-lock"];
+    folder.run("ingest log --json").ends(74).prints_nothing().says(&told);
+    assert_eq!(folder.text("devices"), "{\"device_id\":\"truck-17\"}\n");
+    end(import).ends(0);
+    assert_eq!(folder.ingest("log")["trips"], 2);
+}
+
+#[test]
+fn a_killed_import_keeps_nobody_out() {
+    let folder = Folder::with("log", minutes("truck-18", &[0, 2, 4]));
+    let (running, _stdin, _) = waiting(&folder);
+    folder.run("ingest log --json").ends(74);
+    running.kill();
+    assert_eq!(folder.ingest("log")["trips"], 2);
+}
+
+/// Somebody who is not root, for root may write to everything.
+const NOBODY: u32 = 65_534;
+
+#[test]
+fn a_store_that_may_only_be_read_is_told() {
+    let folder = Folder::with("log", minutes("truck-17", &[0, 2]));
+    folder.ingest("log");
+    folder.write("log", minutes("truck-17", &[0, 2, 4]));
+    let may = |mode: u32| {
+        let set = std::fs::set_permissions(folder.path("trips.db"), Permissions::from_mode(mode));
+        set.unwrap();
+    };
+    may(0o444);
+    let words = "ingest log --json";
+    let mut command = folder.command(words);
+    if std::fs::write(folder.path("trips.db"), folder.read("trips.db")).is_ok() {
+        // Root it is.
+        for name in ["", "log", "trips.db", "trips.db-lock"] {
+            chown(folder.path(name), Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        command = std::process::Command::new(folder.path("tstar"));
+        std::fs::copy(env!("CARGO_BIN_EXE_tstar"), folder.path("tstar")).unwrap();
+        command.args(words.split(' ')).current_dir(folder.dir.path()).uid(NOBODY).gid(NOBODY);
+    }
+    let ran = Ran::of(words, &mut command).ends(74).prints_nothing();
+    ran.says(&["trips.db", "may only be read"]);
+    may(0o644);
+    assert_eq!(Ran::of(words, &mut command).ends(0).json()["applied"], 1);
+}
