@@ -32,6 +32,7 @@
 //! - I9 memory and files stay bounded.
 
 pub mod blob;
+mod column;
 pub mod feed;
 pub mod identity;
 pub mod moment;

@@ -4,8 +4,9 @@
 use prost::Message as _;
 use zstd::zstd_safe::{find_frame_compressed_size, get_error_name, get_frame_content_size};
 
-use super::column::{Reader, entries, take};
+use super::column::Reader;
 use super::{BlobError, MAX_MESSAGE_BYTES, Message, PLAIN, ZSTD};
+use crate::column::{entries, take};
 use crate::timeline::{Path, Reading, Sample};
 
 /// The path of a blob that [`super::encode`], or another writer of `schema/path.proto`, has

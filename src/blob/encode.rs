@@ -6,9 +6,9 @@ use std::cell::RefCell;
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::compress_bound;
 
-use super::column::{Steps, push};
 use super::{Message, PLAIN, ZSTD};
-use crate::timeline::{Path, Reading};
+use crate::column::{Steps, push};
+use crate::timeline::{Path, Reading, Sample};
 
 /// Beyond this level a path gets no smaller worth its time.
 const LEVEL: i32 = 3;
@@ -17,6 +17,7 @@ const LEVEL: i32 = 3;
 const LEAST_COMPRESSED: usize = 100;
 
 struct Encoder {
+    samples: Vec<Sample>,
     message: Message,
     plain: Vec<u8>,
     frame: Vec<u8>,
@@ -25,6 +26,7 @@ struct Encoder {
 
 thread_local! {
     static ENCODER: RefCell<Encoder> = RefCell::new(Encoder {
+        samples: Vec::new(),
         message: Message::default(),
         plain: Vec::new(),
         frame: Vec::new(),
@@ -39,7 +41,9 @@ thread_local! {
 #[must_use]
 pub fn encode(path: &Path) -> Vec<u8> {
     ENCODER.with_borrow_mut(|encoder| {
-        encoder.message.fill(path);
+        encoder.samples.clear();
+        encoder.samples.extend(path.iter());
+        encoder.message.fill(&encoder.samples);
         encoder.plain.clear();
         encoder.message.encode(&mut encoder.plain).expect("a Vec grows");
         encoder.blob()
@@ -70,17 +74,17 @@ impl Encoder {
 
 impl Message {
     /// Writes the columns of a path into the buffers of whatever path was here before.
-    fn fill(&mut self, path: &Path) {
+    fn fill(&mut self, samples: &[Sample]) {
         self.clear();
-        let count = path.len();
+        let count = samples.len();
         self.count = count.try_into().expect("memory ends before 2^32 samples of 32 bytes");
         let [mut time, mut lat, mut lon] = [Steps::default(); 3];
-        for sample in path.iter() {
+        for sample in samples {
             push(&mut self.time_ms, time.entry(sample.time_ms));
             push(&mut self.lat_e7, lat.entry(sample.lat_e7.into()));
             push(&mut self.lon_e7, lon.entry(sample.lon_e7.into()));
         }
-        let readings = |of: fn(&crate::timeline::Sample) -> Reading| path.iter().map(of);
+        let readings = |of: fn(&Sample) -> Reading| samples.iter().map(of);
         let (column, present) = (&mut self.speed_cmps, &mut self.speed_present);
         fill_readings(readings(|sample| sample.speed_cmps), count, column, present);
         let (column, present) = (&mut self.heading_ddeg, &mut self.heading_present);

@@ -43,7 +43,7 @@ fn path(samples: &[Sample]) -> Path {
 
 fn assert_round_trip(samples: &[Sample]) {
     let decoded = decode(&encode(&path(samples))).unwrap();
-    assert!(decoded.iter().eq(samples), "{samples:?}");
+    assert!(decoded.iter().eq(samples.iter().copied()), "{samples:?}");
 }
 
 /// Three samples of which the middle one has no speed, none an altitude.

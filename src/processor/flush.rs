@@ -107,6 +107,9 @@ impl<S: TripStore + Journal> Processor<'_, S> {
                     rows.trips.push(row);
                 }
             }
+            self.resident -= device.timeline.memory();
+            device.timeline.pack();
+            self.resident += device.timeline.memory();
             if rows.trips.len() >= STAGED.0 || bytes >= STAGED.1 {
                 self.counts.trips_written += rows.trips.len() as u64;
                 self.store.stage(&rows).await?;

@@ -23,7 +23,7 @@ use crate::rules::{Rules, TimeUnit};
 use crate::source::spill::Spill;
 use crate::source::{Batch, Decoded, Entry, Fault, Source, SourceError};
 use crate::store::{DeadLetter, Journal, Position, StoreError, TripStore};
-use crate::timeline::{Arrival, ClockGuard, Limits, Movement, Outcome, Timeline, Trip, WrongClock};
+use crate::timeline::{ClockGuard, Limits, Movement, Outcome, Timeline, Trip, WrongClock};
 
 /// Dead letters do not wait for a flush when they take this much memory, bytes.
 const MAX_DEAD_BYTES: usize = 16 << 20;
@@ -31,14 +31,9 @@ const MAX_DEAD_BYTES: usize = 16 << 20;
 /// What a device takes to write before any was written, as good as any guess.
 const FIRST_GUESS: Duration = Duration::from_micros(20);
 
-/// What a device takes in memory beside its name and trips, bytes.
-const DEVICE_BYTES: usize = 400;
-
-/// What a trip takes beside its samples.
-const TRIP_BYTES: usize = 400;
-
-/// What a sample takes, with the room that is left for others.
-const SAMPLE_BYTES: usize = 48;
+/// What a device takes in memory beside its name and trips: itself, its place among others, the days
+/// that are known of it, bytes.
+const DEVICE_BYTES: usize = size_of::<Device>() + 320;
 
 /// Why a run ended before the end of its source.
 #[derive(Debug, thiserror::Error)]
@@ -369,13 +364,14 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         let mut trips: Vec<Trip> = Vec::new();
         for &day in days {
             for row in self.store.near(name, day).await? {
-                let trip = row.to_trip()?;
-                self.resident += TRIP_BYTES + SAMPLE_BYTES * trip.samples();
-                trips.push(trip);
+                trips.push(row.to_trip()?);
             }
         }
         let acknowledged = version(self.acknowledged.delivered);
+        self.resident -= device.timeline.memory();
         let overlaps = device.timeline.know(days, trips, acknowledged);
+        device.timeline.pack();
+        self.resident += device.timeline.memory();
         self.counts.overlaps += overlaps as u64;
         if device.timeline.trips().any(|trip| trip.unflushed().is_some()) && !device.changed {
             device.changed = true;
@@ -403,13 +399,14 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         let (name, device) = self.devices.get_index_mut(place).expect("it was given this place");
         let at = version(entry.offset);
         self.decided += 1;
-        match device.timeline.absorb(&self.limits, at, decoded.sample, driver) {
+        let before = device.timeline.memory();
+        let outcome = device.timeline.absorb(&self.limits, at, decoded.sample, driver);
+        self.resident = self.resident + device.timeline.memory() - before;
+        match outcome {
             Outcome::Applied(arrival) => {
                 self.counts.delivered += 1;
                 self.counts.applied += 1;
                 self.counts.arrivals.count(arrival);
-                let begun = if arrival == Arrival::New { TRIP_BYTES } else { 0 };
-                self.resident += SAMPLE_BYTES + begun;
                 if !device.changed {
                     device.changed = true;
                     self.changed.push(place);

@@ -52,7 +52,7 @@ impl Geometry {
         };
         match path.len() {
             1 => Self::Point(position(path.first())),
-            _ => Self::LineString(path.iter().map(position).collect()),
+            _ => Self::LineString(path.iter().map(|sample| position(&sample)).collect()),
         }
     }
 }
@@ -97,7 +97,7 @@ pub(super) fn gpx_track(row: &TripRow, trip: &TripJson) -> Result<String, Surfac
     add(format_args!("<src>{}</src>\n<trkseg>\n", escaped(&trip.device_id)));
     for sample in read.path().iter() {
         add(format_args!("<trkpt lat=\"{}\" lon=\"{}\">", sample.lat(), sample.lon()));
-        if let Some(altitude_m) = altitude_m(sample) {
+        if let Some(altitude_m) = altitude_m(&sample) {
             add(format_args!("<ele>{altitude_m}</ele>"));
         }
         add(format_args!("<time>{}</time></trkpt>\n", format_time(sample.time_ms)));

@@ -40,7 +40,7 @@ impl Derived {
             (south, north) = (south.min(sample.lat_e7), north.max(sample.lat_e7));
             (west, east) = (west.min(sample.lon_e7), east.max(sample.lon_e7));
             fastest = fastest.max(sample.speed_cmps.get());
-            let place = Place::of(sample);
+            let place = Place::of(&sample);
             distance_m += previous.distance_m(&place);
             previous = place;
         }

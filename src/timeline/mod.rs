@@ -31,6 +31,7 @@
 
 mod cost;
 mod derived;
+mod packed;
 mod path;
 mod rules;
 mod sample;
@@ -91,6 +92,8 @@ pub struct Timeline {
     trips: BTreeMap<i64, Box<Trip>>,
     /// Days whose rows have been loaded, rising.
     known_days: Vec<i64>,
+    /// What the trips take in memory, about, bytes.
+    memory: usize,
 }
 
 impl Timeline {
@@ -109,7 +112,10 @@ impl Timeline {
         if let Some((_, trip)) = self.trips.range_mut(..=time_ms).next_back()
             && time_ms <= trip.end_ms()
         {
-            return absorb_inside(trip, limits, version, sample, driver);
+            let before = trip.memory();
+            let outcome = absorb_inside(trip, limits, version, sample, driver);
+            self.memory = self.memory + trip.memory() - before;
+            return outcome;
         }
         let arrival = self.place(limits, version, time_ms);
         self.apply(arrival, version, sample, driver);
@@ -153,27 +159,35 @@ impl Timeline {
         let add = |trip: &mut Trip| {
             trip.add(version, sample, driver).expect("no trip spans the time, so none keeps it");
         };
-        match arrival {
+        let mut before = 0;
+        let after = match arrival {
             Arrival::New => {
-                self.trips.insert(time_ms, Box::new(Trip::new(version, sample, driver)));
+                let trip = Box::new(Trip::new(version, sample, driver));
+                self.trips.entry(time_ms).or_insert(trip).memory()
             }
             Arrival::Inside => unreachable!("a sample inside a trip is not placed"),
             Arrival::End => {
-                let left = self.trips.range_mut(..time_ms).next_back();
-                add(left.expect("placed beside it").1);
+                let left = self.trips.range_mut(..time_ms).next_back().expect("placed beside it").1;
+                before += left.memory();
+                add(left);
+                left.memory()
             }
             Arrival::Beginning => {
                 let mut right = self.take_after(time_ms);
+                before += right.memory();
                 add(&mut right);
-                self.trips.insert(time_ms, right);
+                self.trips.entry(time_ms).or_insert(right).memory()
             }
             Arrival::Merge => {
                 let right = self.take_after(time_ms);
                 let left = self.trips.range_mut(..time_ms).next_back().expect("placed beside it").1;
+                before += left.memory() + right.memory();
                 add(left);
                 left.absorb(version, *right);
+                left.memory()
             }
-        }
+        };
+        self.memory = self.memory + after - before;
     }
 
     fn take_after(&mut self, time_ms: i64) -> Box<Trip> {
@@ -205,6 +219,7 @@ impl Timeline {
                 self.known_days.insert(at, *day);
             }
         }
+        self.weigh();
         overlaps
     }
 
@@ -258,9 +273,27 @@ impl Timeline {
     pub fn evict(&mut self) {
         self.trips.retain(|_, trip| trip.unflushed().is_some());
         self.known_days.clear();
+        self.weigh();
     }
 
-    /// Asserts T1 to T3.
+    /// Packs the paths of long trips but for their latest samples: a quarter of the memory, and
+    /// slower to add to.
+    pub fn pack(&mut self) {
+        self.trips.values_mut().for_each(|trip| trip.pack());
+        self.weigh();
+    }
+
+    /// What the trips take in memory, about, bytes.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.memory
+    }
+
+    fn weigh(&mut self) {
+        self.memory = self.trips.values().map(|trip| trip.memory()).sum();
+    }
+
+    /// Asserts T1 to T3, and what the trips take.
     ///
     /// # Panics
     /// Where one of them does not hold.
@@ -284,6 +317,7 @@ impl Timeline {
             }
             before = Some(trip);
         }
+        assert_eq!(self.memory, self.trips.values().map(|trip| trip.memory()).sum::<usize>());
     }
 }
 
@@ -298,7 +332,7 @@ fn absorb_inside(
     let full = trip.samples() >= limits.max_samples || trip.is_shut_to(version);
     if full {
         return match trip.path().get(sample.time_ms) {
-            Some(kept) => Outcome::Duplicate { conflicting: *kept != sample },
+            Some(kept) => Outcome::Duplicate { conflicting: kept != sample },
             None => Outcome::TripFull,
         };
     }

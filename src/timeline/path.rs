@@ -10,11 +10,13 @@
 //! - P3 the first chunk's key is the earliest time there is, every other key is the chunk's first
 //!   time
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use super::Sample;
 use super::cost::spend;
+use super::packed::Packed;
 
 /// Samples in a chunk, at most: 4 KiB of them, so that making room in one costs less than a miss.
 const CHUNK: usize = 128;
@@ -42,12 +44,43 @@ impl PartialOrd for Since {
     }
 }
 
+/// Chunks of a path that stay open when the others are packed, the latest ones.
+const OPEN_CHUNKS: usize = 4;
+
+/// What a sample takes in an open chunk, with the room that is left for others, bytes.
+const OPEN_SAMPLE: usize = 48;
+
+/// Part of a path.
+#[derive(Clone, Debug)]
+enum Chunk {
+    Open(Vec<Sample>),
+    Packed(Packed),
+}
+
+impl Chunk {
+    fn first(&self) -> &Sample {
+        match self {
+            Self::Open(samples) => samples.first().expect("P1: no chunk is empty"),
+            Self::Packed(packed) => packed.first(),
+        }
+    }
+
+    fn samples(&self) -> Cow<'_, [Sample]> {
+        match self {
+            Self::Open(samples) => Cow::Borrowed(samples),
+            Self::Packed(packed) => Cow::Owned(packed.unpacked()),
+        }
+    }
+}
+
 /// The kept samples of a trip, sorted by device time; never empty.
 #[derive(Clone, Debug)]
 pub struct Path {
-    chunks: BTreeMap<Since, Vec<Sample>>,
+    chunks: BTreeMap<Since, Chunk>,
     tail: Vec<Sample>,
     len: usize,
+    /// Samples in packed chunks, and the bytes that those take.
+    packed: (usize, usize),
 }
 
 /// Where a sample of time `time_ms` stands in a sorted chunk, or would.
@@ -78,7 +111,7 @@ impl Path {
     /// The path of one sample.
     #[must_use]
     pub fn new(sample: Sample) -> Self {
-        Self { chunks: BTreeMap::new(), tail: vec![sample], len: 1 }
+        Self { chunks: BTreeMap::new(), tail: vec![sample], len: 1, packed: (0, 0) }
     }
 
     /// The path of samples that are sorted by strictly rising time; `None` if they are not, or if
@@ -106,8 +139,10 @@ impl Path {
     /// The earliest sample.
     #[must_use]
     pub fn first(&self) -> &Sample {
-        let (_, chunk) = self.chunks.first_key_value().unwrap_or((&EARLIEST, &self.tail));
-        chunk.first().expect("P1: no chunk is empty")
+        match self.chunks.first_key_value() {
+            Some((_, chunk)) => chunk.first(),
+            None => &self.tail[0],
+        }
     }
 
     /// The latest sample.
@@ -117,19 +152,44 @@ impl Path {
     }
 
     /// The samples in order of time.
-    pub fn iter(&self) -> impl Iterator<Item = &Sample> {
-        self.chunks.values().flatten().chain(&self.tail)
+    pub fn iter(&self) -> impl Iterator<Item = Sample> {
+        let chunks = self.chunks.values().map(Chunk::samples).chain([Cow::Borrowed(&*self.tail)]);
+        chunks.flat_map(|samples| (0..samples.len()).map(move |at| samples[at]))
     }
 
     /// The kept sample of a time, if there is one.
     #[must_use]
-    pub fn get(&self, time_ms: i64) -> Option<&Sample> {
+    pub fn get(&self, time_ms: i64) -> Option<Sample> {
         let chunk = if self.in_tail(time_ms) {
-            &self.tail
+            Cow::Borrowed(&*self.tail)
         } else {
-            self.chunks.range(..=Since(time_ms)).next_back().expect("P3: the first key is least").1
+            let before = self.chunks.range(..=Since(time_ms)).next_back();
+            before.expect("P3: the first key is least").1.samples()
         };
-        position(chunk, time_ms).ok().map(|at| &chunk[at])
+        position(&chunk, time_ms).ok().map(|at| chunk[at])
+    }
+
+    /// Packs a long path but for its latest chunks. A sample that falls into a packed chunk opens
+    /// it again.
+    pub fn pack(&mut self) {
+        if self.chunks.len() <= 2 * OPEN_CHUNKS {
+            return;
+        }
+        let early = self.chunks.len() - OPEN_CHUNKS;
+        for chunk in self.chunks.values_mut().take(early) {
+            if let Chunk::Open(samples) = chunk {
+                let packed = Packed::new(samples);
+                self.packed.0 += packed.len();
+                self.packed.1 += packed.memory();
+                *chunk = Chunk::Packed(packed);
+            }
+        }
+    }
+
+    /// What the path takes in memory, about, bytes.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        (self.len - self.packed.0) * OPEN_SAMPLE + self.packed.1
     }
 
     fn in_tail(&self, time_ms: i64) -> bool {
@@ -188,6 +248,12 @@ impl Path {
     fn insert_in_chunk(&mut self, sample: Sample) -> Result<(), Sample> {
         let before = self.chunks.range_mut(..=Since(sample.time_ms)).next_back();
         let (&from, chunk) = before.expect("P3: the first key is least");
+        if let Chunk::Packed(packed) = chunk {
+            self.packed.0 -= packed.len();
+            self.packed.1 -= packed.memory();
+            *chunk = Chunk::Open(packed.unpacked());
+        }
+        let Chunk::Open(chunk) = chunk else { unreachable!("it was just opened") };
         match position(chunk, sample.time_ms) {
             Ok(at) => return Err(chunk[at]),
             // Only the first chunk can be entered at its front (P3). A chunk of its own for the new
@@ -195,7 +261,7 @@ impl Path {
             // again.
             Err(0) if chunk.len() == CHUNK => {
                 debug_assert_eq!(from, EARLIEST);
-                self.put_first_chunk(vec![sample]);
+                self.put_first_chunk(Chunk::Open(vec![sample]));
             }
             Err(at) => {
                 if let Some(second) = insert_at(chunk, at, sample) {
@@ -206,17 +272,22 @@ impl Path {
         Ok(())
     }
 
-    fn put_chunk(&mut self, chunk: Vec<Sample>) {
+    fn put_chunk(&mut self, samples: Vec<Sample>) {
+        self.put(Chunk::Open(samples));
+    }
+
+    fn put(&mut self, chunk: Chunk) {
         spend(NODE);
-        let from = if self.chunks.is_empty() { EARLIEST } else { Since(chunk[0].time_ms) };
+        let is_first = self.chunks.is_empty();
+        let from = if is_first { EARLIEST } else { Since(chunk.first().time_ms) };
         self.chunks.insert(from, chunk);
     }
 
     /// A chunk that precedes all others takes over the first key.
-    fn put_first_chunk(&mut self, chunk: Vec<Sample>) {
+    fn put_first_chunk(&mut self, chunk: Chunk) {
         if let Some((_, former)) = self.chunks.pop_first() {
             spend(2 * NODE);
-            self.chunks.insert(Since(former[0].time_ms), former);
+            self.chunks.insert(Since(former.first().time_ms), former);
         }
         self.chunks.insert(EARLIEST, chunk);
     }
@@ -226,6 +297,8 @@ impl Path {
     pub fn append(&mut self, mut later: Self) {
         debug_assert!(self.last().time_ms < later.first().time_ms);
         self.len += later.len;
+        self.packed.0 += later.packed.0;
+        self.packed.1 += later.packed.1;
         if later.chunks.is_empty() && self.tail.len() + later.tail.len() <= CHUNK {
             spend(later.tail.len());
             self.tail.append(&mut later.tail);
@@ -235,11 +308,11 @@ impl Path {
         if later.chunks.len() <= self.chunks.len() {
             self.put_chunk(seam);
             for (_, chunk) in later.chunks {
-                self.put_chunk(chunk);
+                self.put(chunk);
             }
         } else {
             let earlier = std::mem::replace(&mut self.chunks, later.chunks);
-            self.put_first_chunk(seam);
+            self.put_first_chunk(Chunk::Open(seam));
             for (_, chunk) in earlier.into_iter().rev() {
                 self.put_first_chunk(chunk);
             }
@@ -252,12 +325,19 @@ impl Path {
         assert!(!self.tail.is_empty());
         let keys: Vec<_> = self.chunks.keys().map(|from| from.0).collect();
         for (nth, (from, chunk)) in self.chunks.iter().enumerate() {
+            let chunk = chunk.samples();
             assert!((1..=CHUNK).contains(&chunk.len()), "P1");
             assert_eq!(from.0, if nth == 0 { i64::MIN } else { chunk[0].time_ms }, "P3: {keys:?}");
         }
         let times: Vec<_> = self.iter().map(|sample| sample.time_ms).collect();
         assert!(times.is_sorted_by(|a, b| a < b), "P2");
         assert_eq!(times.len(), self.len);
+        let packed = self.chunks.values().filter_map(|chunk| match chunk {
+            Chunk::Open(_) => None,
+            Chunk::Packed(packed) => Some((packed.len(), packed.memory())),
+        });
+        let sum = |a: (usize, usize), b: (usize, usize)| (a.0 + b.0, a.1 + b.1);
+        assert_eq!(packed.fold((0, 0), sum), self.packed);
     }
 }
 
@@ -366,17 +446,23 @@ mod tests {
     proptest! {
         #[test]
         fn agrees_with_a_set(
-            parts in prop::collection::vec(prop::collection::vec(0..2000_i64, 1..700), 1..5)
+            parts in prop::collection::vec(prop::collection::vec(0..9000_i64, 1..3000), 1..4),
+            packs_every in prop_oneof![Just(usize::MAX), 1..900_usize],
         ) {
             let mut whole: Option<Path> = None;
             let mut expected = BTreeSet::new();
             for (nth, times) in parts.iter().enumerate() {
                 let offset = nth as i64 * 10_000;
+                let mut count = 0;
                 let mut path = Path::new(at(times[0] + offset));
                 let mut kept = BTreeSet::from([times[0] + offset]);
                 for &time in &times[1..] {
                     let inserted = path.insert(at(time + offset)).is_ok();
                     prop_assert_eq!(inserted, kept.insert(time + offset));
+                    count += 1;
+                    if count % packs_every == 0 {
+                        path.pack();
+                    }
                 }
                 path.check();
                 expected.append(&mut kept);
@@ -385,13 +471,15 @@ mod tests {
                     Some(mut earlier) => { earlier.append(path); earlier }
                 });
             }
-            let whole = whole.unwrap();
+            let mut whole = whole.unwrap();
             whole.check();
             prop_assert!(whole.iter().map(|sample| sample.time_ms).eq(expected.iter().copied()));
-            for time in 0..2000 {
+            whole.pack();
+            whole.check();
+            for time in 0..9000 {
                 prop_assert_eq!(whole.get(time).is_some(), expected.contains(&time));
             }
-            let again = Path::from_sorted(whole.iter().copied()).unwrap();
+            let again = Path::from_sorted(whole.iter()).unwrap();
             prop_assert!(again.iter().eq(whole.iter()));
         }
     }

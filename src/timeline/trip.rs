@@ -4,6 +4,12 @@ use std::collections::BTreeMap;
 
 use super::{Path, Sample};
 
+/// What a trip takes beside its path: itself, a driver, its place among others, bytes.
+const OVERHEAD: usize = size_of::<Trip>() + 128;
+
+/// What an absorbed `t_star` takes, with the room that is left for others, bytes.
+const ABSORBED: usize = 32;
+
 /// Who drove, by the earliest kept sample of the trip that says so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Driver {
@@ -86,6 +92,15 @@ impl Trip {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// What the trip takes in memory, about, bytes.
+    pub(super) fn memory(&self) -> usize {
+        OVERHEAD + self.absorbed.len() * ABSORBED + self.path.memory()
+    }
+
+    pub(super) fn pack(&mut self) {
+        self.path.pack();
     }
 
     /// Lowest version among the changes not handed to a flush yet; `None` when there is none.

@@ -350,7 +350,7 @@ fn check_blob(bytes: &[u8]) {
         Ok(path) => path,
         Err(error) => return check_message(&error.to_string()),
     };
-    path.iter().for_each(check_sample);
+    path.iter().for_each(|sample| check_sample(&sample));
     assert_eq!(path.iter().count(), path.len());
     assert!(path.iter().is_sorted_by(|one, next| one.time_ms < next.time_ms), "times rise");
     let written = tstar::blob::encode(&path);

@@ -67,7 +67,7 @@ fn is_equal(found: &Trip, expected: &literal::Trip) -> bool {
         && expected.absorbed.iter().all(retired)
         && driver == expected.driver()
         && found.samples() == kept.len()
-        && found.path().iter().copied().eq(kept.into_iter().map(sample))
+        && found.path().iter().eq(kept.into_iter().map(sample))
 }
 
 /// I1 and I2 against the definition, which knows no limits.

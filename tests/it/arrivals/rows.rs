@@ -24,7 +24,7 @@ impl Row {
             version: trip.version,
             absorbed: trip.absorbed.clone(),
             driver: trip.driver.clone(),
-            samples: trip.path().iter().copied().collect(),
+            samples: trip.path().iter().collect(),
         }
     }
 

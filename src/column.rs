@@ -1,0 +1,78 @@
+//! Columns of packed zigzag varints, written and read in place: paths in rows, and long ones in
+//! memory.
+
+/// Longest varint of 64 bits, bytes.
+const MAX_VARINT: usize = 10;
+
+/// Appends a zigzag varint.
+#[inline]
+pub fn push(column: &mut Vec<u8>, value: i64) {
+    let mut rest = (value.cast_unsigned() << 1) ^ (value >> 63).cast_unsigned();
+    while rest >= 0x80 {
+        column.push(rest.to_le_bytes()[0] | 0x80);
+        rest >>= 7;
+    }
+    column.push(rest.to_le_bytes()[0]);
+}
+
+/// How many varints a column holds: each has one byte without the high bit, its last.
+pub fn entries(column: &[u8]) -> usize {
+    column.iter().filter(|&&byte| byte < 0x80).count()
+}
+
+/// Takes the first zigzag varint off a column; `None` where there is none, or one that is too long
+/// or not in its shortest form.
+#[inline]
+pub fn take(column: &mut &[u8]) -> Option<i64> {
+    let mut value = 0_u64;
+    for (at, &byte) in column.iter().take(MAX_VARINT).enumerate() {
+        // The tenth byte has room for one bit.
+        if at == MAX_VARINT - 1 && byte > 1 {
+            return None;
+        }
+        value |= u64::from(byte & 0x7f) << (7 * at);
+        if byte < 0x80 {
+            if byte == 0 && at > 0 {
+                return None;
+            }
+            *column = &column[at + 1..];
+            return Some((value >> 1).cast_signed() ^ -(value & 1).cast_signed());
+        }
+    }
+    None
+}
+
+/// Second differences, wrapping: there is no pair of values whose difference cannot be written.
+#[derive(Clone, Copy, Default)]
+pub struct Steps {
+    value: i64,
+    step: i64,
+    begun: bool,
+}
+
+impl Steps {
+    /// The entry of the next value.
+    #[inline]
+    pub fn entry(&mut self, value: i64) -> i64 {
+        if !self.begun {
+            *self = Self { value, step: 0, begun: true };
+            return value;
+        }
+        let step = value.wrapping_sub(self.value);
+        let entry = step.wrapping_sub(self.step);
+        (self.value, self.step) = (value, step);
+        entry
+    }
+
+    /// The value of the next entry.
+    #[inline]
+    pub fn value(&mut self, entry: i64) -> i64 {
+        if !self.begun {
+            *self = Self { value: entry, step: 0, begun: true };
+            return entry;
+        }
+        self.step = self.step.wrapping_add(entry);
+        self.value = self.value.wrapping_add(self.step);
+        self.value
+    }
+}

@@ -1,0 +1,126 @@
+//! A chunk of a long path that nothing was added to for a while, at a quarter of the space.
+
+use super::{Reading, Sample};
+use crate::column::{Steps, push, take};
+
+/// Numbers of a sample.
+const COLUMNS: usize = 7;
+
+/// A sorted chunk, packed: for each sample a byte that tells which of its numbers differ from what
+/// the samples before let expect, then the differences.
+#[derive(Clone, Debug)]
+pub(super) struct Packed {
+    first: Sample,
+    len: usize,
+    bytes: Box<[u8]>,
+}
+
+/// The numbers of a sample. Of an absent reading it is the one that no reading has.
+fn numbers(sample: &Sample) -> [i64; COLUMNS] {
+    let of = |reading: Reading| i64::from(reading.get().unwrap_or(i32::MIN));
+    let Sample { time_ms, lat_e7, lon_e7, speed_cmps, heading_ddeg, altitude_dm, accuracy_dm } =
+        *sample;
+    let [speed, heading, altitude, accuracy] =
+        [speed_cmps, heading_ddeg, altitude_dm, accuracy_dm].map(of);
+    [time_ms, lat_e7.into(), lon_e7.into(), speed, heading, altitude, accuracy]
+}
+
+fn sample([time_ms, lat, lon, speed, heading, altitude, accuracy]: [i64; COLUMNS]) -> Sample {
+    let small = |number: i64| i32::try_from(number).expect("it was packed from an i32");
+    let reading = |number: i64| Reading::new(Some(small(number)).filter(|&it| it != i32::MIN));
+    Sample {
+        time_ms,
+        lat_e7: small(lat),
+        lon_e7: small(lon),
+        speed_cmps: reading(speed),
+        heading_ddeg: reading(heading),
+        altitude_dm: reading(altitude),
+        accuracy_dm: reading(accuracy),
+    }
+}
+
+impl Packed {
+    /// Packs a chunk that is not empty.
+    pub(super) fn new(chunk: &[Sample]) -> Self {
+        let mut steps = [Steps::default(); COLUMNS];
+        let mut bytes = Vec::with_capacity(chunk.len() * 12);
+        for sample in chunk {
+            let at = bytes.len();
+            bytes.push(0);
+            for (column, (steps, number)) in steps.iter_mut().zip(numbers(sample)).enumerate() {
+                let entry = steps.entry(number);
+                if entry != 0 {
+                    bytes[at] |= 1 << column;
+                    push(&mut bytes, entry);
+                }
+            }
+        }
+        Self { first: chunk[0], len: chunk.len(), bytes: bytes.into() }
+    }
+
+    pub(super) fn first(&self) -> &Sample {
+        &self.first
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// What it takes in memory, bytes.
+    pub(super) fn memory(&self) -> usize {
+        size_of::<Self>() + self.bytes.len()
+    }
+
+    /// The samples again.
+    pub(super) fn unpacked(&self) -> Vec<Sample> {
+        let mut steps = [Steps::default(); COLUMNS];
+        let mut rest = &self.bytes[..];
+        let mut next = || {
+            let (mask, behind) = rest.split_first()?;
+            rest = behind;
+            let mut numbers = [0; COLUMNS];
+            for (column, (steps, number)) in steps.iter_mut().zip(&mut numbers).enumerate() {
+                let differs = mask & (1 << column) != 0;
+                *number = steps.value(if differs { take(&mut rest)? } else { 0 });
+            }
+            Some(sample(numbers))
+        };
+        (0..self.len).map(|_| next().expect("it was packed so")).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    type Numbers = (i64, i32, i32, [Reading; 4]);
+
+    fn numbers() -> impl Strategy<Value = Numbers> {
+        let reading = || {
+            prop_oneof![Just(Reading::ABSENT), any::<i32>().prop_map(|it| Reading::new(Some(it)))]
+        };
+        let readings = [reading(), reading(), reading(), reading()];
+        (any::<i64>(), any::<i32>(), any::<i32>(), readings)
+    }
+
+    fn sample((time_ms, lat_e7, lon_e7, readings): Numbers) -> Sample {
+        let [speed_cmps, heading_ddeg, altitude_dm, accuracy_dm] = readings;
+        Sample { time_ms, lat_e7, lon_e7, speed_cmps, heading_ddeg, altitude_dm, accuracy_dm }
+    }
+
+    proptest! {
+        #[test]
+        fn a_chunk_comes_back_as_it_was(
+            all in prop::collection::vec(numbers(), 1..130), is_steady: bool,
+        ) {
+            let mut chunk: Vec<_> = all.into_iter().map(sample).collect();
+            if is_steady {
+                chunk.iter_mut().zip(0..).for_each(|(sample, nth)| sample.time_ms = 1_000 * nth);
+            }
+            let packed = Packed::new(&chunk);
+            prop_assert_eq!(packed.first(), &chunk[0]);
+            prop_assert_eq!(packed.unpacked(), chunk);
+        }
+    }
+}
