@@ -109,13 +109,25 @@ impl Timeline {
         driver: Option<&str>,
     ) -> Outcome {
         let time_ms = sample.time_ms;
-        if let Some((_, trip)) = self.trips.range_mut(..=time_ms).next_back()
-            && time_ms <= trip.end_ms()
-        {
+        let newest_ms = self.trips.last_key_value().map(|(&start_ms, _)| start_ms);
+        if let Some((_, trip)) = self.trips.range_mut(..=time_ms).next_back() {
             let before = trip.memory();
-            let outcome = absorb_inside(trip, limits, version, sample, driver);
-            self.memory = self.memory + trip.memory() - before;
-            return outcome;
+            let outcome = if time_ms <= trip.end_ms() {
+                Some(absorb_inside(trip, limits, version, sample, driver))
+            } else if newest_ms <= Some(time_ms)
+                && reaches(trip, limits, version, time_ms)
+                && fits(limits, trip.start_ms(), time_ms, trip.samples())
+            {
+                // Most samples extend the newest trip: nothing follows that they could reach.
+                add(trip, version, sample, driver);
+                Some(Outcome::Applied(Arrival::End))
+            } else {
+                None
+            };
+            if let Some(outcome) = outcome {
+                self.memory = self.memory + trip.memory() - before;
+                return outcome;
+            }
         }
         let arrival = self.place(limits, version, time_ms);
         self.apply(arrival, version, sample, driver);
@@ -124,21 +136,25 @@ impl Timeline {
 
     /// Rule 3 of the contract, for a sample that no trip spans.
     fn place(&self, limits: &Limits, version: i64, time_ms: i64) -> Arrival {
-        let fits = |start_ms: i64, end_ms: i64, samples: usize| {
-            end_ms - start_ms <= limits.max_duration_ms && samples < limits.max_samples
-        };
-        let open = |trip: &&Trip| !trip.is_shut_to(version);
-        let left = self.before(time_ms).filter(|trip| time_ms - trip.end_ms() <= limits.max_gap_ms);
-        let right =
-            self.after(time_ms).filter(|trip| trip.start_ms() - time_ms <= limits.max_gap_ms);
-        match (left.filter(open), right.filter(open)) {
+        let left = self.before(time_ms).filter(|trip| reaches(trip, limits, version, time_ms));
+        let right = self.after(time_ms).filter(|trip| {
+            trip.start_ms() - time_ms <= limits.max_gap_ms && !trip.is_shut_to(version)
+        });
+        match (left, right) {
             (Some(left), Some(right))
-                if fits(left.start_ms(), right.end_ms(), left.samples() + right.samples()) =>
+                if fits(
+                    limits,
+                    left.start_ms(),
+                    right.end_ms(),
+                    left.samples() + right.samples(),
+                ) =>
             {
                 Arrival::Merge
             }
-            (Some(left), _) if fits(left.start_ms(), time_ms, left.samples()) => Arrival::End,
-            (_, Some(right)) if fits(time_ms, right.end_ms(), right.samples()) => {
+            (Some(left), _) if fits(limits, left.start_ms(), time_ms, left.samples()) => {
+                Arrival::End
+            }
+            (_, Some(right)) if fits(limits, time_ms, right.end_ms(), right.samples()) => {
                 Arrival::Beginning
             }
             _ => Arrival::New,
@@ -156,9 +172,7 @@ impl Timeline {
 
     fn apply(&mut self, arrival: Arrival, version: i64, sample: Sample, driver: Option<&str>) {
         let time_ms = sample.time_ms;
-        let add = |trip: &mut Trip| {
-            trip.add(version, sample, driver).expect("no trip spans the time, so none keeps it");
-        };
+        let add = |trip: &mut Trip| add(trip, version, sample, driver);
         let mut before = 0;
         let after = match arrival {
             Arrival::New => {
@@ -319,6 +333,21 @@ impl Timeline {
         }
         assert_eq!(self.memory, self.trips.values().map(|trip| trip.memory()).sum::<usize>());
     }
+}
+
+/// Whether a trip of so many samples may grow by one to these ends.
+fn fits(limits: &Limits, start_ms: i64, end_ms: i64, samples: usize) -> bool {
+    end_ms - start_ms <= limits.max_duration_ms && samples < limits.max_samples
+}
+
+/// Whether a trip that takes records of this version ends near enough before a time.
+fn reaches(trip: &Trip, limits: &Limits, version: i64, time_ms: i64) -> bool {
+    time_ms - trip.end_ms() <= limits.max_gap_ms && !trip.is_shut_to(version)
+}
+
+/// Adds a sample outside the span of a trip.
+fn add(trip: &mut Trip, version: i64, sample: Sample, driver: Option<&str>) {
+    trip.add(version, sample, driver).expect("no trip spans the time, so none keeps it");
 }
 
 /// Rules 1 and 2 of the contract, for a sample within the span of a trip.

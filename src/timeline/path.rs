@@ -81,6 +81,8 @@ pub struct Path {
     len: usize,
     /// Samples in packed chunks, and the bytes that those take.
     packed: (usize, usize),
+    /// Place in the tail behind the sample that was added there last: samples come in bursts.
+    behind: usize,
 }
 
 /// Where a sample of time `time_ms` stands in a sorted chunk, or would.
@@ -111,7 +113,7 @@ impl Path {
     /// The path of one sample.
     #[must_use]
     pub fn new(sample: Sample) -> Self {
-        Self { chunks: BTreeMap::new(), tail: vec![sample], len: 1, packed: (0, 0) }
+        Self { chunks: BTreeMap::new(), tail: vec![sample], len: 1, packed: (0, 0), behind: 1 }
     }
 
     /// The path of samples that are sorted by strictly rising time; `None` if they are not, or if
@@ -228,8 +230,21 @@ impl Path {
         self.len += 1;
     }
 
+    /// Where a sample stands in the tail, or would: most likely behind the one before it.
+    fn position_in_tail(&self, time_ms: i64) -> Result<usize, usize> {
+        spend(1);
+        let (before, after) = (self.behind.wrapping_sub(1), self.tail.get(self.behind));
+        let is_behind = self.tail.get(before).is_some_and(|before| before.time_ms < time_ms)
+            && after.is_none_or(|after| time_ms < after.time_ms);
+        if is_behind { Err(self.behind) } else { position(&self.tail, time_ms) }
+    }
+
     fn insert_in_tail(&mut self, sample: Sample) -> Result<(), Sample> {
-        match position(&self.tail, sample.time_ms) {
+        let place = self.position_in_tail(sample.time_ms);
+        if let Err(at) = place {
+            self.behind = at + 1;
+        }
+        match place {
             Ok(at) => Err(self.tail[at]),
             Err(0) if self.tail.len() == CHUNK => {
                 self.put_chunk(vec![sample]);

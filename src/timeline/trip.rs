@@ -173,8 +173,10 @@ impl Trip {
 
     fn name_driver(&mut self, name: Option<&str>, time_ms: i64) {
         let Some(name) = name else { return };
-        if self.driver.as_ref().is_none_or(|driver| time_ms < driver.time_ms) {
-            self.driver = Some(Driver { name: name.into(), time_ms });
+        match &mut self.driver {
+            Some(driver) if time_ms >= driver.time_ms => {}
+            Some(driver) if *driver.name == *name => driver.time_ms = time_ms,
+            _ => self.driver = Some(Driver { name: name.into(), time_ms }),
         }
     }
 }
