@@ -7,9 +7,9 @@ use crate::source::spill::{GROUPS, Spill};
 use crate::store::{Change, ChangeKind, Flush, Journal, StoreError, TripRow, TripStore};
 use crate::timeline::Trip;
 
-/// Flushing takes at most a tenth of the time: the next one waits nine times as long as it will
+/// Flushing takes a twentieth of the time: the next one waits nineteen times as long as it will
 /// take, by the number of devices that changed.
-const FLUSH_SHARE: u32 = 9;
+const FLUSH_SHARE: u32 = 19;
 
 /// Rows are handed to the store when there are so many, or when their paths take so many bytes.
 const STAGED: (usize, usize) = (1024, 4 << 20);

@@ -31,8 +31,8 @@ const MAX_DEAD_BYTES: usize = 16 << 20;
 /// What a device takes to write before any was written, as good as any guess.
 const FIRST_GUESS: Duration = Duration::from_micros(20);
 
-/// What a device takes in memory beside its name and trips: itself, its place among others, the days
-/// that are known of it, bytes.
+/// What a device takes in memory beside its name and trips, bytes: itself, its place among others,
+/// the days that are known of it.
 const DEVICE_BYTES: usize = size_of::<Device>() + 320;
 
 /// Why a run ended before the end of its source.

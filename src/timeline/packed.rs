@@ -1,7 +1,34 @@
-//! A chunk of a long path that nothing was added to for a while, at a quarter of the space.
+//! Chunks of a path. One that nothing was added to for a while is packed: a quarter of the space.
+
+use std::borrow::Cow;
 
 use super::{Reading, Sample};
 use crate::column::{Steps, push, take};
+
+/// Part of a path, sorted and not empty.
+#[derive(Clone, Debug)]
+pub(super) enum Chunk {
+    Open(Vec<Sample>),
+    Packed(Packed),
+}
+
+impl Chunk {
+    /// The earliest sample.
+    pub(super) fn first(&self) -> &Sample {
+        match self {
+            Self::Open(samples) => samples.first().expect("no chunk is empty"),
+            Self::Packed(packed) => packed.first(),
+        }
+    }
+
+    /// The samples, unpacked where they have to be.
+    pub(super) fn samples(&self) -> Cow<'_, [Sample]> {
+        match self {
+            Self::Open(samples) => Cow::Borrowed(samples),
+            Self::Packed(packed) => Cow::Owned(packed.unpacked()),
+        }
+    }
+}
 
 /// Numbers of a sample.
 const COLUMNS: usize = 7;

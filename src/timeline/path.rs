@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use super::Sample;
 use super::cost::spend;
-use super::packed::Packed;
+use super::packed::{Chunk, Packed};
 
 /// Samples in a chunk, at most: 4 KiB of them, so that making room in one costs less than a miss.
 const CHUNK: usize = 128;
@@ -49,29 +49,6 @@ const OPEN_CHUNKS: usize = 4;
 
 /// What a sample takes in an open chunk, with the room that is left for others, bytes.
 const OPEN_SAMPLE: usize = 48;
-
-/// Part of a path.
-#[derive(Clone, Debug)]
-enum Chunk {
-    Open(Vec<Sample>),
-    Packed(Packed),
-}
-
-impl Chunk {
-    fn first(&self) -> &Sample {
-        match self {
-            Self::Open(samples) => samples.first().expect("P1: no chunk is empty"),
-            Self::Packed(packed) => packed.first(),
-        }
-    }
-
-    fn samples(&self) -> Cow<'_, [Sample]> {
-        match self {
-            Self::Open(samples) => Cow::Borrowed(samples),
-            Self::Packed(packed) => Cow::Owned(packed.unpacked()),
-        }
-    }
-}
 
 /// The kept samples of a trip, sorted by device time; never empty.
 #[derive(Clone, Debug)]

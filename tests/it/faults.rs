@@ -6,6 +6,7 @@
 mod abort;
 mod disk;
 mod kill;
+mod memory;
 mod resume;
 mod signal;
 mod store;
