@@ -127,7 +127,7 @@ pub async fn import(
     let mut processor = Processor::new(&store, &rules, pace(settings)).await?;
     // Beside the store: where that has room, this has too.
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    processor.may_set_aside(Spill::new(folder.unwrap_or(Path::new("."))));
+    processor.may_set_aside(Spill::new(folder.unwrap_or(Path::new(".")))).await?;
     options.first_offset = processor.position().delivered;
     options.known = store.parts()?;
     let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();

@@ -19,7 +19,11 @@ const STAGED: (usize, usize) = (1024, 4 << 20);
 const FEW_VISITS: u64 = 64;
 
 /// How much more may be set aside than memory holds: as much is not durable meanwhile.
-const SET_ASIDE_SHARE: u64 = 16;
+const SET_ASIDE_SHARE: u64 = 32;
+
+/// The part of the memory that a group of devices may take when its samples come back, while the
+/// groups after it still wait in memory.
+const GROUP_SHARE: usize = 4;
 
 impl<S: TripStore + Journal> Processor<'_, S> {
     /// How long changes may wait now.
@@ -57,6 +61,17 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         self.resident > self.pace.memory
     }
 
+    /// Flushes, or begins to set samples aside where memory is full of devices that sent little:
+    /// what is in memory stays there until their samples come back.
+    pub(super) async fn relieve(&mut self) -> Result<(), StoreError> {
+        let visits = FEW_VISITS * self.devices.len() as u64;
+        if self.is_full() && !self.sets_aside && self.spill.is_some() && self.decided < visits {
+            self.sets_aside = true;
+            return Ok(());
+        }
+        self.flush().await
+    }
+
     /// Hands every change since the last flush to the store.
     ///
     /// # Errors
@@ -64,21 +79,19 @@ impl<S: TripStore + Journal> Processor<'_, S> {
     pub async fn flush(&mut self) -> Result<(), StoreError> {
         let began = Instant::now();
         let devices = u32::try_from(self.changed.len()).unwrap_or(u32::MAX);
-        let mut last = self.stage_changes().await?;
+        let mut last = match self.spill.take_if(|spill| spill.bytes() > 0) {
+            Some(mut spill) => {
+                let last = self.absorb_groups(&mut spill).await;
+                self.spill = Some(spill);
+                last?
+            }
+            None => self.stage_changes().await?,
+        };
         if devices > 0 {
             self.device_took = began.elapsed() / devices;
         }
         if self.is_full() {
-            let visits = FEW_VISITS * self.devices.len() as u64;
-            self.sets_aside |= self.spill.is_some() && self.decided < visits;
             self.empty_memory();
-        }
-        if let Some(mut spill) = self.spill.take() {
-            if spill.bytes() > 0 {
-                self.store.stage(&last).await?;
-                last = self.absorb_groups(&mut spill).await?;
-            }
-            self.spill = Some(spill);
         }
         last.dead_letters.append(&mut self.dead);
         self.dead_bytes = 0;
@@ -96,7 +109,10 @@ impl<S: TripStore + Journal> Processor<'_, S> {
     /// Makes rows of what changed, and hands them over but for the last ones.
     async fn stage_changes(&mut self) -> Result<Flush, StoreError> {
         let (mut rows, mut bytes) = (Flush::default(), 0);
-        for place in std::mem::take(&mut self.changed) {
+        let mut changed = std::mem::take(&mut self.changed);
+        // In the order of the store's index: rows side by side there are written side by side.
+        changed.sort_unstable_by_key(|&place| self.devices.get_index(place).map(|(name, _)| name));
+        for place in changed {
             let (name, device) = self.devices.get_index_mut(place).expect("it is in memory");
             device.changed = false;
             for trip in device.timeline.trips_mut() {
@@ -120,18 +136,25 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         Ok(rows)
     }
 
-    /// Absorbs what was set aside, group by group. Returns the last rows.
+    /// Absorbs what was set aside, group by group, and lets each group go. Returns the last rows.
     async fn absorb_groups(&mut self, spill: &mut Spill) -> Result<Flush, StoreError> {
-        self.empty_memory();
+        let mut groups: Vec<Devices> = (0..GROUPS).map(|_| Devices::default()).collect();
+        self.changed.clear();
+        for (name, device) in std::mem::take(&mut self.devices) {
+            groups[spill.group_of(&name)].insert(name, device);
+        }
         let mut last = Flush::default();
-        for group in 0..GROUPS {
-            let taken = spill.take(group);
-            let mut samples = taken.map_err(|error| not_set_aside(spill, error))?;
+        for (group, devices) in groups.into_iter().enumerate() {
+            self.devices = devices;
+            let places = self.devices.values().enumerate();
+            self.changed = places.filter(|(_, it)| it.changed).map(|(place, _)| place).collect();
+            let limit = self.resident + self.pace.memory / GROUP_SHARE;
+            let mut samples = spill.take(group).map_err(|error| not_set_aside(spill, error))?;
             while let Some(batch) =
                 samples.next_batch().map_err(|error| not_set_aside(spill, error))?
             {
                 self.absorb_records(&batch).await?;
-                if self.is_full() {
+                if self.resident > limit {
                     let rows = self.stage_changes().await?;
                     self.store.stage(&rows).await?;
                     self.empty_memory();
@@ -144,11 +167,14 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         Ok(last)
     }
 
-    /// Lets every device go. Everything is with the store, so what is needed again can be loaded.
+    /// Lets the devices go. Everything is with the store, so what is needed again can be loaded.
     fn empty_memory(&mut self) {
         debug_assert!(self.changed.is_empty());
+        let weights = self.devices.iter().map(|(name, device)| device.memory(name));
+        self.resident -= weights.sum::<usize>();
         self.devices = Devices::default();
-        (self.resident, self.decided) = (0, 0);
+        self.decided = 0;
+        self.store_was_empty = false;
     }
 
     /// Hands the dead letters over that wait: samples that were set aside hold the flush up.

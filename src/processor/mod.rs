@@ -78,6 +78,13 @@ struct Device {
     changed: bool,
 }
 
+impl Device {
+    /// What it takes in memory, about, bytes.
+    fn memory(&self, name: &str) -> usize {
+        DEVICE_BYTES + name.len() + self.timeline.memory()
+    }
+}
+
 /// Ids are others' to choose, so the hash is seeded anew in each process.
 type Devices = IndexMap<Box<str>, Device, foldhash::fast::RandomState>;
 
@@ -106,6 +113,8 @@ pub struct Processor<'a, S> {
     spill: Option<Spill>,
     /// More devices send than fit into memory, so samples are set aside.
     sets_aside: bool,
+    /// The store held nothing, and no device has left memory since: nothing is there to load.
+    store_was_empty: bool,
     /// Offset after the last record absorbed.
     position: Position,
     /// Offset up to which everything is durable.
@@ -152,6 +161,7 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
             decided: 0,
             spill: None,
             sets_aside: false,
+            store_was_empty: false,
             position,
             acknowledged: position,
             flushed_at: Instant::now(),
@@ -160,11 +170,16 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         })
     }
 
-    /// Lets samples be set aside on the disk where more devices send than fit into memory. Their
-    /// trips reach the store at the end, or when much was set aside: not for a store that others
-    /// read meanwhile.
-    pub fn may_set_aside(&mut self, spill: Spill) {
+    /// Lets samples be set aside on the disk where more devices send than fit into memory. For a
+    /// store that is this processor's alone: trips may reach it as late as at the end, and where it
+    /// is empty nothing is looked up in it.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn may_set_aside(&mut self, spill: Spill) -> Result<(), StoreError> {
+        self.store_was_empty = self.store.devices(None, None, 1).await?.is_empty();
         self.spill = Some(spill);
+        Ok(())
     }
 
     /// Offset of the next record.
@@ -209,7 +224,7 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
                         self.stage_dead().await?;
                     }
                     if self.must_flush() {
-                        self.flush().await?;
+                        self.relieve().await?;
                     }
                 }
                 Ok(None) => break Ok(()),
@@ -319,8 +334,9 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
             self.latest = match self.devices.get_index_of(name) {
                 Some(place) => place,
                 None => {
-                    self.resident += DEVICE_BYTES + name.len();
-                    self.devices.insert_full(name.into(), Device::default()).0
+                    let device = Device::default();
+                    self.resident += device.memory(name);
+                    self.devices.insert_full(name.into(), device).0
                 }
             };
         }
@@ -362,7 +378,8 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
     async fn load_days(&mut self, place: usize, days: &[i64]) -> Result<(), StoreError> {
         let (name, device) = self.devices.get_index_mut(place).expect("it was given this place");
         let mut trips: Vec<Trip> = Vec::new();
-        for &day in days {
+        let days_stored = if self.store_was_empty { &[] } else { days };
+        for &day in days_stored {
             for row in self.store.near(name, day).await? {
                 trips.push(row.to_trip()?);
             }

@@ -108,11 +108,20 @@ impl Spill {
             position: [lat_e7, lon_e7],
             readings: [speed_cmps, heading_ddeg, altitude_dm, accuracy_dm].map(Reading::get),
         };
-        let group = &mut self.groups[group_of(self.hasher.hash_one(device))];
+        let group = self.group_of(device);
+        let group = &mut self.groups[group];
         let before = group.buffer.len();
         group.put(&set_aside, batch.raw(entry))?;
         self.bytes += (group.buffer.len() - before) as u64;
         group.write_full(&self.folder)
+    }
+
+    /// Which group a device is in.
+    #[must_use]
+    pub fn group_of(&self, device: &str) -> usize {
+        // Not by the lowest bits, which tables of devices use.
+        let hash = self.hasher.hash_one(device) >> 40;
+        usize::try_from(hash % GROUPS as u64).expect("it is below GROUPS")
     }
 
     /// The place of an origin in the list; samples of one origin come side by side.
@@ -143,13 +152,9 @@ impl Spill {
 
     /// Forgets everything, once all groups were taken.
     pub fn clear(&mut self) {
-        *self = Self::new(&self.folder);
+        let hasher = self.hasher.clone();
+        *self = Self { hasher, ..Self::new(&self.folder) };
     }
-}
-
-/// Which group a device is in. Not by the lowest bits, which tables of devices use.
-fn group_of(hash: u64) -> usize {
-    usize::try_from((hash >> 40) % GROUPS as u64).expect("it is below GROUPS")
 }
 
 impl Group {

@@ -131,7 +131,7 @@ fn process_with(
     block_on(async {
         let mut processor = Processor::new(store, &rules(), pace).await.unwrap();
         if let Some(folder) = folder {
-            processor.may_set_aside(Spill::new(folder));
+            processor.may_set_aside(Spill::new(folder)).await.unwrap();
         }
         let first = processor.position().delivered;
         let batches = batches(log, each, first).into_iter();
