@@ -209,6 +209,22 @@ async fn a_flush_is_durable_with_its_position(store: impl TripStore + Journal) {
     assert_eq!(store.position().await.unwrap(), Position { delivered: 9 });
 }
 
+async fn what_is_staged_is_shown_and_comes_with_the_flush(store: impl TripStore + Journal) {
+    let (early, late) = (trip("truck-17", &[10, 12], 4), trip("truck-18", &[10], 6));
+    let rows = |row: &TripRow| Flush { trips: vec![row.clone()], ..Flush::default() };
+    store.stage(&rows(&early)).await.unwrap();
+    store.stage(&Flush::default()).await.unwrap();
+    assert_eq!(all(&store, "truck-17").await, std::slice::from_ref(&early));
+    assert_eq!(store.position().await.unwrap(), Position::default());
+    let grown = trip("truck-17", &[10, 12, 14], 8);
+    store.stage(&rows(&grown)).await.unwrap();
+    let last = Flush { position: Position { delivered: 5 }, ..rows(&late) };
+    store.commit(&last).await.unwrap();
+    assert_eq!(all(&store, "truck-17").await, [grown]);
+    assert_eq!(all(&store, "truck-18").await, [late]);
+    assert_eq!(store.position().await.unwrap(), last.position);
+}
+
 /// Runs every case on a store of its own.
 macro_rules! conformance {
     ($store:ident, $make:expr, [$($case:ident),* $(,)?]) => {
@@ -234,6 +250,7 @@ macro_rules! conformance {
             devices_come_in_byte_order_and_by_page,
             a_row_comes_back_as_it_was,
             a_flush_is_durable_with_its_position,
+            what_is_staged_is_shown_and_comes_with_the_flush,
         ]);
     };
 }

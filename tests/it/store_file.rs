@@ -157,6 +157,26 @@ fn a_flush_that_fails_leaves_nothing_behind() {
 }
 
 #[test]
+fn what_was_staged_without_a_flush_is_gone_and_nobody_else_saw_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trips.db");
+    let store = open(&file).unwrap();
+    block_on(store.stage(&flush(&["truck-1"]))).unwrap();
+    let reader = SqliteStore::open_reader(&file).unwrap();
+    assert_eq!(block_on(reader.covering("truck-1", NOON)).unwrap(), None);
+    // A piece that fails undoes those before it.
+    let mut bad = flush(&["truck-2"]);
+    bad.trips[0].distance_m = f64::NAN;
+    block_on(store.stage(&bad)).unwrap_err();
+    assert_eq!(block_on(store.covering("truck-1", NOON)).unwrap(), None);
+    block_on(store.stage(&flush(&["truck-3"]))).unwrap();
+    drop(store);
+    let store = open(&file).unwrap();
+    assert_eq!(block_on(store.covering("truck-3", NOON)).unwrap(), None);
+    assert!(store.changes(0, 10).unwrap().is_empty());
+}
+
+#[test]
 fn a_row_that_breaks_an_invariant_is_named_not_trusted() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("trips.db");
