@@ -1,13 +1,22 @@
 //! Bytes to path. The bytes may be anyone's: every size is checked before room is made for it,
 //! every value against what a sample can hold.
 
+use std::cell::RefCell;
+
 use prost::Message as _;
+use zstd::bulk::Decompressor;
 use zstd::zstd_safe::{find_frame_compressed_size, get_error_name, get_frame_content_size};
 
 use super::column::Reader;
 use super::{BlobError, MAX_MESSAGE_BYTES, Message, PLAIN, ZSTD};
 use crate::column::{entries, take};
 use crate::timeline::{Path, Reading, Sample};
+
+thread_local! {
+    // To make one costs as much as to read a short path.
+    static DECOMPRESSOR: RefCell<Decompressor<'static>> =
+        RefCell::new(Decompressor::new().expect("memory is there"));
+}
 
 /// The path of a blob that [`super::encode`], or another writer of `schema/path.proto`, has
 /// written.
@@ -45,8 +54,8 @@ fn decompressed(frame: &[u8]) -> Result<Vec<u8>, BlobError> {
     if frame_size != frame.len() {
         return Err(broken("bytes follow it"));
     }
-    let content =
-        zstd::bulk::decompress(frame, size).map_err(|error| BlobError::Frame(error.to_string()))?;
+    let content = DECOMPRESSOR.with_borrow_mut(|decompressor| decompressor.decompress(frame, size));
+    let content = content.map_err(|error| BlobError::Frame(error.to_string()))?;
     if content.len() != size {
         return Err(broken("it holds less than it states"));
     }
