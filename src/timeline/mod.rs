@@ -140,17 +140,11 @@ impl Timeline {
         let right = self.after(time_ms).filter(|trip| {
             trip.start_ms() - time_ms <= limits.max_gap_ms && !trip.is_shut_to(version)
         });
+        let join = |left: &Trip, right: &Trip| {
+            fits(limits, left.start_ms(), right.end_ms(), left.samples() + right.samples())
+        };
         match (left, right) {
-            (Some(left), Some(right))
-                if fits(
-                    limits,
-                    left.start_ms(),
-                    right.end_ms(),
-                    left.samples() + right.samples(),
-                ) =>
-            {
-                Arrival::Merge
-            }
+            (Some(left), Some(right)) if join(left, right) => Arrival::Merge,
             (Some(left), _) if fits(limits, left.start_ms(), time_ms, left.samples()) => {
                 Arrival::End
             }
