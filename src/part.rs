@@ -38,6 +38,7 @@ pub struct Part {
 pub struct KeptPart {
     /// The part.
     pub part: Part,
-    /// Whether the import that read it came to its end.
+    /// Whether the import that read it came to its end. So are parts of the import that goes on
+    /// now: another copy of a file in it is one that was read whole.
     pub import_finished: bool,
 }

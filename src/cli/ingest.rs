@@ -51,7 +51,7 @@ pub struct IngestArgs {
     /// NDJSON or CSV, plain, .gz or .zst; - for stdin
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Exit 65 where there is any dead letter
+    /// Exit 65 where this run finds any dead letter
     #[arg(long)]
     pub strict: bool,
     /// Form of the summary [default: table on a terminal, else json]
@@ -125,8 +125,9 @@ pub async fn import(
     }
     store.set_cache(cache(settings))?;
     let mut processor = Processor::new(&store, &rules, pace(settings)).await?;
-    // Beside the store: where that has room, this has too.
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    // Beside the store itself, wherever links lead to it: where that has room, this has too.
+    let real = std::fs::canonicalize(&path).unwrap_or(path);
+    let folder = real.parent().filter(|folder| !folder.as_os_str().is_empty());
     processor.may_set_aside(Spill::new(folder.unwrap_or(Path::new(".")))).await?;
     options.first_offset = processor.position().delivered;
     options.known = store.parts()?;
@@ -169,7 +170,10 @@ impl Source for Until {
     async fn next(&mut self) -> Result<Option<Batch>, SourceError> {
         tokio::select! {
             biased;
-            () = self.stop.wait() => Ok(None),
+            () = self.stop.wait() => {
+                exit::say("stopping: what was read is being stored; a second signal gives it up");
+                Ok(None)
+            }
             batch = self.source.next() => batch,
         }
     }

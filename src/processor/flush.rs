@@ -1,5 +1,6 @@
 //! Flushes: when, in how many pieces, and what leaves memory behind them.
 
+use std::io;
 use std::time::{Duration, Instant};
 
 use super::{Devices, Processor};
@@ -185,9 +186,12 @@ impl<S: TripStore + Journal> Processor<'_, S> {
     }
 }
 
-pub(super) fn not_set_aside(spill: &Spill, error: std::io::Error) -> StoreError {
-    let place = spill.folder().display().to_string();
-    StoreError::Failed { place, doing: "setting samples aside", source: error.into() }
+pub(super) fn not_set_aside(spill: &Spill, error: io::Error) -> StoreError {
+    let (place, doing) = (spill.folder().display().to_string(), "setting samples aside");
+    match error.kind() {
+        io::ErrorKind::StorageFull => StoreError::Full { place, doing, source: error.into() },
+        _ => StoreError::Failed { place, doing, source: error.into() },
+    }
 }
 
 /// The event of a trip's changes at and past version `since`: a function of the row and of `since`.

@@ -52,7 +52,8 @@ pub enum RunError {
 pub struct Pace {
     /// How long changes may wait before they are flushed, at least.
     pub flush_interval: Duration,
-    /// How long changes may wait before they are flushed, at most.
+    /// How long changes may wait before they are flushed, at most; but those of samples that are
+    /// set aside wait until these come back.
     pub max_staleness: Duration,
     /// How much memory trips take, about, bytes. Above it they leave memory once they are stored,
     /// and come back when a sample needs them, however late.

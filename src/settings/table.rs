@@ -244,7 +244,7 @@ pub static TABLE: &[Setting] = &[
         max_staleness_ms,
         parse_duration,
         duration,
-        "Longest time that a change waits to be written"
+        "Longest time that a change waits to be written, unless samples are set aside"
     ),
     setting!(
         "keep_changes",

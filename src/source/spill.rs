@@ -24,6 +24,9 @@ const BUFFER: usize = 32 << 10;
 /// Samples that come back in one batch.
 const BATCH_ENTRIES: usize = 2048;
 
+/// A batch that comes back ends where its records take so many bytes.
+const BATCH_BYTES: usize = 1 << 20;
+
 /// Samples on the disk, in files without a name: they vanish with the process.
 #[derive(Debug)]
 pub struct Spill {
@@ -179,6 +182,8 @@ impl Group {
         };
         file.write_all(&self.buffer)?;
         self.buffer.clear();
+        // One long record shall not cost its room for good.
+        self.buffer.shrink_to(2 * BUFFER);
         Ok(())
     }
 }
@@ -200,7 +205,10 @@ impl GroupSamples {
     pub fn next_batch(&mut self) -> io::Result<Option<Batch>> {
         let mut batch = Batch::default();
         let mut origin = None;
-        while batch.entries.len() < BATCH_ENTRIES && self.read_frame()? {
+        while batch.entries.len() < BATCH_ENTRIES
+            && batch.raw.len() < BATCH_BYTES
+            && self.read_frame()?
+        {
             let (sample, raw) =
                 postcard::take_from_bytes::<SetAside<'_>>(&self.frame).map_err(io::Error::other)?;
             if *origin.get_or_insert(sample.origin) != sample.origin {
@@ -303,6 +311,29 @@ mod tests {
         let all = format!("{place:?} {driver:?} {:?} {:?}", good.ignition, good.sample);
         let raw = String::from_utf8_lossy(batch.raw(entry)).into_owned();
         (batch.text(&good.device).to_owned(), all + &raw)
+    }
+
+    #[test]
+    fn long_records_come_back_a_few_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut spill = Spill::new(folder.path());
+        let log = [(1, 5, None, false); 10];
+        for batch in &mut batches(&log) {
+            batch.raw = vec![b'x'; BATCH_BYTES - 1];
+            for entry in &mut batch.entries {
+                entry.raw = span(0, BATCH_BYTES - 1);
+            }
+            for entry in &batch.entries {
+                spill.push(batch, entry, entry.content.as_ref().unwrap()).unwrap();
+            }
+        }
+        let mut samples = spill.take(spill.group_of("truck-1")).unwrap();
+        let mut found = 0;
+        while let Some(batch) = samples.next_batch().unwrap() {
+            assert!(batch.entries.len() <= 2, "{} long records at once", batch.entries.len());
+            found += batch.entries.len();
+        }
+        assert_eq!(found, log.len());
     }
 
     proptest! {

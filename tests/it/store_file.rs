@@ -57,6 +57,19 @@ fn a_second_writer_is_told_and_a_reader_is_served() {
 }
 
 #[test]
+fn a_second_writer_by_another_name_is_told_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, link) = (folder.path().join("trips.db"), folder.path().join("link.db"));
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    let writer = open(&file).unwrap();
+    assert!(matches!(open(&link), Err(StoreError::Locked { .. })));
+    drop(writer);
+    let writer = open(&link).unwrap();
+    assert!(matches!(open(&file), Err(StoreError::Locked { .. })));
+    drop(writer);
+}
+
+#[test]
 fn reading_never_makes_a_store() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("trips.db");

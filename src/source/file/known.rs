@@ -1,5 +1,6 @@
 //! Which part of an input earlier runs have read.
 
+use std::collections::HashMap;
 use std::io;
 use std::time::UNIX_EPOCH;
 
@@ -30,11 +31,16 @@ impl Known {
     }
 }
 
-/// Tells which of the kept parts an input begins with, if any.
+/// Tells which of the kept parts an input begins with, if any. Records of another form are not
+/// those that were read, so their parts hide none of this one.
 ///
 /// # Errors
 /// The input cannot be opened or read. A fault of its compressed form is where its content ends.
-pub(super) fn recognise(input: &Input, kept: &[KeptPart]) -> io::Result<Option<Known>> {
+pub(super) fn recognise(
+    input: &Input,
+    kept: &[KeptPart],
+    is_csv: bool,
+) -> io::Result<Option<Known>> {
     if kept.is_empty() || input.bytes().is_none() {
         return Ok(None);
     }
@@ -42,7 +48,18 @@ pub(super) fn recognise(input: &Input, kept: &[KeptPart]) -> io::Result<Option<K
     let mut head = vec![0; HEAD_BYTES];
     let length = content.fill(&mut head)?;
     head.truncate(length);
-    let mut candidates: Vec<&KeptPart> = kept.iter().filter(|kept| has_head(kept, &head)).collect();
+    let mut heads = HashMap::new();
+    let mut has_head = |part: &Part| {
+        // Many parts ask for few lengths, so each is hashed once.
+        let length = usize::try_from(part.upto_bytes).unwrap_or(usize::MAX).min(HEAD_BYTES);
+        let hash = |length| head.get(..length).map(blake3::hash);
+        heads
+            .entry(length)
+            .or_insert_with_key(|&length| hash(length))
+            .is_some_and(|it| it == part.head)
+    };
+    let of_form = kept.iter().filter(|kept| kept.part.is_csv == is_csv);
+    let mut candidates: Vec<&KeptPart> = of_form.filter(|kept| has_head(&kept.part)).collect();
     if candidates.is_empty() {
         return Ok(None);
     }
@@ -66,11 +83,6 @@ pub(super) fn recognise(input: &Input, kept: &[KeptPart]) -> io::Result<Option<K
     let end = content.is_at_end()?.then_some(done);
     found.retain(|kept| !kept.part.by_end || end == Some(kept.part.upto_bytes));
     Ok(chain(&found, end))
-}
-
-fn has_head(kept: &KeptPart, head: &[u8]) -> bool {
-    let length = usize::try_from(kept.part.upto_bytes).unwrap_or(usize::MAX).min(HEAD_BYTES);
-    head.get(..length).is_some_and(|head| blake3::hash(head).as_bytes() == &kept.part.head)
 }
 
 /// The longest of the parts found with those before it.

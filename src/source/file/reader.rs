@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc::Sender;
 
 use super::input::{Input, Progress};
-use super::known::{Known, clock_after, recognise};
+use super::known::{clock_after, recognise};
 use super::records::{Bytes, Ends, Piece, Records, Sizes};
 use super::{InputFormat, Options};
 use crate::part::{KeptPart, Part};
@@ -52,7 +52,6 @@ fn one(
     (known, offset): (&[KeptPart], &mut i64),
 ) -> Result<Vec<KeptPart>, Stop> {
     let unreadable = |error| Stop::Failed(input.unreadable(error));
-    let known = recognise(input, known).map_err(unreadable)?;
     let opened = input.open().map_err(unreadable)?;
     let live = input.bytes().is_none();
     let log =
@@ -109,7 +108,7 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    fn all(&mut self, known: Option<Known>) -> Result<(), Stop> {
+    fn all(&mut self, kept: &[KeptPart]) -> Result<(), Stop> {
         let first = match self.records.first_byte() {
             Ok(first) => first,
             Err(error) => return self.broken_off(error),
@@ -122,8 +121,8 @@ impl Reading<'_> {
             // Which delimiter it has, the header will tell.
             self.records.set_ends(Ends::Rows { delimiter: b',' });
         }
-        // Records of another form are not those that were read.
-        match known.filter(|known| known.last().is_csv == self.is_csv) {
+        let known = recognise(self.input, kept, self.is_csv);
+        match known.map_err(|error| Stop::Failed(self.input.unreadable(error)))? {
             Some(known) if known.again => self.out.log.again = known.into_parts().into(),
             Some(known) => self.go_on(known.last())?,
             None => self.begin_part(0),
@@ -182,10 +181,14 @@ impl Reading<'_> {
         while self.columns.is_none() && !self.records.ended() {
             match self.records.take() {
                 Some(piece) => self.header(&piece)?,
-                None => {
-                    let filled = self.records.fill();
-                    filled.map_err(|error| Stop::Failed(self.input.unreadable(error)))?;
-                }
+                None => match self.records.fill() {
+                    Ok(()) => {}
+                    Err(error) if self.progress.has_failed() => {
+                        return Err(Stop::Failed(self.input.unreadable(error)));
+                    }
+                    // It breaks off within the header, as it did before: reading on tells so.
+                    Err(_) => return Ok(()),
+                },
             }
         }
         Ok(())
@@ -235,7 +238,8 @@ impl Reading<'_> {
             (part.upto_bytes, part.line) = (mark.bytes, mark.line);
             (part.head, part.hash) = (mark.head, mark.hash);
             (part.by_end, part.finished) = (self.by_end, finished);
-            self.noted.retain(|noted| noted.first_offset != part.first_offset);
+            let key = |part: &Part| (part.first_offset, part.from_bytes);
+            self.noted.retain(|noted| key(noted) != key(part));
             self.noted.push(part.clone());
             self.out.batch.part = Some(part.clone());
         }

@@ -156,7 +156,9 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
 /// Takes the lock that keeps a second writer out. A file of its own: closing any handle of the
 /// database file itself would drop the locks that SQLite holds on it in this process.
 fn lock(path: &Path, place: &str) -> Result<File, StoreError> {
-    let name = beside(path, "-lock");
+    // The same for every symbolic link to it.
+    let real = std::fs::canonicalize(path);
+    let name = beside(real.as_deref().unwrap_or(path), "-lock");
     let file = File::options().create(true).truncate(false).write(true).open(&name);
     let file = file.map_err(failed(place, "making its lock file"))?;
     match file.try_lock() {

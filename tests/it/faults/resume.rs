@@ -282,3 +282,33 @@ fn an_import_stopped_behind_a_file_that_is_cut_off_goes_on() {
         }
     }
 }
+
+#[test]
+fn an_import_stopped_behind_a_table_that_breaks_off_in_its_header_goes_on() {
+    let columns: Vec<_> = (0..20_000).map(|n| format!("column {}", n * 7919 % 10_007)).collect();
+    let whole = gzip(format!("device,ts,lat,lon,{}\na,5,1,2\n", columns.join(",")).as_bytes());
+    let mut folder = Folder::with("table.csv.gz", &whole[..whole.len() / 2]);
+    folder.write_fleet("log", "");
+    let words = |store: &str| format!("ingest table.csv.gz log --json --store sqlite:{store}");
+    folder.run(&words("whole.db")).ends(65);
+    let expected = Outcome::of(&folder, "whole.db");
+    let words = format!("{} {EACH_BATCH}", words("trips.db"));
+    folder.env("TSTAR_TEST_ABORT", "before:3");
+    assert_eq!(folder.run(&words).code, None, "the point was not reached");
+    folder.env("TSTAR_TEST_ABORT", "");
+    folder.run(&words).ends(65).says(&["breaks off"]);
+    expected.is_in(&folder, "trips.db");
+}
+
+#[test]
+fn what_was_read_in_the_wrong_form_hides_nothing() {
+    let lines = lines();
+    let folder = Folder::with("log.csv", rows(&lines));
+    let wrong = folder.ingest("log.csv --input-format ndjson");
+    assert_eq!(wrong["applied"], 0);
+    let right = folder.ingest("log.csv");
+    assert!(right["applied"].as_u64() > Some(2000), "{right}");
+    for words in ["log.csv --input-format ndjson", "log.csv", "log.csv --input-format ndjson"] {
+        is_known(&folder, words, 0);
+    }
+}
