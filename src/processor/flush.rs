@@ -22,6 +22,10 @@ const FEW_VISITS: u64 = 64;
 /// How much more may be set aside than memory holds: as much is not durable meanwhile.
 const SET_ASIDE_SHARE: u64 = 32;
 
+/// How often `max_staleness` samples may be set aside before they come back: as much is read again
+/// after a crash.
+const SET_ASIDE_STALENESS: u32 = 10;
+
 /// The part of the memory that a group of devices may take when its samples come back, while the
 /// groups after it still wait in memory.
 const GROUP_SHARE: usize = 4;
@@ -53,7 +57,9 @@ impl<S: TripStore + Journal> Processor<'_, S> {
 
     pub(super) fn must_flush(&self) -> bool {
         if let (true, Some(spill)) = (self.sets_aside, &self.spill) {
-            return spill.bytes() > SET_ASIDE_SHARE.saturating_mul(self.pace.memory as u64);
+            let patience = self.pace.max_staleness.saturating_mul(SET_ASIDE_STALENESS);
+            return spill.bytes() > SET_ASIDE_SHARE.saturating_mul(self.pace.memory as u64)
+                || self.flushed_at.elapsed() >= patience;
         }
         self.flushed_at.elapsed() >= self.patience() || self.is_full()
     }

@@ -1,7 +1,9 @@
 //! Sizes as people write them: a whole number with one unit, each 1,000 times the one before, or
 //! 1,024 times with an `i` in it.
 
-const UNITS: [(&str, u64); 7] = [
+const UNITS: [(&str, u64); 9] = [
+    ("TiB", 1 << 40),
+    ("TB", 1_000_000_000_000),
     ("GiB", 1 << 30),
     ("GB", 1_000_000_000),
     ("MiB", 1 << 20),
@@ -46,7 +48,7 @@ mod tests {
         {
             assert_eq!(parse_size(text), Ok(bytes), "{text}");
         }
-        for text in ["", "5", "MB", "-5MB", "1.5GB", "5 MB", "5TB", "99999999999GB", "5MBMB"] {
+        for text in ["", "5", "MB", "-5MB", "1.5GB", "5 MB", "5PB", "99999999999GB", "5MBMB"] {
             assert!(parse_size(text).unwrap_err().contains("such as 512MB"), "{text}");
         }
     }

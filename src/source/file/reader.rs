@@ -29,12 +29,15 @@ enum Stop {
 pub(super) fn run(inputs: &[Input], options: &Options, sizes: Sizes, to: &Sender<Handed>) {
     let mut offset = options.first_offset;
     let mut known = options.known.clone();
-    for input in inputs {
+    for (input, after) in inputs.iter().zip((0..inputs.len()).rev()) {
         match one(input, options, sizes, to, (&known, &mut offset)) {
             // Another copy of it in the same run changes nothing either.
             Ok(parts) => known.extend(parts),
             Err(Stop::Gone) => return,
-            Err(Stop::Failed(error)) => {
+            Err(Stop::Failed(mut error)) => {
+                if let (SourceError::Form { problem, .. }, 1..) = (&mut error, after) {
+                    problem.push_str(&format!("; {after} more after it were not read"));
+                }
                 // Where nobody listens, nobody needs to know.
                 drop(to.blocking_send(Err(error)));
                 return;

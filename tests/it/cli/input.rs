@@ -164,6 +164,7 @@ fn several_files_are_one_log() {
 fn what_came_before_a_file_that_cannot_be_read_is_stored_and_counted() {
     let folder = Folder::with("good", minutes("truck-17", &[0, 2, 6]));
     folder.write("table.csv", "name,colour\nx,red\n");
+    folder.run("ingest table.csv good --json").ends(65).says(&["1 more after it were not read"]);
     let ran = folder.run("ingest good table.csv --json").ends(65).says(&["table.csv", "device_id"]);
     assert_eq!(ran.json()["applied"], 3);
     assert_eq!(folder.trips("trips.db").len(), 1);
