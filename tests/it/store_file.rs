@@ -137,6 +137,21 @@ fn an_older_format_is_migrated_with_its_trips_and_a_newer_one_refused() {
 }
 
 #[test]
+fn an_import_of_format_2_counts_as_one_that_came_to_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trips.db");
+    open(&file).unwrap().begin_import(NOON, &["log".into()]).unwrap();
+    let connection = Connection::open(&file).unwrap();
+    let undo = "DROP TABLE parts; ALTER TABLE imports DROP COLUMN finished;
+         PRAGMA user_version = 2";
+    connection.execute_batch(undo).unwrap();
+    let migrated = open(&file).unwrap();
+    assert_eq!(migrated.parts().unwrap(), []);
+    let finished = "SELECT finished FROM imports";
+    assert_eq!(connection.query_row(finished, [], |row| row.get::<_, i64>(0)), Ok(1));
+}
+
+#[test]
 fn the_changes_kept_are_the_newest() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("trips.db");

@@ -64,6 +64,26 @@ fn the_limit_fits_an_ordinary_run_and_bites() {
 }
 
 #[test]
+fn more_devices_than_fit_are_set_aside() {
+    let folder = Folder::new();
+    let mut log = create(&folder, "log");
+    for time in [1_700_000_000_000_u64, 1_700_000_060_000] {
+        for device in 0..120_000 {
+            let line = format!(r#"{{"device":"truck-{device}","ts":{time},"lat":52,"lon":13}}"#);
+            writeln!(log, "{line}").unwrap();
+        }
+    }
+    drop(log);
+    // Half as much again as the program is told: it says "about".
+    let limit = LIMIT + LIMIT / 2;
+    let words = "ingest log --json --memory";
+    let unbounded = run_limited(&folder, &format!("{words} 1GB --store sqlite:no.db"), limit);
+    assert!(unbounded.code != Some(0), "they fit into the limit all the same");
+    let summary = summary(run_limited(&folder, &format!("{words} 64MB"), limit), 0);
+    assert_eq!((&summary["applied"], &summary["trips"]), (&json!(240_000), &json!(120_000)));
+}
+
+#[test]
 fn a_line_of_100_mb_is_let_pass() {
     let folder = Folder::new();
     let [before, after] = [minutes("a", &[0]), minutes("a", &[1])];
