@@ -33,6 +33,14 @@ pub struct Part {
     pub log_time_ms: i64,
 }
 
+impl Part {
+    /// What a store keeps it by: offset of its first record, byte at which it begins.
+    #[must_use]
+    pub fn key(&self) -> (i64, u64) {
+        (self.first_offset, self.from_bytes)
+    }
+}
+
 /// A part that a store keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptPart {

@@ -12,6 +12,9 @@ use crate::timeline::Trip;
 /// take, by the number of devices that changed.
 const FLUSH_SHARE: u32 = 19;
 
+/// Dead letters do not wait for a flush when they take this much memory, bytes.
+const MAX_DEAD_BYTES: usize = 16 << 20;
+
 /// Rows are handed to the store when there are so many, or when their paths take so many bytes.
 const STAGED: (usize, usize) = (1024, 4 << 20);
 
@@ -161,6 +164,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
                 samples.next_batch().map_err(|error| not_set_aside(spill, error))?
             {
                 self.absorb_records(&batch).await?;
+                self.stage_dead().await?;
                 if self.resident > limit {
                     let rows = self.stage_changes().await?;
                     self.store.stage(&rows).await?;
@@ -184,8 +188,11 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         self.store_was_empty = false;
     }
 
-    /// Hands the dead letters over that wait: samples that were set aside hold the flush up.
+    /// Hands the dead letters over where those that wait take much memory.
     pub(super) async fn stage_dead(&mut self) -> Result<(), StoreError> {
+        if self.dead_bytes <= MAX_DEAD_BYTES {
+            return Ok(());
+        }
         let dead_letters = std::mem::take(&mut self.dead);
         self.dead_bytes = 0;
         self.store.stage(&Flush { dead_letters, ..Flush::default() }).await
@@ -194,10 +201,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
 
 pub(super) fn not_set_aside(spill: &Spill, error: io::Error) -> StoreError {
     let (place, doing) = (spill.folder().display().to_string(), "setting samples aside");
-    match error.kind() {
-        io::ErrorKind::StorageFull => StoreError::Full { place, doing, source: error.into() },
-        _ => StoreError::Failed { place, doing, source: error.into() },
-    }
+    StoreError::of_io(place, doing, error)
 }
 
 /// The event of a trip's changes at and past version `since`: a function of the row and of `since`.

@@ -25,9 +25,6 @@ use crate::source::{Batch, Decoded, Entry, Fault, Source, SourceError};
 use crate::store::{DeadLetter, Journal, Position, StoreError, TripStore};
 use crate::timeline::{ClockGuard, Limits, Movement, Outcome, Timeline, Trip, WrongClock};
 
-/// Dead letters do not wait for a flush when they take this much memory, bytes.
-const MAX_DEAD_BYTES: usize = 16 << 20;
-
 /// What a device takes to write before any was written, as good as any guess.
 const FIRST_GUESS: Duration = Duration::from_micros(20);
 
@@ -221,9 +218,7 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
                 Ok(Some(batch)) => {
                     self.absorb(&batch).await?;
                     watch(&batch, &self.counts);
-                    if self.dead_bytes > MAX_DEAD_BYTES {
-                        self.stage_dead().await?;
-                    }
+                    self.stage_dead().await?;
                     if self.must_flush() {
                         self.relieve().await?;
                     }
@@ -285,9 +280,8 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
 
     /// Of each part the latest state counts.
     fn note(&mut self, part: &Part) {
-        let key = |part: &Part| (part.first_offset, part.from_bytes);
         match self.parts.last_mut() {
-            Some(last) if key(last) == key(part) => last.clone_from(part),
+            Some(last) if last.key() == part.key() => last.clone_from(part),
             _ => self.parts.push(part.clone()),
         }
     }

@@ -1,5 +1,4 @@
-//! The layout that nearly all records of an input share, so that they are read at a third of the
-//! cost.
+//! The layout that nearly all records of an input share, so that they are read without parsing.
 //!
 //! A producer writes its objects the same way each time: the same names, in the same order, with
 //! the same spaces. What stands before a value is learnt byte by byte from records that the JSON

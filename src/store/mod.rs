@@ -149,6 +149,22 @@ pub enum StoreError {
     },
 }
 
+impl StoreError {
+    /// What the system said of a file, as the reason why the store failed.
+    pub(crate) fn of_io(place: String, doing: &'static str, error: std::io::Error) -> Self {
+        use std::io::ErrorKind;
+        let (kind, source) = (error.kind(), error.into());
+        match kind {
+            ErrorKind::StorageFull => Self::Full { place, doing, source },
+            ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+                Self::Unwritable { place, doing, source }
+            }
+            ErrorKind::ReadOnlyFilesystem => Self::ReadOnly { place, doing, source },
+            _ => Self::Failed { place, doing, source },
+        }
+    }
+}
+
 /// Order of a listing, by `start_time`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Order {

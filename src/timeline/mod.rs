@@ -284,8 +284,8 @@ impl Timeline {
         self.weigh();
     }
 
-    /// Packs the paths of long trips but for their latest samples: a quarter of the memory, and
-    /// slower to add to.
+    /// Packs the paths of long trips but for their latest samples: they take a third to a fifth of
+    /// the memory, and longer to add to.
     pub fn pack(&mut self) {
         self.trips.values_mut().for_each(|trip| trip.pack());
         self.weigh();

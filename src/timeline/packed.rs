@@ -1,4 +1,5 @@
-//! Chunks of a path. One that nothing was added to for a while is packed: a quarter of the space.
+//! Chunks of a path. One that nothing was added to for a while is packed: a third to a
+//! fifth of the space.
 
 use std::borrow::Cow;
 

@@ -201,10 +201,11 @@ proptest! {
         interval_ms in prop_oneof![Just(0_u64), Just(60_000)],
         memory in prop_oneof![Just(0_usize), Just(2_500), Just(1_000_000)],
         may_set_aside: bool,
+        staleness_s in prop_oneof![Just(0_u64), Just(60)],
     ) {
         let pace = Pace {
             flush_interval: Duration::from_millis(interval_ms),
-            max_staleness: Duration::from_secs(60),
+            max_staleness: Duration::from_secs(staleness_s),
             memory,
         };
         let folder = may_set_aside.then(|| tempfile::tempdir().unwrap());

@@ -241,8 +241,7 @@ impl Reading<'_> {
             (part.upto_bytes, part.line) = (mark.bytes, mark.line);
             (part.head, part.hash) = (mark.head, mark.hash);
             (part.by_end, part.finished) = (self.by_end, finished);
-            let key = |part: &Part| (part.first_offset, part.from_bytes);
-            self.noted.retain(|noted| key(noted) != key(part));
+            self.noted.retain(|noted| noted.key() != part.key());
             self.noted.push(part.clone());
             self.out.batch.part = Some(part.clone());
         }

@@ -126,39 +126,24 @@ fn failed<E: Into<Box<dyn Error + Send + Sync>>>(
     doing: &'static str,
 ) -> impl Fn(E) -> StoreError {
     let place = place.to_owned();
-    move |error| {
-        let (place, source) = (place.clone(), error.into());
-        match refusal(source.as_ref()) {
-            Some(Refusal::Full) => StoreError::Full { place, doing, source },
-            Some(Refusal::Unwritable) => StoreError::Unwritable { place, doing, source },
-            Some(Refusal::ReadOnly) => StoreError::ReadOnly { place, doing, source },
-            None => StoreError::Failed { place, doing, source },
+    move |error| match error.into().downcast::<io::Error>() {
+        Ok(error) => StoreError::of_io(place.clone(), doing, *error),
+        Err(source) => by_code(place.clone(), doing, source),
+    }
+}
+
+/// Why the database failed, by the code that it gave.
+fn by_code(place: String, doing: &'static str, source: Box<dyn Error + Send + Sync>) -> StoreError {
+    let error = source.downcast_ref::<rusqlite::Error>().and_then(rusqlite::Error::sqlite_error);
+    let Some(&ffi::Error { code, extended_code }) = error else {
+        return StoreError::Failed { place, doing, source };
+    };
+    match (code, extended_code) {
+        (ErrorCode::DiskFull, _) => StoreError::Full { place, doing, source },
+        (ErrorCode::ReadOnly, _) => StoreError::ReadOnly { place, doing, source },
+        (_, ffi::SQLITE_IOERR_WRITE | ffi::SQLITE_IOERR_SHMSIZE | ffi::SQLITE_IOERR_FSYNC) => {
+            StoreError::Unwritable { place, doing, source }
         }
-    }
-}
-
-/// Why the system does not take what is to be written.
-enum Refusal {
-    Full,
-    Unwritable,
-    ReadOnly,
-}
-
-fn refusal(error: &(dyn Error + 'static)) -> Option<Refusal> {
-    if let Some(error) = error.downcast_ref::<rusqlite::Error>() {
-        return match (error.sqlite_error_code()?, error.sqlite_error()?.extended_code) {
-            (ErrorCode::DiskFull, _) => Some(Refusal::Full),
-            (ErrorCode::ReadOnly, _) => Some(Refusal::ReadOnly),
-            (_, ffi::SQLITE_IOERR_WRITE | ffi::SQLITE_IOERR_SHMSIZE | ffi::SQLITE_IOERR_FSYNC) => {
-                Some(Refusal::Unwritable)
-            }
-            _ => None,
-        };
-    }
-    match error.downcast_ref::<io::Error>()?.kind() {
-        io::ErrorKind::StorageFull => Some(Refusal::Full),
-        io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => Some(Refusal::Unwritable),
-        io::ErrorKind::ReadOnlyFilesystem => Some(Refusal::ReadOnly),
-        _ => None,
+        _ => StoreError::Failed { place, doing, source },
     }
 }
