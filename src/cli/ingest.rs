@@ -170,10 +170,7 @@ impl Source for Until {
     async fn next(&mut self) -> Result<Option<Batch>, SourceError> {
         tokio::select! {
             biased;
-            () = self.stop.wait() => {
-                exit::say("stopping: what was read is being stored; a second signal gives it up");
-                Ok(None)
-            }
+            () = self.stop.wait() => Ok(None),
             batch = self.source.next() => batch,
         }
     }

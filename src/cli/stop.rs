@@ -4,6 +4,8 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tokio::sync::watch;
 
+use super::exit;
+
 /// What an exit code adds to the number of the signal.
 const SIGNALLED: i32 = 128;
 
@@ -25,6 +27,8 @@ impl Stop {
                 if sender.send_replace(Some(signal)).is_some() {
                     std::process::exit(SIGNALLED + signal);
                 }
+                // At once: storing may take a while, and may have begun.
+                exit::say("stopping: what was read is being stored; a second signal gives it up");
             }
         };
         std::thread::Builder::new().name("tstar-signals".into()).spawn(listen)?;

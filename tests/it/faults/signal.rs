@@ -13,7 +13,12 @@ const SIGNALS: [(&str, i32); 2] = [("INT", 130), ("TERM", 143)];
 /// What a stopped run says and leaves.
 #[track_caller]
 fn is_stopped(folder: &Folder, ran: Ran, store: &str) -> Value {
-    let ran = ran.says(&["stopped by SIG", "what was read is stored", "goes on from there"]);
+    let ran = ran.says(&[
+        "a second signal",
+        "stopped by SIG",
+        "what was read is stored",
+        "goes on from there",
+    ]);
     let summary = ran.json();
     let count = |name: &str| number(&summary[name]);
     assert_eq!(delivered(&folder.path(store)), Some(count("delivered").cast_signed()));
