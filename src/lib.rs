@@ -18,7 +18,7 @@
 //! | surface | [`surface`] | trips as JSON, CSV, GeoJSON and GPX |
 //! | surface | `cli` (in `main.rs`) | flags, output, exit codes |
 //!
-//! [`rules`], [`reason`], [`moment`] and [`part`] are the words they share.
+//! [`rules`], [`epoch`], [`reason`], [`moment`] and [`part`] are the words they share.
 //!
 //! # Invariants
 //! Every test run may check them; the numbers are used in code and tests.
@@ -33,6 +33,7 @@
 
 pub mod blob;
 mod column;
+pub mod epoch;
 pub mod feed;
 pub mod identity;
 pub mod moment;

@@ -9,7 +9,7 @@ use tstar::processor::{Pace, Processor};
 use tstar::rules::Rules;
 use tstar::source::file::{FileSource, Options};
 use tstar::source::{Decoder, Source as _};
-use tstar::store::{Flush, Journal, Order, Position, StoreError, TripRow, TripStore};
+use tstar::store::{Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore};
 
 /// Reads a file into trips, and returns how many samples were kept. With `encode` every trip is
 /// made a row at the end, once, and thrown away.
@@ -45,6 +45,14 @@ pub fn trips(file: &Path, encode: bool) -> anyhow::Result<u64> {
 struct NullStore;
 
 impl TripStore for NullStore {
+    async fn forgets(&self, _: &str) -> Result<Vec<Forget>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn forget(&self, _: &str, _: &Forget) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     async fn apply(&self, _: &[TripRow]) -> Result<(), StoreError> {
         Ok(())
     }

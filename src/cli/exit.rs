@@ -126,7 +126,9 @@ fn store(error: &StoreError) -> u8 {
         StoreError::Foreign { .. }
         | StoreError::Newer { .. }
         | StoreError::Older { .. }
-        | StoreError::OtherRules { .. } => CONFIG,
+        | StoreError::OtherRules { .. }
+        | StoreError::OtherLog { .. }
+        | StoreError::OtherPartition { .. } => CONFIG,
         _ => IO,
     }
 }

@@ -193,6 +193,7 @@ fn pace(settings: &Settings) -> Pace {
         flush_interval: duration(settings.flush_interval_ms),
         max_staleness: duration(settings.max_staleness_ms),
         memory: usize::try_from(memory).unwrap_or(usize::MAX),
+        ..Pace::default()
     }
 }
 

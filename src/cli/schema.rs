@@ -36,18 +36,21 @@ enum SchemaFile {
     Journal,
     /// What was read of each file (SQLite)
     Parts,
+    /// A log that is a topic, and what it erased (SQLite)
+    Topic,
     /// Samples of a trip, inside a row (Protocol Buffers)
     Path,
 }
 
 impl SchemaFile {
-    const EMBEDDED: [Self; 3] = [Self::Trips, Self::Journal, Self::Parts];
+    const EMBEDDED: [Self; 4] = [Self::Trips, Self::Journal, Self::Parts, Self::Topic];
 
     fn text(self) -> &'static str {
         match self {
             Self::Trips => include_str!("../../schema/trips.sql"),
             Self::Journal => include_str!("../../schema/journal.sql"),
             Self::Parts => include_str!("../../schema/parts.sql"),
+            Self::Topic => include_str!("../../schema/topic.sql"),
             Self::Path => include_str!("../../schema/path.proto"),
         }
     }

@@ -91,6 +91,8 @@ pub struct Counts {
     pub overlaps: u64,
     /// Dead letters whose time would be a good one if it were read in seconds.
     pub looks_like_seconds: u64,
+    /// Control records carried out; they are no samples.
+    pub controls: u64,
     /// Flushes committed.
     pub flushes: u64,
     /// Trip rows handed to the store.

@@ -3,9 +3,9 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::{Devices, Processor};
+use super::{Devices, Pace, Processor};
 use crate::source::spill::{GROUPS, Spill};
-use crate::store::{Change, ChangeKind, Flush, Journal, StoreError, TripRow, TripStore};
+use crate::store::{Change, ChangeKind, Flush, Journal, Position, StoreError, TripRow, TripStore};
 use crate::timeline::Trip;
 
 /// Flushing takes a twentieth of the time: the next one waits nineteen times as long as it will
@@ -79,7 +79,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
             self.sets_aside = true;
             return Ok(());
         }
-        self.flush().await
+        if self.is_full() { self.flush().await } else { self.flush_some().await }
     }
 
     /// Hands every change since the last flush to the store.
@@ -87,6 +87,17 @@ impl<S: TripStore + Journal> Processor<'_, S> {
     /// # Errors
     /// The store fails; then nothing of this flush counts as stored, and the processor is spent.
     pub async fn flush(&mut self) -> Result<(), StoreError> {
+        self.flush_those(None).await
+    }
+
+    /// Hands the changes to the store that have waited long enough.
+    pub(super) async fn flush_some(&mut self) -> Result<(), StoreError> {
+        let round = self.pace.by_trip.then(|| self.flushed_at.elapsed());
+        self.flush_those(round).await
+    }
+
+    /// With the time since the last round, only changes that have waited long enough.
+    async fn flush_those(&mut self, round: Option<Duration>) -> Result<(), StoreError> {
         let began = Instant::now();
         let devices = u32::try_from(self.changed.len()).unwrap_or(u32::MAX);
         let mut last = match self.spill.take_if(|spill| spill.bytes() > 0) {
@@ -95,7 +106,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
                 self.spill = Some(spill);
                 last?
             }
-            None => self.stage_changes().await?,
+            None => self.stage_changes(round).await?,
         };
         if devices > 0 {
             self.device_took = began.elapsed() / devices;
@@ -106,44 +117,73 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         last.dead_letters.append(&mut self.dead);
         self.dead_bytes = 0;
         last.parts = std::mem::take(&mut self.parts);
-        last.position = self.position;
-        if self.acknowledged != self.position || last.has_news() {
+        last.position = self.durable_with_it();
+        if self.acknowledged != last.position || last.has_news() {
             self.store.commit(&last).await?;
             self.counts.flushes += 1;
         }
-        self.acknowledged = self.position;
+        self.acknowledged = last.position;
         self.flushed_at = Instant::now();
         Ok(())
     }
 
+    /// Up to where everything is durable once what was taken is: the commit rule.
+    fn durable_with_it(&self) -> Position {
+        let waiting = self.changed.iter().flat_map(|&place| self.devices[place].timeline.trips());
+        let lowest = waiting.filter_map(Trip::unflushed).min();
+        let bound = lowest.map(|version| self.log.versions.offset_of(version));
+        let delivered = bound.map_or(self.position.delivered, |at| at.min(self.position.delivered));
+        Position { delivered }
+    }
+
     /// Makes rows of what changed, and hands them over but for the last ones.
-    async fn stage_changes(&mut self) -> Result<Flush, StoreError> {
-        let (mut rows, mut bytes) = (Flush::default(), 0);
+    async fn stage_changes(&mut self, round: Option<Duration>) -> Result<Flush, StoreError> {
+        let mut rows = Flush::default();
+        let mut bytes = 0;
         let mut changed = std::mem::take(&mut self.changed);
         // In the order of the store's index: rows side by side there are written side by side.
         changed.sort_unstable_by_key(|&place| self.devices.get_index(place).map(|(name, _)| name));
         for place in changed {
-            let (name, device) = self.devices.get_index_mut(place).expect("it is in memory");
-            device.changed = false;
-            for trip in device.timeline.trips_mut() {
-                if let Some(since) = trip.take_unflushed() {
-                    rows.changes.push(change(trip, since, rows.trips.len()));
-                    let row = TripRow::of(name, trip);
-                    bytes += row.path.len();
-                    rows.trips.push(row);
-                }
+            bytes += self.take_rows(place, round, &mut rows);
+            if self.devices[place].changed {
+                self.changed.push(place);
             }
-            self.resident -= device.timeline.memory();
-            device.timeline.pack();
-            self.resident += device.timeline.memory();
             if rows.trips.len() >= STAGED.0 || bytes >= STAGED.1 {
-                self.counts.trips_written += rows.trips.len() as u64;
                 self.store.stage(&rows).await?;
                 (rows, bytes) = (Flush::default(), 0);
             }
         }
-        self.counts.trips_written += rows.trips.len() as u64;
         Ok(rows)
+    }
+
+    /// Takes the changes of a device that have waited long enough, all of them without a round.
+    /// Returns what their paths take, bytes.
+    pub(super) fn take_rows(
+        &mut self,
+        place: usize,
+        round: Option<Duration>,
+        rows: &mut Flush,
+    ) -> usize {
+        let (name, device) = self.devices.get_index_mut(place).expect("it is in memory");
+        let (mut bytes, before) = (0, rows.trips.len());
+        device.changed = false;
+        for trip in device.timeline.trips_mut().filter(|trip| trip.unflushed().is_some()) {
+            if round.is_some_and(|round| !has_waited(trip, round, &self.pace)) {
+                device.changed = true;
+                continue;
+            }
+            let since = trip.take_unflushed().expect("there is a change");
+            rows.changes.push(change(trip, since, rows.trips.len()));
+            let mut row = TripRow::of(name, trip);
+            row.partition = self.log.partition;
+            bytes += row.path.len();
+            rows.trips.push(row);
+        }
+        self.counts.trips_written += (rows.trips.len() - before) as u64;
+        self.resident -= device.timeline.memory();
+        device.timeline.pack();
+        self.resident += device.timeline.memory();
+        bytes
     }
 
     /// Absorbs what was set aside, group by group, and lets each group go. Returns the last rows.
@@ -166,12 +206,14 @@ impl<S: TripStore + Journal> Processor<'_, S> {
                 self.absorb_records(&batch).await?;
                 self.stage_dead().await?;
                 if self.resident > limit {
-                    let rows = self.stage_changes().await?;
+                    let rows = self.stage_changes(None).await?;
                     self.store.stage(&rows).await?;
                     self.empty_memory();
                 }
             }
-            self.store.stage(&std::mem::replace(&mut last, self.stage_changes().await?)).await?;
+            self.store
+                .stage(&std::mem::replace(&mut last, self.stage_changes(None).await?))
+                .await?;
             self.empty_memory();
         }
         spill.clear();
@@ -202,6 +244,15 @@ impl<S: TripStore + Journal> Processor<'_, S> {
 pub(super) fn not_set_aside(spill: &Spill, error: io::Error) -> StoreError {
     let (place, doing) = (spill.folder().display().to_string(), "setting samples aside");
     StoreError::of_io(place, doing, error)
+}
+
+/// Whether the changes of a trip have waited long enough, once another round has passed.
+fn has_waited(trip: &mut Trip, round: Duration, pace: &Pace) -> bool {
+    let waited = trip.wait(u32::try_from(round.as_millis()).unwrap_or(u32::MAX));
+    let samples = u32::try_from(trip.samples()).unwrap_or(u32::MAX);
+    let due = Pace::WAIT_PER_SAMPLE.saturating_mul(samples);
+    let due = due.max(pace.flush_interval).min(pace.max_staleness);
+    Duration::from_millis(waited.into()) >= due
 }
 
 /// The event of a trip's changes at and past version `since`: a function of the row and of `since`.

@@ -7,8 +7,10 @@
 //! Always: a record is absorbed whole. Its loads come before its first sample, and no flush splits
 //! it: every row ever written is a trip as it was after some whole record.
 
+mod control;
 mod counts;
 mod flush;
+mod load;
 
 use std::time::{Duration, Instant};
 
@@ -17,13 +19,16 @@ use tokio::time::timeout_at;
 
 pub use counts::{Arrivals, Counts, KeyChanges};
 
+use load::Erased;
+
+use crate::epoch::Log;
 use crate::part::Part;
 use crate::reason::{DeadReason, DropReason};
 use crate::rules::{Rules, TimeUnit};
 use crate::source::spill::Spill;
 use crate::source::{Batch, Decoded, Entry, Fault, Source, SourceError};
 use crate::store::{DeadLetter, Journal, Position, StoreError, TripStore};
-use crate::timeline::{ClockGuard, Limits, Movement, Outcome, Timeline, Trip, WrongClock};
+use crate::timeline::{ClockGuard, Limits, Movement, Outcome, Timeline, WrongClock};
 
 /// What a device takes to write before any was written, as good as any guess.
 const FIRST_GUESS: Duration = Duration::from_micros(20);
@@ -55,15 +60,29 @@ pub struct Pace {
     /// How much memory trips take, about, bytes. Above it they leave memory once they are stored,
     /// and come back when a sample needs them, however late.
     pub memory: usize,
+    /// A flush passes over a trip whose changes are young for its length: it waits
+    /// [`Pace::WAIT_PER_SAMPLE`] for each of its samples, within the bounds above. For a store to
+    /// which every row travels; without it a flush writes all that changed.
+    pub by_trip: bool,
+    /// How many devices are loaded at a time.
+    pub loads: usize,
+}
+
+impl Pace {
+    /// How long a trip waits for each sample that it holds: so rewriting a path that grows costs
+    /// O(n log n), not O(n^2).
+    pub const WAIT_PER_SAMPLE: Duration = Duration::from_millis(50);
 }
 
 impl Default for Pace {
-    /// 1 s, 30 s, and 400 MB.
+    /// 1 s, 30 s, and 400 MB, for a store beside the program.
     fn default() -> Self {
         Self {
             flush_interval: Duration::from_secs(1),
             max_staleness: Duration::from_secs(30),
             memory: 400_000_000,
+            by_trip: false,
+            loads: 1,
         }
     }
 }
@@ -74,6 +93,8 @@ struct Device {
     timeline: Timeline,
     /// It stands in the list of those that changed.
     changed: bool,
+    /// What the log asked to erase of it.
+    erased: Option<Box<Erased>>,
 }
 
 impl Device {
@@ -89,6 +110,7 @@ type Devices = IndexMap<Box<str>, Device, foldhash::fast::RandomState>;
 /// Builds trips from the entries of one log, and keeps them in a store.
 pub struct Processor<'a, S> {
     store: &'a S,
+    log: Log,
     limits: Limits,
     guard: ClockGuard,
     movement: Movement,
@@ -130,20 +152,29 @@ enum Judged<'b> {
     Dead(Fault),
 }
 
-/// The version of the record at an offset, in a log of files, whose base is 0.
-fn version(offset: i64) -> i64 {
-    2 * offset
-}
-
 impl<'a, S: TripStore + Journal> Processor<'a, S> {
-    /// A processor that goes on where the store's log ended.
+    /// A processor of files that goes on where the store's log ended.
     ///
     /// # Errors
     /// The store cannot tell its position.
     pub async fn new(store: &'a S, rules: &Rules, pace: Pace) -> Result<Self, StoreError> {
+        Self::of_log(store, Log::of_files(), rules, pace).await
+    }
+
+    /// A processor of a log that goes on at the journal's position.
+    ///
+    /// # Errors
+    /// The journal cannot tell its position.
+    pub async fn of_log(
+        store: &'a S,
+        log: Log,
+        rules: &Rules,
+        pace: Pace,
+    ) -> Result<Self, StoreError> {
         let position = store.position().await?;
         Ok(Self {
             store,
+            log,
             limits: rules.limits(),
             guard: rules.guard(),
             movement: rules.movement(),
@@ -186,6 +217,12 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         self.position
     }
 
+    /// Up to where everything is durable.
+    #[must_use]
+    pub fn acknowledged(&self) -> Position {
+        self.acknowledged
+    }
+
     /// What became of the samples so far.
     #[must_use]
     pub fn counts(&self) -> &Counts {
@@ -209,7 +246,7 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
                     Ok(next) => next,
                     // Nothing comes just now, and what came has waited long enough.
                     Err(_) => {
-                        self.flush().await?;
+                        self.flush_some().await?;
                         continue;
                     }
                 },
@@ -248,16 +285,18 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         if let Some(part) = &batch.part {
             self.note(part);
         }
-        Ok(())
+        match &batch.control {
+            Some(control) => self.control(control).await,
+            None => Ok(()),
+        }
     }
 
     async fn absorb_records(&mut self, batch: &Batch) -> Result<(), StoreError> {
         let mut rest = &batch.entries[..];
         while let Some(first) = rest.first() {
             let length = rest.iter().take_while(|entry| entry.offset == first.offset).count();
-            let (record, others) = rest.split_at(length);
-            self.absorb_record(batch, record).await?;
-            rest = others;
+            self.absorb_record(batch, rest, length).await?;
+            rest = &rest[length..];
         }
         Ok(())
     }
@@ -286,18 +325,25 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         }
     }
 
-    async fn absorb_record(&mut self, batch: &Batch, record: &[Entry]) -> Result<(), StoreError> {
+    /// Absorbs the record of so many entries that `ahead` begins with.
+    async fn absorb_record(
+        &mut self,
+        batch: &Batch,
+        ahead: &[Entry],
+        length: usize,
+    ) -> Result<(), StoreError> {
+        let record = &ahead[..length];
         // One sample is the common record: it needs no list of places.
         if let [entry] = record {
             let judged = self.judge(entry);
-            let place = self.load(batch, &judged).await?;
+            let place = self.load(batch, ahead, &judged).await?;
             self.settle(batch, entry, judged, place);
             return Ok(());
         }
         let mut loaded = Vec::with_capacity(record.len());
         for entry in record {
             let judged = self.judge(entry);
-            let place = self.load(batch, &judged).await?;
+            let place = self.load(batch, ahead, &judged).await?;
             loaded.push((judged, place));
         }
         for (entry, (judged, place)) in record.iter().zip(loaded) {
@@ -359,39 +405,6 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         fault
     }
 
-    /// Loads the trips that a sample may meet. Returns the place of its device.
-    async fn load(&mut self, batch: &Batch, judged: &Judged<'_>) -> Result<usize, StoreError> {
-        let Judged::Sample(decoded) = judged else { return Ok(0) };
-        let place = self.place_of(batch.text(&decoded.device));
-        let days = self.devices[place].timeline.unknown_days(&self.limits, decoded.sample.time_ms);
-        if !days.is_empty() {
-            self.load_days(place, &days).await?;
-        }
-        Ok(place)
-    }
-
-    async fn load_days(&mut self, place: usize, days: &[i64]) -> Result<(), StoreError> {
-        let (name, device) = self.devices.get_index_mut(place).expect("it was given this place");
-        let mut trips: Vec<Trip> = Vec::new();
-        let days_stored = if self.store_was_empty { &[] } else { days };
-        for &day in days_stored {
-            for row in self.store.near(name, day).await? {
-                trips.push(row.to_trip()?);
-            }
-        }
-        let acknowledged = version(self.acknowledged.delivered);
-        self.resident -= device.timeline.memory();
-        let overlaps = device.timeline.know(days, trips, acknowledged);
-        device.timeline.pack();
-        self.resident += device.timeline.memory();
-        self.counts.overlaps += overlaps as u64;
-        if device.timeline.trips().any(|trip| trip.unflushed().is_some()) && !device.changed {
-            device.changed = true;
-            self.changed.push(place);
-        }
-        Ok(())
-    }
-
     /// Counts an entry, and lets its device's timeline decide where there is a sample to decide on.
     fn settle(&mut self, batch: &Batch, entry: &Entry, judged: Judged<'_>, place: usize) {
         match judged {
@@ -409,7 +422,10 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
     fn decide(&mut self, batch: &Batch, entry: &Entry, decoded: &Decoded, place: usize) {
         let driver = decoded.driver.as_ref().map(|driver| batch.text(driver));
         let (name, device) = self.devices.get_index_mut(place).expect("it was given this place");
-        let at = version(entry.offset);
+        if device.has_erased(decoded.sample.time_ms) {
+            return self.drop_one(DropReason::Forgotten);
+        }
+        let at = self.log.versions.of(entry.offset);
         self.decided += 1;
         let before = device.timeline.memory();
         let outcome = device.timeline.absorb(&self.limits, at, decoded.sample, driver);
@@ -456,6 +472,7 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
             None => (value.len() as u64, None),
         };
         self.dead.push(DeadLetter {
+            partition: self.log.partition,
             offset: entry.offset,
             element: entry.element,
             reason: fault.reason,
@@ -463,6 +480,8 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
             origin: batch.origin.to_string(),
             line: entry.line,
             log_time_ms: entry.log_time_ms,
+            key: batch.key(entry).map(<[u8]>::to_vec),
+            headers: batch.headers.get(&entry.offset).cloned().unwrap_or_default(),
             value,
             value_bytes,
             sha256,

@@ -15,6 +15,7 @@ pub mod spill;
 mod text;
 mod time;
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::ops::Range;
 use std::sync::Arc;
@@ -54,6 +55,27 @@ pub struct Batch {
     pub part: Option<Part>,
     /// Lines of this origin that were not read, since an earlier run did; told once.
     pub lines_known: u64,
+    /// Headers of the log's records, by offset, of those that have any.
+    pub headers: BTreeMap<i64, Headers>,
+    /// A control record. It comes in a batch without entries, in its place among the others.
+    pub control: Option<Control>,
+}
+
+/// Headers of a log's record, in their order.
+pub type Headers = Vec<(String, Option<Vec<u8>>)>;
+
+/// A record that is about a device rather than from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// Trips that end before a time are to be erased.
+    Forget {
+        /// Place of the record in the log.
+        offset: i64,
+        /// Device id.
+        device_id: String,
+        /// Trips that end before it go, and samples before it are dropped, ms since 1970.
+        before_ms: i64,
+    },
 }
 
 /// One sample of a record, or what stands in its place.
@@ -71,6 +93,8 @@ pub struct Entry {
     pub again: bool,
     /// The record's bytes in [`Batch::raw`], without a line end.
     pub raw: Span,
+    /// The record's key in [`Batch::raw`], where the log has keys.
+    pub key: Option<Span>,
     /// The sample, or why there is none.
     pub content: Result<Decoded, Box<Fault>>,
 }
@@ -129,6 +153,13 @@ impl Batch {
     #[must_use]
     pub fn raw(&self, entry: &Entry) -> &[u8] {
         &self.raw[entry.raw.start as usize..entry.raw.end as usize]
+    }
+
+    /// The key of an entry's record.
+    #[must_use]
+    pub fn key(&self, entry: &Entry) -> Option<&[u8]> {
+        let key = entry.key.as_ref()?;
+        Some(&self.raw[key.start as usize..key.end as usize])
     }
 }
 

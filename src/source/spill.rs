@@ -265,6 +265,7 @@ fn push(batch: &mut Batch, set_aside: &SetAside<'_>, raw: &[u8]) {
         log_time_ms: set_aside.log_time_ms,
         again: set_aside.again,
         raw: span(start, batch.raw.len()),
+        key: None,
         content: Ok(Decoded { device, driver, ignition: set_aside.ignition, sample }),
     });
 }

@@ -6,7 +6,10 @@ use std::sync::{Mutex, MutexGuard};
 use crate::timeline::day_of;
 
 use super::row::standing;
-use super::{Change, DeadLetter, Flush, Journal, Order, Position, StoreError, TripRow, TripStore};
+use super::{
+    Change, DeadLetter, Flush, Forget, Forgotten, Journal, Order, Position, StoreError, TripRow,
+    TripStore,
+};
 
 #[derive(Default)]
 struct Kept {
@@ -15,6 +18,8 @@ struct Kept {
     dead_letters: Vec<DeadLetter>,
     changes: Vec<(Change, TripRow)>,
     position: Position,
+    forgets: BTreeMap<String, Vec<Forget>>,
+    forgotten: Vec<Forgotten>,
 }
 
 /// Keeps everything in memory, and everything it was ever told.
@@ -34,6 +39,12 @@ impl MemoryStore {
         self.kept().dead_letters.clone()
     }
 
+    /// What was told to be erased, in the order it was committed.
+    #[must_use]
+    pub fn forgotten(&self) -> Vec<Forgotten> {
+        self.kept().forgotten.clone()
+    }
+
     /// The changes with the rows they tell of, in the order they were committed.
     #[must_use]
     pub fn changes(&self) -> Vec<(Change, TripRow)> {
@@ -42,6 +53,22 @@ impl MemoryStore {
 }
 
 impl Kept {
+    fn forget(&mut self, device_id: &str, forget: &Forget) {
+        let known = self.forgets.entry(device_id.to_owned()).or_default();
+        if !known.contains(forget) {
+            known.push(forget.clone());
+        }
+        for ((device, _), rows) in &mut self.rows {
+            let goes =
+                |row: &TripRow| row.end_ms < forget.before_ms && row.version < forget.version;
+            if device == device_id {
+                rows.retain(|row| !goes(row));
+            }
+        }
+        let last_day = day_of(forget.before_ms);
+        self.rows.retain(|(_, day), rows| *day >= last_day || !rows.is_empty());
+    }
+
     fn apply(&mut self, trips: &[TripRow]) {
         for trip in trips {
             for day in trip.days() {
@@ -61,6 +88,7 @@ impl Kept {
         let told =
             flush.changes.iter().map(|change| (change.clone(), flush.trips[change.row].clone()));
         self.changes.extend(told);
+        self.forgotten.extend(flush.forgotten.iter().cloned());
     }
 
     fn day(&self, device_id: &str, day: i64) -> Vec<TripRow> {
@@ -115,6 +143,15 @@ impl TripStore for MemoryStore {
         let wanted =
             devices.into_iter().filter(|&device| after.is_none_or(|after| **device > *after));
         Ok(wanted.take(limit).cloned().collect())
+    }
+
+    async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>, StoreError> {
+        Ok(self.kept().forgets.get(device_id).cloned().unwrap_or_default())
+    }
+
+    async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
+        self.kept().forget(device_id, forget);
+        Ok(())
     }
 }
 

@@ -12,8 +12,10 @@ use std::future::Future;
 
 pub use row::TripRow;
 
+use crate::epoch::Epoch;
 use crate::part::Part;
 use crate::reason::DeadReason;
+use crate::source::Headers;
 
 /// A trip row cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -129,6 +131,30 @@ pub enum StoreError {
         /// What the database, or the system, said.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// The store belongs to another log.
+    #[error(
+        "store `{place}` {found}, not {asked}: a store belongs to one log; use another --store"
+    )]
+    OtherLog {
+        /// Path of the file, or address.
+        place: String,
+        /// Whose it is.
+        found: String,
+        /// Whose it was taken for.
+        asked: String,
+    },
+    /// A device has come in two partitions of one epoch.
+    #[error(
+        "device `{device}` has a trip of partition {found} and comes in partition {partition}, too: its producers partition differently; make them use one partitioner (Java's default, or librdkafka's murmur2_random), then start a new epoch"
+    )]
+    OtherPartition {
+        /// Device id.
+        device: String,
+        /// Partition of its row.
+        found: i32,
+        /// Partition that is read.
+        partition: i32,
+    },
     /// The file is not at its path any more, so nobody will find what is written to it.
     #[error(
         "store `{place}` was removed, moved or replaced while it was written to: what this run stored is not there; put it back, or run the import again"
@@ -212,6 +238,8 @@ pub struct Change {
 /// A sample that could not be used, as it came.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadLetter {
+    /// Partition of the log; 0 for files.
+    pub partition: i32,
     /// Place of its record in the log.
     pub offset: i64,
     /// Which element of a record that is an array.
@@ -226,6 +254,10 @@ pub struct DeadLetter {
     pub line: u64,
     /// The log's timestamp, ms since 1970.
     pub log_time_ms: i64,
+    /// Key of the record, where the log has keys.
+    pub key: Option<Vec<u8>>,
+    /// Headers of the record.
+    pub headers: Headers,
     /// The original bytes, or their head.
     pub value: Vec<u8>,
     /// Length of the original, bytes.
@@ -234,10 +266,28 @@ pub struct DeadLetter {
     pub sha256: Option<[u8; 32]>,
 }
 
+/// The trips of a device that end before a time are erased, and its samples before it dropped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forget {
+    /// Version of the record that says so.
+    pub version: i64,
+    /// Device time, ms.
+    pub before_ms: i64,
+}
+
+/// What the change feed tells of a [`Forget`] that was carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forgotten {
+    /// Device id.
+    pub device_id: String,
+    /// What was carried out.
+    pub forget: Forget,
+}
+
 /// How far the log has been read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Position {
-    /// Records delivered in the life of the store: the offset of the next one.
+    /// The offset of the next record; for files the records delivered in the life of the store.
     pub delivered: i64,
 }
 
@@ -250,6 +300,8 @@ pub struct Flush {
     pub changes: Vec<Change>,
     /// Samples that could not be used.
     pub dead_letters: Vec<DeadLetter>,
+    /// What was erased, to be told.
+    pub forgotten: Vec<Forgotten>,
     /// Everything before it is in this flush or an earlier one.
     pub position: Position,
     /// What was read of each input since the last flush, where the log is one of files.
@@ -263,6 +315,7 @@ impl Flush {
         !(self.trips.is_empty()
             && self.changes.is_empty()
             && self.dead_letters.is_empty()
+            && self.forgotten.is_empty()
             && self.parts.is_empty())
     }
 }
@@ -312,6 +365,22 @@ pub trait TripStore: Send + Sync {
         after: Option<&str>,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<String>, StoreError>> + Send;
+
+    /// What was ever carried out, or begun, of [`TripStore::forget`] for a device.
+    fn forgets(
+        &self,
+        device_id: &str,
+    ) -> impl Future<Output = Result<Vec<Forget>, StoreError>> + Send;
+
+    /// Erases the trips of a device that end before a time. Each step is durable before the next:
+    /// the forget is noted with the days that it concerns, united with those of one of the same
+    /// version that was begun before; the rows go; days before that of `before_ms` that hold no row
+    /// any more go from the lists.
+    fn forget(
+        &self,
+        device_id: &str,
+        forget: &Forget,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
 }
 
 /// Keeps what belongs to the log: how far it was read, what could not be used, what changed.
@@ -327,4 +396,13 @@ pub trait Journal: Send + Sync {
 
     /// How far the log has been read.
     fn position(&self) -> impl Future<Output = Result<Position, StoreError>> + Send;
+}
+
+/// Keeps the epochs of the log, where it is a topic.
+pub trait EpochStore: Send + Sync {
+    /// Every epoch, oldest first.
+    fn epochs(&self) -> impl Future<Output = Result<Vec<Epoch>, StoreError>> + Send;
+
+    /// Adds an epoch unless there is one of its number; tells whether it was added.
+    fn add_epoch(&self, epoch: &Epoch) -> impl Future<Output = Result<bool, StoreError>> + Send;
 }

@@ -276,6 +276,12 @@ impl Timeline {
         self.trips.values_mut().map(|trip| &mut **trip)
     }
 
+    /// Lets go of the trips that end before a time: they are erased.
+    pub fn forget(&mut self, before_ms: i64) {
+        self.trips.retain(|_, trip| trip.end_ms() >= before_ms);
+        self.weigh();
+    }
+
     /// Lets go of every trip that has no change to flush, and of what is known of days: a sample
     /// that needs them loads them again. Call it only when what was flushed is acknowledged.
     pub fn evict(&mut self) {

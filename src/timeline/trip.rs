@@ -37,6 +37,8 @@ pub struct Trip {
     loaded: i64,
     /// Lowest version among the changes not handed to a flush yet.
     unflushed: Option<i64>,
+    /// How long these changes have waited, as the caller counts it, ms.
+    waited_ms: u32,
 }
 
 impl Trip {
@@ -51,6 +53,7 @@ impl Trip {
             path: Path::new(sample),
             loaded: i64::MIN,
             unflushed: Some(version),
+            waited_ms: 0,
         };
         trip.name_driver(driver, sample.time_ms);
         trip
@@ -66,8 +69,8 @@ impl Trip {
         driver: Option<Driver>,
         path: Path,
     ) -> Self {
-        let (loaded, unflushed) = (version, None);
-        Self { t_star_ms, minted, version, absorbed, driver, path, loaded, unflushed }
+        let (loaded, unflushed, waited_ms) = (version, None, 0);
+        Self { t_star_ms, minted, version, absorbed, driver, path, loaded, unflushed, waited_ms }
     }
 
     /// Device time of the earliest kept sample.
@@ -111,7 +114,14 @@ impl Trip {
 
     /// The trip is being handed to a flush: returns the lowest version among the changes in it.
     pub fn take_unflushed(&mut self) -> Option<i64> {
+        self.waited_ms = 0;
         self.unflushed.take()
+    }
+
+    /// Its changes are passed over by a flush, so they wait longer. Returns how long in all, ms.
+    pub fn wait(&mut self, ms: u32) -> u32 {
+        self.waited_ms = self.waited_ms.saturating_add(ms);
+        self.waited_ms
     }
 
     /// The record at `version` has had its say on this trip: it is in the row that was loaded.

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 
 use tstar::store::memory::MemoryStore;
 use tstar::store::sqlite::SqliteStore;
-use tstar::store::{Change, ChangeKind, Flush, Journal, Order, Position, TripRow, TripStore};
+use tstar::store::{
+    Change, ChangeKind, Flush, Forget, Journal, Order, Position, TripRow, TripStore,
+};
 use tstar::timeline::{DAY_MS, Path, Reading, Sample, Trip};
 
 use crate::support::block_on;
@@ -199,6 +201,7 @@ async fn a_flush_is_durable_with_its_position(store: impl TripStore + Journal) {
         trips: vec![row.clone()],
         changes: vec![change],
         dead_letters: vec![],
+        forgotten: vec![],
         position: Position { delivered: 3 },
         parts: vec![],
     };
@@ -223,6 +226,35 @@ async fn what_is_staged_is_shown_and_comes_with_the_flush(store: impl TripStore 
     assert_eq!(all(&store, "truck-17").await, [grown]);
     assert_eq!(all(&store, "truck-18").await, [late]);
     assert_eq!(store.position().await.unwrap(), last.position);
+}
+
+async fn a_forget_erases_whole_trips_and_is_remembered(store: impl TripStore + Journal) {
+    let day = DAY_MS / MINUTE;
+    let (old, over) = (trip("truck-17", &[-60, -30], 2), trip("truck-17", &[-10, 5], 4));
+    let (later, other) = (trip("truck-17", &[day + 5], 6), trip("truck-18", &[-60, -30], 8));
+    store.apply(&[old.clone(), over.clone(), later.clone(), other.clone()]).await.unwrap();
+    let forget = Forget { version: 10, before_ms: at(3) };
+    for _ in 0..2 {
+        // A half-done forget is done again in full.
+        store.forget("truck-17", &forget).await.unwrap();
+        store.commit(&Flush::default()).await.unwrap();
+        assert_eq!(all(&store, "truck-17").await, [over.clone(), later.clone()]);
+        assert_eq!(store.forgets("truck-17").await.unwrap(), std::slice::from_ref(&forget));
+        assert_eq!(store.covering("truck-17", at(-40)).await.unwrap(), None);
+        // A row older than the forget stays away; one that reaches past its time came whole.
+        store.apply(std::slice::from_ref(&over)).await.unwrap();
+    }
+    let today = MIDNIGHT / DAY_MS;
+    let all_erased = Forget { version: 12, before_ms: at(2 * day) };
+    store.forget("truck-17", &all_erased).await.unwrap();
+    store.commit(&Flush::default()).await.unwrap();
+    assert_eq!(all(&store, "truck-17").await, []);
+    assert_eq!(store.devices(Some(today), None, 9).await.unwrap(), [] as [String; 0]);
+    assert_eq!(store.devices(Some(today - 1), None, 9).await.unwrap(), ["truck-18"]);
+    assert_eq!(store.devices(None, None, 9).await.unwrap(), ["truck-18"]);
+    assert_eq!(store.forgets("truck-17").await.unwrap(), [forget, all_erased]);
+    assert_eq!(store.forgets("truck-18").await.unwrap(), []);
+    assert_eq!(all(&store, "truck-18").await, [other]);
 }
 
 /// Runs every case on a store of its own.
@@ -251,6 +283,7 @@ macro_rules! conformance {
             a_row_comes_back_as_it_was,
             a_flush_is_durable_with_its_position,
             what_is_staged_is_shown_and_comes_with_the_flush,
+            a_forget_erases_whole_trips_and_is_remembered,
         ]);
     };
 }

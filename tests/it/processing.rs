@@ -79,8 +79,8 @@ fn batches(log: &[Record], records_each: usize, first_offset: i64) -> Vec<Batch>
                 };
                 let (line, log_time_ms) = (u64::try_from(offset).unwrap() + 1, EVENING);
                 let element = (record.len() > 1).then_some(element);
-                let again = false;
-                let entry = Entry { offset, element, line, log_time_ms, again, raw, content };
+                let (again, key) = (false, None);
+                let entry = Entry { offset, element, line, log_time_ms, again, raw, key, content };
                 batch.entries.push(entry);
             }
             offset += 1;
@@ -202,11 +202,15 @@ proptest! {
         memory in prop_oneof![Just(0_usize), Just(2_500), Just(1_000_000)],
         may_set_aside: bool,
         staleness_s in prop_oneof![Just(0_u64), Just(60)],
+        by_trip: bool,
+        loads in 1..5_usize,
     ) {
         let pace = Pace {
             flush_interval: Duration::from_millis(interval_ms),
             max_staleness: Duration::from_secs(staleness_s),
             memory,
+            by_trip,
+            loads,
         };
         let folder = may_set_aside.then(|| tempfile::tempdir().unwrap());
         let folder = folder.as_ref().map(|folder| folder.path());

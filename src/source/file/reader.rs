@@ -389,8 +389,8 @@ impl Output<'_> {
         self.batch.raw.extend_from_slice(record);
         let again = !self.log.again.is_empty();
         let (offset, log_time_ms) = self.log.take();
-        let (element, raw) = (None, span(start, self.batch.raw.len()));
-        let entry = Entry { offset, element, line, log_time_ms, again, raw, content };
+        let (element, key, raw) = (None, None, span(start, self.batch.raw.len()));
+        let entry = Entry { offset, element, line, log_time_ms, again, raw, key, content };
         self.batch.entries.push(entry);
     }
 

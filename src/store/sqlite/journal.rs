@@ -1,11 +1,15 @@
 //! Position, dead letters, changes and imports in SQLite.
 
+use std::error::Error;
+
+use data_encoding::BASE64;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{SqliteStore, Step, failed, trips};
 use crate::feed;
 use crate::part::{KeptPart, Part};
 use crate::reason::DeadReason;
+use crate::source::Headers;
 use crate::store::{DeadLetter, Flush, Journal, Position, StoreError};
 
 /// A dead letter with its place in the table.
@@ -29,7 +33,8 @@ pub struct DeadLetterFilter {
 }
 
 const DEAD_LETTER: &str = "INSERT INTO dead_letters (log_offset, element, reason, message, origin,
-     line, log_time, value, value_bytes, sha256) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+     line, log_time, value, value_bytes, sha256, partition, key, headers)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
 
 fn note(connection: &Connection, part: &Part) -> rusqlite::Result<()> {
     let replace = "INSERT OR REPLACE INTO parts (first_offset, from_bytes, upto_bytes, line, head,
@@ -68,6 +73,20 @@ fn read_part(row: &Row<'_>) -> rusqlite::Result<KeptPart> {
     Ok(KeptPart { part, import_finished: row.get("import_finished")? })
 }
 
+/// `[["name", "value in base64"], ["name", null]]`
+fn headers_json(headers: &Headers) -> String {
+    let text = |value: &Option<Vec<u8>>| value.as_ref().map(|value| BASE64.encode(value));
+    let pairs: Vec<_> = headers.iter().map(|(name, value)| (name, text(value))).collect();
+    serde_json::to_string(&pairs).expect("pairs of texts")
+}
+
+fn read_headers(json: &str) -> Result<Headers, Box<dyn Error + Send + Sync>> {
+    let pairs: Vec<(String, Option<String>)> = serde_json::from_str(json)?;
+    let bytes =
+        |value: Option<String>| value.map(|text| BASE64.decode(text.as_bytes())).transpose();
+    pairs.into_iter().map(|(name, value)| Ok((name, bytes(value)?))).collect()
+}
+
 fn bury(connection: &Connection, letter: &DeadLetter) -> rusqlite::Result<()> {
     connection.prepare_cached(DEAD_LETTER)?.execute(params![
         letter.offset,
@@ -80,12 +99,15 @@ fn bury(connection: &Connection, letter: &DeadLetter) -> rusqlite::Result<()> {
         letter.value,
         letter.value_bytes.cast_signed(),
         letter.sha256,
+        letter.partition,
+        letter.key,
+        headers_json(&letter.headers),
     ])?;
     Ok(())
 }
 
 fn tell(connection: &Connection, flush: &Flush, keep_changes: u64) -> rusqlite::Result<()> {
-    if flush.changes.is_empty() || keep_changes == 0 {
+    if (flush.changes.is_empty() && flush.forgotten.is_empty()) || keep_changes == 0 {
         return Ok(());
     }
     let mut insert = connection
@@ -95,6 +117,10 @@ fn tell(connection: &Connection, flush: &Flush, keep_changes: u64) -> rusqlite::
         let event = feed::event(change, trip)
             .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
         insert.execute(params![trip.device_id, trip.version, event])?;
+    }
+    for forgotten in &flush.forgotten {
+        let event = feed::forgotten(forgotten);
+        insert.execute(params![forgotten.device_id, forgotten.forget.version, event])?;
     }
     let kept = i64::try_from(keep_changes).unwrap_or(i64::MAX);
     let newest = connection.last_insert_rowid();
@@ -108,7 +134,11 @@ fn read_letter(row: &Row<'_>) -> rusqlite::Result<KeptDeadLetter> {
         let unknown = format!("unknown reason `{reason}`");
         rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, unknown.into())
     })?;
+    let headers = read_headers(row.get_ref("headers")?.as_str()?).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, error)
+    })?;
     let letter = DeadLetter {
+        partition: row.get("partition")?,
         offset: row.get("log_offset")?,
         element: row.get("element")?,
         reason,
@@ -116,6 +146,8 @@ fn read_letter(row: &Row<'_>) -> rusqlite::Result<KeptDeadLetter> {
         origin: row.get("origin")?,
         line: row.get::<_, i64>("line")?.cast_unsigned(),
         log_time_ms: row.get("log_time")?,
+        key: row.get("key")?,
+        headers,
         value: row.get("value")?,
         value_bytes: row.get::<_, i64>("value_bytes")?.cast_unsigned(),
         sha256: row.get("sha256")?,
@@ -133,17 +165,11 @@ impl Journal for SqliteStore {
     }
 
     async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
-        let connection = self.connection();
-        let committed = self.put(&connection, flush).and_then(|()| {
-            flush.parts.iter().try_for_each(|part| note(&connection, part))?;
+        self.commit_with(flush, |connection| {
+            flush.parts.iter().try_for_each(|part| note(connection, part))?;
             let position = "UPDATE log SET delivered = ?1";
-            connection.prepare_cached(position)?.execute([flush.position.delivered])?;
-            connection.execute_batch("COMMIT")
-        });
-        self.or_undo(&connection, committed)?;
-        self.is_in_place()?;
-        (self.on_step)(Step::After);
-        Ok(())
+            connection.prepare_cached(position)?.execute([flush.position.delivered]).map(drop)
+        })
     }
 
     async fn position(&self) -> Result<Position, StoreError> {
@@ -156,12 +182,35 @@ impl Journal for SqliteStore {
 }
 
 impl SqliteStore {
+    /// Commits a flush together with where it leaves the log.
+    pub(super) fn commit_with(
+        &self,
+        flush: &Flush,
+        note: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+    ) -> Result<(), StoreError> {
+        let connection = self.connection();
+        let committed = self.put(&connection, flush).and_then(|()| {
+            note(&connection)?;
+            connection.execute_batch("COMMIT")
+        });
+        self.or_undo(&connection, committed)?;
+        self.is_in_place()?;
+        (self.on_step)(Step::After);
+        Ok(())
+    }
+
+    /// Begins the transaction of the next flush, unless it has begun.
+    pub(super) fn begin(&self, connection: &Connection) -> rusqlite::Result<()> {
+        if !connection.is_autocommit() {
+            return Ok(());
+        }
+        (self.on_step)(Step::Before);
+        connection.execute_batch("BEGIN IMMEDIATE")
+    }
+
     /// Puts a flush, or a part of one, into the transaction of the flush, which it begins.
     fn put(&self, connection: &Connection, flush: &Flush) -> rusqlite::Result<()> {
-        if connection.is_autocommit() {
-            (self.on_step)(Step::Before);
-            connection.execute_batch("BEGIN IMMEDIATE")?;
-        }
+        self.begin(connection)?;
         flush.trips.iter().try_for_each(|trip| trips::put(connection, trip))?;
         (self.on_step)(Step::Within);
         flush.dead_letters.iter().try_for_each(|letter| bury(connection, letter))?;
@@ -169,7 +218,7 @@ impl SqliteStore {
     }
 
     /// Undoes the whole flush where a part of it failed.
-    fn or_undo(
+    pub(super) fn or_undo(
         &self,
         connection: &Connection,
         done: rusqlite::Result<()>,

@@ -4,8 +4,10 @@
 //! `synchronous = FULL`: when `commit` returns it is on the disk, whole. Calls block the thread
 //! they run on; give them one that may wait.
 
+mod forgets;
 mod journal;
 mod open;
+mod topic;
 mod trips;
 
 use std::error::Error;
@@ -20,6 +22,7 @@ use rusqlite::{Connection, ErrorCode, ffi};
 
 pub use journal::{DeadLetterFilter, KeptDeadLetter};
 pub use open::FORMATS;
+pub use topic::SqlitePartition;
 
 use super::StoreError;
 

@@ -14,10 +14,11 @@ use crate::store::StoreError;
 const APPLICATION_ID: i64 = 0x7473_7472;
 
 /// Each format is the one before and these statements.
-pub const FORMATS: [&str; 3] = [
+pub const FORMATS: [&str; 4] = [
     include_str!("../../../schema/trips.sql"),
     include_str!("../../../schema/journal.sql"),
     include_str!("../../../schema/parts.sql"),
+    include_str!("../../../schema/topic.sql"),
 ];
 
 /// The newest format.
@@ -25,6 +26,22 @@ const FORMAT: i64 = FORMATS.len() as i64;
 
 /// How long a reader waits for a checkpoint, or a writer for a reader's.
 const BUSY: Duration = Duration::from_secs(10);
+
+/// What kind of log a store belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LogKind {
+    Files,
+    Topic,
+}
+
+impl LogKind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Files => "files",
+            Self::Topic => "topic",
+        }
+    }
+}
 
 /// What a file is, by its header.
 enum Kind {
@@ -40,6 +57,28 @@ impl SqliteStore {
     /// The file cannot be opened or written, is no store, has a newer format or other rules, or
     /// another process writes to it.
     pub fn open_writer(path: &Path, rules: &Rules, keep_changes: u64) -> Result<Self, StoreError> {
+        Self::open_for(path, LogKind::Files, rules, keep_changes)
+    }
+
+    /// [`SqliteStore::open_writer`] for the records of a topic. The rules are those of its epochs,
+    /// not looked at here.
+    ///
+    /// # Errors
+    /// Those of [`SqliteStore::open_writer`].
+    pub fn open_for_topic(
+        path: &Path,
+        rules: &Rules,
+        keep_changes: u64,
+    ) -> Result<Self, StoreError> {
+        Self::open_for(path, LogKind::Topic, rules, keep_changes)
+    }
+
+    fn open_for(
+        path: &Path,
+        log: LogKind,
+        rules: &Rules,
+        keep_changes: u64,
+    ) -> Result<Self, StoreError> {
         let place = path.display().to_string();
         let lock = lock(path, &place)?;
         let connection = Connection::open(path).map_err(failed(&place, "opening the file"))?;
@@ -63,7 +102,7 @@ impl SqliteStore {
         let file = file_id(path).map_err(failed(&place, "looking at the file"))?;
         let writing = Writing { _lock: lock, path: path.to_owned(), file };
         let store = Self::new(connection, place, Some(writing), keep_changes);
-        store.agree_on(rules)?;
+        store.agree_on(log, rules)?;
         Ok(store)
     }
 
@@ -131,12 +170,27 @@ impl SqliteStore {
         stored.map(parse).transpose()
     }
 
-    fn agree_on(&self, rules: &Rules) -> Result<(), StoreError> {
+    fn agree_on(&self, kind: LogKind, rules: &Rules) -> Result<(), StoreError> {
         let Some(stored) = self.rules()? else {
-            let insert = "INSERT INTO log (one, kind, rules, delivered) VALUES (1, 'files', ?1, 0)";
-            let inserted = self.connection().execute(insert, [rules.to_json()]);
+            let insert = "INSERT INTO log (one, kind, rules, delivered) VALUES (1, ?1, ?2, 0)";
+            let inserted = self.connection().execute(insert, [kind.name(), &rules.to_json()]);
             return inserted.map(drop).map_err(failed(&self.place, "writing the rules"));
         };
+        let select = "SELECT kind FROM log";
+        let found = self.connection().query_row(select, [], |row| row.get::<_, String>(0));
+        let found = found.map_err(failed(&self.place, "reading whose it is"))?;
+        if found != kind.name() {
+            let place = self.place.clone();
+            let (found, asked) = match kind {
+                LogKind::Files => ("was built from a topic", "files"),
+                LogKind::Topic => ("was built from files", "a topic"),
+            };
+            return Err(StoreError::OtherLog { place, found: found.into(), asked: asked.into() });
+        }
+        if kind == LogKind::Topic {
+            // Its epochs hold the rules, and are looked at against them.
+            return Ok(());
+        }
         let differences = stored.differences(rules);
         if differences.is_empty() {
             return Ok(());

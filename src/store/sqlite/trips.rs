@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use rusqlite::{CachedStatement, Connection, Row, ToSql, named_params, params};
 
-use super::{SqliteStore, failed};
+use super::{SqliteStore, failed, forgets};
 use crate::identity;
 use crate::store::row::standing;
-use crate::store::{Order, StoreError, TripRow, TripStore};
+use crate::store::{Forget, Order, StoreError, TripRow, TripStore};
 use crate::timeline::{DAY_MS, day_of};
 
 macro_rules! columns {
@@ -267,5 +267,18 @@ impl TripStore for SqliteStore {
             }
         };
         devices(&self.connection()).map_err(failed(&self.place, "listing devices"))
+    }
+
+    async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>, StoreError> {
+        forgets::of(&self.connection(), device_id)
+            .map_err(failed(&self.place, "reading what was erased"))
+    }
+
+    async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
+        // In the transaction of the flush: all its steps are durable together.
+        let connection = self.connection();
+        let erased =
+            self.begin(&connection).and_then(|()| forgets::erase(&connection, device_id, forget));
+        self.or_undo(&connection, erased)
     }
 }

@@ -1,0 +1,34 @@
+//! Control records: what the log asks to do about a device.
+
+use super::Processor;
+use crate::source::Control;
+use crate::store::{Flush, Forget, Forgotten, Journal, StoreError, TripStore};
+
+impl<S: TripStore + Journal> Processor<'_, S> {
+    /// Does what a control record asks for. Each step is acknowledged before the next: what came
+    /// before it, then the erasure, then what is told of it.
+    pub(super) async fn control(&mut self, control: &Control) -> Result<(), StoreError> {
+        let Control::Forget { offset, device_id, before_ms } = control;
+        let forget = Forget { version: self.log.versions.of(*offset), before_ms: *before_ms };
+        let place = self.devices.get_index_of(device_id.as_str());
+        let mut before = Flush { dead_letters: std::mem::take(&mut self.dead), ..Flush::default() };
+        self.dead_bytes = 0;
+        if let Some(place) = place {
+            self.take_rows(place, None, &mut before);
+        }
+        self.store.stage(&before).await?;
+        self.store.forget(device_id, &forget).await?;
+        if let Some(place) = place {
+            let device = &mut self.devices[place];
+            self.resident -= device.timeline.memory();
+            device.timeline.forget(*before_ms);
+            self.resident += device.timeline.memory();
+            device.erase(&forget);
+        }
+        let forgotten = vec![Forgotten { device_id: device_id.clone(), forget }];
+        self.store.stage(&Flush { forgotten, ..Flush::default() }).await?;
+        self.counts.controls += 1;
+        self.position.delivered = self.position.delivered.max(offset + 1);
+        Ok(())
+    }
+}

@@ -1,0 +1,180 @@
+//! Loads: what the store holds of a device comes into memory before a record of it is absorbed.
+
+use futures_util::{StreamExt, stream};
+use indexmap::IndexMap;
+
+use super::{Device, Judged, Processor};
+use crate::source::{Batch, Entry};
+use crate::store::{Forget, Journal, StoreError, TripRow, TripStore};
+use crate::timeline::{Timeline, Trip};
+
+/// What the log asked to erase of a device, as far as it is known.
+#[derive(Default)]
+pub(super) struct Erased {
+    /// Trips that end before it are gone, samples before it are dropped, ms.
+    floor_ms: i64,
+    /// Versions of the records that asked for it.
+    versions: Vec<i64>,
+}
+
+/// What a store holds of a device.
+struct Found {
+    rows: Vec<TripRow>,
+    /// Read after the rows: one that is ahead of this log's reader shows in one of the two.
+    forgets: Vec<Forget>,
+}
+
+async fn find(store: &impl TripStore, name: &str, days: &[i64]) -> Result<Found, StoreError> {
+    let mut rows = Vec::new();
+    for &day in days {
+        rows.append(&mut store.near(name, day).await?);
+    }
+    Ok(Found { rows, forgets: store.forgets(name).await? })
+}
+
+impl Device {
+    /// Whether a trip that ends at a time, or a sample of that time, is erased.
+    pub(super) fn has_erased(&self, time_ms: i64) -> bool {
+        self.erased.as_ref().is_some_and(|erased| time_ms < erased.floor_ms)
+    }
+
+    /// Takes note of what was erased. Returns whether that was news.
+    pub(super) fn erase(&mut self, forget: &Forget) -> bool {
+        let erased = self.erased.get_or_insert_default();
+        if erased.versions.contains(&forget.version) {
+            return false;
+        }
+        let first = erased.versions.is_empty();
+        erased.versions.push(forget.version);
+        erased.floor_ms =
+            if first { forget.before_ms } else { erased.floor_ms.max(forget.before_ms) };
+        true
+    }
+}
+
+impl<S: TripStore + Journal> Processor<'_, S> {
+    /// Loads the trips that a sample may meet. Returns the place of its device. `ahead` are the
+    /// entries of the batch from the sample's record on.
+    pub(super) async fn load(
+        &mut self,
+        batch: &Batch,
+        ahead: &[Entry],
+        judged: &Judged<'_>,
+    ) -> Result<usize, StoreError> {
+        let Judged::Sample(decoded) = judged else { return Ok(0) };
+        let place = self.place_of(batch.text(&decoded.device));
+        let time_ms = decoded.sample.time_ms;
+        if self.days_to_load(place, time_ms).is_empty() {
+            return Ok(place);
+        }
+        let at = self.log.versions.of(ahead[0].offset);
+        if self.pace.loads > 1 {
+            self.load_several(batch, ahead, at).await?;
+        }
+        // Twice where the first load shows that something was erased.
+        loop {
+            let days = self.days_to_load(place, time_ms);
+            if days.is_empty() {
+                return Ok(place);
+            }
+            let found = if self.store_was_empty {
+                Found { rows: Vec::new(), forgets: Vec::new() }
+            } else {
+                let name = self.devices.get_index(place).expect("it was given this place").0;
+                find(self.store, name, &days).await?
+            };
+            self.take_in(place, &days, found, at)?;
+        }
+    }
+
+    fn days_to_load(&self, place: usize, time_ms: i64) -> Vec<i64> {
+        let device = &self.devices[place];
+        if device.has_erased(time_ms) {
+            return Vec::new();
+        }
+        device.timeline.unknown_days(&self.limits, time_ms)
+    }
+
+    /// Loads what the next entries need, several devices at a time: a store that is a network away
+    /// answers many questions as soon as one.
+    async fn load_several(
+        &mut self,
+        batch: &Batch,
+        ahead: &[Entry],
+        at: i64,
+    ) -> Result<(), StoreError> {
+        let mut wanted: IndexMap<usize, Vec<i64>> = IndexMap::new();
+        for entry in ahead {
+            let Judged::Sample(decoded) = self.judge(entry) else { continue };
+            let place = self.place_of(batch.text(&decoded.device));
+            for day in self.days_to_load(place, decoded.sample.time_ms) {
+                let days = wanted.entry(place).or_default();
+                if !days.contains(&day) {
+                    days.push(day);
+                }
+            }
+            if wanted.len() >= self.pace.loads {
+                break;
+            }
+        }
+        let store = self.store;
+        let mut loads = Vec::with_capacity(wanted.len());
+        for (place, days) in wanted {
+            let name = self.devices.get_index(place).expect("it was given this place").0.clone();
+            loads.push(async move {
+                let found = find(store, &name, &days).await;
+                found.map(|found| (place, days, found))
+            });
+        }
+        let mut loads = stream::iter(loads).buffer_unordered(self.pace.loads);
+        while let Some(loaded) = loads.next().await {
+            let (place, days, found) = loaded?;
+            self.take_in(place, &days, found, at)?;
+        }
+        Ok(())
+    }
+
+    /// Takes in what the store holds of a device near some days; `at` is the version of the record
+    /// that is absorbed next.
+    fn take_in(
+        &mut self,
+        place: usize,
+        days: &[i64],
+        found: Found,
+        at: i64,
+    ) -> Result<(), StoreError> {
+        let (name, device) = self.devices.get_index_mut(place).expect("it was given this place");
+        let mut is_behind = false;
+        for forget in &found.forgets {
+            is_behind |= device.erase(forget) && forget.version >= at;
+        }
+        self.resident -= device.timeline.memory();
+        if is_behind {
+            // Somebody ahead of us erased: all before that is durable, and ours may be older.
+            device.timeline = Timeline::default();
+            return Ok(());
+        }
+        let mut trips: Vec<Trip> = Vec::with_capacity(found.rows.len());
+        for row in found.rows {
+            let (partition, newest) = (self.log.partition, self.log.versions.newest_base());
+            if row.partition != partition && row.version >= newest {
+                let (device, found) = (name.to_string(), row.partition);
+                return Err(StoreError::OtherPartition { device, found, partition });
+            }
+            // Its delete may still be on the way.
+            if !device.has_erased(row.end_ms) {
+                trips.push(row.to_trip()?);
+            }
+        }
+        let acknowledged = self.log.versions.of(self.acknowledged.delivered);
+        let overlaps = device.timeline.know(days, trips, acknowledged);
+        device.timeline.pack();
+        self.resident += device.timeline.memory();
+        self.counts.overlaps += overlaps as u64;
+        if device.timeline.trips().any(|trip| trip.unflushed().is_some()) && !device.changed {
+            device.changed = true;
+            self.changed.push(place);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,92 @@
+//! What the log asks to erase, in SQLite.
+
+use std::collections::BTreeSet;
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::identity;
+use crate::store::Forget;
+use crate::timeline::{DAY_MS, day_of};
+
+/// What was erased of a device, in the order of the log.
+pub(super) fn of(connection: &Connection, device_id: &str) -> rusqlite::Result<Vec<Forget>> {
+    let mut select = connection.prepare_cached(
+        "SELECT version, before FROM forgets WHERE device_id = ?1 ORDER BY version ASC",
+    )?;
+    let rows = select.query_map([device_id], |row| {
+        Ok(Forget { version: row.get(0)?, before_ms: row.get(1)? })
+    })?;
+    rows.collect()
+}
+
+/// Erases, inside the caller's transaction.
+pub(super) fn erase(
+    connection: &Connection,
+    device_id: &str,
+    forget: &Forget,
+) -> rusqlite::Result<()> {
+    let last_bucket = day_of(forget.before_ms) * DAY_MS;
+    let mut days: BTreeSet<i64> = begun(connection, device_id, forget.version)?;
+    let mut listed = connection.prepare_cached(
+        "SELECT bucket FROM days_of_device WHERE device_id = ?1 AND bucket <= ?2",
+    )?;
+    for bucket in listed.query_map(params![device_id, last_bucket], |row| row.get(0))? {
+        days.insert(bucket?);
+    }
+    let note = "INSERT OR REPLACE INTO forgets (device_id, version, before, days)
+         VALUES (?1, ?2, ?3, ?4)";
+    let json = serde_json::to_string(&days).expect("a list of numbers");
+    connection.prepare_cached(note)?.execute(params![
+        device_id,
+        forget.version,
+        forget.before_ms,
+        json
+    ])?;
+    let mut delete = connection.prepare_cached(
+        "DELETE FROM trips WHERE device_id = ?1 AND bucket = ?2 AND end_time < ?3
+         AND version < ?4",
+    )?;
+    for &bucket in &days {
+        delete.execute(params![device_id, bucket, forget.before_ms, forget.version])?;
+        if bucket < last_bucket && !has_trip(connection, device_id, bucket)? {
+            unlist(connection, device_id, bucket)?;
+        }
+    }
+    Ok(())
+}
+
+/// The days of a forget of the same version that was begun before.
+fn begun(
+    connection: &Connection,
+    device_id: &str,
+    version: i64,
+) -> rusqlite::Result<BTreeSet<i64>> {
+    let mut select = connection
+        .prepare_cached("SELECT days FROM forgets WHERE device_id = ?1 AND version = ?2")?;
+    let json: Option<String> =
+        select.query_row(params![device_id, version], |row| row.get(0)).optional()?;
+    let days = json.map(|json| serde_json::from_str(&json)).transpose();
+    let days = days.map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, error.into())
+    })?;
+    Ok(days.unwrap_or_default())
+}
+
+fn has_trip(connection: &Connection, device_id: &str, bucket: i64) -> rusqlite::Result<bool> {
+    let mut select = connection.prepare_cached(
+        "SELECT EXISTS (SELECT 1 FROM trips WHERE device_id = ?1 AND bucket = ?2)",
+    )?;
+    select.query_row(params![device_id, bucket], |row| row.get(0))
+}
+
+fn unlist(connection: &Connection, device_id: &str, bucket: i64) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("DELETE FROM days_of_device WHERE device_id = ?1 AND bucket = ?2")?
+        .execute(params![device_id, bucket])?;
+    connection
+        .prepare_cached(
+            "DELETE FROM device_days WHERE bucket = ?1 AND shard = ?2 AND device_id = ?3",
+        )?
+        .execute(params![bucket, identity::shard(device_id), device_id])?;
+    Ok(())
+}

@@ -1,0 +1,154 @@
+//! Where the log is a topic: its epochs, and the position of each partition.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::{SqliteStore, failed};
+use crate::epoch::Epoch;
+use crate::store::{
+    EpochStore, Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore,
+};
+
+/// A store as the owner of one partition uses it: the position is the partition's. Owners of other
+/// partitions use the same store; what one of them staged may become durable with the flush of
+/// another, which does no harm, as the topic brings it again.
+pub struct SqlitePartition<'a> {
+    store: &'a SqliteStore,
+    partition: i32,
+}
+
+impl<'a> SqlitePartition<'a> {
+    /// The store for a partition.
+    #[must_use]
+    pub fn new(store: &'a SqliteStore, partition: i32) -> Self {
+        Self { store, partition }
+    }
+}
+
+impl TripStore for SqlitePartition<'_> {
+    async fn apply(&self, trips: &[TripRow]) -> Result<(), StoreError> {
+        self.store.apply(trips).await
+    }
+
+    async fn covering(&self, device_id: &str, time_ms: i64) -> Result<Option<TripRow>, StoreError> {
+        self.store.covering(device_id, time_ms).await
+    }
+
+    async fn near(&self, device_id: &str, day: i64) -> Result<Vec<TripRow>, StoreError> {
+        self.store.near(device_id, day).await
+    }
+
+    async fn range(
+        &self,
+        device_id: &str,
+        from_ms: i64,
+        upto_ms: i64,
+        order: Order,
+        limit: usize,
+    ) -> Result<Vec<TripRow>, StoreError> {
+        self.store.range(device_id, from_ms, upto_ms, order, limit).await
+    }
+
+    async fn devices(
+        &self,
+        day: Option<i64>,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<String>, StoreError> {
+        self.store.devices(day, after, limit).await
+    }
+
+    async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>, StoreError> {
+        self.store.forgets(device_id).await
+    }
+
+    async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
+        self.store.forget(device_id, forget).await
+    }
+}
+
+impl Journal for SqlitePartition<'_> {
+    async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
+        self.store.stage(ahead).await
+    }
+
+    async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
+        self.store.commit_with(flush, |connection| {
+            let replace =
+                "INSERT OR REPLACE INTO positions (partition, next_offset) VALUES (?1, ?2)";
+            let of = params![self.partition, flush.position.delivered];
+            connection.prepare_cached(replace)?.execute(of).map(drop)
+        })
+    }
+
+    async fn position(&self) -> Result<Position, StoreError> {
+        let delivered = self.store.position_of(self.partition)?.unwrap_or(0);
+        Ok(Position { delivered })
+    }
+}
+
+impl SqliteStore {
+    /// The next offset of a partition; `None` where it was never read.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn position_of(&self, partition: i32) -> Result<Option<i64>, StoreError> {
+        let select = "SELECT next_offset FROM positions WHERE partition = ?1";
+        let found = self.connection().query_row(select, [partition], |row| row.get(0));
+        found.optional().map_err(failed(&self.place, "reading a position"))
+    }
+
+    /// Sets where a partition is read from, before it is.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn set_position(&self, partition: i32, next_offset: i64) -> Result<(), StoreError> {
+        let replace = "INSERT OR REPLACE INTO positions (partition, next_offset) VALUES (?1, ?2)";
+        let set = self.connection().execute(replace, params![partition, next_offset]);
+        set.map(drop).map_err(failed(&self.place, "setting a position"))
+    }
+}
+
+fn read_epoch(row: &Row<'_>) -> rusqlite::Result<Epoch> {
+    let json = |column: &str| row.get::<_, String>(column);
+    let malformed = |error: serde_json::Error| {
+        rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, error.into())
+    };
+    Ok(Epoch {
+        epoch: row.get("epoch")?,
+        topic: row.get("topic")?,
+        partitions: row.get("partitions")?,
+        start_offsets: serde_json::from_str(&json("start_offsets")?).map_err(malformed)?,
+        base: row.get("base")?,
+        rules: serde_json::from_str(&json("rules")?).map_err(malformed)?,
+    })
+}
+
+impl EpochStore for SqliteStore {
+    async fn epochs(&self) -> Result<Vec<Epoch>, StoreError> {
+        let select = |connection: &Connection| {
+            let mut statement =
+                connection.prepare_cached("SELECT * FROM epochs ORDER BY epoch ASC")?;
+            statement.query_map([], read_epoch)?.collect::<rusqlite::Result<Vec<_>>>()
+        };
+        select(&self.connection()).map_err(failed(&self.place, "reading the epochs"))
+    }
+
+    async fn add_epoch(&self, epoch: &Epoch) -> Result<bool, StoreError> {
+        let insert = "INSERT OR IGNORE INTO epochs
+             (epoch, topic, partitions, start_offsets, base, rules)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        let start_offsets = serde_json::to_string(&epoch.start_offsets).expect("a map of numbers");
+        let added = self.connection().execute(
+            insert,
+            params![
+                epoch.epoch,
+                epoch.topic,
+                epoch.partitions,
+                start_offsets,
+                epoch.base,
+                epoch.rules.to_json()
+            ],
+        );
+        added.map(|rows| rows == 1).map_err(failed(&self.place, "adding an epoch"))
+    }
+}
