@@ -13,7 +13,9 @@
 //! | decide | [`blob`] | a path as bytes, both ways; pure |
 //! | touch the world | [`source`] | bytes to samples, and to dead letters |
 //! | touch the world | [`store`] | rows in, rows out |
-//! | join | [`processor`] | source to timeline to store |
+//! | touch the world | [`kafka`] | the log where it is a topic: records in and out, who holds what |
+//! | join | [`processor`] | source to timeline to store, for one partition |
+//! | join | [`daemon`] | the partitions of a topic, each with an owner |
 //! | surface | [`settings`] | what a user can set, from flags, environment, file and defaults |
 //! | surface | [`surface`] | trips as JSON, CSV, GeoJSON and GPX |
 //! | surface | `cli` (in `main.rs`) | flags, output, exit codes |
@@ -33,9 +35,11 @@
 
 pub mod blob;
 mod column;
+pub mod daemon;
 pub mod epoch;
 pub mod feed;
 pub mod identity;
+pub mod kafka;
 pub mod moment;
 pub mod part;
 pub mod processor;

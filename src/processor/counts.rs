@@ -100,6 +100,30 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// Adds those of another run.
+    pub fn add(&mut self, other: &Self) {
+        self.delivered += other.delivered;
+        self.applied += other.applied;
+        self.duplicates += other.duplicates;
+        self.conflicting += other.conflicting;
+        for (reason, count) in &other.dropped {
+            *self.dropped.entry(*reason).or_default() += count;
+        }
+        for (reason, count) in &other.dead_letters {
+            *self.dead_letters.entry(*reason).or_default() += count;
+        }
+        self.arrivals.new += other.arrivals.new;
+        self.arrivals.end += other.arrivals.end;
+        self.arrivals.inside += other.arrivals.inside;
+        self.arrivals.beginning += other.arrivals.beginning;
+        self.arrivals.merge += other.arrivals.merge;
+        self.overlaps += other.overlaps;
+        self.looks_like_seconds += other.looks_like_seconds;
+        self.controls += other.controls;
+        self.flushes += other.flushes;
+        self.trips_written += other.trips_written;
+    }
+
     /// Samples that could not be used, all reasons together.
     #[must_use]
     pub fn dead(&self) -> u64 {

@@ -282,6 +282,9 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
             // A file that is read again comes as the records it was.
             self.position.delivered = self.position.delivered.max(last.offset + 1);
         }
+        if let Some(next) = batch.next_offset {
+            self.position.delivered = self.position.delivered.max(next);
+        }
         if let Some(part) = &batch.part {
             self.note(part);
         }

@@ -32,7 +32,7 @@ use crate::timeline::Sample;
 pub type Span = Range<u32>;
 
 /// A span of a buffer of a batch.
-fn span(start: usize, end: usize) -> Span {
+pub(crate) fn span(start: usize, end: usize) -> Span {
     let place = |at| u32::try_from(at).expect("a batch ends long before 4 GiB");
     place(start)..place(end)
 }
@@ -55,6 +55,9 @@ pub struct Batch {
     pub part: Option<Part>,
     /// Lines of this origin that were not read, since an earlier run did; told once.
     pub lines_known: u64,
+    /// Offset of the record after the last that was read, where that is past the entries: a record
+    /// may be empty.
+    pub next_offset: Option<i64>,
     /// Headers of the log's records, by offset, of those that have any.
     pub headers: BTreeMap<i64, Headers>,
     /// A control record. It comes in a batch without entries, in its place among the others.

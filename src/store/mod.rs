@@ -5,11 +5,13 @@
 //! journal is the log's. `tests/it/conformance.rs` runs one suite over every store.
 
 pub mod memory;
+mod pair;
 pub mod row;
 pub mod sqlite;
 
 use std::future::Future;
 
+pub use pair::Pair;
 pub use row::TripRow;
 
 use crate::epoch::Epoch;

@@ -1,72 +1,30 @@
 //! Where the log is a topic: its epochs, and the position of each partition.
 
+use std::sync::Arc;
+
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{SqliteStore, failed};
 use crate::epoch::Epoch;
-use crate::store::{
-    EpochStore, Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore,
-};
+use crate::store::{EpochStore, Flush, Journal, Position, StoreError};
 
-/// A store as the owner of one partition uses it: the position is the partition's. Owners of other
-/// partitions use the same store; what one of them staged may become durable with the flush of
+/// The journal of one partition's owner: the position is the partition's. Owners of other
+/// partitions write to the same store; what one of them staged may become durable with the flush of
 /// another, which does no harm, as the topic brings it again.
-pub struct SqlitePartition<'a> {
-    store: &'a SqliteStore,
+pub struct SqlitePartition {
+    store: Arc<SqliteStore>,
     partition: i32,
 }
 
-impl<'a> SqlitePartition<'a> {
-    /// The store for a partition.
+impl SqlitePartition {
+    /// The journal of a partition.
     #[must_use]
-    pub fn new(store: &'a SqliteStore, partition: i32) -> Self {
+    pub fn new(store: Arc<SqliteStore>, partition: i32) -> Self {
         Self { store, partition }
     }
 }
 
-impl TripStore for SqlitePartition<'_> {
-    async fn apply(&self, trips: &[TripRow]) -> Result<(), StoreError> {
-        self.store.apply(trips).await
-    }
-
-    async fn covering(&self, device_id: &str, time_ms: i64) -> Result<Option<TripRow>, StoreError> {
-        self.store.covering(device_id, time_ms).await
-    }
-
-    async fn near(&self, device_id: &str, day: i64) -> Result<Vec<TripRow>, StoreError> {
-        self.store.near(device_id, day).await
-    }
-
-    async fn range(
-        &self,
-        device_id: &str,
-        from_ms: i64,
-        upto_ms: i64,
-        order: Order,
-        limit: usize,
-    ) -> Result<Vec<TripRow>, StoreError> {
-        self.store.range(device_id, from_ms, upto_ms, order, limit).await
-    }
-
-    async fn devices(
-        &self,
-        day: Option<i64>,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<Vec<String>, StoreError> {
-        self.store.devices(day, after, limit).await
-    }
-
-    async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>, StoreError> {
-        self.store.forgets(device_id).await
-    }
-
-    async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
-        self.store.forget(device_id, forget).await
-    }
-}
-
-impl Journal for SqlitePartition<'_> {
+impl Journal for SqlitePartition {
     async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
         self.store.stage(ahead).await
     }

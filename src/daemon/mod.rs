@@ -1,0 +1,234 @@
+//! Join: the partitions of a topic, each with an owner that builds its trips.
+//!
+//! | file | what happens there |
+//! |---|---|
+//! | [`start`] | what is checked before anything is read: the topic, its epoch, where to begin |
+//! | [`owner`] | one partition: batches in, [`crate::processor`], flushes out |
+//!
+//! The thread that polls ([`crate::kafka::consumer`]) hands partitions over as the group gives
+//! them; each gets a task of its own. A partition is taken back by closing its channel (its owner
+//! stores what it has and ends), or by calling the owner off (somebody else has it already).
+
+mod owner;
+pub mod start;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+
+pub use owner::Owned;
+
+use crate::epoch::Epoch;
+use crate::kafka::KafkaError;
+use crate::kafka::consumer::{self, Drained, Handed, Plan, Told};
+use crate::kafka::holding::Holding;
+use crate::kafka::record::RecordReader;
+use crate::processor::{Counts, Pace};
+use crate::store::{Journal, StoreError, TripStore};
+
+/// Why the daemon ended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DaemonError {
+    /// The log cannot be read or written.
+    #[error(transparent)]
+    Kafka(#[from] KafkaError),
+    /// The store failed in a way that trying again cannot help.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Something is not as it has to be before a start.
+    #[error("{0}")]
+    Start(String),
+    /// The system gave no thread.
+    #[error("cannot start the thread that polls Kafka")]
+    Thread(#[source] std::io::Error),
+}
+
+/// What the daemon tells while it runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Notice {
+    /// A server does not answer; it is asked again.
+    Waiting(String),
+    /// A partition was given, taken or lost, or the client met something.
+    Told(Told),
+    /// A partition stands still, the others go on.
+    Stopped {
+        /// Which.
+        partition: i32,
+        /// Why.
+        problem: String,
+    },
+}
+
+impl std::fmt::Display for Notice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Waiting(what) => write!(f, "waiting: {what}"),
+            Self::Stopped { partition, problem } => {
+                write!(f, "partition {partition} stands still until a restart: {problem}")
+            }
+            Self::Told(told) => match told {
+                Told::Held { partition, from } => {
+                    write!(f, "partition {partition}: reading from offset {from}")
+                }
+                Told::GivenBack { partition, committed, late: false } => {
+                    write!(f, "partition {partition}: given back, committed {committed}")
+                }
+                Told::GivenBack { partition, committed, late: true } => write!(
+                    f,
+                    "partition {partition}: given back before all was stored, committed {committed}"
+                ),
+                Told::Lost { partition } => {
+                    write!(f, "partition {partition}: lost, another member has it")
+                }
+                Told::Gone { partition, first, next } => write!(
+                    f,
+                    "partition {partition}: records {first} to {} are gone unread, going on there",
+                    next - 1
+                ),
+                Told::Trouble(what) => write!(f, "kafka: {what}"),
+            },
+        }
+    }
+}
+
+/// What hears it.
+pub type Notify = Arc<dyn Fn(Notice) + Send + Sync>;
+
+/// Where the owners of partitions keep what they build.
+pub trait Owners: Send + Sync + 'static {
+    /// A store and a journal for one owner.
+    type Store: TripStore + Journal + 'static;
+
+    /// Those of the owner of a partition.
+    fn store(&self, holding: &Arc<Holding>) -> Self::Store;
+}
+
+/// How the daemon works.
+#[derive(Clone)]
+pub struct Options {
+    /// What is read, and how.
+    pub plan: Plan,
+    /// Every epoch of the log, oldest first.
+    pub epochs: Vec<Epoch>,
+    /// How each owner works.
+    pub pace: Pace,
+    /// Is told what happens.
+    pub notify: Notify,
+}
+
+/// What the daemon did.
+#[derive(Debug)]
+pub struct Report {
+    /// What became of the samples.
+    pub counts: Counts,
+    /// Whether all that was read is stored.
+    pub drained: Drained,
+}
+
+/// Builds trips until `stop` comes, and stores what was read then.
+///
+/// # Errors
+/// [`DaemonError`]; what was acknowledged before is committed.
+pub async fn run<O: Owners>(
+    owners: O,
+    options: Options,
+    reader: RecordReader,
+    stop: impl Future<Output = ()>,
+) -> Result<Report, DaemonError> {
+    let (to, mut handed) = mpsc::unbounded_channel();
+    let halt = Arc::new(AtomicBool::new(false));
+    let mut polling = poll(&options, reader, to, Arc::clone(&halt))?;
+    let (mut tasks, mut counts) = (JoinSet::new(), Counts::default());
+    let mut failed: Option<StoreError> = None;
+    tokio::pin!(stop);
+    let mut stopping = false;
+    let drained = loop {
+        tokio::select! {
+            () = &mut stop, if !stopping => {
+                stopping = true;
+                halt.store(true, Ordering::Release);
+            }
+            Some(handed) = handed.recv() => {
+                tasks.spawn(own(&owners, &options, handed));
+            }
+            Some(ended) = tasks.join_next() => {
+                let Owned { partition, counts: of_one, error } = joined(ended);
+                counts.add(&of_one);
+                match error {
+                    None => (),
+                    Some(error) if is_of_a_partition(&error) => {
+                        let problem = in_full(&error);
+                        (options.notify)(Notice::Stopped { partition, problem });
+                    }
+                    Some(error) => {
+                        failed.get_or_insert(error);
+                        halt.store(true, Ordering::Release);
+                    }
+                }
+            }
+            ended = &mut polling => break ended.unwrap_or(Err(KafkaError::Broken)),
+        }
+    };
+    while let Some(ended) = tasks.join_next().await {
+        counts.add(&joined(ended).counts);
+    }
+    match failed {
+        Some(error) => Err(error.into()),
+        None => Ok(Report { counts, drained: drained? }),
+    }
+}
+
+fn own<O: Owners>(
+    owners: &O,
+    options: &Options,
+    handed: Handed,
+) -> impl Future<Output = Owned> + Send + use<O> {
+    let store = owners.store(&handed.holding);
+    owner::own(store, handed, options.epochs.clone(), options.pace)
+}
+
+/// A task that panicked has ended the process already, by the panic hook; in tests it ends here.
+fn joined(ended: Result<Owned, tokio::task::JoinError>) -> Owned {
+    ended.expect("an owner does not panic")
+}
+
+/// The error with its causes, on one line.
+fn in_full(error: &StoreError) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+/// Whether an error is one of the data of a partition: the others can go on.
+fn is_of_a_partition(error: &StoreError) -> bool {
+    matches!(error, StoreError::Malformed { .. } | StoreError::OtherPartition { .. })
+}
+
+/// Starts the thread that polls.
+fn poll(
+    options: &Options,
+    reader: RecordReader,
+    to: mpsc::UnboundedSender<Handed>,
+    halt: Arc<AtomicBool>,
+) -> Result<oneshot::Receiver<Result<Drained, KafkaError>>, DaemonError> {
+    let (done, ended) = oneshot::channel();
+    let (plan, notify) = (options.plan.clone(), Arc::clone(&options.notify));
+    let hear: consumer::Hear = Arc::new(move |told| notify(Notice::Told(told)));
+    let work = move || {
+        let result = consumer::run(&plan, reader, to, &hear, &halt);
+        // Nobody waits for it where the daemon itself was dropped.
+        done.send(result).ok();
+    };
+    let thread = std::thread::Builder::new().name("tstar-kafka".into());
+    thread.spawn(work).map_err(DaemonError::Thread)?;
+    Ok(ended)
+}

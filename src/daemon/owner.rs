@@ -1,0 +1,66 @@
+//! The owner of one partition.
+
+use std::sync::Mutex;
+
+use tokio::sync::mpsc;
+
+use crate::epoch::{Epoch, Log, Versions};
+use crate::kafka::consumer::Handed;
+use crate::kafka::holding::Ended;
+use crate::processor::{Counts, Pace, Processor, RunError};
+use crate::source::{Batch, Source, SourceError};
+use crate::store::{Journal, StoreError, TripStore};
+
+/// How the owner of a partition ended.
+#[derive(Debug)]
+pub struct Owned {
+    /// Which.
+    pub partition: i32,
+    /// What became of the samples that it was handed.
+    pub counts: Counts,
+    /// Why it could not go on.
+    pub error: Option<StoreError>,
+}
+
+/// The batches of a partition, until it is given back.
+struct Batches(mpsc::Receiver<Batch>);
+
+impl Source for Batches {
+    async fn next(&mut self) -> Result<Option<Batch>, SourceError> {
+        Ok(self.0.recv().await)
+    }
+}
+
+/// Builds the trips of a partition until it is given back, or taken away.
+pub(super) async fn own<S: TripStore + Journal>(
+    store: S,
+    handed: Handed,
+    epochs: Vec<Epoch>,
+    pace: Pace,
+) -> Owned {
+    let Handed { holding, batches } = handed;
+    let partition = holding.partition();
+    let counts = Mutex::new(Counts::default());
+    let see = |seen: &Counts| counts.lock().expect("no holder panics").clone_from(seen);
+    let work = async {
+        let rules = &epochs.last().expect("there is an epoch").rules;
+        let log = Log { partition, versions: Versions::of_partition(&epochs, partition) };
+        let mut processor = Processor::of_log(&store, log, rules, pace).await?;
+        let ran = processor.run(&mut Batches(batches), |_, counts| see(counts)).await;
+        see(processor.counts());
+        match ran {
+            Ok(()) => Ok(()),
+            Err(RunError::Store(error)) => Err(error),
+            Err(RunError::Source(_)) => unreachable!("a channel does not fail"),
+        }
+    };
+    let ran = tokio::select! {
+        biased;
+        () = holding.called_off() => None,
+        ran = work => Some(ran),
+    };
+    let ended = if matches!(ran, Some(Ok(()))) { Ended::Drained } else { Ended::BrokenOff };
+    holding.end(ended);
+    let error = ran.and_then(Result::err);
+    Owned { partition, counts: counts.into_inner().expect("no holder panics"), error }
+}

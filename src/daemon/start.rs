@@ -1,0 +1,215 @@
+//! What is checked before anything is read: the topic, its epoch, where to begin.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{DaemonError, Notice, Notify};
+use crate::epoch::Epoch;
+use crate::kafka::KafkaError;
+use crate::kafka::topic::{Extent, From, Topics};
+use crate::rules::Rules;
+use crate::store::{EpochStore, StoreError};
+
+/// How long between two questions to brokers that do not answer.
+const ASK_AGAIN: Duration = Duration::from_secs(2);
+
+/// A server refuses writes that are stamped further ahead, microseconds.
+const MAX_AHEAD: i64 = 3 * 86_400_000_000;
+
+/// A topic that is fit to be read.
+pub struct Fit {
+    /// How many partitions it has.
+    pub partitions: i32,
+    /// The offsets that each has.
+    pub extents: Vec<Extent>,
+}
+
+/// Waits for a broker, and looks at the topic.
+///
+/// # Errors
+/// There is no such topic, or it is not fit to be a log.
+pub async fn look_at(
+    topics: &Arc<Topics>,
+    topic: &str,
+    notify: &Notify,
+) -> Result<Fit, DaemonError> {
+    let partitions = loop {
+        match ask(topics, topic, |topics, topic| topics.partitions(topic)).await {
+            Ok(Some(partitions)) => break partitions,
+            Ok(None) => {
+                let topics = vec![topic.to_owned()];
+                return Err(KafkaError::Missing { topics, partitions: 4 }.into());
+            }
+            Err(error @ KafkaError::Unreachable { .. }) => {
+                notify(Notice::Waiting(error.to_string()));
+                tokio::time::sleep(ASK_AGAIN).await;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    };
+    topics.check_retention(topic).await?;
+    let extents = ask(topics, topic, move |topics, topic| topics.extents(topic, partitions));
+    Ok(Fit { partitions, extents: extents.await? })
+}
+
+/// Asks brokers on a thread that may wait.
+async fn ask<T: Send + 'static>(
+    topics: &Arc<Topics>,
+    topic: &str,
+    question: impl FnOnce(&Topics, &str) -> Result<T, KafkaError> + Send + 'static,
+) -> Result<T, KafkaError> {
+    let (topics, topic) = (Arc::clone(topics), topic.to_owned());
+    let asked = tokio::task::spawn_blocking(move || question(&topics, &topic)).await;
+    asked.unwrap_or(Err(KafkaError::Broken))
+}
+
+/// Finds the topics that are written to, or makes them.
+///
+/// # Errors
+/// They are not there and may not be made, or brokers refuse to.
+pub async fn outputs(
+    topics: &Arc<Topics>,
+    names: &[String],
+    partitions: i32,
+    create: bool,
+) -> Result<(), DaemonError> {
+    let mut missing = Vec::new();
+    for name in names {
+        if ask(topics, name, |topics, name| topics.partitions(name)).await?.is_none() {
+            missing.push(name.clone());
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    if !create {
+        return Err(KafkaError::Missing { topics: missing, partitions }.into());
+    }
+    Ok(topics.create(&missing, partitions).await?)
+}
+
+/// What a store is asked to be the store of.
+pub struct Asked<'a> {
+    /// Where the store is, for messages.
+    pub place: &'a str,
+    /// The topic.
+    pub topic: &'a str,
+    /// The rules.
+    pub rules: &'a Rules,
+    /// Where a first start begins.
+    pub from: Option<From>,
+    /// The clock, microseconds since 1970.
+    pub now_us: i64,
+}
+
+/// The epochs of the log, the newest of which fits what is asked for. The first start makes the
+/// first one.
+///
+/// # Errors
+/// The store belongs to another topic, or the topic or the rules are not the epoch's.
+pub async fn epochs(
+    store: &impl EpochStore,
+    topics: &Arc<Topics>,
+    fit: &Fit,
+    asked: &Asked<'_>,
+) -> Result<Vec<Epoch>, DaemonError> {
+    let mut epochs = store.epochs().await?;
+    if epochs.is_empty() {
+        let Some(from) = asked.from else {
+            return Err(DaemonError::Start(format!(
+                "store `{}` has not read topic `{}` before; say where to begin: --from earliest, \
+                 --from latest, or --from TIME",
+                asked.place, asked.topic
+            )));
+        };
+        let first = first_epoch(topics, fit, asked, from).await?;
+        // Another instance may be sooner: then its epoch is the one.
+        store.add_epoch(&first).await?;
+        epochs = store.epochs().await?;
+    }
+    let newest = epochs.last().expect("one was made").clone();
+    agrees(&newest, fit, asked)?;
+    Ok(epochs)
+}
+
+async fn first_epoch(
+    topics: &Arc<Topics>,
+    fit: &Fit,
+    asked: &Asked<'_>,
+    from: From,
+) -> Result<Epoch, DaemonError> {
+    let extents = fit.extents.clone();
+    let offsets =
+        ask(topics, asked.topic, move |topics, topic| topics.offsets_from(topic, from, &extents));
+    Ok(Epoch {
+        epoch: 1,
+        topic: asked.topic.to_owned(),
+        partitions: fit.partitions,
+        start_offsets: offsets.await?,
+        base: asked.now_us,
+        rules: asked.rules.clone(),
+    })
+}
+
+/// Whether an epoch is that of a topic read by these rules.
+fn agrees(epoch: &Epoch, fit: &Fit, asked: &Asked<'_>) -> Result<(), DaemonError> {
+    let place = asked.place.to_owned();
+    if epoch.topic != asked.topic {
+        let found = format!("was built from topic `{}`", epoch.topic);
+        let asked = format!("topic `{}`", asked.topic);
+        return Err(StoreError::OtherLog { place, found, asked }.into());
+    }
+    if epoch.partitions != fit.partitions {
+        let problem = format!(
+            "has {} partitions, and had {} in epoch {}: devices moved between partitions; stop all \
+             instances at lag 0, then: tstar epoch new",
+            fit.partitions, epoch.partitions, epoch.epoch
+        );
+        return Err(KafkaError::OtherLife { topic: asked.topic.to_owned(), problem }.into());
+    }
+    let differences = epoch.rules.differences(asked.rules);
+    if !differences.is_empty() {
+        let differences = differences.join("; ");
+        return Err(StoreError::OtherRules { place, differences }.into());
+    }
+    let newest = fit.extents.iter().map(|extent| extent.next).max().unwrap_or(0);
+    if epoch.base + 2 * newest > asked.now_us + MAX_AHEAD {
+        return Err(DaemonError::Start(format!(
+            "epoch {} of store `{place}` begins at {} us, ahead of this machine's clock: set the \
+             clock right",
+            epoch.epoch, epoch.base
+        )));
+    }
+    Ok(())
+}
+
+/// The epoch that follows the newest one.
+///
+/// # Errors
+/// Its versions would not be above those before: the clock is behind.
+pub fn next_epoch(
+    newest: &Epoch,
+    fit: &Fit,
+    start_offsets: std::collections::BTreeMap<i32, i64>,
+    now_us: i64,
+    rules: &Rules,
+) -> Result<Epoch, DaemonError> {
+    // The versions of the epoch before end below twice the highest offset it may have had.
+    let ends = newest.start_offsets.values().chain(start_offsets.values()).copied();
+    let highest = ends.chain(fit.extents.iter().map(|extent| extent.next)).max().unwrap_or(0);
+    let least = newest.base + 2 * highest + 1;
+    if now_us <= least {
+        return Err(DaemonError::Start(format!(
+            "the clock says {now_us} us, the versions of epoch {} reach {least}: set the clock right",
+            newest.epoch
+        )));
+    }
+    Ok(Epoch {
+        epoch: newest.epoch + 1,
+        topic: newest.topic.clone(),
+        partitions: fit.partitions,
+        start_offsets,
+        base: now_us,
+        rules: rules.clone(),
+    })
+}

@@ -1,0 +1,316 @@
+//! Membership: what happens when partitions come and go. Its callbacks run on the polling thread.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
+
+use rdkafka::client::ClientContext;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, RebalanceProtocol};
+use rdkafka::error::{KafkaError as ClientError, KafkaResult};
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use rdkafka::types::RDKafkaRespErr;
+use tokio::sync::mpsc::{self, error::TrySendError};
+
+use super::{BATCHES_AHEAD, BATCHES_LOW, Handed, Hear, Plan, Told, positions};
+use crate::kafka::holding::{Ended, Holding};
+use crate::kafka::{KafkaError, client_error};
+use crate::source::Batch;
+
+/// A partition that is held.
+pub(super) struct Held {
+    partition: i32,
+    holding: Arc<Holding>,
+    /// `None` once no more is handed over.
+    to: Option<mpsc::Sender<Batch>>,
+    /// What was polled and is not full yet.
+    pub(super) batch: Batch,
+    /// What is to be handed over.
+    ready: VecDeque<Batch>,
+    paused: bool,
+    /// The offset that was committed last.
+    committed: i64,
+    origin: Arc<str>,
+}
+
+impl Held {
+    /// What was polled is one batch.
+    pub(super) fn finish_batch(&mut self) {
+        if self.batch.next_offset.is_none() {
+            return;
+        }
+        let next = Batch { origin: Arc::clone(&self.origin), ..Batch::default() };
+        self.ready.push_back(std::mem::replace(&mut self.batch, next));
+    }
+
+    /// Hands over what fits; pauses the partition where not all does.
+    pub(super) fn hand_over(&mut self, consumer: &BaseConsumer<Membership>, topic: &str) {
+        let Some(to) = &self.to else { return };
+        while let Some(batch) = self.ready.pop_front() {
+            match to.try_send(batch) {
+                Ok(()) => (),
+                Err(TrySendError::Full(batch)) => {
+                    self.ready.push_front(batch);
+                    break;
+                }
+                // The owner has failed, and said so: the partition stands still.
+                Err(TrySendError::Closed(_)) => {
+                    self.ready.clear();
+                    self.to = None;
+                    self.pause(consumer, topic);
+                    return;
+                }
+            }
+        }
+        if !self.ready.is_empty() {
+            self.pause(consumer, topic);
+        }
+    }
+
+    fn pause(&mut self, consumer: &BaseConsumer<Membership>, topic: &str) {
+        // Where this fails it is tried again with the next batch.
+        self.paused = self.paused || consumer.pause(&one(topic, self.partition)).is_ok();
+    }
+
+    pub(super) fn resume(&mut self, consumer: &BaseConsumer<Membership>, topic: &str) {
+        let Some(to) = &self.to else { return };
+        if self.paused && self.ready.is_empty() && to.capacity() >= BATCHES_LOW {
+            self.paused = consumer.resume(&one(topic, self.partition)).is_err();
+        }
+    }
+}
+
+fn one(topic: &str, partition: i32) -> TopicPartitionList {
+    let mut list = TopicPartitionList::new();
+    list.add_partition(topic, partition);
+    list
+}
+
+/// What the callbacks and the polling loop share; one thread has it at a time.
+#[derive(Default)]
+pub(super) struct State {
+    /// By partition.
+    pub(super) held: BTreeMap<i32, Held>,
+    /// Why reading cannot go on.
+    fault: Option<KafkaError>,
+}
+
+/// The context of the client.
+pub(super) struct Membership {
+    plan: Plan,
+    handed: mpsc::UnboundedSender<Handed>,
+    hear: Hear,
+    state: Mutex<State>,
+}
+
+impl Membership {
+    pub(super) fn new(plan: Plan, handed: mpsc::UnboundedSender<Handed>, hear: Hear) -> Self {
+        Self { plan, handed, hear, state: Mutex::default() }
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no holder of the lock panics")
+    }
+
+    /// The fault that a callback met.
+    pub(super) fn fault(&self) -> Result<(), KafkaError> {
+        self.state().fault.take().map_or(Ok(()), Err)
+    }
+
+    /// Takes every partition, without a group.
+    pub(super) fn take_all(
+        &self,
+        consumer: &BaseConsumer<Self>,
+        offsets: &[i64],
+    ) -> Result<(), KafkaError> {
+        let starts = (0..).zip(offsets.iter().copied());
+        let list = self.list(starts.clone())?;
+        self.hold(starts);
+        consumer.assign(&list).map_err(client_error("taking the partitions"))
+    }
+
+    fn list(
+        &self,
+        starts: impl Iterator<Item = (i32, i64)>,
+    ) -> Result<TopicPartitionList, KafkaError> {
+        let mut list = TopicPartitionList::new();
+        for (partition, offset) in starts {
+            list.add_partition_offset(&self.plan.topic, partition, Offset::Offset(offset))
+                .map_err(client_error("naming an offset"))?;
+        }
+        Ok(list)
+    }
+
+    fn hold(&self, starts: impl Iterator<Item = (i32, i64)>) {
+        let mut state = self.state();
+        for (partition, offset) in starts {
+            let (to, batches) = mpsc::channel(BATCHES_AHEAD);
+            let holding = Arc::new(Holding::new(partition, offset));
+            let origin: Arc<str> = self.plan.topic.as_str().into();
+            let held = Held {
+                partition,
+                holding: Arc::clone(&holding),
+                to: Some(to),
+                batch: Batch { origin: Arc::clone(&origin), ..Batch::default() },
+                ready: VecDeque::new(),
+                paused: false,
+                committed: offset,
+                origin,
+            };
+            state.held.insert(partition, held);
+            (self.hear)(Told::Held { partition, from: offset });
+            if self.handed.send(Handed { holding, batches }).is_err() {
+                state.fault = Some(KafkaError::Broken);
+            }
+        }
+    }
+
+    /// Hands no more over. Returns the partitions that are held.
+    pub(super) fn close_all(&self) -> Vec<i32> {
+        let mut state = self.state();
+        state.held.values_mut().for_each(|held| held.to = None);
+        state.held.keys().copied().collect()
+    }
+
+    pub(super) fn all_ended(&self) -> bool {
+        self.state().held.values().all(|held| held.holding.has_ended().is_some())
+    }
+
+    /// Calls off every owner that has not ended. Returns how each ended before.
+    pub(super) fn give_up(&self) -> Vec<Option<Ended>> {
+        let held = std::mem::take(&mut self.state().held);
+        let give_up = |held: &Held| {
+            let ended = held.holding.has_ended();
+            held.holding.call_off();
+            ended
+        };
+        held.values().map(give_up).collect()
+    }
+
+    /// Commits what is acknowledged beyond what was committed.
+    pub(super) fn commit_held(&self, consumer: &BaseConsumer<Self>, mode: CommitMode) {
+        let mut state = self.state();
+        let mut list = TopicPartitionList::new();
+        for held in state.held.values_mut() {
+            let acknowledged = held.holding.acknowledged();
+            if acknowledged != held.committed {
+                let offset = Offset::Offset(acknowledged);
+                if list.add_partition_offset(&self.plan.topic, held.partition, offset).is_ok() {
+                    held.committed = acknowledged;
+                }
+            }
+        }
+        drop(state);
+        if list.count() > 0
+            && let Err(error) = consumer.commit(&list, mode)
+        {
+            self.not_committed(&error);
+        }
+    }
+
+    /// What was to be committed is committed again with the next round.
+    fn not_committed(&self, error: &ClientError) {
+        for held in self.state().held.values_mut() {
+            held.committed = -1;
+        }
+        (self.hear)(Told::Trouble(format!("offsets were not committed: {error}")));
+    }
+
+    fn assign(&self, consumer: &BaseConsumer<Self>, partitions: &[i32]) -> Result<(), KafkaError> {
+        let starts = positions::resolve(consumer, &self.plan, partitions, &self.hear)?;
+        let list = self.list(starts.iter().copied())?;
+        self.hold(starts.into_iter());
+        let assigned = match consumer.rebalance_protocol() {
+            RebalanceProtocol::Cooperative => consumer.incremental_assign(&list),
+            _ => consumer.assign(&list),
+        };
+        assigned.map_err(client_error("taking partitions"))
+    }
+
+    fn revoke(&self, consumer: &BaseConsumer<Self>, partitions: &[i32]) -> Result<(), KafkaError> {
+        let mut going: Vec<Held> = {
+            let mut state = self.state();
+            partitions.iter().filter_map(|partition| state.held.remove(partition)).collect()
+        };
+        if consumer.assignment_lost() {
+            for held in &going {
+                held.holding.call_off();
+                (self.hear)(Told::Lost { partition: held.partition });
+            }
+        } else {
+            going.iter_mut().for_each(|held| held.to = None);
+            self.give_back(consumer, &going);
+        }
+        let mut list = TopicPartitionList::new();
+        for &partition in partitions {
+            list.add_partition(&self.plan.topic, partition);
+        }
+        let given = match consumer.rebalance_protocol() {
+            RebalanceProtocol::Cooperative => consumer.incremental_unassign(&list),
+            _ => consumer.unassign(),
+        };
+        given.map_err(client_error("giving partitions back"))
+    }
+
+    /// Waits for owners to store what they have, and commits that.
+    fn give_back(&self, consumer: &BaseConsumer<Self>, going: &[Held]) {
+        let until = Instant::now() + self.plan.revoke_timeout;
+        let mut list = TopicPartitionList::new();
+        for held in going {
+            let ended = held.holding.wait(until);
+            held.holding.call_off();
+            let (partition, committed) = (held.partition, held.holding.acknowledged());
+            let offset = Offset::Offset(committed);
+            if list.add_partition_offset(&self.plan.topic, partition, offset).is_ok() {
+                let late = ended != Some(Ended::Drained);
+                (self.hear)(Told::GivenBack { partition, committed, late });
+            }
+        }
+        if list.count() > 0
+            && let Err(error) = consumer.commit(&list, CommitMode::Sync)
+        {
+            // The next owner reads again what it brings.
+            (self.hear)(Told::Trouble(format!("offsets were not committed: {error}")));
+        }
+    }
+}
+
+impl ClientContext for Membership {
+    fn log(&self, level: RDKafkaLogLevel, _: &str, message: &str) {
+        if level as i32 <= RDKafkaLogLevel::Error as i32 {
+            (self.hear)(Told::Trouble(message.to_owned()));
+        }
+    }
+
+    fn error(&self, error: ClientError, reason: &str) {
+        (self.hear)(Told::Trouble(format!("{error}: {reason}")));
+    }
+}
+
+impl ConsumerContext for Membership {
+    fn rebalance(
+        &self,
+        consumer: &BaseConsumer<Self>,
+        err: RDKafkaRespErr,
+        list: &mut TopicPartitionList,
+    ) {
+        let partitions: Vec<i32> = list.elements().iter().map(|it| it.partition()).collect();
+        let done = if err == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS {
+            self.assign(consumer, &partitions)
+        } else {
+            self.revoke(consumer, &partitions)
+        };
+        if let Err(fault) = done {
+            self.state().fault.get_or_insert(fault);
+        }
+    }
+
+    fn commit_callback(&self, result: KafkaResult<()>, _: &TopicPartitionList) {
+        match result {
+            // Nothing was new since the last one.
+            Err(ClientError::ConsumerCommit(rdkafka::types::RDKafkaErrorCode::NoOffset)) => (),
+            Err(error) => self.not_committed(&error),
+            Ok(()) => (),
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! The thread that polls: who holds which partition, hand-over, commits.
+//!
+//! It never waits for a store. Batches go to the owners of partitions over bounded channels; a
+//! partition whose channel is full is paused until there is room. What owners acknowledge is
+//! committed from here, and only for partitions that are held. The one wait is for the owners of
+//! partitions that are given back, and it has an end.
+
+mod context;
+mod positions;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rdkafka::TopicPartitionList;
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
+use rdkafka::error::KafkaError as ClientError;
+use rdkafka::message::Message;
+use rdkafka::types::RDKafkaErrorCode;
+use tokio::sync::mpsc;
+
+use self::context::Membership;
+use super::client::Brokers;
+use super::holding::{Ended, Holding};
+use super::record::{Read, Record, RecordReader};
+use super::topic::From;
+use super::{KafkaError, client_error};
+use crate::epoch::Epoch;
+use crate::source::Batch;
+
+/// How long one poll waits.
+const POLL: Duration = Duration::from_millis(20);
+
+/// How often batches are handed over that are not full.
+const HAND_OVER: Duration = Duration::from_millis(20);
+
+/// Batches that wait for an owner, at most.
+const BATCHES_AHEAD: usize = 4;
+
+/// A paused partition goes on when so many more fit.
+const BATCHES_LOW: usize = 2;
+
+/// A batch is handed over when it has so many entries.
+const BATCH_ENTRIES: usize = 4096;
+
+/// A batch is handed over when it has so many bytes, at most; less where many partitions are held.
+const BATCH_BYTES: usize = 1 << 20;
+
+/// What a committed offset may cost to write down.
+const COMMIT_EVERY: Duration = Duration::from_secs(1);
+
+/// Who decides which partitions this process reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Assignment {
+    /// The group does, among its members; offsets are kept by the brokers.
+    Group {
+        /// Where reading begins where no valid offset is kept.
+        from: Option<From>,
+    },
+    /// All of them, from these offsets on, by partition; offsets are kept elsewhere.
+    All(Vec<i64>),
+}
+
+/// What to read, and how.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// How brokers are reached.
+    pub brokers: Brokers,
+    /// What is read.
+    pub topic: String,
+    /// Name of the consumer group.
+    pub group: String,
+    /// Name of this member, where the group should know it again after a restart.
+    pub instance_id: Option<String>,
+    /// Which partitions.
+    pub assignment: Assignment,
+    /// The epoch under which it is read.
+    pub epoch: Epoch,
+    /// How long owners may take to store what they have when partitions are given back.
+    pub revoke_timeout: Duration,
+    /// How long they may take at the end.
+    pub drain_timeout: Duration,
+    /// Memory for batches on their way, bytes.
+    pub memory: usize,
+}
+
+/// A partition that is held from now on, for an owner.
+#[derive(Debug)]
+pub struct Handed {
+    /// What the owner reports to.
+    pub holding: Arc<Holding>,
+    /// What it reads; it ends when the partition is given back.
+    pub batches: mpsc::Receiver<Batch>,
+}
+
+/// What the thread tells while it runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Told {
+    /// A partition is held from now on, from an offset on.
+    Held {
+        /// Which.
+        partition: i32,
+        /// The first offset.
+        from: i64,
+    },
+    /// A partition was given back, everything before the offset committed.
+    GivenBack {
+        /// Which.
+        partition: i32,
+        /// What was committed.
+        committed: i64,
+        /// Its owner was called off before it had stored all it had.
+        late: bool,
+    },
+    /// A partition was lost: somebody else holds it already.
+    Lost {
+        /// Which.
+        partition: i32,
+    },
+    /// Records are gone that were not read; `--from` said where to go on.
+    Gone {
+        /// Which.
+        partition: i32,
+        /// First offset that is gone.
+        first: i64,
+        /// Where reading goes on.
+        next: i64,
+    },
+    /// The client said something that it gets over by itself.
+    Trouble(String),
+}
+
+/// What hears it.
+pub type Hear = Arc<dyn Fn(Told) + Send + Sync>;
+
+/// How reading ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drained {
+    /// Everything that was handed over is durable, and committed.
+    All,
+    /// The time was up before.
+    NotInTime,
+}
+
+/// Reads until `stop` is set, and drains then. Runs on a thread of its own.
+///
+/// # Errors
+/// The topic is not what the epoch says, records are gone, or the client cannot go on.
+pub fn run(
+    plan: &Plan,
+    reader: RecordReader,
+    handed: mpsc::UnboundedSender<Handed>,
+    hear: &Hear,
+    stop: &AtomicBool,
+) -> Result<Drained, KafkaError> {
+    let context = Membership::new(plan.clone(), handed, Arc::clone(hear));
+    let mut ours = vec![
+        ("group.id", plan.group.as_str()),
+        ("group.protocol", "classic"),
+        ("partition.assignment.strategy", "cooperative-sticky"),
+        ("enable.auto.commit", "false"),
+        ("enable.auto.offset.store", "false"),
+        ("auto.offset.reset", "error"),
+        ("isolation.level", "read_committed"),
+        ("max.poll.interval.ms", "300000"),
+        ("session.timeout.ms", "45000"),
+        ("queued.max.messages.kbytes", "16384"),
+        ("queued.min.messages", "10000"),
+        // Its default, a second, leaves the consumer idle: see deps-and-limits, 2.3.
+        ("fetch.queue.backoff.ms", "10"),
+        ("check.crcs", "true"),
+        ("allow.auto.create.topics", "false"),
+    ];
+    if let Some(id) = &plan.instance_id {
+        ours.push(("group.instance.id", id));
+    }
+    let consumer: BaseConsumer<Membership> = plan
+        .brokers
+        .config(&ours)
+        .create_with_context(context)
+        .map_err(|error: ClientError| KafkaError::Options { problem: error.to_string() })?;
+    Polling { plan, consumer: &consumer, reader, hear, said: Instant::now() }.run(stop)
+}
+
+struct Polling<'a> {
+    plan: &'a Plan,
+    consumer: &'a BaseConsumer<Membership>,
+    reader: RecordReader,
+    hear: &'a Hear,
+    /// When commits were written last.
+    said: Instant,
+}
+
+impl Polling<'_> {
+    fn run(mut self, stop: &AtomicBool) -> Result<Drained, KafkaError> {
+        match &self.plan.assignment {
+            Assignment::Group { .. } => {
+                let subscribed = self.consumer.subscribe(&[&self.plan.topic]);
+                subscribed.map_err(client_error("subscribing"))?;
+            }
+            Assignment::All(offsets) => self.consumer.context().take_all(self.consumer, offsets)?,
+        }
+        while !stop.load(Ordering::Acquire) {
+            let until = Instant::now() + HAND_OVER;
+            while let Some(polled) = self.consumer.poll(POLL) {
+                match polled {
+                    Ok(message) => self.take(&message),
+                    Err(error) => self.trouble(&error)?,
+                }
+                if Instant::now() >= until {
+                    break;
+                }
+            }
+            self.consumer.context().fault()?;
+            self.hand_over();
+            self.commit(CommitMode::Async);
+        }
+        self.drain()
+    }
+
+    fn take(&mut self, message: &rdkafka::message::BorrowedMessage<'_>) {
+        let mut state = self.consumer.context().state();
+        // Of one that was given back meanwhile the next owner reads it.
+        let Some(held) = state.held.get_mut(&message.partition()) else { return };
+        match self.reader.read(&Record::of(message), &mut held.batch) {
+            Read::Samples => (),
+            Read::Control(control) => {
+                let next_offset = Some(message.offset() + 1);
+                held.finish_batch();
+                held.batch.control = Some(control);
+                held.batch.next_offset = next_offset;
+                held.finish_batch();
+            }
+        }
+        let limit = BATCH_BYTES.min(self.plan.memory / (BATCHES_AHEAD + 1) / state.held.len());
+        let held = state.held.get_mut(&message.partition()).expect("it was just found");
+        if held.batch.entries.len() >= BATCH_ENTRIES || held.batch.raw.len() >= limit {
+            held.finish_batch();
+            held.hand_over(self.consumer, &self.plan.topic);
+        }
+    }
+
+    /// Hands over what there is, and goes on with partitions that have room again.
+    fn hand_over(&self) {
+        let mut state = self.consumer.context().state();
+        for held in state.held.values_mut() {
+            held.finish_batch();
+            held.hand_over(self.consumer, &self.plan.topic);
+            held.resume(self.consumer, &self.plan.topic);
+        }
+    }
+
+    /// Commits what is acknowledged, of the partitions that are held.
+    fn commit(&mut self, mode: CommitMode) {
+        let is_group = matches!(self.plan.assignment, Assignment::Group { .. });
+        if !is_group || (self.said.elapsed() < COMMIT_EVERY && matches!(mode, CommitMode::Async)) {
+            return;
+        }
+        self.said = Instant::now();
+        self.consumer.context().commit_held(self.consumer, mode);
+    }
+
+    fn trouble(&self, error: &ClientError) -> Result<(), KafkaError> {
+        use RDKafkaErrorCode as Code;
+        let other_life =
+            |problem: String| KafkaError::OtherLife { topic: self.plan.topic.clone(), problem };
+        match error {
+            ClientError::MessageConsumptionFatal(_) => Err(client_error("polling")(error.clone())),
+            ClientError::MessageConsumption(Code::AutoOffsetReset | Code::OffsetOutOfRange) => {
+                Err(other_life(
+                    "has no record at an offset that was to be read next: it was made anew, or its \
+                     records expired; start again, which tells which"
+                        .to_owned(),
+                ))
+            }
+            ClientError::MessageConsumption(Code::LogTruncation) => Err(other_life(
+                "lost records that were read (an unclean leader election): its offsets stand for \
+                 other records now; stop all instances, then make a new epoch: tstar epoch new"
+                    .to_owned(),
+            )),
+            error => {
+                (self.hear)(Told::Trouble(error.to_string()));
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits for the owners to store what they have, commits it, and leaves.
+    fn drain(mut self) -> Result<Drained, KafkaError> {
+        let until = Instant::now() + self.plan.drain_timeout;
+        let partitions = self.consumer.context().close_all();
+        let mut list = TopicPartitionList::new();
+        for partition in partitions {
+            list.add_partition(&self.plan.topic, partition);
+        }
+        // Else the client goes on fetching what nobody takes.
+        if let Err(error) = self.consumer.pause(&list) {
+            (self.hear)(Told::Trouble(error.to_string()));
+        }
+        let drained = loop {
+            if self.consumer.context().all_ended() {
+                break Drained::All;
+            }
+            if Instant::now() >= until {
+                break Drained::NotInTime;
+            }
+            // Partitions may be taken away meanwhile, and answers to commits come.
+            if let Some(Err(error)) = self.consumer.poll(POLL) {
+                (self.hear)(Told::Trouble(error.to_string()));
+            }
+        };
+        self.commit(CommitMode::Sync);
+        let all = self.consumer.context().give_up();
+        self.consumer.context().fault()?;
+        let all_drained = all.iter().all(|ended| *ended == Some(Ended::Drained));
+        Ok(if drained == Drained::All && all_drained { Drained::All } else { Drained::NotInTime })
+    }
+}

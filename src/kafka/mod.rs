@@ -1,0 +1,108 @@
+//! Touch the world: the log where it is a Kafka topic.
+//!
+//! | file | what happens there |
+//! |---|---|
+//! | [`client`] | how brokers are reached, and what a user may not set |
+//! | [`topic`] | what a topic is, checked before anything is read from it |
+//! | [`record`] | a record to samples, with its key |
+//! | [`consumer`] | the thread that polls: who holds which partition, hand-over, commits |
+//! | [`holding`] | one partition while it is held: what its owner and that thread tell each other |
+//! | [`journal`] | the change feed and the dead letters of a partition |
+//! | [`producer`] | records out, acknowledged |
+
+pub mod client;
+pub mod consumer;
+pub mod holding;
+pub mod journal;
+pub mod producer;
+pub mod record;
+pub mod topic;
+
+use rdkafka::error::KafkaError as ClientError;
+
+/// The log cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KafkaError {
+    /// A client option that cannot be used.
+    #[error("Kafka client: {problem}")]
+    Options {
+        /// What is wrong, with the option and its value.
+        problem: String,
+    },
+    /// No broker answers.
+    #[error("no Kafka broker of `{brokers}` answers: {problem}; is it up, and --brokers right?")]
+    Unreachable {
+        /// Addresses that were tried.
+        brokers: String,
+        /// What the client said last.
+        problem: String,
+    },
+    /// A topic that is needed is not there.
+    #[error("{}", missing(.topics, .partitions))]
+    Missing {
+        /// Their names.
+        topics: Vec<String>,
+        /// How many partitions each should have.
+        partitions: i32,
+    },
+    /// The topic is not fit to be the log.
+    #[error("topic `{topic}` cannot be read as a log: {problem}")]
+    Unfit {
+        /// Its name.
+        topic: String,
+        /// Why, and what to do.
+        problem: String,
+    },
+    /// The topic is not the one that the epoch was made for.
+    #[error("topic `{topic}` {problem}")]
+    OtherLife {
+        /// Its name.
+        topic: String,
+        /// What differs, and which command helps.
+        problem: String,
+    },
+    /// Records are gone that were not read.
+    #[error(
+        "records {first} to {last} of partition {partition} of `{topic}` are gone before they were read ({why}); say --from earliest to go on with what is left, or --from latest or TIME"
+    )]
+    Expired {
+        /// The topic.
+        topic: String,
+        /// The partition.
+        partition: i32,
+        /// The first offset that is gone.
+        first: i64,
+        /// The last offset that is gone.
+        last: i64,
+        /// How it is known.
+        why: String,
+    },
+    /// The client cannot go on.
+    #[error("the Kafka client cannot go on while {doing}")]
+    Client {
+        /// What was being done.
+        doing: &'static str,
+        /// What it said.
+        source: ClientError,
+    },
+    /// A thread broke off.
+    #[error("the thread that polls Kafka broke off; this is a bug, please report it")]
+    Broken,
+}
+
+fn missing(topics: &[String], partitions: &i32) -> String {
+    let make = |topic: &String| {
+        format!("\n  kafka-topics.sh --create --topic {topic} --partitions {partitions}")
+    };
+    let commands: String = topics.iter().map(make).collect();
+    format!(
+        "there is no topic `{}`; start with --create-topics, or make it:{commands}",
+        topics.join("`, no topic `")
+    )
+}
+
+/// Says what was being done when the client failed.
+fn client_error(doing: &'static str) -> impl Fn(ClientError) -> KafkaError {
+    move |source| KafkaError::Client { doing, source }
+}

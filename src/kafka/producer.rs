@@ -1,0 +1,151 @@
+//! Records out, acknowledged.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rdkafka::error::KafkaError as ClientError;
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::{FutureProducer, FutureRecord};
+use rdkafka::types::RDKafkaErrorCode;
+
+use super::KafkaError;
+use super::client::Brokers;
+use crate::source::Headers;
+
+/// The least and the longest wait before a record is sent once more.
+const WAITS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+
+/// How long the client tries on its own.
+const TRIES_MS: &str = "30000";
+
+/// A record to send.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Out {
+    /// Its key; records of one key go to one partition.
+    pub key: Option<Vec<u8>>,
+    /// Its value.
+    pub value: Vec<u8>,
+    /// Its headers.
+    pub headers: Headers,
+    /// Its timestamp, ms since 1970; `None` takes the clock.
+    pub timestamp_ms: Option<i64>,
+}
+
+/// Sends records, each until it is acknowledged by every replica in step. Partitions as Java's
+/// clients do.
+#[derive(Clone)]
+pub struct Producer {
+    client: FutureProducer,
+    on_waiting: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+impl Producer {
+    /// A producer. `on_waiting` is told when a record has to wait, and why.
+    ///
+    /// # Errors
+    /// An option is unknown to the client.
+    pub fn new(
+        brokers: &Brokers,
+        on_waiting: Arc<dyn Fn(&str) + Send + Sync>,
+    ) -> Result<Self, KafkaError> {
+        let config = brokers.config(&[
+            ("enable.idempotence", "true"),
+            ("acks", "all"),
+            ("partitioner", "murmur2_random"),
+            ("linger.ms", "5"),
+            ("compression.type", "lz4"),
+            ("message.timeout.ms", TRIES_MS),
+            ("allow.auto.create.topics", "false"),
+        ]);
+        let client = config.create();
+        let client = client.map_err(|error| KafkaError::Options { problem: error.to_string() })?;
+        Ok(Self { client, on_waiting })
+    }
+
+    /// Sends records and waits for all of them to be acknowledged, for as long as it takes.
+    ///
+    /// # Errors
+    /// One that trying again cannot help.
+    pub async fn send(&self, topic: &str, records: &[Out]) -> Result<(), ClientError> {
+        let mut waiting: Vec<&Out> = records.iter().collect();
+        let mut wait = WAITS.0;
+        while !waiting.is_empty() {
+            let (failed, why) = self.try_once(topic, &waiting).await?;
+            waiting = failed;
+            if let Some(why) = why {
+                (self.on_waiting)(&format!("topic `{topic}` takes no records: {why}"));
+                let jitter = 0.5 + fastrand::f64() / 2.0;
+                tokio::time::sleep(wait.mul_f64(jitter)).await;
+                wait = (wait * 2).min(WAITS.1);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends each once. Returns those that have to be sent again, with a reason.
+    async fn try_once<'r>(
+        &self,
+        topic: &str,
+        records: &[&'r Out],
+    ) -> Result<(Vec<&'r Out>, Option<ClientError>), ClientError> {
+        let (mut sent, mut failed, mut why) = (Vec::with_capacity(records.len()), Vec::new(), None);
+        for &record in records {
+            match self.client.send_result(of(topic, record)) {
+                Ok(delivery) => sent.push((record, delivery)),
+                Err((error, _)) => {
+                    refused(&error)?;
+                    failed.push(record);
+                    why = Some(error);
+                }
+            }
+        }
+        for (record, delivery) in sent {
+            match delivery.await {
+                Ok(Ok(_)) => (),
+                Ok(Err((error, _))) => {
+                    refused(&error)?;
+                    failed.push(record);
+                    why = Some(error);
+                }
+                Err(_) => return Err(ClientError::Canceled),
+            }
+        }
+        Ok((failed, why))
+    }
+}
+
+fn of<'r>(topic: &'r str, record: &'r Out) -> FutureRecord<'r, Vec<u8>, Vec<u8>> {
+    let mut out = FutureRecord::to(topic).payload(&record.value);
+    if let Some(key) = &record.key {
+        out = out.key(key);
+    }
+    if let Some(timestamp_ms) = record.timestamp_ms {
+        out = out.timestamp(timestamp_ms);
+    }
+    if !record.headers.is_empty() {
+        let mut headers = OwnedHeaders::new_with_capacity(record.headers.len());
+        for (name, value) in &record.headers {
+            headers = headers.insert(Header { key: name, value: value.as_ref() });
+        }
+        out = out.headers(headers);
+    }
+    out
+}
+
+/// Whether an error stays an error however often the record is sent.
+fn refused(error: &ClientError) -> Result<(), ClientError> {
+    use RDKafkaErrorCode as Code;
+    match error.rdkafka_error_code() {
+        Some(
+            Code::MessageSizeTooLarge
+            | Code::InvalidMessageSize
+            | Code::TopicAuthorizationFailed
+            | Code::ClusterAuthorizationFailed
+            | Code::InvalidRecord
+            | Code::UnknownTopic
+            | Code::UnknownPartition
+            | Code::Fatal,
+        ) => Err(error.clone()),
+        _ => Ok(()),
+    }
+}

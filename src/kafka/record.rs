@@ -1,0 +1,256 @@
+//! A record to samples, with its key.
+//!
+//! A record is one sample, or a JSON array of samples. Its key is the device id; each sample has to
+//! agree with it.
+
+use rdkafka::message::{BorrowedMessage, Headers as _, Message};
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
+
+use crate::moment::parse_time;
+use crate::reason::DeadReason;
+use crate::source::file::MAX_RECORD_BYTES;
+use crate::source::{
+    Batch, Control, Cut, Decoded, Decoder, Entry, Fault, Headers, Layout, Span, span,
+};
+
+/// Header of a record that is about a device rather than from it.
+pub const CONTROL_HEADER: &str = "tstar-control";
+
+/// Bytes kept of a record that is too long.
+const HEAD_BYTES: usize = 1 << 10;
+
+/// Reads the records of a topic.
+pub struct RecordReader {
+    decoder: Decoder,
+    layout: Layout,
+    /// The key has to be the device id of the sample.
+    key_is_device: bool,
+}
+
+/// What a record is.
+pub enum Read {
+    /// Samples, which stand in the batch.
+    Samples,
+    /// A control record: the batch is as it was.
+    Control(Control),
+}
+
+/// A record as it came.
+#[derive(Debug, Default)]
+pub struct Record<'a> {
+    /// Its place in its partition.
+    pub offset: i64,
+    /// The log's own timestamp, ms since 1970; 0 where it has none.
+    pub log_time_ms: i64,
+    /// Its key.
+    pub key: Option<&'a [u8]>,
+    /// Its value.
+    pub value: Option<&'a [u8]>,
+    /// Its headers.
+    pub headers: Headers,
+}
+
+impl<'a> Record<'a> {
+    /// A record of the client.
+    #[must_use]
+    pub fn of(message: &'a BorrowedMessage<'_>) -> Self {
+        let headers = message.headers().map_or_else(Headers::new, |headers| {
+            let owned = |value: &[u8]| value.to_vec();
+            headers.iter().map(|it| (it.key.to_owned(), it.value.map(owned))).collect()
+        });
+        Self {
+            offset: message.offset(),
+            log_time_ms: message.timestamp().to_millis().unwrap_or(0),
+            key: message.key(),
+            value: message.payload(),
+            headers,
+        }
+    }
+
+    fn control(&self) -> Option<&[u8]> {
+        let control = self.headers.iter().find(|(name, _)| name == CONTROL_HEADER);
+        control.map(|(_, value)| value.as_deref().unwrap_or_default())
+    }
+}
+
+impl RecordReader {
+    /// A reader of records by these rules; with `key_is_device` a key has to be the device id.
+    #[must_use]
+    pub fn new(decoder: Decoder, key_is_device: bool) -> Self {
+        Self { decoder, layout: Layout::default(), key_is_device }
+    }
+
+    /// Reads a record. Its samples, and what could not be read of it, are put at the end of the
+    /// batch.
+    pub fn read(&mut self, record: &Record<'_>, batch: &mut Batch) -> Read {
+        let control = record.control().map(|name| control(record, name));
+        if let Some(Ok(control)) = control {
+            return Read::Control(control);
+        }
+        batch.next_offset = Some(record.offset + 1);
+        if !record.headers.is_empty() {
+            batch.headers.insert(record.offset, record.headers.clone());
+        }
+        let mut out = Out::begin(record, batch);
+        if let Some(Err(fault)) = control {
+            out.fault(fault);
+        } else if record.key.is_none_or(<[u8]>::is_empty) {
+            let message = "the record has no key; its producer has to key it by the device id";
+            out.fault(Fault::new(DeadReason::NoKey, message));
+        } else {
+            self.samples(record, &mut out);
+        }
+        Read::Samples
+    }
+
+    fn samples(&mut self, record: &Record<'_>, out: &mut Out<'_>) {
+        let Some(value) = record.value else {
+            return out.fault(Fault::new(DeadReason::BadJson, "the record has no value"));
+        };
+        if value.len() > MAX_RECORD_BYTES {
+            return out.oversize(value);
+        }
+        if value.trim_ascii_start().first() != Some(&b'[') {
+            let content = self.sample(record, value, &mut out.batch.text);
+            return out.push(None, value, content);
+        }
+        match elements(value) {
+            Err(fault) => out.fault(fault),
+            Ok(elements) => {
+                for (element, at) in elements.into_iter().zip(0..) {
+                    let value = element.get().as_bytes();
+                    let content = self.sample(record, value, &mut out.batch.text);
+                    out.push(Some(at), value, content);
+                }
+            }
+        }
+    }
+
+    fn sample(
+        &mut self,
+        record: &Record<'_>,
+        value: &[u8],
+        text: &mut String,
+    ) -> Result<Decoded, Box<Fault>> {
+        let before = text.len();
+        let decoded = self.decoder.json_like(&mut self.layout, value, text)?;
+        let device = &text[decoded.device.start as usize..decoded.device.end as usize];
+        if self.key_is_device && record.key != Some(device.as_bytes()) {
+            let key = String::from_utf8_lossy(record.key.unwrap_or_default());
+            let message = format!(
+                "the key is `{key}`, the device `{device}`: a device's records have to share a \
+                 partition; --key any says that the producer keys by another id that is as stable"
+            );
+            text.truncate(before);
+            return Err(Box::new(Fault::new(DeadReason::KeyMismatch, message)));
+        }
+        Ok(decoded)
+    }
+}
+
+/// The elements of an array, as they were written.
+fn elements(value: &[u8]) -> Result<Vec<&RawValue>, Fault> {
+    let text = std::str::from_utf8(value).map_err(|error| {
+        let message = format!("byte {} of the record is not UTF-8", error.valid_up_to());
+        Fault::new(DeadReason::BadUtf8, message)
+    })?;
+    serde_json::from_str(text).map_err(|error| {
+        Fault::new(DeadReason::BadJson, format!("the array cannot be split: {error}"))
+    })
+}
+
+/// A control record, or why it is none.
+fn control(record: &Record<'_>, name: &[u8]) -> Result<Control, Fault> {
+    let bad = |message: String| Fault::new(DeadReason::BadType, message);
+    if name != b"forget" {
+        let name = String::from_utf8_lossy(name).into_owned();
+        return Err(bad(format!("control record `{name}` is not known; there is `forget`")));
+    }
+    let key = record.key.unwrap_or_default();
+    let device_id = match std::str::from_utf8(key) {
+        Ok(id) if (1..=256).contains(&id.len()) && !id.contains('\0') => id.to_owned(),
+        _ => {
+            let message = "a control record needs a device id for its key";
+            return Err(Fault::new(DeadReason::NoKey, message));
+        }
+    };
+    let value = record.value.unwrap_or_default();
+    let before_ms = match value {
+        [] => record.log_time_ms,
+        value => before(value).map_err(bad)?.unwrap_or(record.log_time_ms),
+    };
+    Ok(Control::Forget { offset: record.offset, device_id, before_ms })
+}
+
+/// `{"before": TIME}`; the time may be left out.
+fn before(value: &[u8]) -> Result<Option<i64>, String> {
+    #[derive(serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Body {
+        before: Option<serde_json::Value>,
+    }
+    let body: Body = serde_json::from_slice(value)
+        .map_err(|error| format!("the body of a forget is {{\"before\": TIME}}: {error}"))?;
+    match body.before {
+        None | Some(serde_json::Value::Null) => Ok(None),
+        Some(serde_json::Value::String(text)) => {
+            parse_time(&text).map(Some).map_err(|error| error.to_string())
+        }
+        Some(other) => {
+            let ms = other.as_i64().map(Some);
+            ms.ok_or_else(|| format!("before is {other}; it needs RFC 3339 or ms since 1970"))
+        }
+    }
+}
+
+/// Where the entries of a record go.
+struct Out<'a> {
+    batch: &'a mut Batch,
+    offset: i64,
+    log_time_ms: i64,
+    key: Option<Span>,
+    value: &'a [u8],
+}
+
+impl<'a> Out<'a> {
+    fn begin(record: &Record<'a>, batch: &'a mut Batch) -> Self {
+        let key = record.key.map(|key| {
+            let start = batch.raw.len();
+            batch.raw.extend_from_slice(key);
+            span(start, batch.raw.len())
+        });
+        let (offset, log_time_ms) = (record.offset, record.log_time_ms);
+        Self { batch, offset, log_time_ms, key, value: record.value.unwrap_or_default() }
+    }
+
+    fn push(&mut self, element: Option<u32>, value: &[u8], content: Result<Decoded, Box<Fault>>) {
+        let start = self.batch.raw.len();
+        self.batch.raw.extend_from_slice(value);
+        let raw = span(start, self.batch.raw.len());
+        let (offset, log_time_ms, key) = (self.offset, self.log_time_ms, self.key.clone());
+        let (line, again) = (0, false);
+        let entry = Entry { offset, element, line, log_time_ms, again, raw, key, content };
+        self.batch.entries.push(entry);
+    }
+
+    /// The record as a whole is of no use.
+    fn fault(&mut self, fault: Fault) {
+        if self.value.len() > MAX_RECORD_BYTES {
+            return self.oversize(self.value);
+        }
+        self.push(None, self.value, Err(Box::new(fault)));
+    }
+
+    fn oversize(&mut self, value: &[u8]) {
+        let message =
+            format!("the record has {} bytes; the limit is {MAX_RECORD_BYTES}", value.len());
+        let mut fault = Fault::new(DeadReason::Oversize, message);
+        fault.cut = Some(Cut { bytes: value.len() as u64, sha256: Sha256::digest(value).into() });
+        self.push(None, &value[..HEAD_BYTES], Err(Box::new(fault)));
+    }
+}
+
+#[cfg(test)]
+#[path = "record_tests.rs"]
+mod tests;

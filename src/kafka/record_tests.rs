@@ -1,0 +1,111 @@
+use super::*;
+use crate::rules::Rules;
+
+fn reader(key_is_device: bool) -> RecordReader {
+    RecordReader::new(Decoder::new(&Rules::default()).unwrap(), key_is_device)
+}
+
+fn sample(device: &str, minute: u32) -> String {
+    format!(r#"{{"device_id":"{device}","time":"2026-11-20T21:{minute:02}:00Z","lat":1,"lon":2}}"#)
+}
+
+fn record<'a>(key: Option<&'a str>, value: &'a str) -> Record<'a> {
+    Record {
+        offset: 7,
+        log_time_ms: 1_795_210_680_123,
+        key: key.map(str::as_bytes),
+        value: Some(value.as_bytes()),
+        headers: vec![],
+    }
+}
+
+fn read(key_is_device: bool, record: &Record<'_>) -> Batch {
+    let mut batch = Batch::default();
+    assert!(matches!(reader(key_is_device).read(record, &mut batch), Read::Samples));
+    assert_eq!(batch.next_offset, Some(8));
+    batch
+}
+
+fn reasons(batch: &Batch) -> Vec<Option<DeadReason>> {
+    let reason = |entry: &Entry| entry.content.as_ref().err().map(|fault| fault.reason);
+    batch.entries.iter().map(reason).collect()
+}
+
+#[test]
+fn a_record_is_one_sample_or_an_array_of_them() {
+    let one = sample("truck-17", 1);
+    let batch = read(true, &record(Some("truck-17"), &one));
+    assert_eq!(reasons(&batch), [None]);
+    assert_eq!(batch.raw(&batch.entries[0]), one.as_bytes());
+    assert_eq!(batch.key(&batch.entries[0]), Some(&b"truck-17"[..]));
+
+    let two = sample("truck-17", 2);
+    let array = format!(" [{one},\n {{\"lat\":3}}, {two}]");
+    let batch = read(true, &record(Some("truck-17"), &array));
+    assert_eq!(reasons(&batch), [None, Some(DeadReason::MissingField), None]);
+    let elements: Vec<_> = batch.entries.iter().map(|it| (it.offset, it.element)).collect();
+    assert_eq!(elements, [(7, Some(0)), (7, Some(1)), (7, Some(2))]);
+    assert_eq!(batch.raw(&batch.entries[1]), br#"{"lat":3}"#, "a bad element comes alone");
+
+    assert_eq!(reasons(&read(true, &record(Some("truck-17"), "[]"))), []);
+}
+
+#[test]
+fn what_cannot_be_read_is_an_entry_too() {
+    let good = sample("truck-17", 1);
+    let cases = [
+        (None, good.as_str(), DeadReason::NoKey),
+        (Some(""), &good, DeadReason::NoKey),
+        (Some("truck-18"), &good, DeadReason::KeyMismatch),
+        (Some("truck-17"), "[{]", DeadReason::BadJson),
+        (Some("truck-17"), "", DeadReason::BadJson),
+    ];
+    for (key, value, reason) in cases {
+        let batch = read(true, &record(key, value));
+        assert_eq!(reasons(&batch), [Some(reason)], "{key:?} {value}");
+        assert_eq!(batch.raw(&batch.entries[0]), value.as_bytes());
+    }
+    assert_eq!(reasons(&read(false, &record(Some("4711"), &good))), [None], "--key any");
+    assert_eq!(reasons(&read(false, &record(None, &good))), [Some(DeadReason::NoKey)]);
+
+    let none = Record { value: None, ..record(Some("truck-17"), "") };
+    assert_eq!(reasons(&read(true, &none)), [Some(DeadReason::BadJson)]);
+
+    let long = format!("{good}{}", " ".repeat(MAX_RECORD_BYTES));
+    let batch = read(true, &record(Some("truck-17"), &long));
+    let fault = batch.entries[0].content.as_ref().unwrap_err();
+    assert_eq!(fault.reason, DeadReason::Oversize);
+    assert_eq!(fault.cut.as_ref().unwrap().bytes, long.len() as u64);
+    assert_eq!(batch.raw(&batch.entries[0]).len(), HEAD_BYTES);
+}
+
+#[test]
+fn a_control_record_says_what_to_forget() {
+    let with = |value: &'static str, key| Record {
+        headers: vec![(CONTROL_HEADER.into(), Some(b"forget".to_vec()))],
+        ..record(key, value)
+    };
+    let before = |record: &Record<'_>| {
+        let mut batch = Batch::default();
+        match reader(true).read(record, &mut batch) {
+            Read::Control(Control::Forget { offset: 7, before_ms, .. }) => Ok(before_ms),
+            _ => Err(reasons(&batch)),
+        }
+    };
+    let device = Some("truck-17");
+    let at = record(device, "").log_time_ms;
+    assert_eq!(before(&with("", device)), Ok(at));
+    assert_eq!(before(&with("{}", device)), Ok(at));
+    assert_eq!(before(&with(r#"{"before": 5}"#, device)), Ok(5));
+    let text = r#"{"before": "2026-11-20T21:38:00.123Z"}"#;
+    assert_eq!(before(&with(text, device)), Ok(1_795_210_680_123));
+    for wrong in ["[]", r#"{"before": 1.5}"#, r#"{"until": 5}"#, "no"] {
+        assert_eq!(before(&with(wrong, device)), Err(vec![Some(DeadReason::BadType)]), "{wrong}");
+    }
+    assert_eq!(before(&with("", None)), Err(vec![Some(DeadReason::NoKey)]));
+    let headers = vec![(CONTROL_HEADER.into(), Some(b"erase".to_vec()))];
+    let unknown = Record { headers: headers.clone(), ..record(device, "x") };
+    assert_eq!(before(&unknown), Err(vec![Some(DeadReason::BadType)]));
+    let batch = read(true, &unknown);
+    assert_eq!(batch.headers[&7], headers, "a dead letter keeps them");
+}

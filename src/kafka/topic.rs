@@ -1,0 +1,173 @@
+//! What a topic is, checked before anything is read from it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rdkafka::TopicPartitionList;
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError as ClientError;
+use rdkafka::topic_partition_list::Offset;
+use rdkafka::types::RDKafkaErrorCode;
+
+use super::client::Brokers;
+use super::{KafkaError, client_error};
+
+/// How long a question to a broker may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Where reading begins where nothing tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum From {
+    /// At the oldest record there is.
+    Earliest,
+    /// At the next record to come.
+    Latest,
+    /// At the first record whose timestamp is at or past it, ms since 1970.
+    Time(i64),
+}
+
+/// Offsets that a partition has: `first` is the oldest one, `next` that of the next record to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// The oldest offset there is.
+    pub first: i64,
+    /// The offset of the next record to come.
+    pub next: i64,
+}
+
+/// Asks brokers about topics, and makes them. Its calls block.
+pub struct Topics {
+    brokers: Brokers,
+    client: BaseConsumer,
+    admin: AdminClient<DefaultClientContext>,
+}
+
+impl Topics {
+    /// A client of its own; nothing is asked yet.
+    ///
+    /// # Errors
+    /// An option is unknown to the client.
+    pub fn new(brokers: &Brokers) -> Result<Self, KafkaError> {
+        let config = brokers.config(&[]);
+        let options = |source: ClientError| KafkaError::Options { problem: source.to_string() };
+        let (client, admin) =
+            (config.create().map_err(options)?, config.create().map_err(options)?);
+        Ok(Self { brokers: brokers.clone(), client, admin })
+    }
+
+    /// How many partitions a topic has; `None` where there is no such topic.
+    ///
+    /// # Errors
+    /// No broker answers.
+    pub fn partitions(&self, topic: &str) -> Result<Option<i32>, KafkaError> {
+        let metadata = self.client.fetch_metadata(Some(topic), PATIENCE);
+        let metadata = metadata.map_err(|error| self.unreachable(&error))?;
+        let found = metadata.topics().iter().find(|found| found.name() == topic);
+        let count = found.filter(|found| found.error().is_none()).map(|it| it.partitions().len());
+        Ok(count.filter(|count| *count > 0).and_then(|count| i32::try_from(count).ok()))
+    }
+
+    fn unreachable(&self, error: &ClientError) -> KafkaError {
+        let brokers = self.brokers.addresses().to_owned();
+        KafkaError::Unreachable { brokers, problem: error.to_string() }
+    }
+
+    /// The offsets that each partition has.
+    ///
+    /// # Errors
+    /// No broker answers.
+    pub fn extents(&self, topic: &str, partitions: i32) -> Result<Vec<Extent>, KafkaError> {
+        let extent = |partition| {
+            let (first, next) = self
+                .client
+                .fetch_watermarks(topic, partition, PATIENCE)
+                .map_err(|error| self.unreachable(&error))?;
+            Ok(Extent { first, next })
+        };
+        (0..partitions).map(extent).collect()
+    }
+
+    /// Where reading of each partition begins.
+    ///
+    /// # Errors
+    /// No broker answers.
+    pub fn offsets_from(
+        &self,
+        topic: &str,
+        from: From,
+        extents: &[Extent],
+    ) -> Result<BTreeMap<i32, i64>, KafkaError> {
+        let numbered = || (0..).zip(extents.iter().copied());
+        let time_ms = match from {
+            From::Earliest => {
+                return Ok(numbered().map(|(at, extent)| (at, extent.first)).collect());
+            }
+            From::Latest => return Ok(numbered().map(|(at, extent)| (at, extent.next)).collect()),
+            From::Time(time_ms) => time_ms,
+        };
+        let mut asked = TopicPartitionList::new();
+        for (partition, _) in numbered() {
+            let added = asked.add_partition_offset(topic, partition, Offset::Offset(time_ms));
+            added.map_err(client_error("asking for the offsets of a time"))?;
+        }
+        let answer = self.client.offsets_for_times(asked, PATIENCE);
+        let answer = answer.map_err(|error| self.unreachable(&error))?;
+        let offset = |(partition, extent): (i32, Extent)| {
+            let found = answer.find_partition(topic, partition).map(|found| found.offset());
+            match found {
+                Some(Offset::Offset(offset)) => (partition, offset),
+                // Every record is older.
+                _ => (partition, extent.next),
+            }
+        };
+        Ok(numbered().map(offset).collect())
+    }
+
+    /// Refuses a topic whose records go by key: samples of a device share theirs.
+    ///
+    /// # Errors
+    /// The topic is compacted, or no broker answers.
+    pub async fn check_retention(&self, topic: &str) -> Result<(), KafkaError> {
+        let asked = [ResourceSpecifier::Topic(topic)];
+        let answer = self.admin.describe_configs(&asked, &admin_options()).await;
+        let answer = answer.map_err(|error| self.unreachable(&error))?;
+        for resource in answer.into_iter().flatten() {
+            let policy = resource.get("cleanup.policy").and_then(|entry| entry.value.as_deref());
+            if policy.is_some_and(|policy| policy.contains("compact")) {
+                let problem = "its cleanup.policy is `compact`, which keeps one sample a device \
+                     and loses the others; set cleanup.policy=delete"
+                    .to_owned();
+                return Err(KafkaError::Unfit { topic: topic.to_owned(), problem });
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes topics that are not there.
+    ///
+    /// # Errors
+    /// The brokers refuse, or none answers.
+    pub async fn create(&self, topics: &[String], partitions: i32) -> Result<(), KafkaError> {
+        let topic = |name| NewTopic::new(name, partitions, TopicReplication::Fixed(-1));
+        let topics: Vec<NewTopic<'_>> = topics.iter().map(|name| topic(name)).collect();
+        let made = self.admin.create_topics(&topics, &admin_options()).await;
+        let made = made.map_err(|error| self.unreachable(&error))?;
+        for outcome in made {
+            match outcome {
+                // Another instance was sooner.
+                Ok(_) | Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => (),
+                Err((topic, code)) => {
+                    let problem = format!("it could not be made: {code}");
+                    return Err(KafkaError::Unfit { topic, problem });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn admin_options() -> AdminOptions {
+    AdminOptions::new().request_timeout(Some(PATIENCE)).operation_timeout(Some(PATIENCE))
+}
