@@ -1,0 +1,242 @@
+//! Servers that a JRE runs, from their published jars.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, SystemTime};
+
+use super::ready::{self, LIMIT};
+use super::{Kind, skip};
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// How long logs of runs that are over are kept.
+const KEPT: Duration = Duration::from_secs(24 * 3600);
+
+/// Ports are taken from here on: below those that the kernel gives to outgoing connections, which
+/// could take one between the look and the start.
+const FIRST_PORT: u16 = 20_000;
+const PORTS: u16 = 12_000;
+
+/// A server of a test's own. It ends with this value, and with this process however that ends.
+pub struct Server {
+    kind: Kind,
+    /// Its data; its log is elsewhere.
+    folder: PathBuf,
+    /// Folder of its jars.
+    jars: PathBuf,
+    port: u16,
+    host: String,
+    /// The node that others ask for the cluster.
+    seed: String,
+    /// Its standard input is the lifeline.
+    child: Child,
+}
+
+/// Starts a broker with its data in `folder`, and does not wait for it; its controller takes the
+/// port after `port`. `None`: no JRE here, which has been told.
+pub fn start_kafka(folder: &Path, port: u16) -> Option<Server> {
+    start(Kind::Kafka, folder, port, "127.0.0.1", "127.0.0.1")
+}
+
+/// Starts a Cassandra node on `address`, and does not wait for it; it talks to other nodes on the
+/// port after `port`. Nodes that name one `seed` are one cluster: on addresses of their own, with
+/// one port, and each started when the one before is ready. `None`: no JRE here, which has been
+/// told.
+pub fn start_cassandra(folder: &Path, port: u16, address: &str, seed: &str) -> Option<Server> {
+    start(Kind::Cql, folder, port, address, seed)
+}
+
+fn start(kind: Kind, folder: &Path, port: u16, host: &str, seed: &str) -> Option<Server> {
+    let jars = match jars(kind) {
+        Ok(jars) => jars,
+        Err(why) => return skip(&format!("no {} of one's own: {why}", kind.name())),
+    };
+    fs::create_dir_all(folder).unwrap();
+    let folder = folder.canonicalize().unwrap();
+    let child = spawn(kind, &jars, &folder, port, host, seed);
+    let (host, seed) = (host.to_owned(), seed.to_owned());
+    Some(Server { kind, folder, jars, port, host, seed, child })
+}
+
+fn spawn(kind: Kind, jars: &Path, folder: &Path, port: u16, host: &str, seed: &str) -> Child {
+    let path = log_path(kind, host, port);
+    let log = File::options().create(true).append(true).open(path).unwrap();
+    let scripts = Path::new(ROOT).join("tests/servers");
+    let mut command = Command::new(scripts.join("lifeline.sh"));
+    command.arg(scripts.join(match kind {
+        Kind::Kafka => "kafka.sh",
+        Kind::Cql => "cassandra.sh",
+    }));
+    command.arg(jars).arg(folder).arg(port.to_string());
+    if kind == Kind::Cql {
+        command.args([host, seed]);
+    }
+    // A group of its own: Ctrl-C ends the test, and that ends the server.
+    command.process_group(0).stdin(Stdio::piped());
+    command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap()
+}
+
+impl Server {
+    /// Host and port for clients.
+    pub fn address(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
+
+    /// The process of the server itself.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Name and version, as the folder of its jars has them.
+    pub fn version(&self) -> String {
+        self.jars.file_name().unwrap().to_string_lossy().into_owned()
+    }
+
+    /// Waits until clients get an answer; panics when the server ends before that, or after
+    /// `limit`.
+    #[track_caller]
+    pub fn wait_until_ready(&mut self, limit: Duration) {
+        let address = self.address();
+        let log = log_path(self.kind, &self.host, self.port);
+        let child = &mut self.child;
+        ready::wait(self.kind, &address, limit, || {
+            let status = child.try_wait().unwrap()?;
+            Some(format!("ended with {status}; {}:\n{}", log.display(), tail(&log)))
+        });
+    }
+
+    /// SIGKILL: what was not on the disk is lost.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// SIGTERM, and waits for the end.
+    #[track_caller]
+    pub fn stop(&mut self) {
+        let sent = Command::new("kill").args(["-TERM", &self.pid().to_string()]).status();
+        assert!(sent.unwrap().success(), "no signal to {}", self.pid());
+        let child = &mut self.child;
+        ready::until("the end of a server", LIMIT, || child.try_wait().unwrap(), || None);
+    }
+
+    /// Starts it again on the same data and port, after SIGKILL where it still runs; does not wait.
+    pub fn restart(&mut self) {
+        self.kill();
+        let Self { kind, jars, folder, port, host, seed, .. } = &*self;
+        self.child = spawn(*kind, jars, folder, *port, host, seed);
+    }
+
+    /// Kills it and removes its data.
+    pub fn remove(mut self) {
+        self.kill();
+        fs::remove_dir_all(&self.folder).unwrap();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Two ports in a row that nobody listens on, on any address: the first of them.
+pub fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    // Another process begins elsewhere.
+    let begin = std::process::id().wrapping_mul(7919);
+    let port = |nth: u16| {
+        let place = begin.wrapping_add(u32::from(nth) * 2) % u32::from(PORTS / 2) * 2;
+        FIRST_PORT + u16::try_from(place).unwrap()
+    };
+    let is_free = |port: u16| TcpListener::bind(("0.0.0.0", port)).is_ok();
+    let mut tries = std::iter::repeat_with(|| port(NEXT.fetch_add(1, Ordering::Relaxed)));
+    let mut tries = tries.by_ref().take(usize::from(PORTS / 2));
+    tries.find(|&port| is_free(port) && is_free(port + 1)).expect("two free ports")
+}
+
+/// The folder of a server's jars, fetched where it is not there yet; an error is why no server can
+/// be run here. Panics where it could be, and the jars do not come.
+pub fn jars(kind: Kind) -> Result<PathBuf, String> {
+    static KAFKA: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    static CASSANDRA: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let (cell, name) = match kind {
+        Kind::Kafka => (&KAFKA, "kafka"),
+        Kind::Cql => (&CASSANDRA, "cassandra"),
+    };
+    let fetch = || {
+        let script = Path::new(ROOT).join("tests/servers/jars.sh");
+        let output = Command::new(script).arg(name).stdin(Stdio::null()).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        match output.status.code() {
+            Some(0) => {
+                let path = String::from_utf8(output.stdout).unwrap();
+                // Maven on a terminal's behalf may colour its silence.
+                Ok(PathBuf::from(path.lines().last().unwrap()))
+            }
+            Some(2) => Err(told),
+            _ => panic!("tests/servers/jars.sh {name}: {}: {told}", output.status),
+        }
+    };
+    cell.get_or_init(fetch).clone()
+}
+
+/// The folder of this process under target/servers/run: logs, and the data of shared servers.
+pub fn run_folder() -> PathBuf {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    let make = || {
+        let runs = Path::new(ROOT).join("target/servers/run");
+        sweep(&runs);
+        let folder = runs.join(std::process::id().to_string());
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    };
+    FOLDER.get_or_init(make).clone()
+}
+
+/// Removes what processes left that are gone: data at once, logs after a day. Another process may
+/// be at it too, so a thing that is gone already is no fault.
+fn sweep(runs: &Path) {
+    for run in fs::read_dir(runs).into_iter().flatten().flatten() {
+        let pid = run.file_name().to_str().and_then(|name| name.parse().ok());
+        if pid.is_some_and(is_alive) {
+            continue;
+        }
+        for inside in fs::read_dir(run.path()).into_iter().flatten().flatten() {
+            drop(fs::remove_dir_all(inside.path()));
+        }
+        let age = run.metadata().and_then(|it| it.modified()).ok();
+        let age = age.and_then(|then| SystemTime::now().duration_since(then).ok());
+        if age.is_some_and(|age| age > KEPT) {
+            drop(fs::remove_dir_all(run.path()));
+        }
+    }
+}
+
+/// Whether a process runs; one that ended and that nobody has asked for does not.
+pub fn is_alive(pid: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/stat"));
+    if Path::new("/proc/self/stat").exists() {
+        let status = status.unwrap_or_default();
+        let state = status.rsplit_once(')').and_then(|(_, rest)| rest.trim().chars().next());
+        return state.is_some_and(|state| !matches!(state, 'Z' | 'X'));
+    }
+    let asked = Command::new("kill").args(["-0", &pid.to_string()]).stderr(Stdio::null()).status();
+    asked.unwrap().success()
+}
+
+fn log_path(kind: Kind, host: &str, port: u16) -> PathBuf {
+    run_folder().join(format!("{}-{host}-{port}.log", kind.name()))
+}
+
+fn tail(log: &Path) -> String {
+    let lines = BufReader::new(File::open(log).unwrap()).lines();
+    let lines: Vec<_> = lines.map_while(Result::ok).collect();
+    lines[lines.len().saturating_sub(20)..].join("\n")
+}

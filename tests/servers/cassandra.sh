@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# cassandra.sh JARS DIR PORT [ADDRESS [SEED [RPC]]]: one node on ADDRESS, CQL on PORT, storage on the port after it;
+# data in DIR. Nodes of one cluster share ports and SEED, and start one after the other. RPC is where clients
+# are heard, where that is not ADDRESS.
+set -euo pipefail
+jars="$1" dir="$2" port="$3" address="${4:-127.0.0.1}" seed="${5:-${4:-127.0.0.1}}" rpc="${6:-${4:-127.0.0.1}}"
+here="$(cd "$(dirname "$0")" && pwd)"
+mkdir -p "$dir/conf"
+cat >"$dir/conf/cassandra.yaml" <<C
+cluster_name: tstar tests
+partitioner: org.apache.cassandra.dht.Murmur3Partitioner
+num_tokens: 1
+auto_bootstrap: false
+listen_address: $address
+storage_port: $((port + 1))
+rpc_address: $rpc
+start_native_transport: true
+native_transport_port: $port
+endpoint_snitch: SimpleSnitch
+seed_provider:
+  - class_name: org.apache.cassandra.locator.SimpleSeedProvider
+    parameters:
+      - seeds: "$seed:$((port + 1))"
+data_file_directories: [$dir/data]
+commitlog_directory: $dir/commitlog
+saved_caches_directory: $dir/saved_caches
+hints_directory: $dir/hints
+cdc_raw_directory: $dir/cdc
+commitlog_sync: periodic
+commitlog_sync_period: 10000ms
+authenticator: AllowAllAuthenticator
+authorizer: AllowAllAuthorizer
+disk_failure_policy: stop
+commit_failure_policy: stop
+C
+[ "$rpc" != 0.0.0.0 ] || echo "broadcast_rpc_address: 127.0.0.1" >>"$dir/conf/cassandra.yaml"
+# Without this file it logs at DEBUG.
+cat >"$dir/conf/logback.xml" <<X
+<configuration>
+  <appender name="out" class="ch.qos.logback.core.ConsoleAppender">
+    <encoder><pattern>%d %-5level %logger{20} %msg%n</pattern></encoder>
+  </appender>
+  <root level="WARN"><appender-ref ref="out"/></root>
+</configuration>
+X
+exec java -Xms512m -Xmx1g "@$here/cassandra.options" \
+  "-Dcassandra.config=file://$dir/conf/cassandra.yaml" "-Dcassandra.storagedir=$dir" \
+  -cp "$dir/conf:$jars/*" org.apache.cassandra.service.CassandraDaemon

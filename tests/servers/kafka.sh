@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# kafka.sh JARS DIR PORT: one broker on 127.0.0.1:PORT, its controller on the port after it; data in DIR.
+set -euo pipefail
+jars="$1" dir="$2" port="$3"
+mkdir -p "$dir"
+cat >"$dir/server.properties" <<P
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:$((port + 1))
+controller.listener.names=CONTROLLER
+listeners=PLAINTEXT://127.0.0.1:$port,CONTROLLER://127.0.0.1:$((port + 1))
+advertised.listeners=PLAINTEXT://127.0.0.1:$port
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+inter.broker.listener.name=PLAINTEXT
+log.dirs=$dir/data
+num.partitions=4
+# One node, so one replica of what the broker keeps for itself.
+offsets.topic.num.partitions=1
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+# Groups that form at once, and members that may be lost after a second.
+group.initial.rebalance.delay.ms=0
+group.min.session.timeout.ms=1000
+P
+java=(java -Xms256m -Xmx768m -XX:+UseSerialGC -cp "$jars/*")
+if [ ! -f "$dir/data/meta.properties" ]; then
+  "${java[@]}" kafka.tools.StorageTool format --cluster-id dHN0YXItdGVzdHMtYWJjZA --config "$dir/server.properties"
+fi
+exec "${java[@]}" kafka.Kafka "$dir/server.properties"
