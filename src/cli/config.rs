@@ -6,7 +6,9 @@ use clap::{Args, Subcommand};
 use tstar::settings::{Origins, Settings, SettingsFile, TABLE};
 
 use super::exit::Usage;
-use super::flags::{Context, Format, ImportFlags, OutputFlags, ReaderFlags, RuleFlags};
+use super::flags::{
+    Context, Format, ImportFlags, OutputFlags, ReaderFlags, RuleFlags, ServerFlags,
+};
 use super::print::Printer;
 
 const EXAMPLES: &str = "\
@@ -58,13 +60,15 @@ struct ShowArgs {
     import: ImportFlags,
     #[command(flatten)]
     reader: ReaderFlags,
+    #[command(flatten)]
+    server: ServerFlags,
 }
 
 /// Runs `config`.
 pub fn run(args: &ConfigArgs, context: &Context, printer: &mut Printer<'_>) -> anyhow::Result<()> {
     match &args.command {
         ConfigCommand::Show(args) => {
-            let flags = [&args.rules.0, &args.import.0, &args.reader.0];
+            let flags = [&args.rules.0, &args.import.0, &args.reader.0, &args.server.0];
             let flags: Vec<_> = flags.into_iter().flatten().cloned().collect();
             let (settings, origins) = context.settings(&flags)?;
             show(&settings, &origins, args.output.format(Format::Table), printer)

@@ -54,7 +54,7 @@ pub async fn run(context: &Context, printer: &mut Printer<'_>) -> anyhow::Result
     if let Some(error) = imported.stopped {
         return Err(error);
     }
-    printer.line(&Summary::new(&imported.counts, imported.trips).table())?;
+    printer.line(&Summary::new(&imported.counts, Some(imported.trips)).table())?;
     let store = SqliteStore::open_reader(Path::new(STORE))?;
     show_lookups(&store, printer).await?;
     printer.line(&format!(

@@ -5,7 +5,7 @@ use tstar::moment::parse_day;
 use tstar::store::TripStore;
 
 use super::exit::Usage;
-use super::flags::{Format, OutputFlags};
+use super::flags::{Format, OutputFlags, ServerFlags};
 use super::print::Printer;
 use super::table;
 
@@ -26,6 +26,8 @@ pub struct DevicesArgs {
     pub day: Option<String>,
     #[command(flatten)]
     pub output: OutputFlags,
+    #[command(flatten)]
+    pub server: ServerFlags,
 }
 
 /// Prints the devices in the order of their bytes, a page at a time.

@@ -67,8 +67,11 @@ struct LetterJson {
     message: String,
     file: String,
     line: u64,
+    partition: i32,
     offset: i64,
     element: Option<u32>,
+    key: Option<String>,
+    headers: Vec<(String, Option<String>)>,
     log_time: String,
     value: Option<String>,
     value_base64: Option<String>,
@@ -84,14 +87,19 @@ impl LetterJson {
             Ok(text) => (Some(text), None),
             Err(error) => (None, Some(BASE64.encode(error.as_bytes()))),
         };
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        let headers = letter.headers.into_iter();
         Self {
             id: kept.id,
             reason: letter.reason.name(),
             message: letter.message,
             file: letter.origin,
             line: letter.line,
+            partition: letter.partition,
             offset: letter.offset,
             element: letter.element,
+            key: letter.key.map(text),
+            headers: headers.map(|(name, value)| (name, value.map(text))).collect(),
             log_time: format_time(letter.log_time_ms),
             value,
             value_base64,
@@ -100,6 +108,10 @@ impl LetterJson {
         }
     }
 }
+
+/// Where the dead letters of a keyspace are.
+pub const IN_TOPIC: &str = "its log is a topic, and its dead letters are in another beside it: read \
+     `<input>.dlq` with any Kafka client";
 
 /// Runs a `dlq` command.
 pub fn run(args: &DlqArgs, store: &SqliteStore, printer: &mut Printer<'_>) -> anyhow::Result<()> {

@@ -4,7 +4,9 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use signal_hook::consts::SIGINT;
+use tstar::daemon::DaemonError;
 use tstar::identity::IdError;
+use tstar::kafka::KafkaError;
 use tstar::moment::MomentError;
 use tstar::processor::RunError;
 use tstar::settings::{PlaceError, SettingsError};
@@ -18,6 +20,8 @@ pub const NO_RESULT: u8 = 1;
 pub const USAGE: u8 = 2;
 /// Bad data.
 pub const BAD_DATA: u8 = 65;
+/// A server does not answer.
+pub const UNREACHABLE: u8 = 69;
 /// Internal error, panics too.
 pub const INTERNAL: u8 = 70;
 /// Input or output failed.
@@ -38,6 +42,11 @@ pub struct NoResult(pub String);
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Usage(pub String);
+
+/// Something that is not as it has to be for what was asked.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Refused(pub String);
 
 /// Input that is stored as far as it goes, and is not what it should be.
 #[derive(Debug, thiserror::Error)]
@@ -84,6 +93,9 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
         Some(RunError::Source(error)) => return Some(source(error)),
         _ => (),
     }
+    if let Some(code) = log(cause) {
+        return Some(code);
+    }
     if let Some(error) = cause.downcast_ref::<SettingsError>() {
         return Some(if error.is_usage() { USAGE } else { CONFIG });
     }
@@ -95,6 +107,9 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
     }
     if cause.is::<NoResult>() {
         return Some(NO_RESULT);
+    }
+    if cause.is::<Refused>() {
+        return Some(CONFIG);
     }
     if cause.is::<BadData>() {
         return Some(BAD_DATA);
@@ -120,10 +135,34 @@ fn source(error: &SourceError) -> u8 {
     }
 }
 
+/// The code of an error of the log, and of what reads it.
+fn log(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
+    match cause.downcast_ref() {
+        Some(DaemonError::Kafka(error)) => return Some(kafka(error)),
+        Some(DaemonError::Store(error)) => return Some(store(error)),
+        Some(DaemonError::Start(_)) => return Some(CONFIG),
+        Some(_) => return Some(INTERNAL),
+        None => (),
+    }
+    cause.downcast_ref().map(kafka)
+}
+
+fn kafka(error: &KafkaError) -> u8 {
+    match error {
+        KafkaError::Unreachable { .. } => UNREACHABLE,
+        KafkaError::Client { .. } => IO,
+        KafkaError::Broken => INTERNAL,
+        _ => CONFIG,
+    }
+}
+
 fn store(error: &StoreError) -> u8 {
     match error {
         StoreError::Malformed { .. } => BAD_DATA,
+        StoreError::Unreachable { .. } => UNREACHABLE,
         StoreError::Foreign { .. }
+        | StoreError::NoSchema { .. }
+        | StoreError::Denied { .. }
         | StoreError::Newer { .. }
         | StoreError::Older { .. }
         | StoreError::OtherRules { .. }
@@ -171,6 +210,16 @@ mod tests {
             (StoreError::Newer { place: place(), found: 2, known: 1 }.into(), CONFIG),
             (StoreError::Older { place: place(), found: 0, known: 1 }.into(), CONFIG),
             (StoreError::OtherRules { place: place(), differences: String::new() }.into(), CONFIG),
+            (
+                StoreError::Unreachable {
+                    place: place(),
+                    source: io::Error::from(io::ErrorKind::ConnectionRefused).into(),
+                }
+                .into(),
+                UNREACHABLE,
+            ),
+            (StoreError::Denied { place: place(), source: place().into() }.into(), CONFIG),
+            (StoreError::NoSchema { place: place(), missing: place(), flag: "" }.into(), CONFIG),
             (
                 StoreError::Malformed {
                     device: place(),

@@ -7,7 +7,7 @@ use tstar::surface::Extras;
 
 use super::devices::PAGE;
 use super::exit::Usage;
-use super::flags::{Format, OutputFlags, PathFlag};
+use super::flags::{Format, OutputFlags, PathFlag, ServerFlags};
 use super::print::Printer;
 
 const EXAMPLES: &str = "\
@@ -28,6 +28,8 @@ pub struct ExportArgs {
     pub output: OutputFlags,
     #[command(flatten)]
     pub path: PathFlag,
+    #[command(flatten)]
+    pub server: ServerFlags,
 }
 
 /// Prints all trips, a device at a time: the whole store is never in memory.

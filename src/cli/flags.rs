@@ -3,8 +3,11 @@
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
-use tstar::settings::{Kind, Origins, Setting, Settings, SettingsError, SettingsFile};
+use anyhow::Context as _;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
+use tstar::settings::{
+    CQL_PASSWORD, Kind, Origins, Setting, Settings, SettingsError, SettingsFile,
+};
 use tstar::store::sqlite::Step;
 use tstar::surface::Form;
 
@@ -62,6 +65,21 @@ impl Context {
         let flags: Vec<_> = flags.iter().cloned().chain(store).collect();
         Settings::resolve(&flags, &self.env, file.as_ref())
     }
+
+    /// The password of `cql_user`: that of the file, else that of the variable.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn cql_password(&self, settings: &Settings) -> anyhow::Result<Option<String>> {
+        let file = &settings.cql_password_file;
+        if file.is_empty() {
+            let found = self.env.iter().find(|(name, _)| name == CQL_PASSWORD);
+            return Ok(found.map(|(_, password)| password.clone()));
+        }
+        let text = std::fs::read_to_string(file);
+        let text = text.with_context(|| format!("cql_password_file `{file}` cannot be read"))?;
+        Ok(Some(text.trim_end_matches(['\n', '\r']).to_owned()))
+    }
 }
 
 /// Declares the flags of some settings as one group; the values are read by the settings, so that
@@ -111,12 +129,36 @@ setting_flags! {
 }
 
 setting_flags! {
+    /// How a topic is read, and what is told of it.
+    TopicFlags: "brokers" "topic" "group" "instance_id" "kafka" "key" "no_feed" "flush_interval"
+        "max_staleness" "memory" "revoke_timeout" "drain_timeout"
+}
+
+setting_flags! {
+    /// How brokers are reached.
+    BrokerFlags: "brokers" "topic" "kafka"
+}
+
+setting_flags! {
+    /// Which topic, and who reads it.
+    EpochFlags: "brokers" "topic" "group" "kafka" "key"
+}
+
+setting_flags! {
     /// How answers are given.
     ReaderFlags: "settle"
 }
 
+setting_flags! {
+    /// How a store on servers is reached.
+    ServerFlags: "consistency" "cql_user" "cql_password_file" "connect_timeout"
+}
+
 fn given(matches: &ArgMatches, keys: &'static [&'static str]) -> Vec<(&'static str, String)> {
-    let value = |key: &&'static str| Some((*key, matches.get_one::<String>(key)?.clone()));
+    let value = |key: &&'static str| {
+        let given: Vec<&str> = matches.get_many::<String>(key)?.map(String::as_str).collect();
+        Some((*key, given.join("\n")))
+    };
     keys.iter().filter_map(value).collect()
 }
 
@@ -132,11 +174,13 @@ fn with_flags(command: Command, keys: &'static [&'static str]) -> Command {
                 Kind::Time => "TIME",
                 Kind::Count | Kind::Number => "NUMBER",
                 Kind::Flag => "BOOL",
+                Kind::Lines => "KEY=VALUE",
             })
             .allow_hyphen_values(matches!(setting.kind, Kind::Count | Kind::Number | Kind::Time))
             .help(format!("{} [default: {default}]", setting.help));
         command.arg(match setting.kind {
             Kind::Flag => flag.num_args(0..=1).require_equals(true).default_missing_value("true"),
+            Kind::Lines => flag.action(ArgAction::Append),
             _ => flag,
         })
     })

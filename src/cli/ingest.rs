@@ -75,7 +75,7 @@ pub async fn run(
     let flags: Vec<_> = args.rules.0.iter().chain(&args.import.0).cloned().collect();
     let (settings, _) = context.settings(&flags)?;
     let Imported { counts, trips, stopped } = import(&args.files, &settings, context).await?;
-    let summary = Summary::new(&counts, trips);
+    let summary = Summary::new(&counts, Some(trips));
     let usual = if printer.is_terminal() { SummaryFormat::Table } else { SummaryFormat::Json };
     let format = if args.json { SummaryFormat::Json } else { args.format.unwrap_or(usual) };
     match format {
@@ -100,6 +100,11 @@ pub struct Imported {
     pub stopped: Option<anyhow::Error>,
 }
 
+/// Why files do not go into a keyspace.
+const THROUGH_THE_LOG: &str = "files do not go into a keyspace directly, as its versions are \
+    places in a topic and those of files would have no order among them; import into sqlite:FILE, \
+    or send the samples through the topic";
+
 /// Reads files into the store of the settings.
 pub async fn import(
     files: &[PathBuf],
@@ -118,7 +123,7 @@ pub async fn import(
     // A name that is mistyped makes no store.
     FileSource::check(files, &options)?;
     let stop = Stop::on_signals()?;
-    let path = open::sqlite_path(&settings.store)?;
+    let path = open::sqlite_path(&settings.store, THROUGH_THE_LOG)?;
     let mut store = SqliteStore::open_writer(&path, &rules, settings.keep_changes)?;
     if let Some((step, count)) = context.break_off() {
         break_off(&mut store, step, count);

@@ -10,7 +10,7 @@ use tstar::timeline::day_of;
 
 use super::devices::PAGE;
 use super::exit::NoResult;
-use super::flags::{OutputFlags, PathFlag, ReaderFlags};
+use super::flags::{OutputFlags, PathFlag, ReaderFlags, ServerFlags};
 use super::print::Printer;
 
 const LOOKUP_EXAMPLES: &str = "\
@@ -44,6 +44,8 @@ pub struct LookupArgs {
     pub path: PathFlag,
     #[command(flatten)]
     pub reader: ReaderFlags,
+    #[command(flatten)]
+    pub server: ServerFlags,
 }
 
 /// Flags of `trip`.
@@ -58,6 +60,8 @@ pub struct TripArgs {
     pub path: PathFlag,
     #[command(flatten)]
     pub reader: ReaderFlags,
+    #[command(flatten)]
+    pub server: ServerFlags,
 }
 
 /// Prints the trip of a device that covers a time.

@@ -4,6 +4,7 @@ mod config;
 mod demo;
 mod devices;
 mod dlq;
+mod epoch;
 pub mod exit;
 mod export;
 mod flags;
@@ -13,6 +14,7 @@ mod lookup;
 mod open;
 mod print;
 mod report;
+mod run;
 mod schema;
 mod simulate;
 mod stop;
@@ -23,8 +25,10 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use tstar::settings::unknown_env;
+use tstar::store::sqlite::SqliteStore;
 
-use flags::{Context, GlobalFlags};
+use flags::{Context, GlobalFlags, ServerFlags};
+use open::Reader;
 use print::Printer;
 
 const EXAMPLES: &str = "\
@@ -64,6 +68,8 @@ enum Command {
     Demo,
     /// Build trips from files
     Ingest(ingest::IngestArgs),
+    /// Build trips from a topic until a signal comes
+    Run(Box<run::RunArgs>),
     /// The trip of a device that covers a time
     Lookup(lookup::LookupArgs),
     /// The trip of an id in any form, also of one that a merge retired
@@ -74,15 +80,17 @@ enum Command {
     Devices(devices::DevicesArgs),
     /// All trips, by device and start time
     Export(export::ExportArgs),
-    /// Print samples of a seeded fleet, in order of arrival
+    /// Print samples of a seeded fleet in order of arrival, or send them to a topic
     Simulate(simulate::SimulateArgs),
     /// The samples that could not be used
     Dlq(dlq::DlqArgs),
     /// Write and read the forms of a trip id
     Id(id::IdArgs),
+    /// The lives of the log that a store belongs to
+    Epoch(epoch::EpochArgs),
     /// Show and check the settings
     Config(config::ConfigArgs),
-    /// Print the files that describe what is stored
+    /// Print the files that describe what is stored, and make tables by them
     Schema(schema::SchemaArgs),
     /// Print the completions of a shell
     #[command(after_help = COMPLETIONS)]
@@ -112,12 +120,21 @@ pub fn main(env: Vec<(String, String)>) -> ExitCode {
 }
 
 fn run(cli: Cli, env: Vec<(String, String)>) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    // The daemon has partitions to work on side by side; everything else is one thing at a time.
+    let mut builder = match cli.command {
+        Command::Run(_) => tokio::runtime::Builder::new_multi_thread(),
+        _ => tokio::runtime::Builder::new_current_thread(),
+    };
+    let runtime = builder.enable_all().build()?;
     let context = Context::new(cli.global, env);
     let mut printer = Printer::stdout();
     runtime.block_on(dispatch(cli.command, &context, &mut printer))?;
     printer.flush()?;
     Ok(())
+}
+
+async fn reader(context: &Context, server: &ServerFlags) -> anyhow::Result<Reader> {
+    open::reader(&context.settings(&server.0)?.0, context).await
 }
 
 async fn dispatch(
@@ -128,32 +145,36 @@ async fn dispatch(
     match command {
         Command::Demo => demo::run(context, printer).await,
         Command::Ingest(args) => ingest::run(&args, context, printer).await,
-        Command::Simulate(args) => simulate::run(&args, printer),
+        Command::Run(args) => run::run(&args, context, printer).await,
+        Command::Simulate(args) => simulate::run(&args, context, printer).await,
         Command::Dlq(args) => {
-            dlq::run(&args, &open::reader(&context.settings(&[])?.0.store)?, printer)
+            let url = context.settings(&[])?.0.store;
+            let path = open::sqlite_path(&url, dlq::IN_TOPIC)?;
+            dlq::run(&args, &SqliteStore::open_reader(&path)?, printer)
         }
         Command::Lookup(args) => {
-            let settings = context.settings(&args.reader.0)?.0;
-            let (reader, settings) = open::reader_by_its_rules(settings)?;
+            let settings = context.settings(&[&args.reader.0[..], &args.server.0].concat())?.0;
+            let (reader, settings) = open::reader_by_its_rules(settings, context).await?;
             lookup::lookup(&reader, &args, &settings, context.now_ms, printer).await
         }
         Command::Trip(args) => {
-            let settings = context.settings(&args.reader.0)?.0;
-            let (reader, settings) = open::reader_by_its_rules(settings)?;
+            let settings = context.settings(&[&args.reader.0[..], &args.server.0].concat())?.0;
+            let (reader, settings) = open::reader_by_its_rules(settings, context).await?;
             lookup::trip(&reader, &args, &settings, context.now_ms, printer).await
         }
         Command::Trips(args) => {
-            trips::run(&open::reader(&context.settings(&[])?.0.store)?, &args, printer).await
+            trips::run(&reader(context, &args.server).await?, &args, printer).await
         }
         Command::Devices(args) => {
-            devices::run(&open::reader(&context.settings(&[])?.0.store)?, &args, printer).await
+            devices::run(&reader(context, &args.server).await?, &args, printer).await
         }
         Command::Export(args) => {
-            export::run(&open::reader(&context.settings(&[])?.0.store)?, &args, printer).await
+            export::run(&reader(context, &args.server).await?, &args, printer).await
         }
         Command::Id(args) => id::run(&args, printer),
+        Command::Epoch(args) => epoch::run(&args, context, printer).await,
         Command::Config(args) => config::run(&args, context, printer),
-        Command::Schema(args) => schema::run(&args, printer),
+        Command::Schema(args) => schema::run(&args, context, printer).await,
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "tstar", &mut script);

@@ -1,27 +1,149 @@
 //! Opens stores by URL.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
-use tstar::settings::{PlaceError, Settings, StorePlace};
+use tstar::epoch::Epoch;
+use tstar::rules::Rules;
+use tstar::settings::{Settings, StorePlace};
+use tstar::store::scylla::{ScyllaOptions, ScyllaStore};
 use tstar::store::sqlite::SqliteStore;
+use tstar::store::{EpochStore, Forget, Order, StoreError, TripRow, TripStore};
 
-/// The file of a store URL.
-pub fn sqlite_path(url: &str) -> Result<PathBuf, PlaceError> {
-    let StorePlace::Sqlite(path) = StorePlace::parse(url)?;
-    Ok(path)
+use super::exit::{self, Usage};
+use super::flags::Context;
+
+/// A store that is read from.
+pub enum Reader {
+    /// A file.
+    Sqlite(SqliteStore),
+    /// A keyspace.
+    Scylla(ScyllaStore),
+}
+
+/// The file of a store URL, for what only a file can do; `instead` says what to do with a keyspace.
+pub fn sqlite_path(url: &str, instead: &str) -> anyhow::Result<PathBuf> {
+    match StorePlace::parse(url)? {
+        StorePlace::Sqlite(path) => Ok(path),
+        StorePlace::Scylla(place) => Err(Usage(format!("store `{place}`: {instead}")).into()),
+    }
+}
+
+/// How to talk to a Scylla store, for a command that ends.
+pub fn scylla_options(settings: &Settings, context: &Context) -> anyhow::Result<ScyllaOptions> {
+    let named = !settings.cql_user.is_empty();
+    Ok(ScyllaOptions {
+        consistency: settings.consistency,
+        user: named.then(|| settings.cql_user.clone()),
+        password: context.cql_password(settings)?,
+        patience: u64::try_from(settings.connect_timeout_ms).ok().map(Duration::from_millis),
+        on_waiting: Arc::new(exit::say),
+        ..ScyllaOptions::default()
+    })
 }
 
 /// A store to read from. It has to be there: commands that read never make one.
-pub fn reader(url: &str) -> anyhow::Result<SqliteStore> {
-    Ok(SqliteStore::open_reader(&sqlite_path(url)?)?)
+pub async fn reader(settings: &Settings, context: &Context) -> anyhow::Result<Reader> {
+    Ok(match StorePlace::parse(&settings.store)? {
+        StorePlace::Sqlite(path) => Reader::Sqlite(SqliteStore::open_reader(&path)?),
+        StorePlace::Scylla(place) => {
+            let options = scylla_options(settings, context)?;
+            Reader::Scylla(ScyllaStore::connect(&place, options).await?)
+        }
+    })
 }
 
 /// A store to read from, and the settings with the rules that the store was built by: whether a
 /// trip may still grow follows from those, not from the reader's.
-pub fn reader_by_its_rules(mut settings: Settings) -> anyhow::Result<(SqliteStore, Settings)> {
-    let store = reader(&settings.store)?;
-    if let Some(rules) = store.rules()? {
+pub async fn reader_by_its_rules(
+    mut settings: Settings,
+    context: &Context,
+) -> anyhow::Result<(Reader, Settings)> {
+    let reader = reader(&settings, context).await?;
+    let rules = match &reader {
+        Reader::Sqlite(store) => store.rules()?,
+        Reader::Scylla(store) => store.epochs().await?.pop().map(|newest| newest.rules),
+    };
+    if let Some(rules) = rules {
         settings.max_gap_ms = rules.max_gap_ms;
     }
-    Ok((store, settings))
+    Ok((reader, settings))
+}
+
+/// A store that belongs to a topic, to change what it knows of that; `rules` are those of its newest
+/// epoch. Nobody else may write to a file meanwhile.
+pub async fn topic_writer(
+    settings: &Settings,
+    context: &Context,
+    rules: &Rules,
+) -> anyhow::Result<Reader> {
+    Ok(match StorePlace::parse(&settings.store)? {
+        StorePlace::Sqlite(path) => {
+            Reader::Sqlite(SqliteStore::open_for_topic(&path, rules, settings.keep_changes)?)
+        }
+        StorePlace::Scylla(_) => reader(settings, context).await?,
+    })
+}
+
+/// The same call of whichever store it is.
+macro_rules! of_either {
+    ($reader:expr, $store:ident => $call:expr) => {
+        match $reader {
+            Reader::Sqlite($store) => $call.await,
+            Reader::Scylla($store) => $call.await,
+        }
+    };
+}
+
+impl TripStore for Reader {
+    async fn apply(&self, trips: &[TripRow]) -> Result<(), StoreError> {
+        of_either!(self, store => store.apply(trips))
+    }
+
+    async fn covering(&self, device_id: &str, time_ms: i64) -> Result<Option<TripRow>, StoreError> {
+        of_either!(self, store => store.covering(device_id, time_ms))
+    }
+
+    async fn near(&self, device_id: &str, day: i64) -> Result<Vec<TripRow>, StoreError> {
+        of_either!(self, store => store.near(device_id, day))
+    }
+
+    async fn range(
+        &self,
+        device_id: &str,
+        from_ms: i64,
+        upto_ms: i64,
+        order: Order,
+        limit: usize,
+    ) -> Result<Vec<TripRow>, StoreError> {
+        of_either!(self, store => store.range(device_id, from_ms, upto_ms, order, limit))
+    }
+
+    async fn devices(
+        &self,
+        day: Option<i64>,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<String>, StoreError> {
+        of_either!(self, store => store.devices(day, after, limit))
+    }
+
+    async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>, StoreError> {
+        of_either!(self, store => store.forgets(device_id))
+    }
+
+    async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
+        of_either!(self, store => store.forget(device_id, forget))
+    }
+}
+
+impl EpochStore for Reader {
+    async fn epochs(&self) -> Result<Vec<Epoch>, StoreError> {
+        of_either!(self, store => store.epochs())
+    }
+
+    async fn add_epoch(&self, epoch: &Epoch) -> Result<bool, StoreError> {
+        of_either!(self, store => store.add_epoch(epoch))
+    }
 }

@@ -17,7 +17,7 @@ pub struct Summary {
     dropped: BTreeMap<&'static str, u64>,
     dead_letters: BTreeMap<&'static str, u64>,
     arrivals: Arrivals,
-    trips: u64,
+    trips: Option<u64>,
     ids_retired: u64,
     key_changes: KeyChanges,
 }
@@ -40,8 +40,8 @@ struct KeyChanges {
 }
 
 impl Summary {
-    /// The summary of a run; `trips` is the store's total.
-    pub fn new(counts: &Counts, trips: u64) -> Self {
+    /// The summary of a run; `trips` is the store's total, where it is known.
+    pub fn new(counts: &Counts, trips: Option<u64>) -> Self {
         let (arrivals, keys) = (counts.arrivals, counts.arrivals.key_changes());
         Self {
             delivered: counts.delivered,
@@ -76,7 +76,10 @@ impl Summary {
             ("  duplicates", format!("{} ({} conflicting)", self.duplicates, self.conflicting)),
             ("  dropped", by_reason(&self.dropped)),
             ("  dead letters", by_reason(&self.dead_letters)),
-            ("trips in the store", self.trips.to_string()),
+            (
+                "trips in the store",
+                self.trips.map_or_else(|| "-".into(), |count| count.to_string()),
+            ),
             ("ids retired", self.ids_retired.to_string()),
         ]);
         let joined = self.arrivals.end

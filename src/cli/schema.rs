@@ -1,13 +1,31 @@
 //! `schema`: the files that describe what is stored, as they were when the program was built.
 
 use clap::{Args, Subcommand, ValueEnum};
+use tstar::settings::{Settings, StorePlace};
+use tstar::store::scylla::apply_schema;
 
+use super::exit::{self, Usage};
+use super::flags::{Context, ServerFlags};
+use super::open;
 use super::print::Printer;
 
 const EXAMPLES: &str = "\
 Examples:
   tstar schema print
+  tstar schema print trips-cql
+  tstar schema apply --store scylla://localhost/fleet --create-keyspace";
+
+const PRINT_EXAMPLES: &str = "\
+Examples:
+  tstar schema print
   tstar schema print trips";
+
+const APPLY_EXAMPLES: &str = "\
+Examples:
+  tstar schema apply --store scylla://localhost/fleet --create-keyspace
+  tstar schema apply --store scylla://a,b/fleet --create-keyspace --replication-factor 3
+
+Makes what is missing and leaves what is there. Production wants a replication factor of 3.";
 
 /// Flags of `schema`.
 #[derive(Debug, Args)]
@@ -20,12 +38,33 @@ pub struct SchemaArgs {
 #[derive(Debug, Subcommand)]
 enum SchemaCommand {
     /// Print one file, or all of the embedded store
-    #[command(after_help = EXAMPLES)]
+    #[command(after_help = PRINT_EXAMPLES)]
     Print {
         /// Which file
         #[arg(value_enum)]
         file: Option<SchemaFile>,
     },
+    /// Make the tables of a store in Scylla or Cassandra
+    #[command(after_help = APPLY_EXAMPLES)]
+    Apply(ApplyArgs),
+}
+
+#[derive(Debug, Args)]
+struct ApplyArgs {
+    /// Make the keyspace too, where it is missing
+    #[arg(long)]
+    create_keyspace: bool,
+    /// Replicas of a keyspace that is made, in each data centre
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "create_keyspace",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=100)
+    )]
+    replication_factor: u32,
+    #[command(flatten)]
+    server: ServerFlags,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -38,6 +77,10 @@ enum SchemaFile {
     Parts,
     /// A log that is a topic, and what it erased (SQLite)
     Topic,
+    /// Tables of trips (Scylla and Cassandra)
+    TripsCql,
+    /// Tables of the log's side (Scylla and Cassandra)
+    LogCql,
     /// Samples of a trip, inside a row (Protocol Buffers)
     Path,
 }
@@ -51,15 +94,41 @@ impl SchemaFile {
             Self::Journal => include_str!("../../schema/journal.sql"),
             Self::Parts => include_str!("../../schema/parts.sql"),
             Self::Topic => include_str!("../../schema/topic.sql"),
+            Self::TripsCql => include_str!("../../schema/trips.cql"),
+            Self::LogCql => include_str!("../../schema/log.cql"),
             Self::Path => include_str!("../../schema/path.proto"),
         }
     }
 }
 
 /// Runs `schema`.
-pub fn run(args: &SchemaArgs, printer: &mut Printer<'_>) -> anyhow::Result<()> {
-    let SchemaCommand::Print { file } = &args.command;
+pub async fn run(
+    args: &SchemaArgs,
+    context: &Context,
+    printer: &mut Printer<'_>,
+) -> anyhow::Result<()> {
+    let file = match &args.command {
+        SchemaCommand::Print { file } => file,
+        SchemaCommand::Apply(args) => {
+            let settings = context.settings(&args.server.0)?.0;
+            apply(args, &settings, context).await?;
+            return Ok(printer.line("ok")?);
+        }
+    };
     let files = file.as_ref().map_or(SchemaFile::EMBEDDED.as_slice(), std::slice::from_ref);
     files.iter().try_for_each(|file| printer.write(file.text().as_bytes()))?;
+    Ok(())
+}
+
+async fn apply(args: &ApplyArgs, settings: &Settings, context: &Context) -> anyhow::Result<()> {
+    let StorePlace::Scylla(place) = StorePlace::parse(&settings.store)? else {
+        let problem = format!("store `{}` makes its tables itself", settings.store);
+        return Err(Usage(format!("{problem}; name one by --store scylla://HOST/KEYSPACE")).into());
+    };
+    let options = open::scylla_options(settings, context)?;
+    let create_keyspace = args.create_keyspace.then_some(args.replication_factor);
+    for note in apply_schema(&place, options, create_keyspace).await? {
+        exit::say(&format!("note: {note}"));
+    }
     Ok(())
 }

@@ -1,19 +1,28 @@
-//! `simulate`: samples of a seeded fleet.
+//! `simulate`: samples of a seeded fleet, to stdout or to a topic.
 
 use std::io::Write;
+use std::sync::Arc;
 
 use clap::Args;
+use tstar::kafka::KafkaError;
+use tstar::kafka::client::Brokers;
+use tstar::kafka::producer::{Out, Producer};
+use tstar::kafka::topic::Topics;
+use tstar::settings::Settings;
 use tstar::simulate::{Fleet, FleetSettings};
 
-use super::exit::Usage;
+use super::exit::{self, Usage};
+use super::flags::{BrokerFlags, Context};
 use super::print::Printer;
 
 const EXAMPLES: &str = "\
 Examples:
   tstar simulate --devices 3 --samples 20 --seed 7
   tstar simulate --devices 100 --samples 20000 --seed 7 --mix 46,34,19,1 --bad 0.01
+  tstar simulate --devices 100 --samples 20000 --brokers 127.0.0.1:9092 --topic samples
 
-Prints NDJSON in order of arrival. The same seed gives the same bytes.";
+Prints NDJSON in order of arrival, or sends it keyed by device where --brokers or --topic is given.
+The same seed gives the same bytes.";
 
 /// Flags of `simulate`.
 #[derive(Debug, Args)]
@@ -34,10 +43,19 @@ pub struct SimulateArgs {
     /// Share of malformed lines, 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub bad: f64,
+    #[command(flatten)]
+    pub topic: BrokerFlags,
 }
 
-/// Prints the samples.
-pub fn run(args: &SimulateArgs, printer: &mut Printer<'_>) -> anyhow::Result<()> {
+/// How many records are on their way before their acknowledgements are waited for.
+const SENT_TOGETHER: usize = 10_000;
+
+/// Prints the samples, or sends them where brokers are named.
+pub async fn run(
+    args: &SimulateArgs,
+    context: &Context,
+    printer: &mut Printer<'_>,
+) -> anyhow::Result<()> {
     let fleet = FleetSettings {
         devices: args.devices,
         samples: args.samples,
@@ -45,7 +63,42 @@ pub fn run(args: &SimulateArgs, printer: &mut Printer<'_>) -> anyhow::Result<()>
         mix: parse_mix(&args.mix)?,
         bad: args.bad,
     };
-    write_all(&fleet, printer.out())
+    if args.topic.0.is_empty() {
+        return write_all(&fleet, printer.out());
+    }
+    let (settings, _) = context.settings(&args.topic.0)?;
+    send_all(&fleet, &settings).await
+}
+
+/// Sends the samples of a fleet, keyed by device.
+async fn send_all(fleet: &FleetSettings, settings: &Settings) -> anyhow::Result<()> {
+    let brokers = Brokers::new(&settings.brokers, settings.kafka.clone())?;
+    let topics = Topics::new(&brokers)?;
+    if topics.partitions(&settings.topic)?.is_none() {
+        let topics = vec![settings.topic.clone()];
+        return Err(KafkaError::Missing { topics, partitions: 4 }.into());
+    }
+    let on_waiting = Arc::new(|why: &str| exit::say(why));
+    let producer = Producer::new(&brokers, on_waiting)?;
+    let mut records = Vec::with_capacity(SENT_TOGETHER);
+    for event in Fleet::new(fleet)? {
+        let mut value = Vec::new();
+        event.write_line(&mut value)?;
+        value.pop();
+        let key = Some(event.device_id().into_bytes());
+        records.push(Out { key, value, ..Out::default() });
+        if records.len() == SENT_TOGETHER {
+            send(&producer, settings, &records).await?;
+            records.clear();
+        }
+    }
+    send(&producer, settings, &records).await
+}
+
+async fn send(producer: &Producer, settings: &Settings, records: &[Out]) -> anyhow::Result<()> {
+    let doing = "sending samples";
+    let sent = producer.send(&settings.topic, records).await;
+    sent.map_err(|source| KafkaError::Client { doing, source }.into())
 }
 
 fn parse_mix(text: &str) -> Result<[f64; 4], Usage> {

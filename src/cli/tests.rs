@@ -34,7 +34,7 @@ fn store() -> MemoryStore {
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
 /// What a command line prints, or its exit code and message.
@@ -229,19 +229,74 @@ fn config_shows_a_file_that_can_be_read_back() {
     assert_eq!(missing.0, exit::CONFIG, "{}", missing.1);
 }
 
+/// The exit code and the message of a command line that fails before it reads from a store.
+fn refused(line: &str) -> (u8, String) {
+    let cli = Cli::try_parse_from(line.split(' ')).unwrap();
+    let mut out = Vec::new();
+    let mut printer = Printer::into(&mut out);
+    let context = Context::new(cli.global, vec![]);
+    let error = block_on(dispatch(cli.command, &context, &mut printer)).unwrap_err();
+    (exit::code(&error), format!("{error:#}"))
+}
+
 #[test]
 fn stores_are_opened_by_url_and_never_made() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("none.db");
-    let code = |url: &str| open::reader(url).map(|_| ()).map_err(|error| exit::code(&error));
-    assert_eq!(code(&format!("sqlite:{}", path.display())), Err(exit::IO));
-    assert!(!path.exists());
-    assert_eq!(code("trips.db"), Err(exit::USAGE));
-    assert_eq!(code("scylla://localhost/fleet"), Err(exit::USAGE));
+    for command in ["devices", "export", "lookup x 0", "trips x", "trip x~19700101T000000.000Z"] {
+        let (code, _) = refused(&format!("tstar {command} --store sqlite:{}", path.display()));
+        assert_eq!(code, exit::IO, "{command}");
+        assert!(!path.exists());
+        assert_eq!(refused(&format!("tstar {command} --store trips.db")).0, exit::USAGE);
+        assert_eq!(refused(&format!("tstar {command} --store scylla://a")).0, exit::USAGE);
+    }
+}
+
+#[test]
+fn what_a_keyspace_cannot_do_is_refused_with_the_reason() {
+    let keyspace = "--store scylla://127.0.0.1:1/fleet";
+    let (code, reason) = refused(&format!("tstar ingest - {keyspace}"));
+    assert_eq!(code, exit::USAGE);
+    assert!(reason.contains("would have no order"), "{reason}");
+    let (code, reason) = refused(&format!("tstar dlq ls {keyspace}"));
+    assert_eq!(code, exit::USAGE);
+    assert!(reason.contains("`<input>.dlq`"), "{reason}");
+    let (code, reason) = refused("tstar schema apply --store sqlite:x.db");
+    assert_eq!(code, exit::USAGE);
+    assert!(reason.contains("makes its tables itself"), "{reason}");
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_given_up_after_the_timeout() {
+    for command in ["devices", "lookup x 0", "schema apply"] {
+        let at = "--store scylla://127.0.0.1:1/fleet --connect-timeout 100ms";
+        let (code, reason) = refused(&format!("tstar {command} {at}"));
+        assert_eq!(code, exit::UNREACHABLE, "{reason}");
+        assert!(reason.contains("scylla://127.0.0.1:1/fleet"), "{reason}");
+    }
+}
+
+#[test]
+fn the_password_is_that_of_the_file_or_of_the_variable() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("password");
+    std::fs::write(&path, "from the file \n").unwrap();
+    let env = vec![("TSTAR_CQL_PASSWORD".to_owned(), "from the variable".to_owned())];
+    let context = Context::new(GlobalFlags::default(), env);
+    let of = |path: &std::path::Path| {
+        let cql_password_file = path.display().to_string();
+        context.cql_password(&Settings { cql_password_file, ..Settings::default() })
+    };
+    assert_eq!(of("".as_ref()).unwrap().as_deref(), Some("from the variable"));
+    assert_eq!(of(&path).unwrap().as_deref(), Some("from the file "));
+    let error = of(&folder.path().join("none")).unwrap_err();
+    assert_eq!(exit::code(&error), exit::IO, "{error:#}");
 }
 
 #[test]
 fn schema_and_completions_print() {
     assert!(told("tstar schema print trips").unwrap().contains("CREATE TABLE"));
+    assert!(told("tstar schema print trips-cql").unwrap().contains("frozen<map"));
+    assert!(told("tstar schema print log-cql").unwrap().contains("forgets"));
     assert!(told("tstar completions bash").unwrap().contains("_tstar"));
 }

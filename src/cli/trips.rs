@@ -8,7 +8,7 @@ use tstar::timeline::DAY_MS;
 
 use super::devices::PAGE;
 use super::exit::Usage;
-use super::flags::{Format, OutputFlags, PathFlag};
+use super::flags::{Format, OutputFlags, PathFlag, ServerFlags};
 use super::print::Printer;
 
 const EXAMPLES: &str = "\
@@ -51,6 +51,8 @@ pub struct TripsArgs {
     pub output: OutputFlags,
     #[command(flatten)]
     pub path: PathFlag,
+    #[command(flatten)]
+    pub server: ServerFlags,
 }
 
 /// Order of a list.

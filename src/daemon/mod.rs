@@ -3,13 +3,15 @@
 //! | file | what happens there |
 //! |---|---|
 //! | [`start`] | what is checked before anything is read: the topic, its epoch, where to begin |
-//! | [`owner`] | one partition: batches in, [`crate::processor`], flushes out |
+//! | `owner` | one partition: batches in, [`crate::processor`], flushes out |
+//! | `owners` | where owners keep what they build |
 //!
 //! The thread that polls ([`crate::kafka::consumer`]) hands partitions over as the group gives
 //! them; each gets a task of its own. A partition is taken back by closing its channel (its owner
 //! stores what it has and ends), or by calling the owner off (somebody else has it already).
 
 mod owner;
+mod owners;
 pub mod start;
 
 use std::future::Future;
@@ -20,13 +22,14 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 pub use owner::Owned;
+pub use owners::{FileOwners, TopicOwners};
 
 use crate::epoch::Epoch;
 use crate::kafka::KafkaError;
 use crate::kafka::consumer::{self, Drained, Handed, Plan, Told};
 use crate::kafka::holding::Holding;
 use crate::kafka::record::RecordReader;
-use crate::processor::{Counts, Pace};
+use crate::processor::{Budget, Counts, Pace};
 use crate::store::{Journal, StoreError, TripStore};
 
 /// Why the daemon ended.
@@ -115,7 +118,7 @@ pub struct Options {
     pub plan: Plan,
     /// Every epoch of the log, oldest first.
     pub epochs: Vec<Epoch>,
-    /// How each owner works.
+    /// How each owner works; the memory is that of all of them together.
     pub pace: Pace,
     /// Is told what happens.
     pub notify: Notify,
@@ -143,6 +146,7 @@ pub async fn run<O: Owners>(
     let (to, mut handed) = mpsc::unbounded_channel();
     let halt = Arc::new(AtomicBool::new(false));
     let mut polling = poll(&options, reader, to, Arc::clone(&halt))?;
+    let budget = Budget::new(options.pace.memory);
     let (mut tasks, mut counts) = (JoinSet::new(), Counts::default());
     let mut failed: Option<StoreError> = None;
     tokio::pin!(stop);
@@ -154,7 +158,7 @@ pub async fn run<O: Owners>(
                 halt.store(true, Ordering::Release);
             }
             Some(handed) = handed.recv() => {
-                tasks.spawn(own(&owners, &options, handed));
+                tasks.spawn(own(&owners, &options, handed, Arc::clone(&budget)));
             }
             Some(ended) = tasks.join_next() => {
                 let Owned { partition, counts: of_one, error } = joined(ended);
@@ -187,9 +191,10 @@ fn own<O: Owners>(
     owners: &O,
     options: &Options,
     handed: Handed,
+    budget: Arc<Budget>,
 ) -> impl Future<Output = Owned> + Send + use<O> {
     let store = owners.store(&handed.holding);
-    owner::own(store, handed, options.epochs.clone(), options.pace)
+    owner::own(store, handed, options.epochs.clone(), (options.pace, budget))
 }
 
 /// A task that panicked has ended the process already, by the panic hook; in tests it ends here.

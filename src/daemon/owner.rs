@@ -1,13 +1,13 @@
 //! The owner of one partition.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::mpsc;
 
 use crate::epoch::{Epoch, Log, Versions};
 use crate::kafka::consumer::Handed;
 use crate::kafka::holding::Ended;
-use crate::processor::{Counts, Pace, Processor, RunError};
+use crate::processor::{Budget, Counts, Pace, Processor, RunError};
 use crate::source::{Batch, Source, SourceError};
 use crate::store::{Journal, StoreError, TripStore};
 
@@ -36,7 +36,7 @@ pub(super) async fn own<S: TripStore + Journal>(
     store: S,
     handed: Handed,
     epochs: Vec<Epoch>,
-    pace: Pace,
+    (pace, budget): (Pace, Arc<Budget>),
 ) -> Owned {
     let Handed { holding, batches } = handed;
     let partition = holding.partition();
@@ -45,7 +45,8 @@ pub(super) async fn own<S: TripStore + Journal>(
     let work = async {
         let rules = &epochs.last().expect("there is an epoch").rules;
         let log = Log { partition, versions: Versions::of_partition(&epochs, partition) };
-        let mut processor = Processor::of_log(&store, log, rules, pace).await?;
+        let processor = Processor::of_log(&store, log, rules, pace).await?;
+        let mut processor = processor.sharing(budget);
         let ran = processor.run(&mut Batches(batches), |_, counts| see(counts)).await;
         see(processor.counts());
         match ran {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::{DaemonError, Notice, Notify};
 use crate::epoch::Epoch;
 use crate::kafka::KafkaError;
+use crate::kafka::consumer::{Start, Told, begin};
 use crate::kafka::topic::{Extent, From, Topics};
 use crate::rules::Rules;
 use crate::store::{EpochStore, StoreError};
@@ -149,6 +150,37 @@ async fn first_epoch(
         base: asked.now_us,
         rules: asked.rules.clone(),
     })
+}
+
+/// Where reading of each partition goes on, where no group keeps that.
+///
+/// # Errors
+/// The topic is not the epoch's, records are gone, or no broker answers.
+pub async fn positions(
+    topics: &Arc<Topics>,
+    fit: &Fit,
+    epoch: &Epoch,
+    from: Option<From>,
+    kept: impl Fn(i32) -> Result<Option<i64>, StoreError>,
+    notify: &Notify,
+) -> Result<Vec<i64>, DaemonError> {
+    let mut positions = Vec::with_capacity(fit.extents.len());
+    for (&extent, partition) in fit.extents.iter().zip(0..) {
+        let position = match begin(epoch, from, partition, kept(partition)?, extent)? {
+            Start::At(offset) => offset,
+            Start::Gone { first, from } => {
+                let extents = fit.extents.clone();
+                let offsets = ask(topics, &epoch.topic, move |topics, topic| {
+                    topics.offsets_from(topic, from, &extents)
+                });
+                let next = offsets.await?[&partition];
+                notify(Notice::Told(Told::Gone { partition, first, next }));
+                next
+            }
+        };
+        positions.push(position);
+    }
+    Ok(positions)
 }
 
 /// Whether an epoch is that of a topic read by these rules.

@@ -14,7 +14,10 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         let mut before = Flush { dead_letters: std::mem::take(&mut self.dead), ..Flush::default() };
         self.dead_bytes = 0;
         if let Some(place) = place {
+            // It stays in the list of those that changed, which nothing is taken out of here.
+            let changed = self.devices[place].changed;
             self.take_rows(place, None, &mut before);
+            self.devices[place].changed = changed;
         }
         self.store.stage(&before).await?;
         self.store.forget(device_id, &forget).await?;

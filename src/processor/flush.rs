@@ -68,7 +68,10 @@ impl<S: TripStore + Journal> Processor<'_, S> {
     }
 
     fn is_full(&self) -> bool {
-        self.resident > self.pace.memory
+        match &self.share {
+            Some(share) => share.is_over(),
+            None => self.resident > self.pace.memory,
+        }
     }
 
     /// Flushes, or begins to set samples aside where memory is full of devices that sent little:
@@ -79,7 +82,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
             self.sets_aside = true;
             return Ok(());
         }
-        if self.is_full() { self.flush().await } else { self.flush_some().await }
+        self.flush_some().await
     }
 
     /// Hands every change since the last flush to the store.
@@ -90,10 +93,19 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         self.flush_those(None).await
     }
 
-    /// Hands the changes to the store that have waited long enough.
+    /// Hands the changes to the store that have waited long enough by the clock.
     pub(super) async fn flush_some(&mut self) -> Result<(), StoreError> {
-        let round = self.pace.by_trip.then(|| self.flushed_at.elapsed());
-        self.flush_those(round).await
+        self.flush_waited(self.flushed_at.elapsed()).await
+    }
+
+    /// Hands the changes to the store that have waited long enough, once they have waited `round`
+    /// longer; all of them where [`Pace::by_trip`] is not asked for, or where memory is full.
+    ///
+    /// # Errors
+    /// As for [`Processor::flush`].
+    pub async fn flush_waited(&mut self, round: Duration) -> Result<(), StoreError> {
+        let some = self.pace.by_trip && !self.is_full();
+        self.flush_those(some.then_some(round)).await
     }
 
     /// With the time since the last round, only changes that have waited long enough.
@@ -111,9 +123,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         if devices > 0 {
             self.device_took = began.elapsed() / devices;
         }
-        if self.is_full() {
-            self.empty_memory();
-        }
+        let is_full = self.is_full();
         last.dead_letters.append(&mut self.dead);
         self.dead_bytes = 0;
         last.parts = std::mem::take(&mut self.parts);
@@ -124,7 +134,29 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         }
         self.acknowledged = last.position;
         self.flushed_at = Instant::now();
+        // Not before it is acknowledged.
+        if is_full && self.changed.is_empty() {
+            self.make_room();
+        }
         Ok(())
+    }
+
+    /// Lets devices go: where that helps, those alone that sent nothing since the last time.
+    fn make_room(&mut self) {
+        let before = self.resident;
+        if self.spill.is_none() {
+            self.devices.retain(|_, device| std::mem::take(&mut device.touched));
+            let weights = self.devices.iter().map(|(name, device)| device.memory(name));
+            self.resident = weights.sum();
+            self.latest = 0;
+            self.store_was_empty = false;
+        }
+        if self.resident > before / 2 {
+            self.empty_memory();
+        }
+        if let Some(share) = &mut self.share {
+            share.tell(self.resident);
+        }
     }
 
     /// Up to where everything is durable once what was taken is: the commit rule.

@@ -87,6 +87,12 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         }
     }
 
+    /// Whether rows that a sample may meet are not in memory.
+    pub(super) fn lacks(&self, judged: &Judged<'_>, place: usize) -> bool {
+        let Judged::Sample(decoded) = judged else { return false };
+        !self.days_to_load(place, decoded.sample.time_ms).is_empty()
+    }
+
     fn days_to_load(&self, place: usize, time_ms: i64) -> Vec<i64> {
         let device = &self.devices[place];
         if device.has_erased(time_ms) {

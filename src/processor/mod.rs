@@ -7,18 +7,22 @@
 //! Always: a record is absorbed whole. Its loads come before its first sample, and no flush splits
 //! it: every row ever written is a trip as it was after some whole record.
 
+mod budget;
 mod control;
 mod counts;
 mod flush;
 mod load;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use indexmap::IndexMap;
 use tokio::time::timeout_at;
 
+pub use budget::Budget;
 pub use counts::{Arrivals, Counts, KeyChanges};
 
+use budget::Share;
 use load::Erased;
 
 use crate::epoch::Log;
@@ -93,6 +97,8 @@ struct Device {
     timeline: Timeline,
     /// It stands in the list of those that changed.
     changed: bool,
+    /// A sample of it came since devices were let go last.
+    touched: bool,
     /// What the log asked to erase of it.
     erased: Option<Box<Erased>>,
 }
@@ -129,6 +135,8 @@ pub struct Processor<'a, S> {
     resident: usize,
     /// Samples decided since memory was emptied.
     decided: u64,
+    /// Its part of the memory that several processors share.
+    share: Option<Share>,
     /// Where samples may be set aside.
     spill: Option<Spill>,
     /// More devices send than fit into memory, so samples are set aside.
@@ -188,6 +196,7 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
             parts: Vec::new(),
             resident: 0,
             decided: 0,
+            share: None,
             spill: None,
             sets_aside: false,
             store_was_empty: false,
@@ -209,6 +218,13 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         self.store_was_empty = self.store.devices(None, None, 1).await?.is_empty();
         self.spill = Some(spill);
         Ok(())
+    }
+
+    /// Takes part in a budget, in place of [`Pace::memory`].
+    #[must_use]
+    pub fn sharing(mut self, budget: Arc<Budget>) -> Self {
+        self.share = Some(Share::of(budget));
+        self
     }
 
     /// Offset of the next record.
@@ -288,10 +304,13 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         if let Some(part) = &batch.part {
             self.note(part);
         }
-        match &batch.control {
-            Some(control) => self.control(control).await,
-            None => Ok(()),
+        if let Some(control) = &batch.control {
+            self.control(control).await?;
         }
+        if let Some(share) = &mut self.share {
+            share.tell(self.resident);
+        }
+        Ok(())
     }
 
     async fn absorb_records(&mut self, batch: &Batch) -> Result<(), StoreError> {
@@ -348,6 +367,10 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
             let judged = self.judge(entry);
             let place = self.load(batch, ahead, &judged).await?;
             loaded.push((judged, place));
+        }
+        // A load that shows that something was erased empties what one before it brought.
+        while let Some(nth) = loaded.iter().position(|(it, place)| self.lacks(it, *place)) {
+            self.load(batch, ahead, &loaded[nth].0).await?;
         }
         for (entry, (judged, place)) in record.iter().zip(loaded) {
             self.settle(batch, entry, judged, place);
@@ -430,6 +453,7 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         }
         let at = self.log.versions.of(entry.offset);
         self.decided += 1;
+        device.touched = true;
         let before = device.timeline.memory();
         let outcome = device.timeline.absorb(&self.limits, at, decoded.sample, driver);
         self.resident = self.resident + device.timeline.memory() - before;

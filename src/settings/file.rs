@@ -132,7 +132,7 @@ fn type_name(value: &DeValue<'_>) -> &'static str {
 
 fn wanted(kind: Kind) -> &'static str {
     match kind {
-        Kind::Text => "text",
+        Kind::Text | Kind::Lines => "text",
         Kind::Duration => "a duration",
         Kind::Time => "a time",
         Kind::Count => "a whole number",

@@ -8,6 +8,7 @@ mod file;
 mod place;
 mod size;
 mod table;
+mod values;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,6 +16,7 @@ use std::fmt;
 use crate::moment::format_duration;
 use crate::rules::{Rules, SpeedUnit, TimeUnit};
 use crate::source::file::InputFormat;
+use crate::store::scylla::Consistency;
 use crate::timeline::DAY_MS;
 
 pub use file::SettingsFile;
@@ -58,9 +60,48 @@ pub struct Settings {
     pub keep_changes: u64,
     /// How much memory an import takes, bytes.
     pub memory: u64,
+    /// Kafka brokers, `host:port,host:port`.
+    pub brokers: String,
+    /// Topic that holds the samples.
+    pub topic: String,
+    /// Consumer group.
+    pub group: String,
+    /// Name of this member of the group.
+    pub instance_id: Option<String>,
+    /// Options of librdkafka.
+    pub kafka: BTreeMap<String, String>,
+    /// What records are keyed by.
+    pub key: KeyRule,
+    /// No changes are sent.
+    pub no_feed: bool,
+    /// Longest time to store what was read of a partition that is given back, ms.
+    pub revoke_timeout_ms: i64,
+    /// Longest time to store what was read when the daemon is to stop, ms.
+    pub drain_timeout_ms: i64,
     /// How long after `end + max_gap` a trip is still reported open, ms.
     pub settle_ms: i64,
+    /// How many replicas of a Scylla store have to answer.
+    pub consistency: Consistency,
+    /// Who asks a Scylla store; empty where it asks for no name.
+    pub cql_user: String,
+    /// Path of the file that holds the password; empty for none.
+    pub cql_password_file: String,
+    /// A server that does not answer is given up after this, ms.
+    pub connect_timeout_ms: i64,
 }
+
+/// What the records of a topic are keyed by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KeyRule {
+    /// The device id of their samples.
+    #[default]
+    DeviceId,
+    /// Another id of the device that is as stable.
+    Any,
+}
+
+/// The variable that may hold the password of `cql_user`, so that no file has to.
+pub const CQL_PASSWORD: &str = "TSTAR_CQL_PASSWORD";
 
 /// Below this the program and its buffers would take most of it, bytes.
 const MIN_MEMORY: u64 = 64_000_000;
@@ -183,7 +224,20 @@ impl Settings {
             max_staleness_ms: 0,
             keep_changes: 0,
             memory: 0,
+            brokers: String::new(),
+            topic: String::new(),
+            group: String::new(),
+            instance_id: None,
+            kafka: BTreeMap::new(),
+            key: KeyRule::default(),
+            no_feed: false,
+            revoke_timeout_ms: 0,
+            drain_timeout_ms: 0,
             settle_ms: 0,
+            consistency: Consistency::default(),
+            cql_user: String::new(),
+            cql_password_file: String::new(),
+            connect_timeout_ms: 0,
         }
     }
 
@@ -230,7 +284,6 @@ impl Settings {
                 problems.push(Problem { keys, message });
             }
         };
-        check(self.max_gap_ms > 0, &["max_gap"], "max_gap must be longer than 0".into());
         check(
             self.max_gap_ms <= self.max_duration_ms,
             &["max_gap", "max_duration"],
@@ -244,9 +297,22 @@ impl Settings {
             (&["max_duration"], self.max_duration_ms),
             (&["max_staleness"], self.max_staleness_ms),
             (&["settle"], self.settle_ms),
+            (&["drain_timeout"], self.drain_timeout_ms),
+            (&["connect_timeout"], self.connect_timeout_ms),
         ] {
             let message = format!("{} must be at most 366d, not {}", key[0], text(value_ms));
             check(value_ms <= year_ms, key, message);
+        }
+        // A member that is silent for five minutes counts as dead.
+        let message =
+            format!("revoke_timeout must be at most 4m, not {}", text(self.revoke_timeout_ms));
+        check(self.revoke_timeout_ms <= 240_000, &["revoke_timeout"], message);
+        for (key, value_ms) in [
+            (&["max_gap"], self.max_gap_ms),
+            (&["flush_interval"], self.flush_interval_ms),
+            (&["connect_timeout"], self.connect_timeout_ms),
+        ] {
+            check(value_ms > 0, key, format!("{} must be longer than 0", key[0]));
         }
         // Further out an id would leave the years that its text form can write.
         check(
@@ -263,11 +329,6 @@ impl Settings {
             self.min_time_ms >= 0,
             &["min_time"],
             "min_time must not be before 1970-01-01T00:00:00Z".into(),
-        );
-        check(
-            self.flush_interval_ms > 0,
-            &["flush_interval"],
-            "flush_interval must be longer than 0".into(),
         );
         check(
             self.flush_interval_ms <= self.max_staleness_ms,
@@ -303,6 +364,10 @@ impl Settings {
             fields: self.map.clone(),
             time_unit: self.time_unit,
             speed_unit: self.speed_unit,
+            key: match self.key {
+                KeyRule::DeviceId => "device_id".into(),
+                KeyRule::Any => "any".into(),
+            },
             ..Rules::default()
         }
     }
@@ -363,7 +428,7 @@ impl Layers {
 #[must_use]
 pub fn unknown_env(env: &[(String, String)]) -> Vec<String> {
     let known = |name: &str| {
-        name == "TSTAR_COMMIT"
+        matches!(name, "TSTAR_COMMIT" | CQL_PASSWORD)
             || name.starts_with("TSTAR_TEST_")
             || TABLE.iter().any(|setting| setting.env == name)
     };

@@ -1,12 +1,14 @@
 //! The table of settings.
 
-use std::collections::BTreeMap;
-
-use super::size::{format_size, parse_size};
-use super::{InputFormat, Settings, StorePlace};
-use crate::moment::{format_duration, format_time, parse_duration, parse_time};
-use crate::rules::{SpeedUnit, TimeUnit};
-use crate::source::{MapError, parse_map};
+use super::Settings;
+use super::size::parse_size;
+use super::values::{
+    accuracy, consistency, consistency_text, count, duration, fields, fields_text, flag,
+    input_format, input_format_text, key_rule, key_rule_text, name, number, optional_name,
+    optional_text, options, options_text, size, speed, speed_unit, speed_unit_text, store, text,
+    time, time_unit, time_unit_text,
+};
+use crate::moment::{parse_duration, parse_time};
 
 /// What a value is, which decides the forms that the file may give it in. Text is always one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +27,8 @@ pub enum Kind {
     Number,
     /// true or false.
     Flag,
+    /// Lines of text; the flag may stand several times.
+    Lines,
 }
 
 /// A setting.
@@ -90,7 +94,7 @@ pub static TABLE: &[Setting] = &[
         store,
         store,
         String::clone,
-        "Where the trips are kept: sqlite:FILE"
+        "Where the trips are kept: sqlite:FILE or scylla://HOST/KEYSPACE"
     ),
     setting!(
         "max_gap",
@@ -269,6 +273,105 @@ pub static TABLE: &[Setting] = &[
         "About how much memory an import takes; what is over goes to the disk"
     ),
     setting!(
+        "brokers",
+        "--brokers",
+        "TSTAR_BROKERS",
+        "127.0.0.1:9092",
+        Text,
+        brokers,
+        name,
+        String::clone,
+        "Kafka brokers, host:port,host:port"
+    ),
+    setting!(
+        "topic",
+        "--topic",
+        "TSTAR_TOPIC",
+        "samples",
+        Text,
+        topic,
+        name,
+        String::clone,
+        "Topic that holds the samples; TOPIC.trips and TOPIC.dlq are written"
+    ),
+    setting!(
+        "group",
+        "--group",
+        "TSTAR_GROUP",
+        "tstar",
+        Text,
+        group,
+        name,
+        String::clone,
+        "Consumer group: its members share the partitions"
+    ),
+    setting!(
+        "instance_id",
+        "--instance-id",
+        "TSTAR_INSTANCE_ID",
+        "none",
+        Text,
+        instance_id,
+        optional_name,
+        optional_text,
+        "Name of this member, which the group then knows again after a restart"
+    ),
+    setting!(
+        "kafka",
+        "--kafka",
+        "TSTAR_KAFKA",
+        "",
+        Lines,
+        kafka,
+        options,
+        options_text,
+        "Options of librdkafka, KEY=VALUE; in the file and the variable a line each"
+    ),
+    setting!(
+        "key",
+        "--key",
+        "TSTAR_KEY",
+        "device_id",
+        Text,
+        key,
+        key_rule,
+        key_rule_text,
+        "What records are keyed by: device_id, or any other id that is as stable"
+    ),
+    setting!(
+        "no_feed",
+        "--no-feed",
+        "TSTAR_NO_FEED",
+        "false",
+        Flag,
+        no_feed,
+        flag,
+        bool::to_string,
+        "Send no changes to TOPIC.trips"
+    ),
+    setting!(
+        "revoke_timeout",
+        "--revoke-timeout",
+        "TSTAR_REVOKE_TIMEOUT",
+        "20s",
+        Duration,
+        revoke_timeout_ms,
+        parse_duration,
+        duration,
+        "Longest time to store what was read of a partition that is given back"
+    ),
+    setting!(
+        "drain_timeout",
+        "--drain-timeout",
+        "TSTAR_DRAIN_TIMEOUT",
+        "30s",
+        Duration,
+        drain_timeout_ms,
+        parse_duration,
+        duration,
+        "Longest time to store what was read when the daemon is to stop"
+    ),
+    setting!(
         "settle",
         "--settle",
         "TSTAR_SETTLE",
@@ -279,120 +382,48 @@ pub static TABLE: &[Setting] = &[
         duration,
         "How long after end_time + max_gap a trip is still reported open"
     ),
+    setting!(
+        "consistency",
+        "--consistency",
+        "TSTAR_CONSISTENCY",
+        "local_quorum",
+        Text,
+        consistency,
+        consistency,
+        consistency_text,
+        "Replicas of a Scylla store that have to answer: local_quorum, quorum or all"
+    ),
+    setting!(
+        "cql_user",
+        "--cql-user",
+        "TSTAR_CQL_USER",
+        "",
+        Text,
+        cql_user,
+        text,
+        String::clone,
+        "Name that a Scylla store asks for; its password is in TSTAR_CQL_PASSWORD or a file"
+    ),
+    setting!(
+        "cql_password_file",
+        "--cql-password-file",
+        "TSTAR_CQL_PASSWORD_FILE",
+        "",
+        Text,
+        cql_password_file,
+        text,
+        String::clone,
+        "File that holds the password of cql_user"
+    ),
+    setting!(
+        "connect_timeout",
+        "--connect-timeout",
+        "TSTAR_CONNECT_TIMEOUT",
+        "10s",
+        Duration,
+        connect_timeout_ms,
+        parse_duration,
+        duration,
+        "How long a command waits for a server that does not answer"
+    ),
 ];
-
-/// Names of units, the first of each the one that is written.
-const SPEED_UNITS: [(&str, SpeedUnit); 4] = [
-    ("mps", SpeedUnit::MetresPerSecond),
-    ("kmh", SpeedUnit::KilometresPerHour),
-    ("mph", SpeedUnit::MilesPerHour),
-    ("kn", SpeedUnit::Knots),
-];
-
-const TIME_UNITS: [(&str, TimeUnit); 4] = [
-    ("s", TimeUnit::Seconds),
-    ("ms", TimeUnit::Millis),
-    ("us", TimeUnit::Micros),
-    ("ns", TimeUnit::Nanos),
-];
-
-const INPUT_FORMATS: [(&str, Option<InputFormat>); 3] =
-    [("none", None), ("ndjson", Some(InputFormat::Ndjson)), ("csv", Some(InputFormat::Csv))];
-
-/// The choice of that name.
-fn choose<T: Copy>(text: &str, choices: &[(&str, T)]) -> Result<T, String> {
-    let chosen = choices.iter().find(|(name, _)| *name == text);
-    chosen.map(|(_, value)| *value).ok_or_else(|| {
-        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
-        format!("`{text}` is not one of {}", names.join(", "))
-    })
-}
-
-/// The name of a choice.
-fn chosen<T: Copy + PartialEq>(value: &T, choices: &[(&str, T)]) -> String {
-    let found = choices.iter().find(|(_, other)| other == value);
-    found.map(|(name, _)| (*name).to_owned()).unwrap_or_default()
-}
-
-fn speed_unit(text: &str) -> Result<SpeedUnit, String> {
-    choose(text, &SPEED_UNITS)
-}
-
-fn speed_unit_text(unit: &SpeedUnit) -> String {
-    chosen(unit, &SPEED_UNITS)
-}
-
-fn time_unit(text: &str) -> Result<TimeUnit, String> {
-    choose(text, &TIME_UNITS)
-}
-
-fn time_unit_text(unit: &TimeUnit) -> String {
-    chosen(unit, &TIME_UNITS)
-}
-
-fn input_format(text: &str) -> Result<Option<InputFormat>, String> {
-    choose(text, &INPUT_FORMATS)
-}
-
-fn input_format_text(format: &Option<InputFormat>) -> String {
-    chosen(format, &INPUT_FORMATS)
-}
-
-/// Read here too, so that a bad URL is told together with the other faults.
-fn store(text: &str) -> Result<String, String> {
-    StorePlace::parse(text).map_err(|error| error.to_string())?;
-    Ok(text.to_owned())
-}
-
-fn duration(duration_ms: &i64) -> String {
-    format_duration(*duration_ms)
-}
-
-fn size(bytes: &u64) -> String {
-    format_size(*bytes)
-}
-
-fn time(time_ms: &i64) -> String {
-    format_time(*time_ms)
-}
-
-fn flag(text: &str) -> Result<bool, String> {
-    choose(text, &[("true", true), ("false", false)])
-}
-
-fn count(text: &str) -> Result<u64, String> {
-    let is_count = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let count = is_count.then(|| text.parse().ok()).flatten();
-    count.ok_or_else(|| format!("`{text}` is not a whole number from 0 on"))
-}
-
-/// A number within bounds, or none.
-fn optional(text: &str, most: f64) -> Result<Option<f64>, String> {
-    if text == "none" {
-        return Ok(None);
-    }
-    let number = text.parse().ok().filter(|number| (0.0..=most).contains(number));
-    number.map(Some).ok_or_else(|| format!("`{text}` is not a number from 0 to {most}, or none"))
-}
-
-fn speed(text: &str) -> Result<Option<f64>, String> {
-    optional(text, 1e3)
-}
-
-fn accuracy(text: &str) -> Result<Option<f64>, String> {
-    optional(text, 1e8)
-}
-
-fn number(value: &Option<f64>) -> String {
-    value.map_or_else(|| "none".into(), |value| value.to_string())
-}
-
-/// No text is no map.
-fn fields(text: &str) -> Result<BTreeMap<String, String>, MapError> {
-    if text.is_empty() { Ok(BTreeMap::new()) } else { parse_map(text) }
-}
-
-fn fields_text(fields: &BTreeMap<String, String>) -> String {
-    let pairs: Vec<String> = fields.iter().map(|(to, from)| format!("{to}={from}")).collect();
-    pairs.join(",")
-}

@@ -7,12 +7,13 @@
 pub mod memory;
 mod pair;
 pub mod row;
+pub mod scylla;
 pub mod sqlite;
 
 use std::future::Future;
 
 pub use pair::Pair;
-pub use row::TripRow;
+pub use row::{DayWrite, TripRow};
 
 use crate::epoch::Epoch;
 use crate::part::Part;
@@ -164,6 +165,38 @@ pub enum StoreError {
     Gone {
         /// Path of the file.
         place: String,
+    },
+    /// A server does not answer.
+    #[error(
+        "store `{place}` cannot be reached: see that its nodes run and the network leads to them, or name another --store"
+    )]
+    Unreachable {
+        /// URL of the store.
+        place: String,
+        /// Why the last try failed.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A server does not let this program in, or to its tables.
+    #[error(
+        "store `{place}` refuses who asks: see cql_user, its password (cql_password_file or TSTAR_CQL_PASSWORD) and what the role may do"
+    )]
+    Denied {
+        /// URL of the store.
+        place: String,
+        /// What the server said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A server is there, and the store on it is not.
+    #[error(
+        "store `{place}` has no {missing}: make it with `tstar schema apply{flag} --store {place}`"
+    )]
+    NoSchema {
+        /// URL of the store.
+        place: String,
+        /// What is missing.
+        missing: String,
+        /// A flag, after a space, that the command needs.
+        flag: &'static str,
     },
     /// The disk, or the database, failed.
     #[error("store `{place}` failed while {doing}")]

@@ -56,6 +56,22 @@ pub struct TripRow {
     pub path: Vec<u8>,
 }
 
+/// What the write of a row does in one UTC day, at once: every row that ends within its span goes,
+/// and a copy of it comes. A deletion wins over an insertion of the same timestamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DayWrite {
+    /// The day, as whole days since 1970.
+    pub day: i64,
+    /// Rows that end at this time or later go, ms.
+    pub delete_from_ms: i64,
+    /// Rows that end at this time or earlier go, ms.
+    pub delete_upto_ms: i64,
+    /// Timestamp of the deletion.
+    pub delete_at: i64,
+    /// Timestamp of the copy, and of the day's entry in the lists of days.
+    pub insert_at: i64,
+}
+
 impl TripRow {
     /// The row of a trip.
     #[must_use]
@@ -122,6 +138,19 @@ impl TripRow {
     /// The UTC days that the trip touches, as whole days since 1970.
     pub fn days(&self) -> std::ops::RangeInclusive<i64> {
         day_of(self.start_ms)..=day_of(self.end_ms)
+    }
+
+    /// How the row is written where writes carry timestamps, day by day.
+    pub fn writes(&self) -> impl Iterator<Item = DayWrite> + use<> {
+        let (delete_from_ms, delete_upto_ms) = (self.start_ms, self.end_ms);
+        let (delete_at, insert_at) = (self.version, self.version + 1);
+        self.days().map(move |day| DayWrite {
+            day,
+            delete_from_ms,
+            delete_upto_ms,
+            delete_at,
+            insert_at,
+        })
     }
 
     /// Whether two rows cover a common time.

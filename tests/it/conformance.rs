@@ -4,6 +4,7 @@
 //! know nothing of any store.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use tstar::store::memory::MemoryStore;
 use tstar::store::sqlite::SqliteStore;
@@ -12,11 +13,12 @@ use tstar::store::{
 };
 use tstar::timeline::{DAY_MS, Path, Reading, Sample, Trip};
 
+use crate::keyspace::{ClusteringOrder, Keyspace, WithJournal};
 use crate::support::block_on;
 
-const MINUTE: i64 = 60_000;
+pub const MINUTE: i64 = 60_000;
 /// 2026-11-20T00:00:00Z.
-const MIDNIGHT: i64 = 1_795_132_800_000;
+pub const MIDNIGHT: i64 = 1_795_132_800_000;
 
 fn sample(time_ms: i64) -> Sample {
     let moved = i32::try_from((time_ms - MIDNIGHT) / 1000).unwrap();
@@ -32,7 +34,7 @@ fn sample(time_ms: i64) -> Sample {
 }
 
 /// A trip at minutes after midnight, its first sample the first-arrived one.
-fn trip(device_id: &str, minutes: &[i64], version: i64) -> TripRow {
+pub fn trip(device_id: &str, minutes: &[i64], version: i64) -> TripRow {
     let samples = minutes.iter().map(|minute| sample(MIDNIGHT + minute * MINUTE));
     let path = Path::from_sorted(samples).unwrap();
     let t_star_ms = path.first().time_ms;
@@ -40,7 +42,7 @@ fn trip(device_id: &str, minutes: &[i64], version: i64) -> TripRow {
     TripRow::of(device_id, &trip)
 }
 
-fn at(minute: i64) -> i64 {
+pub fn at(minute: i64) -> i64 {
     MIDNIGHT + minute * MINUTE
 }
 
@@ -257,14 +259,14 @@ async fn a_forget_erases_whole_trips_and_is_remembered(store: impl TripStore + J
     assert_eq!(all(&store, "truck-18").await, [other]);
 }
 
-/// Runs every case on a store of its own.
+/// Runs every case on a store of its own, where there is one.
 macro_rules! conformance {
     ($store:ident, $make:expr, [$($case:ident),* $(,)?]) => {
         mod $store {
             $(
                 #[test]
                 fn $case() {
-                    let (store, _kept_until_the_end) = $make();
+                    let Some((store, _kept_until_the_end)) = $make() else { return };
                     crate::support::block_on(super::$case(store));
                 }
             )*
@@ -288,19 +290,26 @@ macro_rules! conformance {
     };
 }
 
-fn memory() -> (MemoryStore, ()) {
-    (MemoryStore::default(), ())
+fn memory() -> Option<(MemoryStore, ())> {
+    Some((MemoryStore::default(), ()))
 }
 
-fn sqlite() -> (SqliteStore, tempfile::TempDir) {
+fn sqlite() -> Option<(SqliteStore, tempfile::TempDir)> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("trips.db");
     let store = SqliteStore::open_writer(&file, &tstar::rules::Rules::default(), 100).unwrap();
-    (store, folder)
+    Some((store, folder))
+}
+
+fn cql(order: ClusteringOrder) -> Option<(WithJournal, Arc<Keyspace>)> {
+    let keyspace = Keyspace::shared(order)?;
+    Some((WithJournal::of_its_own(&keyspace), keyspace))
 }
 
 conformance!(in_memory, crate::conformance::memory);
 conformance!(in_sqlite, crate::conformance::sqlite);
+conformance!(in_cql, || crate::conformance::cql(crate::keyspace::ClusteringOrder::Desc));
+conformance!(in_cql_made_asc, || crate::conformance::cql(crate::keyspace::ClusteringOrder::Asc));
 
 #[test]
 fn a_covered_time_stays_covered_while_another_connection_writes() {

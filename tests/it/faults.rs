@@ -11,6 +11,7 @@ mod resume;
 mod signal;
 mod store;
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -32,14 +33,15 @@ const LIMIT: Duration = Duration::from_secs(120);
 
 /// Calls again and again until there is an answer.
 #[track_caller]
-fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
         if let Some(answer) = ask() {
             return answer;
         }
         assert!(began.elapsed() < LIMIT, "waited too long for {what}");
-        std::thread::yield_now();
+        // What is waited for needs the processor more than the question does.
+        std::thread::park_timeout(Duration::from_millis(2));
     }
 }
 
@@ -179,10 +181,10 @@ fn delivered(store: &Path) -> Option<i64> {
 }
 
 /// A command that runs. It does not outlive its test.
-struct Running(Option<Child>);
+pub struct Running(Option<Child>);
 
 impl Running {
-    fn start(command: &mut Command) -> Self {
+    pub fn start(command: &mut Command) -> Self {
         let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
         Self(Some(command.spawn().unwrap()))
     }
@@ -191,23 +193,37 @@ impl Running {
         self.0.as_mut().unwrap()
     }
 
-    fn has_ended(&mut self) -> bool {
+    pub fn has_ended(&mut self) -> bool {
         self.child().try_wait().unwrap().is_some()
     }
 
     /// Sends a signal; a process that has ended gets none.
-    fn signal(&mut self, name: &str) {
+    pub fn signal(&mut self, name: &str) {
         let id = self.child().id().to_string();
         let sent = Command::new("kill").args([&format!("-{name}"), &id]).output();
         sent.unwrap();
     }
 
+    /// Reads what it says until a line has a word in it; what it says later is lost.
+    #[track_caller]
+    pub fn until_says(&mut self, word: &str, said: &mut String) {
+        let stderr = self.child().stderr.take().unwrap();
+        for line in BufReader::new(stderr).lines() {
+            let line = line.unwrap();
+            said.push_str(&line);
+            if line.contains(word) {
+                return;
+            }
+        }
+        panic!("it ended without saying `{word}`: {said}");
+    }
+
     /// Waits for its end.
-    fn ran(mut self, words: &str) -> Ran {
+    pub fn ran(mut self, words: &str) -> Ran {
         Ran::new(words, self.0.take().unwrap().wait_with_output().unwrap())
     }
 
-    fn kill(mut self) {
+    pub fn kill(mut self) {
         let mut child = self.0.take().unwrap();
         child.kill().unwrap();
         child.wait().unwrap();

@@ -20,6 +20,7 @@ use rdkafka::types::RDKafkaErrorCode;
 use tokio::sync::mpsc;
 
 use self::context::Membership;
+pub use self::positions::{Start, begin};
 use super::client::Brokers;
 use super::holding::{Ended, Holding};
 use super::record::{Read, Record, RecordReader};

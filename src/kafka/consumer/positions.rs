@@ -9,6 +9,7 @@ use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use super::context::Membership;
 use super::{Assignment, Hear, Plan, Told};
+use crate::epoch::Epoch;
 use crate::kafka::KafkaError;
 use crate::kafka::topic::{Extent, From};
 
@@ -30,7 +31,10 @@ pub(super) fn resolve(
         let (first, next) = insist(until, plan, watermarks)?;
         let extent = Extent { first, next };
         let kept = committed.get(&partition).copied();
-        let start = match start(plan, partition, kept, extent)? {
+        let Assignment::Group { from } = plan.assignment else {
+            unreachable!("without a group nothing is resolved here")
+        };
+        let start = match begin(&plan.epoch, from, partition, kept, extent)? {
             Start::At(offset) => offset,
             Start::Gone { first, from } => {
                 let next = match from {
@@ -50,34 +54,42 @@ pub(super) fn resolve(
 }
 
 /// Where a partition goes on.
-#[derive(Debug, PartialEq, Eq)]
-enum Start {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// At this offset.
     At(i64),
     /// What was to be read next is gone.
     Gone {
+        /// The first offset that is.
         first: i64,
+        /// Where to go on.
         from: From,
     },
 }
 
-/// Decides where to go on from what is kept and what is there.
-fn start(
-    plan: &Plan,
+/// Decides where a partition goes on, from the offset that is kept of it and those that it has.
+///
+/// # Errors
+/// The topic is not the one that the epoch was made for, or records are gone and `from` does not
+/// say where to go on.
+pub fn begin(
+    epoch: &Epoch,
+    from: Option<From>,
     partition: i32,
     kept: Option<i64>,
     extent: Extent,
 ) -> Result<Start, KafkaError> {
-    let topic = || plan.topic.clone();
-    if partition >= plan.epoch.partitions {
-        let (was, epoch) = (plan.epoch.partitions, plan.epoch.epoch);
+    let topic = || epoch.topic.clone();
+    if partition >= epoch.partitions {
         let problem = format!(
-            "has partition {partition} now, and had {was} in epoch {epoch}: devices may have moved \
-             between partitions; stop all instances at lag 0, then: tstar epoch new"
+            "has partition {partition} now, and had {} in epoch {}: devices may have moved \
+             between partitions; stop all instances at lag 0, then: tstar epoch new",
+            epoch.partitions, epoch.epoch
         );
         return Err(KafkaError::OtherLife { topic: topic(), problem });
     }
     // Where nothing was committed yet, the epoch says where it began.
-    let first = plan.epoch.start_offsets.get(&partition).copied().unwrap_or(0);
+    let first = epoch.start_offsets.get(&partition).copied().unwrap_or(0);
     let wanted = kept.unwrap_or(first);
     if wanted > extent.next || first > extent.next {
         let (wanted, next) = (wanted.max(first), extent.next);
@@ -90,7 +102,7 @@ fn start(
     if wanted >= extent.first {
         return Ok(Start::At(wanted));
     }
-    let Assignment::Group { from: Some(from) } = plan.assignment else {
+    let Some(from) = from else {
         let why = format!("the oldest one there is has offset {}", extent.first);
         let last = extent.first - 1;
         return Err(KafkaError::Expired { topic: topic(), partition, first: wanted, last, why });
@@ -156,11 +168,18 @@ fn insist<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::epoch::Epoch;
-    use crate::kafka::client::Brokers;
     use crate::rules::Rules;
 
-    fn plan(from: Option<From>) -> Plan {
+    fn start(partition: i32, kept: Option<i64>, extent: (i64, i64)) -> Result<Start, String> {
+        start_from(None, partition, kept, extent)
+    }
+
+    fn start_from(
+        from: Option<From>,
+        partition: i32,
+        kept: Option<i64>,
+        (first, next): (i64, i64),
+    ) -> Result<Start, String> {
         let epoch = Epoch {
             epoch: 3,
             topic: "samples".into(),
@@ -169,48 +188,33 @@ mod tests {
             base: 1,
             rules: Rules::default(),
         };
-        Plan {
-            brokers: Brokers::new("b:1", BTreeMap::new()).unwrap(),
-            topic: "samples".into(),
-            group: "tstar".into(),
-            instance_id: None,
-            assignment: Assignment::Group { from },
-            epoch,
-            revoke_timeout: Duration::ZERO,
-            drain_timeout: Duration::ZERO,
-            memory: 1,
-        }
+        let extent = Extent { first, next };
+        begin(&epoch, from, partition, kept, extent).map_err(|error| error.to_string())
     }
 
     #[test]
     fn what_is_committed_decides_then_the_epoch() {
-        let (extent, plan) = (Extent { first: 50, next: 200 }, plan(None));
-        assert_eq!(start(&plan, 0, Some(150), extent).unwrap(), Start::At(150));
-        assert_eq!(start(&plan, 0, Some(200), extent).unwrap(), Start::At(200));
-        assert_eq!(start(&plan, 0, None, extent).unwrap(), Start::At(100));
-        let fresh = Extent { first: 0, next: 0 };
-        assert_eq!(start(&plan, 1, None, fresh).unwrap(), Start::At(0));
+        assert_eq!(start(0, Some(150), (50, 200)), Ok(Start::At(150)));
+        assert_eq!(start(0, Some(200), (50, 200)), Ok(Start::At(200)));
+        assert_eq!(start(0, None, (50, 200)), Ok(Start::At(100)));
+        assert_eq!(start(1, None, (0, 0)), Ok(Start::At(0)));
     }
 
     #[test]
     fn another_life_of_the_topic_is_refused_with_the_command_that_helps() {
-        let refused = |partition, kept, first, next| {
-            start(&plan(None), partition, kept, Extent { first, next }).unwrap_err().to_string()
-        };
-        let shorter = refused(0, Some(150), 0, 120);
+        let shorter = start(0, Some(150), (0, 120)).unwrap_err();
         assert!(shorter.contains("from offset 150, and ends at 120"), "{shorter}");
-        let anew = refused(0, None, 0, 7);
+        let anew = start(0, None, (0, 7)).unwrap_err();
         assert!(anew.contains("tstar epoch new"), "{anew}");
-        let more = refused(2, None, 0, 7);
+        let more = start(2, None, (0, 7)).unwrap_err();
         assert!(more.contains("partition 2 now, and had 2 in epoch 3"), "{more}");
     }
 
     #[test]
     fn records_that_expired_are_named_unless_from_says_where_to_go_on() {
-        let extent = Extent { first: 180, next: 200 };
-        let refused = start(&plan(None), 0, Some(150), extent).unwrap_err().to_string();
+        let refused = start(0, Some(150), (180, 200)).unwrap_err();
         assert!(refused.contains("records 150 to 179 of partition 0"), "{refused}");
         let gone = Start::Gone { first: 150, from: From::Earliest };
-        assert_eq!(start(&plan(Some(From::Earliest)), 0, Some(150), extent).unwrap(), gone);
+        assert_eq!(start_from(Some(From::Earliest), 0, Some(150), (180, 200)), Ok(gone));
     }
 }

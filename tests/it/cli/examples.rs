@@ -2,6 +2,7 @@
 
 use super::Folder;
 use super::input::gzip;
+use crate::keyspace::Keyspace;
 
 /// A folder in which the examples succeed.
 fn prepared() -> Folder {
@@ -48,6 +49,13 @@ fn collect(folder: &Folder, command: &str, found: &mut Vec<String>, leaves: &mut
     }
 }
 
+/// An example with its address replaced by that of a server that is there.
+fn at(example: &str, url: &str) -> String {
+    let word =
+        |word: &str| if word.starts_with("scylla://") { url.into() } else { word.to_owned() };
+    example.split(' ').map(word).collect::<Vec<_>>().join(" ")
+}
+
 #[test]
 fn every_example_of_the_help_succeeds() {
     let folder = prepared();
@@ -57,8 +65,15 @@ fn every_example_of_the_help_succeeds() {
     examples.dedup();
     // Fewer would mean that the help is not read rightly any more.
     assert!(leaves >= 17 && examples.len() >= 35, "{leaves} commands, {examples:#?}");
-    for example in &examples {
-        let ran = folder.run(example).ends(0);
+    let (served, alone): (Vec<_>, Vec<_>) =
+        examples.iter().cloned().partition(|example| example.contains("scylla://"));
+    let keyspace = Keyspace::bare();
+    let served = keyspace.iter().flat_map(|keyspace| {
+        let url = keyspace.place.to_string();
+        served.iter().map(move |example| at(example, &url))
+    });
+    for example in alone.into_iter().chain(served) {
+        let ran = folder.run(&example).ends(0);
         assert!(!ran.stdout.is_empty(), "an example that prints nothing\n{ran}");
     }
     println!("{} examples of {leaves} commands", examples.len());

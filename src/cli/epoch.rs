@@ -1,0 +1,243 @@
+//! `epoch`: the lives of the log that a store belongs to.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::{Args, Subcommand};
+use tstar::daemon::start::{self, Fit};
+use tstar::epoch::Epoch;
+use tstar::kafka::client::Brokers;
+use tstar::kafka::group::Group;
+use tstar::kafka::topic::Topics;
+use tstar::settings::Settings;
+use tstar::store::EpochStore;
+
+use super::exit::{BadData, NoResult, Refused};
+use super::flags::{Context, EpochFlags, RuleFlags, ServerFlags};
+use super::open::{self, Reader};
+use super::print::Printer;
+
+const EXAMPLES: &str = "\
+Examples:
+  tstar epoch show
+  tstar epoch new --topic samples
+  tstar epoch export --store sqlite:trips.db
+
+A version is base + 2 * offset, with the base of the epoch that first held the record.
+`new` is for a topic whose partition count changed or that was made anew: with no instance running
+and everything read. `import` is for an empty store that is to get the rows of another one.";
+
+/// Flags of `epoch`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct EpochArgs {
+    #[command(subcommand)]
+    command: EpochCommand,
+    #[command(flatten)]
+    server: ServerFlags,
+}
+
+#[derive(Debug, Subcommand)]
+enum EpochCommand {
+    /// Print every epoch, oldest first
+    Show,
+    /// Begin a new epoch of the topic as it is now
+    New {
+        #[command(flatten)]
+        topic: EpochFlags,
+        #[command(flatten)]
+        rules: Box<RuleFlags>,
+    },
+    /// Print every epoch as JSON, for `import`
+    Export,
+    /// Take over the epochs of another store
+    Import {
+        /// What `export` printed
+        file: PathBuf,
+    },
+}
+
+/// Runs `epoch`.
+pub async fn run(
+    args: &EpochArgs,
+    context: &Context,
+    printer: &mut Printer<'_>,
+) -> anyhow::Result<()> {
+    match &args.command {
+        EpochCommand::Show => {
+            let settings = context.settings(&args.server.0)?.0;
+            for epoch in existing(&settings, context).await? {
+                printer.line(&serde_json::to_string(&epoch)?)?;
+            }
+            Ok(())
+        }
+        EpochCommand::Export => {
+            let settings = context.settings(&args.server.0)?.0;
+            let epochs = existing(&settings, context).await?;
+            Ok(printer.line(&serde_json::to_string(&epochs)?)?)
+        }
+        EpochCommand::Import { file } => {
+            let settings = context.settings(&args.server.0)?.0;
+            import(file, &settings, context, printer).await
+        }
+        EpochCommand::New { topic, rules } => {
+            let flags = [&rules.0[..], &topic.0, &args.server.0].concat();
+            let settings = context.settings(&flags)?.0;
+            new(&settings, context, printer).await
+        }
+    }
+}
+
+async fn existing(settings: &Settings, context: &Context) -> anyhow::Result<Vec<Epoch>> {
+    let epochs = open::reader(settings, context).await?.epochs().await?;
+    if epochs.is_empty() {
+        let store = &settings.store;
+        return Err(NoResult(format!("store `{store}` has no epoch: no topic was read")).into());
+    }
+    Ok(epochs)
+}
+
+async fn import(
+    file: &Path,
+    settings: &Settings,
+    context: &Context,
+    printer: &mut Printer<'_>,
+) -> anyhow::Result<()> {
+    let text = std::fs::read_to_string(file)
+        .with_context(|| format!("cannot read `{}`", file.display()))?;
+    let epochs: Vec<Epoch> = serde_json::from_str(&text).map_err(|error| {
+        BadData(format!("`{}` is not what `tstar epoch export` prints: {error}", file.display()))
+    })?;
+    let Some(newest) = epochs.last() else {
+        return Err(BadData(format!("`{}` has no epoch", file.display())).into());
+    };
+    let store = open::topic_writer(settings, context, &newest.rules).await?;
+    if !store.epochs().await?.is_empty() {
+        let store = &settings.store;
+        return Err(Refused(format!("store `{store}` has epochs of its own")).into());
+    }
+    for epoch in &epochs {
+        store.add_epoch(epoch).await?;
+    }
+    Ok(printer.line(&format!("{} epochs imported", epochs.len()))?)
+}
+
+async fn new(
+    settings: &Settings,
+    context: &Context,
+    printer: &mut Printer<'_>,
+) -> anyhow::Result<()> {
+    let brokers = Brokers::new(&settings.brokers, settings.kafka.clone())?;
+    let (topics, topic) = (Topics::new(&brokers)?, &settings.topic);
+    let partitions = topics
+        .partitions(topic)?
+        .ok_or_else(|| Refused(format!("there is no topic `{topic}` at `{}`", settings.brokers)))?;
+    let fit = Fit { partitions, extents: topics.extents(topic, partitions)? };
+    let newest = existing(settings, context).await?.pop().expect("there is one");
+    // Its lock tells that no instance runs on a file; of a group the brokers tell.
+    let store = open::topic_writer(settings, context, &newest.rules).await?;
+    let group = Group::new(&brokers, &settings.group)?;
+    let members = group.members()?;
+    if members > 0 {
+        let group = &settings.group;
+        let problem = format!("group `{group}` has {members} members; stop all instances first");
+        return Err(Refused(problem).into());
+    }
+    let positions = match &store {
+        Reader::Sqlite(store) => {
+            let of =
+                |partition| anyhow::Ok(store.position_of(partition)?.map(|at| (partition, at)));
+            (0..newest.partitions).filter_map(|at| of(at).transpose()).collect::<Result<_, _>>()
+        }
+        Reader::Scylla(_) => group.committed(topic, newest.partitions).map_err(anyhow::Error::from),
+    }?;
+    let offsets = start_offsets(&newest, &fit, &positions)?;
+    let now_us = context.now_ms.saturating_mul(1000);
+    let next = start::next_epoch(&newest, &fit, offsets, now_us, &settings.rules())?;
+    if !store.add_epoch(&next).await? {
+        return Err(Refused("somebody else has just made a new epoch".to_owned()).into());
+    }
+    match &store {
+        Reader::Sqlite(store) => {
+            let mut offsets = next.start_offsets.iter();
+            offsets.try_for_each(|(&partition, &offset)| store.set_position(partition, offset))?;
+        }
+        Reader::Scylla(_) => group.set(topic, &next.start_offsets)?,
+    }
+    Ok(printer.line(&serde_json::to_string(&next)?)?)
+}
+
+/// Where the new epoch begins: where the old one was read to. A topic that was made anew begins at
+/// its beginning.
+fn start_offsets(
+    newest: &Epoch,
+    fit: &Fit,
+    positions: &BTreeMap<i32, i64>,
+) -> anyhow::Result<BTreeMap<i32, i64>> {
+    let at = |partition: i32| {
+        let first = newest.start_offsets.get(&partition).copied().unwrap_or(0);
+        positions.get(&partition).copied().unwrap_or(first)
+    };
+    let numbered = || (0..).zip(&fit.extents);
+    let was_made_anew = fit.partitions < newest.partitions
+        || numbered().any(|(partition, extent)| {
+            partition < newest.partitions && at(partition) > extent.next
+        });
+    if was_made_anew {
+        return Ok(numbered().map(|(partition, extent)| (partition, extent.first)).collect());
+    }
+    let behind = numbered()
+        .filter(|(partition, _)| *partition < newest.partitions)
+        .map(|(partition, extent)| (partition, extent.next - at(partition)))
+        .find(|(_, lag)| *lag > 0);
+    if let Some((partition, lag)) = behind {
+        return Err(Refused(format!(
+            "{lag} records of partition {partition} are not read yet; let `tstar run` come to lag \
+             0, stop it, and try again"
+        ))
+        .into());
+    }
+    let begin = |(partition, extent): (i32, &tstar::kafka::topic::Extent)| {
+        let of_before = partition < newest.partitions;
+        (partition, if of_before { extent.next } else { extent.first })
+    };
+    Ok(numbered().map(begin).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use tstar::kafka::topic::Extent;
+    use tstar::rules::Rules;
+
+    use super::*;
+
+    fn offsets(partitions: &[(i64, i64)], read: &[(i32, i64)]) -> Result<Vec<i64>, String> {
+        let newest = Epoch {
+            epoch: 1,
+            topic: "samples".into(),
+            partitions: 2,
+            start_offsets: BTreeMap::from([(0, 5), (1, 0)]),
+            base: 1,
+            rules: Rules::default(),
+        };
+        let extents: Vec<_> =
+            partitions.iter().map(|&(first, next)| Extent { first, next }).collect();
+        let fit = Fit { partitions: i32::try_from(extents.len()).unwrap(), extents };
+        let read = read.iter().copied().collect();
+        let offsets = start_offsets(&newest, &fit, &read).map_err(|error| error.to_string())?;
+        Ok(offsets.into_values().collect())
+    }
+
+    #[test]
+    fn a_new_epoch_begins_where_the_old_one_was_read_to() {
+        let grown = [(0, 70), (0, 90), (0, 3)];
+        assert_eq!(offsets(&grown, &[(0, 70), (1, 90)]), Ok(vec![70, 90, 0]));
+        let behind = offsets(&grown, &[(0, 70), (1, 80)]).unwrap_err();
+        assert!(behind.contains("10 records of partition 1"), "{behind}");
+        let unread = offsets(&grown, &[(1, 90)]).unwrap_err();
+        assert!(unread.contains("65 records of partition 0"), "{unread}");
+        assert_eq!(offsets(&[(0, 4), (2, 6)], &[(0, 70), (1, 90)]), Ok(vec![0, 2]), "made anew");
+        assert_eq!(offsets(&[(0, 4)], &[]), Ok(vec![0]), "made anew with fewer partitions");
+    }
+}

@@ -1,0 +1,247 @@
+//! `run`: the daemon, a topic to a store.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use tstar::daemon::{self, FileOwners, Notice, Notify, Options, Owners, TopicOwners, start};
+use tstar::epoch::Epoch;
+use tstar::kafka::client::Brokers;
+use tstar::kafka::consumer::{Assignment, Drained, Plan};
+use tstar::kafka::journal::Outputs;
+use tstar::kafka::producer::Producer;
+use tstar::kafka::record::RecordReader;
+use tstar::kafka::topic::{From, Topics};
+use tstar::moment::parse_time;
+use tstar::processor::Pace;
+use tstar::settings::{KeyRule, Settings, StorePlace};
+use tstar::source::Decoder;
+use tstar::store::EpochStore;
+use tstar::store::scylla::{ScyllaOptions, ScyllaPlace, ScyllaStore, apply_schema};
+use tstar::store::sqlite::SqliteStore;
+
+use super::exit::{self, Stopped, Usage};
+use super::flags::{Context, RuleFlags, ServerFlags, TopicFlags};
+use super::open;
+use super::print::Printer;
+use super::report::Summary;
+use super::stop::Stop;
+
+const EXAMPLES: &str = "\
+Examples:
+  tstar run --brokers 127.0.0.1:9092 --topic samples --from earliest
+  tstar run --store scylla://127.0.0.1:9042/fleet --create-topics --create-schema
+  tstar run --store sqlite:trips.db --topic samples --from 2026-11-20T00:00:00Z
+
+Reads records keyed by device id: a sample as a JSON object, or an array of samples.
+SIGTERM stores what was read, commits, and ends with 0; a second signal ends at once.";
+
+/// Flags of `run`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct RunArgs {
+    /// Where to begin where nothing was read before: earliest, latest, or a time
+    #[arg(long, value_name = "WHERE")]
+    pub from: Option<String>,
+    /// Make the topics of changes and dead letters where they are not there
+    #[arg(long)]
+    pub create_topics: bool,
+    /// Make the tables where they are not there
+    #[arg(long)]
+    pub create_schema: bool,
+    #[command(flatten)]
+    pub topic: TopicFlags,
+    #[command(flatten)]
+    pub server: ServerFlags,
+    #[command(flatten)]
+    pub rules: RuleFlags,
+}
+
+/// Where a first start begins.
+pub fn parse_from(text: &str) -> Result<From, Usage> {
+    match text {
+        "earliest" => Ok(From::Earliest),
+        "latest" => Ok(From::Latest),
+        time => parse_time(time).map(From::Time).map_err(|error| {
+            Usage(format!("--from {time}: neither `earliest`, nor `latest`, nor a time: {error}"))
+        }),
+    }
+}
+
+/// Builds trips from the topic until a signal comes.
+pub async fn run(
+    args: &RunArgs,
+    context: &Context,
+    printer: &mut Printer<'_>,
+) -> anyhow::Result<()> {
+    let flags = [&args.rules.0[..], &args.topic.0, &args.server.0].concat();
+    let (settings, _) = context.settings(&flags)?;
+    let from = args.from.as_deref().map(parse_from).transpose()?;
+    let brokers = Brokers::new(&settings.brokers, settings.kafka.clone())?;
+    let job = Job { args, settings: &settings, context, brokers, from };
+    let mut stop = Stop::on_signals()?;
+    let ended = match StorePlace::parse(&settings.store)? {
+        StorePlace::Sqlite(path) => job.to_file(&path, &mut stop).await,
+        StorePlace::Scylla(place) => job.to_keyspace(&place, &mut stop).await,
+    };
+    let Some(report) = ended? else { return Ok(()) };
+    printer.line(&serde_json::to_string(&Summary::new(&report.counts, None))?)?;
+    printer.flush()?;
+    match (report.drained, stop.asked()) {
+        (Drained::NotInTime, Some(signal)) => {
+            let limit = Duration::from_millis(settings.drain_timeout_ms.unsigned_abs());
+            exit::say(&format!(
+                "not all that was read could be stored within --drain-timeout, {} s; the next \
+                 start reads it again",
+                limit.as_secs()
+            ));
+            Err(Stopped { signal }.into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What a run is to do.
+struct Job<'a> {
+    args: &'a RunArgs,
+    settings: &'a Settings,
+    context: &'a Context,
+    brokers: Brokers,
+    from: Option<From>,
+}
+
+impl Job<'_> {
+    /// One instance that reads every partition; positions are kept in the file.
+    async fn to_file(
+        &self,
+        path: &Path,
+        stop: &mut Stop,
+    ) -> anyhow::Result<Option<daemon::Report>> {
+        let settings = self.settings;
+        let store = SqliteStore::open_for_topic(path, &settings.rules(), settings.keep_changes)?;
+        let store = Arc::new(store);
+        let started = tokio::select! {
+            () = stop.wait() => return Ok(None),
+            started = self.start(&*store, &[]) => started?,
+        };
+        let newest = started.epochs.last().expect("one was made");
+        let kept = |partition| store.position_of(partition);
+        let (topics, fit, notify) = (&started.topics, &started.fit, notify());
+        let positions = start::positions(topics, fit, newest, self.from, kept, &notify).await?;
+        for (&position, partition) in positions.iter().zip(0..) {
+            store.set_position(partition, position)?;
+        }
+        let owners = FileOwners(Arc::clone(&store));
+        self.work(owners, started, Assignment::All(positions), stop).await.map(Some)
+    }
+
+    /// One of any number of instances that share the partitions; positions are the group's.
+    async fn to_keyspace(
+        &self,
+        place: &ScyllaPlace,
+        stop: &mut Stop,
+    ) -> anyhow::Result<Option<daemon::Report>> {
+        let prepared = tokio::select! {
+            () = stop.wait() => return Ok(None),
+            prepared = self.prepare(place) => prepared?,
+        };
+        let (store, outputs, started) = prepared;
+        let owner = move || store.owner();
+        let owners = TopicOwners { owner, outputs: Arc::new(outputs) };
+        let assignment = Assignment::Group { from: self.from };
+        self.work(owners, started, assignment, stop).await.map(Some)
+    }
+
+    async fn prepare(
+        &self,
+        place: &ScyllaPlace,
+    ) -> anyhow::Result<(ScyllaStore, Outputs, Started)> {
+        let settings = self.settings;
+        let waiting = |notify: Notify| move |what: &str| notify(Notice::Waiting(what.to_owned()));
+        let options = || -> anyhow::Result<ScyllaOptions> {
+            let on_waiting = Arc::new(waiting(notify()));
+            let usual = open::scylla_options(settings, self.context)?;
+            Ok(ScyllaOptions { patience: None, on_waiting, ..usual })
+        };
+        if self.args.create_schema {
+            for note in apply_schema(place, options()?, None).await? {
+                exit::say(&format!("note: {note}"));
+            }
+        }
+        let store = ScyllaStore::connect(place, options()?).await?;
+        let outputs = Outputs {
+            producer: Producer::new(&self.brokers, Arc::new(waiting(notify())))?,
+            input: settings.topic.clone(),
+            feed: (!settings.no_feed).then(|| format!("{}.trips", settings.topic)),
+            letters: format!("{}.dlq", settings.topic),
+        };
+        let names: Vec<_> = outputs.feed.iter().chain([&outputs.letters]).cloned().collect();
+        let started = self.start(&store, &names).await?;
+        Ok((store, outputs, started))
+    }
+
+    /// What has to be so before anything is read; `outputs` are the topics that are written to.
+    async fn start(&self, store: &impl EpochStore, outputs: &[String]) -> anyhow::Result<Started> {
+        let topics = Arc::new(Topics::new(&self.brokers)?);
+        let fit = start::look_at(&topics, &self.settings.topic, &notify()).await?;
+        start::outputs(&topics, outputs, fit.partitions, self.args.create_topics).await?;
+        let rules = self.settings.rules();
+        let asked = start::Asked {
+            place: &self.settings.store,
+            topic: &self.settings.topic,
+            rules: &rules,
+            from: self.from,
+            now_us: self.context.now_ms.saturating_mul(1000),
+        };
+        let epochs = start::epochs(store, &topics, &fit, &asked).await?;
+        Ok(Started { topics, fit, epochs })
+    }
+
+    async fn work(
+        &self,
+        owners: impl Owners,
+        started: Started,
+        assignment: Assignment,
+        stop: &mut Stop,
+    ) -> anyhow::Result<daemon::Report> {
+        let settings = self.settings;
+        let duration = |ms: i64| Duration::from_millis(ms.unsigned_abs());
+        let memory = usize::try_from(settings.memory).unwrap_or(usize::MAX);
+        let plan = Plan {
+            brokers: self.brokers.clone(),
+            topic: settings.topic.clone(),
+            group: settings.group.clone(),
+            instance_id: settings.instance_id.clone(),
+            assignment,
+            epoch: started.epochs.last().expect("one was made").clone(),
+            revoke_timeout: duration(settings.revoke_timeout_ms),
+            drain_timeout: duration(settings.drain_timeout_ms),
+            // The rest is for trips, and what the client holds.
+            memory: memory / 8,
+        };
+        let pace = Pace {
+            flush_interval: duration(settings.flush_interval_ms),
+            max_staleness: duration(settings.max_staleness_ms),
+            memory: memory / 2,
+            by_trip: true,
+            loads: 32,
+        };
+        let options = Options { plan, epochs: started.epochs, pace, notify: notify() };
+        let decoder = Decoder::new(&settings.rules())?;
+        let reader = RecordReader::new(decoder, settings.key == KeyRule::DeviceId);
+        Ok(daemon::run(owners, options, reader, stop.wait()).await?)
+    }
+}
+
+/// A log that can be read.
+struct Started {
+    topics: Arc<Topics>,
+    fit: start::Fit,
+    epochs: Vec<Epoch>,
+}
+
+/// Says what happens on stderr.
+fn notify() -> Notify {
+    Arc::new(|notice| exit::say(&notice.to_string()))
+}

@@ -1,0 +1,44 @@
+//! Where the owners of partitions keep what they build.
+
+use std::sync::Arc;
+
+use super::Owners;
+use crate::kafka::holding::Holding;
+use crate::kafka::journal::{Outputs, TopicJournal};
+use crate::store::sqlite::{SqlitePartition, SqliteStore};
+use crate::store::{Pair, TripStore};
+
+/// All partitions in one file; changes and dead letters are tables of it.
+pub struct FileOwners(pub Arc<SqliteStore>);
+
+impl Owners for FileOwners {
+    type Store = Pair<Arc<SqliteStore>, SqlitePartition>;
+
+    fn store(&self, holding: &Arc<Holding>) -> Self::Store {
+        let trips = Arc::clone(&self.0);
+        let journal = SqlitePartition::new(Arc::clone(&trips), holding.partition());
+        Pair { trips, journal }
+    }
+}
+
+/// Each partition in a store of many writers; changes and dead letters go to topics.
+pub struct TopicOwners<F> {
+    /// The store as one owner uses it.
+    pub owner: F,
+    /// Where changes and dead letters go.
+    pub outputs: Arc<Outputs>,
+}
+
+impl<F, T> Owners for TopicOwners<F>
+where
+    F: Fn() -> T + Send + Sync + 'static,
+    T: TripStore + 'static,
+{
+    type Store = Pair<Arc<T>, TopicJournal<Arc<T>>>;
+
+    fn store(&self, holding: &Arc<Holding>) -> Self::Store {
+        let (trips, outputs) = (Arc::new((self.owner)()), Arc::clone(&self.outputs));
+        let journal = TopicJournal::new(Arc::clone(&trips), outputs, Arc::clone(holding));
+        Pair { trips, journal }
+    }
+}

@@ -1,0 +1,53 @@
+//! Epochs in Scylla: the only conditional insert, and of a table of its own.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use scylla::value::Row;
+
+use super::ScyllaStore;
+use super::retry::Failure;
+use crate::epoch::Epoch;
+use crate::store::{EpochStore, StoreError};
+
+type Columns = (i32, String, i32, BTreeMap<i32, i64>, i64, String);
+
+fn read((epoch, topic, partitions, start_offsets, base, rules): Columns) -> Result<Epoch, Failure> {
+    let rules = serde_json::from_str(&rules)?;
+    Ok(Epoch { epoch, topic, partitions, start_offsets, base, rules })
+}
+
+impl EpochStore for ScyllaStore {
+    async fn epochs(&self) -> Result<Vec<Epoch>, StoreError> {
+        let shared = &self.shared;
+        let select = || async {
+            let found = shared.session.execute_unpaged(&shared.statements.epochs, ()).await?;
+            let found = found.into_rows_result()?;
+            found.rows::<Columns>()?.map(|row| read(row?)).collect()
+        };
+        shared.retry.until_acknowledged("reading the epochs", select).await
+    }
+
+    async fn add_epoch(&self, epoch: &Epoch) -> Result<bool, StoreError> {
+        let (shared, tries) = (&self.shared, AtomicU32::new(0));
+        let (number, topic, base) = (epoch.epoch, &epoch.topic, epoch.base);
+        let rules = epoch.rules.to_json();
+        let values = (number, topic, epoch.partitions, &epoch.start_offsets, base, &rules);
+        let insert = || async {
+            tries.fetch_add(1, Ordering::Relaxed);
+            let statement = &shared.statements.add_epoch;
+            let answer = shared.session.execute_unpaged(statement, &values).await?;
+            // The column `[applied]`; the row that stands in the way follows where there is one.
+            let answer = answer.into_rows_result()?;
+            let first = answer.rows::<Row>()?.next().transpose()?;
+            let applied = first.and_then(|row| row.columns.into_iter().next().flatten());
+            Ok(applied.and_then(|applied| applied.as_boolean()).unwrap_or(false))
+        };
+        let added = shared.retry.until_acknowledged("adding an epoch", insert).await?;
+        if added || tries.load(Ordering::Relaxed) == 1 {
+            return Ok(added);
+        }
+        // A try that had no answer may have added it: then it stands in its own way.
+        Ok(self.epochs().await?.contains(epoch))
+    }
+}

@@ -1,0 +1,178 @@
+//! A trip as a row of CQL.
+
+use std::collections::BTreeMap;
+
+use scylla::value::{CqlTimestamp, MaybeUnset};
+use scylla::{DeserializeRow, SerializeRow};
+
+use crate::store::{DayWrite, StoreError, TripRow};
+use crate::timeline::DAY_MS;
+
+/// What the delete of a span is bound to.
+#[derive(SerializeRow)]
+pub(super) struct Span<'a> {
+    version: i64,
+    device_id: &'a str,
+    bucket: CqlTimestamp,
+    start_time: CqlTimestamp,
+    end_time: CqlTimestamp,
+}
+
+/// What the insert of a row is bound to: every column, as the delete takes what was there. What is
+/// absent is unset; a null would be a tombstone.
+#[derive(SerializeRow)]
+pub(super) struct Insert<'a> {
+    device_id: &'a str,
+    bucket: CqlTimestamp,
+    end_time: CqlTimestamp,
+    start_time: CqlTimestamp,
+    t_star: CqlTimestamp,
+    minted: i64,
+    absorbed: BTreeMap<CqlTimestamp, i64>,
+    version: i64,
+    partition: i32,
+    samples: i32,
+    distance_m: f64,
+    max_speed_mps: MaybeUnset<f64>,
+    start_lat: f64,
+    start_lon: f64,
+    end_lat: f64,
+    end_lon: f64,
+    min_lat: f64,
+    min_lon: f64,
+    max_lat: f64,
+    max_lon: f64,
+    driver: MaybeUnset<&'a str>,
+    driver_time: MaybeUnset<CqlTimestamp>,
+    path: &'a [u8],
+    /// Write timestamp: a plain number, as an unset one would mean the server's clock.
+    written: i64,
+}
+
+/// The first ms of a day, as CQL.
+pub(super) fn bucket(day: i64) -> CqlTimestamp {
+    CqlTimestamp(day.saturating_mul(DAY_MS))
+}
+
+/// Refuses what would be lost, or lose others: a timestamp that is none, a span that is none.
+pub(super) fn check(trip: &TripRow) -> Result<(), StoreError> {
+    let reason = if trip.version <= 0 {
+        format!("its version is {}, and versions are write timestamps above 0", trip.version)
+    } else if trip.start_ms > trip.end_ms {
+        format!("it starts at {}, after its end", trip.start_ms)
+    } else {
+        return Ok(());
+    };
+    let (device, bucket) = (trip.device_id.clone(), trip.days().start() * DAY_MS);
+    Err(StoreError::Malformed { device, bucket, end_ms: trip.end_ms, reason })
+}
+
+/// What the copy of a trip in a day is written with: the delete, then the insert one later, as of
+/// equal timestamps the delete wins.
+pub(super) fn values<'a>(trip: &'a TripRow, write: &DayWrite) -> (Span<'a>, Insert<'a>) {
+    let (device_id, bucket) = (trip.device_id.as_str(), bucket(write.day));
+    let (start_time, end_time) = (CqlTimestamp(trip.start_ms), CqlTimestamp(trip.end_ms));
+    let span = Span {
+        version: write.delete_at,
+        device_id,
+        bucket,
+        start_time: CqlTimestamp(write.delete_from_ms),
+        end_time: CqlTimestamp(write.delete_upto_ms),
+    };
+    let absorbed = trip.absorbed.iter().map(|(&at, &version)| (CqlTimestamp(at), version));
+    let insert = Insert {
+        device_id,
+        bucket,
+        end_time,
+        start_time,
+        t_star: CqlTimestamp(trip.t_star_ms),
+        minted: trip.minted,
+        absorbed: absorbed.collect(),
+        version: trip.version,
+        partition: trip.partition,
+        samples: trip.samples,
+        distance_m: trip.distance_m,
+        max_speed_mps: MaybeUnset::from_option(trip.max_speed_mps),
+        start_lat: trip.start_lat,
+        start_lon: trip.start_lon,
+        end_lat: trip.end_lat,
+        end_lon: trip.end_lon,
+        min_lat: trip.min_lat,
+        min_lon: trip.min_lon,
+        max_lat: trip.max_lat,
+        max_lon: trip.max_lon,
+        driver: MaybeUnset::from_option(trip.driver.as_deref()),
+        driver_time: MaybeUnset::from_option(trip.driver_ms.map(CqlTimestamp)),
+        path: &trip.path,
+        written: write.insert_at,
+    };
+    (span, insert)
+}
+
+/// A row as it was read, in the order of the columns. Only its key is sure to be there.
+#[derive(DeserializeRow)]
+#[scylla(flavor = "enforce_order")]
+pub(super) struct Raw {
+    end_time: CqlTimestamp,
+    start_time: CqlTimestamp,
+    t_star: Option<CqlTimestamp>,
+    minted: Option<i64>,
+    absorbed: Option<BTreeMap<CqlTimestamp, i64>>,
+    version: Option<i64>,
+    partition: Option<i32>,
+    samples: Option<i32>,
+    distance_m: Option<f64>,
+    max_speed_mps: Option<f64>,
+    start_lat: Option<f64>,
+    start_lon: Option<f64>,
+    end_lat: Option<f64>,
+    end_lon: Option<f64>,
+    min_lat: Option<f64>,
+    min_lon: Option<f64>,
+    max_lat: Option<f64>,
+    max_lon: Option<f64>,
+    driver: Option<String>,
+    driver_time: Option<CqlTimestamp>,
+    path: Option<Vec<u8>>,
+}
+
+impl Raw {
+    /// The row; `None` where it has no version: then somebody else wrote it.
+    pub(super) fn into_row(self, device_id: &str, day: i64) -> Result<Option<TripRow>, StoreError> {
+        let Some(version) = self.version else { return Ok(None) };
+        let end_ms = self.end_time.0;
+        self.whole(device_id, version).map(Some).ok_or_else(|| StoreError::Malformed {
+            device: device_id.to_owned(),
+            bucket: bucket(day).0,
+            end_ms,
+            reason: "a column that every trip has is null".into(),
+        })
+    }
+
+    fn whole(self, device_id: &str, version: i64) -> Option<TripRow> {
+        Some(TripRow {
+            device_id: device_id.to_owned(),
+            end_ms: self.end_time.0,
+            start_ms: self.start_time.0,
+            t_star_ms: self.t_star?.0,
+            minted: self.minted?,
+            absorbed: self.absorbed?.into_iter().map(|(at, version)| (at.0, version)).collect(),
+            version,
+            partition: self.partition?,
+            samples: self.samples?,
+            distance_m: self.distance_m?,
+            max_speed_mps: self.max_speed_mps,
+            start_lat: self.start_lat?,
+            start_lon: self.start_lon?,
+            end_lat: self.end_lat?,
+            end_lon: self.end_lon?,
+            min_lat: self.min_lat?,
+            min_lon: self.min_lon?,
+            max_lat: self.max_lat?,
+            max_lon: self.max_lon?,
+            driver: self.driver,
+            driver_ms: self.driver_time.map(|time| time.0),
+            path: self.path?,
+        })
+    }
+}

@@ -1,0 +1,147 @@
+//! Every statement, prepared once. Each select names its order, so that a table made ASC serves as
+//! well as one made DESC.
+
+use scylla::client::session::Session;
+use scylla::statement::batch::{Batch, BatchType};
+use scylla::statement::prepared::PreparedStatement;
+
+use super::Consistency;
+use super::retry::Failure;
+
+macro_rules! columns {
+    () => {
+        "end_time, start_time, t_star, minted, absorbed, version, partition, samples, distance_m, \
+         max_speed_mps, start_lat, start_lon, end_lat, end_lon, min_lat, min_lon, max_lat, \
+         max_lon, driver, driver_time, path"
+    };
+}
+
+/// Every older row within the span goes, whatever its key.
+const DELETE_SPAN: &str = "DELETE FROM trips USING TIMESTAMP :version
+     WHERE device_id = :device_id AND bucket = :bucket
+     AND end_time >= :start_time AND end_time <= :end_time";
+
+const INSERT_TRIP: &str = concat!(
+    "INSERT INTO trips (device_id, bucket, ",
+    columns!(),
+    ") VALUES (:device_id, :bucket, :end_time, :start_time, :t_star, :minted, :absorbed, :version,
+     :partition, :samples, :distance_m, :max_speed_mps, :start_lat, :start_lon, :end_lat, :end_lon,
+     :min_lat, :min_lon, :max_lat, :max_lon, :driver, :driver_time, :path)
+     USING TIMESTAMP :written"
+);
+
+const OF_DAY: &str = concat!(
+    "SELECT ",
+    columns!(),
+    " FROM trips WHERE device_id = ? AND bucket = ? AND end_time >= ?
+     ORDER BY end_time ASC, start_time ASC"
+);
+
+const VERSIONS_OF_DAY: &str = "SELECT version FROM trips WHERE device_id = ? AND bucket = ?
+     ORDER BY end_time ASC, start_time ASC";
+
+const ADD_EPOCH: &str = "INSERT INTO epochs
+     (log, epoch, topic, partitions, start_offsets, base, rules)
+     VALUES ('log', ?, ?, ?, ?, ?, ?) IF NOT EXISTS";
+
+const EPOCHS: &str = "SELECT epoch, topic, partitions, start_offsets, base, rules FROM epochs
+     WHERE log = 'log' ORDER BY epoch ASC";
+
+/// Rows of a day are read so many at a time: paths are large.
+const DAY_PAGE: i32 = 64;
+
+/// What a lookup reads at once: disjoint trips decide with the first of them.
+pub(super) const LOOKUP_PAGE: i32 = 4;
+
+/// Names and numbers are read so many at a time.
+const LIST_PAGE: i32 = 5000;
+
+/// The statements of a store.
+pub(super) struct Statements {
+    /// [delete of the span, insert of the row], of one partition.
+    pub(super) put: Batch,
+    /// [insert], in a batch as the rows are: a server that looks at the timestamps of single
+    /// statements alone would refuse to list a row that it takes.
+    pub(super) list_device: Batch,
+    pub(super) list_day: Batch,
+    pub(super) covering: PreparedStatement,
+    pub(super) of_day: PreparedStatement,
+    pub(super) versions_of_day: PreparedStatement,
+    pub(super) days: PreparedStatement,
+    pub(super) devices: PreparedStatement,
+    pub(super) devices_of_day: PreparedStatement,
+    pub(super) forgets: PreparedStatement,
+    pub(super) begun: PreparedStatement,
+    pub(super) note: PreparedStatement,
+    pub(super) erase: PreparedStatement,
+    pub(super) unlist_device: PreparedStatement,
+    pub(super) unlist_day: PreparedStatement,
+    pub(super) add_epoch: PreparedStatement,
+    pub(super) epochs: PreparedStatement,
+}
+
+async fn one(session: &Session, text: &str, page: i32) -> Result<PreparedStatement, Failure> {
+    let mut statement = session.prepare(text).await?;
+    statement.set_is_idempotent(true);
+    statement.set_page_size(page);
+    Ok(statement)
+}
+
+/// Statements of one partition, the first of which leads to its nodes.
+fn batch(statements: impl IntoIterator<Item = PreparedStatement>) -> Batch {
+    let statements = statements.into_iter().map(Into::into).collect();
+    let mut batch = Batch::new_with_statements(BatchType::Unlogged, statements);
+    batch.set_is_idempotent(true);
+    batch
+}
+
+impl Statements {
+    pub(super) async fn prepare(
+        session: &Session,
+        consistency: Consistency,
+    ) -> Result<Self, Failure> {
+        let list = async |text: &str| one(session, text, LIST_PAGE).await;
+        let mut add_epoch = list(ADD_EPOCH).await?;
+        // The second time it is another statement: it finds its own row.
+        add_epoch.set_is_idempotent(false);
+        let mut epochs = list(EPOCHS).await?;
+        epochs.set_consistency(consistency.of_conditional_reads());
+        let list_device = "INSERT INTO device_days (bucket, shard, device_id) VALUES (?, ?, ?)
+             USING TIMESTAMP ?";
+        let list_day = "INSERT INTO days_of_device (device_id, bucket) VALUES (?, ?)
+             USING TIMESTAMP ?";
+        let days = "SELECT bucket FROM days_of_device WHERE device_id = ?
+             AND bucket >= ? AND bucket <= ? ORDER BY bucket ASC";
+        let devices_of_day = "SELECT device_id FROM device_days WHERE bucket = ? AND shard = ?
+             AND device_id > ? ORDER BY device_id ASC LIMIT ?";
+        let forgets = "SELECT version, before FROM forgets WHERE device_id = ?
+             ORDER BY version ASC";
+        let note = "INSERT INTO forgets (device_id, version, before, days) VALUES (?, ?, ?, ?)
+             USING TIMESTAMP ?";
+        let erase = "DELETE FROM trips USING TIMESTAMP ?
+             WHERE device_id = ? AND bucket = ? AND end_time < ?";
+        let unlist_device = "DELETE FROM device_days USING TIMESTAMP ?
+             WHERE bucket = ? AND shard = ? AND device_id = ?";
+        let unlist_day = "DELETE FROM days_of_device USING TIMESTAMP ?
+             WHERE device_id = ? AND bucket = ?";
+        Ok(Self {
+            put: batch([list(DELETE_SPAN).await?, list(INSERT_TRIP).await?]),
+            list_device: batch([list(list_device).await?]),
+            list_day: batch([list(list_day).await?]),
+            covering: one(session, OF_DAY, LOOKUP_PAGE).await?,
+            of_day: one(session, OF_DAY, DAY_PAGE).await?,
+            versions_of_day: list(VERSIONS_OF_DAY).await?,
+            days: list(days).await?,
+            devices: list("SELECT DISTINCT device_id FROM days_of_device").await?,
+            devices_of_day: list(devices_of_day).await?,
+            forgets: list(forgets).await?,
+            begun: list("SELECT days FROM forgets WHERE device_id = ? AND version = ?").await?,
+            note: list(note).await?,
+            erase: list(erase).await?,
+            unlist_device: list(unlist_device).await?,
+            unlist_day: list(unlist_day).await?,
+            add_epoch,
+            epochs,
+        })
+    }
+}

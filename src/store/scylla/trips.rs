@@ -1,0 +1,319 @@
+//! Trip rows in Scylla.
+
+use std::collections::{BTreeSet, HashMap};
+
+use futures_util::{StreamExt, stream};
+use scylla::deserialize::row::DeserializeRow;
+use scylla::response::PagingState;
+use scylla::serialize::batch::BatchValues;
+use scylla::serialize::row::SerializeRow;
+use scylla::statement::batch::Batch;
+use scylla::statement::prepared::PreparedStatement;
+use scylla::value::CqlTimestamp;
+
+use super::row::{self, Raw, bucket};
+use super::statements::LOOKUP_PAGE;
+use super::{ScyllaStore, Shared};
+use crate::identity;
+use crate::store::row::standing;
+use crate::store::{Forget, Order, StoreError, TripRow, TripStore};
+use crate::timeline::day_of;
+
+/// A lookup decides within this many rows, or takes the day for one that others have written to.
+const LOOKUP_ROWS: usize = 64;
+
+/// An owner remembers so many days of devices as listed.
+const MOST_LISTED: usize = 50_000;
+
+/// Shards of a day's list of devices.
+const SHARDS: u8 = 16;
+
+impl Shared {
+    /// Makes a write until it is acknowledged.
+    pub(super) async fn write(
+        &self,
+        doing: &'static str,
+        batch: &Batch,
+        values: impl BatchValues,
+    ) -> Result<(), StoreError> {
+        let _permit = self.permits.acquire().await.expect("it is never closed");
+        let write = || async { Ok(self.session.batch(batch, &values).await.map(drop)?) };
+        self.retry.until_acknowledged(doing, write).await
+    }
+
+    /// Makes writes, so many at a time, until each is acknowledged.
+    pub(super) async fn all<F>(&self, writes: Vec<F>) -> Result<(), StoreError>
+    where
+        F: Future<Output = Result<(), StoreError>>,
+    {
+        let mut writes = stream::iter(writes).buffer_unordered(self.concurrency);
+        while let Some(written) = writes.next().await {
+            written?;
+        }
+        Ok(())
+    }
+
+    /// A page of rows, and where the next one begins. An empty page is not the end of the pages.
+    async fn page<R>(
+        &self,
+        doing: &'static str,
+        select: &PreparedStatement,
+        values: &impl SerializeRow,
+        from: PagingState,
+    ) -> Result<(Vec<R>, Option<PagingState>), StoreError>
+    where
+        R: for<'row> DeserializeRow<'row, 'row>,
+    {
+        let read = || async {
+            let page = self.session.execute_single_page(select, values, from.clone()).await?;
+            let rows = page.0.into_rows_result()?;
+            let rows = rows.rows::<R>()?.collect::<Result<Vec<R>, _>>()?;
+            Ok((rows, page.1.into_paging_control_flow().continue_value()))
+        };
+        self.retry.until_acknowledged(doing, read).await
+    }
+
+    /// Every row, page by page.
+    pub(super) async fn rows<R>(
+        &self,
+        doing: &'static str,
+        select: &PreparedStatement,
+        values: impl SerializeRow,
+    ) -> Result<Vec<R>, StoreError>
+    where
+        R: for<'row> DeserializeRow<'row, 'row>,
+    {
+        let (mut found, mut from) = (Vec::new(), Some(PagingState::start()));
+        while let Some(at) = from {
+            let (mut page, next) = self.page(doing, select, &values, at).await?;
+            found.append(&mut page);
+            from = next;
+        }
+        Ok(found)
+    }
+
+    /// The row, if it is one of ours; another is counted.
+    fn ours(&self, raw: Raw, device_id: &str, day: i64) -> Result<Option<TripRow>, StoreError> {
+        let row = raw.into_row(device_id, day)?;
+        if row.is_none() {
+            self.count_foreign();
+        }
+        Ok(row)
+    }
+
+    pub(super) fn count_foreign(&self) {
+        self.foreign_rows.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// Rows of a device in a day that end at or after a time, by end.
+    async fn of_day(
+        &self,
+        device_id: &str,
+        day: i64,
+        from_ms: i64,
+    ) -> Result<Vec<TripRow>, StoreError> {
+        let (doing, select) = ("reading trips of a day", &self.statements.of_day);
+        let raw: Vec<Raw> =
+            self.rows(doing, select, (device_id, bucket(day), CqlTimestamp(from_ms))).await?;
+        let rows = raw.into_iter().map(|raw| self.ours(raw, device_id, day));
+        rows.filter_map(Result::transpose).collect()
+    }
+
+    /// The days of a device from one to another, rising.
+    pub(super) async fn days_of(
+        &self,
+        device_id: &str,
+        from: i64,
+        upto: i64,
+    ) -> Result<Vec<i64>, StoreError> {
+        let (doing, select) = ("reading the days of a device", &self.statements.days);
+        let days: Vec<(CqlTimestamp,)> =
+            self.rows(doing, select, (device_id, bucket(from), bucket(upto))).await?;
+        Ok(days.into_iter().map(|(bucket,)| day_of(bucket.0)).collect())
+    }
+
+    /// The devices of a shard of a day.
+    async fn devices_of(
+        &self,
+        day: i64,
+        shard: i32,
+        after: &str,
+        limit: i32,
+    ) -> Result<Vec<(String,)>, StoreError> {
+        let select = &self.statements.devices_of_day;
+        self.rows("listing devices of a day", select, (bucket(day), shard, after, limit)).await
+    }
+
+    /// Every device, read to the end: they come in the order of their tokens. No more of them than
+    /// the answer are held, and a page.
+    async fn all_devices(&self, after: &str, limit: usize) -> Result<BTreeSet<String>, StoreError> {
+        let select = &self.statements.devices;
+        let (mut found, mut from) = (BTreeSet::new(), Some(PagingState::start()));
+        while let Some(at) = from {
+            let (page, next): (Vec<(String,)>, _) =
+                self.page("listing devices", select, &(), at).await?;
+            for (device,) in page {
+                let joins = found.len() < limit || found.last().is_some_and(|last| device < *last);
+                if device.as_str() > after && joins {
+                    found.insert(device);
+                }
+                if found.len() > limit {
+                    found.pop_last();
+                }
+            }
+            from = next;
+        }
+        Ok(found)
+    }
+}
+
+impl ScyllaStore {
+    /// Lists the days of rows that are to be written, before they are: a row in a day that is not
+    /// listed would never be found by its device, or by its day.
+    async fn list_days(&self, trips: &[TripRow]) -> Result<(), StoreError> {
+        let mut unlisted: HashMap<(String, i64), i64> = HashMap::new();
+        {
+            let listed = self.listed();
+            for trip in trips {
+                for write in trip.writes() {
+                    let key = (trip.device_id.clone(), bucket(write.day).0);
+                    if !listed.contains(&key) {
+                        let written = unlisted.entry(key).or_insert(write.insert_at);
+                        *written = write.insert_at.max(*written);
+                    }
+                }
+            }
+        }
+        let (shared, statements) = (&self.shared, &self.shared.statements);
+        let mut writes = Vec::with_capacity(unlisted.len());
+        for ((device_id, bucket), &written) in &unlisted {
+            let bucket = CqlTimestamp(*bucket);
+            let shard = i32::from(identity::shard(device_id));
+            writes.push(async move {
+                let of_day = ((bucket, shard, device_id, written),);
+                shared.write("listing a device of a day", &statements.list_device, of_day).await?;
+                let of_device = ((device_id, bucket, written),);
+                shared.write("listing a day of a device", &statements.list_day, of_device).await
+            });
+        }
+        shared.all(writes).await?;
+        let mut listed = self.listed();
+        if listed.len() + unlisted.len() > MOST_LISTED {
+            listed.clear();
+        }
+        listed.extend(unlisted.into_keys().take(MOST_LISTED));
+        Ok(())
+    }
+}
+
+impl TripStore for ScyllaStore {
+    async fn apply(&self, trips: &[TripRow]) -> Result<(), StoreError> {
+        trips.iter().try_for_each(row::check)?;
+        self.list_days(trips).await?;
+        let (shared, put) = (&self.shared, &self.shared.statements.put);
+        let mut writes = Vec::with_capacity(trips.len());
+        for trip in trips {
+            for day in trip.writes() {
+                writes.push(async move {
+                    shared.write("writing trips", put, row::values(trip, &day)).await
+                });
+            }
+        }
+        shared.all(writes).await
+    }
+
+    async fn covering(&self, device_id: &str, time_ms: i64) -> Result<Option<TripRow>, StoreError> {
+        let (shared, select) = (&self.shared, &self.shared.statements.covering);
+        let day = day_of(time_ms);
+        let values = (device_id, bucket(day), CqlTimestamp(time_ms));
+        let mut best: Option<TripRow> = None;
+        let (mut read, mut ours) = (0, 0);
+        let mut from = Some(PagingState::start());
+        // Four of ours decide; as a rule they are one page.
+        while let (Some(at), true) = (from, ours < LOOKUP_PAGE && read < LOOKUP_ROWS) {
+            let (page, next) = shared.page("looking up a time", select, &values, at).await?;
+            for raw in page {
+                read += 1;
+                let Some(row) = shared.ours(raw, device_id, day)? else { continue };
+                ours += 1;
+                let newer = best.as_ref().is_none_or(|best| row.version > best.version);
+                if row.start_ms <= time_ms && newer {
+                    best = Some(row);
+                }
+            }
+            from = next;
+        }
+        Ok(best)
+    }
+
+    async fn near(&self, device_id: &str, day: i64) -> Result<Vec<TripRow>, StoreError> {
+        self.shared.of_day(device_id, day, i64::MIN).await
+    }
+
+    async fn range(
+        &self,
+        device_id: &str,
+        from_ms: i64,
+        upto_ms: i64,
+        order: Order,
+        limit: usize,
+    ) -> Result<Vec<TripRow>, StoreError> {
+        let first_day = day_of(from_ms);
+        let mut days = self.shared.days_of(device_id, first_day, day_of(upto_ms)).await?;
+        if order == Order::Desc {
+            days.reverse();
+        }
+        let mut found = Vec::new();
+        for day in days {
+            let mut rows = standing(self.shared.of_day(device_id, day, from_ms).await?);
+            // Each trip in the first of its days that the range has: so every trip comes once, and
+            // the days bring the trips in order of their start.
+            rows.retain(|row| {
+                row.start_ms <= upto_ms && day_of(row.start_ms).max(first_day) == day
+            });
+            if order == Order::Desc {
+                rows.reverse();
+            }
+            found.append(&mut rows);
+            if found.len() >= limit {
+                break;
+            }
+        }
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    async fn devices(
+        &self,
+        day: Option<i64>,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<String>, StoreError> {
+        // No device id is empty, so the empty text stands before them all.
+        let after = after.unwrap_or("");
+        let Some(day) = day else {
+            return Ok(self.shared.all_devices(after, limit).await?.into_iter().collect());
+        };
+        let most = i32::try_from(limit).unwrap_or(i32::MAX);
+        let mut shards = Vec::new();
+        for shard in 0..SHARDS {
+            shards.push(self.shared.devices_of(day, shard.into(), after, most));
+        }
+        let mut shards = stream::iter(shards).buffer_unordered(SHARDS.into());
+        let mut found = Vec::new();
+        while let Some(devices) = shards.next().await {
+            found.extend(devices?.into_iter().map(|(device,)| device));
+        }
+        found.sort_unstable();
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>, StoreError> {
+        self.shared.forgets(device_id).await
+    }
+
+    async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
+        self.erase(device_id, forget).await
+    }
+}

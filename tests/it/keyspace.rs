@@ -1,0 +1,213 @@
+//! Keyspaces for tests, on a real server.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use scylla::client::session::Session;
+use scylla::client::session_builder::SessionBuilder;
+use tokio::runtime::Runtime;
+use tstar::store::memory::MemoryStore;
+use tstar::store::scylla::{ScyllaOptions, ScyllaPlace, ScyllaStore, ddl};
+use tstar::store::{Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore};
+
+use crate::servers;
+
+/// Order in which the table keeps its rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClusteringOrder {
+    /// As `schema/trips.cql` has it.
+    Desc,
+    /// The other one.
+    Asc,
+}
+
+/// A keyspace that is dropped with its last user.
+pub struct Keyspace {
+    /// Where it is.
+    pub place: ScyllaPlace,
+    /// A session of the keyspace, to look behind the store.
+    pub session: Session,
+    /// The sessions of stores live here; a case may run elsewhere.
+    pub runtime: Runtime,
+}
+
+impl Drop for Keyspace {
+    fn drop(&mut self) {
+        let drop = format!("DROP KEYSPACE IF EXISTS \"{}\"", self.place.keyspace);
+        // What cannot be dropped is left behind.
+        self.runtime.block_on(self.session.query_unpaged(drop, ())).ok();
+    }
+}
+
+/// Those of this process that somebody uses: DESC, ASC.
+static SHARED: Mutex<[Weak<Keyspace>; 2]> = Mutex::new([Weak::new(), Weak::new()]);
+
+/// Patience with a server that is there.
+pub fn patient() -> ScyllaOptions {
+    let patience = Some(Duration::from_secs(60));
+    ScyllaOptions { patience, ..ScyllaOptions::default() }
+}
+
+impl Keyspace {
+    /// A keyspace without tables.
+    pub fn bare() -> Option<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let node = servers::cql()?;
+        let nth = COUNT.fetch_add(1, Ordering::Relaxed);
+        let keyspace = format!("tstar_test_{}_{nth}", std::process::id());
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(1).enable_all().build().unwrap();
+        let session = runtime.block_on(async {
+            let session = SessionBuilder::new().known_node(&node).build().await.unwrap();
+            let create = format!(
+                "CREATE KEYSPACE \"{keyspace}\" WITH replication = \
+                 {{'class': 'NetworkTopologyStrategy', 'replication_factor': 1}}"
+            );
+            session.query_unpaged(create, ()).await.unwrap();
+            session.use_keyspace(&keyspace, true).await.unwrap();
+            session
+        });
+        let place = ScyllaPlace { nodes: vec![node], keyspace };
+        Some(Self { place, session, runtime })
+    }
+
+    /// A keyspace with the tables of the schema.
+    pub fn new(order: ClusteringOrder) -> Option<Self> {
+        let keyspace = Self::bare()?;
+        for create in ddl() {
+            let asc =
+                create.replace("end_time DESC, start_time DESC", "end_time ASC, start_time ASC");
+            let create = if order == ClusteringOrder::Asc { asc } else { create };
+            keyspace.run(create.as_str());
+        }
+        Some(keyspace)
+    }
+
+    /// One for all who use it at a time: tables are slow to make. Each takes devices of its own.
+    pub fn shared(order: ClusteringOrder) -> Option<Arc<Self>> {
+        let mut shared = SHARED.lock().unwrap();
+        let place = &mut shared[usize::from(order == ClusteringOrder::Asc)];
+        if let Some(keyspace) = place.upgrade() {
+            return Some(keyspace);
+        }
+        let keyspace = Arc::new(Self::new(order)?);
+        *place = Arc::downgrade(&keyspace);
+        Some(keyspace)
+    }
+
+    /// Runs a statement without values.
+    pub fn run(&self, statement: &str) {
+        let ran = self.runtime.block_on(self.session.query_unpaged(statement, ()));
+        ran.unwrap_or_else(|error| panic!("{statement}: {error}"));
+    }
+
+    /// A store over it.
+    pub fn store(&self) -> ScyllaStore {
+        self.runtime.block_on(ScyllaStore::connect(&self.place, patient())).unwrap()
+    }
+}
+
+/// Versions of a log begin with its epoch: 0 is no write timestamp.
+const BASE: i64 = 1_000_000;
+
+/// A store with a journal: the log's, of which the memory store is the stand-in. Its devices are
+/// its own, however many there are in the keyspace.
+pub struct WithJournal {
+    store: ScyllaStore,
+    journal: MemoryStore,
+    prefix: String,
+}
+
+impl WithJournal {
+    /// An empty store over a keyspace.
+    pub fn of_its_own(keyspace: &Keyspace) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let prefix = format!("case-{}/", COUNT.fetch_add(1, Ordering::Relaxed));
+        Self { store: keyspace.store(), journal: MemoryStore::default(), prefix }
+    }
+
+    fn device(&self, device_id: &str) -> String {
+        format!("{}{device_id}", self.prefix)
+    }
+
+    fn stored(&self, row: &TripRow) -> TripRow {
+        let (device_id, version) = (self.device(&row.device_id), row.version + BASE);
+        TripRow { device_id, version, ..row.clone() }
+    }
+
+    fn shown(&self, row: TripRow) -> TripRow {
+        let device_id = row.device_id.strip_prefix(&self.prefix).unwrap().to_owned();
+        TripRow { device_id, version: row.version - BASE, ..row }
+    }
+}
+
+impl TripStore for WithJournal {
+    async fn apply(&self, trips: &[TripRow]) -> Result<(), StoreError> {
+        let rows: Vec<_> = trips.iter().map(|row| self.stored(row)).collect();
+        self.store.apply(&rows).await
+    }
+
+    async fn covering(&self, device_id: &str, time_ms: i64) -> Result<Option<TripRow>, StoreError> {
+        let found = self.store.covering(&self.device(device_id), time_ms).await?;
+        Ok(found.map(|row| self.shown(row)))
+    }
+
+    async fn near(&self, device_id: &str, day: i64) -> Result<Vec<TripRow>, StoreError> {
+        let found = self.store.near(&self.device(device_id), day).await?;
+        Ok(found.into_iter().map(|row| self.shown(row)).collect())
+    }
+
+    async fn range(
+        &self,
+        device_id: &str,
+        from_ms: i64,
+        upto_ms: i64,
+        order: Order,
+        limit: usize,
+    ) -> Result<Vec<TripRow>, StoreError> {
+        let device = self.device(device_id);
+        let found = self.store.range(&device, from_ms, upto_ms, order, limit).await?;
+        Ok(found.into_iter().map(|row| self.shown(row)).collect())
+    }
+
+    async fn devices(
+        &self,
+        day: Option<i64>,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<String>, StoreError> {
+        // Those of one prefix stand side by side in the order of bytes.
+        let after = self.device(after.unwrap_or(""));
+        let found = self.store.devices(day, Some(&after), limit).await?;
+        let own = found.iter().map_while(|device| device.strip_prefix(&self.prefix));
+        Ok(own.map(str::to_owned).collect())
+    }
+
+    async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>, StoreError> {
+        let found = self.store.forgets(&self.device(device_id)).await?;
+        let shown = |forget: Forget| Forget { version: forget.version - BASE, ..forget };
+        Ok(found.into_iter().map(shown).collect())
+    }
+
+    async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
+        let stored = Forget { version: forget.version + BASE, ..forget.clone() };
+        self.store.forget(&self.device(device_id), &stored).await
+    }
+}
+
+impl Journal for WithJournal {
+    async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
+        self.apply(&ahead.trips).await?;
+        self.journal.stage(ahead).await
+    }
+
+    async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
+        self.apply(&flush.trips).await?;
+        self.journal.commit(flush).await
+    }
+
+    async fn position(&self) -> Result<Position, StoreError> {
+        self.journal.position().await
+    }
+}

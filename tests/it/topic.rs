@@ -1,0 +1,225 @@
+//! The daemon over a real broker, as its users run it.
+
+mod epochs;
+mod file;
+mod keyspace;
+mod records;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use rdkafka::ClientConfig;
+use rdkafka::TopicPartitionList;
+use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::message::{Headers as _, Message};
+use rdkafka::topic_partition_list::Offset;
+use tstar::kafka::client::Brokers;
+use tstar::kafka::producer::{Out, Producer};
+
+use crate::cli::Folder;
+use crate::faults::Running;
+use crate::servers;
+use crate::support::block_on;
+
+/// How long a question to the broker may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How many partitions most topics have.
+const PARTITIONS: i32 = 4;
+
+/// Lines of a fleet, bad ones among them.
+fn fleet(folder: &Folder, samples: usize) -> Vec<u8> {
+    let words = format!("simulate --devices 20 --samples {samples} --seed 5 --bad 0.01");
+    folder.run(&words).ends(0).stdout
+}
+
+/// A topic of a test's own, on the broker that all tests share.
+pub struct Topic {
+    pub brokers: String,
+    pub name: String,
+    admin: AdminClient<DefaultClientContext>,
+}
+
+impl Topic {
+    /// A topic of so many partitions; `None` where there is no broker.
+    pub fn new(partitions: i32) -> Option<Self> {
+        Self::with(partitions, &[])
+    }
+
+    /// A topic with options of its own.
+    pub fn with(partitions: i32, options: &[(&str, &str)]) -> Option<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let brokers = servers::kafka()?;
+        let nth = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("t{}-{nth}", std::process::id());
+        Some(Self::on(brokers, name, partitions, options))
+    }
+
+    /// A topic on a broker of the test's own.
+    pub fn on(brokers: String, name: String, partitions: i32, options: &[(&str, &str)]) -> Self {
+        let mut config = ClientConfig::new();
+        let admin = config.set("bootstrap.servers", &brokers).create().unwrap();
+        let topic = Self { brokers, name, admin };
+        topic.make(partitions, options);
+        topic
+    }
+
+    pub fn make(&self, partitions: i32, options: &[(&str, &str)]) {
+        let mut new = NewTopic::new(&self.name, partitions, TopicReplication::Fixed(1));
+        for (name, value) in options {
+            new = new.set(name, value);
+        }
+        let options = AdminOptions::new().operation_timeout(Some(PATIENCE));
+        let made = block_on(self.admin.create_topics([&new], &options)).unwrap();
+        made.into_iter().for_each(|made| drop(made.unwrap()));
+    }
+
+    pub fn remove(&self) {
+        let options = AdminOptions::new().operation_timeout(Some(PATIENCE));
+        let gone = block_on(self.admin.delete_topics(&[&self.name], &options)).unwrap();
+        gone.into_iter().for_each(|gone| drop(gone.unwrap()));
+    }
+
+    pub fn grow(&self, partitions: usize) {
+        let options = AdminOptions::new().operation_timeout(Some(PATIENCE));
+        let new = NewPartitions::new(&self.name, partitions);
+        let grown = block_on(self.admin.create_partitions([&new], &options)).unwrap();
+        grown.into_iter().for_each(|grown| drop(grown.unwrap()));
+    }
+
+    /// Flags that name the topic.
+    pub fn flags(&self) -> String {
+        format!("--brokers {} --topic {}", self.brokers, self.name)
+    }
+
+    pub fn producer(&self) -> Producer {
+        let brokers = Brokers::new(&self.brokers, BTreeMap::new()).unwrap();
+        Producer::new(&brokers, Arc::new(|_: &str| ())).unwrap()
+    }
+
+    pub fn send(&self, records: &[Out]) {
+        block_on(self.producer().send(&self.name, records)).unwrap();
+    }
+
+    /// Sends lines of NDJSON, each keyed by the device that it names, or else by `key`.
+    pub fn send_lines(&self, lines: &[u8], key: &str) {
+        self.send(&records(lines, key));
+    }
+
+    fn consumer(&self, group: &str) -> BaseConsumer {
+        ClientConfig::new()
+            .set("bootstrap.servers", &self.brokers)
+            .set("group.id", group)
+            .set("enable.partition.eof", "true")
+            .create()
+            .unwrap()
+    }
+
+    /// What a group has committed, by partition.
+    pub fn committed(&self, group: &str, partitions: i32) -> BTreeMap<i32, i64> {
+        let mut asked = TopicPartitionList::new();
+        (0..partitions).for_each(|partition| {
+            asked.add_partition(&self.name, partition);
+        });
+        let answer = self.consumer(group).committed_offsets(asked, PATIENCE).unwrap();
+        let offset = |(at, offset): ((String, i32), Offset)| match offset {
+            Offset::Offset(offset) => Some((at.1, offset)),
+            _ => None,
+        };
+        answer.to_topic_map().into_iter().filter_map(offset).collect()
+    }
+
+    pub fn exists(&self) -> bool {
+        let metadata = self.consumer("none").fetch_metadata(None, PATIENCE).unwrap();
+        metadata.topics().iter().any(|topic| topic.name() == self.name)
+    }
+
+    /// The offset of the next record of each partition.
+    pub fn ends(&self, partitions: i32) -> BTreeMap<i32, i64> {
+        let consumer = self.consumer("none");
+        let end = |at| (at, consumer.fetch_watermarks(&self.name, at, PATIENCE).unwrap().1);
+        (0..partitions).map(end).collect()
+    }
+
+    /// Every record of a topic of this broker, by partition and offset.
+    pub fn records_of(&self, topic: &str) -> Vec<Kept> {
+        let consumer = self.consumer("none");
+        let metadata = consumer.fetch_metadata(Some(topic), PATIENCE).unwrap();
+        let partitions = metadata.topics()[0].partitions().len();
+        let mut list = TopicPartitionList::new();
+        for partition in 0..i32::try_from(partitions).unwrap() {
+            list.add_partition_offset(topic, partition, Offset::Beginning).unwrap();
+        }
+        consumer.assign(&list).unwrap();
+        let (mut kept, mut ended) = (Vec::new(), 0);
+        while ended < partitions {
+            match consumer.poll(PATIENCE).expect("an answer in time") {
+                Ok(message) => kept.push(Kept::of(&message)),
+                Err(rdkafka::error::KafkaError::PartitionEOF(_)) => ended += 1,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        kept.sort_by_key(|kept| (kept.partition, kept.offset));
+        kept
+    }
+}
+
+/// A record that was read back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kept {
+    pub partition: i32,
+    pub offset: i64,
+    pub key: Option<Vec<u8>>,
+    pub value: Vec<u8>,
+    pub headers: BTreeMap<String, Vec<u8>>,
+    pub timestamp_ms: i64,
+}
+
+impl Kept {
+    fn of(message: &impl Message) -> Self {
+        let headers = message.headers().map_or_else(BTreeMap::new, |headers| {
+            let pairs = headers.iter();
+            pairs.map(|it| (it.key.to_owned(), it.value.unwrap_or_default().to_vec())).collect()
+        });
+        Self {
+            partition: message.partition(),
+            offset: message.offset(),
+            key: message.key().map(<[u8]>::to_vec),
+            value: message.payload().unwrap_or_default().to_vec(),
+            headers,
+            timestamp_ms: message.timestamp().to_millis().unwrap(),
+        }
+    }
+
+    /// The text of a header.
+    pub fn header(&self, name: &str) -> &str {
+        std::str::from_utf8(&self.headers[name]).unwrap()
+    }
+}
+
+/// Lines of NDJSON as records.
+pub fn records(lines: &[u8], key: &str) -> Vec<Out> {
+    let lines = lines.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
+    let record = |line: &[u8]| {
+        let object: Option<serde_json::Value> = serde_json::from_slice(line).ok();
+        let device = object.as_ref().and_then(|it| it["device_id"].as_str());
+        let device = device.filter(|device| !device.is_empty()).unwrap_or(key);
+        Out { key: Some(device.into()), value: line.to_vec(), ..Out::default() }
+    };
+    lines.map(record).collect()
+}
+
+/// Starts a daemon in a folder.
+pub fn start(folder: &Folder, words: &str) -> Running {
+    Running::start(&mut folder.command(words))
+}
+
+/// Ends a daemon as an operator would.
+pub fn drain(mut running: Running, words: &str) -> crate::cli::Ran {
+    running.signal("TERM");
+    running.ran(words)
+}

@@ -1,0 +1,74 @@
+//! The lives of a topic.
+
+use serde_json::Value;
+
+use super::{Topic, drain, start};
+use crate::cli::{Folder, minutes};
+use crate::faults::until;
+
+/// Runs until trips of so many samples are there.
+fn run_until(folder: &Folder, words: &str, samples: u64) {
+    let running = start(folder, words);
+    until("the samples to be stored", || {
+        let found = folder.run("export --store sqlite:t.db");
+        let trips = if found.code == Some(0) { found.objects() } else { vec![] };
+        let kept: u64 = trips.iter().map(|trip| trip["samples"].as_u64().unwrap()).sum();
+        (kept == samples).then_some(())
+    });
+    drain(running, words).ends(0);
+}
+
+fn epochs(folder: &Folder) -> Vec<Value> {
+    folder.run("epoch show --store sqlite:t.db").ends(0).objects()
+}
+
+#[test]
+fn a_changed_partition_count_needs_a_new_epoch_and_nothing_is_lost() {
+    let Some(topic) = Topic::new(1) else { return };
+    let folder = Folder::new();
+    let flags = topic.flags();
+    let words = format!("run {flags} --store sqlite:t.db --from earliest");
+    topic.send_lines(minutes("truck-1", &[1, 2]).as_bytes(), "nobody");
+    run_until(&folder, &words, 2);
+    topic.send_lines(minutes("truck-1", &[3]).as_bytes(), "nobody");
+    let early = folder.run(&format!("epoch new {flags} --store sqlite:t.db"));
+    early.ends(78).says(&["1 records of partition 0 are not read yet", "lag 0"]);
+    run_until(&folder, &words, 3);
+
+    topic.grow(3);
+    folder.run(&words).ends(78).says(&["has 3 partitions, and had 1", "tstar epoch new"]);
+    let new = format!("epoch new {flags} --store sqlite:t.db");
+    folder.run(&new).ends(0);
+    let [first, second] = &epochs(&folder)[..] else { panic!("two epochs") };
+    assert_eq!((&first["partitions"], &second["partitions"]), (&1.into(), &3.into()));
+    assert!(second["base"].as_i64() > first["base"].as_i64());
+    assert_eq!(second["start_offsets"]["0"], 3);
+    topic.send_lines(minutes("truck-1", &[4]).as_bytes(), "nobody");
+    // The device may have moved: its rows of the epoch before are its own all the same.
+    run_until(&folder, &words, 4);
+}
+
+#[test]
+fn a_topic_that_was_made_anew_needs_a_new_epoch() {
+    let Some(topic) = Topic::new(1) else { return };
+    let folder = Folder::new();
+    let flags = topic.flags();
+    let words = format!("run {flags} --store sqlite:t.db --from earliest");
+    topic.send_lines(minutes("truck-1", &[1, 2, 3, 4]).as_bytes(), "nobody");
+    run_until(&folder, &words, 4);
+    topic.remove();
+    until("the topic to go", || (!topic.exists()).then_some(()));
+    topic.make(1, &[]);
+    topic.send_lines(minutes("truck-1", &[5]).as_bytes(), "nobody");
+    folder.run(&words).ends(78).says(&["was made anew", "tstar epoch new"]);
+    folder.run(&format!("epoch new {flags} --store sqlite:t.db")).ends(0);
+    assert_eq!(epochs(&folder)[1]["start_offsets"]["0"], 0);
+    run_until(&folder, &words, 5);
+
+    let exported = folder.text("epoch export --store sqlite:t.db");
+    folder.write("epochs.json", &exported);
+    folder.run("epoch import epochs.json --store sqlite:copy.db").ends(0);
+    assert_eq!(folder.text("epoch export --store sqlite:copy.db"), exported);
+    let again = folder.run("epoch import epochs.json --store sqlite:copy.db");
+    again.ends(78).says(&["has epochs of its own"]);
+}

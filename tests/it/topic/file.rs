@@ -1,0 +1,116 @@
+//! `run` into a file: one instance, positions in the file.
+
+use serde_json::Value;
+use tstar::store::sqlite::SqliteStore;
+
+use super::{PARTITIONS, Topic, drain, fleet, start};
+use crate::cli::{Folder, minutes, number, sum};
+use crate::faults::until;
+
+/// Waits until a store has read everything of a topic.
+fn until_read(folder: &Folder, store: &str, topic: &Topic) {
+    let ends = topic.ends(PARTITIONS);
+    until("everything to be read", || {
+        let store = SqliteStore::open_reader(&folder.path(store)).ok()?;
+        let read = |(at, end): (&i32, &i64)| {
+            *end == 0 || store.position_of(*at).ok().flatten() >= Some(*end)
+        };
+        ends.iter().all(read).then_some(())
+    });
+}
+
+/// What trips are, but for versions, which no two logs share.
+fn spans(folder: &Folder, store: &str) -> Vec<Value> {
+    let mut trips = folder.trips(store);
+    for trip in &mut trips {
+        trip.as_object_mut().unwrap().remove("version").unwrap();
+    }
+    trips
+}
+
+#[test]
+fn a_topic_gives_the_trips_that_a_file_of_its_records_gives() {
+    let Some(topic) = Topic::new(PARTITIONS) else { return };
+    let folder = Folder::new();
+    let lines = fleet(&folder, 20_000);
+    topic.send_lines(&lines, "nobody");
+    folder.write("all.ndjson", &lines);
+    let expected = folder.ingest("all.ndjson --store sqlite:file.db");
+
+    let words = format!("run {} --store sqlite:topic.db --from earliest", topic.flags());
+    let running = start(&folder, &words);
+    until_read(&folder, "topic.db", &topic);
+    let summary = drain(running, &words).ends(0).json();
+    for count in ["delivered", "applied", "duplicates", "conflicting", "arrivals", "dead_letters"] {
+        assert_eq!(summary[count], expected[count], "{count}");
+    }
+    assert_eq!(spans(&folder, "topic.db"), spans(&folder, "file.db"));
+    let letters = folder.run("dlq ls --limit 100000 --store sqlite:topic.db").ends(0).objects();
+    assert_eq!(letters.len() as u64, sum(&expected["dead_letters"]));
+
+    // The next start reads nothing again (I10).
+    let words = format!("run {} --store sqlite:topic.db", topic.flags());
+    let running = start(&folder, &words);
+    topic.send_lines(minutes("truck-1", &[1, 2]).as_bytes(), "nobody");
+    until_read(&folder, "topic.db", &topic);
+    let summary = drain(running, &words).ends(0).json();
+    assert_eq!(number(&summary["delivered"]), 2);
+}
+
+#[test]
+fn a_store_belongs_to_one_log_and_one_set_of_rules() {
+    let Some(topic) = Topic::new(PARTITIONS) else { return };
+    let folder = Folder::new();
+    topic.send_lines(minutes("truck-1", &[1, 2, 3]).as_bytes(), "nobody");
+    let flags = topic.flags();
+    folder
+        .run(&format!("run {flags} --store sqlite:t.db"))
+        .ends(78)
+        .says(&["has not read topic", "--from earliest"]);
+    let words = format!("run {flags} --store sqlite:t.db --from earliest");
+    let running = start(&folder, &words);
+    until_read(&folder, "t.db", &topic);
+    // A second instance does not come between.
+    folder.run(&words).ends(74).says(&["locked by another writer"]);
+    drain(running, &words).ends(0);
+
+    folder
+        .run(&format!("{words} --max-gap 10m"))
+        .ends(78)
+        .says(&["max_gap_ms: the store has 300000, asked for 600000"]);
+    folder.write("more.ndjson", minutes("truck-1", &[4]));
+    let refused = folder.run("ingest more.ndjson --store sqlite:t.db");
+    refused.ends(78).says(&["was built from a topic, not files"]);
+    folder.ingest("more.ndjson --store sqlite:files.db");
+    let refused = folder.run(&format!("run {flags} --store sqlite:files.db --from earliest"));
+    refused.ends(78).says(&["was built from files, not a topic"]);
+    let other = Topic::new(PARTITIONS).unwrap();
+    let refused = folder.run(&format!("run {} --store sqlite:t.db --from earliest", other.flags()));
+    refused.ends(78).says(&["was built from topic", &topic.name]);
+    let none = format!("run --brokers {} --topic no-such-topic --store sqlite:n.db", topic.brokers);
+    folder.run(&format!("{none} --from earliest")).ends(78).says(&["no topic `no-such-topic`"]);
+}
+
+#[test]
+fn a_compacted_topic_is_refused() {
+    let Some(topic) = Topic::with(1, &[("cleanup.policy", "compact")]) else { return };
+    let folder = Folder::new();
+    folder
+        .run(&format!("run {} --store sqlite:t.db --from earliest", topic.flags()))
+        .ends(78)
+        .says(&["cleanup.policy", "delete"]);
+}
+
+#[test]
+fn a_broker_that_is_not_there_is_waited_for() {
+    let folder = Folder::new();
+    let port = crate::servers::free_port();
+    let words = format!("run --brokers 127.0.0.1:{port} --store sqlite:t.db --from earliest");
+    let mut running = start(&folder, &words);
+    let mut said = String::new();
+    running.until_says("waiting: no Kafka broker", &mut said);
+    assert!(!running.has_ended());
+    running.signal("TERM");
+    let ran = running.ran(&words).ends(0);
+    assert!(said.contains(&port.to_string()) && ran.stdout.is_empty(), "{said}");
+}
