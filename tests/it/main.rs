@@ -14,6 +14,7 @@ mod hostile;
 mod keyspace;
 mod model;
 mod processing;
+mod protocol;
 mod readme;
 mod real_data;
 mod scylla;

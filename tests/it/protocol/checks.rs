@@ -1,0 +1,250 @@
+//! What has to hold: at a hand-over, for a reader at any moment, and once all is quiet.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tstar::store::row::standing;
+use tstar::store::{ChangeKind, TripRow};
+use tstar::timeline::day_of;
+
+use super::log::{DAYS, ORIGIN, Script};
+use super::truth::{Named, Truth, device_of};
+use super::world::{Device, Event, PAIRS, Partition, World};
+
+const DEVICES: [Device; 2] = [b'a', b'b'];
+
+fn days() -> std::ops::Range<i64> {
+    day_of(ORIGIN)..day_of(ORIGIN) + DAYS
+}
+
+/// I6: what lies below the committed offset is in every pair of replicas, announced, and in the
+/// dead letters.
+pub fn commit(world: &mut World, truth: &Truth, script: &Script) {
+    let committed = world.committed;
+    let state = truth.states[usize::try_from(committed).unwrap()].iter();
+    for row in state.filter(|row| row.end_ms >= truth.floor(device_of(row))) {
+        let stands = |found: &Arc<TripRow>| found.overlaps(row) && found.version >= row.version;
+        let is_there = |day| {
+            PAIRS.iter().all(|&pair| world.trips_from(device_of(row), day, pair).iter().any(stands))
+        };
+        if !row.days().all(is_there) {
+            world.bad.insert("I6 rows");
+        }
+    }
+    let dead: BTreeSet<_> = world.dead.iter().collect();
+    if truth.dead.iter().any(|place| place.0 < committed && !dead.contains(place)) {
+        world.bad.insert("I6 dead letters");
+    }
+    let version = script.log.versions.of(committed);
+    let told = announced(world.feed.iter());
+    if truth.merges.iter().any(|merge| merge.2 < version && !told.contains(merge)) {
+        world.bad.insert("I6 feed");
+    }
+}
+
+/// The merges that some event names, the event's trip being the survivor or a later one.
+fn announced<'e>(events: impl Iterator<Item = &'e Event>) -> BTreeSet<Named> {
+    let mut merges = BTreeSet::new();
+    for event in events {
+        let Event::Trip { retired, row, .. } = event else { continue };
+        let named = row.absorbed.iter().filter(|(t_star, _)| retired.contains(t_star));
+        merges.extend(named.map(|(t_star, version)| (device_of(row), *t_star, *version)));
+    }
+    merges
+}
+
+/// I7: what was committed is found at any moment. I2: an id that was published resolves.
+pub fn reader(world: &mut World, truth: &Truth, script: &Script) {
+    for row in &truth.states[usize::try_from(world.committed).unwrap()] {
+        if row.end_ms < truth.floor(device_of(row)) {
+            continue;
+        }
+        let time_ms = world.dice.between(row.start_ms, row.end_ms);
+        if world.covering(device_of(row), time_ms).is_none() {
+            world.bad.insert("I7 not found");
+        }
+    }
+    listing(world, truth);
+    let stays = |row: &TripRow| row.end_ms >= truth.floor(device_of(row));
+    let events = world.feed.iter().filter_map(|event| match event {
+        Event::Trip { row, .. } if stays(row) => Some(Arc::clone(row)),
+        _ => None,
+    });
+    let published: Vec<_> = events.collect();
+    if published.is_empty() {
+        return;
+    }
+    let of = &published[world.dice.below(published.len())];
+    let found = world.covering(device_of(of), of.t_star_ms);
+    let resolves = found.is_some_and(|row| {
+        row.t_star_ms == of.t_star_ms || row.absorbed.contains_key(&of.t_star_ms)
+    });
+    if !resolves {
+        world.tell(|| format!("in {} records: {of:?} does not resolve", script.len()));
+        world.bad.insert("I2 id does not resolve");
+    }
+}
+
+/// I7 for a reader of several days: what was committed is within a trip of the list.
+fn listing(world: &mut World, truth: &Truth) {
+    for device in DEVICES {
+        let rows: Vec<_> = days().flat_map(|day| world.trips(device, day)).collect();
+        let list = standing(rows.iter().map(|row| TripRow::clone(row)).collect());
+        let committed = truth.states[usize::try_from(world.committed).unwrap()].iter();
+        let of_device = committed.filter(|row| device_of(row) == device);
+        for row in of_device.filter(|row| row.end_ms >= truth.floor(device)) {
+            let holds = |it: &TripRow| it.start_ms <= row.start_ms && row.end_ms <= it.end_ms;
+            if !list.iter().any(holds) {
+                world.bad.insert("I7 not in the list");
+            }
+        }
+    }
+}
+
+/// Everything has arrived and nobody does anything more.
+pub fn end(world: &mut World, truth: &Truth) {
+    rows(world, truth);
+    let dead: BTreeSet<_> = world.dead.iter().copied().collect();
+    if dead != truth.dead {
+        world.bad.insert("dead letters");
+    }
+    feed(world, truth);
+    let mut shuffled = world.feed.clone();
+    for nth in (1..shuffled.len()).rev() {
+        shuffled.swap(nth, world.dice.below(nth + 1));
+    }
+    let want: BTreeSet<Named> = truth.end().iter().map(|row| named(row)).collect();
+    for (events, by_span, by_id) in [
+        (&world.feed, "consumer by span", "consumer by id"),
+        (&shuffled, "consumer by span, shuffled", "consumer by id, shuffled"),
+    ] {
+        if by_overlap(events) != want {
+            world.bad.insert(by_span);
+        }
+        if by_ids(events) != want {
+            world.bad.insert(by_id);
+        }
+    }
+}
+
+fn named(row: &TripRow) -> Named {
+    (device_of(row), row.t_star_ms, row.version)
+}
+
+/// Each pair of replicas holds the rows of the truth in each day, all columns, and lists the days.
+fn rows(world: &mut World, truth: &Truth) {
+    for pair in PAIRS {
+        for (device, day) in DEVICES.iter().flat_map(|of| days().map(move |day| (*of, day))) {
+            let found = world.trips_from(device, day, pair);
+            let is_here =
+                |row: &&Arc<TripRow>| device_of(row) == device && row.days().contains(&day);
+            let mut want: Vec<_> = truth.end().iter().filter(is_here).collect();
+            want.sort_by_key(|row| row.end_ms);
+            if !found.iter().eq(want.iter().copied()) {
+                world.bad.insert("rows");
+            }
+            let of_device = world.read_from(Partition::DaysOfDevice(device), pair);
+            let of_day = world.read_from(Partition::DeviceDays(day), pair);
+            let lists =
+                [of_device.contains_key(&(day, 0)), of_day.contains_key(&(i64::from(device), 0))];
+            let erased = truth.gone.get(&device).is_some_and(|gone| day < day_of(*gone));
+            if !want.is_empty() && lists != [true; 2] {
+                world.bad.insert("a list misses a day");
+            } else if want.is_empty() && erased && lists != [false; 2] {
+                world.bad.insert("a list names an erased day");
+            }
+        }
+    }
+}
+
+fn feed(world: &mut World, truth: &Truth) {
+    let mut once: BTreeMap<Named, &Event> = BTreeMap::new();
+    let mut known: BTreeSet<(Device, i64)> = BTreeSet::new();
+    let mut bad = Vec::new();
+    for event in &world.feed {
+        let Event::Trip { kind, row, .. } = event else { continue };
+        once.entry(named(row)).or_insert(event);
+        if *kind != ChangeKind::Grown {
+            known.insert((device_of(row), row.t_star_ms));
+        }
+        if truth.ever.get(&named(row)) != Some(row) {
+            bad.push("an event shows a trip that never was");
+        }
+    }
+    if !announced(world.feed.iter()).is_superset(&truth.merges) {
+        bad.push("a merge was not announced");
+    }
+    if !announced(once.into_values()).is_superset(&truth.merges) {
+        bad.push("to drop repeats of (id, version) loses a merge");
+    }
+    if truth.end().iter().any(|row| !known.contains(&(device_of(row), row.t_star_ms))) {
+        bad.push("an id was not announced");
+    }
+    world.bad.extend(bad);
+}
+
+/// Before which time events forgot each device.
+#[derive(Default)]
+struct Floors(BTreeMap<Device, i64>);
+
+impl Floors {
+    fn raise(&mut self, device: Device, before_ms: i64) {
+        let floor = self.0.entry(device).or_insert(before_ms);
+        *floor = (*floor).max(before_ms);
+    }
+
+    fn covers(&self, row: &TripRow) -> bool {
+        self.0.get(&device_of(row)).is_some_and(|floor| row.end_ms < *floor)
+    }
+}
+
+/// A consumer that knows spans: of overlapping trips the one of the highest version stands.
+fn by_overlap(events: &[Event]) -> BTreeSet<Named> {
+    let (mut trips, mut floors) = (Vec::<&Arc<TripRow>>::new(), Floors::default());
+    for event in events {
+        match event {
+            Event::Forgotten { device, before_ms } => {
+                floors.raise(*device, *before_ms);
+                trips.retain(|trip| !floors.covers(trip));
+            }
+            Event::Trip { row, .. } if !floors.covers(row) => {
+                let meets =
+                    |trip: &TripRow| device_of(trip) == device_of(row) && trip.overlaps(row);
+                let is_old = trips.iter().any(|trip| meets(trip) && trip.version >= row.version);
+                if !is_old {
+                    trips.retain(|trip| !meets(trip));
+                    trips.push(row);
+                }
+            }
+            Event::Trip { .. } => {}
+        }
+    }
+    trips.into_iter().map(|trip| named(trip)).collect()
+}
+
+/// A consumer that knows ids alone: the highest version of an id stands, and an id that was once
+/// retired never lives again.
+fn by_ids(events: &[Event]) -> BTreeSet<Named> {
+    let mut trips: BTreeMap<(Device, i64), &Arc<TripRow>> = BTreeMap::new();
+    let (mut gone, mut floors) = (BTreeSet::new(), Floors::default());
+    for event in events {
+        match event {
+            Event::Forgotten { device, before_ms } => {
+                floors.raise(*device, *before_ms);
+                trips.retain(|_, trip| !floors.covers(trip));
+            }
+            Event::Trip { row, retired, .. } if !floors.covers(row) => {
+                let device = device_of(row);
+                gone.extend(retired.iter().map(|t_star| (device, *t_star)));
+                trips.retain(|id, _| !gone.contains(id));
+                let id = (device, row.t_star_ms);
+                let is_old = trips.get(&id).is_some_and(|trip| trip.version >= row.version);
+                if !gone.contains(&id) && !is_old {
+                    trips.insert(id, row);
+                }
+            }
+            Event::Trip { .. } => {}
+        }
+    }
+    trips.into_values().map(|trip| named(trip)).collect()
+}

@@ -1,0 +1,122 @@
+//! An owner of the partition: the real processor in a future that is polled by hand.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use tstar::processor::{Pace, Processor};
+use tstar::store::StoreError;
+
+use super::log::Script;
+use super::store::{Shared, SimStore, lock};
+use super::world::{Command, Desk, Dice};
+
+pub struct Owner {
+    pub id: usize,
+    future: Pin<Box<dyn Future<Output = Result<(), StoreError>>>>,
+    world: Shared,
+}
+
+impl Owner {
+    /// An owner that begins at an offset. It is the current one from here on.
+    pub fn new(world: &Shared, script: &Arc<Script>, start: i64, pace: Pace) -> Self {
+        let id = {
+            let mut world = lock(world);
+            let id = world.desks.len();
+            world.desks.push(Desk { position: start, acknowledged: start, ..Desk::default() });
+            world.current = id;
+            world.tell(|| format!("{id} begins at {start}, {pace:?}"));
+            id
+        };
+        let (of, script) = (Arc::clone(world), Arc::clone(script));
+        let listed = Mutex::new(BTreeSet::new());
+        let store = SimStore { world: of, owner: id, script, start, listed };
+        let future = Box::pin(work(store, pace));
+        let mut owner = Self { id, future, world: Arc::clone(world) };
+        owner.poll();
+        owner
+    }
+
+    /// Lets it go on, as far as it can.
+    pub fn poll(&mut self) {
+        let mut context = Context::from_waker(Waker::noop());
+        if self.future.as_mut().poll(&mut context).is_ready() {
+            // Its loop has no end, so it was an error.
+            let mut world = lock(&self.world);
+            world.bad.insert("an owner failed");
+            world.desks[self.id].idle = true;
+            self.future = Box::pin(std::future::pending());
+        }
+    }
+
+    pub fn is_idle(&self) -> bool {
+        lock(&self.world).desks[self.id].idle
+    }
+
+    /// Asks it to do something, if it does nothing just now.
+    pub fn ask(&self, command: Command) {
+        let mut world = lock(&self.world);
+        if world.desks[self.id].idle {
+            world.tell(|| format!("{}: {command:?}", self.id));
+            world.desks[self.id].command = Some(command);
+        }
+    }
+
+    pub fn position(&self) -> i64 {
+        lock(&self.world).desks[self.id].position
+    }
+
+    pub fn acknowledged(&self) -> i64 {
+        lock(&self.world).desks[self.id].acknowledged
+    }
+}
+
+/// A pace that the dice choose.
+pub fn some_pace(dice: &mut Dice) -> Pace {
+    Pace {
+        flush_interval: Duration::ZERO,
+        max_staleness: Duration::from_millis(dice.one_of(&[100, 500])),
+        memory: dice.one_of(&[0, 2_000, 3_000, 100_000, 100_000]),
+        by_trip: dice.percent(60),
+        loads: dice.one_of(&[1, 1, 2, 4]),
+    }
+}
+
+async fn work(store: SimStore, pace: Pace) -> Result<(), StoreError> {
+    let script = &store.script;
+    let mut processor = Processor::of_log(&store, script.log.clone(), &script.rules, pace).await?;
+    loop {
+        note(&store, &processor);
+        match store.command().await {
+            Command::Absorb(most) => {
+                if let Some(batch) = script.batch(processor.position().delivered, most) {
+                    processor.absorb(&batch).await?;
+                }
+            }
+            Command::Flush => processor.flush().await?,
+            Command::FlushWaited(ms) => {
+                processor.flush_waited(Duration::from_millis(ms)).await?;
+                if processor.acknowledged().delivered < processor.position().delivered {
+                    store.world().see("flushes that pass over a trip");
+                }
+            }
+        }
+    }
+}
+
+/// Tells the world how far the owner is. I3.
+fn note(store: &SimStore, processor: &Processor<'_, SimStore>) {
+    let (mut world, counts) = (store.world(), processor.counts());
+    let dropped: u64 = counts.dropped.values().sum();
+    if counts.delivered != counts.applied + counts.duplicates + dropped + counts.dead() {
+        world.bad.insert("I3");
+    }
+    let desk = &mut world.desks[store.owner];
+    desk.position = processor.position().delivered;
+    desk.acknowledged = processor.acknowledged().delivered;
+    let before = std::mem::replace(&mut desk.overlaps, counts.overlaps);
+    world.see_many("overlaps loaded", counts.overlaps - before);
+}

@@ -1,0 +1,267 @@
+//! The store and the journal of one owner, over the world: they do what the contract asks of a
+//! cluster, and wait for a quorum where it says so.
+
+use std::collections::BTreeSet;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::Poll;
+
+use tstar::store::{Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore};
+use tstar::timeline::day_of;
+
+use super::log::Script;
+use super::world::{Command, Delete, Device, Event, Key, Mutation, Partition, Value, What, World};
+
+pub type Shared = Arc<Mutex<World>>;
+
+pub fn lock(world: &Shared) -> MutexGuard<'_, World> {
+    world.lock().expect("no holder of the lock panics")
+}
+
+pub struct SimStore {
+    pub world: Shared,
+    pub owner: usize,
+    pub script: Arc<Script>,
+    /// The offset it was given at the start.
+    pub start: i64,
+    /// Days that it knows to be listed.
+    pub listed: Mutex<BTreeSet<(Device, i64)>>,
+}
+
+fn device(id: &str) -> Device {
+    id.as_bytes()[0]
+}
+
+impl SimStore {
+    pub fn world(&self) -> MutexGuard<'_, World> {
+        lock(&self.world)
+    }
+
+    /// The version of the first record of the batch that the owner absorbs.
+    fn reads(&self, world: &World) -> i64 {
+        self.script.log.versions.of(world.desks[self.owner].position)
+    }
+
+    /// The world goes on.
+    async fn meanwhile(&self) {
+        let mut polls = self.world().dice.one_of(&[0, 0, 1, 2]);
+        poll_fn(|context| {
+            if polls == 0 {
+                return Poll::Ready(());
+            }
+            polls -= 1;
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Waits for what the scheduler asks for.
+    pub async fn command(&self) -> Command {
+        poll_fn(|_| {
+            let desk = &mut self.world().desks[self.owner];
+            desk.idle = desk.command.is_none();
+            desk.command.take().map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
+    }
+
+    /// Sends all at once, and waits until each is acknowledged.
+    async fn acknowledged(&self, all: impl IntoIterator<Item = What>) {
+        let sent: Vec<_> = {
+            let mut world = self.world();
+            all.into_iter().map(|what| world.send(self.owner, what)).collect()
+        };
+        if sent.is_empty() {
+            return;
+        }
+        poll_fn(|context| {
+            let mut world = self.world();
+            let done = sent.iter().all(|&operation| world.is_acknowledged(operation));
+            world.desks[self.owner].writing = !done;
+            context.waker().wake_by_ref();
+            if done { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
+    /// Lists the days that the rows are the first of, as far as this owner knows.
+    async fn list_days(&self, rows: &[TripRow]) {
+        let mut days = BTreeSet::new();
+        let mut writes = Vec::new();
+        for row in rows {
+            let id = device(&row.device_id);
+            for write in row.writes() {
+                let is_known = self.listed.lock().unwrap().contains(&(id, write.day));
+                if !is_known && days.insert((id, write.day)) {
+                    writes.extend(entries(id, write.day).map(|(partition, key)| {
+                        let row = Some((key, write.insert_at, Value::Listed));
+                        What::Mutation(Mutation { partition, deletes: Vec::new(), row })
+                    }));
+                }
+            }
+        }
+        self.acknowledged(writes).await;
+        self.listed.lock().unwrap().append(&mut days);
+    }
+
+    /// The days to clear: those that are listed, and those that an earlier executor named.
+    async fn days_to_forget(&self, id: Device, forget: &Forget) -> BTreeSet<i64> {
+        self.meanwhile().await;
+        let last = day_of(forget.before_ms);
+        let mut days: BTreeSet<i64> = {
+            let mut world = self.world();
+            let listed = world.read(Partition::DaysOfDevice(id)).into_keys().map(|key| key.0);
+            listed.filter(|day| *day <= last).collect()
+        };
+        self.meanwhile().await;
+        let mut world = self.world();
+        let noted = world.read(Partition::Forgets(id));
+        if let Some(Value::Forget { days: named, .. }) = noted.get(&(forget.version, 0)) {
+            days.extend(named);
+            drop(noted);
+            world.see("forgets that were begun before");
+        }
+        days
+    }
+}
+
+/// A device's day in both lists.
+fn entries(id: Device, day: i64) -> [(Partition, Key); 2] {
+    [(Partition::DaysOfDevice(id), (day, 0)), (Partition::DeviceDays(day), (i64::from(id), 0))]
+}
+
+fn deletion(partition: Partition, (from, upto): (i64, i64), at: i64) -> What {
+    let deletes = vec![Delete { from, upto, at }];
+    What::Mutation(Mutation { partition, deletes, row: None })
+}
+
+impl TripStore for SimStore {
+    async fn apply(&self, trips: &[TripRow]) -> Result<(), StoreError> {
+        self.list_days(trips).await;
+        let mut writes = Vec::new();
+        for trip in trips {
+            let (id, row) = (device(&trip.device_id), Arc::new(trip.clone()));
+            for write in trip.writes() {
+                let (from, upto, at) =
+                    (write.delete_from_ms, write.delete_upto_ms, write.delete_at);
+                let value = Value::Trip(Arc::clone(&row));
+                writes.push(What::Mutation(Mutation {
+                    partition: Partition::Trips(id, write.day),
+                    deletes: vec![Delete { from, upto, at }],
+                    row: Some(((row.end_ms, row.start_ms), write.insert_at, value)),
+                }));
+            }
+        }
+        self.acknowledged(writes).await;
+        Ok(())
+    }
+
+    async fn covering(&self, device_id: &str, time_ms: i64) -> Result<Option<TripRow>, StoreError> {
+        let row = self.world().covering(device(device_id), time_ms);
+        Ok(row.map(|row| TripRow::clone(&row)))
+    }
+
+    async fn near(&self, device_id: &str, day: i64) -> Result<Vec<TripRow>, StoreError> {
+        self.meanwhile().await;
+        let mut world = self.world();
+        let rows = world.trips(device(device_id), day);
+        let reads = self.reads(&world);
+        if rows.iter().any(|row| row.version >= reads) {
+            world.see("loads of rows that are ahead");
+        }
+        Ok(rows.iter().map(|row| TripRow::clone(row)).collect())
+    }
+
+    async fn range(
+        &self,
+        _: &str,
+        _: i64,
+        _: i64,
+        _: Order,
+        _: usize,
+    ) -> Result<Vec<TripRow>, StoreError> {
+        unreachable!("a processor reads days")
+    }
+
+    async fn devices(
+        &self,
+        _: Option<i64>,
+        _: Option<&str>,
+        _: usize,
+    ) -> Result<Vec<String>, StoreError> {
+        unreachable!("a processor that sets nothing aside lists no devices")
+    }
+
+    async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>, StoreError> {
+        self.meanwhile().await;
+        let mut world = self.world();
+        let forget = |(key, value): (Key, &Value)| match value {
+            Value::Forget { before_ms, .. } => Forget { version: key.0, before_ms: *before_ms },
+            other => unreachable!("a partition of forgets holds {other:?}"),
+        };
+        let found = world.read(Partition::Forgets(device(device_id))).into_iter();
+        let found: Vec<_> = found.map(forget).collect();
+        let reads = self.reads(&world);
+        if found.iter().any(|forget| forget.version >= reads) {
+            world.see("loads of forgets that are ahead");
+        }
+        Ok(found)
+    }
+
+    async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
+        let (id, version, before_ms) = (device(device_id), forget.version, forget.before_ms);
+        let days = self.days_to_forget(id, forget).await;
+        let value = Value::Forget { before_ms, days: days.iter().copied().collect() };
+        let row = Some(((version, 0), version + 1, value));
+        let partition = Partition::Forgets(id);
+        self.acknowledged([What::Mutation(Mutation { partition, deletes: Vec::new(), row })]).await;
+        let before = (i64::MIN, before_ms - 1);
+        let deletions =
+            days.iter().map(|day| deletion(Partition::Trips(id, *day), before, version));
+        self.acknowledged(deletions).await;
+        let mut empty = Vec::new();
+        for &day in days.iter().filter(|day| **day < day_of(before_ms)) {
+            self.meanwhile().await;
+            if self.world().trips(id, day).is_empty() {
+                empty.push(day);
+            }
+        }
+        let gone = empty.iter().flat_map(|day| entries(id, *day));
+        let gone = gone.map(|(partition, key)| deletion(partition, (key.0, key.0), version));
+        self.acknowledged(gone).await;
+        self.listed.lock().unwrap().retain(|(of, day)| *of != id || !empty.contains(day));
+        Ok(())
+    }
+}
+
+impl Journal for SimStore {
+    async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
+        self.apply(&ahead.trips).await?;
+        let changes = ahead.changes.iter().map(|change| Event::Trip {
+            kind: change.kind,
+            retired: change.retired.clone(),
+            row: Arc::new(ahead.trips[change.row].clone()),
+        });
+        let forgotten = ahead.forgotten.iter().map(|it| Event::Forgotten {
+            device: device(&it.device_id),
+            before_ms: it.forget.before_ms,
+        });
+        let events: Vec<_> = changes.chain(forgotten).map(What::Event).collect();
+        self.acknowledged(events).await;
+        let dead = ahead.dead_letters.iter();
+        let dead = dead.map(|letter| What::Dead((letter.offset, letter.element.unwrap_or(0))));
+        self.acknowledged(dead.collect::<Vec<_>>()).await;
+        Ok(())
+    }
+
+    async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
+        self.stage(flush).await?;
+        self.world().commit(self.owner, flush.position.delivered);
+        Ok(())
+    }
+
+    async fn position(&self) -> Result<Position, StoreError> {
+        Ok(Position { delivered: self.start })
+    }
+}
