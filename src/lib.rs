@@ -13,7 +13,7 @@
 //! | decide | [`blob`] | a path as bytes, both ways; pure |
 //! | touch the world | [`source`] | bytes to samples, and to dead letters |
 //! | touch the world | [`store`] | rows in, rows out |
-//! | touch the world | [`kafka`] | the log where it is a topic: records in and out, who holds what |
+//! | touch the world | [`kafka`] | a topic as the log: records in and out, who holds what |
 //! | join | [`processor`] | source to timeline to store, for one partition |
 //! | join | [`daemon`] | the partitions of a topic, each with an owner |
 //! | surface | [`settings`] | what a user can set, from flags, environment, file and defaults |
@@ -31,7 +31,9 @@
 //! - I5 a device's trips are sorted, disjoint, and hold their `t_star`.
 //! - I6 the committed position is never ahead of durable effect.
 //! - I7 a time covered before and after an update is never "not found" during it.
+//! - I8 lag returns to 0 after faults heal.
 //! - I9 memory and files stay bounded.
+//! - I10 SIGTERM: exit 0 within the drain limit, and nothing is read again.
 
 pub mod blob;
 mod column;

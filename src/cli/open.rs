@@ -71,8 +71,8 @@ pub async fn reader_by_its_rules(
     Ok((reader, settings))
 }
 
-/// A store that belongs to a topic, to change what it knows of that; `rules` are those of its newest
-/// epoch. Nobody else may write to a file meanwhile.
+/// A store that belongs to a topic, to change what it knows of that; `rules` are those of its
+/// newest epoch. Nobody else may write to a file meanwhile.
 pub async fn topic_writer(
     settings: &Settings,
     context: &Context,

@@ -97,3 +97,27 @@ fn the_demo_shows_the_figures_that_the_readme_states() {
     let again = run("tstar demo", folder.path());
     assert_eq!(shown, again, "the demo is made anew each time");
 }
+
+/// The table of settings as the README has it.
+fn settings_table() -> String {
+    let mut table =
+        String::from("| flag | variable, key | default | what it does |\n|---|---|---|---|\n");
+    for setting in tstar::settings::TABLE {
+        let default = if setting.default.is_empty() { "none" } else { setting.default };
+        table += &format!(
+            "| `{}` | `{}`, `{}` | {default} | {} |\n",
+            setting.flag, setting.env, setting.key, setting.help
+        );
+    }
+    table
+}
+
+#[test]
+fn the_table_of_settings_is_that_of_the_code() {
+    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md"));
+    let readme = readme.unwrap();
+    let (_, rest) = readme.split_once("compared by a test -->\n").unwrap();
+    let (found, _) = rest.split_once("<!-- end of settings").unwrap();
+    let table = settings_table();
+    assert!(found == table, "put this into README.md:\n{table}");
+}
