@@ -1,14 +1,18 @@
 //! `run`: the daemon, a topic to a store.
 
+use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use clap::Args;
-use tstar::daemon::{self, FileOwners, Notice, Notify, Options, Owners, TopicOwners, start};
+use tstar::daemon::{
+    self, DaemonError, FileOwners, Notice, Notify, Options, Owners, TopicOwners, start,
+};
 use tstar::epoch::Epoch;
+use tstar::kafka::KafkaError;
 use tstar::kafka::client::Brokers;
-use tstar::kafka::consumer::{Assignment, Drained, Plan};
+use tstar::kafka::consumer::{Assignment, Drained, Plan, Told};
 use tstar::kafka::journal::Outputs;
 use tstar::kafka::producer::Producer;
 use tstar::kafka::record::RecordReader;
@@ -57,6 +61,9 @@ pub struct RunArgs {
     #[command(flatten)]
     pub rules: RuleFlags,
 }
+
+/// How long between two questions to brokers that do not answer.
+const ASK_AGAIN: Duration = Duration::from_secs(2);
 
 /// Where a first start begins.
 pub fn parse_from(text: &str) -> Result<From, Usage> {
@@ -182,9 +189,27 @@ impl Job<'_> {
     }
 
     /// What has to be so before anything is read; `outputs` are the topics that are written to.
+    /// Waits for brokers.
     async fn start(&self, store: &impl EpochStore, outputs: &[String]) -> anyhow::Result<Started> {
+        let notify = notify();
+        loop {
+            match self.try_start(store, outputs).await {
+                Err(DaemonError::Kafka(error @ KafkaError::Unreachable { .. })) => {
+                    notify(Notice::Waiting(error.to_string()));
+                    tokio::time::sleep(ASK_AGAIN).await;
+                }
+                started => return Ok(started?),
+            }
+        }
+    }
+
+    async fn try_start(
+        &self,
+        store: &impl EpochStore,
+        outputs: &[String],
+    ) -> Result<Started, DaemonError> {
         let topics = Arc::new(Topics::new(&self.brokers)?);
-        let fit = start::look_at(&topics, &self.settings.topic, &notify()).await?;
+        let fit = start::look_at(&topics, &self.settings.topic).await?;
         start::outputs(&topics, outputs, fit.partitions, self.args.create_topics).await?;
         let rules = self.settings.rules();
         let asked = start::Asked {
@@ -241,7 +266,22 @@ struct Started {
     epochs: Vec<Epoch>,
 }
 
-/// Says what happens on stderr.
+/// What is told again and again is told so often.
+const TELL_AGAIN: Duration = Duration::from_secs(10);
+
+/// Says what happens on stderr. A server that is away makes the same noise several times a second.
 fn notify() -> Notify {
-    Arc::new(|notice| exit::say(&notice.to_string()))
+    let told: Mutex<BTreeMap<String, Instant>> = Mutex::default();
+    Arc::new(move |notice| {
+        let text = notice.to_string();
+        if matches!(notice, Notice::Waiting(_) | Notice::Told(Told::Trouble(_))) {
+            let mut told = told.lock().expect("no holder of the lock panics");
+            told.retain(|_, at| at.elapsed() < TELL_AGAIN);
+            if told.contains_key(&text) {
+                return;
+            }
+            told.insert(text.clone(), Instant::now());
+        }
+        exit::say(&text);
+    })
 }

@@ -1,7 +1,6 @@
 //! What is checked before anything is read: the topic, its epoch, where to begin.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::{DaemonError, Notice, Notify};
 use crate::epoch::Epoch;
@@ -10,9 +9,6 @@ use crate::kafka::consumer::{Start, Told, begin};
 use crate::kafka::topic::{Extent, From, Topics};
 use crate::rules::Rules;
 use crate::store::{EpochStore, StoreError};
-
-/// How long between two questions to brokers that do not answer.
-const ASK_AGAIN: Duration = Duration::from_secs(2);
 
 /// A server refuses writes that are stamped further ahead, microseconds.
 const MAX_AHEAD: i64 = 3 * 86_400_000_000;
@@ -25,28 +21,15 @@ pub struct Fit {
     pub extents: Vec<Extent>,
 }
 
-/// Waits for a broker, and looks at the topic.
+/// Looks at the topic.
 ///
 /// # Errors
-/// There is no such topic, or it is not fit to be a log.
-pub async fn look_at(
-    topics: &Arc<Topics>,
-    topic: &str,
-    notify: &Notify,
-) -> Result<Fit, DaemonError> {
-    let partitions = loop {
-        match ask(topics, topic, |topics, topic| topics.partitions(topic)).await {
-            Ok(Some(partitions)) => break partitions,
-            Ok(None) => {
-                let topics = vec![topic.to_owned()];
-                return Err(KafkaError::Missing { topics, partitions: 4 }.into());
-            }
-            Err(error @ KafkaError::Unreachable { .. }) => {
-                notify(Notice::Waiting(error.to_string()));
-                tokio::time::sleep(ASK_AGAIN).await;
-            }
-            Err(error) => return Err(error.into()),
-        }
+/// No broker answers, there is no such topic, or it is not fit to be a log.
+pub async fn look_at(topics: &Arc<Topics>, topic: &str) -> Result<Fit, DaemonError> {
+    let found = ask(topics, topic, |topics, topic| topics.partitions(topic)).await?;
+    let Some(partitions) = found else {
+        let topics = vec![topic.to_owned()];
+        return Err(KafkaError::Missing { topics, partitions: 4 }.into());
     };
     topics.check_retention(topic).await?;
     let extents = ask(topics, topic, move |topics, topic| topics.extents(topic, partitions));

@@ -93,6 +93,8 @@ pub(super) struct State {
     pub(super) held: BTreeMap<i32, Held>,
     /// Why reading cannot go on.
     fault: Option<KafkaError>,
+    /// No more is taken: this member is about to leave.
+    closing: bool,
 }
 
 /// The context of the client.
@@ -143,6 +145,10 @@ impl Membership {
 
     fn hold(&self, starts: impl Iterator<Item = (i32, i64)>) {
         let mut state = self.state();
+        if state.closing {
+            // Nobody would read it to its end; who gets it next begins where this one would have.
+            return;
+        }
         for (partition, offset) in starts {
             let (to, batches) = mpsc::channel(BATCHES_AHEAD);
             let holding = Arc::new(Holding::new(partition, offset));
@@ -168,6 +174,7 @@ impl Membership {
     /// Hands no more over. Returns the partitions that are held.
     pub(super) fn close_all(&self) -> Vec<i32> {
         let mut state = self.state();
+        state.closing = true;
         state.held.values_mut().for_each(|held| held.to = None);
         state.held.keys().copied().collect()
     }
@@ -187,8 +194,8 @@ impl Membership {
         held.values().map(give_up).collect()
     }
 
-    /// Commits what is acknowledged beyond what was committed.
-    pub(super) fn commit_held(&self, consumer: &BaseConsumer<Self>, mode: CommitMode) {
+    /// Commits what is acknowledged beyond what was committed. Tells whether the client took it.
+    pub(super) fn commit_held(&self, consumer: &BaseConsumer<Self>, mode: CommitMode) -> bool {
         let mut state = self.state();
         let mut list = TopicPartitionList::new();
         for held in state.held.values_mut() {
@@ -205,7 +212,9 @@ impl Membership {
             && let Err(error) = consumer.commit(&list, mode)
         {
             self.not_committed(&error);
+            return false;
         }
+        true
     }
 
     /// What was to be committed is committed again with the next round.
@@ -240,6 +249,12 @@ impl Membership {
         } else {
             going.iter_mut().for_each(|held| held.to = None);
             self.give_back(consumer, &going);
+        }
+        // The client keeps a pause beyond the assignment: here again, it would stay paused.
+        for held in going.iter().filter(|held| held.paused) {
+            if let Err(error) = consumer.resume(&one(&self.plan.topic, held.partition)) {
+                (self.hear)(Told::Trouble(error.to_string()));
+            }
         }
         let mut list = TopicPartitionList::new();
         for &partition in partitions {

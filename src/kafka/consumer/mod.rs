@@ -47,7 +47,10 @@ const BATCH_ENTRIES: usize = 4096;
 /// A batch is handed over when it has so many bytes, at most; less where many partitions are held.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// What a committed offset may cost to write down.
+/// A batch takes as many bytes however many partitions are held.
+const LEAST_BYTES: usize = 16 << 10;
+
+/// How often offsets are committed.
 const COMMIT_EVERY: Duration = Duration::from_secs(1);
 
 /// Who decides which partitions this process reads.
@@ -215,7 +218,7 @@ impl Polling<'_> {
             }
             self.consumer.context().fault()?;
             self.hand_over();
-            self.commit(CommitMode::Async);
+            self.commit();
         }
         self.drain()
     }
@@ -234,7 +237,8 @@ impl Polling<'_> {
                 held.finish_batch();
             }
         }
-        let limit = BATCH_BYTES.min(self.plan.memory / (BATCHES_AHEAD + 1) / state.held.len());
+        let share = self.plan.memory / (BATCHES_AHEAD + 1) / state.held.len();
+        let limit = share.clamp(LEAST_BYTES, BATCH_BYTES);
         let held = state.held.get_mut(&message.partition()).expect("it was just found");
         if held.batch.entries.len() >= BATCH_ENTRIES || held.batch.raw.len() >= limit {
             held.finish_batch();
@@ -253,13 +257,15 @@ impl Polling<'_> {
     }
 
     /// Commits what is acknowledged, of the partitions that are held.
-    fn commit(&mut self, mode: CommitMode) {
-        let is_group = matches!(self.plan.assignment, Assignment::Group { .. });
-        if !is_group || (self.said.elapsed() < COMMIT_EVERY && matches!(mode, CommitMode::Async)) {
-            return;
+    fn commit(&mut self) {
+        if self.is_group() && self.said.elapsed() >= COMMIT_EVERY {
+            self.said = Instant::now();
+            self.consumer.context().commit_held(self.consumer, CommitMode::Async);
         }
-        self.said = Instant::now();
-        self.consumer.context().commit_held(self.consumer, mode);
+    }
+
+    fn is_group(&self) -> bool {
+        matches!(self.plan.assignment, Assignment::Group { .. })
     }
 
     fn trouble(&self, error: &ClientError) -> Result<(), KafkaError> {
@@ -280,15 +286,13 @@ impl Polling<'_> {
                  other records now; stop all instances, then make a new epoch: tstar epoch new"
                     .to_owned(),
             )),
-            error => {
-                (self.hear)(Told::Trouble(error.to_string()));
-                Ok(())
-            }
+            // The context has told it already, and the client gets over it.
+            _ => Ok(()),
         }
     }
 
     /// Waits for the owners to store what they have, commits it, and leaves.
-    fn drain(mut self) -> Result<Drained, KafkaError> {
+    fn drain(self) -> Result<Drained, KafkaError> {
         let until = Instant::now() + self.plan.drain_timeout;
         let partitions = self.consumer.context().close_all();
         let mut list = TopicPartitionList::new();
@@ -307,11 +311,15 @@ impl Polling<'_> {
                 break Drained::NotInTime;
             }
             // Partitions may be taken away meanwhile, and answers to commits come.
-            if let Some(Err(error)) = self.consumer.poll(POLL) {
-                (self.hear)(Told::Trouble(error.to_string()));
-            }
+            self.consumer.poll(POLL);
         };
-        self.commit(CommitMode::Sync);
+        // A rebalance may be on, which the next try waits for.
+        while self.is_group()
+            && !self.consumer.context().commit_held(self.consumer, CommitMode::Sync)
+            && Instant::now() < until
+        {
+            self.consumer.poll(POLL);
+        }
         let all = self.consumer.context().give_up();
         self.consumer.context().fault()?;
         let all_drained = all.iter().all(|ended| *ended == Some(Ended::Drained));
