@@ -4,6 +4,7 @@
 
 mod arrivals;
 mod blob_real;
+mod chaos;
 mod cli;
 mod conformance;
 mod containers;
@@ -13,6 +14,7 @@ mod fuzz;
 mod hostile;
 mod keyspace;
 mod model;
+mod outage;
 mod processing;
 mod protocol;
 mod readme;

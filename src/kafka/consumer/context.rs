@@ -9,7 +9,7 @@ use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, RebalanceProtocol};
 use rdkafka::error::{KafkaError as ClientError, KafkaResult};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
-use rdkafka::types::RDKafkaRespErr;
+use rdkafka::types::{RDKafkaErrorCode, RDKafkaRespErr};
 use tokio::sync::mpsc::{self, error::TrySendError};
 
 use super::{BATCHES_AHEAD, BATCHES_LOW, Handed, Hear, Plan, Told, positions};
@@ -28,7 +28,7 @@ pub(super) struct Held {
     /// What is to be handed over.
     ready: VecDeque<Batch>,
     paused: bool,
-    /// The offset that was committed last.
+    /// The offset that the brokers keep.
     committed: i64,
     origin: Arc<str>,
 }
@@ -196,32 +196,44 @@ impl Membership {
 
     /// Commits what is acknowledged beyond what was committed. Tells whether the client took it.
     pub(super) fn commit_held(&self, consumer: &BaseConsumer<Self>, mode: CommitMode) -> bool {
-        let mut state = self.state();
-        let mut list = TopicPartitionList::new();
-        for held in state.held.values_mut() {
+        let mut news = Vec::new();
+        for held in self.state().held.values() {
             let acknowledged = held.holding.acknowledged();
             if acknowledged != held.committed {
-                let offset = Offset::Offset(acknowledged);
-                if list.add_partition_offset(&self.plan.topic, held.partition, offset).is_ok() {
-                    held.committed = acknowledged;
-                }
+                news.push((held.partition, acknowledged));
             }
         }
-        drop(state);
-        if list.count() > 0
-            && let Err(error) = consumer.commit(&list, mode)
-        {
-            self.not_committed(&error);
-            return false;
+        if news.is_empty() {
+            return true;
         }
-        true
+        let list = self.list(news.iter().copied());
+        let Ok(list) = list else { return false };
+        match (consumer.commit(&list, mode), mode) {
+            (Err(error), _) => {
+                self.not_committed(&error);
+                false
+            }
+            (Ok(()), CommitMode::Sync) => {
+                self.are_committed(news);
+                true
+            }
+            // The answer comes to the callback; until then it is sent once more each time.
+            (Ok(()), CommitMode::Async) => true,
+        }
+    }
+
+    /// The brokers keep these offsets.
+    fn are_committed(&self, offsets: impl IntoIterator<Item = (i32, i64)>) {
+        let mut state = self.state();
+        for (partition, offset) in offsets {
+            if let Some(held) = state.held.get_mut(&partition) {
+                held.committed = offset;
+            }
+        }
     }
 
     /// What was to be committed is committed again with the next round.
     fn not_committed(&self, error: &ClientError) {
-        for held in self.state().held.values_mut() {
-            held.committed = -1;
-        }
         (self.hear)(Told::Trouble(format!("offsets were not committed: {error}")));
     }
 
@@ -320,12 +332,17 @@ impl ConsumerContext for Membership {
         }
     }
 
-    fn commit_callback(&self, result: KafkaResult<()>, _: &TopicPartitionList) {
+    fn commit_callback(&self, result: KafkaResult<()>, offsets: &TopicPartitionList) {
         match result {
             // Nothing was new since the last one.
-            Err(ClientError::ConsumerCommit(rdkafka::types::RDKafkaErrorCode::NoOffset)) => (),
+            Err(ClientError::ConsumerCommit(RDKafkaErrorCode::NoOffset)) => (),
             Err(error) => self.not_committed(&error),
-            Ok(()) => (),
+            Ok(()) => self.are_committed(offsets.elements().iter().filter_map(|kept| {
+                match (kept.error(), kept.offset()) {
+                    (Ok(()), Offset::Offset(offset)) => Some((kept.partition(), offset)),
+                    _ => None,
+                }
+            })),
         }
     }
 }

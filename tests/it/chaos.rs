@@ -1,0 +1,247 @@
+//! Instances that are killed, stopped and moved about over a real broker and a real CQL server.
+//!
+//! Always the same question: do store, feed and dead letters end as they do after a run that
+//! nobody disturbed, and was every committed offset earned?
+
+mod check;
+mod outcome;
+mod paused;
+mod probe;
+mod replay;
+mod schedule;
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fs::File;
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use rdkafka::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use serde_json::Value;
+use tstar::kafka::producer::{Out, Producer};
+use tstar::store::EpochStore;
+use tstar::store::scylla::ScyllaStore;
+
+use crate::cli::{Folder, Ran};
+use crate::faults::until;
+use crate::keyspace::{ClusteringOrder, Keyspace};
+use crate::support::block_on;
+use crate::topic::{Topic, records};
+
+const PARTITIONS: i32 = 4;
+
+/// The group notices soon who is gone, and flushes are short: much happens in little time.
+const HASTE: &str = "--kafka session.timeout.ms=1500 --kafka heartbeat.interval.ms=300 \
+     --flush-interval 100ms --max-staleness 1s";
+
+/// Samples of a fleet, and the topics and the keyspace that they are for.
+struct Site {
+    topic: Topic,
+    feed: Topic,
+    letters: Topic,
+    keyspace: Keyspace,
+    folder: Folder,
+    /// In order of arrival.
+    lines: Vec<Out>,
+    /// Lines that are no sample.
+    bad: HashSet<Vec<u8>>,
+    producer: Producer,
+    /// Asks for the ends of topics.
+    watch: BaseConsumer,
+}
+
+impl Site {
+    /// So many samples of the arrival mix, bad ones among them; none is sent yet.
+    fn new(devices: u32, samples: usize, seed: u64) -> Option<Self> {
+        let topic = Topic::new(PARTITIONS)?;
+        let keyspace = Keyspace::new(ClusteringOrder::Desc)?;
+        let beside = |end: &str| {
+            let name = format!("{}.{end}", topic.name);
+            Topic::on(topic.brokers.clone(), name, PARTITIONS, &[])
+        };
+        let (feed, letters) = (beside("trips"), beside("dlq"));
+        let folder = Folder::new();
+        let fleet =
+            format!("simulate --devices {devices} --samples {samples} --seed {seed} --bad 0.01");
+        let log = folder.run(&fleet).ends(0).stdout;
+        let lines = records(&log, "nobody");
+        assert_eq!(lines.len(), samples);
+        // Which lines are bad, a file of them tells.
+        folder.write("all.ndjson", &log);
+        folder.ingest("all.ndjson --store sqlite:file.db");
+        let refused = folder.run("dlq ls --store sqlite:file.db").ends(0).objects();
+        let line = |letter: &Value| usize::try_from(letter["line"].as_u64().unwrap()).unwrap();
+        let bad: HashSet<_> = refused.iter().map(|it| lines[line(it) - 1].value.clone()).collect();
+        assert!(bad.len() > samples / 200, "{} bad lines", bad.len());
+        let producer = topic.producer();
+        let watch = ClientConfig::new().set("bootstrap.servers", &topic.brokers).create().unwrap();
+        Some(Self { topic, feed, letters, keyspace, folder, lines, bad, producer, watch })
+    }
+
+    fn send(&self, lines: &[Out]) {
+        block_on(self.producer.send(&self.topic.name, lines)).unwrap();
+    }
+
+    /// The command of an instance, its group named after the topic.
+    fn words(&self) -> String {
+        self.words_of(&self.keyspace, &self.topic.name)
+    }
+
+    fn words_of(&self, keyspace: &Keyspace, group: &str) -> String {
+        let (flags, place) = (self.topic.flags(), &keyspace.place);
+        format!("run {flags} --store {place} --group {group} --from earliest {HASTE}")
+    }
+
+    fn committed(&self, group: &str) -> BTreeMap<i32, i64> {
+        self.topic.committed(group, PARTITIONS)
+    }
+
+    /// How many events the feed has.
+    fn told(&self) -> i64 {
+        let patience = Duration::from_secs(30);
+        let end = |at| self.watch.fetch_watermarks(&self.feed.name, at, patience).unwrap().1;
+        (0..PARTITIONS).map(end).sum()
+    }
+
+    /// Waits until a group has committed all there is.
+    fn until_committed(&self, group: &str, instances: &mut [Instance]) {
+        let ends = self.topic.ends(PARTITIONS);
+        until("the group to come to the ends", || {
+            for instance in &mut *instances {
+                instance.must_run();
+            }
+            let committed = self.committed(group);
+            let is_read = |(at, end): (&i32, &i64)| *end == 0 || committed.get(at) == Some(end);
+            ends.iter().all(is_read).then_some(())
+        });
+    }
+
+    /// The version of the record at offset 0: there is one epoch.
+    fn base(&self, store: &ScyllaStore) -> i64 {
+        let epochs = self.keyspace.runtime.block_on(store.epochs()).unwrap();
+        assert_eq!(epochs.len(), 1);
+        epochs[0].base
+    }
+
+    /// Where each dead letter came from: partition, offset, element.
+    fn buried(&self) -> BTreeSet<(i32, i64, Option<u32>)> {
+        let letters = self.topic.records_of(&self.letters.name);
+        let from = |letter: &crate::topic::Kept| {
+            let number = |name: &str| letter.header(name).parse().unwrap();
+            let element = letter.headers.contains_key("tstar-element");
+            let element = element.then(|| letter.header("tstar-element").parse().unwrap());
+            let offset = letter.header("__connect.errors.offset").parse().unwrap();
+            (number("__connect.errors.partition"), offset, element)
+        };
+        letters.iter().map(from).collect()
+    }
+
+    fn remove(self) {
+        for topic in [&self.topic, &self.feed, &self.letters] {
+            topic.remove();
+        }
+    }
+}
+
+/// What an instance says about a partition.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Said {
+    Held(i32),
+    GivenBack(i32),
+    Lost(i32),
+}
+
+/// A daemon that runs. It does not outlive its test.
+struct Instance {
+    words: String,
+    child: Child,
+    /// Files that take what it prints and says.
+    printed: PathBuf,
+    said: PathBuf,
+}
+
+impl Instance {
+    fn start(folder: &Folder, words: &str, name: &str) -> Self {
+        let (printed, said) = (folder.path(&format!("{name}.out")), folder.path(name));
+        let mut command = folder.command(words);
+        let command = command.stdout(File::create(&printed).unwrap());
+        let child = command.stderr(File::create(&said).unwrap()).spawn().unwrap();
+        Self { words: words.to_owned(), child, printed, said }
+    }
+
+    /// Its process, and what it said, for a person.
+    fn tell(&self) -> String {
+        let said = std::fs::read_to_string(&self.said).unwrap_or_default();
+        format!("{}, pid {}\n{said}", self.said.display(), self.child.id())
+    }
+
+    fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        let sent = Command::new("kill").args([&format!("-{name}"), &id]).status();
+        assert!(sent.unwrap().success(), "{name}");
+    }
+
+    /// What it said of partitions, in order.
+    fn has_said(&self) -> Vec<Said> {
+        let text = std::fs::read_to_string(&self.said).unwrap();
+        assert!(!text.contains("stands still"), "{text}");
+        let read = |line: &str| {
+            let (_, told) = line.split_once("partition ")?;
+            let (partition, what) = told.split_once(": ")?;
+            let partition = partition.parse().ok()?;
+            match what.split(' ').next()? {
+                "reading" => Some(Said::Held(partition)),
+                "given" => Some(Said::GivenBack(partition)),
+                "lost," => Some(Said::Lost(partition)),
+                _ => None,
+            }
+        };
+        text.lines().filter_map(read).collect()
+    }
+
+    /// The partitions that it has now.
+    fn holds(&self) -> BTreeSet<i32> {
+        let mut holds = BTreeSet::new();
+        for said in self.has_said() {
+            match said {
+                Said::Held(partition) => holds.insert(partition),
+                Said::GivenBack(partition) | Said::Lost(partition) => holds.remove(&partition),
+            };
+        }
+        holds
+    }
+
+    #[track_caller]
+    fn must_run(&mut self) {
+        if let Some(status) = self.child.try_wait().unwrap() {
+            panic!("an instance ended: {status}\ntstar {}\n{}", self.words, self.tell());
+        }
+    }
+
+    /// Waits for its end, as after SIGTERM; gives what it counted.
+    #[track_caller]
+    fn drains(&mut self) -> Value {
+        let status = until("an instance to drain", || self.child.try_wait().unwrap());
+        let ran = Ran {
+            words: self.words.clone(),
+            code: status.code(),
+            stdout: std::fs::read(&self.printed).unwrap(),
+            stderr: std::fs::read_to_string(&self.said).unwrap(),
+        };
+        ran.ends(0).json()
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        // It may have ended.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}

@@ -1,0 +1,126 @@
+//! What is looked at while instances come and go: committed offsets are never ahead (I6).
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use serde_json::Value;
+use tstar::moment::parse_time;
+use tstar::store::scylla::ScyllaStore;
+use tstar::store::{Order, TripRow, TripStore};
+
+use super::Site;
+
+/// An event of the feed.
+pub struct Event {
+    pub partition: i32,
+    pub id: String,
+    pub is_merge: bool,
+    pub absorbed: Vec<String>,
+    pub version: i64,
+    pub device: String,
+    pub start_ms: i64,
+    pub end_ms: i64,
+    pub trip: Value,
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap().to_owned()
+}
+
+pub fn texts(values: &Value) -> Vec<String> {
+    values.as_array().unwrap().iter().map(text).collect()
+}
+
+/// Every event of the feed, in the order of each partition.
+pub fn events(site: &Site) -> Vec<Event> {
+    let records = site.topic.records_of(&site.feed.name);
+    let read = |record: crate::topic::Kept| {
+        let event: Value = serde_json::from_slice(&record.value).unwrap();
+        let trip = &event["trip"];
+        let time = |name: &str| parse_time(trip[name].as_str().unwrap()).unwrap();
+        let device = text(&trip["device_id"]);
+        assert_eq!(record.key.as_deref(), Some(device.as_bytes()));
+        Event {
+            partition: record.partition,
+            id: text(&event["id"]),
+            is_merge: event["type"] == "merged",
+            absorbed: texts(&event["absorbed"]),
+            version: event["version"].as_i64().unwrap(),
+            device,
+            start_ms: time("start_time"),
+            end_ms: time("end_time"),
+            trip: trip.clone(),
+        }
+    };
+    records.into_iter().map(read).collect()
+}
+
+/// Every trip of a keyspace.
+pub fn rows(site: &Site, store: &ScyllaStore) -> Vec<TripRow> {
+    site.keyspace.runtime.block_on(async {
+        let mut rows = Vec::new();
+        for device in store.devices(None, None, usize::MAX).await.unwrap() {
+            let all = store.range(&device, i64::MIN, i64::MAX, Order::Asc, usize::MAX);
+            rows.append(&mut all.await.unwrap());
+        }
+        rows
+    })
+}
+
+fn times(row: &TripRow) -> Vec<i64> {
+    row.to_trip().unwrap().path().iter().map(|sample| sample.time_ms).collect()
+}
+
+/// Device and device time of a good line.
+fn sample(line: &[u8]) -> (String, i64) {
+    let sample: Value = serde_json::from_slice(line).unwrap();
+    let time_ms = parse_time(sample["time"].as_str().unwrap()).unwrap();
+    (text(&sample["device_id"]), time_ms)
+}
+
+/// What lies before committed offsets is in the store, and told, or it is buried. Returns how many
+/// records were looked at.
+pub fn nothing_is_ahead(site: &Site, committed: &BTreeMap<i32, i64>) -> usize {
+    let store = site.keyspace.store();
+    let base = site.base(&store);
+    let input = site.topic.records_of(&site.topic.name);
+    let buried = site.buried();
+    let mut told: HashMap<String, Vec<Event>> = HashMap::new();
+    for event in events(site) {
+        told.entry(event.device.clone()).or_default().push(event);
+    }
+    let mut stored: HashMap<String, BTreeSet<i64>> = HashMap::new();
+    for row in rows(site, &store) {
+        stored.entry(row.device_id.clone()).or_default().extend(times(&row));
+    }
+    let (mut seen, mut looked_at) = (HashSet::new(), 0);
+    for record in &input {
+        let (partition, offset) = (record.partition, record.offset);
+        if committed.get(&partition).is_none_or(|committed| offset >= *committed) {
+            continue;
+        }
+        looked_at += 1;
+        if site.bad.contains(&record.value) {
+            let letter = (partition, offset, None);
+            assert!(buried.contains(&letter), "{letter:?} was committed and is not buried");
+            continue;
+        }
+        let (device, time_ms) = sample(&record.value);
+        if !seen.insert((device.clone(), time_ms)) {
+            continue;
+        }
+        // A trip that changes while its days are listed may be missed there, never by a lookup.
+        let is_listed = stored.get(&device).is_some_and(|times| times.contains(&time_ms));
+        let is_stored = is_listed || {
+            let row = site.keyspace.runtime.block_on(store.covering(&device, time_ms)).unwrap();
+            row.is_some_and(|row| times(&row).contains(&time_ms))
+        };
+        let place = format!("{device} at {time_ms}, offset {offset} of partition {partition}");
+        assert!(is_stored, "{place} was committed and is not stored");
+        let tells = |event: &Event| {
+            (event.start_ms..=event.end_ms).contains(&time_ms) && event.version >= base + 2 * offset
+        };
+        let is_told = told.get(&device).is_some_and(|events| events.iter().any(tells));
+        assert!(is_told, "{place} was committed and is not told");
+    }
+    looked_at
+}

@@ -1,0 +1,100 @@
+//! A partition that was paused as it went, and comes back.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{Scope, ScopedJoinHandle};
+use std::time::Duration;
+
+use tokio::sync::mpsc::{self, UnboundedReceiver};
+use tstar::epoch::Epoch;
+use tstar::kafka::client::Brokers;
+use tstar::kafka::consumer::{self, Assignment, Handed, Plan};
+use tstar::kafka::producer::Out;
+use tstar::kafka::record::RecordReader;
+use tstar::rules::Rules;
+use tstar::source::Decoder;
+
+use crate::faults::until;
+use crate::topic::Topic;
+
+const RECORDS: i64 = 60_000;
+
+/// A thread that polls, and the partitions that it hands over. It ends with `halt`.
+struct Member<'scope> {
+    handed: UnboundedReceiver<Handed>,
+    thread: ScopedJoinHandle<'scope, ()>,
+}
+
+fn member<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    topic: &Topic,
+    halt: &'scope AtomicBool,
+) -> Member<'scope> {
+    let options = [("session.timeout.ms", "1500"), ("heartbeat.interval.ms", "300")];
+    let options = options.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let short = Duration::from_millis(100);
+    let plan = Plan {
+        brokers: Brokers::new(&topic.brokers, BTreeMap::from(options)).unwrap(),
+        topic: topic.name.clone(),
+        group: topic.name.clone(),
+        instance_id: None,
+        assignment: Assignment::Group { from: None },
+        epoch: Epoch {
+            epoch: 1,
+            topic: topic.name.clone(),
+            partitions: 2,
+            start_offsets: BTreeMap::new(),
+            base: 1,
+            rules: Rules::default(),
+        },
+        revoke_timeout: short,
+        drain_timeout: short,
+        memory: 1 << 30,
+    };
+    let (to, handed) = mpsc::unbounded_channel();
+    let reader = RecordReader::new(Decoder::new(&Rules::default()).unwrap(), false);
+    let hear: consumer::Hear = Arc::new(|told| println!("{told:?}"));
+    let thread = scope.spawn(move || {
+        consumer::run(&plan, reader, to, &hear, halt).unwrap();
+    });
+    Member { handed, thread }
+}
+
+/// Ends members, also where the test fails.
+struct Halt<'a>([&'a AtomicBool; 2]);
+
+impl Drop for Halt<'_> {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|halt| halt.store(true, Ordering::Release));
+    }
+}
+
+#[test]
+fn a_partition_that_was_paused_as_it_went_is_read_when_it_comes_back() {
+    let Some(topic) = Topic::new(2) else { return };
+    let record = |nth: i64| Out {
+        key: Some(nth.to_string().into()),
+        value: b"{}".to_vec(),
+        ..Out::default()
+    };
+    topic.send(&(0..RECORDS).map(record).collect::<Vec<_>>());
+    let halts = [AtomicBool::new(false), AtomicBool::new(false)];
+    std::thread::scope(|scope| {
+        let _halt = Halt(halts.each_ref());
+        let mut first = member(scope, &topic, &halts[0]);
+        let mut next = |what: &str| until(what, || first.handed.try_recv().ok());
+        let both = [next("a partition"), next("the other")];
+        for handed in &both {
+            // Nobody takes what comes: soon the partition is paused.
+            until("a full channel", || (handed.batches.len() == 4).then_some(()));
+        }
+        let mut second = member(scope, &topic, &halts[1]);
+        let moved = until("a partition to move", || second.handed.try_recv().ok());
+        halts[1].store(true, Ordering::Release);
+        second.thread.join().unwrap();
+        let mut back = next("the partition to come back");
+        assert_eq!(back.holding.partition(), moved.holding.partition());
+        until("its records", || back.batches.try_recv().ok());
+    });
+}

@@ -1,0 +1,107 @@
+//! A time that a trip covers is found while the trip grows and merges (I7).
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+use tstar::store::TripStore;
+
+use crate::conformance::{at, trip};
+use crate::keyspace::{ClusteringOrder, Keyspace};
+use crate::model::Fix;
+use crate::model::literal::{Device, Did, Limits};
+
+const DEVICES: usize = 12;
+
+/// Arrivals of a device, within so many minutes of midnight.
+const ARRIVALS: (usize, i64) = (70, 40);
+
+/// Minutes that are covered by what was acknowledged.
+type Covered = Mutex<Vec<(String, i64)>>;
+
+/// Writes what a device's arrivals make of its trips, one by one. Returns how many merges reached
+/// over midnight.
+async fn write(store: &impl TripStore, device: &str, seed: u64, covered: &Covered) -> usize {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let limits = Limits { max_gap: 5, max_duration: 1000, max_samples: 1000 };
+    let (mut model, mut known, mut over_midnight) = (Device::new(limits), BTreeSet::new(), 0);
+    for nth in 1..=ARRIVALS.0 {
+        let within = u64::try_from(2 * ARRIVALS.1).unwrap();
+        let time = i64::try_from(random.next_u64() % within).unwrap() - ARRIVALS.1;
+        let version = 2 * i64::try_from(nth).unwrap();
+        let did = model.arrive(version, Fix { time, place: 0, driver: None });
+        if matches!(did, Did::Duplicate { .. }) {
+            continue;
+        }
+        let changed = model.trips.iter().find(|trip| trip.version == version).unwrap();
+        over_midnight +=
+            usize::from(did == Did::Merge && (changed.start() < 0) & (changed.end() >= 0));
+        let mut minutes: Vec<_> = changed.kept.iter().map(|fix| fix.time).collect();
+        minutes.sort_unstable();
+        store.apply(&[trip(device, &minutes, version)]).await.unwrap();
+        let fresh = (changed.start()..=changed.end()).filter(|minute| known.insert(*minute));
+        covered.lock().unwrap().extend(fresh.map(|minute| (device.to_owned(), minute)));
+    }
+    over_midnight
+}
+
+/// Looks covered times up, again and again, the newest most often. Returns how many it found.
+async fn probe(store: &impl TripStore, covered: &Covered, done: &AtomicBool, seed: u64) -> usize {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut found = 0;
+    while !done.load(Ordering::Acquire) {
+        let asked = {
+            let covered = covered.lock().unwrap();
+            let some = (covered.len() as u64).min([80, u64::MAX][found % 2]);
+            let back = (some > 0).then(|| usize::try_from(random.next_u64() % some).unwrap());
+            back.map(|back| covered[covered.len() - 1 - back].clone())
+        };
+        let Some((device, minute)) = asked else {
+            tokio::task::yield_now().await;
+            continue;
+        };
+        let row = store.covering(&device, at(minute)).await.unwrap();
+        let row = row.unwrap_or_else(|| panic!("minute {minute} of {device} is not found"));
+        assert!((row.start_ms..=row.end_ms).contains(&at(minute)), "{minute} in {row:?}");
+        found += 1;
+    }
+    found
+}
+
+/// Ends the probes, also where the writer fails.
+struct Done<'a>(&'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+#[test]
+fn a_covered_time_is_found_while_its_trip_grows_and_merges() {
+    let Some(keyspace) = Keyspace::shared(ClusteringOrder::Desc) else { return };
+    let (covered, done, found) = (Covered::default(), AtomicBool::new(false), AtomicUsize::new(0));
+    let mut over_midnight = 0;
+    std::thread::scope(|scope| {
+        for seed in 0..2 {
+            let (keyspace, covered, done, found) = (&keyspace, &covered, &done, &found);
+            scope.spawn(move || {
+                let store = keyspace.store();
+                let probe = probe(&store, covered, done, seed);
+                found.fetch_add(keyspace.runtime.block_on(probe), Ordering::Relaxed);
+            });
+        }
+        let _done = Done(&done);
+        let owner = keyspace.store().owner();
+        for seed in 0..DEVICES {
+            let device = format!("probed-{seed}");
+            let write = write(&owner, &device, seed as u64, &covered);
+            over_midnight += keyspace.runtime.block_on(write);
+        }
+    });
+    let found = found.into_inner();
+    println!("{found} lookups found their trip, {over_midnight} merges over midnight");
+    assert!(over_midnight >= DEVICES / 2 && found > DEVICES * ARRIVALS.0);
+}

@@ -1,0 +1,189 @@
+//! The daemon behind a proxy that fails it by a seeded script.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+use serde_json::Value;
+use tstar::kafka::producer::Out;
+use tstar::moment::parse_time;
+use tstar::store::sqlite::SqliteStore;
+
+use super::proxy::{Between, Fault, Seeded};
+use super::{Daemon, PARTITIONS, are_same, fleet, sample, sent};
+use crate::cli::{Folder, minutes};
+use crate::keyspace::{ClusteringOrder, Keyspace};
+use crate::servers::LIMIT;
+use crate::servers::ready::until;
+use crate::topic::Topic;
+
+/// Lines of the fleet that come while a fault is waited for.
+const LINES: usize = 400;
+
+/// Records that come while the store is silent, and the bytes of each.
+const FLOOD: (usize, usize) = (50_000, 5_000);
+
+/// What the daemon may take: `--memory`, and what its code, threads and allocator come to.
+const MOST_MEMORY: u64 = 96 << 20;
+
+/// Every sample that the group has committed lies in a trip that the server holds (I6). Returns
+/// how many there are.
+#[track_caller]
+fn is_durable(folder: &Folder, topic: &Topic, direct: &str, but: &BTreeSet<String>) -> usize {
+    // First what is committed, then what is there: the other way round would prove nothing.
+    let committed = topic.committed(&topic.name, PARTITIONS);
+    let exported = folder.run(&format!("export --store {direct}")).ends(0).objects();
+    let mut trips: BTreeMap<String, Vec<(i64, i64)>> = BTreeMap::new();
+    let ms = |time: &Value| parse_time(time.as_str().unwrap()).unwrap();
+    for trip in &exported {
+        let device = trip["device_id"].as_str().unwrap().to_owned();
+        let span = (ms(&trip["start_time"]), ms(&trip["end_time"]));
+        trips.entry(device).or_default().push(span);
+    }
+    let mut count = 0;
+    for record in topic.records_of(&topic.name) {
+        let Some((device, time)) = sample(&record.value) else { continue };
+        let is_committed = committed.get(&record.partition).is_some_and(|at| record.offset < *at);
+        if is_committed && !but.contains(&device) {
+            let spans = trips.get(&device).into_iter().flatten();
+            let covered = spans.clone().any(|(start, end)| *start <= time && time <= *end);
+            assert!(covered, "{device} at {time} is committed and nowhere: {record:?}");
+            count += 1;
+        }
+    }
+    count
+}
+
+/// Samples of many devices, with a field that nobody reads and that no compression makes small.
+fn flood() -> Vec<Out> {
+    let mut random = rand_chacha::ChaCha8Rng::from_seed([5; 32]);
+    let mut ballast = vec![0; FLOOD.1 / 2];
+    let sample = |nth: usize| {
+        random.fill_bytes(&mut ballast);
+        let ballast = data_encoding::HEXLOWER.encode(&ballast);
+        let (device, time) = (format!("flood-{}", nth % 50), 1_714_550_400_000 + nth * 1000);
+        let value = format!(
+            r#"{{"device_id":"{device}","ts":{time},"lat":52.1,"lon":13.5,"ballast":"{ballast}"}}"#
+        );
+        Out { key: Some(device.into()), value: value.into(), ..Out::default() }
+    };
+    (0..FLOOD.0).map(sample).collect()
+}
+
+/// Waits until the undisturbed run into a file has read everything.
+fn until_read(folder: &Folder, topic: &Topic, calm: &mut Daemon) {
+    let ends = topic.ends(PARTITIONS);
+    let ask = || {
+        let store = SqliteStore::open_reader(&folder.path("calm.db")).ok()?;
+        let read = |(at, end): (&i32, &i64)| {
+            *end == 0 || store.position_of(*at).ok().flatten() >= Some(*end)
+        };
+        ends.iter().all(read).then_some(())
+    };
+    until("the undisturbed run", LIMIT, ask, || calm.ended());
+}
+
+/// One test: a daemon behind a proxy, and another one into a file that nobody disturbs.
+struct Case {
+    folder: Folder,
+    topic: Topic,
+    between: Between,
+    daemon: Daemon,
+    /// The store, past the proxy.
+    direct: String,
+    /// Devices that are forgotten in part.
+    forgotten: BTreeSet<String>,
+}
+
+impl Case {
+    fn new(keyspace: &Keyspace, topic: Topic) -> Self {
+        let (node, name) = (&keyspace.place.nodes[0], &keyspace.place.keyspace);
+        let (folder, between) = (Folder::new(), Between::before(node));
+        let direct = format!("scylla://{node}/{name}");
+        let words = format!(
+            "run {} --group {} --from earliest --create-topics --memory 64MB --max-staleness 3s \
+             --store scylla://{}/{name}",
+            topic.flags(),
+            topic.name,
+            between.address
+        );
+        let daemon = Daemon::start(&folder, "daemon", &words);
+        Self { folder, topic, between, daemon, direct, forgotten: BTreeSet::new() }
+    }
+
+    /// Records come, one fault befalls so many requests, and what is committed is durable.
+    fn step(&mut self, nth: usize, fault: Fault, times: usize, lines: &[u8]) -> usize {
+        let mut befell = self.between.inject(fault, times);
+        self.topic.send_lines(lines, "nobody");
+        let fresh = minutes(&format!("fresh-{nth}"), &[1, 2, 3, 20]);
+        self.topic.send_lines(fresh.as_bytes(), "nobody");
+        if nth % 5 == 4 {
+            let device = format!("fresh-{}", nth - 2);
+            let forget = Out {
+                key: Some(device.clone().into()),
+                value: br#"{"before":"2024-05-01T08:10:00Z"}"#.to_vec(),
+                headers: vec![("tstar-control".into(), Some(b"forget".to_vec()))],
+                timestamp_ms: None,
+            };
+            self.topic.send(&[forget]);
+            self.forgotten.insert(device);
+        }
+        let daemon = &mut self.daemon;
+        let all = || (befell.count() == times).then_some(());
+        until(&format!("{fault:?}, {times} times"), LIMIT, all, || daemon.ended());
+        is_durable(&self.folder, &self.topic, &self.direct, &self.forgotten)
+    }
+
+    /// The server is silent while more comes than may be held: partitions wait on the broker.
+    fn silence(&mut self) {
+        let mut befell = self.between.inject(Fault::Dropped, usize::MAX);
+        let before = sent(&self.topic);
+        self.topic.send(&flood());
+        let daemon = &mut self.daemon;
+        // Each owner loads some devices at once, so these are several tries of all of them.
+        let many = || (befell.count() >= 100).then_some(());
+        until("a hundred requests without an answer", LIMIT, many, || daemon.ended());
+        let held = self.topic.committed(&self.topic.name, PARTITIONS);
+        let silent = self.daemon.peak_memory();
+        assert!(held.values().sum::<i64>() <= before, "committed without a store");
+        self.between.calm();
+        self.daemon.until_committed(&self.topic, &self.topic.name);
+        let peak = self.daemon.peak_memory();
+        println!(
+            "{} requests without an answer while {} MB came; at most {} MB of memory, {} MB in all",
+            befell.count(),
+            (FLOOD.0 * FLOOD.1) >> 20,
+            silent >> 20,
+            peak >> 20
+        );
+        assert!(peak < MOST_MEMORY, "{peak} bytes");
+    }
+}
+
+#[test]
+fn a_daemon_behind_a_failing_server_stays_small_and_writes_no_wrong_row() {
+    let Some(keyspace) = Keyspace::new(ClusteringOrder::Desc) else { return };
+    let Some(topic) = Topic::new(PARTITIONS) else { return };
+    let mut case = Case::new(&keyspace, topic);
+    let calm = format!("run {} --from earliest --store sqlite:calm.db", case.topic.flags());
+    let mut calm = Daemon::start(&case.folder, "calm", &calm);
+
+    let mut random = Seeded::new(5);
+    let faults = random.faults(2);
+    let lines = fleet(&case.folder, faults.len() * LINES, "0");
+    let lines: Vec<&[u8]> = lines.split_inclusive(|&byte| byte == b'\n').collect();
+    let mut fired: BTreeMap<String, usize> = BTreeMap::new();
+    let mut checked = 0;
+    for ((nth, fault), lines) in faults.into_iter().enumerate().zip(lines.chunks(LINES)) {
+        let times = 1 + random.below(12);
+        checked += case.step(nth, fault, times, &lines.concat());
+        *fired.entry(format!("{fault:?}")).or_default() += times;
+    }
+    case.silence();
+    until_read(&case.folder, &case.topic, &mut calm);
+    calm.drain();
+    let (waits, summary) = (case.daemon.times("waiting for the store"), case.daemon.drain());
+    let same = are_same(&case.folder, &case.direct, "sqlite:calm.db");
+    println!("{fired:?}; {checked} times a committed sample was found; waiting told {waits} times");
+    println!("{same} trips, delivered {}", summary["delivered"]);
+    assert!(checked > 0 && waits > 0);
+}

@@ -1,0 +1,132 @@
+//! Servers that are not there at the start, and that are killed under load.
+
+use super::{Daemon, PARTITIONS, are_same, committed, fleet, import, keyed, letters, sent};
+use crate::cli::Folder;
+use crate::servers::ready::until;
+use crate::servers::{LIMIT, Server, free_port, start_cassandra, start_kafka};
+use crate::support::block_on;
+use crate::topic::Topic;
+
+const GROUP: &str = "tstar";
+const WAITS: &str = "waiting for the store";
+const NO_BROKER: &str = "no Kafka broker";
+
+/// So few that sending them all takes much longer than the first commit.
+const AT_A_TIME: usize = 40;
+
+/// Servers of a test's own, with a topic and a keyspace.
+struct Own {
+    broker: Server,
+    node: Server,
+    topic: Topic,
+    store: String,
+}
+
+impl Own {
+    fn start(folder: &Folder) -> Option<Self> {
+        let (kafka, cql) = (folder.path("kafka"), folder.path("cassandra"));
+        let mut node = start_cassandra(&cql, free_port(), "127.0.0.1", "127.0.0.1")?;
+        let mut broker = start_kafka(&kafka, free_port())?;
+        broker.wait_until_ready(LIMIT);
+        let topic = Topic::on(broker.address(), "samples".into(), PARTITIONS, &[]);
+        node.wait_until_ready(LIMIT);
+        let store = format!("scylla://{}/fleet", node.address());
+        folder.run(&format!("schema apply --create-keyspace --store {store}")).ends(0);
+        Some(Self { broker, node, topic, store })
+    }
+
+    /// Both are gone; the daemon starts, says of each what it waits for, and reads when they came.
+    fn comes_late(&mut self, folder: &Folder, words: &str) -> Daemon {
+        self.broker.kill();
+        self.node.kill();
+        let mut daemon = Daemon::start(folder, "daemon", words);
+        daemon.until_says(WAITS, 0);
+        daemon.is_up();
+        self.node.restart();
+        self.node.wait_until_ready(LIMIT);
+        daemon.until_says(NO_BROKER, 0);
+        daemon.is_up();
+        self.broker.restart();
+        self.broker.wait_until_ready(LIMIT);
+        daemon.until_says("reading from offset", PARTITIONS as usize - 1);
+        daemon
+    }
+
+    /// The broker dies while records are sent and read.
+    fn loses_its_broker(&mut self, daemon: &mut Daemon, lines: &[u8]) {
+        let Self { broker, topic, .. } = self;
+        let troubles = daemon.times("kafka: ");
+        under_load(topic, daemon, lines, |daemon| {
+            broker.kill();
+            daemon.until_says("kafka: ", troubles);
+            daemon.is_up();
+            broker.restart();
+            broker.wait_until_ready(LIMIT);
+        });
+    }
+
+    /// The node dies while trips are written, and records go on coming.
+    fn loses_its_node(&mut self, daemon: &mut Daemon, lines: &[u8]) {
+        let Self { node, topic, .. } = self;
+        let waits = daemon.times(WAITS);
+        under_load(topic, daemon, lines, |daemon| {
+            node.kill();
+            daemon.until_says(WAITS, waits);
+            let all = sent(topic);
+            let down = committed(topic, GROUP);
+            assert!(down < all, "all {all} committed without a store");
+            daemon.is_up();
+            node.restart();
+            node.wait_until_ready(LIMIT);
+        });
+    }
+}
+
+/// Sends lines, a few at a time; a fault comes between them, once the daemon has stored some.
+fn under_load(topic: &Topic, daemon: &mut Daemon, lines: &[u8], fault: impl FnOnce(&mut Daemon)) {
+    let before = committed(topic, GROUP);
+    let (producer, records) = (topic.producer(), keyed(lines));
+    std::thread::scope(|scope| {
+        let feeder = scope.spawn(|| {
+            for some in records.chunks(AT_A_TIME) {
+                block_on(producer.send(&topic.name, some)).unwrap();
+            }
+        });
+        let ask = || Some(committed(topic, GROUP)).filter(|now| *now > before);
+        let now = until("the next commit", LIMIT, ask, || daemon.ended());
+        assert!(!feeder.is_finished(), "all was sent: this is no fault under load");
+        fault(daemon);
+        println!(
+            "a server killed at {now} records committed of {} in the end",
+            before as usize + records.len()
+        );
+    });
+    daemon.until_committed(topic, GROUP);
+}
+
+#[test]
+fn servers_that_come_late_and_are_killed_under_load_cost_nothing() {
+    let folder = Folder::new();
+    let Some(mut own) = Own::start(&folder) else { return };
+    let flags = format!("{} --store {}", own.topic.flags(), own.store);
+    let words = format!("run {flags} --from earliest --create-topics --max-staleness 5s");
+    let lines = fleet(&folder, 60_000, "0.01");
+    let lines: Vec<&[u8]> = lines.split_inclusive(|&byte| byte == b'\n').collect();
+    let part = |from: usize, upto: usize| lines[from..upto].concat();
+
+    let mut daemon = own.comes_late(&folder, &words);
+    own.loses_its_broker(&mut daemon, &part(0, 30_000));
+    own.loses_its_node(&mut daemon, &part(30_000, 60_000));
+
+    let waits = [WAITS, NO_BROKER, "kafka: "].map(|word| (word, daemon.times(word)));
+    let summary = daemon.drain();
+    let expected = import(&folder, &own.topic);
+    assert_eq!(expected["delivered"], 60_000);
+    let same = are_same(&folder, &own.store, "sqlite:calm.db");
+    let letters = serde_json::to_value(letters(&own.topic)).unwrap();
+    assert_eq!(letters, expected["dead_letters"]);
+    println!(
+        "{same} trips, dead letters {letters}, said {waits:?}, delivered {}",
+        summary["delivered"]
+    );
+}
