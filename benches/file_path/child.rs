@@ -6,7 +6,7 @@
 //! children. The kernel counts the few MiB of the starting process as the least peak.
 
 use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -14,8 +14,6 @@ use anyhow::{Context as _, bail, ensure};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 use serde::{Deserialize, Serialize};
-
-use crate::{drive, floor};
 
 /// What one command used.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -38,67 +36,29 @@ impl Used {
     }
 }
 
-/// What a child process of the bench is for.
-#[derive(Debug)]
-pub enum Role {
-    /// Runs a command and tells what it used.
-    Measure(Vec<OsString>),
-    /// Row (a) over a file.
-    Floor(PathBuf),
-    /// Row (b) over a file.
-    Trips(PathBuf),
-    /// Row (c) over a file.
-    Encode(PathBuf),
-}
-
-impl Role {
-    /// The role that the arguments give this process; none for the bench itself.
-    pub fn of(args: &[OsString]) -> Option<Self> {
-        let (first, rest) = args.split_first()?;
-        let file = || rest.first().map(PathBuf::from);
-        match first.to_str()? {
-            "--measure" => Some(Self::Measure(rest.to_vec())),
-            "--floor" => file().map(Self::Floor),
-            "--trips" => file().map(Self::Trips),
-            "--encode" => file().map(Self::Encode),
-            _ => None,
-        }
-    }
-
-    /// Does what the role asks. What it prints goes to the bench.
-    ///
-    /// # Errors
-    /// It cannot be done.
-    pub fn play(self) -> anyhow::Result<()> {
-        let samples = match self {
-            Self::Measure(command) => {
-                println!("{}", serde_json::to_string(&run_here(&command)?)?);
-                return Ok(());
-            }
-            Self::Floor(file) => floor::decode(&file)?,
-            Self::Trips(file) => drive::trips(&file, false)?,
-            Self::Encode(file) => drive::trips(&file, true)?,
-        };
-        println!("{samples}");
-        Ok(())
-    }
-}
-
 /// Runs a command and waits for it, in a process that never had another child.
-fn run_here(command: &[OsString]) -> anyhow::Result<Used> {
+///
+/// # Errors
+/// It fails, or cannot be run.
+pub fn run_here(command: &[OsString]) -> anyhow::Result<Used> {
     let (program, args) = command.split_first().context("no command to measure")?;
     let began = Instant::now();
     let output = Command::new(program).args(args).stderr(Stdio::inherit()).output();
     let output = output.with_context(|| format!("cannot run {}", program.display()))?;
     let wall_s = began.elapsed().as_secs_f64();
     ensure!(output.status.success(), "{} ended with {}", program.display(), output.status);
-    let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
-    Ok(Used {
-        wall_s,
-        cpu_s: (duration(usage.user_time()) + duration(usage.system_time())).as_secs_f64(),
-        peak_kib: usage.max_rss(),
-        stdout: String::from_utf8(output.stdout)?,
-    })
+    let (cpu_s, peak_kib) = used_by(UsageWho::RUSAGE_CHILDREN)?;
+    Ok(Used { wall_s, cpu_s, peak_kib, stdout: String::from_utf8(output.stdout)? })
+}
+
+/// User and system time, s, and peak memory, KiB; of children those that were waited for.
+///
+/// # Errors
+/// The system does not tell.
+pub fn used_by(who: UsageWho) -> anyhow::Result<(f64, i64)> {
+    let usage = getrusage(who)?;
+    let cpu = duration(usage.user_time()) + duration(usage.system_time());
+    Ok((cpu.as_secs_f64(), usage.max_rss()))
 }
 
 fn duration(time: TimeVal) -> Duration {

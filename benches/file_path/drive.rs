@@ -9,7 +9,8 @@ use tstar::processor::{Pace, Processor};
 use tstar::rules::Rules;
 use tstar::source::file::{FileSource, Options};
 use tstar::source::{Decoder, Source as _};
-use tstar::store::{Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore};
+
+use crate::null::NullStore;
 
 /// Reads a file into trips, and returns how many samples were kept. With `encode` every trip is
 /// made a row at the end, once, and thrown away.
@@ -39,65 +40,4 @@ pub fn trips(file: &Path, encode: bool) -> anyhow::Result<u64> {
         }
         Ok(processor.counts().applied)
     })
-}
-
-/// Keeps nothing.
-struct NullStore;
-
-impl TripStore for NullStore {
-    async fn forgets(&self, _: &str) -> Result<Vec<Forget>, StoreError> {
-        Ok(Vec::new())
-    }
-
-    async fn forget(&self, _: &str, _: &Forget) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    async fn apply(&self, _: &[TripRow]) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    async fn covering(&self, _: &str, _: i64) -> Result<Option<TripRow>, StoreError> {
-        Ok(None)
-    }
-
-    async fn near(&self, _: &str, _: i64) -> Result<Vec<TripRow>, StoreError> {
-        Ok(Vec::new())
-    }
-
-    async fn range(
-        &self,
-        _: &str,
-        _: i64,
-        _: i64,
-        _: Order,
-        _: usize,
-    ) -> Result<Vec<TripRow>, StoreError> {
-        Ok(Vec::new())
-    }
-
-    async fn devices(
-        &self,
-        _: Option<i64>,
-        _: Option<&str>,
-        _: usize,
-    ) -> Result<Vec<String>, StoreError> {
-        Ok(Vec::new())
-    }
-}
-
-impl Journal for NullStore {
-    async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
-        std::hint::black_box(ahead);
-        Ok(())
-    }
-
-    async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
-        std::hint::black_box(flush);
-        Ok(())
-    }
-
-    async fn position(&self) -> Result<Position, StoreError> {
-        Ok(Position::default())
-    }
 }

@@ -15,7 +15,9 @@ mod drive;
 mod floor;
 mod lookup;
 mod machine;
+mod null;
 mod path;
+mod role;
 mod scaling;
 mod shuffle;
 mod table;
@@ -84,7 +86,7 @@ impl Args {
 
 fn main() -> ExitCode {
     let told: Vec<_> = std::env::args_os().skip(1).collect();
-    let done = match child::Role::of(&told) {
+    let done = match role::Role::of(&told) {
         Some(role) => role.play().map(|()| true),
         None => bench(&Args::parse()),
     };

@@ -22,6 +22,23 @@ pub struct Summary {
     key_changes: KeyChanges,
 }
 
+/// The summary of a run over a topic as JSON: what an import tells, and what was written.
+#[derive(Debug, Serialize)]
+pub struct RunSummary {
+    #[serde(flatten)]
+    summary: Summary,
+    trips_written: u64,
+    flushes: u64,
+}
+
+impl RunSummary {
+    /// The summary of a run. The total of the store is not known: other instances write to it too.
+    pub fn new(counts: &Counts) -> Self {
+        let summary = Summary::new(counts, None);
+        Self { summary, trips_written: counts.trips_written, flushes: counts.flushes }
+    }
+}
+
 #[derive(Debug, Serialize)]
 struct Arrivals {
     new: u64,

@@ -29,7 +29,7 @@ use super::exit::{self, Stopped, Usage};
 use super::flags::{Context, RuleFlags, ServerFlags, TopicFlags};
 use super::open;
 use super::print::Printer;
-use super::report::Summary;
+use super::report::RunSummary;
 use super::stop::Stop;
 
 const EXAMPLES: &str = "\
@@ -93,7 +93,7 @@ pub async fn run(
         StorePlace::Scylla(place) => job.to_keyspace(&place, &mut stop).await,
     };
     let Some(report) = ended? else { return Ok(()) };
-    printer.line(&serde_json::to_string(&Summary::new(&report.counts, None))?)?;
+    printer.line(&serde_json::to_string(&RunSummary::new(&report.counts))?)?;
     printer.flush()?;
     match (report.drained, stop.asked()) {
         (Drained::NotInTime, Some(signal)) => {

@@ -1,0 +1,64 @@
+//! A store that keeps nothing.
+
+use tstar::store::{Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore};
+
+/// Keeps nothing.
+pub struct NullStore;
+
+impl TripStore for NullStore {
+    async fn forgets(&self, _: &str) -> Result<Vec<Forget>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn forget(&self, _: &str, _: &Forget) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn apply(&self, _: &[TripRow]) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn covering(&self, _: &str, _: i64) -> Result<Option<TripRow>, StoreError> {
+        Ok(None)
+    }
+
+    async fn near(&self, _: &str, _: i64) -> Result<Vec<TripRow>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn range(
+        &self,
+        _: &str,
+        _: i64,
+        _: i64,
+        _: Order,
+        _: usize,
+    ) -> Result<Vec<TripRow>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn devices(
+        &self,
+        _: Option<i64>,
+        _: Option<&str>,
+        _: usize,
+    ) -> Result<Vec<String>, StoreError> {
+        Ok(Vec::new())
+    }
+}
+
+impl Journal for NullStore {
+    async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
+        std::hint::black_box(ahead);
+        Ok(())
+    }
+
+    async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
+        std::hint::black_box(flush);
+        Ok(())
+    }
+
+    async fn position(&self) -> Result<Position, StoreError> {
+        Ok(Position::default())
+    }
+}

@@ -1,0 +1,145 @@
+//! Row (b): the program's own daemon, over a store that keeps nothing. The one place of this bench
+//! that drives the daemon in process.
+
+use std::collections::BTreeMap;
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::ensure;
+use tokio::sync::Notify;
+use tstar::daemon::{self, Notice, Options, Owners};
+use tstar::epoch::Epoch;
+use tstar::kafka::client::Brokers;
+use tstar::kafka::consumer::{self, Assignment, Drained, Plan};
+use tstar::kafka::holding::Holding;
+use tstar::kafka::record::RecordReader;
+use tstar::processor::Pace;
+use tstar::rules::Rules;
+use tstar::settings::{KeyRule, Settings};
+use tstar::source::Decoder;
+use tstar::store::{Flush, Journal, Pair, Position, StoreError};
+
+use crate::null::NullStore;
+use crate::role::{Log, Told};
+
+/// Reads a topic into trips, until all of them were flushed into nothing.
+///
+/// # Errors
+/// The daemon fails.
+pub fn trips(log: &Log) -> anyhow::Result<Told> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
+    let options = options(log, i64::try_from(now.as_micros())?)?;
+    let (settings, rules) = (Settings::default(), Rules::default());
+    let reader = RecordReader::new(Decoder::new(&rules)?, settings.key == KeyRule::DeviceId);
+    let partitions = log.ends.iter().filter(|end| **end > 0).count();
+    let left = Arc::new(Left { partitions: AtomicUsize::new(partitions), all: Notify::new() });
+    let owners = NullOwners { ends: log.ends.clone(), left: Arc::clone(&left) };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let ran = daemon::run(owners, options, reader, left.all.notified());
+    let report = runtime.block_on(ran)?;
+    ensure!(report.drained == Drained::All, "the daemon did not store all that it read");
+    let counts = report.counts;
+    Ok(Told {
+        delivered: counts.delivered,
+        trips_written: counts.trips_written,
+        flushes: counts.flushes,
+    })
+}
+
+/// As `tstar run` has them without a flag.
+fn options(log: &Log, now_us: i64) -> anyhow::Result<Options> {
+    let settings = Settings::default();
+    let duration = |ms: i64| Duration::from_millis(ms.unsigned_abs());
+    let memory = usize::try_from(settings.memory)?;
+    let epoch = Epoch {
+        epoch: 1,
+        topic: log.topic.clone(),
+        partitions: i32::try_from(log.ends.len())?,
+        start_offsets: (0..).zip(&log.ends).map(|(partition, _)| (partition, 0)).collect(),
+        base: now_us,
+        rules: Rules::default(),
+    };
+    let plan = Plan {
+        brokers: Brokers::new(&log.brokers, BTreeMap::new())?,
+        topic: log.topic.clone(),
+        group: "tstar-bench-trips".to_owned(),
+        instance_id: None,
+        assignment: Assignment::All(vec![0; log.ends.len()]),
+        epoch: epoch.clone(),
+        revoke_timeout: duration(settings.revoke_timeout_ms),
+        drain_timeout: duration(settings.drain_timeout_ms),
+        memory: memory / 8,
+    };
+    let pace = Pace {
+        flush_interval: duration(settings.flush_interval_ms),
+        max_staleness: duration(settings.max_staleness_ms),
+        memory: memory / 2,
+        by_trip: true,
+        loads: 32,
+    };
+    let notify = Arc::new(|notice: Notice| match notice {
+        Notice::Told(consumer::Told::Held { .. }) => (),
+        trouble => eprintln!("topic_path: {trouble}"),
+    });
+    Ok(Options { plan, epochs: vec![epoch], pace, notify })
+}
+
+/// How many partitions have not been flushed to their ends.
+struct Left {
+    partitions: AtomicUsize,
+    /// Told once there is none.
+    all: Notify,
+}
+
+struct NullOwners {
+    ends: Vec<i64>,
+    left: Arc<Left>,
+}
+
+impl Owners for NullOwners {
+    type Store = Pair<&'static NullStore, Acknowledged>;
+
+    fn store(&self, holding: &Arc<Holding>) -> Self::Store {
+        let partition = usize::try_from(holding.partition()).unwrap_or(usize::MAX);
+        let journal = Acknowledged {
+            holding: Arc::clone(holding),
+            end: self.ends.get(partition).copied().unwrap_or(i64::MAX),
+            at_end: AtomicBool::new(false),
+            left: Arc::clone(&self.left),
+        };
+        Pair { trips: &NullStore, journal }
+    }
+}
+
+/// Acknowledges every flush, and keeps none.
+struct Acknowledged {
+    holding: Arc<Holding>,
+    end: i64,
+    at_end: AtomicBool,
+    left: Arc<Left>,
+}
+
+impl Journal for Acknowledged {
+    async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
+        black_box(ahead);
+        Ok(())
+    }
+
+    async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
+        let delivered = black_box(flush).position.delivered;
+        self.holding.acknowledge(delivered);
+        if delivered >= self.end
+            && !self.at_end.swap(true, Ordering::AcqRel)
+            && self.left.partitions.fetch_sub(1, Ordering::AcqRel) == 1
+        {
+            self.left.all.notify_one();
+        }
+        Ok(())
+    }
+
+    async fn position(&self) -> Result<Position, StoreError> {
+        Ok(Position { delivered: self.holding.acknowledged() })
+    }
+}
