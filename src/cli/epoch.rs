@@ -23,6 +23,7 @@ Examples:
   tstar epoch show
   tstar epoch new --topic samples
   tstar epoch export --store sqlite:trips.db
+  tstar epoch import epochs.json --store scylla://127.0.0.1:9042/copy
 
 A version is base + 2 * offset, with the base of the epoch that first held the record.
 `new` is for a topic whose partition count changed or that was made anew: with no instance running
@@ -41,8 +42,10 @@ pub struct EpochArgs {
 #[derive(Debug, Subcommand)]
 enum EpochCommand {
     /// Print every epoch, oldest first
+    #[command(after_help = EXAMPLES)]
     Show,
     /// Begin a new epoch of the topic as it is now
+    #[command(after_help = EXAMPLES)]
     New {
         #[command(flatten)]
         topic: EpochFlags,
@@ -50,8 +53,10 @@ enum EpochCommand {
         rules: Box<RuleFlags>,
     },
     /// Print every epoch as JSON, for `import`
+    #[command(after_help = EXAMPLES)]
     Export,
     /// Take over the epochs of another store
+    #[command(after_help = EXAMPLES)]
     Import {
         /// What `export` printed
         file: PathBuf,

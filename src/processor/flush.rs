@@ -211,10 +211,13 @@ impl<S: TripStore + Journal> Processor<'_, S> {
             bytes += row.path.len();
             rows.trips.push(row);
         }
-        self.counts.trips_written += (rows.trips.len() - before) as u64;
-        self.resident -= device.timeline.memory();
-        device.timeline.pack();
-        self.resident += device.timeline.memory();
+        let taken = rows.trips.len() - before;
+        if taken > 0 {
+            self.counts.trips_written += taken as u64;
+            self.resident -= device.timeline.memory();
+            device.timeline.pack();
+            self.resident += device.timeline.memory();
+        }
         bytes
     }
 

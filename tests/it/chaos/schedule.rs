@@ -261,7 +261,7 @@ fn number(name: &str) -> Option<u64> {
 
 fn seeds() -> Vec<u64> {
     let one = number("TSTAR_TEST_CHAOS_SEED").map(|seed| vec![seed]);
-    one.unwrap_or_else(|| (0..number("TSTAR_TEST_CHAOS").unwrap_or(6)).collect())
+    one.unwrap_or_else(|| (0..number("TSTAR_TEST_CHAOS").unwrap_or(20)).collect())
 }
 
 #[test]

@@ -148,5 +148,6 @@ fn three_nodes_are_one_cluster_that_outlives_the_loss_of_one() {
     assert_eq!(read(1, Consistency::Quorum), 42);
     nodes[2].restart();
     nodes[2].wait_until_ready(LIMIT);
-    assert_eq!(read_row(&nodes[2].address(), "kept", Consistency::One), 42);
+    // It may have lost what its commit log had not synced; with the others it has the row.
+    assert_eq!(read_row(&nodes[2].address(), "kept", Consistency::All), 42);
 }
