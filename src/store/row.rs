@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::blob;
 use crate::timeline::{DAY_MS, Derived, Driver, Trip, day_of};
 
-use super::StoreError;
+use super::{Order, StoreError};
 
 /// A trip as a store keeps it; one copy of it stands in every UTC day that it touches.
 #[derive(Clone, Debug, PartialEq)]
@@ -176,4 +176,21 @@ pub fn standing(mut rows: Vec<TripRow>) -> Vec<TripRow> {
         }
     }
     stand.into_values().collect()
+}
+
+/// Of the rows of one day, the trips that a range shows in it, in the order asked for. Each trip
+/// shows in the first of its days that the range has: so every trip comes once, and the days bring
+/// the trips in order of their start.
+pub(super) fn shown_in(
+    day: i64,
+    rows: Vec<TripRow>,
+    (first_day, upto_ms): (i64, i64),
+    order: Order,
+) -> Vec<TripRow> {
+    let mut rows = standing(rows);
+    rows.retain(|row| row.start_ms <= upto_ms && day_of(row.start_ms).max(first_day) == day);
+    if order == Order::Desc {
+        rows.reverse();
+    }
+    rows
 }

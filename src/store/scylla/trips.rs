@@ -15,7 +15,7 @@ use super::row::{self, Raw, bucket};
 use super::statements::LOOKUP_PAGE;
 use super::{ScyllaStore, Shared};
 use crate::identity;
-use crate::store::row::standing;
+use crate::store::row::shown_in;
 use crate::store::{Forget, Order, StoreError, TripRow, TripStore};
 use crate::timeline::day_of;
 
@@ -265,16 +265,8 @@ impl TripStore for ScyllaStore {
         }
         let mut found = Vec::new();
         for day in days {
-            let mut rows = standing(self.shared.of_day(device_id, day, from_ms).await?);
-            // Each trip in the first of its days that the range has: so every trip comes once, and
-            // the days bring the trips in order of their start.
-            rows.retain(|row| {
-                row.start_ms <= upto_ms && day_of(row.start_ms).max(first_day) == day
-            });
-            if order == Order::Desc {
-                rows.reverse();
-            }
-            found.append(&mut rows);
+            let rows = self.shared.of_day(device_id, day, from_ms).await?;
+            found.append(&mut shown_in(day, rows, (first_day, upto_ms), order));
             if found.len() >= limit {
                 break;
             }

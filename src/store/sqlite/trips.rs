@@ -6,7 +6,7 @@ use rusqlite::{CachedStatement, Connection, Row, ToSql, named_params, params};
 
 use super::{SqliteStore, failed, forgets};
 use crate::identity;
-use crate::store::row::standing;
+use crate::store::row::shown_in;
 use crate::store::{Forget, Order, StoreError, TripRow, TripStore};
 use crate::timeline::{DAY_MS, day_of};
 
@@ -219,16 +219,8 @@ impl TripStore for SqliteStore {
         }
         let mut found = Vec::new();
         for day in days {
-            let mut rows = standing(self.of_day(device_id, day, from_ms)?);
-            // Each trip in the first of its days that the range has: so every trip comes once, and
-            // the days bring the trips in order of their start.
-            rows.retain(|row| {
-                row.start_ms <= upto_ms && day_of(row.start_ms).max(first_day) == day
-            });
-            if order == Order::Desc {
-                rows.reverse();
-            }
-            found.append(&mut rows);
+            let rows = self.of_day(device_id, day, from_ms)?;
+            found.append(&mut shown_in(day, rows, (first_day, upto_ms), order));
             if found.len() >= limit {
                 break;
             }
