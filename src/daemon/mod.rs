@@ -5,6 +5,7 @@
 //! | [`start`] | what is checked before anything is read: the topic, its epoch, where to begin |
 //! | `owner` | one partition: batches in, [`crate::processor`], flushes out |
 //! | `owners` | where owners keep what they build |
+//! | [`reread`] | spans of the topic once more, to their ends |
 //!
 //! The thread that polls ([`crate::kafka::consumer`]) hands partitions over as the group gives
 //! them; each gets a task of its own. A partition is taken back by closing its channel (its owner
@@ -12,6 +13,7 @@
 
 mod owner;
 mod owners;
+pub mod reread;
 pub mod start;
 
 use std::future::Future;
@@ -131,6 +133,8 @@ pub struct Report {
     pub counts: Counts,
     /// Whether all that was read is stored.
     pub drained: Drained,
+    /// It was asked to stop.
+    pub stopped: bool,
 }
 
 /// Builds trips until `stop` comes, and stores what was read then.
@@ -183,7 +187,7 @@ pub async fn run<O: Owners>(
     }
     match failed {
         Some(error) => Err(error.into()),
-        None => Ok(Report { counts, drained: drained? }),
+        None => Ok(Report { counts, drained: drained?, stopped: stopping }),
     }
 }
 

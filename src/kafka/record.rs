@@ -26,6 +26,8 @@ pub struct RecordReader {
     layout: Layout,
     /// The key has to be the device id of the sample.
     key_is_device: bool,
+    /// What is not of this device is passed over.
+    only: Option<String>,
 }
 
 /// What a record is.
@@ -78,7 +80,14 @@ impl RecordReader {
     /// A reader of records by these rules; with `key_is_device` a key has to be the device id.
     #[must_use]
     pub fn new(decoder: Decoder, key_is_device: bool) -> Self {
-        Self { decoder, layout: Layout::default(), key_is_device }
+        Self { decoder, layout: Layout::default(), key_is_device, only: None }
+    }
+
+    /// Passes over what is not of this device, and what cannot be read.
+    #[must_use]
+    pub fn of_device(mut self, device_id: &str) -> Self {
+        self.only = Some(device_id.to_owned());
+        self
     }
 
     /// Reads a record. Its samples, and what could not be read of it, are put at the end of the
@@ -86,9 +95,10 @@ impl RecordReader {
     pub fn read(&mut self, record: &Record<'_>, batch: &mut Batch) -> Read {
         let control = record.control().map(|name| control(record, name));
         if let Some(Ok(control)) = control {
-            return Read::Control(control);
+            return self.control(control, record, batch);
         }
         batch.next_offset = Some(record.offset + 1);
+        let before = (batch.entries.len(), batch.text.len(), batch.raw.len());
         if !record.headers.is_empty() {
             batch.headers.insert(record.offset, record.headers.clone());
         }
@@ -101,7 +111,19 @@ impl RecordReader {
         } else {
             self.samples(record, &mut out);
         }
+        if let Some(only) = &self.only {
+            pass_over(batch, before, only);
+        }
         Read::Samples
+    }
+
+    fn control(&self, control: Control, record: &Record<'_>, batch: &mut Batch) -> Read {
+        let Control::Forget { device_id, .. } = &control;
+        if self.only.as_ref().is_some_and(|only| only != device_id) {
+            batch.next_offset = Some(record.offset + 1);
+            return Read::Samples;
+        }
+        Read::Control(control)
     }
 
     fn samples(&mut self, record: &Record<'_>, out: &mut Out<'_>) {
@@ -146,6 +168,24 @@ impl RecordReader {
             return Err(Box::new(Fault::new(DeadReason::KeyMismatch, message)));
         }
         Ok(decoded)
+    }
+}
+
+/// Takes out of a batch what stands in it from a place on and is not of a device.
+fn pass_over(batch: &mut Batch, (entries, text, raw): (usize, usize, usize), only: &str) {
+    let mut at = 0;
+    let texts = &batch.text;
+    let is_of = |entry: &Entry| match &entry.content {
+        Ok(decoded) => texts[decoded.device.start as usize..decoded.device.end as usize] == *only,
+        Err(_) => false,
+    };
+    batch.entries.retain(|entry| {
+        at += 1;
+        at <= entries || is_of(entry)
+    });
+    if batch.entries.len() == entries {
+        batch.text.truncate(text);
+        batch.raw.truncate(raw);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Membership: what happens when partitions come and go. Its callbacks run on the polling thread.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
@@ -28,6 +29,10 @@ pub(super) struct Held {
     /// What is to be handed over.
     ready: VecDeque<Batch>,
     paused: bool,
+    /// No record at or past it is read.
+    upto: i64,
+    /// Every record before `upto` was polled.
+    at_end: bool,
     /// The offset that the brokers keep.
     committed: i64,
     origin: Arc<str>,
@@ -41,6 +46,19 @@ impl Held {
         }
         let next = Batch { origin: Arc::clone(&self.origin), ..Batch::default() };
         self.ready.push_back(std::mem::replace(&mut self.batch, next));
+    }
+
+    /// Whether the record at an offset is to be read.
+    pub(super) fn wants(&mut self, offset: i64) -> bool {
+        self.at_end |= offset + 1 >= self.upto;
+        offset < self.upto
+    }
+
+    /// Ends what the owner reads, once it was handed all of it.
+    pub(super) fn close_at_end(&mut self, consumer: &BaseConsumer<Membership>, topic: &str) {
+        if self.at_end && self.ready.is_empty() && self.to.take().is_some() {
+            self.pause(consumer, topic);
+        }
     }
 
     /// Hands over what fits; pauses the partition where not all does.
@@ -119,15 +137,15 @@ impl Membership {
         self.state().fault.take().map_or(Ok(()), Err)
     }
 
-    /// Takes every partition, without a group.
+    /// Takes every partition, without a group: these offsets of each.
     pub(super) fn take_all(
         &self,
         consumer: &BaseConsumer<Self>,
-        offsets: &[i64],
+        spans: impl Iterator<Item = Range<i64>> + Clone,
     ) -> Result<(), KafkaError> {
-        let starts = (0..).zip(offsets.iter().copied());
-        let list = self.list(starts.clone())?;
-        self.hold(starts);
+        let spans = (0..).zip(spans);
+        let list = self.list(spans.clone().map(|(partition, span)| (partition, span.start)))?;
+        self.hold(spans);
         consumer.assign(&list).map_err(client_error("taking the partitions"))
     }
 
@@ -143,13 +161,20 @@ impl Membership {
         Ok(list)
     }
 
-    fn hold(&self, starts: impl Iterator<Item = (i32, i64)>) {
+    /// Every record that a partition has was polled.
+    pub(super) fn at_end(&self, partition: i32) {
+        if let Some(held) = self.state().held.get_mut(&partition) {
+            held.at_end = true;
+        }
+    }
+
+    fn hold(&self, spans: impl Iterator<Item = (i32, Range<i64>)>) {
         let mut state = self.state();
         if state.closing {
             // Nobody would read it to its end; who gets it next begins where this one would have.
             return;
         }
-        for (partition, offset) in starts {
+        for (partition, Range { start: offset, end: upto }) in spans {
             let (to, batches) = mpsc::channel(BATCHES_AHEAD);
             let holding = Arc::new(Holding::new(partition, offset));
             let origin: Arc<str> = self.plan.topic.as_str().into();
@@ -160,6 +185,8 @@ impl Membership {
                 batch: Batch { origin: Arc::clone(&origin), ..Batch::default() },
                 ready: VecDeque::new(),
                 paused: false,
+                upto,
+                at_end: offset >= upto,
                 committed: offset,
                 origin,
             };
@@ -240,7 +267,7 @@ impl Membership {
     fn assign(&self, consumer: &BaseConsumer<Self>, partitions: &[i32]) -> Result<(), KafkaError> {
         let starts = positions::resolve(consumer, &self.plan, partitions, &self.hear)?;
         let list = self.list(starts.iter().copied())?;
-        self.hold(starts.into_iter());
+        self.hold(starts.into_iter().map(|(partition, offset)| (partition, offset..i64::MAX)));
         let assigned = match consumer.rebalance_protocol() {
             RebalanceProtocol::Cooperative => consumer.incremental_assign(&list),
             _ => consumer.assign(&list),

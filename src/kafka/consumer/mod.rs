@@ -8,6 +8,7 @@
 mod context;
 mod positions;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -50,6 +51,9 @@ const BATCH_BYTES: usize = 1 << 20;
 /// A batch takes as many bytes however many partitions are held.
 const LEAST_BYTES: usize = 16 << 10;
 
+/// The clock is looked at each time so many records were taken.
+const LOOK_EVERY: u32 = 64;
+
 /// How often offsets are committed.
 const COMMIT_EVERY: Duration = Duration::from_secs(1);
 
@@ -63,6 +67,9 @@ pub enum Assignment {
     },
     /// All of them, from these offsets on, by partition; offsets are kept elsewhere.
     All(Vec<i64>),
+    /// All of them, these offsets of each, by partition. Reading ends with the last of them; no
+    /// offset is kept.
+    Spans(Vec<Range<i64>>),
 }
 
 /// What to read, and how.
@@ -179,6 +186,10 @@ pub fn run(
     if let Some(id) = &plan.instance_id {
         ours.push(("group.instance.id", id));
     }
+    if let Assignment::Spans(_) = &plan.assignment {
+        // The last offset of a span may be none of a record: the mark of a transaction has one.
+        ours.push(("enable.partition.eof", "true"));
+    }
     let consumer: BaseConsumer<Membership> = plan
         .brokers
         .config(&ours)
@@ -203,19 +214,16 @@ impl Polling<'_> {
                 let subscribed = self.consumer.subscribe(&[&self.plan.topic]);
                 subscribed.map_err(client_error("subscribing"))?;
             }
-            Assignment::All(offsets) => self.consumer.context().take_all(self.consumer, offsets)?,
-        }
-        while !stop.load(Ordering::Acquire) {
-            let until = Instant::now() + HAND_OVER;
-            while let Some(polled) = self.consumer.poll(POLL) {
-                match polled {
-                    Ok(message) => self.take(&message),
-                    Err(error) => self.trouble(&error)?,
-                }
-                if Instant::now() >= until {
-                    break;
-                }
+            Assignment::All(offsets) => {
+                let endless = |&offset| offset..i64::MAX;
+                self.consumer.context().take_all(self.consumer, offsets.iter().map(endless))?;
             }
+            Assignment::Spans(spans) => {
+                self.consumer.context().take_all(self.consumer, spans.iter().cloned())?;
+            }
+        }
+        while !stop.load(Ordering::Acquire) && !self.is_through() {
+            self.poll_for_a_while()?;
             self.consumer.context().fault()?;
             self.hand_over();
             self.commit();
@@ -223,10 +231,45 @@ impl Polling<'_> {
         self.drain()
     }
 
-    fn take(&mut self, message: &rdkafka::message::BorrowedMessage<'_>) {
+    /// Takes records until it is time to hand them over, or none comes.
+    fn poll_for_a_while(&mut self) -> Result<(), KafkaError> {
+        let until = Instant::now() + HAND_OVER;
+        let share = self.plan.memory / (BATCHES_AHEAD + 1);
+        let limit = share / self.consumer.context().state().held.len().max(1);
+        let limit = limit.clamp(LEAST_BYTES, BATCH_BYTES);
+        let (mut taken, mut patience) = (0_u32, Duration::ZERO);
+        loop {
+            match self.consumer.poll(patience) {
+                Some(Ok(message)) => self.take(&message, limit),
+                Some(Err(ClientError::PartitionEOF(partition))) => {
+                    self.consumer.context().at_end(partition);
+                }
+                Some(Err(error)) => self.trouble(&error)?,
+                None if patience > Duration::ZERO => return Ok(()),
+                // Nothing lies there just now.
+                None if Instant::now() < until => {
+                    patience = POLL;
+                    continue;
+                }
+                None => return Ok(()),
+            }
+            // Records that lie there come sooner than the clock is read.
+            patience = Duration::ZERO;
+            taken += 1;
+            if taken.is_multiple_of(LOOK_EVERY) && Instant::now() >= until {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes a record; a batch of so many bytes is handed over.
+    fn take(&mut self, message: &rdkafka::message::BorrowedMessage<'_>, limit: usize) {
         let mut state = self.consumer.context().state();
         // Of one that was given back meanwhile the next owner reads it.
         let Some(held) = state.held.get_mut(&message.partition()) else { return };
+        if !held.wants(message.offset()) {
+            return;
+        }
         match self.reader.read(&Record::of(message), &mut held.batch) {
             Read::Samples => (),
             Read::Control(control) => {
@@ -237,9 +280,6 @@ impl Polling<'_> {
                 held.finish_batch();
             }
         }
-        let share = self.plan.memory / (BATCHES_AHEAD + 1) / state.held.len();
-        let limit = share.clamp(LEAST_BYTES, BATCH_BYTES);
-        let held = state.held.get_mut(&message.partition()).expect("it was just found");
         if held.batch.entries.len() >= BATCH_ENTRIES || held.batch.raw.len() >= limit {
             held.finish_batch();
             held.hand_over(self.consumer, &self.plan.topic);
@@ -253,7 +293,13 @@ impl Polling<'_> {
             held.finish_batch();
             held.hand_over(self.consumer, &self.plan.topic);
             held.resume(self.consumer, &self.plan.topic);
+            held.close_at_end(self.consumer, &self.plan.topic);
         }
+    }
+
+    /// Whether all that was to be read is stored.
+    fn is_through(&self) -> bool {
+        matches!(self.plan.assignment, Assignment::Spans(_)) && self.consumer.context().all_ended()
     }
 
     /// Commits what is acknowledged, of the partitions that are held.
