@@ -16,6 +16,7 @@
 //! | touch the world | [`kafka`] | a topic as the log: records in and out, who holds what |
 //! | join | [`processor`] | source to timeline to store, for one partition |
 //! | join | [`daemon`] | the partitions of a topic, each with an owner |
+//! | join | [`verify`] | a store beside one that is built anew from its log |
 //! | surface | [`settings`] | what a user can set, from flags, environment, file and defaults |
 //! | surface | [`surface`] | trips as JSON, CSV, GeoJSON and GPX |
 //! | surface | `cli` (in `main.rs`) | flags, output, exit codes |
@@ -53,3 +54,4 @@ pub mod source;
 pub mod store;
 pub mod surface;
 pub mod timeline;
+pub mod verify;

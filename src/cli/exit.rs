@@ -13,6 +13,7 @@ use tstar::settings::{PlaceError, SettingsError};
 use tstar::simulate::FleetError;
 use tstar::source::{MapError, SourceError};
 use tstar::store::StoreError;
+use tstar::verify::anew::AnewError;
 
 /// No result, or a difference; never a fault.
 pub const NO_RESULT: u8 = 1;
@@ -91,6 +92,12 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
     match cause.downcast_ref() {
         Some(RunError::Store(error)) => return Some(store(error)),
         Some(RunError::Source(error)) => return Some(source(error)),
+        _ => (),
+    }
+    match cause.downcast_ref() {
+        Some(AnewError::Run(error)) => return code_of(error),
+        Some(AnewError::Daemon(error)) => return log(error),
+        Some(AnewError::OtherFiles(_)) => return Some(BAD_DATA),
         _ => (),
     }
     if let Some(code) = log(cause) {

@@ -145,6 +145,26 @@ setting_flags! {
 }
 
 setting_flags! {
+    /// Where the log of a store is, and who reads it.
+    LogFlags: "brokers" "kafka" "group"
+}
+
+setting_flags! {
+    /// How much memory a command takes.
+    MemoryFlag: "memory"
+}
+
+/// Where trips are built that are only looked at.
+#[derive(Clone, Debug, Args)]
+pub struct RoomFlags {
+    /// Folder for files that are gone when the command ends
+    #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir())]
+    pub work_dir: PathBuf,
+    #[command(flatten)]
+    pub memory: MemoryFlag,
+}
+
+setting_flags! {
     /// How answers are given.
     ReaderFlags: "settle"
 }

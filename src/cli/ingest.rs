@@ -1,13 +1,11 @@
 //! `ingest`: trips from files.
 
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use indicatif::{ProgressBar, ProgressStyle};
 use tstar::processor::{Counts, Pace, Processor, RunError};
 use tstar::reason::DeadReason;
 use tstar::settings::Settings;
@@ -20,6 +18,7 @@ use super::exit::{self, BadData, Stopped};
 use super::flags::{Context, ImportFlags, RuleFlags};
 use super::open;
 use super::print::Printer;
+use super::progress::Progress;
 use super::report::Summary;
 use super::stop::Stop;
 
@@ -232,49 +231,4 @@ fn verdict(counts: &Counts, strict: bool) -> anyhow::Result<()> {
         return Err(BadData(format!("{} dead letters under --strict", counts.dead())).into());
     }
     Ok(())
-}
-
-/// The progress bar, where a person watches.
-struct Progress {
-    bar: ProgressBar,
-    /// The file that is being read, and the bytes of those before it.
-    file: Arc<str>,
-    before: u64,
-    in_file: u64,
-}
-
-impl Progress {
-    fn new(total_bytes: Option<u64>) -> Self {
-        let bar = match (std::io::stderr().is_terminal(), total_bytes) {
-            (false, _) => ProgressBar::hidden(),
-            (true, Some(bytes)) => ProgressBar::new(bytes)
-                .with_style(style("{bar:30} {bytes}/{total_bytes} {msg} {eta} left")),
-            (true, None) => ProgressBar::new_spinner().with_style(style("{spinner} {bytes} {msg}")),
-        };
-        Self { bar, file: Arc::from(""), before: 0, in_file: 0 }
-    }
-
-    fn show(&mut self, batch: &Batch, counts: &Counts) {
-        if batch.lines_known > 0 {
-            let (file, lines) = (&batch.origin, batch.lines_known);
-            let line =
-                format!("{file}: {lines} lines were stored by an earlier run; going on there");
-            self.bar.suspend(|| exit::say(&line));
-        }
-        if batch.origin != self.file {
-            self.file = Arc::clone(&batch.origin);
-            self.before += std::mem::take(&mut self.in_file);
-        }
-        self.in_file = batch.bytes_read;
-        self.bar.set_position(self.before + self.in_file);
-        self.bar.set_message(format!("{} samples", counts.delivered));
-    }
-
-    fn finish(&self) {
-        self.bar.finish_and_clear();
-    }
-}
-
-fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template).expect("the template is a constant that is right")
 }

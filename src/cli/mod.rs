@@ -10,9 +10,11 @@ mod export;
 mod flags;
 mod id;
 mod ingest;
+mod log;
 mod lookup;
 mod open;
 mod print;
+mod progress;
 mod report;
 mod run;
 mod schema;
@@ -20,6 +22,7 @@ mod simulate;
 mod stop;
 mod table;
 mod trips;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -86,6 +89,8 @@ enum Command {
     Dlq(dlq::DlqArgs),
     /// Write and read the forms of a trip id
     Id(id::IdArgs),
+    /// Compare a store with its log, and set right what differs
+    Verify(Box<verify::VerifyArgs>),
     /// The lives of the log that a store belongs to
     Epoch(epoch::EpochArgs),
     /// Show and check the settings
@@ -122,7 +127,7 @@ pub fn main(env: Vec<(String, String)>) -> ExitCode {
 fn run(cli: Cli, env: Vec<(String, String)>) -> anyhow::Result<()> {
     // The daemon has partitions to work on side by side; everything else is one thing at a time.
     let mut builder = match cli.command {
-        Command::Run(_) => tokio::runtime::Builder::new_multi_thread(),
+        Command::Run(_) | Command::Verify(_) => tokio::runtime::Builder::new_multi_thread(),
         _ => tokio::runtime::Builder::new_current_thread(),
     };
     let runtime = builder.enable_all().build()?;
@@ -173,6 +178,7 @@ async fn dispatch(
         }
         Command::Id(args) => id::run(&args, printer),
         Command::Epoch(args) => epoch::run(&args, context, printer).await,
+        Command::Verify(args) => verify::run(&args, context, printer).await,
         Command::Config(args) => config::run(&args, context, printer),
         Command::Schema(args) => schema::run(&args, context, printer).await,
         Command::Completions { shell } => {

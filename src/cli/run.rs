@@ -1,9 +1,8 @@
 //! `run`: the daemon, a topic to a store.
 
-use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 use tstar::daemon::{
@@ -12,13 +11,12 @@ use tstar::daemon::{
 use tstar::epoch::Epoch;
 use tstar::kafka::KafkaError;
 use tstar::kafka::client::Brokers;
-use tstar::kafka::consumer::{Assignment, Drained, Plan, Told};
+use tstar::kafka::consumer::{Assignment, Drained, Plan};
 use tstar::kafka::journal::Outputs;
 use tstar::kafka::producer::Producer;
 use tstar::kafka::record::RecordReader;
 use tstar::kafka::topic::{From, Topics};
 use tstar::moment::parse_time;
-use tstar::processor::Pace;
 use tstar::settings::{KeyRule, Settings, StorePlace};
 use tstar::source::Decoder;
 use tstar::store::EpochStore;
@@ -27,10 +25,11 @@ use tstar::store::sqlite::SqliteStore;
 
 use super::exit::{self, Stopped, Usage};
 use super::flags::{Context, RuleFlags, ServerFlags, TopicFlags};
-use super::open;
 use super::print::Printer;
+use super::progress::notify;
 use super::report::RunSummary;
 use super::stop::Stop;
+use super::{log, open};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -181,9 +180,9 @@ impl Job<'_> {
             producer: Producer::new(&self.brokers, Arc::new(waiting(notify())))?,
             input: settings.topic.clone(),
             feed: (!settings.no_feed).then(|| format!("{}.trips", settings.topic)),
-            letters: format!("{}.dlq", settings.topic),
+            letters: Some(format!("{}.dlq", settings.topic)),
         };
-        let names: Vec<_> = outputs.feed.iter().chain([&outputs.letters]).cloned().collect();
+        let names: Vec<_> = outputs.feed.iter().chain(&outputs.letters).cloned().collect();
         let started = self.start(&store, &names).await?;
         Ok((store, outputs, started))
     }
@@ -245,13 +244,7 @@ impl Job<'_> {
             // The rest is for trips, and what the client holds.
             memory: memory / 8,
         };
-        let pace = Pace {
-            flush_interval: duration(settings.flush_interval_ms),
-            max_staleness: duration(settings.max_staleness_ms),
-            memory: memory / 2,
-            by_trip: true,
-            loads: 32,
-        };
+        let pace = log::pace(settings);
         let options = Options { plan, epochs: started.epochs, pace, notify: notify() };
         let decoder = Decoder::new(&settings.rules())?;
         let reader = RecordReader::new(decoder, settings.key == KeyRule::DeviceId);
@@ -264,24 +257,4 @@ struct Started {
     topics: Arc<Topics>,
     fit: start::Fit,
     epochs: Vec<Epoch>,
-}
-
-/// What is told again and again is told so often.
-const TELL_AGAIN: Duration = Duration::from_secs(10);
-
-/// Says what happens on stderr. A server that is away makes the same noise several times a second.
-fn notify() -> Notify {
-    let told: Mutex<BTreeMap<String, Instant>> = Mutex::default();
-    Arc::new(move |notice| {
-        let text = notice.to_string();
-        if matches!(notice, Notice::Waiting(_) | Notice::Told(Told::Trouble(_))) {
-            let mut told = told.lock().expect("no holder of the lock panics");
-            told.retain(|_, at| at.elapsed() < TELL_AGAIN);
-            if told.contains_key(&text) {
-                return;
-            }
-            told.insert(text.clone(), Instant::now());
-        }
-        exit::say(&text);
-    })
 }

@@ -5,6 +5,7 @@
 //! | [`start`] | what is checked before anything is read: the topic, its epoch, where to begin |
 //! | `owner` | one partition: batches in, [`crate::processor`], flushes out |
 //! | `owners` | where owners keep what they build |
+//! | `watched` | how much of what owners write is there already |
 //! | [`reread`] | spans of the topic once more, to their ends |
 //!
 //! The thread that polls ([`crate::kafka::consumer`]) hands partitions over as the group gives
@@ -15,6 +16,7 @@ mod owner;
 mod owners;
 pub mod reread;
 pub mod start;
+mod watched;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -25,6 +27,7 @@ use tokio::task::JoinSet;
 
 pub use owner::Owned;
 pub use owners::{FileOwners, TopicOwners};
+pub use watched::{Tally, Watched};
 
 use crate::epoch::Epoch;
 use crate::kafka::KafkaError;

@@ -16,7 +16,8 @@ impl Owners for FileOwners {
 
     fn store(&self, holding: &Arc<Holding>) -> Self::Store {
         let trips = Arc::clone(&self.0);
-        let journal = SqlitePartition::new(Arc::clone(&trips), holding.partition());
+        let journal =
+            SqlitePartition::new(Arc::clone(&trips), holding.partition(), holding.acknowledged());
         Pair { trips, journal }
     }
 }

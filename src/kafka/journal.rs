@@ -25,8 +25,8 @@ pub struct Outputs {
     pub input: String,
     /// Topic of the changes; `None` where nobody wants them.
     pub feed: Option<String>,
-    /// Topic of the dead letters.
-    pub letters: String,
+    /// Topic of the dead letters; `None` where they were sent before.
+    pub letters: Option<String>,
 }
 
 /// The journal of the owner of a partition: trips go to the store, then their changes and the dead
@@ -89,7 +89,7 @@ impl Outputs {
     }
 
     async fn bury(&self, letters: &[DeadLetter]) -> Result<(), StoreError> {
-        let topic = &self.letters;
+        let Some(topic) = &self.letters else { return Ok(()) };
         let records: Vec<Out> = letters.iter().map(|it| letter(&self.input, it)).collect();
         match self.producer.send(topic, &records).await {
             Err(error) if is_too_large(&error) => (),

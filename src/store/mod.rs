@@ -6,6 +6,7 @@
 
 pub mod memory;
 mod pair;
+pub mod raw;
 pub mod row;
 pub mod scylla;
 pub mod sqlite;

@@ -23,7 +23,7 @@ impl Shared {
     }
 
     /// Makes a write of one statement until it is acknowledged.
-    async fn execute(
+    pub(super) async fn execute(
         &self,
         doing: &'static str,
         statement: &PreparedStatement,

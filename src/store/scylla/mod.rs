@@ -11,6 +11,7 @@ mod epochs;
 mod forgets;
 mod retry;
 mod row;
+mod scan;
 mod schema;
 mod statements;
 mod trips;

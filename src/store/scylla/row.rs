@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use scylla::value::{CqlTimestamp, MaybeUnset};
 use scylla::{DeserializeRow, SerializeRow};
 
+use crate::store::raw::{Cell, RawRow};
 use crate::store::{DayWrite, StoreError, TripRow};
 use crate::timeline::DAY_MS;
 
@@ -113,6 +114,8 @@ pub(super) fn values<'a>(trip: &'a TripRow, write: &DayWrite) -> (Span<'a>, Inse
 #[derive(DeserializeRow)]
 #[scylla(flavor = "enforce_order")]
 pub(super) struct Raw {
+    device_id: String,
+    bucket: CqlTimestamp,
     end_time: CqlTimestamp,
     start_time: CqlTimestamp,
     t_star: Option<CqlTimestamp>,
@@ -137,21 +140,60 @@ pub(super) struct Raw {
 }
 
 impl Raw {
+    /// The row as it lies there.
+    pub(super) fn into_raw_row(self) -> RawRow {
+        let time = |value: Option<CqlTimestamp>| Cell::from(value.map(|time| time.0));
+        let count = |value: Option<i32>| Cell::from(value.map(i64::from));
+        let absorbed = self.absorbed.map(|map| {
+            let map: BTreeMap<i64, i64> = map.into_iter().map(|(at, it)| (at.0, it)).collect();
+            serde_json::to_string(&map).expect("a map of numbers")
+        });
+        let cells = vec![
+            time(self.t_star),
+            self.minted.into(),
+            // An empty map is none here: neither of the two servers tells them apart.
+            Cell::Text(absorbed.unwrap_or_else(|| "{}".to_owned())),
+            self.version.into(),
+            count(self.partition),
+            count(self.samples),
+            self.distance_m.into(),
+            self.max_speed_mps.into(),
+            self.start_lat.into(),
+            self.start_lon.into(),
+            self.end_lat.into(),
+            self.end_lon.into(),
+            self.min_lat.into(),
+            self.min_lon.into(),
+            self.max_lat.into(),
+            self.max_lon.into(),
+            self.driver.into(),
+            time(self.driver_time),
+            self.path.into(),
+        ];
+        RawRow {
+            device_id: self.device_id,
+            bucket_ms: self.bucket.0,
+            end_ms: self.end_time.0,
+            start_ms: self.start_time.0,
+            cells,
+        }
+    }
+
     /// The row; `None` where it has no version: then somebody else wrote it.
-    pub(super) fn into_row(self, device_id: &str, day: i64) -> Result<Option<TripRow>, StoreError> {
+    pub(super) fn into_row(self) -> Result<Option<TripRow>, StoreError> {
         let Some(version) = self.version else { return Ok(None) };
-        let end_ms = self.end_time.0;
-        self.whole(device_id, version).map(Some).ok_or_else(|| StoreError::Malformed {
-            device: device_id.to_owned(),
-            bucket: bucket(day).0,
+        let (device, bucket, end_ms) = (self.device_id.clone(), self.bucket.0, self.end_time.0);
+        self.whole(version).map(Some).ok_or_else(|| StoreError::Malformed {
+            device,
+            bucket,
             end_ms,
             reason: "a column that every trip has is null".into(),
         })
     }
 
-    fn whole(self, device_id: &str, version: i64) -> Option<TripRow> {
+    fn whole(self, version: i64) -> Option<TripRow> {
         Some(TripRow {
-            device_id: device_id.to_owned(),
+            device_id: self.device_id,
             end_ms: self.end_time.0,
             start_ms: self.start_time.0,
             t_star_ms: self.t_star?.0,

@@ -10,7 +10,7 @@ use super::retry::Failure;
 
 macro_rules! columns {
     () => {
-        "end_time, start_time, t_star, minted, absorbed, version, partition, samples, distance_m, \
+        "device_id, bucket, end_time, start_time, t_star, minted, absorbed, version, partition, samples, distance_m, \
          max_speed_mps, start_lat, start_lon, end_lat, end_lon, min_lat, min_lon, max_lat, \
          max_lon, driver, driver_time, path"
     };
@@ -22,7 +22,7 @@ const DELETE_SPAN: &str = "DELETE FROM trips USING TIMESTAMP :version
      AND end_time >= :start_time AND end_time <= :end_time";
 
 const INSERT_TRIP: &str = concat!(
-    "INSERT INTO trips (device_id, bucket, ",
+    "INSERT INTO trips (",
     columns!(),
     ") VALUES (:device_id, :bucket, :end_time, :start_time, :t_star, :minted, :absorbed, :version,
      :partition, :samples, :distance_m, :max_speed_mps, :start_lat, :start_lon, :end_lat, :end_lon,
@@ -36,6 +36,9 @@ const OF_DAY: &str = concat!(
     " FROM trips WHERE device_id = ? AND bucket = ? AND end_time >= ?
      ORDER BY end_time ASC, start_time ASC"
 );
+
+/// Every row of the table, in the order of tokens.
+const EVERY: &str = concat!("SELECT ", columns!(), " FROM trips");
 
 const VERSIONS_OF_DAY: &str = "SELECT version FROM trips WHERE device_id = ? AND bucket = ?
      ORDER BY end_time ASC, start_time ASC";
@@ -66,10 +69,13 @@ pub(super) struct Statements {
     pub(super) list_day: Batch,
     pub(super) covering: PreparedStatement,
     pub(super) of_day: PreparedStatement,
+    pub(super) every: PreparedStatement,
+    pub(super) remove: PreparedStatement,
     pub(super) versions_of_day: PreparedStatement,
     pub(super) days: PreparedStatement,
     pub(super) devices: PreparedStatement,
     pub(super) devices_of_day: PreparedStatement,
+    pub(super) device_of_day: PreparedStatement,
     pub(super) forgets: PreparedStatement,
     pub(super) begun: PreparedStatement,
     pub(super) note: PreparedStatement,
@@ -114,12 +120,16 @@ impl Statements {
              AND bucket >= ? AND bucket <= ? ORDER BY bucket ASC";
         let devices_of_day = "SELECT device_id FROM device_days WHERE bucket = ? AND shard = ?
              AND device_id > ? ORDER BY device_id ASC LIMIT ?";
+        let device_of_day = "SELECT device_id FROM device_days
+             WHERE bucket = ? AND shard = ? AND device_id = ?";
         let forgets = "SELECT version, before FROM forgets WHERE device_id = ?
              ORDER BY version ASC";
         let note = "INSERT INTO forgets (device_id, version, before, days) VALUES (?, ?, ?, ?)
              USING TIMESTAMP ?";
         let erase = "DELETE FROM trips USING TIMESTAMP ?
              WHERE device_id = ? AND bucket = ? AND end_time < ?";
+        let remove = "DELETE FROM trips USING TIMESTAMP ?
+             WHERE device_id = ? AND bucket = ? AND end_time = ? AND start_time = ?";
         let unlist_device = "DELETE FROM device_days USING TIMESTAMP ?
              WHERE bucket = ? AND shard = ? AND device_id = ?";
         let unlist_day = "DELETE FROM days_of_device USING TIMESTAMP ?
@@ -130,10 +140,13 @@ impl Statements {
             list_day: batch([list(list_day).await?]),
             covering: one(session, OF_DAY, LOOKUP_PAGE).await?,
             of_day: one(session, OF_DAY, DAY_PAGE).await?,
+            every: one(session, EVERY, DAY_PAGE).await?,
+            remove: list(remove).await?,
             versions_of_day: list(VERSIONS_OF_DAY).await?,
             days: list(days).await?,
             devices: list("SELECT DISTINCT device_id FROM days_of_device").await?,
             devices_of_day: list(devices_of_day).await?,
+            device_of_day: list(device_of_day).await?,
             forgets: list(forgets).await?,
             begun: list("SELECT days FROM forgets WHERE device_id = ? AND version = ?").await?,
             note: list(note).await?,

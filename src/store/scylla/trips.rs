@@ -54,7 +54,7 @@ impl Shared {
     }
 
     /// A page of rows, and where the next one begins. An empty page is not the end of the pages.
-    async fn page<R>(
+    pub(super) async fn page<R>(
         &self,
         doing: &'static str,
         select: &PreparedStatement,
@@ -93,8 +93,8 @@ impl Shared {
     }
 
     /// The row, if it is one of ours; another is counted.
-    fn ours(&self, raw: Raw, device_id: &str, day: i64) -> Result<Option<TripRow>, StoreError> {
-        let row = raw.into_row(device_id, day)?;
+    fn ours(&self, raw: Raw) -> Result<Option<TripRow>, StoreError> {
+        let row = raw.into_row()?;
         if row.is_none() {
             self.count_foreign();
         }
@@ -115,7 +115,7 @@ impl Shared {
         let (doing, select) = ("reading trips of a day", &self.statements.of_day);
         let raw: Vec<Raw> =
             self.rows(doing, select, (device_id, bucket(day), CqlTimestamp(from_ms))).await?;
-        let rows = raw.into_iter().map(|raw| self.ours(raw, device_id, day));
+        let rows = raw.into_iter().map(|raw| self.ours(raw));
         rows.filter_map(Result::transpose).collect()
     }
 
@@ -130,6 +130,19 @@ impl Shared {
         let days: Vec<(CqlTimestamp,)> =
             self.rows(doing, select, (device_id, bucket(from), bucket(upto))).await?;
         Ok(days.into_iter().map(|(bucket,)| day_of(bucket.0)).collect())
+    }
+
+    /// Whether a device stands in the list of a day.
+    pub(super) async fn is_device_of_day(
+        &self,
+        day: i64,
+        shard: i32,
+        device_id: &str,
+    ) -> Result<bool, StoreError> {
+        let (doing, select) = ("reading the lists of days", &self.statements.device_of_day);
+        let found: Vec<(String,)> =
+            self.rows(doing, select, (bucket(day), shard, device_id)).await?;
+        Ok(!found.is_empty())
     }
 
     /// The devices of a shard of a day.
@@ -234,7 +247,7 @@ impl TripStore for ScyllaStore {
             let (page, next) = shared.page("looking up a time", select, &values, at).await?;
             for raw in page {
                 read += 1;
-                let Some(row) = shared.ours(raw, device_id, day)? else { continue };
+                let Some(row) = shared.ours(raw)? else { continue };
                 ours += 1;
                 let newer = best.as_ref().is_none_or(|best| row.version > best.version);
                 if row.start_ms <= time_ms && newer {

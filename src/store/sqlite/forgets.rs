@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::{SqliteStore, failed};
 use crate::identity;
-use crate::store::Forget;
+use crate::store::{Forget, StoreError};
 use crate::timeline::{DAY_MS, day_of};
 
 /// What was erased of a device, in the order of the log.
@@ -17,6 +18,25 @@ pub(super) fn of(connection: &Connection, device_id: &str) -> rusqlite::Result<V
         Ok(Forget { version: row.get(0)?, before_ms: row.get(1)? })
     })?;
     rows.collect()
+}
+
+impl SqliteStore {
+    /// What was ever erased, with its device, in the order of the log.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn every_forget(&self) -> Result<Vec<(String, Forget)>, StoreError> {
+        let select = |connection: &Connection| {
+            let mut select = connection.prepare_cached(
+                "SELECT device_id, version, before FROM forgets ORDER BY version ASC",
+            )?;
+            let rows = select.query_map([], |row| {
+                Ok((row.get(0)?, Forget { version: row.get(1)?, before_ms: row.get(2)? }))
+            })?;
+            rows.collect::<rusqlite::Result<Vec<_>>>()
+        };
+        select(&self.connection()).map_err(failed(&self.place, "reading what was erased"))
+    }
 }
 
 /// Erases, inside the caller's transaction.

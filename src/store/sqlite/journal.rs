@@ -32,9 +32,11 @@ pub struct DeadLetterFilter {
     pub limit: usize,
 }
 
+/// Of a topic's record that is read again, the letter is kept, or was dealt with.
 const DEAD_LETTER: &str = "INSERT INTO dead_letters (log_offset, element, reason, message, origin,
      line, log_time, value, value_bytes, sha256, partition, key, headers)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+     SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13
+     WHERE NOT EXISTS (SELECT 1 FROM positions WHERE partition = ?11 AND next_offset > ?1)";
 
 fn note(connection: &Connection, part: &Part) -> rusqlite::Result<()> {
     let replace = "INSERT OR REPLACE INTO parts (first_offset, from_bytes, upto_bytes, line, head,
@@ -213,7 +215,9 @@ impl SqliteStore {
         self.begin(connection)?;
         flush.trips.iter().try_for_each(|trip| trips::put(connection, trip))?;
         (self.on_step)(Step::Within);
-        flush.dead_letters.iter().try_for_each(|letter| bury(connection, letter))?;
+        if self.keep_letters {
+            flush.dead_letters.iter().try_for_each(|letter| bury(connection, letter))?;
+        }
         tell(connection, flush, self.keep_changes)
     }
 

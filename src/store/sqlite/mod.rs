@@ -7,6 +7,7 @@
 mod forgets;
 mod journal;
 mod open;
+mod scan;
 mod topic;
 mod trips;
 
@@ -49,6 +50,7 @@ pub struct SqliteStore {
     place: String,
     writing: Option<Writing>,
     keep_changes: u64,
+    keep_letters: bool,
     on_step: Box<dyn Fn(Step) + Send + Sync>,
 }
 
@@ -87,7 +89,7 @@ impl SqliteStore {
         let stable = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true);
         debug_assert!(stable.is_ok(), "{stable:?}");
         let (connection, on_step) = (Mutex::new(connection), Box::new(|_| ()));
-        Self { connection, place, writing, keep_changes, on_step }
+        Self { connection, place, writing, keep_changes, keep_letters: true, on_step }
     }
 
     /// Refuses to go on where the file is not at its path any more: the system lets a process write
@@ -116,6 +118,12 @@ impl SqliteStore {
         let kibibytes = i64::try_from(bytes / 1024).unwrap_or(i64::MAX);
         let set = self.connection().pragma_update(None, "cache_size", -kibibytes);
         set.map_err(failed(&self.place, "setting its cache"))
+    }
+
+    /// Path of the file.
+    #[must_use]
+    pub fn place(&self) -> &str {
+        &self.place
     }
 
     fn connection(&self) -> MutexGuard<'_, Connection> {

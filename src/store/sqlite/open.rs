@@ -200,6 +200,27 @@ impl SqliteStore {
     }
 }
 
+/// A store in a file without a name.
+pub(super) fn scratch(
+    folder: &Path,
+    rules: &Rules,
+    of_topic: bool,
+) -> Result<SqliteStore, StoreError> {
+    let place = format!("a temporary file in {}", folder.display());
+    let file = tempfile::NamedTempFile::new_in(folder).map_err(failed(&place, "making it"))?;
+    let connection = Connection::open(file.path()).map_err(failed(&place, "opening it"))?;
+    let settings = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;
+         PRAGMA locking_mode = EXCLUSIVE; PRAGMA cache_size = -65536; PRAGMA temp_store = FILE;";
+    connection.execute_batch(settings).map_err(failed(&place, "preparing it"))?;
+    migrate(&connection, &place, 0)?;
+    // It is open, which is all it takes; the name goes.
+    file.close().map_err(failed(&place, "taking its name away"))?;
+    let mut store = SqliteStore::new(connection, place, None, 0);
+    store.keep_letters = false;
+    store.agree_on(if of_topic { LogKind::Topic } else { LogKind::Files }, rules)?;
+    Ok(store)
+}
+
 /// The path with something added to its name.
 fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();

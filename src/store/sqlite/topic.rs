@@ -14,13 +14,14 @@ use crate::store::{EpochStore, Flush, Journal, Position, StoreError};
 pub struct SqlitePartition {
     store: Arc<SqliteStore>,
     partition: i32,
+    from: i64,
 }
 
 impl SqlitePartition {
-    /// The journal of a partition.
+    /// The journal of a partition that is read from an offset on.
     #[must_use]
-    pub fn new(store: Arc<SqliteStore>, partition: i32) -> Self {
-        Self { store, partition }
+    pub fn new(store: Arc<SqliteStore>, partition: i32, from: i64) -> Self {
+        Self { store, partition, from }
     }
 }
 
@@ -31,16 +32,16 @@ impl Journal for SqlitePartition {
 
     async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
         self.store.commit_with(flush, |connection| {
-            let replace =
-                "INSERT OR REPLACE INTO positions (partition, next_offset) VALUES (?1, ?2)";
+            // A log that is read again from an older offset takes nothing back.
+            let put = "INSERT INTO positions (partition, next_offset) VALUES (?1, ?2)
+                 ON CONFLICT DO UPDATE SET next_offset = max(next_offset, excluded.next_offset)";
             let of = params![self.partition, flush.position.delivered];
-            connection.prepare_cached(replace)?.execute(of).map(drop)
+            connection.prepare_cached(put)?.execute(of).map(drop)
         })
     }
 
     async fn position(&self) -> Result<Position, StoreError> {
-        let delivered = self.store.position_of(self.partition)?.unwrap_or(0);
-        Ok(Position { delivered })
+        Ok(Position { delivered: self.from })
     }
 }
 

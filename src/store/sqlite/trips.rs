@@ -84,13 +84,26 @@ pub(super) fn put(connection: &Connection, trip: &TripRow) -> rusqlite::Result<(
     Ok(())
 }
 
+/// Writes the copies of a trip, and lists its days, whatever the lists are thought to hold.
+pub(super) fn put_again(connection: &Connection, trip: &TripRow) -> rusqlite::Result<()> {
+    put(connection, trip)?;
+    let (id, shard) = (&trip.device_id, identity::shard(&trip.device_id));
+    for day in trip.days() {
+        connection.prepare_cached(LIST_DAY)?.execute(params![id, day * DAY_MS])?;
+        connection.prepare_cached(LIST_DEVICE)?.execute(params![day * DAY_MS, shard, id])?;
+    }
+    Ok(())
+}
+
+const LIST_DAY: &str = "INSERT OR IGNORE INTO days_of_device (device_id, bucket) VALUES (?1, ?2)";
+
+const LIST_DEVICE: &str =
+    "INSERT OR IGNORE INTO device_days (bucket, shard, device_id) VALUES (?1, ?2, ?3)";
+
 fn list_day(connection: &Connection, device_id: &str, bucket: i64) -> rusqlite::Result<()> {
-    let of_device = "INSERT OR IGNORE INTO days_of_device (device_id, bucket) VALUES (?1, ?2)";
-    if connection.prepare_cached(of_device)?.execute(params![device_id, bucket])? == 1 {
-        let of_day =
-            "INSERT OR IGNORE INTO device_days (bucket, shard, device_id) VALUES (?1, ?2, ?3)";
+    if connection.prepare_cached(LIST_DAY)?.execute(params![device_id, bucket])? == 1 {
         let shard = identity::shard(device_id);
-        connection.prepare_cached(of_day)?.execute(params![bucket, shard, device_id])?;
+        connection.prepare_cached(LIST_DEVICE)?.execute(params![bucket, shard, device_id])?;
     }
     Ok(())
 }
@@ -168,7 +181,12 @@ impl SqliteStore {
     }
 
     /// The days of a device from one to another, rising.
-    fn days_of(&self, device_id: &str, from: i64, upto: i64) -> Result<Vec<i64>, StoreError> {
+    pub(super) fn days_of(
+        &self,
+        device_id: &str,
+        from: i64,
+        upto: i64,
+    ) -> Result<Vec<i64>, StoreError> {
         let days = |connection: &Connection| {
             let mut statement = connection.prepare_cached(
                 "SELECT bucket FROM days_of_device WHERE device_id = ?1

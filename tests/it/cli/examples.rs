@@ -60,7 +60,7 @@ fn at(example: &str, url: &str) -> String {
 /// run such commands.
 fn wants_a_topic(example: &str) -> bool {
     let first = example.split(' ').next();
-    matches!(first, Some("run" | "epoch")) || example.contains("--brokers")
+    matches!(first, Some("run" | "epoch" | "replay")) || example.contains("--brokers")
 }
 
 #[test]

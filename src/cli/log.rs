@@ -1,0 +1,156 @@
+//! The log of a store, at hand to be read again.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tstar::daemon::reread::{Reread, beginnings, gone, versions_before};
+use tstar::daemon::start;
+use tstar::epoch::Epoch;
+use tstar::kafka::client::Brokers;
+use tstar::kafka::group::Group;
+use tstar::kafka::topic::{Extent, Topics};
+use tstar::processor::Pace;
+use tstar::settings::Settings;
+use tstar::store::EpochStore;
+use tstar::verify::Bounds;
+use tstar::verify::compare::LogEnds;
+
+use super::exit::Refused;
+use super::open::Reader;
+
+/// A topic that a store was built from, and how far the store has it.
+pub struct TopicLog {
+    brokers: Brokers,
+    topics: Arc<Topics>,
+    /// Every epoch, oldest first.
+    pub epochs: Vec<Epoch>,
+    /// The offsets that each partition has.
+    pub extents: Vec<Extent>,
+    /// Up to where the store is sure to have each partition.
+    pub stored: Vec<i64>,
+}
+
+impl TopicLog {
+    /// The log of a store; `None` where it has none, or files.
+    ///
+    /// # Errors
+    /// Brokers do not answer, or the topic is not the one that the epochs were made for.
+    pub async fn of(store: &Reader, settings: &Settings) -> anyhow::Result<Option<Self>> {
+        let epochs = store.epochs().await?;
+        let Some(newest) = epochs.last() else { return Ok(None) };
+        let brokers = Brokers::new(&settings.brokers, settings.kafka.clone())?;
+        let topics = Arc::new(Topics::new(&brokers)?);
+        let fit = start::look_at(&topics, &newest.topic).await?;
+        if fit.partitions != newest.partitions {
+            return Err(Refused(format!(
+                "topic `{}` has {} partitions, and had {} in epoch {}: stop all instances at lag \
+                 0, then: tstar epoch new",
+                newest.topic, fit.partitions, newest.partitions, newest.epoch
+            ))
+            .into());
+        }
+        let kept = kept(store, settings, &brokers, newest)?;
+        let first = beginnings(&epochs);
+        let stored = (0..)
+            .zip(&first)
+            .map(|(partition, first)| kept.get(&partition).copied().unwrap_or(*first).max(*first));
+        let stored = stored.collect::<Vec<_>>();
+        let behind = (0..).zip(stored.iter().zip(&fit.extents));
+        let mut behind = behind.filter(|(_, (stored, extent))| **stored > extent.next);
+        if let Some((partition, (stored, extent))) = behind.next() {
+            return Err(Refused(format!(
+                "partition {partition} of topic `{}` ends at offset {}, and store `{}` has read to \
+                 {stored}: the topic lost records, or was made anew; stop all instances, then: \
+                 tstar epoch new",
+                newest.topic, extent.next, settings.store
+            ))
+            .into());
+        }
+        Ok(Some(Self { brokers, topics, epochs, extents: fit.extents, stored }))
+    }
+
+    /// Reads these offsets again.
+    ///
+    /// # Errors
+    /// Records among them are gone.
+    pub fn reread(
+        &self,
+        spans: Vec<Range<i64>>,
+        device_id: Option<String>,
+    ) -> anyhow::Result<Reread> {
+        if let Some((partition, lost)) = gone(&spans, &self.extents) {
+            return Err(Refused(format!(
+                "records {} to {} of partition {partition} of topic `{}` are gone (its retention); \
+                 without them other trips, and ids, would come out: keep the topic for as long as \
+                 trips are to be built from it again",
+                lost.start,
+                lost.end - 1,
+                self.topic()
+            ))
+            .into());
+        }
+        let (brokers, epochs) = (self.brokers.clone(), self.epochs.clone());
+        Ok(Reread { brokers, epochs, spans, device_id })
+    }
+
+    /// All that the store is sure to have.
+    pub fn all_stored(&self) -> Vec<Range<i64>> {
+        let pairs = beginnings(&self.epochs).into_iter().zip(&self.stored);
+        pairs.map(|(first, stored)| first..*stored).collect()
+    }
+
+    /// Name of the topic.
+    pub fn topic(&self) -> &str {
+        &self.epochs.last().expect("there is an epoch").topic
+    }
+
+    /// What may be newer than these spans: what somebody has stored meanwhile.
+    pub fn bounds(&self, reread: &Reread) -> Bounds {
+        let ends: Vec<i64> = self.extents.iter().map(|extent| extent.next).collect();
+        let limit = versions_before(&self.epochs, &ends);
+        Bounds { last: reread.last_versions(), limit }
+    }
+}
+
+impl LogEnds for TopicLog {
+    async fn limit(&self) -> Option<BTreeMap<i32, i64>> {
+        let fit = start::look_at(&self.topics, self.topic()).await.ok()?;
+        let ends: Vec<i64> = fit.extents.iter().map(|extent| extent.next).collect();
+        Some(versions_before(&self.epochs, &ends))
+    }
+}
+
+/// How owners of a topic's partitions work, by the settings.
+pub fn pace(settings: &Settings) -> Pace {
+    let duration = |ms: i64| Duration::from_millis(ms.unsigned_abs());
+    Pace {
+        flush_interval: duration(settings.flush_interval_ms),
+        max_staleness: duration(settings.max_staleness_ms),
+        // The rest is for batches on their way, and what the client holds.
+        memory: usize::try_from(settings.memory / 2).unwrap_or(usize::MAX),
+        by_trip: true,
+        loads: 32,
+    }
+}
+
+/// The offset that is kept of each partition.
+fn kept(
+    store: &Reader,
+    settings: &Settings,
+    brokers: &Brokers,
+    newest: &Epoch,
+) -> anyhow::Result<BTreeMap<i32, i64>> {
+    match store {
+        Reader::Sqlite(store) => {
+            let of =
+                |partition| anyhow::Ok(store.position_of(partition)?.map(|at| (partition, at)));
+            (0..newest.partitions).filter_map(|at| of(at).transpose()).collect()
+        }
+        Reader::Scylla(_) => {
+            let group = Group::new(brokers, &settings.group)?;
+            Ok(group.committed(&newest.topic, newest.partitions)?)
+        }
+    }
+}

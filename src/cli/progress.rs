@@ -1,0 +1,89 @@
+//! What a person sees while a command works.
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use tstar::daemon::{Notice, Notify};
+use tstar::kafka::consumer::Told;
+use tstar::processor::Counts;
+use tstar::source::Batch;
+
+use super::exit;
+
+/// The progress bar, where a person watches.
+pub struct Progress {
+    bar: ProgressBar,
+    /// The file that is being read, and the bytes of those before it.
+    file: Arc<str>,
+    before: u64,
+    in_file: u64,
+}
+
+impl Progress {
+    pub fn new(total_bytes: Option<u64>) -> Self {
+        let bar = match (std::io::stderr().is_terminal(), total_bytes) {
+            (false, _) => ProgressBar::hidden(),
+            (true, Some(bytes)) => ProgressBar::new(bytes)
+                .with_style(style("{bar:30} {bytes}/{total_bytes} {msg} {eta} left")),
+            (true, None) => ProgressBar::new_spinner().with_style(style("{spinner} {bytes} {msg}")),
+        };
+        Self { bar, file: Arc::from(""), before: 0, in_file: 0 }
+    }
+
+    pub fn show(&mut self, batch: &Batch, counts: &Counts) {
+        if batch.lines_known > 0 {
+            let (file, lines) = (&batch.origin, batch.lines_known);
+            let line =
+                format!("{file}: {lines} lines were stored by an earlier run; going on there");
+            self.bar.suspend(|| exit::say(&line));
+        }
+        if batch.origin != self.file {
+            self.file = Arc::clone(&batch.origin);
+            self.before += std::mem::take(&mut self.in_file);
+        }
+        self.in_file = batch.bytes_read;
+        self.bar.set_position(self.before + self.in_file);
+        self.bar.set_message(format!("{} samples", counts.delivered));
+    }
+
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).expect("the template is a constant that is right")
+}
+
+/// What is told again and again is told so often.
+const TELL_AGAIN: Duration = Duration::from_secs(10);
+
+/// Says what happens on stderr. A server that is away makes the same noise several times a second.
+pub fn notify() -> Notify {
+    let told: Mutex<BTreeMap<String, Instant>> = Mutex::default();
+    Arc::new(move |notice| {
+        let text = notice.to_string();
+        if matches!(notice, Notice::Waiting(_) | Notice::Told(Told::Trouble(_))) {
+            let mut told = told.lock().expect("no holder of the lock panics");
+            told.retain(|_, at| at.elapsed() < TELL_AGAIN);
+            if told.contains_key(&text) {
+                return;
+            }
+            told.insert(text.clone(), Instant::now());
+        }
+        exit::say(&text);
+    })
+}
+
+/// Says what goes wrong; what is read is nothing to tell of a command that ends.
+pub fn trouble() -> Notify {
+    let notify = notify();
+    Arc::new(move |notice| {
+        if !matches!(notice, Notice::Told(Told::Held { .. })) {
+            notify(notice);
+        }
+    })
+}

@@ -1,0 +1,103 @@
+//! Rows as they lie in the tables.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use scylla::response::PagingState;
+use scylla::value::CqlTimestamp;
+
+use super::ScyllaStore;
+use super::row::{Raw, bucket};
+use crate::identity;
+use crate::store::raw::{RawRow, RawRows};
+use crate::store::{StoreError, TripRow, TripStore};
+use crate::timeline::day_of;
+
+/// Where reading goes on.
+pub enum Place {
+    /// In the whole table, in the order of tokens.
+    Everywhere(PagingState),
+    /// In these days of one device.
+    Days(VecDeque<i64>),
+}
+
+const READING: &str = "reading every trip";
+
+impl ScyllaStore {
+    async fn every_row(
+        &self,
+        from: PagingState,
+    ) -> Result<(Vec<RawRow>, Option<Place>), StoreError> {
+        let (shared, select) = (&self.shared, &self.shared.statements.every);
+        let (page, next) = shared.page::<Raw>(READING, select, &(), from).await?;
+        let rows = page.into_iter().map(Raw::into_raw_row).collect();
+        Ok((rows, next.map(Place::Everywhere)))
+    }
+}
+
+impl RawRows for ScyllaStore {
+    type Place = Place;
+
+    async fn raw_rows(
+        &self,
+        device_id: Option<&str>,
+        from: Option<Place>,
+    ) -> Result<(Vec<RawRow>, Option<Place>), StoreError> {
+        let Some(device_id) = device_id else {
+            return match from {
+                Some(Place::Everywhere(state)) => self.every_row(state).await,
+                _ => self.every_row(PagingState::start()).await,
+            };
+        };
+        let mut days = match from {
+            Some(Place::Days(days)) => days,
+            _ => {
+                let (first, last) = (day_of(i64::MIN), day_of(i64::MAX));
+                self.shared.days_of(device_id, first, last).await?.into()
+            }
+        };
+        let Some(day) = days.pop_front() else { return Ok((Vec::new(), None)) };
+        let rows = self.raw_day(device_id, day).await?;
+        Ok((rows, Some(Place::Days(days))))
+    }
+
+    async fn raw_day(&self, device_id: &str, day: i64) -> Result<Vec<RawRow>, StoreError> {
+        let (shared, select) = (&self.shared, &self.shared.statements.of_day);
+        let of_day = (device_id, bucket(day), CqlTimestamp(i64::MIN));
+        let rows: Vec<Raw> = shared.rows(READING, select, of_day).await?;
+        Ok(rows.into_iter().map(Raw::into_raw_row).collect())
+    }
+
+    async fn unlisted(&self, device_id: &str, days: &[i64]) -> Result<Vec<i64>, StoreError> {
+        let (Some(&first), Some(&last)) = (days.first(), days.last()) else {
+            return Ok(Vec::new());
+        };
+        let listed = self.shared.days_of(device_id, first, last).await?;
+        let listed: BTreeSet<i64> = listed.into_iter().collect();
+        let shard = i32::from(identity::shard(device_id));
+        let mut lacking = Vec::new();
+        for &day in days {
+            let is_listed = listed.contains(&day)
+                && self.shared.is_device_of_day(day, shard, device_id).await?;
+            if !is_listed {
+                lacking.push(day);
+            }
+        }
+        Ok(lacking)
+    }
+
+    /// A row that was written with a later timestamp than its version says stays.
+    async fn set_right(&self, wrong: &[RawRow], right: &[TripRow]) -> Result<(), StoreError> {
+        let remove = &self.shared.statements.remove;
+        for row in wrong {
+            // Of a row without a version nobody knows when it was written.
+            let Some(version) = row.version() else { continue };
+            let (bucket, end) = (CqlTimestamp(row.bucket_ms), CqlTimestamp(row.end_ms));
+            let start = CqlTimestamp(row.start_ms);
+            let values = (version + 1, &row.device_id, bucket, end, start);
+            self.shared.execute("removing a wrong trip", remove, values).await?;
+        }
+        // The days may be thought to be listed, and not be.
+        self.listed().clear();
+        self.apply(right).await
+    }
+}

@@ -1,0 +1,204 @@
+//! Rows as they lie in the file, and a file of the kind that is compared with.
+
+use std::path::Path;
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, Row, params};
+
+use super::{SqliteStore, failed, trips};
+use crate::identity;
+use crate::store::raw::{COLUMNS, Cell, RawRow, RawRows};
+use crate::store::{StoreError, TripRow};
+use crate::timeline::{DAY_MS, day_of};
+
+/// Days of devices read at once.
+const PAGE: i64 = 64;
+
+macro_rules! raw_columns {
+    () => {
+        "device_id, bucket, end_time, start_time, t_star, minted, absorbed, version, partition, \
+         samples, distance_m, max_speed_mps, start_lat, start_lon, end_lat, end_lon, min_lat, \
+         min_lon, max_lat, max_lon, driver, driver_time, path"
+    };
+}
+
+const DAYS: &str = "SELECT DISTINCT device_id, bucket FROM trips
+     WHERE (device_id, bucket) > (?1, ?2) AND (?4 IS NULL OR device_id = ?4)
+     ORDER BY device_id ASC, bucket ASC LIMIT ?3";
+
+const RAW_DAY: &str = concat!(
+    "SELECT ",
+    raw_columns!(),
+    " FROM trips WHERE device_id = ?1 AND bucket = ?2 ORDER BY end_time ASC, start_time ASC"
+);
+
+fn cell(row: &Row<'_>, at: usize) -> rusqlite::Result<Cell> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Ok(match row.get_ref(at)? {
+        ValueRef::Null => Cell::Null,
+        ValueRef::Integer(value) => Cell::Int(value),
+        ValueRef::Real(value) => Cell::Real(value),
+        ValueRef::Text(value) => Cell::Text(text(value)),
+        ValueRef::Blob(value) => Cell::Blob(value.to_vec()),
+    })
+}
+
+fn raw(row: &Row<'_>) -> rusqlite::Result<RawRow> {
+    Ok(RawRow {
+        device_id: row.get(0)?,
+        bucket_ms: row.get(1)?,
+        end_ms: row.get(2)?,
+        start_ms: row.get(3)?,
+        cells: (4..4 + COLUMNS.len()).map(|at| cell(row, at)).collect::<rusqlite::Result<_>>()?,
+    })
+}
+
+fn day(connection: &Connection, device_id: &str, bucket_ms: i64) -> rusqlite::Result<Vec<RawRow>> {
+    let mut statement = connection.prepare_cached(RAW_DAY)?;
+    let rows = statement.query_map(params![device_id, bucket_ms], raw)?;
+    rows.collect()
+}
+
+impl RawRows for SqliteStore {
+    /// The last device and day that were read.
+    type Place = (String, i64);
+
+    async fn raw_rows(
+        &self,
+        device_id: Option<&str>,
+        from: Option<Self::Place>,
+    ) -> Result<(Vec<RawRow>, Option<Self::Place>), StoreError> {
+        let (after, bucket) = from.unwrap_or_else(|| {
+            let first = device_id.map_or_else(String::new, ToOwned::to_owned);
+            (first, i64::MIN)
+        });
+        let read = |connection: &Connection| {
+            let mut days = connection.prepare_cached(DAYS)?;
+            let days = days.query_map(params![after, bucket, PAGE, device_id], |row| {
+                Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?))
+            })?;
+            let days = days.collect::<rusqlite::Result<Vec<_>>>()?;
+            let mut rows = Vec::new();
+            for (device_id, bucket_ms) in &days {
+                rows.append(&mut day(connection, device_id, *bucket_ms)?);
+            }
+            Ok::<_, rusqlite::Error>((rows, days.into_iter().next_back()))
+        };
+        read(&self.connection()).map_err(failed(&self.place, "reading every trip"))
+    }
+
+    async fn raw_day(&self, device_id: &str, at: i64) -> Result<Vec<RawRow>, StoreError> {
+        day(&self.connection(), device_id, at * DAY_MS)
+            .map_err(failed(&self.place, "reading trips of a day"))
+    }
+
+    async fn unlisted(&self, device_id: &str, days: &[i64]) -> Result<Vec<i64>, StoreError> {
+        let shard = identity::shard(device_id);
+        let is_listed = |connection: &Connection, bucket: i64| {
+            let mut listed = connection.prepare_cached(
+                "SELECT EXISTS (SELECT 1 FROM days_of_device WHERE device_id = ?1 AND bucket = ?2)
+                 AND EXISTS (SELECT 1 FROM device_days
+                     WHERE bucket = ?2 AND shard = ?3 AND device_id = ?1)",
+            )?;
+            listed.query_row(params![device_id, bucket, shard], |row| row.get::<_, bool>(0))
+        };
+        let connection = self.connection();
+        let mut lacking = Vec::new();
+        for &day in days {
+            let listed = is_listed(&connection, day * DAY_MS);
+            if !listed.map_err(failed(&self.place, "reading the lists of days"))? {
+                lacking.push(day);
+            }
+        }
+        Ok(lacking)
+    }
+
+    async fn set_right(&self, wrong: &[RawRow], right: &[TripRow]) -> Result<(), StoreError> {
+        let set = |connection: &mut Connection| {
+            let transaction = connection.transaction()?;
+            let delete = "DELETE FROM trips WHERE device_id = ?1 AND bucket = ?2
+                 AND end_time = ?3 AND start_time = ?4";
+            for row in wrong {
+                let key = params![row.device_id, row.bucket_ms, row.end_ms, row.start_ms];
+                transaction.prepare_cached(delete)?.execute(key)?;
+            }
+            right.iter().try_for_each(|row| trips::put_again(&transaction, row))?;
+            transaction.commit()
+        };
+        set(&mut self.connection()).map_err(failed(&self.place, "setting trips right"))
+    }
+}
+
+impl SqliteStore {
+    /// Notes that a day of a device was compared.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn note_compared(&self, device_id: &str, bucket_ms: i64) -> Result<(), StoreError> {
+        let note = "INSERT OR IGNORE INTO temp.compared (device_id, bucket) VALUES (?1, ?2)";
+        let noted = |connection: &Connection| {
+            connection.prepare_cached(note)?.execute(params![device_id, bucket_ms]).map(drop)
+        };
+        noted(&self.connection()).map_err(failed(&self.place, "noting a day"))
+    }
+
+    /// Days of devices, or of one, that hold trips and were not compared, those after a place.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn not_compared(
+        &self,
+        device_id: Option<&str>,
+        after: &(String, i64),
+        limit: usize,
+    ) -> Result<Vec<(String, i64)>, StoreError> {
+        let select = "SELECT DISTINCT device_id, bucket FROM trips
+             WHERE (device_id, bucket) > (?1, ?2) AND (?4 IS NULL OR device_id = ?4)
+             AND NOT EXISTS (SELECT 1 FROM temp.compared
+                 WHERE compared.device_id = trips.device_id AND compared.bucket = trips.bucket)
+             ORDER BY device_id ASC, bucket ASC LIMIT ?3";
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let read = |connection: &Connection| {
+            let mut statement = connection.prepare_cached(select)?;
+            let days = statement.query_map(params![after.0, after.1, limit, device_id], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })?;
+            days.collect::<rusqlite::Result<Vec<_>>>()
+        };
+        read(&self.connection()).map_err(failed(&self.place, "reading the days that are left"))
+    }
+
+    /// Forgets which days were compared.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn compare_anew(&self) -> Result<(), StoreError> {
+        let begin = "CREATE TEMP TABLE IF NOT EXISTS compared (
+               device_id TEXT NOT NULL, bucket INTEGER NOT NULL, PRIMARY KEY (device_id, bucket)
+             ) WITHOUT ROWID;
+             DELETE FROM temp.compared;";
+        let begun = self.connection().execute_batch(begin);
+        begun.map_err(failed(&self.place, "beginning to compare"))
+    }
+
+    /// The days of a device that are listed, rising, as whole days since 1970.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn listed_days(&self, device_id: &str) -> Result<Vec<i64>, StoreError> {
+        self.days_of(device_id, day_of(i64::MIN), day_of(i64::MAX))
+    }
+
+    /// A store in a file without a name, for what is compared and thrown away: nothing of it
+    /// outlives the process, and nothing waits for the disk. Keeps no dead letters, no changes.
+    ///
+    /// # Errors
+    /// The folder takes no file.
+    pub fn scratch(
+        folder: &Path,
+        rules: &crate::rules::Rules,
+        of_topic: bool,
+    ) -> Result<Self, StoreError> {
+        super::open::scratch(folder, rules, of_topic)
+    }
+}

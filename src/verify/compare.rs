@@ -1,0 +1,299 @@
+//! Every day of a store beside the store that is right, both ways.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+
+use serde::Serialize;
+
+use super::day::{self, Day};
+use super::{Bounds, Difference, Kind};
+use crate::store::raw::{RawRow, RawRows};
+use crate::store::sqlite::SqliteStore;
+use crate::store::{StoreError, TripRow, TripStore};
+use crate::timeline::{DAY_MS, day_of};
+
+/// Days, or devices, that are listed at once.
+const PAGE: usize = 256;
+
+/// What is asked of a comparison.
+pub struct Asked<'a> {
+    /// One device alone.
+    pub device_id: Option<&'a str>,
+    /// Whether what is wrong is set right.
+    pub repair: bool,
+}
+
+/// What a comparison found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Compared {
+    /// Days of devices that were looked at.
+    pub days: u64,
+    /// Copies of trips that are as they should be.
+    pub same: u64,
+    /// Copies that are newer than the log was read to.
+    pub ahead: u64,
+    /// How often each kind of difference was found.
+    pub differences: BTreeMap<Kind, u64>,
+    /// How often it is there still, after it was set right.
+    pub left: BTreeMap<Kind, u64>,
+}
+
+impl Compared {
+    /// How many differences were found.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.differences.values().sum()
+    }
+
+    /// How many are there still.
+    #[must_use]
+    pub fn count_left(&self) -> u64 {
+        self.left.values().sum()
+    }
+}
+
+/// Tells how far the log of a store goes now, where somebody may write to it meanwhile.
+pub trait LogEnds: Send + Sync {
+    /// The version of the last record that there is, by partition.
+    fn limit(&self) -> impl Future<Output = Option<BTreeMap<i32, i64>>> + Send;
+}
+
+/// A log that nobody adds to.
+pub struct Still;
+
+impl LogEnds for Still {
+    async fn limit(&self) -> Option<BTreeMap<i32, i64>> {
+        None
+    }
+}
+
+/// Compares a store with the one that is right. `see` is told each difference, and whether it is
+/// there still.
+///
+/// # Errors
+/// One of the stores cannot be read, or written where differences are to be set right.
+pub async fn compare<S: RawRows + TripStore>(
+    right: &SqliteStore,
+    found: &S,
+    asked: &Asked<'_>,
+    (bounds, ends): (Bounds, &impl LogEnds),
+    see: &mut impl FnMut(&Difference, bool),
+) -> Result<Compared, StoreError> {
+    right.compare_anew()?;
+    let mut work = Work { right, found, asked, bounds, ends, see, result: Compared::default() };
+    work.found_days().await?;
+    work.other_days().await?;
+    work.lists().await?;
+    Ok(work.result)
+}
+
+struct Work<'a, S, E, F> {
+    right: &'a SqliteStore,
+    found: &'a S,
+    asked: &'a Asked<'a>,
+    bounds: Bounds,
+    ends: &'a E,
+    see: &'a mut F,
+    result: Compared,
+}
+
+impl<S, E, F> Work<'_, S, E, F>
+where
+    S: RawRows + TripStore,
+    E: LogEnds,
+    F: FnMut(&Difference, bool),
+{
+    /// The days that the store has.
+    async fn found_days(&mut self) -> Result<(), StoreError> {
+        let (mut group, mut from): (Vec<RawRow>, _) = (Vec::new(), None);
+        loop {
+            let (rows, next) = self.found.raw_rows(self.asked.device_id, from).await?;
+            for row in rows {
+                let goes_on = group.first().is_none_or(|first| {
+                    first.bucket_ms == row.bucket_ms && first.device_id == row.device_id
+                });
+                if !goes_on {
+                    self.day(std::mem::take(&mut group)).await?;
+                }
+                group.push(row);
+            }
+            if next.is_none() {
+                break;
+            }
+            from = next;
+        }
+        if group.is_empty() { Ok(()) } else { self.day(group).await }
+    }
+
+    async fn day(&mut self, rows: Vec<RawRow>) -> Result<(), StoreError> {
+        let (device_id, bucket_ms) = (rows[0].device_id.clone(), rows[0].bucket_ms);
+        self.right.note_compared(&device_id, bucket_ms)?;
+        self.look_at(&device_id, day_of(bucket_ms), rows).await
+    }
+
+    /// The days that the log makes, and the store has not.
+    async fn other_days(&mut self) -> Result<(), StoreError> {
+        let mut after = (String::new(), i64::MIN);
+        loop {
+            let days = self.right.not_compared(self.asked.device_id, &after, PAGE)?;
+            let Some(last) = days.last() else { return Ok(()) };
+            after = last.clone();
+            for (device_id, bucket_ms) in days {
+                let day = day_of(bucket_ms);
+                let rows = self.found.raw_day(&device_id, day).await?;
+                self.look_at(&device_id, day, rows).await?;
+            }
+        }
+    }
+
+    /// Compares a day of a device, and sets it right where that is asked for.
+    async fn look_at(
+        &mut self,
+        device_id: &str,
+        day: i64,
+        rows: Vec<RawRow>,
+    ) -> Result<(), StoreError> {
+        let expected = self.right.near(device_id, day).await?;
+        self.result.days += 1;
+        let mut seen = self.compared((device_id, day), rows, &expected).await?;
+        if !seen.differences.is_empty()
+            && let Some(limit) = self.ends.limit().await
+        {
+            // It may have changed while it was read.
+            self.bounds.limit = limit;
+            let rows = self.found.raw_day(device_id, day).await?;
+            seen = self.compared((device_id, day), rows, &expected).await?;
+        }
+        self.result.same += seen.same;
+        self.result.ahead += seen.ahead;
+        if seen.differences.is_empty() {
+            return Ok(());
+        }
+        let mut left = Vec::new();
+        if self.asked.repair {
+            self.found.set_right(&seen.wrong, &expected).await?;
+            let rows = self.found.raw_day(device_id, day).await?;
+            left = self.compared((device_id, day), rows, &expected).await?.differences;
+        }
+        for difference in &seen.differences {
+            let is_left = !self.asked.repair
+                || left
+                    .iter()
+                    .any(|it| (it.span_ms, it.kind) == (difference.span_ms, difference.kind));
+            self.tell(difference, is_left);
+        }
+        // What was hidden by another difference before.
+        for difference in left.iter().filter(|it| {
+            seen.differences.iter().all(|seen| (seen.span_ms, seen.kind) != (it.span_ms, it.kind))
+        }) {
+            self.tell(difference, true);
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, difference: &Difference, is_left: bool) {
+        *self.result.differences.entry(difference.kind).or_default() += 1;
+        if is_left {
+            *self.result.left.entry(difference.kind).or_default() += 1;
+        }
+        (self.see)(difference, is_left);
+    }
+
+    async fn compared(
+        &self,
+        of: (&str, i64),
+        rows: Vec<RawRow>,
+        expected: &[TripRow],
+    ) -> Result<Day, StoreError> {
+        let mut result = day::compare(of, rows, expected, &self.bounds);
+        if result.differences.iter().any(|it| it.kind == Kind::Missing) {
+            self.without_erased(of.0, &mut result).await?;
+        }
+        for difference in &mut result.differences {
+            if matches!(difference.kind, Kind::Missing | Kind::Different)
+                && self.has_a_right_copy(difference, expected).await?
+            {
+                difference.kind = Kind::Copy;
+            }
+        }
+        Ok(result)
+    }
+
+    /// A trip that a newer record erased is not missing.
+    async fn without_erased(&self, device_id: &str, result: &mut Day) -> Result<(), StoreError> {
+        let forgets = self.found.forgets(device_id).await?;
+        let newer = forgets.iter().filter(|forget| self.bounds.is_newer(forget.version));
+        let Some(floor_ms) = newer.map(|forget| forget.before_ms).max() else { return Ok(()) };
+        result.differences.retain(|it| {
+            let end_ms = it.span_ms.map_or(i64::MAX, |(_, end_ms)| end_ms);
+            it.kind != Kind::Missing || end_ms >= floor_ms
+        });
+        Ok(())
+    }
+
+    async fn has_a_right_copy(
+        &self,
+        difference: &Difference,
+        expected: &[TripRow],
+    ) -> Result<bool, StoreError> {
+        let is_it = |row: &&TripRow| Some((row.start_ms, row.end_ms)) == difference.span_ms;
+        let Some(trip) = expected.iter().find(is_it) else { return Ok(false) };
+        for day in trip.days().filter(|day| *day != difference.day) {
+            let rows = self.found.raw_day(&trip.device_id, day).await?;
+            if rows.contains(&RawRow::of(trip, day)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The lists of days.
+    async fn lists(&mut self) -> Result<(), StoreError> {
+        if let Some(device_id) = self.asked.device_id {
+            return self.lists_of(device_id).await;
+        }
+        let mut after: Option<String> = None;
+        loop {
+            let devices = self.right.devices(None, after.as_deref(), PAGE).await?;
+            let Some(last) = devices.last() else { return Ok(()) };
+            after = Some(last.clone());
+            for device_id in &devices {
+                self.lists_of(device_id).await?;
+            }
+        }
+    }
+
+    async fn lists_of(&mut self, device_id: &str) -> Result<(), StoreError> {
+        let days = self.right.listed_days(device_id)?;
+        let mut lacking = self.found.unlisted(device_id, &days).await?;
+        if lacking.is_empty() {
+            return Ok(());
+        }
+        let forgets = self.found.forgets(device_id).await?;
+        let newer = forgets.iter().filter(|forget| self.bounds.is_newer(forget.version));
+        if let Some(floor_ms) = newer.map(|forget| forget.before_ms).max() {
+            lacking.retain(|day| day * DAY_MS >= floor_ms);
+        }
+        let mut left = lacking.clone();
+        if self.asked.repair {
+            for &day in &lacking {
+                let rows = self.right.near(device_id, day).await?;
+                self.found.set_right(&[], &rows).await?;
+            }
+            left = self.found.unlisted(device_id, &lacking).await?;
+        }
+        for day in lacking {
+            let difference = Difference {
+                kind: Kind::Unlisted,
+                device_id: device_id.to_owned(),
+                day,
+                span_ms: None,
+                t_star_ms: None,
+                columns: Vec::new(),
+                version: None,
+            };
+            self.tell(&difference, left.contains(&day));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,98 @@
+//! The rows of one device and day beside those that should be there. Pure.
+
+use std::collections::BTreeMap;
+
+use super::{Bounds, Difference, Kind};
+use crate::store::TripRow;
+use crate::store::raw::RawRow;
+
+/// What comparing a day found.
+#[derive(Debug, Default)]
+pub(super) struct Day {
+    /// What is wrong.
+    pub(super) differences: Vec<Difference>,
+    /// Rows that have to go, or be replaced.
+    pub(super) wrong: Vec<RawRow>,
+    /// Rows that are newer than the log was read to.
+    pub(super) ahead: u64,
+    /// Rows that are as they should be.
+    pub(super) same: u64,
+}
+
+/// Whether a row covers a time that a span covers, too.
+fn meets(row: &RawRow, (start_ms, end_ms): (i64, i64)) -> bool {
+    row.start_ms <= end_ms && start_ms <= row.end_ms
+}
+
+/// Compares the rows of a day with those that the log makes in it.
+pub(super) fn compare(
+    (device_id, day): (&str, i64),
+    found: Vec<RawRow>,
+    expected: &[TripRow],
+    bounds: &Bounds,
+) -> Day {
+    let mut result = Day::default();
+    let difference = |kind, row: &RawRow, columns| Difference {
+        kind,
+        device_id: device_id.to_owned(),
+        day,
+        span_ms: Some((row.start_ms, row.end_ms)),
+        t_star_ms: row.t_star_ms(),
+        columns,
+        version: None,
+    };
+    let key = |row: &TripRow| (row.end_ms, row.start_ms);
+    let mut left: BTreeMap<_, &TripRow> = expected.iter().map(|row| (key(row), row)).collect();
+    let (mut strange, mut ahead) = (Vec::new(), Vec::new());
+    for row in found {
+        let Some(version) = row.version() else {
+            result.differences.push(difference(Kind::NoVersion, &row, Vec::new()));
+            result.wrong.push(row);
+            continue;
+        };
+        if bounds.is_ahead(row.partition(), version) {
+            ahead.push(row);
+            continue;
+        }
+        let Some(right) = left.remove(&(row.end_ms, row.start_ms)) else {
+            strange.push(row);
+            continue;
+        };
+        let columns = RawRow::of(right, day).differences(&row);
+        if columns.is_empty() {
+            result.same += 1;
+        } else {
+            let version = Some(right.version);
+            let different = difference(Kind::Different, &row, columns);
+            result.differences.push(Difference { version, ..different });
+            result.wrong.push(row);
+        }
+    }
+    for row in ahead {
+        // A newer trip contains what it was before.
+        let (inside, cut): (Vec<_>, Vec<_>) = left
+            .values()
+            .filter(|right| meets(&row, (right.start_ms, right.end_ms)))
+            .partition(|right| row.start_ms <= right.start_ms && right.end_ms <= row.end_ms);
+        if cut.is_empty() {
+            let inside: Vec<_> = inside.into_iter().map(key).collect();
+            left.retain(|key, _| !inside.contains(key));
+            result.ahead += 1;
+        } else {
+            result.differences.push(difference(Kind::Overlapping, &row, Vec::new()));
+            result.wrong.push(row);
+        }
+    }
+    for row in strange {
+        let over = expected.iter().any(|right| meets(&row, (right.start_ms, right.end_ms)));
+        let kind = if over { Kind::Overlapping } else { Kind::Extra };
+        result.differences.push(difference(kind, &row, Vec::new()));
+        result.wrong.push(row);
+    }
+    for right in left.values() {
+        let row = RawRow::of(right, day);
+        let missing = difference(Kind::Missing, &row, Vec::new());
+        result.differences.push(Difference { version: Some(right.version), ..missing });
+    }
+    result
+}
