@@ -10,14 +10,16 @@ use tstar::daemon::start;
 use tstar::epoch::Epoch;
 use tstar::kafka::client::Brokers;
 use tstar::kafka::group::Group;
-use tstar::kafka::topic::{Extent, Topics};
+use tstar::kafka::journal::Outputs;
+use tstar::kafka::producer::Producer;
+use tstar::kafka::topic::{Extent, From, Topics};
 use tstar::processor::Pace;
 use tstar::settings::Settings;
 use tstar::store::EpochStore;
 use tstar::verify::Bounds;
 use tstar::verify::compare::LogEnds;
 
-use super::exit::Refused;
+use super::exit::{self, Refused};
 use super::open::Reader;
 
 /// A topic that a store was built from, and how far the store has it.
@@ -101,9 +103,41 @@ impl TopicLog {
         pairs.map(|(first, stored)| first..*stored).collect()
     }
 
+    /// All that there is.
+    pub fn all_there(&self) -> Vec<Range<i64>> {
+        let pairs = beginnings(&self.epochs).into_iter().zip(&self.extents);
+        pairs.map(|(first, extent)| first..extent.next.max(first)).collect()
+    }
+
+    /// Where reading of each partition begins.
+    ///
+    /// # Errors
+    /// No broker answers.
+    pub fn offsets_from(&self, from: From) -> anyhow::Result<Vec<i64>> {
+        let offsets = self.topics.offsets_from(self.topic(), from, &self.extents)?;
+        Ok(offsets.into_values().collect())
+    }
+
     /// Name of the topic.
     pub fn topic(&self) -> &str {
         &self.epochs.last().expect("there is an epoch").topic
+    }
+
+    /// Where changes go: nowhere, unless they are to be told once more. Dead letters were sent
+    /// before.
+    ///
+    /// # Errors
+    /// An option is unknown to the client.
+    pub fn outputs(&self, announce: bool) -> anyhow::Result<Arc<Outputs>> {
+        let producer = Producer::new(&self.brokers, Arc::new(exit::say))?;
+        let input = self.topic().to_owned();
+        let feed = announce.then(|| format!("{input}.trips"));
+        Ok(Arc::new(Outputs { producer, input, feed, letters: None }))
+    }
+
+    /// How brokers are reached.
+    pub fn brokers(&self) -> &Brokers {
+        &self.brokers
     }
 
     /// What may be newer than these spans: what somebody has stored meanwhile.

@@ -15,6 +15,8 @@ mod lookup;
 mod open;
 mod print;
 mod progress;
+mod rebuild;
+mod replay;
 mod report;
 mod run;
 mod schema;
@@ -89,6 +91,10 @@ enum Command {
     Dlq(dlq::DlqArgs),
     /// Write and read the forms of a trip id
     Id(id::IdArgs),
+    /// Bring late or historic data in, or the topic into a store once more
+    Replay(replay::ReplayArgs),
+    /// Build another store from the log by other rules, and compare the ids
+    Rebuild(Box<rebuild::RebuildArgs>),
     /// Compare a store with its log, and set right what differs
     Verify(Box<verify::VerifyArgs>),
     /// The lives of the log that a store belongs to
@@ -127,7 +133,9 @@ pub fn main(env: Vec<(String, String)>) -> ExitCode {
 fn run(cli: Cli, env: Vec<(String, String)>) -> anyhow::Result<()> {
     // The daemon has partitions to work on side by side; everything else is one thing at a time.
     let mut builder = match cli.command {
-        Command::Run(_) | Command::Verify(_) => tokio::runtime::Builder::new_multi_thread(),
+        Command::Run(_) | Command::Replay(_) | Command::Rebuild(_) | Command::Verify(_) => {
+            tokio::runtime::Builder::new_multi_thread()
+        }
         _ => tokio::runtime::Builder::new_current_thread(),
     };
     let runtime = builder.enable_all().build()?;
@@ -178,6 +186,8 @@ async fn dispatch(
         }
         Command::Id(args) => id::run(&args, printer),
         Command::Epoch(args) => epoch::run(&args, context, printer).await,
+        Command::Replay(args) => replay::run(&args, context, printer).await,
+        Command::Rebuild(args) => rebuild::run(&args, context, printer).await,
         Command::Verify(args) => verify::run(&args, context, printer).await,
         Command::Config(args) => config::run(&args, context, printer),
         Command::Schema(args) => schema::run(&args, context, printer).await,

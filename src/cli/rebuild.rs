@@ -1,0 +1,260 @@
+//! `rebuild`: the log under other rules into another store, and what that does to trips and ids.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use serde::Serialize;
+use tstar::daemon::reread::{Reread, beginnings};
+use tstar::daemon::{FileOwners, Report, TopicOwners};
+use tstar::epoch::Epoch;
+use tstar::kafka::group::Group;
+use tstar::settings::{Settings, StorePlace};
+use tstar::store::scylla::{ScyllaPlace, ScyllaStore};
+use tstar::store::sqlite::SqliteStore;
+use tstar::store::{EpochStore, StoreError};
+use tstar::verify::ids::{self, Ids};
+
+use super::exit::{Refused, Stopped, Usage};
+use super::flags::{Context, Format, ImportFlags, LogFlags, OutputFlags, RuleFlags, ServerFlags};
+use super::log::{self, TopicLog};
+use super::open;
+use super::print::Printer;
+use super::progress;
+use super::stop::Stop;
+use super::{ingest, table};
+
+const EXAMPLES: &str = "\
+Examples:
+  tstar rebuild --into sqlite:ten.db --max-gap 10m day1.ndjson.gz
+  tstar rebuild --store sqlite:live.db --into sqlite:ten.db --max-gap 10m --brokers 127.0.0.1:9092
+  tstar rebuild --into scylla://127.0.0.1:9042/ten --into-group ten --brokers 127.0.0.1:9092
+
+The store is only read. To switch, point readers at the new one, and `tstar run` with the new rules
+(and --group where it is a keyspace). Stopped, and started again, it goes on, or does it over.";
+
+/// Flags of `rebuild`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct RebuildArgs {
+    /// The files that were imported; none for a store of a topic
+    #[arg(value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// The store to build, another one
+    #[arg(long, value_name = "URL")]
+    pub into: String,
+    /// The consumer group that goes on from where this ends, where it is a keyspace
+    #[arg(long, value_name = "NAME")]
+    pub into_group: Option<String>,
+    #[command(flatten)]
+    pub rules: RuleFlags,
+    #[command(flatten)]
+    pub import: ImportFlags,
+    #[command(flatten)]
+    pub output: OutputFlags,
+    #[command(flatten)]
+    pub log: LogFlags,
+    #[command(flatten)]
+    pub server: ServerFlags,
+}
+
+/// What came out, as JSON.
+#[derive(Debug, Serialize)]
+struct ReportJson {
+    store: String,
+    into: String,
+    records: u64,
+    #[serde(flatten)]
+    ids: Ids,
+    share_of_old_ids_found: Option<f64>,
+}
+
+/// Builds the other store, and compares.
+pub async fn run(
+    args: &RebuildArgs,
+    context: &Context,
+    printer: &mut Printer<'_>,
+) -> anyhow::Result<()> {
+    let flags = [&args.rules.0[..], &args.import.0, &args.log.0, &args.server.0].concat();
+    let settings = context.settings(&flags)?.0;
+    let format = printer.format(&args.output);
+    if !matches!(format, Format::Table | Format::Json | Format::Ndjson) {
+        return Err(Usage("a report comes as table, ndjson or json".into()).into());
+    }
+    if StorePlace::parse(&args.into)? == StorePlace::parse(&settings.store)? {
+        return Err(Usage("--into names the store itself; name another one".into()).into());
+    }
+    let old = open::reader(&settings, context).await?;
+    let into = Settings { store: args.into.clone(), ..settings.clone() };
+    let of_topic = !old.epochs().await?.is_empty();
+    let records = match (of_topic, args.files.is_empty()) {
+        (true, true) => {
+            let log = TopicLog::of(&old, &settings).await?;
+            let log = log.ok_or_else(|| Refused("the store has no epoch".to_owned()))?;
+            Job { args, into: &into, context, log }.read_topic().await?
+        }
+        (false, false) => read_files(&args.files, &into, context).await?,
+        (true, false) => {
+            let problem = "the store was built from a topic, which is read again; name no files";
+            return Err(Usage(problem.into()).into());
+        }
+        (false, true) => {
+            let problem = "the store was built from files: name all that were imported";
+            return Err(Usage(problem.into()).into());
+        }
+    };
+    let new = open::reader(&into, context).await?;
+    let found = ids::compare(&old, &new).await?;
+    print(&found, records, (&settings.store, &args.into), format, printer)
+}
+
+async fn read_files(files: &[PathBuf], into: &Settings, context: &Context) -> anyhow::Result<u64> {
+    let done = ingest::import(files, into, context).await?;
+    match done.stopped {
+        Some(error) => Err(error),
+        None => Ok(done.counts.delivered),
+    }
+}
+
+struct Job<'a> {
+    args: &'a RebuildArgs,
+    into: &'a Settings,
+    context: &'a Context,
+    log: TopicLog,
+}
+
+impl Job<'_> {
+    async fn read_topic(&self) -> anyhow::Result<u64> {
+        let mut stop = Stop::on_signals()?;
+        let report = match StorePlace::parse(&self.into.store)? {
+            StorePlace::Sqlite(path) => self.to_file(&path, &mut stop).await?,
+            StorePlace::Scylla(place) => self.to_keyspace(&place, &mut stop).await?,
+        };
+        match (report.stopped, stop.asked()) {
+            (true, Some(signal)) => Err(Stopped { signal }.into()),
+            _ => Ok(report.counts.delivered),
+        }
+    }
+
+    /// The epoch of the new store: the one that it has, or one from the beginning of the log.
+    async fn epoch(&self, store: &impl EpochStore) -> anyhow::Result<Epoch> {
+        let old = self.log.epochs.last().expect("there is an epoch");
+        let rules = tstar::rules::Rules { key: old.rules.key.clone(), ..self.into.rules() };
+        let start_offsets = (0..).zip(beginnings(&self.log.epochs)).collect();
+        let base = self.context.now_ms.saturating_mul(1000);
+        let (topic, partitions) = (old.topic.clone(), old.partitions);
+        let asked = Epoch { epoch: 1, topic, partitions, start_offsets, base, rules };
+        store.add_epoch(&asked).await?;
+        let [found] = <[Epoch; 1]>::try_from(store.epochs().await?).map_err(|epochs| {
+            Refused(format!("store `{}` has {} epochs of its own", self.args.into, epochs.len()))
+        })?;
+        let place = self.args.into.clone();
+        if found.topic != asked.topic {
+            let (found, asked) = (format!("was built from topic `{}`", found.topic), asked.topic);
+            return Err(StoreError::OtherLog { place, found, asked }.into());
+        }
+        let differences = found.rules.differences(&asked.rules);
+        if !differences.is_empty() {
+            let differences = differences.join("; ");
+            return Err(StoreError::OtherRules { place, differences }.into());
+        }
+        Ok(found)
+    }
+
+    /// What is to be read; `from` is where each partition begins.
+    fn reread(&self, epoch: Epoch, from: Vec<i64>) -> anyhow::Result<Reread> {
+        let ends = self.log.extents.iter().map(|extent| extent.next);
+        let spans = from.into_iter().zip(ends).map(|(from, next)| from..next.max(from)).collect();
+        Ok(Reread { epochs: vec![epoch], ..self.log.reread(spans, None)? })
+    }
+
+    async fn to_file(&self, path: &Path, stop: &mut Stop) -> anyhow::Result<Report> {
+        let store = SqliteStore::open_for_topic(path, &self.into.rules(), self.into.keep_changes)?;
+        let store = Arc::new(store);
+        let epoch = self.epoch(&*store).await?;
+        let mut from = Vec::new();
+        for (&partition, &first) in &epoch.start_offsets {
+            let position = store.position_of(partition)?.unwrap_or(first);
+            store.set_position(partition, position)?;
+            from.push(position);
+        }
+        let owners = || FileOwners(Arc::clone(&store));
+        let work = (log::pace(self.into), progress::trouble());
+        Ok(self.reread(epoch, from)?.run(owners, work, stop.wait()).await?)
+    }
+
+    async fn to_keyspace(&self, place: &ScyllaPlace, stop: &mut Stop) -> anyhow::Result<Report> {
+        let Some(name) = &self.args.into_group else {
+            let problem = "a keyspace keeps no offsets: name with --into-group the consumer group \
+                 that `tstar run` is to go on with";
+            return Err(Usage(problem.into()).into());
+        };
+        let group = Group::new(self.log.brokers(), name)?;
+        let members = group.members()?;
+        if members > 0 {
+            let problem = format!("group `{name}` has {members} members; stop them first");
+            return Err(Refused(problem).into());
+        }
+        let options = open::scylla_options(self.into, self.context)?;
+        let store = ScyllaStore::connect(place, options).await?;
+        let epoch = self.epoch(&store).await?;
+        let outputs = self.log.outputs(false)?;
+        let owners = || TopicOwners {
+            owner: {
+                let store = store.owner();
+                move || store.owner()
+            },
+            outputs: Arc::clone(&outputs),
+        };
+        let from = epoch.start_offsets.values().copied().collect();
+        let reread = self.reread(epoch, from)?;
+        let work = (log::pace(self.into), progress::trouble());
+        let report = reread.run(owners, work, stop.wait()).await?;
+        if !report.stopped {
+            let ends = (0..).zip(reread.spans.iter().map(|span| span.end)).collect();
+            group.set(self.log.topic(), &ends)?;
+        }
+        Ok(report)
+    }
+}
+
+fn print(
+    found: &Ids,
+    records: u64,
+    (store, into): (&str, &str),
+    format: Format,
+    printer: &mut Printer<'_>,
+) -> anyhow::Result<()> {
+    #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
+    let share = (found.old_ids > 0).then(|| found.old_ids_found as f64 / found.old_ids as f64);
+    if format != Format::Table {
+        let report = ReportJson {
+            store: store.to_owned(),
+            into: into.to_owned(),
+            records,
+            ids: *found,
+            share_of_old_ids_found: share,
+        };
+        return Ok(printer.line(&serde_json::to_string(&report)?)?);
+    }
+    let found_share = share.map_or_else(String::new, |share| format!(" ({:.2} %)", share * 100.0));
+    let text = table::pairs(&[
+        ("samples read", records.to_string()),
+        ("devices", found.devices.to_string()),
+        ("old trips", found.old_trips.to_string()),
+        ("  equal", found.equal.to_string()),
+        ("  split", found.split.to_string()),
+        ("  joined", found.joined.to_string()),
+        ("  of another span", found.changed.to_string()),
+        ("  gone", found.gone.to_string()),
+        ("new trips", found.new_trips.to_string()),
+        ("ids kept", found.ids_kept.to_string()),
+        ("ids retired", found.ids_retired.to_string()),
+        ("ids minted", found.ids_minted.to_string()),
+        (
+            "old ids that find a trip",
+            format!("{} of {}{found_share}", found.old_ids_found, found.old_ids),
+        ),
+    ]);
+    Ok(printer.line(&text)?)
+}

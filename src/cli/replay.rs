@@ -1,0 +1,299 @@
+//! `replay`: late or historic data into the topic, and the topic into a store once more.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use tstar::daemon::reread::{Reread, beginnings, versions_before};
+use tstar::daemon::{FileOwners, Report, Tally, TopicOwners, Watched};
+use tstar::kafka::topic::From;
+use tstar::moment::parse_time;
+use tstar::settings::{Settings, StorePlace};
+use tstar::store::raw::RawRows;
+use tstar::store::sqlite::SqliteStore;
+use tstar::store::{EpochStore, TripStore};
+use tstar::verify::Difference;
+use tstar::verify::anew::{self, Room};
+use tstar::verify::compare::{Asked, compare};
+
+use super::exit::{self, Refused, Stopped, Usage};
+use super::flags::{Context, LogFlags, RoomFlags, ServerFlags};
+use super::log::{self, TopicLog};
+use super::open::{self, Reader};
+use super::print::Printer;
+use super::progress;
+use super::stop::Stop;
+
+const TOPIC_EXAMPLES: &str = "\
+Examples:
+  tstar replay topic --from earliest --store scylla://127.0.0.1:9042/fleet
+  tstar replay topic --from 2026-11-01T00:00:00Z --device truck-17 --apply
+  tstar replay topic --from earliest --apply --store sqlite:other.db
+
+Says which rows it would write that differ from those that are there; --apply writes them. Into a
+store of the same epoch that has it all nothing differs; into an empty one (tstar epoch import) it
+writes all, byte for byte. May run beside `tstar run` on a keyspace; a file has one writer.";
+
+/// Flags of `replay`.
+#[derive(Debug, Args)]
+#[command(after_help = TOPIC_EXAMPLES)]
+pub struct ReplayArgs {
+    #[command(subcommand)]
+    command: ReplayCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ReplayCommand {
+    /// The records of the topic into a store once more
+    Topic(Box<TopicArgs>),
+}
+
+/// Flags of `replay topic`.
+#[derive(Debug, Args)]
+#[command(after_help = TOPIC_EXAMPLES)]
+pub struct TopicArgs {
+    /// Where to begin: earliest, offset:N (in each partition), or a time of the log
+    #[arg(long, value_name = "WHERE")]
+    pub from: String,
+    /// One device alone
+    #[arg(long, value_name = "ID")]
+    pub device: Option<String>,
+    /// Write; else it is only told what would change
+    #[arg(long)]
+    pub apply: bool,
+    /// Send the changes to the feed once more
+    #[arg(long, requires = "apply")]
+    pub announce: bool,
+    #[command(flatten)]
+    pub room: RoomFlags,
+    #[command(flatten)]
+    pub log: LogFlags,
+    #[command(flatten)]
+    pub server: ServerFlags,
+}
+
+/// What a replay did, or would do, as JSON.
+#[derive(Debug, Serialize)]
+struct ReplayJson {
+    applied: bool,
+    records: u64,
+    rows: u64,
+    rows_that_differ: u64,
+}
+
+/// Runs `replay`.
+pub async fn run(
+    args: &ReplayArgs,
+    context: &Context,
+    printer: &mut Printer<'_>,
+) -> anyhow::Result<()> {
+    match &args.command {
+        ReplayCommand::Topic(args) => topic(args, context, printer).await,
+    }
+}
+
+/// Where a replay begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Where {
+    Offset(i64),
+    Log(From),
+}
+
+fn parse_where(text: &str) -> Result<Where, Usage> {
+    let bad = |why: &str| {
+        Usage(format!("--from {text}: neither `earliest`, nor offset:N, nor a time: {why}"))
+    };
+    if text == "earliest" {
+        return Ok(Where::Log(From::Earliest));
+    }
+    if let Some(offset) = text.strip_prefix("offset:") {
+        let offset = offset.parse().ok().filter(|offset| *offset >= 0);
+        return offset.map(Where::Offset).ok_or_else(|| bad("N is no offset"));
+    }
+    parse_time(text).map(|ms| Where::Log(From::Time(ms))).map_err(|error| bad(&error.to_string()))
+}
+
+async fn topic(
+    args: &TopicArgs,
+    context: &Context,
+    printer: &mut Printer<'_>,
+) -> anyhow::Result<()> {
+    let flags = [&args.log.0[..], &args.server.0, &args.room.memory.0].concat();
+    let settings = context.settings(&flags)?.0;
+    let from = parse_where(&args.from)?;
+    let reader = open::reader(&settings, context).await?;
+    let log = TopicLog::of(&reader, &settings).await?;
+    let log = log.ok_or_else(|| {
+        let store = &settings.store;
+        Refused(format!(
+            "store `{store}` has no epoch: it was built from files, which `tstar ingest` reads \
+             again, or from nothing yet: tstar epoch import"
+        ))
+    })?;
+    let job = Job { args, settings: &settings, context, log };
+    let from = job.beginnings(from)?;
+    let mut stop = Stop::on_signals()?;
+    let done = if args.apply {
+        drop(reader);
+        job.apply(&from, &mut stop).await?
+    } else {
+        job.look(&reader, &from, &mut stop).await?
+    };
+    printer.line(&serde_json::to_string(&done)?)?;
+    let what = match (args.apply, done.rows_that_differ) {
+        (_, 0) => "0 rows differ: the store has it all".to_owned(),
+        (true, differ) => format!("{differ} rows were not there, or others, and are right now"),
+        (false, differ) => format!("{differ} rows would be written that differ; --apply does it"),
+    };
+    exit::say(&what);
+    Ok(())
+}
+
+struct Job<'a> {
+    args: &'a TopicArgs,
+    settings: &'a Settings,
+    context: &'a Context,
+    log: TopicLog,
+}
+
+impl Job<'_> {
+    /// The first offset of each partition.
+    fn beginnings(&self, from: Where) -> anyhow::Result<Vec<i64>> {
+        let first = beginnings(&self.log.epochs);
+        let asked: Vec<i64> = match from {
+            Where::Log(From::Earliest) => first.clone(),
+            Where::Offset(offset) => vec![offset; first.len()],
+            Where::Log(from) => self.log.offsets_from(from)?,
+        };
+        let beyond = (0..).zip(asked.iter().zip(&self.log.extents));
+        let mut beyond = beyond.filter(|(_, (asked, extent))| **asked > extent.next);
+        if let (Where::Offset(offset), Some((partition, (_, extent)))) = (from, beyond.next()) {
+            return Err(Refused(format!(
+                "partition {partition} of topic `{}` ends at offset {}, before {offset}",
+                self.log.topic(),
+                extent.next
+            ))
+            .into());
+        }
+        Ok(asked.into_iter().zip(first).map(|(asked, first)| asked.max(first)).collect())
+    }
+
+    /// Tells what would change: the store beside one that is built anew.
+    async fn look(
+        &self,
+        store: &Reader,
+        from: &[i64],
+        stop: &mut Stop,
+    ) -> anyhow::Result<ReplayJson> {
+        let reread = self.log.reread(self.log.all_there(), self.args.device.clone())?;
+        let room = Room { folder: &self.args.room.work_dir, memory: self.settings.memory };
+        let built = anew::of_topic(&reread, room, progress::trouble(), stop.wait()).await?;
+        let (right, report) = built;
+        ended(&report, stop)?;
+        let bounds = self.log.bounds(&reread);
+        let before = versions_before(&self.log.epochs, from);
+        let oldest = before.values().copied().min().unwrap_or(i64::MIN);
+        let mut differ = 0;
+        let mut see = |difference: &Difference, _: bool| {
+            let is_written = difference.version.is_some_and(|version| version > oldest);
+            differ += u64::from(is_written);
+        };
+        let asked = Asked { device_id: self.args.device.as_deref(), repair: false };
+        let of = (bounds, &self.log);
+        let compared = match store {
+            Reader::Sqlite(found) => compare(&right, found, &asked, of, &mut see).await?,
+            Reader::Scylla(found) => compare(&right, found, &asked, of, &mut see).await?,
+        };
+        Ok(ReplayJson {
+            applied: false,
+            records: report.counts.delivered,
+            rows: compared.same + differ,
+            rows_that_differ: differ,
+        })
+    }
+
+    /// What is read again, where it is to be written.
+    fn reread(&self, from: &[i64]) -> anyhow::Result<Reread> {
+        let pairs = (0..).zip(from.iter().zip(&self.log.stored));
+        let mut later = pairs.filter(|(_, (from, stored))| from > stored);
+        if let Some((partition, (from, stored))) = later.next() {
+            return Err(Refused(format!(
+                "the store is sure to have partition {partition} up to offset {stored}, and the \
+                 replay would begin at {from}: what lies between would be missing, and other ids \
+                 would come out; begin with --from earliest, or offset:{stored} or less"
+            ))
+            .into());
+        }
+        let ends = self.log.extents.iter().map(|extent| extent.next);
+        let spans: Vec<Range<i64>> =
+            from.iter().zip(ends).map(|(&from, next)| from..next.max(from)).collect();
+        self.log.reread(spans, self.args.device.clone())
+    }
+
+    async fn apply(&self, from: &[i64], stop: &mut Stop) -> anyhow::Result<ReplayJson> {
+        let reread = self.reread(from)?;
+        let tally = Arc::new(Tally::default());
+        let report = match StorePlace::parse(&self.settings.store)? {
+            StorePlace::Sqlite(path) => {
+                if self.args.device.is_some() {
+                    return Err(Usage(
+                        "--device with --apply is for a keyspace: a file keeps one position for \
+                         all devices of a partition"
+                            .into(),
+                    )
+                    .into());
+                }
+                let rules = &self.log.epochs.last().expect("there is an epoch").rules;
+                let keep = if self.args.announce { self.settings.keep_changes } else { 0 };
+                let store = Arc::new(SqliteStore::open_for_topic(&path, rules, keep)?);
+                let owners = || FileOwners(Arc::clone(&store));
+                self.write(&reread, owners, (&store, &tally), stop).await?
+            }
+            StorePlace::Scylla(_) => {
+                let Reader::Scylla(store) = open::reader(self.settings, self.context).await? else {
+                    unreachable!("the place is a keyspace")
+                };
+                let (store, outputs) = (Arc::new(store), self.log.outputs(self.args.announce)?);
+                let owners = || {
+                    let store = Arc::clone(&store);
+                    TopicOwners { owner: move || store.owner(), outputs: Arc::clone(&outputs) }
+                };
+                self.write(&reread, owners, (&store, &tally), stop).await?
+            }
+        };
+        ended(&report, stop)?;
+        Ok(ReplayJson {
+            applied: true,
+            records: report.counts.delivered,
+            rows: tally.same() + tally.other(),
+            rows_that_differ: tally.other(),
+        })
+    }
+
+    async fn write<O, R>(
+        &self,
+        reread: &Reread,
+        owners: impl Fn() -> O,
+        (rows, tally): (&Arc<R>, &Arc<Tally>),
+        stop: &mut Stop,
+    ) -> anyhow::Result<Report>
+    where
+        O: tstar::daemon::Owners,
+        R: RawRows + TripStore + EpochStore + 'static,
+    {
+        let watched = || {
+            let (rows, tally) = (Arc::clone(rows), Arc::clone(tally));
+            Watched { owners: owners(), rows, tally }
+        };
+        let work = (log::pace(self.settings), progress::trouble());
+        Ok(reread.run(watched, work, stop.wait()).await?)
+    }
+}
+
+fn ended(report: &Report, stop: &Stop) -> anyhow::Result<()> {
+    match (report.stopped, stop.asked()) {
+        (true, Some(signal)) => Err(Stopped { signal }.into()),
+        _ => Ok(()),
+    }
+}
