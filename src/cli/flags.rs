@@ -31,13 +31,20 @@ pub struct Context {
     env: Vec<(String, String)>,
     /// The reader's clock, ms since 1970.
     pub now_ms: i64,
+    /// Who runs it, as the system calls them.
+    pub user: Option<String>,
+}
+
+/// The clock, ms since 1970.
+pub fn clock_ms() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
 }
 
 impl Context {
     /// The context of a run that begins now; `env` are the `TSTAR_*` variables.
     pub fn new(global: GlobalFlags, env: Vec<(String, String)>) -> Self {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { global, env, now_ms: i64::try_from(now.as_millis()).unwrap_or(i64::MAX) }
+        Self { global, env, now_ms: clock_ms(), user: None }
     }
 
     /// Where a test wants this run to break off, as `TSTAR_TEST_ABORT=within:2`: the second time a
@@ -137,6 +144,11 @@ setting_flags! {
 setting_flags! {
     /// How brokers are reached.
     BrokerFlags: "brokers" "topic" "kafka"
+}
+
+setting_flags! {
+    /// Which topic, and what its records are keyed by.
+    ControlFlags: "brokers" "topic" "kafka" "key"
 }
 
 setting_flags! {

@@ -155,7 +155,7 @@ pub async fn import(
 }
 
 /// Aborts the program the so-manieth time that a flush comes to a step, as a crash would.
-fn break_off(store: &mut SqliteStore, step: Step, count: u64) {
+pub fn break_off(store: &mut SqliteStore, step: Step, count: u64) {
     let seen = AtomicU64::new(0);
     store.on_step(move |at| {
         if at == step && seen.fetch_add(1, Ordering::Relaxed) + 1 == count {

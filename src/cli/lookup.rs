@@ -4,7 +4,7 @@ use clap::Args;
 use tstar::identity::{AnyId, UuidId, check_device_id};
 use tstar::moment::{format_time, parse_time};
 use tstar::settings::Settings;
-use tstar::store::{StoreError, TripRow, TripStore};
+use tstar::store::{StoreError, TripRow, TripStore, was_erased};
 use tstar::surface::{Extras, Match, is_open};
 use tstar::timeline::day_of;
 
@@ -19,7 +19,8 @@ Examples:
   tstar lookup truck-17 2026-11-20T22:38:00+01:00 --json
   tstar lookup truck-17 1795210680000 --format geojson
 
-Prints nothing and exits 1 where no trip covers the time.";
+Prints nothing and exits 1 where no trip covers the time; the reason begins with `gone` where the
+device's trips up to a later time were erased (tstar forget).";
 
 const TRIP_EXAMPLES: &str = "\
 Examples:
@@ -27,7 +28,9 @@ Examples:
   tstar trip ehp7aorb5koje040000q3un52stg --json
   tstar trip 01a1fae5-173b-8152-8ed4-88d4aacc8ddd --json --path
 
-Prints nothing and exits 1 where no trip covers the time of the id.";
+Prints nothing and exits 1 where no trip covers the time of the id; the reason begins with `gone`
+where the device's trips up to a later time were erased (tstar forget). A UUID names no device: of
+one that is not found it cannot be told whether it was erased.";
 
 /// Flags of `lookup`.
 #[derive(Debug, Args)]
@@ -78,7 +81,8 @@ pub async fn lookup<S: TripStore>(
     let time_ms = parse_time(&args.time)?;
     let Some(row) = store.covering(&args.device, time_ms).await? else {
         let (device, time) = (&args.device, format_time(time_ms));
-        return Err(NoResult(format!("no trip of device `{device}` covers {time}")).into());
+        let unknown = format!("no trip of device `{device}` covers {time}");
+        return Err(gone(store, device, time_ms).await?.unwrap_or(NoResult(unknown)).into());
     };
     let open = is_open(&row, settings.max_gap_ms, settings.settle_ms, now_ms);
     let extras = Extras { open: Some(open), ..Extras::default() };
@@ -95,14 +99,21 @@ pub async fn trip<S: TripStore>(
 ) -> anyhow::Result<()> {
     let format = printer.format(&args.output);
     args.path.check(format)?;
-    let (found, t_star_ms) = match AnyId::parse(&args.id)? {
-        AnyId::Trip(id) => (store.covering(&id.device_id, id.t_star_ms).await?, id.t_star_ms),
-        AnyId::Uuid(id) => (covering_uuid(store, &id).await?, id.t_star_ms),
+    let (found, t_star_ms, device) = match AnyId::parse(&args.id)? {
+        AnyId::Trip(id) => {
+            let found = store.covering(&id.device_id, id.t_star_ms).await?;
+            (found, id.t_star_ms, Some(id.device_id))
+        }
+        AnyId::Uuid(id) => (covering_uuid(store, &id).await?, id.t_star_ms, None),
     };
     let Some(row) = found else {
         let (id, time) = (&args.id, format_time(t_star_ms));
-        let reason = format!("no trip has the id `{id}`: none of its device covers {time}");
-        return Err(NoResult(reason).into());
+        let unknown = format!("no trip has the id `{id}`: none of its device covers {time}");
+        let gone = match device {
+            Some(device) => gone(store, &device, t_star_ms).await?,
+            None => None,
+        };
+        return Err(gone.unwrap_or(NoResult(unknown)).into());
     };
     let matched = Match::of(t_star_ms, &row);
     let extras = Extras {
@@ -112,6 +123,20 @@ pub async fn trip<S: TripStore>(
         merged: Some(matched == Match::Retired),
     };
     printer.answer(&row, &extras, format, args.path.path)
+}
+
+/// Why nothing covers a time, where that is because trips were erased.
+async fn gone<S: TripStore>(
+    store: &S,
+    device: &str,
+    time_ms: i64,
+) -> Result<Option<NoResult>, StoreError> {
+    let forget = was_erased(store, device, time_ms).await?;
+    Ok(forget.map(|forget| {
+        let before = format_time(forget.before_ms);
+        let what = format!("the trips of {device} before {before} were erased (tstar forget)");
+        NoResult(format!("gone: {what}"))
+    }))
 }
 
 /// The trip of a UUID. It holds a hash of the device alone, but its time names a day that the trip

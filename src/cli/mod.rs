@@ -8,6 +8,7 @@ mod epoch;
 pub mod exit;
 mod export;
 mod flags;
+mod forget;
 mod id;
 mod ingest;
 mod log;
@@ -97,6 +98,8 @@ enum Command {
     Rebuild(Box<rebuild::RebuildArgs>),
     /// Compare a store with its log, and set right what differs
     Verify(Box<verify::VerifyArgs>),
+    /// Erase the trips of a device, or of all devices, that ended before a time
+    Forget(Box<forget::ForgetArgs>),
     /// The lives of the log that a store belongs to
     Epoch(epoch::EpochArgs),
     /// Show and check the settings
@@ -111,8 +114,8 @@ enum Command {
     },
 }
 
-/// Runs the program; `env` are the `TSTAR_*` variables.
-pub fn main(env: Vec<(String, String)>) -> ExitCode {
+/// Runs the program; `env` are the `TSTAR_*` variables, `user` is who runs it.
+pub fn main(env: Vec<(String, String)>, user: Option<String>) -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -124,13 +127,13 @@ pub fn main(env: Vec<(String, String)>) -> ExitCode {
     for warning in unknown_env(&env) {
         exit::say(&format!("warning: {warning}"));
     }
-    match run(cli, env) {
+    match run(cli, env, user) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => exit::report(&error),
     }
 }
 
-fn run(cli: Cli, env: Vec<(String, String)>) -> anyhow::Result<()> {
+fn run(cli: Cli, env: Vec<(String, String)>, user: Option<String>) -> anyhow::Result<()> {
     // The daemon has partitions to work on side by side; everything else is one thing at a time.
     let mut builder = match cli.command {
         Command::Run(_) | Command::Replay(_) | Command::Rebuild(_) | Command::Verify(_) => {
@@ -139,7 +142,8 @@ fn run(cli: Cli, env: Vec<(String, String)>) -> anyhow::Result<()> {
         _ => tokio::runtime::Builder::new_current_thread(),
     };
     let runtime = builder.enable_all().build()?;
-    let context = Context::new(cli.global, env);
+    let mut context = Context::new(cli.global, env);
+    context.user = user;
     let mut printer = Printer::stdout();
     runtime.block_on(dispatch(cli.command, &context, &mut printer))?;
     printer.flush()?;
@@ -184,6 +188,7 @@ async fn dispatch(
         Command::Export(args) => {
             export::run(&reader(context, &args.server).await?, &args, printer).await
         }
+        Command::Forget(args) => forget::run(&args, context, printer).await,
         Command::Id(args) => id::run(&args, printer),
         Command::Epoch(args) => epoch::run(&args, context, printer).await,
         Command::Replay(args) => replay::run(&args, context, printer).await,

@@ -1,7 +1,7 @@
 use super::*;
 use tstar::settings::Settings;
 use tstar::store::memory::MemoryStore;
-use tstar::store::{TripRow, TripStore};
+use tstar::store::{Forget, TripRow, TripStore};
 use tstar::timeline::{Limits, Sample, Stated, Timeline};
 
 /// 2026-11-20T21:38:00.123Z
@@ -30,6 +30,10 @@ fn store() -> MemoryStore {
         rows("z", &[-1440]),
     ];
     block_on(store.apply(&all.concat())).unwrap();
+    // Of `y` nothing is left.
+    let forget = |before_ms, version| Forget { before_ms, version };
+    block_on(store.forget("y", &forget(T, 100))).unwrap();
+    block_on(store.forget("y", &forget(T - MINUTE, 102))).unwrap();
     store
 }
 
@@ -141,6 +145,38 @@ fn trip_takes_any_form_of_an_id_and_tells_how_it_matched() {
     let none = told("tstar trip 01a1fae5-173b-8152-8ed4-88d4aacc8dde").unwrap_err();
     assert_eq!(none.0, exit::NO_RESULT, "a UUID that is nobody's: {}", none.1);
     assert_eq!(told("tstar trip truck-17").unwrap_err().0, exit::USAGE);
+}
+
+#[test]
+fn what_was_erased_is_gone_rather_than_unknown() {
+    let gone = "gone: the trips of y before 2026-11-20T21:38:00.123Z were erased (tstar forget)";
+    for line in ["lookup y 2026-11-20T21:38:00.122Z", "trip y~20261119T213800.123Z"] {
+        let told = told(&format!("tstar {line}")).unwrap_err();
+        assert_eq!(told, (exit::NO_RESULT, gone.to_owned()), "{line}");
+    }
+    let uuid = told("tstar id encode y 2026-11-19T21:38:00.123Z --form uuid").unwrap();
+    for line in ["lookup y 2026-11-20T21:38:00.123Z", &format!("trip {}", uuid.trim_end())] {
+        let (code, reason) = told(&format!("tstar {line}")).unwrap_err();
+        assert_eq!(code, exit::NO_RESULT);
+        assert!(reason.starts_with("no trip"), "a UUID names no device: {reason}");
+    }
+}
+
+#[test]
+fn forget_takes_one_device_or_all() {
+    for line in [
+        "tstar forget",
+        "tstar forget y --all-before 0",
+        "tstar forget --all-before 0 --before 0",
+        "tstar forget y --before yesterday",
+        "tstar forget y --wait-timeout 5",
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("none.db");
+        let told = told(&format!("{line} --store sqlite:{}", place.display())).unwrap_err();
+        assert_eq!(told.0, exit::USAGE, "{line}: {}", told.1);
+        assert!(!place.exists());
+    }
 }
 
 #[test]

@@ -31,6 +31,15 @@ pub struct Out {
     pub timestamp_ms: Option<i64>,
 }
 
+/// Where a record stands in a topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// Its partition.
+    pub partition: i32,
+    /// Its offset; `None` where the broker has it from an earlier try and does not say.
+    pub offset: Option<i64>,
+}
+
 /// Sends records, each until it is acknowledged by every replica in step. Partitions as Java's
 /// clients do.
 #[derive(Clone)]
@@ -67,10 +76,25 @@ impl Producer {
     /// # Errors
     /// One that trying again cannot help.
     pub async fn send(&self, topic: &str, records: &[Out]) -> Result<(), ClientError> {
-        let mut waiting: Vec<&Out> = records.iter().collect();
+        let records: Vec<_> = records.iter().map(|record| (record, None)).collect();
+        self.place(topic, &records).await.map(drop)
+    }
+
+    /// [`Producer::send`], and where each record stands then. One that comes with a partition goes
+    /// there, whatever its key.
+    ///
+    /// # Errors
+    /// Those of [`Producer::send`].
+    pub async fn place(
+        &self,
+        topic: &str,
+        records: &[(&Out, Option<i32>)],
+    ) -> Result<Vec<Placed>, ClientError> {
+        let mut placed = vec![Placed { partition: -1, offset: None }; records.len()];
+        let mut waiting: Vec<usize> = (0..records.len()).collect();
         let mut wait = WAITS.0;
         while !waiting.is_empty() {
-            let (failed, why) = self.try_once(topic, &waiting).await?;
+            let (failed, why) = self.try_once(topic, records, &waiting, &mut placed).await?;
             waiting = failed;
             if let Some(why) = why {
                 (self.on_waiting)(&format!("topic `{topic}` takes no records: {why}"));
@@ -79,32 +103,38 @@ impl Producer {
                 wait = (wait * 2).min(WAITS.1);
             }
         }
-        Ok(())
+        Ok(placed)
     }
 
-    /// Sends each once. Returns those that have to be sent again, with a reason.
-    async fn try_once<'r>(
+    /// Sends each of those that wait once. Returns those that have to be sent again, with a reason.
+    async fn try_once(
         &self,
         topic: &str,
-        records: &[&'r Out],
-    ) -> Result<(Vec<&'r Out>, Option<ClientError>), ClientError> {
-        let (mut sent, mut failed, mut why) = (Vec::with_capacity(records.len()), Vec::new(), None);
-        for &record in records {
-            match self.client.send_result(of(topic, record)) {
-                Ok(delivery) => sent.push((record, delivery)),
+        records: &[(&Out, Option<i32>)],
+        waiting: &[usize],
+        placed: &mut [Placed],
+    ) -> Result<(Vec<usize>, Option<ClientError>), ClientError> {
+        let (mut sent, mut failed, mut why) = (Vec::with_capacity(waiting.len()), Vec::new(), None);
+        for &nth in waiting {
+            let (record, partition) = records[nth];
+            match self.client.send_result(of(topic, record, partition)) {
+                Ok(delivery) => sent.push((nth, delivery)),
                 Err((error, _)) => {
                     refused(&error)?;
-                    failed.push(record);
+                    failed.push(nth);
                     why = Some(error);
                 }
             }
         }
-        for (record, delivery) in sent {
+        for (nth, delivery) in sent {
             match delivery.await {
-                Ok(Ok(_)) => (),
+                Ok(Ok(done)) => {
+                    let offset = Some(done.offset).filter(|offset| *offset >= 0);
+                    placed[nth] = Placed { partition: done.partition, offset };
+                }
                 Ok(Err((error, _))) => {
                     refused(&error)?;
-                    failed.push(record);
+                    failed.push(nth);
                     why = Some(error);
                 }
                 Err(_) => return Err(ClientError::Canceled),
@@ -114,8 +144,15 @@ impl Producer {
     }
 }
 
-fn of<'r>(topic: &'r str, record: &'r Out) -> FutureRecord<'r, Vec<u8>, Vec<u8>> {
+fn of<'r>(
+    topic: &'r str,
+    record: &'r Out,
+    partition: Option<i32>,
+) -> FutureRecord<'r, Vec<u8>, Vec<u8>> {
     let mut out = FutureRecord::to(topic).payload(&record.value);
+    if let Some(partition) = partition {
+        out = out.partition(partition);
+    }
     if let Some(key) = &record.key {
         out = out.key(key);
     }

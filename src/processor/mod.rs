@@ -216,7 +216,9 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
     /// # Errors
     /// The store cannot be read.
     pub async fn may_set_aside(&mut self, spill: Spill) -> Result<(), StoreError> {
-        self.store_was_empty = self.store.devices(None, None, 1).await?.is_empty();
+        // One whose trips were erased holds what says so.
+        self.store_was_empty =
+            self.position.delivered == 0 && self.store.devices(None, None, 1).await?.is_empty();
         self.spill = Some(spill);
         Ok(())
     }

@@ -4,6 +4,7 @@
 //! changes and rules. The embedded store is both, in one transaction; with Kafka and Scylla the
 //! journal is the log's. `tests/it/conformance.rs` runs one suite over every store.
 
+mod erased;
 pub mod memory;
 mod pair;
 pub mod raw;
@@ -13,6 +14,7 @@ pub mod sqlite;
 
 use std::future::Future;
 
+pub use erased::was_erased;
 pub use pair::Pair;
 pub use row::{DayWrite, TripRow};
 

@@ -10,6 +10,7 @@ mod conformance;
 mod containers;
 mod cql;
 mod faults;
+mod forget;
 mod fuzz;
 mod hostile;
 mod keyspace;

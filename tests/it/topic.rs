@@ -1,8 +1,8 @@
 //! The daemon over a real broker, as its users run it.
 
 mod epochs;
-mod file;
-mod keyspace;
+pub mod file;
+pub mod keyspace;
 mod records;
 
 use std::collections::BTreeMap;

@@ -8,7 +8,7 @@ use crate::cli::{Folder, minutes, number, sum};
 use crate::faults::until;
 
 /// Waits until a store has read everything of a topic.
-fn until_read(folder: &Folder, store: &str, topic: &Topic) {
+pub fn until_read(folder: &Folder, store: &str, topic: &Topic) {
     let ends = topic.ends(PARTITIONS);
     until("everything to be read", || {
         let store = SqliteStore::open_reader(&folder.path(store)).ok()?;

@@ -1,0 +1,55 @@
+//! Asks before anything is erased.
+
+use std::io::{self, IsTerminal, Write};
+
+use crate::cli::exit::{NoResult, Usage};
+
+/// Asks on the terminal. Where there is none to ask on, it has to be asked for by a flag.
+///
+/// # Errors
+/// There is no terminal, or the answer is another one.
+pub async fn on_terminal(what: &str, device: Option<&str>) -> anyhow::Result<()> {
+    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        return Err(Usage(format!("this erases {what}: there is no way back; say --yes")).into());
+    }
+    let answers = device.map_or("`yes`".to_owned(), |device| format!("`{device}` or `yes`"));
+    let mut question = io::stderr();
+    write!(question, "Erase {what}? There is no way back. Type {answers}: ")?;
+    question.flush()?;
+    // Sessions go on meanwhile.
+    let answer = tokio::task::spawn_blocking(|| {
+        let mut answer = String::new();
+        io::stdin().read_line(&mut answer).map(|_| answer)
+    });
+    if !agrees(&answer.await??, device) {
+        return Err(NoResult("nothing was erased: the answer was no".into()).into());
+    }
+    Ok(())
+}
+
+/// Whether an answer is `yes`, or the device.
+fn agrees(answer: &str, device: Option<&str>) -> bool {
+    let answer = answer.trim_end_matches(['\n', '\r']);
+    answer == "yes" || device == Some(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_yes_or_the_device_agrees() {
+        for (answer, device, expected) in [
+            ("yes\n", None, true),
+            ("yes\r\n", Some("truck-17"), true),
+            ("truck-17\n", Some("truck-17"), true),
+            ("truck-1\n", Some("truck-17"), false),
+            ("truck-17\n", None, false),
+            ("y\n", None, false),
+            ("", None, false),
+            ("", Some("truck-17"), false),
+        ] {
+            assert_eq!(agrees(answer, device), expected, "{answer:?} {device:?}");
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Runs that end in the middle: the same command, run again, ends as one that nobody disturbed.
+
+use std::os::unix::process::ExitStatusExt;
+use std::time::Instant;
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+
+use super::{LATER, count, devices, fleet, others, shuffled};
+use crate::cli::Folder;
+use crate::faults::Running;
+
+const STORE: &str = "sqlite:t.db";
+const DEVICE: &str = "truck-7";
+const SAMPLES: usize = 6000;
+const KILLS: u64 = 60;
+const SIGABRT: i32 = 6;
+
+/// Two stores: one with everything, one from which a part was erased; and what is to be done next.
+struct Work {
+    folder: Folder,
+    /// Erases a part of `full.db`, which gives `part.db`.
+    erase: String,
+    /// Imports into `part.db` what it holds, and what was erased from it, in another order.
+    import: String,
+    expected: (Vec<String>, Vec<String>),
+}
+
+impl Work {
+    fn new() -> Self {
+        let folder = Folder::new();
+        let log = fleet(&folder, SAMPLES);
+        folder.write("all.ndjson", &log);
+        folder.write("shuffled.ndjson", shuffled(&log));
+        folder.ingest("all.ndjson --store sqlite:full.db");
+        // All devices keep something, but for one.
+        folder
+            .run(&format!("forget {DEVICE} --before {LATER} --yes --store sqlite:full.db"))
+            .ends(0);
+        let erase = format!("forget --all-before 2025-01-01T01:00:00Z --yes --store {STORE}");
+        let import = format!(
+            "ingest shuffled.ndjson --json --flush-interval 1ms --max-staleness 1ms --store {STORE}"
+        );
+        let work = Self { folder, erase, import, expected: (vec![], vec![]) };
+        let whole = others(&work.folder, "sqlite:full.db", &[]);
+        work.take("full.db");
+        work.folder.run(&work.erase).ends(0);
+        std::fs::copy(work.folder.path("t.db"), work.folder.path("part.db")).unwrap();
+        let expected = work.found();
+        assert!(expected.0.len() < whole.len() && expected.0.len() > 20);
+        Self { expected, ..work }
+    }
+
+    /// Makes `t.db` a copy of a store.
+    fn take(&self, name: &str) {
+        for suffix in ["-wal", "-shm", "-lock"] {
+            // Not each of them is there.
+            drop(std::fs::remove_file(self.folder.path(&format!("t.db{suffix}"))));
+        }
+        std::fs::copy(self.folder.path(name), self.folder.path("t.db")).unwrap();
+    }
+
+    /// Trips with their samples and versions, and the devices that are listed.
+    fn found(&self) -> (Vec<String>, Vec<String>) {
+        (others(&self.folder, STORE, &[]), devices(&self.folder, STORE))
+    }
+
+    /// How many forgets the copy has.
+    fn forgets(&self) -> i64 {
+        count(&self.folder.path("t.db"), "SELECT count(*) FROM forgets")
+    }
+
+    #[track_caller]
+    fn ends_as_expected(&self, words: &str) {
+        self.folder.run(words).ends(0);
+        assert!(self.found() == self.expected, "after `{words}`");
+    }
+}
+
+#[test]
+fn a_crash_at_any_step_leaves_all_or_nothing() {
+    let work = Work::new();
+    for (point, forgets) in [("before:1", 1), ("within:1", 1), ("within:30", 1), ("after:1", 30)] {
+        work.take("full.db");
+        let mut command = work.folder.command(&work.erase);
+        let output = command.env("TSTAR_TEST_ABORT", point).output().unwrap();
+        assert_eq!(output.status.signal(), Some(SIGABRT), "{point}");
+        assert_eq!(work.forgets(), forgets, "{point}");
+        assert!(output.stdout.is_empty(), "nothing is told before it is so");
+        work.ends_as_expected(&work.erase);
+    }
+}
+
+#[test]
+fn a_kill_at_any_moment_leaves_all_or_nothing() {
+    let work = Work::new();
+    let mut random = ChaCha8Rng::seed_from_u64(20_261_122);
+    let (mut kills, mut ended, mut nothing, mut all) = (0, 0, 0, 0);
+    // How long a run takes here that nobody disturbs.
+    let lengths = [("full.db", &work.erase), ("part.db", &work.import)].map(|(from, words)| {
+        work.take(from);
+        let began = Instant::now();
+        work.folder.run(words).ends(0);
+        began.elapsed()
+    });
+    while kills < KILLS {
+        assert!(ended < 500, "they end before they are killed");
+        let is_import = random.next_u32() % 3 == 0;
+        let (from, words) =
+            if is_import { ("part.db", &work.import) } else { ("full.db", &work.erase) };
+        work.take(from);
+        let part = f64::from(random.next_u32()) / f64::from(u32::MAX);
+        let moment = lengths[usize::from(is_import)].mul_f64(part);
+        let began = Instant::now();
+        let mut running = Running::start(&mut work.folder.command(words));
+        while began.elapsed() < moment {
+            std::hint::spin_loop();
+        }
+        if running.has_ended() {
+            ended += 1;
+            running.ran(words).ends(0);
+        } else {
+            running.kill();
+            kills += 1;
+            if !is_import {
+                let forgets = work.forgets();
+                assert!(forgets == 1 || forgets == 30, "{forgets}");
+                *(if forgets == 1 { &mut nothing } else { &mut all }) += 1;
+            }
+        }
+        work.ends_as_expected(words);
+    }
+    println!(
+        "forget: {kills} kills, {nothing} left nothing done and {all} all of it, the others fell \
+         into imports"
+    );
+    assert!(nothing > 0);
+}

@@ -1,0 +1,214 @@
+//! A store of a topic in a file: the forget goes through the topic.
+
+use rusqlite::Connection;
+use serde_json::Value;
+use tstar::kafka::producer::Out;
+
+use super::{HASTE, LATER, count, devices, fleet, ids, is_gone, others, told};
+use crate::cli::{Folder, Ran, minutes, number};
+use crate::faults::until;
+use crate::topic::file::until_read;
+use crate::topic::{Topic, drain, start};
+
+const PARTITIONS: i32 = 4;
+const DEVICE: &str = "truck-7";
+const STORE: &str = "sqlite:t.db";
+
+/// Reads a topic to its end.
+fn read(folder: &Folder, topic: &Topic, store: &str, flags: &str) -> Value {
+    let words = format!("run {} {flags} {HASTE} --store sqlite:{store}", topic.flags());
+    let running = start(folder, &words);
+    until_read(folder, store, topic);
+    drain(running, &words).ends(0).json()
+}
+
+/// Runs a command once new partitions have a leader.
+fn led(folder: &Folder, words: &str) -> Ran {
+    until("a leader of each partition", || {
+        let ran = folder.run(words);
+        (ran.code != Some(69)).then_some(ran)
+    })
+}
+
+#[test]
+fn run_carries_it_out_and_no_replay_brings_it_back() {
+    let Some(topic) = Topic::new(PARTITIONS) else { return };
+    let folder = Folder::new();
+    let log = fleet(&folder, 8000);
+    topic.send_lines(&log, "nobody");
+    let flags = topic.flags();
+    let words = format!("run {flags} {HASTE} --store {STORE} --from earliest");
+    let running = start(&folder, &words);
+    until_read(&folder, "t.db", &topic);
+    let (second, third) = ("truck-3", "truck-4");
+    let kept = others(&folder, STORE, &[DEVICE, second, third]);
+    let erased = [DEVICE, second, third].map(|device| ids(&folder, STORE, device));
+
+    // The daemon runs: it can be waited for. The topic is the store's, named or not.
+    let brokers = format!("--brokers {} --store {STORE}", topic.brokers);
+    let forget = format!("forget {DEVICE} --before {LATER} --yes --wait {brokers}");
+    let ran = folder.run(&forget).ends(0).says(&["`tstar run` carries it out", "retention ends"]);
+    let (asked, forgot) = (told(&ran, "asked").remove(0), told(&ran, "forgot").remove(0));
+    for field in ["before", "partition", "offset", "version", "by"] {
+        assert_eq!(asked[field], forgot[field], "{field}");
+    }
+    assert_eq!((&asked["asked"], &forgot["forgot"]), (&DEVICE.into(), &DEVICE.into()));
+    let record = topic.records_of(&topic.name).into_iter().find(|it| !it.headers.is_empty());
+    let record = record.unwrap();
+    assert_eq!(asked["partition"], record.partition);
+    assert_eq!(asked["offset"], record.offset);
+    assert_eq!(record.header("tstar-control"), "forget");
+    is_gone(&folder, STORE, DEVICE, &erased[0]);
+    drain(running, &words).ends(0);
+
+    // Nobody runs: the record waits in the topic.
+    let forget = format!("forget {second} --before {LATER} --yes {flags} --store {STORE}");
+    let waited = folder.run(&format!("{forget} --wait --wait-timeout 300ms"));
+    let waited = waited.ends(1).says(&["0 of 1 devices were erased within --wait-timeout, 300ms"]);
+    assert_eq!((told(&waited, "asked").len(), told(&waited, "forgot").len()), (1, 0));
+    folder.run(&forget.replace(second, third)).ends(0);
+    assert_eq!(ids(&folder, STORE, second), erased[1]);
+    read(&folder, &topic, "t.db", "");
+    let is_right = |store: &str| {
+        for (device, ids) in [DEVICE, second, third].into_iter().zip(&erased) {
+            is_gone(&folder, store, device, ids);
+        }
+        assert!(others(&folder, store, &[]) == kept, "others in {store}");
+    };
+    is_right(STORE);
+
+    // A sample that was on the way comes too late.
+    let late = String::from_utf8_lossy(&log);
+    let late = late.lines().find(|line| line.contains("\"truck-7\"")).unwrap();
+    topic.send_lines(late.as_bytes(), DEVICE);
+    let summary = read(&folder, &topic, "t.db", "");
+    assert_eq!(number(&summary["dropped"]["forgotten"]), 1, "{summary}");
+
+    // Everything once more: into the file that has it all, and into an empty one.
+    let file = Connection::open(folder.path("t.db")).unwrap();
+    file.execute("UPDATE positions SET next_offset = 0", []).unwrap();
+    drop(file);
+    let summary = read(&folder, &topic, "t.db", "");
+    assert_eq!((number(&summary["delivered"]), number(&summary["applied"])), (8001, 0));
+    is_right(STORE);
+    folder.write("epochs.json", folder.text(&format!("epoch export --store {STORE}")));
+    folder.run("epoch import epochs.json --store sqlite:empty.db").ends(0);
+    read(&folder, &topic, "empty.db", "--from earliest");
+    is_right("sqlite:empty.db");
+    let query = "SELECT group_concat(device_id || version || before || days) FROM
+         (SELECT * FROM forgets ORDER BY device_id, version)";
+    let forgets = |name| {
+        let file = Connection::open(folder.path(name)).unwrap();
+        file.query_row(query, [], |row| row.get::<_, String>(0)).unwrap()
+    };
+    assert_eq!(forgets("empty.db"), forgets("t.db"));
+    topic.remove();
+}
+
+#[test]
+fn what_has_no_trip_is_asked_for_and_what_is_no_log_is_refused() {
+    let Some(topic) = Topic::new(PARTITIONS) else { return };
+    let folder = Folder::new();
+    topic.send_lines(minutes("truck-1", &[1, 2]).as_bytes(), "nobody");
+    read(&folder, &topic, "t.db", "--from earliest");
+    let flags = topic.flags();
+    let words = format!("--yes {flags} --store {STORE}");
+    // It is there before the first sample is.
+    let ran = folder.run(&format!("forget truck-2 --before 2024-05-01T08:05:00Z {words}")).ends(0);
+    let ran = ran.says(&["no trip of device `truck-2` is stored; the record is sent all the same"]);
+    let partition = ran.json()["partition"].clone();
+    topic.send_lines(minutes("truck-2", &[4, 30]).as_bytes(), "nobody");
+    let records = topic.records_of(&topic.name);
+    let of_it = records.iter().filter(|it| it.key.as_deref() == Some(b"truck-2"));
+    let partitions: Vec<_> = of_it.map(|it| it.partition).collect();
+    assert_eq!(partitions, [partition.as_i64().unwrap() as i32; 3], "where its samples come");
+    let summary = read(&folder, &topic, "t.db", "");
+    assert_eq!((&summary["applied"], &summary["dropped"]["forgotten"]), (&1.into(), &1.into()));
+
+    let before = topic.ends(PARTITIONS);
+    let other = Topic::new(PARTITIONS).unwrap();
+    let gone = crate::servers::free_port();
+    for (words, code, says) in [
+        (format!("truck-1 --yes {} --store {STORE}", other.flags()), 78, "was built from topic"),
+        (format!("truck-1 --store {STORE} {flags}"), 2, "say --yes"),
+        (format!("truck-1 --before 2100-01-01T00:00:00Z {words}"), 2, "more than max_future"),
+        (
+            format!("truck-1 --yes --store {STORE} --brokers 127.0.0.1:{gone}"),
+            69,
+            "no Kafka broker",
+        ),
+    ] {
+        folder.run(&format!("forget {words}")).ends(code).prints_nothing().says(&[says]);
+    }
+    topic.grow(8);
+    let ran = led(&folder, &format!("forget truck-1 {words}"));
+    ran.ends(78).prints_nothing().says(&["has 8 partitions", "epoch new"]);
+    assert_eq!(topic.ends(PARTITIONS), before);
+}
+
+#[test]
+fn a_partition_is_known_from_an_epoch_before_while_there_are_as_many() {
+    let Some(topic) = Topic::new(PARTITIONS) else { return };
+    let folder = Folder::new();
+    let value = minutes("truck-1", &[1]).trim().into();
+    topic.send(&[Out { key: Some("vehicle/1".into()), value, ..Out::default() }]);
+    read(&folder, &topic, "t.db", "--key any --from earliest");
+    let words = format!("{} --key any --store {STORE}", topic.flags());
+    folder.run(&format!("epoch new {words}")).ends(0);
+    // The trip is younger and stays.
+    let forget = format!("forget truck-1 --before 2024-05-01T08:00:00Z --yes {words}");
+    let line = folder.run(&forget).ends(0).json();
+    assert_eq!(line["partition"], topic.records_of(&topic.name)[0].partition);
+    let versions = "SELECT base + 2 FROM epochs WHERE epoch = 2";
+    assert_eq!(line["version"], count(&folder.path("t.db"), versions), "by the newest epoch");
+    read(&folder, &topic, "t.db", "--key any");
+    assert_eq!(devices(&folder, STORE), ["truck-1"]);
+    topic.grow(8);
+    led(&folder, &format!("epoch new {words}")).ends(0);
+    let refused = folder.run(&forget).ends(78).prints_nothing();
+    refused.says(&["its latest trip is of an epoch with another number of partitions"]);
+}
+
+/// The partition that a device id leads to.
+fn by_id(topic: &Topic, device: &str) -> i32 {
+    let like =
+        Topic::on(topic.brokers.clone(), format!("{}-{device}", topic.name), PARTITIONS, &[]);
+    like.send_lines(minutes(device, &[1]).as_bytes(), device);
+    let partition = like.records_of(&like.name)[0].partition;
+    like.remove();
+    partition
+}
+
+#[test]
+fn a_device_that_is_keyed_otherwise_is_found_by_its_trips() {
+    let Some(topic) = Topic::new(PARTITIONS) else { return };
+    let folder = Folder::new();
+    // Eight devices, keyed by ids that lead elsewhere.
+    let names: Vec<_> = (1..=8).map(|nth| format!("truck-{nth}")).collect();
+    for (nth, name) in names.iter().enumerate() {
+        let line = minutes(name, &[1]).trim().to_owned();
+        let key = Some(format!("vehicle/{nth}").into_bytes());
+        topic.send(&[Out { key, value: line.into_bytes(), ..Out::default() }]);
+    }
+    let any = format!("{} --key any", topic.flags());
+    read(&folder, &topic, "t.db", "--key any --from earliest");
+    let of: Vec<_> = topic.records_of(&topic.name);
+    let words = format!("--yes {any} --store {STORE}");
+    let refused = folder.run(&format!("forget truck-9 {words}")).ends(78).prints_nothing();
+    refused.says(&["its partition", "is known from its trips alone, and no trip of it is stored"]);
+    let ran = folder.run(&format!("forget --all-before {LATER} {words}")).ends(0);
+    let lines = told(&ran, "asked");
+    assert_eq!(lines.len(), 8);
+    let mut elsewhere = 0;
+    for (nth, name) in names.iter().enumerate() {
+        let key = format!("vehicle/{nth}").into_bytes();
+        let came = of.iter().find(|it| it.key.as_ref() == Some(&key)).unwrap();
+        let line = lines.iter().find(|line| line["asked"] == name.as_str()).unwrap();
+        assert_eq!(line["partition"], came.partition, "{name}");
+        elsewhere += usize::from(line["partition"] != by_id(&topic, name));
+    }
+    assert!(elsewhere > 0, "the keys lead where the ids would");
+    read(&folder, &topic, "t.db", "--key any");
+    assert_eq!(devices(&folder, STORE), [""; 0]);
+    assert_eq!(count(&folder.path("t.db"), "SELECT count(*) FROM forgets"), 8);
+}
