@@ -17,6 +17,7 @@
 //! | join | [`processor`] | source to timeline to store, for one partition |
 //! | join | [`daemon`] | the partitions of a topic, each with an owner |
 //! | join | [`verify`] | a store beside one that is built anew from its log |
+//! | join | [`retry`] | a dead letter is tried again, under the rules of its store or a fix |
 //! | surface | [`settings`] | what a user can set, from flags, environment, file and defaults |
 //! | surface | [`surface`] | trips as JSON, CSV, GeoJSON and GPX |
 //! | surface | `cli` (in `main.rs`) | flags, output, exit codes |
@@ -47,6 +48,7 @@ pub mod moment;
 pub mod part;
 pub mod processor;
 pub mod reason;
+pub mod retry;
 pub mod rules;
 pub mod settings;
 pub mod simulate;

@@ -9,7 +9,8 @@ use tstar::daemon::start::{self, Fit};
 use tstar::epoch::Epoch;
 use tstar::kafka::client::Brokers;
 use tstar::kafka::group::Group;
-use tstar::kafka::topic::Topics;
+use tstar::kafka::scan::Scan;
+use tstar::kafka::topic::{Extent, Topics};
 use tstar::settings::Settings;
 use tstar::store::EpochStore;
 
@@ -157,6 +158,7 @@ async fn new(
         }
         Reader::Scylla(_) => group.committed(topic, newest.partitions).map_err(anyhow::Error::from),
     }?;
+    let positions = past_marks(&brokers, &newest, &fit, positions)?;
     let offsets = start_offsets(&newest, &fit, &positions)?;
     let now_us = context.now_ms.saturating_mul(1000);
     let next = start::next_epoch(&newest, &fit, offsets, now_us, &settings.rules())?;
@@ -171,6 +173,27 @@ async fn new(
         Reader::Scylla(_) => group.set(topic, &next.start_offsets)?,
     }
     Ok(printer.line(&serde_json::to_string(&next)?)?)
+}
+
+/// Positions behind what brokers put behind the last record of a transaction, such as `tstar dlq
+/// replay` sends: nobody reads that, so that no position gets there.
+fn past_marks(
+    brokers: &Brokers,
+    newest: &Epoch,
+    fit: &Fit,
+    mut positions: BTreeMap<i32, i64>,
+) -> anyhow::Result<BTreeMap<i32, i64>> {
+    for (partition, extent) in (0..newest.partitions).zip(&fit.extents) {
+        let start = newest.start_offsets.get(&partition).copied().unwrap_or(0);
+        let first = positions.get(&partition).copied().unwrap_or(start);
+        let rest = vec![(partition, Extent { first, ..*extent })];
+        // Those that are gone unread are not looked for here.
+        let is_behind = (extent.first..extent.next).contains(&first);
+        if is_behind && Scan::new(brokers, &newest.topic, rest)?.next_message()?.is_none() {
+            positions.insert(partition, extent.next);
+        }
+    }
+    Ok(positions)
 }
 
 /// Where the new epoch begins: where the old one was read to. A topic that was made anew begins at
@@ -203,7 +226,7 @@ fn start_offsets(
         ))
         .into());
     }
-    let begin = |(partition, extent): (i32, &tstar::kafka::topic::Extent)| {
+    let begin = |(partition, extent): (i32, &Extent)| {
         let of_before = partition < newest.partitions;
         (partition, if of_before { extent.next } else { extent.first })
     };
@@ -212,7 +235,6 @@ fn start_offsets(
 
 #[cfg(test)]
 mod tests {
-    use tstar::kafka::topic::Extent;
     use tstar::rules::Rules;
 
     use super::*;

@@ -157,7 +157,7 @@ fn log(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
 fn kafka(error: &KafkaError) -> u8 {
     match error {
         KafkaError::Unreachable { .. } => UNREACHABLE,
-        KafkaError::Client { .. } => IO,
+        KafkaError::Client { .. } | KafkaError::Fenced { .. } => IO,
         KafkaError::Broken => INTERNAL,
         _ => CONFIG,
     }

@@ -152,6 +152,16 @@ setting_flags! {
 }
 
 setting_flags! {
+    /// How the brokers of a topic are reached that the store knows.
+    LetterFlags: "brokers" "kafka"
+}
+
+setting_flags! {
+    /// What is decoded in another way than the rules of the store say.
+    FixFlags: "map" "speed_unit" "time_unit"
+}
+
+setting_flags! {
     /// Which topic, and who reads it.
     EpochFlags: "brokers" "topic" "group" "kafka" "key"
 }

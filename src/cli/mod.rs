@@ -31,7 +31,6 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use tstar::settings::unknown_env;
-use tstar::store::sqlite::SqliteStore;
 
 use flags::{Context, GlobalFlags, ServerFlags};
 use open::Reader;
@@ -164,11 +163,7 @@ async fn dispatch(
         Command::Ingest(args) => ingest::run(&args, context, printer).await,
         Command::Run(args) => run::run(&args, context, printer).await,
         Command::Simulate(args) => simulate::run(&args, context, printer).await,
-        Command::Dlq(args) => {
-            let url = context.settings(&[])?.0.store;
-            let path = open::sqlite_path(&url, dlq::IN_TOPIC)?;
-            dlq::run(&args, &SqliteStore::open_reader(&path)?, printer)
-        }
+        Command::Dlq(args) => dlq::run(&args, context, printer).await,
         Command::Lookup(args) => {
             let settings = context.settings(&[&args.reader.0[..], &args.server.0].concat())?.0;
             let (reader, settings) = open::reader_by_its_rules(settings, context).await?;

@@ -294,9 +294,6 @@ fn what_a_keyspace_cannot_do_is_refused_with_the_reason() {
     let (code, reason) = refused(&format!("tstar ingest - {keyspace}"));
     assert_eq!(code, exit::USAGE);
     assert!(reason.contains("would have no order"), "{reason}");
-    let (code, reason) = refused(&format!("tstar dlq ls {keyspace}"));
-    assert_eq!(code, exit::USAGE);
-    assert!(reason.contains("`<input>.dlq`"), "{reason}");
     let (code, reason) = refused("tstar schema apply --store sqlite:x.db");
     assert_eq!(code, exit::USAGE);
     assert!(reason.contains("makes its tables itself"), "{reason}");
@@ -304,7 +301,7 @@ fn what_a_keyspace_cannot_do_is_refused_with_the_reason() {
 
 #[test]
 fn a_server_that_does_not_answer_is_given_up_after_the_timeout() {
-    for command in ["devices", "lookup x 0", "schema apply"] {
+    for command in ["devices", "lookup x 0", "schema apply", "dlq ls"] {
         let at = "--store scylla://127.0.0.1:1/fleet --connect-timeout 100ms";
         let (code, reason) = refused(&format!("tstar {command} {at}"));
         assert_eq!(code, exit::UNREACHABLE, "{reason}");

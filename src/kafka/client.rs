@@ -7,14 +7,16 @@ use rdkafka::ClientConfig;
 use super::KafkaError;
 
 /// Options of the client that the commit rule rests on, with why nobody may set them.
-const OURS: [(&str, &str); 7] = [
+const OURS: [(&str, &str); 9] = [
     ("bootstrap.servers", "it is --brokers"),
     ("group.id", "it is --group"),
     ("group.instance.id", "it is --instance-id"),
     ("enable.auto.commit", "offsets are committed when what they stand for is durable"),
     ("enable.auto.offset.store", "offsets are committed when what they stand for is durable"),
     ("auto.offset.reset", "it is --from"),
-    ("enable.partition.eof", "the end of a partition is no event"),
+    ("enable.partition.eof", "whether the end of a partition is an event is the reader's to say"),
+    ("isolation.level", "what a producer took back is no part of the log"),
+    ("transactional.id", "it is made of the topic, so that of two replays one gives way"),
 ];
 
 /// How brokers are reached.

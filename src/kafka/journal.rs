@@ -16,6 +16,20 @@ use crate::store::{DeadLetter, Flush, Journal, Position, StoreError, TripStore};
 /// Bytes kept of a value that the topic of dead letters does not take.
 const HEAD_BYTES: usize = 1 << 10;
 
+/// Headers of a dead letter: the names that Kafka Connect uses, then ours.
+pub(super) const TOPIC: &str = "__connect.errors.topic";
+pub(super) const PARTITION: &str = "__connect.errors.partition";
+pub(super) const OFFSET: &str = "__connect.errors.offset";
+pub(super) const CONNECTOR: &str = "__connect.errors.connector.name";
+pub(super) const REASON: &str = "__connect.errors.exception.class.name";
+pub(super) const MESSAGE: &str = "__connect.errors.exception.message";
+pub(super) const ELEMENT: &str = "tstar-element";
+pub(super) const LENGTH: &str = "tstar-length";
+pub(super) const SHA256: &str = "tstar-sha256";
+
+/// The connector's name: who wrote the letter.
+pub(super) const TSTAR: &str = "tstar";
+
 /// Where the changes and the dead letters of a topic go.
 #[derive(Clone)]
 pub struct Outputs {
@@ -124,19 +138,19 @@ fn refused(topic: &str, doing: &'static str) -> impl Fn(ClientError) -> StoreErr
 
 /// A dead letter as a record: the original key, value, headers and timestamp, and why it is here
 /// under the names that Kafka Connect uses.
-fn letter(input: &str, letter: &DeadLetter) -> Out {
+pub(super) fn letter(input: &str, letter: &DeadLetter) -> Out {
     let mut headers = letter.headers.clone();
     let mut add = |name: &str, value: String| {
         headers.push((name.to_owned(), Some(value.into_bytes())));
     };
-    add("__connect.errors.topic", input.to_owned());
-    add("__connect.errors.partition", letter.partition.to_string());
-    add("__connect.errors.offset", letter.offset.to_string());
-    add("__connect.errors.connector.name", "tstar".to_owned());
-    add("__connect.errors.exception.class.name", letter.reason.name().to_owned());
-    add("__connect.errors.exception.message", letter.message.clone());
+    add(TOPIC, input.to_owned());
+    add(PARTITION, letter.partition.to_string());
+    add(OFFSET, letter.offset.to_string());
+    add(CONNECTOR, TSTAR.to_owned());
+    add(REASON, letter.reason.name().to_owned());
+    add(MESSAGE, letter.message.clone());
     if let Some(element) = letter.element {
-        add("tstar-element", element.to_string());
+        add(ELEMENT, element.to_string());
     }
     if let Some(sha256) = &letter.sha256 {
         cut_headers(&mut headers, letter.value_bytes, sha256);
@@ -150,9 +164,9 @@ fn letter(input: &str, letter: &DeadLetter) -> Out {
 }
 
 fn cut_headers(headers: &mut Headers, bytes: u64, sha256: &[u8]) {
-    headers.push(("tstar-length".into(), Some(bytes.to_string().into_bytes())));
+    headers.push((LENGTH.into(), Some(bytes.to_string().into_bytes())));
     let hash = data_encoding::HEXLOWER.encode(sha256);
-    headers.push(("tstar-sha256".into(), Some(hash.into_bytes())));
+    headers.push((SHA256.into(), Some(hash.into_bytes())));
 }
 
 /// A dead letter that is too large for its topic: head, length and hash.

@@ -9,16 +9,22 @@
 //! | [`group`] | a consumer group from outside: members, offsets |
 //! | [`holding`] | one partition while it is held: what its owner and that thread tell each other |
 //! | [`journal`] | the change feed and the dead letters of a partition |
+//! | [`letters`] | the topic of dead letters, seen from outside |
 //! | [`producer`] | records out, acknowledged |
+//! | [`scan`] | what stands in a topic, read once |
+//! | [`transactions`] | records out, some at a time: all of them or none |
 
 pub mod client;
 pub mod consumer;
 pub mod group;
 pub mod holding;
 pub mod journal;
+pub mod letters;
 pub mod producer;
 pub mod record;
+pub mod scan;
 pub mod topic;
+pub mod transactions;
 
 use rdkafka::error::KafkaError as ClientError;
 
@@ -47,6 +53,22 @@ pub enum KafkaError {
         topics: Vec<String>,
         /// How many partitions each should have.
         partitions: i32,
+    },
+    /// There is no topic of dead letters.
+    #[error(
+        "there is no topic `{topic}`: no dead letters were kept there; `tstar run --create-topics` makes it"
+    )]
+    NoLetters {
+        /// Its name.
+        topic: String,
+    },
+    /// Somebody else sends under the same name.
+    #[error(
+        "another `tstar dlq replay` or `tstar dlq purge` has begun since this one (`{name}`), which gave way: what it did before stays done; run it again once the other has ended"
+    )]
+    Fenced {
+        /// The name under which both send.
+        name: String,
     },
     /// The topic is not fit to be the log.
     #[error("topic `{topic}` cannot be read as a log: {problem}")]

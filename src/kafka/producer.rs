@@ -159,14 +159,17 @@ fn of<'r>(
     if let Some(timestamp_ms) = record.timestamp_ms {
         out = out.timestamp(timestamp_ms);
     }
-    if !record.headers.is_empty() {
-        let mut headers = OwnedHeaders::new_with_capacity(record.headers.len());
-        for (name, value) in &record.headers {
-            headers = headers.insert(Header { key: name, value: value.as_ref() });
-        }
-        out = out.headers(headers);
-    }
+    out.headers = headers(&record.headers);
     out
+}
+
+/// Headers as the client wants them; `None` for none.
+pub(super) fn headers(headers: &Headers) -> Option<OwnedHeaders> {
+    let new = || OwnedHeaders::new_with_capacity(headers.len());
+    let add = |all: OwnedHeaders, (name, value): &(String, Option<Vec<u8>>)| {
+        all.insert(Header { key: name, value: value.as_ref() })
+    };
+    (!headers.is_empty()).then(|| headers.iter().fold(new(), add))
 }
 
 /// Whether an error stays an error however often the record is sent.

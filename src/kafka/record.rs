@@ -3,7 +3,7 @@
 //! A record is one sample, or a JSON array of samples. Its key is the device id; each sample has to
 //! agree with it.
 
-use rdkafka::message::{BorrowedMessage, Headers as _, Message};
+use rdkafka::message::{Headers as _, Message};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
@@ -56,7 +56,7 @@ pub struct Record<'a> {
 impl<'a> Record<'a> {
     /// A record of the client.
     #[must_use]
-    pub fn of(message: &'a BorrowedMessage<'_>) -> Self {
+    pub fn of<M: Message>(message: &'a M) -> Self {
         let headers = message.headers().map_or_else(Headers::new, |headers| {
             let owned = |value: &[u8]| value.to_vec();
             headers.iter().map(|it| (it.key.to_owned(), it.value.map(owned))).collect()

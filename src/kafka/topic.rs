@@ -145,6 +145,27 @@ impl Topics {
         Ok(())
     }
 
+    /// Deletes the records before an offset, by partition, so that brokers give their space back.
+    ///
+    /// # Errors
+    /// The brokers refuse, or none answers.
+    pub async fn delete_before(
+        &self,
+        topic: &str,
+        offsets: &BTreeMap<i32, i64>,
+    ) -> Result<(), KafkaError> {
+        let doing = "deleting dead letters that were dealt with";
+        let mut list = TopicPartitionList::new();
+        for (&partition, &offset) in offsets {
+            list.add_partition_offset(topic, partition, Offset::Offset(offset))
+                .map_err(client_error(doing))?;
+        }
+        let deleted = self.admin.delete_records(&list, &admin_options()).await;
+        let deleted = deleted.map_err(|error| self.unreachable(&error))?;
+        let mut each = deleted.elements().into_iter();
+        each.try_for_each(|partition| partition.error()).map_err(client_error(doing))
+    }
+
     /// Makes topics that are not there.
     ///
     /// # Errors

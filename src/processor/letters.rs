@@ -4,24 +4,31 @@ use super::Processor;
 use crate::rules::TimeUnit;
 use crate::source::{Batch, Entry, Fault};
 use crate::store::{DeadLetter, Journal, TripStore};
-use crate::timeline::WrongClock;
+use crate::timeline::{ClockGuard, WrongClock};
+
+/// What is wrong with a device time that cannot be true.
+pub(crate) fn wrong_clock(
+    guard: &ClockGuard,
+    wrong: WrongClock,
+    time_ms: i64,
+    log_time_ms: i64,
+) -> Fault {
+    let message = match wrong {
+        WrongClock::BeforeMin => {
+            format!("device time {time_ms} ms is before --min-time, {} ms", guard.min_time_ms)
+        }
+        WrongClock::InFuture => format!(
+            "device time {time_ms} ms is more than --max-future, {} ms, past the log's {log_time_ms} ms",
+            guard.max_future_ms
+        ),
+    };
+    Fault::new(wrong.into(), message)
+}
 
 impl<S: TripStore + Journal> Processor<'_, S> {
-    /// What is wrong with a device time that cannot be true.
+    /// What is wrong with a device time that cannot be true, and whether it may be in seconds.
     pub(super) fn wrong_clock(&self, wrong: WrongClock, time_ms: i64, log_time_ms: i64) -> Fault {
-        let message = match wrong {
-            WrongClock::BeforeMin => {
-                format!(
-                    "device time {time_ms} ms is before --min-time, {} ms",
-                    self.guard.min_time_ms
-                )
-            }
-            WrongClock::InFuture => format!(
-                "device time {time_ms} ms is more than --max-future, {} ms, past the log's {log_time_ms} ms",
-                self.guard.max_future_ms
-            ),
-        };
-        let mut fault = Fault::new(wrong.into(), message);
+        let mut fault = wrong_clock(&self.guard, wrong, time_ms, log_time_ms);
         let in_seconds = time_ms.checked_mul(1000);
         fault.looks_like_seconds = self.time_unit == TimeUnit::Millis
             && wrong == WrongClock::BeforeMin

@@ -14,7 +14,7 @@ use crate::rules::{Rules, SpeedUnit, TimeUnit};
 #[derive(Debug)]
 pub struct Decoder {
     pub(super) names: Node,
-    map: BTreeMap<String, String>,
+    pub(super) map: BTreeMap<String, String>,
     pub(super) time_unit: TimeUnit,
     pub(super) speed_unit: SpeedUnit,
 }
@@ -62,6 +62,15 @@ impl Decoder {
         let decoded = self.json(record, text)?;
         layout.learn(self, record);
         Ok(decoded)
+    }
+
+    /// The device that a JSON object names, also one that is no good otherwise.
+    #[must_use]
+    pub fn device_of(&self, record: &[u8]) -> Option<String> {
+        let mut found = Found::default();
+        // What was read before a fault counts.
+        json::read(std::str::from_utf8(record).ok()?, &self.names, &mut found).ok();
+        found.device_text()
     }
 
     /// The sample of one row of a table; like [`Decoder::json`].

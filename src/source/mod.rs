@@ -11,6 +11,7 @@ pub mod file;
 mod json;
 mod layout;
 mod record;
+mod restate;
 pub mod spill;
 mod text;
 mod time;

@@ -182,6 +182,12 @@ impl<'a> Found<'a> {
         Ok(span)
     }
 
+    /// The device id, whatever else is wrong.
+    pub(super) fn device_text(&self) -> Option<String> {
+        let mut text = String::new();
+        self.device(&mut text).ok().map(|_| text)
+    }
+
     fn driver(&self, text: &mut String) -> Result<Option<Span>, Box<Fault>> {
         let value = self.value(Field::Driver);
         if matches!(value, Value::Absent) {

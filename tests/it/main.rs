@@ -14,6 +14,7 @@ mod forget;
 mod fuzz;
 mod hostile;
 mod keyspace;
+mod letters;
 mod model;
 mod outage;
 mod processing;

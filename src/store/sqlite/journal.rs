@@ -26,6 +26,10 @@ pub struct KeptDeadLetter {
 pub struct DeadLetterFilter {
     /// Only those of this reason.
     pub reason: Option<DeadReason>,
+    /// Only those whose record has this timestamp or a later one, ms since 1970.
+    pub from_ms: Option<i64>,
+    /// Only those whose record has this timestamp or an earlier one, ms since 1970.
+    pub upto_ms: Option<i64>,
     /// Only those after this number.
     pub after: i64,
     /// At most so many.
@@ -163,11 +167,11 @@ impl Journal for SqliteStore {
             return Ok(());
         }
         let connection = self.connection();
-        self.or_undo(&connection, self.put(&connection, ahead))
+        self.or_undo(&connection, self.put(&connection, ahead, &ahead.dead_letters))
     }
 
     async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
-        self.commit_with(flush, |connection| {
+        self.commit_with(flush, &flush.dead_letters, |connection| {
             flush.parts.iter().try_for_each(|part| note(connection, part))?;
             let position = "UPDATE log SET delivered = ?1";
             connection.prepare_cached(position)?.execute([flush.position.delivered]).map(drop)
@@ -184,14 +188,15 @@ impl Journal for SqliteStore {
 }
 
 impl SqliteStore {
-    /// Commits a flush together with where it leaves the log.
+    /// Commits a flush with these dead letters, together with where it leaves the log.
     pub(super) fn commit_with(
         &self,
         flush: &Flush,
+        letters: &[DeadLetter],
         note: impl FnOnce(&Connection) -> rusqlite::Result<()>,
     ) -> Result<(), StoreError> {
         let connection = self.connection();
-        let committed = self.put(&connection, flush).and_then(|()| {
+        let committed = self.put(&connection, flush, letters).and_then(|()| {
             note(&connection)?;
             connection.execute_batch("COMMIT")
         });
@@ -210,13 +215,24 @@ impl SqliteStore {
         connection.execute_batch("BEGIN IMMEDIATE")
     }
 
+    /// Stages a part of a flush whose dead letters stand in their table already.
+    pub(super) fn stage_without_letters(&self, ahead: &Flush) -> Result<(), StoreError> {
+        let connection = self.connection();
+        self.or_undo(&connection, self.put(&connection, ahead, &[]))
+    }
+
     /// Puts a flush, or a part of one, into the transaction of the flush, which it begins.
-    fn put(&self, connection: &Connection, flush: &Flush) -> rusqlite::Result<()> {
+    fn put(
+        &self,
+        connection: &Connection,
+        flush: &Flush,
+        letters: &[DeadLetter],
+    ) -> rusqlite::Result<()> {
         self.begin(connection)?;
         flush.trips.iter().try_for_each(|trip| trips::put(connection, trip))?;
         (self.on_step)(Step::Within);
         if self.keep_letters {
-            flush.dead_letters.iter().try_for_each(|letter| bury(connection, letter))?;
+            letters.iter().try_for_each(|letter| bury(connection, letter))?;
         }
         tell(connection, flush, self.keep_changes)
     }
@@ -312,11 +328,13 @@ impl SqliteStore {
         let select = |connection: &Connection| {
             let mut statement = connection.prepare_cached(
                 "SELECT * FROM dead_letters WHERE id > ?1 AND (?2 IS NULL OR reason = ?2)
+                 AND (?4 IS NULL OR log_time >= ?4) AND (?5 IS NULL OR log_time <= ?5)
                  ORDER BY id ASC LIMIT ?3",
             )?;
             let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
             let reason = filter.reason.map(DeadReason::name);
-            let rows = statement.query_map(params![filter.after, reason, limit], read_letter)?;
+            let of = params![filter.after, reason, limit, filter.from_ms, filter.upto_ms];
+            let rows = statement.query_map(of, read_letter)?;
             rows.collect::<rusqlite::Result<Vec<_>>>()
         };
         select(&self.connection()).map_err(failed(&self.place, "reading dead letters"))

@@ -6,6 +6,7 @@
 
 mod forgets;
 mod journal;
+mod letters;
 mod open;
 mod scan;
 mod topic;
@@ -22,6 +23,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, ffi};
 
 pub use journal::{DeadLetterFilter, KeptDeadLetter};
+pub use letters::{RetryJournal, Settled};
 pub use open::FORMATS;
 pub use topic::SqlitePartition;
 

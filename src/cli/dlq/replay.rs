@@ -1,0 +1,318 @@
+//! `dlq replay`: what can be used now goes back into the log.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+use tstar::epoch::Epoch;
+use tstar::kafka::letters::{Fate, LetterTopic, back};
+use tstar::kafka::topic::Topics;
+use tstar::kafka::transactions::{Placed, Transactions};
+use tstar::processor::{Counts, Pace, Processor};
+use tstar::retry::{Fix, Origin, Outcome, Retry};
+use tstar::settings::{Origin as SetBy, Settings};
+use tstar::source::{Batch, Decoder, Entry};
+use tstar::store::sqlite::{RetryJournal, Settled, SqliteStore};
+use tstar::store::{DeadLetter, Pair};
+
+use super::ReplayArgs;
+use super::letters::{Filter, Id, Kept, Letters, Place, Reading};
+use crate::cli::exit::Refused;
+use crate::cli::flags::Context;
+use crate::cli::print::Printer;
+
+/// Letters that are dealt with together, at most.
+const TOGETHER: usize = 500;
+
+/// Bytes of letters that are dealt with together, about.
+const TOGETHER_BYTES: usize = 4 << 20;
+
+/// What became of the letters. Others parse it: names and order are fixed.
+#[derive(Debug, Default, Serialize)]
+pub struct Summary {
+    dry_run: bool,
+    replayed: u64,
+    still_failing: BTreeMap<&'static str, u64>,
+    /// How many of those have another reason, or say it otherwise, than before.
+    new_reason: u64,
+    never: BTreeMap<&'static str, u64>,
+}
+
+/// Letters that were tried, some at a time.
+type Tried = Vec<(Kept, Outcome)>;
+
+/// The names of the settings that are a fix where somebody set them.
+fn fix(args: &ReplayArgs, context: &Context) -> anyhow::Result<Fix> {
+    let (settings, origins) = context.settings(&args.fix.0)?;
+    let is_set = |key: &str| origins.get(key).is_some_and(|origin| *origin != SetBy::Default);
+    let Settings { map, time_unit, speed_unit, .. } = settings;
+    Ok(Fix {
+        fields: if is_set("map") { map } else { BTreeMap::new() },
+        time_unit: is_set("time_unit").then_some(time_unit),
+        speed_unit: is_set("speed_unit").then_some(speed_unit),
+    })
+}
+
+/// Replays the letters that are meant.
+pub async fn run(
+    args: &ReplayArgs,
+    context: &Context,
+    printer: &mut Printer<'_>,
+) -> anyhow::Result<()> {
+    let (filter, fix) = (args.filter.read()?, fix(args, context)?);
+    let letters = Letters::open(&args.place, context).await?;
+    let now_ms = args.now.then_some(context.now_ms);
+    let origin = if letters.epochs.is_empty() { Origin::Files } else { Origin::Topic };
+    let mut retry = Retry::new(origin, &letters.rules, &fix, now_ms)?;
+    let mut summary = Summary { dry_run: args.dry_run, ..Summary::default() };
+    match (&letters.place, letters.epochs.last()) {
+        _ if args.dry_run => {
+            let mut reading = letters.read(&filter)?;
+            while let Some(tried) = some(&mut reading, &mut retry)? {
+                summary.count(&tried);
+            }
+        }
+        (Place::Topic(topic), Some(epoch)) => {
+            let partitions = Partitions::new(&letters, epoch)?;
+            let way = Way { partitions, retry: &mut retry, summary: &mut summary };
+            in_topic(topic, &letters, &filter, way)?;
+        }
+        (Place::Table { path, .. }, Some(epoch)) => {
+            let store = SqliteStore::open_for_topic(path, &letters.rules, 0)?;
+            let partitions = Partitions::new(&letters, epoch)?;
+            let way = Way { partitions, retry: &mut retry, summary: &mut summary };
+            to_topic(&store, &epoch.topic, &letters, &filter, way)?;
+        }
+        (Place::Table { path, .. }, None) => {
+            let keep = letters.settings.keep_changes;
+            let store = SqliteStore::open_writer(path, &letters.rules, keep)?;
+            let mut reading = letters.read(&filter)?;
+            into_file(store, &letters, &mut reading, &mut retry, &mut summary).await?;
+        }
+        (Place::Topic(_), None) => unreachable!("a topic is found by its epoch"),
+    }
+    Ok(printer.line(&serde_json::to_string(&summary)?)?)
+}
+
+/// The next letters, tried; `None` at the end.
+fn some(reading: &mut Reading<'_>, retry: &mut Retry) -> anyhow::Result<Option<Tried>> {
+    let (mut tried, mut bytes) = (Tried::new(), 0);
+    while tried.len() < TOGETHER && bytes < TOGETHER_BYTES {
+        let Some(kept) = reading.next()? else { break };
+        bytes += kept.letter.value.len();
+        let outcome = retry.again(&kept.letter);
+        tried.push((kept, outcome));
+    }
+    Ok((!tried.is_empty()).then_some(tried))
+}
+
+impl Summary {
+    fn count(&mut self, tried: &Tried) {
+        for (kept, outcome) in tried {
+            match outcome {
+                Outcome::Good { .. } => self.replayed += 1,
+                Outcome::AsBefore => self.still_fails(kept.letter.reason.name()),
+                Outcome::Otherwise { reason, .. } => {
+                    self.still_fails(reason.name());
+                    self.new_reason += 1;
+                }
+                Outcome::Never(never) => *self.never.entry(never.name()).or_default() += 1,
+            }
+        }
+    }
+
+    fn still_fails(&mut self, reason: &'static str) {
+        *self.still_failing.entry(reason).or_default() += 1;
+    }
+
+    /// Takes into account what the trips refused of what was put into the log.
+    fn refused(&mut self, counts: &Counts) {
+        for (reason, count) in &counts.dead_letters {
+            *self.still_failing.entry(reason.name()).or_default() += count;
+            self.replayed -= count;
+        }
+    }
+}
+
+/// How letters go back to a topic.
+struct Way<'a> {
+    partitions: Partitions,
+    retry: &'a mut Retry,
+    summary: &'a mut Summary,
+}
+
+/// To which partition a record goes back.
+struct Partitions {
+    /// A device never moved: where its record was, its others are, however its producer chose.
+    stand: bool,
+}
+
+impl Partitions {
+    fn new(letters: &Letters, epoch: &Epoch) -> anyhow::Result<Self> {
+        let found = Topics::new(&letters.brokers)?.partitions(&epoch.topic)?;
+        if found != Some(epoch.partitions) {
+            let found =
+                found.map_or("is not there".into(), |count| format!("has {count} partitions"));
+            let problem = format!(
+                "topic `{}` {found}, and had {} in epoch {}; first: tstar epoch new",
+                epoch.topic, epoch.partitions, epoch.epoch
+            );
+            return Err(Refused(problem).into());
+        }
+        let stand = letters.epochs.iter().all(|other| other.partitions == epoch.partitions);
+        Ok(Self { stand })
+    }
+
+    fn of(&self, letter: &DeadLetter) -> Option<i32> {
+        let has_key = letter.key.as_ref().is_some_and(|key| !key.is_empty());
+        (self.stand && has_key).then_some(letter.partition)
+    }
+}
+
+impl Way<'_> {
+    /// The record that a letter becomes.
+    fn back(
+        &self,
+        input: &str,
+        letter: &DeadLetter,
+        key: &Option<Vec<u8>>,
+        value: &[u8],
+    ) -> Placed {
+        let record = (key.clone(), value.to_vec());
+        let time_ms = self.retry.log_time_ms(letter);
+        back(input, letter, record, time_ms, self.partitions.of(letter))
+    }
+}
+
+/// The name under which letters of a topic are dealt with: of two at a time the first gives way.
+pub fn transactions(letters: &Letters, topic: &str) -> anyhow::Result<Transactions> {
+    Ok(Transactions::begin(&letters.brokers, &format!("tstar-dlq-{topic}"))?)
+}
+
+/// Letters of a topic: what goes back, and what tells so, in one transaction.
+fn in_topic(
+    topic: &LetterTopic,
+    letters: &Letters,
+    filter: &Filter,
+    way: Way<'_>,
+) -> anyhow::Result<()> {
+    let out = transactions(letters, topic.name())?;
+    // Looked at anew: now nothing that somebody began before is on its way.
+    let topic = LetterTopic::open(&letters.brokers, topic.input())?;
+    let mut reading = letters.read_topic(&topic, filter)?;
+    while let Some(tried) = some(&mut reading, way.retry)? {
+        let mut records = Vec::new();
+        for (Kept { id, letter }, outcome) in &tried {
+            let Id::Place(partition, offset) = *id else { continue };
+            match outcome {
+                Outcome::Good { key, value } => {
+                    records.push(way.back(topic.input(), letter, key, value));
+                    records.push(topic.fate(partition, offset, Fate::Replayed));
+                }
+                Outcome::Otherwise { reason, message } => {
+                    let (reason, message) = (*reason, message.clone());
+                    let other = DeadLetter { reason, message, ..letter.clone() };
+                    records.push(topic.instead(partition, &other));
+                    records.push(topic.fate(partition, offset, Fate::Replaced));
+                }
+                Outcome::AsBefore | Outcome::Never(_) => (),
+            }
+        }
+        out.send(&records)?;
+        way.summary.count(&tried);
+    }
+    Ok(())
+}
+
+/// Letters of a table whose log is a topic: they leave the table once the topic has them. Killed
+/// between, they go back a second time: as duplicates, which change nothing.
+fn to_topic(
+    store: &SqliteStore,
+    input: &str,
+    letters: &Letters,
+    filter: &Filter,
+    way: Way<'_>,
+) -> anyhow::Result<()> {
+    let out = transactions(letters, &LetterTopic::name_beside(input))?;
+    let mut reading = letters.read(filter)?;
+    while let Some(tried) = some(&mut reading, way.retry)? {
+        let (mut records, mut gone) = (Vec::new(), Vec::new());
+        for (Kept { id, letter }, outcome) in &tried {
+            if let (Id::Number(id), Outcome::Good { key, value }) = (*id, outcome) {
+                records.push(way.back(input, letter, key, value));
+                gone.push(id);
+            }
+        }
+        out.send(&records)?;
+        store.settle(&Settled { gone, changed: changed(&tried) })?;
+        way.summary.count(&tried);
+    }
+    Ok(())
+}
+
+/// The letters that stay with another reason.
+fn changed(tried: &Tried) -> Vec<(i64, tstar::reason::DeadReason, String)> {
+    let other = |(kept, outcome): &(Kept, Outcome)| match (kept.id, outcome) {
+        (Id::Number(id), Outcome::Otherwise { reason, message }) => {
+            Some((id, *reason, message.clone()))
+        }
+        _ => None,
+    };
+    tried.iter().filter_map(other).collect()
+}
+
+/// Letters of a table whose log is one of files: further records at its end, with which they leave
+/// the table in one transaction.
+async fn into_file(
+    store: SqliteStore,
+    letters: &Letters,
+    reading: &mut Reading<'_>,
+    retry: &mut Retry,
+    summary: &mut Summary,
+) -> anyhow::Result<()> {
+    let store = Arc::new(store);
+    let journal = RetryJournal::new(Arc::clone(&store));
+    let pair = Pair { trips: store, journal };
+    let mut processor = Processor::new(&pair, &letters.rules, Pace::default()).await?;
+    while let Some(tried) = some(reading, retry)? {
+        let (batch, ids) = batch(&tried, &letters.decoder, processor.position().delivered, retry);
+        pair.journal.take(ids, changed(&tried));
+        if batch.entries.is_empty() {
+            pair.trips.settle(&Settled { gone: vec![], changed: changed(&tried) })?;
+        }
+        processor.absorb(&batch).await?;
+        processor.flush().await?;
+        summary.count(&tried);
+    }
+    summary.refused(processor.counts());
+    Ok(())
+}
+
+/// What can be used now as records at an offset and behind it, and the numbers of their letters.
+fn batch(
+    tried: &Tried,
+    decoder: &Decoder,
+    first_offset: i64,
+    retry: &Retry,
+) -> (Batch, BTreeMap<i64, i64>) {
+    let (mut batch, mut ids) = (Batch::default(), BTreeMap::new());
+    for (Kept { id, letter }, outcome) in tried {
+        let (Id::Number(id), Outcome::Good { value, .. }) = (*id, outcome) else { continue };
+        let offset = first_offset + i64::try_from(ids.len()).unwrap_or(i64::MAX);
+        let start = u32::try_from(batch.raw.len()).expect("letters of some megabytes");
+        batch.raw.extend_from_slice(value);
+        let end = u32::try_from(batch.raw.len()).expect("letters of some megabytes");
+        batch.entries.push(Entry {
+            offset,
+            element: None,
+            line: letter.line,
+            log_time_ms: retry.log_time_ms(letter),
+            again: false,
+            raw: start..end,
+            key: None,
+            content: decoder.json(value, &mut batch.text),
+        });
+        ids.insert(offset, id);
+    }
+    (batch, ids)
+}

@@ -1,0 +1,302 @@
+//! The topic of dead letters, seen from outside: what stands in it, and what became of it.
+//!
+//! Nothing in a topic can be changed. That a letter was dealt with is told by a *fate record* in
+//! its partition, behind it: header `tstar-fate` says what became of it, `tstar-fate-of` names it
+//! as `partition:offset`. Its calls block.
+
+use std::collections::BTreeMap;
+
+use rdkafka::message::Message;
+
+use super::KafkaError;
+use super::client::Brokers;
+use super::journal;
+use super::producer::Out;
+use super::record::Record;
+use super::scan::Scan;
+use super::topic::{Extent, Topics};
+use super::transactions::Placed;
+use crate::reason::DeadReason;
+use crate::source::Headers;
+use crate::store::DeadLetter;
+
+/// Header of a fate record.
+const FATE: &str = "tstar-fate";
+
+/// Header that names the letter of a fate record.
+const FATE_OF: &str = "tstar-fate-of";
+
+/// Header of a record that went back to the log: where it stood before, as
+/// `topic:partition:offset`, with `:element` where it was one of an array.
+pub const ORIGIN: &str = "tstar-dlq-origin";
+
+/// What became of a letter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It went back to the log.
+    Replayed,
+    /// Somebody threw it away.
+    Purged,
+    /// It still fails, for another reason: a newer letter stands for it.
+    Replaced,
+}
+
+impl Fate {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Replayed => "replayed",
+            Self::Purged => "purged",
+            Self::Replaced => "replaced",
+        }
+    }
+}
+
+/// A record of the topic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Its partition.
+    pub partition: i32,
+    /// Its offset.
+    pub offset: i64,
+    /// What it is.
+    pub what: What,
+}
+
+/// What a record of the topic is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A dead letter.
+    Letter(Box<DeadLetter>),
+    /// The end of the letter that stands at an offset of the same partition.
+    FateOf(i64),
+    /// Nothing of this program.
+    Foreign,
+}
+
+/// Letters that were dealt with: a bit for each offset, in pages of those alone that have any.
+#[derive(Debug, Default)]
+pub struct Fates(BTreeMap<(i32, i64), Box<[u64; 64]>>);
+
+impl Fates {
+    fn place(offset: i64) -> (i64, usize, u32) {
+        let within = usize::try_from(offset.rem_euclid(4096)).unwrap_or(0);
+        (offset.div_euclid(4096), within / 64, (within % 64) as u32)
+    }
+
+    fn note(&mut self, partition: i32, offset: i64) {
+        let (page, word, bit) = Self::place(offset);
+        self.0.entry((partition, page)).or_insert_with(|| Box::new([0; 64]))[word] |= 1 << bit;
+    }
+
+    /// Whether the letter was dealt with.
+    #[must_use]
+    pub fn has(&self, partition: i32, offset: i64) -> bool {
+        let (page, word, bit) = Self::place(offset);
+        self.0.get(&(partition, page)).is_some_and(|page| page[word] & (1 << bit) != 0)
+    }
+}
+
+/// The topic of dead letters beside a log, as it stands when it is opened.
+pub struct LetterTopic {
+    brokers: Brokers,
+    /// Topic of the log.
+    input: String,
+    name: String,
+    extents: Vec<Extent>,
+}
+
+impl LetterTopic {
+    /// Looks at the topic beside the log `input`.
+    ///
+    /// # Errors
+    /// No broker answers, or there is no such topic.
+    pub fn open(brokers: &Brokers, input: &str) -> Result<Self, KafkaError> {
+        let topics = Topics::new(brokers)?;
+        let name = Self::name_beside(input);
+        let Some(partitions) = topics.partitions(&name)? else {
+            return Err(KafkaError::NoLetters { topic: name });
+        };
+        let extents = topics.extents(&name, partitions)?;
+        Ok(Self { brokers: brokers.clone(), input: input.to_owned(), name, extents })
+    }
+
+    /// The name of the topic beside a log.
+    #[must_use]
+    pub fn name_beside(input: &str) -> String {
+        format!("{input}.dlq")
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The topic of the log.
+    #[must_use]
+    pub fn input(&self) -> &str {
+        &self.input
+    }
+
+    /// The offset behind the last record of each partition that a [`LetterScan`] comes to.
+    #[must_use]
+    pub fn ends(&self) -> BTreeMap<i32, i64> {
+        (0..).zip(&self.extents).map(|(partition, extent)| (partition, extent.next)).collect()
+    }
+
+    /// Which letters were dealt with: reads the whole topic.
+    ///
+    /// # Errors
+    /// No broker answers, or the client cannot go on.
+    pub fn fates(&self) -> Result<Fates, KafkaError> {
+        let (mut fates, mut scan) = (Fates::default(), self.scan()?);
+        while let Some(found) = scan.next_found()? {
+            if let What::FateOf(offset) = found.what {
+                fates.note(found.partition, offset);
+            }
+        }
+        Ok(fates)
+    }
+
+    /// Reads every record, partition by partition, oldest first.
+    ///
+    /// # Errors
+    /// The client cannot be made.
+    pub fn scan(&self) -> Result<LetterScan, KafkaError> {
+        let parts = (0..).zip(self.extents.iter().copied()).collect();
+        Ok(LetterScan(Scan::new(&self.brokers, &self.name, parts)?))
+    }
+
+    /// The letter at a place, unless it was dealt with.
+    ///
+    /// # Errors
+    /// No broker answers, or the client cannot go on.
+    pub fn find(&self, partition: i32, offset: i64) -> Result<Option<DeadLetter>, KafkaError> {
+        let extent = usize::try_from(partition).ok().and_then(|at| self.extents.get(at));
+        let Some(extent) = extent.filter(|it| (it.first..it.next).contains(&offset)) else {
+            return Ok(None);
+        };
+        let rest = vec![(partition, Extent { first: offset, ..*extent })];
+        let mut scan = LetterScan(Scan::new(&self.brokers, &self.name, rest)?);
+        let letter = match scan.next_found()? {
+            Some(Found { offset: at, what: What::Letter(letter), .. }) if at == offset => *letter,
+            _ => return Ok(None),
+        };
+        while let Some(found) = scan.next_found()? {
+            if found.what == What::FateOf(offset) {
+                return Ok(None);
+            }
+        }
+        Ok(Some(letter))
+    }
+
+    /// The record that tells what became of a letter.
+    #[must_use]
+    pub fn fate(&self, partition: i32, offset: i64, fate: Fate) -> Placed {
+        let of = format!("{partition}:{offset}").into_bytes();
+        let headers = vec![(FATE.into(), Some(fate.name().into())), (FATE_OF.into(), Some(of))];
+        let record = Out { headers, ..Out::default() };
+        Placed { topic: self.name.clone(), partition: Some(partition), record }
+    }
+
+    /// A letter that takes the place of another one of that partition.
+    #[must_use]
+    pub fn instead(&self, partition: i32, letter: &DeadLetter) -> Placed {
+        let record = journal::letter(&self.input, letter);
+        Placed { topic: self.name.clone(), partition: Some(partition), record }
+    }
+}
+
+/// A letter as a record of the log `input` again, under a key, with a value and a timestamp. It
+/// keeps its headers and names where it stood; `partition` is where it has to go, where not its key
+/// tells.
+#[must_use]
+pub fn back(
+    input: &str,
+    letter: &DeadLetter,
+    (key, value): (Option<Vec<u8>>, Vec<u8>),
+    log_time_ms: i64,
+    partition: Option<i32>,
+) -> Placed {
+    let kept = letter.headers.iter().filter(|(name, _)| name != ORIGIN);
+    let mut headers: Headers = kept.cloned().collect();
+    let element = letter.element.map_or_else(String::new, |element| format!(":{element}"));
+    let origin = format!("{input}:{}:{}{element}", letter.partition, letter.offset);
+    headers.push((ORIGIN.into(), Some(origin.into_bytes())));
+    let timestamp_ms = Some(log_time_ms).filter(|time_ms| *time_ms > 0);
+    Placed { topic: input.to_owned(), partition, record: Out { key, value, headers, timestamp_ms } }
+}
+
+/// The topic's records, one after the other.
+pub struct LetterScan(Scan);
+
+impl LetterScan {
+    /// The next record; `None` at the end.
+    ///
+    /// # Errors
+    /// No broker answers, or the client cannot go on.
+    pub fn next_found(&mut self) -> Result<Option<Found>, KafkaError> {
+        let Some(message) = self.0.next_message()? else { return Ok(None) };
+        let what = found(&Record::of(&message));
+        Ok(Some(Found { partition: message.partition(), offset: message.offset(), what }))
+    }
+}
+
+fn found(record: &Record<'_>) -> What {
+    let headers = &record.headers;
+    if let Some(letter) = letter(record) {
+        return What::Letter(Box::new(letter));
+    }
+    // Headers that came with a sample are those of a letter, which has others behind them.
+    let of = match &headers[..] {
+        [(fate, Some(_)), (of, Some(place))] if fate == FATE && of == FATE_OF => place,
+        _ => return What::Foreign,
+    };
+    let offset =
+        std::str::from_utf8(of).ok().and_then(|place| place.split_once(':')?.1.parse().ok());
+    offset.map_or(What::Foreign, What::FateOf)
+}
+
+/// The dead letter that a record is: the counterpart of [`journal::letter`].
+fn letter(record: &Record<'_>) -> Option<DeadLetter> {
+    // Those that the record came with may have the same names; ours stand behind them.
+    let at = record.headers.iter().rposition(|(name, _)| name == journal::TOPIC)?;
+    let (came, ours) = record.headers.split_at(at);
+    let text = |name: &str| {
+        let (_, value) = ours.iter().find(|(known, _)| known == name)?;
+        std::str::from_utf8(value.as_deref()?).ok()
+    };
+    if text(journal::CONNECTOR)? != journal::TSTAR {
+        return None;
+    }
+    let value = record.value.unwrap_or_default().to_vec();
+    let hash = text(journal::SHA256);
+    let sha256 = match hash {
+        None => None,
+        Some(hash) => {
+            let bytes = data_encoding::HEXLOWER.decode(hash.as_bytes()).ok()?;
+            Some(bytes.try_into().ok()?)
+        }
+    };
+    let element = text(journal::ELEMENT).map(str::parse).transpose().ok()?;
+    let length = text(journal::LENGTH).map(str::parse).transpose().ok()?;
+    Some(DeadLetter {
+        partition: text(journal::PARTITION)?.parse().ok()?,
+        offset: text(journal::OFFSET)?.parse().ok()?,
+        element,
+        reason: DeadReason::from_name(text(journal::REASON)?)?,
+        message: text(journal::MESSAGE)?.to_owned(),
+        origin: text(journal::TOPIC)?.to_owned(),
+        line: 0,
+        log_time_ms: record.log_time_ms,
+        key: record.key.map(<[u8]>::to_vec),
+        headers: came.to_vec(),
+        value_bytes: length.unwrap_or(value.len() as u64),
+        value,
+        sha256,
+    })
+}
+
+#[cfg(test)]
+#[path = "letters_tests.rs"]
+mod tests;

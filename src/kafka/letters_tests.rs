@@ -1,0 +1,99 @@
+use std::collections::BTreeSet;
+
+use super::*;
+
+fn header(name: &str, value: &str) -> (String, Option<Vec<u8>>) {
+    (name.to_owned(), Some(value.as_bytes().to_vec()))
+}
+
+/// A letter whose sample came with headers that only letters and fates should have.
+fn tricky() -> DeadLetter {
+    DeadLetter {
+        partition: 3,
+        offset: 71,
+        element: Some(2),
+        reason: DeadReason::BadTime,
+        message: "time is no time".into(),
+        origin: "samples".into(),
+        line: 0,
+        log_time_ms: 1_795_210_680_123,
+        key: Some(b"truck-17".to_vec()),
+        headers: vec![
+            header(FATE, "replayed"),
+            header(FATE_OF, "0:0"),
+            header(journal::TOPIC, "another"),
+            header(journal::CONNECTOR, "tstar"),
+            ("empty".into(), None),
+            header(ORIGIN, "samples:1:1"),
+        ],
+        value: b"{}".to_vec(),
+        value_bytes: 2,
+        sha256: None,
+    }
+}
+
+fn read(out: &Out) -> What {
+    found(&Record {
+        offset: 5,
+        log_time_ms: out.timestamp_ms.unwrap_or(0),
+        key: out.key.as_deref(),
+        value: Some(&out.value),
+        headers: out.headers.clone(),
+    })
+}
+
+#[test]
+fn a_letter_is_read_back_as_it_was_written() {
+    let whole = tricky();
+    let cut = DeadLetter { value_bytes: 5_000_000, sha256: Some([7; 32]), ..tricky() };
+    let bare = DeadLetter { element: None, key: None, headers: vec![], ..tricky() };
+    for letter in [whole, cut, bare] {
+        let read = read(&journal::letter("samples", &letter));
+        assert_eq!(read, What::Letter(Box::new(letter)));
+    }
+}
+
+#[test]
+fn a_fate_names_its_letter_and_what_is_neither_is_foreign() {
+    let topic = LetterTopic {
+        brokers: Brokers::new("b:1", BTreeMap::new()).unwrap(),
+        input: "samples".into(),
+        name: "samples.dlq".into(),
+        extents: vec![],
+    };
+    let fate = topic.fate(3, 71, Fate::Replayed);
+    assert_eq!((fate.topic.as_str(), fate.partition), ("samples.dlq", Some(3)));
+    assert_eq!(read(&fate.record), What::FateOf(71));
+    let foreign = |headers| read(&Out { headers, ..Out::default() });
+    assert_eq!(foreign(vec![]), What::Foreign);
+    assert_eq!(foreign(vec![header(FATE, "replayed"), header(FATE_OF, "71")]), What::Foreign);
+    let mut connect = journal::letter("samples", &tricky()).headers;
+    for (name, value) in &mut connect {
+        if name == journal::CONNECTOR {
+            *value = Some(b"sink".to_vec());
+        }
+    }
+    assert_eq!(foreign(connect), What::Foreign, "of another connector");
+}
+
+#[test]
+fn a_record_that_goes_back_names_where_it_stood() {
+    let letter = tricky();
+    let value = (letter.key.clone(), b"[]".to_vec());
+    let placed = back("samples", &letter, value, 7, None);
+    let origins: Vec<_> = placed.record.headers.iter().filter(|(it, _)| it == ORIGIN).collect();
+    assert_eq!(origins, [&header(ORIGIN, "samples:3:71:2")]);
+    assert_eq!(placed.record.headers.len(), letter.headers.len());
+    assert_eq!((placed.record.timestamp_ms, placed.record.value), (Some(7), b"[]".to_vec()));
+}
+
+#[test]
+fn fates_are_kept_by_place() {
+    let mut fates = Fates::default();
+    let noted: BTreeSet<(i32, i64)> =
+        (0..5000).map(|n| ((n % 3) as i32, n * n * 7 % 100_003)).collect();
+    noted.iter().for_each(|(partition, offset)| fates.note(*partition, *offset));
+    for place in (0..3).flat_map(|partition| (0..100_100).map(move |offset| (partition, offset))) {
+        assert_eq!(fates.has(place.0, place.1), noted.contains(&place), "{place:?}");
+    }
+}

@@ -1,0 +1,145 @@
+//! Records out, some at a time: all of them or none. Its calls block.
+
+use std::time::{Duration, Instant};
+
+use rdkafka::error::KafkaError as ClientError;
+use rdkafka::producer::{BaseRecord, DefaultProducerContext, Producer as _, ThreadedProducer};
+use rdkafka::types::RDKafkaErrorCode;
+
+use super::client::Brokers;
+use super::producer::{Out, headers};
+use super::{KafkaError, client_error};
+
+/// A transaction whose process is gone is called off after this. Until then nobody reads past it.
+const LIMIT_MS: &str = "30000";
+
+/// How long a broker may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long to wait for room among what is on its way.
+const ROOM: Duration = Duration::from_millis(20);
+
+/// A record, and where it goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// The topic.
+    pub topic: String,
+    /// The partition; `None` leaves it to the key, as Java's clients place it.
+    pub partition: Option<i32>,
+    /// The record.
+    pub record: Out,
+}
+
+/// Sends records in transactions. Of two with one name the later stops the earlier.
+pub struct Transactions {
+    client: ThreadedProducer<DefaultProducerContext>,
+    brokers: String,
+    name: String,
+}
+
+impl Transactions {
+    /// Begins to send under a name: what an earlier one of it left undone is called off, or done,
+    /// before this returns.
+    ///
+    /// # Errors
+    /// No broker answers, or they refuse.
+    pub fn begin(brokers: &Brokers, name: &str) -> Result<Self, KafkaError> {
+        let config = brokers.config(&[
+            ("transactional.id", name),
+            ("transaction.timeout.ms", LIMIT_MS),
+            ("message.timeout.ms", LIMIT_MS),
+            ("enable.idempotence", "true"),
+            ("acks", "all"),
+            ("partitioner", "murmur2_random"),
+            ("linger.ms", "5"),
+            ("compression.type", "lz4"),
+            ("allow.auto.create.topics", "false"),
+        ]);
+        let client = config.create();
+        let client = client.map_err(|error| KafkaError::Options { problem: error.to_string() })?;
+        let (brokers, name) = (brokers.addresses().to_owned(), name.to_owned());
+        let transactions = Self { client, brokers, name };
+        transactions
+            .until("beginning transactions", || transactions.client.init_transactions(PATIENCE))?;
+        Ok(transactions)
+    }
+
+    /// Sends records, all or none.
+    ///
+    /// # Errors
+    /// Another one of this name has begun, a record is refused, or no broker answers. Then none of
+    /// them is there, but where the last answer was lost.
+    pub fn send(&self, records: &[Placed]) -> Result<(), KafkaError> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        self.until("beginning a transaction", || self.client.begin_transaction())?;
+        let sent = records
+            .iter()
+            .try_for_each(|placed| self.queue(placed))
+            .and_then(|()| self.until("committing", || self.client.commit_transaction(PATIENCE)));
+        if sent.is_err() {
+            // Where this fails too, the brokers call it off when its time is up.
+            self.client.abort_transaction(PATIENCE).ok();
+        }
+        sent
+    }
+
+    fn queue(&self, placed: &Placed) -> Result<(), KafkaError> {
+        let Out { key, value, headers: of, timestamp_ms } = &placed.record;
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let mut record = BaseRecord::<[u8], [u8]>::to(&placed.topic).payload(value);
+            record.key = key.as_deref();
+            record.partition = placed.partition;
+            record.timestamp = *timestamp_ms;
+            record.headers = headers(of);
+            match self.client.send(record) {
+                Ok(()) => return Ok(()),
+                Err((error, _))
+                    if error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull)
+                        && Instant::now() < until =>
+                {
+                    self.client.poll(ROOM);
+                }
+                Err((error, _)) => return Err(self.failed("sending a record", error)),
+            }
+        }
+    }
+
+    /// Calls again for as long as the client says that this helps.
+    fn until(
+        &self,
+        doing: &'static str,
+        call: impl Fn() -> Result<(), ClientError>,
+    ) -> Result<(), KafkaError> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match call() {
+                Err(ClientError::Transaction(error))
+                    if error.is_retriable() && Instant::now() < until => {}
+                called => return called.map_err(|error| self.failed(doing, error)),
+            }
+        }
+    }
+
+    fn failed(&self, doing: &'static str, error: ClientError) -> KafkaError {
+        use RDKafkaErrorCode as Code;
+        let fatal = self.client.client().fatal_error().map(|(code, _)| code);
+        match fatal.or(error.rdkafka_error_code()) {
+            Some(Code::Fenced | Code::ProducerFenced | Code::InvalidProducerEpoch) => {
+                KafkaError::Fenced { name: self.name.clone() }
+            }
+            Some(
+                Code::OperationTimedOut
+                | Code::AllBrokersDown
+                | Code::BrokerTransportFailure
+                | Code::MessageTimedOut,
+            ) => {
+                let problem = format!("{error} while {doing}");
+                KafkaError::Unreachable { brokers: self.brokers.clone(), problem }
+            }
+            _ => client_error(doing)(error),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! `dlq replay` killed at random moments and run again: each letter goes back once.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+use rdkafka::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use tstar::epoch::Epoch;
+use tstar::kafka::producer::Out;
+use tstar::rules::Rules;
+use tstar::store::EpochStore;
+
+use super::{PARTITIONS, Site, renamed};
+use crate::faults::{Running, until};
+use crate::support::block_on;
+use crate::topic::Topic;
+
+/// How many kills.
+const KILLS: u32 = 50;
+
+/// Letters that are added when there is none left: several transactions.
+const LETTERS: i64 = 4000;
+
+/// A dead letter as the daemon writes it, of a record that never was.
+fn letter(topic: &str, nth: i64) -> Out {
+    let header = |name: &str, value: &str| (name.to_owned(), Some(value.as_bytes().to_vec()));
+    let error = |name: &str, value: &str| header(&format!("__connect.errors.{name}"), value);
+    let device = format!("truck-{}", nth % 50);
+    Out {
+        key: Some(device.clone().into_bytes()),
+        value: renamed(&device, u32::try_from(nth % 60).unwrap()).into_bytes(),
+        headers: vec![
+            error("topic", topic),
+            error("partition", &(nth % i64::from(PARTITIONS)).to_string()),
+            error("offset", &nth.to_string()),
+            error("connector.name", "tstar"),
+            error("exception.class.name", "missing_field"),
+            error("exception.message", "time is absent"),
+        ],
+        timestamp_ms: None,
+    }
+}
+
+/// Records in a topic, also those of transactions that are not committed.
+fn end_of(watch: &BaseConsumer, topic: &str) -> i64 {
+    let end = |at| watch.fetch_watermarks(topic, at, Duration::from_secs(30)).unwrap().1;
+    (0..PARTITIONS).map(end).sum()
+}
+
+#[test]
+fn a_replay_killed_again_and_again_sends_each_letter_once() {
+    let Some(site) = Site::bare() else { return };
+    let (name, letters) = (site.topic.name.clone(), site.letter_topic());
+    let start_offsets = (0..PARTITIONS).map(|partition| (partition, 0)).collect();
+    let (rules, topic, partitions) = (Rules::default(), name.clone(), PARTITIONS);
+    let epoch = Epoch { epoch: 1, topic, partitions, start_offsets, base: 1, rules };
+    let store = site.keyspace.store();
+    assert!(site.keyspace.runtime.block_on(store.add_epoch(&epoch)).unwrap());
+    let letter_topic = Topic::on(site.topic.brokers.clone(), letters.clone(), PARTITIONS, &[]);
+    let producer = letter_topic.producer();
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", &site.topic.brokers).set("group.id", "none");
+    let watch: BaseConsumer = config.set("isolation.level", "read_uncommitted").create().unwrap();
+
+    let mut random = ChaCha8Rng::seed_from_u64(20_261_121);
+    let (mut made, mut kills, mut between, mut all_sent) = (0_i64, 0, 0, true);
+    let words = site.words("replay --map time=when");
+    while kills < KILLS {
+        if all_sent {
+            let more: Vec<Out> = (made..made + LETTERS).map(|nth| letter(&name, nth)).collect();
+            block_on(producer.send(&letters, &more)).unwrap();
+            made += LETTERS;
+        }
+        let before = end_of(&watch, &name);
+        let mut below = |limit: u64| i64::try_from(random.next_u64() % limit).unwrap();
+        // Some are killed while they begin, most while they send.
+        let (early, target, spins) = (below(8) == 0, below(900), below(400_000));
+        let mut running = Running::start(&mut site.folder.command(&words));
+        until("records", || {
+            let sent = end_of(&watch, &name) - before;
+            (early || running.has_ended() || sent > target).then_some(())
+        });
+        (0..spins).for_each(|_| std::hint::spin_loop());
+        if running.has_ended() {
+            running.ran(&words).ends(0);
+        } else {
+            running.kill();
+            kills += 1;
+        }
+        // What is committed: also that of a replay that had asked for it and was killed then.
+        let now = i64::try_from(site.sent_back().len()).unwrap();
+        between += u32::from(now < made && end_of(&watch, &name) > before);
+        all_sent = now == made;
+    }
+    site.run("replay --map time=when").ends(0);
+    assert_eq!(site.ls("--limit 5").len(), 0);
+    let sent = site.sent_back();
+    let twice: BTreeMap<_, _> = sent.iter().filter(|(_, kept)| kept.len() > 1).collect();
+    assert_eq!(twice.keys().collect::<Vec<_>>(), [] as [&&String; 0]);
+    assert_eq!(i64::try_from(sent.len()).unwrap(), made);
+    println!("letters: {kills} kills, {between} of them between; {made} letters, each sent once");
+    assert!(4 * between >= kills, "{between} of {kills} kills fell into the sending");
+}
