@@ -5,7 +5,7 @@ ARG BUILD_IMAGE=rust:1.95-bookworm
 ARG RUNTIME_IMAGE=debian:bookworm-slim
 
 FROM ${BUILD_IMAGE} AS build
-# TLS to brokers: OpenSSL is built with it, which takes perl, as this image has, and some minutes.
+# TLS to brokers and CQL nodes: OpenSSL is built with it, which takes perl, as this image has, and some minutes.
 ARG FEATURES=tls
 # What `tstar --version` says; .git is not here to be asked.
 ARG TSTAR_COMMIT=unknown
@@ -19,7 +19,7 @@ LABEL org.opencontainers.image.title="tstar" \
       org.opencontainers.image.description="Builds trips from out-of-order telematics samples" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.source="${SOURCE}"
-# Authorities for TLS, from where OpenSSL and the operating system's tools look for them.
+# Authorities for TLS, from where tstar and the operating system's tools look for them.
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /src/LICENSE /usr/share/doc/tstar/LICENSE
 COPY --from=build /src/target/release/tstar /usr/local/bin/tstar

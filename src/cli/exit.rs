@@ -170,6 +170,7 @@ fn store(error: &StoreError) -> u8 {
         StoreError::Foreign { .. }
         | StoreError::NoSchema { .. }
         | StoreError::Denied { .. }
+        | StoreError::Options { .. }
         | StoreError::Newer { .. }
         | StoreError::Older { .. }
         | StoreError::OtherRules { .. }
@@ -226,6 +227,7 @@ mod tests {
                 UNREACHABLE,
             ),
             (StoreError::Denied { place: place(), source: place().into() }.into(), CONFIG),
+            (StoreError::Options { place: place(), problem: place() }.into(), CONFIG),
             (StoreError::NoSchema { place: place(), missing: place(), flag: "" }.into(), CONFIG),
             (
                 StoreError::Malformed {

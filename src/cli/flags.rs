@@ -193,7 +193,8 @@ setting_flags! {
 
 setting_flags! {
     /// How a store on servers is reached.
-    ServerFlags: "consistency" "cql_user" "cql_password_file" "connect_timeout"
+    ServerFlags: "consistency" "datacenter" "cql_user" "cql_password_file" "cql_tls" "cql_tls_ca"
+        "cql_tls_cert" "cql_tls_key" "connect_timeout"
 }
 
 fn given(matches: &ArgMatches, keys: &'static [&'static str]) -> Vec<(&'static str, String)> {

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use tstar::epoch::Epoch;
 use tstar::rules::Rules;
 use tstar::settings::{Settings, StorePlace};
-use tstar::store::scylla::{ScyllaOptions, ScyllaStore};
+use tstar::store::scylla::{Identity, ScyllaOptions, ScyllaStore, Tls};
 use tstar::store::sqlite::SqliteStore;
 use tstar::store::{EpochStore, Forget, Order, StoreError, TripRow, TripStore};
 
@@ -37,10 +38,24 @@ pub fn scylla_options(settings: &Settings, context: &Context) -> anyhow::Result<
         consistency: settings.consistency,
         user: named.then(|| settings.cql_user.clone()),
         password: context.cql_password(settings)?,
+        tls: settings.cql_tls.then(|| tls(settings)).transpose()?,
+        datacenter: (!settings.datacenter.is_empty()).then(|| settings.datacenter.clone()),
         patience: u64::try_from(settings.connect_timeout_ms).ok().map(Duration::from_millis),
         on_waiting: Arc::new(exit::say),
         ..ScyllaOptions::default()
     })
+}
+
+/// The certificates that the settings name.
+fn tls(settings: &Settings) -> anyhow::Result<Tls> {
+    let read = |key: &str, path: &String| {
+        let bytes = (!path.is_empty()).then(|| std::fs::read(path)).transpose();
+        bytes.with_context(|| format!("{key} `{path}` cannot be read"))
+    };
+    let certificates = read("cql_tls_cert", &settings.cql_tls_cert)?;
+    let key = read("cql_tls_key", &settings.cql_tls_key)?;
+    let identity = certificates.zip(key).map(|(certificates, key)| Identity { certificates, key });
+    Ok(Tls { authorities: read("cql_tls_ca", &settings.cql_tls_ca)?, identity })
 }
 
 /// A store to read from. It has to be there: commands that read never make one.

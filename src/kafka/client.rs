@@ -30,13 +30,18 @@ impl Brokers {
     /// `addresses` as `host:port,host:port`; `options` are librdkafka's own.
     ///
     /// # Errors
-    /// An option is not the user's to set.
+    /// An option is not the user's to set, or asks for TLS in a build without it.
     pub fn new(addresses: &str, options: BTreeMap<String, String>) -> Result<Self, KafkaError> {
         for (name, why) in OURS {
             if options.contains_key(name) {
                 let problem = format!("`{name}` cannot be set with --kafka: {why}");
                 return Err(KafkaError::Options { problem });
             }
+        }
+        #[cfg(not(feature = "tls"))]
+        if is_tls(&options) {
+            let problem = "`security.protocol` asks for TLS, and this program was built without it: build it with `cargo build --release --features tls`".into();
+            return Err(KafkaError::Options { problem });
         }
         Ok(Self { addresses: addresses.to_owned(), options })
     }
@@ -55,11 +60,32 @@ impl Brokers {
         for (name, value) in ours {
             config.set(*name, *value);
         }
+        #[cfg(feature = "tls")]
+        if let Some(file) = self.authorities() {
+            config.set("ssl.ca.location", file);
+        }
         for (name, value) in &self.options {
             config.set(name, value);
         }
         config
     }
+
+    /// Whom the system trusts, where TLS is asked for and nobody is named: the library is built
+    /// with the program and looks where no system keeps its certificates.
+    #[cfg(feature = "tls")]
+    fn authorities(&self) -> Option<String> {
+        let mut named = ["ssl.ca.location", "ssl.ca.pem"].into_iter();
+        if !is_tls(&self.options) || named.any(|name| self.options.contains_key(name)) {
+            return None;
+        }
+        openssl_probe::probe().cert_file?.into_os_string().into_string().ok()
+    }
+}
+
+/// Whether brokers are to be reached over TLS, with or without SASL.
+fn is_tls(options: &BTreeMap<String, String>) -> bool {
+    let protocol = options.get("security.protocol");
+    protocol.is_some_and(|protocol| protocol.to_ascii_lowercase().ends_with("ssl"))
 }
 
 #[cfg(test)]
@@ -77,5 +103,28 @@ mod tests {
         let config = brokers.config(&[("fetch.queue.backoff.ms", "10"), ("acks", "all")]);
         assert_eq!(config.get("fetch.queue.backoff.ms"), Some("x"), "the user's stands");
         assert_eq!(config.get("acks"), Some("all"));
+    }
+    /// Options of TLS, and one more.
+    #[cfg(feature = "tls")]
+    fn over_tls(protocol: &str, name: &str, value: &str) -> ClientConfig {
+        let options = [("security.protocol", protocol), (name, value)];
+        let options = options.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        Brokers::new("b:1", options.into()).unwrap().config(&[])
+    }
+
+    #[cfg(feature = "tls")]
+    #[test]
+    fn whom_the_system_trusts_is_trusted_where_nobody_is_named() {
+        let system = openssl_probe::probe().cert_file.expect("this system trusts somebody");
+        for protocol in ["ssl", "SASL_SSL"] {
+            let config = over_tls(protocol, "acks", "all");
+            assert_eq!(config.get("ssl.ca.location"), system.to_str(), "{protocol}");
+            let config = over_tls(protocol, "ssl.ca.location", "ca.pem");
+            assert_eq!(config.get("ssl.ca.location"), Some("ca.pem"), "{protocol}");
+            let config = over_tls(protocol, "ssl.ca.pem", "-----BEGIN");
+            assert_eq!(config.get("ssl.ca.location"), None, "nobody but those named");
+        }
+        let config = over_tls("sasl_plaintext", "acks", "all");
+        assert_eq!(config.get("ssl.ca.location"), None);
     }
 }

@@ -8,6 +8,7 @@ mod file;
 mod place;
 mod size;
 mod table;
+mod tls;
 mod values;
 
 use std::collections::BTreeMap;
@@ -82,10 +83,20 @@ pub struct Settings {
     pub settle_ms: i64,
     /// How many replicas of a Scylla store have to answer.
     pub consistency: Consistency,
+    /// The datacenter of a Scylla store whose nodes are asked; empty for all.
+    pub datacenter: String,
     /// Who asks a Scylla store; empty where it asks for no name.
     pub cql_user: String,
     /// Path of the file that holds the password; empty for none.
     pub cql_password_file: String,
+    /// A Scylla store is talked to over TLS.
+    pub cql_tls: bool,
+    /// Path of the certificates that are trusted; empty for those of the system.
+    pub cql_tls_ca: String,
+    /// Path of the certificate that is shown to nodes; empty for none.
+    pub cql_tls_cert: String,
+    /// Path of its key.
+    pub cql_tls_key: String,
     /// A server that does not answer is given up after this, ms.
     pub connect_timeout_ms: i64,
 }
@@ -235,8 +246,13 @@ impl Settings {
             drain_timeout_ms: 0,
             settle_ms: 0,
             consistency: Consistency::default(),
+            datacenter: String::new(),
             cql_user: String::new(),
             cql_password_file: String::new(),
+            cql_tls: false,
+            cql_tls_ca: String::new(),
+            cql_tls_cert: String::new(),
+            cql_tls_key: String::new(),
             connect_timeout_ms: 0,
         }
     }
@@ -344,6 +360,7 @@ impl Settings {
             &["memory"],
             format!("memory must be at least 64MB, not {}", size::format_size(self.memory)),
         );
+        problems.extend(tls::problems(self));
         problems
     }
 

@@ -394,6 +394,17 @@ pub static TABLE: &[Setting] = &[
         "Replicas of a Scylla store that have to answer: local_quorum, quorum or all"
     ),
     setting!(
+        "datacenter",
+        "--datacenter",
+        "TSTAR_DATACENTER",
+        "",
+        Text,
+        datacenter,
+        text,
+        String::clone,
+        "Datacenter of a Scylla store whose nodes are asked, and no others; none asks all alike"
+    ),
+    setting!(
         "cql_user",
         "--cql-user",
         "TSTAR_CQL_USER",
@@ -414,6 +425,50 @@ pub static TABLE: &[Setting] = &[
         text,
         String::clone,
         "File that holds the password of cql_user"
+    ),
+    setting!(
+        "cql_tls",
+        "--cql-tls",
+        "TSTAR_CQL_TLS",
+        "false",
+        Flag,
+        cql_tls,
+        flag,
+        bool::to_string,
+        "Talk to a Scylla store over TLS, in a build with the feature tls"
+    ),
+    setting!(
+        "cql_tls_ca",
+        "--cql-tls-ca",
+        "TSTAR_CQL_TLS_CA",
+        "",
+        Text,
+        cql_tls_ca,
+        text,
+        String::clone,
+        "File of PEM certificates that nodes are to be signed by; none trusts what the system does"
+    ),
+    setting!(
+        "cql_tls_cert",
+        "--cql-tls-cert",
+        "TSTAR_CQL_TLS_CERT",
+        "",
+        Text,
+        cql_tls_cert,
+        text,
+        String::clone,
+        "File of the PEM certificate that is shown to nodes, and those between it and theirs"
+    ),
+    setting!(
+        "cql_tls_key",
+        "--cql-tls-key",
+        "TSTAR_CQL_TLS_KEY",
+        "",
+        Text,
+        cql_tls_key,
+        text,
+        String::clone,
+        "File of the PEM key of cql_tls_cert, not encrypted"
     ),
     setting!(
         "connect_timeout",

@@ -148,3 +148,26 @@ fn counts_edits() {
         assert_eq!(edit_distance(from, to), edits);
     }
 }
+
+#[test]
+fn settings_of_tls_go_together() {
+    let told = |flags: &[(&'static str, &str)]| {
+        let flags: Vec<_> = flags.iter().map(|(key, value)| (*key, (*value).to_owned())).collect();
+        Settings::resolve(&flags, &[], None).map(|(settings, _)| settings)
+    };
+    let all =
+        [("cql_tls", "true"), ("cql_tls_ca", "a"), ("cql_tls_cert", "c"), ("cql_tls_key", "k")];
+    let settings = told(&all).unwrap();
+    assert!(settings.cql_tls);
+    assert_eq!([settings.cql_tls_ca, settings.cql_tls_cert, settings.cql_tls_key], ["a", "c", "k"]);
+    assert!(told(&all[..1]).is_ok(), "whom the system trusts");
+    let without = told(&all[1..]).unwrap_err();
+    assert_eq!(without.faults.len(), 3, "{without}");
+    assert!(without.to_string().contains("cql_tls_ca is given, and cql_tls is false"), "{without}");
+    for one in [&all[..3], &[all[0], all[3]]] {
+        let half = told(one).unwrap_err().to_string();
+        assert!(half.contains("cql_tls_cert and cql_tls_key go together"), "{half}");
+    }
+    let unread = told(&[("cql_tls", "yes"), ("cql_tls_ca", "a")]).unwrap_err();
+    assert_eq!(unread.faults.len(), 1, "no rule about what cannot be read: {unread}");
+}

@@ -189,6 +189,14 @@ pub enum StoreError {
         /// What the server said.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// How the store is to be talked to makes no sense, or not here.
+    #[error("store `{place}`: {problem}")]
+    Options {
+        /// URL of the store.
+        place: String,
+        /// What is wrong, with the setting, and what to do.
+        problem: String,
+    },
     /// A server is there, and the store on it is not.
     #[error(
         "store `{place}` has no {missing}: make it with `tstar schema apply{flag} --store {place}`"

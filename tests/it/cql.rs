@@ -294,6 +294,24 @@ fn a_store_is_made_by_a_command_and_read_by_others() {
 }
 
 #[test]
+fn a_datacenter_that_no_node_is_in_is_told_with_those_there_are() {
+    let Some(keyspace) = Keyspace::new(ClusteringOrder::Desc) else { return };
+    let place = &keyspace.place;
+    let find = "SELECT data_center FROM system.local";
+    let found = keyspace.runtime.block_on(rows::<(String,)>(&keyspace.session, find, ()));
+    let here = found[0].0.as_str();
+    for args in [["devices"].as_slice(), &["schema", "apply"]] {
+        let asked = |datacenter| [args, &["--datacenter", datacenter]].concat();
+        let (code, _, said) = tstar(place, &asked(here));
+        assert_eq!(code, 0, "{said}");
+        let (code, printed, said) = tstar(place, &asked("nowhere"));
+        assert_eq!((code, printed.as_str()), (78, ""), "{said}");
+        let told = format!("no node is in the datacenter `nowhere`; name one of `{here}`");
+        assert!(said.contains(&told), "{said}");
+    }
+}
+
+#[test]
 fn whether_a_trip_is_open_follows_from_the_rules_of_the_newest_epoch() {
     let Some(keyspace) = Keyspace::new(ClusteringOrder::Desc) else { return };
     let store = keyspace.store();

@@ -26,4 +26,5 @@ mod servers;
 mod store_file;
 mod support;
 mod tidy;
+mod tls;
 mod topic;

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # cassandra.sh JARS DIR PORT [ADDRESS [SEED [RPC]]]: one node on ADDRESS, CQL on PORT, storage on the port after it;
 # data in DIR. Nodes of one cluster share ports and SEED, and start one after the other. RPC is where clients
-# are heard, where that is not ADDRESS.
+# are heard, where that is not ADDRESS. Where there is DIR/tls, clients are heard over TLS alone and show a certificate:
+# server.pem has the node's key and certificate, ca.pem who signs for clients.
 set -euo pipefail
 jars="$1" dir="$2" port="$3" address="${4:-127.0.0.1}" seed="${5:-${4:-127.0.0.1}}" rpc="${6:-${4:-127.0.0.1}}"
 here="$(cd "$(dirname "$0")" && pwd)"
@@ -34,6 +35,16 @@ disk_failure_policy: stop
 commit_failure_policy: stop
 C
 [ "$rpc" != 0.0.0.0 ] || echo "broadcast_rpc_address: 127.0.0.1" >>"$dir/conf/cassandra.yaml"
+[ ! -d "$dir/tls" ] || cat >>"$dir/conf/cassandra.yaml" <<C
+client_encryption_options:
+  enabled: true
+  optional: false
+  require_client_auth: true
+  ssl_context_factory:
+    class_name: org.apache.cassandra.security.PEMBasedSslContextFactory
+  keystore: $dir/tls/server.pem
+  truststore: $dir/tls/ca.pem
+C
 # Without this file it logs at DEBUG.
 cat >"$dir/conf/logback.xml" <<X
 <configuration>

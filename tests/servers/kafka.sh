@@ -1,17 +1,21 @@
 #!/usr/bin/env bash
 # kafka.sh JARS DIR PORT: one broker on 127.0.0.1:PORT, its controller on the port after it; data in DIR.
+# Where there is DIR/tls, clients are heard over TLS alone and show a certificate: server.pem has the broker's key and
+# certificate, ca.pem who signs for clients.
 set -euo pipefail
 jars="$1" dir="$2" port="$3"
 mkdir -p "$dir"
+listener=PLAINTEXT
+[ ! -d "$dir/tls" ] || listener=SSL
 cat >"$dir/server.properties" <<P
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:$((port + 1))
 controller.listener.names=CONTROLLER
-listeners=PLAINTEXT://127.0.0.1:$port,CONTROLLER://127.0.0.1:$((port + 1))
-advertised.listeners=PLAINTEXT://127.0.0.1:$port
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
-inter.broker.listener.name=PLAINTEXT
+listeners=$listener://127.0.0.1:$port,CONTROLLER://127.0.0.1:$((port + 1))
+advertised.listeners=$listener://127.0.0.1:$port
+listener.security.protocol.map=$listener:$listener,CONTROLLER:PLAINTEXT
+inter.broker.listener.name=$listener
 log.dirs=$dir/data
 num.partitions=4
 # One node, so one replica of what the broker keeps for itself.
@@ -22,6 +26,13 @@ transaction.state.log.min.isr=1
 # Groups that form at once, and members that may be lost after a second.
 group.initial.rebalance.delay.ms=0
 group.min.session.timeout.ms=1000
+P
+[ ! -d "$dir/tls" ] || cat >>"$dir/server.properties" <<P
+ssl.client.auth=required
+ssl.keystore.type=PEM
+ssl.keystore.location=$dir/tls/server.pem
+ssl.truststore.type=PEM
+ssl.truststore.location=$dir/tls/ca.pem
 P
 java=(java -Xms256m -Xmx768m -XX:+UseSerialGC -cp "$jars/*")
 if [ ! -f "$dir/data/meta.properties" ]; then

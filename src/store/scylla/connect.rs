@@ -8,12 +8,14 @@ use std::time::Duration;
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
+use scylla::policies::load_balancing::DefaultPolicy;
 use scylla::policies::retry::FallthroughRetryPolicy;
 use scylla::statement;
 use tokio::sync::Semaphore;
 
 use super::retry::{Failure, Retry};
 use super::statements::Statements;
+use super::tls::Layer;
 use super::{Consistency, ScyllaOptions, ScyllaPlace, Shared, schema};
 use crate::store::StoreError;
 
@@ -57,25 +59,55 @@ pub(super) async fn session(place: &ScyllaPlace, retry: &Retry) -> Result<Sessio
     let options = retry.options();
     let limit = options.patience.map_or(TRY, |patience| patience.min(TRY));
     let request_timeout = options.request_timeout.min(limit);
-    let profile = ExecutionProfile::builder()
+    let mut profile = ExecutionProfile::builder()
         .consistency(options.consistency.of_driver())
         .serial_consistency(Some(options.consistency.serial()))
         .request_timeout(Some(request_timeout))
-        .retry_policy(Arc::new(FallthroughRetryPolicy::new()))
-        .build();
+        .retry_policy(Arc::new(FallthroughRetryPolicy::new()));
+    if let Some(datacenter) = &options.datacenter {
+        // Elsewhere a local quorum would be another one.
+        let policy = DefaultPolicy::builder().prefer_datacenter(datacenter.clone());
+        profile = profile.load_balancing_policy(policy.permit_dc_failover(false).build());
+    }
     let mut builder = SessionBuilder::new()
         .known_nodes(&place.nodes)
         .connection_timeout(limit.min(NODE))
         .keyspaces_to_fetch([place.keyspace.as_str()])
-        .default_execution_profile_handle(profile.into_handle());
+        .default_execution_profile_handle(profile.build().into_handle());
     if let Some(user) = &options.user {
         builder = builder.user(user, options.password.as_deref().unwrap_or_default());
     }
+    let refused = |problem| StoreError::Options { place: place.to_string(), problem };
+    let layer = options.tls.as_ref().map(Layer::new).transpose().map_err(refused)?;
+    if let Some(layer) = &layer {
+        builder = layer.over(builder);
+    }
     let connect = || async {
         let built = tokio::time::timeout(limit, builder.build()).await;
-        built.map_err(|elapsed| Failure::Passing(elapsed.into()))?.map_err(Failure::from)
+        let built = built.map_err(|elapsed| Failure::Passing(elapsed.into()));
+        let built = built.and_then(|built| built.map_err(Failure::from));
+        built.map_err(|failure| match &layer {
+            Some(layer) => layer.explain(failure),
+            None => failure,
+        })
     };
-    retry.until_acknowledged("connecting", connect).await
+    let session = retry.until_acknowledged("connecting", connect).await?;
+    if let Some(datacenter) = &options.datacenter {
+        known(&session, datacenter).map_err(refused)?;
+    }
+    Ok(session)
+}
+
+/// A datacenter without nodes would leave nobody to ask, at every request anew.
+fn known(session: &Session, datacenter: &str) -> Result<(), String> {
+    let state = session.get_cluster_state();
+    let names = state.get_nodes_info().iter().filter_map(|node| node.datacenter.as_deref());
+    let names: BTreeSet<&str> = names.collect();
+    if names.contains(datacenter) {
+        return Ok(());
+    }
+    let names = names.into_iter().collect::<Vec<_>>().join("`, `");
+    Err(format!("no node is in the datacenter `{datacenter}`; name one of `{names}` as datacenter"))
 }
 
 /// A session of a keyspace that has the tables.

@@ -14,6 +14,7 @@ mod row;
 mod scan;
 mod schema;
 mod statements;
+mod tls;
 mod trips;
 
 use std::collections::HashSet;
@@ -31,6 +32,7 @@ use statements::Statements;
 use super::StoreError;
 
 pub use schema::{apply_schema, ddl};
+pub use tls::{Identity, Tls};
 
 /// Address of a store: nodes to begin with, and a keyspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +71,10 @@ pub struct ScyllaOptions {
     pub user: Option<String>,
     /// The password of `user`.
     pub password: Option<String>,
+    /// How what is said is encrypted; without it nothing is.
+    pub tls: Option<Tls>,
+    /// The datacenter whose nodes are asked; without one, those of all.
+    pub datacenter: Option<String>,
     /// Writes in flight, over all owners of the session.
     pub concurrency: usize,
     /// A request that has no answer after this is tried again.
@@ -87,6 +93,8 @@ impl Default for ScyllaOptions {
             consistency: Consistency::default(),
             user: None,
             password: None,
+            tls: None,
+            datacenter: None,
             concurrency: 64,
             request_timeout: Duration::from_secs(5),
             patience: None,
@@ -128,6 +136,7 @@ impl ScyllaStore {
     ///
     /// # Errors
     /// [`StoreError::Unreachable`] once the patience of the options has run out,
+    /// [`StoreError::Options`] for TLS that cannot be had and for an unknown datacenter,
     /// [`StoreError::NoSchema`] for a keyspace without the tables.
     pub async fn connect(place: &ScyllaPlace, options: ScyllaOptions) -> Result<Self, StoreError> {
         let shared = Arc::new(connect::connect(place, options).await?);

@@ -111,6 +111,20 @@ impl Server {
         });
     }
 
+    /// Waits until somebody listens, for servers that say no word without TLS.
+    #[cfg(feature = "tls")]
+    #[track_caller]
+    pub fn wait_until_heard(&mut self, limit: Duration) {
+        let address = self.address();
+        let log = log_path(self.kind, &self.host, self.port);
+        let child = &mut self.child;
+        let listens = || std::net::TcpStream::connect(&address).ok().map(drop);
+        ready::until(&format!("{} at {address}", self.kind.name()), limit, listens, || {
+            let status = child.try_wait().unwrap()?;
+            Some(format!("ended with {status}; {}:\n{}", log.display(), tail(&log)))
+        });
+    }
+
     /// SIGKILL: what was not on the disk is lost.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();

@@ -1,0 +1,29 @@
+//! What has to be so between the settings of TLS.
+
+use super::{Problem, Settings};
+
+/// Every rule of theirs that does not hold.
+pub(super) fn problems(settings: &Settings) -> Vec<Problem> {
+    let Settings { cql_tls, cql_tls_ca, cql_tls_cert, cql_tls_key, .. } = settings;
+    let mut problems = Vec::new();
+    let mut check = |holds: bool, keys: &'static [&'static str], message: &str| {
+        if !holds {
+            problems.push(Problem { keys, message: message.to_owned() });
+        }
+    };
+    // Whoever names certificates does not mean to go without.
+    for (keys, file) in [
+        (&["cql_tls_ca", "cql_tls"], cql_tls_ca),
+        (&["cql_tls_cert", "cql_tls"], cql_tls_cert),
+        (&["cql_tls_key", "cql_tls"], cql_tls_key),
+    ] {
+        let message = format!("{} is given, and cql_tls is false: set cql_tls, too", keys[0]);
+        check(*cql_tls || file.is_empty(), keys, &message);
+    }
+    check(
+        cql_tls_cert.is_empty() == cql_tls_key.is_empty(),
+        &["cql_tls_cert", "cql_tls_key"],
+        "cql_tls_cert and cql_tls_key go together: give both, or none",
+    );
+    problems
+}

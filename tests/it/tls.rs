@@ -1,0 +1,26 @@
+//! TLS to CQL nodes and to brokers. Most of it is there only in a build with the feature `tls`,
+//! which `TSTAR_TEST_TLS=1 tests/all` makes.
+
+#[cfg(feature = "tls")]
+mod authority;
+#[cfg(feature = "tls")]
+mod brokers;
+#[cfg(feature = "tls")]
+mod nodes;
+
+#[cfg(not(feature = "tls"))]
+#[test]
+fn a_build_without_it_refuses_and_says_how_to_make_one_with_it() {
+    let folder = crate::cli::Folder::with("ca.pem", "");
+    // Nobody listens there: it is refused before anybody is asked.
+    let store = "--store scylla://127.0.0.1:1/fleet --cql-tls";
+    let with = "`cargo build --release --features tls`";
+    for words in ["schema apply", "devices", "devices --cql-tls-ca ca.pem", "run --topic samples"] {
+        let refused = folder.run(&format!("{words} {store}")).ends(78).prints_nothing();
+        refused.says(&["cql_tls", with]);
+    }
+    for protocol in ["ssl", "SASL_SSL"] {
+        let words = format!("simulate --brokers 127.0.0.1:1 --kafka security.protocol={protocol}");
+        folder.run(&words).ends(78).prints_nothing().says(&["security.protocol", with]);
+    }
+}
