@@ -170,7 +170,7 @@ pub fn pace(settings: &Settings) -> Pace {
 }
 
 /// The offset that is kept of each partition.
-fn kept(
+pub fn kept(
     store: &Reader,
     settings: &Settings,
     brokers: &Brokers,

@@ -4,6 +4,7 @@ mod config;
 mod demo;
 mod devices;
 mod dlq;
+mod doctor;
 mod epoch;
 pub mod exit;
 mod export;
@@ -101,6 +102,8 @@ enum Command {
     Forget(Box<forget::ForgetArgs>),
     /// The lives of the log that a store belongs to
     Epoch(epoch::EpochArgs),
+    /// Whether a store, its log and this machine are as they have to be
+    Doctor(doctor::DoctorArgs),
     /// Show and check the settings
     Config(config::ConfigArgs),
     /// Print the files that describe what is stored, and make tables by them
@@ -189,6 +192,7 @@ async fn dispatch(
         Command::Replay(args) => replay::run(&args, context, printer).await,
         Command::Rebuild(args) => rebuild::run(&args, context, printer).await,
         Command::Verify(args) => verify::run(&args, context, printer).await,
+        Command::Doctor(args) => doctor::run(&args, context, printer).await,
         Command::Config(args) => config::run(&args, context, printer),
         Command::Schema(args) => schema::run(&args, context, printer).await,
         Command::Completions { shell } => {

@@ -131,6 +131,15 @@ pub fn counts(name: &str, rows: &[[String; 3]]) -> String {
     table.trim_fmt()
 }
 
+/// Findings, a line each: how it is, what was looked at, what was found.
+pub fn findings(rows: &[[String; 3]]) -> String {
+    let mut table = table(["state", "check", "found"]);
+    for row in rows {
+        table.add_row(row.iter().map(|text| plain(text)));
+    }
+    table.trim_fmt()
+}
+
 /// Dead letters, a line each: number, reason, place and what failed.
 pub fn dead_letters(rows: &[[String; 4]]) -> String {
     let mut table = table(["id", "reason", "place", "message"]);

@@ -125,22 +125,29 @@ impl Topics {
         Ok(numbered().map(offset).collect())
     }
 
+    /// A setting of a topic; `None` where the brokers do not tell.
+    ///
+    /// # Errors
+    /// No broker answers.
+    pub async fn setting(&self, topic: &str, name: &str) -> Result<Option<String>, KafkaError> {
+        let asked = [ResourceSpecifier::Topic(topic)];
+        let answer = self.admin.describe_configs(&asked, &admin_options()).await;
+        let answer = answer.map_err(|error| self.unreachable(&error))?;
+        let mut found = answer.into_iter().flatten();
+        Ok(found.find_map(|resource| resource.get(name).and_then(|entry| entry.value.clone())))
+    }
+
     /// Refuses a topic whose records go by key: samples of a device share theirs.
     ///
     /// # Errors
     /// The topic is compacted, or no broker answers.
     pub async fn check_retention(&self, topic: &str) -> Result<(), KafkaError> {
-        let asked = [ResourceSpecifier::Topic(topic)];
-        let answer = self.admin.describe_configs(&asked, &admin_options()).await;
-        let answer = answer.map_err(|error| self.unreachable(&error))?;
-        for resource in answer.into_iter().flatten() {
-            let policy = resource.get("cleanup.policy").and_then(|entry| entry.value.as_deref());
-            if policy.is_some_and(|policy| policy.contains("compact")) {
-                let problem = "its cleanup.policy is `compact`, which keeps one sample a device \
-                     and loses the others; set cleanup.policy=delete"
-                    .to_owned();
-                return Err(KafkaError::Unfit { topic: topic.to_owned(), problem });
-            }
+        let policy = self.setting(topic, "cleanup.policy").await?;
+        if policy.is_some_and(|policy| policy.contains("compact")) {
+            let problem = "its cleanup.policy is `compact`, which keeps one sample a device \
+                 and loses the others; set cleanup.policy=delete"
+                .to_owned();
+            return Err(KafkaError::Unfit { topic: topic.to_owned(), problem });
         }
         Ok(())
     }

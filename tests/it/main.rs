@@ -9,6 +9,7 @@ mod cli;
 mod conformance;
 mod containers;
 mod cql;
+mod doctor;
 mod faults;
 mod forget;
 mod fuzz;

@@ -31,7 +31,7 @@ use statements::Statements;
 
 use super::StoreError;
 
-pub use schema::{apply_schema, ddl};
+pub use schema::{Health, apply_schema, ddl};
 pub use tls::{Identity, Tls};
 
 /// Address of a store: nodes to begin with, and a keyspace.
@@ -168,6 +168,16 @@ impl ScyllaStore {
     /// [`StoreError::Unreachable`] or [`StoreError::Failed`].
     pub async fn server_version(&self) -> Result<String, StoreError> {
         schema::server_version(&self.shared.session, &self.shared.retry).await
+    }
+
+    /// How its servers and tables are.
+    ///
+    /// # Errors
+    /// [`StoreError::Unreachable`] or [`StoreError::Failed`].
+    pub async fn health(&self) -> Result<Health, StoreError> {
+        let keyspace = self.shared.session.get_keyspace();
+        let name = keyspace.as_deref().map_or("", String::as_str);
+        schema::look_at(&self.shared.session, &self.shared.retry, name).await
     }
 
     /// The URL of the store.

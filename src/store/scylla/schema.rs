@@ -168,6 +168,75 @@ async fn keep_tombstones(
     Ok(())
 }
 
+/// How the servers of a store are.
+#[derive(Clone, Debug)]
+pub struct Health {
+    /// What they are, with their version.
+    pub server: String,
+    /// The clock of the one that was asked, ms since 1970.
+    pub clock_ms: i64,
+    /// What is not as it should be, and what helps.
+    pub notes: Vec<(String, String)>,
+}
+
+/// Looks at the servers and the tables of a keyspace.
+pub(super) async fn look_at(
+    session: &Session,
+    retry: &Retry,
+    keyspace: &str,
+) -> Result<Health, StoreError> {
+    let version = server_version(session, retry).await?;
+    let kind = if is_scylla(session) { "Scylla" } else { "Cassandra, or alike:" };
+    let mut notes = Vec::new();
+    let select = "SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = ?";
+    let read = || async {
+        let found = session.query_unpaged(select, (keyspace,)).await?.into_rows_result()?;
+        Ok(found.rows::<(BTreeMap<String, String>,)>()?.next().transpose()?)
+    };
+    let found = retry.until_acknowledged("reading its replication", read).await?;
+    let replicas = found.map_or(1, |(replication,)| fewest(&replication));
+    if replicas == 1 {
+        let note = "replication factor 1: a node that is lost takes its trips with it";
+        notes.push((note.to_owned(), "ALTER KEYSPACE to 3 replicas, then repair".to_owned()));
+    }
+    for table in WITH_TOMBSTONES {
+        let described = describe(session, retry, table).await?;
+        if is_scylla(session) && !has_tombstones(&described, tombstones(replicas)) {
+            let note =
+                format!("table {table} does not have tombstone_gc = {}", tombstones(replicas));
+            notes.push((note, "tstar schema apply sets it; repair within 10 days".to_owned()));
+        }
+        if let Some(grace) = grace_seconds(&described).filter(|grace| *grace < GRACE_SECONDS) {
+            let note = format!("table {table} has gc_grace_seconds = {grace}");
+            let fix = format!(
+                "set it to {GRACE_SECONDS}, and repair more often than that: a row that was \
+                 replaced comes back where its deletion is collected before all replicas have it"
+            );
+            notes.push((note, fix));
+        }
+    }
+    if is_scylla(session) {
+        notes.extend(unsound(&version).map(|note| (note, "upgrade".to_owned())));
+    }
+    let now = "SELECT toUnixTimestamp(now()) FROM system.local WHERE key = 'local'";
+    let read = || async {
+        let found = session.query_unpaged(now, ()).await?.into_rows_result()?;
+        Ok(found.rows::<(i64,)>()?.next().transpose()?)
+    };
+    let clock = retry.until_acknowledged("asking for its clock", read).await?;
+    let clock_ms = clock.map_or(0, |(clock_ms,)| clock_ms);
+    Ok(Health { server: format!("{kind} {version}, {replicas} replicas"), clock_ms, notes })
+}
+
+/// How long the tables keep what tells that a row was deleted, seconds: `schema/*.cql`.
+const GRACE_SECONDS: u64 = 864_000;
+
+fn grace_seconds(described: &str) -> Option<u64> {
+    let (_, value) = described.split_once("gc_grace_seconds = ")?;
+    let digits = value.split(|digit: char| !digit.is_ascii_digit()).next()?;
+    digits.parse().ok()
+}
+
 /// The statement that would make a table as it is.
 async fn describe(session: &Session, retry: &Retry, table: &str) -> Result<String, StoreError> {
     let describe = format!("DESCRIBE TABLE {table}");
@@ -243,6 +312,12 @@ mod tests {
         assert!(!has_tombstones(&described(soon), tombstones(3)));
         assert!(!has_tombstones(&described(soon), tombstones(1)));
         assert!(!has_tombstones("CREATE TABLE x.trips (a int)", tombstones(1)));
+    }
+
+    #[test]
+    fn the_grace_of_a_table_is_found_in_a_description() {
+        assert_eq!(grace_seconds("WITH x = 1 AND gc_grace_seconds = 60\n AND y = 2"), Some(60));
+        assert_eq!(grace_seconds("CREATE TABLE x (a int)"), None);
     }
 
     #[test]

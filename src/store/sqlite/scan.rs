@@ -181,6 +181,17 @@ impl SqliteStore {
         begun.map_err(failed(&self.place, "beginning to compare"))
     }
 
+    /// What SQLite finds wrong with the file; `None`: nothing.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn is_sound(&self) -> Result<Option<String>, StoreError> {
+        let check = "PRAGMA quick_check(1)";
+        let found = self.connection().query_row(check, [], |row| row.get::<_, String>(0));
+        let found = found.map_err(failed(&self.place, "checking the file"))?;
+        Ok(Some(found).filter(|found| found != "ok"))
+    }
+
     /// The days of a device that are listed, rising, as whole days since 1970.
     ///
     /// # Errors

@@ -1,0 +1,109 @@
+//! The store: its servers, its tables, its rows.
+
+use std::collections::HashMap;
+
+use tstar::store::raw::RawRows;
+use tstar::store::{EpochStore, StoreError};
+
+use super::Finding;
+use crate::cli::open::Reader;
+
+/// Rows that are looked at, at most.
+const ROWS: usize = 10_000;
+
+/// A server's clock that differs by more is told of, ms.
+const MAX_SKEW_MS: i64 = 1000;
+
+/// Looks at a store.
+pub(super) async fn look_at(reader: &Reader, now_ms: i64) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let rows = match reader {
+        Reader::Sqlite(store) => {
+            findings.push(match store.is_sound() {
+                Ok(None) => Finding::ok("file", "SQLite finds no fault in it"),
+                Ok(Some(fault)) => Finding::fail(
+                    "file",
+                    format!("SQLite finds: {fault}"),
+                    "build it anew from its log: tstar rebuild, or ingest into another file",
+                ),
+                Err(error) => Finding::failed("file", &error.into()),
+            });
+            sample(store).await
+        }
+        Reader::Scylla(store) => {
+            match store.health().await {
+                Err(error) => findings.push(Finding::failed("servers", &error.into())),
+                Ok(health) => {
+                    findings.push(Finding::ok("servers", health.server));
+                    let skew = health.clock_ms - now_ms;
+                    findings.push(if skew.abs() > MAX_SKEW_MS {
+                        Finding::warn(
+                            "server clock",
+                            format!("{skew} ms from this machine's"),
+                            "keep all clocks in step (NTP): a new epoch takes its base from one",
+                        )
+                    } else {
+                        Finding::ok("server clock", format!("{skew} ms from this machine's"))
+                    });
+                    let notes = health.notes.into_iter();
+                    findings.extend(notes.map(|(note, fix)| Finding::warn("schema", note, fix)));
+                }
+            }
+            sample(store).await
+        }
+    };
+    match rows {
+        Ok(of) => findings.extend(of),
+        Err(error) => findings.push(Finding::failed("rows", &error.into())),
+    }
+    findings
+}
+
+/// Looks at some rows.
+async fn sample<S: RawRows + EpochStore>(store: &S) -> Result<Vec<Finding>, StoreError> {
+    let newest = store.epochs().await?.last().map_or(0, |epoch| epoch.base);
+    let (mut seen, mut foreign, mut from) = (0, 0_usize, None);
+    let mut partitions: HashMap<String, i32> = HashMap::new();
+    let mut mixed = None;
+    loop {
+        let (rows, next) = store.raw_rows(None, from).await?;
+        seen += rows.len();
+        for row in rows {
+            let Some(version) = row.version() else {
+                foreign += 1;
+                continue;
+            };
+            if let (true, Some(partition)) = (version >= newest, row.partition()) {
+                let first = *partitions.entry(row.device_id.clone()).or_insert(partition);
+                if first != partition {
+                    mixed.get_or_insert((row.device_id, first, partition));
+                }
+            }
+        }
+        if next.is_none() || seen >= ROWS {
+            break;
+        }
+        from = next;
+    }
+    Ok(vec![
+        match foreign {
+            0 => Finding::ok("rows", format!("{seen} looked at, each with a version")),
+            _ => Finding::fail(
+                "rows",
+                format!(
+                    "{foreign} of {seen} looked at have no version: another program wrote them"
+                ),
+                "stop that program, then: tstar verify; tstar rebuild --into another store",
+            ),
+        },
+        match mixed {
+            None => Finding::ok("partitioner", "no device in two partitions of one epoch"),
+            Some((device, one, two)) => Finding::fail(
+                "partitioner",
+                format!("device `{device}` has trips of partitions {one} and {two} in one epoch"),
+                "make all producers use one partitioner (Java's default, or librdkafka's \
+                 murmur2_random), then: tstar epoch new",
+            ),
+        },
+    ])
+}

@@ -1,0 +1,106 @@
+//! The log: brokers, topics, and how far they were read.
+
+use std::sync::Arc;
+
+use tstar::daemon::start;
+use tstar::epoch::Epoch;
+use tstar::kafka::client::Brokers;
+use tstar::kafka::topic::Topics;
+use tstar::settings::Settings;
+
+use super::Finding;
+use crate::cli::log;
+use crate::cli::open::Reader;
+
+/// A day, ms: what is kept for less is told of.
+const SHORT_RETENTION_MS: i64 = 86_400_000;
+
+/// Looks at the log of a store.
+pub(super) async fn look_at(reader: &Reader, settings: &Settings, newest: &Epoch) -> Vec<Finding> {
+    match try_to_look(reader, settings, newest).await {
+        Ok(findings) => findings,
+        Err(error) => vec![Finding::failed("brokers", &error)],
+    }
+}
+
+async fn try_to_look(
+    reader: &Reader,
+    settings: &Settings,
+    newest: &Epoch,
+) -> anyhow::Result<Vec<Finding>> {
+    let brokers = Brokers::new(&settings.brokers, settings.kafka.clone())?;
+    let topics = Arc::new(Topics::new(&brokers)?);
+    let fit = start::look_at(&topics, &newest.topic).await?;
+    let mut findings = vec![Finding::ok("brokers", format!("`{}` answer", settings.brokers))];
+    findings.push(if fit.partitions == newest.partitions {
+        Finding::ok("epoch", format!("{} of topic `{}`", newest.epoch, newest.topic))
+    } else {
+        Finding::fail(
+            "epoch",
+            format!(
+                "topic `{}` has {} partitions, and had {} in epoch {}",
+                newest.topic, fit.partitions, newest.partitions, newest.epoch
+            ),
+            "stop all instances at lag 0, then: tstar epoch new",
+        )
+    });
+    if matches!(reader, Reader::Scylla(_)) {
+        // Those of a file are tables of it.
+        findings.extend(outputs(&topics, newest)?);
+    }
+    findings.push(retention(&topics, newest).await?);
+    let kept = log::kept(reader, settings, &brokers, newest)?;
+    for (partition, extent) in (0..).zip(&fit.extents) {
+        let first = newest.start_offsets.get(&partition).copied().unwrap_or(0);
+        let at = kept.get(&partition).copied().unwrap_or(first);
+        let of = format!("partition {partition}");
+        findings.push(if at < extent.first {
+            Finding::fail(
+                "position",
+                format!("{of}: records {at} to {} are gone unread", extent.first - 1),
+                "tstar run --from earliest goes on behind them; keep records for longer",
+            )
+        } else if at > extent.next {
+            Finding::fail(
+                "position",
+                format!("{of}: read to {at}, and the topic ends at {}", extent.next),
+                "the topic lost records or was made anew: stop all instances, tstar epoch new",
+            )
+        } else {
+            let (lag, left) = (extent.next - at, at - extent.first);
+            Finding::ok("position", format!("{of}: lag {lag}, {left} records before it are kept"))
+        });
+    }
+    Ok(findings)
+}
+
+/// The topics that `run` writes to.
+fn outputs(topics: &Topics, newest: &Epoch) -> anyhow::Result<Vec<Finding>> {
+    let mut findings = Vec::new();
+    for name in [format!("{}.trips", newest.topic), format!("{}.dlq", newest.topic)] {
+        findings.push(match topics.partitions(&name)? {
+            Some(count) => Finding::ok("outputs", format!("`{name}` has {count} partitions")),
+            None => Finding::warn(
+                "outputs",
+                format!("there is no topic `{name}`"),
+                "tstar run --create-topics makes it",
+            ),
+        });
+    }
+    Ok(findings)
+}
+
+async fn retention(topics: &Topics, newest: &Epoch) -> anyhow::Result<Finding> {
+    let found = topics.setting(&newest.topic, "retention.ms").await?;
+    let ms = found.as_deref().and_then(|text| text.parse::<i64>().ok());
+    let fix = "retention.ms is how late a stopped `tstar run` may come back, and how far back \
+               `tstar verify` and `rebuild` can go";
+    Ok(match ms {
+        Some(-1) => Finding::ok("retention", "records are kept for ever"),
+        Some(ms) if ms < SHORT_RETENTION_MS => {
+            Finding::warn("retention", format!("records are kept for {} s", ms / 1000), fix)
+        }
+        Some(ms) => Finding::ok("retention", format!("records are kept for {} h", ms / 3_600_000)),
+        None => Finding::warn("retention", "the brokers do not tell", fix),
+    })
+}

@@ -1,0 +1,92 @@
+//! `doctor`, over what is well and what is not.
+
+use serde_json::Value;
+
+use crate::cli::{Folder, minutes};
+use crate::keyspace::{ClusteringOrder, Keyspace};
+use crate::topic::file::until_read;
+use crate::topic::{Topic, drain, start};
+
+/// The findings of one check, as (state, detail).
+fn of<'v>(findings: &'v Value, check: &str) -> Vec<(&'v str, &'v str)> {
+    let all = findings.as_array().unwrap().iter().filter(|it| it["check"] == check);
+    all.map(|it| (it["state"].as_str().unwrap(), it["detail"].as_str().unwrap())).collect()
+}
+
+fn states<'v>(findings: &'v Value, check: &str) -> Vec<&'v str> {
+    of(findings, check).into_iter().map(|(state, _)| state).collect()
+}
+
+#[test]
+fn a_store_of_files_is_well_and_one_that_is_not_there_is_told() {
+    let folder = Folder::with("a.ndjson", minutes("truck-1", &[0, 1]));
+    folder.ingest("a.ndjson");
+    let findings = folder.run("doctor --json").ends(0).json();
+    for check in ["permissions", "disk", "store", "file", "rows", "partitioner", "log"] {
+        assert_eq!(states(&findings, check), ["ok"], "{check}");
+    }
+    assert!(folder.text("doctor --format table").contains("no fault"));
+
+    let none = folder.run("doctor --store sqlite:none.db --json").ends(1);
+    assert_eq!(states(&none.json(), "store"), ["fail"]);
+    assert!(!folder.has("none.db"));
+    folder.run("doctor --format csv").ends(2);
+
+    folder.write("text.db", "this is no database, and long enough to be none at all");
+    let foreign = folder.run("doctor --store sqlite:text.db --json").ends(1).json();
+    assert!(of(&foreign, "store")[0].1.contains("not a tstar store"), "{foreign}");
+}
+
+#[test]
+fn a_log_that_cannot_be_read_on_fails() {
+    let Some(topic) = Topic::new(2) else { return };
+    let folder = Folder::new();
+    topic.send_lines(minutes("truck-1", &[0, 1]).as_bytes(), "nobody");
+    let words = format!("run {} --store sqlite:t.db --from earliest", topic.flags());
+    let running = start(&folder, &words);
+    until_read(&folder, "t.db", &topic);
+    drain(running, &words).ends(0);
+    let doctor = format!("doctor --json --store sqlite:t.db --brokers {}", topic.brokers);
+    let findings = folder.run(&doctor).ends(0).json();
+    for (check, count) in [("brokers", 1), ("epoch", 1), ("retention", 1), ("position", 2)] {
+        assert_eq!(states(&findings, check), vec!["ok"; count], "{check}");
+    }
+    assert!(of(&findings, "position").iter().all(|(_, detail)| detail.contains("lag 0")));
+
+    topic.grow(3);
+    let grown = folder.run(&doctor).ends(1).json();
+    assert!(of(&grown, "epoch")[0].1.contains("has 3 partitions, and had 2"), "{grown}");
+
+    // Nobody listens on port 1.
+    let none = folder.run("doctor --json --store sqlite:t.db --brokers 127.0.0.1:1").ends(1);
+    assert_eq!(states(&none.json(), "brokers"), ["fail"]);
+    topic.remove();
+}
+
+#[test]
+fn a_row_that_somebody_else_wrote_fails() {
+    let Some(keyspace) = Keyspace::new(ClusteringOrder::Desc) else { return };
+    let folder = Folder::new();
+    let doctor = format!("doctor --json --store {}", keyspace.place);
+    let well = folder.run(&doctor).ends(0).json();
+    for check in ["store", "servers", "server clock", "rows", "partitioner", "log"] {
+        assert_eq!(states(&well, check), ["ok"], "{check}");
+    }
+    assert!(of(&well, "schema").iter().any(|(_, detail)| detail.contains("replication factor 1")));
+
+    keyspace.run("ALTER TABLE trips WITH gc_grace_seconds = 60");
+    keyspace
+        .run("INSERT INTO trips (device_id, bucket, end_time, start_time) VALUES ('x', 0, 2, 1)");
+    let ill = folder.run(&doctor).ends(1).json();
+    assert!(of(&ill, "rows")[0].1.contains("1 of 1 looked at have no version"), "{ill}");
+    assert!(of(&ill, "schema").iter().any(|(_, detail)| detail.contains("gc_grace_seconds = 60")));
+
+    for partition in [0, 1] {
+        keyspace.run(&format!(
+            "INSERT INTO trips (device_id, bucket, end_time, start_time, version, partition) \
+             VALUES ('y', {partition}, 2, 1, 10, {partition})"
+        ));
+    }
+    let mixed = folder.run(&doctor).ends(1).json();
+    assert!(of(&mixed, "partitioner")[0].1.contains("partitions 0 and 1"), "{mixed}");
+}
