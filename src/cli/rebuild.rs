@@ -9,16 +9,18 @@ use tstar::daemon::reread::{Reread, beginnings};
 use tstar::daemon::{FileOwners, Report, TopicOwners};
 use tstar::epoch::Epoch;
 use tstar::kafka::group::Group;
+use tstar::processor::{Pace, Processor};
 use tstar::settings::{Settings, StorePlace};
+use tstar::source::{Batch, Control};
 use tstar::store::scylla::{ScyllaPlace, ScyllaStore};
 use tstar::store::sqlite::SqliteStore;
-use tstar::store::{EpochStore, StoreError};
+use tstar::store::{EpochStore, Forget, StoreError};
 use tstar::verify::ids::{self, Ids};
 
 use super::exit::{Refused, Stopped, Usage};
 use super::flags::{Context, Format, ImportFlags, LogFlags, OutputFlags, RuleFlags, ServerFlags};
 use super::log::{self, TopicLog};
-use super::open;
+use super::open::{self, Reader};
 use super::print::Printer;
 use super::progress;
 use super::stop::Stop;
@@ -93,7 +95,13 @@ pub async fn run(
             let log = log.ok_or_else(|| Refused("the store has no epoch".to_owned()))?;
             Job { args, into: &into, context, log }.read_topic().await?
         }
-        (false, false) => read_files(&args.files, &into, context).await?,
+        (false, false) => {
+            let records = read_files(&args.files, &into, context).await?;
+            if let Reader::Sqlite(old) = &old {
+                erase_again(old, &into).await?;
+            }
+            records
+        }
         (true, false) => {
             let problem = "the store was built from a topic, which is read again; name no files";
             return Err(Usage(problem.into()).into());
@@ -114,6 +122,30 @@ async fn read_files(files: &[PathBuf], into: &Settings, context: &Context) -> an
         Some(error) => Err(error),
         None => Ok(done.counts.delivered),
     }
+}
+
+/// Erases from the new store what was erased from the old one: the files hold it still.
+async fn erase_again(old: &SqliteStore, into: &Settings) -> anyhow::Result<()> {
+    let asked = old.every_forget()?;
+    if asked.is_empty() {
+        return Ok(());
+    }
+    let path = open::sqlite_path(&into.store, "it is no file")?;
+    let rules = into.rules();
+    let store = SqliteStore::open_writer(&path, &rules, into.keep_changes)?;
+    let done = store.every_forget()?;
+    let is_done = |device: &str, before_ms: i64| {
+        done.iter().any(|(other, forget)| other == device && forget.before_ms >= before_ms)
+    };
+    let mut processor = Processor::new(&store, &rules, Pace::default()).await?;
+    for (device_id, Forget { before_ms, .. }) in asked {
+        if !is_done(&device_id, before_ms) {
+            let offset = processor.position().delivered;
+            let control = Some(Control::Forget { offset, device_id, before_ms });
+            processor.absorb(&Batch { control, ..Batch::default() }).await?;
+        }
+    }
+    Ok(processor.flush().await?)
 }
 
 struct Job<'a> {

@@ -17,7 +17,7 @@ use tstar::verify::Difference;
 use tstar::verify::anew::{self, Room};
 use tstar::verify::compare::{Asked, compare};
 
-use super::exit::{self, Refused, Stopped, Usage};
+use super::exit::{self, NoResult, Refused, Stopped, Usage};
 use super::flags::{Context, LogFlags, RoomFlags, ServerFlags};
 use super::log::{self, TopicLog};
 use super::open::{self, Reader};
@@ -140,6 +140,10 @@ async fn topic(
     } else {
         job.look(&reader, &from, &mut stop).await?
     };
+    if let (Some(device), 0) = (&args.device, done.records) {
+        let reason = format!("the log has no sample of device `{device}` there");
+        return Err(NoResult(reason).into());
+    }
     printer.line(&serde_json::to_string(&done)?)?;
     let what = match (args.apply, done.rows_that_differ) {
         (_, 0) => "0 rows differ: the store has it all".to_owned(),

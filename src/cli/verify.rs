@@ -101,6 +101,11 @@ pub async fn run(
             return Err(Usage(problem.into()).into());
         }
     };
+    if let (Some(device), 0) = (&args.device, done.compared.days) {
+        let store = &settings.store;
+        let reason = format!("neither store `{store}` nor its log has a trip of device `{device}`");
+        return Err(NoResult(reason).into());
+    }
     job.print(&done, format, printer)?;
     verdict(&done, args.repair)
 }

@@ -138,6 +138,8 @@ pub struct Report {
     pub drained: Drained,
     /// It was asked to stop.
     pub stopped: bool,
+    /// What stopped a partition, the first of them, while the others went on.
+    pub stood_still: Option<StoreError>,
 }
 
 /// Builds trips until `stop` comes, and stores what was read then.
@@ -155,7 +157,7 @@ pub async fn run<O: Owners>(
     let mut polling = poll(&options, reader, to, Arc::clone(&halt))?;
     let budget = Budget::new(options.pace.memory);
     let (mut tasks, mut counts) = (JoinSet::new(), Counts::default());
-    let mut failed: Option<StoreError> = None;
+    let (mut failed, mut stood_still): (Option<StoreError>, _) = (None, None);
     tokio::pin!(stop);
     let mut stopping = false;
     let drained = loop {
@@ -175,6 +177,7 @@ pub async fn run<O: Owners>(
                     Some(error) if is_of_a_partition(&error) => {
                         let problem = in_full(&error);
                         (options.notify)(Notice::Stopped { partition, problem });
+                        stood_still.get_or_insert(error);
                     }
                     Some(error) => {
                         failed.get_or_insert(error);
@@ -190,7 +193,7 @@ pub async fn run<O: Owners>(
     }
     match failed {
         Some(error) => Err(error.into()),
-        None => Ok(Report { counts, drained: drained?, stopped: stopping }),
+        None => Ok(Report { counts, drained: drained?, stopped: stopping, stood_still }),
     }
 }
 

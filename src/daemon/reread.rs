@@ -46,14 +46,14 @@ impl Reread {
     /// partitions from one to the next.
     ///
     /// # Errors
-    /// Records are gone, brokers or the store fail.
+    /// Records are gone, brokers or the store fail, a partition cannot go on.
     pub async fn run<O: Owners>(
         &self,
         owners: impl Fn() -> O,
         (pace, notify): (Pace, Notify),
         stop: impl Future<Output = ()>,
     ) -> Result<Report, DaemonError> {
-        let mut all = Report { counts: Counts::default(), drained: Drained::All, stopped: false };
+        let mut counts = Counts::default();
         tokio::pin!(stop);
         for (nth, spans) in by_epoch(&self.epochs, &self.spans) {
             let epoch = &self.epochs[nth];
@@ -72,12 +72,16 @@ impl Reread {
             let options = Options { plan, epochs, pace, notify: notify.clone() };
             let reader = reader(epoch, self.device_id.as_deref())?;
             let report = run(owners(), options, reader, &mut stop).await?;
-            all.counts.add(&report.counts);
+            counts.add(&report.counts);
+            // A daemon goes on with the other partitions; what lacks one is not what was asked for.
+            if let Some(error) = report.stood_still {
+                return Err(error.into());
+            }
             if report.drained != Drained::All || report.stopped {
-                return Ok(Report { counts: all.counts, ..report });
+                return Ok(Report { counts, ..report });
             }
         }
-        Ok(all)
+        Ok(Report { counts, drained: Drained::All, stopped: false, stood_still: None })
     }
 }
 

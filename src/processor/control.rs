@@ -21,6 +21,8 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         }
         self.store.stage(&before).await?;
         self.store.forget(device_id, &forget).await?;
+        // It holds what was erased now, also of devices that are not in memory.
+        self.store_was_empty = false;
         if let Some(place) = place {
             let device = &mut self.devices[place];
             self.resident -= device.timeline.memory();

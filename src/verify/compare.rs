@@ -207,7 +207,7 @@ where
     ) -> Result<Day, StoreError> {
         let mut result = day::compare(of, rows, expected, &self.bounds);
         if result.differences.iter().any(|it| it.kind == Kind::Missing) {
-            self.without_erased(of.0, &mut result).await?;
+            self.without_erased(of.0, expected, &mut result).await?;
         }
         for difference in &mut result.differences {
             if matches!(difference.kind, Kind::Missing | Kind::Different)
@@ -220,15 +220,30 @@ where
     }
 
     /// A trip that a newer record erased is not missing.
-    async fn without_erased(&self, device_id: &str, result: &mut Day) -> Result<(), StoreError> {
-        let forgets = self.found.forgets(device_id).await?;
-        let newer = forgets.iter().filter(|forget| self.bounds.is_newer(forget.version));
-        let Some(floor_ms) = newer.map(|forget| forget.before_ms).max() else { return Ok(()) };
+    async fn without_erased(
+        &self,
+        device_id: &str,
+        expected: &[TripRow],
+        result: &mut Day,
+    ) -> Result<(), StoreError> {
+        let Some(floor_ms) = self.newer_floor(device_id, expected).await? else { return Ok(()) };
         result.differences.retain(|it| {
             let end_ms = it.span_ms.map_or(i64::MAX, |(_, end_ms)| end_ms);
             it.kind != Kind::Missing || end_ms >= floor_ms
         });
         Ok(())
+    }
+
+    /// Up to where newer records have erased a device, whose rows these are, ms.
+    async fn newer_floor(
+        &self,
+        device_id: &str,
+        rows: &[TripRow],
+    ) -> Result<Option<i64>, StoreError> {
+        let partition = rows.iter().max_by_key(|row| row.version).map(|row| row.partition);
+        let forgets = self.found.forgets(device_id).await?;
+        let newer = forgets.iter().filter(|it| self.bounds.is_newer(partition, it.version));
+        Ok(newer.map(|forget| forget.before_ms).max())
     }
 
     async fn has_a_right_copy(
@@ -269,9 +284,8 @@ where
         if lacking.is_empty() {
             return Ok(());
         }
-        let forgets = self.found.forgets(device_id).await?;
-        let newer = forgets.iter().filter(|forget| self.bounds.is_newer(forget.version));
-        if let Some(floor_ms) = newer.map(|forget| forget.before_ms).max() {
+        let rows = self.right.near(device_id, lacking[lacking.len() - 1]).await?;
+        if let Some(floor_ms) = self.newer_floor(device_id, &rows).await? {
             lacking.retain(|day| day * DAY_MS >= floor_ms);
         }
         let mut left = lacking.clone();

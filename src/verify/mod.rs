@@ -142,8 +142,12 @@ impl Bounds {
             && of(&self.limit).is_some_and(|limit| version <= limit)
     }
 
-    /// Whether a record of any partition may be newer than what was read.
-    fn is_newer(&self, version: i64) -> bool {
-        self.last.values().all(|last| version > *last)
+    /// Whether a record is newer than what was read of its partition; where that is not known, of
+    /// any partition. Versions of different partitions have no order.
+    fn is_newer(&self, partition: Option<i32>, version: i64) -> bool {
+        match partition {
+            Some(partition) => self.last.get(&partition).is_some_and(|last| version > *last),
+            None => self.last.values().any(|last| version > *last),
+        }
     }
 }

@@ -7,7 +7,7 @@ mod check;
 mod outcome;
 mod paused;
 mod probe;
-mod replay;
+pub mod replay;
 mod schedule;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};

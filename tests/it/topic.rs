@@ -91,6 +91,14 @@ impl Topic {
         grown.into_iter().for_each(|grown| drop(grown.unwrap()));
     }
 
+    /// Loses the records of a partition before an offset, as a retention would.
+    pub fn lose(&self, partition: i32, before: i64) {
+        let mut lost = TopicPartitionList::new();
+        lost.add_partition_offset(&self.name, partition, Offset::Offset(before)).unwrap();
+        let options = AdminOptions::new().operation_timeout(Some(PATIENCE));
+        block_on(self.admin.delete_records(&lost, &options)).unwrap();
+    }
+
     /// Flags that name the topic.
     pub fn flags(&self) -> String {
         format!("--brokers {} --topic {}", self.brokers, self.name)

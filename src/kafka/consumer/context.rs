@@ -337,7 +337,10 @@ impl ClientContext for Membership {
     }
 
     fn error(&self, error: ClientError, reason: &str) {
-        (self.hear)(Told::Trouble(format!("{error}: {reason}")));
+        // The end of a partition is one to us, and is told by the poll.
+        if error.rdkafka_error_code() != Some(RDKafkaErrorCode::PartitionEOF) {
+            (self.hear)(Told::Trouble(format!("{error}: {reason}")));
+        }
     }
 }
 

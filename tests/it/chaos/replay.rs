@@ -30,7 +30,7 @@ const COLUMNS: [&str; 18] = [
 ];
 
 /// Every column of every row, with when each was written.
-fn everything(keyspace: &Keyspace) -> Vec<String> {
+pub fn everything(keyspace: &Keyspace) -> Vec<String> {
     let writetimes = COLUMNS.map(|column| format!("WRITETIME({column})")).join(", ");
     let tables = ["trips", "device_days", "days_of_device", "forgets"];
     let mut selects: Vec<_> = tables.iter().map(|it| format!("SELECT * FROM {it}")).collect();
@@ -65,7 +65,8 @@ fn read(site: &Site, keyspace: &Keyspace, group: &str, instances: usize) -> (u64
 }
 
 /// Fails with the first row that differs.
-fn assert_same(found: &[String], expected: &[String]) {
+#[track_caller]
+pub fn assert_same(found: &[String], expected: &[String]) {
     for (found, expected) in found.iter().zip(expected) {
         assert!(found == expected, "found\n{found}\nexpected\n{expected}");
     }

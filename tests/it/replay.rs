@@ -1,0 +1,134 @@
+//! `replay topic`, `rebuild`, and data that comes late: what was told once stays true.
+
+mod kill;
+mod late;
+mod order;
+mod rebuild;
+mod topic;
+
+use rusqlite::Connection;
+use serde_json::Value;
+
+use crate::cli::{Folder, Ran};
+use crate::keyspace::{ClusteringOrder, Keyspace};
+use crate::topic::file::until_read;
+use crate::topic::keyspace::until_committed;
+use crate::topic::{Topic, drain, start};
+use crate::verify::file::dump;
+
+/// Flags of daemons: flushes are short, as nobody measures them.
+const HASTE: &str = "--flush-interval 100ms --max-staleness 1s";
+
+const PARTITIONS: i32 = 4;
+const SAMPLES: usize = 5000;
+
+/// A device that was erased in the middle of the log, up to a time.
+const ERASED: &str = "truck-7";
+
+/// A topic with a fleet in it, and something erased in between.
+pub struct Site {
+    pub topic: Topic,
+    pub folder: Folder,
+}
+
+impl Site {
+    pub fn new(samples: usize) -> Option<Self> {
+        let site = Self { topic: Topic::new(PARTITIONS)?, folder: Folder::new() };
+        let fleet = format!("simulate --devices 20 --samples {samples} --seed 9 --bad 0.01");
+        let log = site.folder.run(&fleet).ends(0).stdout;
+        let half = log.len() / 2;
+        let half = half + log[half..].iter().position(|&byte| byte == b'\n').unwrap() + 1;
+        site.topic.send_lines(&log[..half], "nobody");
+        let forget = tstar::kafka::producer::Out {
+            key: Some(ERASED.into()),
+            value: br#"{"before":"2025-01-01T00:30:00Z"}"#.into(),
+            headers: vec![("tstar-control".into(), Some(b"forget".to_vec()))],
+            ..Default::default()
+        };
+        site.topic.send(&[forget]);
+        site.topic.send_lines(&log[half..], "nobody");
+        Some(site)
+    }
+
+    /// Reads the topic to its end into a file.
+    pub fn run_file(&self, store: &str, flags: &str) -> Value {
+        let flags = format!("{flags} {HASTE} --from earliest");
+        let words = format!("run {} {flags} --store sqlite:{store}", self.topic.flags());
+        let running = start(&self.folder, &words);
+        until_read(&self.folder, store, &self.topic);
+        drain(running, &words).ends(0).json()
+    }
+
+    /// Reads the topic to its end into a keyspace, as a group named after it.
+    pub fn run_keyspace(&self) -> Option<Keyspace> {
+        let keyspace = Keyspace::new(ClusteringOrder::Desc)?;
+        let (flags, group) = (self.topic.flags(), &self.topic.name);
+        let words = format!(
+            "run {flags} --store {} --group {group} --from earliest --create-topics {HASTE}",
+            keyspace.place
+        );
+        let running = start(&self.folder, &words);
+        until_committed(&self.topic, group);
+        drain(running, &words).ends(0);
+        Some(keyspace)
+    }
+
+    /// Makes another store that knows the epochs of one, and nothing else.
+    pub fn import(&self, from: &str, to: &str) {
+        let exported = self.folder.text(&format!("epoch export --store {from}"));
+        self.folder.write("epochs.json", exported);
+        self.folder.run(&format!("epoch import epochs.json --store {to}")).ends(0);
+    }
+
+    /// An empty keyspace that knows the epochs of a store.
+    pub fn empty(&self, from: &str) -> Keyspace {
+        let empty = Keyspace::new(ClusteringOrder::Desc).unwrap();
+        self.import(from, &empty.place.to_string());
+        empty
+    }
+
+    /// Flags that lead to the log of a store; as a group that has read all of it, or nothing.
+    pub fn of(&self, store: &str, has_read: bool) -> String {
+        let not = if has_read { "" } else { "-nobody" };
+        format!("--store {store} --brokers {} --group {}{not}", self.topic.brokers, self.topic.name)
+    }
+
+    pub fn replay(&self, flags: &str) -> Ran {
+        self.folder.run(&format!("replay topic {flags}"))
+    }
+
+    /// How many events the change feed has.
+    pub fn events(&self) -> i64 {
+        let feed = format!("{}.trips", self.topic.name);
+        self.topic.records_of(&feed).len() as i64
+    }
+
+    /// What a file holds but for events and letters.
+    pub fn dump(&self, store: &str) -> Vec<String> {
+        let path = self.folder.path(store);
+        let mut all = dump(&path);
+        let connection = Connection::open(path).unwrap();
+        let mut statement = connection.prepare("SELECT * FROM positions").unwrap();
+        let rows = statement.query_map([], |row| {
+            Ok(format!("{} at {}", row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))
+        });
+        all.extend(rows.unwrap().map(Result::unwrap));
+        all
+    }
+
+    /// A count of a table of a file.
+    pub fn count(&self, store: &str, table: &str) -> i64 {
+        let connection = Connection::open(self.folder.path(store)).unwrap();
+        let count = format!("SELECT count(*) FROM {table}");
+        connection.query_row(&count, [], |row| row.get(0)).unwrap()
+    }
+}
+
+/// Fails without printing all of both.
+#[track_caller]
+pub fn same(found: &[String], expected: &[String], what: &str) {
+    for (found, expected) in found.iter().zip(expected) {
+        assert!(found == expected, "{what}: found\n{found:.300}\nexpected\n{expected:.300}");
+    }
+    assert_eq!(found.len(), expected.len(), "{what}");
+}

@@ -1,0 +1,142 @@
+//! Replays and rebuilds that are killed, and run again.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+
+use super::{Site, same};
+use crate::chaos::replay::{assert_same, everything};
+use crate::cli::{Folder, Ran};
+use crate::faults::Running;
+
+/// Kills of each kind.
+const KILLS: u32 = 25;
+
+/// Runs a command and kills it at a random moment of its length. Tells whether it was killed.
+fn killed(folder: &Folder, words: &str, length: Duration, random: &mut ChaCha8Rng) -> bool {
+    let moment = length.mul_f64(f64::from(random.next_u32()) / f64::from(u32::MAX));
+    let began = Instant::now();
+    let mut running = Running::start(&mut hasty(folder, words));
+    while began.elapsed() < moment && !running.has_ended() {
+        std::thread::park_timeout(Duration::from_micros(200));
+    }
+    if running.has_ended() {
+        running.ran(words).ends(0);
+        return false;
+    }
+    running.kill();
+    true
+}
+
+fn took(folder: &Folder, words: &str) -> Duration {
+    let began = Instant::now();
+    Ran::of(words, &mut hasty(folder, words)).ends(0);
+    began.elapsed()
+}
+
+/// A command whose flushes are short, so that it can be killed between them.
+fn hasty(folder: &Folder, words: &str) -> Command {
+    let mut command = folder.command(words);
+    command.env("TSTAR_FLUSH_INTERVAL", "5ms").env("TSTAR_MAX_STALENESS", "20ms");
+    command
+}
+
+fn remove(folder: &Folder, store: &str) {
+    for suffix in ["", "-wal", "-shm", "-lock"] {
+        // Not each of them is there.
+        drop(std::fs::remove_file(folder.path(&format!("{store}{suffix}"))));
+    }
+}
+
+#[test]
+fn a_replay_into_a_file_killed_again_and_again_ends_the_same() {
+    let Some(site) = Site::new(6000) else { return };
+    site.run_file("full.db", "");
+    let once = site.dump("full.db");
+    let words = format!("replay topic --from earliest {} --apply", site.of("sqlite:t.db", false));
+    site.import("sqlite:full.db", "sqlite:t.db");
+    let length = took(&site.folder, &words);
+    let mut random = ChaCha8Rng::seed_from_u64(31);
+    let (mut kills, mut ended, mut part) = (0, 0, 0);
+    while kills < KILLS {
+        remove(&site.folder, "t.db");
+        site.import("sqlite:full.db", "sqlite:t.db");
+        // Some are killed twice.
+        for _ in 0..2 {
+            let was = killed(&site.folder, &words, length, &mut random);
+            kills += u32::from(was);
+            ended += u32::from(!was);
+            let trips = site.count("t.db", "trips");
+            part += u32::from(was && trips > 0 && site.dump("t.db") != once);
+        }
+        site.folder.run(&words).ends(0);
+        same(&site.dump("t.db"), &once, "after a kill");
+        assert!(ended < 200, "they end before they are killed");
+    }
+    println!("replay topic, file: {kills} kills, {part} left a part, {ended} had ended");
+}
+
+#[test]
+fn a_replay_into_a_keyspace_killed_again_and_again_ends_the_same() {
+    let Some(site) = Site::new(4000) else { return };
+    let Some(keyspace) = site.run_keyspace() else { return };
+    let once = everything(&keyspace);
+    let place = keyspace.place.to_string();
+    let (mut kills, mut part) = (0, 0);
+    let mut random = ChaCha8Rng::seed_from_u64(32);
+    let words =
+        |place: &str| format!("replay topic --from earliest {} --apply", site.of(place, false));
+    let length = took(&site.folder, &words(&place));
+    assert_same(&everything(&keyspace), &once);
+    for _ in 0..3 {
+        let empty = site.empty(&place);
+        let words = words(&empty.place.to_string());
+        for _ in 0..9 {
+            kills += u32::from(killed(&site.folder, &words, length, &mut random));
+            let now = everything(&empty);
+            part += u32::from(!now.is_empty() && now != once);
+        }
+        site.folder.run(&words).ends(0);
+        assert_same(&everything(&empty), &once);
+    }
+    println!("replay topic, keyspace: {kills} kills, {part} left a part");
+    assert!(kills >= 15, "{kills} kills");
+}
+
+#[test]
+fn a_rebuild_killed_again_and_again_ends_the_same() {
+    let Some(site) = Site::new(6000) else { return };
+    site.run_file("old.db", "");
+    let old = site.dump("old.db");
+    let of = site.of("sqlite:old.db", true);
+    let words = |into: &str| format!("rebuild {of} --into sqlite:{into} --max-gap 8m --json");
+    let report = |into: &str| {
+        let mut report = site.folder.run(&words(into)).ends(0).json();
+        let report = report.as_object_mut().unwrap();
+        report.retain(|name, _| name != "records" && name != "into");
+        report.clone()
+    };
+    let began = Instant::now();
+    let expected = (report("whole.db"), super::rebuild::spans(&site.folder, "sqlite:whole.db"));
+    let length = began.elapsed();
+    let mut random = ChaCha8Rng::seed_from_u64(33);
+    let (mut kills, mut rounds, mut part) = (0, 0, 0);
+    while kills < KILLS {
+        rounds += 1;
+        remove(&site.folder, "t.db");
+        for _ in 0..2 {
+            kills += u32::from(killed(&site.folder, &words("t.db"), length, &mut random));
+            let is_there = site.folder.run("export --store sqlite:t.db").code == Some(0);
+            part += u32::from(
+                is_there && super::rebuild::spans(&site.folder, "sqlite:t.db") != expected.1,
+            );
+        }
+        assert_eq!(report("t.db"), expected.0);
+        assert!(super::rebuild::spans(&site.folder, "sqlite:t.db") == expected.1);
+        assert!(rounds < 100, "they end before they are killed");
+    }
+    same(&site.dump("old.db"), &old, "the old store is only read");
+    println!("rebuild: {kills} kills, {part} left a part, {rounds} rebuilds ended");
+}

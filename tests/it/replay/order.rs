@@ -1,0 +1,132 @@
+//! A log in pieces: whatever the order in which they come again, the spans are the same; in the
+//! log's order the ids are, too.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use proptest::prelude::*;
+use tstar::store::memory::MemoryStore;
+use tstar::store::{Order, TripRow, TripStore};
+use tstar::timeline::{Limits, Reading, Sample, Timeline};
+
+use crate::model::spans::spans;
+use crate::support::block_on;
+
+const MINUTE: i64 = 60_000;
+/// 2026-11-20T23:00:00Z: an hour before a midnight.
+const EVENING: i64 = 1_795_215_600_000;
+const DEVICE: &str = "truck-1";
+/// Version of the first record.
+const BASE: i64 = 1000;
+
+fn sample(time_ms: i64) -> Sample {
+    let none = Reading::ABSENT;
+    Sample {
+        time_ms,
+        lat_e7: 525_170_000,
+        lon_e7: 134_050_000,
+        speed_cmps: none,
+        heading_ddeg: none,
+        altitude_dm: none,
+        accuracy_dm: none,
+    }
+}
+
+/// Reads a piece of a log as an owner that knows nothing but the store; flushes after so many.
+async fn read(store: &MemoryStore, log: &[i64], piece: Range<usize>, each: usize) {
+    let limits = Limits::default();
+    let mut timeline = Timeline::default();
+    let version = |offset: usize| BASE + 2 * i64::try_from(offset).unwrap();
+    let mut acknowledged = version(piece.start);
+    for offset in piece.clone() {
+        let time_ms = log[offset];
+        let days = timeline.unknown_days(&limits, time_ms);
+        let mut rows = Vec::new();
+        for &day in &days {
+            rows.extend(store.near(DEVICE, day).await.unwrap());
+        }
+        let trips = rows.iter().map(|row| row.to_trip().unwrap()).collect();
+        timeline.know(&days, trips, acknowledged);
+        timeline.absorb(&limits, version(offset), sample(time_ms), None);
+        if offset % each == 0 || offset + 1 == piece.end {
+            let changed = timeline
+                .trips_mut()
+                .filter_map(|trip| trip.take_unflushed().map(|_| TripRow::of(DEVICE, trip)));
+            store.apply(&changed.collect::<Vec<_>>()).await.unwrap();
+            acknowledged = version(offset + 1);
+            timeline.evict();
+        }
+    }
+}
+
+async fn all(store: &MemoryStore) -> Vec<TripRow> {
+    store.range(DEVICE, i64::MIN, i64::MAX, Order::Asc, 10_000).await.unwrap()
+}
+
+/// Arrivals, where they are cut, and how far each piece reaches back into the one before.
+fn logs() -> impl Strategy<Value = (Vec<i64>, Vec<(prop::sample::Index, usize)>, usize)> {
+    let arrivals = prop::collection::vec(0..240_i64, 1..120);
+    let cuts = prop::collection::vec((any::<prop::sample::Index>(), 0..20_usize), 0..8);
+    (arrivals, cuts, 1..12_usize).prop_map(|(minutes, cuts, each)| {
+        (minutes.into_iter().map(|minute| EVENING + minute * MINUTE).collect(), cuts, each)
+    })
+}
+
+fn pieces(log: &[i64], cuts: &[(prop::sample::Index, usize)]) -> Vec<Range<usize>> {
+    let cuts: BTreeMap<usize, usize> =
+        cuts.iter().map(|(at, back)| (at.index(log.len()), *back)).collect();
+    let mut starts: Vec<_> = cuts.into_iter().collect();
+    starts.insert(0, (0, 0));
+    let ends = starts.iter().skip(1).map(|(at, _)| *at).chain([log.len()]);
+    let piece = |((at, back), end): (&(usize, usize), usize)| at.saturating_sub(*back)..end;
+    starts.iter().zip(ends).map(piece).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn pieces_in_the_order_of_the_log_give_the_same_rows((log, cuts, each) in logs()) {
+        block_on(async {
+            let (whole, cut) = (MemoryStore::default(), MemoryStore::default());
+            read(&whole, &log, 0..log.len(), usize::MAX).await;
+            for piece in pieces(&log, &cuts) {
+                read(&cut, &log, piece, each).await;
+            }
+            let expected = all(&whole).await;
+            prop_assert_eq!(&all(&cut).await, &expected);
+            // Any of them once more changes nothing.
+            for piece in pieces(&log, &cuts).into_iter().rev() {
+                read(&cut, &log, piece, each).await;
+            }
+            prop_assert_eq!(&all(&cut).await, &expected);
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn pieces_sent_in_any_order_give_the_same_spans(
+        (log, cuts, each) in logs(),
+        order in prop::collection::vec(any::<u64>(), 9),
+    ) {
+        let mut pieces = pieces(&log, &cuts);
+        let mut order = order.into_iter().cycle();
+        pieces.sort_by_cached_key(|_| order.next());
+        // Sent once more they are new records.
+        let sent: Vec<i64> = pieces.into_iter().flat_map(|piece| log[piece].to_vec()).collect();
+        let max_gap = Limits::default().max_gap_ms;
+        block_on(async {
+            let store = MemoryStore::default();
+            read(&store, &sent, 0..sent.len(), each).await;
+            let rows = all(&store).await;
+            let found: Vec<_> = rows.iter().map(|row| (row.start_ms, row.end_ms)).collect();
+            let expected = spans(&log, max_gap);
+            let expected: Vec<_> = expected.iter().map(|it| (it.start, it.end)).collect();
+            prop_assert_eq!(found, expected);
+            let ids: Vec<_> = rows.iter().map(|row| row.t_star_ms).collect();
+            let by_sent: Vec<_> = spans(&sent, max_gap).iter().map(|it| it.t_star).collect();
+            prop_assert_eq!(ids, by_sent);
+            Ok(())
+        })?;
+    }
+}

@@ -1,0 +1,182 @@
+//! The log under other rules: the report's numbers, counted once more by other code.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value, json};
+
+use super::Site;
+use crate::cli::{Folder, minutes, number};
+use crate::topic::{drain, start};
+
+/// Trips with their samples, but for versions, which no two stores share.
+pub fn spans(folder: &Folder, store: &str) -> Vec<Value> {
+    let mut trips = folder.run(&format!("export --path --store {store}")).ends(0).objects();
+    for trip in &mut trips {
+        trip.as_object_mut().unwrap().remove("version").unwrap();
+    }
+    trips
+}
+
+/// A trip as an export tells it: all texts, which sort as what they name.
+struct Told {
+    start: String,
+    end: String,
+    id: String,
+    absorbed: BTreeSet<String>,
+}
+
+impl Told {
+    fn meets(&self, other: &Self) -> bool {
+        !(self.end < other.start || other.end < self.start)
+    }
+
+    /// The time that an id names: `20250101T000000.000Z` as `2025-01-01T00:00:00.000Z`.
+    fn covers(&self, id: &str) -> bool {
+        let (_, time) = id.rsplit_once('~').unwrap();
+        let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
+        let at = digits(time);
+        digits(&self.start) <= at && at <= digits(&self.end)
+    }
+}
+
+fn told(folder: &Folder, store: &str) -> BTreeMap<String, Vec<Told>> {
+    let mut devices: BTreeMap<String, Vec<Told>> = BTreeMap::new();
+    for trip in folder.run(&format!("export --store {store}")).ends(0).objects() {
+        let text = |name: &str| trip[name].as_str().unwrap().to_owned();
+        let absorbed = trip["absorbed"].as_array().unwrap().iter();
+        let absorbed = absorbed.map(|id| id.as_str().unwrap().to_owned()).collect();
+        let told =
+            Told { start: text("start_time"), end: text("end_time"), id: text("id"), absorbed };
+        devices.entry(text("device_id")).or_default().push(told);
+    }
+    devices
+}
+
+/// What a rebuild reports of trips and ids.
+fn counted(
+    old: &BTreeMap<String, Vec<Told>>,
+    new: &BTreeMap<String, Vec<Told>>,
+) -> Map<String, Value> {
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    for name in [
+        "devices",
+        "old_trips",
+        "equal",
+        "split",
+        "joined",
+        "changed",
+        "gone",
+        "new_trips",
+        "ids_kept",
+        "ids_retired",
+        "ids_minted",
+        "old_ids",
+        "old_ids_found",
+    ] {
+        counts.insert(name, 0);
+    }
+    let devices: BTreeSet<_> = old.keys().chain(new.keys()).collect();
+    let none = Vec::new();
+    for device in devices {
+        let (old, new) = (old.get(device).unwrap_or(&none), new.get(device).unwrap_or(&none));
+        let mut add = |name, count: usize| *counts.get_mut(name).unwrap() += count as u64;
+        add("devices", 1);
+        add("old_trips", old.len());
+        add("new_trips", new.len());
+        let all = |trips: &[Told]| -> BTreeSet<String> {
+            trips.iter().flat_map(|it| it.absorbed.iter().chain([&it.id]).cloned()).collect()
+        };
+        let current: BTreeSet<_> = new.iter().map(|it| &it.id).collect();
+        let retired: BTreeSet<_> = new.iter().flat_map(|it| &it.absorbed).collect();
+        for trip in old {
+            let met: Vec<_> = new.iter().filter(|it| it.meets(trip)).collect();
+            let kind = if met.is_empty() {
+                "gone"
+            } else if met.len() > 1 {
+                "split"
+            } else if met[0].start == trip.start && met[0].end == trip.end {
+                "equal"
+            } else if old.iter().filter(|it| it.meets(met[0])).count() > 1 {
+                "joined"
+            } else {
+                "changed"
+            };
+            add(kind, 1);
+            add("ids_kept", usize::from(current.contains(&trip.id)));
+            add("ids_retired", usize::from(retired.contains(&trip.id)));
+        }
+        let ids = all(old);
+        add("ids_minted", new.iter().filter(|it| !ids.contains(&it.id)).count());
+        add("old_ids", ids.len());
+        add("old_ids_found", ids.iter().filter(|id| new.iter().any(|it| it.covers(id))).count());
+    }
+    counts.into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect()
+}
+
+#[track_caller]
+fn is_counted(folder: &Folder, report: &Value, old: &str, new: &str) {
+    for (name, count) in counted(&told(folder, old), &told(folder, new)) {
+        assert_eq!(report[&name], count, "{name}: {report}");
+    }
+    let share = report["share_of_old_ids_found"].as_f64().unwrap();
+    let found = number(&report["old_ids_found"]) as f64 / number(&report["old_ids"]) as f64;
+    assert!((share - found).abs() < 1e-9, "{share} {found}");
+}
+
+#[test]
+fn other_rules_give_what_a_daemon_under_them_gives_and_the_report_counts_right() {
+    let Some(site) = Site::new(8000) else { return };
+    site.run_file("live.db", "");
+    let words = format!("run {} --store sqlite:live.db", site.topic.flags());
+    let running = start(&site.folder, &words);
+    let before = spans(&site.folder, "sqlite:live.db");
+    let of = site.of("sqlite:live.db", true);
+    // Wider, as narrow, and so narrow that trips break.
+    for (gap, samples) in [("10m", 8000), ("5m", 8000), ("30s", 8000)] {
+        let (into, by_run) = (format!("sqlite:into-{gap}.db"), format!("run-{gap}.db"));
+        let rebuild = format!("rebuild {of} --into {into} --max-gap {gap} --json");
+        let report = site.folder.run(&rebuild).ends(0).json();
+        assert_eq!(number(&report["records"]), samples);
+        is_counted(&site.folder, &report, "sqlite:live.db", &into);
+        site.run_file(&by_run, &format!("--max-gap {gap}"));
+        assert!(spans(&site.folder, &into) == spans(&site.folder, &format!("sqlite:{by_run}")));
+        println!("rebuild, gap {gap}: {report}");
+        // Another run finds it done, and reports the same.
+        let mut again = site.folder.run(&rebuild).ends(0).json();
+        again["records"] = report["records"].clone();
+        assert_eq!(again, report);
+        let verify = format!("verify {} --json", site.of(&into, true));
+        site.folder.run(&verify).ends(0);
+    }
+    drain(running, &words).ends(0);
+    assert!(spans(&site.folder, "sqlite:live.db") == before, "the old store is only read");
+    let of_other = format!("rebuild {of} --into sqlite:into-10m.db --max-gap 7m");
+    site.folder.run(&of_other).ends(78).prints_nothing().says(&["max_gap"]);
+    site.folder.run(&format!("rebuild {of} --into sqlite:live.db")).ends(2);
+}
+
+#[test]
+fn files_are_read_in_the_order_of_their_import_and_what_was_erased_stays_away() {
+    let folder = Folder::new();
+    let log = folder.run("simulate --devices 12 --samples 6000 --seed 21").ends(0).text();
+    let lines: Vec<&str> = log.lines().collect();
+    for (nth, part) in lines.chunks(2000).enumerate() {
+        folder.write(&format!("{nth}.ndjson"), part.join("\n") + "\n");
+    }
+    folder.ingest("0.ndjson 1.ndjson 2.ndjson --store sqlite:old.db");
+    let rebuild = "rebuild 0.ndjson 1.ndjson 2.ndjson --store sqlite:old.db --json";
+    let report = folder.run(&format!("{rebuild} --into sqlite:ten.db --max-gap 10m")).ends(0);
+    is_counted(&folder, &report.json(), "sqlite:old.db", "sqlite:ten.db");
+    folder.ingest("0.ndjson 1.ndjson 2.ndjson --store sqlite:by-ingest.db --max-gap 10m");
+    assert!(spans(&folder, "sqlite:ten.db") == spans(&folder, "sqlite:by-ingest.db"));
+
+    let forget = "forget truck-7 --before 2025-03-01T00:00:00Z --yes --store sqlite:old.db";
+    folder.run(forget).ends(0);
+    folder.run(&format!("{rebuild} --into sqlite:after.db --max-gap 10m"));
+    if folder.has("after.db") {
+        let devices = folder.run("devices --store sqlite:after.db").objects();
+        let names: Vec<_> = devices.iter().map(|it| it["device_id"].clone()).collect();
+        assert!(!names.contains(&json!("truck-7")), "what was erased came back");
+    }
+    folder.write("no.ndjson", minutes("truck-1", &[1]));
+}

@@ -1,0 +1,117 @@
+//! The topic into a store once more: one that has it all, and an empty one.
+
+use serde_json::Value;
+
+use super::{ERASED, SAMPLES, Site, same};
+use crate::chaos::replay::{assert_same, everything};
+use crate::cli::number;
+
+fn numbers(report: &Value) -> (bool, u64, u64, u64) {
+    let number = |name: &str| number(&report[name]);
+    let applied = report["applied"].as_bool().unwrap();
+    (applied, number("records"), number("rows"), number("rows_that_differ"))
+}
+
+/// Samples, and a forget that is none.
+const ALL: u64 = SAMPLES as u64;
+
+#[test]
+fn a_keyspace_that_has_it_all_stays_as_it_is_and_an_empty_one_becomes_the_same() {
+    let Some(site) = Site::new(SAMPLES) else { return };
+    let Some(keyspace) = site.run_keyspace() else { return };
+    let place = keyspace.place.to_string();
+    let full = site.of(&place, true);
+    let (once, events) = (everything(&keyspace), site.events());
+    assert!(once.len() > 50 && events > 20, "{} {events}", once.len());
+    let (_, _, rows, _) = numbers(&site.replay(&format!("--from earliest {full}")).ends(0).json());
+    for from in ["earliest", "offset:0", "offset:100", "2020-01-01T00:00:00Z"] {
+        let look = format!("--from {from} {full}");
+        let ran = site.replay(&look).ends(0).says(&["0 rows differ: the store has it all"]);
+        assert_eq!(numbers(&ran.json()), (false, ALL, rows, 0), "{from}");
+        let ran = site.replay(&format!("{look} --apply")).ends(0).says(&["0 rows differ"]);
+        let (applied, records, _, differ) = numbers(&ran.json());
+        assert!(applied && records <= ALL && differ == 0, "{from}");
+        assert_eq!(records == ALL, !from.ends_with(":100"), "{from}: {records}");
+        assert_same(&everything(&keyspace), &once);
+    }
+    let one = site.replay(&format!("--from earliest {full} --device truck-3 --apply")).ends(0);
+    let (_, records, _, differ) = numbers(&one.json());
+    assert!(records > 0 && records < ALL && differ == 0, "{records}");
+    assert_same(&everything(&keyspace), &once);
+    assert_eq!(site.events(), events, "nobody asked for events");
+    site.replay(&format!("--from earliest {full} --apply --announce")).ends(0);
+    assert!(site.events() > events, "they were asked for");
+    assert_same(&everything(&keyspace), &once);
+
+    let empty = site.empty(&place);
+    let to_empty = site.of(&empty.place.to_string(), false);
+    let nothing = everything(&empty);
+    let look = site.replay(&format!("--from earliest {to_empty}")).ends(0);
+    assert_eq!(numbers(&look.json()), (false, ALL, rows, rows));
+    let refused = site.replay(&format!("--from offset:40 {to_empty} --apply")).ends(78);
+    refused.prints_nothing().says(&["begin at 40", "--from earliest, or offset:0 or less"]);
+    assert_same(&everything(&empty), &nothing);
+    let events = site.events();
+    let one = format!("--from earliest {to_empty} --device truck-3");
+    let (_, _, _, would) = numbers(&site.replay(&one).ends(0).json());
+    let ran = site.replay(&format!("{one} --apply")).ends(0);
+    assert!(would > 0 && numbers(&ran.json()).3 > 0);
+    let is_of = |line: &&String| line.contains("\"truck-3\"");
+    let of_one: Vec<String> = once.iter().filter(is_of).cloned().collect();
+    assert_same(&everything(&empty), &of_one);
+    let erased = format!("--from earliest {to_empty} --device {ERASED} --apply");
+    site.replay(&erased).ends(0);
+    site.replay(&format!("--from earliest {to_empty} --apply")).ends(0);
+    assert_same(&everything(&empty), &once);
+    let look = site.replay(&format!("--from earliest {to_empty}")).ends(0);
+    assert_eq!(numbers(&look.json()), (false, ALL, rows, 0));
+    assert_eq!(site.events(), events);
+}
+
+#[test]
+fn a_file_that_has_it_all_stays_as_it_is_and_an_empty_one_becomes_the_same() {
+    let Some(site) = Site::new(SAMPLES) else { return };
+    site.run_file("full.db", "");
+    let (once, text) = (site.dump("full.db"), export(&site, "full.db"));
+    let told = ["changes", "dead_letters"].map(|table| site.count("full.db", table));
+    assert!(told[0] > 20 && told[1] > 20, "{told:?}");
+    let full = site.of("sqlite:full.db", true);
+    let (_, _, rows, _) = numbers(&site.replay(&format!("--from earliest {full}")).ends(0).json());
+    for from in ["earliest", "offset:100"] {
+        let look = format!("--from {from} {full}");
+        assert_eq!(numbers(&site.replay(&look).ends(0).json()), (false, ALL, rows, 0));
+        let ran = site.replay(&format!("{look} --apply")).ends(0).says(&["0 rows differ"]);
+        assert_eq!(numbers(&ran.json()).3, 0);
+        same(&site.dump("full.db"), &once, from);
+        let now = ["changes", "dead_letters"].map(|table| site.count("full.db", table));
+        assert_eq!(now, told, "events and letters, from {from}");
+    }
+    site.replay(&format!("--from earliest {full} --device truck-3")).ends(0);
+    let refused = site.replay(&format!("--from earliest {full} --device truck-3 --apply")).ends(2);
+    refused.says(&["--device with --apply is for a keyspace"]);
+
+    site.import("sqlite:full.db", "sqlite:empty.db");
+    let empty = site.of("sqlite:empty.db", false);
+    let look = site.replay(&format!("--from earliest {empty}")).ends(0);
+    assert_eq!(numbers(&look.json()), (false, ALL, rows, rows));
+    let nothing = site.dump("empty.db");
+    let refused = site.replay(&format!("--from offset:40 {empty} --apply")).ends(78);
+    refused.prints_nothing().says(&["begin at 40"]);
+    same(&site.dump("empty.db"), &nothing, "refused");
+    site.replay(&format!("--from earliest {empty} --apply")).ends(0);
+    same(&site.dump("empty.db"), &once, "replayed");
+    assert!(export(&site, "empty.db") == text);
+    assert_eq!(site.count("empty.db", "changes"), 0, "nobody asked for events");
+    site.import("sqlite:full.db", "sqlite:told.db");
+    let told = site.of("sqlite:told.db", false);
+    site.replay(&format!("--from earliest {told} --apply --announce")).ends(0);
+    assert!(site.count("told.db", "changes") > 0);
+    same(&site.dump("told.db"), &once, "announced");
+    // Verify agrees.
+    let verify = format!("verify {empty} --json");
+    assert_eq!(number(&site.folder.run(&verify).ends(0).json()["same"]), rows);
+}
+
+fn export(site: &Site, store: &str) -> String {
+    site.folder.text(&format!("export --path --store sqlite:{store}"))
+}

@@ -1,0 +1,191 @@
+//! `verify`: what somebody spoiled is found and set right, and nothing else is.
+
+mod bad;
+mod clean;
+mod daemon;
+pub mod file;
+mod keyspace;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::RngCore;
+use serde_json::json;
+use tstar::moment::format_time;
+use tstar::processor::{Pace, Processor};
+use tstar::rules::Rules;
+use tstar::source::file::{FileSource, Options};
+use tstar::source::{Batch, Control, Decoder};
+use tstar::store::raw::RawRows;
+use tstar::store::sqlite::SqliteStore;
+use tstar::store::{StoreError, TripStore};
+use tstar::timeline::DAY_MS;
+use tstar::verify::anew::{self, Room};
+use tstar::verify::compare::{Asked, Still, compare};
+use tstar::verify::{Bounds, Compared, Difference};
+
+use crate::cli::Folder;
+use crate::faults::until;
+use crate::support::block_on;
+
+/// 2024-02-28: a leap day comes soon.
+pub const FIRST_DAY: i64 = 19_781;
+
+pub fn below(random: &mut ChaCha8Rng, limit: u64) -> u64 {
+    random.next_u64() % limit
+}
+
+fn signed(random: &mut ChaCha8Rng, limit: u64) -> i64 {
+    below(random, limit).cast_signed()
+}
+
+/// Lines of some devices in order of arrival: trips of some minutes, one in three over midnight,
+/// late by up to two hours, so that some merge.
+pub fn lines(random: &mut ChaCha8Rng, devices: u64, trips: u64) -> Vec<String> {
+    let mut samples = Vec::new();
+    for device in 1..=devices {
+        let mut time_ms = FIRST_DAY * DAY_MS + signed(random, 80_000_000) + 1_000_000;
+        for trip in 0..trips {
+            if below(random, 3) == 0 {
+                // The next evening, minutes before midnight.
+                time_ms += DAY_MS - time_ms.rem_euclid(DAY_MS) - 60_000 - signed(random, 300_000);
+            }
+            for nth in 0..2 + below(random, 9) {
+                time_ms += 1000 + signed(random, 250_000);
+                let mut line = json!({
+                    "device_id": format!("truck-{device}"), "time": format_time(time_ms),
+                    "lat": 52.0 + f64::from(random.next_u32() % 1000) / 1e4, "lon": 13.5,
+                });
+                if trip % 2 == 0 {
+                    line["speed"] = json!(random.next_u32() % 30);
+                    line["driver"] = json!(format!("driver-{}", nth / 4));
+                }
+                let late = if below(random, 4) == 0 { signed(random, 7_200_000) } else { 0 };
+                samples.push((time_ms + late, line.to_string()));
+            }
+            time_ms += 200_000 + signed(random, 20_000_000);
+        }
+    }
+    samples.sort();
+    samples.into_iter().map(|(_, line)| line + "\n").collect()
+}
+
+/// A store of files, made by the library, and the files.
+pub struct Made {
+    pub folder: Folder,
+    pub store: PathBuf,
+    pub files: Vec<PathBuf>,
+}
+
+impl Made {
+    pub fn empty() -> Self {
+        let folder = Folder::new();
+        Self { store: folder.path("clean.db"), files: Vec::new(), folder }
+    }
+
+    /// All kinds of trips, in two files, with something erased between them.
+    pub fn new(random: &mut ChaCha8Rng, devices: u64, trips: u64) -> Self {
+        let mut made = Self::empty();
+        let lines = lines(random, devices, trips);
+        let (first, second) = lines.split_at(lines.len() / 3);
+        made.import(first);
+        made.erase("truck-1", (FIRST_DAY + 1) * DAY_MS);
+        made.import(second);
+        made
+    }
+
+    fn writer(&self) -> SqliteStore {
+        writer(&self.store)
+    }
+
+    /// Imports lines as the next file.
+    pub fn import(&mut self, lines: &[String]) {
+        let name = format!("{}.ndjson", self.files.len());
+        self.folder.write(&name, lines.concat());
+        self.files.push(self.folder.path(&name));
+        let (store, rules) = (self.writer(), Rules::default());
+        block_on(async {
+            let pace = Pace { flush_interval: Duration::ZERO, ..Pace::default() };
+            let mut processor = Processor::new(&store, &rules, pace).await.unwrap();
+            store.begin_import(0, std::slice::from_ref(&name)).unwrap();
+            let options = Options {
+                format: None,
+                decoder: Arc::new(Decoder::new(&rules).unwrap()),
+                log_time_ms: i64::MAX / 2,
+                first_offset: processor.position().delivered,
+                known: store.parts().unwrap(),
+            };
+            let file = &self.files[self.files.len() - 1..];
+            let mut source = FileSource::open(file, options).unwrap();
+            processor.run(&mut source, |_, _| ()).await.unwrap();
+            store.end_import().unwrap();
+        });
+    }
+
+    /// Erases as `tstar forget` does.
+    pub fn erase(&self, device_id: &str, before_ms: i64) {
+        let (store, rules) = (self.writer(), Rules::default());
+        block_on(async {
+            let mut processor = Processor::new(&store, &rules, Pace::default()).await.unwrap();
+            let offset = processor.position().delivered;
+            let device_id = device_id.to_owned();
+            let control = Some(Control::Forget { offset, device_id, before_ms });
+            let next_offset = Some(offset + 1);
+            let batch = Batch { control, next_offset, ..Batch::default() };
+            processor.absorb(&batch).await.unwrap();
+            processor.flush().await.unwrap();
+        });
+    }
+
+    /// The store that is right.
+    pub fn anew(&self) -> SqliteStore {
+        let imported = SqliteStore::open_reader(&self.store).unwrap();
+        let room = Room { folder: self.folder.dir.path(), memory: 100_000_000 };
+        block_on(anew::of_files(&imported, &self.files, room, |_, _| ())).unwrap()
+    }
+
+    /// The names of the files, as a command names them.
+    pub fn names(&self) -> String {
+        let names = self.files.iter().map(|file| file.display().to_string());
+        names.collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// Opens a store to write to it. A child that another test has just begun may hold the lock that
+/// was given back, until it is a program of its own.
+pub fn writer(store: &Path) -> SqliteStore {
+    until("the lock", || match SqliteStore::open_writer(store, &Rules::default(), 100) {
+        Err(StoreError::Locked { .. }) => None,
+        opened => Some(opened.unwrap()),
+    })
+}
+
+/// What a comparison found, each difference with whether it is there still.
+pub type Found = (Compared, Vec<(Difference, bool)>);
+
+/// Compares all of a store of files.
+pub fn look(right: &SqliteStore, found: &SqliteStore, repair: bool) -> Found {
+    block_on(looked(right, found, repair))
+}
+
+pub async fn looked<S: RawRows + TripStore>(right: &SqliteStore, found: &S, repair: bool) -> Found {
+    let mut seen = Vec::new();
+    let mut see = |difference: &Difference, left| seen.push((difference.clone(), left));
+    let asked = Asked { device_id: None, repair };
+    let of = (Bounds::default(), &Still);
+    let compared = compare(right, found, &asked, of, &mut see).await.unwrap();
+    assert_eq!(compared.count(), seen.len() as u64);
+    assert_eq!(compared.count_left(), seen.iter().filter(|(_, left)| *left).count() as u64);
+    (compared, seen)
+}
+
+/// Copies a store that nobody has open.
+pub fn copy(from: &Path, to: &Path) {
+    for suffix in ["-wal", "-shm"] {
+        // Not each of them is there.
+        drop(std::fs::remove_file(format!("{}{suffix}", to.display())));
+    }
+    std::fs::copy(from, to).unwrap();
+}

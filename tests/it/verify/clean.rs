@@ -1,0 +1,140 @@
+//! Where nothing is wrong nothing is found.
+
+use std::collections::BTreeMap;
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng;
+use tstar::rules::Rules;
+use tstar::store::sqlite::SqliteStore;
+use tstar::store::{Forget, TripRow, TripStore};
+use tstar::timeline::DAY_MS;
+use tstar::verify::Bounds;
+use tstar::verify::compare::{Asked, Still, compare};
+
+use super::{FIRST_DAY, Made, below, lines, look, signed};
+use crate::cli::number;
+use crate::faults::Running;
+use crate::support::block_on;
+
+/// How many fleets: each is one of 1,000 comparisons.
+const FLEETS: u64 = 1000;
+
+#[test]
+fn nothing_is_found_in_any_store_that_nobody_touched() {
+    let (mut copies, mut merged, mut erased, mut over) = (0, 0, 0, 0);
+    for seed in 0..FLEETS {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let (devices, trips) = (1 + below(&mut random, 3), 2 + below(&mut random, 4));
+        let mut made = Made::empty();
+        let lines = lines(&mut random, devices, trips);
+        // Up to three files, and what is erased before, between and behind them.
+        let each = 1 + below(&mut random, lines.len() as u64) as usize;
+        for part in lines.chunks(each.max(lines.len() / 3)) {
+            made.import(part);
+            if below(&mut random, 3) == 0 {
+                let device = format!("truck-{}", 1 + below(&mut random, devices));
+                made.erase(&device, FIRST_DAY * DAY_MS + signed(&mut random, 200_000_000));
+                erased += 1;
+            }
+        }
+        let right = made.anew();
+        let found = SqliteStore::open_reader(&made.store).unwrap();
+        let (compared, seen) = look(&right, &found, false);
+        assert_eq!(seen, [], "seed {seed}");
+        assert_eq!(compared.ahead, 0);
+        copies += compared.same;
+        for device in block_on(found.devices(None, None, 10)).unwrap() {
+            let (all, asc) = ((i64::MIN, i64::MAX), tstar::store::Order::Asc);
+            let rows = block_on(found.range(&device, all.0, all.1, asc, 1000)).unwrap();
+            merged += rows.iter().filter(|row| !row.absorbed.is_empty()).count();
+            over += rows.iter().filter(|row| row.days().count() > 1).count();
+        }
+    }
+    println!(
+        "verify: {FLEETS} clean stores, {copies} rows as they should be, {merged} trips merged, \
+         {over} over midnight, {erased} erasures"
+    );
+    assert!(merged > 500 && over > 500 && erased > 500);
+}
+
+fn row(device: &str, partition: i32, minute: i64, version: i64) -> TripRow {
+    let start_ms = FIRST_DAY * DAY_MS + minute * 60_000;
+    TripRow {
+        device_id: device.into(),
+        end_ms: start_ms + 60_000,
+        start_ms,
+        t_star_ms: start_ms,
+        minted: version,
+        absorbed: BTreeMap::new(),
+        version,
+        partition,
+        samples: 2,
+        distance_m: 0.0,
+        max_speed_mps: None,
+        start_lat: 0.0,
+        start_lon: 0.0,
+        end_lat: 0.0,
+        end_lon: 0.0,
+        min_lat: 0.0,
+        min_lon: 0.0,
+        max_lat: 0.0,
+        max_lon: 0.0,
+        driver: None,
+        driver_ms: None,
+        path: vec![1],
+    }
+}
+
+/// Partitions grow at their own pace: what is newer in one has a version that is old in another.
+#[test]
+fn what_a_newer_record_erased_is_not_missing_whatever_other_partitions_have() {
+    let rows = [row("truck-1", 0, 1, 70), row("truck-2", 1, 1, 4000)];
+    let before_ms = (FIRST_DAY + 2) * DAY_MS;
+    // An old forget explains nothing.
+    for (version, expected) in [(150, 0), (80, 2)] {
+        let folder = tempfile::tempdir().unwrap();
+        let stores = ["right.db", "found.db"].map(|name| {
+            let path = folder.path().join(name);
+            let store = SqliteStore::open_for_topic(&path, &Rules::default(), 0).unwrap();
+            block_on(store.apply(&rows)).unwrap();
+            store
+        });
+        // Behind what was read of its own partition, far before the end of the other one.
+        let forget = Forget { version, before_ms };
+        block_on(stores[1].forget("truck-1", &Forget { version: 150, before_ms })).unwrap();
+        if version == 80 {
+            // An old one explains nothing, so the store must not have the newer.
+            let path = folder.path().join("found.db");
+            let connection = rusqlite::Connection::open(path).unwrap();
+            connection.execute("UPDATE forgets SET version = ?1", [forget.version]).unwrap();
+        }
+        let bounds =
+            Bounds { last: [(0, 100), (1, 5000)].into(), limit: [(0, 200), (1, 5000)].into() };
+        let asked = Asked { device_id: None, repair: false };
+        let mut see = |_: &_, _| ();
+        let found = compare(&stores[0], &stores[1], &asked, (bounds, &Still), &mut see);
+        let found = block_on(found).unwrap();
+        // A trip and its day in the lists.
+        assert_eq!(found.count(), expected, "{version}: {found:?}");
+    }
+}
+
+#[test]
+fn an_import_that_was_stopped_before_a_forget_is_read_again_in_its_order() {
+    let made = Made::empty();
+    let folder = &made.folder;
+    let fleet = "simulate --devices 30 --samples 20000 --seed 3 --bad 0.01";
+    let log = folder.run(fleet).ends(0).stdout;
+    folder.write("all.ndjson", log);
+    let import = "ingest all.ndjson --json --flush-interval 1ms --max-staleness 1ms \
+                  --store sqlite:t.db";
+    let mut command = folder.command(import);
+    let mut stopped = Running::start(command.env("TSTAR_TEST_ABORT", "after:2"));
+    crate::faults::until("the abort", || stopped.has_ended().then_some(()));
+    let forget = "forget truck-7 --before 2025-03-01T00:00:00Z --yes --store sqlite:t.db";
+    folder.run(forget).ends(0);
+    folder.run(import).ends(0);
+    let found = folder.run("verify all.ndjson --store sqlite:t.db --json").ends(0).json();
+    assert!(number(&found["same"]) > 50, "{found}");
+    assert_eq!(number(&found["records"]), 20_000);
+}

@@ -1,0 +1,421 @@
+//! Faults in a keyspace, made by CQL, one at a time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+use serde_json::{Map, Value, json};
+use tempfile::TempDir;
+use tstar::rules::Rules;
+use tstar::store::raw::COLUMNS;
+use tstar::store::scylla::ScyllaStore;
+use tstar::store::sqlite::SqliteStore;
+use tstar::store::{Order, TripRow, TripStore};
+use tstar::timeline::DAY_MS;
+use tstar::verify::Kind;
+
+use super::file::Fault;
+use super::{Found, Made, below, looked, signed};
+use crate::keyspace::{ClusteringOrder, Keyspace};
+use crate::support::block_on;
+
+const FAULTS: usize = 200;
+
+/// Versions begin here: 0 is no write timestamp.
+const BASE: i64 = 1_000_000;
+
+/// What somebody writes later is stamped from here on.
+const LATER: i64 = 2_000_000_000;
+
+const KEY: [&str; 4] = ["device_id", "bucket", "end_time", "start_time"];
+
+/// Every trip of a store of files, as those of a log with a base.
+fn rows(store: &SqliteStore) -> Vec<TripRow> {
+    let mut all = Vec::new();
+    for device in block_on(store.devices(None, None, 1000)).unwrap() {
+        let rows = store.range(&device, i64::MIN, i64::MAX, Order::Asc, 10_000);
+        all.extend(block_on(rows).unwrap());
+    }
+    for row in &mut all {
+        (row.version, row.minted) = (row.version + BASE, row.minted + BASE);
+        row.absorbed.values_mut().for_each(|version| *version += BASE);
+    }
+    all
+}
+
+/// A keyspace and the store that is right.
+struct Site {
+    keyspace: Arc<Keyspace>,
+    store: ScyllaStore,
+    right: SqliteStore,
+    /// Rows as JSON, as CQL gives it, times as ms.
+    rows: Vec<Map<String, Value>>,
+    /// The same as text, with every digit.
+    texts: BTreeMap<String, String>,
+    clock: i64,
+    _folder: TempDir,
+}
+
+impl Site {
+    fn new(random: &mut ChaCha8Rng, devices: u64, trips: u64) -> Option<Self> {
+        let keyspace = Arc::new(Keyspace::new(ClusteringOrder::Desc)?);
+        let rows = rows(&Made::new(random, devices, trips).anew());
+        let folder = tempfile::tempdir().unwrap();
+        let right = SqliteStore::scratch(folder.path(), &Rules::default(), true).unwrap();
+        block_on(right.apply(&rows)).unwrap();
+        let store = keyspace.store();
+        keyspace.runtime.block_on(store.apply(&rows)).unwrap();
+        let (clock, rows, texts) = (LATER, Vec::new(), BTreeMap::new());
+        let mut site = Self { keyspace, store, right, rows, texts, clock, _folder: folder };
+        (site.rows, site.texts) = (site.everything(), site.texts());
+        Some(site)
+    }
+
+    fn every_text(&self) -> Vec<String> {
+        let select = "SELECT JSON * FROM trips";
+        let answer = self.keyspace.session.query_unpaged(select, ());
+        let answer = self.keyspace.runtime.block_on(answer).unwrap().into_rows_result().unwrap();
+        answer.rows::<(String,)>().unwrap().map(|it| it.unwrap().0).collect()
+    }
+
+    fn texts(&self) -> BTreeMap<String, String> {
+        self.every_text().into_iter().map(|text| (key(&parsed(&text)), text)).collect()
+    }
+
+    fn everything(&self) -> Vec<Map<String, Value>> {
+        let mut rows: Vec<_> = self.every_text().iter().map(|text| parsed(text)).collect();
+        rows.sort_by_key(|row| serde_json::to_string(row).unwrap());
+        rows
+    }
+
+    fn look(&self, repair: bool) -> Found {
+        let found = looked(&self.right, &self.store, repair);
+        self.keyspace.runtime.block_on(found)
+    }
+
+    /// A timestamp later than all before.
+    fn tick(&mut self) -> i64 {
+        self.clock += 1;
+        self.clock
+    }
+
+    fn insert(&self, row: &Map<String, Value>, at: i64) {
+        self.insert_text(&serde_json::to_string(row).unwrap(), at);
+    }
+
+    fn insert_text(&self, text: &str, at: i64) {
+        let text = text.replace('\'', "''");
+        let insert = format!("INSERT INTO trips JSON '{text}' DEFAULT UNSET USING TIMESTAMP {at}");
+        self.keyspace.run(&insert);
+    }
+
+    fn delete(&self, row: &Map<String, Value>, at: i64) {
+        let delete = format!("DELETE FROM trips USING TIMESTAMP {at} WHERE {}", key(row));
+        self.keyspace.run(&delete);
+    }
+
+    /// A random row.
+    fn row(&self, random: &mut ChaCha8Rng) -> Map<String, Value> {
+        self.rows[below(random, self.rows.len() as u64) as usize].clone()
+    }
+}
+
+/// A row as CQL tells it, with times as ms.
+fn parsed(text: &str) -> Map<String, Value> {
+    let mut row: Map<String, Value> = serde_json::from_str(text).unwrap();
+    for name in ["bucket", "end_time", "start_time", "t_star", "driver_time"] {
+        if let Some(text) = row[name].as_str() {
+            let ms = tstar::moment::parse_time(&text.replace(' ', "T")).unwrap();
+            row[name] = ms.into();
+        }
+    }
+    row
+}
+
+/// The key of a row as a condition.
+fn key(row: &Map<String, Value>) -> String {
+    let key = KEY.map(|name| match &row[name] {
+        Value::String(text) => format!("{name} = '{text}'"),
+        value => format!("{name} = {value}"),
+    });
+    key.join(" AND ")
+}
+
+fn int(row: &Map<String, Value>, name: &str) -> i64 {
+    row[name].as_i64().unwrap()
+}
+
+fn span(row: &Map<String, Value>) -> (i64, i64) {
+    (int(row, "start_time"), int(row, "end_time"))
+}
+
+fn has_copies(row: &Map<String, Value>) -> bool {
+    let (start, end) = span(row);
+    start.div_euclid(DAY_MS) != end.div_euclid(DAY_MS)
+}
+
+/// Another value of a column.
+fn other(name: &str, value: &Value, random: &mut ChaCha8Rng) -> Value {
+    match (name, value) {
+        ("absorbed", _) => {
+            json!({ random.next_u32().to_string(): random.next_u32() })
+        }
+        ("path", Value::String(hex)) => {
+            let mut hex = hex.clone();
+            let last = if hex.ends_with('0') { "1" } else { "0" };
+            hex.replace_range(hex.len() - 1.., last);
+            hex.into()
+        }
+        ("driver", Value::Null) => "nobody".into(),
+        ("driver_time" | "max_speed_mps", Value::Null) => 5.into(),
+        ("driver" | "driver_time" | "max_speed_mps", _) if below(random, 3) == 0 => Value::Null,
+        (_, Value::String(text)) => format!("{text}x").into(),
+        (_, Value::Number(number)) if number.is_i64() => {
+            (number.as_i64().unwrap() + 1 + signed(random, 1000)).into()
+        }
+        (_, value) => json!(value.as_f64().unwrap() + 0.5),
+    }
+}
+
+/// What somebody does here beside the faults of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Act {
+    Fault(Fault),
+    /// An insert without a version: a row of its own, or over one that is there.
+    Foreign {
+        over: bool,
+    },
+}
+
+impl Act {
+    fn nth(nth: usize) -> Self {
+        match nth % 10 {
+            3 => Self::Foreign { over: false },
+            7 => Self::Foreign { over: true },
+            _ => Self::Fault(Fault::nth(nth)),
+        }
+    }
+
+    fn name(self) -> String {
+        match self {
+            Self::Fault(fault) => fault.name(),
+            Self::Foreign { over: false } => "foreign row".into(),
+            Self::Foreign { over: true } => "foreign cells".into(),
+        }
+    }
+}
+
+/// What was done: what has to be found, and how it is undone.
+struct Done {
+    kind: Kind,
+    span: Option<(i64, i64)>,
+    /// A row that came.
+    came: Option<Map<String, Value>>,
+    /// A row that was spoiled.
+    was: Option<Map<String, Value>>,
+    /// An insert that undoes it.
+    unlisted: Option<String>,
+}
+
+/// Deletes an entry of a list; gives what undoes it.
+fn unlist(site: &mut Site, list: &str, row: &Map<String, Value>) -> String {
+    let device = row["device_id"].as_str().unwrap();
+    let (day, shard) = (int(row, "bucket"), tstar::identity::shard(device));
+    let (names, values) = match list {
+        "device_days" => ("bucket, shard, device_id", format!("{day}, {shard}, '{device}'")),
+        _ => ("device_id, bucket", format!("'{device}', {day}")),
+    };
+    let pairs = names.split(", ").zip(values.split(", "));
+    let key: Vec<_> = pairs.map(|(name, value)| format!("{name} = {value}")).collect();
+    let (at, key) = (site.tick(), key.join(" AND "));
+    site.keyspace.run(&format!("DELETE FROM {list} USING TIMESTAMP {at} WHERE {key}"));
+    let at = site.tick();
+    format!("INSERT INTO {list} ({names}) VALUES ({values}) USING TIMESTAMP {at}")
+}
+
+fn spoil(site: &mut Site, act: Act, random: &mut ChaCha8Rng) -> Option<Done> {
+    let at = site.tick();
+    let was = site.row(random);
+    let mut row = was.clone();
+    let (start, end) = span(&row);
+    let room = u64::try_from(end - start).unwrap();
+    let mut done = Done { kind: Kind::Extra, span: None, came: None, was: None, unlisted: None };
+    match act {
+        Act::Fault(Fault::Deleted) => site.delete(&row, at),
+        Act::Fault(Fault::Cell(nth)) => {
+            let name = COLUMNS[nth];
+            row[name] = other(name, &was[name], random);
+            row.retain(|column, _| column == name || KEY.contains(&column.as_str()));
+            site.insert(&row, at);
+        }
+        Act::Foreign { over: true } => {
+            row.retain(|column, _| column != "version");
+            row["samples"] = (int(&row, "samples") + 1).into();
+            site.insert(&row, at);
+        }
+        Act::Fault(Fault::Unlisted(list)) => {
+            let unlisted = Some(unlist(site, list, &row));
+            return Some(Done { kind: Kind::Unlisted, unlisted, ..done });
+        }
+        Act::Fault(Fault::Stale) => {
+            row["end_time"] = (end - 1 - signed(random, (room > 0).then_some(room)?)).into();
+            row["version"] = (int(&row, "version") - 2).into();
+        }
+        Act::Fault(Fault::Shifted) => {
+            let by = 1 + signed(random, (room > 0).then_some(room)?);
+            (row["start_time"], row["end_time"]) = ((start + by).into(), (end + by).into());
+        }
+        Act::Foreign { over: false } | Act::Fault(Fault::Extra) => {
+            let same = |it: &&Map<String, Value>| it["device_id"] == row["device_id"];
+            let last = site.rows.iter().filter(same).map(|it| int(it, "end_time")).max()?;
+            let start = last + 1 + signed(random, 86_400_000);
+            (row["start_time"], row["end_time"]) = (start.into(), (start + 1).into());
+            row["bucket"] = (start.div_euclid(DAY_MS) * DAY_MS).into();
+            if act == (Act::Foreign { over: false }) {
+                row.remove("version");
+            }
+        }
+        Act::Fault(Fault::OtherDay) => {
+            let day = end.div_euclid(DAY_MS) + 1 + signed(random, 400);
+            row["bucket"] = (day * DAY_MS).into();
+        }
+    }
+    done.kind = match act {
+        Act::Fault(fault) => fault.kind(has_copies(&was)),
+        Act::Foreign { over: false } => Kind::NoVersion,
+        Act::Foreign { over: true } if has_copies(&was) => Kind::Copy,
+        Act::Foreign { over: true } => Kind::Different,
+    };
+    done.span = Some(span(&row));
+    match act {
+        Act::Fault(Fault::Deleted | Fault::Cell(_)) | Act::Foreign { over: true } => {
+            done.was = Some(was);
+        }
+        _ => {
+            site.insert(&row, at);
+            done.came = Some(row);
+        }
+    }
+    Some(done)
+}
+
+fn undo(site: &mut Site, done: &Done) {
+    if let Some(row) = &done.came {
+        let at = site.tick();
+        site.delete(row, at);
+    }
+    if let Some(row) = &done.was {
+        let at = site.tick();
+        site.insert_text(&site.texts[&key(row)], at);
+    }
+    if let Some(insert) = &done.unlisted {
+        site.keyspace.run(insert);
+    }
+}
+
+#[test]
+fn each_fault_is_found_as_what_it_is() {
+    let mut random = ChaCha8Rng::seed_from_u64(20_261_124);
+    let Some(mut site) = Site::new(&mut random, 8, 6) else { return };
+    assert_eq!(site.look(false).0.count(), 0);
+    let mut table: BTreeMap<(String, &str), u32> = BTreeMap::new();
+    let mut found = 0;
+    for nth in 0.. {
+        if found == FAULTS {
+            break;
+        }
+        let act = Act::nth(nth);
+        let Some(done) = spoil(&mut site, act, &mut random) else { continue };
+        let (_, seen) = site.look(false);
+        let [(seen, true)] = seen.as_slice() else { panic!("{act:?}: {seen:?}") };
+        assert_eq!((seen.kind, seen.span_ms), (done.kind, done.span), "{act:?}");
+        if let Act::Fault(Fault::Cell(at)) = act {
+            assert_eq!(seen.columns, [COLUMNS[at]]);
+        }
+        *table.entry((act.name(), seen.kind.name())).or_default() += 1;
+        found += 1;
+        undo(&mut site, &done);
+        if found % 20 == 0 {
+            assert_eq!(site.look(false).0.count(), 0, "undone: {act:?}");
+        }
+    }
+    assert_eq!(site.everything(), site.rows);
+    println!("verify, keyspace: {found} faults found");
+    for ((fault, kind), count) in table {
+        println!("  {fault:<24} {kind:<12} {count}");
+    }
+}
+
+/// A row that no fault of before has touched.
+fn fresh(site: &Site, used: &mut Vec<Value>, copies: bool) -> Map<String, Value> {
+    let is_fresh = |row: &&Map<String, Value>| {
+        has_copies(row) == copies && !used.contains(&row["t_star"]) && span(row).0 < span(row).1
+    };
+    let row = site.rows.iter().find(is_fresh).expect("a trip that is untouched").clone();
+    used.push(row["t_star"].clone());
+    row
+}
+
+#[test]
+fn what_is_stamped_as_it_should_be_is_mended_and_what_is_later_is_told() {
+    let mut random = ChaCha8Rng::seed_from_u64(20_261_125);
+    let Some(site) = Site::new(&mut random, 8, 6) else { return };
+    let mut used = Vec::new();
+    // A delete below the row's version never shows.
+    for copies in [false, true] {
+        let row = fresh(&site, &mut used, copies);
+        site.delete(&row, int(&row, "version"));
+        assert_eq!(site.look(false).0.count(), 0, "a delete below the row");
+    }
+    // A stale row within the span is hidden by the delete that came with the row; one that reaches
+    // beyond it shows, and goes.
+    for (nth, copies) in [(0, false), (1, true), (2, false), (3, true)] {
+        let mut row = fresh(&site, &mut used, copies);
+        let (start, end) = span(&row);
+        let version = int(&row, "version") - 2;
+        match nth {
+            0 | 1 => row["end_time"] = (end - 1).into(),
+            _ => {
+                row["start_time"] = (start + 1).into();
+                row["end_time"] = (end + 1).into();
+            }
+        }
+        row["version"] = version.into();
+        site.insert(&row, version + 1);
+        let (compared, seen) = site.look(false);
+        if nth < 2 {
+            assert_eq!(compared.count(), 0, "{seen:?}");
+            continue;
+        }
+        assert_eq!(compared.differences, [(Kind::Overlapping, 1)].into(), "{seen:?}");
+        let (compared, seen) = site.look(true);
+        assert_eq!((compared.count(), compared.count_left()), (1, 0), "{seen:?}");
+        assert_eq!(site.look(true).0.count(), 0);
+        assert_eq!(site.everything(), site.rows, "{nth}");
+    }
+    // A row that was never written, or was lost with a node, comes again; so does a day's entry.
+    let row = fresh(&site, &mut used, false);
+    let mut extra = row.clone();
+    extra["bucket"] = (int(&row, "bucket") + 400 * DAY_MS).into();
+    site.insert(&extra, int(&extra, "version") + 1);
+    let (compared, _) = site.look(true);
+    assert_eq!(compared.differences, [(Kind::Extra, 1)].into());
+    assert_eq!(compared.count_left(), 0);
+    assert_eq!(site.everything(), site.rows);
+
+    // What is later stays.
+    let (gone, changed) = (fresh(&site, &mut used, false), fresh(&site, &mut used, false));
+    site.delete(&gone, LATER);
+    let mut cell = changed.clone();
+    cell.retain(|name, _| KEY.contains(&name.as_str()));
+    cell.insert("samples".into(), 77.into());
+    site.insert(&cell, LATER);
+    assert_eq!(site.look(false).0.count(), 2);
+    for _ in 0..2 {
+        let (compared, seen) = site.look(true);
+        // Of the changed row the later cell alone is left, and hides what belongs there.
+        let missing = seen.iter().filter(|it| it.1 && it.0.kind == Kind::Missing).count();
+        assert!(compared.count_left() >= 2 && missing >= 1, "{seen:?}");
+    }
+}
