@@ -18,6 +18,7 @@
 //! | join | [`daemon`] | the partitions of a topic, each with an owner |
 //! | join | [`verify`] | a store beside one that is built anew from its log |
 //! | join | [`retry`] | a dead letter is tried again, under the rules of its store or a fix |
+//! | join | [`explain`] | how a trip came to be: the records of it, and what each did |
 //! | surface | [`settings`] | what a user can set, from flags, environment, file and defaults |
 //! | surface | [`surface`] | trips as JSON, CSV, GeoJSON and GPX |
 //! | surface | `cli` (in `main.rs`) | flags, output, exit codes |
@@ -41,6 +42,7 @@ pub mod blob;
 mod column;
 pub mod daemon;
 pub mod epoch;
+pub mod explain;
 pub mod feed;
 pub mod identity;
 pub mod kafka;

@@ -89,6 +89,37 @@ pub async fn lookup<S: TripStore>(
     printer.answer(&row, &extras, format, args.path.path)
 }
 
+/// The trip that an id finds.
+pub struct Found {
+    /// The trip.
+    pub row: TripRow,
+    /// The time of the id, ms.
+    pub t_star_ms: i64,
+    /// How that lies in the trip.
+    pub matched: Match,
+}
+
+/// Finds the trip that covers the time of an id of any form.
+pub async fn find<S: TripStore>(store: &S, id: &str) -> anyhow::Result<Found> {
+    let (found, t_star_ms, device) = match AnyId::parse(id)? {
+        AnyId::Trip(id) => {
+            let found = store.covering(&id.device_id, id.t_star_ms).await?;
+            (found, id.t_star_ms, Some(id.device_id))
+        }
+        AnyId::Uuid(id) => (covering_uuid(store, &id).await?, id.t_star_ms, None),
+    };
+    let Some(row) = found else {
+        let time = format_time(t_star_ms);
+        let unknown = format!("no trip has the id `{id}`: none of its device covers {time}");
+        let gone = match device {
+            Some(device) => gone(store, &device, t_star_ms).await?,
+            None => None,
+        };
+        return Err(gone.unwrap_or(NoResult(unknown)).into());
+    };
+    Ok(Found { matched: Match::of(t_star_ms, &row), row, t_star_ms })
+}
+
 /// Prints the trip that covers the time of an id.
 pub async fn trip<S: TripStore>(
     store: &S,
@@ -99,23 +130,7 @@ pub async fn trip<S: TripStore>(
 ) -> anyhow::Result<()> {
     let format = printer.format(&args.output);
     args.path.check(format)?;
-    let (found, t_star_ms, device) = match AnyId::parse(&args.id)? {
-        AnyId::Trip(id) => {
-            let found = store.covering(&id.device_id, id.t_star_ms).await?;
-            (found, id.t_star_ms, Some(id.device_id))
-        }
-        AnyId::Uuid(id) => (covering_uuid(store, &id).await?, id.t_star_ms, None),
-    };
-    let Some(row) = found else {
-        let (id, time) = (&args.id, format_time(t_star_ms));
-        let unknown = format!("no trip has the id `{id}`: none of its device covers {time}");
-        let gone = match device {
-            Some(device) => gone(store, &device, t_star_ms).await?,
-            None => None,
-        };
-        return Err(gone.unwrap_or(NoResult(unknown)).into());
-    };
-    let matched = Match::of(t_star_ms, &row);
+    let Found { row, matched, .. } = find(store, &args.id).await?;
     let extras = Extras {
         open: Some(is_open(&row, settings.max_gap_ms, settings.settle_ms, now_ms)),
         requested_id: Some(args.id.clone()),

@@ -7,6 +7,7 @@ mod dlq;
 mod doctor;
 mod epoch;
 pub mod exit;
+mod explain;
 mod export;
 mod flags;
 mod forget;
@@ -80,6 +81,8 @@ enum Command {
     Lookup(lookup::LookupArgs),
     /// The trip of an id in any form, also of one that a merge retired
     Trip(lookup::TripArgs),
+    /// How the trip of an id came to be: what minted it, what it absorbed, and each record of it
+    Explain(explain::ExplainArgs),
     /// Trips of a device, or of all devices of a day, by start time
     Trips(trips::TripsArgs),
     /// Which devices there are
@@ -177,6 +180,7 @@ async fn dispatch(
             let (reader, settings) = open::reader_by_its_rules(settings, context).await?;
             lookup::trip(&reader, &args, &settings, context.now_ms, printer).await
         }
+        Command::Explain(args) => explain::run(&args, context, printer).await,
         Command::Trips(args) => {
             trips::run(&reader(context, &args.server).await?, &args, printer).await
         }

@@ -148,3 +148,17 @@ pub fn dead_letters(rows: &[[String; 4]]) -> String {
     }
     table.trim_fmt()
 }
+
+/// Records of a trip, a line each.
+pub fn records(rows: &[[String; 7]]) -> String {
+    let mut table = table(["place", "log_time", "time", "late", "behind", "did", "trip"]);
+    for number in [3, 4] {
+        if let Some(column) = table.column_mut(number) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    for row in rows {
+        table.add_row(row.iter().map(|text| plain(text)));
+    }
+    table.trim_fmt()
+}

@@ -85,7 +85,8 @@ impl Reread {
     }
 }
 
-fn reader(epoch: &Epoch, device_id: Option<&str>) -> Result<RecordReader, DaemonError> {
+/// A reader of an epoch's records, or of those of one device among them.
+pub(crate) fn reader(epoch: &Epoch, device_id: Option<&str>) -> Result<RecordReader, DaemonError> {
     let decoder = Decoder::new(&epoch.rules).map_err(|error: MapError| {
         DaemonError::Start(format!("the rules of epoch {} cannot be used: {error}", epoch.epoch))
     })?;
@@ -131,7 +132,7 @@ fn first_of_topic(epochs: &[Epoch]) -> usize {
 }
 
 /// The part of each span that is of each epoch, oldest first.
-fn by_epoch(epochs: &[Epoch], spans: &[Range<i64>]) -> Vec<(usize, Vec<Range<i64>>)> {
+pub(crate) fn by_epoch(epochs: &[Epoch], spans: &[Range<i64>]) -> Vec<(usize, Vec<Range<i64>>)> {
     let first = first_of_topic(epochs);
     let start = |nth: usize, partition: i32| {
         let epoch = epochs.get(nth)?;

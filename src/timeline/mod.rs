@@ -159,11 +159,6 @@ impl Timeline {
         self.trips.range(..time_ms).next_back().map(|(_, trip)| &**trip)
     }
 
-    fn after(&self, time_ms: i64) -> Option<&Trip> {
-        let after = (Bound::Excluded(time_ms), Bound::Unbounded);
-        self.trips.range(after).next().map(|(_, trip)| &**trip)
-    }
-
     fn apply(&mut self, arrival: Arrival, version: i64, sample: Sample, driver: Option<&str>) {
         let time_ms = sample.time_ms;
         let add = |trip: &mut Trip| add(trip, version, sample, driver);
@@ -269,6 +264,20 @@ impl Timeline {
     /// The trips in memory, by start time.
     pub fn trips(&self) -> impl Iterator<Item = &Trip> {
         self.trips.values().map(|trip| &**trip)
+    }
+
+    /// The trip in memory that covers a time.
+    #[must_use]
+    pub fn covering(&self, time_ms: i64) -> Option<&Trip> {
+        let (_, trip) = self.trips.range(..=time_ms).next_back()?;
+        (time_ms <= trip.end_ms()).then_some(&**trip)
+    }
+
+    /// The first trip in memory that starts after a time.
+    #[must_use]
+    pub fn after(&self, time_ms: i64) -> Option<&Trip> {
+        let after = (Bound::Excluded(time_ms), Bound::Unbounded);
+        self.trips.range(after).next().map(|(_, trip)| &**trip)
     }
 
     /// The trips in memory, by start time, to take their changes.

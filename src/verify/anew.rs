@@ -102,37 +102,13 @@ pub async fn of_files(
     room: Room<'_>,
     watch: impl FnMut(&Batch, &Counts),
 ) -> Result<SqliteStore, AnewError> {
-    let place = imported.place();
-    let Some(rules) = imported.rules()? else {
-        return Err(AnewError::OtherFiles(format!("store `{place}` holds nothing")));
-    };
-    let delivered = imported.position().await?.delivered;
-    let options = Options {
-        format: None,
-        decoder: Arc::new(Decoder::new(&rules)?),
-        log_time_ms: 0,
-        first_offset: delivered,
-        known: imported.parts()?,
-    };
-    let files = in_order(files, &options, place).await?;
+    let (mut source, rules) = Imported::open(imported, files).await?;
     let store = room.store(&rules, false)?;
     let mut processor = Processor::new(&store, &rules, room.pace()).await?;
     processor.may_set_aside(Spill::new(room.folder)).await?;
-    let source = FileSource::open(&files, options)?;
-    let mut source = Imported {
-        source,
-        ahead: None,
-        forgets: imported.every_forget()?.into(),
-        next: 0,
-        delivered,
-        place: place.to_owned(),
-        wrong: None,
-    };
     processor.run(&mut source, watch).await?;
     drop(processor);
-    if let Some(problem) = source.problem() {
-        return Err(AnewError::OtherFiles(problem));
-    }
+    source.check()?;
     Ok(store)
 }
 
@@ -171,7 +147,7 @@ async fn in_order(
 }
 
 /// Files whose records have to be those that a store was built from, all of them, in their order.
-struct Imported {
+pub struct Imported {
     source: FileSource,
     /// A batch that was read, and is to come after what stands before it in the log.
     ahead: Option<Batch>,
@@ -189,10 +165,61 @@ fn offset_of(forget: &Forget) -> i64 {
 }
 
 impl Imported {
+    /// The files that a store was built from, as the records that they were, and the rules that
+    /// they were read by.
+    ///
+    /// # Errors
+    /// Those of [`of_files`].
+    pub async fn open(
+        imported: &SqliteStore,
+        files: &[PathBuf],
+    ) -> Result<(Self, Rules), AnewError> {
+        let place = imported.place();
+        let Some(rules) = imported.rules()? else {
+            return Err(AnewError::OtherFiles(format!("store `{place}` holds nothing")));
+        };
+        let delivered = imported.position().await?.delivered;
+        let options = Options {
+            format: None,
+            decoder: Arc::new(Decoder::new(&rules)?),
+            log_time_ms: 0,
+            first_offset: delivered,
+            known: imported.parts()?,
+        };
+        let files = in_order(files, &options, place).await?;
+        let source = Self {
+            source: FileSource::open(&files, options)?,
+            ahead: None,
+            forgets: imported.every_forget()?.into(),
+            next: 0,
+            delivered,
+            place: place.to_owned(),
+            wrong: None,
+        };
+        Ok((source, rules))
+    }
+
+    /// Whether what was read to its end were the files, all of them.
+    ///
+    /// # Errors
+    /// [`AnewError::OtherFiles`].
+    pub fn check(self) -> Result<(), AnewError> {
+        self.problem().map_or(Ok(()), |problem| Err(AnewError::OtherFiles(problem)))
+    }
+
     /// The next forget as the record that it was.
     fn forget(&mut self) -> Option<Batch> {
         let (device_id, forget) = self.forgets.pop_front()?;
         let (offset, before_ms) = (offset_of(&forget), forget.before_ms);
+        if self.wrong.is_none() && offset > self.next {
+            self.wrong = Some(format!(
+                "store `{}` has records {} to {} before an erasure, which these files do not hold: \
+                 name every file that was imported",
+                self.place,
+                self.next,
+                offset - 1
+            ));
+        }
         self.next = self.next.max(offset + 1);
         let control = Some(Control::Forget { offset, device_id, before_ms });
         Some(Batch { control, next_offset: Some(offset + 1), ..Batch::default() })

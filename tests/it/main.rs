@@ -10,6 +10,7 @@ mod conformance;
 mod containers;
 mod cql;
 mod doctor;
+mod explain;
 mod faults;
 mod forget;
 mod fuzz;
