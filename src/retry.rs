@@ -26,7 +26,9 @@ pub struct Fix {
 }
 
 impl Fix {
-    fn over(&self, rules: &Rules) -> Rules {
+    /// The rules with the fix over them.
+    #[must_use]
+    pub fn over(&self, rules: &Rules) -> Rules {
         let mut fixed = rules.clone();
         fixed.fields.extend(self.fields.clone());
         fixed.time_unit = self.time_unit.unwrap_or(fixed.time_unit);

@@ -7,7 +7,7 @@ use serde::Serialize;
 use tstar::epoch::{Epoch, Versions};
 use tstar::explain::{Did, Note, Story};
 use tstar::identity::TripId;
-use tstar::moment::{format_duration, format_time};
+use tstar::moment::format_time;
 use tstar::settings::Settings;
 use tstar::store::{EpochStore, TripRow};
 use tstar::surface::Match;
@@ -337,14 +337,25 @@ fn print(explained: &ExplainJson, of_files: bool, printer: &mut Printer<'_>) -> 
     Ok(())
 }
 
+/// A time span for a person, as 26h47m9.162s.
+fn span_text(seconds: f64) -> String {
+    let sign = if seconds < 0.0 { "-" } else { "" };
+    #[expect(clippy::cast_possible_truncation, reason = "it was whole milliseconds")]
+    let ms = (seconds.abs() * 1e3).round() as i64;
+    let (hours, minutes, rest) = (ms / 3_600_000, ms / 60_000 % 60, ms % 60_000);
+    let rest = match rest % 1000 {
+        0 => format!("{}s", rest / 1000),
+        ms => format!("{}.{ms:03}s", rest / 1000),
+    };
+    match (hours, minutes) {
+        (0, 0) => format!("{sign}{rest}"),
+        (0, _) => format!("{sign}{minutes}m{rest}"),
+        _ => format!("{sign}{hours}h{minutes}m{rest}"),
+    }
+}
+
 /// A record as a line of a table.
 fn cells(record: &RecordJson) -> [String; 7] {
-    let span = |seconds: f64| {
-        let sign = if seconds < 0.0 { "-" } else { "" };
-        #[expect(clippy::cast_possible_truncation, reason = "it was whole milliseconds")]
-        let ms = (seconds.abs() * 1e3).round() as i64;
-        format!("{sign}{}", format_duration(ms))
-    };
     let element = record.element.map_or_else(String::new, |nth| format!("[{nth}]"));
     let place = match (record.partition, &record.file, record.line) {
         (Some(partition), ..) => format!("{partition}:{}{element}", record.offset),
@@ -356,7 +367,7 @@ fn cells(record: &RecordJson) -> [String; 7] {
         None if record.conflicting => "duplicate, conflicting".to_owned(),
         None => record.did.to_owned(),
     };
-    let (late, behind) = (span(record.late_s), span(record.behind_s));
+    let (late, behind) = (span_text(record.late_s), span_text(record.behind_s));
     let (log_time, time) = (record.log_time.clone(), record.time.clone());
     [place, log_time, time, late, behind, did, record.trip.clone()]
 }

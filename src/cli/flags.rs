@@ -1,12 +1,14 @@
 //! Flags that several commands share. Those of settings are made from the table of settings.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
+use tstar::retry::Fix;
 use tstar::settings::{
-    CQL_PASSWORD, Kind, Origins, Setting, Settings, SettingsError, SettingsFile,
+    CQL_PASSWORD, Kind, Origin, Origins, Setting, Settings, SettingsError, SettingsFile,
 };
 use tstar::store::sqlite::Step;
 use tstar::surface::Form;
@@ -159,6 +161,25 @@ setting_flags! {
 setting_flags! {
     /// What is decoded in another way than the rules of the store say.
     FixFlags: "map" "speed_unit" "time_unit"
+}
+
+impl FixFlags {
+    /// What somebody has set in one way or another.
+    pub fn read(&self, context: &Context) -> Result<Fix, SettingsError> {
+        let (settings, origins) = context.settings(&self.0)?;
+        let is_set = |key: &str| origins.get(key).is_some_and(|origin| *origin != Origin::Default);
+        let Settings { map, time_unit, speed_unit, .. } = settings;
+        Ok(Fix {
+            fields: if is_set("map") { map } else { BTreeMap::new() },
+            time_unit: is_set("time_unit").then_some(time_unit),
+            speed_unit: is_set("speed_unit").then_some(speed_unit),
+        })
+    }
+}
+
+setting_flags! {
+    /// The form of files.
+    FormFlag: "input_format"
 }
 
 setting_flags! {

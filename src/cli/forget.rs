@@ -10,12 +10,11 @@ use std::time::Duration;
 use clap::Args;
 use indicatif::ProgressBar;
 use serde::Serialize;
-use tstar::epoch::Epoch;
 use tstar::identity::check_device_id;
 use tstar::moment::{format_duration, format_time, parse_duration, parse_time};
 use tstar::rules::Rules;
 use tstar::settings::{Origins, Settings};
-use tstar::store::{EpochStore, Order, StoreError, TripRow, TripStore};
+use tstar::store::EpochStore;
 
 use super::exit::{NoResult, Usage};
 use super::flags::{Context, ControlFlags, ServerFlags, clock_ms};
@@ -200,20 +199,10 @@ impl Job<'_> {
     }
 }
 
-/// The latest trip of a device.
-async fn latest_trip(store: &impl TripStore, device: &str) -> Result<Option<TripRow>, StoreError> {
-    Ok(store.range(device, i64::MIN, i64::MAX, Order::Desc, 1).await?.pop())
-}
-
 /// Counts devices where a person watches.
 fn progress() -> ProgressBar {
     match std::io::stderr().is_terminal() {
         true => ProgressBar::new_spinner().with_message("devices"),
         false => ProgressBar::hidden(),
     }
-}
-
-/// The epoch that a version is of.
-fn epoch_of(epochs: &[Epoch], version: i64) -> Option<&Epoch> {
-    epochs.iter().rev().find(|epoch| epoch.base <= version)
 }

@@ -11,6 +11,7 @@ mod explain;
 mod export;
 mod flags;
 mod forget;
+mod homes;
 mod id;
 mod ingest;
 mod log;

@@ -26,9 +26,11 @@ impl Progress {
     pub fn new(total_bytes: Option<u64>) -> Self {
         let bar = match (std::io::stderr().is_terminal(), total_bytes) {
             (false, _) => ProgressBar::hidden(),
-            (true, Some(bytes)) => ProgressBar::new(bytes)
-                .with_style(style("{bar:30} {bytes}/{total_bytes} {msg} {eta} left")),
-            (true, None) => ProgressBar::new_spinner().with_style(style("{spinner} {bytes} {msg}")),
+            (true, Some(bytes)) => ProgressBar::new(bytes).with_style(style(
+                "{bar:30} {bytes}/{total_bytes} {msg} {bytes_per_sec} {eta} left",
+            )),
+            (true, None) => ProgressBar::new_spinner()
+                .with_style(style("{spinner} {bytes} {msg} {bytes_per_sec}")),
         };
         Self { bar, file: Arc::from(""), before: 0, in_file: 0 }
     }

@@ -69,6 +69,18 @@ impl Topics {
         Ok(count.filter(|count| *count > 0).and_then(|count| i32::try_from(count).ok()))
     }
 
+    /// The name of the cluster, which no other one has.
+    ///
+    /// # Errors
+    /// No broker answers.
+    pub fn cluster(&self) -> Result<String, KafkaError> {
+        self.client.client().fetch_cluster_id(PATIENCE).ok_or_else(|| {
+            let brokers = self.brokers.addresses().to_owned();
+            let problem = "it does not tell the id of its cluster".to_owned();
+            KafkaError::Unreachable { brokers, problem }
+        })
+    }
+
     fn unreachable(&self, error: &ClientError) -> KafkaError {
         let brokers = self.brokers.addresses().to_owned();
         KafkaError::Unreachable { brokers, problem: error.to_string() }

@@ -7,12 +7,8 @@ use crate::store::{DeadLetter, Journal, TripStore};
 use crate::timeline::{ClockGuard, WrongClock};
 
 /// What is wrong with a device time that cannot be true.
-pub(crate) fn wrong_clock(
-    guard: &ClockGuard,
-    wrong: WrongClock,
-    time_ms: i64,
-    log_time_ms: i64,
-) -> Fault {
+#[must_use]
+pub fn wrong_clock(guard: &ClockGuard, wrong: WrongClock, time_ms: i64, log_time_ms: i64) -> Fault {
     let message = match wrong {
         WrongClock::BeforeMin => {
             format!("device time {time_ms} ms is before --min-time, {} ms", guard.min_time_ms)

@@ -24,7 +24,7 @@ pub use budget::Budget;
 pub use counts::{Arrivals, Counts, KeyChanges};
 
 use budget::Share;
-pub(crate) use letters::wrong_clock;
+pub use letters::wrong_clock;
 use load::Erased;
 
 use crate::epoch::Log;

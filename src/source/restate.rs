@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use super::Decoded;
 use super::decode::Decoder;
 use super::fields::Field;
+use super::layout::Layout;
 use super::record::metres_per_second;
 use crate::moment::format_time;
 use crate::timeline::Reading;
@@ -39,6 +40,18 @@ impl Decoder {
         } else {
             Err(format!("`{record}` is another sample"))
         }
+    }
+
+    /// Whether this decoder finds that sample in a record.
+    pub fn finds(
+        &self,
+        layout: &mut Layout,
+        record: &[u8],
+        (decoded, text): (&Decoded, &str),
+    ) -> bool {
+        let mut again = String::new();
+        let read = self.json_like(layout, record, &mut again);
+        read.is_ok_and(|read| is_same((decoded, text), (&read, &again)))
     }
 
     /// What each field says, in the units of this decoder.

@@ -6,6 +6,7 @@
 
 mod erased;
 pub mod memory;
+mod overlay;
 mod pair;
 pub mod raw;
 pub mod row;
@@ -15,6 +16,7 @@ pub mod sqlite;
 use std::future::Future;
 
 pub use erased::was_erased;
+pub use overlay::Overlay;
 pub use pair::Pair;
 pub use row::{DayWrite, TripRow};
 

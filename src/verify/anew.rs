@@ -63,13 +63,19 @@ pub struct Room<'a> {
 }
 
 impl Room<'_> {
-    fn store(&self, rules: &Rules, of_topic: bool) -> Result<SqliteStore, StoreError> {
+    /// An empty store.
+    ///
+    /// # Errors
+    /// The folder takes no file.
+    pub fn store(&self, rules: &Rules, of_topic: bool) -> Result<SqliteStore, StoreError> {
         let store = SqliteStore::scratch(self.folder, rules, of_topic)?;
         store.set_cache((self.memory / 8).min(MAX_CACHE))?;
         Ok(store)
     }
 
-    fn pace(&self) -> Pace {
+    /// How a processor works that fills it.
+    #[must_use]
+    pub fn pace(&self) -> Pace {
         let memory = usize::try_from(self.memory / 4 * 3).unwrap_or(usize::MAX);
         Pace { flush_interval: AT_THE_END, max_staleness: AT_THE_END, memory, ..Pace::default() }
     }

@@ -24,6 +24,7 @@ mod protocol;
 mod readme;
 mod real_data;
 mod replay;
+mod replay_files;
 mod scylla;
 mod servers;
 mod store_file;

@@ -9,8 +9,7 @@ use tstar::kafka::letters::{Fate, LetterTopic, back};
 use tstar::kafka::topic::Topics;
 use tstar::kafka::transactions::{Placed, Transactions};
 use tstar::processor::{Counts, Pace, Processor};
-use tstar::retry::{Fix, Origin, Outcome, Retry};
-use tstar::settings::{Origin as SetBy, Settings};
+use tstar::retry::{Origin, Outcome, Retry};
 use tstar::source::{Batch, Decoder, Entry};
 use tstar::store::sqlite::{RetryJournal, Settled, SqliteStore};
 use tstar::store::{DeadLetter, Pair};
@@ -41,25 +40,13 @@ pub struct Summary {
 /// Letters that were tried, some at a time.
 type Tried = Vec<(Kept, Outcome)>;
 
-/// The names of the settings that are a fix where somebody set them.
-fn fix(args: &ReplayArgs, context: &Context) -> anyhow::Result<Fix> {
-    let (settings, origins) = context.settings(&args.fix.0)?;
-    let is_set = |key: &str| origins.get(key).is_some_and(|origin| *origin != SetBy::Default);
-    let Settings { map, time_unit, speed_unit, .. } = settings;
-    Ok(Fix {
-        fields: if is_set("map") { map } else { BTreeMap::new() },
-        time_unit: is_set("time_unit").then_some(time_unit),
-        speed_unit: is_set("speed_unit").then_some(speed_unit),
-    })
-}
-
 /// Replays the letters that are meant.
 pub async fn run(
     args: &ReplayArgs,
     context: &Context,
     printer: &mut Printer<'_>,
 ) -> anyhow::Result<()> {
-    let (filter, fix) = (args.filter.read()?, fix(args, context)?);
+    let (filter, fix) = (args.filter.read()?, args.fix.read(context)?);
     let letters = Letters::open(&args.place, context).await?;
     let now_ms = args.now.then_some(context.now_ms);
     let origin = if letters.epochs.is_empty() { Origin::Files } else { Origin::Topic };

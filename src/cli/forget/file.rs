@@ -7,9 +7,10 @@ use tstar::source::{Batch, Control};
 use tstar::store::TripStore;
 use tstar::store::sqlite::SqliteStore;
 
-use super::{Job, Sent, State, latest_trip, progress};
+use super::{Job, Sent, State, progress};
 use crate::cli::devices::PAGE;
 use crate::cli::exit::{self, NoResult};
+use crate::cli::homes::latest_trip;
 use crate::cli::ingest;
 use crate::cli::open;
 use crate::cli::print::Printer;

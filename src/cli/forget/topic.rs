@@ -15,9 +15,10 @@ use tstar::moment::{format_duration, format_time};
 use tstar::settings::{KeyRule, Origin};
 use tstar::store::{Order, StoreError, TripStore};
 
-use super::{Job, Sent, State, epoch_of, latest_trip, progress};
+use super::{Job, Sent, State, progress};
 use crate::cli::devices::PAGE;
 use crate::cli::exit::{self, NoResult, Refused};
+use crate::cli::homes::{Found, Homes};
 use crate::cli::print::Printer;
 
 /// How many devices the store is asked about at a time.
@@ -26,19 +27,10 @@ const ASKED_TOGETHER: usize = 32;
 /// How long between two looks at what was carried out.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
-/// A device, and the partition that its records are known to come in.
-struct Found {
-    device: String,
-    has_trip: bool,
-    partition: Option<i32>,
-}
-
 /// What records go where.
 struct Asker<'a, S> {
     job: &'a Job<'a>,
-    store: &'a S,
-    topic: String,
-    epochs: Vec<Epoch>,
+    homes: Homes<'a, S>,
     producer: Producer,
 }
 
@@ -65,7 +57,8 @@ pub async fn ask<S: TripStore + tstar::store::EpochStore>(
     };
     let epochs = start::epochs(store, &topics, &fit, &asked).await?;
     let producer = Producer::new(&brokers, Arc::new(exit::say))?;
-    let asker = Asker { job, store, topic, epochs, producer };
+    let is_keyed = settings.key == KeyRule::DeviceId;
+    let asker = Asker { job, homes: Homes { store, topic, epochs, is_keyed }, producer };
     let sent = match job.device {
         Some(device) => asker.ask_of_one(device, printer).await?,
         None => asker.ask_of_all(printer).await?,
@@ -74,7 +67,7 @@ pub async fn ask<S: TripStore + tstar::store::EpochStore>(
         "devices asked for: {}, in topic `{}`; `tstar run` carries it out. Topic, feed and dead \
          letters hold the samples until their own retention ends",
         sent.len(),
-        asker.topic
+        asker.homes.topic
     ));
     match job.wait {
         Some(limit) => asker.wait(&sent, limit, printer).await,
@@ -88,9 +81,9 @@ impl<S: TripStore> Asker<'_, S> {
         device: &str,
         printer: &mut Printer<'_>,
     ) -> anyhow::Result<Vec<Sent>> {
-        let found = self.find(device.to_owned()).await?;
-        if self.is_lost(&found) {
-            return Err(Refused(self.why_lost(&found)).into());
+        let found = self.homes.find(device.to_owned()).await?;
+        if self.homes.is_lost(&found) {
+            return Err(Refused(self.homes.why_lost(&found)).into());
         }
         self.job.confirm().await?;
         if !found.has_trip {
@@ -106,59 +99,22 @@ impl<S: TripStore> Asker<'_, S> {
         self.job.confirm().await?;
         let (mut after, mut sent, bar): (Option<String>, _, _) = (None, Vec::new(), progress());
         loop {
-            let devices = self.store.devices(None, after.as_deref(), PAGE).await?;
+            let devices = self.homes.store.devices(None, after.as_deref(), PAGE).await?;
             after = devices.last().cloned();
             if after.is_none() {
                 bar.finish_and_clear();
                 return Ok(sent);
             }
-            let found = stream::iter(devices).map(|device| self.find(device));
+            let found = stream::iter(devices).map(|device| self.homes.find(device));
             let found: Vec<Found> = found.buffered(ASKED_TOGETHER).try_collect().await?;
             let (lost, found): (Vec<_>, Vec<_>) =
-                found.into_iter().partition(|found| self.is_lost(found));
+                found.into_iter().partition(|found| self.homes.is_lost(found));
             for lost in lost {
-                bar.suspend(|| exit::say(&format!("left out: {}", self.why_lost(&lost))));
+                bar.suspend(|| exit::say(&format!("left out: {}", self.homes.why_lost(&lost))));
             }
             sent.extend(self.send(found, printer).await?);
             bar.set_position(sent.len() as u64);
         }
-    }
-
-    /// Finds the partition of a device by its latest trip, in case its records are not keyed by the
-    /// device id, or partitioned in another way.
-    async fn find(&self, device: String) -> Result<Found, StoreError> {
-        let Some(row) = latest_trip(self.store, &device).await? else {
-            return Ok(Found { device, has_trip: false, partition: None });
-        };
-        let newest = self.epochs.last().expect("there is one");
-        // Keys go to the same partitions while there are as many of them.
-        let stays = || {
-            let held = epoch_of(&self.epochs, row.version);
-            held.is_some_and(|held| held.partitions == newest.partitions)
-        };
-        let is_known = row.version >= newest.base || (!self.is_keyed_by_device() && stays());
-        Ok(Found { device, has_trip: true, partition: is_known.then_some(row.partition) })
-    }
-
-    fn is_keyed_by_device(&self) -> bool {
-        self.job.settings.key == KeyRule::DeviceId
-    }
-
-    /// Whether nothing tells in which partition its records come.
-    fn is_lost(&self, found: &Found) -> bool {
-        found.partition.is_none() && !self.is_keyed_by_device()
-    }
-
-    fn why_lost(&self, found: &Found) -> String {
-        let (device, topic) = (&found.device, &self.topic);
-        let why = match found.has_trip {
-            true => "its latest trip is of an epoch with another number of partitions",
-            false => "no trip of it is stored",
-        };
-        format!(
-            "device `{device}`: under --key any its partition of topic `{topic}` is known from its \
-             trips alone, and {why}; try again once a sample of it has come"
-        )
     }
 
     async fn send(
@@ -176,12 +132,12 @@ impl<S: TripStore> Asker<'_, S> {
         let records: Vec<Out> = found.iter().map(record).collect();
         let records: Vec<_> =
             records.iter().zip(&found).map(|(record, found)| (record, found.partition)).collect();
-        let placed = self.producer.place(&self.topic, &records).await;
+        let placed = self.producer.place(&self.homes.topic, &records).await;
         let doing = "sending control records";
         let placed = placed.map_err(|source| KafkaError::Client { doing, source })?;
         let mut sent = Vec::with_capacity(placed.len());
         for (found, placed) in found.into_iter().zip(placed) {
-            let versions = Versions::of_partition(&self.epochs, placed.partition);
+            let versions = Versions::of_partition(&self.homes.epochs, placed.partition);
             let version = placed.offset.map(|offset| versions.of(offset));
             let (partition, offset) = (placed.partition, placed.offset);
             let one = Sent { device: found.device, partition, offset, version };
@@ -210,7 +166,7 @@ impl<S: TripStore> Asker<'_, S> {
                          stand in topic `{}`, and `tstar run` carries out the others",
                         sent.len(),
                         format_duration(limit_ms),
-                        self.topic
+                        self.homes.topic
                     ))
                     .into());
                 }
@@ -225,7 +181,7 @@ impl<S: TripStore> Asker<'_, S> {
     /// Whether a record stands among the forgets and its trips are gone: the one comes first.
     async fn is_carried_out(&self, sent: &Sent) -> Result<bool, StoreError> {
         let (device, before_ms) = (&sent.device, self.job.before_ms);
-        let forgets = self.store.forgets(device).await?;
+        let forgets = self.homes.store.forgets(device).await?;
         let is_noted = forgets.iter().any(|forget| match sent.version {
             Some(version) => forget.version == version,
             None => forget.before_ms >= before_ms,
@@ -235,7 +191,7 @@ impl<S: TripStore> Asker<'_, S> {
         }
         // Trips are disjoint: if the first one reaches past the time, none ended before it.
         let upto_ms = before_ms.saturating_sub(1);
-        let first = self.store.range(device, i64::MIN, upto_ms, Order::Asc, 1).await?.pop();
+        let first = self.homes.store.range(device, i64::MIN, upto_ms, Order::Asc, 1).await?.pop();
         Ok(first.is_none_or(|trip| trip.end_ms >= before_ms))
     }
 }

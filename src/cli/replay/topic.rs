@@ -1,9 +1,9 @@
-//! `replay`: late or historic data into the topic, and the topic into a store once more.
+//! `replay topic`: the topic into a store once more.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use serde::Serialize;
 use tstar::daemon::reread::{Reread, beginnings, versions_before};
 use tstar::daemon::{FileOwners, Report, Tally, TopicOwners, Watched};
@@ -17,15 +17,15 @@ use tstar::verify::Difference;
 use tstar::verify::anew::{self, Room};
 use tstar::verify::compare::{Asked, compare};
 
-use super::exit::{self, NoResult, Refused, Stopped, Usage};
-use super::flags::{Context, LogFlags, RoomFlags, ServerFlags};
-use super::log::{self, TopicLog};
-use super::open::{self, Reader};
-use super::print::Printer;
-use super::progress;
-use super::stop::Stop;
+use crate::cli::exit::{self, NoResult, Refused, Stopped, Usage};
+use crate::cli::flags::{Context, LogFlags, RoomFlags, ServerFlags};
+use crate::cli::log::{self, TopicLog};
+use crate::cli::open::{self, Reader};
+use crate::cli::print::Printer;
+use crate::cli::progress;
+use crate::cli::stop::Stop;
 
-const TOPIC_EXAMPLES: &str = "\
+pub const EXAMPLES: &str = "\
 Examples:
   tstar replay topic --from earliest --store scylla://127.0.0.1:9042/fleet
   tstar replay topic --from 2026-11-01T00:00:00Z --device truck-17 --apply
@@ -35,23 +35,9 @@ Says which rows it would write that differ from those that are there; --apply wr
 store of the same epoch that has it all nothing differs; into an empty one (tstar epoch import) it
 writes all, byte for byte. May run beside `tstar run` on a keyspace; a file has one writer.";
 
-/// Flags of `replay`.
-#[derive(Debug, Args)]
-#[command(after_help = TOPIC_EXAMPLES)]
-pub struct ReplayArgs {
-    #[command(subcommand)]
-    command: ReplayCommand,
-}
-
-#[derive(Debug, Subcommand)]
-enum ReplayCommand {
-    /// The records of the topic into a store once more
-    Topic(Box<TopicArgs>),
-}
-
 /// Flags of `replay topic`.
 #[derive(Debug, Args)]
-#[command(after_help = TOPIC_EXAMPLES)]
+#[command(after_help = EXAMPLES)]
 pub struct TopicArgs {
     /// Where to begin: earliest, offset:N (in each partition), or a time of the log
     #[arg(long, value_name = "WHERE")]
@@ -82,17 +68,6 @@ struct ReplayJson {
     rows_that_differ: u64,
 }
 
-/// Runs `replay`.
-pub async fn run(
-    args: &ReplayArgs,
-    context: &Context,
-    printer: &mut Printer<'_>,
-) -> anyhow::Result<()> {
-    match &args.command {
-        ReplayCommand::Topic(args) => topic(args, context, printer).await,
-    }
-}
-
 /// Where a replay begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Where {
@@ -114,7 +89,8 @@ fn parse_where(text: &str) -> Result<Where, Usage> {
     parse_time(text).map(|ms| Where::Log(From::Time(ms))).map_err(|error| bad(&error.to_string()))
 }
 
-async fn topic(
+/// Replays the topic.
+pub async fn run(
     args: &TopicArgs,
     context: &Context,
     printer: &mut Printer<'_>,

@@ -1,0 +1,146 @@
+//! A store as it would be: what is written stands in another one over it.
+
+use std::ops::Deref;
+
+use super::row::standing;
+use super::{Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore};
+use crate::timeline::day_of;
+
+/// Reads of both stores, writes to the upper one. Rows of the lower one show as those of the
+/// partition that writes: who looks what would be asks no question of partitions.
+pub struct Overlay<Under, Over> {
+    /// The store that stays as it is.
+    pub under: Under,
+    /// What is written.
+    pub over: Over,
+    /// The partition that writes.
+    pub partition: i32,
+}
+
+impl<Under, Over> Overlay<Under, Over> {
+    /// The rows of both, by the overlap rule.
+    fn both(&self, mut under: Vec<TripRow>, mut over: Vec<TripRow>) -> Vec<TripRow> {
+        under.iter_mut().for_each(|row| row.partition = self.partition);
+        over.append(&mut under);
+        standing(over)
+    }
+}
+
+impl<Under, Over> TripStore for Overlay<Under, Over>
+where
+    Under: Deref<Target: TripStore> + Send + Sync,
+    Over: Deref<Target: TripStore> + Send + Sync,
+{
+    async fn apply(&self, trips: &[TripRow]) -> Result<(), StoreError> {
+        self.over.apply(trips).await
+    }
+
+    async fn covering(&self, device_id: &str, time_ms: i64) -> Result<Option<TripRow>, StoreError> {
+        let rows = self.near(device_id, day_of(time_ms)).await?;
+        Ok(rows.into_iter().find(|row| (row.start_ms..=row.end_ms).contains(&time_ms)))
+    }
+
+    async fn near(&self, device_id: &str, day: i64) -> Result<Vec<TripRow>, StoreError> {
+        let under = self.under.near(device_id, day).await?;
+        Ok(self.both(under, self.over.near(device_id, day).await?))
+    }
+
+    async fn range(
+        &self,
+        device_id: &str,
+        from_ms: i64,
+        upto_ms: i64,
+        order: Order,
+        limit: usize,
+    ) -> Result<Vec<TripRow>, StoreError> {
+        // How many of the one are hidden by the other is not known before.
+        let all = usize::MAX;
+        let under = self.under.range(device_id, from_ms, upto_ms, order, all).await?;
+        let over = self.over.range(device_id, from_ms, upto_ms, order, all).await?;
+        let mut rows = self.both(under, over);
+        if order == Order::Desc {
+            rows.reverse();
+        }
+        rows.truncate(limit);
+        Ok(rows)
+    }
+
+    async fn devices(
+        &self,
+        day: Option<i64>,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<String>, StoreError> {
+        let mut devices = self.under.devices(day, after, limit).await?;
+        devices.append(&mut self.over.devices(day, after, limit).await?);
+        devices.sort_unstable();
+        devices.dedup();
+        devices.truncate(limit);
+        Ok(devices)
+    }
+
+    async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>, StoreError> {
+        let mut forgets = self.under.forgets(device_id).await?;
+        forgets.append(&mut self.over.forgets(device_id).await?);
+        Ok(forgets)
+    }
+
+    async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
+        self.over.forget(device_id, forget).await
+    }
+}
+
+impl<Under, Over> Journal for Overlay<Under, Over>
+where
+    Under: Send + Sync,
+    Over: Deref<Target: Journal> + Send + Sync,
+{
+    async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
+        self.over.stage(ahead).await
+    }
+
+    async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
+        self.over.commit(flush).await
+    }
+
+    async fn position(&self) -> Result<Position, StoreError> {
+        self.over.position().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::memory::MemoryStore;
+    use crate::timeline::{Limits, Sample, Stated, Timeline};
+
+    /// The trip of samples at these minutes.
+    fn trip(minutes: &[i64], version: i64) -> TripRow {
+        let mut timeline = Timeline::default();
+        for minute in minutes {
+            let stated = Stated { time_ms: minute * 60_000, ..Stated::default() };
+            let sample = Sample::quantised(&stated).unwrap();
+            timeline.absorb(&Limits::default(), version, sample, None);
+        }
+        TripRow { partition: 3, ..TripRow::of("a", timeline.trips().next().unwrap()) }
+    }
+
+    #[tokio::test]
+    async fn what_is_written_hides_what_it_contains_and_the_lower_store_stays() {
+        let (under, over) = (MemoryStore::default(), MemoryStore::default());
+        let (first, last) = (trip(&[1, 2], 10), trip(&[50], 12));
+        under.apply(&[first.clone(), last.clone()]).await.unwrap();
+        let overlay = Overlay { under: &under, over: &over, partition: 0 };
+        let own = |row: &TripRow| TripRow { partition: 0, ..row.clone() };
+        assert_eq!(overlay.near("a", 0).await.unwrap(), [own(&first), own(&last)]);
+        let grown = TripRow { partition: 0, ..trip(&[1, 2, 4], 100) };
+        overlay.apply(std::slice::from_ref(&grown)).await.unwrap();
+        let expected = [grown.clone(), own(&last)];
+        assert_eq!(overlay.near("a", 0).await.unwrap(), expected);
+        let range = overlay.range("a", 0, i64::MAX, Order::Desc, 1).await.unwrap();
+        assert_eq!(range, expected[1..]);
+        assert_eq!(overlay.covering("a", 180_000).await.unwrap(), Some(grown));
+        assert_eq!(under.covering("a", 180_000).await.unwrap(), None);
+        assert_eq!(overlay.devices(None, None, 9).await.unwrap(), ["a"]);
+    }
+}

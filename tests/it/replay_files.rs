@@ -1,0 +1,313 @@
+//! `replay files`: files into a topic, as the topic's own producers would send them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+use serde_json::{Value, json};
+
+use crate::cli::input::gzip;
+use crate::cli::{Folder, minutes, number, sum};
+use crate::faults::{Running, until};
+use crate::topic::file::until_read;
+use crate::topic::{Kept, Topic, drain, start};
+
+const PARTITIONS: i32 = 4;
+
+/// How many kills.
+const KILLS: usize = 30;
+
+/// Lines that are sent together, at most: 256 KiB of those of a fleet.
+const CHUNK: usize = 4096;
+
+/// Lines of a fleet.
+fn fleet(folder: &Folder, samples: usize, seed: u32) -> Vec<u8> {
+    let words = format!("simulate --devices 20 --samples {samples} --seed {seed}");
+    folder.run(&words).ends(0).stdout
+}
+
+fn lines(bytes: &[u8]) -> Vec<&[u8]> {
+    bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).collect()
+}
+
+/// A daemon reads all of a topic into a file; gives its summary.
+fn read_all(folder: &Folder, topic: &Topic, store: &str) -> Value {
+    let words = format!("run {} --store sqlite:{store} --from earliest", topic.flags());
+    let running = start(folder, &words);
+    until_read(folder, store, topic);
+    drain(running, &words).ends(0).json()
+}
+
+/// Trips without versions, which no two logs share.
+fn spans(folder: &Folder, store: &str) -> Vec<Value> {
+    let mut trips = folder.trips(store);
+    for trip in &mut trips {
+        trip.as_object_mut().unwrap().remove("version").unwrap();
+    }
+    trips
+}
+
+fn sent(topic: &Topic) -> Vec<Kept> {
+    topic.records_of(&topic.name)
+}
+
+#[test]
+fn what_is_sent_are_the_lines_and_a_run_gives_what_an_import_gives() {
+    let Some(topic) = Topic::new(PARTITIONS) else { return };
+    let folder = Folder::new();
+    let all = fleet(&folder, 20_000, 7);
+    let middle =
+        1 + all[all.len() / 2..].iter().position(|&byte| byte == b'\n').unwrap() + all.len() / 2;
+    let (first, rest) = all.split_at(middle);
+    let first = &[first, b"no sample\n"].concat()[..];
+    folder.write("1.ndjson.gz", gzip(first));
+    folder.write("2.ndjson", rest);
+    let words = format!("replay files 1.ndjson.gz 2.ndjson --apply {}", topic.flags());
+    let done = folder.run(&words).ends(0).json();
+    assert_eq!(done["bad"], json!({"bad_json": 1}));
+    assert_eq!((&done["applied"], &done["topic"]), (&json!(true), &json!(topic.name)));
+    assert_eq!((number(&done["samples"]), &done["would"]), (20_000, &Value::Null));
+    let records = sent(&topic);
+    assert_eq!(records.len() as u64, 20_000);
+    let of_files: BTreeSet<&[u8]> = lines(&all).into_iter().collect();
+    for kept in &records {
+        assert!(of_files.contains(&kept.value[..]));
+        let sample: Value = serde_json::from_slice(&kept.value).unwrap();
+        assert_eq!(kept.key.as_deref(), sample["device_id"].as_str().map(str::as_bytes));
+        assert_eq!(kept.headers, BTreeMap::new());
+    }
+    // Where the producers of the fleet would have sent them.
+    let Some(other) = Topic::new(PARTITIONS) else { return };
+    other.send_lines(rest, "nobody");
+    let homes = |records: &[Kept]| -> BTreeSet<(Option<Vec<u8>>, i32)> {
+        records.iter().map(|kept| (kept.key.clone(), kept.partition)).collect()
+    };
+    assert!(homes(&records).is_superset(&homes(&sent(&other)[..5000])));
+
+    let summary = read_all(&folder, &topic, "topic.db");
+    let expected = folder.ingest("1.ndjson.gz 2.ndjson --store sqlite:file.db");
+    for count in ["applied", "duplicates", "conflicting", "arrivals"] {
+        assert_eq!(summary[count], expected[count], "{count}");
+    }
+    assert_eq!(spans(&folder, "topic.db"), spans(&folder, "file.db"));
+
+    // A line that a crash cut short says nothing.
+    let state = [folder.read("tstar-replay.ndjson"), b"{\"log\":\"x".to_vec()].concat();
+    folder.write("tstar-replay.ndjson", state);
+    // Once more sends nothing, another name or form of the same content either.
+    let again = folder.run(&words).ends(0).says(&["were dealt with by an earlier run"]).json();
+    assert_eq!((&again["samples"], number(&again["lines_before"])), (&json!(0), 20_001));
+    folder.write("same.ndjson", first);
+    let same = format!("replay files same.ndjson --apply {}", topic.flags());
+    assert_eq!(folder.run(&same).ends(0).json()["samples"], 0);
+    // What a file has more is.
+    let more = minutes("truck-1", &[1, 2]);
+    folder.write("2.ndjson", [rest, more.as_bytes()].concat());
+    assert_eq!(folder.run(&words).ends(0).json()["samples"], 2);
+    assert_eq!(sent(&topic).len() as u64, 20_002);
+    // To another topic all of it goes.
+    let elsewhere = format!("replay files 2.ndjson --apply {}", other.flags());
+    assert!(number(&folder.run(&elsewhere).ends(0).json()["samples"]) > 9_000);
+}
+
+#[test]
+fn a_table_in_other_units_goes_in_the_form_of_the_log() {
+    let Some(topic) = Topic::new(PARTITIONS) else { return };
+    let folder = Folder::new();
+    topic.send_lines(minutes("truck-1", &[1]).as_bytes(), "nobody");
+    read_all(&folder, &topic, "t.db");
+    let table = "vehicle;when;lat;lon;speed\n\
+        truck-1;1714550520;52.5;13.5;36\n\
+        truck-2;1714550520;52.5;13.5;\n\
+        truck-3;soon;52.5;13.5;1\n\
+        truck-4;1;52.5;13.5;1\n\
+        truck-5;1714550520;520;13.5;1\n";
+    folder.write("may.csv", table);
+    let form = "--map device_id=vehicle,time=when --speed-unit kmh";
+    let in_ms = format!("replay files may.csv {form} --store sqlite:t.db {}", topic.flags());
+    let words = format!("{in_ms} --time-unit s");
+    let dry = folder.run(&words).ends(0).says(&[
+        "may.csv:4: bad_time",
+        "may.csv:5: time_before_min",
+        "may.csv:6: out_of_range",
+        "nothing was sent",
+    ]);
+    let dry = dry.json();
+    let bad = json!({"bad_time": 1, "time_before_min": 1, "out_of_range": 1});
+    assert_eq!((&dry["samples"], &dry["bad"]), (&json!(2), &bad));
+    assert_eq!((&dry["trips_new"], &dry["trips_grown"]), (&json!(1), &json!(1)));
+    assert_eq!(sent(&topic).len(), 1);
+    let strict = format!("{words} --apply --strict");
+    let done = folder.run(&strict).ends(65).says(&["3 lines are no samples"]).json();
+    assert_eq!((&done["samples"], &done["bad"]), (&json!(2), &bad));
+    let mut values: Vec<Value> =
+        sent(&topic).iter().map(|kept| serde_json::from_slice(&kept.value).unwrap()).collect();
+    values.retain(|value| value["lat"] == 52.5);
+    values.sort_by_key(|value| value["device_id"].to_string());
+    let time = "2024-05-01T08:02:00.000Z";
+    assert_eq!(
+        values,
+        [
+            json!({"device_id": "truck-1", "time": time, "lat": 52.5, "lon": 13.5, "speed": 10.0}),
+            json!({"device_id": "truck-2", "time": time, "lat": 52.5, "lon": 13.5}),
+        ]
+    );
+    let summary = read_all(&folder, &topic, "t.db");
+    assert_eq!(summary["arrivals"], dry["would"]["arrivals"]);
+    // In another form the same lines are others: they are not known.
+    let other = folder.run(&format!("{in_ms} --apply")).ends(0).json();
+    assert_eq!((&other["samples"], sum(&other["bad"])), (&json!(0), 5));
+}
+
+#[test]
+fn what_a_look_tells_is_what_a_run_then_does() {
+    let Some(topic) = Topic::new(PARTITIONS) else { return };
+    let folder = Folder::new();
+    let all = fleet(&folder, 12_000, 11);
+    // Every third line is late.
+    let is_late = |nth: usize| nth % 3 == 1;
+    let part = |late: bool| -> Vec<u8> {
+        let chosen = lines(&all).into_iter().enumerate().filter(|(nth, _)| is_late(*nth) == late);
+        chosen.flat_map(|(_, line)| [line, b"\n"].concat()).collect()
+    };
+    topic.send_lines(&part(false), "nobody");
+    read_all(&folder, &topic, "t.db");
+    let before = folder.trips("t.db");
+    folder.write("late.ndjson", part(true));
+    let words = format!("replay files late.ndjson --store sqlite:t.db --brokers {}", topic.brokers);
+    let small = folder.run(&format!("{words} --memory 64MB")).ends(0).json();
+    let dry = folder.run(&words).ends(0).json();
+    assert_eq!(small, dry);
+    assert_eq!(folder.trips("t.db"), before);
+
+    assert_eq!(folder.run(&format!("{words} --apply")).ends(0).json()["samples"], 4_000);
+    let summary = read_all(&folder, &topic, "t.db");
+    for count in ["delivered", "applied", "duplicates", "conflicting", "arrivals", "dropped"] {
+        assert_eq!(summary[count], dry["would"][count], "{count}");
+    }
+    let ids = |trips: &[Value]| -> BTreeMap<String, u64> {
+        let one = |it: &Value| (it["id"].as_str().unwrap().to_owned(), number(&it["samples"]));
+        trips.iter().map(one).collect()
+    };
+    let after = folder.trips("t.db");
+    let (before, now) = (ids(&before), ids(&after));
+    let absorbed: BTreeSet<&str> = after
+        .iter()
+        .flat_map(|trip| trip["absorbed"].as_array().unwrap())
+        .map(|id| id.as_str().unwrap())
+        .collect();
+    let new = now.keys().filter(|id| !before.contains_key(*id)).count();
+    let grown = now.iter().filter(|(id, count)| before.get(*id).is_some_and(|was| was < count));
+    let retired = before.keys().filter(|id| absorbed.contains(id.as_str())).count();
+    let told = |name: &str| usize::try_from(number(&dry[name])).unwrap();
+    assert_eq!(
+        (told("trips_new"), told("trips_grown"), told("ids_retired")),
+        (new, grown.count(), retired)
+    );
+    assert!(retired > 0, "{dry}");
+    // Now all of it is there.
+    let nothing = folder.run(&words).ends(0).json();
+    assert_eq!(nothing["would"]["duplicates"], 4_000);
+    assert_eq!((&nothing["trips_new"], &nothing["trips_grown"]), (&json!(0), &json!(0)));
+}
+
+#[test]
+fn killed_again_and_again_it_sends_every_sample_and_little_twice() {
+    let Some(topic) = Topic::new(PARTITIONS) else { return };
+    let folder = Folder::new();
+    let mut all = fleet(&folder, 60_000, 13);
+    folder.write("all.ndjson", &all);
+    let words = format!("replay files all.ndjson --apply {}", topic.flags());
+    let mut random = ChaCha8Rng::seed_from_u64(20_261_122);
+    let ends = || usize::try_from(topic.ends(PARTITIONS).values().sum::<i64>()).unwrap();
+    let (mut kills, mut between) = (0, 0);
+    while kills < KILLS {
+        let (before, target) = (ends(), usize::try_from(random.next_u64() % 5_000).unwrap());
+        let spins = random.next_u64() % 400_000;
+        let mut running = Running::start(&mut folder.command(&words));
+        let has_state = folder.has("tstar-replay.ndjson");
+        until("records", || (running.has_ended() || ends() > before + target).then_some(()));
+        (0..spins).for_each(|_| std::hint::spin_loop());
+        if running.has_ended() {
+            running.ran(&words).ends(0);
+            // There is more of it now.
+            all.extend(fleet(&folder, 60_000, 100 + u32::try_from(kills).unwrap()));
+            folder.write("all.ndjson", &all);
+            continue;
+        }
+        running.kill();
+        kills += 1;
+        between += usize::from(has_state && ends() > before);
+    }
+    let done = folder.run(&words).ends(0).json();
+    let records = sent(&topic);
+    let of_file: BTreeSet<&[u8]> = lines(&all).into_iter().collect();
+    let there: BTreeSet<&[u8]> = records.iter().map(|kept| &kept.value[..]).collect();
+    assert!(there == of_file, "{} of {}", there.len(), of_file.len());
+    let twice = records.len() - lines(&all).len();
+    let lines = lines(&all).len();
+    println!("{kills} kills, {between} between, {twice} of {lines} lines twice: {done}");
+    assert!(4 * between >= kills, "{between} of {kills} kills fell into the sending");
+    assert!(twice <= kills * CHUNK, "{twice} twice after {kills} kills");
+    assert_eq!(folder.run(&words).ends(0).json()["samples"], 0);
+
+    read_all(&folder, &topic, "topic.db");
+    folder.ingest("all.ndjson --store sqlite:file.db");
+    assert_eq!(spans(&folder, "topic.db"), spans(&folder, "file.db"));
+}
+
+#[test]
+fn what_makes_no_sense_says_so() {
+    let Some(topic) = Topic::new(PARTITIONS) else { return };
+    let folder = Folder::with("a.ndjson", minutes("truck-1", &[1, 2]) + "no sample\n");
+    let flags = topic.flags();
+    folder.write("state.json", "{\"x\": 7}");
+    folder.ingest("a.ndjson --store sqlite:files.db");
+    let nobody = crate::servers::free_port();
+    for (words, code, why) in [
+        (flags.clone(), 74, "there is no store"),
+        (format!("{flags} --store sqlite:none.db --apply"), 74, "there is no store"),
+        (format!("{flags} --store sqlite:files.db"), 78, "has no epoch"),
+        (format!("{flags} --state state.json --apply"), 65, "no state of a replay"),
+        (format!("{flags} --apply --map devise=x"), 2, "devise"),
+        (format!("--apply --brokers {} --topic no-such", topic.brokers), 78, "no topic"),
+        (format!("--apply --brokers 127.0.0.1:{nobody}"), 69, "no Kafka broker"),
+    ] {
+        let ran = folder.run(&format!("replay files a.ndjson {words}"));
+        ran.ends(code).prints_nothing().says(&[why]);
+    }
+    folder.run(&format!("replay files none.ndjson --apply {flags}")).ends(74).says(&["none"]);
+    assert_eq!(sent(&topic), []);
+    let compact = Topic::with(1, &[("cleanup.policy", "compact")]).unwrap();
+    let refused = folder.run(&format!("replay files a.ndjson --apply {}", compact.flags()));
+    refused.ends(78).says(&["cleanup.policy"]);
+    // A store belongs to one topic; one that nobody names is that.
+    topic.send_lines(minutes("truck-1", &[1]).as_bytes(), "nobody");
+    read_all(&folder, &topic, "t.db");
+    let other = format!("replay files a.ndjson --apply --store sqlite:t.db {}", compact.flags());
+    folder.run(&other).ends(78);
+    let words =
+        format!("replay files a.ndjson --apply --store sqlite:t.db --brokers {}", topic.brokers);
+    let done = folder.run(&words).ends(0).says(&["a.ndjson:3: bad_json"]).json();
+    assert_eq!((&done["samples"], &done["bad"]), (&json!(2), &json!({"bad_json": 1})));
+}
+
+#[test]
+fn under_any_key_the_trips_of_a_device_tell_its_partition() {
+    let Some(topic) = Topic::new(PARTITIONS) else { return };
+    let folder = Folder::new();
+    let mut records = crate::topic::records(minutes("truck-1", &[1]).as_bytes(), "x");
+    records[0].key = Some(b"unit-7".to_vec());
+    topic.send(&records);
+    let run = format!("run {} --key any --store sqlite:t.db --from earliest", topic.flags());
+    let running = start(&folder, &run);
+    until_read(&folder, "t.db", &topic);
+    drain(running, &run).ends(0);
+    folder.write("a.ndjson", minutes("truck-1", &[2]) + &minutes("truck-2", &[2]));
+    let words = format!("replay files a.ndjson --apply --store sqlite:t.db {}", topic.flags());
+    let done = folder.run(&words).ends(0).says(&["device `truck-2`: under --key any"]).json();
+    assert_eq!((&done["samples"], &done["bad"]), (&json!(1), &json!({"no_key": 1})));
+    let records = sent(&topic);
+    assert_eq!(records.len(), 2);
+    assert_eq!(records[0].partition, records[1].partition);
+}
