@@ -39,7 +39,7 @@ fn a_store_of_files_is_well_and_one_that_is_not_there_is_told() {
 
 #[test]
 fn a_log_that_cannot_be_read_on_fails() {
-    let Some(topic) = Topic::new(2) else { return };
+    let Some(topic) = Topic::new(4) else { return };
     let folder = Folder::new();
     topic.send_lines(minutes("truck-1", &[0, 1]).as_bytes(), "nobody");
     let words = format!("run {} --store sqlite:t.db --from earliest", topic.flags());
@@ -48,14 +48,14 @@ fn a_log_that_cannot_be_read_on_fails() {
     drain(running, &words).ends(0);
     let doctor = format!("doctor --json --store sqlite:t.db --brokers {}", topic.brokers);
     let findings = folder.run(&doctor).ends(0).json();
-    for (check, count) in [("brokers", 1), ("epoch", 1), ("retention", 1), ("position", 2)] {
+    for (check, count) in [("brokers", 1), ("epoch", 1), ("retention", 1), ("position", 4)] {
         assert_eq!(states(&findings, check), vec!["ok"; count], "{check}");
     }
     assert!(of(&findings, "position").iter().all(|(_, detail)| detail.contains("lag 0")));
 
-    topic.grow(3);
+    topic.grow(5);
     let grown = folder.run(&doctor).ends(1).json();
-    assert!(of(&grown, "epoch")[0].1.contains("has 3 partitions, and had 2"), "{grown}");
+    assert!(of(&grown, "epoch")[0].1.contains("has 5 partitions, and had 4"), "{grown}");
 
     // Nobody listens on port 1.
     let none = folder.run("doctor --json --store sqlite:t.db --brokers 127.0.0.1:1").ends(1);

@@ -100,14 +100,7 @@ fn what_a_newer_record_erased_is_not_missing_whatever_other_partitions_have() {
             store
         });
         // Behind what was read of its own partition, far before the end of the other one.
-        let forget = Forget { version, before_ms };
-        block_on(stores[1].forget("truck-1", &Forget { version: 150, before_ms })).unwrap();
-        if version == 80 {
-            // An old one explains nothing, so the store must not have the newer.
-            let path = folder.path().join("found.db");
-            let connection = rusqlite::Connection::open(path).unwrap();
-            connection.execute("UPDATE forgets SET version = ?1", [forget.version]).unwrap();
-        }
+        block_on(stores[1].forget("truck-1", &Forget { version, before_ms })).unwrap();
         let bounds =
             Bounds { last: [(0, 100), (1, 5000)].into(), limit: [(0, 200), (1, 5000)].into() };
         let asked = Asked { device_id: None, repair: false };

@@ -28,6 +28,9 @@ const BASE: i64 = 1_000_000;
 /// What somebody writes later is stamped from here on.
 const LATER: i64 = 2_000_000_000;
 
+/// A time that CQL takes for no int.
+const LATER_MS: i64 = 1_800_000_000_000;
+
 const KEY: [&str; 4] = ["device_id", "bucket", "end_time", "start_time"];
 
 /// Every trip of a store of files, as those of a log with a base.
@@ -168,7 +171,8 @@ fn other(name: &str, value: &Value, random: &mut ChaCha8Rng) -> Value {
             hex.into()
         }
         ("driver", Value::Null) => "nobody".into(),
-        ("driver_time" | "max_speed_mps", Value::Null) => 5.into(),
+        ("driver_time", Value::Null) => LATER_MS.into(),
+        ("max_speed_mps", Value::Null) => 5.into(),
         ("driver" | "driver_time" | "max_speed_mps", _) if below(random, 3) == 0 => Value::Null,
         (_, Value::String(text)) => format!("{text}x").into(),
         (_, Value::Number(number)) if number.is_i64() => {
