@@ -293,6 +293,10 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
     /// # Errors
     /// The store cannot be read, or nothing can be set aside.
     pub async fn absorb(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        if self.sets_aside && batch.control.is_some() {
+            // What came before it is decided before it.
+            self.flush().await?;
+        }
         if self.sets_aside {
             self.set_aside(batch)?;
         } else {

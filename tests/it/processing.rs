@@ -10,7 +10,7 @@ use tstar::processor::{Counts, Pace, Processor, RunError};
 use tstar::reason::{DeadReason, DropReason};
 use tstar::rules::Rules;
 use tstar::source::spill::Spill;
-use tstar::source::{Batch, Decoded, Entry, Fault, Source, SourceError};
+use tstar::source::{Batch, Control, Decoded, Entry, Fault, Source, SourceError};
 use tstar::store::memory::MemoryStore;
 use tstar::store::sqlite::{DeadLetterFilter, SqliteStore};
 use tstar::store::{ChangeKind, DeadLetter, Journal, Order, TripRow, TripStore};
@@ -302,4 +302,24 @@ fn what_a_failing_source_gave_is_stored() {
     });
     assert_eq!(rows(&store), expected(&log));
     assert_eq!(store.dead_letters().len(), 1);
+}
+
+#[test]
+fn a_forget_finds_what_was_set_aside_before_it() {
+    let at = |minute| vec![Says::Sample { device: 1, minute, lat_e7: 7 }];
+    let mut all = batches(&[at(0), at(2)], 1, 0);
+    let before_ms = EVENING + MINUTE;
+    let control = Some(Control::Forget { offset: 2, device_id: "truck-1".into(), before_ms });
+    all.push(Batch { control, next_offset: Some(3), ..Batch::default() });
+    let (store, folder) = (MemoryStore::default(), tempfile::tempdir().unwrap());
+    block_on(async {
+        let pace = Pace { memory: 1, ..Pace::default() };
+        let mut processor = Processor::new(&store, &rules(), pace).await.unwrap();
+        processor.may_set_aside(Spill::new(folder.path())).await.unwrap();
+        let mut source = Given { batches: all.into_iter(), fails: false };
+        processor.run(&mut source, |_, _| ()).await.unwrap();
+    });
+    // The trip reaches past the time, so it stays whole.
+    let samples: Vec<_> = rows(&store).iter().map(|row| row.samples).collect();
+    assert_eq!(samples, [2]);
 }
