@@ -232,16 +232,21 @@ fn before(value: &[u8]) -> Result<Option<i64>, String> {
     }
     let body: Body = serde_json::from_slice(value)
         .map_err(|error| format!("the body of a forget is {{\"before\": TIME}}: {error}"))?;
-    match body.before {
-        None | Some(serde_json::Value::Null) => Ok(None),
+    let before_ms = match body.before {
+        None | Some(serde_json::Value::Null) => return Ok(None),
         Some(serde_json::Value::String(text)) => {
-            parse_time(&text).map(Some).map_err(|error| error.to_string())
+            parse_time(&text).map_err(|error| error.to_string())?
         }
         Some(other) => {
-            let ms = other.as_i64().map(Some);
-            ms.ok_or_else(|| format!("before is {other}; it needs RFC 3339 or ms since 1970"))
+            let ms = other.as_i64();
+            ms.ok_or_else(|| format!("before is {other}; it needs RFC 3339 or ms since 1970"))?
         }
+    };
+    // No sample is older, and nothing is left of a day that far back to count in.
+    if before_ms < 0 {
+        return Err(format!("before is {before_ms} ms, which lies before 1970"));
     }
+    Ok(Some(before_ms))
 }
 
 /// Where the entries of a record go.

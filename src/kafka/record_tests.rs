@@ -99,7 +99,9 @@ fn a_control_record_says_what_to_forget() {
     assert_eq!(before(&with(r#"{"before": 5}"#, device)), Ok(5));
     let text = r#"{"before": "2026-11-20T21:38:00.123Z"}"#;
     assert_eq!(before(&with(text, device)), Ok(1_795_210_680_123));
-    for wrong in ["[]", r#"{"before": 1.5}"#, r#"{"until": 5}"#, "no"] {
+    for wrong in
+        ["[]", r#"{"before": 1.5}"#, r#"{"until": 5}"#, "no", r#"{"before": -9223372036854775808}"#]
+    {
         assert_eq!(before(&with(wrong, device)), Err(vec![Some(DeadReason::BadType)]), "{wrong}");
     }
     assert_eq!(before(&with("", None)), Err(vec![Some(DeadReason::NoKey)]));
