@@ -149,11 +149,6 @@ setting_flags! {
 }
 
 setting_flags! {
-    /// Which topic, and what its records are keyed by.
-    ControlFlags: "brokers" "topic" "kafka" "key"
-}
-
-setting_flags! {
     /// How the brokers of a topic are reached that the store knows.
     LetterFlags: "brokers" "kafka"
 }

@@ -17,7 +17,7 @@ use tstar::settings::{Origins, Settings};
 use tstar::store::EpochStore;
 
 use super::exit::{NoResult, Usage};
-use super::flags::{Context, ControlFlags, ServerFlags, clock_ms};
+use super::flags::{BrokerFlags, Context, ServerFlags, clock_ms};
 use super::open::{self, Reader};
 use super::print::Printer;
 
@@ -63,7 +63,7 @@ pub struct ForgetArgs {
     #[arg(long, value_name = "DURATION", default_value = "5m")]
     pub wait_timeout: String,
     #[command(flatten)]
-    pub topic: ControlFlags,
+    pub topic: BrokerFlags,
     #[command(flatten)]
     pub server: ServerFlags,
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tstar::daemon::reread::{Reread, beginnings, gone, versions_before};
+use tstar::daemon::reread::{Reread, beginnings, gone, has_former_life, versions_before};
 use tstar::daemon::start;
 use tstar::epoch::Epoch;
 use tstar::kafka::client::Brokers;
@@ -15,7 +15,7 @@ use tstar::kafka::producer::Producer;
 use tstar::kafka::topic::{Extent, From, Topics};
 use tstar::processor::Pace;
 use tstar::settings::Settings;
-use tstar::store::EpochStore;
+use tstar::store::{EpochStore, StoreError};
 use tstar::verify::Bounds;
 use tstar::verify::compare::LogEnds;
 
@@ -32,6 +32,8 @@ pub struct TopicLog {
     pub extents: Vec<Extent>,
     /// Up to where the store is sure to have each partition.
     pub stored: Vec<i64>,
+    /// Whether any of that is known: a group may never have committed.
+    pub is_known: bool,
 }
 
 impl TopicLog {
@@ -70,7 +72,8 @@ impl TopicLog {
             ))
             .into());
         }
-        Ok(Some(Self { brokers, topics, epochs, extents: fit.extents, stored }))
+        let is_known = !kept.is_empty();
+        Ok(Some(Self { brokers, topics, epochs, extents: fit.extents, stored, is_known }))
     }
 
     /// Reads these offsets again.
@@ -95,6 +98,42 @@ impl TopicLog {
         }
         let (brokers, epochs) = (self.brokers.clone(), self.epochs.clone());
         Ok(Reread { brokers, epochs, spans, device_id })
+    }
+
+    /// Refuses a log that does not hold all that the store was built from.
+    ///
+    /// # Errors
+    /// The topic was made anew: of the trips before nothing can be read again.
+    pub fn is_whole(&self) -> Result<(), Refused> {
+        match has_former_life(&self.epochs) {
+            None => Ok(()),
+            Some(epoch) => Err(Refused(format!(
+                "topic `{}` was made anew before epoch {epoch}: the records of the epochs before \
+                 are gone, and what they made cannot be told from what nobody made",
+                self.topic()
+            ))),
+        }
+    }
+
+    /// Refuses a log whose devices moved between partitions: under one new epoch their records
+    /// would have no order.
+    ///
+    /// # Errors
+    /// Epochs have other numbers of partitions.
+    pub fn has_one_partition_count(&self) -> Result<(), Refused> {
+        let count = self.extents.len();
+        let is_other = |epoch: &&Epoch| usize::try_from(epoch.partitions) != Ok(count);
+        match self.epochs.iter().find(is_other) {
+            None => Ok(()),
+            Some(epoch) => Err(Refused(format!(
+                "epoch {} has {} partitions, and topic `{}` has {count} now: devices moved, and \
+                 read under one new epoch their records would have no order; send the records to a \
+                 new topic in their order (tstar replay files), and read that",
+                epoch.epoch,
+                epoch.partitions,
+                self.topic()
+            ))),
+        }
     }
 
     /// All that the store is sure to have.
@@ -149,10 +188,15 @@ impl TopicLog {
 }
 
 impl LogEnds for TopicLog {
-    async fn limit(&self) -> Option<BTreeMap<i32, i64>> {
-        let fit = start::look_at(&self.topics, self.topic()).await.ok()?;
+    async fn limit(&self) -> Result<Option<BTreeMap<i32, i64>>, StoreError> {
+        let fit = start::look_at(&self.topics, self.topic()).await;
+        let fit = fit.map_err(|error| StoreError::Failed {
+            place: self.topic().to_owned(),
+            doing: "asking how far the log goes",
+            source: error.into(),
+        })?;
         let ends: Vec<i64> = fit.extents.iter().map(|extent| extent.next).collect();
-        Some(versions_before(&self.epochs, &ends))
+        Ok(Some(versions_before(&self.epochs, &ends)))
     }
 }
 

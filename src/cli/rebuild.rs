@@ -14,7 +14,8 @@ use tstar::settings::{Settings, StorePlace};
 use tstar::source::{Batch, Control};
 use tstar::store::scylla::{ScyllaPlace, ScyllaStore};
 use tstar::store::sqlite::SqliteStore;
-use tstar::store::{EpochStore, Forget, StoreError};
+use tstar::store::{EpochStore, StoreError, TripStore};
+use tstar::verify::anew::{self, Past};
 use tstar::verify::ids::{self, Ids};
 
 use super::exit::{Refused, Stopped, Usage};
@@ -93,14 +94,15 @@ pub async fn run(
         (true, true) => {
             let log = TopicLog::of(&old, &settings).await?;
             let log = log.ok_or_else(|| Refused("the store has no epoch".to_owned()))?;
+            log.is_whole()?;
+            log.has_one_partition_count()?;
             Job { args, into: &into, context, log }.read_topic().await?
         }
         (false, false) => {
-            let records = read_files(&args.files, &into, context).await?;
-            if let Reader::Sqlite(old) = &old {
-                erase_again(old, &into).await?;
-            }
-            records
+            let Reader::Sqlite(old) = &old else {
+                return Err(Refused("no files go into a keyspace".to_owned()).into());
+            };
+            read_files(old, &args.files, &into, context).await?
         }
         (true, false) => {
             let problem = "the store was built from a topic, which is read again; name no files";
@@ -116,35 +118,44 @@ pub async fn run(
     print(&found, records, (&settings.store, &args.into), format, printer)
 }
 
-async fn read_files(files: &[PathBuf], into: &Settings, context: &Context) -> anyhow::Result<u64> {
-    let done = ingest::import(files, into, context).await?;
-    match done.stopped {
-        Some(error) => Err(error),
-        None => Ok(done.counts.delivered),
+/// Does to the new store what was done to the old one, in the same order: the same ids come out
+/// where the rules are the same, and what was erased is erased.
+async fn read_files(
+    old: &SqliteStore,
+    files: &[PathBuf],
+    into: &Settings,
+    context: &Context,
+) -> anyhow::Result<u64> {
+    let mut delivered = 0;
+    for past in anew::past(old, files).await? {
+        match past {
+            Past::Files(files) => {
+                let done = ingest::import(&files, into, context).await?;
+                if let Some(error) = done.stopped {
+                    return Err(error);
+                }
+                delivered += done.counts.delivered;
+            }
+            Past::Forget(device_id, forget) => {
+                erase_again(device_id, forget.before_ms, into).await?;
+            }
+        }
     }
+    Ok(delivered)
 }
 
-/// Erases from the new store what was erased from the old one: the files hold it still.
-async fn erase_again(old: &SqliteStore, into: &Settings) -> anyhow::Result<()> {
-    let asked = old.every_forget()?;
-    if asked.is_empty() {
-        return Ok(());
-    }
+/// Erases from the new store what was erased from the old one, unless an earlier run did.
+async fn erase_again(device_id: String, before_ms: i64, into: &Settings) -> anyhow::Result<()> {
     let path = open::sqlite_path(&into.store, "it is no file")?;
     let rules = into.rules();
     let store = SqliteStore::open_writer(&path, &rules, into.keep_changes)?;
-    let done = store.every_forget()?;
-    let is_done = |device: &str, before_ms: i64| {
-        done.iter().any(|(other, forget)| other == device && forget.before_ms >= before_ms)
-    };
-    let mut processor = Processor::new(&store, &rules, Pace::default()).await?;
-    for (device_id, Forget { before_ms, .. }) in asked {
-        if !is_done(&device_id, before_ms) {
-            let offset = processor.position().delivered;
-            let control = Some(Control::Forget { offset, device_id, before_ms });
-            processor.absorb(&Batch { control, ..Batch::default() }).await?;
-        }
+    if store.forgets(&device_id).await?.iter().any(|done| done.before_ms >= before_ms) {
+        return Ok(());
     }
+    let mut processor = Processor::new(&store, &rules, Pace::default()).await?;
+    let offset = processor.position().delivered;
+    let control = Some(Control::Forget { offset, device_id, before_ms });
+    processor.absorb(&Batch { control, ..Batch::default() }).await?;
     Ok(processor.flush().await?)
 }
 

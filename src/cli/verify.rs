@@ -158,6 +158,16 @@ impl Job<'_> {
     async fn of_topic(&self, store: &Reader) -> anyhow::Result<Done> {
         let log = TopicLog::of(store, self.settings).await?;
         let log = log.ok_or_else(|| Refused("the store has no epoch".to_owned()))?;
+        log.is_whole()?;
+        if !log.is_known {
+            return Err(Refused(format!(
+                "group `{}` has committed no offset of topic `{}`: name with --group the one that \
+                 `tstar run` reads as",
+                self.settings.group,
+                log.topic()
+            ))
+            .into());
+        }
         let reread = log.reread(log.all_stored(), self.args.device.clone())?;
         let mut stop = Stop::on_signals()?;
         let built = anew::of_topic(&reread, self.room(), progress::trouble(), stop.wait()).await;

@@ -131,6 +131,21 @@ fn first_of_topic(epochs: &[Epoch]) -> usize {
     epochs.windows(2).rposition(is_anew).map_or(0, |nth| nth + 1)
 }
 
+/// The number of an epoch that was, or may have been, made for a topic that was made anew: no
+/// record of the epoch before it is there to be read.
+#[must_use]
+pub fn has_former_life(epochs: &[Epoch]) -> Option<i32> {
+    let first = first_of_topic(epochs);
+    let held_nothing = |pair: &&[Epoch]| {
+        let same = |(partition, start): (&i32, &i64)| {
+            pair[1].start_offsets.get(partition).is_none_or(|next| next <= start)
+        };
+        pair[0].start_offsets.iter().all(same)
+    };
+    let anew = epochs.windows(2).rfind(held_nothing).map(|pair| pair[1].epoch);
+    anew.or_else(|| (first > 0).then(|| epochs[first].epoch))
+}
+
 /// The part of each span that is of each epoch, oldest first.
 pub(crate) fn by_epoch(epochs: &[Epoch], spans: &[Range<i64>]) -> Vec<(usize, Vec<Range<i64>>)> {
     let first = first_of_topic(epochs);
@@ -175,7 +190,7 @@ mod tests {
     #[test]
     fn each_record_is_read_under_the_epoch_that_first_held_it() {
         let epochs = [epoch(1, 1, &[(0, 5)]), epoch(2, 2, &[(0, 100), (1, 0)])];
-        assert_eq!(beginnings(&epochs), [5, 0]);
+        assert_eq!((beginnings(&epochs), has_former_life(&epochs)), (vec![5, 0], None));
         let parts = by_epoch(&epochs, &[5..120, 0..7]);
         assert_eq!(parts, [(0, vec![5..100, 0..0]), (1, vec![100..120, 0..7])]);
         assert_eq!(by_epoch(&epochs, &[100..100, 3..7]), [(1, vec![100..100, 3..7])]);
@@ -184,7 +199,7 @@ mod tests {
     #[test]
     fn a_topic_that_was_made_anew_begins_with_its_own_epoch() {
         let epochs = [epoch(1, 2, &[(0, 50), (1, 9)]), epoch(2, 2, &[(0, 0), (1, 0)])];
-        assert_eq!(beginnings(&epochs), [0, 0]);
+        assert_eq!((beginnings(&epochs), has_former_life(&epochs)), (vec![0, 0], Some(2)));
         assert_eq!(by_epoch(&epochs, &[0..60, 0..3]), [(1, vec![0..60, 0..3])]);
     }
 

@@ -125,12 +125,58 @@ fn never_imported(file: &str, place: &str) -> String {
     )
 }
 
-/// The files in the order in which they were imported.
+/// What happened to a store of files.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Past {
+    /// These were imported, one after the other.
+    Files(Vec<PathBuf>),
+    /// A device was erased.
+    Forget(String, Forget),
+}
+
+/// What a store was built from, in the order in which it was.
+///
+/// # Errors
+/// A file cannot be read, or was never imported into the store.
+pub async fn past(imported: &SqliteStore, files: &[PathBuf]) -> Result<Vec<Past>, AnewError> {
+    let (options, _) = options(imported).await?;
+    let mut forgets = VecDeque::from(imported.every_forget()?);
+    let mut past: Vec<Past> = Vec::new();
+    for (offset, file) in in_order(files, &options, imported.place()).await? {
+        let later = forgets.iter().position(|(_, forget)| offset_of(forget) > offset);
+        let before = forgets.drain(..later.unwrap_or(forgets.len()));
+        past.extend(before.map(|(device_id, forget)| Past::Forget(device_id, forget)));
+        match past.last_mut() {
+            Some(Past::Files(files)) => files.push(file),
+            _ => past.push(Past::Files(vec![file])),
+        }
+    }
+    past.extend(forgets.into_iter().map(|(device_id, forget)| Past::Forget(device_id, forget)));
+    Ok(past)
+}
+
+/// How the files of a store are read as the records that they were, and the rules of that.
+async fn options(imported: &SqliteStore) -> Result<(Options, Rules), AnewError> {
+    let place = imported.place();
+    let Some(rules) = imported.rules()? else {
+        return Err(AnewError::OtherFiles(format!("store `{place}` holds nothing")));
+    };
+    let options = Options {
+        format: None,
+        decoder: Arc::new(Decoder::new(&rules)?),
+        log_time_ms: 0,
+        first_offset: imported.position().await?.delivered,
+        known: imported.parts()?,
+    };
+    Ok((options, rules))
+}
+
+/// The files in the order in which they were imported, each with the offset of its first record.
 async fn in_order(
     files: &[PathBuf],
     options: &Options,
     place: &str,
-) -> Result<Vec<PathBuf>, AnewError> {
+) -> Result<Vec<(i64, PathBuf)>, AnewError> {
     FileSource::check(files, options)?;
     let mut placed = Vec::with_capacity(files.len());
     for file in files {
@@ -149,7 +195,7 @@ async fn in_order(
     placed.sort();
     // A second copy of a file gave no record of its own.
     placed.dedup_by_key(|(offset, _)| *offset);
-    Ok(placed.into_iter().map(|(_, file)| file).collect())
+    Ok(placed)
 }
 
 /// Files whose records have to be those that a store was built from, all of them, in their order.
@@ -181,18 +227,10 @@ impl Imported {
         files: &[PathBuf],
     ) -> Result<(Self, Rules), AnewError> {
         let place = imported.place();
-        let Some(rules) = imported.rules()? else {
-            return Err(AnewError::OtherFiles(format!("store `{place}` holds nothing")));
-        };
-        let delivered = imported.position().await?.delivered;
-        let options = Options {
-            format: None,
-            decoder: Arc::new(Decoder::new(&rules)?),
-            log_time_ms: 0,
-            first_offset: delivered,
-            known: imported.parts()?,
-        };
+        let (options, rules) = options(imported).await?;
+        let delivered = options.first_offset;
         let files = in_order(files, &options, place).await?;
+        let files: Vec<PathBuf> = files.into_iter().map(|(_, file)| file).collect();
         let source = Self {
             source: FileSource::open(&files, options)?,
             ahead: None,

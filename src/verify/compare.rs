@@ -55,15 +55,18 @@ impl Compared {
 /// Tells how far the log of a store goes now, where somebody may write to it meanwhile.
 pub trait LogEnds: Send + Sync {
     /// The version of the last record that there is, by partition.
-    fn limit(&self) -> impl Future<Output = Option<BTreeMap<i32, i64>>> + Send;
+    ///
+    /// # Errors
+    /// Nobody answers.
+    fn limit(&self) -> impl Future<Output = Result<Option<BTreeMap<i32, i64>>, StoreError>> + Send;
 }
 
 /// A log that nobody adds to.
 pub struct Still;
 
 impl LogEnds for Still {
-    async fn limit(&self) -> Option<BTreeMap<i32, i64>> {
-        None
+    async fn limit(&self) -> Result<Option<BTreeMap<i32, i64>>, StoreError> {
+        Ok(None)
     }
 }
 
@@ -156,13 +159,13 @@ where
         let expected = self.right.near(device_id, day).await?;
         self.result.days += 1;
         let mut seen = self.compared((device_id, day), rows, &expected).await?;
-        if !seen.differences.is_empty()
-            && let Some(limit) = self.ends.limit().await
-        {
-            // It may have changed while it was read.
-            self.bounds.limit = limit;
+        if !seen.differences.is_empty() {
+            // It may have changed while it was read. What is read now is no newer than the limit.
             let rows = self.found.raw_day(device_id, day).await?;
-            seen = self.compared((device_id, day), rows, &expected).await?;
+            if let Some(limit) = self.ends.limit().await? {
+                self.bounds.limit = limit;
+                seen = self.compared((device_id, day), rows, &expected).await?;
+            }
         }
         self.result.same += seen.same;
         self.result.ahead += seen.ahead;

@@ -10,7 +10,7 @@ use tstar::store::sqlite::{Settled, SqliteStore};
 
 use super::letters::{Filter, Id, Letters, Place};
 use super::{FilterFlags, PlaceFlags, replay};
-use crate::cli::exit::{self, Usage};
+use crate::cli::exit::{self, NoResult, Usage};
 use crate::cli::flags::Context;
 use crate::cli::print::Printer;
 
@@ -42,13 +42,14 @@ pub async fn run(
         let problem = "say which: --reason, --device, --from or --to; or else --all";
         return Err(Usage(problem.into()).into());
     }
-    if !asked.yes && !std::io::stdin().is_terminal() {
+    let is_watched = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    if !asked.yes && !is_watched {
         let problem = "nobody is there to be asked whether they shall go: say --yes";
         return Err(Usage(problem.into()).into());
     }
     let letters = Letters::open(asked.place, context).await?;
     if !asked.yes && !agreed(&letters, &filter)? {
-        return Ok(());
+        return Err(NoResult("nothing was thrown away: the answer was no".into()).into());
     }
     let purged = match &letters.place {
         Place::Table { path, .. } => {

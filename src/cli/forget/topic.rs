@@ -12,7 +12,7 @@ use tstar::kafka::producer::{Out, Producer};
 use tstar::kafka::record::CONTROL_HEADER;
 use tstar::kafka::topic::Topics;
 use tstar::moment::{format_duration, format_time};
-use tstar::settings::{KeyRule, Origin};
+use tstar::settings::Origin;
 use tstar::store::{Order, StoreError, TripStore};
 
 use super::{Job, Sent, State, progress};
@@ -57,7 +57,7 @@ pub async fn ask<S: TripStore + tstar::store::EpochStore>(
     };
     let epochs = start::epochs(store, &topics, &fit, &asked).await?;
     let producer = Producer::new(&brokers, Arc::new(exit::say))?;
-    let is_keyed = settings.key == KeyRule::DeviceId;
+    let is_keyed = newest.rules.key == "device_id";
     let asker = Asker { job, homes: Homes { store, topic, epochs, is_keyed }, producer };
     let sent = match job.device {
         Some(device) => asker.ask_of_one(device, printer).await?,

@@ -100,13 +100,17 @@ pub async fn run(
     let from = parse_where(&args.from)?;
     let reader = open::reader(&settings, context).await?;
     let log = TopicLog::of(&reader, &settings).await?;
-    let log = log.ok_or_else(|| {
+    let mut log = log.ok_or_else(|| {
         let store = &settings.store;
         Refused(format!(
             "store `{store}` has no epoch: it was built from files, which `tstar ingest` reads \
              again, or from nothing yet: tstar epoch import"
         ))
     })?;
+    if reader.devices(None, None, 1).await?.is_empty() {
+        // Whatever a group has read, it is not in here.
+        log.stored = beginnings(&log.epochs);
+    }
     let job = Job { args, settings: &settings, context, log };
     let from = job.beginnings(from)?;
     let mut stop = Stop::on_signals()?;
@@ -166,6 +170,7 @@ impl Job<'_> {
         from: &[i64],
         stop: &mut Stop,
     ) -> anyhow::Result<ReplayJson> {
+        self.log.is_whole()?;
         let reread = self.log.reread(self.log.all_there(), self.args.device.clone())?;
         let room = Room { folder: &self.args.room.work_dir, memory: self.settings.memory };
         let built = anew::of_topic(&reread, room, progress::trouble(), stop.wait()).await?;

@@ -137,13 +137,12 @@ impl Membership {
         self.state().fault.take().map_or(Ok(()), Err)
     }
 
-    /// Takes every partition, without a group: these offsets of each.
+    /// Takes partitions without a group: these offsets of each.
     pub(super) fn take_all(
         &self,
         consumer: &BaseConsumer<Self>,
-        spans: impl Iterator<Item = Range<i64>> + Clone,
+        spans: impl Iterator<Item = (i32, Range<i64>)> + Clone,
     ) -> Result<(), KafkaError> {
-        let spans = (0..).zip(spans);
         let list = self.list(spans.clone().map(|(partition, span)| (partition, span.start)))?;
         self.hold(spans);
         consumer.assign(&list).map_err(client_error("taking the partitions"))

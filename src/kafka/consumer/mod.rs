@@ -216,10 +216,13 @@ impl Polling<'_> {
             }
             Assignment::All(offsets) => {
                 let endless = |&offset| offset..i64::MAX;
-                self.consumer.context().take_all(self.consumer, offsets.iter().map(endless))?;
+                let spans = (0..).zip(offsets.iter().map(endless));
+                self.consumer.context().take_all(self.consumer, spans)?;
             }
             Assignment::Spans(spans) => {
-                self.consumer.context().take_all(self.consumer, spans.iter().cloned())?;
+                // Where nothing is to be read, nothing has to be there.
+                let spans = (0..).zip(spans.iter().cloned()).filter(|(_, span)| !span.is_empty());
+                self.consumer.context().take_all(self.consumer, spans)?;
             }
         }
         while !stop.load(Ordering::Acquire) && !self.is_through() {

@@ -89,11 +89,18 @@ impl RawRows for ScyllaStore {
     async fn set_right(&self, wrong: &[RawRow], right: &[TripRow]) -> Result<(), StoreError> {
         let remove = &self.shared.statements.remove;
         for row in wrong {
+            // A right row of the same key is written over it: its deletion would outlive that, too.
+            let is_replaced = |it: &TripRow| (it.end_ms, it.start_ms) == (row.end_ms, row.start_ms);
             // Of a row without a version nobody knows when it was written.
-            let Some(version) = row.version() else { continue };
+            let Some(written) = row.version().and_then(|version| version.checked_add(1)) else {
+                continue;
+            };
+            if right.iter().any(is_replaced) {
+                continue;
+            }
             let (bucket, end) = (CqlTimestamp(row.bucket_ms), CqlTimestamp(row.end_ms));
             let start = CqlTimestamp(row.start_ms);
-            let values = (version + 1, &row.device_id, bucket, end, start);
+            let values = (written, &row.device_id, bucket, end, start);
             self.shared.execute("removing a wrong trip", remove, values).await?;
         }
         // The days may be thought to be listed, and not be.

@@ -135,7 +135,7 @@ impl SqliteStore {
     /// # Errors
     /// The database fails.
     pub fn note_compared(&self, device_id: &str, bucket_ms: i64) -> Result<(), StoreError> {
-        let note = "INSERT OR IGNORE INTO temp.compared (device_id, bucket) VALUES (?1, ?2)";
+        let note = "INSERT OR IGNORE INTO compared (device_id, bucket) VALUES (?1, ?2)";
         let noted = |connection: &Connection| {
             connection.prepare_cached(note)?.execute(params![device_id, bucket_ms]).map(drop)
         };
@@ -154,7 +154,7 @@ impl SqliteStore {
     ) -> Result<Vec<(String, i64)>, StoreError> {
         let select = "SELECT DISTINCT device_id, bucket FROM trips
              WHERE (device_id, bucket) > (?1, ?2) AND (?4 IS NULL OR device_id = ?4)
-             AND NOT EXISTS (SELECT 1 FROM temp.compared
+             AND NOT EXISTS (SELECT 1 FROM compared
                  WHERE compared.device_id = trips.device_id AND compared.bucket = trips.bucket)
              ORDER BY device_id ASC, bucket ASC LIMIT ?3";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
@@ -173,10 +173,10 @@ impl SqliteStore {
     /// # Errors
     /// The database fails.
     pub fn compare_anew(&self) -> Result<(), StoreError> {
-        let begin = "CREATE TEMP TABLE IF NOT EXISTS compared (
+        let begin = "CREATE TABLE IF NOT EXISTS compared (
                device_id TEXT NOT NULL, bucket INTEGER NOT NULL, PRIMARY KEY (device_id, bucket)
              ) WITHOUT ROWID;
-             DELETE FROM temp.compared;";
+             DELETE FROM compared;";
         let begun = self.connection().execute_batch(begin);
         begun.map_err(failed(&self.place, "beginning to compare"))
     }

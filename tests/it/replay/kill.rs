@@ -5,14 +5,16 @@ use std::time::{Duration, Instant};
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
+use rusqlite::Connection;
 
 use super::{Site, same};
 use crate::chaos::replay::{assert_same, everything};
 use crate::cli::{Folder, Ran};
 use crate::faults::Running;
+use crate::verify::file::dump;
 
 /// Kills of each kind.
-const KILLS: u32 = 25;
+const KILLS: u32 = 50;
 
 /// Runs a command and kills it at a random moment of its length. Tells whether it was killed.
 fn killed(folder: &Folder, words: &str, length: Duration, random: &mut ChaCha8Rng) -> bool {
@@ -139,4 +141,38 @@ fn a_rebuild_killed_again_and_again_ends_the_same() {
     }
     same(&site.dump("old.db"), &old, "the old store is only read");
     println!("rebuild: {kills} kills, {part} left a part, {rounds} rebuilds ended");
+}
+
+#[test]
+fn a_repair_killed_again_and_again_ends_the_same() {
+    let folder = Folder::new();
+    let fleet = folder.run("simulate --devices 20 --samples 6000 --seed 8").ends(0).stdout;
+    folder.write("a.ndjson", fleet);
+    folder.ingest("a.ndjson --store sqlite:well.db");
+    let well = dump(&folder.path("well.db"));
+    let words = "verify a.ndjson --store sqlite:t.db --repair";
+    let damage = || {
+        remove(&folder, "t.db");
+        std::fs::copy(folder.path("well.db"), folder.path("t.db")).unwrap();
+        let connection = Connection::open(folder.path("t.db")).unwrap();
+        let damage = "DELETE FROM trips WHERE rowid % 3 = 0;
+             UPDATE trips SET samples = samples + 1 WHERE rowid % 3 = 1;";
+        connection.execute_batch(damage).unwrap();
+    };
+    damage();
+    let length = took(&folder, words);
+    let mut random = ChaCha8Rng::seed_from_u64(34);
+    let (mut kills, mut rounds, mut part) = (0, 0, 0);
+    while kills < KILLS {
+        rounds += 1;
+        assert!(rounds < 300, "they end before they are killed");
+        damage();
+        let damaged = dump(&folder.path("t.db"));
+        kills += u32::from(killed(&folder, words, length, &mut random));
+        let now = dump(&folder.path("t.db"));
+        part += u32::from(now != damaged && now != well);
+        folder.run(words).ends(0);
+        same(&dump(&folder.path("t.db")), &well, "after a kill");
+    }
+    println!("verify --repair: {kills} kills, {part} left a part, {rounds} repairs");
 }
