@@ -300,8 +300,9 @@ fn outline<'a>(decoder: &Decoder, record: &'a [u8]) -> Option<(Vec<Lead>, &'a [u
         rest = rest.trim_ascii_start();
         let opens = if leads.is_empty() { b'{' } else { b',' };
         if rest.first() != Some(&opens) {
-            // The parser took it, so this is the end.
-            return (!leads.is_empty()).then_some((leads, from));
+            // A number that only the parser can read may be cut short here: that is no end.
+            let is_end = rest.trim_ascii_end() == b"}";
+            return (is_end && !leads.is_empty()).then_some((leads, from));
         }
         rest = rest[1..].trim_ascii_start();
         let name = std::str::from_utf8(take_text(&mut rest)?).ok()?;

@@ -114,6 +114,15 @@ fn what_is_not_plain_gets_the_answer_of_the_parser() {
 }
 
 #[test]
+fn what_follows_a_number_that_is_cut_short_is_no_end() {
+    // A name that nothing is known of, and a number beyond all bounds: both are passed over.
+    let record =
+        r#"{"device_id":"a","time":1795210680123,"lat":1,"lon":2,"n":1e9994,"driver":"z"}"#;
+    let record = record.as_bytes().to_vec();
+    same(&decoder("", |_| ()), &[record.clone(), record.clone(), record]);
+}
+
+#[test]
 fn two_names_of_one_field_are_judged_as_before() {
     // Each is learnt from a record where it stands alone.
     let texts = [
