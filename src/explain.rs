@@ -21,8 +21,6 @@ use crate::store::sqlite::SqliteStore;
 use crate::timeline::{Arrival, Outcome, Timeline};
 use crate::verify::anew::{AnewError, Imported};
 
-use rdkafka::Message;
-
 /// What a sample of a trip did when it came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Did {
@@ -192,14 +190,15 @@ impl<'a> Story<'a> {
             let mut scan = Scan::new(&reread.brokers, &epoch.topic, spans.collect())?;
             let origin: Arc<str> = epoch.topic.as_str().into();
             while let Some(message) = scan.next_message()? {
-                if is_keyed && message.key() != Some(self.row.device_id.as_bytes()) {
+                let record = Record::of(&message);
+                if is_keyed && record.key != Some(self.row.device_id.as_bytes()) {
                     continue;
                 }
                 let mut batch = Batch { origin: Arc::clone(&origin), ..Batch::default() };
-                if let Read::Control(control) = reader.read(&Record::of(&message), &mut batch) {
+                if let Read::Control(control) = reader.read(&record, &mut batch) {
                     batch.control = Some(control);
                 }
-                let partition = message.partition();
+                let partition = record.partition;
                 let versions = Versions::of_partition(&reread.epochs[..=nth], partition);
                 self.read(&epoch.rules, (partition, &versions), &batch);
             }

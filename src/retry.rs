@@ -247,7 +247,7 @@ impl Retry {
         let headers: Vec<_> = headers.cloned().collect();
         let record = |key| {
             let (value, headers) = (Some(&letter.value[..]), headers.clone());
-            Record { offset: 0, log_time_ms, key, value, headers }
+            Record { log_time_ms, key, value, headers, ..Record::default() }
         };
         let mut batch = Batch::default();
         let key = letter.key.as_deref().filter(|key| !key.is_empty());

@@ -16,6 +16,7 @@ use tstar::store::EpochStore;
 
 use super::exit::{BadData, NoResult, Refused};
 use super::flags::{Context, EpochFlags, RuleFlags, ServerFlags};
+use super::log;
 use super::open::{self, Reader};
 use super::print::Printer;
 
@@ -150,14 +151,7 @@ async fn new(
         let problem = format!("group `{group}` has {members} members; stop all instances first");
         return Err(Refused(problem).into());
     }
-    let positions = match &store {
-        Reader::Sqlite(store) => {
-            let of =
-                |partition| anyhow::Ok(store.position_of(partition)?.map(|at| (partition, at)));
-            (0..newest.partitions).filter_map(|at| of(at).transpose()).collect::<Result<_, _>>()
-        }
-        Reader::Scylla(_) => group.committed(topic, newest.partitions).map_err(anyhow::Error::from),
-    }?;
+    let positions = log::kept(&store, settings, &brokers, &newest)?;
     let positions = past_marks(&brokers, &newest, &fit, positions)?;
     let offsets = start_offsets(&newest, &fit, &positions)?;
     let now_us = context.now_ms.saturating_mul(1000);

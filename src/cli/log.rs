@@ -14,12 +14,13 @@ use tstar::kafka::journal::Outputs;
 use tstar::kafka::producer::Producer;
 use tstar::kafka::topic::{Extent, From, Topics};
 use tstar::processor::Pace;
-use tstar::settings::Settings;
+use tstar::settings::{Origin, Origins, Settings};
 use tstar::store::{EpochStore, StoreError};
 use tstar::verify::Bounds;
 use tstar::verify::compare::LogEnds;
 
 use super::exit::{self, Refused};
+use super::flags::Context;
 use super::open::Reader;
 
 /// A topic that a store was built from, and how far the store has it.
@@ -211,6 +212,31 @@ pub fn pace(settings: &Settings) -> Pace {
         by_trip: true,
         loads: 32,
     }
+}
+
+/// The topic that a command is about, checked against the epochs of a store: one that nobody names
+/// is that of the newest epoch.
+///
+/// # Errors
+/// Brokers do not answer, or the topic is another one, or not as the epoch says.
+pub async fn topic_of(
+    store: &impl EpochStore,
+    topics: &Arc<Topics>,
+    newest: &Epoch,
+    (settings, origins, context): (&Settings, &Origins, &Context),
+) -> anyhow::Result<(String, Vec<Extent>, Vec<Epoch>)> {
+    let is_named = origins["topic"] != Origin::Default;
+    let topic = if is_named { settings.topic.clone() } else { newest.topic.clone() };
+    let fit = start::look_at(topics, &topic).await?;
+    let asked = start::Asked {
+        place: &settings.store,
+        topic: &topic,
+        rules: &newest.rules,
+        from: None,
+        now_us: context.now_ms.saturating_mul(1000),
+    };
+    let epochs = start::epochs(store, topics, &fit, &asked).await?;
+    Ok((topic, fit.extents, epochs))
 }
 
 /// The offset that is kept of each partition.

@@ -39,6 +39,7 @@ fn read(out: &Out) -> What {
         key: out.key.as_deref(),
         value: Some(&out.value),
         headers: out.headers.clone(),
+        ..Record::default()
     })
 }
 

@@ -41,6 +41,8 @@ pub enum Read {
 /// A record as it came.
 #[derive(Debug, Default)]
 pub struct Record<'a> {
+    /// Where it stands.
+    pub partition: i32,
     /// Its place in its partition.
     pub offset: i64,
     /// The log's own timestamp, ms since 1970; 0 where it has none.
@@ -62,6 +64,7 @@ impl<'a> Record<'a> {
             headers.iter().map(|it| (it.key.to_owned(), it.value.map(owned))).collect()
         });
         Self {
+            partition: message.partition(),
             offset: message.offset(),
             log_time_ms: message.timestamp().to_millis().unwrap_or(0),
             key: message.key(),

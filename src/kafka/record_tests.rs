@@ -15,7 +15,7 @@ fn record<'a>(key: Option<&'a str>, value: &'a str) -> Record<'a> {
         log_time_ms: 1_795_210_680_123,
         key: key.map(str::as_bytes),
         value: Some(value.as_bytes()),
-        headers: vec![],
+        ..Record::default()
     }
 }
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use tstar::daemon::start;
 use tstar::epoch::{Epoch, Versions};
 use tstar::kafka::KafkaError;
 use tstar::kafka::client::Brokers;
@@ -12,13 +11,13 @@ use tstar::kafka::producer::{Out, Producer};
 use tstar::kafka::record::CONTROL_HEADER;
 use tstar::kafka::topic::Topics;
 use tstar::moment::{format_duration, format_time};
-use tstar::settings::Origin;
 use tstar::store::{Order, StoreError, TripStore};
 
 use super::{Job, Sent, State, progress};
 use crate::cli::devices::PAGE;
 use crate::cli::exit::{self, NoResult, Refused};
 use crate::cli::homes::{Found, Homes};
+use crate::cli::log;
 use crate::cli::print::Printer;
 
 /// How many devices the store is asked about at a time.
@@ -42,20 +41,10 @@ pub async fn ask<S: TripStore + tstar::store::EpochStore>(
     printer: &mut Printer<'_>,
 ) -> anyhow::Result<()> {
     let settings = job.settings;
-    // A topic that nobody names is that of the store.
-    let is_named = job.origins["topic"] != Origin::Default;
-    let topic = if is_named { settings.topic.clone() } else { newest.topic.clone() };
     let brokers = Brokers::new(&settings.brokers, settings.kafka.clone())?;
     let topics = Arc::new(Topics::new(&brokers)?);
-    let fit = start::look_at(&topics, &topic).await?;
-    let asked = start::Asked {
-        place: &settings.store,
-        topic: &topic,
-        rules: &newest.rules,
-        from: None,
-        now_us: job.context.now_ms.saturating_mul(1000),
-    };
-    let epochs = start::epochs(store, &topics, &fit, &asked).await?;
+    let of = (settings, job.origins, job.context);
+    let (topic, _, epochs) = log::topic_of(store, &topics, newest, of).await?;
     let producer = Producer::new(&brokers, Arc::new(exit::say))?;
     let is_keyed = newest.rules.key == "device_id";
     let asker = Asker { job, homes: Homes { store, topic, epochs, is_keyed }, producer };

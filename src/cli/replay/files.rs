@@ -26,6 +26,7 @@ use super::state::State;
 use crate::cli::exit::{self, BadData, Refused, Stopped, Usage};
 use crate::cli::flags::{BrokerFlags, Context, FixFlags, FormFlag, RoomFlags, ServerFlags};
 use crate::cli::homes::Homes;
+use crate::cli::log;
 use crate::cli::open::{self, Reader};
 use crate::cli::print::Printer;
 use crate::cli::progress::Progress;
@@ -150,19 +151,9 @@ impl Target {
             );
             return Err(Refused(problem).into());
         };
-        // A topic that nobody names is that of the store.
-        let is_named = origins["topic"] != Origin::Default;
-        let topic = if is_named { settings.topic.clone() } else { newest.topic.clone() };
-        let fit = start::look_at(&topics, &topic).await?;
-        let asked = start::Asked {
-            place: &settings.store,
-            topic: &topic,
-            rules: &newest.rules,
-            from: None,
-            now_us: context.now_ms.saturating_mul(1000),
-        };
-        let epochs = start::epochs(store, &topics, &fit, &asked).await?;
-        let (rules, extents) = (newest.rules.clone(), fit.extents);
+        let of = (settings, origins, context);
+        let (topic, extents, epochs) = log::topic_of(store, &topics, newest, of).await?;
+        let rules = newest.rules.clone();
         Ok(Self { brokers, topics, topic, extents, rules, epochs })
     }
 }

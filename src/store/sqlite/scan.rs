@@ -1,6 +1,7 @@
 //! Rows as they lie in the file, and a file of the kind that is compared with.
 
 use std::path::Path;
+use std::sync::LazyLock;
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row, params};
@@ -14,23 +15,17 @@ use crate::timeline::{DAY_MS, day_of};
 /// Days of devices read at once.
 const PAGE: i64 = 64;
 
-macro_rules! raw_columns {
-    () => {
-        "device_id, bucket, end_time, start_time, t_star, minted, absorbed, version, partition, \
-         samples, distance_m, max_speed_mps, start_lat, start_lon, end_lat, end_lon, min_lat, \
-         min_lon, max_lat, max_lon, driver, driver_time, path"
-    };
-}
-
 const DAYS: &str = "SELECT DISTINCT device_id, bucket FROM trips
      WHERE (device_id, bucket) > (?1, ?2) AND (?4 IS NULL OR device_id = ?4)
      ORDER BY device_id ASC, bucket ASC LIMIT ?3";
 
-const RAW_DAY: &str = concat!(
-    "SELECT ",
-    raw_columns!(),
-    " FROM trips WHERE device_id = ?1 AND bucket = ?2 ORDER BY end_time ASC, start_time ASC"
-);
+static RAW_DAY: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT device_id, bucket, end_time, start_time, {} FROM trips
+         WHERE device_id = ?1 AND bucket = ?2 ORDER BY end_time ASC, start_time ASC",
+        COLUMNS.join(", ")
+    )
+});
 
 fn cell(row: &Row<'_>, at: usize) -> rusqlite::Result<Cell> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -54,7 +49,7 @@ fn raw(row: &Row<'_>) -> rusqlite::Result<RawRow> {
 }
 
 fn day(connection: &Connection, device_id: &str, bucket_ms: i64) -> rusqlite::Result<Vec<RawRow>> {
-    let mut statement = connection.prepare_cached(RAW_DAY)?;
+    let mut statement = connection.prepare_cached(&RAW_DAY)?;
     let rows = statement.query_map(params![device_id, bucket_ms], raw)?;
     rows.collect()
 }
