@@ -21,6 +21,7 @@
 //! | join | [`explain`] | how a trip came to be: the records of it, and what each did |
 //! | surface | [`settings`] | what a user can set, from flags, environment, file and defaults |
 //! | surface | [`surface`] | trips as JSON, CSV, GeoJSON and GPX |
+//! | surface | [`metrics`] | what is counted and timed, as Prometheus reads it |
 //! | surface | `cli` (in `main.rs`) | flags, output, exit codes |
 //!
 //! [`rules`], [`epoch`], [`reason`], [`moment`] and [`part`] are the words they share.
@@ -46,6 +47,7 @@ pub mod explain;
 pub mod feed;
 pub mod identity;
 pub mod kafka;
+pub mod metrics;
 pub mod moment;
 pub mod part;
 pub mod processor;

@@ -3,6 +3,7 @@
 //! | file | what happens there |
 //! |---|---|
 //! | [`start`] | what is checked before anything is read: the topic, its epoch, where to begin |
+//! | `measured` | what owners ask of their stores, timed |
 //! | `owner` | one partition: batches in, [`crate::processor`], flushes out |
 //! | `owners` | where owners keep what they build |
 //! | `watched` | how much of what owners write is there already |
@@ -12,6 +13,7 @@
 //! them; each gets a task of its own. A partition is taken back by closing its channel (its owner
 //! stores what it has and ends), or by calling the owner off (somebody else has it already).
 
+mod measured;
 mod owner;
 mod owners;
 pub mod reread;
@@ -34,6 +36,7 @@ use crate::kafka::KafkaError;
 use crate::kafka::consumer::{self, Drained, Handed, Plan, Told};
 use crate::kafka::holding::Holding;
 use crate::kafka::record::RecordReader;
+use crate::metrics;
 use crate::processor::{Budget, Counts, Pace};
 use crate::store::{Journal, StoreError, TripStore};
 
@@ -152,6 +155,7 @@ pub async fn run<O: Owners>(
     reader: RecordReader,
     stop: impl Future<Output = ()>,
 ) -> Result<Report, DaemonError> {
+    metrics::begin();
     let (to, mut handed) = mpsc::unbounded_channel();
     let halt = Arc::new(AtomicBool::new(false));
     let mut polling = poll(&options, reader, to, Arc::clone(&halt))?;

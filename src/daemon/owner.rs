@@ -4,9 +4,11 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::mpsc;
 
+use super::measured::Measured;
 use crate::epoch::{Epoch, Log, Versions};
 use crate::kafka::consumer::Handed;
 use crate::kafka::holding::Ended;
+use crate::metrics;
 use crate::processor::{Budget, Counts, Pace, Processor, RunError};
 use crate::source::{Batch, Source, SourceError};
 use crate::store::{Journal, StoreError, TripStore};
@@ -39,15 +41,27 @@ pub(super) async fn own<S: TripStore + Journal>(
     (pace, budget): (Pace, Arc<Budget>),
 ) -> Owned {
     let Handed { holding, batches } = handed;
+    let store = Measured { store, holding: Arc::clone(&holding) };
     let partition = holding.partition();
     let counts = Mutex::new(Counts::default());
-    let see = |seen: &Counts| counts.lock().expect("no holder panics").clone_from(seen);
+    let see = |seen: &Counts| {
+        let mut counts = counts.lock().expect("no holder panics");
+        metrics::publish(&counts, seen);
+        counts.clone_from(seen);
+    };
+    let watch = |batch: &Batch, seen: &Counts| {
+        see(seen);
+        if let Some(next) = batch.next_offset {
+            let last = batch.entries.last();
+            holding.progress().processed(next, last.map(|entry| entry.log_time_ms));
+        }
+    };
     let work = async {
         let rules = &epochs.last().expect("there is an epoch").rules;
         let log = Log { partition, versions: Versions::of_partition(&epochs, partition) };
         let processor = Processor::of_log(&store, log, rules, pace).await?;
         let mut processor = processor.sharing(budget);
-        let ran = processor.run(&mut Batches(batches), |_, counts| see(counts)).await;
+        let ran = processor.run(&mut Batches(batches), watch).await;
         see(processor.counts());
         match ran {
             Ok(()) => Ok(()),

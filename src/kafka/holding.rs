@@ -5,10 +5,12 @@
 //! the thread waits for the owner, so long as it may.
 
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
 use tokio::sync::watch;
+
+use crate::metrics::Progress;
 
 /// How an owner ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +31,8 @@ pub struct Holding {
     /// Told when `ended` is set.
     told: Condvar,
     called_off: watch::Sender<bool>,
+    /// For those who look on; nothing is decided by it.
+    progress: Arc<Progress>,
 }
 
 impl Holding {
@@ -41,6 +45,7 @@ impl Holding {
             ended: Mutex::new(None),
             told: Condvar::new(),
             called_off: watch::Sender::new(false),
+            progress: Arc::new(Progress::new(first_offset)),
         }
     }
 
@@ -48,6 +53,12 @@ impl Holding {
     #[must_use]
     pub fn partition(&self) -> i32 {
         self.partition
+    }
+
+    /// How far it is read, for those who look on.
+    #[must_use]
+    pub fn progress(&self) -> &Arc<Progress> {
+        &self.progress
     }
 
     /// The offset that may be committed.

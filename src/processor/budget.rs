@@ -3,6 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use metrics::{Gauge, gauge};
+
+use crate::metrics::STATE_BYTES;
+
 /// How much memory the trips of all processors take together.
 #[derive(Debug)]
 pub struct Budget {
@@ -30,12 +34,14 @@ impl Budget {
 pub(super) struct Share {
     budget: Arc<Budget>,
     told: usize,
+    /// Of all of them together.
+    shown: Gauge,
 }
 
 impl Share {
     pub(super) fn of(budget: Arc<Budget>) -> Self {
         budget.sharers.fetch_add(1, Ordering::Relaxed);
-        Self { budget, told: 0 }
+        Self { budget, told: 0, shown: gauge!(STATE_BYTES) }
     }
 
     /// Tells what the processor's trips take now.
@@ -43,6 +49,8 @@ impl Share {
         self.budget.taken.fetch_add(resident, Ordering::Relaxed);
         self.budget.taken.fetch_sub(self.told, Ordering::Relaxed);
         self.told = resident;
+        #[expect(clippy::cast_precision_loss, reason = "memory stays far below 2^53 bytes")]
+        self.shown.set(self.budget.taken() as f64);
     }
 
     /// Whether the processor has to let go of trips: memory is short, and it is not one of those

@@ -17,6 +17,7 @@ mod load;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ::metrics::{Histogram, histogram};
 use indexmap::IndexMap;
 use tokio::time::timeout_at;
 
@@ -28,6 +29,7 @@ pub use letters::wrong_clock;
 use load::Erased;
 
 use crate::epoch::Log;
+use crate::metrics::{self, SAMPLE_DELAY};
 use crate::part::Part;
 use crate::reason::{DeadReason, DropReason};
 use crate::rules::{Rules, TimeUnit};
@@ -42,6 +44,9 @@ const FIRST_GUESS: Duration = Duration::from_micros(20);
 /// What a device takes in memory beside its name and trips, bytes: itself, its place among others,
 /// the days that are known of it.
 const DEVICE_BYTES: usize = size_of::<Device>() + 320;
+
+/// Of so many samples that were applied, the delay of one is observed.
+const OBSERVED: u64 = 64;
 
 /// Why a run ended before the end of its source.
 #[derive(Debug, thiserror::Error)]
@@ -153,6 +158,8 @@ pub struct Processor<'a, S> {
     /// What it took to write a device, the last time.
     device_took: Duration,
     counts: Counts,
+    /// How late samples come.
+    delays: Histogram,
 }
 
 /// What is decided of an entry before its device's trips are looked at.
@@ -207,6 +214,7 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
             flushed_at: Instant::now(),
             device_took: FIRST_GUESS,
             counts: Counts::default(),
+            delays: histogram!(SAMPLE_DELAY),
         })
     }
 
@@ -446,6 +454,10 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         self.resident = self.resident + device.timeline.memory() - before;
         match outcome {
             Outcome::Applied(arrival) => {
+                if self.counts.applied.is_multiple_of(OBSERVED) {
+                    let delay_ms = entry.log_time_ms.saturating_sub(decoded.sample.time_ms);
+                    self.delays.record(metrics::seconds(delay_ms));
+                }
                 self.counts.delivered += 1;
                 self.counts.applied += 1;
                 self.counts.arrivals.count(arrival);

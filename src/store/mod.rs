@@ -5,6 +5,7 @@
 //! journal is the log's. `tests/it/conformance.rs` runs one suite over every store.
 
 mod erased;
+mod kind;
 pub mod memory;
 mod overlay;
 mod pair;
@@ -16,6 +17,7 @@ pub mod sqlite;
 use std::future::Future;
 
 pub use erased::was_erased;
+pub(crate) use kind::RETRIED;
 pub use overlay::Overlay;
 pub use pair::Pair;
 pub use row::{DayWrite, TripRow};

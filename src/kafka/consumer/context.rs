@@ -13,9 +13,11 @@ use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use rdkafka::types::{RDKafkaErrorCode, RDKafkaRespErr};
 use tokio::sync::mpsc::{self, error::TrySendError};
 
-use super::{BATCHES_AHEAD, BATCHES_LOW, Handed, Hear, Plan, Told, positions};
+use super::statistics::ends;
+use super::{Assignment, BATCHES_AHEAD, BATCHES_LOW, Handed, Hear, Plan, Told, positions};
 use crate::kafka::holding::{Ended, Holding};
 use crate::kafka::{KafkaError, client_error};
+use crate::metrics::{self, Kept, Shown};
 use crate::source::Batch;
 
 /// A partition that is held.
@@ -36,6 +38,8 @@ pub(super) struct Held {
     /// The offset that the brokers keep.
     committed: i64,
     origin: Arc<str>,
+    /// Goes with it: who holds it next shows it.
+    _shown: Option<Shown>,
 }
 
 impl Held {
@@ -188,6 +192,7 @@ impl Membership {
                 at_end: offset >= upto,
                 committed: offset,
                 origin,
+                _shown: self.show(&holding),
             };
             state.held.insert(partition, held);
             (self.hear)(Told::Held { partition, from: offset });
@@ -195,6 +200,17 @@ impl Membership {
                 state.fault = Some(KafkaError::Broken);
             }
         }
+    }
+
+    /// Shows how far a partition is read, until it is held no more.
+    fn show(&self, holding: &Holding) -> Option<Shown> {
+        let kept = match self.plan.assignment {
+            Assignment::Group { .. } => Kept::ByBrokers,
+            Assignment::All(_) => Kept::ByStore,
+            // Whoever reads once more is nobody's lag.
+            Assignment::Spans(_) => return None,
+        };
+        metrics::show(&self.plan.topic, holding.partition(), holding.progress(), kept)
     }
 
     /// Hands no more over. Returns the partitions that are held.
@@ -254,6 +270,7 @@ impl Membership {
         for (partition, offset) in offsets {
             if let Some(held) = state.held.get_mut(&partition) {
                 held.committed = offset;
+                held.holding.progress().committed(offset);
             }
         }
     }
@@ -335,6 +352,15 @@ impl ClientContext for Membership {
         }
     }
 
+    fn stats_raw(&self, statistics: &[u8]) {
+        let state = self.state();
+        for (partition, end) in ends(statistics, &self.plan.topic) {
+            if let Some(held) = state.held.get(&partition) {
+                held.holding.progress().ends_at(end);
+            }
+        }
+    }
+
     fn error(&self, error: ClientError, reason: &str) {
         // The end of a partition is one to us, and is told by the poll.
         if error.rdkafka_error_code() != Some(RDKafkaErrorCode::PartitionEOF) {
@@ -351,6 +377,7 @@ impl ConsumerContext for Membership {
         list: &mut TopicPartitionList,
     ) {
         let partitions: Vec<i32> = list.elements().iter().map(|it| it.partition()).collect();
+        ::metrics::counter!(metrics::REBALANCES).increment(1);
         let done = if err == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS {
             self.assign(consumer, &partitions)
         } else {

@@ -7,6 +7,7 @@
 
 mod context;
 mod positions;
+mod statistics;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use super::record::{Read, Record, RecordReader};
 use super::topic::From;
 use super::{KafkaError, client_error};
 use crate::epoch::Epoch;
+use crate::metrics;
 use crate::source::Batch;
 
 /// How long one poll waits.
@@ -56,6 +58,9 @@ const LOOK_EVERY: u32 = 64;
 
 /// How often offsets are committed.
 const COMMIT_EVERY: Duration = Duration::from_secs(1);
+
+/// How often the client tells where partitions end, ms, where somebody looks at it.
+const STATISTICS_MS: &str = "2000";
 
 /// Who decides which partitions this process reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -189,6 +194,9 @@ pub fn run(
     if let Assignment::Spans(_) = &plan.assignment {
         // The last offset of a span may be none of a record: the mark of a transaction has one.
         ours.push(("enable.partition.eof", "true"));
+    }
+    if metrics::is_on() {
+        ours.push(("statistics.interval.ms", STATISTICS_MS));
     }
     let consumer: BaseConsumer<Membership> = plan
         .brokers

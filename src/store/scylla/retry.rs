@@ -12,6 +12,7 @@ use scylla::errors::{
 };
 
 use super::{ScyllaOptions, ScyllaPlace};
+use crate::metrics;
 use crate::store::StoreError;
 
 /// The first wait between two tries; each is twice the one before.
@@ -212,6 +213,7 @@ impl Retry {
             if left == Some(None) || self.is_cancelled() {
                 return Err(StoreError::Unreachable { place: self.place.clone(), source: cause });
             }
+            metrics::retried();
             self.tell(doing, &cause);
             // Between half of it and all: owners that failed together do not come back together.
             let jittered = wait.mul_f64(0.5 + fastrand::f64() / 2.0);

@@ -1,0 +1,31 @@
+//! Lines of the text form, of what is looked at when it is asked for.
+
+use std::fmt::Write;
+
+use super::Metric;
+
+/// Writes a metric with its values by labels; nothing where there are none.
+pub(super) fn family<'a, const LABELS: usize>(
+    text: &mut String,
+    name: &str,
+    values: impl IntoIterator<Item = ([(&'a str, &'a str); LABELS], f64)>,
+) {
+    let mut values = values.into_iter().peekable();
+    let (Some(metric), Some(_)) = (Metric::of(name), values.peek()) else { return };
+    let kind = metric.kind.name();
+    let mut put = |line: std::fmt::Arguments<'_>| text.write_fmt(line).expect("a String takes all");
+    put(format_args!("# HELP {name} {}\n# TYPE {name} {kind}\n", metric.help));
+    for (labels, value) in values {
+        let labels: Vec<_> =
+            labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
+        match labels.as_slice() {
+            [] => put(format_args!("{name} {value}\n")),
+            labels => put(format_args!("{name}{{{}}} {value}\n", labels.join(","))),
+        }
+    }
+    put(format_args!("\n"));
+}
+
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
