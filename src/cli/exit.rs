@@ -15,6 +15,8 @@ use tstar::source::{MapError, SourceError};
 use tstar::store::StoreError;
 use tstar::verify::anew::AnewError;
 
+use super::entries;
+
 /// No result, or a difference; never a fault.
 pub const NO_RESULT: u8 = 1;
 /// Usage, or a malformed id, time or duration.
@@ -69,14 +71,27 @@ pub struct Stopped {
 pub fn report(error: &anyhow::Error) -> ExitCode {
     let code = code(error);
     if code != 0 {
-        say(&format!("{error:#}"));
+        fail(&format!("{error:#}"));
     }
     ExitCode::from(code)
 }
 
 /// A line for the person at the terminal. A closed stderr is no reason to stop, let alone to panic.
 pub fn say(line: &str) {
-    writeln!(io::stderr(), "tstar: {line}").ok();
+    if entries::is_on() {
+        tracing::info!("{line}");
+    } else {
+        writeln!(io::stderr(), "tstar: {line}").ok();
+    }
+}
+
+/// The same of something that ends the program.
+fn fail(line: &str) {
+    if entries::is_on() {
+        tracing::error!("{line}");
+    } else {
+        say(line);
+    }
 }
 
 /// The code of an error: that of the outermost cause that has one.
@@ -188,7 +203,7 @@ pub fn on_panic() {
         let text = payload.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
         let message = text.unwrap_or("no message").replace('\n', " ");
-        say(&format!("internal error at {place}: {message}; please report this line"));
+        fail(&format!("internal error at {place}: {message}; please report this line"));
         std::process::exit(INTERNAL.into());
     }));
 }

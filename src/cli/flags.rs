@@ -9,11 +9,12 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum}
 use tstar::retry::Fix;
 use tstar::settings::{
     CQL_PASSWORD, Kind, Origin, Origins, Setting, Settings, SettingsError, SettingsFile,
+    unknown_env,
 };
 use tstar::store::sqlite::Step;
 use tstar::surface::Form;
 
-use super::exit::Usage;
+use super::exit::{self, Usage};
 
 /// Flags of every command.
 #[derive(Debug, Default, Args)]
@@ -59,6 +60,13 @@ impl Context {
         let (name, count) = asked.split_once(':')?;
         let (_, step) = Step::NAMES.iter().find(|(known, _)| *known == name)?;
         Some((*step, count.parse().ok()?))
+    }
+
+    /// Warns of variables that are not known.
+    pub fn warn(&self) {
+        for warning in unknown_env(&self.env) {
+            exit::say(&format!("warning: {warning}"));
+        }
     }
 
     /// The settings, with the flags of the command.
@@ -141,6 +149,11 @@ setting_flags! {
     /// How a topic is read, and what is told of it.
     TopicFlags: "brokers" "topic" "group" "instance_id" "kafka" "key" "no_feed" "flush_interval"
         "max_staleness" "memory" "revoke_timeout" "drain_timeout"
+}
+
+setting_flags! {
+    /// What a daemon says.
+    EntryFlags: "log_format"
 }
 
 setting_flags! {

@@ -5,6 +5,7 @@ mod demo;
 mod devices;
 mod dlq;
 mod doctor;
+mod entries;
 mod epoch;
 pub mod exit;
 mod explain;
@@ -33,7 +34,6 @@ mod verify;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use tstar::settings::unknown_env;
 
 use flags::{Context, GlobalFlags, ServerFlags};
 use open::Reader;
@@ -130,9 +130,6 @@ pub fn main(env: Vec<(String, String)>, user: Option<String>) -> ExitCode {
             return error.print().map_or(ExitCode::SUCCESS, |()| ExitCode::from(code));
         }
     };
-    for warning in unknown_env(&env) {
-        exit::say(&format!("warning: {warning}"));
-    }
     match run(cli, env, user) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => exit::report(&error),
@@ -150,6 +147,10 @@ fn run(cli: Cli, env: Vec<(String, String)>, user: Option<String>) -> anyhow::Re
     let runtime = builder.enable_all().build()?;
     let mut context = Context::new(cli.global, env);
     context.user = user;
+    // Of a daemon they are entries, once it is known of which form.
+    if !matches!(cli.command, Command::Run(_)) {
+        context.warn();
+    }
     let mut printer = Printer::stdout();
     runtime.block_on(dispatch(cli.command, &context, &mut printer))?;
     printer.flush()?;

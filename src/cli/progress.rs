@@ -11,7 +11,7 @@ use tstar::kafka::consumer::Told;
 use tstar::processor::Counts;
 use tstar::source::Batch;
 
-use super::exit;
+use super::{entries, exit};
 
 /// The progress bar, where a person watches.
 pub struct Progress {
@@ -76,7 +76,11 @@ pub fn notify() -> Notify {
             }
             told.insert(text.clone(), Instant::now());
         }
-        exit::say(&text);
+        if entries::is_on() {
+            entries::tell(&notice);
+        } else {
+            exit::say(&text);
+        }
     })
 }
 

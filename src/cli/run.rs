@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use clap::Args;
 use tstar::daemon::{
     self, DaemonError, FileOwners, Notice, Notify, Options, Owners, TopicOwners, start,
@@ -16,6 +17,7 @@ use tstar::kafka::journal::Outputs;
 use tstar::kafka::producer::Producer;
 use tstar::kafka::record::RecordReader;
 use tstar::kafka::topic::{From, Topics};
+use tstar::metrics;
 use tstar::moment::parse_time;
 use tstar::settings::{KeyRule, Settings, StorePlace};
 use tstar::source::Decoder;
@@ -24,12 +26,12 @@ use tstar::store::scylla::{ScyllaOptions, ScyllaPlace, ScyllaStore, apply_schema
 use tstar::store::sqlite::SqliteStore;
 
 use super::exit::{self, Stopped, Usage};
-use super::flags::{Context, RuleFlags, ServerFlags, TopicFlags};
+use super::flags::{Context, EntryFlags, RuleFlags, ServerFlags, TopicFlags};
 use super::print::Printer;
 use super::progress::notify;
 use super::report::RunSummary;
 use super::stop::Stop;
-use super::{log, open};
+use super::{entries, log, open};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -59,6 +61,8 @@ pub struct RunArgs {
     pub server: ServerFlags,
     #[command(flatten)]
     pub rules: RuleFlags,
+    #[command(flatten)]
+    pub entries: EntryFlags,
 }
 
 /// How long between two questions to brokers that do not answer.
@@ -81,8 +85,12 @@ pub async fn run(
     context: &Context,
     printer: &mut Printer<'_>,
 ) -> anyhow::Result<()> {
-    let flags = [&args.rules.0[..], &args.topic.0, &args.server.0].concat();
-    let (settings, _) = context.settings(&flags)?;
+    let flags = [&args.rules.0[..], &args.topic.0, &args.server.0, &args.entries.0].concat();
+    let settings = context.settings(&flags);
+    entries::begin(settings.as_ref().map_or_else(|_| <_>::default(), |it| it.0.log_format));
+    context.warn();
+    let (settings, _) = settings?;
+    metrics::install().context("metrics cannot be recorded")?;
     let from = args.from.as_deref().map(parse_from).transpose()?;
     let brokers = Brokers::new(&settings.brokers, settings.kafka.clone())?;
     let job = Job { args, settings: &settings, context, brokers, from };

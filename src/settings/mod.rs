@@ -23,6 +23,7 @@ use crate::timeline::DAY_MS;
 pub use file::SettingsFile;
 pub use place::{PlaceError, StorePlace};
 pub use table::{Kind, Setting, TABLE};
+pub use values::LogFormat;
 
 /// What a user can set.
 #[derive(Clone, Debug, PartialEq)]
@@ -99,6 +100,8 @@ pub struct Settings {
     pub cql_tls_key: String,
     /// A server that does not answer is given up after this, ms.
     pub connect_timeout_ms: i64,
+    /// Form of what a daemon says.
+    pub log_format: LogFormat,
 }
 
 /// What the records of a topic are keyed by.
@@ -254,6 +257,7 @@ impl Settings {
             cql_tls_cert: String::new(),
             cql_tls_key: String::new(),
             connect_timeout_ms: 0,
+            log_format: LogFormat::default(),
         }
     }
 

@@ -4,9 +4,9 @@ use super::Settings;
 use super::size::parse_size;
 use super::values::{
     accuracy, consistency, consistency_text, count, duration, fields, fields_text, flag,
-    input_format, input_format_text, key_rule, key_rule_text, name, number, optional_name,
-    optional_text, options, options_text, size, speed, speed_unit, speed_unit_text, store, text,
-    time, time_unit, time_unit_text,
+    input_format, input_format_text, key_rule, key_rule_text, log_format, log_format_text, name,
+    number, optional_name, optional_text, options, options_text, size, speed, speed_unit,
+    speed_unit_text, store, text, time, time_unit, time_unit_text,
 };
 use crate::moment::{parse_duration, parse_time};
 
@@ -480,5 +480,16 @@ pub static TABLE: &[Setting] = &[
         parse_duration,
         duration,
         "How long a command waits for a server that does not answer"
+    ),
+    setting!(
+        "log_format",
+        "--log-format",
+        "TSTAR_LOG_FORMAT",
+        "text",
+        Text,
+        log_format,
+        log_format,
+        log_format_text,
+        "Form of what a daemon says on stderr: text or json, a line an entry"
     ),
 ];

@@ -143,6 +143,26 @@ pub(super) fn fields_text(fields: &BTreeMap<String, String>) -> String {
     pairs.join(",")
 }
 
+/// The form of what a daemon says on stderr.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// An object a line.
+    Json,
+}
+
+const LOG_FORMATS: [(&str, LogFormat); 2] = [("text", LogFormat::Text), ("json", LogFormat::Json)];
+
+pub(super) fn log_format(text: &str) -> Result<LogFormat, String> {
+    choose(text, &LOG_FORMATS)
+}
+
+pub(super) fn log_format_text(format: &LogFormat) -> String {
+    chosen(format, &LOG_FORMATS)
+}
+
 const KEY_RULES: [(&str, KeyRule); 2] = [("device_id", KeyRule::DeviceId), ("any", KeyRule::Any)];
 
 pub(super) fn key_rule(text: &str) -> Result<KeyRule, String> {

@@ -1,0 +1,130 @@
+//! What a program that runs on and on says: entries on stderr, one line each whatever is in them,
+//! as text or as JSON.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tracing::field::{Field, Visit};
+use tracing::level_filters::LevelFilter;
+use tracing::{Event, Subscriber, error, info, warn};
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, layer};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::registry::LookupSpan;
+
+use tstar::daemon::Notice;
+use tstar::kafka::consumer::Told;
+use tstar::settings::LogFormat;
+
+static ON: AtomicBool = AtomicBool::new(false);
+
+/// Lines from now on are entries of this form. Once in the life of the process; a second call
+/// changes nothing.
+pub fn begin(format: LogFormat) {
+    // Those of the drivers are theirs; what matters of them is told by those who use them.
+    let ours = Targets::new().with_target("tstar", LevelFilter::INFO);
+    // A closed stderr is no reason to stop, let alone to panic.
+    let lines = layer().with_writer(std::io::stderr).with_ansi(false).log_internal_errors(false);
+    let lines = match format {
+        LogFormat::Text => lines.event_format(Text).boxed(),
+        LogFormat::Json => lines
+            .json()
+            .flatten_event(true)
+            .with_target(false)
+            .with_current_span(false)
+            .with_span_list(false)
+            .boxed(),
+    };
+    let subscriber = tracing_subscriber::registry().with(lines.with_filter(ours));
+    if tracing::subscriber::set_global_default(subscriber).is_ok() {
+        ON.store(true, Ordering::Release);
+    }
+}
+
+/// Whether lines are entries.
+pub fn is_on() -> bool {
+    ON.load(Ordering::Acquire)
+}
+
+/// An entry of what the daemon tells.
+pub fn tell(notice: &Notice) {
+    match notice {
+        Notice::Stopped { partition, .. } => error!(partition, "{notice}"),
+        Notice::Told(
+            Told::Held { partition, .. } | Told::GivenBack { partition, late: false, .. },
+        ) => {
+            info!(partition, "{notice}");
+        }
+        Notice::Told(
+            Told::GivenBack { partition, .. }
+            | Told::Lost { partition }
+            | Told::Gone { partition, .. },
+        ) => warn!(partition, "{notice}"),
+        _ => warn!("{notice}"),
+    }
+}
+
+/// The text form: `tstar: ` and the message, which has to say all; other fields are for programs.
+struct Text;
+
+impl<S, N> FormatEvent<S, N> for Text
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        _: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let mut message = Message(String::new());
+        event.record(&mut message);
+        writeln!(writer, "tstar: {}", one_line(&message.0))
+    }
+}
+
+/// The message of an event.
+struct Message(String);
+
+impl Visit for Message {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if field.name() == "message" {
+            self.0 = format!("{value:?}");
+        }
+    }
+}
+
+/// A text on one line that shows as it reads: control characters, other line ends and those that
+/// turn the direction of writing are escaped.
+fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\u{2028}'
+            | '\u{2029}'
+            | '\u{200e}'
+            | '\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2066}'..='\u{2069}' => line.extend(character.escape_unicode()),
+            character if character.is_control() => line.extend(character.escape_default()),
+            character => line.push(character),
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_is_in_it_an_entry_is_one_line_that_shows_as_it_reads() {
+        let hostile = "a\nb\r\u{1b}[31mc\u{9b}d\u{7f}e\u{2028}f\u{202e}g\0h\ti";
+        let line = one_line(hostile);
+        assert_eq!(line, r"a\nb\r\u{1b}[31mc\u{9b}d\u{7f}e\u{2028}f\u{202e}g\u{0}h\ti");
+        assert_eq!(one_line("Zürich `x` \"y\" \\ 東京"), "Zürich `x` \"y\" \\ 東京");
+    }
+}
