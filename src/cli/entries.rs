@@ -66,7 +66,8 @@ pub fn tell(notice: &Notice) {
     }
 }
 
-/// The text form: `tstar: ` and the message, which has to say all; other fields are for programs.
+/// The text form: `tstar: `, the message and the error, where there is one; other fields are for
+/// programs, and the message says what a person needs of them.
 struct Text;
 
 impl<S, N> FormatEvent<S, N> for Text
@@ -80,19 +81,26 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let mut message = Message(String::new());
-        event.record(&mut message);
-        writeln!(writer, "tstar: {}", one_line(&message.0))
+        let mut said = Said::default();
+        event.record(&mut said);
+        let error = said.error.map(|error| format!(": {error}")).unwrap_or_default();
+        writeln!(writer, "tstar: {}", one_line(&(said.message + &error)))
     }
 }
 
-/// The message of an event.
-struct Message(String);
+/// What an event says to a person.
+#[derive(Default)]
+struct Said {
+    message: String,
+    error: Option<String>,
+}
 
-impl Visit for Message {
+impl Visit for Said {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        if field.name() == "message" {
-            self.0 = format!("{value:?}");
+        match field.name() {
+            "message" => self.message = format!("{value:?}"),
+            "error" => self.error = Some(format!("{value:?}")),
+            _ => (),
         }
     }
 }

@@ -77,5 +77,6 @@ pub(super) async fn own<S: TripStore + Journal>(
     let ended = if matches!(ran, Some(Ok(()))) { Ended::Drained } else { Ended::BrokenOff };
     holding.end(ended);
     let error = ran.and_then(Result::err);
+    error.iter().for_each(metrics::failed);
     Owned { partition, counts: counts.into_inner().expect("no holder panics"), error }
 }

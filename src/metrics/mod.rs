@@ -30,7 +30,7 @@ pub use samples::publish;
 pub use table::*;
 
 use crate::reason::{DeadReason, DropReason};
-use crate::store::{RETRIED, StoreError};
+use crate::store::{MET, RETRIED, StoreError};
 use progress::Partitions;
 
 /// The media type of [`Handle::render`].
@@ -106,6 +106,13 @@ pub fn handle() -> Option<&'static Handle> {
     HANDLE.get()
 }
 
+/// Everything that was recorded, in the text form of Prometheus, as [`CONTENT_TYPE`]; empty where
+/// nothing is.
+#[must_use]
+pub fn render() -> String {
+    handle().map(Handle::render).unwrap_or_default()
+}
+
 /// Whether anything is recorded.
 #[must_use]
 pub fn is_on() -> bool {
@@ -148,7 +155,7 @@ pub fn begin() {
     for name in [REBALANCES, TRIPS_CREATED, TRIP_MERGES] {
         counter!(name).increment(0);
     }
-    for kind in [RETRIED, "failed", "unreachable"] {
+    for kind in MET {
         counter!(STORE_ERRORS, "kind" => kind).increment(0);
     }
     for name in [LAST_RECORD, STATE_BYTES] {
@@ -158,24 +165,20 @@ pub fn begin() {
     drop(histogram!(SAMPLE_DELAY));
 }
 
-/// Times an operation of a store, and counts it where it fails.
-///
-/// # Errors
-/// Those of the operation.
-pub async fn operation<T>(
-    op: &'static str,
-    operation: impl Future<Output = Result<T, StoreError>>,
-) -> Result<T, StoreError> {
+/// Times an operation of a store.
+pub async fn operation<T>(op: &'static str, operation: impl Future<Output = T>) -> T {
     if !is_on() {
         return operation.await;
     }
     let began = Instant::now();
     let done = operation.await;
-    histogram!(STORE_OPERATION, "op" => op).record(began.elapsed());
-    if let Err(error) = &done {
-        counter!(STORE_ERRORS, "kind" => error.kind()).increment(1);
-    }
+    histogram!(STORE_OPERATION_DURATION, "op" => op).record(began.elapsed());
     done
+}
+
+/// Counts a failure of a store. Of an operation that is timed, too: who ends by it counts it.
+pub fn failed(error: &StoreError) {
+    counter!(STORE_ERRORS, "kind" => error.kind()).increment(1);
 }
 
 impl Handle {

@@ -90,19 +90,19 @@ metrics! {
         "Merges: each retired an id, which still finds its trip.";
     SAMPLE_DELAY = "tstar_sample_delay_seconds", Histogram in Seconds by [],
         "The log's timestamp minus the device time of samples that were applied; one sample in 64 is observed.";
-    STORE_OPERATION = "tstar_store_operation_duration_seconds", Histogram in Seconds by ["op"],
+    STORE_OPERATION_DURATION = "tstar_store_operation_duration_seconds", Histogram in Seconds by ["op"],
         "How long operations of the store took, tries and waits included; stage and commit also send what a flush tells.";
     STORE_ERRORS = "tstar_store_errors_total", Counter in Count by ["kind"],
-        "Operations of the store that failed, by how; kind retried is a request that is made again.";
+        "Failures of the store, by how; kind retried is a request that is made again.";
     LAST_RECORD = "tstar_last_record_processed_timestamp_seconds", Gauge in Seconds by [],
         "When a record was processed last, seconds since 1970; 0 before the first.";
     STATE_BYTES = "tstar_state_bytes", Gauge in Bytes by [],
         "What the trips in memory take, about.";
-    LOOKUP = "tstar_lookup_duration_seconds", Histogram in Seconds by ["result"],
+    LOOKUP_DURATION = "tstar_lookup_duration_seconds", Histogram in Seconds by ["result"],
         "How long lookups over HTTP took, by what was found.";
     HTTP_REQUESTS = "tstar_http_requests_total", Counter in Count by ["route", "code"],
         "HTTP requests answered.";
-    HTTP_REQUEST = "tstar_http_request_duration_seconds", Histogram in Seconds by ["route"],
+    HTTP_REQUEST_DURATION = "tstar_http_request_duration_seconds", Histogram in Seconds by ["route"],
         "How long HTTP requests took.";
     CPU_SECONDS = "process_cpu_seconds_total", Counter in Seconds by [],
         "CPU time of the process, user and system.";

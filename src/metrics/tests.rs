@@ -28,7 +28,7 @@ fn what_a_daemon_counts_is_there_from_the_beginning() {
         counter!(SAMPLES, "position" => "merge").increment(2);
         histogram!(SAMPLE_DELAY).record(-5.0);
         histogram!(SAMPLE_DELAY).record(200_000.0);
-        histogram!(STORE_OPERATION, "op" => "near").record(Duration::from_micros(300));
+        histogram!(STORE_OPERATION_DURATION, "op" => "near").record(Duration::from_micros(300));
     });
     let text = handle.render();
     for line in [

@@ -5,6 +5,20 @@ use super::StoreError;
 /// A request to a server that failed, and is made again: no error yet.
 pub(crate) const RETRIED: &str = "retried";
 
+/// Kinds that a daemon may meet.
+pub(crate) const MET: [&str; 10] = [
+    RETRIED,
+    "unreachable",
+    "failed",
+    "full",
+    "unwritable",
+    "read_only",
+    "gone",
+    "denied",
+    "malformed",
+    "other_partition",
+];
+
 impl StoreError {
     /// How it failed, as one word: for metrics.
     #[must_use]

@@ -17,7 +17,7 @@ pub mod sqlite;
 use std::future::Future;
 
 pub use erased::was_erased;
-pub(crate) use kind::RETRIED;
+pub(crate) use kind::{MET, RETRIED};
 pub use overlay::Overlay;
 pub use pair::Pair;
 pub use row::{DayWrite, TripRow};

@@ -17,6 +17,7 @@ mod fuzz;
 mod hostile;
 mod keyspace;
 mod letters;
+mod metrics;
 mod model;
 mod outage;
 mod processing;

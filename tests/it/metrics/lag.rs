@@ -1,0 +1,139 @@
+//! Lag: of a partition that stands still, and of one whose last offset is no record. And what is
+//! said of it, whatever a device is called.
+
+use std::time::Duration;
+
+use rdkafka::ClientConfig;
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
+use serde_json::{Value, json};
+use tstar::kafka::producer::Out;
+
+use super::Scrape;
+use crate::cli::Folder;
+use crate::faults::until;
+use crate::servers::free_port;
+use crate::topic::{Topic, drain, start};
+
+/// Everything that would break a line, or show as what it is not.
+const HOSTILE: &str = "a\nb\r\u{1b}[31m\u{9b}<img onerror=x>\"'../\u{202e}\u{2028}";
+
+fn sample(device: &str, minute: u32) -> Vec<u8> {
+    let time = format!("2024-05-01T08:{minute:02}:00Z");
+    json!({"device_id": device, "time": time, "lat": 52, "lon": 13}).to_string().into_bytes()
+}
+
+/// Sends samples of the hostile device under a key.
+fn send(topic: &Topic, key: &str, minutes: &[u32]) {
+    let record =
+        |&minute| Out { key: Some(key.into()), value: sample(HOSTILE, minute), ..Out::default() };
+    topic.send(&minutes.iter().map(record).collect::<Vec<_>>());
+}
+
+/// A key of each partition.
+fn keys(topic: &Topic) -> [String; 2] {
+    let mut keys = [None, None];
+    for nth in 0.. {
+        let key = format!("key-{nth}");
+        let before = topic.ends(2);
+        topic.send(&[Out {
+            key: Some(key.as_str().into()),
+            value: b"[]".to_vec(),
+            ..Out::default()
+        }]);
+        let after = topic.ends(2);
+        let grown = usize::from(after[&1] > before[&1]);
+        keys[grown].get_or_insert(key);
+        if let [Some(first), Some(second)] = &keys {
+            return [first.clone(), second.clone()];
+        }
+    }
+    unreachable!("some key is of each partition")
+}
+
+fn lag(scrape: &Scrape, name: &str, partition: &str) -> Option<f64> {
+    let of = |value: &&super::Value| value.labels["partition"] == partition;
+    scrape.all(name).into_iter().find(of).map(|value| value.value)
+}
+
+#[test]
+fn a_partition_that_stands_still_shows_its_lag_and_is_told_of_on_one_line() {
+    for format in ["text", "json"] {
+        let Some(topic) = Topic::new(2) else { return };
+        let folder = Folder::new();
+        let [first, second] = keys(&topic);
+        let address = format!("127.0.0.1:{}", free_port());
+        let words = format!(
+            "run {} --store sqlite:t.db --from earliest --key any --listen {address} \
+             --log-format {format}",
+            topic.flags()
+        );
+        let running = start(&folder, &words);
+        send(&topic, &first, &[1, 2, 3]);
+        let end = f64::from(topic.ends(2)[&0] as i32);
+        until("the first partition to be stored", || {
+            let scrape = Scrape::of(&address)?;
+            (lag(&scrape, "tstar_kafka_committed_offset", "0")? == end).then_some(())
+        });
+        // Its device comes in another partition: that one cannot go on.
+        send(&topic, &second, &[4, 5, 6]);
+        let scrape = until("lag", || {
+            let scrape = Scrape::of(&address)?;
+            (lag(&scrape, "tstar_kafka_consumer_lag_seconds", "1")? > 0.0).then_some(scrape)
+        });
+        assert_eq!(lag(&scrape, "tstar_kafka_consumer_lag", "0"), Some(0.0));
+        assert_eq!(lag(&scrape, "tstar_kafka_consumer_lag", "1"), Some(3.0));
+        assert_eq!(scrape.sum("tstar_store_errors_total", Some(("kind", "other_partition"))), 1.0);
+
+        let ran = drain(running, &words);
+        let lines: Vec<&str> = ran.stderr.lines().collect();
+        let stands = "partition 1 stands still";
+        assert_eq!(lines.iter().filter(|line| line.contains(stands)).count(), 1, "{ran}");
+        for line in lines {
+            assert!(!line.chars().any(char::is_control), "{line:?}");
+            if format == "text" {
+                assert!(line.starts_with("tstar: "), "{line:?}");
+                continue;
+            }
+            let entry: Value = serde_json::from_str(line).unwrap();
+            assert!(entry["message"].is_string() && entry["timestamp"].is_string(), "{line}");
+            if line.contains(stands) {
+                assert_eq!((&entry["level"], &entry["partition"]), (&"ERROR".into(), &1.into()));
+                assert!(entry["message"].as_str().unwrap().contains(HOSTILE), "{line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_end_of_a_transaction_is_no_lag() {
+    let Some(topic) = Topic::new(1) else { return };
+    let folder = Folder::new();
+    let address = format!("127.0.0.1:{}", free_port());
+    let words =
+        format!("run {} --store sqlite:t.db --from earliest --listen {address}", topic.flags());
+    let running = start(&folder, &words);
+    let producer: BaseProducer = ClientConfig::new()
+        .set("bootstrap.servers", &topic.brokers)
+        .set("transactional.id", &topic.name)
+        .create()
+        .unwrap();
+    let patience = Duration::from_secs(30);
+    producer.init_transactions(patience).unwrap();
+    for minute in 1..=5 {
+        producer.begin_transaction().unwrap();
+        let value = sample("truck-1", minute);
+        producer.send(BaseRecord::to(&topic.name).key("truck-1").payload(&value)).unwrap();
+        producer.commit_transaction(patience).unwrap();
+    }
+    assert_eq!(topic.ends(1)[&0], 10, "a mark after each record");
+    until("all of it to be processed", || {
+        let scrape = Scrape::of(&address)?;
+        let all = scrape.all("tstar_samples_total");
+        (all.iter().map(|value| value.value).sum::<f64>() == 5.0).then_some(())
+    });
+    until("no lag", || {
+        let scrape = Scrape::of(&address)?;
+        (lag(&scrape, "tstar_kafka_consumer_lag", "0")? == 0.0).then_some(())
+    });
+    drain(running, &words).ends(0);
+}
