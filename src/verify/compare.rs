@@ -136,11 +136,11 @@ where
 
     /// The days that the log makes, and the store has not.
     async fn other_days(&mut self) -> Result<(), StoreError> {
-        let mut after = (String::new(), i64::MIN);
+        let mut after = None;
         loop {
-            let days = self.right.not_compared(self.asked.device_id, &after, PAGE)?;
+            let days = self.right.not_compared(self.asked.device_id, after.as_ref(), PAGE)?;
             let Some(last) = days.last() else { return Ok(()) };
-            after = last.clone();
+            after = Some(last.clone());
             for (device_id, bucket_ms) in days {
                 let day = day_of(bucket_ms);
                 let rows = self.found.raw_day(&device_id, day).await?;

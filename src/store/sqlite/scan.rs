@@ -15,8 +15,20 @@ use crate::timeline::{DAY_MS, day_of};
 /// Days of devices read at once.
 const PAGE: i64 = 64;
 
+/// Days of every device, or of one, after a device and day: for one no other's is looked at.
 const DAYS: &str = "SELECT DISTINCT device_id, bucket FROM trips
-     WHERE (device_id, bucket) > (?1, ?2) AND (?4 IS NULL OR device_id = ?4)
+     WHERE (device_id, bucket) > (?1, ?2) ORDER BY device_id ASC, bucket ASC LIMIT ?3";
+const DAYS_OF_ONE: &str = "SELECT DISTINCT device_id, bucket FROM trips
+     WHERE device_id = ?1 AND bucket > ?2 ORDER BY device_id ASC, bucket ASC LIMIT ?3";
+
+/// The same of those that were not compared.
+const LEFT: &str = "SELECT DISTINCT device_id, bucket FROM trips
+     WHERE (device_id, bucket) > (?1, ?2) AND NOT EXISTS (SELECT 1 FROM compared
+         WHERE compared.device_id = trips.device_id AND compared.bucket = trips.bucket)
+     ORDER BY device_id ASC, bucket ASC LIMIT ?3";
+const LEFT_OF_ONE: &str = "SELECT DISTINCT device_id, bucket FROM trips
+     WHERE device_id = ?1 AND bucket > ?2 AND NOT EXISTS (SELECT 1 FROM compared
+         WHERE compared.device_id = trips.device_id AND compared.bucket = trips.bucket)
      ORDER BY device_id ASC, bucket ASC LIMIT ?3";
 
 static RAW_DAY: LazyLock<String> = LazyLock::new(|| {
@@ -54,6 +66,19 @@ fn day(connection: &Connection, device_id: &str, bucket_ms: i64) -> rusqlite::Re
     rows.collect()
 }
 
+/// Days of devices, after a device and day, by one of the statements above.
+fn days_after(
+    connection: &Connection,
+    select: &str,
+    (device_id, bucket_ms): (&str, i64),
+    limit: i64,
+) -> rusqlite::Result<Vec<(String, i64)>> {
+    let mut days = connection.prepare_cached(select)?;
+    let days =
+        days.query_map(params![device_id, bucket_ms, limit], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    days.collect()
+}
+
 impl RawRows for SqliteStore {
     /// The last device and day that were read.
     type Place = (String, i64);
@@ -68,11 +93,8 @@ impl RawRows for SqliteStore {
             (first, i64::MIN)
         });
         let read = |connection: &Connection| {
-            let mut days = connection.prepare_cached(DAYS)?;
-            let days = days.query_map(params![after, bucket, PAGE, device_id], |row| {
-                Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?))
-            })?;
-            let days = days.collect::<rusqlite::Result<Vec<_>>>()?;
+            let select = if device_id.is_some() { DAYS_OF_ONE } else { DAYS };
+            let days = days_after(connection, select, (&after, bucket), PAGE)?;
             let mut rows = Vec::new();
             for (device_id, bucket_ms) in &days {
                 rows.append(&mut day(connection, device_id, *bucket_ms)?);
@@ -144,23 +166,15 @@ impl SqliteStore {
     pub fn not_compared(
         &self,
         device_id: Option<&str>,
-        after: &(String, i64),
+        after: Option<&(String, i64)>,
         limit: usize,
     ) -> Result<Vec<(String, i64)>, StoreError> {
-        let select = "SELECT DISTINCT device_id, bucket FROM trips
-             WHERE (device_id, bucket) > (?1, ?2) AND (?4 IS NULL OR device_id = ?4)
-             AND NOT EXISTS (SELECT 1 FROM compared
-                 WHERE compared.device_id = trips.device_id AND compared.bucket = trips.bucket)
-             ORDER BY device_id ASC, bucket ASC LIMIT ?3";
+        let select = if device_id.is_some() { LEFT_OF_ONE } else { LEFT };
+        let first = (device_id.unwrap_or("").to_owned(), i64::MIN);
+        let (device, bucket) = after.unwrap_or(&first);
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let read = |connection: &Connection| {
-            let mut statement = connection.prepare_cached(select)?;
-            let days = statement.query_map(params![after.0, after.1, limit, device_id], |row| {
-                Ok((row.get(0)?, row.get(1)?))
-            })?;
-            days.collect::<rusqlite::Result<Vec<_>>>()
-        };
-        read(&self.connection()).map_err(failed(&self.place, "reading the days that are left"))
+        days_after(&self.connection(), select, (device, *bucket), limit)
+            .map_err(failed(&self.place, "reading the days that are left"))
     }
 
     /// Forgets which days were compared.
@@ -206,5 +220,25 @@ impl SqliteStore {
         of_topic: bool,
     ) -> Result<Self, StoreError> {
         super::open::scratch(folder, rules, of_topic)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::Rules;
+
+    #[test]
+    fn of_one_device_no_other_is_looked_at() {
+        let store = SqliteStore::scratch(&std::env::temp_dir(), &Rules::default(), true).unwrap();
+        store.compare_anew().unwrap();
+        for select in [DAYS_OF_ONE, LEFT_OF_ONE] {
+            let connection = store.connection();
+            let mut plan = connection.prepare(&format!("EXPLAIN QUERY PLAN {select}")).unwrap();
+            let steps = plan.query_map(params!["a", 0, 1], |row| row.get::<_, String>(3)).unwrap();
+            let steps: Vec<_> = steps.map(Result::unwrap).collect();
+            let of_trips = steps.iter().find(|step| step.contains(" trips ")).unwrap();
+            assert!(of_trips.contains("(device_id=? AND bucket>?)"), "{steps:?}");
+        }
     }
 }
