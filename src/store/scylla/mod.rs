@@ -7,6 +7,7 @@
 //! server is Scylla.
 
 mod connect;
+mod devices;
 mod epochs;
 mod forgets;
 mod retry;
@@ -123,6 +124,8 @@ pub struct ScyllaStore {
     shared: Arc<Shared>,
     /// Belongs to one owner: another one may have erased what it listed.
     listed: Mutex<Listed>,
+    /// The devices that a scan of the table found last.
+    found: Mutex<Option<devices::Found>>,
 }
 
 impl fmt::Debug for ScyllaStore {
@@ -140,14 +143,15 @@ impl ScyllaStore {
     /// [`StoreError::NoSchema`] for a keyspace without the tables.
     pub async fn connect(place: &ScyllaPlace, options: ScyllaOptions) -> Result<Self, StoreError> {
         let shared = Arc::new(connect::connect(place, options).await?);
-        Ok(Self { shared, listed: Mutex::default() })
+        Ok(Self { shared, listed: Mutex::default(), found: Mutex::default() })
     }
 
     /// The store for the owner of another partition: over the same session, with a memory of its
     /// own of which days are listed.
     #[must_use]
     pub fn owner(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), listed: Mutex::default() }
+        let shared = Arc::clone(&self.shared);
+        Self { shared, listed: Mutex::default(), found: Mutex::default() }
     }
 
     /// Rows without a version that reads came upon: somebody else writes to the table.
@@ -184,6 +188,10 @@ impl ScyllaStore {
     #[must_use]
     pub fn place(&self) -> &str {
         self.shared.retry.place()
+    }
+
+    fn found(&self) -> MutexGuard<'_, Option<devices::Found>> {
+        self.found.lock().expect("no holder of the lock panics")
     }
 
     fn listed(&self) -> MutexGuard<'_, Listed> {

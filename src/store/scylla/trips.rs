@@ -1,6 +1,6 @@
 //! Trip rows in Scylla.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use futures_util::{StreamExt, stream};
 use scylla::deserialize::row::DeserializeRow;
@@ -156,28 +156,6 @@ impl Shared {
         let select = &self.statements.devices_of_day;
         self.rows("listing devices of a day", select, (bucket(day), shard, after, limit)).await
     }
-
-    /// Every device, read to the end: they come in the order of their tokens. No more of them than
-    /// the answer are held, and a page.
-    async fn all_devices(&self, after: &str, limit: usize) -> Result<BTreeSet<String>, StoreError> {
-        let select = &self.statements.devices;
-        let (mut found, mut from) = (BTreeSet::new(), Some(PagingState::start()));
-        while let Some(at) = from {
-            let (page, next): (Vec<(String,)>, _) =
-                self.page("listing devices", select, &(), at).await?;
-            for (device,) in page {
-                let joins = found.len() < limit || found.last().is_some_and(|last| device < *last);
-                if device.as_str() > after && joins {
-                    found.insert(device);
-                }
-                if found.len() > limit {
-                    found.pop_last();
-                }
-            }
-            from = next;
-        }
-        Ok(found)
-    }
 }
 
 impl ScyllaStore {
@@ -223,6 +201,7 @@ impl TripStore for ScyllaStore {
     async fn apply(&self, trips: &[TripRow]) -> Result<(), StoreError> {
         trips.iter().try_for_each(row::check)?;
         self.list_days(trips).await?;
+        *self.found() = None;
         let (shared, put) = (&self.shared, &self.shared.statements.put);
         let mut writes = Vec::with_capacity(trips.len());
         for trip in trips {
@@ -297,7 +276,13 @@ impl TripStore for ScyllaStore {
         // No device id is empty, so the empty text stands before them all.
         let after = after.unwrap_or("");
         let Some(day) = day else {
-            return Ok(self.shared.all_devices(after, limit).await?.into_iter().collect());
+            if let Some(page) = self.found().as_ref().and_then(|found| found.page(after, limit)) {
+                return Ok(page);
+            }
+            let found = self.shared.find_devices(after, limit).await?;
+            let page = found.first(limit);
+            *self.found() = Some(found);
+            return Ok(page);
         };
         let most = i32::try_from(limit).unwrap_or(i32::MAX);
         let mut shards = Vec::new();
@@ -319,6 +304,8 @@ impl TripStore for ScyllaStore {
     }
 
     async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
-        self.erase(device_id, forget).await
+        let erased = self.erase(device_id, forget).await;
+        *self.found() = None;
+        erased
     }
 }
