@@ -69,9 +69,10 @@ pub enum StoreError {
         /// Newest format known.
         known: i64,
     },
-    /// The file has to be migrated first, which only a command that writes does.
+    /// The file has to be migrated first, which only those commands do that open it for writing
+    /// alone.
     #[error(
-        "store `{place}` has the older format {found}, this program reads format {known}: any command that writes to it, such as `tstar ingest`, migrates it"
+        "store `{place}` has the older format {found}, this program reads format {known}: `tstar ingest` of a file into it migrates it, or `tstar run` where it was built from a topic"
     )]
     Older {
         /// Path of the file.

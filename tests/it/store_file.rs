@@ -8,6 +8,7 @@ use tstar::store::sqlite::{FORMATS, SqliteStore};
 use tstar::store::{Change, ChangeKind, Flush, Journal, StoreError, TripRow, TripStore};
 use tstar::timeline::{Path as TripPath, Reading, Sample, Trip};
 
+use crate::cli::{Folder, minutes};
 use crate::support::block_on;
 
 /// 2026-11-20T12:00:00Z.
@@ -135,6 +136,31 @@ fn an_older_format_is_migrated_with_its_trips_and_a_newer_one_refused() {
     drop(connection);
     assert!(matches!(open(&file), Err(StoreError::Newer { .. })));
     assert!(matches!(SqliteStore::open_reader(&file), Err(StoreError::Newer { .. })));
+}
+
+#[test]
+fn an_older_format_names_a_command_that_migrates_it() {
+    let folder = Folder::with("a.ndjson", minutes("truck-1", &[1, 2]));
+    folder.ingest("a.ndjson");
+    let undo = "DROP TABLE forgets; DROP TABLE positions; DROP TABLE epochs;
+         ALTER TABLE dead_letters DROP COLUMN partition; ALTER TABLE dead_letters DROP COLUMN key;
+         ALTER TABLE dead_letters DROP COLUMN headers; PRAGMA user_version = 3";
+    Connection::open(folder.path("trips.db")).unwrap().execute_batch(undo).unwrap();
+    let words = [
+        "devices",
+        "verify a.ndjson --repair",
+        "forget truck-1 --yes",
+        "dlq replay",
+        "dlq purge --all --yes",
+        "rebuild a.ndjson --into sqlite:new.db",
+    ];
+    for words in words {
+        let ran = folder.run(words).ends(78).prints_nothing();
+        ran.says(&["has the older format 3", "`tstar ingest` of a file into it migrates it"]);
+    }
+    folder.ingest("a.ndjson");
+    assert_eq!(folder.run("devices").ends(0).objects().len(), 1);
+    folder.run("verify a.ndjson").ends(0);
 }
 
 #[test]
