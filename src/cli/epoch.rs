@@ -135,7 +135,7 @@ async fn new(
     context: &Context,
     printer: &mut Printer<'_>,
 ) -> anyhow::Result<()> {
-    let brokers = Brokers::new(&settings.brokers, settings.kafka.clone())?;
+    let brokers = log::brokers(settings)?;
     let (topics, topic) = (Topics::new(&brokers)?, &settings.topic);
     let partitions = topics
         .partitions(topic)?

@@ -1,5 +1,6 @@
 //! Exit codes, mapped in this one place.
 
+use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -56,15 +57,54 @@ pub struct Refused(pub String);
 #[error("{0}")]
 pub struct BadData(pub String);
 
-/// A signal ended a command before its end. What it had read is stored.
+/// What stays of a command that ends before its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stays {
+    /// What it had read is stored.
+    Read,
+    /// A part of what it had read is stored.
+    Part,
+    /// What it had sent is noted.
+    Sent,
+    /// It had stored nothing, and was not to.
+    Nothing,
+    /// What it had set right.
+    Mended,
+}
+
+impl fmt::Display for Stays {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Read => "what was read is stored, the same command goes on from there",
+            Self::Part => "a part of what was read is stored, the same command goes on from there",
+            Self::Sent => "what was sent is noted, the same command goes on from there",
+            Self::Nothing => "nothing was stored, the same command begins anew",
+            Self::Mended => "what was set right stays so, the same command does the rest",
+        })
+    }
+}
+
+impl Stays {
+    /// Says so of an error where a server went away.
+    pub fn after(self, error: impl Into<anyhow::Error>) -> anyhow::Error {
+        broke_off(error, &self.to_string())
+    }
+}
+
+/// Says what stays of an error where a server went away midway.
+pub fn broke_off(error: impl Into<anyhow::Error>, stays: &str) -> anyhow::Error {
+    let error = error.into();
+    if code(&error) == UNREACHABLE { error.context(format!("broke off; {stays}")) } else { error }
+}
+
+/// A signal ended a command before its end.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "stopped by {}; what was read is stored, the same command goes on from there",
-    if *signal == SIGINT { "SIGINT" } else { "SIGTERM" }
-)]
+#[error("stopped by {}; {stays}", if *signal == SIGINT { "SIGINT" } else { "SIGTERM" })]
 pub struct Stopped {
     /// SIGINT or SIGTERM.
     pub signal: i32,
+    /// What stays.
+    pub stays: Stays,
 }
 
 /// Prints an error with its causes, and gives its code. A closed pipe is silent.
@@ -136,7 +176,7 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
     if cause.is::<BadData>() {
         return Some(BAD_DATA);
     }
-    if let Some(Stopped { signal }) = cause.downcast_ref() {
+    if let Some(Stopped { signal, .. }) = cause.downcast_ref() {
         return Some(if *signal == SIGINT { INTERRUPTED } else { TERMINATED });
     }
     let is_usage = cause.is::<Usage>()
@@ -163,6 +203,7 @@ fn log(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
         Some(DaemonError::Kafka(error)) => return Some(kafka(error)),
         Some(DaemonError::Store(error)) => return Some(store(error)),
         Some(DaemonError::Start(_)) => return Some(CONFIG),
+        Some(DaemonError::BrokeOff { .. }) => return Some(UNREACHABLE),
         Some(_) => return Some(INTERNAL),
         None => (),
     }
@@ -182,6 +223,8 @@ fn store(error: &StoreError) -> u8 {
     match error {
         StoreError::Malformed { .. } => BAD_DATA,
         StoreError::Unreachable { .. } => UNREACHABLE,
+        // The log, asked on the way.
+        StoreError::Failed { source, .. } => log(&**source).unwrap_or(IO),
         StoreError::Foreign { .. }
         | StoreError::NoSchema { .. }
         | StoreError::Denied { .. }
@@ -213,6 +256,26 @@ mod tests {
     use anyhow::Context;
 
     use super::*;
+
+    #[test]
+    fn brokers_that_went_away_are_told_under_whatever_asked_them() {
+        let away = || KafkaError::Unreachable { brokers: "b:1".into(), problem: "silent".into() };
+        let (place, doing) = ("x.db".to_owned(), "asking");
+        let errors: [anyhow::Error; 3] = [
+            StoreError::Failed { place, doing, source: away().into() }.into(),
+            DaemonError::BrokeOff { delivered: 3, away: away() }.into(),
+            away().into(),
+        ];
+        for error in errors {
+            assert_eq!(code(&error), UNREACHABLE, "{error:#}");
+            let told = Stays::Nothing.after(error);
+            assert_eq!(code(&told), UNREACHABLE, "{told:#}");
+            let told = format!("{told:#}");
+            assert!(told.contains("nothing was stored") && told.contains("b:1"), "{told}");
+        }
+        let other = Stays::Nothing.after(Refused("no".into()));
+        assert_eq!((code(&other), format!("{other:#}")), (CONFIG, "no".to_owned()));
+    }
 
     #[test]
     fn every_error_has_its_code_also_under_a_context() {
@@ -270,8 +333,11 @@ mod tests {
             (tstar::settings::StorePlace::parse("x").unwrap_err().into(), USAGE),
             (io::Error::from(io::ErrorKind::BrokenPipe).into(), 0),
             (io::Error::from(io::ErrorKind::StorageFull).into(), IO),
-            (Stopped { signal: SIGINT }.into(), INTERRUPTED),
-            (Stopped { signal: signal_hook::consts::SIGTERM }.into(), TERMINATED),
+            (Stopped { signal: SIGINT, stays: Stays::Read }.into(), INTERRUPTED),
+            (
+                Stopped { signal: signal_hook::consts::SIGTERM, stays: Stays::Nothing }.into(),
+                TERMINATED,
+            ),
             (NoResult("none".into()).into(), NO_RESULT),
             (Usage("no".into()).into(), USAGE),
             (anyhow::anyhow!("a surprise"), INTERNAL),

@@ -12,7 +12,7 @@ use tstar::settings::Settings;
 use tstar::store::{EpochStore, TripRow};
 use tstar::surface::Match;
 
-use super::exit::{Refused, Usage};
+use super::exit::{Refused, Stays, Usage};
 use super::flags::{Context, Format, LogFlags, OutputFlags, ServerFlags};
 use super::log::TopicLog;
 use super::lookup::{self, Found};
@@ -173,7 +173,10 @@ async fn read(
             let problem = format!("store `{store}` was built from files: name all of them");
             return Err(Usage(problem).into());
         }
-        (_, true) => read_topic(settings, reader, row, story).await?,
+        (_, true) => {
+            let read = read_topic(settings, reader, row, story).await;
+            read.map_err(|error| Stays::Nothing.after(error))?;
+        }
         (Reader::Sqlite(kept), false) if epochs.is_empty() => {
             story.read_files(kept, &args.files).await?;
         }

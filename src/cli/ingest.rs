@@ -14,7 +14,7 @@ use tstar::source::spill::Spill;
 use tstar::source::{Batch, Decoder, Source, SourceError};
 use tstar::store::sqlite::{SqliteStore, Step};
 
-use super::exit::{self, BadData, Stopped};
+use super::exit::{self, BadData, Stays, Stopped};
 use super::flags::{Context, ImportFlags, RuleFlags};
 use super::open;
 use super::print::Printer;
@@ -147,7 +147,7 @@ pub async fn import(
             store.end_import()?;
             None
         }
-        (Ok(()), Some(signal)) => Some(Stopped { signal }.into()),
+        (Ok(()), Some(signal)) => Some(Stopped { signal, stays: Stays::Read }.into()),
         (Err(RunError::Source(error)), _) => Some(error.into()),
         (Err(error), _) => return Err(error.into()),
     };

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tstar::daemon::reread::{Reread, beginnings, gone, has_former_life, versions_before};
 use tstar::daemon::start;
 use tstar::epoch::Epoch;
+use tstar::kafka::KafkaError;
 use tstar::kafka::client::Brokers;
 use tstar::kafka::group::Group;
 use tstar::kafka::journal::Outputs;
@@ -22,6 +23,15 @@ use tstar::verify::compare::LogEnds;
 use super::exit::{self, Refused};
 use super::flags::Context;
 use super::open::Reader;
+
+/// How brokers are reached by a command that ends.
+///
+/// # Errors
+/// An option is not the user's to set.
+pub fn brokers(settings: &Settings) -> Result<Brokers, KafkaError> {
+    let brokers = Brokers::new(&settings.brokers, settings.kafka.clone())?;
+    Ok(brokers.within(Duration::from_millis(settings.connect_timeout_ms.unsigned_abs())))
+}
 
 /// A topic that a store was built from, and how far the store has it.
 pub struct TopicLog {
@@ -45,7 +55,7 @@ impl TopicLog {
     pub async fn of(store: &Reader, settings: &Settings) -> anyhow::Result<Option<Self>> {
         let epochs = store.epochs().await?;
         let Some(newest) = epochs.last() else { return Ok(None) };
-        let brokers = Brokers::new(&settings.brokers, settings.kafka.clone())?;
+        let brokers = brokers(settings)?;
         let topics = Arc::new(Topics::new(&brokers)?);
         let fit = start::look_at(&topics, &newest.topic).await?;
         if fit.partitions != newest.partitions {

@@ -18,7 +18,7 @@ use tstar::store::{EpochStore, StoreError, TripStore};
 use tstar::verify::anew::{self, Past};
 use tstar::verify::ids::{self, Ids};
 
-use super::exit::{Refused, Stopped, Usage};
+use super::exit::{Refused, Stays, Stopped, Usage};
 use super::flags::{Context, Format, ImportFlags, LogFlags, OutputFlags, RuleFlags, ServerFlags};
 use super::log::{self, TopicLog};
 use super::open::{self, Reader};
@@ -96,7 +96,8 @@ pub async fn run(
             let log = log.ok_or_else(|| Refused("the store has no epoch".to_owned()))?;
             log.is_whole()?;
             log.has_one_partition_count()?;
-            Job { args, into: &into, context, log }.read_topic().await?
+            let read = Job { args, into: &into, context, log }.read_topic().await;
+            read.map_err(|error| Stays::Read.after(error))?
         }
         (false, false) => {
             let Reader::Sqlite(old) = &old else {
@@ -174,7 +175,7 @@ impl Job<'_> {
             StorePlace::Scylla(place) => self.to_keyspace(&place, &mut stop).await?,
         };
         match (report.stopped, stop.asked()) {
-            (true, Some(signal)) => Err(Stopped { signal }.into()),
+            (true, Some(signal)) => Err(Stopped { signal, stays: Stays::Read }.into()),
             _ => Ok(report.counts.delivered),
         }
     }

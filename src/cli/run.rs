@@ -25,7 +25,7 @@ use tstar::store::EpochStore;
 use tstar::store::scylla::{ScyllaOptions, ScyllaPlace, ScyllaStore, apply_schema};
 use tstar::store::sqlite::SqliteStore;
 
-use super::exit::{self, Stopped, Usage};
+use super::exit::{self, Stays, Stopped, Usage};
 use super::flags::{Context, EntryFlags, RuleFlags, ServerFlags, TopicFlags};
 use super::print::Printer;
 use super::progress::notify;
@@ -110,7 +110,7 @@ pub async fn run(
                  start reads it again",
                 limit.as_secs()
             ));
-            Err(Stopped { signal }.into())
+            Err(Stopped { signal, stays: Stays::Part }.into())
         }
         _ => Ok(()),
     }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use clap::Args;
 use tstar::kafka::KafkaError;
-use tstar::kafka::client::Brokers;
 use tstar::kafka::producer::{Out, Producer};
 use tstar::kafka::topic::Topics;
 use tstar::settings::Settings;
@@ -13,6 +12,7 @@ use tstar::simulate::{Fleet, FleetSettings};
 
 use super::exit::{self, Usage};
 use super::flags::{BrokerFlags, Context};
+use super::log;
 use super::print::Printer;
 
 const EXAMPLES: &str = "\
@@ -72,7 +72,7 @@ pub async fn run(
 
 /// Sends the samples of a fleet, keyed by device.
 async fn send_all(fleet: &FleetSettings, settings: &Settings) -> anyhow::Result<()> {
-    let brokers = Brokers::new(&settings.brokers, settings.kafka.clone())?;
+    let brokers = log::brokers(settings)?;
     let topics = Topics::new(&brokers)?;
     if topics.partitions(&settings.topic)?.is_none() {
         let topics = vec![settings.topic.clone()];
@@ -96,9 +96,8 @@ async fn send_all(fleet: &FleetSettings, settings: &Settings) -> anyhow::Result<
 }
 
 async fn send(producer: &Producer, settings: &Settings, records: &[Out]) -> anyhow::Result<()> {
-    let doing = "sending samples";
     let sent = producer.send(&settings.topic, records).await;
-    sent.map_err(|source| KafkaError::Client { doing, source }.into())
+    Ok(sent.map_err(producer.failed("sending samples"))?)
 }
 
 fn parse_mix(text: &str) -> Result<[f64; 4], Usage> {

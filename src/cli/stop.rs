@@ -4,7 +4,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tokio::sync::watch;
 
-use super::exit;
+use super::exit::{self, Stays};
 
 /// What an exit code adds to the number of the signal.
 const SIGNALLED: i32 = 128;
@@ -20,6 +20,14 @@ impl Stop {
     /// # Errors
     /// The system refuses a handler or a thread.
     pub fn on_signals() -> std::io::Result<Self> {
+        Self::on_signals_of(Stays::Read)
+    }
+
+    /// [`Stop::on_signals`] for a command of which this stays when it is stopped.
+    ///
+    /// # Errors
+    /// Those of [`Stop::on_signals`].
+    pub fn on_signals_of(stays: Stays) -> std::io::Result<Self> {
         let (sender, signal) = watch::channel(None);
         let mut signals = Signals::new([SIGINT, SIGTERM])?;
         let listen = move || {
@@ -28,7 +36,12 @@ impl Stop {
                     std::process::exit(SIGNALLED + signal);
                 }
                 // At once: storing may take a while, and may have begun.
-                exit::say("stopping: what was read is being stored; a second signal gives it up");
+                exit::say(match stays {
+                    Stays::Nothing | Stays::Mended | Stays::Sent => {
+                        "stopping; a second signal does at once"
+                    }
+                    _ => "stopping: what was read is being stored; a second signal gives it up",
+                });
             }
         };
         std::thread::Builder::new().name("tstar-signals".into()).spawn(listen)?;

@@ -14,7 +14,7 @@ use tstar::verify::anew::{self, Room};
 use tstar::verify::compare::{Asked, Still, compare};
 use tstar::verify::{Bounds, Compared, Difference, Kind};
 
-use super::exit::{self, NoResult, Refused, Stopped, Usage};
+use super::exit::{self, NoResult, Refused, Stays, Stopped, Usage};
 use super::flags::{Context, Format, LogFlags, OutputFlags, RoomFlags, ServerFlags};
 use super::log::TopicLog;
 use super::open::{self, Reader};
@@ -90,7 +90,7 @@ pub async fn run(
     let job = Job { args, settings: &settings, began: Instant::now() };
     let of_topic = !store.epochs().await?.is_empty();
     let done = match (of_topic, args.files.is_empty()) {
-        (true, true) => job.of_topic(&store).await?,
+        (true, true) => job.of_topic(&store).await.map_err(|error| job.stays().after(error))?,
         (false, false) => job.of_files(&store).await?,
         (true, false) => {
             let problem = "the store was built from a topic, which is read again; name no files";
@@ -155,6 +155,11 @@ impl Job<'_> {
         Asked { device_id: self.args.device.as_deref(), repair: self.args.repair }
     }
 
+    /// What stays where it ends before its end.
+    fn stays(&self) -> Stays {
+        if self.args.repair { Stays::Mended } else { Stays::Nothing }
+    }
+
     async fn of_topic(&self, store: &Reader) -> anyhow::Result<Done> {
         let log = TopicLog::of(store, self.settings).await?;
         let log = log.ok_or_else(|| Refused("the store has no epoch".to_owned()))?;
@@ -169,17 +174,26 @@ impl Job<'_> {
             .into());
         }
         let reread = log.reread(log.all_stored(), self.args.device.clone())?;
-        let mut stop = Stop::on_signals()?;
+        let stays = self.stays();
+        let mut stop = Stop::on_signals_of(stays)?;
         let built = anew::of_topic(&reread, self.room(), progress::trouble(), stop.wait()).await;
         let (right, report): (_, Report) = built?;
         if let (true, Some(signal)) = (report.stopped, stop.asked()) {
-            return Err(Stopped { signal }.into());
+            return Err(Stopped { signal, stays }.into());
         }
         let bounds = log.bounds(&reread);
         let mut shown = Vec::new();
         let compared = {
             let mut see = self.keep(&mut shown);
-            self.either(&right, store, (bounds, &log), &mut see).await?
+            tokio::select! {
+                biased;
+                () = stop.wait() => None,
+                compared = self.either(&right, store, (bounds, &log), &mut see) => Some(compared?),
+            }
+        };
+        let Some(compared) = compared else {
+            let signal = stop.asked().expect("it was waited for");
+            return Err(Stopped { signal, stays }.into());
         };
         let trips = right.count_trips()?;
         Ok(Done { records: report.counts.delivered, trips, compared, shown })

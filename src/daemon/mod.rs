@@ -47,6 +47,14 @@ pub enum DaemonError {
     /// The log cannot be read or written.
     #[error(transparent)]
     Kafka(#[from] KafkaError),
+    /// Brokers went away midway. What was read before is where it was to go.
+    #[error("{away}; {delivered} samples were read before")]
+    BrokeOff {
+        /// How many samples were read.
+        delivered: u64,
+        /// What is said of the brokers.
+        away: KafkaError,
+    },
     /// The store failed in a way that trying again cannot help.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -195,9 +203,12 @@ pub async fn run<O: Owners>(
     while let Some(ended) = tasks.join_next().await {
         counts.add(&joined(ended).counts);
     }
-    match failed {
-        Some(error) => Err(error.into()),
-        None => Ok(Report { counts, drained: drained?, stopped: stopping, stood_still }),
+    match (failed, drained) {
+        (Some(error), _) => Err(error.into()),
+        (None, Err(away @ KafkaError::Unreachable { .. })) => {
+            Err(DaemonError::BrokeOff { delivered: counts.delivered, away })
+        }
+        (None, drained) => Ok(Report { counts, drained: drained?, stopped: stopping, stood_still }),
     }
 }
 

@@ -71,7 +71,8 @@ impl Reread {
             let epochs = self.epochs[..=nth].to_vec();
             let options = Options { plan, epochs, pace, notify: notify.clone() };
             let reader = reader(epoch, self.device_id.as_deref())?;
-            let report = run(owners(), options, reader, &mut stop).await?;
+            let report = run(owners(), options, reader, &mut stop).await;
+            let report = report.map_err(|error| after(counts.delivered, error))?;
             counts.add(&report.counts);
             // A daemon goes on with the other partitions; what lacks one is not what was asked for.
             if let Some(error) = report.stood_still {
@@ -82,6 +83,16 @@ impl Reread {
             }
         }
         Ok(Report { counts, drained: Drained::All, stopped: false, stood_still: None })
+    }
+}
+
+/// An error of a part, before which so many samples were read.
+fn after(before: u64, error: DaemonError) -> DaemonError {
+    match error {
+        DaemonError::BrokeOff { delivered, away } => {
+            DaemonError::BrokeOff { delivered: before + delivered, away }
+        }
+        error => error,
     }
 }
 

@@ -1,10 +1,13 @@
 //! How brokers are reached.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use rdkafka::ClientConfig;
+use rdkafka::error::KafkaError as ClientError;
+use rdkafka::types::RDKafkaErrorCode;
 
-use super::KafkaError;
+use super::{KafkaError, client_error};
 
 /// Options of the client that the commit rule rests on, with why nobody may set them.
 const OURS: [(&str, &str); 9] = [
@@ -24,7 +27,15 @@ const OURS: [(&str, &str); 9] = [
 pub struct Brokers {
     addresses: String,
     options: BTreeMap<String, String>,
+    /// How long they may keep silent; `None` leaves it to who asks.
+    patience: Option<Duration>,
 }
+
+/// Shorter than what a record waits for others to go with, no record would ever be sent.
+const LEAST_PATIENCE: Duration = Duration::from_millis(100);
+
+/// The client knows no longer times than some days.
+const MOST_PATIENCE: Duration = Duration::from_secs(86_400);
 
 impl Brokers {
     /// `addresses` as `host:port,host:port`; `options` are librdkafka's own.
@@ -43,7 +54,42 @@ impl Brokers {
             let problem = "`security.protocol` asks for TLS, and this program was built without it: build it with `cargo build --release --features tls`".into();
             return Err(KafkaError::Options { problem });
         }
-        Ok(Self { addresses: addresses.to_owned(), options })
+        Ok(Self { addresses: addresses.to_owned(), options, patience: None })
+    }
+
+    /// The same for a command that ends: brokers that get nothing done for so long are given up.
+    #[must_use]
+    pub fn within(self, patience: Duration) -> Self {
+        Self { patience: Some(patience.clamp(LEAST_PATIENCE, MOST_PATIENCE)), ..self }
+    }
+
+    /// How long brokers may keep silent, where that is bounded.
+    pub(super) fn patience(&self) -> Option<Duration> {
+        self.patience
+    }
+
+    /// How long to wait for an answer, by its own measure `usual`.
+    pub(super) fn limit(&self, usual: Duration) -> Duration {
+        self.patience.unwrap_or(usual)
+    }
+
+    /// What a failure of the client comes to: brokers that do not answer, or something else.
+    pub(super) fn failed(&self, doing: &'static str, error: ClientError) -> KafkaError {
+        use RDKafkaErrorCode as Code;
+        match error.rdkafka_error_code() {
+            Some(
+                Code::OperationTimedOut
+                | Code::AllBrokersDown
+                | Code::BrokerTransportFailure
+                | Code::MessageTimedOut
+                | Code::WaitingForCoordinator
+                | Code::Resolve,
+            ) => {
+                let problem = format!("{error} while {doing}");
+                KafkaError::Unreachable { brokers: self.addresses.clone(), problem }
+            }
+            _ => client_error(doing)(error),
+        }
     }
 
     /// The addresses, for messages.

@@ -11,13 +11,16 @@ use rdkafka::topic_partition_list::Offset;
 use super::client::Brokers;
 use super::{KafkaError, client_error};
 
-/// How long a question to a broker may take.
+/// How long a question to a broker may take, where nobody says.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The client takes no longer session than a poll may take, ms.
+const MOST_MS: u128 = 300_000;
 
 /// Asks about a group that this process is no member of.
 pub struct Group {
     client: BaseConsumer,
-    brokers: String,
+    brokers: Brokers,
     name: String,
 }
 
@@ -27,10 +30,16 @@ impl Group {
     /// # Errors
     /// An option is unknown to the client.
     pub fn new(brokers: &Brokers, name: &str) -> Result<Self, KafkaError> {
-        let config = brokers.config(&[("group.id", name), ("enable.auto.commit", "false")]);
+        let session = brokers.patience().map(|it| it.as_millis().min(MOST_MS).to_string());
+        let mut ours = vec![("group.id", name), ("enable.auto.commit", "false")];
+        if let Some(session) = &session {
+            // So long it looks for who keeps the offsets. The group it never joins.
+            ours.push(("session.timeout.ms", session));
+        }
+        let config = brokers.config(&ours);
         let options = |source: ClientError| KafkaError::Options { problem: source.to_string() };
         let client = config.create().map_err(options)?;
-        Ok(Self { client, brokers: brokers.addresses().to_owned(), name: name.to_owned() })
+        Ok(Self { client, brokers: brokers.clone(), name: name.to_owned() })
     }
 
     /// How many members the group has now.
@@ -38,7 +47,7 @@ impl Group {
     /// # Errors
     /// No broker answers.
     pub fn members(&self) -> Result<usize, KafkaError> {
-        let groups = self.client.fetch_group_list(Some(&self.name), PATIENCE);
+        let groups = self.client.fetch_group_list(Some(&self.name), self.brokers.limit(PATIENCE));
         let groups = groups.map_err(|error| self.unreachable(&error))?;
         Ok(groups.groups().iter().map(|group| group.members().len()).sum())
     }
@@ -56,7 +65,7 @@ impl Group {
         for partition in 0..partitions {
             asked.add_partition(topic, partition);
         }
-        let answer = self.client.committed_offsets(asked, PATIENCE);
+        let answer = self.client.committed_offsets(asked, self.brokers.limit(PATIENCE));
         let answer = answer.map_err(|error| self.unreachable(&error))?;
         let offset = |found: rdkafka::topic_partition_list::TopicPartitionListElem<'_>| match found
             .offset()
@@ -78,10 +87,11 @@ impl Group {
                 .map_err(client_error("naming an offset"))?;
         }
         let set = self.client.commit(&list, CommitMode::Sync);
-        set.map_err(client_error("setting the offsets of the group"))
+        set.map_err(|error| self.brokers.failed("setting the offsets of the group", error))
     }
 
     fn unreachable(&self, error: &ClientError) -> KafkaError {
-        KafkaError::Unreachable { brokers: self.brokers.clone(), problem: error.to_string() }
+        let brokers = self.brokers.addresses().to_owned();
+        KafkaError::Unreachable { brokers, problem: error.to_string() }
     }
 }

@@ -7,6 +7,7 @@ use rdkafka::error::KafkaError as ClientError;
 use rdkafka::types::RDKafkaErrorCode;
 use sha2::{Digest, Sha256};
 
+use super::KafkaError;
 use super::holding::Holding;
 use super::producer::{Out, Producer};
 use crate::feed;
@@ -83,6 +84,17 @@ where
 }
 
 impl Outputs {
+    fn refused(&self, topic: &str, doing: &'static str) -> impl Fn(ClientError) -> StoreError {
+        let place = topic.to_owned();
+        move |error| {
+            let source = match self.producer.failed(doing)(error) {
+                KafkaError::Client { source, .. } => source.into(),
+                away => away.into(),
+            };
+            StoreError::Failed { place: place.clone(), doing, source }
+        }
+    }
+
     async fn tell(&self, flush: &Flush) -> Result<(), StoreError> {
         let Some(topic) = &self.feed else { return Ok(()) };
         let mut records = Vec::with_capacity(flush.changes.len() + flush.forgotten.len());
@@ -99,7 +111,7 @@ impl Outputs {
             records.push(keyed(&forgotten.device_id, feed::forgotten(forgotten)));
         }
         let sent = self.producer.send(topic, &records).await;
-        sent.map_err(refused(topic, "sending changes"))
+        sent.map_err(self.refused(topic, "sending changes"))
     }
 
     async fn bury(&self, letters: &[DeadLetter]) -> Result<(), StoreError> {
@@ -107,16 +119,16 @@ impl Outputs {
         let records: Vec<Out> = letters.iter().map(|it| letter(&self.input, it)).collect();
         match self.producer.send(topic, &records).await {
             Err(error) if is_too_large(&error) => (),
-            sent => return sent.map_err(refused(topic, "sending dead letters")),
+            sent => return sent.map_err(self.refused(topic, "sending dead letters")),
         }
         // At least one is: these come a second time, the large ones as their heads.
         for record in records {
             match self.producer.send(topic, std::slice::from_ref(&record)).await {
                 Err(error) if is_too_large(&error) => {
                     let sent = self.producer.send(topic, &[cut(record)]).await;
-                    sent.map_err(refused(topic, "sending a dead letter"))?;
+                    sent.map_err(self.refused(topic, "sending a dead letter"))?;
                 }
-                sent => sent.map_err(refused(topic, "sending a dead letter"))?,
+                sent => sent.map_err(self.refused(topic, "sending a dead letter"))?,
             }
         }
         Ok(())
@@ -129,11 +141,6 @@ fn keyed(device_id: &str, event: String) -> Out {
 
 fn is_too_large(error: &ClientError) -> bool {
     error.rdkafka_error_code() == Some(RDKafkaErrorCode::MessageSizeTooLarge)
-}
-
-fn refused(topic: &str, doing: &'static str) -> impl Fn(ClientError) -> StoreError {
-    let place = topic.to_owned();
-    move |error| StoreError::Failed { place: place.clone(), doing, source: error.into() }
 }
 
 /// A dead letter as a record: the original key, value, headers and timestamp, and why it is here

@@ -1,7 +1,7 @@
 //! Records out, acknowledged.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rdkafka::error::KafkaError as ClientError;
 use rdkafka::message::{Header, OwnedHeaders};
@@ -16,7 +16,7 @@ use crate::source::Headers;
 const WAITS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
 /// How long the client tries on its own.
-const TRIES_MS: &str = "30000";
+const TRIES: Duration = Duration::from_secs(30);
 
 /// A record to send.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,6 +45,7 @@ pub struct Placed {
 #[derive(Clone)]
 pub struct Producer {
     client: FutureProducer,
+    brokers: Brokers,
     on_waiting: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
@@ -57,24 +58,32 @@ impl Producer {
         brokers: &Brokers,
         on_waiting: Arc<dyn Fn(&str) + Send + Sync>,
     ) -> Result<Self, KafkaError> {
+        let tries = brokers.limit(TRIES).as_millis().to_string();
         let config = brokers.config(&[
             ("enable.idempotence", "true"),
             ("acks", "all"),
             ("partitioner", "murmur2_random"),
             ("linger.ms", "5"),
             ("compression.type", "lz4"),
-            ("message.timeout.ms", TRIES_MS),
+            ("message.timeout.ms", &tries),
             ("allow.auto.create.topics", "false"),
         ]);
         let client = config.create();
         let client = client.map_err(|error| KafkaError::Options { problem: error.to_string() })?;
-        Ok(Self { client, on_waiting })
+        Ok(Self { client, brokers: brokers.clone(), on_waiting })
     }
 
-    /// Sends records and waits for all of them to be acknowledged, for as long as it takes.
+    /// What an error of this producer says of the log.
+    pub fn failed(&self, doing: &'static str) -> impl Fn(ClientError) -> KafkaError {
+        move |error| self.brokers.failed(doing, error)
+    }
+
+    /// Sends records and waits for all of them to be acknowledged: for as long as it takes, or
+    /// until the patience with these brokers is over and none was meanwhile.
     ///
     /// # Errors
-    /// One that trying again cannot help.
+    /// One that trying again cannot help, or the last one when the patience is over. Some of the
+    /// records may be there.
     pub async fn send(&self, topic: &str, records: &[Out]) -> Result<(), ClientError> {
         let records: Vec<_> = records.iter().map(|record| (record, None)).collect();
         self.place(topic, &records).await.map(drop)
@@ -92,11 +101,17 @@ impl Producer {
     ) -> Result<Vec<Placed>, ClientError> {
         let mut placed = vec![Placed { partition: -1, offset: None }; records.len()];
         let mut waiting: Vec<usize> = (0..records.len()).collect();
-        let mut wait = WAITS.0;
+        let (mut wait, mut heard) = (WAITS.0, Instant::now());
         while !waiting.is_empty() {
             let (failed, why) = self.try_once(topic, records, &waiting, &mut placed).await?;
+            if failed.len() < waiting.len() {
+                heard = Instant::now();
+            }
             waiting = failed;
             if let Some(why) = why {
+                if self.brokers.patience().is_some_and(|patience| heard.elapsed() >= patience) {
+                    return Err(why);
+                }
                 (self.on_waiting)(&format!("topic `{topic}` takes no records: {why}"));
                 let jitter = 0.5 + fastrand::f64() / 2.0;
                 tokio::time::sleep(wait.mul_f64(jitter)).await;

@@ -11,11 +11,12 @@ use rdkafka::topic_partition_list::Offset;
 use super::client::Brokers;
 use super::topic::Extent;
 use super::{KafkaError, client_error};
+use crate::moment::format_duration;
 
 /// How long one poll waits.
 const POLL: Duration = Duration::from_millis(100);
 
-/// How long a broker may keep silent.
+/// How long a broker may keep silent, where nobody says.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Records of some partitions of a topic, partition by partition, oldest first. Those alone that
@@ -23,6 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Scan {
     consumer: BaseConsumer,
     addresses: String,
+    patience: Duration,
     topic: String,
     /// Partitions that are still to be read, the next one last.
     rest: Vec<(i32, Extent)>,
@@ -57,8 +59,9 @@ impl Scan {
         let options = |source: ClientError| KafkaError::Options { problem: source.to_string() };
         let consumer = config.create().map_err(options)?;
         rest.reverse();
-        let addresses = brokers.addresses().to_owned();
-        Ok(Self { consumer, addresses, topic: topic.to_owned(), rest, current: None })
+        let (addresses, topic) = (brokers.addresses().to_owned(), topic.to_owned());
+        let patience = brokers.limit(PATIENCE);
+        Ok(Self { consumer, addresses, patience, topic, rest, current: None })
     }
 
     /// The next record; `None` at the end.
@@ -90,11 +93,12 @@ impl Scan {
                     return Err(client_error("reading a topic")(error));
                 }
                 // The client gets over it, or never says anything again.
-                _ if heard.elapsed() > PATIENCE => {
+                _ if heard.elapsed() > self.patience => {
+                    let patience_ms = i64::try_from(self.patience.as_millis()).unwrap_or(i64::MAX);
                     let problem = format!(
-                        "partition {partition} of `{}` says nothing for {} s",
+                        "partition {partition} of `{}` says nothing for {}",
                         self.topic,
-                        PATIENCE.as_secs()
+                        format_duration(patience_ms)
                     );
                     let brokers = self.addresses.clone();
                     return Err(KafkaError::Unreachable { brokers, problem });

@@ -14,7 +14,7 @@ use rdkafka::types::RDKafkaErrorCode;
 use super::client::Brokers;
 use super::{KafkaError, client_error};
 
-/// How long a question to a broker may take.
+/// How long a question to a broker may take, where nobody says.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Where reading begins where nothing tells.
@@ -45,6 +45,10 @@ pub struct Topics {
 }
 
 impl Topics {
+    fn patience(&self) -> Duration {
+        self.brokers.limit(PATIENCE)
+    }
+
     /// A client of its own; nothing is asked yet.
     ///
     /// # Errors
@@ -62,7 +66,7 @@ impl Topics {
     /// # Errors
     /// No broker answers.
     pub fn partitions(&self, topic: &str) -> Result<Option<i32>, KafkaError> {
-        let metadata = self.client.fetch_metadata(Some(topic), PATIENCE);
+        let metadata = self.client.fetch_metadata(Some(topic), self.patience());
         let metadata = metadata.map_err(|error| self.unreachable(&error))?;
         let found = metadata.topics().iter().find(|found| found.name() == topic);
         let count = found.filter(|found| found.error().is_none()).map(|it| it.partitions().len());
@@ -74,7 +78,7 @@ impl Topics {
     /// # Errors
     /// No broker answers.
     pub fn cluster(&self) -> Result<String, KafkaError> {
-        self.client.client().fetch_cluster_id(PATIENCE).ok_or_else(|| {
+        self.client.client().fetch_cluster_id(self.patience()).ok_or_else(|| {
             let brokers = self.brokers.addresses().to_owned();
             let problem = "it does not tell the id of its cluster".to_owned();
             KafkaError::Unreachable { brokers, problem }
@@ -94,7 +98,7 @@ impl Topics {
         let extent = |partition| {
             let (first, next) = self
                 .client
-                .fetch_watermarks(topic, partition, PATIENCE)
+                .fetch_watermarks(topic, partition, self.patience())
                 .map_err(|error| self.unreachable(&error))?;
             Ok(Extent { first, next })
         };
@@ -124,7 +128,7 @@ impl Topics {
             let added = asked.add_partition_offset(topic, partition, Offset::Offset(time_ms));
             added.map_err(client_error("asking for the offsets of a time"))?;
         }
-        let answer = self.client.offsets_for_times(asked, PATIENCE);
+        let answer = self.client.offsets_for_times(asked, self.patience());
         let answer = answer.map_err(|error| self.unreachable(&error))?;
         let offset = |(partition, extent): (i32, Extent)| {
             let found = answer.find_partition(topic, partition).map(|found| found.offset());
@@ -143,7 +147,7 @@ impl Topics {
     /// No broker answers.
     pub async fn setting(&self, topic: &str, name: &str) -> Result<Option<String>, KafkaError> {
         let asked = [ResourceSpecifier::Topic(topic)];
-        let answer = self.admin.describe_configs(&asked, &admin_options()).await;
+        let answer = self.admin.describe_configs(&asked, &self.admin_options()).await;
         let answer = answer.map_err(|error| self.unreachable(&error))?;
         let mut found = answer.into_iter().flatten();
         Ok(found.find_map(|resource| resource.get(name).and_then(|entry| entry.value.clone())))
@@ -179,7 +183,7 @@ impl Topics {
             list.add_partition_offset(topic, partition, Offset::Offset(offset))
                 .map_err(client_error(doing))?;
         }
-        let deleted = self.admin.delete_records(&list, &admin_options()).await;
+        let deleted = self.admin.delete_records(&list, &self.admin_options()).await;
         let deleted = deleted.map_err(|error| self.unreachable(&error))?;
         let mut each = deleted.elements().into_iter();
         each.try_for_each(|partition| partition.error()).map_err(client_error(doing))
@@ -192,7 +196,7 @@ impl Topics {
     pub async fn create(&self, topics: &[String], partitions: i32) -> Result<(), KafkaError> {
         let topic = |name| NewTopic::new(name, partitions, TopicReplication::Fixed(-1));
         let topics: Vec<NewTopic<'_>> = topics.iter().map(|name| topic(name)).collect();
-        let made = self.admin.create_topics(&topics, &admin_options()).await;
+        let made = self.admin.create_topics(&topics, &self.admin_options()).await;
         let made = made.map_err(|error| self.unreachable(&error))?;
         for outcome in made {
             match outcome {
@@ -206,8 +210,9 @@ impl Topics {
         }
         Ok(())
     }
-}
 
-fn admin_options() -> AdminOptions {
-    AdminOptions::new().request_timeout(Some(PATIENCE)).operation_timeout(Some(PATIENCE))
+    fn admin_options(&self) -> AdminOptions {
+        let patience = Some(self.patience());
+        AdminOptions::new().request_timeout(patience).operation_timeout(patience)
+    }
 }

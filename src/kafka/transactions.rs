@@ -6,14 +6,14 @@ use rdkafka::error::KafkaError as ClientError;
 use rdkafka::producer::{BaseRecord, DefaultProducerContext, Producer as _, ThreadedProducer};
 use rdkafka::types::RDKafkaErrorCode;
 
+use super::KafkaError;
 use super::client::Brokers;
 use super::producer::{Out, headers};
-use super::{KafkaError, client_error};
 
 /// A transaction whose process is gone is called off after this. Until then nobody reads past it.
-const LIMIT_MS: &str = "30000";
+const LIMIT: Duration = Duration::from_secs(30);
 
-/// How long a broker may take.
+/// How long a broker may take, where nobody says.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long to wait for room among what is on its way.
@@ -33,7 +33,8 @@ pub struct Placed {
 /// Sends records in transactions. Of two with one name the later stops the earlier.
 pub struct Transactions {
     client: ThreadedProducer<DefaultProducerContext>,
-    brokers: String,
+    brokers: Brokers,
+    patience: Duration,
     name: String,
 }
 
@@ -44,10 +45,12 @@ impl Transactions {
     /// # Errors
     /// No broker answers, or they refuse.
     pub fn begin(brokers: &Brokers, name: &str) -> Result<Self, KafkaError> {
+        let patience = brokers.limit(PATIENCE);
+        let ms = |limit: Duration| limit.as_millis().to_string();
         let config = brokers.config(&[
             ("transactional.id", name),
-            ("transaction.timeout.ms", LIMIT_MS),
-            ("message.timeout.ms", LIMIT_MS),
+            ("transaction.timeout.ms", &ms(LIMIT)),
+            ("message.timeout.ms", &ms(patience.min(LIMIT))),
             ("enable.idempotence", "true"),
             ("acks", "all"),
             ("partitioner", "murmur2_random"),
@@ -57,11 +60,10 @@ impl Transactions {
         ]);
         let client = config.create();
         let client = client.map_err(|error| KafkaError::Options { problem: error.to_string() })?;
-        let (brokers, name) = (brokers.addresses().to_owned(), name.to_owned());
-        let transactions = Self { client, brokers, name };
-        transactions
-            .until("beginning transactions", || transactions.client.init_transactions(PATIENCE))?;
-        Ok(transactions)
+        let (brokers, name) = (brokers.clone(), name.to_owned());
+        let begun = Self { client, brokers, patience, name };
+        begun.until("beginning transactions", || begun.client.init_transactions(patience))?;
+        Ok(begun)
     }
 
     /// Sends records, all or none.
@@ -74,20 +76,19 @@ impl Transactions {
             return Ok(());
         }
         self.until("beginning a transaction", || self.client.begin_transaction())?;
-        let sent = records
-            .iter()
-            .try_for_each(|placed| self.queue(placed))
-            .and_then(|()| self.until("committing", || self.client.commit_transaction(PATIENCE)));
+        let sent = records.iter().try_for_each(|placed| self.queue(placed)).and_then(|()| {
+            self.until("committing", || self.client.commit_transaction(self.patience))
+        });
         if sent.is_err() {
             // Where this fails too, the brokers call it off when its time is up.
-            self.client.abort_transaction(PATIENCE).ok();
+            self.client.abort_transaction(self.patience).ok();
         }
         sent
     }
 
     fn queue(&self, placed: &Placed) -> Result<(), KafkaError> {
         let Out { key, value, headers: of, timestamp_ms } = &placed.record;
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + self.patience;
         loop {
             let mut record = BaseRecord::<[u8], [u8]>::to(&placed.topic).payload(value);
             record.key = key.as_deref();
@@ -113,7 +114,7 @@ impl Transactions {
         doing: &'static str,
         call: impl Fn() -> Result<(), ClientError>,
     ) -> Result<(), KafkaError> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + self.patience;
         loop {
             match call() {
                 Err(ClientError::Transaction(error))
@@ -130,16 +131,7 @@ impl Transactions {
             Some(Code::Fenced | Code::ProducerFenced | Code::InvalidProducerEpoch) => {
                 KafkaError::Fenced { name: self.name.clone() }
             }
-            Some(
-                Code::OperationTimedOut
-                | Code::AllBrokersDown
-                | Code::BrokerTransportFailure
-                | Code::MessageTimedOut,
-            ) => {
-                let problem = format!("{error} while {doing}");
-                KafkaError::Unreachable { brokers: self.brokers.clone(), problem }
-            }
-            _ => client_error(doing)(error),
+            _ => self.brokers.failed(doing, error),
         }
     }
 }

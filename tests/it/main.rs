@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 mod arrivals;
+mod away;
 mod blob_real;
 mod chaos;
 mod cli;

@@ -18,6 +18,7 @@ use tstar::store::{DeadLetter, EpochStore};
 use super::{FilterFlags, PlaceFlags};
 use crate::cli::exit::{NoResult, Usage};
 use crate::cli::flags::Context;
+use crate::cli::log;
 use crate::cli::open;
 
 /// Dead letters of a table that are read at once: each may have a megabyte.
@@ -138,7 +139,7 @@ impl Letters {
     pub async fn open(place: &PlaceFlags, context: &Context) -> anyhow::Result<Self> {
         let flags = [&place.brokers.0[..], &place.server.0].concat();
         let settings = context.settings(&flags)?.0;
-        let brokers = Brokers::new(&settings.brokers, settings.kafka.clone())?;
+        let brokers = log::brokers(&settings)?;
         let reader = open::reader(&settings, context).await?;
         let epochs = reader.epochs().await?;
         let newest = epochs.last();

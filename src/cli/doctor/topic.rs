@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use tstar::daemon::start;
 use tstar::epoch::Epoch;
-use tstar::kafka::client::Brokers;
 use tstar::kafka::topic::Topics;
 use tstar::settings::Settings;
 
@@ -28,7 +27,7 @@ async fn try_to_look(
     settings: &Settings,
     newest: &Epoch,
 ) -> anyhow::Result<Vec<Finding>> {
-    let brokers = Brokers::new(&settings.brokers, settings.kafka.clone())?;
+    let brokers = log::brokers(settings)?;
     let topics = Arc::new(Topics::new(&brokers)?);
     let fit = start::look_at(&topics, &newest.topic).await?;
     let mut findings = vec![Finding::ok("brokers", format!("`{}` answer", settings.brokers))];

@@ -5,8 +5,6 @@ use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use tstar::epoch::{Epoch, Versions};
-use tstar::kafka::KafkaError;
-use tstar::kafka::client::Brokers;
 use tstar::kafka::producer::{Out, Producer};
 use tstar::kafka::record::CONTROL_HEADER;
 use tstar::kafka::topic::Topics;
@@ -41,7 +39,7 @@ pub async fn ask<S: TripStore + tstar::store::EpochStore>(
     printer: &mut Printer<'_>,
 ) -> anyhow::Result<()> {
     let settings = job.settings;
-    let brokers = Brokers::new(&settings.brokers, settings.kafka.clone())?;
+    let brokers = log::brokers(settings)?;
     let topics = Arc::new(Topics::new(&brokers)?);
     let of = (settings, job.origins, job.context);
     let (topic, _, epochs) = log::topic_of(store, &topics, newest, of).await?;
@@ -122,8 +120,15 @@ impl<S: TripStore> Asker<'_, S> {
         let records: Vec<_> =
             records.iter().zip(&found).map(|(record, found)| (record, found.partition)).collect();
         let placed = self.producer.place(&self.homes.topic, &records).await;
-        let doing = "sending control records";
-        let placed = placed.map_err(|source| KafkaError::Client { doing, source })?;
+        let placed = placed.map_err(self.producer.failed("sending control records"));
+        let placed = placed.map_err(|error| {
+            let stays = format!(
+                "devices asked for are those that were told; some of the next {} may be, too. \
+                 The same command asks for all: twice erases no more than once",
+                records.len()
+            );
+            exit::broke_off(error, &stays)
+        })?;
         let mut sent = Vec::with_capacity(placed.len());
         for (found, placed) in found.into_iter().zip(placed) {
             let versions = Versions::of_partition(&self.homes.epochs, placed.partition);

@@ -23,7 +23,7 @@ use tstar::verify::anew::Room;
 use super::lines::{Chunk, Lines};
 use super::look::{self, Change};
 use super::state::State;
-use crate::cli::exit::{self, BadData, Refused, Stopped, Usage};
+use crate::cli::exit::{self, BadData, Refused, Stays, Stopped, Usage};
 use crate::cli::flags::{BrokerFlags, Context, FixFlags, FormFlag, RoomFlags, ServerFlags};
 use crate::cli::homes::Homes;
 use crate::cli::log;
@@ -129,7 +129,7 @@ impl Target {
         origins: &Origins,
         (store, context): (Option<&Reader>, &Context),
     ) -> anyhow::Result<Self> {
-        let brokers = Brokers::new(&settings.brokers, settings.kafka.clone())?;
+        let brokers = log::brokers(settings)?;
         let topics = Arc::new(Topics::new(&brokers)?);
         let Some(store) = store else {
             if settings.key != KeyRule::DeviceId {
@@ -238,7 +238,7 @@ impl Job<'_> {
         let mut lines = Lines::new(source, &target.rules, self.homes)?;
         lines.next = state.lines();
         let producer = Producer::new(&target.brokers, Arc::new(exit::say))?;
-        let mut stop = Stop::on_signals()?;
+        let mut stop = Stop::on_signals_of(Stays::Sent)?;
         let (mut sent, mut before) = (0, 0);
         loop {
             let chunk = tokio::select! {
@@ -251,7 +251,13 @@ impl Job<'_> {
             tokio::select! {
                 biased;
                 () = stop.wait() => break,
-                placed = self.place(&producer, &chunk) => placed?,
+                placed = self.place(&producer, &chunk) => placed.map_err(|error| {
+                    let (state, some) = (self.args.state.display(), chunk.records.len());
+                    exit::broke_off(error, &format!(
+                        "{sent} samples were sent, and some of the next {some} may be, too; \
+                         `{state}` keeps how far it came, the same command goes on from there"
+                    ))
+                })?,
             }
             sent += chunk.records.len() as u64;
             if let Some(part) = &chunk.batch.part {
@@ -263,7 +269,7 @@ impl Job<'_> {
         progress.finish();
         if let Some(signal) = stop.asked() {
             exit::say(&format!("sent {sent} samples; the rest was not"));
-            return Err(Stopped { signal }.into());
+            return Err(Stopped { signal, stays: Stays::Sent }.into());
         }
         Ok(Summary { lines_before: before, ..self.summary(sent, &lines) })
     }
@@ -272,8 +278,7 @@ impl Job<'_> {
         let records = chunk.records.iter().map(|(record, partition)| (record, *partition));
         let records: Vec<_> = records.collect();
         let placed = producer.place(&self.target.topic, &records).await;
-        let doing = "sending samples";
-        placed.map(drop).map_err(|source| KafkaError::Client { doing, source })
+        placed.map(drop).map_err(producer.failed("sending samples"))
     }
 
     /// Tells of lines that were dealt with before. Returns how many.

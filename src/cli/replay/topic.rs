@@ -17,7 +17,7 @@ use tstar::verify::Difference;
 use tstar::verify::anew::{self, Room};
 use tstar::verify::compare::{Asked, compare};
 
-use crate::cli::exit::{self, NoResult, Refused, Stopped, Usage};
+use crate::cli::exit::{self, NoResult, Refused, Stays, Stopped, Usage};
 use crate::cli::flags::{Context, LogFlags, RoomFlags, ServerFlags};
 use crate::cli::log::{self, TopicLog};
 use crate::cli::open::{self, Reader};
@@ -113,13 +113,15 @@ pub async fn run(
     }
     let job = Job { args, settings: &settings, context, log };
     let from = job.beginnings(from)?;
-    let mut stop = Stop::on_signals()?;
+    let stays = if args.apply { Stays::Read } else { Stays::Nothing };
+    let mut stop = Stop::on_signals_of(stays)?;
     let done = if args.apply {
         drop(reader);
-        job.apply(&from, &mut stop).await?
+        job.apply(&from, &mut stop).await
     } else {
-        job.look(&reader, &from, &mut stop).await?
+        job.look(&reader, &from, &mut stop).await
     };
+    let done = done.map_err(|error| stays.after(error))?;
     if let (Some(device), 0) = (&args.device, done.records) {
         let reason = format!("the log has no sample of device `{device}` there");
         return Err(NoResult(reason).into());
@@ -175,7 +177,7 @@ impl Job<'_> {
         let room = Room { folder: &self.args.room.work_dir, memory: self.settings.memory };
         let built = anew::of_topic(&reread, room, progress::trouble(), stop.wait()).await?;
         let (right, report) = built;
-        ended(&report, stop)?;
+        ended(&report, stop, Stays::Nothing)?;
         let bounds = self.log.bounds(&reread);
         let before = versions_before(&self.log.epochs, from);
         let oldest = before.values().copied().min().unwrap_or(i64::MIN);
@@ -186,9 +188,20 @@ impl Job<'_> {
         };
         let asked = Asked { device_id: self.args.device.as_deref(), repair: false };
         let of = (bounds, &self.log);
-        let compared = match store {
-            Reader::Sqlite(found) => compare(&right, found, &asked, of, &mut see).await?,
-            Reader::Scylla(found) => compare(&right, found, &asked, of, &mut see).await?,
+        let compare = async {
+            match store {
+                Reader::Sqlite(found) => compare(&right, found, &asked, of, &mut see).await,
+                Reader::Scylla(found) => compare(&right, found, &asked, of, &mut see).await,
+            }
+        };
+        let compared = tokio::select! {
+            biased;
+            () = stop.wait() => None,
+            compared = compare => Some(compared?),
+        };
+        let Some(compared) = compared else {
+            let signal = stop.asked().expect("it was waited for");
+            return Err(Stopped { signal, stays: Stays::Nothing }.into());
         };
         Ok(ReplayJson {
             applied: false,
@@ -247,7 +260,7 @@ impl Job<'_> {
                 self.write(&reread, owners, (&store, &tally), stop).await?
             }
         };
-        ended(&report, stop)?;
+        ended(&report, stop, Stays::Read)?;
         Ok(ReplayJson {
             applied: true,
             records: report.counts.delivered,
@@ -276,9 +289,9 @@ impl Job<'_> {
     }
 }
 
-fn ended(report: &Report, stop: &Stop) -> anyhow::Result<()> {
+fn ended(report: &Report, stop: &Stop, stays: Stays) -> anyhow::Result<()> {
     match (report.stopped, stop.asked()) {
-        (true, Some(signal)) => Err(Stopped { signal }.into()),
+        (true, Some(signal)) => Err(Stopped { signal, stays }.into()),
         _ => Ok(()),
     }
 }

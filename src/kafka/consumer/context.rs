@@ -58,6 +58,11 @@ impl Held {
         offset < self.upto
     }
 
+    /// Whether brokers are to give the next record of it.
+    fn awaits_brokers(&self) -> bool {
+        self.to.is_some() && !self.paused && !self.at_end
+    }
+
     /// Ends what the owner reads, once it was handed all of it.
     pub(super) fn close_at_end(&mut self, consumer: &BaseConsumer<Membership>, topic: &str) {
         if self.at_end && self.ready.is_empty() && self.to.take().is_some() {
@@ -223,6 +228,11 @@ impl Membership {
 
     pub(super) fn all_ended(&self) -> bool {
         self.state().held.values().all(|held| held.holding.has_ended().is_some())
+    }
+
+    /// Whether brokers are to give the next record of any partition.
+    pub(super) fn awaits_brokers(&self) -> bool {
+        self.state().held.values().any(Held::awaits_brokers)
     }
 
     /// Calls off every owner that has not ended. Returns how each ended before.

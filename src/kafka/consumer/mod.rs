@@ -30,6 +30,7 @@ use super::topic::From;
 use super::{KafkaError, client_error};
 use crate::epoch::Epoch;
 use crate::metrics;
+use crate::moment::format_duration;
 use crate::source::Batch;
 
 /// How long one poll waits.
@@ -203,7 +204,8 @@ pub fn run(
         .config(&ours)
         .create_with_context(context)
         .map_err(|error: ClientError| KafkaError::Options { problem: error.to_string() })?;
-    Polling { plan, consumer: &consumer, reader, hear, said: Instant::now() }.run(stop)
+    Polling { plan, consumer: &consumer, reader, hear, said: Instant::now(), silent: None }
+        .run(stop)
 }
 
 struct Polling<'a> {
@@ -213,6 +215,8 @@ struct Polling<'a> {
     hear: &'a Hear,
     /// When commits were written last.
     said: Instant,
+    /// Since when brokers owe a record and give none.
+    silent: Option<Instant>,
 }
 
 impl Polling<'_> {
@@ -238,6 +242,11 @@ impl Polling<'_> {
             self.consumer.context().fault()?;
             self.hand_over();
             self.commit();
+            if let Some(away) = self.are_away() {
+                // What was read is stored first.
+                self.drain()?;
+                return Err(away);
+            }
         }
         self.drain()
     }
@@ -251,8 +260,12 @@ impl Polling<'_> {
         let (mut taken, mut patience) = (0_u32, Duration::ZERO);
         loop {
             match self.consumer.poll(patience) {
-                Some(Ok(message)) => self.take(&message, limit),
+                Some(Ok(message)) => {
+                    self.silent = None;
+                    self.take(&message, limit);
+                }
                 Some(Err(ClientError::PartitionEOF(partition))) => {
+                    self.silent = None;
                     self.consumer.context().at_end(partition);
                 }
                 Some(Err(error)) => self.trouble(&error)?,
@@ -311,6 +324,24 @@ impl Polling<'_> {
     /// Whether all that was to be read is stored.
     fn is_through(&self) -> bool {
         matches!(self.plan.assignment, Assignment::Spans(_)) && self.consumer.context().all_ended()
+    }
+
+    /// What to say of brokers that have been silent for longer than who reads to an end has
+    /// patience. Partitions that wait for their owners are none of their doing.
+    fn are_away(&mut self) -> Option<KafkaError> {
+        let bound = matches!(self.plan.assignment, Assignment::Spans(_));
+        let patience = self.plan.brokers.patience().filter(|_| bound)?;
+        if !self.consumer.context().awaits_brokers() {
+            self.silent = None;
+            return None;
+        }
+        let silent = self.silent.get_or_insert_with(Instant::now).elapsed();
+        (silent >= patience).then(|| {
+            let patience_ms = i64::try_from(patience.as_millis()).unwrap_or(i64::MAX);
+            let (topic, silent) = (&self.plan.topic, format_duration(patience_ms));
+            let problem = format!("topic `{topic}` gave no record for {silent}");
+            KafkaError::Unreachable { brokers: self.plan.brokers.addresses().to_owned(), problem }
+        })
     }
 
     /// Commits what is acknowledged, of the partitions that are held.

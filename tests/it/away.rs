@@ -1,0 +1,187 @@
+//! Brokers that go away midway: a command that ends says so and what stays, and the same command
+//! does the rest.
+
+mod between;
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use tstar::kafka::producer::Out;
+
+use crate::cli::{Folder, Ran, minutes, number};
+use crate::faults::{Running, until};
+use crate::support::block_on;
+use crate::topic::file::until_read;
+use crate::topic::{Topic, drain, records, start};
+use crate::verify::file::dump;
+use between::{Between, Request};
+
+const PARTITIONS: i32 = 4;
+const SAMPLES: usize = 6000;
+
+/// Records that are sent together: a broker gives whole batches.
+const TOGETHER: usize = 50;
+
+/// So long nothing may come; and what comes, comes in small pieces.
+const FLAGS: &str = "--connect-timeout 3s --kafka fetch.message.max.bytes=4096";
+
+/// A fleet in a topic, read into `live.db`, and a proxy before its broker.
+struct Site {
+    topic: Topic,
+    folder: Folder,
+    between: Between,
+}
+
+impl Site {
+    fn new(records: &[Out]) -> Option<Self> {
+        let (topic, folder) = (Topic::new(PARTITIONS)?, Folder::new());
+        let producer = topic.producer();
+        for some in records.chunks(TOGETHER) {
+            block_on(producer.send(&topic.name, some)).unwrap();
+        }
+        let words = format!("run {} --store sqlite:live.db --from earliest", topic.flags());
+        let running = start(&folder, &words);
+        until_read(&folder, "live.db", &topic);
+        drain(running, &words).ends(0);
+        let between = Between::before(&topic.brokers);
+        Some(Self { topic, folder, between })
+    }
+
+    fn of_fleet() -> Option<Self> {
+        let lines = fleet(&Folder::new());
+        Self::new(&records(&lines, "nobody"))
+    }
+
+    /// Runs a command through the proxy.
+    fn run(&self, words: &str) -> Ran {
+        self.folder.run(&format!("{words} --brokers {}", self.between.address))
+    }
+
+    /// Runs a command, in the middle of which the broker falls silent.
+    #[track_caller]
+    fn breaks_off(&self, words: &str, (request, nth): (Request, usize), stays: &[&str]) -> Ran {
+        self.between.fall_silent_at(request, nth);
+        let ran = self.run(words);
+        assert!(self.between.is_silent(), "it never came to that\n{ran}");
+        self.between.heal();
+        let brokers = format!("no Kafka broker of `{}`", self.between.address);
+        ran.ends(69).says(&[&brokers, "broke off; "]).says(stays)
+    }
+
+    /// The same command with a broker that answers.
+    #[track_caller]
+    fn goes_on(&self, words: &str) -> Ran {
+        self.run(words).ends(0)
+    }
+}
+
+fn fleet(folder: &Folder) -> Vec<u8> {
+    folder.run(&format!("simulate --devices 20 --samples {SAMPLES} --seed 12")).ends(0).stdout
+}
+
+/// How many samples a command says that it read.
+fn read_before(ran: &Ran) -> usize {
+    let words: Vec<&str> = ran.stderr.split_whitespace().collect();
+    let at = words.windows(2).position(|pair| pair == ["samples", "were"]).unwrap();
+    words[at - 1].parse().unwrap()
+}
+
+/// The trips of a store, but for versions.
+fn spans(folder: &Folder, store: &str) -> Vec<Value> {
+    let mut trips = folder.trips(store);
+    for trip in &mut trips {
+        trip.as_object_mut().unwrap().remove("version").unwrap();
+    }
+    trips
+}
+
+#[test]
+fn a_look_that_is_stopped_says_that_nothing_was_stored() {
+    let Some(site) = Site::of_fleet() else { return };
+    for words in ["verify", "replay topic --from earliest"] {
+        let brokers = &site.between.address;
+        let words = format!(
+            "{words} --store sqlite:live.db --brokers {brokers} --kafka fetch.message.max.bytes=4096"
+        );
+        site.between.fall_silent_at(Request::Fetch, 4);
+        let mut running = Running::start(&mut site.folder.command(&words));
+        until("silence", || site.between.is_silent().then_some(()));
+        running.signal("TERM");
+        let ran = running.ran(&words).ends(143).prints_nothing();
+        ran.says(&["stopping; a second signal does at once", "stopped by SIGTERM", NOTHING]);
+        site.between.heal();
+    }
+}
+
+const NOTHING: &str = "nothing was stored, the same command begins anew";
+const READ: &str = "what was read is stored, the same command goes on from there";
+
+#[test]
+fn what_only_looks_begins_anew() {
+    let Some(site) = Site::of_fleet() else { return };
+    let trip = site.folder.trips("live.db").remove(0);
+    let id = trip["id"].as_str().unwrap();
+    let before = dump(&site.folder.path("live.db"));
+    for (words, has_counted) in [
+        ("verify".to_owned(), true),
+        ("replay topic --from earliest".to_owned(), true),
+        (format!("explain {id} --log"), false),
+    ] {
+        let words = format!("{words} --store sqlite:live.db {FLAGS}");
+        let ran = site.breaks_off(&words, (Request::Fetch, 4), &[NOTHING]).prints_nothing();
+        if has_counted {
+            let read = read_before(&ran);
+            assert!(0 < read && read < SAMPLES, "{read} samples\n{ran}");
+        }
+        site.goes_on(&words);
+    }
+    assert!(dump(&site.folder.path("live.db")) == before);
+}
+
+#[test]
+fn what_writes_has_stored_what_it_read_and_goes_on() {
+    let Some(site) = Site::of_fleet() else { return };
+    let folder = &site.folder;
+    folder.write("epochs.json", folder.text("epoch export --store sqlite:live.db"));
+    folder.run("epoch import epochs.json --store sqlite:copy.db").ends(0);
+    let words = format!("replay topic --from earliest --apply --store sqlite:copy.db {FLAGS}");
+    let ran = site.breaks_off(&words, (Request::Fetch, 4), &[READ]).prints_nothing();
+    let kept: u64 = folder.trips("copy.db").iter().map(|trip| number(&trip["samples"])).sum();
+    let read = read_before(&ran);
+    assert!(kept > 0 && kept <= read as u64 && read < SAMPLES, "{kept} of {read} samples\n{ran}");
+    site.goes_on(&words);
+    assert!(dump(&folder.path("copy.db")) == dump(&folder.path("live.db")));
+
+    let of = format!("--store sqlite:live.db --max-gap 10m {FLAGS} --json");
+    let words = format!("rebuild --into sqlite:ten.db {of}");
+    let ran = site.breaks_off(&words, (Request::Fetch, 4), &[READ]).prints_nothing();
+    let rest = site.goes_on(&words).json();
+    assert_eq!(number(&rest["records"]), (SAMPLES - read_before(&ran)) as u64, "the rest alone");
+    let whole = site.goes_on(&format!("rebuild --into sqlite:whole.db {of}")).json();
+    assert_eq!((number(&whole["records"]), &whole["equal"]), (SAMPLES as u64, &rest["equal"]));
+    assert!(spans(folder, "ten.db") == spans(folder, "whole.db"));
+}
+
+#[test]
+fn what_sends_says_how_far_it_came_and_goes_on() {
+    let first = minutes("first", &[1]);
+    let Some(site) = Site::new(&records(first.as_bytes(), "nobody")) else { return };
+    let lines = fleet(&site.folder);
+    site.folder.write("late.ndjson", &lines);
+    let limit = "--connect-timeout 3s";
+    let words = format!("replay files late.ndjson --apply --topic {} {limit}", site.topic.name);
+    let stays = ["samples were sent", "`tstar-replay.ndjson` keeps how far it came"];
+    let ran = site.breaks_off(&words, (Request::Produce, 6), &stays).prints_nothing();
+    assert!(read_before(&ran) < SAMPLES, "{ran}");
+    site.goes_on(&words);
+    let sent: BTreeSet<Vec<u8>> =
+        site.topic.records_of(&site.topic.name).into_iter().map(|kept| kept.value).collect();
+    let lines: BTreeSet<Vec<u8>> =
+        lines.split(|&byte| byte == b'\n').filter(|it| !it.is_empty()).map(Vec::from).collect();
+    assert!(lines.is_subset(&sent) && sent.len() == lines.len() + 1, "{}", sent.len());
+
+    let words = format!("forget truck-1 --yes --store sqlite:live.db {limit}");
+    let stays = ["asked for are those that were told"];
+    site.breaks_off(&words, (Request::Produce, 1), &stays).prints_nothing();
+    assert_eq!(site.goes_on(&words).json()["asked"], "truck-1");
+}
