@@ -14,7 +14,7 @@ use tstar::surface::Match;
 
 use super::exit::{Refused, Stays, Usage};
 use super::flags::{Context, Format, LogFlags, OutputFlags, ServerFlags};
-use super::log::TopicLog;
+use super::log::{self, TopicLog};
 use super::lookup::{self, Found};
 use super::open::{self, Reader};
 use super::print::Printer;
@@ -169,6 +169,7 @@ async fn read(
     let store = &settings.store;
     match (reader, args.files.is_empty()) {
         (_, true) if !args.read_log => return Ok(false),
+        (Reader::Scylla(_), true) if epochs.is_empty() => return Err(log::no_epoch(store).into()),
         (_, true) if epochs.is_empty() => {
             let problem = format!("store `{store}` was built from files: name all of them");
             return Err(Usage(problem).into());
@@ -203,7 +204,7 @@ async fn read_topic(
     story: &mut Story<'_>,
 ) -> anyhow::Result<()> {
     let log = TopicLog::of(reader, settings).await?;
-    let log = log.ok_or_else(|| Refused(format!("store `{}` has no epoch", settings.store)))?;
+    let log = log.ok_or_else(|| log::no_epoch(&settings.store))?;
     let newest = log.epochs.last().expect("there is an epoch");
     let stays = log.epochs.iter().all(|epoch| epoch.partitions == newest.partitions);
     let last = Versions::of_partition(&log.epochs, row.partition).offset_of(row.version);

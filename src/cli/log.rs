@@ -33,6 +33,14 @@ pub fn brokers(settings: &Settings) -> Result<Brokers, KafkaError> {
     Ok(brokers.within(Duration::from_millis(settings.connect_timeout_ms.unsigned_abs())))
 }
 
+/// Why nothing can be done with the log of a store that has none.
+pub fn no_epoch(store: &str) -> Refused {
+    Refused(format!(
+        "store `{store}` has no epoch, so no topic was read into it: `tstar run` reads one, `tstar \
+         epoch import` makes it another store of a topic that was read"
+    ))
+}
+
 /// A topic that a store was built from, and how far the store has it.
 pub struct TopicLog {
     brokers: Brokers,

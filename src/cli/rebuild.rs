@@ -93,7 +93,7 @@ pub async fn run(
     let records = match (of_topic, args.files.is_empty()) {
         (true, true) => {
             let log = TopicLog::of(&old, &settings).await?;
-            let log = log.ok_or_else(|| Refused("the store has no epoch".to_owned()))?;
+            let log = log.ok_or_else(|| log::no_epoch(&settings.store))?;
             log.is_whole()?;
             log.has_one_partition_count()?;
             let read = Job { args, into: &into, context, log }.read_topic().await;
@@ -108,6 +108,9 @@ pub async fn run(
         (true, false) => {
             let problem = "the store was built from a topic, which is read again; name no files";
             return Err(Usage(problem.into()).into());
+        }
+        (false, true) if matches!(old, Reader::Scylla(_)) => {
+            return Err(log::no_epoch(&settings.store).into());
         }
         (false, true) => {
             let problem = "the store was built from files: name all that were imported";

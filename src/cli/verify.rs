@@ -16,7 +16,7 @@ use tstar::verify::{Bounds, Compared, Difference, Kind};
 
 use super::exit::{self, NoResult, Refused, Stays, Stopped, Usage};
 use super::flags::{Context, Format, LogFlags, OutputFlags, RoomFlags, ServerFlags};
-use super::log::TopicLog;
+use super::log::{self, TopicLog};
 use super::open::{self, Reader};
 use super::print::Printer;
 use super::progress::{self, Progress};
@@ -96,6 +96,9 @@ pub async fn run(
             let problem = "the store was built from a topic, which is read again; name no files";
             return Err(Usage(problem.into()).into());
         }
+        (false, true) if matches!(store, Reader::Scylla(_)) => {
+            return Err(log::no_epoch(&settings.store).into());
+        }
         (false, true) => {
             let problem = "the store was built from files: name all that were imported";
             return Err(Usage(problem.into()).into());
@@ -162,7 +165,7 @@ impl Job<'_> {
 
     async fn of_topic(&self, store: &Reader) -> anyhow::Result<Done> {
         let log = TopicLog::of(store, self.settings).await?;
-        let log = log.ok_or_else(|| Refused("the store has no epoch".to_owned()))?;
+        let log = log.ok_or_else(|| log::no_epoch(&self.settings.store))?;
         log.is_whole()?;
         if !log.is_known {
             return Err(Refused(format!(

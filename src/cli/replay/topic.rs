@@ -100,12 +100,13 @@ pub async fn run(
     let from = parse_where(&args.from)?;
     let reader = open::reader(&settings, context).await?;
     let log = TopicLog::of(&reader, &settings).await?;
-    let mut log = log.ok_or_else(|| {
-        let store = &settings.store;
-        Refused(format!(
-            "store `{store}` has no epoch: it was built from files, which `tstar ingest` reads \
-             again, or from nothing yet: tstar epoch import"
-        ))
+    let mut log = log.ok_or_else(|| match reader {
+        Reader::Scylla(_) => log::no_epoch(&settings.store),
+        Reader::Sqlite(_) => Refused(format!(
+            "store `{}` has no epoch: it was built from files, which `tstar ingest` reads again, \
+             or from nothing yet: tstar epoch import",
+            settings.store
+        )),
     })?;
     if reader.devices(None, None, 1).await?.is_empty() {
         // Whatever a group has read, it is not in here.

@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::{ERASED, SAMPLES, Site, same};
 use crate::chaos::replay::{assert_same, everything};
-use crate::cli::number;
+use crate::cli::{Folder, number};
+use crate::keyspace::{ClusteringOrder, Keyspace};
 
 fn numbers(report: &Value) -> (bool, u64, u64, u64) {
     let number = |name: &str| number(&report[name]);
@@ -110,6 +111,18 @@ fn a_file_that_has_it_all_stays_as_it_is_and_an_empty_one_becomes_the_same() {
     // Verify agrees.
     let verify = format!("verify {empty} --json");
     assert_eq!(number(&site.folder.run(&verify).ends(0).json()["same"]), rows);
+}
+
+#[test]
+fn a_keyspace_that_no_topic_was_read_into_says_what_is_missing() {
+    let Some(keyspace) = Keyspace::new(ClusteringOrder::Desc) else { return };
+    let folder = Folder::new();
+    for words in ["verify", "replay topic --from earliest", "rebuild --into sqlite:new.db"] {
+        let words = format!("{words} --store {} --brokers 127.0.0.1:1", keyspace.place);
+        let ran = folder.run(&words).ends(78).prints_nothing();
+        ran.says(&["has no epoch", "`tstar run` reads one", "`tstar epoch import`"]);
+    }
+    assert!(!folder.has("new.db"));
 }
 
 fn export(site: &Site, store: &str) -> String {
