@@ -9,7 +9,7 @@ use tstar::daemon::reread::{Reread, beginnings};
 use tstar::daemon::{FileOwners, Report, TopicOwners};
 use tstar::epoch::Epoch;
 use tstar::kafka::group::Group;
-use tstar::processor::{Pace, Processor};
+use tstar::processor::{Counts, Pace, Processor};
 use tstar::settings::{Settings, StorePlace};
 use tstar::source::{Batch, Control};
 use tstar::store::scylla::{ScyllaPlace, ScyllaStore};
@@ -24,6 +24,7 @@ use super::log::{self, TopicLog};
 use super::open::{self, Reader};
 use super::print::Printer;
 use super::progress;
+use super::report::Became;
 use super::stop::Stop;
 use super::{ingest, table};
 
@@ -33,6 +34,7 @@ Examples:
   tstar rebuild --store sqlite:live.db --into sqlite:ten.db --max-gap 10m --brokers 127.0.0.1:9092
   tstar rebuild --into scylla://127.0.0.1:9042/ten --into-group ten --brokers 127.0.0.1:9092
 
+The report tells what became of the samples that were read, and of the trips and ids of the store.
 The store is only read. To switch, point readers at the new one, and `tstar run` with the new rules
 (and --group where it is a keyspace). Stopped, and started again, it goes on, or does it over.";
 
@@ -68,6 +70,8 @@ struct ReportJson {
     into: String,
     records: u64,
     #[serde(flatten)]
+    became: Became,
+    #[serde(flatten)]
     ids: Ids,
     share_of_old_ids_found: Option<f64>,
 }
@@ -90,7 +94,7 @@ pub async fn run(
     let old = open::reader(&settings, context).await?;
     let into = Settings { store: args.into.clone(), ..settings.clone() };
     let of_topic = !old.epochs().await?.is_empty();
-    let records = match (of_topic, args.files.is_empty()) {
+    let counts = match (of_topic, args.files.is_empty()) {
         (true, true) => {
             let log = TopicLog::of(&old, &settings).await?;
             let log = log.ok_or_else(|| log::no_epoch(&settings.store))?;
@@ -119,7 +123,7 @@ pub async fn run(
     };
     let new = open::reader(&into, context).await?;
     let found = ids::compare(&old, &new).await?;
-    print(&found, records, (&settings.store, &args.into), format, printer)
+    print(&found, &counts, (&settings.store, &args.into), format, printer)
 }
 
 /// Does to the new store what was done to the old one, in the same order: the same ids come out
@@ -129,8 +133,8 @@ async fn read_files(
     files: &[PathBuf],
     into: &Settings,
     context: &Context,
-) -> anyhow::Result<u64> {
-    let mut delivered = 0;
+) -> anyhow::Result<Counts> {
+    let mut counts = Counts::default();
     for past in anew::past(old, files).await? {
         match past {
             Past::Files(files) => {
@@ -138,14 +142,14 @@ async fn read_files(
                 if let Some(error) = done.stopped {
                     return Err(error);
                 }
-                delivered += done.counts.delivered;
+                counts.add(&done.counts);
             }
             Past::Forget(device_id, forget) => {
                 erase_again(device_id, forget.before_ms, into).await?;
             }
         }
     }
-    Ok(delivered)
+    Ok(counts)
 }
 
 /// Erases from the new store what was erased from the old one, unless an earlier run did.
@@ -171,7 +175,7 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    async fn read_topic(&self) -> anyhow::Result<u64> {
+    async fn read_topic(&self) -> anyhow::Result<Counts> {
         let mut stop = Stop::on_signals()?;
         let report = match StorePlace::parse(&self.into.store)? {
             StorePlace::Sqlite(path) => self.to_file(&path, &mut stop).await?,
@@ -179,7 +183,7 @@ impl Job<'_> {
         };
         match (report.stopped, stop.asked()) {
             (true, Some(signal)) => Err(Stopped { signal, stays: Stays::Read }.into()),
-            _ => Ok(report.counts.delivered),
+            _ => Ok(report.counts),
         }
     }
 
@@ -267,7 +271,7 @@ impl Job<'_> {
 
 fn print(
     found: &Ids,
-    records: u64,
+    counts: &Counts,
     (store, into): (&str, &str),
     format: Format,
     printer: &mut Printer<'_>,
@@ -278,15 +282,17 @@ fn print(
         let report = ReportJson {
             store: store.to_owned(),
             into: into.to_owned(),
-            records,
+            records: counts.delivered,
+            became: Became::new(counts),
             ids: *found,
             share_of_old_ids_found: share,
         };
         return Ok(printer.line(&serde_json::to_string(&report)?)?);
     }
     let found_share = share.map_or_else(String::new, |share| format!(" ({:.2} %)", share * 100.0));
-    let text = table::pairs(&[
-        ("samples read", records.to_string()),
+    let mut pairs = vec![("samples read", counts.delivered.to_string())];
+    pairs.extend(Became::new(counts).pairs());
+    pairs.extend([
         ("devices", found.devices.to_string()),
         ("old trips", found.old_trips.to_string()),
         ("  equal", found.equal.to_string()),
@@ -303,5 +309,5 @@ fn print(
             format!("{} of {}{found_share}", found.old_ids_found, found.old_ids),
         ),
     ]);
-    Ok(printer.line(&text)?)
+    Ok(printer.line(&table::pairs(&pairs))?)
 }

@@ -11,11 +11,8 @@ use super::table;
 #[derive(Debug, Serialize)]
 pub struct Summary {
     delivered: u64,
-    applied: u64,
-    duplicates: u64,
-    conflicting: u64,
-    dropped: BTreeMap<&'static str, u64>,
-    dead_letters: BTreeMap<&'static str, u64>,
+    #[serde(flatten)]
+    became: Became,
     arrivals: Arrivals,
     trips: Option<u64>,
     ids_retired: u64,
@@ -56,17 +53,46 @@ struct KeyChanges {
     start_end: u64,
 }
 
+/// What became of samples as JSON, without what trips came of them.
+#[derive(Debug, Serialize)]
+pub struct Became {
+    applied: u64,
+    duplicates: u64,
+    conflicting: u64,
+    dropped: BTreeMap<&'static str, u64>,
+    dead_letters: BTreeMap<&'static str, u64>,
+}
+
+impl Became {
+    /// What became of the samples of a run.
+    pub fn new(counts: &Counts) -> Self {
+        Self {
+            applied: counts.applied,
+            duplicates: counts.duplicates,
+            conflicting: counts.conflicting,
+            dropped: counts.dropped.iter().map(|(reason, n)| (reason.name(), *n)).collect(),
+            dead_letters: counts.dead_letters.iter().map(|(why, n)| (why.name(), *n)).collect(),
+        }
+    }
+
+    /// The same for people: name and value of each line.
+    pub fn pairs(&self) -> [(&'static str, String); 4] {
+        [
+            ("  applied", self.applied.to_string()),
+            ("  duplicates", format!("{} ({} conflicting)", self.duplicates, self.conflicting)),
+            ("  dropped", by_reason(&self.dropped)),
+            ("  dead letters", by_reason(&self.dead_letters)),
+        ]
+    }
+}
+
 impl Summary {
     /// The summary of a run; `trips` is the store's total, where it is known.
     pub fn new(counts: &Counts, trips: Option<u64>) -> Self {
         let (arrivals, keys) = (counts.arrivals, counts.arrivals.key_changes());
         Self {
             delivered: counts.delivered,
-            applied: counts.applied,
-            duplicates: counts.duplicates,
-            conflicting: counts.conflicting,
-            dropped: counts.dropped.iter().map(|(reason, n)| (reason.name(), *n)).collect(),
-            dead_letters: counts.dead_letters.iter().map(|(why, n)| (why.name(), *n)).collect(),
+            became: Became::new(counts),
             arrivals: Arrivals {
                 new: arrivals.new,
                 end: arrivals.end,
@@ -87,18 +113,12 @@ impl Summary {
 
     /// The summary for people.
     pub fn table(&self) -> String {
-        let mut text = table::pairs(&[
-            ("samples delivered", self.delivered.to_string()),
-            ("  applied", self.applied.to_string()),
-            ("  duplicates", format!("{} ({} conflicting)", self.duplicates, self.conflicting)),
-            ("  dropped", by_reason(&self.dropped)),
-            ("  dead letters", by_reason(&self.dead_letters)),
-            (
-                "trips in the store",
-                self.trips.map_or_else(|| "-".into(), |count| count.to_string()),
-            ),
-            ("ids retired", self.ids_retired.to_string()),
-        ]);
+        let trips = self.trips.map_or_else(|| "-".into(), |count| count.to_string());
+        let mut pairs = vec![("samples delivered", self.delivered.to_string())];
+        pairs.extend(self.became.pairs());
+        pairs
+            .extend([("trips in the store", trips), ("ids retired", self.ids_retired.to_string())]);
+        let mut text = table::pairs(&pairs);
         let joined = self.arrivals.end
             + self.arrivals.inside
             + self.arrivals.beginning

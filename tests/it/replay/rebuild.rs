@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value, json};
 
 use super::Site;
-use crate::cli::{Folder, minutes, number};
+use crate::cli::{Folder, minutes, number, sum};
 use crate::topic::{drain, start};
 
 /// Trips with their samples, but for versions, which no two stores share.
@@ -123,6 +123,10 @@ fn is_counted(folder: &Folder, report: &Value, old: &str, new: &str) {
     assert!((share - found).abs() < 1e-9, "{share} {found}");
 }
 
+/// What a report tells of the samples of its run.
+pub const BECAME: [&str; 6] =
+    ["records", "applied", "duplicates", "conflicting", "dropped", "dead_letters"];
+
 #[test]
 fn other_rules_give_what_a_daemon_under_them_gives_and_the_report_counts_right() {
     let Some(site) = Site::new(8000) else { return };
@@ -137,13 +141,21 @@ fn other_rules_give_what_a_daemon_under_them_gives_and_the_report_counts_right()
         let rebuild = format!("rebuild {of} --into {into} --max-gap {gap} --json");
         let report = site.folder.run(&rebuild).ends(0).json();
         assert_eq!(number(&report["records"]), samples);
+        let [duplicates, applied] = ["duplicates", "applied"].map(|name| number(&report[name]));
+        let (dropped, dead) = (sum(&report["dropped"]), sum(&report["dead_letters"]));
+        assert_eq!(applied + duplicates + dropped + dead, samples, "{report}");
+        assert_eq!(site.count(&format!("into-{gap}.db"), "dead_letters") as u64, dead);
+        assert!(dead > 0, "{report}");
         is_counted(&site.folder, &report, "sqlite:live.db", &into);
         site.run_file(&by_run, &format!("--max-gap {gap}"));
         assert!(spans(&site.folder, &into) == spans(&site.folder, &format!("sqlite:{by_run}")));
         println!("rebuild, gap {gap}: {report}");
         // Another run finds it done, and reports the same.
         let mut again = site.folder.run(&rebuild).ends(0).json();
-        again["records"] = report["records"].clone();
+        assert_eq!(number(&again["records"]), 0);
+        for of_this_run in BECAME {
+            again[of_this_run] = report[of_this_run].clone();
+        }
         assert_eq!(again, report);
         let verify = format!("verify {} --json", site.of(&into, true));
         site.folder.run(&verify).ends(0);
