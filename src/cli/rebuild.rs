@@ -1,5 +1,6 @@
 //! `rebuild`: the log under other rules into another store, and what that does to trips and ids.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use tstar::settings::{Settings, StorePlace};
 use tstar::source::{Batch, Control};
 use tstar::store::scylla::{ScyllaPlace, ScyllaStore};
 use tstar::store::sqlite::SqliteStore;
-use tstar::store::{EpochStore, StoreError, TripStore};
+use tstar::store::{EpochStore, Forget, StoreError, TripStore};
 use tstar::verify::anew::{self, Past};
 use tstar::verify::ids::{self, Ids};
 
@@ -37,6 +38,9 @@ Examples:
 The report tells what became of the samples that were read, and of the trips and ids of the store.
 The store is only read. To switch, point readers at the new one, and `tstar run` with the new rules
 (and --group where it is a keyspace). Stopped, and started again, it goes on, or does it over.";
+
+/// Devices that are erased in one transaction, at most.
+const ERASED_TOGETHER: usize = 256;
 
 /// Flags of `rebuild`.
 #[derive(Debug, Args)]
@@ -144,26 +148,33 @@ async fn read_files(
                 }
                 counts.add(&done.counts);
             }
-            Past::Forget(device_id, forget) => {
-                erase_again(device_id, forget.before_ms, into).await?;
-            }
+            Past::Forgets(forgets) => erase_again(forgets, into).await?,
         }
     }
     Ok(counts)
 }
 
 /// Erases from the new store what was erased from the old one, unless an earlier run did.
-async fn erase_again(device_id: String, before_ms: i64, into: &Settings) -> anyhow::Result<()> {
+async fn erase_again(forgets: Vec<(String, Forget)>, into: &Settings) -> anyhow::Result<()> {
     let path = open::sqlite_path(&into.store, "it is no file")?;
     let rules = into.rules();
     let store = SqliteStore::open_writer(&path, &rules, into.keep_changes)?;
-    if store.forgets(&device_id).await?.iter().any(|done| done.before_ms >= before_ms) {
-        return Ok(());
-    }
     let mut processor = Processor::new(&store, &rules, Pace::default()).await?;
-    let offset = processor.position().delivered;
-    let control = Some(Control::Forget { offset, device_id, before_ms });
-    processor.absorb(&Batch { control, ..Batch::default() }).await?;
+    let mut unwritten = BTreeSet::new();
+    for (device_id, Forget { before_ms, .. }) in forgets {
+        // What the store says of a device has to be all that was done to it.
+        if unwritten.len() == ERASED_TOGETHER || unwritten.contains(&device_id) {
+            processor.flush().await?;
+            unwritten.clear();
+        }
+        if store.forgets(&device_id).await?.iter().any(|done| done.before_ms >= before_ms) {
+            continue;
+        }
+        unwritten.insert(device_id.clone());
+        let offset = processor.position().delivered;
+        let control = Some(Control::Forget { offset, device_id, before_ms });
+        processor.absorb(&Batch { control, ..Batch::default() }).await?;
+    }
     Ok(processor.flush().await?)
 }
 

@@ -130,8 +130,8 @@ fn never_imported(file: &str, place: &str) -> String {
 pub enum Past {
     /// These were imported, one after the other.
     Files(Vec<PathBuf>),
-    /// A device was erased.
-    Forget(String, Forget),
+    /// Devices were erased, one after the other.
+    Forgets(Vec<(String, Forget)>),
 }
 
 /// What a store was built from, in the order in which it was.
@@ -144,14 +144,18 @@ pub async fn past(imported: &SqliteStore, files: &[PathBuf]) -> Result<Vec<Past>
     let mut past: Vec<Past> = Vec::new();
     for (offset, file) in in_order(files, &options, imported.place()).await? {
         let later = forgets.iter().position(|(_, forget)| offset_of(forget) > offset);
-        let before = forgets.drain(..later.unwrap_or(forgets.len()));
-        past.extend(before.map(|(device_id, forget)| Past::Forget(device_id, forget)));
+        let before: Vec<_> = forgets.drain(..later.unwrap_or(forgets.len())).collect();
+        if !before.is_empty() {
+            past.push(Past::Forgets(before));
+        }
         match past.last_mut() {
             Some(Past::Files(files)) => files.push(file),
             _ => past.push(Past::Files(vec![file])),
         }
     }
-    past.extend(forgets.into_iter().map(|(device_id, forget)| Past::Forget(device_id, forget)));
+    if !forgets.is_empty() {
+        past.push(Past::Forgets(forgets.into()));
+    }
     Ok(past)
 }
 
