@@ -69,13 +69,15 @@ pub enum Outcome {
     Never(Never),
 }
 
-/// Why a letter can never be used.
+/// Why a letter can never be used, as things are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Never {
     /// Its head alone was kept.
     Cut,
     /// It is a row of a table, whose header was not kept.
     Row,
+    /// The log, or the client, takes no record as large as it would be.
+    TooLarge,
 }
 
 impl Never {
@@ -85,6 +87,7 @@ impl Never {
         match self {
             Self::Cut => "cut",
             Self::Row => "csv_row",
+            Self::TooLarge => "too_large",
         }
     }
 }

@@ -70,6 +70,12 @@ pub enum KafkaError {
         /// The name under which both send.
         name: String,
     },
+    /// A record is larger than its topic, or the client, takes.
+    #[error("a record is too large: {problem}; see message.max.bytes of the topic, and of --kafka")]
+    TooLarge {
+        /// What the client said.
+        problem: String,
+    },
     /// The topic is not fit to be the log.
     #[error("topic `{topic}` cannot be read as a log: {problem}")]
     Unfit {

@@ -131,6 +131,7 @@ impl Transactions {
             Some(Code::Fenced | Code::ProducerFenced | Code::InvalidProducerEpoch) => {
                 KafkaError::Fenced { name: self.name.clone() }
             }
+            Some(Code::MessageSizeTooLarge) => KafkaError::TooLarge { problem: error.to_string() },
             _ => self.brokers.failed(doing, error),
         }
     }

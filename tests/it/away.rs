@@ -185,3 +185,27 @@ fn what_sends_says_how_far_it_came_and_goes_on() {
     site.breaks_off(&words, (Request::Produce, 1), &stays).prints_nothing();
     assert_eq!(site.goes_on(&words).json()["asked"], "truck-1");
 }
+
+#[test]
+fn letters_go_back_once_each_whenever_the_brokers_go_away() {
+    let letters = 1100;
+    let letter = |nth: usize| {
+        let line = minutes("truck-1", &[(nth % 60) as u32]).replace("time", "when");
+        let value = line.trim().replace("13.5", &format!("13.{nth}")).into_bytes();
+        Out { key: Some(b"truck-1".to_vec()), value, ..Out::default() }
+    };
+    let Some(site) = Site::new(&(0..letters).map(letter).collect::<Vec<_>>()) else { return };
+    let list = format!("dlq ls --store sqlite:live.db --limit {letters}");
+    let left = || site.folder.run(&list).ends(0).objects().len();
+    assert_eq!(left(), letters);
+    let words = "dlq replay --map time=when --store sqlite:live.db --connect-timeout 3s";
+    let stays = ["letters that went back before: 500; the others stay"];
+    site.breaks_off(words, (Request::EndTransaction, 2), &stays).prints_nothing();
+    assert_eq!(left(), letters - 500);
+    let rest = site.goes_on(words).json();
+    assert_eq!((number(&rest["replayed"]), left()), (letters as u64 - 500, 0));
+    let sent = site.topic.records_of(&site.topic.name).into_iter();
+    let sent = sent.filter_map(|mut kept| kept.headers.remove("tstar-dlq-origin"));
+    let sent: Vec<_> = sent.collect();
+    assert_eq!((sent.len(), sent.iter().collect::<BTreeSet<_>>().len()), (letters, letters));
+}

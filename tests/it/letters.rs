@@ -1,5 +1,6 @@
 //! Dead letters in a table and in a topic: listed, shown, sent back, thrown away.
 
+mod again;
 mod kill;
 mod replay;
 mod table;

@@ -5,18 +5,19 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use tstar::epoch::Epoch;
+use tstar::kafka::KafkaError;
 use tstar::kafka::letters::{Fate, LetterTopic, back};
 use tstar::kafka::topic::Topics;
 use tstar::kafka::transactions::{Placed, Transactions};
 use tstar::processor::{Counts, Pace, Processor};
-use tstar::retry::{Origin, Outcome, Retry};
+use tstar::retry::{Never, Origin, Outcome, Retry};
 use tstar::source::{Batch, Decoder, Entry};
 use tstar::store::sqlite::{RetryJournal, Settled, SqliteStore};
 use tstar::store::{DeadLetter, Pair};
 
 use super::ReplayArgs;
 use super::letters::{Filter, Id, Kept, Letters, Place, Reading};
-use crate::cli::exit::Refused;
+use crate::cli::exit::{self, Refused};
 use crate::cli::flags::Context;
 use crate::cli::print::Printer;
 
@@ -156,7 +157,37 @@ impl Partitions {
     }
 }
 
+/// The records of a letter, which go together, and which of those tried it is.
+type Group = (usize, Vec<Placed>);
+
 impl Way<'_> {
+    /// Sends the records of letters. One that is too large for the log stays, the others go.
+    fn send(&self, out: &Transactions, groups: &[Group], tried: &mut Tried) -> anyhow::Result<()> {
+        let records: Vec<_> = groups.iter().flat_map(|(_, records)| records).cloned().collect();
+        match (out.send(&records), groups) {
+            (Ok(()), _) => Ok(()),
+            (Err(error @ KafkaError::TooLarge { .. }), [(nth, _)]) => {
+                let (kept, outcome) = &mut tried[*nth];
+                exit::say(&format!("letter {} stays: {error}", kept.id));
+                *outcome = Outcome::Never(Never::TooLarge);
+                Ok(())
+            }
+            // One of them is; nothing was sent.
+            (Err(KafkaError::TooLarge { .. }), _) => {
+                let (first, rest) = groups.split_at(groups.len() / 2);
+                self.send(out, first, tried)?;
+                self.send(out, rest, tried)
+            }
+            (Err(error), _) => {
+                let stays = format!(
+                    "letters that went back before: {}; the others stay, the same command goes on",
+                    self.summary.replayed
+                );
+                Err(exit::broke_off(error, &stays))
+            }
+        }
+    }
+
     /// The record that a letter becomes.
     fn back(
         &self,
@@ -187,25 +218,24 @@ fn in_topic(
     // Looked at anew: now nothing that somebody began before is on its way.
     let topic = LetterTopic::open(&letters.brokers, topic.input())?;
     let mut reading = letters.read_topic(&topic, filter)?;
-    while let Some(tried) = some(&mut reading, way.retry)? {
-        let mut records = Vec::new();
-        for (Kept { id, letter }, outcome) in &tried {
+    while let Some(mut tried) = some(&mut reading, way.retry)? {
+        let mut groups = Vec::new();
+        for (nth, (Kept { id, letter }, outcome)) in tried.iter().enumerate() {
             let Id::Place(partition, offset) = *id else { continue };
-            match outcome {
+            let (record, fate) = match outcome {
                 Outcome::Good { key, value } => {
-                    records.push(way.back(topic.input(), letter, key, value));
-                    records.push(topic.fate(partition, offset, Fate::Replayed));
+                    (way.back(topic.input(), letter, key, value), Fate::Replayed)
                 }
                 Outcome::Otherwise { reason, message } => {
                     let (reason, message) = (*reason, message.clone());
                     let other = DeadLetter { reason, message, ..letter.clone() };
-                    records.push(topic.instead(partition, &other));
-                    records.push(topic.fate(partition, offset, Fate::Replaced));
+                    (topic.instead(partition, &other), Fate::Replaced)
                 }
-                Outcome::AsBefore | Outcome::Never(_) => (),
-            }
+                Outcome::AsBefore | Outcome::Never(_) => continue,
+            };
+            groups.push((nth, vec![record, topic.fate(partition, offset, fate)]));
         }
-        out.send(&records)?;
+        way.send(&out, &groups, &mut tried)?;
         way.summary.count(&tried);
     }
     Ok(())
@@ -222,15 +252,20 @@ fn to_topic(
 ) -> anyhow::Result<()> {
     let out = transactions(letters, &LetterTopic::name_beside(input))?;
     let mut reading = letters.read(filter)?;
-    while let Some(tried) = some(&mut reading, way.retry)? {
-        let (mut records, mut gone) = (Vec::new(), Vec::new());
-        for (Kept { id, letter }, outcome) in &tried {
-            if let (Id::Number(id), Outcome::Good { key, value }) = (*id, outcome) {
-                records.push(way.back(input, letter, key, value));
-                gone.push(id);
+    while let Some(mut tried) = some(&mut reading, way.retry)? {
+        let mut groups = Vec::new();
+        for (nth, (kept, outcome)) in tried.iter().enumerate() {
+            if let Outcome::Good { key, value } = outcome {
+                groups.push((nth, vec![way.back(input, &kept.letter, key, value)]));
             }
         }
-        out.send(&records)?;
+        way.send(&out, &groups, &mut tried)?;
+        let sent = tried.iter().filter(|(_, outcome)| matches!(outcome, Outcome::Good { .. }));
+        let number = |kept: &Kept| match kept.id {
+            Id::Number(id) => Some(id),
+            Id::Place(..) => None,
+        };
+        let gone = sent.filter_map(|(kept, _)| number(kept)).collect();
         store.settle(&Settled { gone, changed: changed(&tried) })?;
         way.summary.count(&tried);
     }
