@@ -30,6 +30,17 @@ const FATE_OF: &str = "tstar-fate-of";
 /// `topic:partition:offset`, with `:element` where it was one of an array.
 pub const ORIGIN: &str = "tstar-dlq-origin";
 
+/// Header of such a record: why it was a letter.
+pub const ORIGIN_REASON: &str = "tstar-dlq-reason";
+
+/// Whether a letter is a record that went back to the log and came here again for the same reason:
+/// sent once more it would come again, each time as a letter more.
+#[must_use]
+pub fn came_again(letter: &DeadLetter) -> bool {
+    let reason = letter.headers.iter().rfind(|(name, _)| name == ORIGIN_REASON);
+    reason.is_some_and(|(_, reason)| reason.as_deref() == Some(letter.reason.name().as_bytes()))
+}
+
 /// What became of a letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
@@ -208,8 +219,8 @@ impl LetterTopic {
 }
 
 /// A letter as a record of the log `input` again, under a key, with a value and a timestamp. It
-/// keeps its headers and names where it stood; `partition` is where it has to go, where not its key
-/// tells.
+/// keeps its headers and names where it stood and why; `partition` is where it has to go, where not
+/// its key tells.
 #[must_use]
 pub fn back(
     input: &str,
@@ -218,11 +229,13 @@ pub fn back(
     log_time_ms: i64,
     partition: Option<i32>,
 ) -> Placed {
-    let kept = letter.headers.iter().filter(|(name, _)| name != ORIGIN);
+    let is_ours = |name: &str| name == ORIGIN || name == ORIGIN_REASON;
+    let kept = letter.headers.iter().filter(|(name, _)| !is_ours(name));
     let mut headers: Headers = kept.cloned().collect();
     let element = letter.element.map_or_else(String::new, |element| format!(":{element}"));
     let origin = format!("{input}:{}:{}{element}", letter.partition, letter.offset);
     headers.push((ORIGIN.into(), Some(origin.into_bytes())));
+    headers.push((ORIGIN_REASON.into(), Some(letter.reason.name().into())));
     let timestamp_ms = Some(log_time_ms).filter(|time_ms| *time_ms > 0);
     Placed { topic: input.to_owned(), partition, record: Out { key, value, headers, timestamp_ms } }
 }

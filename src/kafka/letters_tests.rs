@@ -84,7 +84,15 @@ fn a_record_that_goes_back_names_where_it_stood() {
     let placed = back("samples", &letter, value, 7, None);
     let origins: Vec<_> = placed.record.headers.iter().filter(|(it, _)| it == ORIGIN).collect();
     assert_eq!(origins, [&header(ORIGIN, "samples:3:71:2")]);
-    assert_eq!(placed.record.headers.len(), letter.headers.len());
+    assert_eq!(placed.record.headers.len(), letter.headers.len() + 1);
+    // Where it comes again, it has those headers; what became of it is known by them.
+    let again = DeadLetter { headers: placed.record.headers, ..letter.clone() };
+    let other = DeadLetter { reason: DeadReason::TripFull, ..again.clone() };
+    assert_eq!([&letter, &again, &other].map(came_again), [false, true, false]);
+    let back_again = back("samples", &other, (None, Vec::new()), 7, None).record.headers;
+    assert_eq!(back_again.len(), again.headers.len(), "the last place and reason alone");
+    let other = DeadLetter { headers: back_again, ..other };
+    assert!(came_again(&other));
     assert_eq!((placed.record.timestamp_ms, placed.record.value), (Some(7), b"[]".to_vec()));
 }
 

@@ -41,8 +41,8 @@ Examples:
 
 What can be used now goes back to the end of the log: each letter once, also where this is killed
 and run again. The fix names what differs from the rules of the store, which stay as they are.
-What still fails stays, with the reason that it has now. So does what is too
-large for the log with its new headers.";
+What still fails stays, with the reason that it has now. What went back before and came again for
+the same reason stays, too, unless --reason names it; so does what is too large for the log.";
 
 const PURGE_EXAMPLES: &str = "\
 Examples:

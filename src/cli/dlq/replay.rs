@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use tstar::epoch::Epoch;
 use tstar::kafka::KafkaError;
-use tstar::kafka::letters::{Fate, LetterTopic, back};
+use tstar::kafka::letters::{Fate, LetterTopic, back, came_again};
 use tstar::kafka::topic::Topics;
 use tstar::kafka::transactions::{Placed, Transactions};
 use tstar::processor::{Counts, Pace, Processor};
@@ -56,9 +56,11 @@ pub async fn run(
     match (&letters.place, letters.epochs.last()) {
         _ if args.dry_run => {
             let mut reading = letters.read(&filter)?;
-            while let Some(tried) = some(&mut reading, &mut retry)? {
+            let mut again = Again::new(&filter);
+            while let Some(tried) = some(&mut reading, &mut retry, &mut again)? {
                 summary.count(&tried);
             }
+            again.tell();
         }
         (Place::Topic(topic), Some(epoch)) => {
             let partitions = Partitions::new(&letters, epoch)?;
@@ -82,13 +84,51 @@ pub async fn run(
     Ok(printer.line(&serde_json::to_string(&summary)?)?)
 }
 
+/// Letters that went back before and came again for the same reason: of the trips, which only the
+/// log's reader knows. Each round would make new letters of them, so they stay unless they are
+/// asked for by that reason.
+struct Again {
+    asked_for: bool,
+    count: u64,
+}
+
+impl Again {
+    fn new(filter: &Filter) -> Self {
+        Self { asked_for: filter.reason.is_some(), count: 0 }
+    }
+
+    /// What becomes of a letter, where that is known.
+    fn judged(&mut self, letter: &DeadLetter, outcome: Outcome) -> Outcome {
+        let is_good = matches!(outcome, Outcome::Good { .. });
+        if self.asked_for || !is_good || !came_again(letter) {
+            return outcome;
+        }
+        self.count += 1;
+        Outcome::AsBefore
+    }
+
+    fn tell(&self) {
+        if self.count > 0 {
+            exit::say(&format!(
+                "letters that went back before and came again for the same reason: {}; they stay, \
+                 --reason sends them all the same",
+                self.count
+            ));
+        }
+    }
+}
+
 /// The next letters, tried; `None` at the end.
-fn some(reading: &mut Reading<'_>, retry: &mut Retry) -> anyhow::Result<Option<Tried>> {
+fn some(
+    reading: &mut Reading<'_>,
+    retry: &mut Retry,
+    again: &mut Again,
+) -> anyhow::Result<Option<Tried>> {
     let (mut tried, mut bytes) = (Tried::new(), 0);
     while tried.len() < TOGETHER && bytes < TOGETHER_BYTES {
         let Some(kept) = reading.next()? else { break };
         bytes += kept.letter.value.len();
-        let outcome = retry.again(&kept.letter);
+        let outcome = again.judged(&kept.letter, retry.again(&kept.letter));
         tried.push((kept, outcome));
     }
     Ok((!tried.is_empty()).then_some(tried))
@@ -217,8 +257,8 @@ fn in_topic(
     let out = transactions(letters, topic.name())?;
     // Looked at anew: now nothing that somebody began before is on its way.
     let topic = LetterTopic::open(&letters.brokers, topic.input())?;
-    let mut reading = letters.read_topic(&topic, filter)?;
-    while let Some(mut tried) = some(&mut reading, way.retry)? {
+    let (mut reading, mut again) = (letters.read_topic(&topic, filter)?, Again::new(filter));
+    while let Some(mut tried) = some(&mut reading, way.retry, &mut again)? {
         let mut groups = Vec::new();
         for (nth, (Kept { id, letter }, outcome)) in tried.iter().enumerate() {
             let Id::Place(partition, offset) = *id else { continue };
@@ -238,6 +278,7 @@ fn in_topic(
         way.send(&out, &groups, &mut tried)?;
         way.summary.count(&tried);
     }
+    again.tell();
     Ok(())
 }
 
@@ -251,8 +292,8 @@ fn to_topic(
     way: Way<'_>,
 ) -> anyhow::Result<()> {
     let out = transactions(letters, &LetterTopic::name_beside(input))?;
-    let mut reading = letters.read(filter)?;
-    while let Some(mut tried) = some(&mut reading, way.retry)? {
+    let (mut reading, mut again) = (letters.read(filter)?, Again::new(filter));
+    while let Some(mut tried) = some(&mut reading, way.retry, &mut again)? {
         let mut groups = Vec::new();
         for (nth, (kept, outcome)) in tried.iter().enumerate() {
             if let Outcome::Good { key, value } = outcome {
@@ -269,6 +310,7 @@ fn to_topic(
         store.settle(&Settled { gone, changed: changed(&tried) })?;
         way.summary.count(&tried);
     }
+    again.tell();
     Ok(())
 }
 
@@ -296,7 +338,9 @@ async fn into_file(
     let journal = RetryJournal::new(Arc::clone(&store));
     let pair = Pair { trips: store, journal };
     let mut processor = Processor::new(&pair, &letters.rules, Pace::default()).await?;
-    while let Some(tried) = some(reading, retry)? {
+    // What the trips refuse stays where it is: nothing of it comes again.
+    let mut again = Again { asked_for: true, count: 0 };
+    while let Some(tried) = some(reading, retry, &mut again)? {
         let (batch, ids) = batch(&tried, &letters.decoder, processor.position().delivered, retry);
         pair.journal.take(ids, changed(&tried));
         if batch.entries.is_empty() {

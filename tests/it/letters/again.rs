@@ -1,4 +1,4 @@
-//! Letters that do not fit: they stay, the others go.
+//! Letters that went back before, and letters that do not fit: they stay, the others go.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 use serde_json::{Value, json};
 use tstar::kafka::producer::Out;
 
-use super::{PARTITIONS, sample};
+use super::{PARTITIONS, keyed, renamed, sample};
 use crate::cli::Folder;
 use crate::faults::until;
 use crate::topic::{Topic, drain, start};
@@ -40,6 +40,47 @@ impl Site {
     fn replay(&self, flags: &str) -> crate::cli::Ran {
         self.folder.run(&format!("dlq replay {flags} --brokers {}", self.topic.brokers)).ends(0)
     }
+}
+
+/// What the last try of it was for.
+fn tried_for(letter: &Value) -> Option<&str> {
+    let headers = letter["headers"].as_array().unwrap();
+    headers.iter().find(|it| it[0] == "tstar-dlq-reason")?[1].as_str()
+}
+
+#[test]
+fn what_came_again_for_the_same_reason_stays_unless_it_is_asked_for() {
+    let Some(site) = Site::new(&[]) else { return };
+    let lines = [1, 5, 3].map(|minute| keyed("truck-1", sample("truck-1", minute)));
+    site.topic.send(&lines);
+    site.topic.send(&[keyed("truck-1", renamed("truck-1", 4))]);
+    site.read_until(|letters| letters.len() == 2);
+    // Once each of them goes, for what it is here: one is full, one is fixed, and full then.
+    let summary = site.replay("--map time=when").json();
+    assert_eq!((&summary["replayed"], &summary["still_failing"]), (&json!(2), &json!({})));
+    let full = |letters: &[Value]| letters.iter().filter(|it| it["reason"] == "trip_full").count();
+    site.read_until(|letters| full(letters) == 2);
+    let mut letters = site.ls();
+    letters.sort_by_key(|it| tried_for(it).map(str::to_owned));
+    assert_eq!(
+        [0, 1].map(|nth| tried_for(&letters[nth])),
+        [Some("missing_field"), Some("trip_full")]
+    );
+
+    // That one was not tried for what it is now; the other one was.
+    let dry = site.replay("--dry-run").says(&["came again for the same reason: 1"]);
+    assert_eq!(dry.json()["replayed"], 1);
+    let summary = site.replay("").says(&["came again for the same reason: 1; they stay"]).json();
+    assert_eq!(summary["replayed"], 1);
+    assert_eq!(summary["still_failing"], json!({"trip_full": 1}));
+    site.read_until(|letters| full(letters) == 2);
+    for _ in 0..2 {
+        let summary = site.replay("").says(&["came again for the same reason: 2"]).json();
+        assert_eq!(summary["replayed"], 0);
+        assert_eq!(summary["still_failing"], json!({"trip_full": 2}));
+    }
+    let asked = site.replay("--reason trip_full").json();
+    assert_eq!((&asked["replayed"], site.ls().len()), (&json!(2), 0));
 }
 
 /// A sample without a key, of so many bytes, which no compression makes small.
