@@ -16,7 +16,7 @@ use tstar::rules::Rules;
 use tstar::settings::{Origins, Settings};
 use tstar::store::EpochStore;
 
-use super::exit::{NoResult, Usage};
+use super::exit::{self, NoResult, Usage};
 use super::flags::{BrokerFlags, Context, ServerFlags, clock_ms};
 use super::open::{self, Reader};
 use super::print::Printer;
@@ -35,7 +35,7 @@ Asks on a terminal; elsewhere --yes is needed. A store of files is erased from a
 topic is asked to: a control record a device goes into the topic (the store's, where --topic is not
 given), and `tstar run` carries it out; --wait waits for that. Topic, feed and dead letters hold the
 samples until their own retention ends.
-Prints a line a device: {\"forgot\" or \"asked\": device, \"before\", \"partition\", \"offset\",
+Says on stderr what it is about to erase, then prints a line a device: {\"forgot\" or \"asked\": device, \"before\", \"partition\", \"offset\",
 \"version\", \"at\", \"by\"}; `at` is the clock, `by` who ran it (USER or LOGNAME), else null; with
 --wait `asked` and later `forgot`. Exits 1 where a store of files has no trip of the device, where
 the answer is no, and where --wait-timeout is over. Stopped and run again, it erases the same.";
@@ -181,6 +181,14 @@ impl Job<'_> {
             return Ok(());
         }
         confirm::on_terminal(&self.what(), self.device).await
+    }
+
+    /// Tells what is about to be done, before anything of it is: whatever comes next, even a kill
+    /// between the erasure and its line, is told of.
+    fn intend(&self) {
+        let (at, by) = (format_time(clock_ms()), self.context.user.as_deref());
+        let by = by.map_or_else(String::new, |user| format!(" for `{user}`"));
+        exit::say(&format!("at {at}{by}: erasing {}", self.what()));
     }
 
     fn tell(&self, sent: &Sent, state: State, printer: &mut Printer<'_>) -> anyhow::Result<()> {

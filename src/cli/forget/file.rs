@@ -37,6 +37,7 @@ pub async fn erase(
         return Err(NoResult(reason).into());
     }
     job.confirm().await?;
+    job.intend();
     drop(reader);
     let erased = carry_out(job, &rules, printer).await?;
     printer.flush()?;

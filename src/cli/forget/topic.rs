@@ -73,6 +73,7 @@ impl<S: TripStore> Asker<'_, S> {
             return Err(Refused(self.homes.why_lost(&found)).into());
         }
         self.job.confirm().await?;
+        self.job.intend();
         if !found.has_trip {
             exit::say(&format!(
                 "no trip of device `{device}` is stored; the record is sent all the same, as \
@@ -84,6 +85,7 @@ impl<S: TripStore> Asker<'_, S> {
 
     async fn ask_of_all(&self, printer: &mut Printer<'_>) -> anyhow::Result<Vec<Sent>> {
         self.job.confirm().await?;
+        self.job.intend();
         let (mut after, mut sent, bar): (Option<String>, _, _) = (None, Vec::new(), progress());
         loop {
             let devices = self.homes.store.devices(None, after.as_deref(), PAGE).await?;

@@ -87,6 +87,9 @@ fn a_crash_at_any_step_leaves_all_or_nothing() {
         assert_eq!(output.status.signal(), Some(SIGABRT), "{point}");
         assert_eq!(work.forgets(), forgets, "{point}");
         assert!(output.stdout.is_empty(), "nothing is told before it is so");
+        let said = String::from_utf8_lossy(&output.stderr);
+        let intent = "erasing the trips of every device that ended before 2025-01-01T01:00:00.000Z";
+        assert!(said.contains(intent), "what was to be erased is told before: {said}");
         work.ends_as_expected(&work.erase);
     }
 }
