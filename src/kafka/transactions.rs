@@ -1,9 +1,13 @@
 //! Records out, some at a time: all of them or none. Its calls block.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use rdkafka::client::ClientContext;
 use rdkafka::error::KafkaError as ClientError;
-use rdkafka::producer::{BaseRecord, DefaultProducerContext, Producer as _, ThreadedProducer};
+use rdkafka::producer::{
+    BaseRecord, DeliveryResult, Producer as _, ProducerContext, ThreadedProducer,
+};
 use rdkafka::types::RDKafkaErrorCode;
 
 use super::KafkaError;
@@ -30,9 +34,29 @@ pub struct Placed {
     pub record: Out,
 }
 
+/// Hears what becomes of each record. What a transaction says of one that brokers refuse may be
+/// what that did to the others: that their numbers have a gap.
+#[derive(Default)]
+struct Deliveries {
+    is_one_too_large: AtomicBool,
+}
+
+impl ClientContext for Deliveries {}
+
+impl ProducerContext for Deliveries {
+    type DeliveryOpaque = ();
+
+    fn delivery(&self, delivery: &DeliveryResult<'_>, (): ()) {
+        let refused = delivery.as_ref().err().and_then(|(error, _)| error.rdkafka_error_code());
+        if refused == Some(RDKafkaErrorCode::MessageSizeTooLarge) {
+            self.is_one_too_large.store(true, Ordering::Release);
+        }
+    }
+}
+
 /// Sends records in transactions. Of two with one name the later stops the earlier.
 pub struct Transactions {
-    client: ThreadedProducer<DefaultProducerContext>,
+    client: ThreadedProducer<Deliveries>,
     brokers: Brokers,
     patience: Duration,
     name: String,
@@ -58,7 +82,7 @@ impl Transactions {
             ("compression.type", "lz4"),
             ("allow.auto.create.topics", "false"),
         ]);
-        let client = config.create();
+        let client = config.create_with_context(Deliveries::default());
         let client = client.map_err(|error| KafkaError::Options { problem: error.to_string() })?;
         let (brokers, name) = (brokers.clone(), name.to_owned());
         let begun = Self { client, brokers, patience, name };
@@ -71,7 +95,7 @@ impl Transactions {
     /// # Errors
     /// Another one of this name has begun, a record is refused, or no broker answers. Then none of
     /// them is there, but where the last answer was lost.
-    pub fn send(&self, records: &[Placed]) -> Result<(), KafkaError> {
+    pub fn send(&mut self, records: &[Placed]) -> Result<(), KafkaError> {
         if records.is_empty() {
             return Ok(());
         }
@@ -79,11 +103,20 @@ impl Transactions {
         let sent = records.iter().try_for_each(|placed| self.queue(placed)).and_then(|()| {
             self.until("committing", || self.client.commit_transaction(self.patience))
         });
-        if sent.is_err() {
-            // Where this fails too, the brokers call it off when its time is up.
-            self.client.abort_transaction(self.patience).ok();
+        let Err(error) = sent else { return Ok(()) };
+        // Where this fails too, the brokers call it off when its time is up.
+        self.client.abort_transaction(self.patience).ok();
+        let heard = &self.client.context().is_one_too_large;
+        match (heard.swap(false, Ordering::AcqRel), error) {
+            (_, gone @ (KafkaError::Fenced { .. } | KafkaError::Unreachable { .. })) => Err(gone),
+            (true, _) => {
+                // To the brokers the numbers of what comes next would have a gap.
+                *self = Self::begin(&self.brokers, &self.name)?;
+                let problem = RDKafkaErrorCode::MessageSizeTooLarge.to_string();
+                Err(KafkaError::TooLarge { problem })
+            }
+            (false, error) => Err(error),
         }
-        sent
     }
 
     fn queue(&self, placed: &Placed) -> Result<(), KafkaError> {

@@ -100,7 +100,7 @@ fn of_table(store: &SqliteStore, letters: &Letters, filter: &Filter) -> anyhow::
 }
 
 async fn of_topic(topic: &LetterTopic, letters: &Letters, filter: &Filter) -> anyhow::Result<u64> {
-    let out = replay::transactions(letters, topic.name())?;
+    let mut out = replay::transactions(letters, topic.name())?;
     // Looked at anew: now nothing that somebody began before is on its way.
     let topic = LetterTopic::open(&letters.brokers, topic.input())?;
     let (fates, mut scan) = (topic.fates()?, topic.scan()?);

@@ -202,7 +202,12 @@ type Group = (usize, Vec<Placed>);
 
 impl Way<'_> {
     /// Sends the records of letters. One that is too large for the log stays, the others go.
-    fn send(&self, out: &Transactions, groups: &[Group], tried: &mut Tried) -> anyhow::Result<()> {
+    fn send(
+        &self,
+        out: &mut Transactions,
+        groups: &[Group],
+        tried: &mut Tried,
+    ) -> anyhow::Result<()> {
         let records: Vec<_> = groups.iter().flat_map(|(_, records)| records).cloned().collect();
         match (out.send(&records), groups) {
             (Ok(()), _) => Ok(()),
@@ -254,7 +259,7 @@ fn in_topic(
     filter: &Filter,
     way: Way<'_>,
 ) -> anyhow::Result<()> {
-    let out = transactions(letters, topic.name())?;
+    let mut out = transactions(letters, topic.name())?;
     // Looked at anew: now nothing that somebody began before is on its way.
     let topic = LetterTopic::open(&letters.brokers, topic.input())?;
     let (mut reading, mut again) = (letters.read_topic(&topic, filter)?, Again::new(filter));
@@ -275,7 +280,7 @@ fn in_topic(
             };
             groups.push((nth, vec![record, topic.fate(partition, offset, fate)]));
         }
-        way.send(&out, &groups, &mut tried)?;
+        way.send(&mut out, &groups, &mut tried)?;
         way.summary.count(&tried);
     }
     again.tell();
@@ -291,7 +296,7 @@ fn to_topic(
     filter: &Filter,
     way: Way<'_>,
 ) -> anyhow::Result<()> {
-    let out = transactions(letters, &LetterTopic::name_beside(input))?;
+    let mut out = transactions(letters, &LetterTopic::name_beside(input))?;
     let (mut reading, mut again) = (letters.read(filter)?, Again::new(filter));
     while let Some(mut tried) = some(&mut reading, way.retry, &mut again)? {
         let mut groups = Vec::new();
@@ -300,7 +305,7 @@ fn to_topic(
                 groups.push((nth, vec![way.back(input, &kept.letter, key, value)]));
             }
         }
-        way.send(&out, &groups, &mut tried)?;
+        way.send(&mut out, &groups, &mut tried)?;
         let sent = tried.iter().filter(|(_, outcome)| matches!(outcome, Outcome::Good { .. }));
         let number = |kept: &Kept| match kept.id {
             Id::Number(id) => Some(id),

@@ -150,9 +150,9 @@ fn of_two_at_a_time_the_first_gives_way() {
         partition: Some(2),
         record: Out { value: value.into(), ..Out::default() },
     };
-    let first = Transactions::begin(&brokers, &name).unwrap();
+    let mut first = Transactions::begin(&brokers, &name).unwrap();
     first.send(&[record("a"), record("b")]).unwrap();
-    let second = Transactions::begin(&brokers, &name).unwrap();
+    let mut second = Transactions::begin(&brokers, &name).unwrap();
     let refused = first.send(&[record("c")]).unwrap_err();
     assert!(matches!(refused, KafkaError::Fenced { .. }), "{refused:?}");
     second.send(&[record("d")]).unwrap();
