@@ -28,6 +28,8 @@ pub(super) struct Held {
     to: Option<mpsc::Sender<Batch>>,
     /// What was polled and is not full yet.
     pub(super) batch: Batch,
+    /// Offset after the last record of the batches before it.
+    finished: i64,
     /// What is to be handed over.
     ready: VecDeque<Batch>,
     paused: bool,
@@ -43,11 +45,15 @@ pub(super) struct Held {
 }
 
 impl Held {
+    /// Offset after the last record that was polled.
+    fn polled(&self) -> i64 {
+        self.batch.next_offset.unwrap_or(self.finished)
+    }
+
     /// What was polled is one batch.
     pub(super) fn finish_batch(&mut self) {
-        if self.batch.next_offset.is_none() {
-            return;
-        }
+        let Some(next_offset) = self.batch.next_offset else { return };
+        self.finished = next_offset;
         let next = Batch { origin: Arc::clone(&self.origin), ..Batch::default() };
         self.ready.push_back(std::mem::replace(&mut self.batch, next));
     }
@@ -191,6 +197,7 @@ impl Membership {
                 holding: Arc::clone(&holding),
                 to: Some(to),
                 batch: Batch { origin: Arc::clone(&origin), ..Batch::default() },
+                finished: offset,
                 ready: VecDeque::new(),
                 paused: false,
                 upto,
@@ -364,8 +371,9 @@ impl ClientContext for Membership {
 
     fn stats_raw(&self, statistics: &[u8]) {
         let state = self.state();
-        for (partition, end) in ends(statistics, &self.plan.topic) {
-            if let Some(held) = state.held.get(&partition) {
+        for end in ends(statistics, &self.plan.topic) {
+            if let Some(held) = state.held.get(&end.partition) {
+                let end = if end.is_polled { held.polled() } else { end.offset };
                 held.holding.progress().ends_at(end);
             }
         }
