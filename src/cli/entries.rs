@@ -2,6 +2,7 @@
 //! as text or as JSON.
 
 use std::fmt;
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tracing::field::{Field, Visit};
@@ -30,6 +31,7 @@ pub fn begin(format: LogFormat) {
     let lines = match format {
         LogFormat::Text => lines.event_format(Text).boxed(),
         LogFormat::Json => lines
+            .with_writer(|| Shown(std::io::stderr()))
             .json()
             .flatten_event(true)
             .with_target(false)
@@ -105,19 +107,47 @@ impl Visit for Said {
     }
 }
 
+/// JSON whose strings show as they read: JSON asks for the escapes of old control characters alone.
+struct Shown<W>(W);
+
+impl<W: io::Write> io::Write for Shown<W> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let mut shown = String::with_capacity(line.len());
+        for character in String::from_utf8_lossy(line).chars() {
+            match character {
+                '\n' => shown.push('\n'),
+                character if is_hidden(character) => {
+                    shown.push_str(&format!("\\u{:04x}", u32::from(character)));
+                }
+                character => shown.push(character),
+            }
+        }
+        self.0.write_all(shown.as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// Whether a character does something else than to be seen: control characters, other line ends
+/// and those that turn the direction of writing. All of them have four hex digits.
+fn is_hidden(character: char) -> bool {
+    let is_turn = matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}');
+    let is_isolate = matches!(character, '\u{2066}'..='\u{2069}');
+    let is_line_end = matches!(character, '\u{2028}' | '\u{2029}');
+    is_turn || is_isolate || is_line_end || character.is_control()
+}
+
 /// A text on one line that shows as it reads: control characters, other line ends and those that
 /// turn the direction of writing are escaped.
 fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
-            '\u{2028}'
-            | '\u{2029}'
-            | '\u{200e}'
-            | '\u{200f}'
-            | '\u{202a}'..='\u{202e}'
-            | '\u{2066}'..='\u{2069}' => line.extend(character.escape_unicode()),
             character if character.is_control() => line.extend(character.escape_default()),
+            character if is_hidden(character) => line.extend(character.escape_unicode()),
             character => line.push(character),
         }
     }
@@ -126,7 +156,20 @@ fn one_line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use io::Write as _;
+
     use super::*;
+
+    #[test]
+    fn json_shows_as_it_reads_and_means_what_it_meant() {
+        let hostile = "a\nb\u{1b}[31mc\u{9b}d\u{7f}e\u{2028}f\u{202e}g\"\\ Zürich 東京";
+        let line = serde_json::to_string(hostile).unwrap() + "\n";
+        let mut shown = Shown(Vec::new());
+        shown.write_all(line.as_bytes()).unwrap();
+        let shown = String::from_utf8(shown.0).unwrap();
+        assert_eq!(shown.chars().filter(|it| is_hidden(*it)).collect::<String>(), "\n");
+        assert_eq!(serde_json::from_str::<String>(&shown).unwrap(), hostile);
+    }
 
     #[test]
     fn whatever_is_in_it_an_entry_is_one_line_that_shows_as_it_reads() {
