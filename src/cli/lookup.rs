@@ -1,14 +1,12 @@
 //! `lookup` and `trip`: one trip, by a time or by an id.
 
 use clap::Args;
-use tstar::identity::{AnyId, UuidId, check_device_id};
+use tstar::identity::{AnyId, check_device_id};
 use tstar::moment::{format_time, parse_time};
 use tstar::settings::Settings;
-use tstar::store::{StoreError, TripRow, TripStore, was_erased};
+use tstar::store::{self, Finding, Forget, TripRow, TripStore};
 use tstar::surface::{Extras, Match, is_open};
-use tstar::timeline::day_of;
 
-use super::devices::PAGE;
 use super::exit::NoResult;
 use super::flags::{OutputFlags, PathFlag, ReaderFlags, ServerFlags};
 use super::print::Printer;
@@ -79,10 +77,14 @@ pub async fn lookup<S: TripStore>(
     args.path.check(format)?;
     check_device_id(&args.device)?;
     let time_ms = parse_time(&args.time)?;
-    let Some(row) = store.covering(&args.device, time_ms).await? else {
-        let (device, time) = (&args.device, format_time(time_ms));
-        let unknown = format!("no trip of device `{device}` covers {time}");
-        return Err(gone(store, device, time_ms).await?.unwrap_or(NoResult(unknown)).into());
+    let row = match store::find_at(store, &args.device, time_ms).await? {
+        Finding::Trip(row) => row,
+        Finding::Gone { device_id, forget } => return Err(gone(&device_id, &forget).into()),
+        Finding::Unknown => {
+            let (device, time) = (&args.device, format_time(time_ms));
+            let unknown = format!("no trip of device `{device}` covers {time}");
+            return Err(NoResult(unknown).into());
+        }
     };
     let open = is_open(&row, settings.max_gap_ms, settings.settle_ms, now_ms);
     let extras = Extras { open: Some(open), ..Extras::default() };
@@ -101,23 +103,19 @@ pub struct Found {
 
 /// Finds the trip that covers the time of an id of any form.
 pub async fn find<S: TripStore>(store: &S, id: &str) -> anyhow::Result<Found> {
-    let (found, t_star_ms, device) = match AnyId::parse(id)? {
-        AnyId::Trip(id) => {
-            let found = store.covering(&id.device_id, id.t_star_ms).await?;
-            (found, id.t_star_ms, Some(id.device_id))
+    let parsed = AnyId::parse(id)?;
+    let t_star_ms = parsed.t_star_ms();
+    match store::find(store, &parsed).await? {
+        Finding::Trip(row) => {
+            Ok(Found { matched: Match::of(t_star_ms, &row), row: *row, t_star_ms })
         }
-        AnyId::Uuid(id) => (covering_uuid(store, &id).await?, id.t_star_ms, None),
-    };
-    let Some(row) = found else {
-        let time = format_time(t_star_ms);
-        let unknown = format!("no trip has the id `{id}`: none of its device covers {time}");
-        let gone = match device {
-            Some(device) => gone(store, &device, t_star_ms).await?,
-            None => None,
-        };
-        return Err(gone.unwrap_or(NoResult(unknown)).into());
-    };
-    Ok(Found { matched: Match::of(t_star_ms, &row), row, t_star_ms })
+        Finding::Gone { device_id, forget } => Err(gone(&device_id, &forget).into()),
+        Finding::Unknown => {
+            let time = format_time(t_star_ms);
+            let unknown = format!("no trip has the id `{id}`: none of its device covers {time}");
+            Err(NoResult(unknown).into())
+        }
+    }
 }
 
 /// Prints the trip that covers the time of an id.
@@ -140,36 +138,8 @@ pub async fn trip<S: TripStore>(
     printer.answer(&row, &extras, format, args.path.path)
 }
 
-/// Why nothing covers a time, where that is because trips were erased.
-async fn gone<S: TripStore>(
-    store: &S,
-    device: &str,
-    time_ms: i64,
-) -> Result<Option<NoResult>, StoreError> {
-    let forget = was_erased(store, device, time_ms).await?;
-    Ok(forget.map(|forget| {
-        let before = format_time(forget.before_ms);
-        let what = format!("the trips of {device} before {before} were erased (tstar forget)");
-        NoResult(format!("gone: {what}"))
-    }))
-}
-
-/// The trip of a UUID. It holds a hash of the device alone, but its time names a day that the trip
-/// touches, a retired id's too, and the store lists the devices of a day.
-async fn covering_uuid<S: TripStore>(
-    store: &S,
-    id: &UuidId,
-) -> Result<Option<TripRow>, StoreError> {
-    let day = Some(day_of(id.t_star_ms));
-    let mut after: Option<String> = None;
-    loop {
-        let devices = store.devices(day, after.as_deref(), PAGE).await?;
-        if let Some(device) = devices.iter().find(|device| id.matches(device, id.t_star_ms)) {
-            return store.covering(device, id.t_star_ms).await;
-        }
-        after = devices.into_iter().next_back();
-        if after.is_none() {
-            return Ok(None);
-        }
-    }
+/// Why nothing covers a time, where trips were erased.
+fn gone(device: &str, forget: &Forget) -> NoResult {
+    let before = format_time(forget.before_ms);
+    NoResult(format!("gone: the trips of {device} before {before} were erased (tstar forget)"))
 }

@@ -93,6 +93,14 @@ pub enum IdError {
         /// What is wrong with it.
         why: &'static str,
     },
+    /// Not a device as it stands in an id.
+    #[error("{given} is not a device's token: {why}; the device `a b` has the token a~20b")]
+    Token {
+        /// The text, shortened and escaped.
+        given: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
     /// Not the beginning of an id in text form.
     #[error("{given} is not a prefix of trip ids: {why}; one looks like truck-17~202611")]
     Prefix {
@@ -128,6 +136,21 @@ pub fn check_device_id(device_id: &str) -> Result<(), IdError> {
         return Ok(());
     };
     Err(IdError::Device { device: shown(device_id), why })
+}
+
+/// A device id as it stands in a text id, and in a URL: every byte outside of `A-Z a-z 0-9 . _ -`
+/// as `~hh`.
+#[must_use]
+pub fn token_of_device(device_id: &str) -> String {
+    text::write_token(device_id)
+}
+
+/// The device id of such a token.
+///
+/// # Errors
+/// What is wrong with it, were it only its spelling.
+pub fn device_of_token(token: &str) -> Result<String, IdError> {
+    text::parse_token(token).map_err(|why| IdError::Token { given: shown(token), why })
 }
 
 /// A trip's id: the device, and the device time of the trip's first-arrived sample.
@@ -214,6 +237,15 @@ pub enum AnyId {
 }
 
 impl AnyId {
+    /// The device time in it, ms since 1970.
+    #[must_use]
+    pub fn t_star_ms(&self) -> i64 {
+        match self {
+            Self::Trip(id) => id.t_star_ms,
+            Self::Uuid(id) => id.t_star_ms,
+        }
+    }
+
     /// Reads an id in text form, key form (base32hex) or UUID form.
     ///
     /// No text can be meant in two ways: the text form always has a `~`, which neither of the

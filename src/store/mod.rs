@@ -5,6 +5,7 @@
 //! journal is the log's. `tests/it/conformance.rs` runs one suite over every store.
 
 mod erased;
+mod find;
 mod kind;
 pub mod memory;
 mod overlay;
@@ -17,6 +18,7 @@ pub mod sqlite;
 use std::future::Future;
 
 pub use erased::was_erased;
+pub use find::{Finding, find, find_at};
 pub(crate) use kind::{MET, RETRIED};
 pub use overlay::Overlay;
 pub use pair::Pair;

@@ -1,0 +1,76 @@
+//! The trip of an id, in whichever form.
+
+use super::{Forget, StoreError, TripRow, TripStore, was_erased};
+use crate::identity::{AnyId, UuidId};
+use crate::timeline::day_of;
+
+/// Devices asked for at once.
+const PAGE: usize = 1000;
+
+/// What an id, or a time, finds.
+#[derive(Debug)]
+pub enum Finding {
+    /// The trip that covers it.
+    Trip(Box<TripRow>),
+    /// Nothing: the trips up to a later time were erased.
+    Gone {
+        /// Device id.
+        device_id: String,
+        /// What erased them.
+        forget: Forget,
+    },
+    /// Nothing.
+    Unknown,
+}
+
+/// Finds the trip of a device that covers a time, ms since 1970.
+///
+/// # Errors
+/// The store cannot be read.
+pub async fn find_at<S: TripStore>(
+    store: &S,
+    device_id: &str,
+    time_ms: i64,
+) -> Result<Finding, StoreError> {
+    if let Some(row) = store.covering(device_id, time_ms).await? {
+        return Ok(Finding::Trip(Box::new(row)));
+    }
+    let forget = was_erased(store, device_id, time_ms).await?;
+    let device_id = device_id.to_owned();
+    Ok(forget.map_or(Finding::Unknown, |forget| Finding::Gone { device_id, forget }))
+}
+
+/// Finds the trip that covers the time of an id; a UUID names no device, so of one that finds
+/// nothing it cannot be told whether it was erased.
+///
+/// # Errors
+/// The store cannot be read.
+pub async fn find<S: TripStore>(store: &S, id: &AnyId) -> Result<Finding, StoreError> {
+    match id {
+        AnyId::Trip(id) => find_at(store, &id.device_id, id.t_star_ms).await,
+        AnyId::Uuid(id) => {
+            let found = covering_uuid(store, id).await?;
+            Ok(found.map_or(Finding::Unknown, |row| Finding::Trip(Box::new(row))))
+        }
+    }
+}
+
+/// The trip of a UUID. It holds a hash of the device alone, but its time names a day that the trip
+/// touches, a retired id's too, and the store lists the devices of a day.
+async fn covering_uuid<S: TripStore>(
+    store: &S,
+    id: &UuidId,
+) -> Result<Option<TripRow>, StoreError> {
+    let day = Some(day_of(id.t_star_ms));
+    let mut after: Option<String> = None;
+    loop {
+        let devices = store.devices(day, after.as_deref(), PAGE).await?;
+        if let Some(device) = devices.iter().find(|device| id.matches(device, id.t_star_ms)) {
+            return store.covering(device, id.t_star_ms).await;
+        }
+        after = devices.into_iter().next_back();
+        if after.is_none() {
+            return Ok(None);
+        }
+    }
+}
