@@ -4,10 +4,12 @@
 //! two forms never disagree. [`TripWriter`] streams: it holds one trip at a time.
 
 mod geo;
+mod simplify;
 mod trip_json;
 mod writer;
 
 pub use geo::{Feature, Geometry};
+pub use simplify::simplify;
 pub(crate) use trip_json::text_id;
 pub use trip_json::{Answer, Extras, LatLon, Match, PathJson, TripJson, is_open};
 pub use writer::{Form, TripWriter};

@@ -1,15 +1,16 @@
 //! A trip as JSON: names, order and units of the contract. Absent is null, never left out.
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
-use super::SurfaceError;
+use super::{SurfaceError, simplify};
 use crate::identity::TripId;
 use crate::moment::format_time;
 use crate::store::TripRow;
 use crate::timeline::{Path, Reading};
 
 /// A trip, keys in the order of the contract.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct TripJson {
     /// Text id.
     pub id: String,
@@ -49,7 +50,7 @@ pub struct TripJson {
 }
 
 /// A position, degrees.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, ToSchema)]
 pub struct LatLon {
     /// North.
     pub lat: f64,
@@ -58,7 +59,7 @@ pub struct LatLon {
 }
 
 /// The samples of a trip as columns of one length.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
 pub struct PathJson {
     /// Device times.
     pub times: Vec<String>,
@@ -71,7 +72,7 @@ pub struct PathJson {
 }
 
 /// How the time of an id lies in the trip that covers it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Match {
     /// It is the trip's `t_star`.
@@ -107,7 +108,7 @@ impl Match {
 }
 
 /// What an answer says beside the trip; only what the question calls for is written.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Extras {
     /// Whether the trip may still grow at its end, by the reader's clock.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -181,12 +182,20 @@ impl TripJson {
         })
     }
 
-    /// The same with the path of the row.
+    /// The same with the path of the row, simplified where a tolerance, m, is given.
     ///
     /// # Errors
     /// The path cannot be read.
-    pub fn with_path(mut self, row: &TripRow) -> Result<Self, SurfaceError> {
-        self.path = Some(PathJson::of(read_path(row, &self.id)?.path()));
+    pub fn with_path(
+        mut self,
+        row: &TripRow,
+        tolerance_m: Option<f64>,
+    ) -> Result<Self, SurfaceError> {
+        let trip = read_path(row, &self.id)?;
+        self.path = Some(match tolerance_m {
+            Some(tolerance_m) => PathJson::of(&simplify(trip.path(), tolerance_m)),
+            None => PathJson::of(trip.path()),
+        });
         Ok(self)
     }
 }

@@ -70,7 +70,7 @@ impl<W: Write> TripWriter<W> {
     pub fn write(&mut self, row: &TripRow, extras: &Extras) -> Result<(), SurfaceError> {
         let mut trip = TripJson::of(row)?;
         if self.with_path && matches!(self.form, Form::Ndjson | Form::Json) {
-            trip = trip.with_path(row)?;
+            trip = trip.with_path(row, None)?;
         }
         let answer = Answer { trip, extras };
         let text = match self.form {
