@@ -1,0 +1,97 @@
+// Speed along a trip, drawn small: the fastest of each stretch of time, so that no peak is lost.
+
+import { clock, draw, make, speed } from "./format.js";
+
+const WIDE = 320;
+const HIGH = 88;
+
+/** Speeds of a path, m/s: reported ones, else the distance to the point before by the time. */
+export function speedsOf(path) {
+  const times = path.times.map((time) => Date.parse(time));
+  const isReported = path.speed_mps.some((mps) => mps !== null);
+  if (isReported) return { times, mps: path.speed_mps, isReported };
+  const mps = times.slice(1).map((ms, at) => {
+    const metres = apart(path.coordinates[at], path.coordinates[at + 1]);
+    return (metres * 1000) / (ms - times[at]);
+  });
+  // The first point has the speed of the way to the second.
+  return { times, mps: mps.length ? [mps[0], ...mps] : [null], isReported };
+}
+
+/** Metres between two [lon, lat] that are near each other. */
+function apart([lonA, latA], [lonB, latB]) {
+  const rad = Math.PI / 180;
+  const x = (lonB - lonA) * Math.cos(((latA + latB) / 2) * rad);
+  return Math.hypot(x, latB - latA) * rad * 6_371_008.8;
+}
+
+/** The fastest of each of `WIDE / 2` stretches, null where nothing is known. */
+function peaks(times, mps) {
+  const bins = new Array(WIDE / 2).fill(null);
+  const [first, last] = [times[0], times.at(-1)];
+  times.forEach((ms, at) => {
+    if (mps[at] === null) return;
+    const bin = Math.floor(((ms - first) / Math.max(last - first, 1)) * (bins.length - 1));
+    bins[bin] = Math.max(bins[bin] ?? 0, mps[at]);
+  });
+  return bins;
+}
+
+/** The chart; `onPoint(ms | null)` says which time the pointer is at. */
+export function chart(path, onPoint) {
+  const { times, mps, isReported } = speedsOf(path);
+  const known = mps.filter((value) => value !== null);
+  if (known.length < 2) return make("p", "muted", "Too little is known to draw the speed.");
+  const top = Math.max(known.reduce((a, b) => Math.max(a, b), 0) * 3.6, 10);
+  const scale = Math.ceil(top / 10) * 10;
+  const x = (bin) => (bin / (WIDE / 2 - 1)) * WIDE;
+  const y = (value) => HIGH - ((value * 3.6) / scale) * (HIGH - 6);
+  const points = peaks(times, mps)
+    .map((value, bin) => (value === null ? null : [x(bin).toFixed(1), y(value).toFixed(1)]))
+    .filter((point) => point !== null);
+  const line = points.map((point) => point.join(",")).join(" L");
+  const mean = known.reduce((a, b) => a + b, 0) / known.length;
+  const svg = draw("svg", {
+    viewBox: `0 0 ${WIDE} ${HIGH}`,
+    preserveAspectRatio: "none",
+    class: "chart",
+    role: "img",
+    "aria-label": `Speed over time: up to ${Math.round(top)} km/h, ${speed(mean)} on average`,
+  });
+  const half = HIGH - (HIGH - 6) / 2;
+  svg.append(
+    draw("line", { class: "rule", x1: 0, x2: WIDE, y1: half, y2: half }),
+    draw("path", {
+      class: "area",
+      d: `M${points[0][0]},${HIGH} L${line} L${points.at(-1)[0]},${HIGH}Z`,
+    }),
+    draw("path", { class: "stroke", d: `M${line}` }),
+  );
+  const pointer = draw("line", { class: "pointer", y1: 0, y2: HIGH, visibility: "hidden" });
+  svg.append(pointer);
+  const says = make("span", "chart-now", isReported ? "as reported" : "from the distances");
+  listen(svg, pointer, { times, mps, says, rest: says.textContent, onPoint });
+  const scaleText = make("span", "", `0–${scale} km/h`);
+  return make("figure", "speed", [make("figcaption", "", [scaleText, says]), svg,
+    make("div", "chart-ends", [make("span", "", clock(times[0])),
+      make("span", "", clock(times.at(-1)))])]);
+}
+
+function listen(svg, pointer, { times, mps, says, rest, onPoint }) {
+  svg.addEventListener("pointermove", (event) => {
+    const box = svg.getBoundingClientRect();
+    const share = Math.min(Math.max((event.clientX - box.left) / box.width, 0), 1);
+    const ms = times[0] + share * (times.at(-1) - times[0]);
+    const after = times.findIndex((time) => time >= ms);
+    pointer.setAttribute("visibility", "visible");
+    pointer.setAttribute("x1", share * WIDE);
+    pointer.setAttribute("x2", share * WIDE);
+    says.textContent = `${clock(ms)} · ${speed(mps[after] ?? null)}`;
+    onPoint(ms);
+  });
+  svg.addEventListener("pointerleave", () => {
+    pointer.setAttribute("visibility", "hidden");
+    says.textContent = rest;
+    onPoint(null);
+  });
+}

@@ -1,0 +1,171 @@
+// What is known of a trip, or of a time that no trip covers.
+
+import { chart } from "./chart.js";
+import {
+  count, dayOf, distance, duration, make, moment, plural, speed, visible,
+} from "./format.js";
+
+const MATCHES = {
+  current: ["", "is the id of this trip."],
+  retired: ["retired", "was retired by a merge. The trip goes on under the id below."],
+  covers: ["covers", "names no trip, but its time lies in this one."],
+};
+
+const ident = (text) => make("bdi", "ident", visible(text));
+
+function button(text, onClick, className = "button") {
+  const el = make("button", className, text);
+  el.type = "button";
+  el.addEventListener("click", onClick);
+  return el;
+}
+
+export class Detail {
+  /** `onId(id)`: find it; `onTrip(trip)`: go there; `onPoint(ms)`: show the place of a time. */
+  constructor({ onId, onTrip, onPoint }) {
+    Object.assign(this, { onId, onTrip, onPoint });
+    this.root = document.getElementById("detail");
+    this.copied = document.getElementById("says");
+  }
+
+  hint() {
+    this.root.replaceChildren(
+      make("p", "muted", "Click a time on a lane, or use the arrow keys there."),
+    );
+  }
+
+  loading(what) {
+    this.root.setAttribute("aria-busy", "true");
+    if (!this.root.childElementCount) this.root.append(make("p", "muted", what));
+  }
+
+  put(...content) {
+    this.root.removeAttribute("aria-busy");
+    this.root.replaceChildren(...content.filter(Boolean));
+  }
+
+  /** A trip, and what was asked for: `{at}` ms, or the answer's `requested_id` and `match`. */
+  trip(trip, asked = {}) {
+    const isSame = this.shown === trip.id;
+    const speeds = isSame ? this.root.querySelector(".speed") : null;
+    this.shown = trip.id;
+    const open = make("span", `badge ${trip.open ? "open" : ""}`, trip.open ? "open" : "closed");
+    open.title = trip.open ? "May still grow at its end" : "No longer grows at its end";
+    const retired = trip.retired.length;
+    const badges = make("p", "badges", [open]);
+    if (retired) badges.append(make("span", "badge merged", `merged · ${plural(retired, "id")}`));
+    this.chartBox = make("div", "chart-box", speeds ?? make("p", "muted", "Speed follows…"));
+    this.put(this.asked(asked), this.title(trip), badges, this.when(trip), this.chartBox,
+      this.facts(trip), this.absorbed(trip), this.links(trip));
+  }
+
+  asked({ at, requested_id: id, match }) {
+    if (at !== undefined && at !== null) {
+      return make("p", "asked", [make("b", "", moment(at)), " is covered by"]);
+    }
+    if (!id) return null;
+    const [className, says] = MATCHES[match] ?? ["", "finds this trip."];
+    const word = make("b", "match", match);
+    const line = make("p", `asked ${className}`, [word, " ", ident(id), ` ${says}`]);
+    line.dataset.match = match;
+    return line;
+  }
+
+  title(trip) {
+    const copy = button("Copy", async () => {
+      await navigator.clipboard?.writeText(trip.id);
+      copy.textContent = "Copied";
+      this.copied.textContent = "Id copied";
+      setTimeout(() => (copy.textContent = "Copy"), 1500);
+    }, "button small");
+    copy.setAttribute("aria-label", "Copy the id");
+    const name = make("h3", "trip-id ident", visible(trip.id));
+    return make("div", "trip-title", [name, copy]);
+  }
+
+  when({ startMs, endMs, start_time, end_time }) {
+    // To the second; the whole of it where one points.
+    const [from, to] = [startMs, endMs].map((ms) => moment(Math.floor(ms / 1000) * 1000));
+    const until = dayOf(startMs) === dayOf(endMs) ? to.slice(11) : to;
+    return make("p", "when", [
+      make("time", "", from, { datetime: start_time, title: start_time }),
+      " → ",
+      make("time", "", until, { datetime: end_time, title: end_time }),
+      make("span", "muted", " UTC"),
+    ]);
+  }
+
+  facts(trip) {
+    const rows = [
+      ["Duration", duration(trip.endMs - trip.startMs)],
+      ["Distance", distance(trip.distance_m)],
+      ["Average", speed(trip.avg_speed_mps)],
+      ["Fastest", speed(trip.max_speed_mps)],
+      ["Samples", count(trip.samples)],
+      ["Driver", trip.driver === null ? "–" : visible(trip.driver)],
+      ["t*", moment(trip.starMs).slice(11)],
+      ["Version", String(trip.version)],
+    ];
+    const cells = rows.map(([name, value]) =>
+      make("div", "", [make("dt", "", name), make("dd", "", make("bdi", "", value))]));
+    return make("dl", "numbers", cells);
+  }
+
+  /** The chart of a path that has come. */
+  path(trip, path) {
+    if (this.shown !== trip.id) return;
+    this.chartBox.replaceChildren(chart(path, this.onPoint));
+  }
+
+  absorbed(trip) {
+    if (!trip.retired.length) return null;
+    const items = trip.retired.map(({ id }) => {
+      const find = button(ident(id), () => this.onId(id), "link");
+      find.title = "Find it: a retired id still finds its trip";
+      return make("li", "", find);
+    });
+    return make("section", "absorbed", [
+      make("h4", "", "Retired ids, which still find this trip"),
+      make("ul", "", items),
+    ]);
+  }
+
+  links(trip) {
+    const to = `/v1/trips/${encodeURIComponent(trip.id)}`;
+    const link = (suffix, text, attributes = {}) =>
+      make("a", "button", text, { href: to + suffix, ...attributes });
+    const name = (suffix) => ({ download: `${trip.id}${suffix}` });
+    return make("p", "links", [
+      link(".geojson", "GeoJSON", name(".geojson")),
+      link(".gpx", "GPX", name(".gpx")),
+      link("", "JSON"),
+      make("a", "button", "Link", { href: `#trip=${encodeURIComponent(trip.id)}` }),
+    ]);
+  }
+
+  /** No trip covers a time: those on either side. */
+  none(ms, previous, next) {
+    this.shown = null;
+    const side = (trip, word, gap) => {
+      if (!trip) return make("p", "muted", `No ${word} trip near.`);
+      const go = button([`${word === "previous" ? "← Previous" : "Next →"}: `, duration(gap),
+        word === "previous" ? " earlier" : " later"], () => this.onTrip(trip));
+      go.dataset.side = word;
+      return go;
+    };
+    this.put(
+      make("p", "asked none", [make("b", "", moment(ms)), " lies in no trip."]),
+      make("div", "sides", [
+        side(previous, "previous", ms - (previous?.endMs ?? 0)),
+        side(next, "next", (next?.startMs ?? 0) - ms),
+      ]),
+    );
+  }
+
+  /** What could not be found, and what to try. */
+  fault(title, text, action) {
+    this.shown = null;
+    const go = action ? button(action.text, action.run) : null;
+    this.put(make("h3", "", title), make("p", "", visible(text)), go);
+  }
+}

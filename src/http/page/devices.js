@@ -1,0 +1,171 @@
+// The list of devices: paged, searched, and any id may be typed.
+
+import * as api from "./api.js";
+import { count, make, plural, visible } from "./format.js";
+
+const PAGE = 1000;
+const SHOWN = 200;
+/** So many pages are read for one search; a button reads on. */
+const PAGES_A_SEARCH = 20;
+
+export class Devices {
+  constructor({ onPick }) {
+    const get = (id) => document.getElementById(id);
+    this.onPick = onPick;
+    this.list = get("device-list");
+    this.state = get("device-state");
+    this.counted = get("device-count");
+    this.search = get("device-search");
+    this.more = get("device-more");
+    this.all = [];
+    this.known = new Set();
+    this.next = null;
+    this.shown = SHOWN;
+    this.chosen = null;
+    this.loads = null;
+    this.listen();
+  }
+
+  listen() {
+    this.search.addEventListener("input", () => {
+      this.shown = SHOWN;
+      this.render();
+      this.readOn();
+    });
+    this.search.addEventListener("keydown", (event) => {
+      if (event.key === "ArrowDown") this.list.querySelector("button")?.focus();
+      else if (event.key === "Enter" && this.search.value) this.openTyped();
+      else return;
+      event.preventDefault();
+    });
+    this.list.addEventListener("keydown", (event) => {
+      const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      const buttons = [...this.list.querySelectorAll("button")];
+      const at = buttons.indexOf(document.activeElement) + step;
+      (at < 0 ? this.search : buttons[at])?.focus();
+    });
+    this.more.addEventListener("click", async () => {
+      this.shown += SHOWN;
+      if (this.matches().length < this.shown) await this.readOn(true);
+      this.render();
+    });
+  }
+
+  /** Reads the first page. */
+  async load() {
+    this.all = [];
+    this.known.clear();
+    this.next = null;
+    this.state.textContent = "Loading…";
+    this.list.setAttribute("aria-busy", "true");
+    try {
+      await this.page();
+      this.render();
+    } catch (refused) {
+      this.state.textContent = `The devices did not come: ${refused.message}`;
+    } finally {
+      this.list.removeAttribute("aria-busy");
+    }
+  }
+
+  async page() {
+    const page = await api.devices(this.next, PAGE);
+    this.next = page.next;
+    for (const device of page.devices) {
+      if (this.known.has(device.device_id)) continue;
+      this.known.add(device.device_id);
+      this.all.push(device);
+    }
+  }
+
+  /** Reads pages until the search has enough to show. */
+  async readOn(isAsked = false) {
+    if (this.loads || !this.next) return;
+    const enough = () => this.matches().length >= this.shown;
+    if (!isAsked && !this.search.value) return;
+    this.loads = true;
+    try {
+      for (let page = 0; page < PAGES_A_SEARCH && this.next && !enough(); page += 1) {
+        await this.page();
+        this.render();
+      }
+    } catch (refused) {
+      this.state.textContent = refused.message;
+    } finally {
+      this.loads = null;
+    }
+  }
+
+  /** A device that was heard of. */
+  heard(device) {
+    if (this.next || this.known.has(device.device_id)) return;
+    this.known.add(device.device_id);
+    this.all.push(device);
+    this.all.sort((a, b) => (a.device_id < b.device_id ? -1 : 1));
+    this.render();
+  }
+
+  matches() {
+    const typed = this.search.value.toLowerCase();
+    const has = ({ device_id, token }) =>
+      device_id.toLowerCase().includes(typed) || token.toLowerCase().includes(typed);
+    return typed ? this.all.filter(has) : this.all;
+  }
+
+  /** Enter: the device of that very id, else the only one that matches, else what was typed. */
+  openTyped() {
+    const typed = this.search.value;
+    const found = this.matches();
+    if (!this.known.has(typed) && found.length === 1) this.onPick(found[0].device_id);
+    else this.onPick(typed);
+  }
+
+  choose(device) {
+    this.chosen = device;
+    for (const button of this.list.querySelectorAll("button")) {
+      this.mark(button);
+    }
+  }
+
+  mark(button) {
+    if (button.device === this.chosen) button.setAttribute("aria-current", "true");
+    else button.removeAttribute("aria-current");
+  }
+
+  render() {
+    const found = this.matches();
+    const focused = document.activeElement?.device;
+    const rows = found.slice(0, this.shown).map(({ device_id }) => {
+      const button = make("button", "device", make("bdi", "ident", visible(device_id)));
+      button.type = "button";
+      button.device = device_id;
+      button.title = visible(device_id);
+      button.addEventListener("click", () => this.onPick(device_id));
+      this.mark(button);
+      return make("li", "", button);
+    });
+    this.list.replaceChildren(...rows);
+    if (focused !== undefined) {
+      [...this.list.querySelectorAll("button")].find((b) => b.device === focused)?.focus();
+    }
+    const known = count(this.all.length) + (this.next ? "+" : "");
+    this.counted.textContent = this.all.length ? known : "";
+    this.more.hidden = found.length <= this.shown && !this.next;
+    this.tell(found);
+  }
+
+  tell(found) {
+    const typed = this.search.value;
+    if (!this.all.length) {
+      this.state.textContent = "No device yet. Import samples: tstar ingest FILE --store URL";
+    } else if (typed && !found.length) {
+      this.state.textContent = `Nothing matches; Enter opens ${visible(typed)} all the same.`;
+    } else if (typed) {
+      this.state.textContent = `${plural(found.length, "device")} found`;
+    } else {
+      this.state.textContent = "";
+    }
+  }
+}

@@ -1,0 +1,105 @@
+// Times, lengths and ids as people read them. Everything is UTC, as the API is.
+
+export const DAY = 86_400_000;
+
+const DAYS = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
+/** The UTC day of a time, days since 1970. */
+export const dayOf = (ms) => Math.floor(ms / DAY);
+
+/** `2026-11-20`. */
+export const isoDay = (day) => new Date(day * DAY).toISOString().slice(0, 10);
+
+/** `Fri 2026-11-20`. */
+export const dayName = (day) => `${DAYS[(((day + 4) % 7) + 7) % 7]} ${isoDay(day)}`;
+
+/** `14:03:20`. */
+export const clock = (ms) => new Date(ms).toISOString().slice(11, 19);
+
+/** `2026-11-20 14:03:20`, with ms where there are any. */
+export function moment(ms) {
+  const text = new Date(ms).toISOString().replace("T", " ").slice(0, -1);
+  return text.endsWith(".000") ? text.slice(0, -4) : text;
+}
+
+export function duration(ms) {
+  const s = Math.round(ms / 1000);
+  if (s < 60) return `${s} s`;
+  const min = Math.floor(s / 60);
+  if (min < 60) return s % 60 ? `${min} min ${s % 60} s` : `${min} min`;
+  const h = Math.floor(min / 60);
+  if (h < 48) return min % 60 ? `${h} h ${min % 60} min` : `${h} h`;
+  return `${Math.floor(h / 24)} d ${h % 24} h`;
+}
+
+export const count = (n) => n.toLocaleString("en");
+
+/** `1 trip`, `2 trips`. */
+export const plural = (n, word) => `${count(n)} ${word}${n === 1 ? "" : "s"}`;
+
+export function distance(m) {
+  if (m < 1000) return `${Math.round(m)} m`;
+  return `${(m / 1000).toLocaleString("en", { maximumFractionDigits: m < 1e5 ? 1 : 0 })} km`;
+}
+
+export const speed = (mps) => (mps === null ? "–" : `${(mps * 3.6).toFixed(1)} km/h`);
+
+/** A text in which what cannot be seen, or turns the writing around, stands as its code. */
+export function visible(text) {
+  const hidden = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}]/gu;
+  return text.replace(hidden, (c) => {
+    const code = c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
+    return `⟨U+${code}⟩`;
+  });
+}
+
+/** A device id as it stands in paths and trip ids. */
+export function tokenOf(device) {
+  const dots = /^\.+$/.test(device);
+  let token = "";
+  for (const byte of encoder.encode(device)) {
+    const c = String.fromCharCode(byte);
+    const plain = /[A-Za-z0-9._-]/.test(c) && !(dots && c === ".");
+    token += plain ? c : `~${byte.toString(16).padStart(2, "0")}`;
+  }
+  return token;
+}
+
+/** The device id of a token. */
+export function deviceOf(token) {
+  const bytes = [];
+  for (let at = 0; at < token.length; at += 1) {
+    if (token[at] === "~") {
+      bytes.push(Number.parseInt(token.slice(at + 1, at + 3), 16));
+      at += 2;
+    } else {
+      bytes.push(token.charCodeAt(at));
+    }
+  }
+  return decoder.decode(new Uint8Array(bytes));
+}
+
+/** The `t_star` of a text id, ms; NaN where it is none. */
+export function starOf(id) {
+  const [, y, mo, d, h, mi, s] =
+    /~(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d\.\d{3})Z$/.exec(id) ?? [];
+  return Date.parse(`${y}-${mo}-${d}T${h}:${mi}:${s}Z`);
+}
+
+/** An element: its class, what it holds (texts stay texts), its attributes. */
+export function make(tag, className = "", content = [], attributes = {}) {
+  const el = document.createElement(tag);
+  if (className) el.className = className;
+  el.append(...[content].flat());
+  for (const [name, value] of Object.entries(attributes)) el.setAttribute(name, value);
+  return el;
+}
+
+/** An SVG element. */
+export function draw(tag, attributes = {}) {
+  const el = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) el.setAttribute(name, value);
+  return el;
+}

@@ -1,0 +1,160 @@
+// One UTC day of a device: a bar a trip, a dot at its t*, a ring at each id that a merge retired.
+
+import { DAY, clock, dayName, draw, duration, make, plural } from "./format.js";
+
+/** Below this many px a trip, dots would hide the bars. */
+const DENSE_PX = 9;
+/** On a bar below this the dot of the t* would hide the bar. */
+const THIN_PX = 12;
+const MERGE_MS = 1100;
+
+export class Lane {
+  constructor(day) {
+    this.day = day;
+    this.startMs = day * DAY;
+    this.bars = new Map();
+    this.counted = make("span", "lane-count");
+    this.label = make("div", "lane-label", [make("b", "", dayName(day)), this.counted]);
+    this.barLayer = draw("g");
+    this.markLayer = draw("g", { class: "marks" });
+    this.hover = draw("line", { class: "hover", y1: 0, y2: "100%", visibility: "hidden" });
+    this.cursor = draw("line", { class: "cursor", y1: 0, y2: "100%", visibility: "hidden" });
+    this.track = draw("svg", {
+      class: "track",
+      role: "slider",
+      tabindex: "-1",
+      "data-day": day,
+      "aria-valuemin": 0,
+      "aria-valuemax": DAY / 1000 - 1,
+      "aria-orientation": "horizontal",
+    });
+    this.track.append(this.barLayer, this.markLayer, this.hover, this.cursor);
+    this.el = make("div", "lane", [this.label, this.track]);
+  }
+
+  /** Where a time stands in the view, percent. */
+  at(ms, view) {
+    return ((ms - this.startMs - view.from) / (view.to - view.from)) * 100;
+  }
+
+  /**
+   * Shows the trips of the day. `into` maps ids that a merge has just retired to the trip that goes
+   * on: their bars move into its bar before they go.
+   */
+  show(trips, view, selected, into = new Map()) {
+    this.trips = trips;
+    this.view = view;
+    const text = plural(trips.length, "trip");
+    this.counted.textContent = text;
+    this.track.setAttribute("aria-label", `${dayName(this.day)} UTC, ${text}`);
+    const shown = new Set();
+    for (const trip of trips) {
+      shown.add(trip.id);
+      const bar = this.bars.get(trip.id) ?? this.addBar(trip.id);
+      this.place(bar, trip, view);
+      bar.rect.classList.toggle("selected", trip.id === selected);
+      bar.rect.classList.toggle("open", Boolean(trip.open));
+      bar.marks.classList.toggle("selected", trip.id === selected);
+    }
+    for (const [id, bar] of this.bars) if (!shown.has(id)) this.drop(id, bar, into.get(id), view);
+    const width = this.track.clientWidth || 800;
+    const share = DAY / (view.to - view.from);
+    const isDense = (width * share) / Math.max(trips.length, 1) < DENSE_PX;
+    this.track.classList.toggle("dense", isDense);
+  }
+
+  addBar(id) {
+    const rect = draw("rect", { class: "bar", y: 15, height: 14, rx: 3, "data-trip": id });
+    const marks = draw("g");
+    this.barLayer.append(rect);
+    this.markLayer.append(marks);
+    const bar = { rect, marks, key: "" };
+    this.bars.set(id, bar);
+    return bar;
+  }
+
+  place(bar, trip, view) {
+    const key = `${trip.startMs} ${trip.endMs} ${trip.retired.length} ${view.from} ${view.to}`;
+    if (bar.key === key) return;
+    bar.key = key;
+    const from = Math.max(trip.startMs, this.startMs);
+    const to = Math.min(trip.endMs, this.startMs + DAY);
+    span(bar.rect, this.at(from, view), this.at(to, view));
+    bar.rect.classList.toggle("merged", trip.retired.length > 0);
+    const wide = ((to - from) / (view.to - view.from)) * (this.track.clientWidth || 800);
+    bar.marks.classList.toggle("thin", wide < THIN_PX);
+    // Retired ids stand above the bar, so that many of them do not hide it.
+    const dots = [...trip.retired.map(({ ms }) => [ms, "retired", 8]), [trip.starMs, "star", 22]];
+    const inside = dots.filter(([ms]) => ms >= this.startMs && ms < this.startMs + DAY);
+    bar.marks.replaceChildren(
+      ...inside.map(([ms, what, cy]) =>
+        draw("circle", { class: what, cx: `${this.at(ms, view)}%`, cy, r: 3.5 }),
+      ),
+    );
+  }
+
+  drop(id, bar, trip, view) {
+    this.bars.delete(id);
+    bar.marks.remove();
+    if (!trip) {
+      bar.rect.remove();
+      return;
+    }
+    // Seen: the bar moves into the one that goes on, then it is gone.
+    bar.rect.classList.add("retiring");
+    delete bar.rect.dataset.trip;
+    span(bar.rect, this.at(Math.max(trip.startMs, this.startMs), view),
+      this.at(Math.min(trip.endMs, this.startMs + DAY), view));
+    const winner = this.bars.get(trip.id)?.rect;
+    winner?.classList.add("joined");
+    setTimeout(() => {
+      bar.rect.remove();
+      winner?.classList.remove("joined");
+    }, MERGE_MS);
+  }
+
+  /** The time looked up, or null. */
+  setCursor(ms, what) {
+    const isHere = ms !== null && ms >= this.startMs && ms < this.startMs + DAY;
+    mark(this.cursor, isHere ? this.at(ms, this.view) : null);
+    const value = isHere ? Math.floor((ms - this.startMs) / 1000) : 0;
+    this.track.setAttribute("aria-valuenow", value);
+    this.track.setAttribute("aria-valuetext", isHere ? `${clock(ms)}, ${what}` : "no time chosen");
+    this.track.classList.toggle("has-cursor", isHere);
+  }
+
+  setHover(ms) {
+    mark(this.hover, ms === null ? null : this.at(ms, this.view));
+  }
+
+  /** The time under a place on the screen; on a bar too short to hit, a time of its trip. */
+  timeAt(x, target) {
+    const box = this.track.getBoundingClientRect();
+    const share = Math.min(Math.max((x - box.left) / box.width, 0), 1);
+    const within = this.view.from + share * (this.view.to - this.view.from);
+    const ms = this.startMs + Math.min(Math.round(within / 1000) * 1000, DAY - 1000);
+    const hit = target?.dataset?.trip;
+    const trip = hit && this.trips.find((other) => other.id === hit);
+    return trip ? Math.min(Math.max(ms, trip.startMs), trip.endMs) : ms;
+  }
+
+  /** What a trip is, in a few words. */
+  static tell(trip) {
+    if (!trip) return "no trip";
+    const long = duration(trip.endMs - trip.startMs);
+    return `trip ${clock(trip.startMs)} to ${clock(trip.endMs)}, ${long}`;
+  }
+}
+
+/** Puts a bar at percents; never too thin to see. By CSS, so that it can move. */
+function span(rect, from, to) {
+  rect.style.setProperty("x", `${from.toFixed(4)}%`);
+  rect.style.setProperty("width", `max(3px, ${(to - from).toFixed(4)}%)`);
+}
+
+function mark(line, percent) {
+  line.setAttribute("visibility", percent === null ? "hidden" : "visible");
+  if (percent === null) return;
+  line.setAttribute("x1", `${percent}%`);
+  line.setAttribute("x2", `${percent}%`);
+}

@@ -1,0 +1,256 @@
+// The days of a device as lanes: one look tells when it drove, one click or key asks for a time.
+
+import { DAY, clock, dayOf, draw, duration } from "./format.js";
+import { Lane } from "./lane.js";
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const STEPS_MIN = [1, 2, 5, 10, 15, 30, 60, 120, 180, 240, 360];
+const LABEL_PX = 64;
+const SHORTEST = 10 * MINUTE;
+const MORE_DAYS = 14;
+
+export class Timeline {
+  /** `onLookup(ms, isSettled)`: a time was chosen; `onEnter()`: go on to the trip. */
+  constructor({ onLookup, onEnter }) {
+    const get = (id) => document.getElementById(id);
+    this.onLookup = onLookup;
+    this.onEnter = onEnter;
+    this.root = get("lanes");
+    this.axis = get("axis");
+    this.readout = get("pointer-time");
+    this.lanes = new Map();
+    this.view = { from: 0, to: DAY };
+    this.shownDays = MORE_DAYS;
+    this.cursorMs = null;
+    this.selected = null;
+    this.grid = draw("svg", { class: "grid", "aria-hidden": "true" });
+    get("zoom-in").addEventListener("click", () => this.zoom(0.5));
+    get("zoom-out").addEventListener("click", () => this.zoom(2));
+    get("zoom-fit").addEventListener("click", () => this.zoom(Infinity));
+    this.listen();
+    new ResizeObserver(() => this.drawAxis()).observe(this.axis);
+  }
+
+  clear(trips) {
+    this.trips = trips;
+    this.lanes.clear();
+    this.root.replaceChildren(this.grid);
+    this.view = { from: 0, to: DAY };
+    this.shownDays = MORE_DAYS;
+    this.cursorMs = null;
+    this.selected = null;
+  }
+
+  /** Days that are loaded and not shown yet. */
+  get hiddenDays() {
+    return Math.max(0, this.days.size - this.shownDays);
+  }
+
+  showMore() {
+    this.shownDays += MORE_DAYS;
+    this.render();
+  }
+
+  /** Shows what is loaded; `into`: see `Lane.show`. */
+  render(into) {
+    this.days = this.trips.days();
+    const cursorDay = this.cursorMs === null ? null : dayOf(this.cursorMs);
+    const place = [...this.days.keys()].indexOf(cursorDay);
+    this.shownDays = Math.max(this.shownDays, place + 1);
+    document.getElementById("zoom-fit").textContent = duration(this.view.to - this.view.from);
+    const wanted = [...this.days].slice(0, this.shownDays);
+    if (into?.size) this.move();
+    const els = [this.grid];
+    for (const [day, trips] of wanted) {
+      if (!this.lanes.has(day)) this.lanes.set(day, new Lane(day));
+      const lane = this.lanes.get(day);
+      lane.show(trips, this.view, this.selected, into);
+      els.push(lane.el);
+    }
+    const shown = new Set(wanted.map(([day]) => day));
+    for (const day of this.lanes.keys()) if (!shown.has(day)) this.lanes.delete(day);
+    const isSame = els.length === this.root.children.length &&
+      els.every((el, at) => el === this.root.children[at]);
+    if (!isSame) this.root.replaceChildren(...els);
+    this.drawAxis();
+    this.setCursor(this.cursorMs);
+  }
+
+  /** Lets bars move for a moment. */
+  move() {
+    this.root.classList.add("moving");
+    clearTimeout(this.moving);
+    this.moving = setTimeout(() => this.root.classList.remove("moving"), 1200);
+  }
+
+  select(id) {
+    this.selected = id;
+    this.render();
+  }
+
+  /** Marks a time; its lane is the one that Tab reaches. */
+  setCursor(ms) {
+    this.cursorMs = ms;
+    const what = ms === null ? "" : Lane.tell(this.trips.covering(ms));
+    const day = ms === null ? null : dayOf(ms);
+    const reached = this.lanes.has(day) ? day : this.lanes.keys().next().value;
+    for (const lane of this.lanes.values()) {
+      lane.setCursor(ms, what);
+      lane.track.setAttribute("tabindex", lane.day === reached ? "0" : "-1");
+    }
+  }
+
+  /** Brings the lane and the time into sight. */
+  reveal() {
+    if (this.cursorMs === null) return;
+    const within = this.cursorMs - dayOf(this.cursorMs) * DAY;
+    const { from, to } = this.view;
+    if (within < from || within > to) this.zoom(1);
+    const scroll = this.root.parentElement;
+    const lane = this.lanes.get(dayOf(this.cursorMs))?.el;
+    if (!lane) return;
+    const top = lane.offsetTop - scroll.offsetTop;
+    const isSeen = top - 24 >= scroll.scrollTop &&
+      top + lane.offsetHeight <= scroll.scrollTop + scroll.clientHeight;
+    if (!isSeen) scroll.scrollTop = Math.max(0, top - scroll.clientHeight / 2);
+  }
+
+  /** Shows `factor` times as much of a day, around the chosen time. */
+  zoom(factor, middle = this.cursorMs) {
+    const { from, to } = this.view;
+    const wide = Math.min(Math.max((to - from) * factor, SHORTEST), DAY);
+    const centre = middle === null ? (from + to) / 2 : middle - dayOf(middle) * DAY;
+    // The chosen time keeps its place while it is in sight.
+    const isSeen = centre >= from && centre <= to && factor !== 1;
+    const share = isSeen ? (centre - from) / (to - from) : 0.5;
+    const start = Math.min(Math.max(centre - share * wide, 0), DAY - wide);
+    this.view = { from: start, to: start + wide };
+    this.render();
+  }
+
+  drawAxis() {
+    const width = this.axis.clientWidth;
+    if (!width) return;
+    const { from, to } = this.view;
+    const perMinute = (width * MINUTE) / (to - from);
+    const step = (STEPS_MIN.find((min) => min * perMinute >= LABEL_PX) ?? 360) * MINUTE;
+    const ticks = [];
+    const lines = [];
+    for (let ms = Math.ceil(from / step) * step; ms <= to; ms += step) {
+      const share = (ms - from) / (to - from);
+      const x = `${share * 100}%`;
+      const anchor = share < 0.02 ? "start" : share > 0.98 ? "end" : "middle";
+      const tick = draw("text", { x, y: 15, "text-anchor": anchor });
+      tick.textContent = ms === DAY ? "24:00" : clock(ms).slice(0, 5);
+      ticks.push(tick);
+      lines.push(draw("line", { x1: x, x2: x, y1: 0, y2: "100%" }));
+    }
+    this.axis.replaceChildren(...ticks);
+    this.grid.replaceChildren(...lines);
+  }
+
+  laneOf(target) {
+    const track = target.closest?.(".track");
+    return track ? this.lanes.get(Number(track.dataset.day)) : undefined;
+  }
+
+  listen() {
+    const { root } = this;
+    let dragged = null;
+    const point = (event, lane, target) => {
+      const ms = lane.timeAt(event.clientX, target);
+      for (const other of this.lanes.values()) other.setHover(other.startMs + ms - lane.startMs);
+      this.readout.hidden = false;
+      this.readout.value = clock(ms);
+      const { left } = this.axis.parentElement.getBoundingClientRect();
+      this.readout.style.left = `${event.clientX - left}px`;
+      return ms;
+    };
+    root.addEventListener("pointerdown", (event) => {
+      const lane = this.laneOf(event.target);
+      if (!lane || event.button !== 0) return;
+      dragged = lane;
+      lane.track.setPointerCapture(event.pointerId);
+      lane.track.focus({ preventScroll: true });
+      this.choose(point(event, lane, event.target), false);
+    });
+    root.addEventListener("pointermove", (event) => {
+      const lane = dragged ?? this.laneOf(event.target);
+      if (!lane) return;
+      const ms = point(event, lane, dragged ? null : event.target);
+      // A click that trembles is no drag.
+      if (dragged && Math.abs(event.movementX) > 0) this.choose(ms, false);
+    });
+    root.addEventListener("pointerup", () => {
+      if (dragged) this.onLookup(this.cursorMs, true);
+      dragged = null;
+    });
+    root.addEventListener("pointercancel", () => (dragged = null));
+    root.addEventListener("pointerleave", () => {
+      if (dragged) return;
+      this.readout.hidden = true;
+      for (const lane of this.lanes.values()) lane.setHover(null);
+    });
+    root.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
+    root.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  wheel(event) {
+    const lane = this.laneOf(event.target);
+    if (!lane || !event.ctrlKey) return;
+    event.preventDefault();
+    this.zoom(event.deltaY > 0 ? 1.25 : 0.8, lane.timeAt(event.clientX));
+  }
+
+  choose(ms, isSettled) {
+    this.setCursor(ms);
+    this.onLookup(ms, isSettled);
+  }
+
+  key(event) {
+    const lane = this.laneOf(event.target);
+    if (!lane || event.altKey || event.metaKey || event.ctrlKey) return;
+    const last = lane.trips.at(-1);
+    const isHere = this.cursorMs !== null && dayOf(this.cursorMs) === lane.day;
+    const now = isHere ? this.cursorMs : Math.max(last?.startMs ?? 0, lane.startMs);
+    const step = event.shiftKey ? 10 * MINUTE : MINUTE;
+    const times = {
+      ArrowLeft: () => now - step,
+      ArrowRight: () => now + step,
+      PageUp: () => now - HOUR,
+      PageDown: () => now + HOUR,
+      Home: () => lane.startMs,
+      End: () => lane.startMs + DAY - 1000,
+      n: () => this.trips.next(now, 1)?.startMs,
+      p: () => this.trips.next(now, -1)?.startMs,
+      ArrowUp: () => this.otherDay(now, -1),
+      ArrowDown: () => this.otherDay(now, 1),
+    };
+    if (event.key === "Enter") this.onEnter();
+    else if (event.key === "+") this.zoom(0.5);
+    else if (event.key === "-") this.zoom(2);
+    else if (times[event.key]) this.go(times[event.key](), now);
+    else return;
+    event.preventDefault();
+  }
+
+  /** The same time on the lane above or below. */
+  otherDay(now, step) {
+    const days = [...this.lanes.keys()].sort((a, b) => b - a);
+    const day = days[days.indexOf(dayOf(now)) + step];
+    return day === undefined ? undefined : now + (day - dayOf(now)) * DAY;
+  }
+
+  go(ms, now) {
+    if (ms === undefined) return;
+    const day = dayOf(now);
+    // Past the end of a lane that has no neighbour: stay on it.
+    const isShown = this.lanes.has(dayOf(ms));
+    const kept = isShown ? ms : Math.min(Math.max(ms, day * DAY), day * DAY + DAY - 1000);
+    this.setCursor(kept);
+    this.reveal();
+    this.lanes.get(dayOf(kept))?.track.focus({ preventScroll: true });
+    this.onLookup(kept, false);
+  }
+}
