@@ -14,9 +14,11 @@
 //! | touch the world | [`source`] | bytes to samples, and to dead letters |
 //! | touch the world | [`store`] | rows in, rows out |
 //! | touch the world | [`kafka`] | a topic as the log: records in and out, who holds what |
+//! | touch the world | [`http`] | trips over HTTP, as JSON and as a page |
 //! | join | [`processor`] | source to timeline to store, for one partition |
 //! | join | [`daemon`] | the partitions of a topic, each with an owner |
 //! | join | [`verify`] | a store beside one that is built anew from its log |
+//! | join | [`intake`] | samples that come by a request, into the log of a store |
 //! | join | [`retry`] | a dead letter is tried again, under the rules of its store or a fix |
 //! | join | [`explain`] | how a trip came to be: the records of it, and what each did |
 //! | surface | [`settings`] | what a user can set, from flags, environment, file and defaults |
@@ -45,7 +47,9 @@ pub mod daemon;
 pub mod epoch;
 pub mod explain;
 pub mod feed;
+pub mod http;
 pub mod identity;
+pub mod intake;
 pub mod kafka;
 pub mod metrics;
 pub mod moment;

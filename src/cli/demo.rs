@@ -18,6 +18,7 @@ use super::flags::{Context, Format};
 use super::ingest;
 use super::print::Printer;
 use super::report::Summary;
+use super::serve;
 use super::simulate::write_all;
 
 pub const EXAMPLES: &str = "\
@@ -25,7 +26,8 @@ Examples:
   tstar demo
 
 Writes tstar-demo.ndjson.gz (the samples, in order of arrival) and tstar-demo.db (their trips), both
-made anew each time.";
+made anew each time. On a terminal it ends with the page on 127.0.0.1:8080 (TSTAR_LISTEN, or listen
+in tstar.toml, names another address, or off), until Ctrl-C.";
 
 const SAMPLES: &str = "tstar-demo.ndjson.gz";
 const STORE: &str = "tstar-demo.db";
@@ -60,8 +62,13 @@ pub async fn run(context: &Context, printer: &mut Printer<'_>) -> anyhow::Result
     printer.line(&format!(
         "\nGo on with it:\n  tstar devices --store sqlite:{STORE}\n  \
          tstar export --format geojson --store sqlite:{STORE}\n  \
-         tstar dlq ls --store sqlite:{STORE}"
+         tstar dlq ls --store sqlite:{STORE}\n  \
+         tstar serve --store sqlite:{STORE}"
     ))?;
+    printer.flush()?;
+    if printer.is_terminal() {
+        serve::after_demo(&settings, context).await?;
+    }
     Ok(())
 }
 

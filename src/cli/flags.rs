@@ -17,7 +17,7 @@ use tstar::surface::Form;
 use super::exit::{self, Usage};
 
 /// Flags of every command.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct GlobalFlags {
     /// Where the trips are kept [default: sqlite:trips.db]
     #[arg(long, global = true, value_name = "URL")]
@@ -28,7 +28,7 @@ pub struct GlobalFlags {
 }
 
 /// What a command is run with.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Context {
     global: GlobalFlags,
     env: Vec<(String, String)>,
@@ -218,6 +218,12 @@ pub struct RoomFlags {
 setting_flags! {
     /// How answers are given.
     ReaderFlags: "settle"
+}
+
+setting_flags! {
+    /// How HTTP is answered.
+    HttpFlags: "listen" "token_file" "insecure" "tiles" "cors" "max_connections" "max_requests"
+        "max_streams"
 }
 
 setting_flags! {

@@ -25,6 +25,7 @@ mod replay;
 mod report;
 mod run;
 mod schema;
+mod serve;
 mod simulate;
 mod stop;
 mod table;
@@ -78,6 +79,8 @@ enum Command {
     Ingest(ingest::IngestArgs),
     /// Build trips from a topic until a signal comes
     Run(Box<run::RunArgs>),
+    /// Answer with trips over HTTP: a page, a JSON API, metrics
+    Serve(Box<serve::ServeArgs>),
     /// The trip of a device that covers a time
     Lookup(lookup::LookupArgs),
     /// The trip of an id in any form, also of one that a merge retired
@@ -139,16 +142,19 @@ pub fn main(env: Vec<(String, String)>, user: Option<String>) -> ExitCode {
 fn run(cli: Cli, env: Vec<(String, String)>, user: Option<String>) -> anyhow::Result<()> {
     // The daemon has partitions to work on side by side; everything else is one thing at a time.
     let mut builder = match cli.command {
-        Command::Run(_) | Command::Replay(_) | Command::Rebuild(_) | Command::Verify(_) => {
-            tokio::runtime::Builder::new_multi_thread()
-        }
+        Command::Run(_)
+        | Command::Serve(_)
+        | Command::Demo
+        | Command::Replay(_)
+        | Command::Rebuild(_)
+        | Command::Verify(_) => tokio::runtime::Builder::new_multi_thread(),
         _ => tokio::runtime::Builder::new_current_thread(),
     };
     let runtime = builder.enable_all().build()?;
     let mut context = Context::new(cli.global, env);
     context.user = user;
     // Of a daemon they are entries, once it is known of which form.
-    if !matches!(cli.command, Command::Run(_)) {
+    if !matches!(cli.command, Command::Run(_) | Command::Serve(_)) {
         context.warn();
     }
     let mut printer = Printer::stdout();
@@ -170,6 +176,7 @@ async fn dispatch(
         Command::Demo => demo::run(context, printer).await,
         Command::Ingest(args) => ingest::run(&args, context, printer).await,
         Command::Run(args) => run::run(&args, context, printer).await,
+        Command::Serve(args) => serve::run(&args, context).await,
         Command::Simulate(args) => simulate::run(&args, context, printer).await,
         Command::Dlq(args) => dlq::run(&args, context, printer).await,
         Command::Lookup(args) => {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use tstar::epoch::Epoch;
+use tstar::http::Served;
 use tstar::rules::Rules;
 use tstar::settings::{Settings, StorePlace};
 use tstar::store::scylla::{Identity, ScyllaOptions, ScyllaStore, Tls};
@@ -150,6 +151,29 @@ impl TripStore for Reader {
 
     async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
         of_either!(self, store => store.forget(device_id, forget))
+    }
+}
+
+impl Served for Reader {
+    fn kept_changes(&self) -> Result<Option<(i64, i64)>, StoreError> {
+        match self {
+            Self::Sqlite(store) => store.kept_changes().map(Some),
+            Self::Scylla(_) => Ok(None),
+        }
+    }
+
+    fn changes(&self, after: i64, limit: usize) -> Result<Vec<(i64, String)>, StoreError> {
+        match self {
+            Self::Sqlite(store) => store.changes(after, limit),
+            Self::Scylla(_) => Ok(Vec::new()),
+        }
+    }
+
+    async fn is_well(&self) -> Result<(), StoreError> {
+        match self {
+            Self::Sqlite(store) => store.kept_changes().map(drop),
+            Self::Scylla(store) => store.epochs().await.map(drop),
+        }
     }
 }
 

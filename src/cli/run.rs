@@ -10,28 +10,29 @@ use tstar::daemon::{
     self, DaemonError, FileOwners, Notice, Notify, Options, Owners, TopicOwners, start,
 };
 use tstar::epoch::Epoch;
+use tstar::http::Readiness;
 use tstar::kafka::KafkaError;
 use tstar::kafka::client::Brokers;
-use tstar::kafka::consumer::{Assignment, Drained, Plan};
+use tstar::kafka::consumer::{Assignment, Drained, Plan, Told};
 use tstar::kafka::journal::Outputs;
 use tstar::kafka::producer::Producer;
 use tstar::kafka::record::RecordReader;
 use tstar::kafka::topic::{From, Topics};
 use tstar::metrics;
 use tstar::moment::parse_time;
-use tstar::settings::{KeyRule, Settings, StorePlace};
+use tstar::settings::{KeyRule, Origin, Settings, StorePlace};
 use tstar::source::Decoder;
 use tstar::store::EpochStore;
 use tstar::store::scylla::{ScyllaOptions, ScyllaPlace, ScyllaStore, apply_schema};
 use tstar::store::sqlite::SqliteStore;
 
 use super::exit::{self, Stays, Stopped, Usage};
-use super::flags::{Context, EntryFlags, RuleFlags, ServerFlags, TopicFlags};
+use super::flags::{Context, EntryFlags, HttpFlags, RuleFlags, ServerFlags, TopicFlags};
 use super::print::Printer;
 use super::progress::notify;
 use super::report::RunSummary;
 use super::stop::Stop;
-use super::{entries, log, open};
+use super::{entries, log, open, serve};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -63,6 +64,8 @@ pub struct RunArgs {
     pub rules: RuleFlags,
     #[command(flatten)]
     pub entries: EntryFlags,
+    #[command(flatten)]
+    pub http: HttpFlags,
 }
 
 /// How long between two questions to brokers that do not answer.
@@ -85,21 +88,30 @@ pub async fn run(
     context: &Context,
     printer: &mut Printer<'_>,
 ) -> anyhow::Result<()> {
-    let flags = [&args.rules.0[..], &args.topic.0, &args.server.0, &args.entries.0].concat();
+    let (topic, server, http) = (&args.topic.0, &args.server.0, &args.http.0);
+    let flags = [&args.rules.0[..], topic, server, &args.entries.0, http].concat();
     let settings = context.settings(&flags);
     entries::begin(settings.as_ref().map_or_else(|_| <_>::default(), |it| it.0.log_format));
     context.warn();
-    let (settings, _) = settings?;
+    let (settings, origins) = settings?;
     metrics::install().context("metrics cannot be recorded")?;
     let from = args.from.as_deref().map(parse_from).transpose()?;
     let brokers = Brokers::new(&settings.brokers, settings.kafka.clone())?;
-    let job = Job { args, settings: &settings, context, brokers, from };
     let mut stop = Stop::on_signals()?;
+    let readiness = Readiness::default();
+    readiness.waits("the topic is not read yet");
+    let is_asked = origins.get("listen").is_some_and(|origin| *origin != Origin::Default);
+    let surface = serve::beside(&settings, context, is_asked, &readiness, &stop).await?;
+    let job = Job { args, settings: &settings, context, brokers, from, readiness };
     let ended = match StorePlace::parse(&settings.store)? {
         StorePlace::Sqlite(path) => job.to_file(&path, &mut stop).await,
         StorePlace::Scylla(place) => job.to_keyspace(&place, &mut stop).await,
     };
-    let Some(report) = ended? else { return Ok(()) };
+    let ended = ended?;
+    if let Some(surface) = surface {
+        surface.ended().await;
+    }
+    let Some(report) = ended else { return Ok(()) };
     printer.line(&serde_json::to_string(&RunSummary::new(&report.counts))?)?;
     printer.flush()?;
     match (report.drained, stop.asked()) {
@@ -123,9 +135,23 @@ struct Job<'a> {
     context: &'a Context,
     brokers: Brokers,
     from: Option<From>,
+    readiness: Readiness,
 }
 
 impl Job<'_> {
+    /// Says what happens, and keeps readiness by it.
+    fn notify(&self) -> Notify {
+        let (say, readiness) = (notify(), self.readiness.clone());
+        Arc::new(move |notice| {
+            match &notice {
+                Notice::Waiting(what) => readiness.waits(what),
+                Notice::Told(Told::Held { .. }) => readiness.is_there(),
+                _ => (),
+            }
+            say(notice);
+        })
+    }
+
     /// One instance that reads every partition; positions are kept in the file.
     async fn to_file(
         &self,
@@ -141,7 +167,7 @@ impl Job<'_> {
         };
         let newest = started.epochs.last().expect("one was made");
         let kept = |partition| store.position_of(partition);
-        let (topics, fit, notify) = (&started.topics, &started.fit, notify());
+        let (topics, fit, notify) = (&started.topics, &started.fit, self.notify());
         let positions = start::positions(topics, fit, newest, self.from, kept, &notify).await?;
         for (&position, partition) in positions.iter().zip(0..) {
             store.set_position(partition, position)?;
@@ -174,7 +200,7 @@ impl Job<'_> {
         let settings = self.settings;
         let waiting = |notify: Notify| move |what: &str| notify(Notice::Waiting(what.to_owned()));
         let options = || -> anyhow::Result<ScyllaOptions> {
-            let on_waiting = Arc::new(waiting(notify()));
+            let on_waiting = Arc::new(waiting(self.notify()));
             let usual = open::scylla_options(settings, self.context)?;
             Ok(ScyllaOptions { patience: None, on_waiting, ..usual })
         };
@@ -185,7 +211,7 @@ impl Job<'_> {
         }
         let store = ScyllaStore::connect(place, options()?).await?;
         let outputs = Outputs {
-            producer: Producer::new(&self.brokers, Arc::new(waiting(notify())))?,
+            producer: Producer::new(&self.brokers, Arc::new(waiting(self.notify())))?,
             input: settings.topic.clone(),
             feed: (!settings.no_feed).then(|| format!("{}.trips", settings.topic)),
             letters: Some(format!("{}.dlq", settings.topic)),
@@ -198,7 +224,7 @@ impl Job<'_> {
     /// What has to be so before anything is read; `outputs` are the topics that are written to.
     /// Waits for brokers.
     async fn start(&self, store: &impl EpochStore, outputs: &[String]) -> anyhow::Result<Started> {
-        let notify = notify();
+        let notify = self.notify();
         loop {
             match self.try_start(store, outputs).await {
                 Err(DaemonError::Kafka(error @ KafkaError::Unreachable { .. })) => {
@@ -253,7 +279,7 @@ impl Job<'_> {
             memory: memory / 8,
         };
         let pace = log::pace(settings);
-        let options = Options { plan, epochs: started.epochs, pace, notify: notify() };
+        let options = Options { plan, epochs: started.epochs, pace, notify: self.notify() };
         let decoder = Decoder::new(&settings.rules())?;
         let reader = RecordReader::new(decoder, settings.key == KeyRule::DeviceId);
         Ok(daemon::run(owners, options, reader, stop.wait()).await?)

@@ -10,6 +10,7 @@ use super::exit::{self, Stays};
 const SIGNALLED: i32 = 128;
 
 /// Tells whether a signal asked the program to stop.
+#[derive(Clone)]
 pub struct Stop {
     signal: watch::Receiver<Option<i32>>,
 }

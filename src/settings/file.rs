@@ -5,7 +5,7 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::table::{Kind, Setting, TABLE};
+use super::{Kind, Setting, TABLE};
 use super::{Origin, SettingsError, SettingsFault, nearest};
 
 /// The file that is read where none is named.

@@ -4,7 +4,12 @@
 //! show` and the README's list are made from it, so that they cannot drift apart. Everything that
 //! is wrong is told at once, each fault with the place it comes from.
 
+#[macro_use]
+mod setting;
+
 mod file;
+mod http;
+mod nearest;
 mod place;
 mod size;
 mod table;
@@ -19,10 +24,12 @@ use crate::rules::{Rules, SpeedUnit, TimeUnit};
 use crate::source::file::InputFormat;
 use crate::store::scylla::Consistency;
 use crate::timeline::DAY_MS;
+use nearest::nearest;
 
 pub use file::SettingsFile;
+pub use http::HttpSettings;
 pub use place::{PlaceError, StorePlace};
-pub use table::{Kind, Setting, TABLE};
+pub use setting::{Kind, Setting, TABLE};
 pub use values::LogFormat;
 
 /// What a user can set.
@@ -102,6 +109,8 @@ pub struct Settings {
     pub connect_timeout_ms: i64,
     /// Form of what a daemon says.
     pub log_format: LogFormat,
+    /// How HTTP is answered.
+    pub http: HttpSettings,
 }
 
 /// What the records of a topic are keyed by.
@@ -210,7 +219,7 @@ impl Default for Settings {
     /// The defaults of [`TABLE`].
     fn default() -> Self {
         let mut settings = Self::unset();
-        for setting in TABLE {
+        for setting in TABLE.iter() {
             (setting.set)(&mut settings, setting.default).expect("every default can be read");
         }
         settings
@@ -258,6 +267,7 @@ impl Settings {
             cql_tls_key: String::new(),
             connect_timeout_ms: 0,
             log_format: LogFormat::default(),
+            http: HttpSettings::default(),
         }
     }
 
@@ -280,7 +290,7 @@ impl Settings {
                 layers.set(setting, &value, Origin::File { name: file.name.clone(), line });
             }
         }
-        for setting in TABLE {
+        for setting in TABLE.iter() {
             let value = env.iter().find(|(name, value)| name == setting.env && !value.is_empty());
             if let Some((name, value)) = value {
                 layers.set(setting, value, Origin::Env { name: name.clone() });
@@ -365,6 +375,7 @@ impl Settings {
             format!("memory must be at least 64MB, not {}", size::format_size(self.memory)),
         );
         problems.extend(tls::problems(self));
+        problems.extend(http::problems(self));
         problems
     }
 
@@ -419,7 +430,7 @@ impl Layers {
     }
 
     fn finish(mut self) -> Result<(Settings, Origins), SettingsError> {
-        for setting in TABLE {
+        for setting in TABLE.iter() {
             self.origins.entry(setting.key).or_insert(Origin::Default);
         }
         for problem in self.settings.validate() {
@@ -461,32 +472,6 @@ pub fn unknown_env(env: &[(String, String)]) -> Vec<String> {
             format!("environment variable `{name}` is not known and has no effect{hint}")
         })
         .collect()
-}
-
-/// `; did you mean X?`, where one of the known names is near enough to be a slip.
-fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
-    let near = known.map(|known| (edit_distance(name, known), known)).min();
-    match near {
-        Some((distance, known)) if distance <= 2.max(name.len() / 3) => {
-            format!("; did you mean `{known}`?")
-        }
-        _ => String::new(),
-    }
-}
-
-/// Fewest insertions, deletions and replacements of characters that make one text the other.
-fn edit_distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (done, character) in from.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], done + 1);
-        for (at, other) in to.iter().enumerate() {
-            let replaced = diagonal + usize::from(character != *other);
-            diagonal = row[at + 1];
-            row[at + 1] = replaced.min(diagonal + 1).min(row[at] + 1);
-        }
-    }
-    row[to.len()]
 }
 
 #[cfg(test)]

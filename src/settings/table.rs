@@ -1,6 +1,6 @@
-//! The table of settings.
+//! Settings of the trips, the log and the stores.
 
-use super::Settings;
+use super::setting::{Kind, Setting};
 use super::size::parse_size;
 use super::values::{
     accuracy, consistency, consistency_text, count, duration, fields, fields_text, flag,
@@ -10,81 +10,8 @@ use super::values::{
 };
 use crate::moment::{parse_duration, parse_time};
 
-/// What a value is, which decides the forms that the file may give it in. Text is always one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Text.
-    Text,
-    /// A whole number with a unit.
-    Duration,
-    /// RFC 3339, or ms since 1970.
-    Time,
-    /// A whole number.
-    Count,
-    /// A whole number of bytes, with a unit.
-    Size,
-    /// A number, or `none`.
-    Number,
-    /// true or false.
-    Flag,
-    /// Lines of text; the flag may stand several times.
-    Lines,
-}
-
-/// A setting.
-#[derive(Debug)]
-pub struct Setting {
-    /// Key in the file.
-    pub key: &'static str,
-    /// Flag, with its dashes.
-    pub flag: &'static str,
-    /// Environment variable.
-    pub env: &'static str,
-    /// What it does, in one line.
-    pub help: &'static str,
-    /// The default, as it would be written.
-    pub default: &'static str,
-    /// What its value is.
-    pub kind: Kind,
-    /// Reads a value into the settings; the error says what is wrong with the value.
-    pub set: fn(&mut Settings, &str) -> Result<(), String>,
-    /// The value as it would be written.
-    pub get: fn(&Settings) -> String,
-}
-
-impl Setting {
-    /// The setting of a key.
-    #[must_use]
-    pub fn of(key: &str) -> Option<&'static Self> {
-        TABLE.iter().find(|setting| setting.key == key)
-    }
-}
-
-/// One line of the table for each kind of field, so that key, reader and writer of a setting stand
-/// together.
-macro_rules! setting {
-    (
-        $key:literal, $flag:literal, $env:literal, $default:literal, $kind:ident, $field:ident,
-        $read:expr, $write:expr, $help:literal
-    ) => {
-        Setting {
-            key: $key,
-            flag: $flag,
-            env: $env,
-            help: $help,
-            default: $default,
-            kind: Kind::$kind,
-            set: |settings, text| {
-                settings.$field = $read(text).map_err(|error| error.to_string())?;
-                Ok(())
-            },
-            get: |settings| $write(&settings.$field),
-        }
-    };
-}
-
-/// Every setting.
-pub static TABLE: &[Setting] = &[
+/// Every one of them.
+pub(super) static SETTINGS: &[Setting] = &[
     setting!(
         "store",
         "--store",

@@ -1,3 +1,4 @@
+use super::nearest::edit_distance;
 use super::*;
 
 fn file(text: &str) -> SettingsFile {
@@ -10,7 +11,7 @@ fn env(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 
 #[test]
 fn the_table_agrees_with_itself_and_with_the_rules() {
-    for setting in TABLE {
+    for setting in TABLE.iter() {
         assert_eq!(setting.env, format!("TSTAR_{}", setting.key.to_uppercase()));
         assert_eq!(setting.flag, format!("--{}", setting.key.replace('_', "-")));
         assert!(!setting.help.ends_with('.'), "{}", setting.key);

@@ -16,6 +16,7 @@ mod faults;
 mod forget;
 mod fuzz;
 mod hostile;
+mod http;
 mod keyspace;
 mod letters;
 mod metrics;

@@ -1,7 +1,11 @@
 //! The README's commands, run as a reader would, in an empty folder.
 
+use std::net::TcpStream;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
+
+use crate::servers::LIMIT;
+use crate::servers::ready::until;
 
 /// A fenced block: its language and its lines.
 struct Block {
@@ -29,6 +33,31 @@ fn blocks(readme: &str) -> Vec<Block> {
     blocks
 }
 
+/// A server that a reader starts in another terminal.
+struct Serving(Child);
+
+impl Serving {
+    fn start(command: &str, folder: &Path) -> Self {
+        let words: Vec<_> = command.split_whitespace().skip(1).collect();
+        let mut program = Command::new(env!("CARGO_BIN_EXE_tstar"));
+        let child = program.args(&words).current_dir(folder).stderr(Stdio::null()).spawn().unwrap();
+        let mut serving = Self(child);
+        let at = words.iter().position(|word| *word == "--listen").unwrap();
+        let up = || TcpStream::connect(words[at + 1]).ok().map(drop);
+        let ended = || serving.0.try_wait().unwrap().map(|status| status.to_string());
+        until(command, LIMIT, up, ended);
+        serving
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // It may have ended.
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
 /// Runs a block with the built program first on the path; gives what it printed.
 fn run(script: &str, folder: &Path) -> String {
     let program = Path::new(env!("CARGO_BIN_EXE_tstar"));
@@ -52,16 +81,22 @@ fn every_command_works_and_prints_what_is_shown() {
     let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md"));
     let folder = tempfile::tempdir().unwrap();
     let (mut ran, mut compared, mut printed) = (0, 0, String::new());
+    let mut servers = Vec::new();
     for block in blocks(&readme.unwrap()) {
         match block.language.as_str() {
             // This very run.
             "sh" if block.text == "tests/all\n" => (),
+            "sh" if block.text.starts_with("tstar serve ") => {
+                servers.push(Serving::start(&block.text, folder.path()));
+            }
             "sh" => {
                 printed = run(&block.text, folder.path());
                 ran += 1;
             }
             "json" => {
-                assert_eq!(printed, block.text, "the README shows another output");
+                // What comes over HTTP has no line end.
+                let shown = block.text.trim_end();
+                assert_eq!(printed.trim_end(), shown, "the README shows another output");
                 compared += 1;
             }
             "text" => (),
@@ -102,7 +137,7 @@ fn the_demo_shows_the_figures_that_the_readme_states() {
 fn settings_table() -> String {
     let mut table =
         String::from("| flag | variable, key | default | what it does |\n|---|---|---|---|\n");
-    for setting in tstar::settings::TABLE {
+    for setting in tstar::settings::TABLE.iter() {
         let default = if setting.default.is_empty() { "none" } else { setting.default };
         table += &format!(
             "| `{}` | `{}`, `{}` | {default} | {} |\n",

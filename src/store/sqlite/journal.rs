@@ -340,6 +340,20 @@ impl SqliteStore {
         select(&self.connection()).map_err(failed(&self.place, "reading dead letters"))
     }
 
+    /// Which events of the change feed are kept: the number of the first, and that after the last.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn kept_changes(&self) -> Result<(i64, i64), StoreError> {
+        let select = "SELECT (SELECT min(seq) FROM changes),
+             (SELECT seq FROM sqlite_sequence WHERE name = 'changes')";
+        let found = self.connection().query_row(select, [], |row| {
+            let next = row.get::<_, Option<i64>>(1)?.unwrap_or(0) + 1;
+            Ok((row.get::<_, Option<i64>>(0)?.unwrap_or(next), next))
+        });
+        found.map_err(failed(&self.place, "reading changes"))
+    }
+
     /// Events of the change feed after a number, as (number, JSON), oldest first.
     ///
     /// # Errors

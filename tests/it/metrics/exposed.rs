@@ -38,7 +38,7 @@ fn a_run_exposes_every_metric_and_counts_what_its_summary_says() {
     topic.send_lines(&lines, "nobody");
     let address = format!("127.0.0.1:{}", free_port());
     let words = format!(
-        "run {} --store sqlite:t.db --from earliest --listen {address} --min-speed 1",
+        "run {} --store sqlite:t.db --from earliest --listen {address} --min-speed 12",
         topic.flags()
     );
     let running = start(&folder, &words);

@@ -31,18 +31,17 @@ fn send(topic: &Topic, key: &str, minutes: &[u32]) {
 
 /// A key of each partition.
 fn keys(topic: &Topic) -> [String; 2] {
+    let send = |key: &str| {
+        topic.send(&[Out { key: Some(key.into()), value: b"[]".to_vec(), ..Out::default() }]);
+        topic.ends(2)[&1]
+    };
     let mut keys = [None, None];
+    let mut before = send("first");
     for nth in 0.. {
         let key = format!("key-{nth}");
-        let before = topic.ends(2);
-        topic.send(&[Out {
-            key: Some(key.as_str().into()),
-            value: b"[]".to_vec(),
-            ..Out::default()
-        }]);
-        let after = topic.ends(2);
-        let grown = usize::from(after[&1] > before[&1]);
-        keys[grown].get_or_insert(key);
+        let after = send(&key);
+        keys[usize::from(after > before)].get_or_insert(key);
+        before = after;
         if let [Some(first), Some(second)] = &keys {
             return [first.clone(), second.clone()];
         }

@@ -1,0 +1,242 @@
+//! `serve`: trips over HTTP; and the same beside `run`, and after `demo`.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::Args;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tstar::http::{self, App, Options, Readiness, Token};
+use tstar::intake::{FileIntake, Intake, TopicIntake};
+use tstar::kafka::client::Brokers;
+use tstar::kafka::producer::Producer;
+use tstar::metrics;
+use tstar::settings::{Settings, StorePlace};
+use tstar::store::EpochStore;
+use tstar::store::scylla::ScyllaStore;
+
+use super::entries;
+use super::exit::{self, Usage};
+use super::flags::{
+    BrokerFlags, Context, EntryFlags, HttpFlags, ReaderFlags, ServerFlags, clock_ms,
+};
+use super::open::{self, Reader};
+use super::stop::Stop;
+
+const EXAMPLES: &str = "\
+Examples:
+  tstar serve
+  tstar serve --store scylla://127.0.0.1:9042/fleet --listen 127.0.0.1:9000
+  tstar serve --listen 0.0.0.0:8080 --token-file /run/secrets/tstar
+
+A page and a JSON API (/openapi.json) over an existing store, and metrics (/metrics). Beyond this
+machine it answers with a token alone. With a token it takes samples, too (POST /v1/samples): into a
+store of files, or to the topic that the store was built from.
+SIGTERM lets requests end that are at work, and ends with 0.";
+
+/// Flags of `serve`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ServeArgs {
+    #[command(flatten)]
+    pub http: HttpFlags,
+    #[command(flatten)]
+    pub reader: ReaderFlags,
+    #[command(flatten)]
+    pub server: ServerFlags,
+    #[command(flatten)]
+    pub brokers: BrokerFlags,
+    #[command(flatten)]
+    pub entries: EntryFlags,
+}
+
+/// How long between two looks for a store that is not there yet.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Answers until a signal comes.
+pub async fn run(args: &ServeArgs, context: &Context) -> anyhow::Result<()> {
+    let flags =
+        [&args.http.0[..], &args.reader.0, &args.server.0, &args.brokers.0, &args.entries.0]
+            .concat();
+    let settings = context.settings(&flags);
+    entries::begin(settings.as_ref().map_or_else(|_| <_>::default(), |it| it.0.log_format));
+    context.warn();
+    let (settings, _) = settings?;
+    metrics::install().context("metrics cannot be recorded")?;
+    let Some(address) = settings.http.listen else {
+        return Err(Usage("--listen off leaves nothing to serve".into()).into());
+    };
+    // What is not there is told at once; a server may come later.
+    if let StorePlace::Sqlite(_) = StorePlace::parse(&settings.store)? {
+        open::reader(&settings, context).await?;
+    }
+    let listener = bind(address).await?;
+    let stop = Stop::on_signals()?;
+    let surface = Surface::start(listener, &settings, context, None, stop)?;
+    surface.ended().await;
+    Ok(())
+}
+
+/// Listens at an address.
+async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    let bound = TcpListener::bind(address).await;
+    bound.with_context(|| format!("cannot listen on {address}; name another with --listen"))
+}
+
+/// The page over the demo's store, until a signal comes. One that cannot be shown is no fault of
+/// the demo.
+pub async fn after_demo(settings: &Settings, context: &Context) -> anyhow::Result<()> {
+    let Some(address) = settings.http.listen else { return Ok(()) };
+    match bind(address).await {
+        Ok(listener) => {
+            let stop = Stop::on_signals()?;
+            Surface::start(listener, settings, context, None, stop)?.ended().await;
+        }
+        Err(error) => exit::say(&format!("no page: {error:#}")),
+    }
+    Ok(())
+}
+
+/// The surface of `run`, unless it is off. An address that nobody asked for may be taken already,
+/// as by another instance on this machine: then this one goes without.
+pub async fn beside(
+    settings: &Settings,
+    context: &Context,
+    is_asked: bool,
+    log: &Readiness,
+    stop: &Stop,
+) -> anyhow::Result<Option<Surface>> {
+    let Some(address) = settings.http.listen else { return Ok(None) };
+    let listener = match bind(address).await {
+        Err(error) if !is_asked => {
+            exit::say(&format!("going on without HTTP: {error:#}"));
+            return Ok(None);
+        }
+        bound => bound?,
+    };
+    Surface::start(listener, settings, context, Some(log.clone()), stop.clone()).map(Some)
+}
+
+/// HTTP that is being answered.
+pub struct Surface {
+    serving: JoinHandle<()>,
+    opening: JoinHandle<()>,
+}
+
+impl Surface {
+    /// Begins to answer; the store is opened meanwhile.
+    pub fn start(
+        listener: TcpListener,
+        settings: &Settings,
+        context: &Context,
+        log: Option<Readiness>,
+        mut stop: Stop,
+    ) -> anyhow::Result<Self> {
+        let app = App::new(options(settings)?, clock_ms);
+        let app = Arc::new(match log {
+            Some(log) => app.reading(log),
+            None => app,
+        });
+        let address = listener.local_addr()?;
+        exit::say(&format!("listening on http://{address}"));
+        let opening = tokio::spawn(open(Arc::clone(&app), settings.clone(), context.clone()));
+        let stop = async move { stop.wait().await };
+        let serving = tokio::spawn(http::serve(listener, app, stop));
+        Ok(Self { serving, opening })
+    }
+
+    /// Waits until the last request is answered.
+    pub async fn ended(self) {
+        // A panic has ended the process already, by the panic hook.
+        self.serving.await.ok();
+        self.opening.abort();
+    }
+}
+
+fn options(settings: &Settings) -> anyhow::Result<Options> {
+    let http = &settings.http;
+    let token = (!http.token_file.is_empty()).then(|| token(&http.token_file)).transpose()?;
+    let count = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
+    Ok(Options {
+        by_address_only: token.is_none() && !http.insecure,
+        token,
+        tiles: (!http.tiles.is_empty()).then(|| http.tiles.clone()),
+        cors: http.cors.clone(),
+        settle_ms: settings.settle_ms,
+        requests: count(http.requests),
+        streams: count(http.streams),
+        connections: count(http.connections),
+    })
+}
+
+/// Shorter ones can be guessed.
+const LEAST_TOKEN: usize = 16;
+
+fn token(path: &str) -> anyhow::Result<Token> {
+    let text = std::fs::read_to_string(path);
+    let text = text.with_context(|| format!("token_file `{path}` cannot be read"))?;
+    let token = text.trim();
+    if token.len() < LEAST_TOKEN || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        let problem = format!(
+            "token_file `{path}` holds no token: {LEAST_TOKEN} or more printable characters \
+             without spaces; make one with: head -c 24 /dev/urandom | base64 > {path}"
+        );
+        return Err(exit::Refused(problem).into());
+    }
+    Ok(Token::new(token))
+}
+
+/// Opens the store, as soon as it is there.
+async fn open(app: Arc<App<Reader>>, settings: Settings, context: Context) {
+    loop {
+        match try_open(&settings, &context).await {
+            Ok((reader, settings, intake)) => {
+                if let (Some(intake), false) = (intake, settings.http.token_file.is_empty()) {
+                    app.take(intake);
+                }
+                return app.open(reader, settings.max_gap_ms);
+            }
+            Err(error) => {
+                tracing::debug!(error = %format!("{error:#}"), "the store is not there yet");
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+        }
+    }
+}
+
+async fn try_open(
+    settings: &Settings,
+    context: &Context,
+) -> anyhow::Result<(Reader, Settings, Option<Intake>)> {
+    let place = StorePlace::parse(&settings.store)?;
+    let reader = match &place {
+        StorePlace::Sqlite(_) => open::reader(settings, context).await?,
+        StorePlace::Scylla(place) => {
+            let options = open::scylla_options(settings, context)?;
+            Reader::Scylla(ScyllaStore::connect(place, options).await?)
+        }
+    };
+    let (epochs, mut settings) = (reader.epochs().await?, settings.clone());
+    let rules = match (&reader, epochs.last()) {
+        (_, Some(newest)) => Some(newest.rules.clone()),
+        (Reader::Sqlite(store), None) => store.rules()?,
+        (Reader::Scylla(_), None) => None,
+    };
+    let rules = rules.unwrap_or_else(|| settings.rules());
+    settings.max_gap_ms = rules.max_gap_ms;
+    let intake = match (epochs.last(), place) {
+        (Some(newest), _) => {
+            let brokers = Brokers::new(&settings.brokers, settings.kafka.clone())?;
+            let waiting = Arc::new(|what: &str| tracing::warn!("{what}"));
+            let producer = Producer::new(&brokers, waiting)?;
+            Some(Intake::Topic(TopicIntake::new(producer, newest.topic.clone(), &rules)?))
+        }
+        (None, StorePlace::Sqlite(path)) => {
+            Some(Intake::File(FileIntake::new(path, rules, settings.keep_changes, clock_ms)))
+        }
+        (None, StorePlace::Scylla(_)) => None,
+    };
+    Ok((reader, settings, intake))
+}

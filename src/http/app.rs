@@ -1,0 +1,195 @@
+//! What every request is answered from.
+
+use std::future::Future;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::{Duration, Instant};
+
+use axum::http::StatusCode;
+use tokio::sync::{Semaphore, watch};
+
+use super::guard::policy;
+use super::problem::Problem;
+use super::token::Token;
+use crate::intake::Intake;
+use crate::store::{StoreError, TripRow, TripStore};
+use crate::surface::is_open;
+
+/// How many large answers may be on their way at once: each is in memory until it is taken.
+const LARGE_AT_ONCE: usize = 16;
+
+/// A store that can be served.
+pub trait Served: TripStore + 'static {
+    /// Which events of the change feed it keeps, as the numbers of the first and of the one after
+    /// the last; `None` where it keeps none.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    fn kept_changes(&self) -> Result<Option<(i64, i64)>, StoreError>;
+
+    /// Events after a number, as (number, JSON), oldest first.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    fn changes(&self, after: i64, limit: usize) -> Result<Vec<(i64, String)>, StoreError>;
+
+    /// Why the store cannot be read now, if it cannot.
+    fn is_well(&self) -> impl Future<Output = Result<(), StoreError>> + Send;
+}
+
+/// How the surface behaves.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What a client has to know; `None` lets everybody in.
+    pub token: Option<Token>,
+    /// Where map tiles come from, with `{z}`, `{x}` and `{y}` in it.
+    pub tiles: Option<String>,
+    /// Origins whose pages may read answers.
+    pub cors: Vec<String>,
+    /// Only requests to this machine by address, or by `localhost`, are answered: a page of another
+    /// site could name this machine as its own otherwise.
+    pub by_address_only: bool,
+    /// A trip that ended less than this and `max_gap` ago may still grow, ms.
+    pub settle_ms: i64,
+    /// How many requests are worked on at once.
+    pub requests: usize,
+    /// How many clients may follow the changes at once.
+    pub streams: usize,
+    /// How many connections there may be.
+    pub connections: usize,
+}
+
+/// How long a wait counts: what waits says so again and again.
+const WAIT_COUNTS: Duration = Duration::from_secs(10);
+
+/// Something that has to be so before traffic comes here.
+#[derive(Clone, Debug, Default)]
+pub struct Readiness(Arc<Mutex<Waits>>);
+
+#[derive(Debug, Default)]
+struct Waits {
+    /// It was so once.
+    came: bool,
+    last: Option<(String, Instant)>,
+}
+
+impl Readiness {
+    /// It is not so, and why.
+    pub fn waits(&self, why: &str) {
+        self.waiting().last = Some((why.to_owned(), Instant::now()));
+    }
+
+    /// It is so.
+    pub fn is_there(&self) {
+        *self.waiting() = Waits { came: true, last: None };
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waits> {
+        self.0.lock().expect("no holder of the lock panics")
+    }
+
+    /// Why it is not so.
+    #[must_use]
+    pub fn why(&self) -> Option<String> {
+        let waits = self.waiting();
+        let (why, at) = waits.last.as_ref()?;
+        (!waits.came || at.elapsed() < WAIT_COUNTS).then(|| why.clone())
+    }
+}
+
+/// What every request is answered from.
+pub struct App<S> {
+    store: OnceLock<S>,
+    max_gap_ms: AtomicI64,
+    pub(super) options: Options,
+    intake: OnceLock<Intake>,
+    /// What the page may load, as a header.
+    pub(super) policy: String,
+    pub(super) large: Arc<Semaphore>,
+    pub(super) log: Option<Readiness>,
+    pub(super) requests: Arc<Semaphore>,
+    pub(super) streams: Arc<Semaphore>,
+    stopping: watch::Sender<bool>,
+    clock: fn() -> i64,
+}
+
+impl<S: Served> App<S> {
+    /// A surface whose store is not there yet; `clock` tells ms since 1970.
+    #[must_use]
+    pub fn new(options: Options, clock: fn() -> i64) -> Self {
+        Self {
+            store: OnceLock::new(),
+            max_gap_ms: AtomicI64::new(0),
+            intake: OnceLock::new(),
+            policy: policy(options.tiles.as_deref()),
+            large: Arc::new(Semaphore::new(LARGE_AT_ONCE)),
+            log: None,
+            requests: Arc::new(Semaphore::new(options.requests)),
+            streams: Arc::new(Semaphore::new(options.streams)),
+            options,
+            stopping: watch::Sender::new(false),
+            clock,
+        }
+    }
+
+    /// Is ready only while a log is read.
+    #[must_use]
+    pub fn reading(mut self, log: Readiness) -> Self {
+        self.log = Some(log);
+        self
+    }
+
+    /// Answers from a store from now on, whose trips were built with `max_gap_ms`.
+    pub fn open(&self, store: S, max_gap_ms: i64) {
+        self.max_gap_ms.store(max_gap_ms, Ordering::Relaxed);
+        // A second one is not taken: the first is whole.
+        self.store.set(store).ok();
+    }
+
+    /// Takes samples from now on.
+    pub fn take(&self, intake: Intake) {
+        // A second one is not taken: the first is whole.
+        self.intake.set(intake).ok();
+    }
+
+    /// What takes samples.
+    pub(super) fn intake(&self) -> Option<&Intake> {
+        self.intake.get()
+    }
+
+    /// Ends streams, so that connections can end.
+    pub fn stop(&self) {
+        self.stopping.send_replace(true);
+    }
+
+    /// Is told when streams have to end.
+    pub(super) fn stopping(&self) -> watch::Receiver<bool> {
+        self.stopping.subscribe()
+    }
+
+    /// The store, once it is there.
+    pub(super) fn store(&self) -> Result<&S, Problem> {
+        self.store.get().ok_or_else(|| {
+            Problem::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "store_unavailable",
+                "the store is not reached yet; /readyz?verbose tells what is waited for",
+            )
+        })
+    }
+
+    /// The reader's clock, ms since 1970.
+    pub(super) fn now_ms(&self) -> i64 {
+        (self.clock)()
+    }
+
+    /// Samples at most this far apart share a trip, ms.
+    pub(super) fn max_gap_ms(&self) -> i64 {
+        self.max_gap_ms.load(Ordering::Relaxed)
+    }
+
+    /// Whether a trip may still grow at its end.
+    pub(super) fn is_open(&self, row: &TripRow) -> bool {
+        is_open(row, self.max_gap_ms(), self.options.settle_ms, self.now_ms())
+    }
+}

@@ -1,0 +1,197 @@
+//! The change feed, a page at a time and as a stream.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream::{self, Stream};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use utoipa::ToSchema;
+
+use super::app::{App, Served};
+use super::ask::Ask;
+use super::problem::{Fault, Problem};
+
+/// How long a stream waits between two looks for what is new.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+/// How long a quiet stream waits before it says that it is there.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// Events read at once.
+const CHUNK: usize = 100;
+
+/// A numbered event.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Numbered {
+    /// Its number, rising.
+    seq: i64,
+    /// What happened: `type` is started, grown, merged or forgotten.
+    #[schema(value_type = Object)]
+    event: Box<RawValue>,
+}
+
+/// A page of events.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ChangePage {
+    /// Oldest first.
+    changes: Vec<Numbered>,
+    /// `after` of the next page.
+    next: i64,
+}
+
+fn no_changes() -> Problem {
+    Problem::new(
+        StatusCode::NOT_IMPLEMENTED,
+        "no_changes",
+        "this store keeps no changes: they are in the topic `<input>.trips`",
+    )
+}
+
+/// What is kept, and whether everything after `after` is.
+fn check(app: &App<impl Served>, after: Option<i64>) -> Result<i64, Problem> {
+    let (first, next) = app.store()?.kept_changes()?.ok_or_else(no_changes)?;
+    let after = after.unwrap_or(next - 1);
+    if after + 1 < first {
+        let detail = format!("events up to {} are not kept any more", first - 1);
+        return Err(Problem::new(StatusCode::GONE, "changes_gone", detail).with("oldest", first));
+    }
+    if after >= next {
+        let problem = format!("{after} lies past the newest event, {}", next - 1);
+        return Err(Problem::faults(vec![Fault::new("after", problem)]));
+    }
+    Ok(after)
+}
+
+fn number(text: &str) -> Result<i64, String> {
+    let number = text.parse().ok().filter(|number| *number >= 0);
+    number.ok_or_else(|| format!("`{text}` is no number of an event"))
+}
+
+/// Events of the change feed after a number.
+#[utoipa::path(get, path = "/v1/changes", tag = "changes", operation_id = "changes",
+    params(
+        ("after" = Option<i64>, Query, minimum = 0,
+            description = "Events after this number; without it `next` is told alone"),
+        ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
+            description = "Events of a page, 100 by default"),
+    ),
+    responses(
+        (status = 200, description = "A page", body = ChangePage),
+        (status = 400, description = "Everything that is wrong with the request",
+            body = Problem, content_type = "application/problem+json"),
+        (status = 410, description = "Events after this one are not kept any more; `oldest` is the first that is",
+            body = Problem, content_type = "application/problem+json"),
+        (status = 501, description = "The store keeps no changes",
+            body = Problem, content_type = "application/problem+json"),
+    ))]
+pub async fn list<S: Served>(
+    State(app): State<Arc<App<S>>>,
+    mut ask: Ask,
+) -> Result<Response, Problem> {
+    let (after, limit) = (ask.read("after", number), ask.limit());
+    ask.done()?;
+    let after = check(&app, after)?;
+    let changes = app.store()?.changes(after, limit)?;
+    let next = changes.last().map_or(after, |(seq, _)| *seq);
+    let changes = changes.into_iter().filter_map(|(seq, event)| {
+        let event = RawValue::from_string(event).ok()?;
+        Some(Numbered { seq, event })
+    });
+    Ok(Json(ChangePage { changes: changes.collect(), next }).into_response())
+}
+
+/// The change feed as server-sent events, from now on or after `Last-Event-ID`.
+#[utoipa::path(get, path = "/v1/changes/stream", tag = "changes", operation_id = "changesStream",
+    params(("Last-Event-ID" = Option<i64>, Header, minimum = 0,
+        description = "Go on after this event")),
+    responses(
+        (status = 200,
+            description = "Each event with its number as id and its type as name", body = String, content_type = "text/event-stream"),
+        (status = 410, description = "Events after this one are not kept any more",
+            body = Problem, content_type = "application/problem+json"),
+        (status = 501, description = "The store keeps no changes",
+            body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "Too many clients follow already",
+            body = Problem, content_type = "application/problem+json"),
+    ))]
+pub async fn follow<S: Served>(
+    State(app): State<Arc<App<S>>>,
+    ask: Ask,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    ask.done()?;
+    let last = headers.get("last-event-id").map(|value| {
+        let text = value.to_str().unwrap_or_default();
+        number(text).map_err(|error| Problem::faults(vec![Fault::new("Last-Event-ID", error)]))
+    });
+    let after = check(&app, last.transpose()?)?;
+    let permit = Arc::clone(&app.streams).try_acquire_owned();
+    let permit = permit.map_err(|_| Problem::busy("too many clients follow the changes"))?;
+    let stopping = app.stopping();
+    let follower = Follower { app, after, waiting: VecDeque::new(), stopping, _permit: permit };
+    let events = stream::unfold(follower, Follower::next);
+    let events: std::pin::Pin<Box<dyn Stream<Item = _> + Send>> = Box::pin(events);
+    let keep = KeepAlive::new().interval(KEEP_ALIVE);
+    Ok(Sse::new(events).keep_alive(keep).into_response())
+}
+
+/// One client that follows.
+struct Follower<S> {
+    app: Arc<App<S>>,
+    after: i64,
+    waiting: VecDeque<(i64, String)>,
+    stopping: watch::Receiver<bool>,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// What names an event.
+#[derive(Deserialize)]
+struct Kind<'a> {
+    #[serde(rename = "type", borrow)]
+    name: &'a str,
+}
+
+impl<S: Served> Follower<S> {
+    /// The next event; `None` ends the stream, and the client comes again with the last number.
+    async fn next(mut self) -> Option<(Result<Event, Infallible>, Self)> {
+        loop {
+            if let Some((seq, event)) = self.waiting.pop_front() {
+                self.after = seq;
+                let kind = serde_json::from_str::<Kind<'_>>(&event).map_or("change", |it| it.name);
+                let told = Event::default().id(seq.to_string()).event(kind).data(&event);
+                return Some((Ok(told), self));
+            }
+            let read = self.app.store().ok()?.changes(self.after, CHUNK);
+            let read = read.inspect_err(|error| {
+                tracing::warn!(error = %super::problem::chain(error), "a stream of changes ends");
+            });
+            self.waiting = read.ok()?.into();
+            // A gap: what lay between is not kept any more, and only a new start can tell.
+            let first = self.waiting.front().map_or(self.after + 1, |(seq, _)| *seq);
+            if first > self.after + 1 && self.is_cut().unwrap_or(true) {
+                return None;
+            }
+            if self.waiting.is_empty() {
+                tokio::select! {
+                    () = tokio::time::sleep(LOOK_AGAIN) => (),
+                    _ = self.stopping.changed() => return None,
+                }
+            }
+        }
+    }
+
+    /// Whether events after the last one that was sent are gone.
+    fn is_cut(&self) -> Option<bool> {
+        let (first, _) = self.app.store().ok()?.kept_changes().ok()??;
+        Some(self.after + 1 < first)
+    }
+}

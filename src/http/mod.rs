@@ -1,0 +1,110 @@
+//! Touch the world: trips over HTTP, as JSON and as a page.
+//!
+//! | file | what happens there |
+//! |---|---|
+//! | `app` | what every request is answered from |
+//! | `guard`, `token`, `session` | who may ask, how much at once, what is counted |
+//! | `connection` | how many connections, and how slow they may be |
+//! | `ask`, `body` | a request, read with all its faults |
+//! | `trips`, `devices`, `changes`, `samples`, `health` | the routes |
+//! | `answer`, `problem` | what is answered |
+//! | `page` | the page, embedded |
+//! | `openapi` | the description of it all |
+
+mod answer;
+mod app;
+mod ask;
+mod body;
+mod changes;
+mod connection;
+mod devices;
+mod guard;
+mod health;
+pub mod openapi;
+mod page;
+mod problem;
+mod samples;
+mod session;
+mod token;
+mod trips;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::{HeaderName, HeaderValue, Method, header};
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::routing::{get, post};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tower_http::compression::CompressionLayer;
+use tower_http::cors::{AllowOrigin, CorsLayer};
+
+pub use app::{App, Options, Readiness, Served};
+pub use token::Token;
+
+/// The routes, with what guards them.
+fn router<S: Served>(app: &Arc<App<S>>) -> Router {
+    let asked = Router::new()
+        .route("/v1/trips/lookup", get(trips::lookup::<S>).post(trips::lookup_many::<S>))
+        .route("/v1/trips/{id}", get(trips::by_id::<S>))
+        .route("/v1/trips", get(trips::of_day::<S>))
+        .route("/v1/devices", get(devices::list::<S>))
+        .route("/v1/devices/{token}/trips", get(trips::of_device::<S>))
+        .route("/v1/changes", get(changes::list::<S>))
+        .route("/v1/changes/stream", get(changes::follow::<S>))
+        .route("/v1/samples", post(samples::take::<S>))
+        .route("/v1/page", get(session::page::<S>))
+        .layer(from_fn_with_state(Arc::clone(app), guard::limit::<S>))
+        .route("/metrics", get(health::metrics))
+        .layer(from_fn_with_state(Arc::clone(app), session::ask::<S>));
+    let open = Router::new()
+        .route("/v1/login", post(session::login::<S>))
+        .route("/openapi.json", get(openapi::answer))
+        .route("/", get(page::index))
+        .route("/assets/{name}", get(page::asset))
+        .route("/livez", get(health::live))
+        .route("/readyz", get(health::ready::<S>))
+        .route("/version", get(health::version));
+    asked
+        .merge(open)
+        .fallback(guard::nothing)
+        .method_not_allowed_fallback(guard::not_so)
+        .layer(from_fn_with_state(Arc::clone(app), guard::name::<S>))
+        .layer(cors(&app.options.cors))
+        .layer(CompressionLayer::new())
+        .layer(from_fn_with_state(Arc::clone(app), guard::dress::<S>))
+        .route_layer(from_fn(guard::measure))
+        .with_state(Arc::clone(app))
+}
+
+/// Pages of these origins may read answers; without one, none may.
+fn cors(origins: &[String]) -> CorsLayer {
+    let origins = origins.iter().filter_map(|it| HeaderValue::from_str(it).ok());
+    let etag = [header::ETAG, header::LINK, header::CONTENT_LOCATION];
+    let last_event = HeaderName::from_static("last-event-id");
+    CorsLayer::new()
+        .allow_origin(AllowOrigin::list(origins))
+        .allow_methods([Method::GET, Method::POST])
+        .allow_headers([header::AUTHORIZATION, header::CONTENT_TYPE, last_event])
+        .expose_headers(etag)
+}
+
+/// Answers requests until `stop` comes, and lets those end that are at work.
+pub async fn serve<S: Served>(
+    listener: TcpListener,
+    app: Arc<App<S>>,
+    stop: impl Future<Output = ()>,
+) {
+    let (stopper, stopping) = watch::channel(false);
+    let connections = app.options.connections;
+    let serving = connection::serve(listener, router(&app), connections, stopping);
+    tokio::pin!(serving);
+    tokio::select! {
+        () = &mut serving => (),
+        () = stop => {
+            app.stop();
+            stopper.send_replace(true);
+            serving.await;
+        }
+    }
+}

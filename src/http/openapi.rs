@@ -1,0 +1,57 @@
+//! The API, described.
+
+use axum::Json;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::{Modify, OpenApi};
+
+use super::{changes, devices, health, samples, session, trips};
+
+/// The description of the API.
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "tstar",
+        description = "Trips built from out-of-order location samples, each named <device, t*>. \
+            Times are RFC 3339 UTC with ms; any offset, or ms since 1970, may be given.",
+        license(name = "Apache-2.0", identifier = "Apache-2.0")
+    ),
+    servers((url = "/")),
+    security(("token" = [])),
+    modifiers(&Secured),
+    tags(
+        (name = "trips", description = "Trips by time, by id, and in lists"),
+        (name = "devices", description = "Which devices there are"),
+        (name = "changes", description = "The change feed"),
+        (name = "samples", description = "Samples in"),
+        (name = "session", description = "For the page"),
+        (name = "health", description = "For those who run it"),
+    ),
+    paths(
+        trips::lookup, trips::lookup_many, trips::by_id, trips::of_device, trips::of_day,
+        devices::list, changes::list, changes::follow, samples::take, session::login,
+        session::page, health::live, health::ready, health::version, health::metrics,
+    )
+)]
+struct Described;
+
+/// How a client shows the token.
+struct Secured;
+
+impl Modify for Secured {
+    fn modify(&self, api: &mut utoipa::openapi::OpenApi) {
+        let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
+        let components = api.components.get_or_insert_default();
+        components.add_security_scheme("token", SecurityScheme::Http(bearer));
+    }
+}
+
+/// The description.
+#[must_use]
+pub fn document() -> utoipa::openapi::OpenApi {
+    Described::openapi()
+}
+
+/// The description, for clients.
+pub async fn answer() -> Json<utoipa::openapi::OpenApi> {
+    Json(document())
+}

@@ -1,0 +1,80 @@
+//! Samples in: for devices, and tools, that speak HTTP rather than Kafka.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use utoipa::ToSchema;
+
+use super::app::{App, Served};
+use super::ask::Ask;
+use super::body::{Limited, MOST_BROUGHT};
+use super::problem::{Fault, Problem};
+use crate::intake::{IntakeError, Verdict, split};
+
+/// What became of each sample, in order.
+#[derive(Clone, Debug, serde::Serialize, ToSchema)]
+pub struct Results {
+    /// Samples that were taken, as new ones or as duplicates.
+    taken: usize,
+    /// Samples that could not be used.
+    refused: usize,
+    /// One each.
+    results: Vec<Verdict>,
+}
+
+/// Takes samples: JSON objects, one a line, or an array of them.
+///
+/// Off unless the server has a token. The answer comes once the samples are durable: in the file of
+/// the store, or acknowledged by the brokers of its topic.
+#[utoipa::path(post, path = "/v1/samples", tag = "samples", operation_id = "samples",
+    request_body(description = "NDJSON, or a JSON array of samples; gzip by Content-Encoding",
+        content((String = "application/x-ndjson"), (Vec<Object> = "application/json"))),
+    responses(
+        (status = 200, description = "What became of each sample, in order", body = Results),
+        (status = 400, description = "The body holds no samples",
+            body = Problem, content_type = "application/problem+json"),
+        (status = 403, description = "The server takes no samples",
+            body = Problem, content_type = "application/problem+json"),
+        (status = 413, description = "The body is too large",
+            body = Problem, content_type = "application/problem+json"),
+        (status = 415, description = "The body is packed otherwise than by gzip",
+            body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The store or its topic takes nothing now",
+            body = Problem, content_type = "application/problem+json"),
+    ))]
+pub async fn take<S: Served>(
+    State(app): State<Arc<App<S>>>,
+    ask: Ask,
+    Limited(body): Limited<MOST_BROUGHT>,
+) -> Result<Response, Problem> {
+    ask.done()?;
+    let intake = app.intake().ok_or_else(|| {
+        Problem::new(
+            StatusCode::FORBIDDEN,
+            "takes_no_samples",
+            "this server takes no samples: start it with --token-file",
+        )
+    })?;
+    let records = split(&body).map_err(|error| Problem::faults(vec![Fault::new("body", error)]))?;
+    let results = intake.take(records).await?;
+    let refused = results.iter().filter(|verdict| !verdict.is_taken()).count();
+    let taken = results.len() - refused;
+    Ok(Json(Results { taken, refused, results }).into_response())
+}
+
+impl From<IntakeError> for Problem {
+    fn from(error: IntakeError) -> Self {
+        match error {
+            IntakeError::Store(error) => error.into(),
+            IntakeError::Busy => Self::busy("the store is being written to by somebody else"),
+            error => {
+                tracing::warn!(error = %super::problem::chain(&error), "samples were not taken");
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                Self::new(status, "log_unavailable", "the topic does not take records now")
+            }
+        }
+    }
+}

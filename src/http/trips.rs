@@ -1,0 +1,411 @@
+//! Trips by time, by id, and in lists.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Json;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::answer::{TripAnswer, TripPage, form_of, with_header};
+use super::app::{App, Served};
+use super::ask::Ask;
+use super::body::{Limited, MOST_ASKED};
+use super::problem::{Fault, Problem};
+use crate::identity::{AnyId, TripId, check_device_id};
+use crate::metrics::LOOKUP_DURATION;
+use crate::moment::{format_time, parse_time};
+use crate::store::{self, Finding, Forget, Order, StoreError, TripRow};
+use crate::surface::{Extras, Form, Match};
+use crate::timeline::DAY_MS;
+
+/// The most pairs of one request.
+pub const MOST_PAIRS: usize = 1000;
+
+/// Rows asked for at once: their paths are in memory together.
+const CHUNK: usize = 50;
+
+/// Devices of a day asked for at once.
+const DEVICES: usize = 100;
+
+type Shared<S> = State<Arc<App<S>>>;
+
+/// A time of a device.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Pair {
+    /// Device id.
+    #[schema(example = "truck-17")]
+    device: String,
+    /// RFC 3339 with any offset, or ms since 1970.
+    #[schema(value_type = String, example = "2026-11-20T21:38:00Z")]
+    at: serde_json::Value,
+}
+
+/// Times of devices.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Pairs {
+    /// At most 1000.
+    pairs: Vec<Pair>,
+}
+
+/// The answer to one pair.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct PairAnswer {
+    /// The trip that covers the time.
+    trip: Option<TripAnswer>,
+    /// Why there is none: `no_trip` or `gone`.
+    code: Option<&'static str>,
+}
+
+/// The answers, in the order of the pairs.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct PairAnswers {
+    answers: Vec<PairAnswer>,
+}
+
+/// The trip of a device that covers a time.
+#[utoipa::path(get, path = "/v1/trips/lookup", tag = "trips", operation_id = "lookup",
+    params(
+        ("device" = String, Query, description = "Device id", example = "truck-17"),
+        ("at" = String, Query, description = "RFC 3339 with any offset, or ms since 1970",
+            example = "2026-11-20T21:38:00Z"),
+        ("path" = Option<bool>, Query, description = "With the samples"),
+        ("simplify" = Option<f64>, Query, minimum = 0.01, maximum = 1e6,
+            description = "Leave samples out of the path that lie within so many metres of the line of the others"),
+    ),
+    responses(
+        (status = 200, description = "The trip", body = TripAnswer),
+        (status = 304, description = "The client has it already (If-None-Match)"),
+        (status = 400, description = "Everything that is wrong with the request",
+            body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "No trip covers the time; `previous` and `next` are its neighbours",
+            body = Problem, content_type = "application/problem+json"),
+        (status = 410, description = "The trips up to a later time were erased",
+            body = Problem, content_type = "application/problem+json"),
+    ))]
+pub async fn lookup<S: Served>(
+    State(app): Shared<S>,
+    mut ask: Ask,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let (device, at_ms, detail) = (ask.device(), ask.needed_time("at"), ask.detail());
+    ask.done()?;
+    let store = app.store()?;
+    match find_at(store, &device, at_ms).await? {
+        Finding::Trip(row) => app.answer(&row, Extras::default(), (Form::Json, detail), &headers),
+        Finding::Gone { device_id, forget } => Err(gone(&device_id, &forget)),
+        Finding::Unknown => {
+            let at = format_time(at_ms);
+            let detail = format!("no trip of device `{device}` covers {at}");
+            let before = store.range(&device, i64::MIN, at_ms, Order::Desc, 1).await?;
+            let after = store.range(&device, at_ms, i64::MAX, Order::Asc, 1).await?;
+            let shown = |rows: &[TripRow]| rows.first().map(|row| app.listed(row)).transpose();
+            Err(Problem::new(StatusCode::NOT_FOUND, "no_trip", detail)
+                .with("previous", shown(&before)?)
+                .with("next", shown(&after)?))
+        }
+    }
+}
+
+/// A lookup, timed.
+async fn find_at(store: &impl Served, device: &str, at_ms: i64) -> Result<Finding, StoreError> {
+    let began = Instant::now();
+    let found = store::find_at(store, device, at_ms).await;
+    let result = match &found {
+        Ok(Finding::Trip(_)) => "found",
+        Ok(Finding::Gone { .. }) => "gone",
+        Ok(Finding::Unknown) => "none",
+        Err(_) => "failed",
+    };
+    metrics::histogram!(LOOKUP_DURATION, "result" => result).record(began.elapsed().as_secs_f64());
+    found
+}
+
+fn gone(device_id: &str, forget: &Forget) -> Problem {
+    let before = format_time(forget.before_ms);
+    let detail = format!("the trips of device `{device_id}` before {before} were erased");
+    Problem::new(StatusCode::GONE, "gone", detail)
+}
+
+/// The trips of many devices that cover a time each.
+#[utoipa::path(post, path = "/v1/trips/lookup", tag = "trips", operation_id = "lookupMany",
+    request_body = Pairs,
+    responses(
+        (status = 200, description = "An answer for each pair, in order", body = PairAnswers),
+        (status = 400, description = "Everything that is wrong with the request",
+            body = Problem, content_type = "application/problem+json"),
+        (status = 413, description = "The body is too large",
+            body = Problem, content_type = "application/problem+json"),
+    ))]
+pub async fn lookup_many<S: Served>(
+    State(app): Shared<S>,
+    ask: Ask,
+    Limited(body): Limited<MOST_ASKED>,
+) -> Result<Response, Problem> {
+    ask.done()?;
+    let asked = read_pairs(&body)?;
+    let store = app.store()?;
+    let mut answers = Vec::with_capacity(asked.len());
+    for (device, at_ms) in &asked {
+        answers.push(match find_at(store, device, *at_ms).await? {
+            Finding::Trip(row) => PairAnswer { trip: Some(app.listed(&row)?), code: None },
+            Finding::Gone { .. } => PairAnswer { trip: None, code: Some("gone") },
+            Finding::Unknown => PairAnswer { trip: None, code: Some("no_trip") },
+        });
+    }
+    Ok(Json(PairAnswers { answers }).into_response())
+}
+
+fn read_pairs(body: &[u8]) -> Result<Vec<(String, i64)>, Problem> {
+    let read: Result<Pairs, _> = serde_json::from_slice(body);
+    let Pairs { pairs } = read.map_err(|error| Problem::faults(vec![Fault::new("body", error)]))?;
+    if pairs.len() > MOST_PAIRS {
+        let problem = format!("{} pairs are more than {MOST_PAIRS}", pairs.len());
+        return Err(Problem::faults(vec![Fault::new("pairs", problem)]));
+    }
+    let (mut asked, mut faults) = (Vec::with_capacity(pairs.len()), Vec::new());
+    for (pair, nth) in pairs.into_iter().zip(0..) {
+        let time = match &pair.at {
+            serde_json::Value::String(text) => parse_time(text),
+            other => parse_time(&other.to_string()),
+        };
+        if let Err(error) = check_device_id(&pair.device) {
+            faults.push(Fault::new(format!("pairs[{nth}].device"), error));
+        }
+        match time {
+            Ok(at_ms) => asked.push((pair.device, at_ms)),
+            Err(error) => faults.push(Fault::new(format!("pairs[{nth}].at"), error)),
+        }
+    }
+    if faults.is_empty() { Ok(asked) } else { Err(Problem::faults(faults)) }
+}
+
+/// The trip that an id finds, of any form, also one that a merge retired.
+#[utoipa::path(get, path = "/v1/trips/{id}", tag = "trips", operation_id = "trip",
+    params(
+        ("id" = String, Path,
+            description = "Text, key or UUID form; `.geojson` or `.gpx` after it asks for that form",
+            example = "truck-17~20261120T213800.123Z"),
+        ("path" = Option<bool>, Query, description = "With the samples"),
+        ("simplify" = Option<f64>, Query, minimum = 0.01, maximum = 1e6,
+            description = "Leave samples out of the path that lie within so many metres of the line of the others"),
+    ),
+    responses(
+        (status = 200, description = "The trip; `match` says how the id lies in it",
+            content((TripAnswer = "application/json"), (Object = "application/geo+json"), (String = "application/gpx+xml"))),
+        (status = 304, description = "The client has it already (If-None-Match)"),
+        (status = 400, description = "No id, or no such parameter",
+            body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "No trip has the id",
+            body = Problem, content_type = "application/problem+json"),
+        (status = 410, description = "The trip was erased",
+            body = Problem, content_type = "application/problem+json"),
+    ))]
+pub async fn by_id<S: Served>(
+    State(app): Shared<S>,
+    id: Result<Path<String>, PathRejection>,
+    mut ask: Ask,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let given = in_path(id)?;
+    let (id, form) = form_of(&given);
+    let detail = ask.detail();
+    ask.done()?;
+    let found = find(&app, id).await?;
+    let extras = Extras {
+        requested_id: Some(id.to_owned()),
+        matched: Some(found.matched),
+        merged: Some(found.matched == Match::Retired),
+        open: None,
+    };
+    let current = TripId::new(found.row.device_id.as_str(), found.row.t_star_ms)?.text()?;
+    let place = format!("/v1/trips/{current}{}", &given[id.len()..]);
+    let response = app.answer(&found.row, extras, (form, detail), &headers)?;
+    Ok(with_header(response, header::CONTENT_LOCATION, &place))
+}
+
+/// What stands in the path of a request.
+pub(super) fn in_path(given: Result<Path<String>, PathRejection>) -> Result<String, Problem> {
+    match given {
+        Ok(Path(text)) => Ok(text),
+        Err(error) => Err(Problem::faults(vec![Fault::new("path", error)])),
+    }
+}
+
+/// The trip that an id finds.
+pub(super) struct Found {
+    pub row: Box<TripRow>,
+    pub matched: Match,
+}
+
+/// Finds the trip of an id.
+pub(super) async fn find<S: Served>(app: &App<S>, id: &str) -> Result<Found, Problem> {
+    let parsed = AnyId::parse(id)?;
+    let t_star_ms = parsed.t_star_ms();
+    match store::find(app.store()?, &parsed).await? {
+        Finding::Trip(row) => Ok(Found { matched: Match::of(t_star_ms, &row), row }),
+        Finding::Gone { device_id, forget } => Err(gone(&device_id, &forget)),
+        Finding::Unknown => {
+            let time = format_time(t_star_ms);
+            let detail = format!("no trip has the id `{id}`: none of its device covers {time}");
+            Err(Problem::new(StatusCode::NOT_FOUND, "no_trip", detail))
+        }
+    }
+}
+
+/// Trips of a device that overlap a span of time, by start time.
+#[utoipa::path(get, path = "/v1/devices/{token}/trips", tag = "trips", operation_id = "tripsOfDevice",
+    params(
+        ("token" = String, Path,
+            description = "The device id, each byte outside of A-Z a-z 0-9 . _ - as ~hh", example = "truck-17"),
+        ("from" = Option<String>, Query, description = "Only trips that end then or later"),
+        ("to" = Option<String>, Query, description = "Only trips that start then or before"),
+        ("order" = Option<String>, Query, description = "By start time: asc (default) or desc"),
+        ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
+            description = "Trips of a page, 100 by default"),
+        ("cursor" = Option<String>, Query, description = "`next` of the page before"),
+    ),
+    responses(
+        (status = 200, description = "A page; its `Link` leads to the next", body = TripPage),
+        (status = 400, description = "Everything that is wrong with the request",
+            body = Problem, content_type = "application/problem+json"),
+    ))]
+pub async fn of_device<S: Served>(
+    State(app): Shared<S>,
+    token: Result<Path<String>, PathRejection>,
+    uri: Uri,
+    mut ask: Ask,
+) -> Result<Response, Problem> {
+    let device = ask.token(&in_path(token)?);
+    let ((mut from_ms, mut upto_ms), order) = (ask.span(), ask.order());
+    let (limit, cursor) = (ask.limit(), ask.cursor());
+    if let Some(cursor) = cursor {
+        if cursor.device_id != device {
+            ask.fault("cursor", "it is of another device");
+        }
+        // What was shown lies before it, as trips of a device never overlap.
+        match order {
+            Order::Asc => from_ms = from_ms.max(cursor.t_star_ms),
+            Order::Desc => upto_ms = upto_ms.min(cursor.t_star_ms),
+        }
+    }
+    ask.done()?;
+    let mut page = Page::new(&app, limit);
+    page.fill(&device, (from_ms, upto_ms), order).await?;
+    Ok(page.answer(&uri))
+}
+
+/// Trips of all devices that touch a day, by device and start time.
+#[utoipa::path(get, path = "/v1/trips", tag = "trips", operation_id = "tripsOfDay",
+    params(
+        ("day" = String, Query, description = "UTC day", example = "2026-11-20"),
+        ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
+            description = "Trips of a page, 100 by default"),
+        ("cursor" = Option<String>, Query, description = "`next` of the page before"),
+    ),
+    responses(
+        (status = 200, description = "A page; its `Link` leads to the next", body = TripPage),
+        (status = 400, description = "Everything that is wrong with the request",
+            body = Problem, content_type = "application/problem+json"),
+    ))]
+pub async fn of_day<S: Served>(
+    State(app): Shared<S>,
+    uri: Uri,
+    mut ask: Ask,
+) -> Result<Response, Problem> {
+    let given = ask.day();
+    if given.is_none() {
+        ask.fault("day", "a list of all devices needs a day, such as 2026-11-20");
+    }
+    let (limit, cursor) = (ask.limit(), ask.cursor());
+    ask.done()?;
+    let day = given.unwrap_or_default();
+    let span = (day * DAY_MS, day * DAY_MS + DAY_MS - 1);
+    let store = app.store()?;
+    let mut page = Page::new(&app, limit);
+    let mut after: Option<String> = None;
+    if let Some(cursor) = cursor {
+        page.fill(&cursor.device_id, (span.0.max(cursor.t_star_ms), span.1), Order::Asc).await?;
+        after = Some(cursor.device_id);
+    }
+    while !page.is_full() {
+        let devices = store.devices(Some(day), after.as_deref(), DEVICES).await?;
+        for device in &devices {
+            page.fill(device, span, Order::Asc).await?;
+        }
+        after = devices.into_iter().next_back();
+        if after.is_none() {
+            break;
+        }
+    }
+    Ok(page.answer(&uri))
+}
+
+/// A page that is being filled.
+struct Page<'a, S> {
+    app: &'a App<S>,
+    limit: usize,
+    trips: Vec<TripAnswer>,
+    /// Where the next page goes on: known once there is one trip too many.
+    next: Option<TripId>,
+}
+
+impl<'a, S: Served> Page<'a, S> {
+    fn new(app: &'a App<S>, limit: usize) -> Self {
+        Self { app, limit, trips: Vec::new(), next: None }
+    }
+
+    fn is_full(&self) -> bool {
+        self.next.is_some()
+    }
+
+    /// Adds the trips of a device that overlap a span, until there is one too many.
+    async fn fill(
+        &mut self,
+        device: &str,
+        (mut from_ms, mut upto_ms): (i64, i64),
+        order: Order,
+    ) -> Result<(), Problem> {
+        while !self.is_full() && from_ms <= upto_ms {
+            let rows = self.app.store()?.range(device, from_ms, upto_ms, order, CHUNK).await?;
+            for row in &rows {
+                if self.trips.len() == self.limit {
+                    let t_star_ms = if order == Order::Asc { row.start_ms } else { row.end_ms };
+                    self.next = Some(TripId { device_id: device.to_owned(), t_star_ms });
+                    return Ok(());
+                }
+                self.trips.push(self.app.listed(row)?);
+            }
+            match (rows.last(), order) {
+                (Some(last), Order::Asc) if rows.len() == CHUNK => from_ms = last.end_ms + 1,
+                (Some(last), Order::Desc) if rows.len() == CHUNK => upto_ms = last.start_ms - 1,
+                _ => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(self, uri: &Uri) -> Response {
+        let next = self.next.map(|next| next.key_text());
+        let link = next.as_deref().map(|next| next_link(uri, next));
+        let response = Json(TripPage { trips: self.trips, next }).into_response();
+        match link {
+            Some(link) => with_header(response, header::LINK, &link),
+            None => response,
+        }
+    }
+}
+
+/// The `Link` to the next page: the same request with another cursor.
+pub(super) fn next_link(uri: &Uri, cursor: &str) -> String {
+    let kept = uri.query().unwrap_or_default().split('&');
+    let kept = kept.filter(|pair| !pair.is_empty() && !pair.starts_with("cursor="));
+    let query: Vec<_> = kept.map(str::to_owned).chain([format!("cursor={cursor}")]).collect();
+    format!("<{}?{}>; rel=\"next\"", uri.path(), query.join("&"))
+}

@@ -1,0 +1,196 @@
+//! How HTTP is answered.
+
+use std::net::SocketAddr;
+
+use super::setting::{Kind, Setting};
+use super::values::{count, flag, text};
+use super::{Problem, Settings};
+
+/// How HTTP is answered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HttpSettings {
+    /// Where; `None` for nowhere.
+    pub listen: Option<SocketAddr>,
+    /// Path of the file that holds the token; empty for none.
+    pub token_file: String,
+    /// Everybody may ask, from everywhere.
+    pub insecure: bool,
+    /// URL of map tiles; empty for none.
+    pub tiles: String,
+    /// Origins whose pages may read answers.
+    pub cors: Vec<String>,
+    /// Connections at once.
+    pub connections: u64,
+    /// Requests worked on at once.
+    pub requests: u64,
+    /// Clients that follow the changes at once.
+    pub streams: u64,
+}
+
+/// Every rule of theirs that does not hold.
+pub(super) fn problems(settings: &Settings) -> Vec<Problem> {
+    let http = &settings.http;
+    let mut problems = Vec::new();
+    let mut check = |holds: bool, keys: &'static [&'static str], message: String| {
+        if !holds {
+            problems.push(Problem { keys, message });
+        }
+    };
+    if let Some(address) = http.listen {
+        check(
+            address.ip().is_loopback() || !http.token_file.is_empty() || http.insecure,
+            &["listen"],
+            format!(
+                "listen {address} is open to other machines: give token_file, or set insecure \
+                 where everybody may read"
+            ),
+        );
+    }
+    for (keys, value) in [
+        (&["max_connections"], http.connections),
+        (&["max_requests"], http.requests),
+        (&["max_streams"], http.streams),
+    ] {
+        let message = format!("{} must be 1 to 100000, not {value}", keys[0]);
+        check((1..=100_000).contains(&value), keys, message);
+    }
+    problems
+}
+
+pub(super) fn listen(text: &str) -> Result<Option<SocketAddr>, String> {
+    if text == "off" {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(|_| {
+        format!("`{text}` is neither an address with a port, such as 127.0.0.1:8080, nor off")
+    })
+}
+
+pub(super) fn listen_text(listen: &Option<SocketAddr>) -> String {
+    listen.map_or_else(|| "off".to_owned(), |address| address.to_string())
+}
+
+pub(super) fn tiles(text: &str) -> Result<String, String> {
+    let is_url = text.starts_with("https://") || text.starts_with("http://");
+    let names = ["{z}", "{x}", "{y}"].iter().all(|name| text.contains(name));
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic() && !b"'\";,".contains(&byte));
+    if text.is_empty() || (is_url && names && is_plain) {
+        return Ok(text.to_owned());
+    }
+    Err(format!(
+        "`{text}` is no URL of tiles, such as https://tiles.example.com/{{z}}/{{x}}/{{y}}.png"
+    ))
+}
+
+pub(super) fn origins(text: &str) -> Result<Vec<String>, String> {
+    let given = text.split(',').map(str::trim).filter(|origin| !origin.is_empty());
+    let origin = |text: &str| {
+        let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+        let is_host = |it: &str| {
+            !it.is_empty()
+                && it.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte))
+        };
+        match host.is_some_and(is_host) {
+            true => Ok(text.to_owned()),
+            false => Err(format!("`{text}` is no origin, such as https://maps.example.com")),
+        }
+    };
+    given.map(origin).collect()
+}
+
+#[expect(clippy::ptr_arg, reason = "the table calls it with what the settings hold")]
+pub(super) fn origins_text(origins: &Vec<String>) -> String {
+    origins.join(",")
+}
+
+/// Every one of them.
+pub(super) static SETTINGS: &[Setting] = &[
+    setting!(
+        "listen",
+        "--listen",
+        "TSTAR_LISTEN",
+        "127.0.0.1:8080",
+        Text,
+        http.listen,
+        listen,
+        listen_text,
+        "Where HTTP is answered, ADDRESS:PORT, or off; port 0 takes a free one"
+    ),
+    setting!(
+        "token_file",
+        "--token-file",
+        "TSTAR_TOKEN_FILE",
+        "",
+        Text,
+        http.token_file,
+        text,
+        String::clone,
+        "File of the token that HTTP clients have to show; none lets everybody in"
+    ),
+    setting!(
+        "insecure",
+        "--insecure",
+        "TSTAR_INSECURE",
+        "false",
+        Flag,
+        http.insecure,
+        flag,
+        bool::to_string,
+        "Answer HTTP without a token also beyond this machine, and under every name"
+    ),
+    setting!(
+        "tiles",
+        "--tiles",
+        "TSTAR_TILES",
+        "",
+        Text,
+        http.tiles,
+        tiles,
+        String::clone,
+        "URL of map tiles for the page, with {z}, {x} and {y}; none shows coast lines alone"
+    ),
+    setting!(
+        "cors",
+        "--cors",
+        "TSTAR_CORS",
+        "",
+        Text,
+        http.cors,
+        origins,
+        origins_text,
+        "Origins whose pages may read answers, separated by commas"
+    ),
+    setting!(
+        "max_connections",
+        "--max-connections",
+        "TSTAR_MAX_CONNECTIONS",
+        "2048",
+        Count,
+        http.connections,
+        count,
+        u64::to_string,
+        "HTTP connections at once; one more is told 503"
+    ),
+    setting!(
+        "max_requests",
+        "--max-requests",
+        "TSTAR_MAX_REQUESTS",
+        "64",
+        Count,
+        http.requests,
+        count,
+        u64::to_string,
+        "HTTP requests worked on at once; one more is told 503"
+    ),
+    setting!(
+        "max_streams",
+        "--max-streams",
+        "TSTAR_MAX_STREAMS",
+        "256",
+        Count,
+        http.streams,
+        count,
+        u64::to_string,
+        "HTTP clients that follow the changes at once"
+    ),
+];

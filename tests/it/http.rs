@@ -1,0 +1,200 @@
+//! Trips over HTTP: the real binary, asked through real sockets.
+
+mod abuse;
+mod asking;
+mod changes;
+mod document;
+mod samples;
+mod tokens;
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::cli::{Folder, minutes};
+use crate::servers::LIMIT;
+use crate::servers::ready::until;
+
+/// No answer takes that long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server that runs; it does not outlive its test.
+pub struct Server {
+    child: Child,
+    log: PathBuf,
+    pub address: String,
+}
+
+impl Server {
+    /// Runs `serve` or `run` on a port of its own.
+    pub fn start(folder: &Folder, words: &str) -> Self {
+        let log = folder.path(&format!("server-{}.log", fastrand::u64(..)));
+        let words = format!("{words} --listen 127.0.0.1:0");
+        let mut command = folder.command(&words);
+        let (out, said) = (Stdio::piped(), File::create(&log).unwrap());
+        let child = command.stdout(out).stderr(said).spawn().unwrap();
+        let mut server = Self { child, log, address: String::new() };
+        let log = server.log.clone();
+        let address = || {
+            let said = std::fs::read_to_string(&log).unwrap();
+            let (_, rest) = said.split_once("listening on http://")?;
+            rest.contains('\n').then(|| rest.lines().next().map(str::to_owned))?
+        };
+        server.address = until("the server to listen", LIMIT, address, || server.ended());
+        let ready =
+            || (server.get("/readyz").status != 503 || words.starts_with("run")).then_some(());
+        until("the server to be ready", LIMIT, ready, || None);
+        server
+    }
+
+    pub fn said(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.log).unwrap()).into_owned()
+    }
+
+    fn ended(&mut self) -> Option<String> {
+        let status = self.child.try_wait().unwrap()?;
+        Some(format!("the server ended with {status}: {}", self.said()))
+    }
+
+    /// Sends bytes, and reads what comes until the server closes.
+    pub fn raw(&self, bytes: &[u8]) -> Vec<u8> {
+        let mut stream = self.connect();
+        // A server that has heard enough may have closed.
+        drop(stream.write_all(bytes));
+        let mut answer = Vec::new();
+        drop(stream.read_to_end(&mut answer));
+        answer
+    }
+
+    pub fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+
+    /// Asks with headers, each with its line end.
+    pub fn ask(&self, method: &str, target: &str, headers: &str, body: &[u8]) -> Answer {
+        let mut bytes = format!(
+            "{method} {target} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n{headers}\
+             content-length: {}\r\n\r\n",
+            self.address,
+            body.len()
+        )
+        .into_bytes();
+        bytes.extend_from_slice(body);
+        Answer::read(&self.raw(&bytes))
+    }
+
+    pub fn get(&self, target: &str) -> Answer {
+        self.ask("GET", target, "", b"")
+    }
+
+    /// Ends it as an operator would.
+    #[track_caller]
+    pub fn drain(mut self) -> String {
+        let sent = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
+        assert!(sent.unwrap().success(), "no signal to the server");
+        let child = &mut self.child;
+        let status = until("the drain", LIMIT, || child.try_wait().unwrap(), || None);
+        assert_eq!(status.code(), Some(0), "{}", self.said());
+        self.said()
+    }
+
+    /// Memory that it takes now, bytes.
+    fn memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// An answer, whole.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    head: String,
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    #[track_caller]
+    fn read(bytes: &[u8]) -> Self {
+        let end = bytes.windows(4).position(|it| it == b"\r\n\r\n");
+        let end = end.unwrap_or_else(|| panic!("no answer: {}", String::from_utf8_lossy(bytes)));
+        let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        let mut body = bytes[end + 4..].to_vec();
+        if head.to_ascii_lowercase().contains("transfer-encoding: chunked") {
+            body = unchunked(&body);
+        }
+        Self { status, head, body }
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let pairs = self.head.lines().filter_map(|line| line.split_once(": "));
+        pairs.filter(|(it, _)| it.eq_ignore_ascii_case(name)).map(|(_, value)| value).next()
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8(self.body.clone()).unwrap()
+    }
+
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|error| panic!("{error}: {} {}", self.head, self.text()))
+    }
+
+    /// It has this status.
+    #[track_caller]
+    pub fn is(self, status: u16) -> Self {
+        assert_eq!(self.status, status, "{}\n{}", self.head, self.text());
+        self
+    }
+
+    /// It is a problem of this status and code.
+    #[track_caller]
+    pub fn tells(self, status: u16, code: &str) -> Value {
+        let kind = self.header("content-type").map(str::to_owned);
+        assert_eq!(kind.as_deref(), Some("application/problem+json"), "{self:?}");
+        let problem = self.is(status).json();
+        assert_eq!(problem["code"], code, "{problem}");
+        assert_eq!(problem["status"], status, "{problem}");
+        assert!(problem["detail"].as_str().is_some_and(|detail| !detail.is_empty()), "{problem}");
+        problem
+    }
+}
+
+fn unchunked(mut body: &[u8]) -> Vec<u8> {
+    let mut whole = Vec::new();
+    while let Some(end) = body.windows(2).position(|it| it == b"\r\n") {
+        let length = std::str::from_utf8(&body[..end]).unwrap();
+        let length = usize::from_str_radix(length, 16).unwrap();
+        whole.extend_from_slice(&body[end + 2..end + 2 + length]);
+        body = &body[end + 2 + length + 2..];
+    }
+    whole
+}
+
+/// A store with a merged trip of `truck-17` (8:00 to 8:12; 8:10 is retired), a second one at 8:40
+/// the same day, and one of `a b`.
+pub fn worked(folder: &Folder) {
+    let mut lines = minutes("truck-17", &[10, 12, 0, 2, 6, 40]);
+    lines += &minutes("a b", &[5]);
+    folder.write("worked.ndjson", lines);
+    folder.ingest("worked.ndjson --store sqlite:trips.db");
+}

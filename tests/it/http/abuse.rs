@@ -1,0 +1,150 @@
+//! Clients that mean harm, or might as well.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::{Answer, Server, worked};
+use crate::cli::Folder;
+
+/// What the server may take beside what it serves.
+const MOST_MEMORY: u64 = 150 << 20;
+
+fn serving(folder: &Folder, more: &str) -> Server {
+    worked(folder);
+    Server::start(folder, &format!("serve --store sqlite:trips.db {more}"))
+}
+
+fn is_well(server: &Server) {
+    server.get("/v1/trips/lookup?device=truck-17&at=2024-05-01T08:05:00Z").is(200);
+    assert!(server.memory() < MOST_MEMORY, "{} bytes", server.memory());
+}
+
+#[test]
+fn slow_clients_hold_nobody_up_and_are_left() {
+    let folder = Folder::new();
+    let server = serving(&folder, "");
+    let connect = |_| {
+        let mut stream = server.connect();
+        stream.write_all(b"GET /v1/devices HTTP/1.1\r\nhost: localhost\r\nx: ").unwrap();
+        stream
+    };
+    let mut slow: Vec<TcpStream> = (0..1000).map(connect).collect();
+    is_well(&server);
+    // Nobody waits for them for ever: each is closed, told or not.
+    for stream in &mut slow {
+        let mut told = Vec::new();
+        stream.read_to_end(&mut told).unwrap();
+        assert!(told.is_empty() || told.starts_with(b"HTTP/1.1 408"), "{told:?}");
+    }
+    is_well(&server);
+}
+
+#[test]
+fn one_connection_too_many_is_told() {
+    let folder = Folder::new();
+    let server = serving(&folder, "--max-connections 20");
+    let held: Vec<TcpStream> = (0..20).map(|_| server.connect()).collect();
+    let refused = || {
+        let answer = server.raw(b"");
+        answer.starts_with(b"HTTP/1.1 503").then_some(())
+    };
+    let limit = crate::servers::LIMIT;
+    crate::servers::ready::until("a refusal", limit, refused, || None);
+    drop(held);
+    let answered = || {
+        let asked = b"GET /livez HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+        server.raw(asked).starts_with(b"HTTP/1.1 200").then_some(())
+    };
+    crate::servers::ready::until("an answer", limit, answered, || None);
+}
+
+#[test]
+fn large_and_odd_requests_are_refused() {
+    let folder = Folder::new();
+    let server = serving(&folder, "");
+    let head = format!("GET / HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n\r\n", "y".repeat(64 << 10));
+    let many = format!("GET / HTTP/1.1\r\nhost: localhost\r\n{}\r\n", "x: y\r\n".repeat(1000));
+    for bytes in [head, many] {
+        assert_eq!(Answer::read(&server.raw(bytes.as_bytes())).status, 431);
+    }
+    let long = format!("/v1/trips/{}", "y".repeat(100_000));
+    assert!(matches!(server.get(&long).status, 400 | 414 | 431));
+    let declared = "POST /v1/trips/lookup HTTP/1.1\r\nhost: localhost\r\ncontent-length: 104857600\r\n\
+        connection: close\r\n\r\n";
+    Answer::read(&server.raw(declared.as_bytes())).tells(413, "too_large");
+    // The same without saying so before.
+    let mut chunked = b"POST /v1/trips/lookup HTTP/1.1\r\nhost: localhost\r\n\
+        transfer-encoding: chunked\r\nconnection: close\r\n\r\n"
+        .to_vec();
+    let chunk = vec![b'x'; 1 << 20];
+    for _ in 0..3 {
+        chunked.extend_from_slice(b"100000\r\n");
+        chunked.extend_from_slice(&chunk);
+        chunked.extend_from_slice(b"\r\n");
+    }
+    Answer::read(&server.raw(&chunked)).tells(413, "too_large");
+    let pairs =
+        format!(r#"{{"pairs":[{}]}}"#, vec![r#"{"device":"truck-17","at":0}"#; 1001].join(","));
+    server.ask("POST", "/v1/trips/lookup", "", pairs.as_bytes()).tells(400, "bad_request");
+    server.get("/v1/devices?limit=1000000000").tells(400, "bad_request");
+    let wide = "/v1/devices/truck-17/trips?from=1000-01-01T00:00:00Z&to=2999-01-01T00:00:00Z";
+    assert_eq!(server.get(wide).is(200).json()["trips"].as_array().unwrap().len(), 2);
+    for odd in ["GET", "GET / HTTP/9.9\r\n\r\n", "\0\0\0\0\r\n\r\n", "GET /%ff%fe HTTP/1.1\r\n\r\n"]
+    {
+        let answer = server.raw(format!("{odd}\r\n\r\n").as_bytes());
+        assert!(
+            !answer.starts_with(b"HTTP/1.1 5"),
+            "{odd:?}: {}",
+            String::from_utf8_lossy(&answer)
+        );
+    }
+    server.get("/v1/trips/%ff%fe").tells(400, "bad_request");
+    is_well(&server);
+}
+
+#[test]
+fn requests_in_one_go_are_answered_in_order() {
+    let folder = Folder::new();
+    let server = serving(&folder, "");
+    let one = |close: &str| format!("GET /livez HTTP/1.1\r\nhost: localhost\r\n{close}\r\n");
+    let bytes = one("").repeat(2000) + &one("connection: close\r\n");
+    let mut stream = server.connect();
+    let mut writer = stream.try_clone().unwrap();
+    let sending = std::thread::spawn(move || writer.write_all(bytes.as_bytes()).unwrap());
+    let mut answers = String::new();
+    stream.read_to_string(&mut answers).unwrap();
+    sending.join().unwrap();
+    assert_eq!(answers.matches("HTTP/1.1 200 OK").count(), 2001);
+    is_well(&server);
+}
+
+#[test]
+fn more_than_can_be_done_is_told_and_the_rest_is_done() {
+    let folder = Folder::new();
+    let server = serving(&folder, "--max-requests 4");
+    let (done, busy) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..40 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    let body = br#"{"pairs":[{"device":"truck-17","at":"2024-05-01T08:05:00Z"}]}"#;
+                    let answer = server.ask("POST", "/v1/trips/lookup", "", body);
+                    match answer.status {
+                        200 => done.fetch_add(1, Ordering::Relaxed),
+                        503 => {
+                            assert_eq!(answer.header("retry-after"), Some("1"));
+                            busy.fetch_add(1, Ordering::Relaxed)
+                        }
+                        other => panic!("{other}: {}", answer.text()),
+                    };
+                }
+            });
+        }
+    });
+    let (done, busy) = (done.into_inner(), busy.into_inner());
+    println!("{done} answered, {busy} told to come again");
+    assert_eq!(done + busy, 2000);
+    assert!(done > 0);
+    is_well(&server);
+}

@@ -1,0 +1,88 @@
+//! The description of the API, and whether answers are as it says.
+
+use serde_json::{Value, json};
+
+use super::{Server, worked};
+use crate::cli::Folder;
+
+/// Whether a value is as a schema of the document says; what is not so is told.
+fn faults(document: &Value, schema: &Value, value: &Value) -> Vec<String> {
+    // References lead into the document.
+    let mut root = json!({ "components": document["components"] });
+    root.as_object_mut().unwrap().extend(schema.as_object().unwrap().clone());
+    let validator = jsonschema::draft202012::new(&root).unwrap();
+    validator
+        .iter_errors(value)
+        .map(|error| format!("{error} at {}", error.instance_path))
+        .collect()
+}
+
+fn schema_of<'a>(document: &'a Value, path: &str, method: &str, status: u16) -> &'a Value {
+    let answer = &document["paths"][path][method]["responses"][status.to_string()];
+    let content =
+        answer["content"].as_object().unwrap_or_else(|| panic!("{method} {path} {status}"));
+    let kind = if status < 400 { "application/json" } else { "application/problem+json" };
+    &content[kind]["schema"]
+}
+
+#[test]
+fn every_answer_is_as_the_document_says() {
+    let folder = Folder::new();
+    worked(&folder);
+    let server = Server::start(&folder, "serve --store sqlite:trips.db");
+    let document = server.get("/openapi.json").is(200).json();
+    assert_eq!(document["openapi"], "3.1.0");
+    let lookup = "/v1/trips/lookup?device=truck-17&at=2024-05-01T08:";
+    let id = "/v1/trips/truck-17~20240501T081000.000Z";
+    let cases = [
+        ("/v1/trips/lookup", format!("{lookup}05:00Z&path=true"), 200),
+        ("/v1/trips/lookup", format!("{lookup}30:00Z"), 404),
+        ("/v1/trips/lookup", "/v1/trips/lookup".to_owned(), 400),
+        ("/v1/trips/{id}", id.to_owned(), 200),
+        ("/v1/trips/{id}", "/v1/trips/x".to_owned(), 400),
+        ("/v1/devices", "/v1/devices?limit=1".to_owned(), 200),
+        ("/v1/devices/{token}/trips", "/v1/devices/truck-17/trips?limit=1".to_owned(), 200),
+        ("/v1/trips", "/v1/trips?day=2024-05-01".to_owned(), 200),
+        ("/v1/changes", "/v1/changes?after=0".to_owned(), 200),
+        ("/v1/page", "/v1/page".to_owned(), 200),
+        ("/readyz", "/readyz?verbose".to_owned(), 200),
+        ("/version", "/version".to_owned(), 200),
+    ];
+    for (path, target, status) in cases {
+        let answer = server.get(&target).is(status).json();
+        let found = faults(&document, schema_of(&document, path, "get", status), &answer);
+        assert_eq!(found, Vec::<String>::new(), "{target}: {answer}");
+    }
+    // The check finds what is wrong.
+    let mut wrong = server.get(id).json();
+    wrong["samples"] = "five".into();
+    assert!(
+        !faults(&document, schema_of(&document, "/v1/trips/{id}", "get", 200), &wrong).is_empty()
+    );
+}
+
+#[test]
+fn every_route_is_described_and_every_description_has_a_route() {
+    let folder = Folder::new();
+    worked(&folder);
+    let server = Server::start(&folder, "serve --store sqlite:trips.db");
+    let document = server.get("/openapi.json").json();
+    let paths = document["paths"].as_object().unwrap();
+    assert!(paths.len() >= 13, "{} paths", paths.len());
+    for (path, methods) in paths {
+        let target = path.replace("{id}", "x").replace("{token}", "x");
+        for (method, operation) in methods.as_object().unwrap() {
+            assert!(operation["operationId"].is_string(), "{method} {path}");
+            assert!(operation["description"].is_string() || operation["summary"].is_string());
+            if path.ends_with("/stream") {
+                continue;
+            }
+            let status = server.ask(&method.to_uppercase(), &target, "", b"").status;
+            assert!(!matches!(status, 404 | 405), "{method} {path}: {status}");
+            let described = &operation["responses"][status.to_string()];
+            assert!(!described.is_null(), "{method} {path}: {status} is not described");
+        }
+        let status = server.ask("PATCH", &target, "", b"").status;
+        assert_eq!(status, 405, "{path}");
+    }
+}
