@@ -22,6 +22,7 @@ mod letters;
 mod metrics;
 mod model;
 mod outage;
+mod page;
 mod processing;
 mod protocol;
 mod readme;

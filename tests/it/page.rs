@@ -1,0 +1,41 @@
+//! The page in a real Chromium: what a person sees, clicks and types.
+//!
+//! Each case starts the real binary and a browser of its own, one case at a time. Pictures of what
+//! it saw are in `target/screenshots`.
+
+mod browser;
+mod fleet;
+mod hostile;
+mod hosts;
+mod live;
+mod looks;
+mod lookup;
+mod many;
+mod serve;
+
+use browser::Browser;
+use serve::Serve;
+
+use crate::cli::{Folder, minutes};
+
+/// A merged trip of `van` at minutes 0 to 12 that retired 10, and one at 40 to 44.
+fn merged() -> Folder {
+    let mut samples = minutes("van", &[10, 12, 0, 2, 6]);
+    samples.push_str(&minutes("van", &[40, 42, 44]));
+    stored(&samples)
+}
+
+/// A folder with a store of these samples.
+fn stored(samples: &str) -> Folder {
+    let folder = Folder::with("samples.ndjson", samples);
+    folder.ingest("samples.ndjson --store sqlite:trips.db");
+    folder
+}
+
+/// The page over the store of [`stored`]; none without a browser, which has been told.
+fn opened(folder: &Folder) -> Option<(Serve, Browser)> {
+    let browser = Browser::start()?;
+    let serve = Serve::start(folder, "--store sqlite:trips.db");
+    browser.goto(&serve.url(""));
+    Some((serve, browser))
+}

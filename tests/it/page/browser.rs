@@ -1,0 +1,297 @@
+//! A headless Chromium, driven as a person would: by what is on the screen.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use fantoccini::actions::{
+    InputSource, KeyAction, KeyActions, MOUSE_BUTTON_LEFT, MouseActions, PointerAction,
+};
+use fantoccini::key::Key;
+use fantoccini::{Client, ClientBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+use crate::servers::ready::until;
+use crate::servers::skip;
+
+/// Nothing on the page takes that long.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Nothing but the page: no look for updates, no request of the browser's own, no name resolved.
+const FLAGS: [&str; 12] = [
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-proxy-server",
+    "--hide-scrollbars",
+    "--window-size=1280,880",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+];
+
+/// Becomes the driver. When its standard input closes, however that comes, the whole group goes:
+/// the driver and its browsers.
+const LIFELINE: &str = r#"
+exec 3<&0 </dev/null
+( while read -r -u 3 _; do :; done; kill -9 0 ) >/dev/null 2>&1 &
+exec chromedriver --port=0 3<&-
+"#;
+
+/// Of this process, one at a time: several would fight for the processor.
+static TURN: Mutex<()> = Mutex::new(());
+
+pub struct Browser {
+    runtime: Runtime,
+    client: Option<Client>,
+    session: String,
+    /// Its port of 127.0.0.1.
+    port: u16,
+    driver: Child,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Browser {
+    /// None: there is none here, which has been told.
+    pub fn start() -> Option<Self> {
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_there = |name: &&str| Command::new(name).arg("--version").output().is_ok();
+        if !["chromedriver", "chromium"].iter().all(is_there) {
+            return skip("no Chromium: apt-get install -y chromium chromium-driver");
+        }
+        let (driver, port) = spawn();
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(1).enable_all().build().unwrap();
+        let wanted = json!({
+            "goog:chromeOptions": { "args": FLAGS },
+            "goog:loggingPrefs": { "performance": "ALL" },
+            "unhandledPromptBehavior": "ignore",
+        });
+        let (client, session) = runtime.block_on(async {
+            let mut builder = ClientBuilder::new(HttpConnector::new());
+            builder.capabilities(wanted.as_object().unwrap().clone());
+            let client = builder.connect(&format!("http://127.0.0.1:{port}")).await.unwrap();
+            let session = client.session_id().await.unwrap().unwrap();
+            (client, session)
+        });
+        let client = Some(client);
+        Some(Self { runtime, client, session, port, driver, _turn: turn })
+    }
+
+    fn client(&self) -> &Client {
+        self.client.as_ref().unwrap()
+    }
+
+    pub fn goto(&self, url: &str) {
+        self.runtime.block_on(self.client().goto(url)).unwrap();
+    }
+
+    /// What a script returns, `arguments` being these.
+    #[track_caller]
+    pub fn js(&self, script: &str, arguments: &[Value]) -> Value {
+        let ran = self.runtime.block_on(self.client().execute(script, arguments.to_vec()));
+        ran.unwrap_or_else(|fault| panic!("{script}: {fault}"))
+    }
+
+    /// The value of an expression.
+    #[track_caller]
+    pub fn value(&self, expression: &str) -> Value {
+        self.js(&format!("return {expression}"), &[])
+    }
+
+    /// Waits until an expression is true.
+    #[track_caller]
+    pub fn until(&self, expression: &str) {
+        let is_true = || (self.value(expression) == json!(true)).then_some(());
+        until(expression, LIMIT, is_true, || None);
+    }
+
+    /// What an element says, without spaces around it.
+    #[track_caller]
+    pub fn text(&self, css: &str) -> String {
+        let script = "return document.querySelector(arguments[0]).textContent.trim()";
+        self.js(script, &[json!(css)]).as_str().unwrap().to_owned()
+    }
+
+    /// Waits until an element says a text somewhere.
+    #[track_caller]
+    pub fn until_says(&self, css: &str, text: &str) {
+        let (css, text) = (json!(css), json!(text));
+        self.until(&format!(
+            "[...document.querySelectorAll({css})].some((el) => el.textContent.includes({text}))"
+        ));
+    }
+
+    #[track_caller]
+    pub fn count(&self, css: &str) -> u64 {
+        let found = self.js("return document.querySelectorAll(arguments[0]).length", &[json!(css)]);
+        found.as_u64().unwrap()
+    }
+
+    /// Waits until there are so many of an element.
+    #[track_caller]
+    pub fn until_count(&self, css: &str, count: u64) {
+        self.until(&format!("document.querySelectorAll({}).length === {count}", json!(css)));
+    }
+
+    /// A click of the mouse in the middle of an element.
+    #[track_caller]
+    pub fn click(&self, css: &str) {
+        self.click_at(css, 0.5);
+    }
+
+    /// A click at a share of the width of an element, which has to be on the screen and on top.
+    #[track_caller]
+    pub fn click_at(&self, css: &str, share: f64) {
+        let script = "
+            const el = document.querySelector(arguments[0]);
+            el.scrollIntoView({ block: 'nearest' });
+            const box = el.getBoundingClientRect();
+            const x = box.left + box.width * arguments[1];
+            const y = box.top + box.height / 2;
+            const top = document.elementFromPoint(x, y);
+            return [x, y, el.contains(top) || top.contains(el)];";
+        let place = self.js(script, &[json!(css), json!(share)]);
+        assert_eq!(place[2], json!(true), "{css} is hidden by something: {place}");
+        let (x, y) = (place[0].as_f64().unwrap(), place[1].as_f64().unwrap());
+        let duration = Some(Duration::ZERO);
+        let click = MouseActions::new("mouse".to_owned())
+            .then(PointerAction::MoveTo { duration, x, y })
+            .then(PointerAction::Down { button: MOUSE_BUTTON_LEFT })
+            .then(PointerAction::Up { button: MOUSE_BUTTON_LEFT });
+        self.runtime.block_on(self.client().perform_actions(click)).unwrap();
+    }
+
+    /// Keys pressed and let go, one after the other, wherever the focus is.
+    #[track_caller]
+    pub fn keys(&self, keys: &str) {
+        let pressed = keys.chars().fold(KeyActions::new("keys".to_owned()), |actions, value| {
+            actions.then(KeyAction::Down { value }).then(KeyAction::Up { value })
+        });
+        self.runtime.block_on(self.client().perform_actions(pressed)).unwrap();
+    }
+
+    #[track_caller]
+    pub fn key(&self, key: Key) {
+        self.keys(&char::from(key).to_string());
+    }
+
+    /// A text pasted into a field, over what it holds, and Enter.
+    #[track_caller]
+    pub fn paste(&self, css: &str, text: &str) {
+        let script = "const el = document.querySelector(arguments[0]);
+            el.focus(); el.value = arguments[1];
+            el.dispatchEvent(new InputEvent('input', { bubbles: true }));";
+        self.js(script, &[json!(css), json!(text)]);
+        self.key(Key::Enter);
+    }
+
+    /// A command of the browser's own protocol.
+    #[track_caller]
+    pub fn devtools(&self, command: &str, parameters: &Value) -> Value {
+        self.post("goog/cdp/execute", &json!({ "cmd": command, "params": parameters }))
+    }
+
+    /// A screen of a phone, so wide and high.
+    pub fn phone(&self, width: u32, height: u32) {
+        let screen =
+            json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": true });
+        self.devtools("Emulation.setDeviceMetricsOverride", &screen);
+    }
+
+    /// A system that likes it dark, or light.
+    pub fn scheme(&self, value: &str) {
+        let feature = json!({ "name": "prefers-color-scheme", "value": value });
+        self.devtools("Emulation.setEmulatedMedia", &json!({ "features": [feature] }));
+    }
+
+    /// Where requests went since the last question.
+    #[track_caller]
+    pub fn requests(&self) -> Vec<String> {
+        let entries = self.post("se/log", &json!({ "type": "performance" }));
+        let message = |entry: &Value| -> Value {
+            serde_json::from_str(entry["message"].as_str().unwrap()).unwrap()
+        };
+        let messages = entries.as_array().unwrap().iter().map(message);
+        let sent = messages.filter(|it| it["message"]["method"] == "Network.requestWillBeSent");
+        let url =
+            |it: Value| it["message"]["params"]["request"]["url"].as_str().unwrap().to_owned();
+        sent.map(url).collect()
+    }
+
+    /// What the client has no name for: a command of the session.
+    #[track_caller]
+    fn post(&self, command: &str, body: &Value) -> Value {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        let body = body.to_string();
+        let head = format!(
+            "POST /session/{}/{command} HTTP/1.1\r\nHost: 127.0.0.1\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+            self.session,
+            body.len()
+        );
+        stream.set_read_timeout(Some(LIMIT)).unwrap();
+        stream.write_all((head + &body).as_bytes()).unwrap();
+        // The driver keeps the connection: its answer is as long as it says.
+        let mut stream = BufReader::new(stream);
+        let (mut head, mut length) = (String::new(), 0);
+        while !head.ends_with("\r\n\r\n") {
+            let from = head.len();
+            assert_ne!(stream.read_line(&mut head).unwrap(), 0, "{command}: {head}");
+            let line = head[from..].to_ascii_lowercase();
+            if let Some(value) = line.strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+        }
+        let mut answer = vec![0; length];
+        stream.read_exact(&mut answer).unwrap();
+        let answer: Value = serde_json::from_slice(&answer).unwrap();
+        assert!(head.starts_with("HTTP/1.1 200"), "{command}: {answer}");
+        answer["value"].clone()
+    }
+
+    /// A picture of what is on the screen, for people: `target/screenshots/NAME.png`.
+    pub fn picture(&self, name: &str) {
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).with_file_name("screenshots");
+        std::fs::create_dir_all(&folder).unwrap();
+        let picture = self.runtime.block_on(self.client().screenshot()).unwrap();
+        std::fs::write(folder.join(format!("{name}.png")), picture).unwrap();
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.picture("failed");
+        }
+        if let Some(client) = self.client.take() {
+            // What cannot be closed ends with its lifeline.
+            self.runtime.block_on(client.close()).ok();
+        }
+        drop(self.driver.stdin.take());
+        self.driver.wait().ok();
+    }
+}
+
+/// The driver, in a group of its own, and the port that it took.
+fn spawn() -> (Child, u16) {
+    let mut command = Command::new("bash");
+    command.args(["-c", LIFELINE]).process_group(0);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut driver = command.spawn().unwrap();
+    let said = BufReader::new(driver.stdout.take().unwrap()).lines();
+    let port = said.map_while(Result::ok).find_map(|line| {
+        let (_, port) = line.split_once("successfully on port ")?;
+        Some(port.trim().trim_end_matches('.').parse().unwrap())
+    });
+    (driver, port.expect("chromedriver says its port"))
+}

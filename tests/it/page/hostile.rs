@@ -1,0 +1,121 @@
+//! Device ids that would be more than text.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::{opened, stored};
+
+const KINDS: [&str; 20] = [
+    "line\nbreak",
+    "\r\n\r\nHTTP/1.1 200 OK",
+    "\u{1b}[31mred\u{1b}[0m",
+    "\u{1b}]0;title\u{7}",
+    "<img src=x onerror=alert(1)>",
+    "<script>alert(1)</script>",
+    "\"><svg onload=alert(1)>",
+    "' onmouseover='alert(1)",
+    "quote\"'`quote",
+    "../../etc/passwd",
+    "..",
+    "%2e%2e%2f%00",
+    "javascript:alert(1)",
+    "{{7*7}}${7*7}",
+    "\u{202e}evig ot thgir\u{202c}",
+    "\u{2066}\u{200f}עברית\u{200b}",
+    "a&amp;b&lt;c",
+    "?device=x&at=#trip=y",
+    "truck~20260101T000000.000Z",
+    "\u{feff}\u{2028}\u{2029}🚚",
+];
+
+/// 500 of them, each its own.
+fn ids() -> BTreeSet<String> {
+    let with = |nth: usize| match nth / KINDS.len() {
+        0 => KINDS[nth].to_owned(),
+        round => format!("{}{round}", KINDS[nth % KINDS.len()]),
+    };
+    let ids: BTreeSet<String> = (0..500).map(with).collect();
+    assert_eq!(ids.len(), 500);
+    ids
+}
+
+/// How the page shows an id: what cannot be seen as its code.
+fn visible(id: &str) -> String {
+    let is_format = |c: char| matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
+    let mut shown = String::new();
+    for c in id.chars() {
+        match c.is_control() || is_format(c) {
+            true => write!(shown, "⟨U+{:04X}⟩", u32::from(c)).unwrap(),
+            false => shown.push(c),
+        }
+    }
+    shown
+}
+
+/// How many elements there are that the page did not make.
+const STRANGE: &str = "document.querySelectorAll(
+    'img:not([src=\"/assets/icon.svg\"]), script:not([src]), svg[onload], [onmouseover]').length";
+
+#[test]
+fn ids_are_text_and_nothing_else() {
+    let ids = ids();
+    // Four minutes: one of them is some pixels wide on the lane.
+    let sample = |id: &String, minute: u32| {
+        let time = format!("2024-05-01T08:0{minute}:00Z");
+        let sample = json!({ "device_id": id, "time": time, "lat": 52, "lon": 13, "driver": id });
+        format!("{sample}\n")
+    };
+    let line = |id: &String| sample(id, 0) + &sample(id, 4);
+    let folder = stored(&ids.iter().map(line).collect::<String>());
+    let Some((serve, browser)) = opened(&folder) else { return };
+    browser.js("window.alert = () => (window.ran = true)", &[]);
+    browser.until_says("#device-count", "500");
+    let all = ids.len() as u64;
+    while browser.count(".device") < all {
+        let before = browser.count(".device");
+        browser.click("#device-more");
+        browser.until(&format!("document.querySelectorAll('.device').length > {before}"));
+    }
+    let shown = "[...document.querySelectorAll('.device bdi')].map((el) => el.textContent)";
+    let shown: BTreeSet<String> = serde_json::from_value(browser.value(shown)).unwrap();
+    let wanted: BTreeSet<String> = ids.iter().map(|id| visible(id)).collect();
+    assert_eq!(shown, wanted);
+    browser.picture("hostile");
+
+    for id in KINDS {
+        // By what was typed, as it is; an input holds no line breaks.
+        let click = "[...document.querySelectorAll('.device')]
+            .find((button) => button.device === arguments[0]).click()";
+        browser.js(click, &[json!(id)]);
+        browser.until(&format!(
+            "document.querySelector('#device-name').textContent === {} &&
+             document.querySelectorAll('rect.bar').length === 1",
+            json!(visible(id))
+        ));
+        let token = "decodeURIComponent(location.hash)";
+        let link = browser.value(token).as_str().unwrap().to_owned();
+        let trip = browser.value("document.querySelector('rect.bar').dataset.trip");
+        browser.paste("#find-id", trip.as_str().unwrap());
+        browser.until_says(".asked[data-match=current]", trip.as_str().unwrap());
+        browser.until_says(".numbers", &visible(id));
+        assert_eq!(link, format!("#device={}", trip.as_str().unwrap().rsplit_once('~').unwrap().0));
+        browser.click_at(".track", 482.0 / 1440.0);
+        browser.until_says(".asked", "is covered by");
+    }
+    assert_eq!(browser.value("window.ran === undefined"), json!(true), "a script ran");
+    assert_eq!(browser.value(STRANGE), json!(0));
+    // The check finds what it looks for.
+    for id in &KINDS[4..7] {
+        browser.js("document.body.insertAdjacentHTML('beforeend', arguments[0])", &[json!(id)]);
+    }
+    assert_eq!(browser.value(STRANGE), json!(3));
+    assert_eq!(browser.value("window.ran === undefined"), json!(true), "the policy holds");
+    // As a link from elsewhere.
+    browser.goto("about:blank");
+    browser.goto(&serve.url("#device=~3cimg~20src=x~20onerror=alert~281~29~3e"));
+    let name: Value = json!("<img src=x onerror=alert(1)>");
+    browser.until(&format!("document.querySelector('#device-name').textContent === {name}"));
+    assert_eq!(browser.value(STRANGE), json!(0));
+}

@@ -1,0 +1,115 @@
+//! What changes while one looks.
+
+use fantoccini::key::Key;
+
+use super::browser::Browser;
+use super::serve::Serve;
+use super::{opened, stored};
+use crate::cli::{Folder, minutes};
+
+#[test]
+fn a_merge_is_seen() {
+    let folder = stored(&minutes("van", &[0, 2, 4, 12, 14]));
+    let Some((serve, browser)) = opened(&folder) else { return };
+    let retired = "van~20240501T081200.000Z";
+    browser.goto(&serve.url(&format!("#trip={retired}")));
+    browser.until_count("rect.bar", 2);
+    browser.until_says("#live-text", "Live");
+    browser.until_says(".asked[data-match=current]", retired);
+    // So close up that one can see it.
+    (0..4).for_each(|_| browser.click("#zoom-in"));
+    browser.picture("merge-before");
+    // Which bars were there on the way, and where they went.
+    browser.js(
+        "window.seen = [];
+         new MutationObserver((all) => {
+           for (const { target } of all)
+             if (target.classList?.contains('retiring')) window.seen.push(target.style.width);
+         }).observe(document.querySelector('#lanes'), { subtree: true, attributes: true });",
+        &[],
+    );
+    folder.write("late.ndjson", minutes("van", &[8]));
+    folder.ingest("late.ndjson --store sqlite:trips.db");
+    browser.until("window.seen.length > 0");
+    browser.picture("merge-during");
+    browser.until_count("rect.bar", 1);
+    assert_eq!(browser.count("circle.retired"), 1);
+    browser.until_says("#says", "Trips became one: van~20240501T080000.000Z");
+    browser.until_says(".toast", retired);
+    // The trip that was looked at goes on under the id that stays.
+    browser.until_says(".asked[data-match=retired]", retired);
+    assert_eq!(browser.text(".trip-id"), "van~20240501T080000.000Z");
+    browser.picture("merge-after");
+    browser.click_at(".toast .button", 0.5);
+    browser.until_says(".asked[data-match=retired]", retired);
+    browser.paste("#find-id", retired);
+    browser.until_says(".absorbed", retired);
+}
+
+#[test]
+fn a_trip_grows_and_another_starts() {
+    let folder = stored(&minutes("van", &[0, 2]));
+    let Some((serve, browser)) = opened(&folder) else { return };
+    browser.goto(&serve.url("#trip=van~20240501T080000.000Z"));
+    browser.until_says(".numbers", "2 min");
+    browser.until_says("#live-text", "Live");
+    folder.write("more.ndjson", minutes("van", &[5, 40]) + &minutes("bus", &[1]));
+    folder.ingest("more.ndjson --store sqlite:trips.db");
+    browser.until_count("rect.bar", 2);
+    browser.until_says(".numbers", "5 min");
+    browser.until_says("#device-list", "bus");
+    assert_eq!(browser.count(".toast"), 0, "nothing merged");
+}
+
+#[test]
+fn a_server_that_goes_away_is_missed_and_found_again() {
+    let folder = stored(&minutes("van", &[0, 2]));
+    let Some(browser) = Browser::start() else { return };
+    let mut serve = Serve::start(&folder, "--store sqlite:trips.db");
+    let address = serve.address();
+    browser.goto(&serve.url("#device=van"));
+    browser.until_count("rect.bar", 1);
+    browser.until("document.querySelector('#banner').hidden");
+    serve.stop();
+    browser.until("!document.querySelector('#banner').hidden");
+    browser.until_says("#live-text", "Offline");
+    browser.picture("offline");
+    folder.write("more.ndjson", minutes("van", &[30]));
+    folder.ingest("more.ndjson --store sqlite:trips.db");
+    let _again = Serve::at(&folder, "--store sqlite:trips.db", &address);
+    browser.until("document.querySelector('#banner').hidden");
+    browser.until_count("rect.bar", 2);
+}
+
+#[test]
+fn a_token_is_asked_for_once() {
+    let folder = stored(&minutes("van", &[0, 2]));
+    folder.write("token", "a-secret-of-some-length-0123456789\n");
+    let Some(browser) = Browser::start() else { return };
+    let serve = Serve::start(&folder, "--store sqlite:trips.db --token-file token");
+    browser.goto(&serve.url("#trip=van~20240501T080000.000Z"));
+    browser.until("document.querySelector('#login').open");
+    browser.keys("wrong");
+    browser.key(Key::Enter);
+    browser.until_says("#login-fault", "does not take this token");
+    browser.picture("login");
+    browser.paste("#login-token", "a-secret-of-some-length-0123456789");
+    browser.until("!document.querySelector('#login').open");
+    browser.until_count("rect.bar.selected", 1);
+    assert_eq!(browser.value("document.cookie"), "", "no script reads it");
+    browser.goto("about:blank");
+    browser.goto(&serve.url("#device=van"));
+    browser.until_count("rect.bar", 1);
+    assert_eq!(browser.value("document.querySelector('#login').open"), false);
+}
+
+#[test]
+fn an_empty_store_says_what_to_do() {
+    let folder = Folder::with("none.ndjson", "");
+    folder.ingest("none.ndjson --store sqlite:trips.db");
+    let Some((serve, browser)) = opened(&folder) else { return };
+    browser.until_says("#device-state", "tstar ingest");
+    browser.picture("empty");
+    browser.goto(&serve.url("#device=nobody"));
+    browser.until_says("#lanes-state", "no trips");
+}

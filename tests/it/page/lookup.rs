@@ -1,0 +1,136 @@
+//! Pick a device, click a time, paste an id: on both stores.
+
+use tstar::store::TripStore;
+
+use super::browser::Browser;
+use super::serve::Serve;
+use super::{merged, opened};
+use crate::cli::Folder;
+use crate::conformance::{MIDNIGHT, MINUTE, at, trip};
+use crate::keyspace::{ClusteringOrder, Keyspace};
+
+/// Where a minute of the day lies on a lane.
+fn share(minute: u32) -> f64 {
+    f64::from(minute) / 1440.0
+}
+
+/// What there is of `van`.
+struct Day {
+    /// A trip, from and to, minutes of the day as all of these.
+    trip: [u32; 2],
+    /// In no trip.
+    between: u32,
+    /// In a later trip.
+    later: u32,
+    /// Of the first trip.
+    id: &'static str,
+    /// A merge into the first trip retired it.
+    retired: &'static str,
+    /// Names no trip, but lies in the first.
+    covers: &'static str,
+}
+
+/// Asks all of it, on whatever store.
+fn ask(browser: &Browser, day: &Day) {
+    browser.until_count(".device", 1);
+    assert_eq!(browser.text(".device"), "van");
+    browser.click(".device");
+    browser.until_count("rect.bar", 2);
+    assert_eq!(browser.count("rect.bar.merged"), 1);
+    assert_eq!(browser.count("circle.retired"), 1, "the retired id is marked");
+    assert_eq!(browser.text("#device-name"), "van");
+    assert!(browser.text("#device-facts").starts_with("2 trips · 1 merged"));
+
+    // A bar is thin: a click beside the trip's exact time is a click on the trip.
+    browser.click_at(".track", share(day.trip[0].midpoint(day.trip[1])));
+    browser.until_says(".asked", "is covered by");
+    assert_eq!(browser.text(".trip-id"), day.id);
+    assert_eq!(browser.count("rect.bar.selected"), 1);
+    browser.until_count(".chart", 1);
+    assert_eq!(browser.value("decodeURIComponent(location.hash)"), format!("#trip={}", day.id));
+
+    browser.click_at(".track", share(day.between));
+    browser.until_says(".asked", "lies in no trip");
+    assert_eq!(browser.count("rect.bar.selected"), 0);
+    browser.click("[data-side=next]");
+    browser.until_count("rect.bar.selected", 1);
+    assert_ne!(browser.text(".trip-id"), day.id);
+
+    for (id, word) in [(day.retired, "retired"), (day.covers, "covers"), (day.id, "current")] {
+        browser.paste("#find-id", id);
+        browser.until_count(&format!(".asked[data-match={word}]"), 1);
+        browser.until_says(".asked", id);
+        assert_eq!(browser.text(".trip-id"), day.id, "{word}");
+        assert_eq!(browser.text(".absorbed li"), day.retired);
+    }
+    browser.click_at(".track", share(day.later));
+    browser.until_says(".asked", "is covered by");
+}
+
+#[test]
+fn a_time_and_any_id_find_the_trip() {
+    let folder = merged();
+    let Some((serve, browser)) = opened(&folder) else { return };
+    ask(
+        &browser,
+        &Day {
+            trip: [480, 492],
+            between: 506,
+            later: 522,
+            id: "van~20240501T080000.000Z",
+            retired: "van~20240501T081000.000Z",
+            covers: "van~20240501T080300.000Z",
+        },
+    );
+    // Every form of an id.
+    for form in ["bytes", "uuid"] {
+        let words = format!("id encode van 2024-05-01T08:10:00Z --form {form}");
+        let id = folder.text(&words);
+        browser.paste("#find-id", id.trim());
+        browser.until_says(".asked[data-match=retired]", id.trim());
+    }
+    browser.paste("#find-id", "no id at all");
+    browser.until_says("#detail", "This is no trip id");
+    browser.paste("#find-id", "van~20230101T000000.000Z");
+    browser.until_says("#detail", "No trip covers it");
+    // The link of a trip leads back to it, in a page that knows nothing yet.
+    browser.goto("about:blank");
+    browser.goto(&serve.url("#trip=van~20240501T081000.000Z"));
+    browser.until_count(".asked[data-match=retired]", 1);
+    browser.until_count("rect.bar.selected", 1);
+    browser.goto("about:blank");
+    browser.goto(&serve.url("#device=van"));
+    browser.until_count("rect.bar", 2);
+}
+
+#[test]
+fn the_same_on_cql() {
+    let Some(keyspace) = Keyspace::new(ClusteringOrder::Desc) else { return };
+    let mut first = trip("van", &[600, 604, 608, 612], 1_000_000);
+    first.absorbed.insert(at(608), first.version);
+    let store = keyspace.store();
+    let trips = [first, trip("van", &[640, 644], 1_000_002)];
+    keyspace.runtime.block_on(store.apply(&trips)).unwrap();
+    assert_eq!(MIDNIGHT % (1440 * MINUTE), 0);
+    let folder = Folder::new();
+    let place = &keyspace.place;
+    let Some(browser) = Browser::start() else { return };
+    let words = format!("--store scylla://{}/{}", place.nodes[0], place.keyspace);
+    let serve = Serve::start(&folder, &words);
+    browser.goto(&serve.url(""));
+    let day = tstar::moment::format_time(MIDNIGHT)[..10].replace('-', "");
+    let id = |time: &str| -> &'static str { format!("van~{day}T{time}.000Z").leak() };
+    ask(
+        &browser,
+        &Day {
+            trip: [600, 612],
+            between: 626,
+            later: 642,
+            id: id("100000"),
+            retired: id("100800"),
+            covers: id("100100"),
+        },
+    );
+    // Without brokers there is no feed: the page asks instead.
+    browser.until_says("#live-text", "by asking");
+}

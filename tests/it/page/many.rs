@@ -1,0 +1,66 @@
+//! A day of 300 trips, and a path of 86,400 points.
+
+use std::fmt::Write as _;
+
+use super::opened;
+use crate::cli::Folder;
+
+/// 300 trips of `bus` in a day, four samples each.
+fn busy() -> String {
+    let mut lines = String::new();
+    for second in (0..300).flat_map(|trip| (0..4).map(move |nth| trip * 288 + nth * 3)) {
+        writeln!(lines, "bus,{},52.5,13.{second:05}", time(second)).unwrap();
+    }
+    lines
+}
+
+/// One trip of `train`, a sample a second for a day.
+fn long() -> String {
+    let mut lines = String::new();
+    for second in 0_u32..86_400 {
+        let turn = f64::from(second) / 700.0;
+        let (lat, lon) = (47.0 + turn.sin() * 0.5, 8.0 + f64::from(second) / 4e4);
+        writeln!(lines, "train,{},{lat:.6},{lon:.6}", time(second)).unwrap();
+    }
+    lines
+}
+
+fn time(second: u32) -> String {
+    format!("2024-05-01T{:02}:{:02}:{:02}Z", second / 3600, second / 60 % 60, second % 60)
+}
+
+#[test]
+fn much_stays_fast() {
+    let folder =
+        Folder::with("samples.csv", format!("device_id,time,lat,lon\n{}{}", busy(), long()));
+    folder.ingest("samples.csv --store sqlite:trips.db --max-gap 60s");
+    let Some((serve, browser)) = opened(&folder) else { return };
+    browser.goto(&serve.url("#device=bus"));
+    browser.until_count("rect.bar", 300);
+    // A frame of it takes no longer than a person notices.
+    let frame = "const began = performance.now();
+        document.querySelector('#zoom-in').click();
+        document.querySelector('.track').getBoundingClientRect();
+        return performance.now() - began;";
+    let took = browser.js(frame, &[]).as_f64().unwrap();
+    println!("300 trips drawn anew in {took:.0} ms");
+    assert!(took < 500.0, "{took} ms");
+    browser.picture("busy");
+    let begun = std::time::Instant::now();
+    browser.goto(&serve.url("#trip=train~20240501T000000.000Z"));
+    browser.until_count(".chart", 1);
+    println!("a path of 86,400 points shown in {:?}", begun.elapsed());
+    let points = "performance.getEntriesByType('resource')
+        .filter((entry) => entry.name.includes('path=true')).at(-1).encodedBodySize";
+    let size = browser.value(points).as_u64().unwrap();
+    println!("its path came in {size} bytes");
+    assert!(size < 300_000, "{size} bytes: the path was not simplified");
+    browser.picture("long");
+    // Close up it is asked for as fine as it is.
+    let before = "performance.getEntriesByType('resource')
+        .filter((entry) => entry.name.includes('path=true')).length";
+    let asked = browser.value(before).as_u64().unwrap();
+    (0..3).for_each(|_| browser.click(".leaflet-control-zoom-in"));
+    browser.until(&format!("{before} > {asked}"));
+    browser.until("!document.querySelector('#map-state').textContent");
+}
