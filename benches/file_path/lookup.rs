@@ -17,6 +17,7 @@ use tstar::store::{TripRow, TripStore as _};
 use tstar::timeline::{DAY_MS, Path, Sample, Stated, Trip, day_of};
 
 use crate::child::own_cpu;
+use crate::http;
 use crate::path::remove_store;
 use crate::shuffle::below;
 use crate::table::{grouped, ratio, table};
@@ -40,9 +41,11 @@ const BARE: &str = "SELECT start_time, path FROM trips
      ORDER BY end_time ASC, start_time ASC LIMIT 1";
 
 /// A question: the device, and a time within one of its trips.
-struct Key {
-    device: String,
-    time_ms: i64,
+pub struct Key {
+    /// Device id.
+    pub device: String,
+    /// Device time, ms.
+    pub time_ms: i64,
 }
 
 /// What one round of lookups took.
@@ -82,6 +85,7 @@ pub fn measure(folder: &FilePath, trips: u32) -> anyhow::Result<String> {
     }
     let bytes = file.metadata()?.len();
     drop((store, bare));
+    let by_http = http::measure(folder, &file, &keys)?;
     remove_store(folder, "lookup")?;
     let (ours, bares) = (median(ours), median(bares));
     let times = |round: &Round| format!("{:.2}", round.cpu.div_duration_f64(bares.cpu));
@@ -96,7 +100,7 @@ pub fn measure(folder: &FilePath, trips: u32) -> anyhow::Result<String> {
     let head = ["lookup", "CPU us", "p50 us (wall)", "p99 us (wall)", "CPU, times the bare"];
     Ok(format!(
         "lookup: {} trips of {} devices in {:.0} MiB, {} random lookups in process, warm; the round \
-         of median CPU of {ROUNDS}\n\n{}",
+         of median CPU of {ROUNDS}\n\n{}\n\n{by_http}",
         grouped(trips.into()),
         grouped(devices.into()),
         ratio(bytes, 1 << 20),

@@ -13,6 +13,7 @@
 mod child;
 mod drive;
 mod floor;
+mod http;
 mod lookup;
 mod machine;
 mod null;
