@@ -94,13 +94,14 @@ pub fn split(body: &[u8]) -> Result<Vec<Vec<u8>>, String> {
         let lines = body.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
         lines.filter(|line| !line.is_empty()).map(<[u8]>::to_vec).collect()
     };
-    match records.len() {
-        0 => Err("it holds no sample".to_owned()),
-        count if count > MOST_SAMPLES => {
-            Err(format!("{count} samples are more than {MOST_SAMPLES}; send them in parts"))
-        }
-        _ => Ok(records),
+    if records.is_empty() && !is_array {
+        return Err("it holds no sample".to_owned());
     }
+    if records.len() > MOST_SAMPLES {
+        let count = records.len();
+        return Err(format!("{count} samples are more than {MOST_SAMPLES}; send them in parts"));
+    }
+    Ok(records)
 }
 
 /// What takes samples.

@@ -1,7 +1,11 @@
 //! What a request asks for: its parameters, read with every fault at once.
 
 use axum::extract::FromRequestParts;
+use axum::http::StatusCode;
 use axum::http::request::Parts;
+
+use utoipa::openapi::{KnownFormat, Object, OneOf, RefOr, Schema, SchemaFormat, Type};
+use utoipa::{PartialSchema, ToSchema};
 
 use super::problem::{Fault, Problem};
 use crate::identity::{TripId, check_device_id, device_of_token};
@@ -98,13 +102,11 @@ impl Ask {
         }
     }
 
-    /// A span of times, ms since 1970, both ends inclusive; without an end it is open there.
+    /// A span of times, ms since 1970, both ends inclusive; without an end it is open there. One
+    /// that ends before it begins is empty.
     pub fn span(&mut self) -> (i64, i64) {
         let from_ms = self.read("from", parse_time).unwrap_or(i64::MIN);
         let upto_ms = self.read("to", parse_time).unwrap_or(i64::MAX);
-        if upto_ms < from_ms {
-            self.fault("to", "it is earlier than `from`");
-        }
         (from_ms, upto_ms)
     }
 
@@ -143,7 +145,7 @@ impl Ask {
     /// true or false.
     pub fn flag(&mut self, name: &str) -> bool {
         let read = |text: &str| match text {
-            "true" | "" => Ok(true),
+            "true" => Ok(true),
             "false" => Ok(false),
             other => Err(format!("`{other}` is neither true nor false")),
         };
@@ -173,9 +175,38 @@ impl Ask {
         for (name, _) in std::mem::take(&mut self.given) {
             self.fault(&name, "there is no such parameter");
         }
-        if self.faults.is_empty() { Ok(()) } else { Err(Problem::faults(self.faults)) }
+        match &self.faults[..] {
+            [] => Ok(()),
+            // As with any other path that leads nowhere.
+            [fault] if fault.place == "token" => {
+                Err(Problem::new(StatusCode::NOT_FOUND, "no_device", &fault.problem))
+            }
+            [fault] if fault.place == "cursor" => {
+                Err(Problem::new(StatusCode::NOT_FOUND, "no_page", &fault.problem))
+            }
+            _ => Err(Problem::faults(self.faults)),
+        }
     }
 }
+
+/// A time as requests give it, for the description of the API.
+#[derive(Debug)]
+pub struct Moment;
+
+impl PartialSchema for Moment {
+    fn schema() -> RefOr<Schema> {
+        let text = Object::builder()
+            .schema_type(Type::String)
+            .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
+            .examples(["2026-11-20T21:38:00Z"]);
+        let number = Object::builder()
+            .schema_type(Type::Integer)
+            .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)));
+        Schema::OneOf(OneOf::builder().item(text).item(number).build()).into()
+    }
+}
+
+impl ToSchema for Moment {}
 
 /// How much of a path an answer holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -60,13 +60,14 @@ fn no_changes() -> Problem {
 fn check(app: &App<impl Served>, after: Option<i64>) -> Result<i64, Problem> {
     let (first, next) = app.store()?.kept_changes()?.ok_or_else(no_changes)?;
     let after = after.unwrap_or(next - 1);
+    // Before anything is added to a number that a client chose.
+    if after >= next {
+        let detail = format!("there is no event {after}: the newest is {}", next - 1);
+        return Err(Problem::new(StatusCode::NOT_FOUND, "no_change", detail));
+    }
     if after + 1 < first {
         let detail = format!("events up to {} are not kept any more", first - 1);
         return Err(Problem::new(StatusCode::GONE, "changes_gone", detail).with("oldest", first));
-    }
-    if after >= next {
-        let problem = format!("{after} lies past the newest event, {}", next - 1);
-        return Err(Problem::faults(vec![Fault::new("after", problem)]));
     }
     Ok(after)
 }
@@ -88,7 +89,9 @@ fn number(text: &str) -> Result<i64, String> {
         (status = 200, description = "A page", body = ChangePage),
         (status = 400, description = "Everything that is wrong with the request",
             body = Problem, content_type = "application/problem+json"),
-        (status = 410, description = "Events after this one are not kept any more; `oldest` is the first that is",
+        (status = 404, description = "There is no such event yet",
+            body = Problem, content_type = "application/problem+json"),
+        (status = 410, description = "Not kept any more; `oldest` is the first that is",
             body = Problem, content_type = "application/problem+json"),
         (status = 501, description = "The store keeps no changes",
             body = Problem, content_type = "application/problem+json"),

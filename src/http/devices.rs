@@ -39,14 +39,16 @@ pub struct DevicePage {
 /// Which devices there are.
 #[utoipa::path(get, path = "/v1/devices", tag = "devices", operation_id = "devices",
     params(
-        ("day" = Option<String>, Query,
+        ("day" = Option<String>, Query, format = "date",
             description = "Only those with a trip that touches this UTC day"),
         ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
             description = "Devices of a page, 100 by default"),
-        ("cursor" = Option<String>, Query, description = "`next` of the page before"),
+        ("cursor" = Option<String>, Query, pattern = "^[0-9a-v]+$", description = "`next` of the page before"),
     ),
     responses(
         (status = 200, description = "A page; its `Link` leads to the next", body = DevicePage),
+        (status = 404, description = "There is no such page",
+            body = Problem, content_type = "application/problem+json"),
         (status = 400, description = "Everything that is wrong with the request",
             body = Problem, content_type = "application/problem+json"),
     ))]

@@ -1,7 +1,9 @@
 //! The API, described.
 
 use axum::Json;
+use utoipa::openapi::path::Operation;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::{ContentBuilder, Ref, ResponseBuilder};
 use utoipa::{Modify, OpenApi};
 
 use super::{changes, devices, health, samples, session, trips};
@@ -42,6 +44,34 @@ impl Modify for Secured {
         let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
         let components = api.components.get_or_insert_default();
         components.add_security_scheme("token", SecurityScheme::Http(bearer));
+        for item in api.paths.paths.values_mut() {
+            for operation in [&mut item.get, &mut item.post].into_iter().flatten() {
+                // Those that ask for no token say so themselves.
+                if operation.security.is_none() {
+                    guarded(operation);
+                }
+            }
+        }
+    }
+}
+
+/// What every guarded route may answer.
+fn guarded(operation: &mut Operation) {
+    let unpacked = operation.request_body.is_some().then_some(("415", "Neither gzip nor plain"));
+    let told = [
+        ("401", "The token is missing, or another"),
+        (
+            "503",
+            "Too much at once, or the store does not answer; `Retry-After` says when to come again",
+        ),
+    ];
+    for (status, description) in told.into_iter().chain(unpacked) {
+        let problem = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
+        let response = ResponseBuilder::new()
+            .description(description)
+            .content("application/problem+json", problem)
+            .build();
+        operation.responses.responses.entry(status.to_owned()).or_insert(response.into());
     }
 }
 

@@ -8,7 +8,6 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::identity::IdError;
-use crate::moment::MomentError;
 use crate::store::StoreError;
 use crate::surface::SurfaceError;
 
@@ -146,12 +145,6 @@ impl From<SurfaceError> for Problem {
 impl From<IdError> for Problem {
     fn from(error: IdError) -> Self {
         Self::faults(vec![Fault::new("id", error)])
-    }
-}
-
-impl From<MomentError> for Problem {
-    fn from(error: MomentError) -> Self {
-        Self::faults(vec![Fault::new("time", error)])
     }
 }
 

@@ -31,7 +31,7 @@ pub struct Results {
 /// the store, or acknowledged by the brokers of its topic.
 #[utoipa::path(post, path = "/v1/samples", tag = "samples", operation_id = "samples",
     request_body(description = "NDJSON, or a JSON array of samples; gzip by Content-Encoding",
-        content((String = "application/x-ndjson"), (Vec<Object> = "application/json"))),
+        content((String = "application/x-ndjson"), (serde_json::Value = "application/json"))),
     responses(
         (status = 200, description = "What became of each sample, in order", body = Results),
         (status = 400, description = "The body holds no samples",

@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 
 use super::answer::{TripAnswer, TripPage, form_of, with_header};
 use super::app::{App, Served};
-use super::ask::Ask;
+use super::ask::{Ask, Moment};
 use super::body::{Limited, MOST_ASKED};
 use super::problem::{Fault, Problem};
 use crate::identity::{AnyId, TripId, check_device_id};
@@ -39,10 +39,10 @@ type Shared<S> = State<Arc<App<S>>>;
 #[serde(deny_unknown_fields)]
 pub struct Pair {
     /// Device id.
-    #[schema(example = "truck-17")]
+    #[schema(min_length = 1, max_length = 256, pattern = r"^[^\x00]*$", example = "truck-17")]
     device: String,
     /// RFC 3339 with any offset, or ms since 1970.
-    #[schema(value_type = String, example = "2026-11-20T21:38:00Z")]
+    #[schema(value_type = Moment)]
     at: serde_json::Value,
 }
 
@@ -51,6 +51,7 @@ pub struct Pair {
 #[serde(deny_unknown_fields)]
 pub struct Pairs {
     /// At most 1000.
+    #[schema(max_items = 1000)]
     pairs: Vec<Pair>,
 }
 
@@ -72,8 +73,9 @@ pub struct PairAnswers {
 /// The trip of a device that covers a time.
 #[utoipa::path(get, path = "/v1/trips/lookup", tag = "trips", operation_id = "lookup",
     params(
-        ("device" = String, Query, description = "Device id", example = "truck-17"),
-        ("at" = String, Query, description = "RFC 3339 with any offset, or ms since 1970",
+        ("device" = String, Query, min_length = 1, max_length = 256, pattern = r"^[^\x00]*$",
+            description = "Device id", example = "truck-17"),
+        ("at" = Moment, Query, description = "RFC 3339 with any offset, or ms since 1970",
             example = "2026-11-20T21:38:00Z"),
         ("path" = Option<bool>, Query, description = "With the samples"),
         ("simplify" = Option<f64>, Query, minimum = 0.01, maximum = 1e6,
@@ -162,6 +164,14 @@ pub async fn lookup_many<S: Served>(
     Ok(Json(PairAnswers { answers }).into_response())
 }
 
+/// A number without a fraction, as whole ones are written.
+fn whole(value: &serde_json::Value) -> Option<String> {
+    // Beyond these a float is some number or its neighbour.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    let number = value.as_f64().filter(|number| value.is_f64() && number.abs() < EXACT)?;
+    (number.fract() == 0.0).then(|| format!("{number:.0}"))
+}
+
 fn read_pairs(body: &[u8]) -> Result<Vec<(String, i64)>, Problem> {
     let read: Result<Pairs, _> = serde_json::from_slice(body);
     let Pairs { pairs } = read.map_err(|error| Problem::faults(vec![Fault::new("body", error)]))?;
@@ -173,7 +183,8 @@ fn read_pairs(body: &[u8]) -> Result<Vec<(String, i64)>, Problem> {
     for (pair, nth) in pairs.into_iter().zip(0..) {
         let time = match &pair.at {
             serde_json::Value::String(text) => parse_time(text),
-            other => parse_time(&other.to_string()),
+            // JSON does not tell 1 from 1.0.
+            other => parse_time(&whole(other).unwrap_or_else(|| other.to_string())),
         };
         if let Err(error) = check_device_id(&pair.device) {
             faults.push(Fault::new(format!("pairs[{nth}].device"), error));
@@ -200,9 +211,9 @@ fn read_pairs(body: &[u8]) -> Result<Vec<(String, i64)>, Problem> {
         (status = 200, description = "The trip; `match` says how the id lies in it",
             content((TripAnswer = "application/json"), (Object = "application/geo+json"), (String = "application/gpx+xml"))),
         (status = 304, description = "The client has it already (If-None-Match)"),
-        (status = 400, description = "No id, or no such parameter",
+        (status = 400, description = "Everything that is wrong with the request",
             body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "No trip has the id",
+        (status = 404, description = "No trip has the id, or it is none (`bad_id`)",
             body = Problem, content_type = "application/problem+json"),
         (status = 410, description = "The trip was erased",
             body = Problem, content_type = "application/problem+json"),
@@ -246,7 +257,8 @@ pub(super) struct Found {
 
 /// Finds the trip of an id.
 pub(super) async fn find<S: Served>(app: &App<S>, id: &str) -> Result<Found, Problem> {
-    let parsed = AnyId::parse(id)?;
+    let parsed =
+        AnyId::parse(id).map_err(|error| Problem::new(StatusCode::NOT_FOUND, "bad_id", error))?;
     let t_star_ms = parsed.t_star_ms();
     match store::find(app.store()?, &parsed).await? {
         Finding::Trip(row) => Ok(Found { matched: Match::of(t_star_ms, &row), row }),
@@ -264,15 +276,17 @@ pub(super) async fn find<S: Served>(app: &App<S>, id: &str) -> Result<Found, Pro
     params(
         ("token" = String, Path,
             description = "The device id, each byte outside of A-Z a-z 0-9 . _ - as ~hh", example = "truck-17"),
-        ("from" = Option<String>, Query, description = "Only trips that end then or later"),
-        ("to" = Option<String>, Query, description = "Only trips that start then or before"),
-        ("order" = Option<String>, Query, description = "By start time: asc (default) or desc"),
+        ("from" = Option<Moment>, Query, description = "Only trips that end then or later"),
+        ("to" = Option<Moment>, Query, description = "Only trips that start then or before"),
+        ("order" = Option<String>, Query, pattern = "^(asc|desc)$", description = "By start time: asc (default) or desc"),
         ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
             description = "Trips of a page, 100 by default"),
-        ("cursor" = Option<String>, Query, description = "`next` of the page before"),
+        ("cursor" = Option<String>, Query, pattern = "^[0-9a-v]+$", description = "`next` of the page before"),
     ),
     responses(
         (status = 200, description = "A page; its `Link` leads to the next", body = TripPage),
+        (status = 404, description = "There is no such device, or no such page",
+            body = Problem, content_type = "application/problem+json"),
         (status = 400, description = "Everything that is wrong with the request",
             body = Problem, content_type = "application/problem+json"),
     ))]
@@ -304,13 +318,15 @@ pub async fn of_device<S: Served>(
 /// Trips of all devices that touch a day, by device and start time.
 #[utoipa::path(get, path = "/v1/trips", tag = "trips", operation_id = "tripsOfDay",
     params(
-        ("day" = String, Query, description = "UTC day", example = "2026-11-20"),
+        ("day" = String, Query, format = "date", description = "UTC day", example = "2026-11-20"),
         ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
             description = "Trips of a page, 100 by default"),
-        ("cursor" = Option<String>, Query, description = "`next` of the page before"),
+        ("cursor" = Option<String>, Query, pattern = "^[0-9a-v]+$", description = "`next` of the page before"),
     ),
     responses(
         (status = 200, description = "A page; its `Link` leads to the next", body = TripPage),
+        (status = 404, description = "There is no such device, or no such page",
+            body = Problem, content_type = "application/problem+json"),
         (status = 400, description = "Everything that is wrong with the request",
             body = Problem, content_type = "application/problem+json"),
     ))]

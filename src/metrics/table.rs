@@ -50,7 +50,10 @@ impl Metric {
 
 /// A constant for each name, and the table of them all.
 macro_rules! metrics {
-    ($($id:ident = $name:literal, $kind:ident in $unit:ident by [$($label:literal),*], $help:literal;)+) => {
+    ($(
+        $id:ident = $name:literal, $kind:ident in $unit:ident by [$($label:literal),*],
+        $help:literal;
+    )+) => {
         $(
             #[doc = $help]
             pub const $id: &str = $name;

@@ -195,12 +195,17 @@ async function find(id, push = true) {
     get("detail").scrollIntoView({ block: "nearest" });
   } catch (refused) {
     if (refused.status === 401) return;
-    const titles = { 400: "This is no trip id", 404: "No trip covers it", 410: "It was forgotten" };
-    const isForm = refused.status === 400;
+    const titles = {
+      bad_id: "This is no trip id",
+      no_trip: "No trip covers it",
+      gone: "It was forgotten",
+    };
+    const title = titles[refused.code];
+    const isForm = refused.code === "bad_id";
     const run = () => pick(id);
-    detail.fault(titles[refused.status] ?? "It could not be looked up", refused.message,
+    detail.fault(title ?? "It could not be looked up", refused.message,
       isForm ? { text: "Open a device of this name", run } : null);
-    say(titles[refused.status] ?? refused.message);
+    say(title ?? refused.message);
   }
 }
 

@@ -45,7 +45,7 @@ pub(super) fn erase(
     device_id: &str,
     forget: &Forget,
 ) -> rusqlite::Result<()> {
-    let last_bucket = day_of(forget.before_ms) * DAY_MS;
+    let last_bucket = day_of(forget.before_ms).saturating_mul(DAY_MS);
     let mut days: BTreeSet<i64> = begun(connection, device_id, forget.version)?;
     let mut listed = connection.prepare_cached(
         "SELECT bucket FROM days_of_device WHERE device_id = ?1 AND bucket <= ?2",

@@ -174,7 +174,8 @@ impl SqliteStore {
     fn of_day(&self, device_id: &str, day: i64, from_ms: i64) -> Result<Vec<TripRow>, StoreError> {
         let of_day = |connection: &Connection| {
             let mut statement = connection.prepare_cached(OF_DAY)?;
-            let rows = statement.query_map(params![device_id, day * DAY_MS, from_ms], read)?;
+            let rows = statement
+                .query_map(params![device_id, day.saturating_mul(DAY_MS), from_ms], read)?;
             rows.collect::<rusqlite::Result<Vec<_>>>()
         };
         of_day(&self.connection()).map_err(failed(&self.place, "reading trips of a day"))
@@ -213,7 +214,7 @@ impl TripStore for SqliteStore {
     async fn covering(&self, device_id: &str, time_ms: i64) -> Result<Option<TripRow>, StoreError> {
         let lookup = |connection: &Connection| {
             let mut statement = connection.prepare_cached(COVERING)?;
-            decide(&mut statement, (device_id, day_of(time_ms) * DAY_MS), time_ms)
+            decide(&mut statement, (device_id, day_of(time_ms).saturating_mul(DAY_MS)), time_ms)
         };
         lookup(&self.connection()).map_err(failed(&self.place, "looking up a time"))
     }
@@ -254,7 +255,7 @@ impl TripStore for SqliteStore {
         limit: usize,
     ) -> Result<Vec<String>, StoreError> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let bucket = day.map(|day| day * DAY_MS);
+        let bucket = day.map(|day| day.saturating_mul(DAY_MS));
         let devices = |connection: &Connection| {
             // No device id is empty, so the empty text stands before them all.
             let after = after.unwrap_or("");

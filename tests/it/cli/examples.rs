@@ -56,11 +56,11 @@ fn at(example: &str, url: &str) -> String {
     example.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// An example that wants a topic, and mostly goes on until somebody ends it: the tests of `topic`
-/// run such commands.
-fn wants_a_topic(example: &str) -> bool {
+/// An example that wants a topic, or goes on until somebody ends it: the tests of `topic` and of
+/// `http` run such commands.
+fn wants_more(example: &str) -> bool {
     let first = example.split(' ').next();
-    matches!(first, Some("run" | "epoch" | "replay")) || example.contains("--brokers")
+    matches!(first, Some("run" | "serve" | "epoch" | "replay")) || example.contains("--brokers")
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn every_example_of_the_help_succeeds() {
     // Fewer would mean that the help is not read rightly any more.
     assert!(leaves >= 17 && examples.len() >= 35, "{leaves} commands, {examples:#?}");
     let before = examples.len();
-    examples.retain(|example| !wants_a_topic(example));
+    examples.retain(|example| !wants_more(example));
     assert!(before > examples.len(), "those of `run` are gone");
     // What erases comes last.
     examples.sort_by_key(|example| example.starts_with("forget"));

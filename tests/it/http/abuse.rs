@@ -104,6 +104,46 @@ fn large_and_odd_requests_are_refused() {
 }
 
 #[test]
+fn numbers_at_the_ends_of_what_there_is_are_answered() {
+    let folder = Folder::new();
+    let server = serving(&folder, "");
+    for number in [i64::MIN, i64::MIN + 1, -1, 0, 1, i64::MAX - 1, i64::MAX] {
+        let targets = [
+            format!("/v1/changes?after={number}"),
+            format!("/v1/trips/lookup?device=truck-17&at={number}"),
+            format!("/v1/devices/truck-17/trips?from={number}"),
+            format!("/v1/devices/truck-17/trips?to={number}&order=desc"),
+            format!("/v1/devices/truck-17/trips?from={number}&to={number}"),
+            format!("/v1/devices?limit={number}"),
+            format!("/v1/trips/truck-17~20240501T080000.000Z?simplify={number}"),
+        ];
+        for target in targets {
+            let status = server.get(&target).status;
+            assert!(matches!(status, 200 | 400 | 404), "{target}: {status}");
+        }
+        if !(0..=1).contains(&number) {
+            // The two others are followed, without an end.
+            let last = format!("last-event-id: {number}\r\n");
+            let status = server.ask("GET", "/v1/changes/stream", &last, b"").status;
+            assert!(matches!(status, 400 | 404), "{number}: {status}");
+        }
+        let body = format!(r#"{{"pairs":[{{"device":"truck-17","at":{number}}}]}}"#);
+        server.ask("POST", "/v1/trips/lookup", "", body.as_bytes()).is(200);
+        let id = tstar::identity::TripId::new("truck-17", number).unwrap().key_text();
+        assert_eq!(server.get(&format!("/v1/trips/{id}")).status, 404, "{number}");
+        let target = format!("/v1/devices/truck-17/trips?cursor={id}");
+        server.get(&target).is(200);
+        server.get(&format!("{target}&order=desc")).is(200);
+        server.get(&format!("/v1/trips?day=2024-05-01&cursor={id}")).is(200);
+    }
+    for day in ["0000-01-01", "9999-12-31", "+262142-12-31", "-262143-01-01"] {
+        let status = server.get(&format!("/v1/trips?day={day}")).status;
+        assert!(matches!(status, 200 | 400), "{day}: {status}");
+    }
+    is_well(&server);
+}
+
+#[test]
 fn requests_in_one_go_are_answered_in_order() {
     let folder = Folder::new();
     let server = serving(&folder, "");

@@ -54,8 +54,8 @@ fn an_id_of_any_form_finds_its_trip_also_a_retired_one() {
     let inside = "/v1/trips/truck-17~20240501T080300.000Z";
     assert_eq!(server.get(inside).json()["match"], "covers");
     server.get("/v1/trips/truck-17~20240501T090000.000Z").tells(404, "no_trip");
-    server.get("/v1/trips/nonsense").tells(400, "bad_request");
-    server.get("/v1/trips/truck-17~2024").tells(400, "bad_request");
+    server.get("/v1/trips/nonsense").tells(404, "bad_id");
+    server.get("/v1/trips/truck-17~2024").tells(404, "bad_id");
 
     let geo = server.get(&format!("/v1/trips/{ID}.geojson")).is(200);
     assert_eq!(geo.header("content-type"), Some("application/geo+json"));
@@ -175,11 +175,15 @@ fn everything_that_is_wrong_with_a_request_is_told_at_once() {
     assert_eq!(faults(&problem), ["device", "at", "simplify", "colour"]);
     let target = "/v1/devices/a%20b/trips?from=2&to=1&limit=1000000000&order=up&cursor=x";
     let problem = server.get(target).tells(400, "bad_request");
-    assert_eq!(faults(&problem), ["token", "to", "order", "limit", "cursor"]);
+    assert_eq!(faults(&problem), ["token", "order", "limit", "cursor"]);
     let body = br#"{"pairs":[{"device":"","at":"x"},{"device":"d","at":true}]}"#;
     let problem = server.ask("POST", "/v1/trips/lookup", "", body).tells(400, "bad_request");
     assert_eq!(faults(&problem), ["pairs[0].device", "pairs[0].at", "pairs[1].at"]);
     server.get("/v1/trips").tells(400, "bad_request");
+    server.get("/v1/devices/a%20b/trips").tells(404, "no_device");
+    server.get("/v1/devices?cursor=x").tells(404, "no_page");
+    let empty = server.get("/v1/devices/truck-17/trips?from=2&to=1").is(200);
+    assert_eq!(empty.json()["trips"], Value::Array(vec![]));
     server.get("/v1/nothing").tells(404, "not_found");
     server.ask("DELETE", "/v1/devices", "", b"").tells(405, "method_not_allowed");
     server.get("/assets/..%2fCargo.toml").tells(404, "not_found");

@@ -78,6 +78,6 @@ fn what_is_not_kept_any_more_is_gone() {
     assert_eq!(kept["changes"].as_array().unwrap().len(), 10);
     let stream = server.ask("GET", "/v1/changes/stream", "last-event-id: 1\r\n", b"");
     stream.tells(410, "changes_gone");
-    server.get(&format!("/v1/changes?after={}", oldest + 1000)).tells(400, "bad_request");
+    server.get(&format!("/v1/changes?after={}", oldest + 1000)).tells(404, "no_change");
     server.get("/v1/changes?after=-1").tells(400, "bad_request");
 }

@@ -61,7 +61,8 @@ fn a_store_of_files_takes_samples_and_says_what_became_of_each() {
     let again = post(&server, "", array.as_bytes()).is(200).json();
     assert_eq!(statuses(&again), ["duplicate", "duplicate"]);
 
-    post(&server, "", b"").tells(400, "bad_request");
+    post(&server, "", b"\n").tells(400, "bad_request");
+    assert_eq!(post(&server, "", b"[]").is(200).json()["results"], Value::Array(vec![]));
     post(&server, "", b"[1,").tells(400, "bad_request");
     post(&server, "content-encoding: br\r\n", b"x").tells(415, "unsupported_encoding");
     post(&server, "content-encoding: gzip\r\n", b"x").tells(400, "bad_request");

@@ -139,8 +139,8 @@ impl Case {
         let before = sent(&self.topic);
         self.topic.send(&flood());
         let daemon = &mut self.daemon;
-        // Each owner loads some devices at once, so these are several tries of all of them. One that
-        // is caught in a flush asks with few at a time, and waits longer after each: on a busy
+        // Each owner loads some devices at once, so these are several tries of all of them. One
+        // that is caught in a flush asks with few at a time, and waits longer after each: on a busy
         // machine a hundred take longer than anything else here.
         let many = || (befell.count() >= 100).then_some(());
         until("a hundred requests without an answer", 3 * LIMIT, many, || daemon.ended());

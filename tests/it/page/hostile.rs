@@ -43,7 +43,11 @@ fn ids() -> BTreeSet<String> {
 
 /// How the page shows an id: what cannot be seen as its code.
 fn visible(id: &str) -> String {
-    let is_format = |c: char| matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
+    let is_format = |c: char| {
+        let is_space = matches!(c, '\u{200b}'..='\u{200f}' | '\u{feff}');
+        let is_turn = matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        is_space || is_turn
+    };
     let mut shown = String::new();
     for c in id.chars() {
         match c.is_control() || is_format(c) {
