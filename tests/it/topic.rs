@@ -23,6 +23,7 @@ use tstar::kafka::producer::{Out, Producer};
 use crate::cli::Folder;
 use crate::faults::Running;
 use crate::servers;
+use crate::servers::LIMIT;
 use crate::support::block_on;
 
 /// How long a question to the broker may take.
@@ -165,7 +166,8 @@ impl Topic {
         consumer.assign(&list).unwrap();
         let (mut kept, mut ended) = (Vec::new(), 0);
         while ended < partitions {
-            match consumer.poll(PATIENCE).expect("an answer in time") {
+            // Long: on a busy machine the client may hold a partition back for a while.
+            match consumer.poll(LIMIT).expect("an answer in time") {
                 Ok(message) => kept.push(Kept::of(&message)),
                 Err(rdkafka::error::KafkaError::PartitionEOF(_)) => ended += 1,
                 Err(error) => panic!("{error}"),
