@@ -12,8 +12,9 @@ use crate::timeline::Trip;
 /// take, by the number of devices that changed.
 const FLUSH_SHARE: u32 = 19;
 
-/// Dead letters do not wait for a flush when they take this much memory, bytes.
-const MAX_DEAD_BYTES: usize = 16 << 20;
+/// Dead letters do not wait for a flush when they take this much memory, bytes. A vector that grows
+/// has room for twice as many, and each text takes more than its length.
+const MAX_DEAD_BYTES: usize = 8 << 20;
 
 /// Rows are handed to the store when there are so many, or when their paths take so many bytes.
 const STAGED: (usize, usize) = (1024, 4 << 20);
@@ -124,7 +125,12 @@ impl<S: TripStore + Journal> Processor<'_, S> {
             self.device_took = began.elapsed() / devices;
         }
         let is_full = self.is_full();
-        last.dead_letters.append(&mut self.dead);
+        if last.dead_letters.is_empty() {
+            // Appended they would be in memory twice: an empty vector keeps its room.
+            last.dead_letters = std::mem::take(&mut self.dead);
+        } else {
+            last.dead_letters.append(&mut self.dead);
+        }
         self.dead_bytes = 0;
         last.parts = std::mem::take(&mut self.parts);
         last.position = self.durable_with_it();

@@ -190,8 +190,12 @@ fn a_million_bad_lines_are_stored_as_they_come() {
     let folder = Folder::new();
     let lines = 1_000_000;
     folder.write("log", format!("{}{}", minutes("a", &[0]), "x\n".repeat(lines)));
-    let summary = summary(run_limited(&folder, "ingest log --json", LIMIT + CACHE), 0);
-    assert_eq!(summary["dead_letters"], json!({ "bad_json": lines }));
+    // Flushes come while many wait, or few.
+    for interval in ["", "--flush-interval 50ms"] {
+        let words = format!("ingest log --json --store sqlite:trips{interval:.1}.db {interval}");
+        let summary = summary(run_limited(&folder, &words, LIMIT + CACHE), 0);
+        assert_eq!(summary["dead_letters"], json!({ "bad_json": lines }));
+    }
 }
 
 /// Each line opens a quote that none closes, so the end of a row is looked for from each. Were all
