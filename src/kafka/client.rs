@@ -1,10 +1,10 @@
 //! How brokers are reached.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rdkafka::ClientConfig;
-use rdkafka::error::KafkaError as ClientError;
+use rdkafka::error::{KafkaError as ClientError, KafkaResult};
 use rdkafka::types::RDKafkaErrorCode;
 
 use super::{KafkaError, client_error};
@@ -36,6 +36,9 @@ const LEAST_PATIENCE: Duration = Duration::from_millis(100);
 
 /// The client knows no longer times than some days.
 const MOST_PATIENCE: Duration = Duration::from_secs(86_400);
+
+/// How long to wait before the same question.
+const ASK_AGAIN: Duration = Duration::from_millis(200);
 
 impl Brokers {
     /// `addresses` as `host:port,host:port`; `options` are librdkafka's own.
@@ -89,6 +92,28 @@ impl Brokers {
                 KafkaError::Unreachable { brokers: self.addresses.clone(), problem }
             }
             _ => client_error(doing)(error),
+        }
+    }
+
+    /// Asks again until there is an answer, or the time is up: a partition that was just made, or
+    /// that moves, has no leader for a while. Blocks.
+    pub(super) fn insist<T>(
+        &self,
+        until: Instant,
+        mut ask: impl FnMut() -> KafkaResult<T>,
+    ) -> Result<T, KafkaError> {
+        loop {
+            match ask() {
+                Ok(answer) => return Ok(answer),
+                Err(error) if Instant::now() >= until => {
+                    let problem = error.to_string();
+                    return Err(KafkaError::Unreachable {
+                        brokers: self.addresses.clone(),
+                        problem,
+                    });
+                }
+                Err(_) => std::thread::sleep(ASK_AGAIN),
+            }
         }
     }
 
@@ -150,6 +175,22 @@ mod tests {
         assert_eq!(config.get("fetch.queue.backoff.ms"), Some("x"), "the user's stands");
         assert_eq!(config.get("acks"), Some("all"));
     }
+
+    #[test]
+    fn a_partition_without_a_leader_is_asked_for_again_until_the_time_is_up() {
+        let brokers = Brokers::new("b:1", BTreeMap::new()).unwrap();
+        let no_leader = || ClientError::MetadataFetch(RDKafkaErrorCode::NotLeaderForPartition);
+        let mut asked = 0;
+        let soon = Instant::now() + Duration::from_mins(1);
+        let answer = brokers.insist(soon, || {
+            asked += 1;
+            if asked < 3 { Err(no_leader()) } else { Ok(asked) }
+        });
+        assert_eq!(answer.unwrap(), 3);
+        let refused = brokers.insist(Instant::now(), || Err::<(), _>(no_leader())).unwrap_err();
+        assert!(matches!(refused, KafkaError::Unreachable { .. }), "{refused}");
+    }
+
     /// Options of TLS, and one more.
     #[cfg(feature = "tls")]
     fn over_tls(protocol: &str, name: &str, value: &str) -> ClientConfig {

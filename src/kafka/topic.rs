@@ -1,13 +1,13 @@
 //! What a topic is, checked before anything is read from it.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rdkafka::TopicPartitionList;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::client::DefaultClientContext;
-use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::KafkaError as ClientError;
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
+use rdkafka::error::{KafkaError as ClientError, KafkaResult};
 use rdkafka::topic_partition_list::Offset;
 use rdkafka::types::RDKafkaErrorCode;
 
@@ -95,11 +95,10 @@ impl Topics {
     /// # Errors
     /// No broker answers.
     pub fn extents(&self, topic: &str, partitions: i32) -> Result<Vec<Extent>, KafkaError> {
+        let until = Instant::now() + self.patience();
         let extent = |partition| {
-            let (first, next) = self
-                .client
-                .fetch_watermarks(topic, partition, self.patience())
-                .map_err(|error| self.unreachable(&error))?;
+            let ask = || self.client.fetch_watermarks(topic, partition, self.patience());
+            let (first, next) = self.brokers.insist(until, ask)?;
             Ok(Extent { first, next })
         };
         (0..partitions).map(extent).collect()
@@ -123,22 +122,9 @@ impl Topics {
             From::Latest => return Ok(numbered().map(|(at, extent)| (at, extent.next)).collect()),
             From::Time(time_ms) => time_ms,
         };
-        let mut asked = TopicPartitionList::new();
-        for (partition, _) in numbered() {
-            let added = asked.add_partition_offset(topic, partition, Offset::Offset(time_ms));
-            added.map_err(client_error("asking for the offsets of a time"))?;
-        }
-        let answer = self.client.offsets_for_times(asked, self.patience());
-        let answer = answer.map_err(|error| self.unreachable(&error))?;
-        let offset = |(partition, extent): (i32, Extent)| {
-            let found = answer.find_partition(topic, partition).map(|found| found.offset());
-            match found {
-                Some(Offset::Offset(offset)) => (partition, offset),
-                // Every record is older.
-                _ => (partition, extent.next),
-            }
-        };
-        Ok(numbered().map(offset).collect())
+        let numbered: Vec<_> = numbered().collect();
+        let ask = || at_time(&self.client, topic, time_ms, &numbered, self.patience());
+        self.brokers.insist(Instant::now() + self.patience(), ask)
     }
 
     /// A setting of a topic; `None` where the brokers do not tell.
@@ -215,4 +201,33 @@ impl Topics {
         let patience = Some(self.patience());
         AdminOptions::new().request_timeout(patience).operation_timeout(patience)
     }
+}
+
+/// The first offset of each partition whose record is at or past a time; the next one to come where
+/// every record is older.
+pub(super) fn at_time<C: ConsumerContext>(
+    client: &BaseConsumer<C>,
+    topic: &str,
+    time_ms: i64,
+    extents: &[(i32, Extent)],
+    patience: Duration,
+) -> KafkaResult<BTreeMap<i32, i64>> {
+    let mut asked = TopicPartitionList::new();
+    for &(partition, _) in extents {
+        asked.add_partition_offset(topic, partition, Offset::Offset(time_ms))?;
+    }
+    let answer = client.offsets_for_times(asked, patience)?;
+    let mut offsets = BTreeMap::new();
+    for &(partition, extent) in extents {
+        let found = answer.find_partition(topic, partition);
+        let offset = match found {
+            Some(found) => {
+                found.error()?;
+                found.offset()
+            }
+            None => Offset::End,
+        };
+        offsets.insert(partition, offset.to_raw().filter(|raw| *raw >= 0).unwrap_or(extent.next));
+    }
+    Ok(offsets)
 }

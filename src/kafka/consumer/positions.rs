@@ -11,7 +11,7 @@ use super::context::Membership;
 use super::{Assignment, Hear, Plan, Told};
 use crate::epoch::Epoch;
 use crate::kafka::KafkaError;
-use crate::kafka::topic::{Extent, From};
+use crate::kafka::topic::{Extent, From, at_time};
 
 /// How long one question may take, and all of them together.
 const PATIENCE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(60));
@@ -24,11 +24,11 @@ pub(super) fn resolve(
     hear: &Hear,
 ) -> Result<Vec<(i32, i64)>, KafkaError> {
     let until = Instant::now() + PATIENCE.1;
-    let committed = insist(until, plan, || committed(consumer, plan, partitions))?;
+    let committed = plan.brokers.insist(until, || committed(consumer, plan, partitions))?;
     let mut starts = Vec::with_capacity(partitions.len());
     for &partition in partitions {
         let watermarks = || consumer.fetch_watermarks(&plan.topic, partition, PATIENCE.0);
-        let (first, next) = insist(until, plan, watermarks)?;
+        let (first, next) = plan.brokers.insist(until, watermarks)?;
         let extent = Extent { first, next };
         let kept = committed.get(&partition).copied();
         let Assignment::Group { from } = plan.assignment else {
@@ -41,7 +41,9 @@ pub(super) fn resolve(
                     From::Earliest => extent.first,
                     From::Latest => extent.next,
                     From::Time(time_ms) => {
-                        insist(until, plan, || at_time(consumer, plan, partition, time_ms, extent))?
+                        let extents = [(partition, extent)];
+                        let ask = || at_time(consumer, &plan.topic, time_ms, &extents, PATIENCE.0);
+                        plan.brokers.insist(until, ask)?[&partition]
                     }
                 };
                 hear(Told::Gone { partition, first, next });
@@ -129,40 +131,6 @@ fn committed(
         }
     }
     Ok(offsets)
-}
-
-fn at_time(
-    consumer: &BaseConsumer<Membership>,
-    plan: &Plan,
-    partition: i32,
-    time_ms: i64,
-    extent: Extent,
-) -> KafkaResult<i64> {
-    let mut asked = TopicPartitionList::new();
-    asked.add_partition_offset(&plan.topic, partition, Offset::Offset(time_ms))?;
-    let answer = consumer.offsets_for_times(asked, PATIENCE.0)?;
-    match answer.find_partition(&plan.topic, partition).map(|found| found.offset()) {
-        Some(Offset::Offset(offset)) => Ok(offset),
-        _ => Ok(extent.next),
-    }
-}
-
-/// Asks again until there is an answer, or the time is up.
-fn insist<T>(
-    until: Instant,
-    plan: &Plan,
-    mut ask: impl FnMut() -> KafkaResult<T>,
-) -> Result<T, KafkaError> {
-    loop {
-        match ask() {
-            Ok(answer) => return Ok(answer),
-            Err(error) if Instant::now() >= until => {
-                let brokers = plan.brokers.addresses().to_owned();
-                return Err(KafkaError::Unreachable { brokers, problem: error.to_string() });
-            }
-            Err(_) => std::thread::sleep(Duration::from_millis(200)),
-        }
-    }
 }
 
 #[cfg(test)]
