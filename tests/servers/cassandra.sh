@@ -27,8 +27,7 @@ commitlog_directory: $dir/commitlog
 saved_caches_directory: $dir/saved_caches
 hints_directory: $dir/hints
 cdc_raw_directory: $dir/cdc
-commitlog_sync: periodic
-commitlog_sync_period: 10000ms
+commitlog_sync: batch
 authenticator: AllowAllAuthenticator
 authorizer: AllowAllAuthorizer
 disk_failure_policy: stop
