@@ -123,6 +123,8 @@ impl Topic {
         ClientConfig::new()
             .set("bootstrap.servers", &self.brokers)
             .set("group.id", group)
+            // A commit that is done ends a poll with nothing, as if its time were up.
+            .set("enable.auto.commit", "false")
             .set("enable.partition.eof", "true")
             .create()
             .unwrap()
