@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use tstar::epoch::Epoch;
 use tstar::http::Served;
+use tstar::metrics::operation;
 use tstar::rules::Rules;
 use tstar::settings::{Settings, StorePlace};
 use tstar::store::scylla::{Identity, ScyllaOptions, ScyllaStore, Tls};
@@ -102,27 +103,31 @@ pub async fn topic_writer(
     })
 }
 
-/// The same call of whichever store it is.
+/// The same call of whichever store it is, timed where anything is.
 macro_rules! of_either {
-    ($reader:expr, $store:ident => $call:expr) => {
+    ($reader:expr, $method:ident($($argument:expr),*)) => {
         match $reader {
-            Reader::Sqlite($store) => $call.await,
-            Reader::Scylla($store) => $call.await,
+            Reader::Sqlite(store) => {
+                operation(stringify!($method), store.$method($($argument),*)).await
+            }
+            Reader::Scylla(store) => {
+                operation(stringify!($method), store.$method($($argument),*)).await
+            }
         }
     };
 }
 
 impl TripStore for Reader {
     async fn apply(&self, trips: &[TripRow]) -> Result<(), StoreError> {
-        of_either!(self, store => store.apply(trips))
+        of_either!(self, apply(trips))
     }
 
     async fn covering(&self, device_id: &str, time_ms: i64) -> Result<Option<TripRow>, StoreError> {
-        of_either!(self, store => store.covering(device_id, time_ms))
+        of_either!(self, covering(device_id, time_ms))
     }
 
     async fn near(&self, device_id: &str, day: i64) -> Result<Vec<TripRow>, StoreError> {
-        of_either!(self, store => store.near(device_id, day))
+        of_either!(self, near(device_id, day))
     }
 
     async fn range(
@@ -133,7 +138,7 @@ impl TripStore for Reader {
         order: Order,
         limit: usize,
     ) -> Result<Vec<TripRow>, StoreError> {
-        of_either!(self, store => store.range(device_id, from_ms, upto_ms, order, limit))
+        of_either!(self, range(device_id, from_ms, upto_ms, order, limit))
     }
 
     async fn devices(
@@ -142,15 +147,15 @@ impl TripStore for Reader {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<String>, StoreError> {
-        of_either!(self, store => store.devices(day, after, limit))
+        of_either!(self, devices(day, after, limit))
     }
 
     async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>, StoreError> {
-        of_either!(self, store => store.forgets(device_id))
+        of_either!(self, forgets(device_id))
     }
 
     async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
-        of_either!(self, store => store.forget(device_id, forget))
+        of_either!(self, forget(device_id, forget))
     }
 }
 
@@ -179,10 +184,10 @@ impl Served for Reader {
 
 impl EpochStore for Reader {
     async fn epochs(&self) -> Result<Vec<Epoch>, StoreError> {
-        of_either!(self, store => store.epochs())
+        of_either!(self, epochs())
     }
 
     async fn add_epoch(&self, epoch: &Epoch) -> Result<bool, StoreError> {
-        of_either!(self, store => store.add_epoch(epoch))
+        of_either!(self, add_epoch(epoch))
     }
 }

@@ -122,6 +122,7 @@ impl IntoResponse for Problem {
 /// the log, as it names places that are no business of a client.
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
+        crate::metrics::failed(&error);
         tracing::warn!(error = %chain(&error), "the store did not answer a request");
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,

@@ -24,6 +24,13 @@ fn a_time_finds_the_trip_that_covers_it_or_its_neighbours() {
     assert_eq!(at("1714550700000").is(200).json(), found.json());
     let told = folder.run("lookup truck-17 2024-05-01T08:05:00Z --json").ends(0).json();
     assert_eq!(told, found.json(), "the command line says something else");
+    let metrics = server.get("/metrics").is(200).text();
+    for counted in [
+        "tstar_lookup_duration_seconds_count{result=\"found\"} 3",
+        "tstar_store_operation_duration_seconds_count{op=\"covering\"} 3",
+    ] {
+        assert!(metrics.contains(counted), "{counted} is not in {metrics}");
+    }
 
     let between = at("2024-05-01T08:30:00Z").tells(404, "no_trip");
     assert_eq!(between["previous"]["id"], ID);
