@@ -1,6 +1,8 @@
 //! A store that keeps nothing.
 
-use tstar::store::{Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore};
+use tstar::store::{
+    Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore, Whose,
+};
 
 /// Keeps nothing.
 pub struct NullStore;
@@ -39,7 +41,7 @@ impl TripStore for NullStore {
 
     async fn devices(
         &self,
-        _: Option<i64>,
+        _: Whose,
         _: Option<&str>,
         _: usize,
     ) -> Result<Vec<String>, StoreError> {

@@ -11,7 +11,7 @@ use tstar::moment::format_time;
 use tstar::settings::Settings;
 use tstar::simulate::FleetSettings;
 use tstar::store::sqlite::SqliteStore;
-use tstar::store::{Order, StoreError, TripRow, TripStore};
+use tstar::store::{Order, StoreError, TripRow, TripStore, Whose};
 use tstar::surface::{Extras, Match};
 
 use super::flags::{Context, Format};
@@ -112,7 +112,7 @@ async fn show(
 }
 
 async fn merged_trip(store: &SqliteStore) -> Result<Option<TripRow>, StoreError> {
-    for device in store.devices(None, None, usize::MAX).await? {
+    for device in store.devices(Whose::All, None, usize::MAX).await? {
         let trips = store.range(&device, i64::MIN, i64::MAX, Order::Asc, usize::MAX).await?;
         if let Some(merged) = trips.into_iter().find(|trip| !trip.absorbed.is_empty()) {
             return Ok(Some(merged));

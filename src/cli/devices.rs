@@ -2,7 +2,7 @@
 
 use clap::Args;
 use tstar::moment::parse_day;
-use tstar::store::TripStore;
+use tstar::store::{TripStore, Whose};
 
 use super::exit::Usage;
 use super::flags::{Format, OutputFlags, ServerFlags};
@@ -43,6 +43,7 @@ pub async fn run<S: TripStore>(
         );
     }
     let day = args.day.as_deref().map(parse_day).transpose()?;
+    let whose = day.map_or(Whose::All, Whose::OfDay);
     printer.write(match format {
         Format::Json => b"[".as_slice(),
         Format::Csv => b"device_id\n",
@@ -50,7 +51,7 @@ pub async fn run<S: TripStore>(
     })?;
     let (mut after, mut printed): (Option<String>, u64) = (None, 0);
     loop {
-        let devices = store.devices(day, after.as_deref(), PAGE).await?;
+        let devices = store.devices(whose, after.as_deref(), PAGE).await?;
         // The table is one a page: no more of the store is held than that.
         if format == Format::Table && (!devices.is_empty() || printed == 0) {
             printer.line(&table::column("device_id", &devices))?;

@@ -12,7 +12,7 @@ use tstar::rules::Rules;
 use tstar::settings::{Settings, StorePlace};
 use tstar::store::scylla::{Identity, ScyllaOptions, ScyllaStore, Tls};
 use tstar::store::sqlite::SqliteStore;
-use tstar::store::{EpochStore, Forget, Order, StoreError, TripRow, TripStore};
+use tstar::store::{EpochStore, Forget, Order, StoreError, TripRow, TripStore, Whose};
 
 use super::exit::{self, Usage};
 use super::flags::Context;
@@ -143,11 +143,11 @@ impl TripStore for Reader {
 
     async fn devices(
         &self,
-        day: Option<i64>,
+        whose: Whose,
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<String>, StoreError> {
-        of_either!(self, devices(day, after, limit))
+        of_either!(self, devices(whose, after, limit))
     }
 
     async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>, StoreError> {

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use crate::kafka::holding::Holding;
 use crate::metrics::operation;
-use crate::store::{Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore};
+use crate::store::{
+    Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore, Whose,
+};
 
 /// A store whose operations are timed, where anything is.
 pub(super) struct Measured<S> {
@@ -38,11 +40,11 @@ impl<S: TripStore> TripStore for Measured<S> {
 
     async fn devices(
         &self,
-        day: Option<i64>,
+        whose: Whose,
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<String>, StoreError> {
-        operation("devices", self.store.devices(day, after, limit)).await
+        operation("devices", self.store.devices(whose, after, limit)).await
     }
 
     async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>, StoreError> {

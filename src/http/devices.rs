@@ -15,6 +15,7 @@ use super::ask::Ask;
 use super::problem::Problem;
 use super::trips::next_link;
 use crate::identity::{TripId, token_of_device};
+use crate::store::Whose;
 
 /// A device.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -59,8 +60,9 @@ pub async fn list<S: Served>(
 ) -> Result<Response, Problem> {
     let (day, limit, cursor) = (ask.day(), ask.limit(), ask.cursor());
     ask.done()?;
+    let whose = day.map_or(Whose::All, Whose::OfDay);
     let after = cursor.map(|cursor| cursor.device_id);
-    let mut found = app.store()?.devices(day, after.as_deref(), limit + 1).await?;
+    let mut found = app.store()?.devices(whose, after.as_deref(), limit + 1).await?;
     let is_more = found.len() > limit;
     found.truncate(limit);
     let last = found.last().filter(|_| is_more);

@@ -19,7 +19,7 @@ use super::problem::{Fault, Problem};
 use crate::identity::{AnyId, TripId, check_device_id};
 use crate::metrics::LOOKUP_DURATION;
 use crate::moment::{format_time, parse_time};
-use crate::store::{self, Finding, Forget, Order, StoreError, TripRow};
+use crate::store::{self, Finding, Forget, Order, StoreError, TripRow, Whose};
 use crate::surface::{Extras, Form, Match};
 use crate::timeline::DAY_MS;
 
@@ -351,7 +351,7 @@ pub async fn of_day<S: Served>(
         after = Some(cursor.device_id);
     }
     while !page.is_full() {
-        let devices = store.devices(Some(day), after.as_deref(), DEVICES).await?;
+        let devices = store.devices(Whose::OfDay(day), after.as_deref(), DEVICES).await?;
         for device in &devices {
             page.fill(device, span, Order::Asc).await?;
         }

@@ -18,7 +18,7 @@ mod uuid;
 mod tests;
 
 pub use prefix::{date_range, prefix, prefix_range};
-pub use uuid::{UuidId, shard};
+pub use uuid::{SHARDS, UuidId, shard};
 
 /// Longest device id, bytes.
 pub const MAX_DEVICE_ID_BYTES: usize = 256;

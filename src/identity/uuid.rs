@@ -13,11 +13,14 @@ use super::{IdError, shown};
 /// Latest time that fits 48 bits, ms since 1970.
 pub const MOST_MS: i64 = (1 << 48) - 1;
 
-/// Which of 16 shards of a day's list of devices a device stands in: the low 4 bits of its hash's
-/// second byte, which the UUID form keeps.
+/// Shards of a day's list of devices.
+pub const SHARDS: u8 = 16;
+
+/// Which of the [`SHARDS`] of a day's list a device stands in: the low 4 bits of its hash's second
+/// byte, which the UUID form keeps.
 #[must_use]
 pub fn shard(device_id: &str) -> u8 {
-    hash(device_id)[1] & 0x0f
+    hash(device_id)[1] % SHARDS
 }
 
 fn hash(device_id: &str) -> [u8; 32] {
@@ -83,7 +86,7 @@ impl UuidId {
     /// The shard of the day's list that the device stands in, as [`shard`] gives for the device.
     #[must_use]
     pub fn shard(&self) -> u8 {
-        self.uuid.as_bytes()[7] & 0x0f
+        self.uuid.as_bytes()[7] % SHARDS
     }
 
     /// The UUID.

@@ -35,7 +35,7 @@ use crate::reason::{DeadReason, DropReason};
 use crate::rules::{Rules, TimeUnit};
 use crate::source::spill::Spill;
 use crate::source::{Batch, Decoded, Entry, Fault, Source, SourceError};
-use crate::store::{DeadLetter, Journal, Position, StoreError, TripStore};
+use crate::store::{DeadLetter, Journal, Position, StoreError, TripStore, Whose};
 use crate::timeline::{ClockGuard, Limits, Movement, Outcome, Timeline};
 
 /// What a device takes to write before any was written, as good as any guess.
@@ -226,8 +226,8 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
     /// The store cannot be read.
     pub async fn may_set_aside(&mut self, spill: Spill) -> Result<(), StoreError> {
         // One whose trips were erased holds what says so.
-        self.store_was_empty =
-            self.position.delivered == 0 && self.store.devices(None, None, 1).await?.is_empty();
+        self.store_was_empty = self.position.delivered == 0
+            && self.store.devices(Whose::All, None, 1).await?.is_empty();
         self.spill = Some(spill);
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! The trip of an id, in whichever form.
 
-use super::{Forget, StoreError, TripRow, TripStore, was_erased};
+use super::{Forget, StoreError, TripRow, TripStore, Whose, was_erased};
 use crate::identity::{AnyId, UuidId};
 use crate::timeline::day_of;
 
@@ -56,15 +56,15 @@ pub async fn find<S: TripStore>(store: &S, id: &AnyId) -> Result<Finding, StoreE
 }
 
 /// The trip of a UUID. It holds a hash of the device alone, but its time names a day that the trip
-/// touches, a retired id's too, and the store lists the devices of a day.
+/// touches, a retired id's too, its hash a shard of that day's list of devices.
 async fn covering_uuid<S: TripStore>(
     store: &S,
     id: &UuidId,
 ) -> Result<Option<TripRow>, StoreError> {
-    let day = Some(day_of(id.t_star_ms));
+    let whose = Whose::OfShard(day_of(id.t_star_ms), id.shard());
     let mut after: Option<String> = None;
     loop {
-        let devices = store.devices(day, after.as_deref(), PAGE).await?;
+        let devices = store.devices(whose, after.as_deref(), PAGE).await?;
         if let Some(device) = devices.iter().find(|device| id.matches(device, id.t_star_ms)) {
             return store.covering(device, id.t_star_ms).await;
         }

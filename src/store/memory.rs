@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
 
+use crate::identity;
 use crate::timeline::day_of;
 
 use super::row::standing;
 use super::{
     Change, DeadLetter, Flush, Forget, Forgotten, Journal, Order, Position, StoreError, TripRow,
-    TripStore,
+    TripStore, Whose,
 };
 
 #[derive(Default)]
@@ -133,12 +134,17 @@ impl TripStore for MemoryStore {
 
     async fn devices(
         &self,
-        day: Option<i64>,
+        whose: Whose,
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<String>, StoreError> {
         let kept = self.kept();
-        let keys = kept.rows.keys().filter(|(_, of)| day.is_none_or(|day| *of == day));
+        let is_listed = |device: &str, of: i64| match whose {
+            Whose::All => true,
+            Whose::OfDay(day) => of == day,
+            Whose::OfShard(day, shard) => of == day && identity::shard(device) == shard,
+        };
+        let keys = kept.rows.keys().filter(|(device, day)| is_listed(device, *day));
         let devices: BTreeSet<&String> = keys.map(|(device, _)| device).collect();
         let wanted =
             devices.into_iter().filter(|&device| after.is_none_or(|after| **device > *after));

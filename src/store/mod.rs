@@ -4,6 +4,7 @@
 //! changes and rules. The embedded store is both, in one transaction; with Kafka and Scylla the
 //! journal is the log's. `tests/it/conformance.rs` runs one suite over every store.
 
+mod days;
 mod erased;
 mod find;
 mod kind;
@@ -244,6 +245,17 @@ impl StoreError {
     }
 }
 
+/// Which devices are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// All that have a trip.
+    All,
+    /// Those that have a trip that touches a UTC day, whole days since 1970.
+    OfDay(i64),
+    /// Those of a day in one [`crate::identity::shard`] of it: the UUID form of an id names both.
+    OfShard(i64, u8),
+}
+
 /// Order of a listing, by `start_time`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Order {
@@ -410,11 +422,10 @@ pub trait TripStore: Send + Sync {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<TripRow>, StoreError>> + Send;
 
-    /// Device ids in byte order, those after `after`, at most `limit`; with `day` those that have a
-    /// trip that touches it.
+    /// Device ids in byte order, those after `after`, at most `limit`.
     fn devices(
         &self,
-        day: Option<i64>,
+        whose: Whose,
         after: Option<&str>,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<String>, StoreError>> + Send;

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 
 use super::row::standing;
-use super::{Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore};
+use super::{Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore, Whose};
 use crate::timeline::day_of;
 
 /// Reads of both stores, writes to the upper one. Rows of the lower one show as those of the
@@ -67,12 +67,12 @@ where
 
     async fn devices(
         &self,
-        day: Option<i64>,
+        whose: Whose,
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<String>, StoreError> {
-        let mut devices = self.under.devices(day, after, limit).await?;
-        devices.append(&mut self.over.devices(day, after, limit).await?);
+        let mut devices = self.under.devices(whose, after, limit).await?;
+        devices.append(&mut self.over.devices(whose, after, limit).await?);
         devices.sort_unstable();
         devices.dedup();
         devices.truncate(limit);
@@ -141,6 +141,6 @@ mod tests {
         assert_eq!(range, expected[1..]);
         assert_eq!(overlay.covering("a", 180_000).await.unwrap(), Some(grown));
         assert_eq!(under.covering("a", 180_000).await.unwrap(), None);
-        assert_eq!(overlay.devices(None, None, 9).await.unwrap(), ["a"]);
+        assert_eq!(overlay.devices(Whose::All, None, 9).await.unwrap(), ["a"]);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use super::{Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore};
+use super::{Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore, Whose};
 
 /// What a processor needs, of two parts: where trips are read, and a journal that also writes them.
 pub struct Pair<T, J> {
@@ -42,11 +42,11 @@ where
 
     async fn devices(
         &self,
-        day: Option<i64>,
+        whose: Whose,
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<String>, StoreError> {
-        self.trips.devices(day, after, limit).await
+        self.trips.devices(whose, after, limit).await
     }
 
     async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>, StoreError> {

@@ -9,7 +9,7 @@ use super::day::{self, Day};
 use super::{Bounds, Difference, Kind};
 use crate::store::raw::{RawRow, RawRows};
 use crate::store::sqlite::SqliteStore;
-use crate::store::{StoreError, TripRow, TripStore};
+use crate::store::{StoreError, TripRow, TripStore, Whose};
 use crate::timeline::{DAY_MS, day_of};
 
 /// Days, or devices, that are listed at once.
@@ -272,7 +272,7 @@ where
         }
         let mut after: Option<String> = None;
         loop {
-            let devices = self.right.devices(None, after.as_deref(), PAGE).await?;
+            let devices = self.right.devices(Whose::All, after.as_deref(), PAGE).await?;
             let Some(last) = devices.last() else { return Ok(()) };
             after = Some(last.clone());
             for device_id in &devices {

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use serde::Serialize;
 
-use crate::store::{Order, StoreError, TripRow, TripStore};
+use crate::store::{Order, StoreError, TripRow, TripStore, Whose};
 
 /// Trips, or devices, read at once.
 const PAGE: usize = 256;
@@ -111,8 +111,8 @@ pub async fn compare(old: &impl TripStore, new: &impl TripStore) -> Result<Ids, 
     let (mut after, mut names): (Option<String>, BTreeSet<String>) = (None, BTreeSet::new());
     loop {
         if names.is_empty() {
-            let of_old = old.devices(None, after.as_deref(), PAGE).await?;
-            let of_new = new.devices(None, after.as_deref(), PAGE).await?;
+            let of_old = old.devices(Whose::All, after.as_deref(), PAGE).await?;
+            let of_new = new.devices(Whose::All, after.as_deref(), PAGE).await?;
             // Beyond the end of a full page the other store may know devices that it lacks.
             let full = [&of_old, &of_new].into_iter().filter(|page| page.len() == PAGE);
             let upto = full.filter_map(|page| page.last()).min().cloned();

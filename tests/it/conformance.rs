@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tstar::store::memory::MemoryStore;
 use tstar::store::sqlite::SqliteStore;
 use tstar::store::{
-    Change, ChangeKind, Flush, Forget, Journal, Order, Position, TripRow, TripStore,
+    Change, ChangeKind, Flush, Forget, Journal, Order, Position, TripRow, TripStore, Whose,
 };
 use tstar::timeline::{DAY_MS, Path, Reading, Sample, Trip};
 
@@ -132,10 +132,10 @@ async fn a_trip_is_found_in_every_day_it_touches(store: impl TripStore) {
     let today = MIDNIGHT / DAY_MS;
     for day in today - 1..=today + 1 {
         assert_eq!(store.near("truck-17", day).await.unwrap(), std::slice::from_ref(&grown));
-        assert_eq!(store.devices(Some(day), None, 10).await.unwrap(), ["truck-17"]);
+        assert_eq!(store.devices(Whose::OfDay(day), None, 10).await.unwrap(), ["truck-17"]);
     }
     assert_eq!(all(&store, "truck-17").await, [grown]);
-    assert!(store.devices(Some(today + 2), None, 10).await.unwrap().is_empty());
+    assert!(store.devices(Whose::OfDay(today + 2), None, 10).await.unwrap().is_empty());
 }
 
 async fn a_range_shows_each_overlapping_trip_once_in_order(store: impl TripStore) {
@@ -172,14 +172,14 @@ async fn devices_come_in_byte_order_and_by_page(store: impl TripStore) {
     let mut paged = Vec::new();
     loop {
         let after = paged.last().map(String::as_str);
-        let page = store.devices(None, after, 7).await.unwrap();
+        let page = store.devices(Whose::All, after, 7).await.unwrap();
         if page.is_empty() {
             break;
         }
         paged.extend(page);
     }
     assert_eq!(paged, names);
-    assert_eq!(store.devices(Some(MIDNIGHT / DAY_MS), None, 100).await.unwrap(), names);
+    assert_eq!(store.devices(Whose::OfDay(MIDNIGHT / DAY_MS), None, 100).await.unwrap(), names);
 }
 
 async fn a_row_comes_back_as_it_was(store: impl TripStore) {
@@ -251,9 +251,9 @@ async fn a_forget_erases_whole_trips_and_is_remembered(store: impl TripStore + J
     store.forget("truck-17", &all_erased).await.unwrap();
     store.commit(&Flush::default()).await.unwrap();
     assert_eq!(all(&store, "truck-17").await, []);
-    assert_eq!(store.devices(Some(today), None, 9).await.unwrap(), [] as [String; 0]);
-    assert_eq!(store.devices(Some(today - 1), None, 9).await.unwrap(), ["truck-18"]);
-    assert_eq!(store.devices(None, None, 9).await.unwrap(), ["truck-18"]);
+    assert_eq!(store.devices(Whose::OfDay(today), None, 9).await.unwrap(), [] as [String; 0]);
+    assert_eq!(store.devices(Whose::OfDay(today - 1), None, 9).await.unwrap(), ["truck-18"]);
+    assert_eq!(store.devices(Whose::All, None, 9).await.unwrap(), ["truck-18"]);
     assert_eq!(store.forgets("truck-17").await.unwrap(), [forget, all_erased]);
     assert_eq!(store.forgets("truck-18").await.unwrap(), []);
     assert_eq!(all(&store, "truck-18").await, [other]);

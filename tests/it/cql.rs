@@ -13,7 +13,7 @@ use scylla::value::CqlTimestamp;
 use tstar::epoch::Epoch;
 use tstar::rules::Rules;
 use tstar::store::scylla::{ScyllaOptions, ScyllaPlace, ScyllaStore};
-use tstar::store::{EpochStore, Forget, Order, StoreError, TripRow, TripStore};
+use tstar::store::{EpochStore, Forget, Order, StoreError, TripRow, TripStore, Whose};
 use tstar::timeline::DAY_MS;
 
 use crate::conformance::{MIDNIGHT, MINUTE, at, trip};
@@ -79,7 +79,7 @@ fn rows_of_somebody_else_are_skipped_and_counted() {
         store.forget("haunted", &forget).await.unwrap();
         phantom(session, "haunted", 15).await;
         store.forget("haunted", &forget).await.unwrap();
-        let devices = store.devices(Some(TODAY), None, 1000).await.unwrap();
+        let devices = store.devices(Whose::OfDay(TODAY), None, 1000).await.unwrap();
         assert!(!devices.contains(&"haunted".to_owned()));
     });
 }
@@ -188,7 +188,7 @@ fn a_forget_that_was_begun_is_done_again_with_its_days() {
         let newer = trip("gone", &[-day], 40);
         store.apply(std::slice::from_ref(&newer)).await.unwrap();
         assert_eq!(all(&store, "gone").await, [newer]);
-        let devices = store.devices(Some(TODAY - 1), None, 1000).await.unwrap();
+        let devices = store.devices(Whose::OfDay(TODAY - 1), None, 1000).await.unwrap();
         assert!(devices.contains(&"gone".to_owned()), "{devices:?}");
     });
 }

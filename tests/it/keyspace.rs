@@ -9,7 +9,9 @@ use scylla::client::session_builder::SessionBuilder;
 use tokio::runtime::Runtime;
 use tstar::store::memory::MemoryStore;
 use tstar::store::scylla::{ScyllaOptions, ScyllaPlace, ScyllaStore, ddl};
-use tstar::store::{Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore};
+use tstar::store::{
+    Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore, Whose,
+};
 
 use crate::servers;
 
@@ -173,13 +175,13 @@ impl TripStore for WithJournal {
 
     async fn devices(
         &self,
-        day: Option<i64>,
+        whose: Whose,
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<String>, StoreError> {
         // Those of one prefix stand side by side in the order of bytes.
         let after = self.device(after.unwrap_or(""));
-        let found = self.store.devices(day, Some(&after), limit).await?;
+        let found = self.store.devices(whose, Some(&after), limit).await?;
         let own = found.iter().map_while(|device| device.strip_prefix(&self.prefix));
         Ok(own.map(str::to_owned).collect())
     }

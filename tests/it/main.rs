@@ -26,6 +26,7 @@ mod page;
 mod processing;
 mod protocol;
 mod readme;
+mod reads;
 mod real_data;
 mod replay;
 mod replay_files;

@@ -13,7 +13,7 @@ use tstar::source::spill::Spill;
 use tstar::source::{Batch, Control, Decoded, Entry, Fault, Source, SourceError};
 use tstar::store::memory::MemoryStore;
 use tstar::store::sqlite::{DeadLetterFilter, SqliteStore};
-use tstar::store::{ChangeKind, DeadLetter, Journal, Order, TripRow, TripStore};
+use tstar::store::{ChangeKind, DeadLetter, Journal, Order, TripRow, TripStore, Whose};
 use tstar::timeline::{Reading, Sample, Timeline};
 
 use crate::support::block_on;
@@ -146,7 +146,7 @@ fn process_with(
 fn rows(store: &impl TripStore) -> Vec<TripRow> {
     block_on(async {
         let mut all = Vec::new();
-        for device in store.devices(None, None, usize::MAX).await.unwrap() {
+        for device in store.devices(Whose::All, None, usize::MAX).await.unwrap() {
             let of_device = store.range(&device, i64::MIN, i64::MAX, Order::Asc, usize::MAX).await;
             all.extend(of_device.unwrap());
         }

@@ -12,7 +12,7 @@ use tstar::rules::Rules;
 use tstar::source::Decoder;
 use tstar::source::file::{FileSource, Options};
 use tstar::store::memory::MemoryStore;
-use tstar::store::{Order, TripRow, TripStore};
+use tstar::store::{Order, TripRow, TripStore, Whose};
 
 use crate::support::{block_on, real_data};
 
@@ -56,7 +56,7 @@ fn import(file: PathBuf, max_gap_ms: i64) -> (Counts, Vec<TripRow>) {
         let mut processor = Processor::new(&store, &rules, Pace::default()).await.unwrap();
         processor.run(&mut source, |_, _| ()).await.unwrap();
         let mut rows = Vec::new();
-        for device in store.devices(None, None, usize::MAX).await.unwrap() {
+        for device in store.devices(Whose::All, None, usize::MAX).await.unwrap() {
             let trips = store.range(&device, i64::MIN, i64::MAX, Order::Asc, usize::MAX).await;
             rows.extend(trips.unwrap());
         }

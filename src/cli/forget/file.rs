@@ -4,8 +4,8 @@ use tstar::epoch::Log;
 use tstar::processor::{Pace, Processor};
 use tstar::rules::Rules;
 use tstar::source::{Batch, Control};
-use tstar::store::TripStore;
 use tstar::store::sqlite::SqliteStore;
+use tstar::store::{TripStore, Whose};
 
 use super::{Job, Sent, State, progress};
 use crate::cli::devices::PAGE;
@@ -62,7 +62,7 @@ async fn carry_out(
     }
     let (mut after, mut erased, bar): (Option<String>, _, _) = (None, 0, progress());
     loop {
-        let devices = store.devices(None, after.as_deref(), PAGE).await?;
+        let devices = store.devices(Whose::All, after.as_deref(), PAGE).await?;
         after = devices.last().cloned();
         if after.is_none() {
             bar.finish_and_clear();

@@ -9,7 +9,7 @@ use tstar::kafka::producer::{Out, Producer};
 use tstar::kafka::record::CONTROL_HEADER;
 use tstar::kafka::topic::Topics;
 use tstar::moment::{format_duration, format_time};
-use tstar::store::{Order, StoreError, TripStore};
+use tstar::store::{Order, StoreError, TripStore, Whose};
 
 use super::{Job, Sent, State, progress};
 use crate::cli::devices::PAGE;
@@ -88,7 +88,7 @@ impl<S: TripStore> Asker<'_, S> {
         self.job.intend();
         let (mut after, mut sent, bar): (Option<String>, _, _) = (None, Vec::new(), progress());
         loop {
-            let devices = self.homes.store.devices(None, after.as_deref(), PAGE).await?;
+            let devices = self.homes.store.devices(Whose::All, after.as_deref(), PAGE).await?;
             after = devices.last().cloned();
             if after.is_none() {
                 bar.finish_and_clear();

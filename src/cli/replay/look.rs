@@ -6,7 +6,7 @@ use tstar::kafka::topic::Extent;
 use tstar::processor::{Counts, Pace, Processor};
 use tstar::source::Batch;
 use tstar::store::sqlite::SqliteStore;
-use tstar::store::{Order, Overlay, StoreError, TripStore};
+use tstar::store::{Order, Overlay, StoreError, TripStore, Whose};
 use tstar::verify::anew::Room;
 
 use super::lines::Lines;
@@ -67,7 +67,7 @@ async fn changed(over: &SqliteStore, under: &Reader, base: i64) -> Result<Change
     let mut change = Change { trips_new: 0, trips_grown: 0, ids_retired: 0 };
     let mut after: Option<String> = None;
     loop {
-        let devices = over.devices(None, after.as_deref(), PAGE).await?;
+        let devices = over.devices(Whose::All, after.as_deref(), PAGE).await?;
         after = devices.last().cloned();
         if after.is_none() {
             return Ok(change);

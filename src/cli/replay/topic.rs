@@ -12,7 +12,7 @@ use tstar::moment::parse_time;
 use tstar::settings::{Settings, StorePlace};
 use tstar::store::raw::RawRows;
 use tstar::store::sqlite::SqliteStore;
-use tstar::store::{EpochStore, TripStore};
+use tstar::store::{EpochStore, TripStore, Whose};
 use tstar::verify::Difference;
 use tstar::verify::anew::{self, Room};
 use tstar::verify::compare::{Asked, compare};
@@ -108,7 +108,7 @@ pub async fn run(
             settings.store
         )),
     })?;
-    if reader.devices(None, None, 1).await?.is_empty() {
+    if reader.devices(Whose::All, None, 1).await?.is_empty() {
         // Whatever a group has read, it is not in here.
         log.stored = beginnings(&log.epochs);
     }

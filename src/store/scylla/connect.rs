@@ -124,8 +124,9 @@ pub(super) async fn connect(
         Statements::prepare(&session, retry.options().consistency).await
     };
     let statements = retry.until_acknowledged("preparing its statements", prepare).await?;
-    let (permits, foreign_rows) = (Semaphore::new(concurrency), AtomicU64::new(0));
-    Ok(Shared { session, statements, retry, permits, concurrency, foreign_rows })
+    let permits = Semaphore::new(concurrency);
+    let (foreign_rows, rows_read) = (AtomicU64::new(0), AtomicU64::new(0));
+    Ok(Shared { session, statements, retry, permits, concurrency, foreign_rows, rows_read })
 }
 
 async fn check_tables(

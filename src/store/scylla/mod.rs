@@ -114,6 +114,7 @@ struct Shared {
     permits: Semaphore,
     concurrency: usize,
     foreign_rows: AtomicU64,
+    rows_read: AtomicU64,
 }
 
 /// Days (device, bucket) that are known to be listed.
@@ -158,6 +159,12 @@ impl ScyllaStore {
     #[must_use]
     pub fn foreign_rows(&self) -> u64 {
         self.shared.foreign_rows.load(Ordering::Relaxed)
+    }
+
+    /// How many rows questions have read; those of one session are counted together.
+    #[must_use]
+    pub fn rows_read(&self) -> u64 {
+        self.shared.rows_read.load(Ordering::Relaxed)
     }
 
     /// Whether the server is Scylla; else it is Cassandra, or something like it.

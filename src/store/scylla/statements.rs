@@ -73,6 +73,7 @@ pub(super) struct Statements {
     pub(super) remove: PreparedStatement,
     pub(super) versions_of_day: PreparedStatement,
     pub(super) days: PreparedStatement,
+    pub(super) days_desc: PreparedStatement,
     pub(super) devices: PreparedStatement,
     pub(super) devices_of_day: PreparedStatement,
     pub(super) device_of_day: PreparedStatement,
@@ -117,7 +118,9 @@ impl Statements {
         let list_day = "INSERT INTO days_of_device (device_id, bucket) VALUES (?, ?)
              USING TIMESTAMP ?";
         let days = "SELECT bucket FROM days_of_device WHERE device_id = ?
-             AND bucket >= ? AND bucket <= ? ORDER BY bucket ASC";
+             AND bucket >= ? AND bucket <= ? ORDER BY bucket ASC LIMIT ?";
+        let days_desc = "SELECT bucket FROM days_of_device WHERE device_id = ?
+             AND bucket >= ? AND bucket <= ? ORDER BY bucket DESC LIMIT ?";
         let devices_of_day = "SELECT device_id FROM device_days WHERE bucket = ? AND shard = ?
              AND device_id > ? ORDER BY device_id ASC LIMIT ?";
         let device_of_day = "SELECT device_id FROM device_days
@@ -144,6 +147,7 @@ impl Statements {
             remove: list(remove).await?,
             versions_of_day: list(VERSIONS_OF_DAY).await?,
             days: list(days).await?,
+            days_desc: list(days_desc).await?,
             devices: list("SELECT DISTINCT device_id FROM days_of_device").await?,
             devices_of_day: list(devices_of_day).await?,
             device_of_day: list(device_of_day).await?,

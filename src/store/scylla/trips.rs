@@ -1,6 +1,7 @@
 //! Trip rows in Scylla.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 
 use futures_util::{StreamExt, stream};
 use scylla::deserialize::row::DeserializeRow;
@@ -13,10 +14,11 @@ use scylla::value::CqlTimestamp;
 
 use super::row::{self, Raw, bucket};
 use super::statements::LOOKUP_PAGE;
-use super::{ScyllaStore, Shared};
-use crate::identity;
+use super::{ScyllaStore, Shared, devices};
+use crate::identity::{self, SHARDS};
+use crate::store::days::Days;
 use crate::store::row::shown_in;
-use crate::store::{Forget, Order, StoreError, TripRow, TripStore};
+use crate::store::{Forget, Order, StoreError, TripRow, TripStore, Whose};
 use crate::timeline::day_of;
 
 /// A lookup decides within this many rows, or takes the day for one that others have written to.
@@ -24,9 +26,6 @@ const LOOKUP_ROWS: usize = 64;
 
 /// An owner remembers so many days of devices as listed.
 const MOST_LISTED: usize = 50_000;
-
-/// Shards of a day's list of devices.
-const SHARDS: u8 = 16;
 
 impl Shared {
     /// Makes a write until it is acknowledged.
@@ -68,6 +67,7 @@ impl Shared {
             let page = self.session.execute_single_page(select, values, from.clone()).await?;
             let rows = page.0.into_rows_result()?;
             let rows = rows.rows::<R>()?.collect::<Result<Vec<R>, _>>()?;
+            self.rows_read.fetch_add(rows.len() as u64, Ordering::Relaxed);
             Ok((rows, page.1.into_paging_control_flow().continue_value()))
         };
         self.retry.until_acknowledged(doing, read).await
@@ -102,7 +102,7 @@ impl Shared {
     }
 
     pub(super) fn count_foreign(&self) {
-        self.foreign_rows.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.foreign_rows.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Rows of a device in a day that end at or after a time, by end.
@@ -126,9 +126,25 @@ impl Shared {
         from: i64,
         upto: i64,
     ) -> Result<Vec<i64>, StoreError> {
-        let (doing, select) = ("reading the days of a device", &self.statements.days);
+        self.some_days_of(device_id, (from, upto), Order::Asc, usize::MAX).await
+    }
+
+    /// The days of a device from one to another, at most so many.
+    async fn some_days_of(
+        &self,
+        device_id: &str,
+        (from, upto): (i64, i64),
+        order: Order,
+        most: usize,
+    ) -> Result<Vec<i64>, StoreError> {
+        let select = match order {
+            Order::Asc => &self.statements.days,
+            Order::Desc => &self.statements.days_desc,
+        };
+        let most = i32::try_from(most).unwrap_or(i32::MAX);
+        let span = (device_id, bucket(from), bucket(upto), most);
         let days: Vec<(CqlTimestamp,)> =
-            self.rows(doing, select, (device_id, bucket(from), bucket(upto))).await?;
+            self.rows("reading the days of a device", select, span).await?;
         Ok(days.into_iter().map(|(bucket,)| day_of(bucket.0)).collect())
     }
 
@@ -251,16 +267,17 @@ impl TripStore for ScyllaStore {
         limit: usize,
     ) -> Result<Vec<TripRow>, StoreError> {
         let first_day = day_of(from_ms);
-        let mut days = self.shared.days_of(device_id, first_day, day_of(upto_ms)).await?;
-        if order == Order::Desc {
-            days.reverse();
-        }
+        let mut walk = Days::new(first_day, day_of(upto_ms), order);
         let mut found = Vec::new();
-        for day in days {
-            let rows = self.shared.of_day(device_id, day, from_ms).await?;
-            found.append(&mut shown_in(day, rows, (first_day, upto_ms), order));
-            if found.len() >= limit {
-                break;
+        while let (Some((span, most)), true) = (walk.ask(), found.len() < limit) {
+            let days = self.shared.some_days_of(device_id, span, order, most).await?;
+            walk.told(&days);
+            for day in days {
+                let rows = self.shared.of_day(device_id, day, from_ms).await?;
+                found.append(&mut shown_in(day, rows, (first_day, upto_ms), order));
+                if found.len() >= limit {
+                    break;
+                }
             }
         }
         found.truncate(limit);
@@ -269,24 +286,29 @@ impl TripStore for ScyllaStore {
 
     async fn devices(
         &self,
-        day: Option<i64>,
+        whose: Whose,
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<String>, StoreError> {
         // No device id is empty, so the empty text stands before them all.
         let after = after.unwrap_or("");
-        let Some(day) = day else {
-            if let Some(page) = self.found().as_ref().and_then(|found| found.page(after, limit)) {
+        let (day, of) = match whose {
+            Whose::All => {
+                let page = |found: &devices::Found| found.page(after, limit);
+                if let Some(page) = self.found().as_ref().and_then(page) {
+                    return Ok(page);
+                }
+                let found = self.shared.find_devices(after, limit).await?;
+                let page = found.first(limit);
+                *self.found() = Some(found);
                 return Ok(page);
             }
-            let found = self.shared.find_devices(after, limit).await?;
-            let page = found.first(limit);
-            *self.found() = Some(found);
-            return Ok(page);
+            Whose::OfDay(day) => (day, 0..SHARDS),
+            Whose::OfShard(day, shard) => (day, shard..shard + 1),
         };
         let most = i32::try_from(limit).unwrap_or(i32::MAX);
         let mut shards = Vec::new();
-        for shard in 0..SHARDS {
+        for shard in of {
             shards.push(self.shared.devices_of(day, shard.into(), after, most));
         }
         let mut shards = stream::iter(shards).buffer_unordered(SHARDS.into());

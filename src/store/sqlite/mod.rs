@@ -17,6 +17,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use rusqlite::config::DbConfig;
@@ -53,6 +54,7 @@ pub struct SqliteStore {
     writing: Option<Writing>,
     keep_changes: u64,
     keep_letters: bool,
+    rows_read: AtomicU64,
     on_step: Box<dyn Fn(Step) + Send + Sync>,
 }
 
@@ -91,7 +93,8 @@ impl SqliteStore {
         let stable = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true);
         debug_assert!(stable.is_ok(), "{stable:?}");
         let (connection, on_step) = (Mutex::new(connection), Box::new(|_| ()));
-        Self { connection, place, writing, keep_changes, keep_letters: true, on_step }
+        let rows_read = AtomicU64::new(0);
+        Self { connection, place, writing, keep_changes, keep_letters: true, rows_read, on_step }
     }
 
     /// Refuses to go on where the file is not at its path any more: the system lets a process write
@@ -120,6 +123,12 @@ impl SqliteStore {
         let kibibytes = i64::try_from(bytes / 1024).unwrap_or(i64::MAX);
         let set = self.connection().pragma_update(None, "cache_size", -kibibytes);
         set.map_err(failed(&self.place, "setting its cache"))
+    }
+
+    /// How many rows questions for trips, days and devices have read.
+    #[must_use]
+    pub fn rows_read(&self) -> u64 {
+        self.rows_read.load(Ordering::Relaxed)
     }
 
     /// Path of the file.

@@ -1,13 +1,15 @@
 //! Trip rows in SQLite.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
-use rusqlite::{CachedStatement, Connection, Row, ToSql, named_params, params};
+use rusqlite::{CachedStatement, Connection, Row, named_params, params};
 
 use super::{SqliteStore, failed, forgets};
-use crate::identity;
+use crate::identity::{self, SHARDS};
+use crate::store::days::Days;
 use crate::store::row::shown_in;
-use crate::store::{Forget, Order, StoreError, TripRow, TripStore};
+use crate::store::{Forget, Order, StoreError, TripRow, TripStore, Whose};
 use crate::timeline::{DAY_MS, day_of};
 
 macro_rules! columns {
@@ -25,7 +27,7 @@ const ABSORBED: usize = 5;
 const LOOKUP_ROWS: i64 = 64;
 
 /// What a lookup reads at first: disjoint trips decide with the first of them.
-const LOOKUP_PAGE: usize = 4;
+const LOOKUP_PAGE: u64 = 4;
 
 /// Every older row within the span goes, whatever its key.
 const DELETE: &str = "DELETE FROM trips WHERE device_id = ?1 AND bucket = ?2
@@ -108,6 +110,19 @@ fn list_day(connection: &Connection, device_id: &str, bucket: i64) -> rusqlite::
     Ok(())
 }
 
+/// Days of a device, at most so many.
+const DAYS: &str = "SELECT bucket FROM days_of_device WHERE device_id = ?1
+     AND bucket >= ?2 AND bucket <= ?3 ORDER BY bucket ASC LIMIT ?4";
+const DAYS_DESC: &str = "SELECT bucket FROM days_of_device WHERE device_id = ?1
+     AND bucket >= ?2 AND bucket <= ?3 ORDER BY bucket DESC LIMIT ?4";
+
+const DEVICES: &str = "SELECT device_id FROM days_of_device WHERE device_id > ?1
+     GROUP BY device_id ORDER BY device_id ASC LIMIT ?2";
+
+/// Devices of one shard of a day: all shards at once would be read whole for each page.
+const DEVICES_OF_SHARD: &str = "SELECT device_id FROM device_days WHERE device_id > ?1
+     AND bucket = ?3 AND shard = ?4 ORDER BY device_id ASC LIMIT ?2";
+
 /// `{"t_star": version}`, rising: the same map gives the same text.
 fn absorbed_json(absorbed: &BTreeMap<i64, i64>) -> String {
     serde_json::to_string(absorbed).expect("a map of numbers")
@@ -147,12 +162,12 @@ fn read(row: &Row<'_>) -> rusqlite::Result<TripRow> {
 }
 
 /// Of the rows that cover a time, the one of the highest version; reads on past a first page only
-/// where no row of it decides.
+/// where no row of it decides. Tells how many were read, too.
 fn decide(
     statement: &mut CachedStatement<'_>,
     key: (&str, i64),
     time_ms: i64,
-) -> rusqlite::Result<Option<TripRow>> {
+) -> rusqlite::Result<(Option<TripRow>, u64)> {
     let mut rows = statement.query(params![key.0, key.1, time_ms, LOOKUP_ROWS])?;
     let mut best: Option<TripRow> = None;
     let mut seen = 0;
@@ -166,7 +181,7 @@ fn decide(
             break;
         }
     }
-    Ok(best)
+    Ok((best, seen))
 }
 
 impl SqliteStore {
@@ -178,7 +193,8 @@ impl SqliteStore {
                 .query_map(params![device_id, day.saturating_mul(DAY_MS), from_ms], read)?;
             rows.collect::<rusqlite::Result<Vec<_>>>()
         };
-        of_day(&self.connection()).map_err(failed(&self.place, "reading trips of a day"))
+        let rows = of_day(&self.connection());
+        self.read_rows(rows.map_err(failed(&self.place, "reading trips of a day")))
     }
 
     /// The days of a device from one to another, rising.
@@ -188,16 +204,36 @@ impl SqliteStore {
         from: i64,
         upto: i64,
     ) -> Result<Vec<i64>, StoreError> {
+        self.some_days_of(device_id, (from, upto), Order::Asc, usize::MAX)
+    }
+
+    /// The days of a device from one to another, at most so many.
+    fn some_days_of(
+        &self,
+        device_id: &str,
+        (from, upto): (i64, i64),
+        order: Order,
+        most: usize,
+    ) -> Result<Vec<i64>, StoreError> {
         let days = |connection: &Connection| {
-            let mut statement = connection.prepare_cached(
-                "SELECT bucket FROM days_of_device WHERE device_id = ?1
-                 AND bucket >= ?2 AND bucket <= ?3 ORDER BY bucket ASC",
-            )?;
-            let span = params![device_id, from.saturating_mul(DAY_MS), upto.saturating_mul(DAY_MS)];
+            let mut statement = connection.prepare_cached(match order {
+                Order::Asc => DAYS,
+                Order::Desc => DAYS_DESC,
+            })?;
+            let (from, upto) = (from.saturating_mul(DAY_MS), upto.saturating_mul(DAY_MS));
+            let span = params![device_id, from, upto, i64::try_from(most).unwrap_or(i64::MAX)];
             let rows = statement.query_map(span, |row| row.get::<_, i64>(0))?;
             rows.map(|bucket| Ok(day_of(bucket?))).collect::<rusqlite::Result<Vec<_>>>()
         };
-        days(&self.connection()).map_err(failed(&self.place, "reading the days of a device"))
+        let days = days(&self.connection());
+        self.read_rows(days.map_err(failed(&self.place, "reading the days of a device")))
+    }
+
+    /// Counts the rows that a question gave.
+    fn read_rows<T>(&self, rows: Result<Vec<T>, StoreError>) -> Result<Vec<T>, StoreError> {
+        let count = rows.as_ref().map_or(0, Vec::len);
+        self.rows_read.fetch_add(count as u64, Ordering::Relaxed);
+        rows
     }
 }
 
@@ -216,7 +252,10 @@ impl TripStore for SqliteStore {
             let mut statement = connection.prepare_cached(COVERING)?;
             decide(&mut statement, (device_id, day_of(time_ms).saturating_mul(DAY_MS)), time_ms)
         };
-        lookup(&self.connection()).map_err(failed(&self.place, "looking up a time"))
+        let found = lookup(&self.connection());
+        let (best, read) = found.map_err(failed(&self.place, "looking up a time"))?;
+        self.rows_read.fetch_add(read, Ordering::Relaxed);
+        Ok(best)
     }
 
     async fn near(&self, device_id: &str, day: i64) -> Result<Vec<TripRow>, StoreError> {
@@ -232,16 +271,17 @@ impl TripStore for SqliteStore {
         limit: usize,
     ) -> Result<Vec<TripRow>, StoreError> {
         let first_day = day_of(from_ms);
-        let mut days = self.days_of(device_id, first_day, day_of(upto_ms))?;
-        if order == Order::Desc {
-            days.reverse();
-        }
+        let mut walk = Days::new(first_day, day_of(upto_ms), order);
         let mut found = Vec::new();
-        for day in days {
-            let rows = self.of_day(device_id, day, from_ms)?;
-            found.append(&mut shown_in(day, rows, (first_day, upto_ms), order));
-            if found.len() >= limit {
-                break;
+        while let (Some((span, most)), true) = (walk.ask(), found.len() < limit) {
+            let days = self.some_days_of(device_id, span, order, most)?;
+            walk.told(&days);
+            for day in days {
+                let rows = self.of_day(device_id, day, from_ms)?;
+                found.append(&mut shown_in(day, rows, (first_day, upto_ms), order));
+                if found.len() >= limit {
+                    break;
+                }
             }
         }
         found.truncate(limit);
@@ -250,34 +290,40 @@ impl TripStore for SqliteStore {
 
     async fn devices(
         &self,
-        day: Option<i64>,
+        whose: Whose,
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<String>, StoreError> {
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let bucket = day.map(|day| day.saturating_mul(DAY_MS));
-        let devices = |connection: &Connection| {
-            // No device id is empty, so the empty text stands before them all.
-            let after = after.unwrap_or("");
-            let list = |select: &str, of: &[&dyn ToSql]| {
-                let mut statement = connection.prepare_cached(select)?;
-                let rows = statement.query_map(of, |row| row.get(0))?;
-                rows.collect::<rusqlite::Result<Vec<String>>>()
-            };
-            match bucket {
-                None => list(
-                    "SELECT device_id FROM days_of_device WHERE device_id > ?1
-                     GROUP BY device_id ORDER BY device_id ASC LIMIT ?2",
-                    params![after, limit],
-                ),
-                Some(bucket) => list(
-                    "SELECT device_id FROM device_days WHERE device_id > ?1 AND bucket = ?3
-                     ORDER BY device_id ASC LIMIT ?2",
-                    params![after, limit, bucket],
-                ),
-            }
+        let (day, shards) = match whose {
+            Whose::All => (None, 0..1),
+            Whose::OfDay(day) => (Some(day), 0..SHARDS),
+            Whose::OfShard(day, shard) => (Some(day), shard..shard + 1),
         };
-        devices(&self.connection()).map_err(failed(&self.place, "listing devices"))
+        let most = i64::try_from(limit).unwrap_or(i64::MAX);
+        // No device id is empty, so the empty text stands before them all.
+        let after = after.unwrap_or("");
+        let list = |connection: &Connection, shard: u8| {
+            let mut statement = connection.prepare_cached(match day {
+                None => DEVICES,
+                Some(_) => DEVICES_OF_SHARD,
+            })?;
+            let read = |row: &Row<'_>| row.get(0);
+            let rows = match day.map(|day| day.saturating_mul(DAY_MS)) {
+                None => statement.query_map(params![after, most], read),
+                Some(bucket) => statement.query_map(params![after, most, bucket, shard], read),
+            };
+            rows?.collect::<rusqlite::Result<Vec<String>>>()
+        };
+        let mut found = Vec::new();
+        for shard in shards {
+            let rows = list(&self.connection(), shard);
+            let rows = self.read_rows(rows.map_err(failed(&self.place, "listing devices")));
+            found.append(&mut rows?);
+        }
+        // Each shard has its own order.
+        found.sort_unstable();
+        found.truncate(limit);
+        Ok(found)
     }
 
     async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>, StoreError> {
@@ -291,5 +337,38 @@ impl TripStore for SqliteStore {
         let erased =
             self.begin(&connection).and_then(|()| forgets::erase(&connection, device_id, forget));
         self.or_undo(&connection, erased)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::Rules;
+
+    /// How SQLite goes about a question: each step of its plan.
+    fn plan(connection: &Connection, select: &str) -> Vec<String> {
+        let mut explain = connection.prepare(&format!("EXPLAIN QUERY PLAN {select}")).unwrap();
+        let unbound = vec![rusqlite::types::Null; explain.parameter_count()];
+        let steps = explain.query_map(rusqlite::params_from_iter(unbound), |row| row.get(3));
+        steps.unwrap().collect::<rusqlite::Result<_>>().unwrap()
+    }
+
+    #[test]
+    fn every_row_that_a_question_reads_is_one_that_it_gives() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("plans.db");
+        let store = SqliteStore::open_writer(&path, &Rules::default(), 0).unwrap();
+        let of_day = "SEARCH trips USING INDEX trips_key (device_id=? AND bucket=? AND end_time>?)";
+        let days =
+            "SEARCH days_of_device USING PRIMARY KEY (device_id=? AND bucket>? AND bucket<?)";
+        let of_shard =
+            "SEARCH device_days USING PRIMARY KEY (bucket=? AND shard=? AND device_id>?)";
+        for (select, step) in
+            [(COVERING, of_day), (OF_DAY, of_day), (DAYS, days), (DAYS_DESC, days)]
+                .into_iter()
+                .chain([(DEVICES_OF_SHARD, of_shard)])
+        {
+            assert_eq!(plan(&store.connection(), select), [step], "{select}");
+        }
     }
 }

@@ -6,7 +6,9 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
 
-use tstar::store::{Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore};
+use tstar::store::{
+    Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore, Whose,
+};
 use tstar::timeline::day_of;
 
 use super::log::Script;
@@ -186,7 +188,7 @@ impl TripStore for SimStore {
 
     async fn devices(
         &self,
-        _: Option<i64>,
+        _: Whose,
         _: Option<&str>,
         _: usize,
     ) -> Result<Vec<String>, StoreError> {

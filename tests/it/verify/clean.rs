@@ -6,7 +6,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use tstar::rules::Rules;
 use tstar::store::sqlite::SqliteStore;
-use tstar::store::{Forget, TripRow, TripStore};
+use tstar::store::{Forget, TripRow, TripStore, Whose};
 use tstar::timeline::DAY_MS;
 use tstar::verify::Bounds;
 use tstar::verify::compare::{Asked, Still, compare};
@@ -43,7 +43,7 @@ fn nothing_is_found_in_any_store_that_nobody_touched() {
         assert_eq!(seen, [], "seed {seed}");
         assert_eq!(compared.ahead, 0);
         copies += compared.same;
-        for device in block_on(found.devices(None, None, 10)).unwrap() {
+        for device in block_on(found.devices(Whose::All, None, 10)).unwrap() {
             let (all, asc) = ((i64::MIN, i64::MAX), tstar::store::Order::Asc);
             let rows = block_on(found.range(&device, all.0, all.1, asc, 1000)).unwrap();
             merged += rows.iter().filter(|row| !row.absorbed.is_empty()).count();

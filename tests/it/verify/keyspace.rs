@@ -11,7 +11,7 @@ use tstar::rules::Rules;
 use tstar::store::raw::COLUMNS;
 use tstar::store::scylla::ScyllaStore;
 use tstar::store::sqlite::SqliteStore;
-use tstar::store::{Order, TripRow, TripStore};
+use tstar::store::{Order, TripRow, TripStore, Whose};
 use tstar::timeline::DAY_MS;
 use tstar::verify::Kind;
 
@@ -36,7 +36,7 @@ const KEY: [&str; 4] = ["device_id", "bucket", "end_time", "start_time"];
 /// Every trip of a store of files, as those of a log with a base.
 fn rows(store: &SqliteStore) -> Vec<TripRow> {
     let mut all = Vec::new();
-    for device in block_on(store.devices(None, None, 1000)).unwrap() {
+    for device in block_on(store.devices(Whose::All, None, 1000)).unwrap() {
         let rows = store.range(&device, i64::MIN, i64::MAX, Order::Asc, 10_000);
         all.extend(block_on(rows).unwrap());
     }

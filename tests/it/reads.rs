@@ -1,0 +1,161 @@
+//! How many rows a question reads for those it finds, on each store: what other ids are praised
+//! for, a prefix, the newest first, a day of all, one short name, costs no more than its answer.
+
+use tstar::identity::{AnyId, TripId, prefix, prefix_range, shard};
+use tstar::moment::format_time;
+use tstar::store::sqlite::SqliteStore;
+use tstar::store::{Finding, Order, TripRow, TripStore, Whose, find};
+use tstar::timeline::DAY_MS;
+
+use crate::cli::Folder;
+use crate::conformance::{MIDNIGHT, trip};
+use crate::keyspace::{ClusteringOrder, Keyspace};
+use crate::support::block_on;
+
+const DEVICES: usize = 40;
+const DAYS: usize = 30;
+/// A day of a device has so many trips.
+const TRIPS: usize = 3;
+
+/// Days that a list of days is asked for at first.
+const FIRST_DAYS: u64 = 16;
+
+/// Rows that a lookup of a time reads at most, where no two trips overlap.
+const LOOKUP: u64 = 4;
+
+fn device(nth: usize) -> String {
+    format!("van-{nth:02}")
+}
+
+/// Trips at 8:00, 12:00 and 16:00 of each day.
+fn trips_of(nth: usize) -> Vec<TripRow> {
+    let mut trips = Vec::new();
+    for day in 0..DAYS {
+        for hour in 0..TRIPS {
+            let minute = (day * 1440 + 480 + hour * 240) as i64;
+            let version = 2 * (1 + trips.len()) as i64;
+            trips.push(trip(&device(nth), &[minute, minute + 10], version));
+        }
+    }
+    trips
+}
+
+/// A question, what it found, and what it read.
+struct Told {
+    name: &'static str,
+    found: usize,
+    read: u64,
+}
+
+/// Asks, and says what it took.
+async fn ask<T>(
+    name: &'static str,
+    rows_read: &impl Fn() -> u64,
+    asked: impl Future<Output = (T, usize)>,
+) -> (T, Told) {
+    let before = rows_read();
+    let (answer, found) = asked.await;
+    (answer, Told { name, found, read: rows_read() - before })
+}
+
+async fn questions(store: &impl TripStore, rows_read: impl Fn() -> u64) -> Vec<Told> {
+    for nth in 0..DEVICES {
+        store.apply(&trips_of(nth)).await.unwrap();
+    }
+    let (count, mut all) = (&rows_read, Vec::new());
+    let day = MIDNIGHT / DAY_MS + 7;
+    let date = format_time(day * DAY_MS)[..10].to_owned();
+
+    let by_prefix = async {
+        let (device, from, upto) = prefix_range(&prefix(&device(7), &date).unwrap()).unwrap();
+        let found = store.range(&device, from, upto, Order::Asc, usize::MAX).await.unwrap();
+        let count = found.len();
+        (found, count)
+    };
+    let (found, told) = ask("trips --prefix, a day", count, by_prefix).await;
+    assert!(found.iter().all(|row| row.t_star_ms / DAY_MS == day), "those of the day");
+    all.push(told);
+
+    let newest = async {
+        let found = store.range(&device(7), i64::MIN, i64::MAX, Order::Desc, 10).await.unwrap();
+        let count = found.len();
+        (found, count)
+    };
+    let (found, told) = ask("trips --order desc --limit 10", count, newest).await;
+    let mut expected = trips_of(7).split_off(DAYS * TRIPS - 10);
+    expected.reverse();
+    assert_eq!(found, expected);
+    all.push(told);
+
+    let of_day = async {
+        let devices = store.devices(Whose::OfDay(day), None, 1000).await.unwrap();
+        let mut found = 0;
+        for device in &devices {
+            let (from, upto) = (day * DAY_MS, day * DAY_MS + DAY_MS - 1);
+            found += store.range(device, from, upto, Order::Asc, usize::MAX).await.unwrap().len();
+        }
+        (devices, found)
+    };
+    let (devices, told) = ask("trips --day", count, of_day).await;
+    assert_eq!(devices, (0..DEVICES).map(device).collect::<Vec<_>>());
+    all.push(told);
+
+    let page = async {
+        let devices = store.devices(Whose::OfDay(day), Some(&device(20)), 5).await.unwrap();
+        let count = devices.len();
+        (devices, count)
+    };
+    let (devices, told) = ask("devices --day, a page of 5", count, page).await;
+    assert_eq!(devices, (21..26).map(device).collect::<Vec<_>>());
+    all.push(told);
+
+    let wanted = &trips_of(7)[7 * TRIPS + 1];
+    let uuid = TripId::new(device(7), wanted.t_star_ms).unwrap().uuid().unwrap().to_string();
+    let by_uuid = async { (find(store, &AnyId::parse(&uuid).unwrap()).await.unwrap(), 1) };
+    let (found, told) = ask("trip UUID", count, by_uuid).await;
+    assert!(matches!(found, Finding::Trip(row) if *row == *wanted), "the trip of the UUID");
+    all.push(told);
+    let by_time = async { (store.covering(&device(7), wanted.end_ms).await.unwrap(), 1) };
+    let (found, told) = ask("lookup", count, by_time).await;
+    assert_eq!(found.as_ref(), Some(wanted));
+    all.push(told);
+    all
+}
+
+/// Holds what was read against what the schema allows.
+fn is_cheap(store: &str, all: &[Told]) {
+    let of_shard = (0..DEVICES).filter(|nth| shard(&device(*nth)) == shard(&device(7))).count();
+    assert!(of_shard < DEVICES / 4, "{of_shard} devices of one shard");
+    let day_of_all = (DEVICES * (1 + 1 + TRIPS)) as u64;
+    let expected = [
+        (TRIPS, TRIPS as u64 + 1),
+        // Whole days: the last one has more trips than are wanted.
+        (10, FIRST_DAYS + 12),
+        (DEVICES * TRIPS, day_of_all),
+        (5, 16 * 5),
+        (1, of_shard as u64 + LOOKUP),
+        (1, LOOKUP),
+    ];
+    for (told, (found, most)) in all.iter().zip(expected) {
+        println!("{store}: {}: {} rows read for {} found", told.name, told.read, told.found);
+        assert_eq!(told.found, found, "{}", told.name);
+        assert!(told.read <= most, "{}: {} rows read, {most} allowed", told.name, told.read);
+        assert!(told.read >= found.min(5) as u64, "{}: {} rows counted", told.name, told.read);
+    }
+    assert_eq!(all.len(), expected.len());
+}
+
+#[test]
+fn questions_to_a_file_read_what_they_find() {
+    let folder = Folder::new();
+    let rules = tstar::rules::Rules::default();
+    let store = SqliteStore::open_writer(&folder.path("reads.db"), &rules, 0).unwrap();
+    is_cheap("sqlite", &block_on(questions(&store, || store.rows_read())));
+}
+
+#[test]
+fn questions_to_a_keyspace_read_what_they_find() {
+    let Some(keyspace) = Keyspace::new(ClusteringOrder::Desc) else { return };
+    let store = keyspace.store();
+    is_cheap("cql", &keyspace.runtime.block_on(questions(&store, || store.rows_read())));
+}
