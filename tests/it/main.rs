@@ -17,6 +17,7 @@ mod forget;
 mod fuzz;
 mod hostile;
 mod http;
+mod ids;
 mod keyspace;
 mod letters;
 mod metrics;
