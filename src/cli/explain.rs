@@ -10,12 +10,12 @@ use tstar::identity::TripId;
 use tstar::moment::format_time;
 use tstar::settings::Settings;
 use tstar::store::{EpochStore, TripRow};
-use tstar::surface::Match;
+use tstar::surface::{Explained, Place};
 
 use super::exit::{Refused, Stays, Usage};
 use super::flags::{Context, Format, LogFlags, OutputFlags, ServerFlags};
 use super::log::{self, TopicLog};
-use super::lookup::{self, Found};
+use super::lookup;
 use super::open::{self, Reader};
 use super::print::Printer;
 use super::table;
@@ -55,33 +55,6 @@ pub struct ExplainArgs {
     pub server: ServerFlags,
 }
 
-/// A place in the log. Others parse it, as all that follows: names and order are fixed.
-#[derive(Clone, Copy, Debug, Serialize)]
-struct PlaceJson {
-    version: i64,
-    /// Null for files, and for an epoch that the store does not know.
-    epoch: Option<i32>,
-    /// Null for files, and where the topic had another number of partitions then.
-    partition: Option<i32>,
-    /// Offset in the partition; of files, which of their records, from 0.
-    offset: Option<i64>,
-}
-
-#[derive(Debug, Serialize)]
-struct MintedJson {
-    /// Device time of the sample.
-    time: String,
-    #[serde(flatten)]
-    place: PlaceJson,
-}
-
-#[derive(Debug, Serialize)]
-struct AbsorbedJson {
-    id: String,
-    #[serde(flatten)]
-    place: PlaceJson,
-}
-
 #[derive(Debug, Serialize)]
 struct RecordJson {
     partition: Option<i32>,
@@ -109,22 +82,11 @@ struct LogJson {
     more: u64,
 }
 
-/// How a trip came to be.
+/// How a trip came to be, by its row and by the log. Others parse it: names and order are fixed.
 #[derive(Debug, Serialize)]
 struct ExplainJson {
-    id: String,
-    requested_id: String,
-    #[serde(rename = "match")]
-    matched: Match,
-    /// The merge that retired the requested id.
-    retired: Option<PlaceJson>,
-    device_id: String,
-    start_time: String,
-    end_time: String,
-    samples: i32,
-    minted: MintedJson,
-    absorbed: Vec<AbsorbedJson>,
-    last_change: PlaceJson,
+    #[serde(flatten)]
+    row: Explained,
     log: Option<LogJson>,
 }
 
@@ -142,7 +104,8 @@ pub async fn run(
     let reader = open::reader(&settings, context).await?;
     let found = lookup::find(&reader, &args.id).await?;
     let epochs = reader.epochs().await?;
-    let mut explained = of_row(&found, &args.id, &epochs)?;
+    let row = Explained::of(&found.row, &args.id, found.t_star_ms, &epochs)?;
+    let mut explained = ExplainJson { row, log: None };
     let mut story = Story::new(&found.row, args.limit);
     if read(args, &settings, &reader, (&found.row, &epochs), &mut story).await? {
         let of_files = epochs.is_empty();
@@ -225,49 +188,6 @@ async fn read_topic(
     Ok(story.read_topic(&reread)?)
 }
 
-/// Where a version stands, seen from a row of that partition.
-fn place(version: i64, row: &TripRow, epochs: &[Epoch]) -> PlaceJson {
-    if epochs.is_empty() {
-        let offset = Some(Versions::of_files().offset_of(version));
-        return PlaceJson { version, epoch: None, partition: None, offset };
-    }
-    let of = |version: i64| epochs.iter().rev().find(|epoch| epoch.base <= version);
-    let (Some(epoch), Some(latest)) = (of(version), of(row.version)) else {
-        return PlaceJson { version, epoch: None, partition: None, offset: None };
-    };
-    let partition = (epoch.partitions == latest.partitions).then_some(row.partition);
-    let offset = Some((version - epoch.base) / 2);
-    PlaceJson { version, epoch: Some(epoch.epoch), partition, offset }
-}
-
-/// What the row tells.
-fn of_row(found: &Found, requested: &str, epochs: &[Epoch]) -> anyhow::Result<ExplainJson> {
-    let row = &found.row;
-    let id = |t_star_ms| TripId::new(row.device_id.as_str(), t_star_ms)?.text();
-    let absorbed = row.absorbed.iter().map(|(&t_star_ms, &version)| {
-        let place = place(version, row, epochs);
-        anyhow::Ok(AbsorbedJson { id: id(t_star_ms)?, place })
-    });
-    let retired = row.absorbed.get(&found.t_star_ms);
-    Ok(ExplainJson {
-        id: id(row.t_star_ms)?,
-        requested_id: requested.to_owned(),
-        matched: found.matched,
-        retired: retired.map(|&version| place(version, row, epochs)),
-        device_id: row.device_id.clone(),
-        start_time: format_time(row.start_ms),
-        end_time: format_time(row.end_ms),
-        samples: row.samples,
-        minted: MintedJson {
-            time: format_time(row.t_star_ms),
-            place: place(row.minted, row, epochs),
-        },
-        absorbed: absorbed.collect::<anyhow::Result<_>>()?,
-        last_change: place(row.version, row, epochs),
-        log: None,
-    })
-}
-
 #[expect(clippy::cast_precision_loss, reason = "times stay far below 2^53")]
 fn seconds(ms: i64) -> f64 {
     ms as f64 / 1e3
@@ -296,7 +216,7 @@ fn record(device_id: &str, note: &Note, of_files: bool) -> anyhow::Result<Record
 }
 
 /// A place for a person.
-fn place_text(place: &PlaceJson, of_files: bool) -> String {
+fn place_text(place: &Place, of_files: bool) -> String {
     match (place.epoch, place.partition, place.offset) {
         (_, _, Some(offset)) if of_files => format!("record {offset} of the files"),
         (Some(epoch), Some(partition), Some(offset)) => {
@@ -310,7 +230,8 @@ fn place_text(place: &PlaceJson, of_files: bool) -> String {
 }
 
 fn print(explained: &ExplainJson, of_files: bool, printer: &mut Printer<'_>) -> anyhow::Result<()> {
-    let at = |place: &PlaceJson| place_text(place, of_files);
+    let ExplainJson { row: explained, log } = explained;
+    let at = |place: &Place| place_text(place, of_files);
     let mut pairs = vec![
         ("id", explained.id.clone()),
         ("requested_id", explained.requested_id.clone()),
@@ -332,7 +253,7 @@ fn print(explained: &ExplainJson, of_files: bool, printer: &mut Printer<'_>) -> 
     }
     pairs.push(("last_change", at(&explained.last_change)));
     printer.line(&table::pairs(&pairs))?;
-    let Some(log) = &explained.log else { return Ok(()) };
+    let Some(log) = log else { return Ok(()) };
     let rows: Vec<[String; 7]> = log.records.iter().map(cells).collect();
     printer.line(&table::records(&rows))?;
     if log.more > 0 {

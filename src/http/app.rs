@@ -12,14 +12,14 @@ use super::guard::policy;
 use super::problem::Problem;
 use super::token::Token;
 use crate::intake::Intake;
-use crate::store::{StoreError, TripRow, TripStore};
+use crate::store::{EpochStore, StoreError, TripRow, TripStore};
 use crate::surface::is_open;
 
 /// How many large answers may be on their way at once: each is in memory until it is taken.
 const LARGE_AT_ONCE: usize = 16;
 
 /// A store that can be served.
-pub trait Served: TripStore + 'static {
+pub trait Served: TripStore + EpochStore + 'static {
     /// Which events of the change feed it keeps, as the numbers of the first and of the one after
     /// the last; `None` where it keeps none.
     ///

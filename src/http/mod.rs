@@ -6,7 +6,7 @@
 //! | `guard`, `token`, `session` | who may ask, how much at once, what is counted |
 //! | `connection` | how many connections, and how slow they may be |
 //! | `ask`, `body` | a request, read with all its faults |
-//! | `trips`, `devices`, `changes`, `samples`, `health` | the routes |
+//! | `trips`, `explain`, `devices`, `changes`, `samples`, `health` | the routes |
 //! | `answer`, `problem` | what is answered |
 //! | `page` | the page, embedded |
 //! | `openapi` | the description of it all |
@@ -18,6 +18,7 @@ mod body;
 mod changes;
 mod connection;
 mod devices;
+mod explain;
 mod guard;
 mod health;
 pub mod openapi;
@@ -47,6 +48,7 @@ fn router<S: Served>(app: &Arc<App<S>>) -> Router {
     let asked = Router::new()
         .route("/v1/trips/lookup", get(trips::lookup::<S>).post(trips::lookup_many::<S>))
         .route("/v1/trips/{id}", get(trips::by_id::<S>))
+        .route("/v1/trips/{id}/explain", get(explain::by_id::<S>))
         .route("/v1/trips", get(trips::of_day::<S>))
         .route("/v1/devices", get(devices::list::<S>))
         .route("/v1/devices/{token}/trips", get(trips::of_device::<S>))

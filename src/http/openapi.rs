@@ -6,7 +6,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{ContentBuilder, Ref, ResponseBuilder};
 use utoipa::{Modify, OpenApi};
 
-use super::{changes, devices, health, samples, session, trips};
+use super::{changes, devices, explain, health, samples, session, trips};
 
 /// The description of the API.
 #[derive(OpenApi)]
@@ -29,8 +29,8 @@ use super::{changes, devices, health, samples, session, trips};
         (name = "health", description = "For those who run it"),
     ),
     paths(
-        trips::lookup, trips::lookup_many, trips::by_id, trips::of_device, trips::of_day,
-        devices::list, changes::list, changes::follow, samples::take, session::login,
+        trips::lookup, trips::lookup_many, trips::by_id, explain::by_id, trips::of_device,
+        trips::of_day, devices::list, changes::list, changes::follow, samples::take, session::login,
         session::page, health::live, health::ready, health::version, health::metrics,
     )
 )]

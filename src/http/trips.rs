@@ -252,6 +252,8 @@ pub(super) fn in_path(given: Result<Path<String>, PathRejection>) -> Result<Stri
 /// The trip that an id finds.
 pub(super) struct Found {
     pub row: Box<TripRow>,
+    /// The time of the id, ms.
+    pub t_star_ms: i64,
     pub matched: Match,
 }
 
@@ -261,7 +263,7 @@ pub(super) async fn find<S: Served>(app: &App<S>, id: &str) -> Result<Found, Pro
         AnyId::parse(id).map_err(|error| Problem::new(StatusCode::NOT_FOUND, "bad_id", error))?;
     let t_star_ms = parsed.t_star_ms();
     match store::find(app.store()?, &parsed).await? {
-        Finding::Trip(row) => Ok(Found { matched: Match::of(t_star_ms, &row), row }),
+        Finding::Trip(row) => Ok(Found { matched: Match::of(t_star_ms, &row), t_star_ms, row }),
         Finding::Gone { device_id, forget } => Err(gone(&device_id, &forget)),
         Finding::Unknown => {
             let time = format_time(t_star_ms);

@@ -259,6 +259,12 @@ fn a_keyspace_is_served_as_a_file_is() {
     assert_eq!((&found["id"], &found["match"]), (&ID.into(), &"retired".into()));
     assert_eq!(server.get("/v1/devices").json()["devices"].as_array().unwrap().len(), 2);
     assert_eq!(server.get("/v1/trips?day=2024-05-01").json()["trips"].as_array().unwrap().len(), 3);
+    let explained = server.get(&format!("/v1/trips/{RETIRED}/explain")).is(200).json();
+    let told = folder.run(&format!("explain {RETIRED} --store {store} --json")).ends(0).json();
+    assert_eq!(explained["retired"]["epoch"], 1, "{explained}");
+    for (name, value) in explained.as_object().unwrap() {
+        assert_eq!(*value, told[name], "{name}");
+    }
     server.get("/v1/changes").tells(501, "no_changes");
     server.get("/v1/changes/stream").tells(501, "no_changes");
     server.drain();

@@ -40,6 +40,8 @@ fn every_answer_is_as_the_document_says() {
         ("/v1/trips/lookup", "/v1/trips/lookup".to_owned(), 400),
         ("/v1/trips/{id}", id.to_owned(), 200),
         ("/v1/trips/{id}", "/v1/trips/x".to_owned(), 404),
+        ("/v1/trips/{id}/explain", format!("{id}/explain"), 200),
+        ("/v1/trips/{id}/explain", "/v1/trips/x/explain".to_owned(), 404),
         ("/v1/devices", "/v1/devices?limit=1".to_owned(), 200),
         ("/v1/devices/{token}/trips", "/v1/devices/truck-17/trips?limit=1".to_owned(), 200),
         ("/v1/trips", "/v1/trips?day=2024-05-01".to_owned(), 200),
@@ -68,7 +70,7 @@ fn every_route_is_described_and_every_description_has_a_route() {
     let server = Server::start(&folder, "serve --store sqlite:trips.db");
     let document = server.get("/openapi.json").json();
     let paths = document["paths"].as_object().unwrap();
-    assert!(paths.len() >= 13, "{} paths", paths.len());
+    assert!(paths.len() >= 14, "{} paths", paths.len());
     for (path, methods) in paths {
         let target = path.replace("{id}", "x").replace("{token}", "x");
         for (method, operation) in methods.as_object().unwrap() {

@@ -1,0 +1,41 @@
+//! How a trip came to be.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+
+use super::app::{App, Served};
+use super::ask::Ask;
+use super::problem::Problem;
+use super::trips::{find, in_path};
+use crate::surface::Explained;
+
+/// How the trip of an id came to be: which samples minted, merged and last changed it, each as its
+/// place in the log.
+#[utoipa::path(get, path = "/v1/trips/{id}/explain", tag = "trips", operation_id = "explain",
+    params(("id" = String, Path, description = "Text, key or UUID form",
+        example = "truck-17~20261120T213800.123Z")),
+    responses(
+        (status = 200, description = "What the trip's row tells; the log itself is read by `tstar explain` alone",
+            body = Explained),
+        (status = 400, description = "Everything that is wrong with the request",
+            body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "No trip has the id, or it is none (`bad_id`)",
+            body = Problem, content_type = "application/problem+json"),
+        (status = 410, description = "The trip was erased",
+            body = Problem, content_type = "application/problem+json"),
+    ))]
+pub async fn by_id<S: Served>(
+    State(app): State<Arc<App<S>>>,
+    id: Result<Path<String>, PathRejection>,
+    ask: Ask,
+) -> Result<Response, Problem> {
+    let id = in_path(id)?;
+    ask.done()?;
+    let found = find(&app, &id).await?;
+    let epochs = app.store()?.epochs().await?;
+    Ok(Json(Explained::of(&found.row, &id, found.t_star_ms, &epochs)?).into_response())
+}
