@@ -8,10 +8,12 @@ use anyhow::Context as _;
 use clap::Args;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
+use tstar::epoch::Epoch;
 use tstar::http::{self, App, Options, Readiness, Token};
 use tstar::intake::{FileIntake, Intake, TopicIntake};
 use tstar::kafka::client::Brokers;
 use tstar::kafka::producer::Producer;
+use tstar::kafka::tail::{Keep, Tail};
 use tstar::metrics;
 use tstar::settings::{Settings, StorePlace};
 use tstar::store::EpochStore;
@@ -190,26 +192,14 @@ fn token(path: &str) -> anyhow::Result<Token> {
 
 /// Opens the store, as soon as it is there.
 async fn open(app: Arc<App<Reader>>, settings: Settings, context: Context) {
-    loop {
-        match try_open(&settings, &context).await {
-            Ok((reader, settings, intake)) => {
-                if let (Some(intake), false) = (intake, settings.http.token_file.is_empty()) {
-                    app.take(intake);
-                }
-                return app.open(reader, settings.max_gap_ms);
-            }
-            Err(error) => {
-                tracing::debug!(error = %format!("{error:#}"), "the store is not there yet");
-                tokio::time::sleep(LOOK_AGAIN).await;
-            }
-        }
+    while let Err(error) = try_open(&app, &settings, &context).await {
+        tracing::debug!(error = %format!("{error:#}"), "the store is not there yet");
+        tokio::time::sleep(LOOK_AGAIN).await;
     }
 }
 
-async fn try_open(
-    settings: &Settings,
-    context: &Context,
-) -> anyhow::Result<(Reader, Settings, Option<Intake>)> {
+/// Opens the store, and what goes by the log that it was built from.
+async fn try_open(app: &App<Reader>, settings: &Settings, context: &Context) -> anyhow::Result<()> {
     let place = StorePlace::parse(&settings.store)?;
     let reader = match &place {
         StorePlace::Sqlite(_) => open::reader(settings, context).await?,
@@ -218,25 +208,62 @@ async fn try_open(
             Reader::Scylla(ScyllaStore::connect(place, options).await?)
         }
     };
-    let (epochs, mut settings) = (reader.epochs().await?, settings.clone());
-    let rules = match (&reader, epochs.last()) {
-        (_, Some(newest)) => Some(newest.rules.clone()),
-        (Reader::Sqlite(store), None) => store.rules()?,
-        (Reader::Scylla(_), None) => None,
-    };
-    let rules = rules.unwrap_or_else(|| settings.rules());
-    settings.max_gap_ms = rules.max_gap_ms;
-    let intake = match (epochs.last(), place) {
-        (Some(newest), _) => {
-            let brokers = Brokers::new(&settings.brokers, settings.kafka.clone())?;
-            let waiting = Arc::new(|what: &str| tracing::warn!("{what}"));
-            let producer = Producer::new(&brokers, waiting)?;
-            Some(Intake::Topic(TopicIntake::new(producer, newest.topic.clone(), &rules)?))
+    let epochs = reader.epochs().await?;
+    let (newest, of_files) = match (epochs.last(), &reader, place) {
+        (Some(newest), ..) => (Some(newest.clone()), None),
+        (None, Reader::Sqlite(store), StorePlace::Sqlite(path)) => {
+            let rules = store.rules()?.unwrap_or_else(|| settings.rules());
+            (None, Some((path, rules)))
         }
-        (None, StorePlace::Sqlite(path)) => {
-            Some(Intake::File(FileIntake::new(path, rules, settings.keep_changes, clock_ms)))
-        }
-        (None, StorePlace::Scylla(_)) => None,
+        _ => (None, None),
     };
-    Ok((reader, settings, intake))
+    if let Some(newest) = newest {
+        beside_topic(app, settings, &newest, matches!(reader, Reader::Scylla(_)))?;
+        app.open(reader, newest.rules.max_gap_ms);
+    } else if let Some((path, rules)) = of_files {
+        let max_gap_ms = rules.max_gap_ms;
+        let intake = FileIntake::new(path, rules, settings.keep_changes, clock_ms);
+        if !settings.http.token_file.is_empty() {
+            app.take(Intake::File(intake));
+        }
+        app.open(reader, max_gap_ms);
+    } else {
+        app.open(reader, settings.max_gap_ms);
+        first_epoch(app, settings).await;
+    }
+    Ok(())
+}
+
+/// Waits for a keyspace that nothing was read into yet.
+async fn first_epoch(app: &App<Reader>, settings: &Settings) {
+    loop {
+        tokio::time::sleep(LOOK_AGAIN).await;
+        let Some(reader) = app.opened() else { continue };
+        let epochs = reader.epochs().await.unwrap_or_default();
+        let Some(newest) = epochs.last() else { continue };
+        match beside_topic(app, settings, newest, true) {
+            Ok(()) => return app.set_max_gap(newest.rules.max_gap_ms),
+            Err(error) => tracing::debug!(error = %format!("{error:#}"), "its log is not there"),
+        }
+    }
+}
+
+/// Samples go to the topic that a store was built from; a keyspace's changes come from beside it.
+fn beside_topic(
+    app: &App<Reader>,
+    settings: &Settings,
+    newest: &Epoch,
+    is_keyspace: bool,
+) -> anyhow::Result<()> {
+    let brokers = Brokers::new(&settings.brokers, settings.kafka.clone())?;
+    if is_keyspace {
+        let topic = format!("{}.trips", newest.topic);
+        app.tell(Tail::start(&brokers, &topic, Keep::default())?);
+    }
+    if !settings.http.token_file.is_empty() {
+        let waiting = Arc::new(|what: &str| tracing::warn!("{what}"));
+        let producer = Producer::new(&brokers, waiting)?;
+        app.take(Intake::Topic(TopicIntake::new(producer, newest.topic.clone(), &newest.rules)?));
+    }
+    Ok(())
 }

@@ -12,6 +12,7 @@ use super::guard::policy;
 use super::problem::Problem;
 use super::token::Token;
 use crate::intake::Intake;
+use crate::kafka::tail::Tail;
 use crate::store::{EpochStore, StoreError, TripRow, TripStore};
 use crate::surface::is_open;
 
@@ -103,6 +104,7 @@ pub struct App<S> {
     max_gap_ms: AtomicI64,
     pub(super) options: Options,
     intake: OnceLock<Intake>,
+    tail: OnceLock<Tail>,
     /// What the page may load, as a header.
     pub(super) policy: String,
     pub(super) large: Arc<Semaphore>,
@@ -121,6 +123,7 @@ impl<S: Served> App<S> {
             store: OnceLock::new(),
             max_gap_ms: AtomicI64::new(0),
             intake: OnceLock::new(),
+            tail: OnceLock::new(),
             policy: policy(options.tiles.as_deref()),
             large: Arc::new(Semaphore::new(LARGE_AT_ONCE)),
             log: None,
@@ -139,9 +142,20 @@ impl<S: Served> App<S> {
         self
     }
 
+    /// Samples at most this far apart share a trip, ms.
+    pub fn set_max_gap(&self, max_gap_ms: i64) {
+        self.max_gap_ms.store(max_gap_ms, Ordering::Relaxed);
+    }
+
+    /// The store, once it is there.
+    #[must_use]
+    pub fn opened(&self) -> Option<&S> {
+        self.store.get()
+    }
+
     /// Answers from a store from now on, whose trips were built with `max_gap_ms`.
     pub fn open(&self, store: S, max_gap_ms: i64) {
-        self.max_gap_ms.store(max_gap_ms, Ordering::Relaxed);
+        self.set_max_gap(max_gap_ms);
         // A second one is not taken: the first is whole.
         self.store.set(store).ok();
     }
@@ -157,6 +171,17 @@ impl<S: Served> App<S> {
         self.intake.get()
     }
 
+    /// Tells changes of this topic from now on, where the store keeps none.
+    pub fn tell(&self, tail: Tail) {
+        // A second one is not taken: the first is whole.
+        self.tail.set(tail).ok();
+    }
+
+    /// The topic of changes.
+    pub(super) fn tail(&self) -> Option<&Tail> {
+        self.tail.get()
+    }
+
     /// Ends streams, so that connections can end.
     pub fn stop(&self) {
         self.stopping.send_replace(true);
@@ -169,7 +194,7 @@ impl<S: Served> App<S> {
 
     /// The store, once it is there.
     pub(super) fn store(&self) -> Result<&S, Problem> {
-        self.store.get().ok_or_else(|| {
+        self.opened().ok_or_else(|| {
             Problem::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "store_unavailable",

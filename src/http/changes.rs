@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, Stream};
@@ -18,6 +18,7 @@ use utoipa::ToSchema;
 
 use super::app::{App, Served};
 use super::ask::Ask;
+use super::feed::Mark;
 use super::problem::{Fault, Problem};
 
 /// How long a stream waits between two looks for what is new.
@@ -32,8 +33,8 @@ const CHUNK: usize = 100;
 /// A numbered event.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Numbered {
-    /// Its number, rising.
-    seq: i64,
+    /// Its mark: `after` of the events that follow it.
+    seq: Mark,
     /// What happened: `type` is started, grown, merged or forgotten.
     #[schema(value_type = Object)]
     event: Box<RawValue>,
@@ -45,43 +46,14 @@ pub struct ChangePage {
     /// Oldest first.
     changes: Vec<Numbered>,
     /// `after` of the next page.
-    next: i64,
+    next: Mark,
 }
 
-fn no_changes() -> Problem {
-    Problem::new(
-        StatusCode::NOT_IMPLEMENTED,
-        "no_changes",
-        "this store keeps no changes: they are in the topic `<input>.trips`",
-    )
-}
-
-/// What is kept, and whether everything after `after` is.
-fn check(app: &App<impl Served>, after: Option<i64>) -> Result<i64, Problem> {
-    let (first, next) = app.store()?.kept_changes()?.ok_or_else(no_changes)?;
-    let after = after.unwrap_or(next - 1);
-    // Before anything is added to a number that a client chose.
-    if after >= next {
-        let detail = format!("there is no event {after}: the newest is {}", next - 1);
-        return Err(Problem::new(StatusCode::NOT_FOUND, "no_change", detail));
-    }
-    if after + 1 < first {
-        let detail = format!("events up to {} are not kept any more", first - 1);
-        return Err(Problem::new(StatusCode::GONE, "changes_gone", detail).with("oldest", first));
-    }
-    Ok(after)
-}
-
-fn number(text: &str) -> Result<i64, String> {
-    let number = text.parse().ok().filter(|number| *number >= 0);
-    number.ok_or_else(|| format!("`{text}` is no number of an event"))
-}
-
-/// Events of the change feed after a number.
+/// Events of the change feed after a mark.
 #[utoipa::path(get, path = "/v1/changes", tag = "changes", operation_id = "changes",
     params(
-        ("after" = Option<i64>, Query, minimum = 0,
-            description = "Events after this number; without it `next` is told alone"),
+        ("after" = Option<String>, Query, pattern = r"^[0-9]{1,18}(\.[0-9]{1,18}){0,999}$",
+            description = "Events after this mark; without it `next` is told alone"),
         ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
             description = "Events of a page, 100 by default"),
     ),
@@ -93,20 +65,21 @@ fn number(text: &str) -> Result<i64, String> {
             body = Problem, content_type = "application/problem+json"),
         (status = 410, description = "Not kept any more; `oldest` is the first that is",
             body = Problem, content_type = "application/problem+json"),
-        (status = 501, description = "The store keeps no changes",
+        (status = 501, description = "The store keeps no changes, and no topic is read",
             body = Problem, content_type = "application/problem+json"),
     ))]
 pub async fn list<S: Served>(
     State(app): State<Arc<App<S>>>,
     mut ask: Ask,
 ) -> Result<Response, Problem> {
-    let (after, limit) = (ask.read("after", number), ask.limit());
+    let (after, limit) = (ask.read("after", Mark::parse), ask.limit());
     ask.done()?;
-    let after = check(&app, after)?;
-    let changes = app.store()?.changes(after, limit)?;
-    let next = changes.last().map_or(after, |(seq, _)| *seq);
+    let feed = app.feed()?;
+    let after = feed.begin(after)?;
+    let changes = feed.after(&after, limit)?;
+    let next = changes.last().map_or(after, |(seq, _)| seq.clone());
     let changes = changes.into_iter().filter_map(|(seq, event)| {
-        let event = RawValue::from_string(event).ok()?;
+        let event = RawValue::from_string(event.to_string()).ok()?;
         Some(Numbered { seq, event })
     });
     Ok(Json(ChangePage { changes: changes.collect(), next }).into_response())
@@ -114,14 +87,14 @@ pub async fn list<S: Served>(
 
 /// The change feed as server-sent events, from now on or after `Last-Event-ID`.
 #[utoipa::path(get, path = "/v1/changes/stream", tag = "changes", operation_id = "changesStream",
-    params(("Last-Event-ID" = Option<i64>, Header, minimum = 0,
+    params(("Last-Event-ID" = Option<String>, Header, pattern = r"^[0-9]{1,18}(\.[0-9]{1,18}){0,999}$",
         description = "Go on after this event")),
     responses(
         (status = 200,
-            description = "Each event with its number as id and its type as name", body = String, content_type = "text/event-stream"),
+            description = "Each event with its mark as id and its type as name", body = String, content_type = "text/event-stream"),
         (status = 410, description = "Events after this one are not kept any more",
             body = Problem, content_type = "application/problem+json"),
-        (status = 501, description = "The store keeps no changes",
+        (status = 501, description = "The store keeps no changes, and no topic is read",
             body = Problem, content_type = "application/problem+json"),
         (status = 503, description = "Too many clients follow already",
             body = Problem, content_type = "application/problem+json"),
@@ -134,9 +107,9 @@ pub async fn follow<S: Served>(
     ask.done()?;
     let last = headers.get("last-event-id").map(|value| {
         let text = value.to_str().unwrap_or_default();
-        number(text).map_err(|error| Problem::faults(vec![Fault::new("Last-Event-ID", error)]))
+        Mark::parse(text).map_err(|error| Problem::faults(vec![Fault::new("Last-Event-ID", error)]))
     });
-    let after = check(&app, last.transpose()?)?;
+    let after = app.feed()?.begin(last.transpose()?)?;
     let permit = Arc::clone(&app.streams).try_acquire_owned();
     let permit = permit.map_err(|_| Problem::busy("too many clients follow the changes"))?;
     let stopping = app.stopping();
@@ -150,8 +123,8 @@ pub async fn follow<S: Served>(
 /// One client that follows.
 struct Follower<S> {
     app: Arc<App<S>>,
-    after: i64,
-    waiting: VecDeque<(i64, String)>,
+    after: Mark,
+    waiting: VecDeque<(Mark, Arc<str>)>,
     stopping: watch::Receiver<bool>,
     _permit: OwnedSemaphorePermit,
 }
@@ -168,21 +141,15 @@ impl<S: Served> Follower<S> {
     async fn next(mut self) -> Option<(Result<Event, Infallible>, Self)> {
         loop {
             if let Some((seq, event)) = self.waiting.pop_front() {
-                self.after = seq;
                 let kind = serde_json::from_str::<Kind<'_>>(&event).map_or("change", |it| it.name);
-                let told = Event::default().id(seq.to_string()).event(kind).data(&event);
+                let told = Event::default().id(seq.to_string()).event(kind).data(&*event);
+                self.after = seq;
                 return Some((Ok(told), self));
             }
-            let read = self.app.store().ok()?.changes(self.after, CHUNK);
-            let read = read.inspect_err(|error| {
-                tracing::warn!(error = %super::problem::chain(error), "a stream of changes ends");
+            let read = self.read().inspect_err(|problem| {
+                tracing::warn!(error = problem.detail(), "a stream of changes ends");
             });
             self.waiting = read.ok()?.into();
-            // A gap: what lay between is not kept any more, and only a new start can tell.
-            let first = self.waiting.front().map_or(self.after + 1, |(seq, _)| *seq);
-            if first > self.after + 1 && self.is_cut().unwrap_or(true) {
-                return None;
-            }
             if self.waiting.is_empty() {
                 tokio::select! {
                     () = tokio::time::sleep(LOOK_AGAIN) => (),
@@ -192,9 +159,14 @@ impl<S: Served> Follower<S> {
         }
     }
 
-    /// Whether events after the last one that was sent are gone.
-    fn is_cut(&self) -> Option<bool> {
-        let (first, _) = self.app.store().ok()?.kept_changes().ok()??;
-        Some(self.after + 1 < first)
+    /// What is new. A gap is a fault: what lay between is not kept any more, and only a new start
+    /// can tell.
+    fn read(&self) -> Result<Vec<(Mark, Arc<str>)>, Problem> {
+        let feed = self.app.feed()?;
+        let new = feed.after(&self.after, CHUNK)?;
+        if !new.is_empty() {
+            feed.begin(Some(self.after.numbers()))?;
+        }
+        Ok(new)
     }
 }

@@ -7,6 +7,7 @@
 //! | `connection` | how many connections, and how slow they may be |
 //! | `ask`, `body` | a request, read with all its faults |
 //! | `trips`, `explain`, `devices`, `changes`, `samples`, `health` | the routes |
+//! | `feed` | where changes are read: the store, or the topic beside it |
 //! | `answer`, `problem` | what is answered |
 //! | `page` | the page, embedded |
 //! | `openapi` | the description of it all |
@@ -19,6 +20,7 @@ mod changes;
 mod connection;
 mod devices;
 mod explain;
+mod feed;
 mod guard;
 mod health;
 pub mod openapi;

@@ -85,6 +85,17 @@ impl Problem {
         problem
     }
 
+    /// What happened here, for a person.
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// What happened, for a program.
+    #[cfg(test)]
+    pub fn code(&self) -> &'static str {
+        self.code
+    }
+
     /// The same, and what else is to be told.
     pub fn with(mut self, name: &str, value: impl Serialize) -> Self {
         let value = serde_json::to_value(value).expect("an answer is plain data");

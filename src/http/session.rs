@@ -58,7 +58,8 @@ pub async fn login<S: Served>(
 #[utoipa::path(get, path = "/v1/page", tag = "session", operation_id = "page",
     responses((status = 200, description = "What the page needs to begin", body = PageSettings)))]
 pub async fn page<S: Served>(State(app): State<Arc<App<S>>>) -> Result<Response, Problem> {
-    let stream = app.store()?.kept_changes()?.is_some();
+    app.store()?;
+    let stream = app.feed().is_ok_and(|feed| feed.is_there());
     Ok(Json(PageSettings {
         tiles: app.options.tiles.clone(),
         stream,

@@ -12,6 +12,7 @@
 //! | [`letters`] | the topic of dead letters, seen from outside |
 //! | [`producer`] | records out, acknowledged |
 //! | [`scan`] | what stands in a topic, read once |
+//! | [`tail`] | the latest records of a topic, for those who follow it |
 //! | [`transactions`] | records out, some at a time: all of them or none |
 
 pub mod client;
@@ -23,6 +24,7 @@ pub mod letters;
 pub mod producer;
 pub mod record;
 pub mod scan;
+pub mod tail;
 pub mod topic;
 pub mod transactions;
 

@@ -16,12 +16,10 @@ export class Live {
     Object.assign(this, { onEvent, onPoll, onState });
     this.source = null;
     this.timer = 0;
-    this.hasStream = false;
   }
 
   start(hasStream) {
     this.stop();
-    this.hasStream = hasStream;
     if (hasStream) this.listen();
     else this.poll();
   }
@@ -65,7 +63,8 @@ export class Live {
       polls += 1;
       // Stopped in the meantime: no more.
       if (!this.timer) return;
-      if (this.hasStream && polls === POLLS) this.start(true);
+      // The feed may have come meanwhile.
+      if (polls === POLLS) this.start(true);
       else this.timer = setTimeout(again, POLL_MS);
     };
     this.timer = setTimeout(again, POLL_MS);

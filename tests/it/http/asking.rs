@@ -265,7 +265,13 @@ fn a_keyspace_is_served_as_a_file_is() {
     for (name, value) in explained.as_object().unwrap() {
         assert_eq!(*value, told[name], "{name}");
     }
+    server.drain();
+    // Nobody there tells of changes.
+    let gone = crate::servers::free_port();
+    let server =
+        Server::start(&folder, &format!("serve --store {store} --brokers 127.0.0.1:{gone}"));
     server.get("/v1/changes").tells(501, "no_changes");
     server.get("/v1/changes/stream").tells(501, "no_changes");
+    assert_eq!(server.get("/v1/page").json()["stream"], false);
     server.drain();
 }

@@ -6,19 +6,29 @@ use serde_json::Value;
 
 use super::{Server, worked};
 use crate::cli::{Folder, minutes};
+use crate::keyspace::{ClusteringOrder, Keyspace};
+use crate::servers::LIMIT;
+use crate::servers::ready::until;
+use crate::topic::Topic;
 
-/// The next event of a stream, as (number, name, event).
-fn next(lines: &mut impl Iterator<Item = String>) -> (i64, String, Value) {
-    let (mut seq, mut name) = (0, String::new());
+/// The next event of a stream, as (mark, name, event).
+fn next_marked(lines: &mut impl Iterator<Item = String>) -> (String, String, Value) {
+    let (mut mark, mut name) = (String::new(), String::new());
     for line in lines {
         match line.split_once(": ") {
-            Some(("id", number)) => seq = number.parse().unwrap(),
+            Some(("id", text)) => text.clone_into(&mut mark),
             Some(("event", text)) => text.clone_into(&mut name),
-            Some(("data", text)) => return (seq, name, serde_json::from_str(text).unwrap()),
+            Some(("data", text)) => return (mark, name, serde_json::from_str(text).unwrap()),
             _ => (),
         }
     }
     panic!("the stream ended");
+}
+
+/// The same of a store, whose marks are numbers.
+fn next(lines: &mut impl Iterator<Item = String>) -> (i64, String, Value) {
+    let (mark, name, event) = next_marked(lines);
+    (mark.parse().unwrap(), name, event)
 }
 
 fn follow(server: &Server, headers: &str) -> impl Iterator<Item = String> + use<> {
@@ -80,4 +90,65 @@ fn what_is_not_kept_any_more_is_gone() {
     stream.tells(410, "changes_gone");
     server.get(&format!("/v1/changes?after={}", oldest + 1000)).tells(404, "no_change");
     server.get("/v1/changes?after=-1").tells(400, "bad_request");
+}
+
+#[test]
+fn a_keyspace_tells_what_its_topic_of_changes_tells() {
+    let Some(topic) = Topic::new(4) else { return };
+    let Some(keyspace) = Keyspace::new(ClusteringOrder::Desc) else { return };
+    let store = format!("scylla://{}/{}", keyspace.place.nodes[0], keyspace.place.keyspace);
+    let folder = Folder::new();
+    // Served before anything was read into it.
+    let early =
+        Server::start(&folder, &format!("serve --store {store} --brokers {}", topic.brokers));
+    early.get("/v1/changes").tells(501, "no_changes");
+    let words = format!(
+        "run {} --store {store} --group {} --from earliest --create-topics --max-staleness 1s \
+         --flush-interval 1s",
+        topic.flags(),
+        topic.name
+    );
+    let run = Server::start(&folder, &words);
+    let is_told = |server: &Server| {
+        let page = server.get("/v1/changes");
+        (page.status == 200).then(|| page.json()["next"].as_str().unwrap().to_owned())
+    };
+    let start = until("the topic to be followed", LIMIT, || is_told(&run), || None);
+    assert_eq!(start, "0.0.0.0");
+    until("the epoch to be seen", LIMIT, || is_told(&early), || None);
+    assert_eq!(early.get("/v1/page").json()["stream"], true);
+
+    let mut live = follow(&early, "");
+    let mut told = Vec::new();
+    for (device, at) in
+        [("truck-17", &[10, 12][..]), ("truck-17", &[0, 2]), ("truck-17", &[6]), ("truck-18", &[1])]
+    {
+        topic.send_lines(minutes(device, at).as_bytes(), "nobody");
+        told.push(next_marked(&mut live));
+    }
+    let names: Vec<_> = told.iter().map(|(_, name, _)| name.as_str()).collect();
+    assert_eq!(names, ["started", "started", "merged", "started"]);
+    assert_eq!(told[2].2["absorbed"].as_array().unwrap().len(), 1);
+    let marks: Vec<_> = told.iter().map(|(mark, ..)| mark.clone()).collect();
+
+    // Another server goes on where this one was, at whichever place.
+    for (nth, after) in [&start].into_iter().chain(&marks).enumerate() {
+        let rest = run.get(&format!("/v1/changes?after={after}")).is(200).json();
+        let rest_of: Vec<_> = told[nth..].iter().map(|(.., event)| event).collect();
+        let events: Vec<_> =
+            rest["changes"].as_array().unwrap().iter().map(|it| &it["event"]).collect();
+        assert_eq!((events, &rest["next"]), (rest_of, &marks[3].clone().into()), "{after}");
+    }
+    let mut again = follow(&run, &format!("last-event-id: {}\r\n", marks[0]));
+    assert_eq!(next_marked(&mut again), told[1]);
+    let page = run.get(&format!("/v1/changes?after={start}&limit=1")).is(200).json();
+    assert_eq!(
+        (&page["changes"][0]["seq"], &page["next"]),
+        (&marks[0].clone().into(), &marks[0].clone().into())
+    );
+    run.get("/v1/changes?after=9.9.9.9").tells(404, "no_change");
+    run.get("/v1/changes?after=1.2.3.4.5").tells(404, "no_change");
+    run.get("/v1/changes?after=x").tells(400, "bad_request");
+    run.drain();
+    early.drain();
 }
