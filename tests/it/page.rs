@@ -12,17 +12,22 @@ mod looks;
 mod lookup;
 mod many;
 mod serve;
+mod world;
 
 use browser::Browser;
 use serve::Serve;
+use world::{World, on_both};
 
 use crate::cli::{Folder, minutes};
 
 /// A merged trip of `van` at minutes 0 to 12 that retired 10, and one at 40 to 44.
+fn merged_samples() -> String {
+    minutes("van", &[10, 12, 0, 2, 6]) + &minutes("van", &[40, 42, 44])
+}
+
+/// A folder with a store of these.
 fn merged() -> Folder {
-    let mut samples = minutes("van", &[10, 12, 0, 2, 6]);
-    samples.push_str(&minutes("van", &[40, 42, 44]));
-    stored(&samples)
+    stored(&merged_samples())
 }
 
 /// A folder with a store of these samples.

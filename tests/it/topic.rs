@@ -30,7 +30,7 @@ use crate::support::block_on;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How many partitions most topics have.
-const PARTITIONS: i32 = 4;
+pub const PARTITIONS: i32 = 4;
 
 /// Lines of a fleet, bad ones among them.
 fn fleet(folder: &Folder, samples: usize) -> Vec<u8> {

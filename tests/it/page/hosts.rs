@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use super::{merged, opened};
+use super::{World, merged, merged_samples, on_both, opened};
 
 /// Requests that went elsewhere than to this origin.
 fn strangers(origin: &str, urls: &[String]) -> BTreeSet<String> {
@@ -17,8 +17,11 @@ fn strangers(origin: &str, urls: &[String]) -> BTreeSet<String> {
 
 #[test]
 fn no_request_goes_to_another_host() {
-    let folder = merged();
-    let Some((serve, browser)) = opened(&folder) else { return };
+    on_both(&merged_samples(), ask_nobody_else);
+}
+
+fn ask_nobody_else(world: &World) {
+    let World { serve, browser, .. } = world;
     let origin = serve.origin();
     browser.until_count(".device", 1);
     browser.click(".device");

@@ -4,13 +4,16 @@ use fantoccini::key::Key;
 
 use super::browser::Browser;
 use super::serve::Serve;
-use super::{opened, stored};
+use super::{World, on_both, opened, stored};
 use crate::cli::{Folder, minutes};
 
 #[test]
 fn a_merge_is_seen() {
-    let folder = stored(&minutes("van", &[0, 2, 4, 12, 14]));
-    let Some((serve, browser)) = opened(&folder) else { return };
+    on_both(&minutes("van", &[0, 2, 4, 12, 14]), see_a_merge);
+}
+
+fn see_a_merge(world: &World) {
+    let World { serve, browser, .. } = world;
     let retired = "van~20240501T081200.000Z";
     browser.goto(&serve.url(&format!("#trip={retired}")));
     browser.until_count("rect.bar", 2);
@@ -28,8 +31,7 @@ fn a_merge_is_seen() {
          }).observe(document.querySelector('#lanes'), { subtree: true, attributes: true });",
         &[],
     );
-    folder.write("late.ndjson", minutes("van", &[8]));
-    folder.ingest("late.ndjson --store sqlite:trips.db");
+    world.add(&minutes("van", &[8]));
     browser.until("window.seen.length > 0");
     browser.picture("merge-during");
     browser.until_count("rect.bar", 1);
@@ -48,13 +50,15 @@ fn a_merge_is_seen() {
 
 #[test]
 fn a_trip_grows_and_another_starts() {
-    let folder = stored(&minutes("van", &[0, 2]));
-    let Some((serve, browser)) = opened(&folder) else { return };
+    on_both(&minutes("van", &[0, 2]), see_growth);
+}
+
+fn see_growth(world: &World) {
+    let World { serve, browser, .. } = world;
     browser.goto(&serve.url("#trip=van~20240501T080000.000Z"));
     browser.until_says(".numbers", "2 min");
     browser.until_says("#live-text", "Live");
-    folder.write("more.ndjson", minutes("van", &[5, 40]) + &minutes("bus", &[1]));
-    folder.ingest("more.ndjson --store sqlite:trips.db");
+    world.add(&(minutes("van", &[5, 40]) + &minutes("bus", &[1])));
     browser.until_count("rect.bar", 2);
     browser.until_says(".numbers", "5 min");
     browser.until_says("#device-list", "bus");

@@ -4,7 +4,7 @@ use fantoccini::key::Key;
 use serde_json::json;
 
 use super::browser::Browser;
-use super::{fleet, merged, opened, stored};
+use super::{World, fleet, merged, merged_samples, on_both, opened, stored};
 
 /// What has the focus: its id, else its class.
 fn focus(browser: &Browser) -> String {
@@ -29,14 +29,17 @@ fn tab_to(browser: &Browser, wanted: &str) {
 
 #[test]
 fn keys_alone_do_it_all() {
-    let folder = merged();
-    let Some((_serve, browser)) = opened(&folder) else { return };
+    on_both(&merged_samples(), by_keys_alone);
+}
+
+fn by_keys_alone(world: &World) {
+    let World { browser, .. } = world;
     browser.until_count(".device", 1);
     browser.key(Key::Tab);
-    assert_eq!(focus(&browser), "skip");
-    tab_to(&browser, "device-search");
+    assert_eq!(focus(browser), "skip");
+    tab_to(browser, "device-search");
     browser.key(Key::Down);
-    assert_eq!(focus(&browser), "device");
+    assert_eq!(focus(browser), "device");
     browser.key(Key::Enter);
     browser.until_count("rect.bar", 2);
     // The newest day has the focus: one goes on from there.
@@ -60,13 +63,13 @@ fn keys_alone_do_it_all() {
     browser.keys("-");
     browser.until_says("#zoom-fit", "24 h");
     browser.key(Key::Enter);
-    assert_eq!(focus(&browser), "detail");
+    assert_eq!(focus(browser), "detail");
     browser.js("document.querySelector('#find-id').focus()", &[]);
     browser.keys("van~20240501T081000.000Z");
     browser.key(Key::Enter);
     browser.until_count(".asked[data-match=retired]", 1);
     browser.until_says("#says", "retired");
-    tab_to(&browser, "theme");
+    tab_to(browser, "theme");
     browser.picture("keyboard");
 }
 
@@ -94,8 +97,11 @@ fn everything_has_a_name() {
 
 #[test]
 fn it_is_dark_where_the_system_or_the_button_says_so() {
-    let folder = merged();
-    let Some((serve, browser)) = opened(&folder) else { return };
+    on_both(&merged_samples(), in_the_dark);
+}
+
+fn in_the_dark(world: &World) {
+    let World { serve, browser, .. } = world;
     let back = "getComputedStyle(document.body).backgroundColor";
     let (light, dark) = ("rgb(244, 245, 248)", "rgb(14, 19, 27)");
     browser.scheme("light");
@@ -150,8 +156,11 @@ fn it_is_dark_where_the_system_or_the_button_says_so() {
 
 #[test]
 fn a_phone_shows_it_without_scrolling_sideways() {
-    let folder = merged();
-    let Some((serve, browser)) = opened(&folder) else { return };
+    on_both(&merged_samples(), on_a_phone);
+}
+
+fn on_a_phone(world: &World) {
+    let World { serve, browser, .. } = world;
     browser.phone(360, 740);
     let fits = "document.documentElement.scrollWidth <= 360 && innerWidth === 360";
     browser.until(fits);

@@ -1,13 +1,7 @@
 //! Pick a device, click a time, paste an id: on both stores.
 
-use tstar::store::TripStore;
-
 use super::browser::Browser;
-use super::serve::Serve;
-use super::{merged, opened};
-use crate::cli::Folder;
-use crate::conformance::{MIDNIGHT, MINUTE, at, trip};
-use crate::keyspace::{ClusteringOrder, Keyspace};
+use super::{World, merged_samples, on_both};
 
 /// Where a minute of the day lies on a lane.
 fn share(minute: u32) -> f64 {
@@ -69,10 +63,13 @@ fn ask(browser: &Browser, day: &Day) {
 
 #[test]
 fn a_time_and_any_id_find_the_trip() {
-    let folder = merged();
-    let Some((serve, browser)) = opened(&folder) else { return };
+    on_both(&merged_samples(), find_it);
+}
+
+fn find_it(world: &World) {
+    let World { serve, browser, .. } = world;
     ask(
-        &browser,
+        browser,
         &Day {
             trip: [480, 492],
             between: 506,
@@ -85,7 +82,7 @@ fn a_time_and_any_id_find_the_trip() {
     // Every form of an id.
     for form in ["bytes", "uuid"] {
         let words = format!("id encode van 2024-05-01T08:10:00Z --form {form}");
-        let id = folder.text(&words);
+        let id = world.text(&words);
         browser.paste("#find-id", id.trim());
         browser.until_says(".asked[data-match=retired]", id.trim());
     }
@@ -101,36 +98,4 @@ fn a_time_and_any_id_find_the_trip() {
     browser.goto("about:blank");
     browser.goto(&serve.url("#device=van"));
     browser.until_count("rect.bar", 2);
-}
-
-#[test]
-fn the_same_on_cql() {
-    let Some(keyspace) = Keyspace::new(ClusteringOrder::Desc) else { return };
-    let mut first = trip("van", &[600, 604, 608, 612], 1_000_000);
-    first.absorbed.insert(at(608), first.version);
-    let store = keyspace.store();
-    let trips = [first, trip("van", &[640, 644], 1_000_002)];
-    keyspace.runtime.block_on(store.apply(&trips)).unwrap();
-    assert_eq!(MIDNIGHT % (1440 * MINUTE), 0);
-    let folder = Folder::new();
-    let place = &keyspace.place;
-    let Some(browser) = Browser::start() else { return };
-    let words = format!("--store scylla://{}/{}", place.nodes[0], place.keyspace);
-    let serve = Serve::start(&folder, &words);
-    browser.goto(&serve.url(""));
-    let day = tstar::moment::format_time(MIDNIGHT)[..10].replace('-', "");
-    let id = |time: &str| -> &'static str { format!("van~{day}T{time}.000Z").leak() };
-    ask(
-        &browser,
-        &Day {
-            trip: [600, 612],
-            between: 626,
-            later: 642,
-            id: id("100000"),
-            retired: id("100800"),
-            covers: id("100100"),
-        },
-    );
-    // Without brokers there is no feed: the page asks instead.
-    browser.until_says("#live-text", "by asking");
 }

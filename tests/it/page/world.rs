@@ -1,0 +1,98 @@
+//! What a case looks at: a store, where samples for it go, the page over it.
+
+use super::browser::Browser;
+use super::serve::Serve;
+use crate::cli::Folder;
+use crate::faults::Running;
+use crate::keyspace::{ClusteringOrder, Keyspace};
+use crate::topic::keyspace::until_committed;
+use crate::topic::{PARTITIONS, Topic, start};
+
+/// Whether changes are told yet.
+const STREAMS: &str = "(() => {
+    const asked = new XMLHttpRequest();
+    asked.open('GET', '/v1/page', false);
+    asked.send();
+    return asked.status === 200 && JSON.parse(asked.responseText).stream;
+})()";
+
+/// A topic, read into a keyspace all the time.
+struct Topical {
+    _run: Running,
+    topic: Topic,
+    keyspace: Keyspace,
+}
+
+/// A store, and where samples for it go.
+pub struct World {
+    folder: Folder,
+    topical: Option<Topical>,
+    pub serve: Serve,
+    pub browser: Browser,
+}
+
+impl World {
+    /// A file with these samples, and the page over it; none without a browser.
+    pub fn of_file(samples: &str) -> Option<Self> {
+        let browser = Browser::start()?;
+        let folder = super::stored(samples);
+        let serve = Serve::start(&folder, "--store sqlite:trips.db");
+        browser.goto(&serve.url(""));
+        Some(Self { folder, topical: None, serve, browser })
+    }
+
+    /// The same in a keyspace, whose changes come from its topic; none without servers.
+    pub fn of_keyspace(samples: &str) -> Option<Self> {
+        let browser = Browser::start()?;
+        let topic = Topic::new(PARTITIONS)?;
+        let keyspace = Keyspace::new(ClusteringOrder::Desc)?;
+        let folder = Folder::new();
+        let store = format!("scylla://{}/{}", keyspace.place.nodes[0], keyspace.place.keyspace);
+        topic.send_lines(samples.as_bytes(), "nobody");
+        let words = format!(
+            "run {} --store {store} --group {} --from earliest --create-topics --listen off \
+             --max-staleness 1s --flush-interval 1s",
+            topic.flags(),
+            topic.name
+        );
+        let run = start(&folder, &words);
+        until_committed(&topic, &topic.name);
+        let serve = Serve::start(&folder, &format!("--store {store} --brokers {}", topic.brokers));
+        browser.goto(&serve.url("#first"));
+        browser.until(STREAMS);
+        browser.goto("about:blank");
+        browser.goto(&serve.url(""));
+        Some(Self { folder, topical: Some(Topical { _run: run, topic, keyspace }), serve, browser })
+    }
+
+    /// More samples come.
+    pub fn add(&self, samples: &str) {
+        match &self.topical {
+            Some(topical) => topical.topic.send_lines(samples.as_bytes(), "nobody"),
+            None => {
+                self.folder.write("more.ndjson", samples);
+                self.folder.ingest("more.ndjson --store sqlite:trips.db");
+            }
+        }
+    }
+
+    /// An id of another form.
+    pub fn text(&self, words: &str) -> String {
+        self.folder.text(words)
+    }
+
+    /// What it is about, for those who watch.
+    fn name(&self) -> String {
+        let keyspace = self.topical.as_ref().map(|it| &it.keyspace.place.keyspace);
+        keyspace.map_or("a file".into(), |name| format!("keyspace {name}"))
+    }
+}
+
+/// A case over a file, then over a keyspace.
+pub fn on_both(samples: &str, case: impl Fn(&World)) {
+    for make in [World::of_file, World::of_keyspace] {
+        let Some(world) = make(samples) else { continue };
+        println!("over {}", world.name());
+        case(&world);
+    }
+}
