@@ -3,6 +3,7 @@
 mod abuse;
 mod asking;
 mod changes;
+mod contract;
 mod document;
 mod samples;
 mod tokens;

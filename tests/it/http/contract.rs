@@ -1,0 +1,78 @@
+//! The API against its own description, by schemathesis: requests made from the document, good ones
+//! and bad ones, and every answer held against it; and the description against its standard.
+
+use std::env;
+use std::path::Path;
+use std::process::Command;
+
+use super::{Server, worked};
+use crate::cli::Folder;
+use crate::servers::skip;
+
+const SECRET: &str = "correct-horse-battery";
+
+/// Where `tests/all` puts programs.
+const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/target/contract/bin");
+
+/// Fewer cases than that are no trial.
+const LEAST: u64 = 300;
+
+/// The largest number that stands before `word`.
+fn count_of(text: &str, word: &str) -> u64 {
+    let words: Vec<_> = text.split_whitespace().collect();
+    let pairs = words.windows(2).filter(|pair| pair[1].trim_end_matches([',', '.']) == word);
+    pairs.filter_map(|pair| pair[0].replace(',', "").parse().ok()).max().unwrap_or(0)
+}
+
+/// A program, if it is there.
+fn program(name: &str) -> Option<Command> {
+    let path = Path::new(PROGRAMS).join(name);
+    if !path.exists() {
+        return skip(&format!("no {name}: tests/all puts it into target/contract"));
+    }
+    Some(Command::new(path))
+}
+
+#[test]
+fn the_document_is_sound() {
+    let folder = Folder::new();
+    worked(&folder);
+    let server = Server::start(&folder, "serve --store sqlite:trips.db");
+    let document = server.get("/openapi.json").is(200).json();
+    // The check finds what is wrong.
+    let mut wrong = document.clone();
+    wrong["paths"]["/v1/trips"]["get"]["responses"] = "none".into();
+    for (name, document, is_sound) in [("good", &document, true), ("wrong", &wrong, false)] {
+        folder.write(name, document.to_string());
+        let Some(mut validator) = program("openapi-spec-validator") else { return };
+        let ran = validator.arg(folder.path(name)).output().unwrap();
+        let said = String::from_utf8_lossy(&ran.stdout);
+        assert_eq!(ran.status.success(), is_sound, "{name}: {said}");
+    }
+    server.drain();
+}
+
+#[test]
+fn no_request_gets_an_answer_that_the_document_does_not_know() {
+    let Some(mut schemathesis) = program("schemathesis") else { return };
+    let folder = Folder::new();
+    worked(&folder);
+    folder.write("token", SECRET);
+    let server = Server::start(&folder, "serve --store sqlite:trips.db --token-file token");
+    let examples = env::var("TSTAR_TEST_CONTRACT").unwrap_or("20".into());
+    let ran = schemathesis
+        .args(["run", &format!("http://{}/openapi.json", server.address)])
+        .args(["--header", &format!("Authorization: Bearer {SECRET}")])
+        // It never ends.
+        .args(["--exclude-path", "/v1/changes/stream"])
+        .args(["--max-examples", &examples, "--workers", "1", "--no-color"])
+        .current_dir(folder.path("."))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success(), "{said}{}", String::from_utf8_lossy(&ran.stderr));
+    let cases = count_of(&said, "generated");
+    assert!(cases >= LEAST, "{cases} cases: {said}");
+    println!("{cases} requests made from the document");
+    server.drain();
+}
