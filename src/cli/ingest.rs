@@ -127,7 +127,7 @@ pub async fn import(
     if let Some((step, count)) = context.break_off() {
         break_off(&mut store, step, count);
     }
-    store.set_cache(cache(settings))?;
+    store.set_cache(open::cache(settings))?;
     let mut processor = Processor::new(&store, &rules, pace(settings)).await?;
     // Beside the store itself, wherever links lead to it: where that has room, this has too.
     let real = std::fs::canonicalize(&path).unwrap_or(path);
@@ -180,19 +180,12 @@ impl Source for Until {
     }
 }
 
-/// The store's cache takes an eighth of the memory, at most this, bytes.
-const MAX_CACHE: u64 = 64 << 20;
-
 /// What batches on their way and dead letters that wait take, bytes.
 const BUFFERS: u64 = 32_000_000;
 
-fn cache(settings: &Settings) -> u64 {
-    (settings.memory / 8).min(MAX_CACHE)
-}
-
 fn pace(settings: &Settings) -> Pace {
     let duration = |ms: i64| Duration::from_millis(ms.unsigned_abs());
-    let memory = settings.memory.saturating_sub(cache(settings) + BUFFERS);
+    let memory = settings.memory.saturating_sub(open::cache(settings) + BUFFERS);
     Pace {
         flush_interval: duration(settings.flush_interval_ms),
         max_staleness: duration(settings.max_staleness_ms),

@@ -71,6 +71,14 @@ pub async fn reader(settings: &Settings, context: &Context) -> anyhow::Result<Re
     })
 }
 
+/// The cache of a file takes an eighth of the memory, at most this, bytes.
+const MAX_CACHE: u64 = 64 << 20;
+
+/// How much of a file may be kept in memory, bytes.
+pub fn cache(settings: &Settings) -> u64 {
+    (settings.memory / 8).min(MAX_CACHE)
+}
+
 /// A store to read from, and the settings with the rules that the store was built by: whether a
 /// trip may still grow follows from those, not from the reader's.
 pub async fn reader_by_its_rules(

@@ -22,7 +22,7 @@ use tstar::store::scylla::ScyllaStore;
 use super::entries;
 use super::exit::{self, Usage};
 use super::flags::{
-    BrokerFlags, Context, EntryFlags, HttpFlags, ReaderFlags, ServerFlags, clock_ms,
+    BrokerFlags, Context, EntryFlags, HttpFlags, MemoryFlag, ReaderFlags, ServerFlags, clock_ms,
 };
 use super::open::{self, Reader};
 use super::stop::Stop;
@@ -51,6 +51,8 @@ pub struct ServeArgs {
     #[command(flatten)]
     pub brokers: BrokerFlags,
     #[command(flatten)]
+    pub memory: MemoryFlag,
+    #[command(flatten)]
     pub entries: EntryFlags,
 }
 
@@ -59,9 +61,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Answers until a signal comes.
 pub async fn run(args: &ServeArgs, context: &Context) -> anyhow::Result<()> {
-    let flags =
-        [&args.http.0[..], &args.reader.0, &args.server.0, &args.brokers.0, &args.entries.0]
-            .concat();
+    let (http, reader, server) = (&args.http.0[..], &args.reader.0[..], &args.server.0[..]);
+    let flags = [http, reader, server, &args.brokers.0, &args.memory.0, &args.entries.0].concat();
     let settings = context.settings(&flags);
     entries::begin(settings.as_ref().map_or_else(|_| <_>::default(), |it| it.0.log_format));
     context.warn();
@@ -208,6 +209,9 @@ async fn try_open(app: &App<Reader>, settings: &Settings, context: &Context) -> 
             Reader::Scylla(ScyllaStore::connect(place, options).await?)
         }
     };
+    if let Reader::Sqlite(store) = &reader {
+        store.set_cache(open::cache(settings))?;
+    }
     let epochs = reader.epochs().await?;
     let (newest, of_files) = match (epochs.last(), &reader, place) {
         (Some(newest), ..) => (Some(newest.clone()), None),

@@ -1,6 +1,6 @@
 //! What a request asks for: its parameters, read with every fault at once.
 
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, Query};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 
@@ -29,17 +29,9 @@ impl<S: Sync> FromRequestParts<S> for Ask {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        let query = parts.uri.query().unwrap_or_default();
-        Ok(Self { given: form(query), faults: Vec::new() })
+        let pairs = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri);
+        Ok(Self { given: pairs.map(|pairs| pairs.0).unwrap_or_default(), faults: Vec::new() })
     }
-}
-
-/// The pairs of a query.
-fn form(query: &str) -> Vec<(String, String)> {
-    let query = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(
-        &format!("/?{query}").parse().unwrap_or_default(),
-    );
-    query.map(|pairs| pairs.0).unwrap_or_default()
 }
 
 impl Ask {
