@@ -14,8 +14,8 @@ use tstar::kafka::group::Group;
 use tstar::store::sqlite::SqliteStore;
 
 use crate::child::{Used, plain, tstar, used_by};
+use crate::process::cpu_of;
 use crate::role::{Log, Place};
-use crate::servers::cpu_of;
 
 /// How often it is asked how far the daemon is.
 const ASK_EVERY: Duration = Duration::from_millis(100);

@@ -22,6 +22,7 @@ mod floor;
 mod machine;
 #[path = "../file_path/null.rs"]
 mod null;
+mod process;
 mod role;
 mod rows;
 mod servers;

@@ -17,13 +17,11 @@ use tstar::kafka::client::Brokers;
 use tstar::kafka::topic::Topics;
 
 use crate::child::{plain, tstar};
+use crate::process::cpu_of;
 use crate::role::Log;
 
 /// How long a broker may take to make or remove something.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Ticks a second in `/proc/PID/stat`: the same on every Linux.
-const TICKS: f64 = 100.0;
 
 /// Where the servers are.
 pub struct Servers {
@@ -128,20 +126,6 @@ fn address(variable: &str) -> anyhow::Result<String> {
              are, and set TSTAR_TEST_KAFKA and TSTAR_TEST_CQL to that"
         )
     })
-}
-
-/// User and system time of a process so far, s.
-///
-/// # Errors
-/// There is no such process.
-pub fn cpu_of(pid: u32) -> anyhow::Result<f64> {
-    let file = format!("/proc/{pid}/stat");
-    let text = std::fs::read_to_string(&file).with_context(|| file.clone())?;
-    // The name of the program, in parentheses, may hold anything.
-    let (_, rest) = text.rsplit_once(')').with_context(|| file.clone())?;
-    let ticks: Vec<f64> =
-        rest.split_whitespace().skip(11).take(2).map(str::parse).collect::<Result<_, _>>()?;
-    Ok(ticks.iter().sum::<f64>() / TICKS)
 }
 
 fn blocking<T>(future: impl Future<Output = T>) -> std::io::Result<T> {
