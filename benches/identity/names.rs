@@ -1,0 +1,291 @@
+//! Watches the names that a trip's own state gives it: which arrivals change a published one, and
+//! which published ones find their trip in the end.
+//!
+//! Every arrival publishes the names that the trips then have.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use tstar::timeline::{Arrival, day_of};
+
+use crate::log::place;
+use crate::pass::{Change, History, NONE, Watcher};
+
+/// What a trip's state can name it by, beside its device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Name {
+    /// Its start.
+    Start,
+    /// Its start and end.
+    StartEnd,
+    /// Which of the trips that start that day it is.
+    Ordinal,
+    /// The device time of its first-arrived sample.
+    TStar,
+}
+
+/// How arrivals changed published names, by kind.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Changes {
+    /// By a later end.
+    pub end: u64,
+    /// By an earlier beginning.
+    pub beginning: u64,
+    /// By a merge.
+    pub merge: u64,
+    /// By anything else: a new trip, or one that fell inside.
+    pub other: u64,
+}
+
+impl Changes {
+    fn count(&mut self, arrival: Arrival) {
+        *match arrival {
+            Arrival::End => &mut self.end,
+            Arrival::Beginning => &mut self.beginning,
+            Arrival::Merge => &mut self.merge,
+            Arrival::New | Arrival::Inside => &mut self.other,
+        } += 1;
+    }
+}
+
+/// What became of the names that were published.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fate {
+    /// Names published, each counted once for each trip that it was published for.
+    pub published: u64,
+    /// Of those, how many find no trip in the end.
+    pub lost: u64,
+    /// Of those, how many find another trip.
+    pub strayed: u64,
+}
+
+/// What a name of one kind went through.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Course {
+    /// Arrivals that changed a published name.
+    pub changes: Changes,
+    /// How often a row that stays got another name: a delete and an insert.
+    pub moves: u64,
+    /// The end of it.
+    pub fate: Fate,
+}
+
+/// The place of a trip among those of its day.
+type Ordinal = (i64, u32);
+
+/// The watcher.
+#[derive(Default)]
+pub struct Names {
+    /// By [`Name`], in its order.
+    pub courses: [Course; 4],
+    /// Arrivals that are neither new nor duplicates.
+    pub arrivals: u64,
+    /// Spans that trips had, from the first on, of trips that may still grow.
+    spans: HashMap<u32, Vec<(i64, i64)>>,
+    /// Trips that may still grow, by device.
+    open: Vec<Vec<u32>>,
+    /// The trips of a device by the day of their start, in order.
+    days: Vec<BTreeMap<i64, Vec<u32>>>,
+    /// The ordinal of each trip.
+    ordinals: Vec<Ordinal>,
+    /// Each ordinal with each trip that it was published for.
+    numbered: HashSet<(u32, Ordinal, u32)>,
+}
+
+impl Names {
+    /// For so many devices.
+    pub fn new(devices: u32) -> Self {
+        let devices = devices as usize;
+        Self {
+            open: vec![Vec::new(); devices],
+            days: vec![BTreeMap::new(); devices],
+            ..Self::default()
+        }
+    }
+
+    fn course(&mut self, name: Name) -> &mut Course {
+        &mut self.courses[name as usize]
+    }
+
+    /// Looks up what was published, at the end of the log.
+    pub fn resolve(&mut self, history: &History) {
+        for trip in self.open.iter_mut().flat_map(std::mem::take).collect::<Vec<_>>() {
+            self.close(history, trip);
+        }
+        let mut found = HashMap::new();
+        for (at, trip) in history.standing() {
+            found.insert((trip.device, self.ordinals[at as usize]), at);
+        }
+        let mut fate = Fate::default();
+        for &(device, ordinal, trip) in &self.numbered {
+            fate.count(found.get(&(device, ordinal)).copied(), history.root(trip));
+        }
+        self.course(Name::Ordinal).fate = fate;
+        self.course(Name::TStar).fate = covering_fate(history);
+    }
+
+    /// Looks up the starts and ends that a trip was published under. A start or an end is the time
+    /// of a kept sample, so no other trip ever has it: only the trip itself can be found by it.
+    fn close(&mut self, history: &History, trip: u32) {
+        let Some(mut spans) = self.spans.remove(&trip) else { return };
+        let seen = history.trips[trip as usize];
+        let mut fate = [Fate::default(); 2];
+        spans.sort_unstable();
+        spans.dedup();
+        for span in &spans {
+            let found = (*span == (seen.start_ms, seen.end_ms)).then_some(trip);
+            fate[1].count(found, trip);
+        }
+        spans.dedup_by_key(|span| span.0);
+        for (start_ms, _) in spans {
+            fate[0].count((start_ms == seen.start_ms).then_some(trip), trip);
+        }
+        for (name, fate) in [Name::Start, Name::StartEnd].into_iter().zip(fate) {
+            let sum = &mut self.course(name).fate;
+            sum.published += fate.published;
+            sum.lost += fate.lost;
+            sum.strayed += fate.strayed;
+        }
+    }
+
+    /// Numbers the trips of a day anew, and tells whether that changed a published ordinal.
+    fn number(&mut self, device: u32, day: i64) -> bool {
+        let trips = self.days[place(device)].get(&day).map_or(&[][..], |trips| trips);
+        let mut moves = 0;
+        for (ordinal, &trip) in (1..).zip(trips) {
+            let now = (day, ordinal);
+            if self.ordinals.len() <= trip as usize {
+                self.ordinals.resize(trip as usize + 1, (i64::MIN, 0));
+            }
+            let before = std::mem::replace(&mut self.ordinals[trip as usize], now);
+            if before != now {
+                moves += u64::from(before.1 > 0);
+                self.numbered.insert((device, now, trip));
+            }
+        }
+        self.course(Name::Ordinal).moves += moves;
+        moves > 0
+    }
+
+    /// Puts a trip among those of the day of its start.
+    fn enter(&mut self, history: &History, device: u32, trip: u32) {
+        let start_ms = history.trips[trip as usize].start_ms;
+        let trips = self.days[place(device)].entry(day_of(start_ms)).or_default();
+        let at = trips.partition_point(|&other| history.trips[other as usize].start_ms < start_ms);
+        trips.insert(at, trip);
+    }
+
+    fn leave(&mut self, device: u32, trip: u32, day: i64) {
+        if let Some(trips) = self.days[place(device)].get_mut(&day) {
+            trips.retain(|&other| other != trip);
+        }
+    }
+
+    /// Follows the ordinals through an arrival, and tells whether a published one changed.
+    fn renumber(&mut self, history: &History, change: &Change<'_>) -> bool {
+        let device = change.arrived.device;
+        let seen = &history.trips[change.trip as usize];
+        let (before, day) = (day_of(change.before.0), day_of(seen.start_ms));
+        let mut is_changed = false;
+        if change.arrival == Arrival::New {
+            self.enter(history, device, change.trip);
+            is_changed |= self.number(device, day);
+        } else if before != day {
+            self.leave(device, change.trip, before);
+            self.enter(history, device, change.trip);
+            is_changed |= self.number(device, before);
+            is_changed |= self.number(device, day);
+        }
+        if change.retired != NONE {
+            let gone = day_of(history.trips[change.retired as usize].start_ms);
+            self.leave(device, change.retired, gone);
+            self.number(device, gone);
+            is_changed = true;
+        }
+        is_changed
+    }
+}
+
+impl Watcher for Names {
+    fn saw(&mut self, history: &History, change: &Change<'_>) -> anyhow::Result<()> {
+        let seen = &history.trips[change.trip as usize];
+        let now = (seen.start_ms, seen.end_ms);
+        let is_new = change.arrival == Arrival::New;
+        let is_merged = change.retired != NONE;
+        self.arrivals += u64::from(!is_new);
+        if is_new {
+            self.open[place(change.arrived.device)].push(change.trip);
+        }
+        if is_new || now != change.before {
+            self.spans.entry(change.trip).or_default().push(now);
+        }
+        if is_merged {
+            let retired = self.spans.remove(&change.retired).unwrap_or_default();
+            self.spans.entry(change.trip).or_default().extend(retired);
+            self.open[place(change.arrived.device)].retain(|&trip| trip != change.retired);
+        }
+        let moved = [
+            (Name::Start, now.0 != change.before.0),
+            (Name::StartEnd, now != change.before),
+            (Name::TStar, false),
+        ];
+        for (name, is_moved) in moved {
+            let course = self.course(name);
+            course.moves += u64::from(is_moved);
+            if is_moved || is_merged {
+                course.changes.count(change.arrival);
+            }
+        }
+        if self.renumber(history, change) {
+            self.course(Name::Ordinal).changes.count(change.arrival);
+        }
+        Ok(())
+    }
+
+    fn settled(&mut self, history: &History, device: u32, before_ms: i64) {
+        let open = &mut self.open[place(device)];
+        let is_done = |trip: &u32| history.trips[*trip as usize].end_ms < before_ms;
+        let done: Vec<_> = open.iter().copied().filter(is_done).collect();
+        open.retain(|trip| !is_done(trip));
+        for trip in done {
+            self.close(history, trip);
+        }
+    }
+}
+
+impl Fate {
+    /// Counts a published name that finds this trip, and should find that one.
+    pub fn count(&mut self, found: Option<u32>, wanted: u32) {
+        self.published += 1;
+        self.lost += u64::from(found.is_none());
+        self.strayed += u64::from(found.is_some_and(|found| found != wanted));
+    }
+}
+
+/// The trips of one device by start, to look up the one that covers a time.
+pub struct Covering(HashMap<u32, BTreeMap<i64, (i64, u32)>>);
+
+impl Covering {
+    /// Of the trips that stand.
+    pub fn of(history: &History) -> Self {
+        let mut devices: HashMap<u32, BTreeMap<i64, (i64, u32)>> = HashMap::new();
+        for (at, trip) in history.standing() {
+            devices.entry(trip.device).or_default().insert(trip.start_ms, (trip.end_ms, at));
+        }
+        Self(devices)
+    }
+
+    /// The trip of a device that covers a time.
+    pub fn find(&self, device: u32, time_ms: i64) -> Option<u32> {
+        let (_, &(end_ms, trip)) = self.0.get(&device)?.range(..=time_ms).next_back()?;
+        (time_ms <= end_ms).then_some(trip)
+    }
+}
+
+/// Looks up every `t_star` ever published: the trip of the device that covers it.
+fn covering_fate(history: &History) -> Fate {
+    let (covering, mut fate) = (Covering::of(history), Fate::default());
+    for (at, trip) in (0..).zip(&history.trips) {
+        fate.count(covering.find(trip.device, trip.t_star_ms), history.root(at));
+    }
+    fate
+}

@@ -1,0 +1,345 @@
+//! The tables, as text that a README can take.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+
+use crate::form::{Form, probability};
+use crate::index::Index;
+use crate::names::{Changes, Course};
+use crate::order::Inversions;
+use crate::prefix::Search;
+use crate::race::Race;
+use crate::schemes::Scheme;
+use crate::table::{grouped, ratio, table};
+
+/// Where the tables go in a file.
+const BEGIN: &str = "<!-- identity: begin -->";
+const END: &str = "<!-- identity: end -->";
+
+/// What was measured of a scheme on the log.
+pub struct Measured {
+    /// Which.
+    pub scheme: Scheme,
+    /// What late data did to its ids.
+    pub course: Course,
+    /// Shares of equal ids: again, in batches, taken over; percent.
+    pub equal: [f64; 3],
+    /// Whether its ids sort.
+    pub order: Inversions,
+    /// A day of a device.
+    pub day: Search,
+    /// The newest of a device.
+    pub newest: Search,
+    /// A unique index.
+    pub index: Index,
+    /// How its ids look.
+    pub form: Form,
+}
+
+/// What giving ids out cost.
+pub struct Cost {
+    /// Which.
+    pub scheme: Scheme,
+    /// The database that was asked, if any.
+    pub place: Option<&'static str>,
+    /// By one writer, and by eight; none where there is no such database.
+    pub races: Option<[Race; 2]>,
+    /// Ids skipped by a killed writer, where ids are counted.
+    pub skipped: Option<f64>,
+    /// Whether the CPU time of all that took part is known.
+    pub knows_cpu: bool,
+}
+
+/// All that was measured.
+pub struct Report {
+    /// On what, a line each.
+    pub head: String,
+    /// Trips that began.
+    pub begun: u64,
+    /// Arrivals that are neither new nor duplicates.
+    pub arrivals: u64,
+    /// By scheme.
+    pub measured: Vec<Measured>,
+    /// By scheme and database.
+    pub costs: Vec<Cost>,
+}
+
+impl Report {
+    /// The tables and what follows from them.
+    pub fn text(&self) -> String {
+        [
+            self.head.clone(),
+            format!("Late data, and the same log again:\n\n{}", self.late()),
+            format!("Order, and search by the id alone:\n\n{}", self.search()),
+            format!("Form, and what a database pays:\n\n{}", self.database()),
+            format!("Giving ids out:\n\n{}", self.coordination()),
+            self.conclusion(),
+        ]
+        .join("\n\n")
+    }
+
+    fn late(&self) -> String {
+        let rows: Vec<_> = self
+            .measured
+            .iter()
+            .map(|measured| {
+                let Course { changes, fate, .. } = measured.course;
+                let Changes { end, beginning, merge, other } = changes;
+                let share = |count| percent(count, self.arrivals);
+                [
+                    measured.scheme.label().to_owned(),
+                    measured.scheme.names_from().to_owned(),
+                    share(beginning),
+                    share(end),
+                    share(merge),
+                    share(other),
+                    grouped(fate.published),
+                    grouped(fate.lost),
+                    grouped(fate.strayed),
+                    whole(measured.equal[0]),
+                    whole(measured.equal[1]),
+                    whole(measured.equal[2]),
+                ]
+            })
+            .collect();
+        let head = [
+            "id",
+            "names a trip for good once",
+            "% changed by beginning",
+            "by end",
+            "by merge",
+            "else",
+            "ids published",
+            "find no trip",
+            "find another",
+            "% equal again",
+            "other batches",
+            "other worker",
+        ];
+        table(head, &rows)
+    }
+
+    fn search(&self) -> String {
+        let search = |search: &Search| {
+            let read = format!("{:.1}", search.cost());
+            let found = percent(search.found, search.wanted);
+            match search.is_narrowed {
+                true => [read, found],
+                false => [format!("cannot: {read}"), found],
+            }
+        };
+        let rows: Vec<_> = self
+            .measured
+            .iter()
+            .map(|measured| {
+                let Inversions { fleet_bytes, fleet_text, device_bytes, device_text } =
+                    measured.order;
+                let [day_read, day_found] = search(&measured.day);
+                let [newest_read, newest_found] = search(&measured.newest);
+                [
+                    measured.scheme.label().to_owned(),
+                    format!("{fleet_bytes:.1}"),
+                    format!("{fleet_text:.1}"),
+                    format!("{device_bytes:.1}"),
+                    format!("{device_text:.1}"),
+                    day_read,
+                    day_found,
+                    newest_read,
+                    newest_found,
+                ]
+            })
+            .collect();
+        let head = [
+            "id",
+            "% inverted, bytes",
+            "text",
+            "in a device, bytes",
+            "text",
+            "a device's day: rows read per row",
+            "% found",
+            "its newest 100: rows read per row",
+            "% right",
+        ];
+        table(head, &rows)
+    }
+
+    fn database(&self) -> String {
+        let rows: Vec<_> = self
+            .measured
+            .iter()
+            .map(|measured| {
+                let Form { bytes, text, is_url_safe, is_digits } = measured.form;
+                let yes = |is_so| if is_so { "yes" } else { "no" }.to_owned();
+                let alone = self
+                    .costs
+                    .iter()
+                    .find(|cost| cost.scheme == measured.scheme && cost.place.is_none());
+                let clashes = alone.and_then(|cost| cost.races).map(|[_, eight]| eight.twice);
+                let probability = probability(measured.scheme);
+                [
+                    measured.scheme.label().to_owned(),
+                    range(bytes),
+                    range(text),
+                    yes(is_url_safe),
+                    yes(is_digits),
+                    clashes.map_or_else(|| "counted".to_owned(), grouped),
+                    probability.map_or_else(|| "none".to_owned(), likely),
+                    format!("{:.2}", ratio(measured.index.pages, self.begun)),
+                    format!("{:.1}", ratio(measured.index.bytes, 1 << 20)),
+                    format!("{:.2}", ratio(measured.course.moves, self.begun)),
+                ]
+            })
+            .collect();
+        let head = [
+            "id",
+            "bytes",
+            "characters",
+            "in a URL as it is",
+            "digits alone",
+            "clashes in 10^6",
+            "computed for 10^9",
+            "index: pages written per trip",
+            "MiB",
+            "row moves per trip",
+        ];
+        table(head, &rows)
+    }
+
+    fn coordination(&self) -> String {
+        // Random digits that nobody keeps a list of were drawn for their clashes alone.
+        let is_told = |cost: &&Cost| cost.place.is_some() || !cost.scheme.is_coordinated();
+        let rows: Vec<_> = self.costs.iter().filter(is_told).map(Cost::row).collect();
+        let head = [
+            "id",
+            "asks",
+            "round trips per id, 1 writer",
+            "8 writers",
+            "ids per CPU s, 1 writer",
+            "8 writers",
+            "skipped by kill -9",
+            "given twice",
+        ];
+        table(head, &rows)
+    }
+
+    /// What the figures say, told by the figures alone.
+    fn conclusion(&self) -> String {
+        let keeps = |measured: &Measured| {
+            measured.course.fate.lost == 0 && measured.course.fate.strayed == 0
+        };
+        #[expect(clippy::float_cmp, reason = "100 times one is 100")]
+        let repeats = |measured: &Measured| measured.equal.iter().all(|&equal| equal == 100.0);
+        let finds = |measured: &Measured| measured.day.is_narrowed && measured.day.cost() < 2.0;
+        let newest = |measured: &Measured| {
+            let Search { found, wanted, .. } = measured.newest;
+            found == wanted && measured.newest.cost() < 2.0
+        };
+        let lines = [
+            ("Every published id still finds its trip", self.those(keeps)),
+            ("The same log gives the same ids, batches and workers aside", self.those(repeats)),
+            (
+                "A device's day by the id alone, at less than 2 rows read for each",
+                self.those(finds),
+            ),
+            ("So the newest 100 of a device", self.those(newest)),
+            (
+                "No trip of a device sorts before an earlier one, as bytes or text",
+                self.those(|measured| {
+                    measured.order.device_bytes + measured.order.device_text <= 0.0
+                }),
+            ),
+            ("No database is asked", self.those(|measured| !measured.scheme.is_coordinated())),
+            ("Digits alone", self.those(|measured| measured.form.is_digits)),
+            ("At most 22 characters", self.those(|measured| measured.form.text.1 <= 22)),
+            (
+                "The first four",
+                self.those(|measured| {
+                    keeps(measured) && repeats(measured) && finds(measured) && newest(measured)
+                }),
+            ),
+        ];
+        lines.map(|(what, those)| format!("- {what}: {those}.")).join("\n")
+    }
+
+    /// The schemes of which something is so.
+    fn those(&self, is_so: impl Fn(&Measured) -> bool) -> String {
+        let those = self.measured.iter().filter(|measured| is_so(measured));
+        let those: Vec<_> = those.map(|measured| measured.scheme.label()).collect();
+        match &those[..] {
+            [] => "none".to_owned(),
+            all if all.len() == self.measured.len() => "all".to_owned(),
+            those => those.join("; "),
+        }
+    }
+}
+
+impl Cost {
+    fn row(&self) -> [String; 8] {
+        let place = self.place.unwrap_or("nobody").to_owned();
+        let Some([one, eight]) = &self.races else {
+            let none = || "no CQL server".to_owned();
+            let id = self.scheme.label().to_owned();
+            return [id, place, none(), none(), none(), none(), none(), none()];
+        };
+        let speed = |race: &Race| match self.knows_cpu {
+            true => grouped(rounded(race.speed())),
+            false => "server's CPU not known".to_owned(),
+        };
+        let trips = |race: &Race| format!("{:.3}", race.round_trips());
+        [
+            self.scheme.label().to_owned(),
+            place,
+            trips(one),
+            trips(eight),
+            speed(one),
+            speed(eight),
+            self.skipped.map_or_else(|| "-".to_owned(), |skipped| format!("{skipped:.1}")),
+            grouped(one.twice + eight.twice),
+        ]
+    }
+}
+
+fn percent(count: u64, of: u64) -> String {
+    whole(100.0 * ratio(count, of))
+}
+
+/// Percent; a share that is not all or nothing is never written as if it were.
+fn whole(share: f64) -> String {
+    match share {
+        0.0 => "0".to_owned(),
+        100.0 => "100".to_owned(),
+        share => format!("{:.2}", share.clamp(0.01, 99.99)),
+    }
+}
+
+fn range((least, most): (usize, usize)) -> String {
+    if least == most { least.to_string() } else { format!("{least}-{most}") }
+}
+
+/// A probability.
+fn likely(probability: f64) -> String {
+    if probability > 0.999 { "1".to_owned() } else { format!("{probability:.0e}") }
+}
+
+/// To three digits.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a speed")]
+fn rounded(speed: f64) -> u64 {
+    let unit = 10_f64.powf((speed.log10().floor() - 2.0).max(0.0));
+    ((speed / unit).round() * unit) as u64
+}
+
+/// Puts a text between the markers of a file.
+///
+/// # Errors
+/// The file has no markers, or cannot be written.
+pub fn into(file: &Path, text: &str) -> anyhow::Result<()> {
+    let shown = file.display();
+    let old = std::fs::read_to_string(file).with_context(|| format!("cannot read {shown}"))?;
+    let no_marker =
+        |marker| format!("{shown} has no line {marker}; put both markers where the tables go");
+    let (before, rest) = old.split_once(BEGIN).with_context(|| no_marker(BEGIN))?;
+    let (_, after) = rest.split_once(END).with_context(|| no_marker(END))?;
+    let new = format!("{before}{BEGIN}\n{text}\n{END}{after}");
+    std::fs::write(file, new).with_context(|| format!("cannot write {shown}"))
+}
