@@ -1,4 +1,4 @@
-//! The log that all schemes name trips on: the simulated fleet with the article's arrival mix,
+//! The log that all schemes name trips on: the simulated fleet with the reference arrival mix,
 //! under a clock of arrival.
 //!
 //! The fleet tells the order of one device's arrivals, and no clock. Here a sample arrives when its

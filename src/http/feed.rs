@@ -41,9 +41,7 @@ impl Mark {
             format!("`{text}` is no mark of an event, as `next` of a page or the id of an event")
         })
     }
-}
 
-impl Mark {
     /// Its numbers.
     pub fn numbers(&self) -> Offsets {
         match self {

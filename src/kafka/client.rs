@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use rdkafka::ClientConfig;
+use rdkafka::consumer::BaseConsumer;
 use rdkafka::error::{KafkaError as ClientError, KafkaResult};
 use rdkafka::types::RDKafkaErrorCode;
 
@@ -139,6 +140,27 @@ impl Brokers {
             config.set(name, value);
         }
         config
+    }
+
+    /// A consumer that belongs to no group's work: it reads what was committed by producers, and
+    /// commits nothing itself. What expired, or a topic that was made anew, begins where it begins.
+    ///
+    /// # Errors
+    /// An option is unknown to the client.
+    pub(super) fn onlooker(&self, ours: &[(&str, &str)]) -> Result<BaseConsumer, KafkaError> {
+        let common = [
+            // The client assigns nothing without one.
+            ("group.id", "tstar-scan"),
+            ("enable.auto.commit", "false"),
+            ("enable.auto.offset.store", "false"),
+            ("auto.offset.reset", "earliest"),
+            ("isolation.level", "read_committed"),
+            ("enable.partition.eof", "true"),
+            ("check.crcs", "true"),
+            ("allow.auto.create.topics", "false"),
+        ];
+        let config = self.config(&[&common, ours].concat());
+        config.create().map_err(|source| KafkaError::Options { problem: source.to_string() })
     }
 
     /// Whom the system trusts, where TLS is asked for and nobody is named: the library is built

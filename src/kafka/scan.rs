@@ -42,22 +42,11 @@ impl Scan {
         topic: &str,
         mut rest: Vec<(i32, Extent)>,
     ) -> Result<Self, KafkaError> {
-        let config = brokers.config(&[
-            // The client assigns nothing without one. Nothing is committed.
-            ("group.id", "tstar-scan"),
-            ("enable.auto.commit", "false"),
-            ("enable.auto.offset.store", "false"),
-            ("auto.offset.reset", "earliest"),
-            ("isolation.level", "read_committed"),
-            ("enable.partition.eof", "true"),
+        let consumer = brokers.onlooker(&[
             ("queued.max.messages.kbytes", "16384"),
             ("fetch.wait.max.ms", "10"),
             ("fetch.queue.backoff.ms", "10"),
-            ("check.crcs", "true"),
-            ("allow.auto.create.topics", "false"),
-        ]);
-        let options = |source: ClientError| KafkaError::Options { problem: source.to_string() };
-        let consumer = config.create().map_err(options)?;
+        ])?;
         rest.reverse();
         let (addresses, topic) = (brokers.addresses().to_owned(), topic.to_owned());
         let patience = brokers.limit(PATIENCE);

@@ -192,21 +192,7 @@ impl Reader {
         keep: Keep,
         ring: Weak<Mutex<Ring>>,
     ) -> Result<Self, KafkaError> {
-        let config = brokers.config(&[
-            // The client assigns nothing without one. Nothing is committed.
-            ("group.id", "tstar-scan"),
-            ("enable.auto.commit", "false"),
-            ("enable.auto.offset.store", "false"),
-            // What expired, or a topic that was made anew, begins where it begins.
-            ("auto.offset.reset", "earliest"),
-            ("isolation.level", "read_committed"),
-            ("enable.partition.eof", "true"),
-            ("queued.max.messages.kbytes", "4096"),
-            ("check.crcs", "true"),
-            ("allow.auto.create.topics", "false"),
-        ]);
-        let options = |source: ClientError| KafkaError::Options { problem: source.to_string() };
-        let consumer = config.create().map_err(options)?;
+        let consumer = brokers.onlooker(&[("queued.max.messages.kbytes", "4096")])?;
         let topics = Topics::new(brokers)?;
         Ok(Self { consumer, topics, topic: topic.to_owned(), keep, ring })
     }
