@@ -95,12 +95,14 @@ fn a_full_disk_is_told_and_the_run_goes_on_once_there_is_room() {
     let Some(mounted) = Mounted::new(&work.folder, "small", "2m") else { return };
     let words = work.import("small/trips.db");
     ran_out(&work, work.folder.run(&words), "small/trips.db", "is full");
-    // Without room it fails again, and loses nothing.
+    // Without room it fails again, and loses nothing. What its log of changes holds can be moved
+    // into pages that the store has already, and the log begins anew: a short flush may fit in.
     std::fs::write(work.folder.path("small/filler"), vec![0; 2 << 20]).unwrap_err();
     let before = delivered(&work.folder.path("copy.db"));
     work.folder.run(&words).ends(74).prints_nothing().says(&["small/trips.db", "is full"]);
     is_sound(&work.folder, "small/trips.db");
-    assert_eq!(delivered(&work.folder.path("copy.db")), before);
+    let after = delivered(&work.folder.path("copy.db"));
+    assert!(after >= before, "{after:?} records are stored, {before:?} were");
     mounted.remount("size=200m");
     work.folder.run(&words).ends(0);
     work.is_whole("small/trips.db");
