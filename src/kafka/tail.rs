@@ -1,6 +1,7 @@
 //! The latest records of a topic, kept in memory for those who follow it: one thread reads, however
 //! many ask.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
@@ -10,10 +11,12 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError as ClientError;
 use rdkafka::message::{BorrowedMessage, Message};
 use rdkafka::topic_partition_list::Offset;
+use serde_json::value::RawValue;
 
 use super::client::Brokers;
 use super::topic::Topics;
 use super::{KafkaError, client_error};
+use crate::metrics;
 
 /// How long one poll waits.
 const POLL: Duration = Duration::from_millis(100);
@@ -88,7 +91,8 @@ impl Ring {
         !self.caught_up.is_empty() && self.caught_up.iter().all(|it| *it)
     }
 
-    fn add(&mut self, partition: usize, offset: i64, value: &[u8]) {
+    /// Takes a record; one without a value only moves the place.
+    fn add(&mut self, partition: usize, offset: i64, value: Option<&str>) {
         if offset < self.span.next[partition] {
             // The topic was made anew: nothing before it is a place in it.
             self.span.first[partition] = offset;
@@ -96,8 +100,7 @@ impl Ring {
             self.bytes = self.records.iter().map(|kept| kept.value.len()).sum();
         }
         self.span.next[partition] = offset + 1;
-        // What tstar sends is JSON; anything else is not the feed's.
-        let Ok(value) = std::str::from_utf8(value) else { return };
+        let Some(value) = value else { return };
         self.bytes += value.len();
         self.records.push_back(Kept { partition, offset, value: value.into() });
         while self.records.len() > self.keep.records || self.bytes > self.keep.bytes {
@@ -180,6 +183,14 @@ struct Reader {
     topic: String,
     keep: Keep,
     ring: Weak<Mutex<Ring>>,
+    /// It has said that there are records of somebody else.
+    warned: Cell<bool>,
+}
+
+/// The event that a record is: what tstar sends are objects of JSON.
+fn event_of(value: &[u8]) -> Option<&str> {
+    let event: &RawValue = serde_json::from_slice(value).ok()?;
+    Some(event.get()).filter(|text| text.starts_with('{'))
 }
 
 /// Nobody asks any more.
@@ -194,7 +205,10 @@ impl Reader {
     ) -> Result<Self, KafkaError> {
         let consumer = brokers.onlooker(&[("queued.max.messages.kbytes", "4096")])?;
         let topics = Topics::new(brokers)?;
-        Ok(Self { consumer, topics, topic: topic.to_owned(), keep, ring })
+        let (topic, warned) = (topic.to_owned(), Cell::new(false));
+        // It is shown from now on.
+        metrics::ignored(0);
+        Ok(Self { consumer, topics, topic, keep, ring, warned })
     }
 
     fn with<T>(&self, change: impl FnOnce(&mut Ring) -> T) -> Result<T, Gone> {
@@ -266,8 +280,22 @@ impl Reader {
     }
 
     fn take(&self, message: &BorrowedMessage<'_>) -> Result<(), Gone> {
-        let (partition, value) = (message.partition(), message.payload().unwrap_or_default());
-        self.with(|ring| ring.add(partition as usize, message.offset(), value))
+        let (partition, offset) = (message.partition(), message.offset());
+        let event = event_of(message.payload().unwrap_or_default());
+        if event.is_none() {
+            metrics::ignored(1);
+            if !self.warned.replace(true) {
+                tracing::warn!(
+                    topic = self.topic,
+                    partition,
+                    offset,
+                    "a record is no event: somebody else writes to this topic; such records are \
+                     passed over, and counted in {}",
+                    metrics::FEED_IGNORED
+                );
+            }
+        }
+        self.with(|ring| ring.add(partition as usize, offset, event))
     }
 }
 
@@ -293,7 +321,7 @@ mod tests {
     fn a_client_goes_on_where_it_was_in_every_partition() {
         let mut ring = ring(10, &[5, 0]);
         for (partition, offset, value) in [(0, 5, "a"), (1, 0, "b"), (0, 7, "c"), (1, 1, "d")] {
-            ring.add(partition, offset, value.as_bytes());
+            ring.add(partition, offset, Some(value));
         }
         let all = told(&ring, &[5, 0], 10);
         let expected = [([6, 0], "a"), ([6, 1], "b"), ([8, 1], "c"), ([8, 2], "d")];
@@ -311,23 +339,27 @@ mod tests {
     fn what_does_not_fit_any_more_is_no_place_to_begin() {
         let mut ring = ring(2, &[0, 0]);
         for (partition, offset) in [(0, 0), (1, 0), (0, 1)] {
-            ring.add(partition, offset, b"x");
+            ring.add(partition, offset, Some("x"));
         }
         assert_eq!(ring.span, Span { first: vec![1, 0], next: vec![2, 1] });
-        ring.add(0, 2, &[b'x'; 99]);
+        ring.add(0, 2, Some(&"x".repeat(99)));
         assert_eq!((ring.span.first.clone(), ring.records.len()), (vec![1, 1], 2));
-        ring.add(1, 1, &[b'x'; 101]);
+        ring.add(1, 1, Some(&"x".repeat(101)));
         assert_eq!((ring.records.len(), ring.bytes), (0, 0), "larger than all there is room for");
         // Made anew.
-        ring.add(0, 0, b"y");
+        ring.add(0, 0, Some("y"));
         assert_eq!(ring.span, Span { first: vec![0, 2], next: vec![1, 2] });
         assert_eq!(told(&ring, &[0, 2], 9), [(vec![1, 2], "y".to_owned())]);
     }
 
     #[test]
-    fn values_that_are_no_text_are_passed_over() {
+    fn records_that_are_no_events_are_passed_over() {
+        assert_eq!(event_of(br#" {"type":"grown"} "#), Some(r#"{"type":"grown"}"#));
+        for none in [&b""[..], b"\xff", b"{\"type\":\"\xff\"}", b"{", b"{}{}", b"[1]", b"7"] {
+            assert_eq!(event_of(none), None, "{none:?}");
+        }
         let mut ring = ring(2, &[0]);
-        ring.add(0, 0, &[0xff]);
+        ring.add(0, 0, None);
         assert!(ring.after(&[0], 9).is_empty());
         assert_eq!(ring.span.next, [1]);
     }

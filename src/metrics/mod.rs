@@ -152,7 +152,7 @@ pub fn begin() {
     for reason in DropReason::ALL {
         counter!(SAMPLES_DROPPED, "reason" => reason.name()).increment(0);
     }
-    for name in [REBALANCES, TRIPS_CREATED, TRIP_MERGES] {
+    for name in [REBALANCES, TRIPS_CREATED, TRIP_MERGES, FEED_IGNORED] {
         counter!(name).increment(0);
     }
     for kind in MET {
@@ -174,6 +174,11 @@ pub async fn operation<T>(op: &'static str, operation: impl Future<Output = T>) 
     let done = operation.await;
     histogram!(STORE_OPERATION_DURATION, "op" => op).record(began.elapsed());
     done
+}
+
+/// Counts records of the topic of changes that are no events.
+pub fn ignored(records: u64) {
+    counter!(FEED_IGNORED).increment(records);
 }
 
 /// Counts a failure of a store. Of an operation that is timed, too: who ends by it counts it.

@@ -38,6 +38,7 @@ fn what_a_daemon_counts_is_there_from_the_beginning() {
         "tstar_dead_letters_total{reason=\"truncated_input\"} 0",
         "tstar_samples_dropped_total{reason=\"forgotten\"} 0",
         "tstar_kafka_rebalances_total 0",
+        "tstar_feed_records_ignored_total 0",
         "tstar_store_errors_total{kind=\"retried\"} 0",
         "tstar_last_record_processed_timestamp_seconds 0",
         "# TYPE tstar_sample_delay_seconds histogram",
