@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::extract::State;
@@ -20,9 +20,13 @@ use super::app::{App, Served};
 use super::ask::Ask;
 use super::feed::Mark;
 use super::problem::{Fault, Problem};
+use crate::kafka::tail::Offsets;
 
 /// How long a stream waits between two looks for what is new.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+/// How long a client waits whose latest event is not read here yet: another server told it.
+const CATCH_UP: Duration = Duration::from_secs(2);
 
 /// How long a quiet stream waits before it says that it is there.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -74,9 +78,8 @@ pub async fn list<S: Served>(
 ) -> Result<Response, Problem> {
     let (after, limit) = (ask.read("after", Mark::parse), ask.limit());
     ask.done()?;
-    let feed = app.feed()?;
-    let after = feed.begin(after)?;
-    let changes = feed.after(&after, limit)?;
+    let after = begin(&app, after).await?;
+    let changes = app.feed()?.after(&after, limit)?;
     let next = changes.last().map_or(after, |(seq, _)| seq.clone());
     let changes = changes.into_iter().filter_map(|(seq, event)| {
         let event = RawValue::from_string(event.to_string()).ok()?;
@@ -109,7 +112,7 @@ pub async fn follow<S: Served>(
         let text = value.to_str().unwrap_or_default();
         Mark::parse(text).map_err(|error| Problem::faults(vec![Fault::new("Last-Event-ID", error)]))
     });
-    let after = app.feed()?.begin(last.transpose()?)?;
+    let after = begin(&app, last.transpose()?).await?;
     let permit = Arc::clone(&app.streams).try_acquire_owned();
     let permit = permit.map_err(|_| Problem::busy("too many clients follow the changes"))?;
     let stopping = app.stopping();
@@ -118,6 +121,17 @@ pub async fn follow<S: Served>(
     let events: std::pin::Pin<Box<dyn Stream<Item = _> + Send>> = Box::pin(events);
     let keep = KeepAlive::new().interval(KEEP_ALIVE);
     Ok(Sse::new(events).keep_alive(keep).into_response())
+}
+
+/// The mark after which a client goes on.
+async fn begin<S: Served>(app: &App<S>, after: Option<Offsets>) -> Result<Mark, Problem> {
+    if let Some(after) = &after {
+        let until = Instant::now() + CATCH_UP;
+        while app.feed()?.is_behind(after) && Instant::now() < until {
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+    app.feed()?.begin(after)
 }
 
 /// One client that follows.

@@ -130,6 +130,14 @@ impl<S: Served> Feed<'_, S> {
         }
     }
 
+    /// Whether a client was told more by another server than this one has read so far.
+    pub fn is_behind(&self, after: &[i64]) -> bool {
+        match self {
+            Self::Store(_) => false,
+            Self::Topic(tail) => tail.span().is_ok_and(|span| is_ahead(after, &span)),
+        }
+    }
+
     /// The mark after which a client goes on: that of the latest event where it names none.
     pub fn begin(&self, after: Option<Offsets>) -> Result<Mark, Problem> {
         match self {
@@ -180,6 +188,10 @@ fn in_store((first, next): (i64, i64), after: Option<Offsets>) -> Result<i64, Pr
     Ok(after)
 }
 
+fn is_ahead(after: &[i64], span: &Span) -> bool {
+    after.iter().zip(&span.next).any(|(at, next)| at > next)
+}
+
 fn in_topic(topic: &str, span: &Span, after: Option<Offsets>) -> Result<Offsets, Problem> {
     let Some(mut after) = after else { return Ok(span.next.clone()) };
     let partitions = span.next.len();
@@ -188,7 +200,7 @@ fn in_topic(topic: &str, span: &Span, after: Option<Offsets>) -> Result<Offsets,
     }
     // Of a partition that was added nothing was told.
     after.resize(partitions, 0);
-    if after.iter().zip(&span.next).any(|(at, next)| at > next) {
+    if is_ahead(&after, span) {
         let newest = Mark::Offsets(span.next.clone());
         return Err(no_change(format!("there is no such event: the newest is {newest}")));
     }

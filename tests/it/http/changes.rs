@@ -2,13 +2,15 @@
 
 use std::io::{BufRead, BufReader, Write};
 
-use serde_json::Value;
+use serde_json::{Value, json};
+use tstar::kafka::producer::Out;
 
 use super::{Server, worked};
 use crate::cli::{Folder, minutes};
 use crate::keyspace::{ClusteringOrder, Keyspace};
 use crate::servers::LIMIT;
 use crate::servers::ready::until;
+use crate::support::block_on;
 use crate::topic::Topic;
 
 /// The next event of a stream, as (mark, name, event).
@@ -39,6 +41,15 @@ fn follow(server: &Server, headers: &str) -> impl Iterator<Item = String> + use<
     let mut lines = BufReader::new(stream).lines().map(|line| line.unwrap());
     assert_eq!(lines.next().unwrap(), "HTTP/1.1 200 OK");
     lines
+}
+
+/// The mark so many records on, in the partition that a mark and the next one differ in.
+fn ahead(before: &str, mark: &str, by: i64) -> String {
+    let numbers =
+        |mark: &str| -> Vec<i64> { mark.split('.').map(|it| it.parse().unwrap()).collect() };
+    let ahead = numbers(before).into_iter().zip(numbers(mark));
+    let ahead = ahead.map(|(before, at)| if at > before { at + by } else { at }.to_string());
+    ahead.collect::<Vec<_>>().join(".")
 }
 
 #[test]
@@ -146,9 +157,40 @@ fn a_keyspace_tells_what_its_topic_of_changes_tells() {
         (&page["changes"][0]["seq"], &page["next"]),
         (&marks[0].clone().into(), &marks[0].clone().into())
     );
+    foreign_records_and_a_client_that_is_ahead(&topic, &run, [&marks[2], &marks[3]]);
+
     run.get("/v1/changes?after=9.9.9.9").tells(404, "no_change");
     run.get("/v1/changes?after=1.2.3.4.5").tells(404, "no_change");
     run.get("/v1/changes?after=x").tells(400, "bad_request");
     run.drain();
     early.drain();
+}
+
+/// A record that is no event, and a client that heard of one elsewhere; `marks` are the last two,
+/// of a partition each.
+fn foreign_records_and_a_client_that_is_ahead(topic: &Topic, run: &Server, marks: [&String; 2]) {
+    // What somebody else writes there is passed over, and counted.
+    let (producer, changes) = (topic.producer(), format!("{}.trips", topic.name));
+    let send = |value: &[u8]| {
+        let (key, value) = (Some(b"truck-18".to_vec()), value.to_vec());
+        let record = Out { key, value, headers: Vec::new(), timestamp_ms: None };
+        block_on(producer.send(&changes, &[record])).unwrap();
+    };
+    send(b"\xff");
+    let counted = || {
+        let scraped = String::from_utf8(run.get("/metrics").is(200).body.clone()).unwrap();
+        scraped.contains("tstar_feed_records_ignored_total 1\n").then_some(())
+    };
+    until("the foreign record to be counted", LIMIT, counted, || None);
+    // A client that heard more elsewhere than is read here waits for it.
+    let ahead = ahead(marks[0], marks[1], 2);
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| run.get(&format!("/v1/changes?after={ahead}")));
+        send(br#"{"type":"grown"}"#);
+        let page = waiting.join().unwrap().is(200).json();
+        assert_eq!(page, json!({"changes": [], "next": ahead}));
+    });
+    let page = run.get(&format!("/v1/changes?after={}", marks[1])).is(200).json();
+    let event = json!({"seq": ahead, "event": {"type": "grown"}});
+    assert_eq!(page, json!({"changes": [event], "next": ahead}));
 }
