@@ -67,6 +67,8 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         if self.days_to_load(place, time_ms).is_empty() {
             return Ok(place);
         }
+        // Before anything is read: what the other one has let go is in the store then.
+        self.claim(place)?;
         let at = self.log.versions.of(ahead[0].offset);
         if self.pace.loads > 1 {
             self.load_several(batch, ahead, at).await?;
@@ -85,6 +87,23 @@ impl<S: TripStore + Journal> Processor<'_, S> {
             };
             self.take_in(place, &days, found, at)?;
         }
+    }
+
+    /// Keeps a device from the others who share the budget: of two that have loaded it before
+    /// either has written it, neither would find a row of the other.
+    fn claim(&mut self, place: usize) -> Result<(), StoreError> {
+        let Some(share) = &self.share else { return Ok(()) };
+        let (name, device) = self.devices.get_index_mut(place).expect("it was given this place");
+        if device.claim.is_none() {
+            let partition = self.log.partition;
+            let claim = share.claim(name, partition).map_err(|found| {
+                let device = name.to_string();
+                StoreError::OtherPartition { device, found, partition }
+            })?;
+            self.resident += claim.memory();
+            device.claim = Some(claim);
+        }
+        Ok(())
     }
 
     /// Whether rows that a sample may meet are not in memory.
@@ -113,6 +132,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         for entry in ahead {
             let Judged::Sample(decoded) = self.judge(entry) else { continue };
             let place = self.place_of(batch.text(&decoded.device));
+            self.claim(place)?;
             for day in self.days_to_load(place, decoded.sample.time_ms) {
                 let days = wanted.entry(place).or_default();
                 if !days.contains(&day) {

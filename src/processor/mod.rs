@@ -24,7 +24,7 @@ use tokio::time::timeout_at;
 pub use budget::Budget;
 pub use counts::{Arrivals, Counts, KeyChanges};
 
-use budget::Share;
+use budget::{Claim, Share};
 pub use letters::wrong_clock;
 use load::Erased;
 
@@ -108,12 +108,15 @@ struct Device {
     touched: bool,
     /// What the log asked to erase of it.
     erased: Option<Box<Erased>>,
+    /// Keeps it from other processors that share a budget with this one.
+    claim: Option<Claim>,
 }
 
 impl Device {
     /// What it takes in memory, about, bytes.
     fn memory(&self, name: &str) -> usize {
-        DEVICE_BYTES + name.len() + self.timeline.memory()
+        let claim = self.claim.as_ref().map_or(0, Claim::memory);
+        DEVICE_BYTES + name.len() + self.timeline.memory() + claim
     }
 }
 
@@ -232,7 +235,8 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         Ok(())
     }
 
-    /// Takes part in a budget, in place of [`Pace::memory`].
+    /// Takes part in a budget, in place of [`Pace::memory`]. A device that another one of those who
+    /// do has in memory stops this processor, as a row of another partition does.
     #[must_use]
     pub fn sharing(mut self, budget: Arc<Budget>) -> Self {
         self.share = Some(Share::of(budget));

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tstar::processor::{Counts, Pace, Processor, RunError};
+use tstar::epoch::{Log, Versions};
+use tstar::processor::{Budget, Counts, Pace, Processor, RunError};
 use tstar::reason::{DeadReason, DropReason};
 use tstar::rules::Rules;
 use tstar::source::spill::Spill;
 use tstar::source::{Batch, Control, Decoded, Entry, Fault, Source, SourceError};
 use tstar::store::memory::MemoryStore;
 use tstar::store::sqlite::{DeadLetterFilter, SqliteStore};
-use tstar::store::{ChangeKind, DeadLetter, Journal, Order, TripRow, TripStore, Whose};
+use tstar::store::{ChangeKind, DeadLetter, Journal, Order, StoreError, TripRow, TripStore, Whose};
 use tstar::timeline::{Reading, Sample, Timeline};
 
 use crate::support::block_on;
@@ -322,4 +323,29 @@ fn a_forget_finds_what_was_set_aside_before_it() {
     // The trip reaches past the time, so it stays whole.
     let samples: Vec<_> = rows(&store).iter().map(|row| row.samples).collect();
     assert_eq!(samples, [2]);
+}
+
+#[test]
+fn a_device_that_another_partition_has_in_memory_stops_the_second() {
+    let log = [vec![Says::Sample { device: 1, minute: 0, lat_e7: 1 }]];
+    let batch = &batches(&log, 1, 0)[0];
+    let (store, rules, budget) = (MemoryStore::default(), Rules::default(), Budget::new(1 << 20));
+    let of = |partition| {
+        let log = Log { partition, versions: Versions::of_files() };
+        let processor = block_on(Processor::of_log(&store, log, &rules, Pace::default()));
+        processor.unwrap().sharing(Arc::clone(&budget))
+    };
+    let stops = |mut processor: Processor<'_, MemoryStore>| {
+        let error = block_on(processor.absorb(batch)).unwrap_err();
+        let is_other = matches!(error, StoreError::OtherPartition { found: 3, partition: 5, .. });
+        assert!(is_other, "{error}");
+    };
+    let mut first = of(3);
+    block_on(first.absorb(batch)).unwrap();
+    // No row tells of it yet.
+    stops(of(5));
+    block_on(first.flush()).unwrap();
+    drop(first);
+    stops(of(5));
+    block_on(of(3).absorb(batch)).unwrap();
 }
