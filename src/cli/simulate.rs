@@ -75,8 +75,7 @@ async fn send_all(fleet: &FleetSettings, settings: &Settings) -> anyhow::Result<
     let brokers = log::brokers(settings)?;
     let topics = Topics::new(&brokers)?;
     if topics.partitions(&settings.topic)?.is_none() {
-        let topics = vec![settings.topic.clone()];
-        return Err(KafkaError::Missing { topics, partitions: 4 }.into());
+        return Err(KafkaError::NoTopic { topic: settings.topic.clone() }.into());
     }
     let on_waiting = Arc::new(|why: &str| exit::say(why));
     let producer = Producer::new(&brokers, on_waiting)?;

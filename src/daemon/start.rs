@@ -28,8 +28,7 @@ pub struct Fit {
 pub async fn look_at(topics: &Arc<Topics>, topic: &str) -> Result<Fit, DaemonError> {
     let found = ask(topics, topic, |topics, topic| topics.partitions(topic)).await?;
     let Some(partitions) = found else {
-        let topics = vec![topic.to_owned()];
-        return Err(KafkaError::Missing { topics, partitions: 4 }.into());
+        return Err(KafkaError::NoTopic { topic: topic.to_owned() }.into());
     };
     topics.check_retention(topic).await?;
     let extents = ask(topics, topic, move |topics, topic| topics.extents(topic, partitions));
@@ -67,7 +66,7 @@ pub async fn outputs(
         return Ok(());
     }
     if !create {
-        return Err(KafkaError::Missing { topics: missing, partitions }.into());
+        return Err(KafkaError::NoOutputs { topics: missing, partitions }.into());
     }
     Ok(topics.create(&missing, partitions).await?)
 }

@@ -48,13 +48,30 @@ pub enum KafkaError {
         /// What the client said last.
         problem: String,
     },
-    /// A topic that is needed is not there.
-    #[error("{}", missing(.topics, .partitions))]
-    Missing {
+    /// The topic of samples is not there. None is made for a name that may be mistyped: how many
+    /// partitions it has is for good.
+    #[error(
+        "there is no topic `{topic}`: see the name and --brokers, or make it, with as many partitions as instances will ever share it: kafka-topics.sh --create --topic {topic} --partitions 4"
+    )]
+    NoTopic {
+        /// Its name.
+        topic: String,
+    },
+    /// Topics that are written to are not there.
+    #[error("{}", no_outputs(.topics, .partitions))]
+    NoOutputs {
         /// Their names.
         topics: Vec<String>,
         /// How many partitions each should have.
         partitions: i32,
+    },
+    /// There is no topic of changes.
+    #[error(
+        "there is no topic `{topic}`: no changes are told there; `tstar run --create-topics` makes it"
+    )]
+    NoChanges {
+        /// Its name.
+        topic: String,
     },
     /// There is no topic of dead letters.
     #[error(
@@ -123,15 +140,13 @@ pub enum KafkaError {
     Broken,
 }
 
-fn missing(topics: &[String], partitions: &i32) -> String {
+fn no_outputs(topics: &[String], partitions: &i32) -> String {
     let make = |topic: &String| {
-        format!("\n  kafka-topics.sh --create --topic {topic} --partitions {partitions}")
+        format!("kafka-topics.sh --create --topic {topic} --partitions {partitions}")
     };
-    let commands: String = topics.iter().map(make).collect();
-    format!(
-        "there is no topic `{}`; start with --create-topics, or make it:{commands}",
-        topics.join("`, no topic `")
-    )
+    let commands: Vec<String> = topics.iter().map(make).collect();
+    let (topics, commands) = (topics.join("`, no topic `"), commands.join("; "));
+    format!("there is no topic `{topics}`: start with --create-topics, or make it: {commands}")
 }
 
 /// Says what was being done when the client failed.

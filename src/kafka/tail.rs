@@ -235,7 +235,7 @@ impl Reader {
     /// Begins at so many records before the end, shared by the partitions.
     fn begin(&self) -> Result<i32, KafkaError> {
         let Some(partitions) = self.topics.partitions(&self.topic)? else {
-            return Err(KafkaError::Missing { topics: vec![self.topic.clone()], partitions: 1 });
+            return Err(KafkaError::NoChanges { topic: self.topic.clone() });
         };
         let extents = self.topics.extents(&self.topic, partitions)?;
         let each = self.keep.records / extents.len().max(1);

@@ -87,8 +87,16 @@ fn a_store_belongs_to_one_log_and_one_set_of_rules() {
     let other = Topic::new(PARTITIONS).unwrap();
     let refused = folder.run(&format!("run {} --store sqlite:t.db --from earliest", other.flags()));
     refused.ends(78).says(&["was built from topic", &topic.name]);
-    let none = format!("run --brokers {} --topic no-such-topic --store sqlite:n.db", topic.brokers);
-    folder.run(&format!("{none} --from earliest")).ends(78).says(&["no topic `no-such-topic`"]);
+    let none = format!("--brokers {} --topic no-such-topic", topic.brokers);
+    for words in [
+        format!("run {none} --store sqlite:n.db --from earliest --create-topics"),
+        format!("simulate {none} --devices 1 --samples 1"),
+    ] {
+        let ran = folder.run(&words).ends(78).says(&["no topic `no-such-topic`"]);
+        // No flag makes the topic of samples, so that none may be named.
+        let ran = ran.says(&["kafka-topics.sh --create --topic no-such-topic"]);
+        assert!(!ran.stderr.contains("--create-topics"), "{ran}");
+    }
 }
 
 #[test]
