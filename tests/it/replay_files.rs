@@ -9,13 +9,11 @@ use serde_json::{Value, json};
 use crate::cli::input::gzip;
 use crate::cli::{Folder, minutes, number, sum};
 use crate::faults::{Running, until};
+use crate::support;
 use crate::topic::file::until_read;
 use crate::topic::{Kept, Topic, drain, start};
 
 const PARTITIONS: i32 = 4;
-
-/// How many kills.
-const KILLS: usize = 30;
 
 /// Lines that are sent together, at most: 256 KiB of those of a fleet.
 const CHUNK: usize = 4096;
@@ -220,8 +218,9 @@ fn killed_again_and_again_it_sends_every_sample_and_little_twice() {
     let words = format!("replay files all.ndjson --apply {}", topic.flags());
     let mut random = ChaCha8Rng::seed_from_u64(20_261_122);
     let ends = || usize::try_from(topic.ends(PARTITIONS).values().sum::<i64>()).unwrap();
+    let asked = usize::try_from(support::kills(30)).unwrap();
     let (mut kills, mut between) = (0, 0);
-    while kills < KILLS {
+    while kills < asked {
         let (before, target) = (ends(), usize::try_from(random.next_u64() % 5_000).unwrap());
         let spins = random.next_u64() % 400_000;
         let mut running = Running::start(&mut folder.command(&words));

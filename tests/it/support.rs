@@ -9,6 +9,12 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     runtime.block_on(future)
 }
 
+/// How many kills a command is to survive: `TSTAR_TEST_KILLS`, or as many as are usual.
+pub fn kills(usual: u64) -> u64 {
+    const ASKED: &str = "TSTAR_TEST_KILLS";
+    std::env::var(ASKED).map_or(usual, |text| text.parse().expect(ASKED))
+}
+
 /// A file of real data, where there is one; without it CI fails and anyone else is told.
 pub fn real_data(name: &str) -> Option<PathBuf> {
     let folder = std::env::var_os("TSTAR_TEST_DATA").map_or_else(

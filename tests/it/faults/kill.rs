@@ -4,6 +4,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 use super::{Running, Work, delivered, until};
+use crate::support::kills;
 
 const SAMPLES: usize = 30_000;
 
@@ -17,12 +18,6 @@ struct Tally {
     before: u64,
     resumes: u64,
     completed: u64,
-}
-
-/// How many kills to make: `TSTAR_TEST_KILLS`.
-fn asked() -> u64 {
-    let asked = std::env::var("TSTAR_TEST_KILLS").unwrap_or_else(|_| "100".into());
-    asked.parse().unwrap_or_else(|_| panic!("TSTAR_TEST_KILLS is {asked}"))
 }
 
 /// Starts the import and kills it at a random moment, or lets it end if that comes first. Returns
@@ -62,7 +57,7 @@ fn a_run_killed_again_and_again_ends_as_one_that_was_not() {
     let work = Work::new(SAMPLES);
     let mut random = ChaCha8Rng::seed_from_u64(20_261_121);
     let mut tally = Tally::default();
-    let asked = asked();
+    let asked = kills(100);
     while tally.kills < asked {
         let store = format!("{}.db", tally.completed);
         while !once(&work, &store, &mut random, &mut tally) {}

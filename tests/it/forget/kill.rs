@@ -9,11 +9,11 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 use super::{LATER, count, devices, fleet, others, shuffled};
 use crate::cli::Folder;
 use crate::faults::Running;
+use crate::support;
 
 const STORE: &str = "sqlite:t.db";
 const DEVICE: &str = "truck-7";
 const SAMPLES: usize = 6000;
-const KILLS: u64 = 60;
 const SIGABRT: i32 = 6;
 
 /// Two stores: one with everything, one from which a part was erased; and what is to be done next.
@@ -98,6 +98,7 @@ fn a_crash_at_any_step_leaves_all_or_nothing() {
 fn a_kill_at_any_moment_leaves_all_or_nothing() {
     let work = Work::new();
     let mut random = ChaCha8Rng::seed_from_u64(20_261_122);
+    let asked = support::kills(60);
     let (mut kills, mut ended, mut nothing, mut all) = (0, 0, 0, 0);
     // How long a run takes here that nobody disturbs.
     let lengths = [("full.db", &work.erase), ("part.db", &work.import)].map(|(from, words)| {
@@ -106,7 +107,7 @@ fn a_kill_at_any_moment_leaves_all_or_nothing() {
         work.folder.run(words).ends(0);
         began.elapsed()
     });
-    while kills < KILLS {
+    while kills < asked {
         assert!(ended < 500, "they end before they are killed");
         let is_import = random.next_u32() % 3 == 0;
         let (from, words) =

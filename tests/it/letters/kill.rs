@@ -14,11 +14,8 @@ use tstar::store::EpochStore;
 
 use super::{PARTITIONS, Site, renamed};
 use crate::faults::{Running, until};
-use crate::support::block_on;
+use crate::support::{self, block_on};
 use crate::topic::Topic;
-
-/// How many kills.
-const KILLS: u32 = 50;
 
 /// Letters that are added when there is none left: several transactions.
 const LETTERS: i64 = 4000;
@@ -65,9 +62,10 @@ fn a_replay_killed_again_and_again_sends_each_letter_once() {
     let watch: BaseConsumer = config.set("isolation.level", "read_uncommitted").create().unwrap();
 
     let mut random = ChaCha8Rng::seed_from_u64(20_261_121);
+    let asked = support::kills(50);
     let (mut made, mut kills, mut between, mut all_sent) = (0_i64, 0, 0, true);
     let words = site.words("replay --map time=when");
-    while kills < KILLS {
+    while kills < asked {
         if all_sent {
             let more: Vec<Out> = (made..made + LETTERS).map(|nth| letter(&name, nth)).collect();
             block_on(producer.send(&letters, &more)).unwrap();
@@ -91,7 +89,7 @@ fn a_replay_killed_again_and_again_sends_each_letter_once() {
         }
         // What is committed: also that of a replay that had asked for it and was killed then.
         let now = i64::try_from(site.sent_back().len()).unwrap();
-        between += u32::from(now < made && end_of(&watch, &name) > before);
+        between += u64::from(now < made && end_of(&watch, &name) > before);
         all_sent = now == made;
     }
     site.run("replay --map time=when").ends(0);

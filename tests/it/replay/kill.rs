@@ -12,10 +12,8 @@ use super::{Site, same};
 use crate::chaos::replay::{assert_same, everything};
 use crate::cli::{Folder, Ran};
 use crate::faults::Running;
+use crate::support;
 use crate::verify::file::dump;
-
-/// Kills of each kind.
-const KILLS: u32 = 50;
 
 /// Runs a command and kills it at a random moment of its length. Tells whether it was killed.
 fn killed(folder: &Folder, words: &str, length: Duration, random: &mut ChaCha8Rng) -> bool {
@@ -62,14 +60,15 @@ fn a_replay_into_a_file_killed_again_and_again_ends_the_same() {
     site.import("sqlite:full.db", "sqlite:t.db");
     let length = took(&site.folder, &words);
     let mut random = ChaCha8Rng::seed_from_u64(31);
+    let asked = support::kills(50);
     let (mut kills, mut ended, mut part) = (0, 0, 0);
-    while kills < KILLS {
+    while kills < asked {
         remove(&site.folder, "t.db");
         site.import("sqlite:full.db", "sqlite:t.db");
         // Some are killed twice.
         for _ in 0..2 {
             let was = killed(&site.folder, &words, length, &mut random);
-            kills += u32::from(was);
+            kills += u64::from(was);
             ended += u32::from(!was);
             let trips = site.count("t.db", "trips");
             part += u32::from(was && trips > 0 && site.dump("t.db") != once);
@@ -93,11 +92,11 @@ fn a_replay_into_a_keyspace_killed_again_and_again_ends_the_same() {
         |place: &str| format!("replay topic --from earliest {} --apply", site.of(place, false));
     let length = took(&site.folder, &words(&place));
     assert_same(&everything(&keyspace), &once);
-    for _ in 0..3 {
+    for _ in 0..support::kills(27).div_ceil(9) {
         let empty = site.empty(&place);
         let words = words(&empty.place.to_string());
         for _ in 0..9 {
-            kills += u32::from(killed(&site.folder, &words, length, &mut random));
+            kills += u64::from(killed(&site.folder, &words, length, &mut random));
             let now = everything(&empty);
             part += u32::from(!now.is_empty() && now != once);
         }
@@ -125,12 +124,13 @@ fn a_rebuild_killed_again_and_again_ends_the_same() {
     let expected = (report("whole.db"), super::rebuild::spans(&site.folder, "sqlite:whole.db"));
     let length = began.elapsed();
     let mut random = ChaCha8Rng::seed_from_u64(33);
+    let asked = support::kills(50);
     let (mut kills, mut rounds, mut part) = (0, 0, 0);
-    while kills < KILLS {
+    while kills < asked {
         rounds += 1;
         remove(&site.folder, "t.db");
         for _ in 0..2 {
-            kills += u32::from(killed(&site.folder, &words("t.db"), length, &mut random));
+            kills += u64::from(killed(&site.folder, &words("t.db"), length, &mut random));
             let is_there = site.folder.run("export --store sqlite:t.db").code == Some(0);
             part += u32::from(
                 is_there && super::rebuild::spans(&site.folder, "sqlite:t.db") != expected.1,
@@ -163,13 +163,14 @@ fn a_repair_killed_again_and_again_ends_the_same() {
     damage();
     let length = took(&folder, words);
     let mut random = ChaCha8Rng::seed_from_u64(34);
+    let asked = support::kills(50);
     let (mut kills, mut rounds, mut part) = (0, 0, 0);
-    while kills < KILLS {
+    while kills < asked {
         rounds += 1;
         assert!(rounds < 300, "they end before they are killed");
         damage();
         let damaged = dump(&folder.path("t.db"));
-        kills += u32::from(killed(&folder, words, length, &mut random));
+        kills += u64::from(killed(&folder, words, length, &mut random));
         let now = dump(&folder.path("t.db"));
         part += u32::from(now != damaged && now != well);
         folder.run(words).ends(0);
