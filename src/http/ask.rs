@@ -67,7 +67,7 @@ impl Ask {
     /// A device id that has to be there.
     pub fn device(&mut self) -> String {
         let device = self.needed("device");
-        if let (false, Err(error)) = (self.is_missing("device"), check_device_id(&device)) {
+        if let (false, Err(error)) = (self.has_fault("device"), check_device_id(&device)) {
             self.fault("device", error);
         }
         device
@@ -84,7 +84,7 @@ impl Ask {
     /// A time, ms since 1970, that has to be there.
     pub fn needed_time(&mut self, name: &str) -> i64 {
         let text = self.needed(name);
-        match (self.is_missing(name), parse_time(&text)) {
+        match (self.has_fault(name), parse_time(&text)) {
             (false, Ok(time_ms)) => time_ms,
             (false, Err(error)) => {
                 self.fault(name, error);
@@ -153,7 +153,8 @@ impl Ask {
         Detail { path: self.flag("path"), simplify_m: self.read("simplify", read) }
     }
 
-    fn is_missing(&self, name: &str) -> bool {
+    /// Whether something is wrong with a parameter.
+    pub fn has_fault(&self, name: &str) -> bool {
         self.faults.iter().any(|fault| fault.place == name)
     }
 

@@ -327,7 +327,7 @@ pub async fn of_device<S: Served>(
     ),
     responses(
         (status = 200, description = "A page; its `Link` leads to the next", body = TripPage),
-        (status = 404, description = "There is no such device, or no such page",
+        (status = 404, description = "There is no such page",
             body = Problem, content_type = "application/problem+json"),
         (status = 400, description = "Everything that is wrong with the request",
             body = Problem, content_type = "application/problem+json"),
@@ -338,7 +338,7 @@ pub async fn of_day<S: Served>(
     mut ask: Ask,
 ) -> Result<Response, Problem> {
     let given = ask.day();
-    if given.is_none() {
+    if given.is_none() && !ask.has_fault("day") {
         ask.fault("day", "a list of all devices needs a day, such as 2026-11-20");
     }
     let (limit, cursor) = (ask.limit(), ask.cursor());

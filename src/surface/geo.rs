@@ -58,13 +58,17 @@ impl Geometry {
 }
 
 impl Feature {
-    /// The feature of a row and its answer.
+    /// The feature of a row and its answer, its path simplified where a tolerance, m, is given.
     ///
     /// # Errors
     /// The path cannot be read.
-    pub fn of(row: &TripRow, answer: &Answer<'_>) -> Result<Self, SurfaceError> {
+    pub fn of(
+        row: &TripRow,
+        answer: &Answer<'_>,
+        tolerance_m: Option<f64>,
+    ) -> Result<Self, SurfaceError> {
         let trip = &answer.trip;
-        let geometry = Geometry::of(read_path(row, &trip.id)?.path());
+        let geometry = Geometry::of(&read_path(row, &trip.id, tolerance_m)?);
         let mut properties = serde_json::to_value(answer).expect("an answer is plain data");
         if let serde_json::Value::Object(fields) = &mut properties {
             for said_by_geometry in ["start", "end", "bbox", "path"] {
@@ -83,9 +87,14 @@ pub(super) const GPX_HEAD: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
 /// What it ends with.
 pub(super) const GPX_TAIL: &str = "</gpx>\n";
 
-/// A trip as a GPX track: its id as the name, its device as the source.
-pub(super) fn gpx_track(row: &TripRow, trip: &TripJson) -> Result<String, SurfaceError> {
-    let read = read_path(row, &trip.id)?;
+/// A trip as a GPX track: its id as the name, its device as the source; its path simplified where
+/// a tolerance, m, is given.
+pub(super) fn gpx_track(
+    row: &TripRow,
+    trip: &TripJson,
+    tolerance_m: Option<f64>,
+) -> Result<String, SurfaceError> {
+    let path = read_path(row, &trip.id, tolerance_m)?;
     let mut track = format!("<trk>\n<name>{}</name>\n", escaped(&trip.id));
     let mut add = |text: std::fmt::Arguments<'_>| {
         track.write_fmt(text).expect("a String takes every text");
@@ -95,7 +104,7 @@ pub(super) fn gpx_track(row: &TripRow, trip: &TripJson) -> Result<String, Surfac
         add(format_args!("<desc>driver {}</desc>\n", escaped(driver)));
     }
     add(format_args!("<src>{}</src>\n<trkseg>\n", escaped(&trip.device_id)));
-    for sample in read.path().iter() {
+    for sample in path.iter() {
         add(format_args!("<trkpt lat=\"{}\" lon=\"{}\">", sample.lat(), sample.lon()));
         if let Some(altitude_m) = altitude_m(&sample) {
             add(format_args!("<ele>{altitude_m}</ele>"));

@@ -191,18 +191,22 @@ impl TripJson {
         row: &TripRow,
         tolerance_m: Option<f64>,
     ) -> Result<Self, SurfaceError> {
-        let trip = read_path(row, &self.id)?;
-        self.path = Some(match tolerance_m {
-            Some(tolerance_m) => PathJson::of(&simplify(trip.path(), tolerance_m)),
-            None => PathJson::of(trip.path()),
-        });
+        self.path = Some(PathJson::of(&read_path(row, &self.id, tolerance_m)?));
         Ok(self)
     }
 }
 
-/// The trip behind a row, for its path.
-pub(super) fn read_path(row: &TripRow, id: &str) -> Result<crate::timeline::Trip, SurfaceError> {
-    row.to_trip().map_err(|source| SurfaceError::Path { id: id.to_owned(), source })
+/// The path of a row, simplified where a tolerance, m, is given.
+pub(super) fn read_path(
+    row: &TripRow,
+    id: &str,
+    tolerance_m: Option<f64>,
+) -> Result<Path, SurfaceError> {
+    let trip = row.to_trip().map_err(|source| SurfaceError::Path { id: id.to_owned(), source })?;
+    Ok(match tolerance_m {
+        Some(tolerance_m) => simplify(trip.path(), tolerance_m),
+        None => trip.path().clone(),
+    })
 }
 
 impl PathJson {

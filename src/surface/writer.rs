@@ -52,6 +52,8 @@ pub struct TripWriter<W: Write> {
     out: W,
     form: Form,
     with_path: bool,
+    /// How far from the drawn line samples that are left out may lie, m.
+    tolerance_m: Option<f64>,
     /// Trips written so far.
     written: u64,
 }
@@ -60,7 +62,14 @@ impl<W: Write> TripWriter<W> {
     /// A writer of `form`; `with_path` adds the samples to the JSON forms. The map forms always
     /// have them, CSV never.
     pub fn new(out: W, form: Form, with_path: bool) -> Self {
-        Self { out, form, with_path, written: 0 }
+        Self { out, form, with_path, tolerance_m: None, written: 0 }
+    }
+
+    /// Leaves out samples of paths that lie so near to the line of the others, m.
+    #[must_use]
+    pub fn simplified(mut self, tolerance_m: Option<f64>) -> Self {
+        self.tolerance_m = tolerance_m;
+        self
     }
 
     /// Writes a trip.
@@ -70,14 +79,14 @@ impl<W: Write> TripWriter<W> {
     pub fn write(&mut self, row: &TripRow, extras: &Extras) -> Result<(), SurfaceError> {
         let mut trip = TripJson::of(row)?;
         if self.with_path && matches!(self.form, Form::Ndjson | Form::Json) {
-            trip = trip.with_path(row, None)?;
+            trip = trip.with_path(row, self.tolerance_m)?;
         }
         let answer = Answer { trip, extras };
         let text = match self.form {
             Form::Ndjson | Form::Json => json(&answer),
-            Form::GeoJson => json(&Feature::of(row, &answer)?),
+            Form::GeoJson => json(&Feature::of(row, &answer, self.tolerance_m)?),
             Form::Csv => csv_line(&csv_values(&answer)),
-            Form::Gpx => gpx_track(row, &answer.trip)?,
+            Form::Gpx => gpx_track(row, &answer.trip, self.tolerance_m)?,
         };
         if self.written == 0 {
             self.begin(extras)?;

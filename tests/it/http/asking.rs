@@ -73,6 +73,10 @@ fn an_id_of_any_form_finds_its_trip_also_a_retired_one() {
     assert_eq!(path("")["path"]["times"].as_array().unwrap().len(), 5);
     // The five lie on one meridian.
     assert_eq!(path("&simplify=50")["path"]["times"].as_array().unwrap().len(), 2);
+    let feature = server.get(&format!("/v1/trips/{ID}.geojson?simplify=50")).is(200).json();
+    let points = feature["features"][0]["geometry"]["coordinates"].as_array().unwrap().len();
+    let gpx = server.get(&format!("/v1/trips/{ID}.gpx?simplify=50")).is(200).text();
+    assert_eq!((points, gpx.matches("<trkpt").count()), (2, 2));
 }
 
 #[test]
@@ -186,7 +190,10 @@ fn everything_that_is_wrong_with_a_request_is_told_at_once() {
     let body = br#"{"pairs":[{"device":"","at":"x"},{"device":"d","at":true}]}"#;
     let problem = server.ask("POST", "/v1/trips/lookup", "", body).tells(400, "bad_request");
     assert_eq!(faults(&problem), ["pairs[0].device", "pairs[0].at", "pairs[1].at"]);
-    server.get("/v1/trips").tells(400, "bad_request");
+    for target in ["/v1/trips", "/v1/trips?day=20251120"] {
+        let problem = server.get(target).tells(400, "bad_request");
+        assert_eq!(faults(&problem), ["day"], "{target}");
+    }
     server.get("/v1/devices/a%20b/trips").tells(404, "no_device");
     server.get("/v1/devices?cursor=x").tells(404, "no_page");
     let empty = server.get("/v1/devices/truck-17/trips?from=2&to=1").is(200);
