@@ -75,7 +75,8 @@ async fn send_all(fleet: &FleetSettings, settings: &Settings) -> anyhow::Result<
     let brokers = log::brokers(settings)?;
     let topics = Topics::new(&brokers)?;
     if topics.partitions(&settings.topic)?.is_none() {
-        return Err(KafkaError::NoTopic { topic: settings.topic.clone() }.into());
+        let (brokers, topic) = (settings.brokers.clone(), settings.topic.clone());
+        return Err(KafkaError::NoTopic { brokers, topic }.into());
     }
     let on_waiting = Arc::new(|why: &str| exit::say(why));
     let producer = Producer::new(&brokers, on_waiting)?;

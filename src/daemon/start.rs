@@ -28,7 +28,8 @@ pub struct Fit {
 pub async fn look_at(topics: &Arc<Topics>, topic: &str) -> Result<Fit, DaemonError> {
     let found = ask(topics, topic, |topics, topic| topics.partitions(topic)).await?;
     let Some(partitions) = found else {
-        return Err(KafkaError::NoTopic { topic: topic.to_owned() }.into());
+        let (brokers, topic) = (topics.addresses().to_owned(), topic.to_owned());
+        return Err(KafkaError::NoTopic { brokers, topic }.into());
     };
     topics.check_retention(topic).await?;
     let extents = ask(topics, topic, move |topics, topic| topics.extents(topic, partitions));
@@ -66,7 +67,8 @@ pub async fn outputs(
         return Ok(());
     }
     if !create {
-        return Err(KafkaError::NoOutputs { topics: missing, partitions }.into());
+        let brokers = topics.addresses().to_owned();
+        return Err(KafkaError::NoOutputs { brokers, topics: missing, partitions }.into());
     }
     Ok(topics.create(&missing, partitions).await?)
 }

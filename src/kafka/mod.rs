@@ -51,15 +51,19 @@ pub enum KafkaError {
     /// The topic of samples is not there. None is made for a name that may be mistyped: how many
     /// partitions it has is for good.
     #[error(
-        "there is no topic `{topic}`: see the name and --brokers, or make it, with as many partitions as instances will ever share it: kafka-topics.sh --create --topic {topic} --partitions 4"
+        "there is no topic `{topic}`: see the name and --brokers, or make it, with as many partitions as instances will ever share it: kafka-topics.sh --bootstrap-server {brokers} --create --topic {topic} --partitions 4"
     )]
     NoTopic {
+        /// Addresses of the brokers.
+        brokers: String,
         /// Its name.
         topic: String,
     },
     /// Topics that are written to are not there.
-    #[error("{}", no_outputs(.topics, .partitions))]
+    #[error("{}", no_outputs(.brokers, .topics, .partitions))]
     NoOutputs {
+        /// Addresses of the brokers.
+        brokers: String,
         /// Their names.
         topics: Vec<String>,
         /// How many partitions each should have.
@@ -140,9 +144,12 @@ pub enum KafkaError {
     Broken,
 }
 
-fn no_outputs(topics: &[String], partitions: &i32) -> String {
+fn no_outputs(brokers: &str, topics: &[String], partitions: &i32) -> String {
     let make = |topic: &String| {
-        format!("kafka-topics.sh --create --topic {topic} --partitions {partitions}")
+        format!(
+            "kafka-topics.sh --bootstrap-server {brokers} --create --topic {topic} --partitions \
+             {partitions}"
+        )
     };
     let commands: Vec<String> = topics.iter().map(make).collect();
     let (topics, commands) = (topics.join("`, no topic `"), commands.join("; "));

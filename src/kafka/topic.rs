@@ -45,6 +45,12 @@ pub struct Topics {
 }
 
 impl Topics {
+    /// The addresses of the brokers, for messages.
+    #[must_use]
+    pub fn addresses(&self) -> &str {
+        self.brokers.addresses()
+    }
+
     fn patience(&self) -> Duration {
         self.brokers.limit(PATIENCE)
     }

@@ -94,7 +94,7 @@ fn a_store_belongs_to_one_log_and_one_set_of_rules() {
     ] {
         let ran = folder.run(&words).ends(78).says(&["no topic `no-such-topic`"]);
         // No flag makes the topic of samples, so that none may be named.
-        let ran = ran.says(&["kafka-topics.sh --create --topic no-such-topic"]);
+        let ran = ran.says(&["--create --topic no-such-topic", "--bootstrap-server"]);
         assert!(!ran.stderr.contains("--create-topics"), "{ran}");
     }
 }
