@@ -12,7 +12,7 @@ use tstar::kafka::group::Group;
 use tstar::kafka::scan::Scan;
 use tstar::kafka::topic::{Extent, Topics};
 use tstar::settings::Settings;
-use tstar::store::EpochStore;
+use tstar::store::{EpochStore, StoreError};
 
 use super::exit::{BadData, NoResult, Refused};
 use super::flags::{Context, EpochFlags, RuleFlags, ServerFlags};
@@ -122,7 +122,8 @@ async fn import(
     let store = open::topic_writer(settings, context, &newest.rules).await?;
     if !store.epochs().await?.is_empty() {
         let store = &settings.store;
-        return Err(Refused(format!("store `{store}` has epochs of its own")).into());
+        let problem = format!("store `{store}` has epochs of its own; name one that is not there");
+        return Err(Refused(problem).into());
     }
     for epoch in &epochs {
         store.add_epoch(epoch).await?;
@@ -135,13 +136,14 @@ async fn new(
     context: &Context,
     printer: &mut Printer<'_>,
 ) -> anyhow::Result<()> {
+    let newest = existing(settings, context).await?.pop().expect("there is one");
+    is_of_the_same(&newest, settings)?;
     let brokers = log::brokers(settings)?;
     let (topics, topic) = (Topics::new(&brokers)?, &settings.topic);
     let partitions = topics
         .partitions(topic)?
         .ok_or_else(|| Refused(format!("there is no topic `{topic}` at `{}`", settings.brokers)))?;
     let fit = Fit { partitions, extents: topics.extents(topic, partitions)? };
-    let newest = existing(settings, context).await?.pop().expect("there is one");
     // Its lock tells that no instance runs on a file; of a group the brokers tell.
     let store = open::topic_writer(settings, context, &newest.rules).await?;
     let group = Group::new(&brokers, &settings.group)?;
@@ -154,6 +156,15 @@ async fn new(
     let positions = log::kept(&store, settings, &brokers, &newest)?;
     let positions = past_marks(&brokers, &newest, &fit, positions)?;
     let offsets = start_offsets(&newest, &fit, &positions)?;
+    let is_same = fit.partitions == newest.partitions && offsets == newest.start_offsets;
+    if is_same && !has_records(&newest, &positions) {
+        return Err(Refused(format!(
+            "epoch {} holds no record yet, and a new one of topic `{topic}` would begin where it \
+             does; go on with tstar run",
+            newest.epoch
+        ))
+        .into());
+    }
     let now_us = context.now_ms.saturating_mul(1000);
     let next = start::next_epoch(&newest, &fit, offsets, now_us, &settings.rules())?;
     if !store.add_epoch(&next).await? {
@@ -167,6 +178,28 @@ async fn new(
         Reader::Scylla(_) => group.set(topic, &next.start_offsets)?,
     }
     Ok(printer.line(&serde_json::to_string(&next)?)?)
+}
+
+/// Refuses another topic, and other rules: what is stored was made of these.
+fn is_of_the_same(newest: &Epoch, settings: &Settings) -> Result<(), StoreError> {
+    let place = settings.store.clone();
+    if newest.topic != settings.topic {
+        let found = format!("was built from topic `{}`", newest.topic);
+        let asked = format!("topic `{}`", settings.topic);
+        return Err(StoreError::OtherLog { place, found, asked });
+    }
+    let differences = newest.rules.differences(&settings.rules());
+    if !differences.is_empty() {
+        let differences = differences.join("; ");
+        return Err(StoreError::OtherRules { place, differences });
+    }
+    Ok(())
+}
+
+/// Whether anything was read under an epoch.
+fn has_records(newest: &Epoch, positions: &BTreeMap<i32, i64>) -> bool {
+    let start = |partition| newest.start_offsets.get(partition).copied().unwrap_or(0);
+    positions.iter().any(|(partition, position)| *position > start(partition))
 }
 
 /// Positions behind what brokers put behind the last record of a transaction, such as `tstar dlq

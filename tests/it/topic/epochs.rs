@@ -49,6 +49,33 @@ fn a_changed_partition_count_needs_a_new_epoch_and_nothing_is_lost() {
 }
 
 #[test]
+fn an_epoch_is_of_one_topic_and_set_of_rules_and_none_is_made_for_nothing() {
+    let (Some(topic), Some(other)) = (Topic::new(1), Topic::new(1)) else { return };
+    let folder = Folder::new();
+    let words = format!("run {} --store sqlite:t.db --from earliest", topic.flags());
+    topic.send_lines(minutes("truck-1", &[1, 2]).as_bytes(), "nobody");
+    run_until(&folder, &words, 2);
+    let new = |more: &str| folder.run(&format!("epoch new {more} --store sqlite:t.db"));
+    // Its offsets would be those of another log.
+    let names = [format!("topic `{}`", topic.name), format!("topic `{}`", other.name)];
+    new(&other.flags()).ends(78).says(&names.each_ref().map(String::as_str));
+    let wide = format!("{} --max-gap 10m", topic.flags());
+    new(&wide).ends(78).says(&["max_gap_ms: the store has 300000, asked for 600000"]);
+    assert_eq!(epochs(&folder).len(), 1);
+
+    // As after writes of others, which a higher version overrules.
+    new(&topic.flags()).ends(0);
+    new(&topic.flags()).ends(78).says(&["epoch 2 holds no record yet", "go on with tstar run"]);
+    assert_eq!(epochs(&folder).len(), 2);
+    let verify = format!("verify --brokers {} --store sqlite:t.db", topic.brokers);
+    folder.run(&verify).ends(0);
+    topic.send_lines(minutes("truck-1", &[3]).as_bytes(), "nobody");
+    run_until(&folder, &words, 3);
+    new(&topic.flags()).ends(0);
+    folder.run(&verify).ends(0);
+}
+
+#[test]
 fn a_topic_that_was_made_anew_needs_a_new_epoch() {
     let Some(topic) = Topic::new(1) else { return };
     let folder = Folder::new();
