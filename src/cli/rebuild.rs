@@ -138,6 +138,8 @@ async fn read_files(
     into: &Settings,
     context: &Context,
 ) -> anyhow::Result<Counts> {
+    // Before anything is built: what these files lack would be missed in silence.
+    anew::is_all(old, files).await?;
     let mut counts = Counts::default();
     for past in anew::past(old, files).await? {
         match past {

@@ -118,11 +118,26 @@ pub async fn of_files(
     Ok(store)
 }
 
+/// Why no files may be enough.
+const IN_NO_FILE: &str = "a store that took samples from a pipe, over HTTP or by `tstar dlq \
+    replay` cannot be read again from files";
+
 fn never_imported(file: &str, place: &str) -> String {
     format!(
-        "`{file}` holds records that store `{place}` has not read; leave it out, or import it \
-         first: tstar ingest --store sqlite:{place} {file}"
+        "`{file}` holds records that store `{place}` has not read as this file; leave it out, or, \
+         where they were never read, import it first: tstar ingest --store sqlite:{place} {file}; \
+         {IN_NO_FILE}"
     )
+}
+
+/// Refuses files that are not all that a store was built from.
+///
+/// # Errors
+/// Those of [`of_files`].
+pub async fn is_all(imported: &SqliteStore, files: &[PathBuf]) -> Result<(), AnewError> {
+    let (mut source, _) = Imported::open(imported, files).await?;
+    while source.next().await?.is_some() {}
+    source.check()
 }
 
 /// What happened to a store of files.
@@ -296,7 +311,7 @@ impl Imported {
             (next != delivered).then(|| {
                 format!(
                     "store `{place}` was built from {delivered} records, and these files hold \
-                     {next} of them: name every file that was imported"
+                     {next} of them: name every file that was imported; {IN_NO_FILE}"
                 )
             })
         })

@@ -31,7 +31,11 @@ fn files_have_to_be_all_that_were_imported_and_no_others() {
     refused("", 2, &["name all that were imported"]);
     refused("a.ndjson", 65, &["built from 6 records, and these files hold 3"]);
     refused("b.ndjson", 65, &["record 0 comes before it"]);
-    refused("a.ndjson b.ndjson c.ndjson", 65, &["c.ndjson", "leave it out, or import it first"]);
+    refused(
+        "a.ndjson b.ndjson c.ndjson",
+        65,
+        &["c.ndjson", "leave it out, or, where they were never read, import it first"],
+    );
     refused("c.ndjson", 65, &["c.ndjson", "tstar ingest"]);
     refused("more.ndjson b.ndjson", 65, &["more.ndjson"]);
     refused("gone.ndjson", 74, &["gone.ndjson"]);
