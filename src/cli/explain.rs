@@ -132,11 +132,7 @@ async fn read(
     let store = &settings.store;
     match (reader, args.files.is_empty()) {
         (_, true) if !args.read_log => return Ok(false),
-        (Reader::Scylla(_), true) if epochs.is_empty() => return Err(log::no_epoch(store).into()),
-        (_, true) if epochs.is_empty() => {
-            let problem = format!("store `{store}` was built from files: name all of them");
-            return Err(Usage(problem).into());
-        }
+        (_, true) if epochs.is_empty() => return Err(log::no_files(reader, settings)),
         (_, true) => {
             let read = read_topic(settings, reader, row, story).await;
             read.map_err(|error| Stays::Nothing.after(error))?;

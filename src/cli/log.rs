@@ -20,7 +20,7 @@ use tstar::store::{EpochStore, StoreError};
 use tstar::verify::Bounds;
 use tstar::verify::compare::LogEnds;
 
-use super::exit::{self, Refused};
+use super::exit::{self, Refused, Usage};
 use super::flags::Context;
 use super::open::Reader;
 
@@ -39,6 +39,24 @@ pub fn no_epoch(store: &str) -> Refused {
         "store `{store}` has no epoch, so no topic was read into it: `tstar run` reads one, `tstar \
          epoch import` makes it another store of a topic that was read"
     ))
+}
+
+/// What to say where no files are named, and the store has no epoch.
+pub fn no_files(store: &Reader, settings: &Settings) -> anyhow::Error {
+    let is_of_topic = match store {
+        Reader::Scylla(_) => Ok(true),
+        Reader::Sqlite(store) => store.is_of_topic(),
+    };
+    match is_of_topic {
+        Ok(true) => no_epoch(&settings.store).into(),
+        Ok(false) => {
+            let store = &settings.store;
+            let problem =
+                format!("store `{store}` was built from files: name all that were imported");
+            Usage(problem).into()
+        }
+        Err(error) => error.into(),
+    }
 }
 
 /// A topic that a store was built from, and how far the store has it.

@@ -117,13 +117,7 @@ pub async fn run(
             let problem = "the store was built from a topic, which is read again; name no files";
             return Err(Usage(problem.into()).into());
         }
-        (false, true) if matches!(old, Reader::Scylla(_)) => {
-            return Err(log::no_epoch(&settings.store).into());
-        }
-        (false, true) => {
-            let problem = "the store was built from files: name all that were imported";
-            return Err(Usage(problem.into()).into());
-        }
+        (false, true) => return Err(log::no_files(&old, &settings)),
     };
     let new = open::reader(&into, context).await?;
     let found = ids::compare(&old, &new).await?;

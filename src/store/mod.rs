@@ -36,7 +36,7 @@ use crate::source::Headers;
 pub enum StoreError {
     /// There is no store at that place; commands that read never make one.
     #[error(
-        "there is no store at `{place}`: make one with `tstar ingest --store sqlite:{place} FILE`"
+        "there is no store at `{place}`: `tstar ingest --store sqlite:{place} FILE` makes one of files; `tstar run` makes one of a topic, and `tstar epoch import` another one of a topic that was read"
     )]
     Missing {
         /// Path of the file.
@@ -239,7 +239,9 @@ impl StoreError {
             ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
                 Self::Unwritable { place, doing, source }
             }
-            ErrorKind::ReadOnlyFilesystem => Self::ReadOnly { place, doing, source },
+            ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied => {
+                Self::ReadOnly { place, doing, source }
+            }
             _ => Self::Failed { place, doing, source },
         }
     }

@@ -170,16 +170,27 @@ impl SqliteStore {
         stored.map(parse).transpose()
     }
 
+    /// Whether the store belongs to a topic, read or not; one that holds nothing belongs to none.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn is_of_topic(&self) -> Result<bool, StoreError> {
+        if self.rules()?.is_none() {
+            return Ok(false);
+        }
+        let select = "SELECT kind FROM log";
+        let found = self.connection().query_row(select, [], |row| row.get::<_, String>(0));
+        let found = found.map_err(failed(&self.place, "reading whose it is"))?;
+        Ok(found == LogKind::Topic.name())
+    }
+
     fn agree_on(&self, kind: LogKind, rules: &Rules) -> Result<(), StoreError> {
         let Some(stored) = self.rules()? else {
             let insert = "INSERT INTO log (one, kind, rules, delivered) VALUES (1, ?1, ?2, 0)";
             let inserted = self.connection().execute(insert, [kind.name(), &rules.to_json()]);
             return inserted.map(drop).map_err(failed(&self.place, "writing the rules"));
         };
-        let select = "SELECT kind FROM log";
-        let found = self.connection().query_row(select, [], |row| row.get::<_, String>(0));
-        let found = found.map_err(failed(&self.place, "reading whose it is"))?;
-        if found != kind.name() {
+        if self.is_of_topic()? != (kind == LogKind::Topic) {
             let place = self.place.clone();
             let (found, asked) = match kind {
                 LogKind::Files => ("was built from a topic", "files"),
@@ -235,7 +246,8 @@ fn lock(path: &Path, place: &str) -> Result<File, StoreError> {
     let real = std::fs::canonicalize(path);
     let name = beside(real.as_deref().unwrap_or(path), "-lock");
     let file = File::options().create(true).truncate(false).write(true).open(&name);
-    let file = file.map_err(failed(place, "making its lock file"))?;
+    let doing = "making its lock file beside it (its folder has to be there)";
+    let file = file.map_err(failed(place, doing))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => {

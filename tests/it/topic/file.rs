@@ -97,6 +97,9 @@ fn a_store_belongs_to_one_log_and_one_set_of_rules() {
         let ran = ran.says(&["--create --topic no-such-topic", "--bootstrap-server"]);
         assert!(!ran.stderr.contains("--create-topics"), "{ran}");
     }
+    // What the first one left is no store of files.
+    let verify = format!("verify --brokers {} --store sqlite:n.db", topic.brokers);
+    folder.run(&verify).ends(78).says(&["has no epoch"]);
 }
 
 #[test]
