@@ -168,17 +168,15 @@ impl Ask {
         for (name, _) in std::mem::take(&mut self.given) {
             self.fault(&name, "there is no such parameter");
         }
-        match &self.faults[..] {
-            [] => Ok(()),
-            // As with any other path that leads nowhere.
-            [fault] if fault.place == "token" => {
-                Err(Problem::new(StatusCode::NOT_FOUND, "no_device", &fault.problem))
-            }
-            [fault] if fault.place == "cursor" => {
-                Err(Problem::new(StatusCode::NOT_FOUND, "no_page", &fault.problem))
-            }
-            _ => Err(Problem::faults(self.faults)),
+        let Some(first) = self.faults.first() else { return Ok(()) };
+        let nowhere = |fault: &Fault| matches!(&*fault.place, "token" | "cursor");
+        if !self.faults.iter().all(nowhere) {
+            return Err(Problem::faults(self.faults));
         }
+        // As with any other path that leads nowhere.
+        let code = if first.place == "token" { "no_device" } else { "no_page" };
+        let problems: Vec<_> = self.faults.iter().map(|fault| &*fault.problem).collect();
+        Err(Problem::new(StatusCode::NOT_FOUND, code, problems.join("; ")))
     }
 }
 

@@ -196,6 +196,8 @@ fn everything_that_is_wrong_with_a_request_is_told_at_once() {
     }
     server.get("/v1/devices/a%20b/trips").tells(404, "no_device");
     server.get("/v1/devices?cursor=x").tells(404, "no_page");
+    let both = server.get("/v1/devices/a%20b/trips?cursor=x").tells(404, "no_device");
+    assert!(both["detail"].as_str().unwrap().contains("no cursor"), "{both}");
     let empty = server.get("/v1/devices/truck-17/trips?from=2&to=1").is(200);
     assert_eq!(empty.json()["trips"], Value::Array(vec![]));
     server.get("/v1/nothing").tells(404, "not_found");
