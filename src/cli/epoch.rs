@@ -12,7 +12,7 @@ use tstar::kafka::group::Group;
 use tstar::kafka::scan::Scan;
 use tstar::kafka::topic::{Extent, Topics};
 use tstar::settings::Settings;
-use tstar::store::{EpochStore, StoreError};
+use tstar::store::EpochStore;
 
 use super::exit::{BadData, NoResult, Refused};
 use super::flags::{Context, EpochFlags, RuleFlags, ServerFlags};
@@ -137,12 +137,11 @@ async fn new(
     printer: &mut Printer<'_>,
 ) -> anyhow::Result<()> {
     let newest = existing(settings, context).await?.pop().expect("there is one");
-    is_of_the_same(&newest, settings)?;
+    // What is stored was made of these.
+    start::is_of(&newest, &settings.topic, &settings.rules(), &settings.store)?;
     let brokers = log::brokers(settings)?;
     let (topics, topic) = (Topics::new(&brokers)?, &settings.topic);
-    let partitions = topics
-        .partitions(topic)?
-        .ok_or_else(|| Refused(format!("there is no topic `{topic}` at `{}`", settings.brokers)))?;
+    let partitions = topics.needed(topic)?;
     let fit = Fit { partitions, extents: topics.extents(topic, partitions)? };
     // Its lock tells that no instance runs on a file; of a group the brokers tell.
     let store = open::topic_writer(settings, context, &newest.rules).await?;
@@ -178,22 +177,6 @@ async fn new(
         Reader::Scylla(_) => group.set(topic, &next.start_offsets)?,
     }
     Ok(printer.line(&serde_json::to_string(&next)?)?)
-}
-
-/// Refuses another topic, and other rules: what is stored was made of these.
-fn is_of_the_same(newest: &Epoch, settings: &Settings) -> Result<(), StoreError> {
-    let place = settings.store.clone();
-    if newest.topic != settings.topic {
-        let found = format!("was built from topic `{}`", newest.topic);
-        let asked = format!("topic `{}`", settings.topic);
-        return Err(StoreError::OtherLog { place, found, asked });
-    }
-    let differences = newest.rules.differences(&settings.rules());
-    if !differences.is_empty() {
-        let differences = differences.join("; ");
-        return Err(StoreError::OtherRules { place, differences });
-    }
-    Ok(())
 }
 
 /// Whether anything was read under an epoch.

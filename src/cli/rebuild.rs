@@ -7,7 +7,7 @@ use std::sync::Arc;
 use clap::Args;
 use serde::Serialize;
 use tstar::daemon::reread::{Reread, beginnings};
-use tstar::daemon::{FileOwners, Report, TopicOwners};
+use tstar::daemon::{FileOwners, Report, TopicOwners, start};
 use tstar::epoch::Epoch;
 use tstar::kafka::group::Group;
 use tstar::processor::{Counts, Pace, Processor};
@@ -15,7 +15,7 @@ use tstar::settings::{Settings, StorePlace};
 use tstar::source::{Batch, Control};
 use tstar::store::scylla::{ScyllaPlace, ScyllaStore};
 use tstar::store::sqlite::SqliteStore;
-use tstar::store::{EpochStore, Forget, StoreError, TripStore};
+use tstar::store::{EpochStore, Forget, TripStore};
 use tstar::verify::anew::{self, Past};
 use tstar::verify::ids::{self, Ids};
 
@@ -206,16 +206,7 @@ impl Job<'_> {
         let [found] = <[Epoch; 1]>::try_from(store.epochs().await?).map_err(|epochs| {
             Refused(format!("store `{}` has {} epochs of its own", self.args.into, epochs.len()))
         })?;
-        let place = self.args.into.clone();
-        if found.topic != asked.topic {
-            let (found, asked) = (format!("was built from topic `{}`", found.topic), asked.topic);
-            return Err(StoreError::OtherLog { place, found, asked }.into());
-        }
-        let differences = found.rules.differences(&asked.rules);
-        if !differences.is_empty() {
-            let differences = differences.join("; ");
-            return Err(StoreError::OtherRules { place, differences }.into());
-        }
+        start::is_of(&found, &asked.topic, &asked.rules, &self.args.into)?;
         Ok(found)
     }
 

@@ -4,7 +4,6 @@ use std::io::Write;
 use std::sync::Arc;
 
 use clap::Args;
-use tstar::kafka::KafkaError;
 use tstar::kafka::producer::{Out, Producer};
 use tstar::kafka::topic::Topics;
 use tstar::settings::Settings;
@@ -74,10 +73,7 @@ pub async fn run(
 async fn send_all(fleet: &FleetSettings, settings: &Settings) -> anyhow::Result<()> {
     let brokers = log::brokers(settings)?;
     let topics = Topics::new(&brokers)?;
-    if topics.partitions(&settings.topic)?.is_none() {
-        let (brokers, topic) = (settings.brokers.clone(), settings.topic.clone());
-        return Err(KafkaError::NoTopic { brokers, topic }.into());
-    }
+    topics.needed(&settings.topic)?;
     let on_waiting = Arc::new(|why: &str| exit::say(why));
     let producer = Producer::new(&brokers, on_waiting)?;
     let mut records = Vec::with_capacity(SENT_TOGETHER);

@@ -26,11 +26,7 @@ pub struct Fit {
 /// # Errors
 /// No broker answers, there is no such topic, or it is not fit to be a log.
 pub async fn look_at(topics: &Arc<Topics>, topic: &str) -> Result<Fit, DaemonError> {
-    let found = ask(topics, topic, |topics, topic| topics.partitions(topic)).await?;
-    let Some(partitions) = found else {
-        let (brokers, topic) = (topics.addresses().to_owned(), topic.to_owned());
-        return Err(KafkaError::NoTopic { brokers, topic }.into());
-    };
+    let partitions = ask(topics, topic, |topics, topic| topics.needed(topic)).await?;
     topics.check_retention(topic).await?;
     let extents = ask(topics, topic, move |topics, topic| topics.extents(topic, partitions));
     Ok(Fit { partitions, extents: extents.await? })
@@ -167,14 +163,26 @@ pub async fn positions(
     Ok(positions)
 }
 
-/// Whether an epoch is that of a topic read by these rules.
-fn agrees(epoch: &Epoch, fit: &Fit, asked: &Asked<'_>) -> Result<(), DaemonError> {
-    let place = asked.place.to_owned();
-    if epoch.topic != asked.topic {
+/// Whether an epoch of the store at `place` is of a topic read by these rules.
+///
+/// # Errors
+/// [`StoreError::OtherLog`], [`StoreError::OtherRules`].
+pub fn is_of(epoch: &Epoch, topic: &str, rules: &Rules, place: &str) -> Result<(), StoreError> {
+    let place = place.to_owned();
+    if epoch.topic != topic {
         let found = format!("was built from topic `{}`", epoch.topic);
-        let asked = format!("topic `{}`", asked.topic);
-        return Err(StoreError::OtherLog { place, found, asked }.into());
+        return Err(StoreError::OtherLog { place, found, asked: format!("topic `{topic}`") });
     }
+    let differences = epoch.rules.differences(rules);
+    if differences.is_empty() {
+        return Ok(());
+    }
+    Err(StoreError::OtherRules { place, differences: differences.join("; ") })
+}
+
+/// Whether an epoch is that of a topic as it is now, read by these rules.
+fn agrees(epoch: &Epoch, fit: &Fit, asked: &Asked<'_>) -> Result<(), DaemonError> {
+    is_of(epoch, asked.topic, asked.rules, asked.place)?;
     if epoch.partitions != fit.partitions {
         let problem = format!(
             "has {} partitions, and had {} in epoch {}: devices moved between partitions; stop all \
@@ -183,17 +191,12 @@ fn agrees(epoch: &Epoch, fit: &Fit, asked: &Asked<'_>) -> Result<(), DaemonError
         );
         return Err(KafkaError::OtherLife { topic: asked.topic.to_owned(), problem }.into());
     }
-    let differences = epoch.rules.differences(asked.rules);
-    if !differences.is_empty() {
-        let differences = differences.join("; ");
-        return Err(StoreError::OtherRules { place, differences }.into());
-    }
     let newest = fit.extents.iter().map(|extent| extent.next).max().unwrap_or(0);
     if epoch.base + 2 * newest > asked.now_us + MAX_AHEAD {
         return Err(DaemonError::Start(format!(
-            "epoch {} of store `{place}` begins at {} us, ahead of this machine's clock: set the \
-             clock right",
-            epoch.epoch, epoch.base
+            "epoch {} of store `{}` begins at {} us, ahead of this machine's clock: set the clock \
+             right",
+            epoch.epoch, asked.place, epoch.base
         )));
     }
     Ok(())

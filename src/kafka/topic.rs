@@ -51,6 +51,17 @@ impl Topics {
         self.brokers.addresses()
     }
 
+    /// How many partitions a topic has that has to be there.
+    ///
+    /// # Errors
+    /// [`KafkaError::NoTopic`], or no broker answers.
+    pub fn needed(&self, topic: &str) -> Result<i32, KafkaError> {
+        self.partitions(topic)?.ok_or_else(|| KafkaError::NoTopic {
+            brokers: self.addresses().to_owned(),
+            topic: topic.to_owned(),
+        })
+    }
+
     fn patience(&self) -> Duration {
         self.brokers.limit(PATIENCE)
     }
