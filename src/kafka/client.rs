@@ -23,6 +23,9 @@ const OURS: [(&str, &str); 9] = [
     ("transactional.id", "it is made of the topic, so that of two replays one gives way"),
 ];
 
+/// How often the client tells what it knows, ms.
+pub(super) const STATISTICS: &str = "statistics.interval.ms";
+
 /// How brokers are reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Brokers {
@@ -52,6 +55,12 @@ impl Brokers {
                 let problem = format!("`{name}` cannot be set with --kafka: {why}");
                 return Err(KafkaError::Options { problem });
             }
+        }
+        if options.get(STATISTICS).is_some_and(|ms| ms.trim() == "0") {
+            let problem = format!(
+                "`{STATISTICS}` cannot be 0 with --kafka: the client's statistics tell which commits the brokers keep; leave it out, or give ms"
+            );
+            return Err(KafkaError::Options { problem });
         }
         #[cfg(not(feature = "tls"))]
         if is_tls(&options) {
@@ -192,6 +201,9 @@ mod tests {
             let refused = Brokers::new("b:1", option(name)).unwrap_err().to_string();
             assert!(refused.contains(name) && refused.contains(why), "{refused}");
         }
+        let silent = [(STATISTICS.to_owned(), "0".to_owned())];
+        let refused = Brokers::new("b:1", silent.into()).unwrap_err().to_string();
+        assert!(refused.contains("which commits the brokers keep"), "{refused}");
         let brokers = Brokers::new("b:1", option("fetch.queue.backoff.ms")).unwrap();
         let config = brokers.config(&[("fetch.queue.backoff.ms", "10"), ("acks", "all")]);
         assert_eq!(config.get("fetch.queue.backoff.ms"), Some("x"), "the user's stands");

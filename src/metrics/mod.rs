@@ -152,7 +152,7 @@ pub fn begin() {
     for reason in DropReason::ALL {
         counter!(SAMPLES_DROPPED, "reason" => reason.name()).increment(0);
     }
-    for name in [REBALANCES, TRIPS_CREATED, TRIP_MERGES, FEED_IGNORED] {
+    for name in [COMMITS_REPEATED, REBALANCES, TRIPS_CREATED, TRIP_MERGES, FEED_IGNORED] {
         counter!(name).increment(0);
     }
     for kind in MET {

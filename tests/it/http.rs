@@ -96,6 +96,13 @@ impl Server {
         self.ask("GET", target, "", b"")
     }
 
+    /// The value of a metric with its labels, where it is shown.
+    pub fn metric(&self, series: &str) -> Option<f64> {
+        let text = self.get("/metrics").is(200).text();
+        let value = |line: &str| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok();
+        text.lines().find_map(value)
+    }
+
     /// Ends it as an operator would.
     #[track_caller]
     pub fn drain(mut self) -> String {

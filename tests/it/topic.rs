@@ -1,5 +1,6 @@
 //! The daemon over a real broker, as its users run it.
 
+mod commits;
 mod epochs;
 pub mod file;
 pub mod keyspace;

@@ -8,12 +8,13 @@ use std::time::Instant;
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, RebalanceProtocol};
-use rdkafka::error::{KafkaError as ClientError, KafkaResult};
+use rdkafka::error::KafkaError as ClientError;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use rdkafka::types::{RDKafkaErrorCode, RDKafkaRespErr};
 use tokio::sync::mpsc::{self, error::TrySendError};
 
-use super::statistics::ends;
+use super::commits::Commits;
+use super::statistics;
 use super::{Assignment, BATCHES_AHEAD, BATCHES_LOW, Handed, Hear, Plan, Told, positions};
 use crate::kafka::holding::{Ended, Holding};
 use crate::kafka::{KafkaError, client_error};
@@ -37,14 +38,19 @@ pub(super) struct Held {
     upto: i64,
     /// Every record before `upto` was polled.
     at_end: bool,
-    /// The offset that the brokers keep.
-    committed: i64,
+    commits: Commits,
     origin: Arc<str>,
     /// Goes with it: who holds it next shows it.
     _shown: Option<Shown>,
 }
 
 impl Held {
+    /// The brokers keep an offset.
+    fn keep(&mut self, offset: i64) {
+        self.commits.keep(offset);
+        self.holding.progress().committed(offset);
+    }
+
     /// Offset after the last record that was polled.
     fn polled(&self) -> i64 {
         self.batch.next_offset.unwrap_or(self.finished)
@@ -202,7 +208,7 @@ impl Membership {
                 paused: false,
                 upto,
                 at_end: offset >= upto,
-                committed: offset,
+                commits: Commits::new(offset),
                 origin,
                 _shown: self.show(&holding),
             };
@@ -258,8 +264,13 @@ impl Membership {
         let mut news = Vec::new();
         for held in self.state().held.values() {
             let acknowledged = held.holding.acknowledged();
-            if acknowledged != held.committed {
+            let is_news = match mode {
+                CommitMode::Sync => !held.commits.is_kept(acknowledged),
+                CommitMode::Async => held.commits.is_due(acknowledged),
+            };
+            if is_news {
                 news.push((held.partition, acknowledged));
+                held.commits.lost().into_iter().for_each(|lost| self.lost(held.partition, lost));
             }
         }
         if news.is_empty() {
@@ -267,32 +278,31 @@ impl Membership {
         }
         let list = self.list(news.iter().copied());
         let Ok(list) = list else { return false };
-        match (consumer.commit(&list, mode), mode) {
-            (Err(error), _) => {
-                self.not_committed(&error);
-                false
-            }
-            (Ok(()), CommitMode::Sync) => {
-                self.are_committed(news);
-                true
-            }
-            // The answer comes to the callback; until then it is sent once more each time.
-            (Ok(()), CommitMode::Async) => true,
+        if let Err(error) = consumer.commit(&list, mode) {
+            self.not_committed(&error);
+            return false;
         }
-    }
-
-    /// The brokers keep these offsets.
-    fn are_committed(&self, offsets: impl IntoIterator<Item = (i32, i64)>) {
         let mut state = self.state();
-        for (partition, offset) in offsets {
-            if let Some(held) = state.held.get_mut(&partition) {
-                held.committed = offset;
-                held.holding.progress().committed(offset);
+        for (partition, offset) in news {
+            let Some(held) = state.held.get_mut(&partition) else { continue };
+            match mode {
+                CommitMode::Sync => held.keep(offset),
+                // Statistics will show it.
+                CommitMode::Async => held.commits.send(offset),
             }
         }
+        true
     }
 
-    /// What was to be committed is committed again with the next round.
+    /// A commit has not come to the brokers, or they refused it: it is made again.
+    fn lost(&self, partition: i32, offset: i64) {
+        ::metrics::counter!(metrics::COMMITS_REPEATED).increment(1);
+        (self.hear)(Told::Trouble(format!(
+            "partition {partition}: the brokers do not keep offset {offset}, which was committed; \
+             committing again"
+        )));
+    }
+
     fn not_committed(&self, error: &ClientError) {
         (self.hear)(Told::Trouble(format!("offsets were not committed: {error}")));
     }
@@ -363,18 +373,24 @@ impl Membership {
 }
 
 impl ClientContext for Membership {
-    fn log(&self, level: RDKafkaLogLevel, _: &str, message: &str) {
-        if level as i32 <= RDKafkaLogLevel::Error as i32 {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        // The client has no other way to tell why a commit failed that nobody waited for.
+        if level as i32 <= RDKafkaLogLevel::Error as i32 || facility == "COMMITFAIL" {
             (self.hear)(Told::Trouble(message.to_owned()));
         }
     }
 
     fn stats_raw(&self, statistics: &[u8]) {
-        let state = self.state();
-        for end in ends(statistics, &self.plan.topic) {
-            if let Some(held) = state.held.get(&end.partition) {
+        let mut state = self.state();
+        for known in statistics::read(statistics, &self.plan.topic) {
+            let Some(held) = state.held.get_mut(&known.partition) else { continue };
+            if let Some(end) = known.end {
                 let end = if end.is_polled { held.polled() } else { end.offset };
                 held.holding.progress().ends_at(end);
+            }
+            held.commits.observe(known.committed);
+            if let Some(committed) = known.committed {
+                held.holding.progress().committed(committed);
             }
         }
     }
@@ -403,20 +419,6 @@ impl ConsumerContext for Membership {
         };
         if let Err(fault) = done {
             self.state().fault.get_or_insert(fault);
-        }
-    }
-
-    fn commit_callback(&self, result: KafkaResult<()>, offsets: &TopicPartitionList) {
-        match result {
-            // Nothing was new since the last one.
-            Err(ClientError::ConsumerCommit(RDKafkaErrorCode::NoOffset)) => (),
-            Err(error) => self.not_committed(&error),
-            Ok(()) => self.are_committed(offsets.elements().iter().filter_map(|kept| {
-                match (kept.error(), kept.offset()) {
-                    (Ok(()), Offset::Offset(offset)) => Some((kept.partition(), offset)),
-                    _ => None,
-                }
-            })),
         }
     }
 }

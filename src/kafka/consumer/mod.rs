@@ -5,6 +5,7 @@
 //! committed from here, and only for partitions that are held. The one wait is for the owners of
 //! partitions that are given back, and it has an end.
 
+mod commits;
 mod context;
 mod positions;
 mod statistics;
@@ -15,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rdkafka::TopicPartitionList;
+use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::error::KafkaError as ClientError;
 use rdkafka::message::Message;
@@ -23,7 +25,7 @@ use tokio::sync::mpsc;
 
 use self::context::Membership;
 pub use self::positions::{Start, begin};
-use super::client::Brokers;
+use super::client::{Brokers, STATISTICS};
 use super::holding::{Ended, Holding};
 use super::record::{Read, Record, RecordReader};
 use super::topic::From;
@@ -60,7 +62,8 @@ const LOOK_EVERY: u32 = 64;
 /// How often offsets are committed.
 const COMMIT_EVERY: Duration = Duration::from_secs(1);
 
-/// How often the client tells where partitions end, ms, where somebody looks at it.
+/// How often the client tells where partitions end and what was committed, ms, where somebody looks
+/// at it.
 const STATISTICS_MS: &str = "2000";
 
 /// Who decides which partitions this process reads.
@@ -196,12 +199,14 @@ pub fn run(
         // The last offset of a span may be none of a record: the mark of a transaction has one.
         ours.push(("enable.partition.eof", "true"));
     }
-    if metrics::is_on() {
-        ours.push(("statistics.interval.ms", STATISTICS_MS));
+    if metrics::is_on() || matches!(plan.assignment, Assignment::Group { .. }) {
+        ours.push((STATISTICS, STATISTICS_MS));
     }
     let consumer: BaseConsumer<Membership> = plan
         .brokers
         .config(&ours)
+        // Why a commit failed is a warning.
+        .set_log_level(RDKafkaLogLevel::Warning)
         .create_with_context(context)
         .map_err(|error: ClientError| KafkaError::Options { problem: error.to_string() })?;
     Polling { plan, consumer: &consumer, reader, hear, said: Instant::now(), silent: None }
@@ -213,7 +218,7 @@ struct Polling<'a> {
     consumer: &'a BaseConsumer<Membership>,
     reader: RecordReader,
     hear: &'a Hear,
-    /// When commits were written last.
+    /// When commits were sent last.
     said: Instant,
     /// Since when brokers owe a record and give none.
     silent: Option<Instant>,
@@ -398,7 +403,7 @@ impl Polling<'_> {
             if Instant::now() >= until {
                 break Drained::NotInTime;
             }
-            // Partitions may be taken away meanwhile, and answers to commits come.
+            // Partitions may be taken away meanwhile.
             self.consumer.poll(POLL);
         };
         // A rebalance may be on, which the next try waits for.
