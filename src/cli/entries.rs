@@ -53,7 +53,7 @@ pub fn is_on() -> bool {
 /// An entry of what the daemon tells.
 pub fn tell(notice: &Notice) {
     match notice {
-        Notice::Stopped { partition, .. } => error!(partition, "{notice}"),
+        Notice::Told(Told::Stopped { partition, .. }) => error!(partition, "{notice}"),
         Notice::Told(
             Told::Held { partition, .. } | Told::GivenBack { partition, late: false, .. },
         ) => {

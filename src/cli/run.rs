@@ -13,7 +13,7 @@ use tstar::epoch::Epoch;
 use tstar::http::Readiness;
 use tstar::kafka::KafkaError;
 use tstar::kafka::client::Brokers;
-use tstar::kafka::consumer::{Assignment, Drained, Plan, Told};
+use tstar::kafka::consumer::{Assignment, Drained, Plan};
 use tstar::kafka::journal::Outputs;
 use tstar::kafka::producer::Producer;
 use tstar::kafka::record::RecordReader;
@@ -143,11 +143,7 @@ impl Job<'_> {
     fn notify(&self) -> Notify {
         let (say, readiness) = (notify(), self.readiness.clone());
         Arc::new(move |notice| {
-            match &notice {
-                Notice::Waiting(what) => readiness.waits(what),
-                Notice::Told(Told::Held { .. }) => readiness.is_there(),
-                _ => (),
-            }
+            readiness.hear(&notice);
             say(notice);
         })
     }

@@ -72,24 +72,14 @@ pub enum DaemonError {
 pub enum Notice {
     /// A server does not answer; it is asked again.
     Waiting(String),
-    /// A partition was given, taken or lost, or the client met something.
+    /// A partition was given, taken or lost, or has stopped, or the client met something.
     Told(Told),
-    /// A partition stands still, the others go on.
-    Stopped {
-        /// Which.
-        partition: i32,
-        /// Why.
-        problem: String,
-    },
 }
 
 impl std::fmt::Display for Notice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Waiting(what) => write!(f, "waiting: {what}"),
-            Self::Stopped { partition, problem } => {
-                write!(f, "partition {partition} stands still until a restart: {problem}")
-            }
             Self::Told(told) => match told {
                 Told::Held { partition, from } => {
                     write!(f, "partition {partition}: reading from offset {from}")
@@ -100,6 +90,12 @@ impl std::fmt::Display for Notice {
                 Told::GivenBack { partition, committed, late: true } => write!(
                     f,
                     "partition {partition}: given back before all was stored, committed {committed}"
+                ),
+                Told::Stopped { partition, problem } => write!(
+                    f,
+                    "partition {partition} stopped until a restart, the others go on: {problem}; \
+                     stop the instances that write to the store, run `tstar verify --repair`, and \
+                     start them again"
                 ),
                 Told::Lost { partition } => {
                     write!(f, "partition {partition}: lost, another member has it")
@@ -182,13 +178,11 @@ pub async fn run<O: Owners>(
                 tasks.spawn(own(&owners, &options, handed, Arc::clone(&budget)));
             }
             Some(ended) = tasks.join_next() => {
-                let Owned { partition, counts: of_one, error } = joined(ended);
+                let Owned { counts: of_one, error } = joined(ended);
                 counts.add(&of_one);
                 match error {
                     None => (),
-                    Some(error) if is_of_a_partition(&error) => {
-                        let problem = in_full(&error);
-                        (options.notify)(Notice::Stopped { partition, problem });
+                    Some(error) if owner::is_of_a_partition(&error) => {
                         stood_still.get_or_insert(error);
                     }
                     Some(error) => {
@@ -225,22 +219,6 @@ fn own<O: Owners>(
 /// A task that panicked has ended the process already, by the panic hook; in tests it ends here.
 fn joined(ended: Result<Owned, tokio::task::JoinError>) -> Owned {
     ended.expect("an owner does not panic")
-}
-
-/// The error with its causes, on one line.
-fn in_full(error: &StoreError) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
-}
-
-/// Whether an error is one of the data of a partition: the others can go on.
-fn is_of_a_partition(error: &StoreError) -> bool {
-    matches!(error, StoreError::Malformed { .. } | StoreError::OtherPartition { .. })
 }
 
 /// Starts the thread that polls.

@@ -16,12 +16,26 @@ use crate::store::{Journal, StoreError, TripStore};
 /// How the owner of a partition ended.
 #[derive(Debug)]
 pub struct Owned {
-    /// Which.
-    pub partition: i32,
     /// What became of the samples that it was handed.
     pub counts: Counts,
     /// Why it could not go on.
     pub error: Option<StoreError>,
+}
+
+/// Whether an error is one of the data of a partition: the others can go on.
+pub(super) fn is_of_a_partition(error: &StoreError) -> bool {
+    matches!(error, StoreError::Malformed { .. } | StoreError::OtherPartition { .. })
+}
+
+/// The error with its causes, on one line.
+fn in_full(error: &StoreError) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
 }
 
 /// The batches of a partition, until it is given back.
@@ -75,8 +89,11 @@ pub(super) async fn own<S: TripStore + Journal>(
         ran = work => Some(ran),
     };
     let ended = if matches!(ran, Some(Ok(()))) { Ended::Drained } else { Ended::BrokenOff };
-    holding.end(ended);
     let error = ran.and_then(Result::err);
+    if let Some(error) = error.as_ref().filter(|error| is_of_a_partition(error)) {
+        holding.stop(in_full(error));
+    }
+    holding.end(ended);
     error.iter().for_each(metrics::failed);
-    Owned { partition, counts: counts.into_inner().expect("no holder panics"), error }
+    Owned { counts: counts.into_inner().expect("no holder panics"), error }
 }

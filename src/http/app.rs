@@ -1,5 +1,6 @@
 //! What every request is answered from.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -11,7 +12,9 @@ use tokio::sync::{Semaphore, watch};
 use super::guard::policy;
 use super::problem::Problem;
 use super::token::Token;
+use crate::daemon::Notice;
 use crate::intake::Intake;
+use crate::kafka::consumer::Told;
 use crate::kafka::tail::Tail;
 use crate::store::{EpochStore, StoreError, TripRow, TripStore};
 use crate::surface::is_open;
@@ -72,9 +75,29 @@ struct Waits {
     /// It was so once.
     came: bool,
     last: Option<(String, Instant)>,
+    /// Partitions that have stopped while they are held, and why.
+    stopped: BTreeMap<i32, String>,
 }
 
 impl Readiness {
+    /// Follows what a daemon tells of its log.
+    pub fn hear(&self, notice: &Notice) {
+        match notice {
+            Notice::Waiting(what) => self.waits(what),
+            Notice::Told(Told::Held { partition, .. }) => {
+                self.waiting().stopped.remove(partition);
+                self.is_there();
+            }
+            Notice::Told(Told::Stopped { partition, .. }) => {
+                self.waiting().stopped.insert(*partition, notice.to_string());
+            }
+            Notice::Told(Told::GivenBack { partition, .. } | Told::Lost { partition }) => {
+                self.waiting().stopped.remove(partition);
+            }
+            Notice::Told(_) => (),
+        }
+    }
+
     /// It is not so, and why.
     pub fn waits(&self, why: &str) {
         self.waiting().last = Some((why.to_owned(), Instant::now()));
@@ -82,7 +105,8 @@ impl Readiness {
 
     /// It is so.
     pub fn is_there(&self) {
-        *self.waiting() = Waits { came: true, last: None };
+        let mut waits = self.waiting();
+        (waits.came, waits.last) = (true, None);
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waits> {
@@ -93,6 +117,10 @@ impl Readiness {
     #[must_use]
     pub fn why(&self) -> Option<String> {
         let waits = self.waiting();
+        if !waits.stopped.is_empty() {
+            let problems: Vec<_> = waits.stopped.values().map(String::as_str).collect();
+            return Some(problems.join("; "));
+        }
         let (why, at) = waits.last.as_ref()?;
         (!waits.came || at.elapsed() < WAIT_COUNTS).then(|| why.clone())
     }

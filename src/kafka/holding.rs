@@ -31,6 +31,8 @@ pub struct Holding {
     /// Told when `ended` is set.
     told: Condvar,
     called_off: watch::Sender<bool>,
+    /// Why the owner failed, until it is told.
+    problem: Mutex<Option<String>>,
     /// For those who look on; nothing is decided by it.
     progress: Arc<Progress>,
 }
@@ -45,6 +47,7 @@ impl Holding {
             ended: Mutex::new(None),
             told: Condvar::new(),
             called_off: watch::Sender::new(false),
+            problem: Mutex::default(),
             progress: Arc::new(Progress::new(first_offset)),
         }
     }
@@ -70,6 +73,18 @@ impl Holding {
     /// The owner has made everything before an offset durable.
     pub fn acknowledge(&self, next_offset: i64) {
         self.acknowledged.store(next_offset, Ordering::Release);
+    }
+
+    /// The owner has failed: nothing more of the partition is read while this process holds it.
+    pub fn stop(&self, problem: String) {
+        self.progress.stop();
+        *self.problem() = Some(problem);
+    }
+
+    /// Why the owner failed, once.
+    #[must_use]
+    pub fn take_problem(&self) -> Option<String> {
+        self.problem().take()
     }
 
     /// The owner ends.
@@ -107,6 +122,10 @@ impl Holding {
             // Nobody is there to call it off.
             std::future::pending::<()>().await;
         }
+    }
+
+    fn problem(&self) -> MutexGuard<'_, Option<String>> {
+        self.problem.lock().expect("no holder of the lock panics")
     }
 
     fn ended(&self) -> MutexGuard<'_, Option<Ended>> {

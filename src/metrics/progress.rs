@@ -3,9 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-use super::{COMMITTED_OFFSET, CONSUMER_LAG, CONSUMER_LAG_SECONDS, handle, now_ms, seconds, text};
+use super::{
+    COMMITTED_OFFSET, CONSUMER_LAG, CONSUMER_LAG_SECONDS, PARTITION_STOPPED, handle, now_ms,
+    seconds, text,
+};
 
 /// What is not known yet.
 const UNKNOWN: i64 = i64::MIN;
@@ -23,6 +26,8 @@ pub struct Progress {
     acknowledged: AtomicI64,
     /// The offset that the brokers keep.
     committed: AtomicI64,
+    /// Nothing more is read of it.
+    stopped: AtomicBool,
 }
 
 impl Progress {
@@ -35,6 +40,7 @@ impl Progress {
             end: AtomicI64::new(UNKNOWN),
             acknowledged: AtomicI64::new(from),
             committed: AtomicI64::new(from),
+            stopped: AtomicBool::new(false),
         }
     }
 
@@ -59,6 +65,11 @@ impl Progress {
     /// The brokers keep an offset.
     pub fn committed(&self, next: i64) {
         self.committed.store(next, Ordering::Relaxed);
+    }
+
+    /// The partition has failed: nothing more is read of it.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
     }
 
     /// Offsets that are not processed yet; `None` while the end is not known.
@@ -141,6 +152,8 @@ impl Partitions {
         self.family(out, CONSUMER_LAG, |it| it.progress.lag().map(number));
         self.family(out, CONSUMER_LAG_SECONDS, |it| it.lag_seconds(now_ms));
         self.family(out, COMMITTED_OFFSET, |it| Some(number(it.committed())));
+        let stopped = |it: &Partition| it.progress.stopped.load(Ordering::Relaxed);
+        self.family(out, PARTITION_STOPPED, |it| Some(f64::from(u8::from(stopped(it)))));
     }
 
     fn family(&self, out: &mut String, name: &str, of: impl Fn(&Partition) -> Option<f64>) {
@@ -196,6 +209,11 @@ mod tests {
         assert!(text.contains("lag{topic=\"a\\\"b\",partition=\"3\"} 9\n"), "{text}");
         assert!(text.contains("lag_seconds{topic=\"a\\\"b\",partition=\"3\"} 2.5\n"), "{text}");
         assert!(text.contains("offset{topic=\"a\\\"b\",partition=\"3\"} 72\n"), "{text}");
+
+        assert!(text.contains("stopped{topic=\"a\\\"b\",partition=\"3\"} 0\n"), "{text}");
+        shown.progress.stop();
+        let text = text_of(&shown, 5_000);
+        assert!(text.contains("stopped{topic=\"a\\\"b\",partition=\"3\"} 1\n"), "{text}");
 
         // What the client knows of the end may be older than what was processed since.
         shown.progress.processed(95, Some(4_000));

@@ -79,6 +79,8 @@ metrics! {
         "Now minus the log's timestamp of the last record processed, where there is lag, else 0; before the first record, the time since the partition was given. Gone with the partition.";
     COMMITTED_OFFSET = "tstar_kafka_committed_offset", Gauge in Count by ["topic", "partition"],
         "Offset that is kept: everything before it is durable. Gone with the partition.";
+    PARTITION_STOPPED = "tstar_kafka_partition_stopped", Gauge in Count by ["topic", "partition"],
+        "1 where the partition has stopped and is not read until a restart, else 0. Gone with the partition.";
     COMMITS_REPEATED = "tstar_kafka_commits_repeated_total", Counter in Count by [],
         "Commits of a partition that the brokers did not keep, so that they were made again.";
     REBALANCES = "tstar_kafka_rebalances_total", Counter in Count by [],

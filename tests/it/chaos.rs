@@ -185,7 +185,7 @@ impl Instance {
     /// What it said of partitions, in order.
     fn has_said(&self) -> Vec<Said> {
         let text = std::fs::read_to_string(&self.said).unwrap();
-        assert!(!text.contains("stands still"), "{text}");
+        assert!(!text.contains("stopped until"), "{text}");
         let read = |line: &str| {
             let (_, told) = line.split_once("partition ")?;
             let (partition, what) = told.split_once(": ")?;

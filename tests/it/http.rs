@@ -105,12 +105,18 @@ impl Server {
 
     /// Ends it as an operator would.
     #[track_caller]
-    pub fn drain(mut self) -> String {
+    pub fn drain(self) -> String {
+        self.ends(0)
+    }
+
+    /// Ends it as an operator would, with this code.
+    #[track_caller]
+    pub fn ends(mut self, code: i32) -> String {
         let sent = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
         assert!(sent.unwrap().success(), "no signal to the server");
         let child = &mut self.child;
         let status = until("the drain", LIMIT, || child.try_wait().unwrap(), || None);
-        assert_eq!(status.code(), Some(0), "{}", self.said());
+        assert_eq!(status.code(), Some(code), "{}", self.said());
         self.said()
     }
 

@@ -5,6 +5,7 @@ mod epochs;
 pub mod file;
 pub mod keyspace;
 mod records;
+mod stopped;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

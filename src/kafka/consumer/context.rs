@@ -239,6 +239,20 @@ impl Membership {
         state.held.keys().copied().collect()
     }
 
+    /// Tells of partitions whose owners have failed. It is told from here, as is what is held and
+    /// what is given back: nobody hears that a partition stopped after it went elsewhere.
+    pub(super) fn tell_stopped(&self) {
+        for held in self.state().held.values() {
+            self.tell_if_stopped(held);
+        }
+    }
+
+    fn tell_if_stopped(&self, held: &Held) {
+        if let Some(problem) = held.holding.take_problem() {
+            (self.hear)(Told::Stopped { partition: held.partition, problem });
+        }
+    }
+
     pub(super) fn all_ended(&self) -> bool {
         self.state().held.values().all(|held| held.holding.has_ended().is_some())
     }
@@ -355,6 +369,7 @@ impl Membership {
         let mut list = TopicPartitionList::new();
         for held in going {
             let ended = held.holding.wait(until);
+            self.tell_if_stopped(held);
             held.holding.call_off();
             let (partition, committed) = (held.partition, held.holding.acknowledged());
             let offset = Offset::Offset(committed);

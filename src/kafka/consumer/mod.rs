@@ -133,6 +133,13 @@ pub enum Told {
         /// Its owner was called off before it had stored all it had.
         late: bool,
     },
+    /// A partition has stopped, the others go on. It stays so while it is held.
+    Stopped {
+        /// Which.
+        partition: i32,
+        /// Why.
+        problem: String,
+    },
     /// A partition was lost: somebody else holds it already.
     Lost {
         /// Which.
@@ -317,6 +324,7 @@ impl Polling<'_> {
 
     /// Hands over what there is, and goes on with partitions that have room again.
     fn hand_over(&self) {
+        self.consumer.context().tell_stopped();
         let mut state = self.consumer.context().state();
         for held in state.held.values_mut() {
             held.finish_batch();
@@ -397,6 +405,7 @@ impl Polling<'_> {
             (self.hear)(Told::Trouble(error.to_string()));
         }
         let drained = loop {
+            self.consumer.context().tell_stopped();
             if self.consumer.context().all_ended() {
                 break Drained::All;
             }

@@ -85,7 +85,7 @@ fn a_partition_that_stands_still_shows_its_lag_and_is_told_of_on_one_line() {
 
         let ran = drain(running, &words);
         let lines: Vec<&str> = ran.stderr.lines().collect();
-        let stands = "partition 1 stands still";
+        let stands = "partition 1 stopped";
         assert_eq!(lines.iter().filter(|line| line.contains(stands)).count(), 1, "{ran}");
         for line in lines {
             assert!(!line.chars().any(char::is_control), "{line:?}");
