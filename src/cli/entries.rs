@@ -45,6 +45,15 @@ pub fn begin(format: LogFormat) {
     }
 }
 
+/// What the library logs of a store from now on is a line of text, of a command that ends.
+pub fn begin_notes() {
+    let of_stores = Targets::new().with_target("tstar::store", LevelFilter::WARN);
+    let lines = layer().with_writer(std::io::stderr).with_ansi(false).log_internal_errors(false);
+    let lines = lines.event_format(Text).with_filter(of_stores);
+    // Of two only the first counts, and it is the same.
+    tracing::subscriber::set_global_default(tracing_subscriber::registry().with(lines)).ok();
+}
+
 /// Whether lines are entries.
 pub fn is_on() -> bool {
     ON.load(Ordering::Acquire)

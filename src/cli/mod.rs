@@ -156,6 +156,7 @@ fn run(cli: Cli, env: Vec<(String, String)>, user: Option<String>) -> anyhow::Re
     // Of a daemon they are entries, once it is known of which form.
     if !matches!(cli.command, Command::Run(_) | Command::Serve(_)) {
         context.warn();
+        entries::begin_notes();
     }
     let mut printer = Printer::stdout();
     runtime.block_on(dispatch(cli.command, &context, &mut printer))?;

@@ -30,7 +30,7 @@ pub use samples::publish;
 pub use table::*;
 
 use crate::reason::{DeadReason, DropReason};
-use crate::store::{MET, RETRIED, StoreError};
+use crate::store::{MET, RETRIED, SkipReason, StoreError};
 use progress::Partitions;
 
 /// The media type of [`Handle::render`].
@@ -155,6 +155,9 @@ pub fn begin() {
     for name in [COMMITS_REPEATED, REBALANCES, TRIPS_CREATED, TRIP_MERGES, FEED_IGNORED] {
         counter!(name).increment(0);
     }
+    for reason in SkipReason::ALL {
+        counter!(ROWS_SKIPPED, "reason" => reason.name()).increment(0);
+    }
     for kind in MET {
         counter!(STORE_ERRORS, "kind" => kind).increment(0);
     }
@@ -205,6 +208,11 @@ impl Handle {
 /// A request to a store failed, and is made again.
 pub(crate) fn retried() {
     counter!(STORE_ERRORS, "kind" => RETRIED).increment(1);
+}
+
+/// A row of a trip was left out where it was read.
+pub(crate) fn skipped(reason: SkipReason) {
+    counter!(ROWS_SKIPPED, "reason" => reason.name()).increment(1);
 }
 
 /// The clock, ms since 1970.

@@ -101,6 +101,8 @@ metrics! {
         "How long operations of the store took, tries and waits included; stage and commit also send what a flush tells.";
     STORE_ERRORS = "tstar_store_errors_total", Counter in Count by ["kind"],
         "Failures of the store, by how; kind retried is a request that is made again.";
+    ROWS_SKIPPED = "tstar_store_rows_skipped_total", Counter in Count by ["reason"],
+        "Stored rows of trips that were left out each time they were read: malformed (verify --repair mends them) or no_version (another program wrote them).";
     FEED_IGNORED = "tstar_feed_records_ignored_total", Counter in Count by [],
         "Records of the topic of changes that are no event, so that no client is told of them.";
     LAST_RECORD = "tstar_last_record_processed_timestamp_seconds", Gauge in Seconds by [],

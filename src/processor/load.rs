@@ -189,7 +189,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
             }
             // Its delete may still be on the way.
             if !device.has_erased(row.end_ms) {
-                trips.push(row.to_trip()?);
+                trips.extend(row.decoded());
             }
         }
         let acknowledged = self.log.versions.of(self.acknowledged.delivered);

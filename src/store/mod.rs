@@ -14,6 +14,7 @@ mod pair;
 pub mod raw;
 pub mod row;
 pub mod scylla;
+mod skip;
 pub mod sqlite;
 
 use std::future::Future;
@@ -24,6 +25,7 @@ pub(crate) use kind::{MET, RETRIED};
 pub use overlay::Overlay;
 pub use pair::Pair;
 pub use row::{DayWrite, TripRow};
+pub use skip::SkipReason;
 
 use crate::epoch::Epoch;
 use crate::part::Part;
@@ -394,6 +396,8 @@ impl Flush {
 /// - S3 a time that a trip covered before and after an `apply` is covered during it.
 /// - S4 every read sees every row whose `apply` returned `Ok`.
 /// - S5 of overlapping rows of a device the one of the highest version answers.
+/// - S6 a row that cannot be decoded is no row: `covering` and `range` leave it out, counted and
+///   logged, and so does whoever decodes what `near` gives.
 pub trait TripStore: Send + Sync {
     /// Writes trips: for each UTC day a trip touches, every row within its span goes and a copy of
     /// its row comes.

@@ -41,7 +41,9 @@ where
     }
 
     async fn near(&self, device_id: &str, day: i64) -> Result<Vec<TripRow>, StoreError> {
-        let under = self.under.near(device_id, day).await?;
+        let mut under = self.under.near(device_id, day).await?;
+        // One that cannot be decoded is not to hide another.
+        under.retain(TripRow::is_whole);
         Ok(self.both(under, self.over.near(device_id, day).await?))
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::blob;
+use crate::identity::TripId;
 use crate::timeline::{DAY_MS, Derived, Driver, Trip, day_of};
 
 use super::{Order, StoreError};
@@ -116,15 +117,13 @@ impl TripRow {
             end_ms: self.end_ms,
             reason,
         };
+        self.check().map_err(malformed)?;
         let path = blob::decode(&self.path).map_err(|error| malformed(error.to_string()))?;
         if (path.first().time_ms, path.last().time_ms) != (self.start_ms, self.end_ms) {
             return Err(malformed("the path has other ends than the row".into()));
         }
         if usize::try_from(self.samples) != Ok(path.len()) {
             return Err(malformed("the path has another number of samples than the row".into()));
-        }
-        if !(self.start_ms..=self.end_ms).contains(&self.t_star_ms) {
-            return Err(malformed("t_star lies outside the trip".into()));
         }
         let driver = match (&self.driver, self.driver_ms) {
             (Some(name), Some(time_ms)) => Some(Driver { name: name.as_str().into(), time_ms }),
@@ -133,6 +132,37 @@ impl TripRow {
         };
         let (t_star_ms, minted, version) = (self.t_star_ms, self.minted, self.version);
         Ok(Trip::loaded(t_star_ms, minted, version, self.absorbed.clone(), driver, path))
+    }
+
+    /// What is wrong with the columns, whatever the path is.
+    fn check(&self) -> Result<(), String> {
+        if self.version < 0 {
+            return Err(format!("its version is {}", self.version));
+        }
+        if !(self.start_ms..=self.end_ms).contains(&self.t_star_ms) {
+            return Err("t_star lies outside the trip".to_owned());
+        }
+        // An id that has no text form can be shown to nobody.
+        for &t_star_ms in [self.t_star_ms].iter().chain(self.absorbed.keys()) {
+            let id = TripId::new(&*self.device_id, t_star_ms).and_then(|id| id.text());
+            id.map_err(|error| error.to_string())?;
+        }
+        let derived = [
+            ("distance_m", self.distance_m),
+            ("start_lat", self.start_lat),
+            ("start_lon", self.start_lon),
+            ("end_lat", self.end_lat),
+            ("end_lon", self.end_lon),
+            ("min_lat", self.min_lat),
+            ("min_lon", self.min_lon),
+            ("max_lat", self.max_lat),
+            ("max_lon", self.max_lon),
+            ("max_speed_mps", self.max_speed_mps.unwrap_or(0.0)),
+        ];
+        match derived.iter().find(|(_, value)| !value.is_finite()) {
+            Some((name, value)) => Err(format!("its {name} is {value}")),
+            None => Ok(()),
+        }
     }
 
     /// The UTC days that the trip touches, as whole days since 1970.

@@ -4,6 +4,7 @@ mod commits;
 mod epochs;
 pub mod file;
 pub mod keyspace;
+mod poisoned;
 mod records;
 mod stopped;
 

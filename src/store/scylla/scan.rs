@@ -9,7 +9,7 @@ use super::ScyllaStore;
 use super::row::{Raw, bucket};
 use crate::identity;
 use crate::store::raw::{RawRow, RawRows};
-use crate::store::{StoreError, TripRow, TripStore};
+use crate::store::{StoreError, TripRow};
 use crate::timeline::day_of;
 
 /// Where reading goes on.
@@ -85,7 +85,7 @@ impl RawRows for ScyllaStore {
         Ok(lacking)
     }
 
-    /// A row that was written with a later timestamp than its version says stays.
+    /// What was written with a later timestamp than its version says stays.
     async fn set_right(&self, wrong: &[RawRow], right: &[TripRow]) -> Result<(), StoreError> {
         let remove = &self.shared.statements.remove;
         for row in wrong {
@@ -105,6 +105,9 @@ impl RawRows for ScyllaStore {
         }
         // The days may be thought to be listed, and not be.
         self.listed().clear();
-        self.apply(right).await
+        // A row of the same version may be there, stamped as this one would be: of two cells of one
+        // timestamp the larger stays. The next version of the trip is stamped later than this, and
+        // so is its deletion: versions are 2 apart, and of equal timestamps the deletion wins.
+        self.put(right, 1).await
     }
 }

@@ -16,9 +16,11 @@ use super::row::{self, Raw, bucket};
 use super::statements::LOOKUP_PAGE;
 use super::{ScyllaStore, Shared, devices};
 use crate::identity::{self, SHARDS};
+use crate::metrics;
 use crate::store::days::Days;
 use crate::store::row::shown_in;
-use crate::store::{Forget, Order, StoreError, TripRow, TripStore, Whose};
+use crate::store::skip::{self, SkipReason};
+use crate::store::{DayWrite, Forget, Order, StoreError, TripRow, TripStore, Whose};
 use crate::timeline::day_of;
 
 /// A lookup decides within this many rows, or takes the day for one that others have written to.
@@ -92,17 +94,20 @@ impl Shared {
         Ok(found)
     }
 
-    /// The row, if it is one of ours; another is counted.
-    fn ours(&self, raw: Raw) -> Result<Option<TripRow>, StoreError> {
-        let row = raw.into_row()?;
-        if row.is_none() {
-            self.count_foreign();
+    /// The row, if it is one of ours and its columns can be decoded; another is counted.
+    fn ours(&self, raw: Raw) -> Option<TripRow> {
+        match raw.into_row() {
+            Ok(Some(row)) => Some(row),
+            Ok(None) => {
+                self.foreign_rows.fetch_add(1, Ordering::Relaxed);
+                metrics::skipped(SkipReason::NoVersion);
+                None
+            }
+            Err(error) => {
+                skip::malformed(&error);
+                None
+            }
         }
-        Ok(row)
-    }
-
-    pub(super) fn count_foreign(&self) {
-        self.foreign_rows.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Rows of a device in a day that end at or after a time, by end.
@@ -115,8 +120,7 @@ impl Shared {
         let (doing, select) = ("reading trips of a day", &self.statements.of_day);
         let raw: Vec<Raw> =
             self.rows(doing, select, (device_id, bucket(day), CqlTimestamp(from_ms))).await?;
-        let rows = raw.into_iter().map(|raw| self.ours(raw));
-        rows.filter_map(Result::transpose).collect()
+        Ok(raw.into_iter().filter_map(|raw| self.ours(raw)).collect())
     }
 
     /// The days of a device from one to another, rising.
@@ -213,8 +217,9 @@ impl ScyllaStore {
     }
 }
 
-impl TripStore for ScyllaStore {
-    async fn apply(&self, trips: &[TripRow]) -> Result<(), StoreError> {
+impl ScyllaStore {
+    /// Writes trips, with timestamps that are later than those of their versions by `later`.
+    pub(super) async fn put(&self, trips: &[TripRow], later: i64) -> Result<(), StoreError> {
         trips.iter().try_for_each(row::check)?;
         self.list_days(trips).await?;
         *self.found() = None;
@@ -222,12 +227,23 @@ impl TripStore for ScyllaStore {
         let mut writes = Vec::with_capacity(trips.len());
         for trip in trips {
             for day in trip.writes() {
+                let day = DayWrite {
+                    delete_at: day.delete_at + later,
+                    insert_at: day.insert_at + later,
+                    ..day
+                };
                 writes.push(async move {
                     shared.write("writing trips", put, row::values(trip, &day)).await
                 });
             }
         }
         shared.all(writes).await
+    }
+}
+
+impl TripStore for ScyllaStore {
+    async fn apply(&self, trips: &[TripRow]) -> Result<(), StoreError> {
+        self.put(trips, 0).await
     }
 
     async fn covering(&self, device_id: &str, time_ms: i64) -> Result<Option<TripRow>, StoreError> {
@@ -242,12 +258,15 @@ impl TripStore for ScyllaStore {
             let (page, next) = shared.page("looking up a time", select, &values, at).await?;
             for raw in page {
                 read += 1;
-                let Some(row) = shared.ours(raw)? else { continue };
-                ours += 1;
+                let Some(row) = shared.ours(raw) else { continue };
                 let newer = best.as_ref().is_none_or(|best| row.version > best.version);
                 if row.start_ms <= time_ms && newer {
+                    if !row.is_whole() {
+                        continue;
+                    }
                     best = Some(row);
                 }
+                ours += 1;
             }
             from = next;
         }
@@ -273,7 +292,8 @@ impl TripStore for ScyllaStore {
             let days = self.shared.some_days_of(device_id, span, order, most).await?;
             walk.told(&days);
             for day in days {
-                let rows = self.shared.of_day(device_id, day, from_ms).await?;
+                let mut rows = self.shared.of_day(device_id, day, from_ms).await?;
+                rows.retain(TripRow::is_whole);
                 found.append(&mut shown_in(day, rows, (first_day, upto_ms), order));
                 if found.len() >= limit {
                     break;

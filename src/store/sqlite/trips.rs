@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-use rusqlite::{CachedStatement, Connection, Row, named_params, params};
+use rusqlite::{CachedStatement, Connection, Error, Row, named_params, params};
 
 use super::{SqliteStore, failed, forgets};
 use crate::identity::{self, SHARDS};
 use crate::store::days::Days;
 use crate::store::row::shown_in;
+use crate::store::skip;
 use crate::store::{Forget, Order, StoreError, TripRow, TripStore, Whose};
 use crate::timeline::{DAY_MS, day_of};
 
@@ -22,6 +23,9 @@ macro_rules! columns {
 
 /// Place of `absorbed` among the columns.
 const ABSORBED: usize = 5;
+
+/// Place of `bucket` after them, where rows are read.
+const BUCKET: usize = 22;
 
 /// A lookup decides within this many rows, or takes the day for one that others have written to.
 const LOOKUP_ROWS: i64 = 64;
@@ -47,14 +51,14 @@ const INSERT: &str = concat!(
 const COVERING: &str = concat!(
     "SELECT ",
     columns!(),
-    " FROM trips WHERE device_id = ?1 AND bucket = ?2 AND end_time >= ?3
+    ", bucket FROM trips WHERE device_id = ?1 AND bucket = ?2 AND end_time >= ?3
      ORDER BY end_time ASC, start_time ASC LIMIT ?4"
 );
 
 const OF_DAY: &str = concat!(
     "SELECT ",
     columns!(),
-    " FROM trips WHERE device_id = ?1 AND bucket = ?2 AND end_time >= ?3
+    ", bucket FROM trips WHERE device_id = ?1 AND bucket = ?2 AND end_time >= ?3
      ORDER BY end_time ASC, start_time ASC"
 );
 
@@ -128,7 +132,30 @@ fn absorbed_json(absorbed: &BTreeMap<i64, i64>) -> String {
     serde_json::to_string(absorbed).expect("a map of numbers")
 }
 
-fn read(row: &Row<'_>) -> rusqlite::Result<TripRow> {
+/// A row; `None` where its columns cannot be decoded, which is counted and logged.
+fn read(row: &Row<'_>) -> rusqlite::Result<Option<TripRow>> {
+    match read_columns(row) {
+        Ok(read) => Ok(Some(read)),
+        Err(
+            error @ (Error::FromSqlConversionFailure(..)
+            | Error::IntegralValueOutOfRange(..)
+            | Error::InvalidColumnType(..)
+            | Error::Utf8Error(..)),
+        ) => {
+            let end_ms: i64 = row.get(1)?;
+            skip::malformed(&StoreError::Malformed {
+                device: String::from_utf8_lossy(row.get_ref(0)?.as_bytes()?).into_owned(),
+                bucket: row.get(BUCKET)?,
+                end_ms,
+                reason: error.to_string(),
+            });
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn read_columns(row: &Row<'_>) -> rusqlite::Result<TripRow> {
     let absorbed = row.get_ref(ABSORBED)?.as_str()?;
     let absorbed = serde_json::from_str(absorbed).map_err(|error| {
         let kind = rusqlite::types::Type::Text;
@@ -172,11 +199,12 @@ fn decide(
     let mut best: Option<TripRow> = None;
     let mut seen = 0;
     while let Some(row) = rows.next()? {
-        let row = read(row)?;
-        if row.start_ms <= time_ms && best.as_ref().is_none_or(|best| row.version > best.version) {
+        seen += 1;
+        let Some(row) = read(row)? else { continue };
+        let is_newer = best.as_ref().is_none_or(|best| row.version > best.version);
+        if row.start_ms <= time_ms && is_newer && row.is_whole() {
             best = Some(row);
         }
-        seen += 1;
         if seen >= LOOKUP_PAGE && best.is_some() {
             break;
         }
@@ -194,7 +222,8 @@ impl SqliteStore {
             rows.collect::<rusqlite::Result<Vec<_>>>()
         };
         let rows = of_day(&self.connection());
-        self.read_rows(rows.map_err(failed(&self.place, "reading trips of a day")))
+        let rows = self.read_rows(rows.map_err(failed(&self.place, "reading trips of a day")));
+        Ok(rows?.into_iter().flatten().collect())
     }
 
     /// The days of a device from one to another, rising.
@@ -277,7 +306,8 @@ impl TripStore for SqliteStore {
             let days = self.some_days_of(device_id, span, order, most)?;
             walk.told(&days);
             for day in days {
-                let rows = self.of_day(device_id, day, from_ms)?;
+                let mut rows = self.of_day(device_id, day, from_ms)?;
+                rows.retain(TripRow::is_whole);
                 found.append(&mut shown_in(day, rows, (first_day, upto_ms), order));
                 if found.len() >= limit {
                     break;
