@@ -223,7 +223,7 @@ setting_flags! {
 setting_flags! {
     /// How HTTP is answered.
     HttpFlags: "listen" "token_file" "insecure" "tiles" "cors" "max_connections" "max_requests"
-        "max_streams"
+        "max_streams" "max_client_connections" "max_client_streams"
 }
 
 setting_flags! {

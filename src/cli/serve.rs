@@ -170,7 +170,9 @@ fn options(settings: &Settings) -> anyhow::Result<Options> {
         settle_ms: settings.settle_ms,
         requests: count(http.requests),
         streams: count(http.streams),
+        streams_per_client: count(http.client_streams),
         connections: count(http.connections),
+        connections_per_client: count(http.client_connections),
     })
 }
 

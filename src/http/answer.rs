@@ -8,9 +8,24 @@ use utoipa::ToSchema;
 
 use super::app::{App, Served};
 use super::ask::Detail;
+use super::guard::MAX_ANSWER;
 use super::problem::Problem;
 use crate::store::TripRow;
 use crate::surface::{Extras, Form, TripJson, TripWriter};
+
+/// Bytes of trips that end a list, which goes on on the next page.
+pub const MAX_LIST: usize = 8 << 20;
+
+/// Paths of more samples are written while other requests are answered.
+const LONG_PATH: u64 = 1000;
+
+/// Bytes that a sample of a path takes in an answer, at least.
+const MIN_SAMPLE: u64 = 48;
+
+/// Bytes that a trip takes in a list, about: most is ids that it absorbed.
+pub fn weight(row: &TripRow) -> usize {
+    1000 + row.absorbed.len() * (row.device_id.len() * 3 + 32)
+}
 
 /// A trip, and what the question calls for beside it.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
@@ -66,19 +81,28 @@ impl<S: Served> App<S> {
     }
 
     /// A trip as the answer to a request.
-    pub(super) fn answer(
+    pub(super) async fn answer(
         &self,
-        row: &TripRow,
+        row: Box<TripRow>,
         mut extras: Extras,
         (form, detail): (Form, Detail),
         headers: &HeaderMap,
     ) -> Result<Response, Problem> {
-        extras.open = Some(self.is_open(row));
-        let tag = tag(row, &extras);
+        extras.open = Some(self.is_open(&row));
+        let tag = tag(&row, &extras);
         let mut response = if is_known(headers, &tag) {
             StatusCode::NOT_MODIFIED.into_response()
+        } else if detail.path || form != Form::Json {
+            let samples = u64::try_from(row.samples).unwrap_or_default();
+            if detail.simplify_m.is_none() && samples * MIN_SAMPLE > MAX_ANSWER as u64 {
+                return Err(Problem::large_answer());
+            }
+            match samples > LONG_PATH {
+                true => self.off_runtime(move || body(&row, extras, form, detail)).await?,
+                false => body(&row, extras, form, detail)?,
+            }
         } else {
-            body(row, extras, form, detail)?
+            body(&row, extras, form, detail)?
         };
         let tag = HeaderValue::from_str(&tag).expect("digits and quotes");
         response.headers_mut().insert(header::ETAG, tag);

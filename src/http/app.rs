@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::num::NonZero;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
@@ -9,8 +10,12 @@ use std::time::{Duration, Instant};
 use axum::http::StatusCode;
 use tokio::sync::{Semaphore, watch};
 
+use super::body::MAX_BROUGHT;
+use super::budget::Budget;
+use super::clients::PerClient;
 use super::guard::policy;
 use super::problem::Problem;
+use super::sessions::Sessions;
 use super::token::Token;
 use crate::daemon::Notice;
 use crate::intake::Intake;
@@ -19,8 +24,11 @@ use crate::kafka::tail::Tail;
 use crate::store::{EpochStore, StoreError, TripRow, TripStore};
 use crate::surface::is_open;
 
-/// How many large answers may be on their way at once: each is in memory until it is taken.
-const LARGE_AT_ONCE: usize = 16;
+/// Maximum memory of all bodies of requests, in bytes: four of the largest.
+const MAX_BODIES: usize = 4 * MAX_BROUGHT;
+
+/// Maximum memory of all answers on their way, in bytes.
+const MAX_ANSWERS: usize = 64 << 20;
 
 /// A store that can be served.
 pub trait Served: TripStore + EpochStore + 'static {
@@ -59,8 +67,12 @@ pub struct Options {
     pub requests: usize,
     /// How many clients may follow the changes at once.
     pub streams: usize,
+    /// How many streams one client may follow; 0: an eighth of all, and on this machine all.
+    pub streams_per_client: usize,
     /// How many connections there may be.
     pub connections: usize,
+    /// How many connections one client may have; 0: an eighth of all, and on this machine all.
+    pub connections_per_client: usize,
 }
 
 /// How long a wait counts: what waits says so again and again.
@@ -135,10 +147,15 @@ pub struct App<S> {
     tail: OnceLock<Tail>,
     /// What the page may load, as a header.
     pub(super) policy: String,
-    pub(super) large: Arc<Semaphore>,
+    pub(super) answers: Budget,
+    pub(super) bodies: Budget,
+    /// Threads for work that would hold up other requests.
+    workers: Arc<Semaphore>,
+    pub(super) sessions: Sessions,
     pub(super) log: Option<Readiness>,
     pub(super) requests: Arc<Semaphore>,
     pub(super) streams: Arc<Semaphore>,
+    pub(super) streams_of: PerClient<String>,
     stopping: watch::Sender<bool>,
     clock: fn() -> i64,
 }
@@ -147,16 +164,21 @@ impl<S: Served> App<S> {
     /// A surface whose store is not there yet; `clock` tells ms since 1970.
     #[must_use]
     pub fn new(options: Options, clock: fn() -> i64) -> Self {
+        let workers = std::thread::available_parallelism().map_or(2, NonZero::get);
         Self {
             store: OnceLock::new(),
             max_gap_ms: AtomicI64::new(0),
             intake: OnceLock::new(),
             tail: OnceLock::new(),
             policy: policy(options.tiles.as_deref()),
-            large: Arc::new(Semaphore::new(LARGE_AT_ONCE)),
+            answers: Budget::new(MAX_ANSWERS),
+            bodies: Budget::new(MAX_BODIES),
+            workers: Arc::new(Semaphore::new(workers)),
+            sessions: Sessions::default(),
             log: None,
             requests: Arc::new(Semaphore::new(options.requests)),
             streams: Arc::new(Semaphore::new(options.streams)),
+            streams_of: PerClient::default(),
             options,
             stopping: watch::Sender::new(false),
             clock,
@@ -208,6 +230,20 @@ impl<S: Served> App<S> {
     /// The topic of changes.
     pub(super) fn tail(&self) -> Option<&Tail> {
         self.tail.get()
+    }
+
+    /// Does work that takes the processor for long on a thread of its own, so that other requests
+    /// are answered meanwhile. Work that nobody waits for any more is done all the same.
+    pub(super) async fn off_runtime<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
+        let permit = Arc::clone(&self.workers).acquire_owned().await.expect("it is never closed");
+        let work = move || {
+            let _permit = permit;
+            work()
+        };
+        tokio::task::spawn_blocking(work).await.expect("the work does not panic")
     }
 
     /// Ends streams, so that connections can end.

@@ -5,21 +5,24 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use futures_util::stream::{self, Stream};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use utoipa::ToSchema;
 
+use super::answer::MAX_LIST;
 use super::app::{App, Served};
 use super::ask::Ask;
+use super::clients::{Held, Peer};
 use super::feed::Mark;
 use super::problem::{Fault, Problem};
+use super::session::Access;
 use crate::kafka::tail::Offsets;
 
 /// How long a stream waits between two looks for what is new.
@@ -79,7 +82,15 @@ pub async fn list<S: Served>(
     let (after, limit) = (ask.read("after", Mark::parse), ask.limit());
     ask.done()?;
     let after = begin(&app, after).await?;
-    let changes = app.feed()?.after(&after, limit)?;
+    let mut changes = app.feed()?.after(&after, limit)?;
+    let mut bytes = 0;
+    let fits = changes.iter().take_while(|(_, event)| {
+        bytes += event.len();
+        bytes <= MAX_LIST
+    });
+    // At least one, or nobody would ever get past it.
+    let fits = fits.count().max(1);
+    changes.truncate(fits);
     let next = changes.last().map_or(after, |(seq, _)| seq.clone());
     let changes = changes.into_iter().filter_map(|(seq, event)| {
         let event = RawValue::from_string(event.to_string()).ok()?;
@@ -104,23 +115,46 @@ pub async fn list<S: Served>(
     ))]
 pub async fn follow<S: Served>(
     State(app): State<Arc<App<S>>>,
+    Extension(access): Extension<Access>,
+    peer: Option<Extension<Peer>>,
     ask: Ask,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     ask.done()?;
+    let held = one_more(&app, access, peer.map(|Extension(peer)| peer))?;
     let last = headers.get("last-event-id").map(|value| {
         let text = value.to_str().unwrap_or_default();
         Mark::parse(text).map_err(|error| Problem::faults(vec![Fault::new("Last-Event-ID", error)]))
     });
     let after = begin(&app, last.transpose()?).await?;
     let permit = Arc::clone(&app.streams).try_acquire_owned();
-    let permit = permit.map_err(|_| Problem::busy("too many clients follow the changes"))?;
+    let permit =
+        permit.map_err(|_| Problem::busy("streams", "too many clients follow the changes"))?;
     let stopping = app.stopping();
-    let follower = Follower { app, after, waiting: VecDeque::new(), stopping, _permit: permit };
+    let follower =
+        Follower { app, after, waiting: VecDeque::new(), stopping, _held: (held, permit) };
     let events = stream::unfold(follower, Follower::next);
     let events: std::pin::Pin<Box<dyn Stream<Item = _> + Send>> = Box::pin(events);
     let keep = KeepAlive::new().interval(KEEP_ALIVE);
     Ok(Sse::new(events).keep_alive(keep).into_response())
+}
+
+/// One more stream of a client: a login, or who asks from one place.
+fn one_more<S: Served>(
+    app: &App<S>,
+    access: Access,
+    peer: Option<Peer>,
+) -> Result<Option<Held<String>>, Problem> {
+    let Some(peer) = peer else { return Ok(None) };
+    let options = &app.options;
+    let client = match access {
+        Access::Session(name) => name,
+        Access::Open | Access::Token => peer.network().to_string(),
+    };
+    let max = peer.limit(options.streams_per_client, options.streams);
+    let held = app.streams_of.take(client, max);
+    let detail = "this client follows the changes too often already";
+    held.map(Some).ok_or_else(|| Problem::busy("client_streams", detail))
 }
 
 /// The mark after which a client goes on.
@@ -140,7 +174,8 @@ struct Follower<S> {
     after: Mark,
     waiting: VecDeque<(Mark, Arc<str>)>,
     stopping: watch::Receiver<bool>,
-    _permit: OwnedSemaphorePermit,
+    /// That it is one of so many, of its client and in all.
+    _held: (Option<Held<String>>, OwnedSemaphorePermit),
 }
 
 /// What names an event.

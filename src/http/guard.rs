@@ -1,24 +1,40 @@
 //! What every request passes: whom it names, how much is worked on at once, what is counted.
 
+use std::convert::Infallible;
 use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use axum::body::{Body, HttpBody};
+use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use http_body_util::{BodyExt, Collected};
+use hyper::body::{Frame, SizeHint};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::app::{App, Served};
+use super::budget::Share;
 use super::problem::Problem;
 use crate::metrics as names;
 
 /// Longest time that a request may take, its body included, before it is given up.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// An answer beyond this many bytes counts as a large one.
-const LARGE: u64 = 256 << 10;
+/// Maximum bytes of an answer.
+pub const MAX_ANSWER: usize = 32 << 20;
+
+/// Bytes of an answer that are handed on at once.
+const PIECE: usize = 64 << 10;
+
+/// An answer of no more bytes is not accounted for: connections are few enough.
+const SMALL: usize = 8 << 10;
+
+/// What packing an answer takes beside it, until it is taken.
+const PACKING: usize = 256 << 10;
 
 /// Counts requests by route and status.
 pub async fn measure(path: Option<MatchedPath>, request: Request, next: Next) -> Response {
@@ -38,6 +54,13 @@ pub async fn name<S: Served>(
     request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
+    if request.headers().get_all(header::HOST).iter().count() > 1 {
+        return Err(Problem::new(
+            StatusCode::MISDIRECTED_REQUEST,
+            "foreign_name",
+            "the request names two hosts: send one `Host` header",
+        ));
+    }
     if app.options.by_address_only && !is_by_address(request.headers()) {
         return Err(Problem::new(
             StatusCode::MISDIRECTED_REQUEST,
@@ -59,34 +82,93 @@ fn is_by_address(headers: &HeaderMap) -> bool {
     host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok()
 }
 
-/// Works on so many requests at once, each for so long.
+/// Ends a request that takes too long, whatever its route.
+pub async fn end_slow(request: Request, next: Next) -> Result<Response, Problem> {
+    tokio::time::timeout(LONGEST, next.run(request)).await.map_err(|_| {
+        let detail = format!("the request took more than {} s", LONGEST.as_secs());
+        Problem::cut_off(StatusCode::SERVICE_UNAVAILABLE, "slow_request", detail)
+    })
+}
+
+/// Works on so many requests at once. One that brings a body counts once the body is there
+/// ([`super::body::Limited`]): clients that send slowly keep nobody else out.
 pub async fn limit<S: Served>(
     State(app): State<Arc<App<S>>>,
     request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
-    let Ok(permit) = app.requests.try_acquire() else {
-        return Err(Problem::busy("too many requests at once"));
-    };
-    let answered = tokio::time::timeout(LONGEST, next.run(request)).await;
-    drop(permit);
-    let response = answered.map_err(|_| {
-        let detail = format!("the request took more than {} s", LONGEST.as_secs());
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_slow", detail)
-    })?;
-    if response.body().size_hint().lower() < LARGE {
-        return Ok(response);
+    let is_counted_later = request.method() == Method::POST;
+    let _permit = (!is_counted_later).then(|| app.begin()).transpose()?;
+    Ok(next.run(request).await)
+}
+
+impl<S: Served> App<S> {
+    /// One more request that is worked on.
+    pub(super) fn begin(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        let permit = Arc::clone(&self.requests).try_acquire_owned();
+        permit.map_err(|_| Problem::busy("requests", "too many requests at once"))
     }
-    // It is in memory until the client has taken it.
-    let permit = Arc::clone(&app.large).try_acquire_owned();
-    let permit = permit.map_err(|_| Problem::busy("too many large answers on their way"))?;
-    Ok(response.map(|body| {
-        let held = http_body_util::BodyExt::map_frame(body, move |frame| {
-            let _held = &permit;
-            frame
-        });
-        Body::new(held)
-    }))
+}
+
+/// An answer with its share of the memory of all answers.
+struct Paid {
+    bytes: Bytes,
+    _share: Share,
+}
+
+impl AsRef<[u8]> for Paid {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// An answer in pieces. Each holds the whole, as it is one memory: it is let go with the last.
+struct Pieces(Bytes);
+
+impl HttpBody for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let length = self.0.len().min(PIECE);
+        let piece = (length > 0).then(|| Ok(Frame::data(self.0.split_to(length))));
+        Poll::Ready(piece)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0.len() as u64)
+    }
+}
+
+/// Bounds the memory of answers, one by one and all together: each counts until its client has
+/// taken it.
+pub async fn pay<S: Served>(
+    State(app): State<Arc<App<S>>>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Problem> {
+    let response = next.run(request).await;
+    // One without a length is a stream, which is never whole in memory.
+    let length = response.body().size_hint().exact().and_then(|it| usize::try_from(it).ok());
+    let Some(length) = length.filter(|length| *length > SMALL) else { return Ok(response) };
+    if length > MAX_ANSWER {
+        return Err(Problem::large_answer());
+    }
+    let packing = if length > PIECE { PACKING } else { 0 };
+    let share = app.answers.take(length + packing)?;
+    let (parts, body) = response.into_parts();
+    let Ok(bytes) = body.collect().await.map(Collected::to_bytes) else {
+        return Err(Problem::busy("memory", "the answer broke off"));
+    };
+    let pieces = Pieces(Bytes::from_owner(Paid { bytes, _share: share }));
+    Ok(Response::from_parts(parts, Body::new(pieces)))
 }
 
 /// Headers of every answer.

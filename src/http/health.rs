@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{RawQuery, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -18,7 +18,7 @@ pub struct Check {
     name: &'static str,
     /// Whether it is.
     ok: bool,
-    /// Why not.
+    /// Why not: in one word, and in full for those who show the token.
     problem: Option<String>,
 }
 
@@ -56,14 +56,25 @@ pub async fn live() -> &'static str {
         (status = 200, description = "It is ready", body = Ready),
         (status = 503, description = "It is not", body = Ready),
     ))]
-pub async fn ready<S: Served>(State(app): State<Arc<App<S>>>, query: RawQuery) -> Response {
+pub async fn ready<S: Served>(
+    State(app): State<Arc<App<S>>>,
+    query: RawQuery,
+    headers: HeaderMap,
+) -> Response {
     let store = match app.store() {
-        Ok(store) => store.is_well().await.err().map(|error| error.to_string()),
-        Err(_) => Some("it is not reached yet".to_owned()),
+        Ok(store) => store.is_well().await.err().map(|error| (error.kind(), error.to_string())),
+        Err(_) => Some(("not_reached", "it is not reached yet".to_owned())),
     };
-    let check = |name, problem: Option<String>| Check { name, ok: problem.is_none(), problem };
+    // What is waited for names hosts, files and topics, which are no business of a stranger.
+    let is_told_all = app.access(&headers).is_some();
+    let check = |name, problem: Option<(&str, String)>| {
+        let ok = problem.is_none();
+        let problem = problem.map(|(kind, text)| if is_told_all { text } else { kind.to_owned() });
+        Check { name, ok, problem }
+    };
     let mut checks = vec![check("store", store)];
-    checks.extend(app.log.as_ref().map(|log| check("log", log.why())));
+    let log = app.log.as_ref().map(|log| log.why().map(|why| ("waiting", why)));
+    checks.extend(log.map(|why| check("log", why)));
     let ready = checks.iter().all(|check| check.ok);
     let is_verbose = query.0.is_some_and(|query| query.split('&').any(|it| is(it, "verbose")));
     if !is_verbose {

@@ -3,8 +3,9 @@
 //! | file | what happens there |
 //! |---|---|
 //! | `app` | what every request is answered from |
-//! | `guard`, `token`, `session` | who may ask, how much at once, what is counted |
-//! | `connection` | how many connections, and how slow they may be |
+//! | `token`, `session`, `sessions`, `origin` | who may ask |
+//! | `guard`, `budget`, `clients` | how much at once, in all and of one client; what is counted |
+//! | `connection`, `pace` | how many connections, and how slow they may be |
 //! | `ask`, `body` | a request, read with all its faults |
 //! | `trips`, `explain`, `devices`, `changes`, `samples`, `health` | the routes |
 //! | `feed` | where changes are read: the store, or the topic beside it |
@@ -16,7 +17,9 @@ mod answer;
 mod app;
 mod ask;
 mod body;
+mod budget;
 mod changes;
+mod clients;
 mod connection;
 mod devices;
 mod explain;
@@ -24,10 +27,13 @@ mod feed;
 mod guard;
 mod health;
 pub mod openapi;
+mod origin;
+mod pace;
 mod page;
 mod problem;
 mod samples;
 mod session;
+mod sessions;
 mod token;
 mod trips;
 
@@ -36,7 +42,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::http::{HeaderName, HeaderValue, Method, header};
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tower_http::compression::CompressionLayer;
@@ -58,11 +64,15 @@ fn router<S: Served>(app: &Arc<App<S>>) -> Router {
         .route("/v1/changes/stream", get(changes::follow::<S>))
         .route("/v1/samples", post(samples::take::<S>))
         .route("/v1/page", get(session::page::<S>))
+        .route("/v1/sessions", get(session::list::<S>))
+        .route("/v1/sessions/{id}", delete(session::revoke::<S>))
         .layer(from_fn_with_state(Arc::clone(app), guard::limit::<S>))
         .route("/metrics", get(health::metrics))
+        .layer(from_fn_with_state(Arc::clone(app), guard::pay::<S>))
         .layer(from_fn_with_state(Arc::clone(app), session::ask::<S>));
     let open = Router::new()
         .route("/v1/login", post(session::login::<S>))
+        .route("/v1/logout", post(session::logout::<S>))
         .route("/openapi.json", get(openapi::answer))
         .route("/", get(page::index))
         .route("/assets/{name}", get(page::asset))
@@ -73,6 +83,7 @@ fn router<S: Served>(app: &Arc<App<S>>) -> Router {
         .merge(open)
         .fallback(guard::nothing)
         .method_not_allowed_fallback(guard::not_so)
+        .layer(from_fn(guard::end_slow))
         .layer(from_fn_with_state(Arc::clone(app), guard::name::<S>))
         .layer(cors(&app.options.cors))
         .layer(CompressionLayer::new())
@@ -100,8 +111,11 @@ pub async fn serve<S: Served>(
     stop: impl Future<Output = ()>,
 ) {
     let (stopper, stopping) = watch::channel(false);
-    let connections = app.options.connections;
-    let serving = connection::serve(listener, router(&app), connections, stopping);
+    let limits = connection::Limits {
+        connections: app.options.connections,
+        per_client: app.options.connections_per_client,
+    };
+    let serving = connection::serve(listener, router(&app), limits, stopping);
     tokio::pin!(serving);
     tokio::select! {
         () = &mut serving => (),

@@ -103,9 +103,23 @@ impl Problem {
         self
     }
 
-    /// There is more to do than is done at once.
-    pub fn busy(detail: &str) -> Self {
+    /// Rejects a request for lack of capacity; counted by `reason`.
+    pub fn busy(reason: &'static str, detail: &str) -> Self {
+        crate::metrics::rejected(reason);
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail)
+    }
+
+    /// Rejects a request whose answer would be too large.
+    pub fn large_answer() -> Self {
+        let detail = "the answer is too large: ask for less, as with `simplify` for a path or \
+            with fewer pairs";
+        Self::new(StatusCode::BAD_REQUEST, "answer_too_large", detail)
+    }
+
+    /// Ends a request that takes too long; counted by `reason`.
+    pub fn cut_off(status: StatusCode, reason: &'static str, detail: impl ToString) -> Self {
+        crate::metrics::rejected(reason);
+        Self::new(status, "too_slow", detail)
     }
 }
 

@@ -3,16 +3,19 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{FromRequest, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use utoipa::ToSchema;
 
 use super::app::{App, Served};
 use super::ask::Ask;
-use super::body::{Limited, MOST_BROUGHT};
+use super::body::{Limited, MAX_BROUGHT};
 use super::problem::{Fault, Problem};
-use crate::intake::{IntakeError, Verdict, split};
+use crate::intake::{IntakeError, Records, Verdict};
+
+/// Bytes that a sample takes until it is answered, beside its own.
+const RESULT: usize = 128;
 
 /// What became of each sample, in order.
 #[derive(Clone, Debug, serde::Serialize, ToSchema)]
@@ -48,7 +51,7 @@ pub struct Results {
 pub async fn take<S: Served>(
     State(app): State<Arc<App<S>>>,
     ask: Ask,
-    Limited(body): Limited<MOST_BROUGHT>,
+    request: Request,
 ) -> Result<Response, Problem> {
     ask.done()?;
     let intake = app.intake().ok_or_else(|| {
@@ -58,18 +61,31 @@ pub async fn take<S: Served>(
             "this server takes no samples: start it with --token-file",
         )
     })?;
-    let records = split(&body).map_err(|error| Problem::faults(vec![Fault::new("body", error)]))?;
+    let mut body = Limited::<MAX_BROUGHT>::from_request(request, &app).await?;
+    let _permit = body.permit.take();
+    let records = app.off_runtime(move || split(body)).await?;
     let results = intake.take(records).await?;
     let refused = results.iter().filter(|verdict| !verdict.is_taken()).count();
     let taken = results.len() - refused;
     Ok(Json(Results { taken, refused, results }).into_response())
 }
 
+/// The records of a body, which count until the last of them is done with.
+fn split(body: Limited<MAX_BROUGHT>) -> Result<Records, Problem> {
+    let Limited { bytes, mut share, .. } = body;
+    let records =
+        Records::split(bytes).map_err(|error| Problem::faults(vec![Fault::new("body", error)]))?;
+    share.grow(records.len() * RESULT)?;
+    Ok(records.guarded(share))
+}
+
 impl From<IntakeError> for Problem {
     fn from(error: IntakeError) -> Self {
         match error {
             IntakeError::Store(error) => error.into(),
-            IntakeError::Busy => Self::busy("the store is being written to by somebody else"),
+            IntakeError::Busy => {
+                Self::busy("store", "the store is being written to by somebody else")
+            }
             error => {
                 tracing::warn!(error = %super::problem::chain(&error), "samples were not taken");
                 let status = StatusCode::SERVICE_UNAVAILABLE;

@@ -1,20 +1,44 @@
-//! Logging in: a browser shows the token once, and bears a cookie from then on.
+//! Who may ask: a program by the token, a browser by the cookie of a login.
 
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Request, State};
-use axum::http::{StatusCode, header};
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
-use serde::Deserialize;
+use axum::response::{AppendHeaders, IntoResponse, Response};
+use axum::{Extension, extract::FromRequest};
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::app::{App, Served};
-use super::body::{Limited, MOST_ASKED};
+use super::body::{Limited, MAX_LOGIN};
+use super::clients::Peer;
+use super::origin;
 use super::page::PageSettings;
 use super::problem::{Fault, Problem};
+use super::sessions::{MAX_AGE_S, SessionView};
+use super::token::bearer;
+use super::trips::in_path;
 use crate::moment::format_time;
+
+/// Name of the cookie where there is no TLS.
+const COOKIE: &str = "tstar";
+
+/// Its name behind TLS: browsers take it from this very host alone, and never without TLS.
+const SECURE_COOKIE: &str = "__Host-tstar";
+
+/// How a request is authorised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// The server asks for no token.
+    Open,
+    /// By the token.
+    Token,
+    /// By the cookie of the session of this name.
+    Session(String),
+}
 
 /// What a login shows.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -24,8 +48,21 @@ pub struct Login {
     token: String,
 }
 
+/// The logins that hold now.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SessionList {
+    /// The one used last first.
+    sessions: Vec<SessionView>,
+}
+
 fn unauthorized(detail: &str) -> Problem {
     Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
+}
+
+/// A cookie of this server. A script cannot read it, and no other site's request bears it.
+fn cookie(id: &str, life_s: i64, is_secure: bool) -> String {
+    let (name, secure) = if is_secure { (SECURE_COOKIE, "; Secure") } else { (COOKIE, "") };
+    format!("{name}={id}{secure}; HttpOnly; SameSite=Strict; Path=/; Max-Age={life_s}")
 }
 
 /// Sets a cookie for the page.
@@ -37,12 +74,18 @@ fn unauthorized(detail: &str) -> Problem {
             body = Problem, content_type = "application/problem+json"),
         (status = 401, description = "The token is wrong",
             body = Problem, content_type = "application/problem+json"),
+        (status = 403, description = "A page of another origin asks",
+            body = Problem, content_type = "application/problem+json"),
     ))]
 pub async fn login<S: Served>(
     State(app): State<Arc<App<S>>>,
-    Limited(body): Limited<MOST_ASKED>,
+    peer: Option<Extension<Peer>>,
+    request: Request,
 ) -> Result<Response, Problem> {
-    let given: Result<Login, _> = serde_json::from_slice(&body);
+    let headers = request.headers().clone();
+    origin::reject_foreign(&headers)?;
+    let Limited { bytes, .. } = Limited::<MAX_LOGIN>::from_request(request, &app).await?;
+    let given: Result<Login, _> = serde_json::from_slice(&bytes);
     let given = given.map_err(|error| Problem::faults(vec![Fault::new("body", error)]))?;
     let Some(token) = &app.options.token else {
         let problem = "this server asks for no token";
@@ -51,13 +94,87 @@ pub async fn login<S: Served>(
     if !token.is(&given.token) {
         return Err(unauthorized("the token is wrong"));
     }
-    Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, token.set_cookie())]).into_response())
+    // A browser has one session: whoever logs in again leaves none behind.
+    if let Some(name) = app.session_of(&headers) {
+        app.sessions.close(&name);
+    }
+    let address = peer.map(|Extension(Peer(address))| address);
+    let id = app.sessions.open(address, app.now_ms()).map_err(|error| {
+        tracing::error!(%error, "the system gives no random bytes");
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", "no session can be made now")
+    })?;
+    let cookie = cookie(&id, MAX_AGE_S, origin::is_secure(&headers));
+    Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
+}
+
+/// Ends the session of the cookie, and removes the cookie.
+#[utoipa::path(post, path = "/v1/logout", tag = "session", operation_id = "logout", security(()),
+    responses(
+        (status = 204, description = "There is no session any more"),
+        (status = 403, description = "A page of another origin asks",
+            body = Problem, content_type = "application/problem+json"),
+    ))]
+pub async fn logout<S: Served>(
+    State(app): State<Arc<App<S>>>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    origin::reject_foreign(&headers)?;
+    if let Some(name) = app.session_of(&headers) {
+        origin::require_same(&headers)?;
+        app.sessions.close(&name);
+    }
+    let removed = [true, false].map(|is_secure| (header::SET_COOKIE, cookie("", 0, is_secure)));
+    Ok((StatusCode::NO_CONTENT, AppendHeaders(removed)).into_response())
+}
+
+/// The logins that hold now.
+#[utoipa::path(get, path = "/v1/sessions", tag = "session", operation_id = "sessions",
+    responses((status = 200, description = "Each with the name that it is revoked by",
+        body = SessionList)))]
+pub async fn list<S: Served>(
+    State(app): State<Arc<App<S>>>,
+    Extension(access): Extension<Access>,
+) -> Json<SessionList> {
+    let current = match &access {
+        Access::Session(name) => Some(&**name),
+        Access::Open | Access::Token => None,
+    };
+    Json(SessionList { sessions: app.sessions.list(current, app.now_ms()) })
+}
+
+/// Revokes a login.
+#[utoipa::path(delete, path = "/v1/sessions/{id}", tag = "session", operation_id = "revokeSession",
+    params(("id" = String, Path, description = "Its `id` in the list",
+        example = "0123456789abcdef")),
+    responses(
+        (status = 204, description = "It is revoked"),
+        (status = 400, description = "Everything that is wrong with the request",
+            body = Problem, content_type = "application/problem+json"),
+        (status = 403, description = "A page of another origin asks",
+            body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such session",
+            body = Problem, content_type = "application/problem+json"),
+    ))]
+pub async fn revoke<S: Served>(
+    State(app): State<Arc<App<S>>>,
+    id: Result<Path<String>, PathRejection>,
+) -> Result<Response, Problem> {
+    match app.sessions.close(&in_path(id)?) {
+        true => Ok(StatusCode::NO_CONTENT.into_response()),
+        false => {
+            let detail = "there is no such session; GET /v1/sessions lists them";
+            Err(Problem::new(StatusCode::NOT_FOUND, "no_session", detail))
+        }
+    }
 }
 
 /// What the page needs to begin.
 #[utoipa::path(get, path = "/v1/page", tag = "session", operation_id = "page",
     responses((status = 200, description = "What the page needs to begin", body = PageSettings)))]
-pub async fn page<S: Served>(State(app): State<Arc<App<S>>>) -> Result<Response, Problem> {
+pub async fn page<S: Served>(
+    State(app): State<Arc<App<S>>>,
+    Extension(access): Extension<Access>,
+) -> Result<Response, Problem> {
     app.store()?;
     let stream = app.feed().is_ok_and(|feed| feed.is_there());
     Ok(Json(PageSettings {
@@ -66,20 +183,51 @@ pub async fn page<S: Served>(State(app): State<Arc<App<S>>>) -> Result<Response,
         version: env!("CARGO_PKG_VERSION"),
         max_gap_ms: app.max_gap_ms(),
         now: format_time(app.now_ms()),
+        logged_in: matches!(access, Access::Session(_)),
     })
     .into_response())
 }
 
-/// Lets a request pass that bears the token.
+impl<S: Served> App<S> {
+    /// The name of the session whose cookie a request bears.
+    fn session_of(&self, headers: &HeaderMap) -> Option<String> {
+        let text = |value: &HeaderValue| value.to_str().map(str::to_owned).ok();
+        let cookies: Vec<_> =
+            headers.get_all(header::COOKIE).into_iter().filter_map(text).collect();
+        let pairs = cookies.iter().flat_map(|text| text.split(';'));
+        let mut pairs = pairs.filter_map(|pair| pair.split_once('='));
+        pairs.find_map(|(name, id)| {
+            let is_ours = matches!(name.trim(), COOKIE | SECURE_COOKIE);
+            is_ours.then(|| self.sessions.touch(id.trim(), self.now_ms()))?
+        })
+    }
+
+    /// How a request is authorised, if it is.
+    pub(super) fn access(&self, headers: &HeaderMap) -> Option<Access> {
+        let Some(token) = &self.options.token else { return Some(Access::Open) };
+        match bearer(headers) {
+            Some(secret) => token.is(secret).then_some(Access::Token),
+            None => self.session_of(headers).map(Access::Session),
+        }
+    }
+}
+
+/// Lets a request pass that is authorised. By a cookie, what is not a read is done for a page of
+/// this server alone.
 pub async fn ask<S: Served>(
     State(app): State<Arc<App<S>>>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
-    match &app.options.token {
-        Some(token) if !token.is_borne_by(request.headers()) => Err(unauthorized(
-            "this server asks for its token: `Authorization: Bearer TOKEN`, or a login of the page",
-        )),
-        _ => Ok(next.run(request).await),
+    let access = app.access(request.headers()).ok_or_else(|| {
+        let detail = "this server asks for its token: `Authorization: Bearer TOKEN`, or a login \
+            of the page";
+        unauthorized(detail)
+    })?;
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+    if matches!(access, Access::Session(_)) && !is_read {
+        origin::require_same(request.headers())?;
     }
+    request.extensions_mut().insert(access);
+    Ok(next.run(request).await)
 }

@@ -11,10 +11,10 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::answer::{TripAnswer, TripPage, form_of, with_header};
+use super::answer::{MAX_LIST, TripAnswer, TripPage, form_of, weight, with_header};
 use super::app::{App, Served};
 use super::ask::{Ask, Moment};
-use super::body::{Limited, MOST_ASKED};
+use super::body::{Limited, MAX_ASKED};
 use super::problem::{Fault, Problem};
 use crate::identity::{AnyId, TripId, check_device_id};
 use crate::metrics::LOOKUP_DURATION;
@@ -100,7 +100,9 @@ pub async fn lookup<S: Served>(
     ask.done()?;
     let store = app.store()?;
     match find_at(store, &device, at_ms).await? {
-        Finding::Trip(row) => app.answer(&row, Extras::default(), (Form::Json, detail), &headers),
+        Finding::Trip(row) => {
+            app.answer(row, Extras::default(), (Form::Json, detail), &headers).await
+        }
         Finding::Gone { device_id, forget } => Err(gone(&device_id, &forget)),
         Finding::Unknown => {
             let at = format_time(at_ms);
@@ -148,15 +150,23 @@ fn gone(device_id: &str, forget: &Forget) -> Problem {
 pub async fn lookup_many<S: Served>(
     State(app): Shared<S>,
     ask: Ask,
-    Limited(body): Limited<MOST_ASKED>,
+    body: Limited<MAX_ASKED>,
 ) -> Result<Response, Problem> {
     ask.done()?;
-    let asked = read_pairs(&body)?;
+    let asked = read_pairs(&body.bytes)?;
+    // Its bytes are done with, and the request is not.
+    let _permit = body.permit;
     let store = app.store()?;
-    let mut answers = Vec::with_capacity(asked.len());
+    let (mut answers, mut bytes) = (Vec::with_capacity(asked.len()), 0);
     for (device, at_ms) in &asked {
         answers.push(match find_at(store, device, *at_ms).await? {
-            Finding::Trip(row) => PairAnswer { trip: Some(app.listed(&row)?), code: None },
+            Finding::Trip(row) => {
+                bytes += weight(&row);
+                if bytes > MAX_LIST {
+                    return Err(Problem::large_answer());
+                }
+                PairAnswer { trip: Some(app.listed(&row)?), code: None }
+            }
             Finding::Gone { .. } => PairAnswer { trip: None, code: Some("gone") },
             Finding::Unknown => PairAnswer { trip: None, code: Some("no_trip") },
         });
@@ -237,7 +247,7 @@ pub async fn by_id<S: Served>(
     };
     let current = TripId::new(found.row.device_id.as_str(), found.row.t_star_ms)?.text()?;
     let place = format!("/v1/trips/{current}{}", &given[id.len()..]);
-    let response = app.answer(&found.row, extras, (form, detail), &headers)?;
+    let response = app.answer(found.row, extras, (form, detail), &headers).await?;
     Ok(with_header(response, header::CONTENT_LOCATION, &place))
 }
 
@@ -370,13 +380,15 @@ struct Page<'a, S> {
     app: &'a App<S>,
     limit: usize,
     trips: Vec<TripAnswer>,
+    /// What they take as an answer, about.
+    bytes: usize,
     /// Where the next page goes on: known once there is one trip too many.
     next: Option<TripId>,
 }
 
 impl<'a, S: Served> Page<'a, S> {
     fn new(app: &'a App<S>, limit: usize) -> Self {
-        Self { app, limit, trips: Vec::new(), next: None }
+        Self { app, limit, trips: Vec::new(), bytes: 0, next: None }
     }
 
     fn is_full(&self) -> bool {
@@ -393,11 +405,12 @@ impl<'a, S: Served> Page<'a, S> {
         while !self.is_full() && from_ms <= upto_ms {
             let rows = self.app.store()?.range(device, from_ms, upto_ms, order, CHUNK).await?;
             for row in &rows {
-                if self.trips.len() == self.limit {
+                if self.trips.len() == self.limit || self.bytes > MAX_LIST {
                     let t_star_ms = if order == Order::Asc { row.start_ms } else { row.end_ms };
                     self.next = Some(TripId { device_id: device.to_owned(), t_star_ms });
                     return Ok(());
                 }
+                self.bytes += weight(row);
                 self.trips.push(self.app.listed(row)?);
             }
             match (rows.last(), order) {

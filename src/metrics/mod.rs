@@ -189,6 +189,11 @@ pub fn failed(error: &StoreError) {
     counter!(STORE_ERRORS, "kind" => error.kind()).increment(1);
 }
 
+/// Counts what a limit of HTTP ended.
+pub fn rejected(reason: &'static str) {
+    counter!(HTTP_REJECTED, "reason" => reason).increment(1);
+}
+
 impl Handle {
     /// Everything in the text form of Prometheus, as [`CONTENT_TYPE`].
     #[must_use]

@@ -115,6 +115,8 @@ metrics! {
         "HTTP requests answered.";
     HTTP_REQUEST_DURATION = "tstar_http_request_duration_seconds", Histogram in Seconds by ["route"],
         "How long HTTP requests took.";
+    HTTP_REJECTED = "tstar_http_rejected_total", Counter in Count by ["reason"],
+        "HTTP connections, requests and answers that a limit ended, by which.";
     CPU_SECONDS = "process_cpu_seconds_total", Counter in Seconds by [],
         "CPU time of the process, user and system.";
     RESIDENT_BYTES = "process_resident_memory_bytes", Gauge in Bytes by [],

@@ -25,6 +25,10 @@ pub struct HttpSettings {
     pub requests: u64,
     /// Clients that follow the changes at once.
     pub streams: u64,
+    /// Connections of one client; 0 for an eighth of all.
+    pub client_connections: u64,
+    /// Streams of one client; 0 for an eighth of all.
+    pub client_streams: u64,
 }
 
 /// Every rule of theirs that does not hold.
@@ -53,6 +57,13 @@ pub(super) fn problems(settings: &Settings) -> Vec<Problem> {
     ] {
         let message = format!("{} must be 1 to 100000, not {value}", keys[0]);
         check((1..=100_000).contains(&value), keys, message);
+    }
+    for (keys, value, max) in [
+        (&["max_client_connections"], http.client_connections, http.connections),
+        (&["max_client_streams"], http.client_streams, http.streams),
+    ] {
+        let message = format!("{} must be 0 to {max}, that of all, not {value}", keys[0]);
+        check(value <= max, keys, message);
     }
     problems
 }
@@ -192,5 +203,27 @@ pub(super) static SETTINGS: &[Setting] = &[
         count,
         u64::to_string,
         "HTTP clients that follow the changes at once"
+    ),
+    setting!(
+        "max_client_connections",
+        "--max-client-connections",
+        "TSTAR_MAX_CLIENT_CONNECTIONS",
+        "0",
+        Count,
+        http.client_connections,
+        count,
+        u64::to_string,
+        "HTTP connections of one address; 0: an eighth of all, and of this machine all"
+    ),
+    setting!(
+        "max_client_streams",
+        "--max-client-streams",
+        "TSTAR_MAX_CLIENT_STREAMS",
+        "0",
+        Count,
+        http.client_streams,
+        count,
+        u64::to_string,
+        "HTTP streams of changes of one login or address; 0: as with connections"
     ),
 ];

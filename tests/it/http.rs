@@ -5,7 +5,9 @@ mod asking;
 mod changes;
 mod contract;
 mod document;
+mod limits;
 mod samples;
+mod sessions;
 mod tokens;
 
 use std::fs::File;
@@ -32,8 +34,17 @@ pub struct Server {
 }
 
 impl Server {
-    /// Runs `serve` or `run` on a port of its own.
+    /// Runs `serve` or `run` on a port of its own, until it is ready.
     pub fn start(folder: &Folder, words: &str) -> Self {
+        let server = Self::launch(folder, words);
+        let ready =
+            || (server.get("/readyz").status != 503 || words.starts_with("run")).then_some(());
+        until("the server to be ready", LIMIT, ready, || None);
+        server
+    }
+
+    /// The same, until it listens.
+    pub fn launch(folder: &Folder, words: &str) -> Self {
         let log = folder.path(&format!("server-{}.log", fastrand::u64(..)));
         let words = format!("{words} --listen 127.0.0.1:0");
         let mut command = folder.command(&words);
@@ -47,9 +58,6 @@ impl Server {
             rest.contains('\n').then(|| rest.lines().next().map(str::to_owned))?
         };
         server.address = until("the server to listen", LIMIT, address, || server.ended());
-        let ready =
-            || (server.get("/readyz").status != 503 || words.starts_with("run")).then_some(());
-        until("the server to be ready", LIMIT, ready, || None);
         server
     }
 

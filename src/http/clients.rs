@@ -1,0 +1,127 @@
+//! How much of the server one client may hold.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Where a connection comes from: a proxy, where there is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer(pub IpAddr);
+
+impl Peer {
+    /// Who is counted: an IPv4 address, or the /64 that an IPv6 host may take addresses from.
+    #[must_use]
+    pub fn network(self) -> IpAddr {
+        match self.0.to_canonical() {
+            IpAddr::V6(address) => {
+                let prefix = u128::from(address) >> 64 << 64;
+                IpAddr::V6(Ipv6Addr::from(prefix))
+            }
+            v4 => v4,
+        }
+    }
+
+    /// The limit of this client: `given`, or where that is 0 an eighth of `all`, and for this
+    /// machine, where a proxy may stand for many clients, no less than `all`.
+    #[must_use]
+    pub fn limit(self, given: usize, all: usize) -> usize {
+        match given {
+            0 if self.0.to_canonical().is_loopback() => all,
+            0 => (all / 8).max(1),
+            given => given,
+        }
+    }
+}
+
+/// How much each client holds now.
+#[derive(Debug)]
+pub struct PerClient<K>(Arc<Mutex<HashMap<K, usize>>>);
+
+impl<K> Default for PerClient<K> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+fn lock<K>(counts: &Mutex<HashMap<K, usize>>) -> MutexGuard<'_, HashMap<K, usize>> {
+    counts.lock().expect("no holder of the lock panics")
+}
+
+impl<K: Clone + Eq + Hash> PerClient<K> {
+    /// One more for a client, unless it holds `max` already.
+    pub fn take(&self, client: K, max: usize) -> Option<Held<K>> {
+        let mut counts = lock(&self.0);
+        let held = counts.entry(client.clone()).or_default();
+        if *held >= max {
+            return None;
+        }
+        *held += 1;
+        Some(Held { counts: Arc::clone(&self.0), client })
+    }
+}
+
+/// What a client holds, until it is dropped.
+#[derive(Debug)]
+pub struct Held<K: Eq + Hash> {
+    counts: Arc<Mutex<HashMap<K, usize>>>,
+    client: K,
+}
+
+impl<K: Eq + Hash> Drop for Held<K> {
+    fn drop(&mut self) {
+        let mut counts = lock(&self.counts);
+        if let Some(held) = counts.get_mut(&self.client) {
+            *held -= 1;
+            if *held == 0 {
+                counts.remove(&self.client);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer(text: &str) -> Peer {
+        Peer(text.parse().unwrap())
+    }
+
+    #[test]
+    fn each_client_is_counted_for_itself() {
+        let counts = PerClient::default();
+        let first = [counts.take("a", 2), counts.take("a", 2)];
+        assert!(first.iter().all(Option::is_some));
+        assert!(counts.take("a", 2).is_none());
+        let other = counts.take("b", 2);
+        assert!(other.is_some());
+        drop(first);
+        assert!(counts.take("a", 2).is_some());
+        drop(other);
+        assert!(lock(&counts.0).is_empty(), "nobody is remembered");
+    }
+
+    #[test]
+    fn a_host_is_one_client_whatever_its_address() {
+        assert_eq!(peer("2001:db8:0:7::1").network(), peer("2001:db8:0:7:a:b:c:d").network());
+        assert_ne!(peer("2001:db8:0:7::1").network(), peer("2001:db8:0:8::1").network());
+        assert_eq!(peer("::ffff:192.0.2.7").network(), peer("192.0.2.7").network());
+        assert_ne!(peer("192.0.2.8").network(), peer("192.0.2.7").network());
+    }
+
+    #[test]
+    fn a_proxy_on_this_machine_may_stand_for_all_clients() {
+        for (address, given, max) in [
+            ("192.0.2.7", 0, 256),
+            ("127.0.0.1", 0, 2048),
+            ("::1", 0, 2048),
+            ("::ffff:127.0.0.1", 0, 2048),
+            ("127.0.0.1", 9, 9),
+            ("192.0.2.7", 9, 9),
+        ] {
+            assert_eq!(peer(address).limit(given, 2048), max, "{address}");
+        }
+        assert_eq!(peer("192.0.2.7").limit(0, 3), 1);
+    }
+}

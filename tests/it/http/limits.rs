@@ -1,0 +1,344 @@
+//! What one client, and all of them together, may hold of a server.
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use socket2::{Domain, Socket, Type};
+
+use super::{Answer, PATIENCE, Server, worked};
+use crate::cli::{Folder, minutes};
+use crate::servers::LIMIT;
+use crate::servers::ready::until;
+
+const SECRET: &str = "correct-horse-battery";
+
+fn bearer() -> String {
+    format!("authorization: Bearer {SECRET}\r\n")
+}
+
+/// A server over [`worked`] that takes samples.
+fn taking(folder: &Folder, more: &str) -> Server {
+    worked(folder);
+    folder.write("token", SECRET);
+    Server::start(folder, &format!("serve --store sqlite:trips.db --token-file token {more}"))
+}
+
+pub fn gzip(body: &[u8]) -> Vec<u8> {
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+    gzip.write_all(body).unwrap();
+    gzip.finish().unwrap()
+}
+
+/// A trip of `van` with so many samples, a second apart or less.
+pub fn long_trip(samples: u64) -> String {
+    let line = |nth: u64| {
+        let time = 1_714_550_400_000 + nth * 800;
+        format!(
+            "{{\"device_id\":\"van\",\"time\":{time},\"lat\":{}.{:07},\"lon\":13.{:07},\
+             \"speed\":{}}}\n",
+            nth % 80,
+            nth * 7_919 % 10_000_000,
+            nth * 104_729 % 10_000_000,
+            nth % 30
+        )
+    };
+    (0..samples).map(line).collect()
+}
+
+/// The id of [`long_trip`].
+pub const LONG_TRIP: &str = "van~20240501T080000.000Z";
+
+/// A connection from another address of this machine.
+fn connect_from(server: &Server, address: [u8; 4]) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    let local: SocketAddr = (IpAddr::from(address), 0).into();
+    socket.bind(&local.into()).unwrap();
+    let remote: SocketAddr = server.address.parse().unwrap();
+    socket.connect(&remote.into()).unwrap();
+    let stream = TcpStream::from(socket);
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+fn send(mut stream: &TcpStream, head: &str) {
+    stream.write_all(head.as_bytes()).unwrap();
+}
+
+/// The first bytes of an answer, with its status.
+fn status(mut stream: &TcpStream) -> String {
+    let mut line = [0; 12];
+    stream.read_exact(&mut line).unwrap();
+    String::from_utf8_lossy(&line[9..]).into_owned()
+}
+
+/// A counter of `/metrics`; 0 where there is none.
+fn metric(server: &Server, name: &str) -> u64 {
+    let text = server.ask("GET", "/metrics", &bearer(), b"").is(200).text();
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    line.map_or(0, |value| value.trim().parse().unwrap())
+}
+
+#[test]
+fn a_small_body_of_countless_samples_takes_little_memory() {
+    let folder = Folder::new();
+    let server = taking(&folder, "");
+    let most = 16 << 20;
+    let array = format!("[{}0]", "0,".repeat((most - 4) / 2));
+    for body in [array, "0\n".repeat(most / 2)] {
+        let packed = gzip(body.as_bytes());
+        assert!(packed.len() < 64 << 10, "{} bytes", packed.len());
+        let headers = format!("{}content-encoding: gzip\r\n", bearer());
+        for _ in 0..3 {
+            let told = server.ask("POST", "/v1/samples", &headers, &packed);
+            let told = told.tells(400, "bad_request");
+            assert!(told["detail"].as_str().unwrap().contains("more than 100000"), "{told}");
+        }
+    }
+    assert!(server.memory() < 150 << 20, "{} bytes", server.memory());
+}
+
+#[test]
+fn bodies_of_all_requests_share_a_budget() {
+    let folder = Folder::new();
+    let server = taking(&folder, "");
+    let part = vec![b'\n'; 15 << 20];
+    let head = format!(
+        "POST /v1/samples HTTP/1.1\r\nhost: {}\r\n{}content-length: {}\r\n\r\n",
+        server.address,
+        bearer(),
+        part.len() + 1
+    );
+    let held: Vec<TcpStream> = (0..20)
+        .map(|_| {
+            let mut stream = server.connect();
+            stream.write_all(head.as_bytes()).unwrap();
+            // One that is refused may be closed by now.
+            stream.write_all(&part).ok();
+            stream
+        })
+        .collect();
+    let name = "tstar_http_rejected_total{reason=\"memory\"} ";
+    let refused = || (metric(&server, name) > 0).then_some(());
+    until("a refusal", LIMIT, refused, || None);
+    assert!(server.memory() < 200 << 20, "{} bytes", server.memory());
+    drop(held);
+    // What they held goes back.
+    let lines = minutes("late", &[1]) + &" ".repeat(15 << 20);
+    let taken = || {
+        let answer = server.ask("POST", "/v1/samples", &bearer(), lines.as_bytes());
+        (answer.status == 200).then_some(())
+    };
+    until("samples to be taken again", LIMIT, taken, || None);
+}
+
+#[test]
+fn bodies_that_never_come_are_left_on_every_route() {
+    let folder = Folder::new();
+    let server = taking(&folder, "--max-connections 600 --max-requests 4");
+    let routes = [
+        ("POST", "/v1/login", Some("408")),
+        ("POST", "/v1/samples", Some("408")),
+        ("POST", "/v1/trips/lookup", Some("408")),
+        ("POST", "/v1/logout", None),
+        ("DELETE", "/v1/sessions/x", None),
+        ("GET", "/livez", None),
+        ("GET", "/", None),
+        ("POST", "/openapi.json", None),
+        ("PUT", "/nowhere", None),
+    ];
+    let silent: Vec<_> = (0..50)
+        .flat_map(|_| routes)
+        .map(|(method, target, expected)| {
+            let stream = server.connect();
+            let (host, bearer) = (&server.address, bearer());
+            send(
+                &stream,
+                &format!(
+                    "{method} {target} HTTP/1.1\r\nhost: {host}\r\n{bearer}content-length: 9\r\n\r\n{{"
+                ),
+            );
+            (stream, target, expected)
+        })
+        .collect();
+    for (mut stream, target, expected) in silent {
+        if let Some(expected) = expected {
+            assert_eq!(status(&stream), expected, "{target}");
+        }
+        // The end comes, and not because this side has lost its patience.
+        let mut rest = Vec::new();
+        match stream.read_to_end(&mut rest) {
+            Ok(_) => (),
+            Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "{target}"),
+        }
+    }
+}
+
+#[test]
+fn a_login_is_small() {
+    let folder = Folder::new();
+    let server = taking(&folder, "");
+    let body = format!(r#"{{"token":"{}"}}"#, "x".repeat(4096));
+    server.ask("POST", "/v1/login", "", body.as_bytes()).tells(413, "too_large");
+    let packed = gzip(body.as_bytes());
+    let headers = "content-encoding: gzip\r\n";
+    server.ask("POST", "/v1/login", headers, &packed).tells(413, "too_large");
+}
+
+#[test]
+fn it_says_that_it_lives_when_all_connections_are_taken() {
+    let folder = Folder::new();
+    let server = taking(&folder, "--max-connections 20");
+    // More than there may be, and more than are heard beyond that.
+    let held: Vec<TcpStream> = (0..300).map(|_| server.connect()).collect();
+    for _ in 0..20 {
+        assert_eq!(server.get("/livez").is(200).text(), "ok\n");
+    }
+    let refused = || (server.get("/version").status == 503).then_some(());
+    until("a refusal", LIMIT, refused, || None);
+    assert_eq!(server.get("/livez").is(200).text(), "ok\n");
+    drop(held);
+}
+
+#[test]
+fn one_address_holds_its_share_of_connections_alone() {
+    let folder = Folder::new();
+    let server = taking(&folder, "--max-client-connections 5");
+    let held: Vec<TcpStream> = (0..5).map(|_| connect_from(&server, [127, 0, 0, 9])).collect();
+    let ask = |address| {
+        let stream = connect_from(&server, address);
+        send(&stream, "GET /version HTTP/1.1\r\nhost: localhost\r\n\r\n");
+        status(&stream)
+    };
+    assert_eq!(ask([127, 0, 0, 9]), "503");
+    assert_eq!(ask([127, 0, 0, 8]), "200");
+    drop(held);
+    let answered = || (ask([127, 0, 0, 9]) == "200").then_some(());
+    until("a place", LIMIT, answered, || None);
+    let words = "serve --store sqlite:trips.db --max-connections 5 --max-client-connections 6";
+    folder.run(words).ends(2).says(&["max_client_connections", "0 to 5"]);
+}
+
+#[test]
+fn one_client_follows_the_changes_so_often_and_no_more() {
+    let folder = Folder::new();
+    let server = taking(&folder, "--max-client-streams 3");
+    let follow = |address| {
+        let stream = connect_from(&server, address);
+        let bearer = bearer();
+        send(&stream, &format!("GET /v1/changes/stream HTTP/1.1\r\nhost: x\r\n{bearer}\r\n"));
+        (status(&stream), stream)
+    };
+    let held: Vec<_> = (0..3).map(|_| follow([127, 0, 0, 9])).collect();
+    assert!(held.iter().all(|(status, _)| status == "200"));
+    assert_eq!(follow([127, 0, 0, 9]).0, "503");
+    assert_eq!(follow([127, 0, 0, 8]).0, "200");
+    drop(held);
+    let followed = || (follow([127, 0, 0, 9]).0 == "200").then_some(());
+    until("a place", LIMIT, followed, || None);
+}
+
+#[test]
+fn large_answers_count_until_they_are_taken_and_slow_readers_are_left() {
+    let folder = Folder::with("long.ndjson", long_trip(50_000));
+    folder.ingest("long.ndjson --store sqlite:trips.db");
+    let server = taking(&folder, "");
+    let readers: Vec<_> = (0..80)
+        .map(|_| {
+            let stream = server.connect();
+            let bearer = bearer();
+            let target = format!("/v1/trips/{LONG_TRIP}?path=true");
+            send(&stream, &format!("GET {target} HTTP/1.1\r\nhost: x\r\n{bearer}\r\n"));
+            stream
+        })
+        .collect();
+    let told: Vec<String> = readers.iter().map(status).collect();
+    let count = |status: &str| told.iter().filter(|it| *it == status).count();
+    let (answered, refused) = (count("200"), count("503"));
+    println!("{answered} answers on their way, {refused} refused, {} bytes", server.memory());
+    assert!(answered >= 5 && refused >= 5 && answered + refused == 80, "{told:?}");
+    assert!(server.memory() < 250 << 20, "{} bytes", server.memory());
+    // They take a little now and then, and are left all the same.
+    let name = "tstar_http_rejected_total{reason=\"slow_reader\"} ";
+    let left = || {
+        for mut stream in &readers {
+            // One that was refused has ended.
+            stream.read(&mut [0; 16]).ok();
+        }
+        (metric(&server, name) >= answered as u64).then_some(())
+    };
+    until("all slow readers to be left", LIMIT, left, || None);
+    // What they held goes back, and a client that reads gets it all.
+    let target = format!("/v1/trips/{LONG_TRIP}?path=true");
+    let trip = server.ask("GET", &target, &bearer(), b"").is(200).json();
+    assert_eq!(trip["path"]["times"].as_array().unwrap().len(), 50_000);
+}
+
+#[test]
+fn the_bytes_of_an_answer_are_bounded() {
+    let line = |time: u64| {
+        format!("{{\"device_id\":\"zip\",\"time\":{time},\"lat\":52.5,\"lon\":13.5}}\n")
+    };
+    let begin = 1_714_550_400_000;
+    // Each second one joins two trips.
+    let apart = (0..600).map(|nth| line(begin + nth * 8000));
+    let joining = (0..599).map(|nth| line(begin + nth * 8000 + 4000));
+    let folder = Folder::with("zip.ndjson", apart.chain(joining).collect::<String>());
+    folder.ingest("zip.ndjson --store sqlite:trips.db --max-gap 5s");
+    let server = Server::start(&folder, "serve --store sqlite:trips.db");
+    let trip = server.get(&format!("/v1/trips/lookup?device=zip&at={begin}")).is(200).json();
+    assert_eq!(trip["absorbed"].as_array().unwrap().len(), 599);
+    let ask = |pairs: usize| {
+        let pair = format!(r#"{{"device":"zip","at":{begin}}}"#);
+        let body = format!(r#"{{"pairs":[{}]}}"#, vec![pair; pairs].join(","));
+        server.ask("POST", "/v1/trips/lookup", "", body.as_bytes())
+    };
+    ask(20).is(200);
+    ask(1000).tells(400, "answer_too_large");
+}
+
+#[test]
+fn a_request_names_one_host() {
+    let folder = Folder::new();
+    let server = taking(&folder, "");
+    for hosts in ["host: localhost\r\nhost: localhost\r\n", "host: a\r\nHost: b\r\n"] {
+        let request = format!("GET /livez HTTP/1.1\r\n{hosts}connection: close\r\n\r\n");
+        Answer::read(&server.raw(request.as_bytes())).tells(421, "foreign_name");
+    }
+}
+
+#[test]
+fn what_never_changes_is_packed_once() {
+    let folder = Folder::new();
+    let server = taking(&folder, "");
+    for target in ["/", "/assets/leaflet.js", "/openapi.json"] {
+        let plain = server.get(target).is(200);
+        assert_eq!(plain.header("content-encoding"), None, "{target}");
+        let packed = server.ask("GET", target, "accept-encoding: gzip\r\n", b"").is(200);
+        assert_eq!(packed.header("content-encoding"), Some("gzip"), "{target}");
+        assert_eq!(packed.header("vary"), Some("accept-encoding"), "{target}");
+        // It was whole before it was sent.
+        let length = packed.header("content-length").map(|it| it.parse().unwrap());
+        assert_eq!(length, Some(packed.body.len()), "{target}");
+        let mut unpacked = Vec::new();
+        flate2::read::GzDecoder::new(&packed.body[..]).read_to_end(&mut unpacked).unwrap();
+        assert_eq!(unpacked, plain.body, "{target}");
+    }
+}
+
+#[test]
+fn strangers_are_told_what_is_missing_in_one_word() {
+    let folder = Folder::new();
+    folder.write("token", SECRET);
+    let port = crate::servers::free_port();
+    let store = format!("scylla://127.0.0.1:{port}/fleet");
+    let server = Server::launch(&folder, &format!("serve --store {store} --token-file token"));
+    let ready = |headers: &str| {
+        let ready = server.ask("GET", "/readyz?verbose", headers, b"").is(503).json();
+        ready["checks"][0]["problem"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(ready(""), "not_reached");
+    assert_eq!(ready("authorization: Bearer other\r\n"), "not_reached");
+    assert_eq!(ready(&bearer()), "it is not reached yet");
+}
