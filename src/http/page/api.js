@@ -62,6 +62,7 @@ export function query(values) {
 
 export const page = () => ask("/v1/page");
 export const login = (token) => ask("/v1/login", { method: "POST", body: { token } });
+export const logout = () => ask("/v1/logout", { method: "POST" });
 
 export const devices = (cursor, limit, signal) =>
   ask(`/v1/devices${query({ limit, cursor })}`, { signal });

@@ -369,6 +369,7 @@ async function start() {
     return;
   }
   state.ahead = Date.parse(state.page.now) - Date.now();
+  get("logout").hidden = !state.page.logged_in;
   if (!map.isGrounded) {
     map.isGrounded = true;
     map.ground(state.page.tiles).catch(() => (map.isGrounded = false));
@@ -389,6 +390,18 @@ get("earlier").addEventListener("click", async () => {
 get("upto").addEventListener("change", async () => {
   const ms = Date.parse(`${get("upto").value}T23:59:59.999Z`);
   await open(state.device, Number.isNaN(ms) ? Infinity : ms);
+});
+get("logout").addEventListener("click", async () => {
+  try {
+    await api.logout();
+    // Nothing of what was shown stays.
+    location.reload();
+  } catch (refused) {
+    toast(`Logging out failed: ${refused.message}`, {
+      text: "Try again",
+      run: () => get("logout").click(),
+    });
+  }
 });
 window.addEventListener("hashchange", route);
 window.addEventListener("popstate", () => {

@@ -108,6 +108,26 @@ fn a_token_is_asked_for_once() {
 }
 
 #[test]
+fn a_logout_locks_the_page() {
+    let folder = stored(&minutes("van", &[0, 2]));
+    folder.write("token", "a-secret-of-some-length-0123456789\n");
+    let Some(browser) = Browser::start() else { return };
+    let serve = Serve::start(&folder, "--store sqlite:trips.db --token-file token");
+    browser.goto(&serve.url("#device=van"));
+    browser.until("document.querySelector('#login').open");
+    assert_eq!(browser.value("document.querySelector('#logout').hidden"), true);
+    browser.paste("#login-token", "a-secret-of-some-length-0123456789");
+    browser.until_count("rect.bar", 1);
+    browser.click("#logout");
+    browser.until("document.querySelector('#login').open");
+    assert_eq!(browser.count("rect.bar"), 0);
+    // The server has forgotten it, too.
+    browser.goto("about:blank");
+    browser.goto(&serve.url("#device=van"));
+    browser.until("document.querySelector('#login').open");
+}
+
+#[test]
 fn an_empty_store_says_what_to_do() {
     let folder = Folder::with("none.ndjson", "");
     folder.ingest("none.ndjson --store sqlite:trips.db");
