@@ -8,6 +8,7 @@ mod document;
 mod limits;
 mod samples;
 mod sessions;
+mod storm;
 mod tokens;
 
 use std::fs::File;
