@@ -3,7 +3,7 @@
 use chrono::{DateTime, Datelike, NaiveDate, Timelike};
 use std::fmt::Write;
 
-use super::{IdError, TripId, check_device_id, shown};
+use super::{IdError, TEXT_TIMES_MS, TripId, check_device_id, shown};
 
 /// Length of `20261120T213800.123Z`.
 const TIME_LEN: usize = 20;
@@ -56,7 +56,7 @@ pub fn parse_token(token: &str) -> Result<String, &'static str> {
 /// Writes the text form.
 pub fn write(device_id: &str, t_star_ms: i64) -> Result<String, IdError> {
     let time = DateTime::from_timestamp_millis(t_star_ms)
-        .filter(|time| (0..=9999).contains(&time.year()))
+        .filter(|_| TEXT_TIMES_MS.contains(&t_star_ms))
         .ok_or(IdError::NoText { t_star_ms })?;
     let mut text = write_token(device_id);
     write!(

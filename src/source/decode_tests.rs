@@ -86,6 +86,38 @@ fn a_whole_sample_is_read() {
     assert_eq!(read.sample.accuracy_dm.get(), Some(40));
 }
 
+/// Parser, fast path and tables alike: of every sample the trip that it begins has an id as text.
+#[test]
+fn every_time_that_is_taken_has_an_id_as_text() {
+    use crate::identity::TripId;
+    let (first, last) = (-62_167_219_200_000_i64, 253_402_300_799_999_i64);
+    let d = decoder();
+    let (mut layout, mut columns) = (Layout::default(), None);
+    for time in [first - 1, first, 0, last, last + 1, i64::MIN, i64::MAX] {
+        let line = but("time", &time.to_string());
+        let mut text = String::new();
+        let row = format!("a,{time},1.5,2.5");
+        let header = || Columns::new(b"device_id,time,lat,lon", &d).unwrap();
+        let read = [
+            d.json(line.as_bytes(), &mut text),
+            d.json_like(&mut layout, line.as_bytes(), &mut text),
+            d.json_like(&mut layout, line.as_bytes(), &mut text),
+            d.row(columns.get_or_insert_with(header), row.as_bytes(), &mut text),
+        ];
+        for read in read {
+            let is_taken = (first..=last).contains(&time);
+            assert_eq!(read.is_ok(), is_taken, "{time}");
+            match read {
+                Ok(decoded) => {
+                    let id = TripId::new("a", decoded.sample.time_ms).unwrap();
+                    assert!(id.text().is_ok(), "{time}");
+                }
+                Err(fault) => assert_eq!(fault.reason, DeadReason::OutOfRange, "{time}"),
+            }
+        }
+    }
+}
+
 #[test]
 fn each_reason_has_its_lines() {
     use DeadReason as R;
@@ -123,6 +155,10 @@ fn each_reason_has_its_lines() {
         (&but("time", "\"\""), R::BadTime, "RFC 3339"),
         (&but("time", "18446744073709551615"), R::BadTime, "too large"),
         (&but("time", "\"2026-11-20\""), R::BadTime, "RFC 3339"),
+        (&but("time", "253402300800000"), R::OutOfRange, "time is 253402300800000, outside"),
+        (&but("time", "-62167219200001"), R::OutOfRange, "0000 to 9999"),
+        (&but("time", "\"9999-12-31T23:59:59-01:00\""), R::OutOfRange, "`9999-12-31T23"),
+        (&but("time", "9223372036854775807"), R::OutOfRange, "--time-unit"),
         (&but("device_id", "\"\""), R::BadDeviceId, "0 bytes"),
         (&but("device_id", "\"a\\u0000b\""), R::BadDeviceId, "NUL"),
         (&id257, R::BadDeviceId, "257 bytes"),

@@ -270,6 +270,13 @@ impl<'a> Found<'a> {
         let OutOfRange { field, value, least, most } = error;
         let stated = Field::ALL.into_iter().find(|known| known.name() == *field);
         let shown = stated.map_or_else(|| value.to_string(), |field| self.value(field).shown());
+        if *field == "time" {
+            let message = format!(
+                "time is {shown}, outside of the years 0000 to 9999, which a trip id can state; \
+                 --time-unit states the unit of an integer"
+            );
+            return Box::new(Fault::new(DeadReason::OutOfRange, message));
+        }
         let in_si = if *field == "speed" { format!(" ({value} m/s)") } else { String::new() };
         let message = format!("{field} is {shown}{in_si}, outside of {least} to {most}");
         Box::new(Fault::new(DeadReason::OutOfRange, message))

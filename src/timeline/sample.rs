@@ -3,6 +3,8 @@
 //! Quantised on the way in (ms, 1e-7 degrees, 0.01 m/s, 0.1 degree, 0.1 m), so that a trip read
 //! back from its row is the trip that never left memory, to the byte.
 
+use crate::identity::TEXT_TIMES_MS;
+
 /// An optional measurement of a sample, in its quantum; absent costs no extra space.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Reading(i32);
@@ -52,7 +54,7 @@ pub struct Sample {
 /// A sample as its source states it, before quantisation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stated {
-    /// Device time, ms since 1970-01-01T00:00:00Z.
+    /// Device time, ms since 1970-01-01T00:00:00Z, one of [`TEXT_TIMES_MS`].
     pub time_ms: i64,
     /// Latitude, degrees north, -90 to 90.
     pub lat: f64,
@@ -104,12 +106,22 @@ fn reading(
     Ok(Reading::new(value.map(|value| quanta(field, value, range, per_unit)).transpose()?))
 }
 
+#[cold]
+#[expect(clippy::cast_precision_loss, reason = "for a message; the bounds are below 2^53")]
+fn time_out_of_range(time_ms: i64) -> OutOfRange {
+    let (least, most) = (*TEXT_TIMES_MS.start() as f64, *TEXT_TIMES_MS.end() as f64);
+    OutOfRange { field: "time", value: time_ms as f64, least, most }
+}
+
 impl Sample {
     /// Quantises what a source stated.
     ///
     /// # Errors
     /// The first field whose value lies outside the range given at [`Stated`].
     pub fn quantised(stated: &Stated) -> Result<Self, OutOfRange> {
+        if !TEXT_TIMES_MS.contains(&stated.time_ms) {
+            return Err(time_out_of_range(stated.time_ms));
+        }
         let heading = reading("heading", stated.heading_deg, (0.0, 360.0), 10.0)?;
         Ok(Self {
             time_ms: stated.time_ms,
@@ -168,6 +180,9 @@ mod tests {
     #[test]
     fn refuses_what_is_not_on_earth_and_names_it() {
         for (stated, field) in [
+            (Stated { time_ms: 253_402_300_800_000, ..Stated::default() }, "time"),
+            (Stated { time_ms: -62_167_219_200_001, ..Stated::default() }, "time"),
+            (Stated { time_ms: i64::MAX, ..Stated::default() }, "time"),
             (Stated { lat: 91.0, ..Stated::default() }, "lat"),
             (Stated { lat: f64::NAN, ..Stated::default() }, "lat"),
             (Stated { lon: -180.1, ..Stated::default() }, "lon"),

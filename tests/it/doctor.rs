@@ -51,6 +51,9 @@ fn a_log_that_cannot_be_read_on_fails() {
     for (check, count) in [("brokers", 1), ("epoch", 1), ("retention", 1), ("position", 4)] {
         assert_eq!(states(&findings, check), vec!["ok"; count], "{check}");
     }
+    // Kafka's default: a producer may write any time into a record.
+    assert_eq!(states(&findings, "timestamps"), ["warn"]);
+    assert!(findings.to_string().contains("message.timestamp.type=LogAppendTime"), "{findings}");
     assert!(of(&findings, "position").iter().all(|(_, detail)| detail.contains("lag 0")));
 
     topic.grow(5);

@@ -48,6 +48,7 @@ async fn try_to_look(
         findings.extend(outputs(&topics, newest)?);
     }
     findings.push(retention(&topics, newest).await?);
+    findings.push(timestamps(&topics, newest).await?);
     let kept = log::kept(reader, settings, &brokers, newest)?;
     for (partition, extent) in (0..).zip(&fit.extents) {
         let first = newest.start_offsets.get(&partition).copied().unwrap_or(0);
@@ -101,5 +102,23 @@ async fn retention(topics: &Topics, newest: &Epoch) -> anyhow::Result<Finding> {
         }
         Some(ms) => Finding::ok("retention", format!("records are kept for {} h", ms / 3_600_000)),
         None => Finding::warn("retention", "the brokers do not tell", fix),
+    })
+}
+
+/// Whose word `--max-future` rests on: that of the producer, or that of the brokers.
+async fn timestamps(topics: &Topics, newest: &Epoch) -> anyhow::Result<Finding> {
+    let kind = topics.setting(&newest.topic, "message.timestamp.type").await?;
+    let topic = &newest.topic;
+    let fix = format!(
+        "--max-future trusts the timestamp of a record; let brokers set it: kafka-configs.sh \
+         --alter --entity-type topics --entity-name {topic} \
+         --add-config message.timestamp.type=LogAppendTime"
+    );
+    Ok(match kind.as_deref() {
+        Some("LogAppendTime") => Finding::ok("timestamps", "brokers set the time of each record"),
+        Some("CreateTime") => {
+            Finding::warn("timestamps", "producers set the time of each record", fix)
+        }
+        _ => Finding::warn("timestamps", "the brokers do not tell who sets them", fix),
     })
 }
