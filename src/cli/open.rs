@@ -162,6 +162,10 @@ impl TripStore for Reader {
         of_either!(self, forgets(device_id))
     }
 
+    async fn erased(&self, device_id: &str) -> Result<Option<Forget>, StoreError> {
+        of_either!(self, erased(device_id))
+    }
+
     async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
         of_either!(self, forget(device_id, forget))
     }

@@ -163,7 +163,7 @@ async fn erase_again(forgets: Vec<(String, Forget)>, into: &Settings) -> anyhow:
             processor.flush().await?;
             unwritten.clear();
         }
-        if store.forgets(&device_id).await?.iter().any(|done| done.before_ms >= before_ms) {
+        if store.erased(&device_id).await?.is_some_and(|done| done.before_ms >= before_ms) {
             continue;
         }
         unwritten.insert(device_id.clone());

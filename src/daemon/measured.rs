@@ -51,6 +51,10 @@ impl<S: TripStore> TripStore for Measured<S> {
         operation("forgets", self.store.forgets(device_id)).await
     }
 
+    async fn erased(&self, device_id: &str) -> Result<Option<Forget>, StoreError> {
+        operation("forgets", self.store.erased(device_id)).await
+    }
+
     async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
         operation("forget", self.store.forget(device_id, forget)).await
     }

@@ -9,19 +9,19 @@ use crate::store::{Forget, Journal, StoreError, TripRow, TripStore};
 use crate::timeline::{Timeline, Trip};
 
 /// What the log asked to erase of a device, as far as it is known.
-#[derive(Default)]
 pub(super) struct Erased {
     /// Trips that end before it are gone, samples before it are dropped, ms.
     floor_ms: i64,
-    /// Versions of the records that asked for it.
-    versions: Vec<i64>,
+    /// Version of the newest record that asked for it: it is noted once those before it are carried
+    /// out, so nothing older is news where it is none.
+    newest: i64,
 }
 
 /// What a store holds of a device.
 struct Found {
     rows: Vec<TripRow>,
     /// Read after the rows: one that is ahead of this log's reader shows in one of the two.
-    forgets: Vec<Forget>,
+    erased: Option<Forget>,
 }
 
 async fn find(store: &impl TripStore, name: &str, days: &[i64]) -> Result<Found, StoreError> {
@@ -29,7 +29,7 @@ async fn find(store: &impl TripStore, name: &str, days: &[i64]) -> Result<Found,
     for &day in days {
         rows.append(&mut store.near(name, day).await?);
     }
-    Ok(Found { rows, forgets: store.forgets(name).await? })
+    Ok(Found { rows, erased: store.erased(name).await? })
 }
 
 impl Device {
@@ -40,15 +40,12 @@ impl Device {
 
     /// Takes note of what was erased. Returns whether that was news.
     pub(super) fn erase(&mut self, forget: &Forget) -> bool {
-        let erased = self.erased.get_or_insert_default();
-        if erased.versions.contains(&forget.version) {
-            return false;
-        }
-        let first = erased.versions.is_empty();
-        erased.versions.push(forget.version);
-        erased.floor_ms =
-            if first { forget.before_ms } else { erased.floor_ms.max(forget.before_ms) };
-        true
+        let none = Erased { floor_ms: i64::MIN, newest: i64::MIN };
+        let erased = self.erased.get_or_insert_with(|| Box::new(none));
+        let is_news = forget.version > erased.newest;
+        erased.newest = erased.newest.max(forget.version);
+        erased.floor_ms = erased.floor_ms.max(forget.before_ms);
+        is_news
     }
 }
 
@@ -80,7 +77,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
                 return Ok(place);
             }
             let found = if self.store_was_empty {
-                Found { rows: Vec::new(), forgets: Vec::new() }
+                Found { rows: Vec::new(), erased: None }
             } else {
                 let name = self.devices.get_index(place).expect("it was given this place").0;
                 find(self.store, name, &days).await?
@@ -170,10 +167,8 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         at: i64,
     ) -> Result<(), StoreError> {
         let (name, device) = self.devices.get_index_mut(place).expect("it was given this place");
-        let mut is_behind = false;
-        for forget in &found.forgets {
-            is_behind |= device.erase(forget) && forget.version >= at;
-        }
+        let is_behind =
+            found.erased.is_some_and(|forget| device.erase(&forget) && forget.version >= at);
         self.resident -= device.timeline.memory();
         if is_behind {
             // Somebody ahead of us erased: all before that is durable, and ours may be older.

@@ -2,7 +2,7 @@
 
 use super::{Forget, StoreError, TripStore};
 
-/// The forget with the latest `before` of a device, where a time is before that: a time or an id
+/// The forgets of a device as one, where a time is before their floor: a time or an id
 /// that nothing covers is gone, then, rather than unknown. Ask after the trip was looked for: one
 /// that reaches past `before` stands, and answers.
 ///
@@ -13,7 +13,6 @@ pub async fn was_erased<S: TripStore>(
     device_id: &str,
     time_ms: i64,
 ) -> Result<Option<Forget>, StoreError> {
-    let forgets = store.forgets(device_id).await?;
-    let latest = forgets.into_iter().max_by_key(|forget| forget.before_ms);
-    Ok(latest.filter(|forget| time_ms < forget.before_ms))
+    let erased = store.erased(device_id).await?;
+    Ok(erased.filter(|forget| time_ms < forget.before_ms))
 }

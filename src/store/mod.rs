@@ -344,6 +344,15 @@ pub struct Forget {
     pub before_ms: i64,
 }
 
+impl Forget {
+    /// Two of a device as one: the newer version, and the later `before`.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let version = self.version.max(other.version);
+        Self { version, before_ms: self.before_ms.max(other.before_ms) }
+    }
+}
+
 /// What the change feed tells of a [`Forget`] that was carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forgotten {
@@ -441,6 +450,15 @@ pub trait TripStore: Send + Sync {
         &self,
         device_id: &str,
     ) -> impl Future<Output = Result<Vec<Forget>, StoreError>> + Send;
+
+    /// All of [`TripStore::forgets`] as one: the newest version and the latest `before`, which is
+    /// the floor; `None` where there are none. However many there are, the answer is small.
+    fn erased(
+        &self,
+        device_id: &str,
+    ) -> impl Future<Output = Result<Option<Forget>, StoreError>> + Send {
+        async { Ok(self.forgets(device_id).await?.into_iter().reduce(Forget::and)) }
+    }
 
     /// Erases the trips of a device that end before a time. Each step is durable before the next:
     /// the forget is noted with the days that it concerns, united with those of one of the same

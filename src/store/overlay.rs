@@ -87,6 +87,12 @@ where
         Ok(forgets)
     }
 
+    async fn erased(&self, device_id: &str) -> Result<Option<Forget>, StoreError> {
+        let under = self.under.erased(device_id).await?;
+        let both = under.into_iter().chain(self.over.erased(device_id).await?);
+        Ok(both.reduce(Forget::and))
+    }
+
     async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
         self.over.forget(device_id, forget).await
     }

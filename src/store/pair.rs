@@ -53,6 +53,10 @@ where
         self.trips.forgets(device_id).await
     }
 
+    async fn erased(&self, device_id: &str) -> Result<Option<Forget>, StoreError> {
+        self.trips.erased(device_id).await
+    }
+
     async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
         self.trips.forget(device_id, forget).await
     }

@@ -242,6 +242,7 @@ async fn a_forget_erases_whole_trips_and_is_remembered(store: impl TripStore + J
         store.commit(&Flush::default()).await.unwrap();
         assert_eq!(all(&store, "truck-17").await, [over.clone(), later.clone()]);
         assert_eq!(store.forgets("truck-17").await.unwrap(), std::slice::from_ref(&forget));
+        assert_eq!(store.erased("truck-17").await.unwrap().as_ref(), Some(&forget));
         assert_eq!(store.covering("truck-17", at(-40)).await.unwrap(), None);
         // A row older than the forget stays away; one that reaches past its time came whole.
         store.apply(std::slice::from_ref(&over)).await.unwrap();
@@ -254,8 +255,14 @@ async fn a_forget_erases_whole_trips_and_is_remembered(store: impl TripStore + J
     assert_eq!(store.devices(Whose::OfDay(today), None, 9).await.unwrap(), [] as [String; 0]);
     assert_eq!(store.devices(Whose::OfDay(today - 1), None, 9).await.unwrap(), ["truck-18"]);
     assert_eq!(store.devices(Whose::All, None, 9).await.unwrap(), ["truck-18"]);
-    assert_eq!(store.forgets("truck-17").await.unwrap(), [forget, all_erased]);
+    let lower = Forget { version: 14, before_ms: at(-90) };
+    store.forget("truck-17", &lower).await.unwrap();
+    store.commit(&Flush::default()).await.unwrap();
+    let as_one = Forget { version: 14, before_ms: at(2 * day) };
+    assert_eq!(store.erased("truck-17").await.unwrap(), Some(as_one), "newest and floor");
+    assert_eq!(store.forgets("truck-17").await.unwrap(), [forget, all_erased, lower]);
     assert_eq!(store.forgets("truck-18").await.unwrap(), []);
+    assert_eq!(store.erased("truck-18").await.unwrap(), None);
     assert_eq!(all(&store, "truck-18").await, [other]);
 }
 

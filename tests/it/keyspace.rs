@@ -192,6 +192,11 @@ impl TripStore for WithJournal {
         Ok(found.into_iter().map(shown).collect())
     }
 
+    async fn erased(&self, device_id: &str) -> Result<Option<Forget>, StoreError> {
+        let found = self.store.erased(&self.device(device_id)).await?;
+        Ok(found.map(|forget| Forget { version: forget.version - BASE, ..forget }))
+    }
+
     async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
         let stored = Forget { version: forget.version + BASE, ..forget.clone() };
         self.store.forget(&self.device(device_id), &stored).await

@@ -22,6 +22,16 @@ impl Shared {
         Ok(rows.into_iter().map(forget).collect())
     }
 
+    /// What was erased of a device, as one.
+    pub(super) async fn erased(&self, device_id: &str) -> Result<Option<Forget>, StoreError> {
+        let (doing, select) = ("reading what was erased", &self.statements.erased);
+        let rows: Vec<(Option<i64>, Option<CqlTimestamp>)> =
+            self.rows(doing, select, (device_id,)).await?;
+        let forget = |(version, before): (Option<i64>, Option<CqlTimestamp>)| version.zip(before);
+        let found = rows.into_iter().find_map(forget);
+        Ok(found.map(|(version, before)| Forget { version, before_ms: before.0 }))
+    }
+
     /// Makes a write of one statement until it is acknowledged.
     pub(super) async fn execute(
         &self,

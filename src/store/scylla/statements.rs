@@ -78,6 +78,7 @@ pub(super) struct Statements {
     pub(super) devices_of_day: PreparedStatement,
     pub(super) device_of_day: PreparedStatement,
     pub(super) forgets: PreparedStatement,
+    pub(super) erased: PreparedStatement,
     pub(super) begun: PreparedStatement,
     pub(super) note: PreparedStatement,
     pub(super) erase: PreparedStatement,
@@ -152,6 +153,8 @@ impl Statements {
             devices_of_day: list(devices_of_day).await?,
             device_of_day: list(device_of_day).await?,
             forgets: list(forgets).await?,
+            erased: list("SELECT max(version), max(before) FROM forgets WHERE device_id = ?")
+                .await?,
             begun: list("SELECT days FROM forgets WHERE device_id = ? AND version = ?").await?,
             note: list(note).await?,
             erase: list(erase).await?,

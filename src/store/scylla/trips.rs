@@ -345,6 +345,10 @@ impl TripStore for ScyllaStore {
         self.shared.forgets(device_id).await
     }
 
+    async fn erased(&self, device_id: &str) -> Result<Option<Forget>, StoreError> {
+        self.shared.erased(device_id).await
+    }
+
     async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
         let erased = self.erase(device_id, forget).await;
         *self.found() = None;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{SqliteStore, failed};
 use crate::identity;
@@ -18,6 +18,15 @@ pub(super) fn of(connection: &Connection, device_id: &str) -> rusqlite::Result<V
         Ok(Forget { version: row.get(0)?, before_ms: row.get(1)? })
     })?;
     rows.collect()
+}
+
+/// What was erased of a device, as one.
+pub(super) fn as_one(connection: &Connection, device_id: &str) -> rusqlite::Result<Option<Forget>> {
+    let mut select = connection.prepare_cached(
+        "SELECT max(version), max(before) FROM forgets WHERE device_id = ?1 HAVING count(*) > 0",
+    )?;
+    let forget = |row: &Row<'_>| Ok(Forget { version: row.get(0)?, before_ms: row.get(1)? });
+    select.query_row([device_id], forget).optional()
 }
 
 impl SqliteStore {

@@ -361,6 +361,11 @@ impl TripStore for SqliteStore {
             .map_err(failed(&self.place, "reading what was erased"))
     }
 
+    async fn erased(&self, device_id: &str) -> Result<Option<Forget>, StoreError> {
+        forgets::as_one(&self.connection(), device_id)
+            .map_err(failed(&self.place, "reading what was erased"))
+    }
+
     async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
         // In the transaction of the flush: all its steps are durable together.
         let connection = self.connection();
