@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::kafka::record::{CONTROL_HEADER, Read, Record, RecordReader};
-use crate::processor::wrong_clock;
+use crate::processor::{says_of_array, wrong_clock};
 use crate::reason::DeadReason;
 use crate::rules::{Rules, SpeedUnit, TimeUnit};
 use crate::source::{Batch, Decoder, Entry, Fault, MapError};
@@ -168,7 +168,7 @@ impl Retry {
 
     /// Tries a letter.
     pub fn again(&mut self, letter: &DeadLetter) -> Outcome {
-        if letter.sha256.is_some() {
+        if letter.is_cut() {
             return Outcome::Never(Never::Cut);
         }
         if self.is_row(letter) {
@@ -281,7 +281,9 @@ impl Retry {
     fn judged(&self, letter: &DeadLetter, fault: Fault) -> Outcome {
         let same = fault.reason == letter.reason
             // The clock goes on: that alone is no news.
-            && (fault.message == letter.message || self.now_ms.is_some());
+            && (fault.message == letter.message
+                || says_of_array(&letter.message, &fault.message)
+                || self.now_ms.is_some());
         // The end of the input is the better reason for what is cut there.
         if same || letter.reason == DeadReason::TruncatedInput {
             return Outcome::AsBefore;

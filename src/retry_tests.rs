@@ -14,8 +14,10 @@ fn letter(key: Option<&str>, value: &str, reason: DeadReason, message: &str) -> 
         origin: "samples".into(),
         line: 0,
         log_time_ms: T,
-        key: key.map(Into::into),
-        headers: vec![],
+        key: key.map(|key| key.as_bytes().into()),
+        key_cut: None,
+        headers_cut: None,
+        headers: std::sync::Arc::default(),
         value: value.into(),
         value_bytes: value.len() as u64,
         sha256: None,
@@ -47,7 +49,7 @@ fn what_the_rules_take_now_goes_back_as_it_came() {
     let array = letter(None, &two, DeadReason::NoKey, "no key");
     assert_eq!(again(&Fix::default(), &array), good("a", &two), "the bad one is found again");
     let mut forget = letter(Some("a"), "{}", DeadReason::BadType, "control record is not known");
-    forget.headers = vec![(CONTROL_HEADER.into(), Some(b"forget".to_vec()))];
+    forget.headers = vec![(CONTROL_HEADER.into(), Some(b"forget".to_vec()))].into();
     assert_eq!(again(&Fix::default(), &forget), good("a", "{}"), "a newer program knows it");
 }
 

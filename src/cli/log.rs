@@ -10,6 +10,7 @@ use tstar::daemon::start;
 use tstar::epoch::Epoch;
 use tstar::kafka::KafkaError;
 use tstar::kafka::client::Brokers;
+use tstar::kafka::fit::Limit;
 use tstar::kafka::group::Group;
 use tstar::kafka::journal::Outputs;
 use tstar::kafka::producer::Producer;
@@ -208,7 +209,9 @@ impl TopicLog {
         let producer = Producer::new(&self.brokers, Arc::new(exit::say))?;
         let input = self.topic().to_owned();
         let feed = announce.then(|| format!("{input}.trips"));
-        Ok(Arc::new(Outputs { producer, input, feed, letters: None }))
+        let event_bytes = producer.max_bytes();
+        let letter_limit = Limit { record: usize::MAX, content: event_bytes };
+        Ok(Arc::new(Outputs { producer, input, feed, letters: None, event_bytes, letter_limit }))
     }
 
     /// How brokers are reached.

@@ -15,7 +15,6 @@ use tstar::kafka::KafkaError;
 use tstar::kafka::client::Brokers;
 use tstar::kafka::consumer::{Assignment, Drained, Plan};
 use tstar::kafka::journal::Outputs;
-use tstar::kafka::producer::Producer;
 use tstar::kafka::record::RecordReader;
 use tstar::kafka::topic::{From, Topics};
 use tstar::metrics;
@@ -206,14 +205,15 @@ impl Job<'_> {
             }
         }
         let store = ScyllaStore::connect(place, options()?).await?;
-        let outputs = Outputs {
-            producer: Producer::new(&self.brokers, Arc::new(waiting(self.notify())))?,
-            input: settings.topic.clone(),
-            feed: (!settings.no_feed).then(|| format!("{}.trips", settings.topic)),
-            letters: Some(format!("{}.dlq", settings.topic)),
-        };
-        let names: Vec<_> = outputs.feed.iter().chain(&outputs.letters).cloned().collect();
+        let feed = (!settings.no_feed).then(|| format!("{}.trips", settings.topic));
+        let letters = format!("{}.dlq", settings.topic);
+        let names: Vec<_> = feed.iter().chain([&letters]).cloned().collect();
         let started = self.start(&store, &names).await?;
+        let on_waiting = Arc::new(waiting(self.notify()));
+        let topics = (feed, Some(letters));
+        let input = settings.topic.clone();
+        let outputs =
+            Outputs::new(&self.brokers, on_waiting, &started.topics, input, topics).await?;
         Ok((store, outputs, started))
     }
 

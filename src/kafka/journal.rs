@@ -4,32 +4,18 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use rdkafka::error::KafkaError as ClientError;
-use rdkafka::types::RDKafkaErrorCode;
-use sha2::{Digest, Sha256};
 
-use super::KafkaError;
+use super::client::Brokers;
+use super::fit::Limit;
 use super::holding::Holding;
-use super::producer::{Out, Producer};
+use super::producer::{Out, Producer, size};
+use super::topic::Topics;
+use super::{KafkaError, fit};
 use crate::feed;
-use crate::source::Headers;
-use crate::store::{DeadLetter, Flush, Journal, Position, StoreError, TripStore};
+use crate::store::{Change, DeadLetter, Flush, Journal, Position, StoreError, TripStore};
 
-/// Bytes kept of a value that the topic of dead letters does not take.
-const HEAD_BYTES: usize = 1 << 10;
-
-/// Headers of a dead letter: the names that Kafka Connect uses, then ours.
-pub(super) const TOPIC: &str = "__connect.errors.topic";
-pub(super) const PARTITION: &str = "__connect.errors.partition";
-pub(super) const OFFSET: &str = "__connect.errors.offset";
-pub(super) const CONNECTOR: &str = "__connect.errors.connector.name";
-pub(super) const REASON: &str = "__connect.errors.exception.class.name";
-pub(super) const MESSAGE: &str = "__connect.errors.exception.message";
-pub(super) const ELEMENT: &str = "tstar-element";
-pub(super) const LENGTH: &str = "tstar-length";
-pub(super) const SHA256: &str = "tstar-sha256";
-
-/// The connector's name: who wrote the letter.
-pub(super) const TSTAR: &str = "tstar";
+/// Bytes of dead letters that are on their way at once, about.
+const AT_ONCE: usize = 4 << 20;
 
 /// Where the changes and the dead letters of a topic go.
 #[derive(Clone)]
@@ -42,6 +28,10 @@ pub struct Outputs {
     pub feed: Option<String>,
     /// Topic of the dead letters; `None` where they were sent before.
     pub letters: Option<String>,
+    /// How large an event may be, bytes.
+    pub event_bytes: usize,
+    /// How large a dead letter may be.
+    pub letter_limit: Limit,
 }
 
 /// The journal of the owner of a partition: trips go to the store, then their changes and the dead
@@ -84,6 +74,35 @@ where
 }
 
 impl Outputs {
+    /// The topic of changes and that of dead letters, `None` for what nobody wants, with what each
+    /// takes; brokers that do not tell are found out by trying.
+    ///
+    /// # Errors
+    /// No broker answers, or an option is unknown to the client.
+    pub async fn new(
+        brokers: &Brokers,
+        on_waiting: Arc<dyn Fn(&str) + Send + Sync>,
+        topics: &Topics,
+        input: String,
+        (feed, letters): (Option<String>, Option<String>),
+    ) -> Result<Self, KafkaError> {
+        let mut batch_bytes = usize::MAX;
+        let (mut event_bytes, mut letter_bytes) = (usize::MAX, usize::MAX);
+        for topic in feed.iter().chain(&letters) {
+            let Some(most) = topics.max_bytes(topic).await? else { continue };
+            batch_bytes = batch_bytes.min(most);
+            let of_topic = match Some(topic) == letters.as_ref() {
+                true => &mut letter_bytes,
+                false => &mut event_bytes,
+            };
+            *of_topic = most;
+        }
+        let producer = Producer::within(brokers, on_waiting, batch_bytes)?;
+        let letter_limit = Limit { record: letter_bytes, content: producer.max_bytes() };
+        let event_bytes = event_bytes.min(producer.max_bytes());
+        Ok(Self { producer, input, feed, letters, event_bytes, letter_limit })
+    }
+
     fn refused(&self, topic: &str, doing: &'static str) -> impl Fn(ClientError) -> StoreError {
         let place = topic.to_owned();
         move |error| {
@@ -98,40 +117,112 @@ impl Outputs {
     async fn tell(&self, flush: &Flush) -> Result<(), StoreError> {
         let Some(topic) = &self.feed else { return Ok(()) };
         let mut records = Vec::with_capacity(flush.changes.len() + flush.forgotten.len());
+        // What each record is about.
+        let mut of = Vec::with_capacity(records.capacity());
         for change in &flush.changes {
-            let row = &flush.trips[change.row];
-            let event = feed::event(change, row).map_err(|error| StoreError::Failed {
-                place: topic.clone(),
-                doing: "writing an event",
-                source: error.into(),
-            })?;
-            records.push(keyed(&row.device_id, event));
+            let parts = self.parts(topic, flush, change, self.event_bytes)?;
+            of.resize(of.len() + parts.len(), change);
+            records.extend(parts);
         }
         for forgotten in &flush.forgotten {
             records.push(keyed(&forgotten.device_id, feed::forgotten(forgotten)));
         }
-        let sent = self.producer.send(topic, &records).await;
-        sent.map_err(self.refused(topic, "sending changes"))
-    }
-
-    async fn bury(&self, letters: &[DeadLetter]) -> Result<(), StoreError> {
-        let Some(topic) = &self.letters else { return Ok(()) };
-        let records: Vec<Out> = letters.iter().map(|it| letter(&self.input, it)).collect();
-        match self.producer.send(topic, &records).await {
-            Err(error) if is_too_large(&error) => (),
-            sent => return sent.map_err(self.refused(topic, "sending dead letters")),
-        }
-        // At least one is: these come a second time, the large ones as their heads.
-        for record in records {
-            match self.producer.send(topic, std::slice::from_ref(&record)).await {
-                Err(error) if is_too_large(&error) => {
-                    let sent = self.producer.send(topic, &[cut(record)]).await;
-                    sent.map_err(self.refused(topic, "sending a dead letter"))?;
-                }
-                sent => sent.map_err(self.refused(topic, "sending a dead letter"))?,
-            }
+        let too_large = self.producer.offer(topic, &records).await;
+        for nth in too_large.map_err(self.refused(topic, "sending changes"))? {
+            let bytes = size(&records[nth]);
+            let Some(change) = of.get(nth) else { return Err(too_small(topic, "event", bytes)) };
+            self.tell_smaller(topic, flush, change, bytes).await?;
         }
         Ok(())
+    }
+
+    /// The event of a change, in parts where it is larger than so many bytes.
+    fn parts(
+        &self,
+        topic: &str,
+        flush: &Flush,
+        change: &Change,
+        bytes: usize,
+    ) -> Result<Vec<Out>, StoreError> {
+        let row = &flush.trips[change.row];
+        let bare = size(&keyed(&row.device_id, String::new()));
+        let events = feed::events(change, row, bytes.saturating_sub(bare));
+        let events = events.map_err(|error| StoreError::Failed {
+            place: topic.to_owned(),
+            doing: "writing an event",
+            source: error.into(),
+        })?;
+        Ok(events.into_iter().map(|event| keyed(&row.device_id, event)).collect())
+    }
+
+    /// Sends an event of which the topic takes less than was known, in smaller and smaller parts.
+    async fn tell_smaller(
+        &self,
+        topic: &str,
+        flush: &Flush,
+        change: &Change,
+        mut refused: usize,
+    ) -> Result<(), StoreError> {
+        loop {
+            let parts = self.parts(topic, flush, change, refused / 2)?;
+            let largest = parts.iter().map(size).max().unwrap_or(0);
+            if largest >= refused {
+                return Err(too_small(topic, "event", refused));
+            }
+            let too_large = self.producer.offer(topic, &parts).await;
+            if too_large.map_err(self.refused(topic, "sending changes"))?.is_empty() {
+                return Ok(());
+            }
+            refused = largest;
+        }
+    }
+
+    /// Sends dead letters, a few megabytes at a time: as records each repeats what it shares with
+    /// others.
+    async fn bury(&self, letters: &[DeadLetter]) -> Result<(), StoreError> {
+        let Some(topic) = &self.letters else { return Ok(()) };
+        let mut rest = letters;
+        while !rest.is_empty() {
+            let (mut records, mut bytes) = (Vec::new(), 0);
+            for letter in rest {
+                let record = fit::fitting(&self.input, letter, self.letter_limit);
+                bytes += size(&record);
+                records.push(record);
+                if bytes >= AT_ONCE {
+                    break;
+                }
+            }
+            let too_large = self.producer.offer(topic, &records).await;
+            let too_large = too_large.map_err(self.refused(topic, "sending dead letters"))?;
+            let (now, later) = rest.split_at(records.len());
+            for nth in too_large {
+                self.bury_smaller(topic, &now[nth], size(&records[nth])).await?;
+            }
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Sends a letter of which the topic takes less than was known: smaller and smaller.
+    async fn bury_smaller(
+        &self,
+        topic: &str,
+        letter: &DeadLetter,
+        mut refused: usize,
+    ) -> Result<(), StoreError> {
+        loop {
+            let limit = Limit { record: refused / 2, ..self.letter_limit };
+            let record = [fit::fitting(&self.input, letter, limit)];
+            let bytes = size(&record[0]);
+            if bytes >= refused {
+                return Err(too_small(topic, "dead letter", refused));
+            }
+            let too_large = self.producer.offer(topic, &record).await;
+            if too_large.map_err(self.refused(topic, "sending a dead letter"))?.is_empty() {
+                return Ok(());
+            }
+            refused = bytes;
+        }
     }
 }
 
@@ -139,95 +230,11 @@ fn keyed(device_id: &str, event: String) -> Out {
     Out { key: Some(device_id.as_bytes().to_vec()), value: event.into_bytes(), ..Out::default() }
 }
 
-fn is_too_large(error: &ClientError) -> bool {
-    error.rdkafka_error_code() == Some(RDKafkaErrorCode::MessageSizeTooLarge)
-}
-
-/// A dead letter as a record: the original key, value, headers and timestamp, and why it is here
-/// under the names that Kafka Connect uses.
-pub(super) fn letter(input: &str, letter: &DeadLetter) -> Out {
-    let mut headers = letter.headers.clone();
-    let mut add = |name: &str, value: String| {
-        headers.push((name.to_owned(), Some(value.into_bytes())));
-    };
-    add(TOPIC, input.to_owned());
-    add(PARTITION, letter.partition.to_string());
-    add(OFFSET, letter.offset.to_string());
-    add(CONNECTOR, TSTAR.to_owned());
-    add(REASON, letter.reason.name().to_owned());
-    add(MESSAGE, letter.message.clone());
-    if let Some(element) = letter.element {
-        add(ELEMENT, element.to_string());
-    }
-    if let Some(sha256) = &letter.sha256 {
-        cut_headers(&mut headers, letter.value_bytes, sha256);
-    }
-    Out {
-        key: letter.key.clone(),
-        value: letter.value.clone(),
-        headers,
-        timestamp_ms: Some(letter.log_time_ms).filter(|time_ms| *time_ms > 0),
-    }
-}
-
-fn cut_headers(headers: &mut Headers, bytes: u64, sha256: &[u8]) {
-    headers.push((LENGTH.into(), Some(bytes.to_string().into_bytes())));
-    let hash = data_encoding::HEXLOWER.encode(sha256);
-    headers.push((SHA256.into(), Some(hash.into_bytes())));
-}
-
-/// A dead letter that is too large for its topic: head, length and hash.
-fn cut(mut record: Out) -> Out {
-    let hash = Sha256::digest(&record.value);
-    cut_headers(&mut record.headers, record.value.len() as u64, &hash);
-    record.value.truncate(HEAD_BYTES);
-    record
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::reason::DeadReason;
-
-    #[test]
-    fn a_dead_letter_keeps_what_came_and_says_why() {
-        let came = DeadLetter {
-            partition: 3,
-            offset: 71,
-            element: Some(2),
-            reason: DeadReason::BadTime,
-            message: "time is no time".into(),
-            origin: "samples".into(),
-            line: 0,
-            log_time_ms: 1_795_210_680_123,
-            key: Some(b"truck-17".to_vec()),
-            headers: vec![("trace".into(), Some(vec![0xff])), ("empty".into(), None)],
-            value: b"{}".to_vec(),
-            value_bytes: 2,
-            sha256: None,
-        };
-        let out = letter("samples", &came);
-        assert_eq!((out.key, out.timestamp_ms), (came.key.clone(), Some(came.log_time_ms)));
-        assert_eq!(out.value, b"{}");
-        assert_eq!(out.headers[..2], came.headers[..]);
-        let header = |name: &str| {
-            let found = out.headers.iter().find(|(known, _)| known == name).unwrap();
-            String::from_utf8(found.1.clone().unwrap()).unwrap()
-        };
-        assert_eq!(header("__connect.errors.topic"), "samples");
-        assert_eq!(header("__connect.errors.partition"), "3");
-        assert_eq!(header("__connect.errors.offset"), "71");
-        assert_eq!(header("__connect.errors.exception.class.name"), "bad_time");
-        assert_eq!(header("__connect.errors.exception.message"), "time is no time");
-        assert_eq!(header("tstar-element"), "2");
-    }
-
-    #[test]
-    fn a_value_that_is_too_large_is_kept_as_head_length_and_hash() {
-        let whole = Out { value: vec![b'x'; 5000], ..Out::default() };
-        let cut = cut(whole.clone());
-        assert_eq!(cut.value, whole.value[..HEAD_BYTES]);
-        assert_eq!(cut.headers[0].1.as_deref(), Some(&b"5000"[..]));
-        assert_eq!(cut.headers[1].1.as_ref().unwrap().len(), 64);
-    }
+/// What to say of a topic that does not take the smallest form of a record.
+fn too_small(topic: &str, what: &str, bytes: usize) -> StoreError {
+    let problem = format!(
+        "the smallest form of this {what} has {bytes} bytes; raise max.message.bytes of `{topic}`"
+    );
+    let source = KafkaError::TooLarge { problem }.into();
+    StoreError::Failed { place: topic.to_owned(), doing: "sending a record", source }
 }

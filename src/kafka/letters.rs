@@ -5,19 +5,20 @@
 //! as `partition:offset`. Its calls block.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rdkafka::message::Message;
 
 use super::KafkaError;
 use super::client::Brokers;
-use super::journal;
+use super::fit;
 use super::producer::Out;
 use super::record::Record;
 use super::scan::Scan;
 use super::topic::{Extent, Topics};
 use super::transactions::Placed;
 use crate::reason::DeadReason;
-use crate::source::Headers;
+use crate::source::{Cut, Headers};
 use crate::store::DeadLetter;
 
 /// Header of a fate record.
@@ -213,7 +214,7 @@ impl LetterTopic {
     /// A letter that takes the place of another one of that partition.
     #[must_use]
     pub fn instead(&self, partition: i32, letter: &DeadLetter) -> Placed {
-        let record = journal::letter(&self.input, letter);
+        let record = fit::whole(&self.input, letter);
         Placed { topic: self.name.clone(), partition: Some(partition), record }
     }
 }
@@ -270,43 +271,43 @@ fn found(record: &Record<'_>) -> What {
     offset.map_or(What::Foreign, What::FateOf)
 }
 
-/// The dead letter that a record is: the counterpart of [`journal::letter`].
+/// The dead letter that a record is: the counterpart of [`fit::whole`].
 fn letter(record: &Record<'_>) -> Option<DeadLetter> {
     // Those that the record came with may have the same names; ours stand behind them.
-    let at = record.headers.iter().rposition(|(name, _)| name == journal::TOPIC)?;
+    let at = record.headers.iter().rposition(|(name, _)| name == fit::TOPIC)?;
     let (came, ours) = record.headers.split_at(at);
     let text = |name: &str| {
         let (_, value) = ours.iter().find(|(known, _)| known == name)?;
         std::str::from_utf8(value.as_deref()?).ok()
     };
-    if text(journal::CONNECTOR)? != journal::TSTAR {
+    if text(fit::CONNECTOR)? != fit::TSTAR {
         return None;
     }
     let value = record.value.unwrap_or_default().to_vec();
-    let hash = text(journal::SHA256);
-    let sha256 = match hash {
-        None => None,
-        Some(hash) => {
-            let bytes = data_encoding::HEXLOWER.decode(hash.as_bytes()).ok()?;
-            Some(bytes.try_into().ok()?)
-        }
+    // Nothing of a part that is whole; `None` of what cannot be read.
+    let cut = |[length, hash]: [&str; 2]| -> Option<Option<Cut>> {
+        let (Some(length), Some(hash)) = (text(length), text(hash)) else { return Some(None) };
+        let sha256 = data_encoding::HEXLOWER.decode(hash.as_bytes()).ok()?.try_into().ok()?;
+        Some(Some(Cut { bytes: length.parse().ok()?, sha256 }))
     };
-    let element = text(journal::ELEMENT).map(str::parse).transpose().ok()?;
-    let length = text(journal::LENGTH).map(str::parse).transpose().ok()?;
+    let value_cut = cut(fit::VALUE_CUT)?;
+    let element = text(fit::ELEMENT).map(str::parse).transpose().ok()?;
     Some(DeadLetter {
-        partition: text(journal::PARTITION)?.parse().ok()?,
-        offset: text(journal::OFFSET)?.parse().ok()?,
+        partition: text(fit::PARTITION)?.parse().ok()?,
+        offset: text(fit::OFFSET)?.parse().ok()?,
         element,
-        reason: DeadReason::from_name(text(journal::REASON)?)?,
-        message: text(journal::MESSAGE)?.to_owned(),
-        origin: text(journal::TOPIC)?.to_owned(),
+        reason: DeadReason::from_name(text(fit::REASON)?)?,
+        message: text(fit::MESSAGE)?.to_owned(),
+        origin: text(fit::TOPIC)?.to_owned(),
         line: 0,
         log_time_ms: record.log_time_ms,
-        key: record.key.map(<[u8]>::to_vec),
-        headers: came.to_vec(),
-        value_bytes: length.unwrap_or(value.len() as u64),
+        key: record.key.map(Arc::from),
+        key_cut: cut(fit::KEY_CUT)?,
+        headers: Arc::new(came.to_vec()),
+        headers_cut: cut(fit::HEADERS_CUT)?,
+        value_bytes: value_cut.as_ref().map_or(value.len() as u64, |cut| cut.bytes),
         value,
-        sha256,
+        sha256: value_cut.map(|cut| cut.sha256),
     })
 }
 

@@ -17,15 +17,17 @@ fn tricky() -> DeadLetter {
         origin: "samples".into(),
         line: 0,
         log_time_ms: 1_795_210_680_123,
-        key: Some(b"truck-17".to_vec()),
-        headers: vec![
+        key: Some(b"truck-17"[..].into()),
+        key_cut: None,
+        headers_cut: None,
+        headers: Arc::new(vec![
             header(FATE, "replayed"),
             header(FATE_OF, "0:0"),
-            header(journal::TOPIC, "another"),
-            header(journal::CONNECTOR, "tstar"),
+            header(fit::TOPIC, "another"),
+            header(fit::CONNECTOR, "tstar"),
             ("empty".into(), None),
             header(ORIGIN, "samples:1:1"),
-        ],
+        ]),
         value: b"{}".to_vec(),
         value_bytes: 2,
         sha256: None,
@@ -47,9 +49,13 @@ fn read(out: &Out) -> What {
 fn a_letter_is_read_back_as_it_was_written() {
     let whole = tricky();
     let cut = DeadLetter { value_bytes: 5_000_000, sha256: Some([7; 32]), ..tricky() };
-    let bare = DeadLetter { element: None, key: None, headers: vec![], ..tricky() };
-    for letter in [whole, cut, bare] {
-        let read = read(&journal::letter("samples", &letter));
+    let bare = DeadLetter { element: None, key: None, headers: Arc::default(), ..tricky() };
+    let key_cut = Some(Cut { bytes: 600_000, sha256: [8; 32] });
+    let headers_cut = Some(Cut { bytes: 400_000, sha256: [9; 32] });
+    let all_cut = DeadLetter { key_cut, headers_cut, ..cut.clone() };
+    assert!(!whole.is_cut() && cut.is_cut() && all_cut.is_cut());
+    for letter in [whole, cut, all_cut, bare] {
+        let read = read(&fit::whole("samples", &letter));
         assert_eq!(read, What::Letter(Box::new(letter)));
     }
 }
@@ -68,9 +74,9 @@ fn a_fate_names_its_letter_and_what_is_neither_is_foreign() {
     let foreign = |headers| read(&Out { headers, ..Out::default() });
     assert_eq!(foreign(vec![]), What::Foreign);
     assert_eq!(foreign(vec![header(FATE, "replayed"), header(FATE_OF, "71")]), What::Foreign);
-    let mut connect = journal::letter("samples", &tricky()).headers;
+    let mut connect = fit::whole("samples", &tricky()).headers;
     for (name, value) in &mut connect {
-        if name == journal::CONNECTOR {
+        if name == fit::CONNECTOR {
             *value = Some(b"sink".to_vec());
         }
     }
@@ -80,18 +86,18 @@ fn a_fate_names_its_letter_and_what_is_neither_is_foreign() {
 #[test]
 fn a_record_that_goes_back_names_where_it_stood() {
     let letter = tricky();
-    let value = (letter.key.clone(), b"[]".to_vec());
+    let value = (letter.key.as_deref().map(<[u8]>::to_vec), b"[]".to_vec());
     let placed = back("samples", &letter, value, 7, None);
     let origins: Vec<_> = placed.record.headers.iter().filter(|(it, _)| it == ORIGIN).collect();
     assert_eq!(origins, [&header(ORIGIN, "samples:3:71:2")]);
     assert_eq!(placed.record.headers.len(), letter.headers.len() + 1);
     // Where it comes again, it has those headers; what became of it is known by them.
-    let again = DeadLetter { headers: placed.record.headers, ..letter.clone() };
+    let again = DeadLetter { headers: placed.record.headers.into(), ..letter.clone() };
     let other = DeadLetter { reason: DeadReason::TripFull, ..again.clone() };
     assert_eq!([&letter, &again, &other].map(came_again), [false, true, false]);
     let back_again = back("samples", &other, (None, Vec::new()), 7, None).record.headers;
     assert_eq!(back_again.len(), again.headers.len(), "the last place and reason alone");
-    let other = DeadLetter { headers: back_again, ..other };
+    let other = DeadLetter { headers: back_again.into(), ..other };
     assert!(came_again(&other));
     assert_eq!((placed.record.timestamp_ms, placed.record.value), (Some(7), b"[]".to_vec()));
 }

@@ -6,6 +6,7 @@
 //! | [`topic`] | what a topic is, checked before anything is read from it |
 //! | [`record`] | a record to samples, with its key |
 //! | [`consumer`] | the thread that polls: who holds which partition, hand-over, commits |
+//! | [`fit`] | a dead letter as a record that its topic takes |
 //! | [`group`] | a consumer group from outside: members, offsets |
 //! | [`holding`] | one partition while it is held: what its owner and that thread tell each other |
 //! | [`journal`] | the change feed and the dead letters of a partition |
@@ -17,6 +18,7 @@
 
 pub mod client;
 pub mod consumer;
+pub mod fit;
 pub mod group;
 pub mod holding;
 pub mod journal;

@@ -3,7 +3,12 @@
 //! A record is one sample, or a JSON array of samples. Its key is the device id; each sample has to
 //! agree with it.
 
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
 use rdkafka::message::{Headers as _, Message};
+use serde::de::{Deserializer as _, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
@@ -11,7 +16,8 @@ use crate::moment::parse_time;
 use crate::reason::DeadReason;
 use crate::source::file::MAX_RECORD_BYTES;
 use crate::source::{
-    Batch, Control, Cut, Decoded, Decoder, Entry, Fault, Headers, Layout, Span, span,
+    Array, Batch, Control, Cut, Decoded, Decoder, Entry, Fault, Headers, Layout, MAX_BAD_ELEMENTS,
+    Span, memory_of_headers, short, span,
 };
 
 /// Header of a record that is about a device rather than from it.
@@ -19,6 +25,9 @@ pub const CONTROL_HEADER: &str = "tstar-control";
 
 /// Bytes kept of a record that is too long.
 const HEAD_BYTES: usize = 1 << 10;
+
+/// Bytes of a key that are looked at for a message, which shows fewer characters.
+const SHOWN_BYTES: usize = 1 << 10;
 
 /// Reads the records of a topic.
 pub struct RecordReader {
@@ -103,7 +112,8 @@ impl RecordReader {
         batch.next_offset = Some(record.offset + 1);
         let before = (batch.entries.len(), batch.text.len(), batch.raw.len());
         if !record.headers.is_empty() {
-            batch.headers.insert(record.offset, record.headers.clone());
+            batch.header_bytes += memory_of_headers(&record.headers);
+            batch.headers.insert(record.offset, Arc::new(record.headers.clone()));
         }
         let mut out = Out::begin(record, batch);
         if let Some(Err(fault)) = control {
@@ -115,7 +125,7 @@ impl RecordReader {
             self.samples(record, &mut out);
         }
         if let Some(only) = &self.only {
-            pass_over(batch, before, only);
+            pass_over(batch, before, only, record.offset);
         }
         Read::Samples
     }
@@ -140,16 +150,49 @@ impl RecordReader {
             let content = self.sample(record, value, &mut out.batch.text);
             return out.push(None, value, content);
         }
-        match elements(value) {
-            Err(fault) => out.fault(fault),
-            Ok(elements) => {
-                for (element, at) in elements.into_iter().zip(0..) {
-                    let value = element.get().as_bytes();
-                    let content = self.sample(record, value, &mut out.batch.text);
-                    out.push(Some(at), value, content);
+        if let Err(fault) = self.elements(record, value, out) {
+            out.fault(fault);
+        }
+    }
+
+    /// Reads an array, element by element: a list of all of them may take many times what the
+    /// record does. Where it cannot be split, it leaves nothing behind.
+    fn elements(
+        &mut self,
+        record: &Record<'_>,
+        value: &[u8],
+        out: &mut Out<'_>,
+    ) -> Result<(), Fault> {
+        let text = std::str::from_utf8(value).map_err(|error| {
+            let message = format!("byte {} of the record is not UTF-8", error.valid_up_to());
+            Fault::new(DeadReason::BadUtf8, message)
+        })?;
+        let before = (out.batch.entries.len(), out.batch.text.len(), out.batch.raw.len());
+        let whole = out.keep(value);
+        let (mut nth, mut bad, mut more) = (0, 0, BTreeMap::new());
+        let split = each_element(text, |element| {
+            let content = self.sample(record, element.as_bytes(), &mut out.batch.text);
+            if let Err(fault) = &content {
+                bad += 1;
+                if bad > MAX_BAD_ELEMENTS + 1 {
+                    *more.entry(fault.reason).or_default() += 1;
+                    nth += 1;
+                    return;
                 }
             }
+            let at = whole.start as usize + element.as_ptr().addr() - text.as_ptr().addr();
+            out.enter(Some(nth), span(at, at + element.len()), content);
+            nth += 1;
+        });
+        if let Err(error) = split {
+            out.batch.entries.truncate(before.0);
+            out.batch.text.truncate(before.1);
+            out.batch.raw.truncate(before.2);
+            let message = format!("the array cannot be split: {error}");
+            return Err(Fault::new(DeadReason::BadJson, message));
         }
+        out.batch.arrays.insert(record.offset, Array { value: whole, more });
+        Ok(())
     }
 
     fn sample(
@@ -162,10 +205,13 @@ impl RecordReader {
         let decoded = self.decoder.json_like(&mut self.layout, value, text)?;
         let device = &text[decoded.device.start as usize..decoded.device.end as usize];
         if self.key_is_device && record.key != Some(device.as_bytes()) {
-            let key = String::from_utf8_lossy(record.key.unwrap_or_default());
+            let key = record.key.unwrap_or_default();
+            let head = String::from_utf8_lossy(&key[..key.len().min(SHOWN_BYTES)]);
             let message = format!(
-                "the key is `{key}`, the device `{device}`: a device's records have to share a \
-                 partition; --key any says that the producer keys by another id that is as stable"
+                "the key is {}, the device {}: a device's records have to share a partition; \
+                 --key any says that the producer keys by another id that is as stable",
+                short(&head),
+                short(device)
             );
             text.truncate(before);
             return Err(Box::new(Fault::new(DeadReason::KeyMismatch, message)));
@@ -175,7 +221,12 @@ impl RecordReader {
 }
 
 /// Takes out of a batch what stands in it from a place on and is not of a device.
-fn pass_over(batch: &mut Batch, (entries, text, raw): (usize, usize, usize), only: &str) {
+fn pass_over(
+    batch: &mut Batch,
+    (entries, text, raw): (usize, usize, usize),
+    only: &str,
+    offset: i64,
+) {
     let mut at = 0;
     let texts = &batch.text;
     let is_of = |entry: &Entry| match &entry.content {
@@ -186,21 +237,37 @@ fn pass_over(batch: &mut Batch, (entries, text, raw): (usize, usize, usize), onl
         at += 1;
         at <= entries || is_of(entry)
     });
+    // Its bad elements are nobody's here.
+    batch.arrays.remove(&offset);
     if batch.entries.len() == entries {
+        if let Some(headers) = batch.headers.remove(&offset) {
+            batch.header_bytes -= memory_of_headers(&headers);
+        }
         batch.text.truncate(text);
         batch.raw.truncate(raw);
     }
 }
 
-/// The elements of an array, as they were written.
-fn elements(value: &[u8]) -> Result<Vec<&RawValue>, Fault> {
-    let text = std::str::from_utf8(value).map_err(|error| {
-        let message = format!("byte {} of the record is not UTF-8", error.valid_up_to());
-        Fault::new(DeadReason::BadUtf8, message)
-    })?;
-    serde_json::from_str(text).map_err(|error| {
-        Fault::new(DeadReason::BadJson, format!("the array cannot be split: {error}"))
-    })
+/// Gives the elements of an array, as they were written, one after the other.
+fn each_element<'de>(text: &'de str, take: impl FnMut(&'de str)) -> serde_json::Result<()> {
+    struct Elements<F>(F);
+    impl<'de, F: FnMut(&'de str)> Visitor<'de> for Elements<F> {
+        type Value = ();
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an array")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<(), A::Error> {
+            while let Some(element) = list.next_element::<&'de RawValue>()? {
+                (self.0)(element.get());
+            }
+            Ok(())
+        }
+    }
+    let mut json = serde_json::Deserializer::from_str(text);
+    json.deserialize_seq(Elements(take))?;
+    json.end()
 }
 
 /// A control record, or why it is none.
@@ -252,6 +319,12 @@ fn before(value: &[u8]) -> Result<Option<i64>, String> {
     Ok(Some(before_ms))
 }
 
+fn kept(batch: &mut Batch, bytes: &[u8]) -> Span {
+    let start = batch.raw.len();
+    batch.raw.extend_from_slice(bytes);
+    span(start, batch.raw.len())
+}
+
 /// Where the entries of a record go.
 struct Out<'a> {
     batch: &'a mut Batch,
@@ -263,19 +336,22 @@ struct Out<'a> {
 
 impl<'a> Out<'a> {
     fn begin(record: &Record<'a>, batch: &'a mut Batch) -> Self {
-        let key = record.key.map(|key| {
-            let start = batch.raw.len();
-            batch.raw.extend_from_slice(key);
-            span(start, batch.raw.len())
-        });
+        let key = record.key.map(|key| kept(batch, key));
         let (offset, log_time_ms) = (record.offset, record.log_time_ms);
         Self { batch, offset, log_time_ms, key, value: record.value.unwrap_or_default() }
     }
 
+    fn keep(&mut self, bytes: &[u8]) -> Span {
+        kept(self.batch, bytes)
+    }
+
     fn push(&mut self, element: Option<u32>, value: &[u8], content: Result<Decoded, Box<Fault>>) {
-        let start = self.batch.raw.len();
-        self.batch.raw.extend_from_slice(value);
-        let raw = span(start, self.batch.raw.len());
+        let raw = self.keep(value);
+        self.enter(element, raw, content);
+    }
+
+    /// Enters what stands in the batch already.
+    fn enter(&mut self, element: Option<u32>, raw: Span, content: Result<Decoded, Box<Fault>>) {
         let (offset, log_time_ms, key) = (self.offset, self.log_time_ms, self.key.clone());
         let (line, again) = (0, false);
         let entry = Entry { offset, element, line, log_time_ms, again, raw, key, content };

@@ -109,5 +109,42 @@ fn a_control_record_says_what_to_forget() {
     let unknown = Record { headers: headers.clone(), ..record(device, "x") };
     assert_eq!(before(&unknown), Err(vec![Some(DeadReason::BadType)]));
     let batch = read(true, &unknown);
-    assert_eq!(batch.headers[&7], headers, "a dead letter keeps them");
+    assert_eq!(*batch.headers[&7], headers, "a dead letter keeps them");
+}
+
+#[test]
+fn an_array_of_bad_elements_takes_little_more_than_its_bytes() {
+    let value = format!("[{}0]", "0,".repeat(499_999));
+    let mut batch = Batch::default();
+    let record = Record {
+        key: Some(b"truck-17"),
+        value: Some(value.as_bytes()),
+        offset: 7,
+        ..Record::default()
+    };
+    reader(true).read(&record, &mut batch);
+    assert_eq!(batch.entries.len(), MAX_BAD_ELEMENTS + 1);
+    let array = &batch.arrays[&7];
+    assert_eq!(batch.bytes(&array.value), value.as_bytes());
+    let more = 500_000 - batch.entries.len() as u64;
+    assert_eq!(array.more, [(DeadReason::BadJson, more)].into());
+    assert!(batch.memory() < 2 * value.len(), "{} bytes", batch.memory());
+    // What cannot be split to its end leaves one entry.
+    let mut batch = Batch::default();
+    let broken = value.replace(']', "");
+    reader(true).read(&Record { value: Some(broken.as_bytes()), ..record }, &mut batch);
+    assert_eq!((batch.entries.len(), batch.arrays.len()), (1, 0));
+    assert_eq!(batch.raw(&batch.entries[0]), broken.as_bytes());
+}
+
+#[test]
+fn a_message_is_bounded_whatever_the_key() {
+    let mut batch = Batch::default();
+    let key = vec![b'k'; 600_000];
+    let value = br#"{"device":"truck-17","ts":1795210680123,"lat":1,"lon":2}"#;
+    let record = Record { key: Some(&key), value: Some(value), ..Record::default() };
+    reader(true).read(&record, &mut batch);
+    let fault = batch.entries[0].content.as_ref().unwrap_err();
+    assert_eq!(fault.reason, DeadReason::KeyMismatch);
+    assert!(fault.message.len() < 400, "{}", fault.message);
 }

@@ -156,6 +156,16 @@ impl Topics {
         Ok(found.find_map(|resource| resource.get(name).and_then(|entry| entry.value.clone())))
     }
 
+    /// The size of the largest batch of records that a topic takes, bytes; `None` where the brokers
+    /// do not tell.
+    ///
+    /// # Errors
+    /// No broker answers.
+    pub async fn max_bytes(&self, topic: &str) -> Result<Option<usize>, KafkaError> {
+        let found = self.setting(topic, "max.message.bytes").await?;
+        Ok(found.and_then(|bytes| bytes.parse().ok()))
+    }
+
     /// Refuses a topic whose records go by key: samples of a device share theirs.
     ///
     /// # Errors

@@ -3,7 +3,9 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::{Devices, Pace, Processor};
+use super::letters::Refused;
+use super::{Devices, Judged, Pace, Processor};
+use crate::source::Batch;
 use crate::source::spill::{GROUPS, Spill};
 use crate::store::{Change, ChangeKind, Flush, Journal, Position, StoreError, TripRow, TripStore};
 use crate::timeline::Trip;
@@ -14,7 +16,7 @@ const FLUSH_SHARE: u32 = 19;
 
 /// Dead letters do not wait for a flush when they take this much memory, bytes. A vector that grows
 /// has room for twice as many, and each text takes more than its length.
-const MAX_DEAD_BYTES: usize = 8 << 20;
+pub(super) const MAX_DEAD_BYTES: usize = 8 << 20;
 
 /// Rows are handed to the store when there are so many, or when their paths take so many bytes.
 const STAGED: (usize, usize) = (1024, 4 << 20);
@@ -245,7 +247,6 @@ impl<S: TripStore + Journal> Processor<'_, S> {
                 samples.next_batch().map_err(|error| not_set_aside(spill, error))?
             {
                 self.absorb_records(&batch).await?;
-                self.stage_dead().await?;
                 if self.resident > limit {
                     let rows = self.stage_changes(None).await?;
                     self.store.stage(&rows).await?;
@@ -261,6 +262,29 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         Ok(last)
     }
 
+    /// Sets the samples of a batch aside; what is none is counted at once.
+    pub(super) fn set_aside(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        for record in batch.entries.chunk_by(|one, next| one.offset == next.offset) {
+            let mut refused = Refused::default();
+            for (nth, entry) in record.iter().enumerate() {
+                match self.judge(entry) {
+                    Judged::Sample(decoded) => {
+                        let spill = self.spill.as_mut().expect("samples are set aside in it");
+                        let pushed = spill.push(batch, entry, decoded);
+                        pushed.map_err(|error| not_set_aside(spill, error))?;
+                    }
+                    judged => {
+                        if let Some(fault) = self.settle(batch, entry, judged, 0) {
+                            self.refuse(batch, (nth, entry), fault, &mut refused);
+                        }
+                    }
+                }
+            }
+            self.bury_array(batch, record, refused);
+        }
+        Ok(())
+    }
+
     /// Lets the devices go. Everything is with the store, so what is needed again can be loaded.
     fn empty_memory(&mut self) {
         debug_assert!(self.changed.is_empty());
@@ -269,16 +293,6 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         self.devices = Devices::default();
         self.decided = 0;
         self.store_was_empty = false;
-    }
-
-    /// Hands the dead letters over where those that wait take much memory.
-    pub(super) async fn stage_dead(&mut self) -> Result<(), StoreError> {
-        if self.dead_bytes <= MAX_DEAD_BYTES {
-            return Ok(());
-        }
-        let dead_letters = std::mem::take(&mut self.dead);
-        self.dead_bytes = 0;
-        self.store.stage(&Flush { dead_letters, ..Flush::default() }).await
     }
 }
 

@@ -25,7 +25,8 @@ pub use budget::Budget;
 pub use counts::{Arrivals, Counts, KeyChanges};
 
 use budget::{Claim, Share};
-pub use letters::wrong_clock;
+use letters::Refused;
+pub use letters::{says_of_array, wrong_clock};
 use load::Erased;
 
 use crate::epoch::Log;
@@ -36,7 +37,7 @@ use crate::rules::{Rules, TimeUnit};
 use crate::source::spill::Spill;
 use crate::source::{Batch, Decoded, Entry, Fault, Source, SourceError};
 use crate::store::{DeadLetter, Journal, Position, StoreError, TripStore, Whose};
-use crate::timeline::{ClockGuard, Limits, Movement, Outcome, Timeline};
+use crate::timeline::{ClockGuard, Limits, Movement, Outcome, Timeline, WrongClock};
 
 /// What a device takes to write before any was written, as good as any guess.
 const FIRST_GUESS: Duration = Duration::from_micros(20);
@@ -169,7 +170,9 @@ pub struct Processor<'a, S> {
 enum Judged<'b> {
     Sample(&'b Decoded),
     Dropped(DropReason),
-    Dead(Fault),
+    Dead(&'b Fault),
+    /// Its device time cannot be true.
+    Untimely(&'b Decoded, WrongClock),
 }
 
 impl<'a, S: TripStore + Journal> Processor<'a, S> {
@@ -338,23 +341,8 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         while let Some(first) = rest.first() {
             let length = rest.iter().take_while(|entry| entry.offset == first.offset).count();
             self.absorb_record(batch, rest, length).await?;
+            self.stage_dead().await?;
             rest = &rest[length..];
-        }
-        Ok(())
-    }
-
-    /// Sets the samples of a batch aside; what is none is counted at once.
-    fn set_aside(&mut self, batch: &Batch) -> Result<(), StoreError> {
-        for entry in &batch.entries {
-            match self.judge(entry) {
-                Judged::Sample(decoded) => {
-                    let spill = self.spill.as_mut().expect("samples are set aside in it");
-                    let pushed = spill.push(batch, entry, decoded);
-                    pushed.map_err(|error| flush::not_set_aside(spill, error))?;
-                }
-                Judged::Dropped(reason) => self.drop_one(reason),
-                Judged::Dead(fault) => self.bury(batch, entry, fault),
-            }
         }
         Ok(())
     }
@@ -379,7 +367,9 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         if let [entry] = record {
             let judged = self.judge(entry);
             let place = self.load(batch, ahead, &judged).await?;
-            self.settle(batch, entry, judged, place);
+            if let Some(fault) = self.settle(batch, entry, judged, place) {
+                self.bury(batch, entry, fault);
+            }
             return Ok(());
         }
         let mut loaded = Vec::with_capacity(record.len());
@@ -392,20 +382,24 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         while let Some(nth) = loaded.iter().position(|(it, place)| self.lacks(it, *place)) {
             self.load(batch, ahead, &loaded[nth].0).await?;
         }
-        for (entry, (judged, place)) in record.iter().zip(loaded) {
-            self.settle(batch, entry, judged, place);
+        let mut refused = Refused::default();
+        for ((nth, entry), (judged, place)) in record.iter().enumerate().zip(loaded) {
+            if let Some(fault) = self.settle(batch, entry, judged, place) {
+                self.refuse(batch, (nth, entry), fault, &mut refused);
+            }
         }
+        self.bury_array(batch, record, refused);
         Ok(())
     }
 
     fn judge<'b>(&self, entry: &'b Entry) -> Judged<'b> {
         let decoded = match &entry.content {
             Ok(decoded) => decoded,
-            Err(fault) => return Judged::Dead(Fault::clone(fault)),
+            Err(fault) => return Judged::Dead(fault),
         };
         let time_ms = decoded.sample.time_ms;
         if let Err(wrong) = self.guard.judge(time_ms, entry.log_time_ms) {
-            return Judged::Dead(self.wrong_clock(wrong, time_ms, entry.log_time_ms));
+            return Judged::Untimely(decoded, wrong);
         }
         match self.movement.judge(&decoded.sample, decoded.ignition) {
             Ok(()) => Judged::Sample(decoded),
@@ -431,12 +425,24 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
     }
 
     /// Counts an entry, and lets its device's timeline decide where there is a sample to decide on.
-    fn settle(&mut self, batch: &Batch, entry: &Entry, judged: Judged<'_>, place: usize) {
+    /// One that cannot be used is not counted yet: returns why.
+    fn settle(
+        &mut self,
+        batch: &Batch,
+        entry: &Entry,
+        judged: Judged<'_>,
+        place: usize,
+    ) -> Option<Fault> {
         match judged {
             Judged::Dropped(reason) => self.drop_one(reason),
-            Judged::Dead(fault) => self.bury(batch, entry, fault),
-            Judged::Sample(decoded) => self.decide(batch, entry, decoded, place),
+            Judged::Dead(fault) => return Some(fault.clone()),
+            Judged::Untimely(decoded, wrong) => {
+                let time_ms = decoded.sample.time_ms;
+                return Some(self.wrong_clock(wrong, time_ms, entry.log_time_ms));
+            }
+            Judged::Sample(decoded) => return self.decide(batch, entry, decoded, place),
         }
+        None
     }
 
     fn drop_one(&mut self, reason: DropReason) {
@@ -444,11 +450,18 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         *self.counts.dropped.entry(reason).or_default() += 1;
     }
 
-    fn decide(&mut self, batch: &Batch, entry: &Entry, decoded: &Decoded, place: usize) {
+    fn decide(
+        &mut self,
+        batch: &Batch,
+        entry: &Entry,
+        decoded: &Decoded,
+        place: usize,
+    ) -> Option<Fault> {
         let driver = decoded.driver.as_ref().map(|driver| batch.text(driver));
         let (name, device) = self.devices.get_index_mut(place).expect("it was given this place");
         if device.has_erased(decoded.sample.time_ms) {
-            return self.drop_one(DropReason::Forgotten);
+            self.drop_one(DropReason::Forgotten);
+            return None;
         }
         let at = self.log.versions.of(entry.offset);
         self.decided += 1;
@@ -480,8 +493,9 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
                     "it lies inside a trip of {name} that holds --max-samples, {}",
                     self.limits.max_samples
                 );
-                self.bury(batch, entry, Fault::new(DeadReason::TripFull, message));
+                return Some(Fault::new(DeadReason::TripFull, message));
             }
         }
+        None
     }
 }

@@ -24,6 +24,7 @@ use std::sync::Arc;
 pub use decode::Decoder;
 pub use fields::{MapError, parse_map};
 pub use layout::Layout;
+pub(crate) use text::{head_of, short};
 
 use crate::part::Part;
 use crate::reason::DeadReason;
@@ -60,13 +61,39 @@ pub struct Batch {
     /// may be empty.
     pub next_offset: Option<i64>,
     /// Headers of the log's records, by offset, of those that have any.
-    pub headers: BTreeMap<i64, Headers>,
+    pub headers: BTreeMap<i64, Arc<Headers>>,
+    /// What those headers take in memory, bytes.
+    pub header_bytes: usize,
+    /// Records that are arrays, by offset.
+    pub arrays: BTreeMap<i64, Array>,
     /// A control record. It comes in a batch without entries, in its place among the others.
     pub control: Option<Control>,
 }
 
 /// Headers of a log's record, in their order.
 pub type Headers = Vec<(String, Option<Vec<u8>>)>;
+
+/// What headers take in memory, bytes: a name and a value may be empty, and cost all the same.
+#[must_use]
+pub fn memory_of_headers(headers: &Headers) -> usize {
+    let texts =
+        |(name, value): &(String, Option<Vec<u8>>)| name.len() + value.as_ref().map_or(0, Vec::len);
+    size_of_val(&headers[..]) + headers.iter().map(texts).sum::<usize>()
+}
+
+/// Most bad elements of an array that are dead letters of their own; of more than that the array is
+/// one dead letter.
+pub const MAX_BAD_ELEMENTS: usize = 100;
+
+/// A record that is an array.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Array {
+    /// Its bytes in [`Batch::raw`].
+    pub value: Span,
+    /// Bad elements that are no entries, by reason. There are none unless more than
+    /// [`MAX_BAD_ELEMENTS`] bad ones are entries.
+    pub more: BTreeMap<DeadReason, u64>,
+}
 
 /// A record that is about a device rather than from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,6 +143,9 @@ pub struct Decoded {
     pub sample: Sample,
 }
 
+/// Longest message of a fault, bytes.
+const MAX_MESSAGE: usize = 1000;
+
 /// Why a record gave no sample.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fault {
@@ -139,24 +169,42 @@ pub struct Cut {
 }
 
 impl Fault {
-    /// A fault of a record that is kept whole.
+    /// A fault of a record that is kept whole. A message is bounded, whatever it quotes.
     #[must_use]
     pub fn new(reason: DeadReason, message: impl Into<String>) -> Self {
-        Self { reason, message: message.into(), cut: None, looks_like_seconds: false }
+        let mut message = message.into();
+        if message.len() > MAX_MESSAGE {
+            message.truncate(head_of(&message, MAX_MESSAGE).len());
+            message.push_str("...");
+        }
+        Self { reason, message, cut: None, looks_like_seconds: false }
     }
 }
 
 impl Batch {
+    /// What it takes in memory, about, bytes.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        let entries = self.entries.len() * size_of::<Entry>();
+        self.raw.len() + self.text.len() + self.header_bytes + entries
+    }
+
     /// The text behind a span of [`Decoded`].
     #[must_use]
     pub fn text(&self, span: &Span) -> &str {
         &self.text[span.start as usize..span.end as usize]
     }
 
+    /// The original bytes behind a span.
+    #[must_use]
+    pub fn bytes(&self, span: &Span) -> &[u8] {
+        &self.raw[span.start as usize..span.end as usize]
+    }
+
     /// The original bytes of an entry.
     #[must_use]
     pub fn raw(&self, entry: &Entry) -> &[u8] {
-        &self.raw[entry.raw.start as usize..entry.raw.end as usize]
+        self.bytes(&entry.raw)
     }
 
     /// The key of an entry's record.

@@ -4,7 +4,7 @@
 const SHOWN: usize = 80;
 
 /// A value between backticks, cut to a bound, control characters escaped.
-pub(super) fn short(value: &str) -> String {
+pub(crate) fn short(value: &str) -> String {
     format!("`{}`", clipped(value))
 }
 
@@ -23,6 +23,15 @@ pub(super) fn clipped(value: &str) -> String {
         }
     }
     shown
+}
+
+/// As many bytes of a text as are whole characters, at most `bytes`.
+pub(crate) fn head_of(text: &str, bytes: usize) -> &str {
+    let mut end = bytes.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ mod skip;
 pub mod sqlite;
 
 use std::future::Future;
+use std::sync::Arc;
 
 pub use erased::was_erased;
 pub use find::{Finding, find, find_at};
@@ -30,7 +31,7 @@ pub use skip::SkipReason;
 use crate::epoch::Epoch;
 use crate::part::Part;
 use crate::reason::DeadReason;
-use crate::source::Headers;
+use crate::source::{Cut, Headers};
 
 /// A trip row cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -323,16 +324,28 @@ pub struct DeadLetter {
     pub line: u64,
     /// The log's timestamp, ms since 1970.
     pub log_time_ms: i64,
-    /// Key of the record, where the log has keys.
-    pub key: Option<Vec<u8>>,
-    /// Headers of the record.
-    pub headers: Headers,
+    /// Key of the record, where the log has keys, or its head. Letters of one record share it.
+    pub key: Option<Arc<[u8]>>,
+    /// Set where `key` is the head alone.
+    pub key_cut: Option<Cut>,
+    /// Headers of the record, or the heads of some. Letters of one record share them.
+    pub headers: Arc<Headers>,
+    /// Set where `headers` are not all, or not whole: the bytes are those of names and values.
+    pub headers_cut: Option<Cut>,
     /// The original bytes, or their head.
     pub value: Vec<u8>,
     /// Length of the original, bytes.
     pub value_bytes: u64,
     /// SHA-256 of the original, where `value` is its head alone.
     pub sha256: Option<[u8; 32]>,
+}
+
+impl DeadLetter {
+    /// Whether something of its record was not kept, so that the record cannot be made of it again.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.sha256.is_some() || self.key_cut.is_some() || self.headers_cut.is_some()
+    }
 }
 
 /// The trips of a device that end before a time are erased, and its samples before it dropped.

@@ -204,6 +204,15 @@ impl Running {
         sent.unwrap();
     }
 
+    /// The most memory that it ever took, bytes.
+    #[cfg(target_os = "linux")]
+    pub fn peak_memory(&mut self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child().id()));
+        let status = status.unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+    }
+
     /// Reads what it says until a line has a word in it; what it says later is lost.
     #[track_caller]
     pub fn until_says(&mut self, word: &str, said: &mut String) {

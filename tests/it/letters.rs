@@ -2,6 +2,7 @@
 
 mod again;
 mod kill;
+mod large;
 mod replay;
 mod table;
 

@@ -3,6 +3,7 @@
 use data_encoding::{BASE64, HEXLOWER};
 use serde::Serialize;
 use tstar::moment::format_time;
+use tstar::source::Cut;
 
 use super::letters::{Filter, Id, Kept, Letters};
 use crate::cli::exit::Usage;
@@ -24,7 +25,11 @@ struct LetterJson {
     offset: i64,
     element: Option<u32>,
     key: Option<String>,
+    key_bytes: Option<u64>,
+    key_sha256: Option<String>,
     headers: Vec<(String, Option<String>)>,
+    headers_bytes: Option<u64>,
+    headers_sha256: Option<String>,
     log_time: String,
     value: Option<String>,
     value_base64: Option<String>,
@@ -41,7 +46,9 @@ impl LetterJson {
             Err(error) => (None, Some(BASE64.encode(error.as_bytes()))),
         };
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        let headers = letter.headers.into_iter();
+        let headers = letter.headers.iter().cloned();
+        let hash = |cut: &Option<Cut>| cut.as_ref().map(|cut| HEXLOWER.encode(&cut.sha256));
+        let bytes = |cut: &Option<Cut>| cut.as_ref().map(|cut| cut.bytes);
         Self {
             id: kept.id,
             reason: letter.reason.name(),
@@ -51,8 +58,12 @@ impl LetterJson {
             partition: letter.partition,
             offset: letter.offset,
             element: letter.element,
-            key: letter.key.map(text),
+            key: letter.key.map(|key| text(key.to_vec())),
+            key_bytes: bytes(&letter.key_cut),
+            key_sha256: hash(&letter.key_cut),
             headers: headers.map(|(name, value)| (name, value.map(text))).collect(),
+            headers_bytes: bytes(&letter.headers_cut),
+            headers_sha256: hash(&letter.headers_cut),
             log_time: format_time(letter.log_time_ms),
             value,
             value_base64,

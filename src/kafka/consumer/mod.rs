@@ -316,7 +316,7 @@ impl Polling<'_> {
                 held.finish_batch();
             }
         }
-        if held.batch.entries.len() >= BATCH_ENTRIES || held.batch.raw.len() >= limit {
+        if held.batch.entries.len() >= BATCH_ENTRIES || held.batch.memory() >= limit {
             held.finish_batch();
             held.hand_over(self.consumer, &self.plan.topic);
         }

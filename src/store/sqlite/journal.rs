@@ -1,6 +1,7 @@
 //! Position, dead letters, changes and imports in SQLite.
 
 use std::error::Error;
+use std::sync::Arc;
 
 use data_encoding::BASE64;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -106,7 +107,7 @@ fn bury(connection: &Connection, letter: &DeadLetter) -> rusqlite::Result<()> {
         letter.value_bytes.cast_signed(),
         letter.sha256,
         letter.partition,
-        letter.key,
+        letter.key.as_deref(),
         headers_json(&letter.headers),
     ])?;
     Ok(())
@@ -152,8 +153,10 @@ fn read_letter(row: &Row<'_>) -> rusqlite::Result<KeptDeadLetter> {
         origin: row.get("origin")?,
         line: row.get::<_, i64>("line")?.cast_unsigned(),
         log_time_ms: row.get("log_time")?,
-        key: row.get("key")?,
-        headers,
+        key: row.get::<_, Option<Vec<u8>>>("key")?.map(Arc::from),
+        key_cut: None,
+        headers: Arc::new(headers),
+        headers_cut: None,
         value: row.get("value")?,
         value_bytes: row.get::<_, i64>("value_bytes")?.cast_unsigned(),
         sha256: row.get("sha256")?,
