@@ -1,8 +1,9 @@
 # The program in an image that has nothing to write to and no user of a name:
 #   docker build --build-arg TSTAR_COMMIT="$(git rev-parse --short=12 HEAD)" --tag tstar .
 # Other bases have to fit: the second stage wants the C library of the first, and runs nothing while it is built.
-ARG BUILD_IMAGE=rust:1.95-bookworm
-ARG RUNTIME_IMAGE=debian:bookworm-slim
+# The digests are those of the index for all platforms; a newer one: docker buildx imagetools inspect IMAGE:TAG
+ARG BUILD_IMAGE=rust:1.95-bookworm@sha256:6258907abe69656e41cd992e0b705cdcfabcbbe3db374f92ed2d47121282d4a1
+ARG RUNTIME_IMAGE=debian:bookworm-slim@sha256:3783cc01769c7b2b1b83a5c5ad96c815348e28ed7da68e2e3687004faa906251
 
 FROM ${BUILD_IMAGE} AS build
 # TLS to brokers and CQL nodes: OpenSSL is built with it, which takes perl, as this image has, and some minutes.

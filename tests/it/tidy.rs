@@ -167,6 +167,32 @@ fn unreasoned(manifest: &str) -> Vec<String> {
     found
 }
 
+/// The one image whose digest nobody has looked up yet.
+const BY_TAG: &str = "scylladb/scylla:2026.2.4";
+
+/// Images that a tag alone names by default, which may be another one tomorrow.
+fn movable(text: &str) -> Vec<String> {
+    let names = text.lines().map(str::trim).filter_map(|line| {
+        let value = |prefix| line.strip_prefix(prefix).map(str::trim);
+        value("ARG BUILD_IMAGE=")
+            .or_else(|| value("ARG RUNTIME_IMAGE="))
+            .or_else(|| value("FROM ").filter(|it| !it.starts_with("${")))
+            .or_else(|| value("image:"))
+            .or_else(|| value("BUILD_IMAGE:"))
+            .or_else(|| value("RUNTIME_IMAGE:"))
+    });
+    let default = |name: &'_ str| {
+        let inner = name.strip_prefix("${").and_then(|it| it.strip_suffix('}'));
+        inner.and_then(|it| it.split_once(":-")).map_or(name, |(_, default)| default).to_owned()
+    };
+    // What this project builds itself has no digest before.
+    let found = names.map(default).filter(|name| name != "tstar:local" && name != BY_TAG);
+    let is_digest = |hex: &str| hex.len() == 64 && hex.bytes().all(|it| it.is_ascii_hexdigit());
+    let is_fixed =
+        |name: &String| name.split_once("@sha256:").is_some_and(|(_, hex)| is_digest(hex));
+    found.filter(|name| !is_fixed(name)).map(|name| format!("{name} has no digest")).collect()
+}
+
 fn strangers(paths: &[PathBuf]) -> Vec<String> {
     let top = paths.iter().filter_map(|path| path.iter().next()?.to_str());
     let mut found: Vec<_> =
@@ -229,4 +255,19 @@ fn the_top_level_holds_only_what_belongs_there() {
     assert_eq!(strangers(&planted), ["notes.md at the top level", "tools at the top level"]);
     // Somebody's own data may lie beside the tracked files.
     assert_eq!(strangers(&listed(&["--cached"])), Vec::<String>::new());
+}
+
+#[test]
+fn images_are_named_by_digest() {
+    let planted = "ARG BUILD_IMAGE=rust:1\nFROM ${BUILD_IMAGE} AS build\nFROM debian:12\n\
+                   image: ${X:-tstar:local}\nimage: ${X:-kafka:4@sha256:12}\nimage: ${X:-a:1}\n";
+    assert_eq!(movable(planted).len(), 4, "{:?}", movable(planted));
+    let is_deployed = |path: &PathBuf| {
+        let is_yaml = path.extension().is_some_and(|it| it == "yml");
+        path == Path::new("Dockerfile")
+            || (is_yaml && (path.starts_with("deploy") || path.iter().count() == 1))
+    };
+    let deployed: Vec<_> = files().into_iter().filter(is_deployed).collect();
+    assert!(deployed.len() >= 3, "{deployed:?}");
+    hold(deployed, movable);
 }
