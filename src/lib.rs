@@ -26,7 +26,8 @@
 //! | surface | [`metrics`] | what is counted and timed, as Prometheus reads it |
 //! | surface | `cli` (in `main.rs`) | flags, output, exit codes |
 //!
-//! [`rules`], [`epoch`], [`reason`], [`moment`] and [`part`] are the words they share.
+//! [`rules`], [`epoch`], [`reason`], [`moment`] and [`part`] are the words they share. [`visible`] shows
+//! text from the outside.
 //!
 //! # Invariants
 //! Every test run may check them; the numbers are used in code and tests.
@@ -65,3 +66,4 @@ pub mod store;
 pub mod surface;
 pub mod timeline;
 pub mod verify;
+pub mod visible;

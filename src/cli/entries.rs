@@ -18,6 +18,7 @@ use tracing_subscriber::registry::LookupSpan;
 use tstar::daemon::Notice;
 use tstar::kafka::consumer::Told;
 use tstar::settings::LogFormat;
+use tstar::visible::{is_hidden, visible};
 
 static ON: AtomicBool = AtomicBool::new(false);
 
@@ -95,7 +96,7 @@ where
         let mut said = Said::default();
         event.record(&mut said);
         let error = said.error.map(|error| format!(": {error}")).unwrap_or_default();
-        writeln!(writer, "tstar: {}", one_line(&(said.message + &error)))
+        writeln!(writer, "tstar: {}", visible(&(said.message + &error)))
     }
 }
 
@@ -126,7 +127,10 @@ impl<W: io::Write> io::Write for Shown<W> {
             match character {
                 '\n' => shown.push('\n'),
                 character if is_hidden(character) => {
-                    shown.push_str(&format!("\\u{:04x}", u32::from(character)));
+                    // As JSON writes it: beyond four hex digits it is a pair.
+                    for unit in character.encode_utf16(&mut [0; 2]) {
+                        shown.push_str(&format!("\\u{unit:04x}"));
+                    }
                 }
                 character => shown.push(character),
             }
@@ -140,29 +144,6 @@ impl<W: io::Write> io::Write for Shown<W> {
     }
 }
 
-/// Whether a character does something else than to be seen: control characters, other line ends
-/// and those that turn the direction of writing. All of them have four hex digits.
-fn is_hidden(character: char) -> bool {
-    let is_turn = matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}');
-    let is_isolate = matches!(character, '\u{2066}'..='\u{2069}');
-    let is_line_end = matches!(character, '\u{2028}' | '\u{2029}');
-    is_turn || is_isolate || is_line_end || character.is_control()
-}
-
-/// A text on one line that shows as it reads: control characters, other line ends and those that
-/// turn the direction of writing are escaped.
-fn one_line(text: &str) -> String {
-    let mut line = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            character if character.is_control() => line.extend(character.escape_default()),
-            character if is_hidden(character) => line.extend(character.escape_unicode()),
-            character => line.push(character),
-        }
-    }
-    line
-}
-
 #[cfg(test)]
 mod tests {
     use io::Write as _;
@@ -171,20 +152,12 @@ mod tests {
 
     #[test]
     fn json_shows_as_it_reads_and_means_what_it_meant() {
-        let hostile = "a\nb\u{1b}[31mc\u{9b}d\u{7f}e\u{2028}f\u{202e}g\"\\ Zürich 東京";
+        let hostile = "a\nb\u{1b}[31mc\u{9b}d\u{7f}e\u{2028}f\u{202e}g\"\\ Zürich 東京 \u{e0041}";
         let line = serde_json::to_string(hostile).unwrap() + "\n";
         let mut shown = Shown(Vec::new());
         shown.write_all(line.as_bytes()).unwrap();
         let shown = String::from_utf8(shown.0).unwrap();
         assert_eq!(shown.chars().filter(|it| is_hidden(*it)).collect::<String>(), "\n");
         assert_eq!(serde_json::from_str::<String>(&shown).unwrap(), hostile);
-    }
-
-    #[test]
-    fn whatever_is_in_it_an_entry_is_one_line_that_shows_as_it_reads() {
-        let hostile = "a\nb\r\u{1b}[31mc\u{9b}d\u{7f}e\u{2028}f\u{202e}g\0h\ti";
-        let line = one_line(hostile);
-        assert_eq!(line, r"a\nb\r\u{1b}[31mc\u{9b}d\u{7f}e\u{2028}f\u{202e}g\u{0}h\ti");
-        assert_eq!(one_line("Zürich `x` \"y\" \\ 東京"), "Zürich `x` \"y\" \\ 東京");
     }
 }

@@ -15,6 +15,7 @@ use tstar::simulate::FleetError;
 use tstar::source::{MapError, SourceError};
 use tstar::store::StoreError;
 use tstar::verify::anew::AnewError;
+use tstar::visible::visible;
 
 use super::entries;
 
@@ -121,7 +122,9 @@ pub fn say(line: &str) {
     if entries::is_on() {
         tracing::info!("{line}");
     } else {
-        writeln!(io::stderr(), "tstar: {line}").ok();
+        // Some are of several lines; what came from elsewhere adds none that shows as nothing.
+        let lines: Vec<_> = line.split('\n').map(visible).collect();
+        writeln!(io::stderr(), "tstar: {}", lines.join("\n")).ok();
     }
 }
 

@@ -2,19 +2,13 @@
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use tstar::surface::{Answer, Extras, TripJson};
+use tstar::visible::visible;
 
 /// A table with a header.
 fn table<'a>(columns: impl IntoIterator<Item = &'a str>) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_header(columns.into_iter().map(Cell::new));
     table
-}
-
-/// Text from the outside, without what would steer a terminal.
-fn plain(text: &str) -> String {
-    text.chars()
-        .map(|character| if character.is_control() { '\u{fffd}' } else { character })
-        .collect()
 }
 
 /// One trip, a line for each value.
@@ -63,7 +57,7 @@ fn value_text(value: &serde_json::Value) -> String {
     use serde_json::Value;
     match value {
         Value::Null => "-".into(),
-        Value::String(text) => plain(text),
+        Value::String(text) => visible(text),
         Value::Array(values) if values.is_empty() => "-".into(),
         Value::Array(values) => values.iter().map(value_text).collect::<Vec<_>>().join(" "),
         Value::Object(fields) => fields
@@ -86,12 +80,12 @@ pub fn list(trips: &[TripJson]) -> String {
     }
     for trip in trips {
         table.add_row([
-            plain(&trip.id),
+            visible(&trip.id),
             trip.start_time.clone(),
             trip.end_time.clone(),
             trip.samples.to_string(),
             format!("{:.1}", trip.distance_m / 1e3),
-            trip.driver.as_deref().map(plain).unwrap_or_default(),
+            trip.driver.as_deref().map(visible).unwrap_or_default(),
             trip.absorbed.len().to_string(),
         ]);
     }
@@ -102,7 +96,7 @@ pub fn list(trips: &[TripJson]) -> String {
 pub fn column(name: &str, values: &[String]) -> String {
     let mut table = table([name]);
     for value in values {
-        table.add_row([plain(value)]);
+        table.add_row([visible(value)]);
     }
     table.trim_fmt()
 }
@@ -112,7 +106,7 @@ pub fn pairs(pairs: &[(&str, String)]) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
     for (name, value) in pairs {
-        table.add_row([Cell::new(name), Cell::new(plain(value))]);
+        table.add_row([Cell::new(name), Cell::new(visible(value))]);
     }
     table.trim_fmt()
 }
@@ -135,7 +129,7 @@ pub fn counts(name: &str, rows: &[[String; 3]]) -> String {
 pub fn findings(rows: &[[String; 3]]) -> String {
     let mut table = table(["state", "check", "found"]);
     for row in rows {
-        table.add_row(row.iter().map(|text| plain(text)));
+        table.add_row(row.iter().map(|text| visible(text)));
     }
     table.trim_fmt()
 }
@@ -144,7 +138,7 @@ pub fn findings(rows: &[[String; 3]]) -> String {
 pub fn dead_letters(rows: &[[String; 4]]) -> String {
     let mut table = table(["id", "reason", "place", "message"]);
     for row in rows {
-        table.add_row(row.iter().map(|text| plain(text)));
+        table.add_row(row.iter().map(|text| visible(text)));
     }
     table.trim_fmt()
 }
@@ -158,7 +152,7 @@ pub fn records(rows: &[[String; 7]]) -> String {
         }
     }
     for row in rows {
-        table.add_row(row.iter().map(|text| plain(text)));
+        table.add_row(row.iter().map(|text| visible(text)));
     }
     table.trim_fmt()
 }

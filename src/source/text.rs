@@ -1,14 +1,16 @@
 //! Values in messages: short, and safe on a terminal.
 
+use crate::visible::push_visible;
+
 /// Characters of a value that a message shows.
 const SHOWN: usize = 80;
 
-/// A value between backticks, cut to a bound, control characters escaped.
+/// A value between backticks, cut to a bound, what cannot be seen escaped.
 pub(crate) fn short(value: &str) -> String {
     format!("`{}`", clipped(value))
 }
 
-/// A text cut to a bound, control characters escaped.
+/// A text cut to a bound, what cannot be seen escaped.
 pub(super) fn clipped(value: &str) -> String {
     let mut shown = String::new();
     for (count, c) in value.chars().enumerate() {
@@ -16,11 +18,7 @@ pub(super) fn clipped(value: &str) -> String {
             shown.push_str("...");
             break;
         }
-        if c.is_control() {
-            shown.extend(c.escape_default());
-        } else {
-            shown.push(c);
-        }
+        push_visible(&mut shown, c);
     }
     shown
 }
@@ -41,6 +39,7 @@ mod tests {
     #[test]
     fn a_value_is_bounded_and_tame() {
         assert_eq!(short("a\u{1b}[0mé"), "`a\\u{1b}[0mé`");
+        assert_eq!(short("a\u{202e}b"), "`a\\u{202e}b`");
         assert_eq!(short(&"é".repeat(100)), format!("`{}...`", "é".repeat(80)));
     }
 }

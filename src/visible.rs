@@ -1,0 +1,95 @@
+//! Text from the outside, as it may be shown: what a reader cannot see, and what moves what they
+//! do see, stands as its code. Not for what programs read: it cannot be undone.
+
+/// Characters that are not seen, or that change how others are: control and format characters,
+/// line and paragraph separators, private use, and what fonts are to leave out.
+const HIDDEN: [(char, char); 28] = [
+    ('\u{ad}', '\u{ad}'),
+    ('\u{34f}', '\u{34f}'),
+    ('\u{600}', '\u{605}'),
+    ('\u{61c}', '\u{61c}'),
+    ('\u{6dd}', '\u{6dd}'),
+    ('\u{70f}', '\u{70f}'),
+    ('\u{890}', '\u{891}'),
+    ('\u{8e2}', '\u{8e2}'),
+    ('\u{115f}', '\u{1160}'),
+    ('\u{17b4}', '\u{17b5}'),
+    ('\u{180b}', '\u{180f}'),
+    ('\u{200b}', '\u{200f}'),
+    ('\u{2028}', '\u{202e}'),
+    ('\u{2060}', '\u{206f}'),
+    ('\u{3164}', '\u{3164}'),
+    ('\u{e000}', '\u{f8ff}'),
+    ('\u{fe00}', '\u{fe0f}'),
+    ('\u{feff}', '\u{feff}'),
+    ('\u{ffa0}', '\u{ffa0}'),
+    ('\u{fff0}', '\u{fffb}'),
+    ('\u{110bd}', '\u{110bd}'),
+    ('\u{110cd}', '\u{110cd}'),
+    ('\u{13430}', '\u{1343f}'),
+    ('\u{1bca0}', '\u{1bca3}'),
+    ('\u{1d173}', '\u{1d17a}'),
+    ('\u{e0000}', '\u{e0fff}'),
+    ('\u{f0000}', '\u{ffffd}'),
+    ('\u{100000}', '\u{10fffd}'),
+];
+
+/// Whether a character does something else than to be seen.
+#[must_use]
+pub fn is_hidden(character: char) -> bool {
+    let is_listed = || HIDDEN.iter().any(|(first, last)| (*first..=*last).contains(&character));
+    character.is_control() || (!character.is_ascii() && is_listed())
+}
+
+/// A text on one line that shows as it reads.
+#[must_use]
+pub fn visible(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for character in text.chars() {
+        push_visible(&mut line, character);
+    }
+    line
+}
+
+/// The same of a character, at the end of a text.
+pub fn push_visible(line: &mut String, character: char) {
+    match character {
+        character if character.is_control() => line.extend(character.escape_default()),
+        character if is_hidden(character) => line.extend(character.escape_unicode()),
+        character => line.push(character),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_seen_stands_as_its_code() {
+        let hostile = "a\nb\r\u{1b}[31mc\u{9b}d\u{7f}e\u{2028}f\u{202e}g\0h\ti";
+        let line = visible(hostile);
+        assert_eq!(line, r"a\nb\r\u{1b}[31mc\u{9b}d\u{7f}e\u{2028}f\u{202e}g\u{0}h\ti");
+        let turns = "\u{61c}\u{200e}\u{200f}\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2066}\
+                     \u{2067}\u{2068}\u{2069}";
+        let empty = "\u{ad}\u{34f}\u{115f}\u{180e}\u{200b}\u{200c}\u{200d}\u{2060}\u{2064}\u{3164}\
+                     \u{fe0f}\u{feff}\u{ffa0}\u{fff9}\u{e000}\u{e0041}\u{e0100}\u{10fffd}";
+        for character in turns.chars().chain(empty.chars()) {
+            let code = format!("x\\u{{{:x}}}", u32::from(character));
+            assert_eq!(visible(&format!("x{character}")), code);
+        }
+    }
+
+    #[test]
+    fn what_is_seen_stays() {
+        for text in ["Zürich `x` \"y\" \\ 東京", "עברית", "مرحبا", "नमस्ते", "山田\u{3000}太郎", "🚚"]
+        {
+            assert_eq!(visible(text), text);
+        }
+    }
+
+    #[test]
+    fn ranges_stand_in_order() {
+        assert!(HIDDEN.iter().all(|(first, last)| first <= last));
+        assert!(HIDDEN.windows(2).all(|pair| pair[0].1 < pair[1].0));
+    }
+}
