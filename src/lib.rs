@@ -27,7 +27,7 @@
 //! | surface | `cli` (in `main.rs`) | flags, output, exit codes |
 //!
 //! [`rules`], [`epoch`], [`reason`], [`moment`] and [`part`] are the words they share. [`visible`] shows
-//! text from the outside.
+//! text from the outside, [`files`] opens files that are this program's own.
 //!
 //! # Invariants
 //! Every test run may check them; the numbers are used in code and tests.
@@ -48,6 +48,7 @@ pub mod daemon;
 pub mod epoch;
 pub mod explain;
 pub mod feed;
+pub mod files;
 pub mod http;
 pub mod identity;
 pub mod intake;

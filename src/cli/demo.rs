@@ -1,11 +1,11 @@
 //! `demo`: a fleet whose samples arrive out of order, its trips, and what their ids are worth.
 
-use std::fs::{self, File};
-use std::io::BufWriter;
+use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use tstar::files;
 use tstar::identity::TripId;
 use tstar::moment::format_time;
 use tstar::settings::Settings;
@@ -73,12 +73,13 @@ pub async fn run(context: &Context, printer: &mut Printer<'_>) -> anyhow::Result
 }
 
 fn write_samples(path: &Path) -> anyhow::Result<()> {
-    // Written aside and moved: a run that is stopped leaves no half of a file under the name.
-    let aside = path.with_extension("gz.part");
-    let mut gzip = GzEncoder::new(BufWriter::new(File::create(&aside)?), Compression::fast());
-    write_all(&FLEET, &mut gzip)?;
-    gzip.finish()?.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?;
-    Ok(fs::rename(&aside, path)?)
+    // A run that is stopped leaves no half of a file under the name.
+    files::replace(path, |file| {
+        let mut gzip = GzEncoder::new(BufWriter::new(file), Compression::fast());
+        write_all(&FLEET, &mut gzip).map_err(io::Error::other)?;
+        gzip.finish()?.flush()
+    })?;
+    Ok(())
 }
 
 /// Looks a merged trip up, by a time and by the id that the merge retired.

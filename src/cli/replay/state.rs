@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, anyhow};
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
+use tstar::files::{self, beside};
 use tstar::part::{KeptPart, Part};
 
 use crate::cli::exit::{BadData, Refused};
@@ -95,7 +96,8 @@ impl State {
     pub fn open(path: &Path, key: String) -> anyhow::Result<Self> {
         let place = path.display();
         let lock = beside(path, ".lock");
-        let file = File::create(&lock).with_context(|| format!("lock `{}`", lock.display()))?;
+        let file = files::open_lock(&lock);
+        let file = file.with_context(|| format!("lock `{}`", lock.display()))?;
         match file.try_lock() {
             Ok(()) => (),
             Err(TryLockError::WouldBlock) => {
@@ -107,7 +109,7 @@ impl State {
             }
             Err(TryLockError::Error(error)) => return Err(error.into()),
         }
-        let bytes = match std::fs::read(path) {
+        let bytes = match files::read_state(path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(anyhow!(error).context(format!("state `{place}`"))),
@@ -165,21 +167,40 @@ fn text(line: &Line) -> io::Result<Vec<u8>> {
 
 /// Writes the lines into a new file in the place of the old one, and leaves it open.
 fn write_anew<'a>(path: &Path, lines: impl Iterator<Item = &'a Line>) -> io::Result<File> {
-    let new = beside(path, ".new");
-    let mut file = File::create(&new)?;
-    for line in lines {
-        file.write_all(&text(line)?)?;
-    }
-    file.sync_all()?;
-    std::fs::rename(&new, path)?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
-    Ok(file)
+    files::replace(path, |file| {
+        for line in lines {
+            file.write_all(&text(line)?)?;
+        }
+        Ok(())
+    })
 }
 
-/// The path with something added to its name.
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_state_is_for_its_owner_alone_and_follows_no_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let [state, theirs] = ["state", "theirs"].map(|it| folder.path().join(it));
+        drop(State::open(&state, "log".into()).unwrap());
+        for path in [&state, &beside(&state, ".lock")] {
+            assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
+            fs::remove_file(path).unwrap();
+        }
+        fs::write(&theirs, "somebody else's").unwrap();
+        for suffix in [".lock", ""] {
+            symlink(&theirs, beside(&state, suffix)).unwrap();
+            let error = State::open(&state, "log".into()).err().expect("a link is refused");
+            assert!(format!("{error:#}").contains("symbolic link"), "{error:#}");
+            assert_eq!(fs::read(&theirs).unwrap(), b"somebody else's");
+            fs::remove_file(beside(&state, suffix)).unwrap();
+        }
+        symlink(&theirs, beside(&state, ".new")).unwrap();
+        State::open(&state, "log".into()).unwrap();
+        assert_eq!(fs::read(&theirs).unwrap(), b"somebody else's");
+    }
 }

@@ -1,12 +1,13 @@
 //! Opening the file: what it is, which format, who writes, under which rules.
 
 use std::fs::{File, TryLockError};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 
 use super::{SqliteStore, Writing, failed, file_id};
+use crate::files::{self, beside};
 use crate::rules::Rules;
 use crate::store::StoreError;
 
@@ -81,7 +82,9 @@ impl SqliteStore {
     ) -> Result<Self, StoreError> {
         let place = path.display().to_string();
         let lock = lock(path, &place)?;
-        let connection = Connection::open(path).map_err(failed(&place, "opening the file"))?;
+        // SQLite gives the files beside it the mode that this one has.
+        files::create(path).map_err(failed(&place, "making the file"))?;
+        let connection = connect(path).map_err(failed(&place, "opening the file"))?;
         // Told before there is anything beside it that may only be read, too.
         if connection.is_readonly("main").map_err(failed(&place, "opening the file"))? {
             let source = "the system opened it for reading alone".into();
@@ -232,11 +235,11 @@ pub(super) fn scratch(
     Ok(store)
 }
 
-/// The path with something added to its name.
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
+/// Opens a file that is there to write to it. Its name is the path and nothing else: SQLite means
+/// something of its own by `:memory:` and by `file:`.
+fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Connection::open_with_flags(Path::new(".").join(path), flags)
 }
 
 /// Takes the lock that keeps a second writer out. A file of its own: closing any handle of the
@@ -245,9 +248,8 @@ fn lock(path: &Path, place: &str) -> Result<File, StoreError> {
     // The same for every symbolic link to it.
     let real = std::fs::canonicalize(path);
     let name = beside(real.as_deref().unwrap_or(path), "-lock");
-    let file = File::options().create(true).truncate(false).write(true).open(&name);
     let doing = "making its lock file beside it (its folder has to be there)";
-    let file = file.map_err(failed(place, doing))?;
+    let file = files::open_lock(&name).map_err(failed(place, doing))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => {

@@ -1,0 +1,158 @@
+//! Files of this program's own: for its user alone, and never somebody else's written over. Who may
+//! write into a folder could lay a symbolic link where such a file is about to be made.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+/// Mode of what is made here: its owner reads and writes.
+const MODE: u32 = 0o600;
+
+/// The path with something added to its name.
+#[must_use]
+pub fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// Makes an empty file where there is none. Symbolic links are followed: people put stores
+/// elsewhere by them. A file that is there is not even opened, for closing it would drop the locks
+/// that SQLite holds on it in this process.
+///
+/// # Errors
+/// It cannot be made.
+pub fn create(path: &Path) -> io::Result<()> {
+    if path.exists() {
+        return Ok(());
+    }
+    let mut options = File::options();
+    options.create(true).truncate(false).write(true).mode(MODE).open(path).map(drop)
+}
+
+/// Opens a lock file, made where there is none. What it holds stays.
+///
+/// # Errors
+/// It is a symbolic link or no regular file, or cannot be opened.
+pub fn open_lock(path: &Path) -> io::Result<File> {
+    open_own(path, File::options().create(true).truncate(false).write(true))
+}
+
+/// What a file of state holds.
+///
+/// # Errors
+/// It is a symbolic link or no regular file, or cannot be read.
+pub fn read_state(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_own(path, File::options().read(true))?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Puts a new file in the place of what is there, whole or not at all, and leaves it open. A file
+/// that is replaced keeps its mode.
+///
+/// # Errors
+/// It cannot be written.
+pub fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<File> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let mut new = tempfile::Builder::new().prefix(".tstar-").suffix(".new").tempfile_in(folder)?;
+    if let Ok(old) = path.symlink_metadata()
+        && old.is_file()
+    {
+        new.as_file().set_permissions(old.permissions())?;
+    }
+    write(new.as_file_mut())?;
+    new.as_file().sync_all()?;
+    let file = new.persist(path).map_err(|failed| failed.error)?;
+    File::open(folder)?.sync_all()?;
+    Ok(file)
+}
+
+fn open_own(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    // Without NONBLOCK a FIFO would wait for somebody at its other end.
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let file = options.mode(MODE).custom_flags(flags).open(path).map_err(|error| {
+        if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) {
+            refused("is a symbolic link, which is not followed here: remove it")
+        } else {
+            error
+        }
+    })?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(refused("is no regular file")) }
+}
+
+fn refused(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::Write as _;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn what_is_made_is_for_its_owner_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let [store, lock, state] = ["a.db", "a.lock", "state"].map(|it| folder.path().join(it));
+        create(&store).unwrap();
+        open_lock(&lock).unwrap();
+        replace(&state, |file| file.write_all(b"one")).unwrap();
+        assert_eq!([&store, &lock, &state].map(|it| mode(it)), [0o600; 3]);
+        assert_eq!(read_state(&state).unwrap(), b"one");
+        for path in [&store, &lock, &state] {
+            fs::write(path, "kept").unwrap();
+            fs::set_permissions(path, fs::Permissions::from_mode(0o640)).unwrap();
+        }
+        create(&store).unwrap();
+        open_lock(&lock).unwrap();
+        assert_eq!([&store, &lock].map(|it| fs::read(it).unwrap()), [b"kept", b"kept"]);
+        replace(&state, |file| file.write_all(b"two")).unwrap();
+        assert_eq!(
+            [&store, &lock, &state].map(|it| mode(it)),
+            [0o640; 3],
+            "a mode that is set stays"
+        );
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 3, "nothing lies about");
+    }
+
+    #[test]
+    fn links_are_not_followed_and_what_they_lead_to_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let [other, link] = ["other", "link"].map(|it| folder.path().join(it));
+        fs::write(&other, "somebody else's").unwrap();
+        symlink(&other, &link).unwrap();
+        for error in [open_lock(&link).unwrap_err(), read_state(&link).unwrap_err()] {
+            assert!(error.to_string().contains("symbolic link"), "{error}");
+        }
+        replace(&link, |file| file.write_all(b"mine")).unwrap();
+        assert_eq!(fs::read(&other).unwrap(), b"somebody else's");
+        assert_eq!(read_state(&link).unwrap(), b"mine", "the link itself was replaced");
+        let made = folder.path().join("made");
+        symlink(&made, folder.path().join("dangling")).unwrap();
+        open_lock(&folder.path().join("dangling")).unwrap_err();
+        assert!(!made.exists());
+        open_lock(folder.path()).unwrap_err();
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_leaves_the_old_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path().join("state");
+        fs::write(&state, "old").unwrap();
+        replace(&state, |_| Err(io::ErrorKind::StorageFull.into())).unwrap_err();
+        assert_eq!(fs::read(&state).unwrap(), b"old");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+    }
+}
