@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use tstar::kafka::options::is_harmless;
 use tstar::settings::{Origins, Settings, SettingsFile, TABLE};
 
 use super::exit::Usage;
@@ -28,6 +29,9 @@ Examples:
   tstar config check
 
 With FILE that file alone is checked, else what flags, environment and file give together.";
+
+/// Where a value is left out.
+const NOTE: &str = "# (not shown): an option of kafka that is not known to hold no secret";
 
 /// Flags of `config`.
 #[derive(Debug, Args)]
@@ -101,6 +105,9 @@ fn show(
             let wide = lines.iter().map(|(_, line, ..)| line.chars().count()).max().unwrap_or(0);
             for (_, line, _, origin) in lines {
                 printer.line(&format!("{line:wide$}  # {origin}"))?;
+            }
+            if settings.kafka.keys().any(|name| !is_harmless(name)) {
+                printer.line(NOTE)?;
             }
         }
         Format::Ndjson | Format::Json => {

@@ -8,7 +8,7 @@ use rdkafka::consumer::BaseConsumer;
 use rdkafka::error::{KafkaError as ClientError, KafkaResult};
 use rdkafka::types::RDKafkaErrorCode;
 
-use super::{KafkaError, client_error};
+use super::{KafkaError, client_error, options};
 
 /// Options of the client that the commit rule rests on, with why nobody may set them.
 const OURS: [(&str, &str); 9] = [
@@ -169,7 +169,17 @@ impl Brokers {
             ("allow.auto.create.topics", "false"),
         ];
         let config = self.config(&[&common, ours].concat());
-        config.create().map_err(|source| KafkaError::Options { problem: source.to_string() })
+        config.create().map_err(|error| self.refused(&error))
+    }
+
+    /// What is wrong with options that the client refuses, without the secrets among them.
+    pub(super) fn refused(&self, error: &ClientError) -> KafkaError {
+        options::refused(&self.options, error)
+    }
+
+    /// A text of the client without the secrets among the options.
+    pub(super) fn without_secrets(&self, text: &str) -> String {
+        options::without_secrets(&self.options, text)
     }
 
     /// Whom the system trusts, where TLS is asked for and nobody is named: the library is built

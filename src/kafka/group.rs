@@ -37,8 +37,7 @@ impl Group {
             ours.push(("session.timeout.ms", session));
         }
         let config = brokers.config(&ours);
-        let options = |source: ClientError| KafkaError::Options { problem: source.to_string() };
-        let client = config.create().map_err(options)?;
+        let client = config.create().map_err(|error| brokers.refused(&error))?;
         Ok(Self { client, brokers: brokers.clone(), name: name.to_owned() })
     }
 

@@ -11,6 +11,7 @@
 //! | [`holding`] | one partition while it is held: what its owner and that thread tell each other |
 //! | [`journal`] | the change feed and the dead letters of a partition |
 //! | [`letters`] | the topic of dead letters, seen from outside |
+//! | [`options`] | which options of the client may be shown |
 //! | [`producer`] | records out, acknowledged |
 //! | [`scan`] | what stands in a topic, read once |
 //! | [`tail`] | the latest records of a topic, for those who follow it |
@@ -23,6 +24,7 @@ pub mod group;
 pub mod holding;
 pub mod journal;
 pub mod letters;
+pub mod options;
 pub mod producer;
 pub mod record;
 pub mod scan;

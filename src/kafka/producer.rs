@@ -109,7 +109,7 @@ impl Producer {
             ("allow.auto.create.topics", "false"),
         ]);
         let client = config.create();
-        let client = client.map_err(|error| KafkaError::Options { problem: error.to_string() })?;
+        let client = client.map_err(|error| brokers.refused(&error))?;
         let max_bytes = config.get("message.max.bytes").and_then(|bytes| bytes.parse().ok());
         Ok(Self {
             client,

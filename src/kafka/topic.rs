@@ -72,7 +72,7 @@ impl Topics {
     /// An option is unknown to the client.
     pub fn new(brokers: &Brokers) -> Result<Self, KafkaError> {
         let config = brokers.config(&[]);
-        let options = |source: ClientError| KafkaError::Options { problem: source.to_string() };
+        let options = |error: ClientError| brokers.refused(&error);
         let (client, admin) =
             (config.create().map_err(options)?, config.create().map_err(options)?);
         Ok(Self { brokers: brokers.clone(), client, admin })

@@ -83,7 +83,7 @@ impl Transactions {
             ("allow.auto.create.topics", "false"),
         ]);
         let client = config.create_with_context(Deliveries::default());
-        let client = client.map_err(|error| KafkaError::Options { problem: error.to_string() })?;
+        let client = client.map_err(|error| brokers.refused(&error))?;
         let (brokers, name) = (brokers.clone(), name.to_owned());
         let begun = Self { client, brokers, patience, name };
         begun.until("beginning transactions", || begun.client.init_transactions(patience))?;

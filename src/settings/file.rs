@@ -91,6 +91,14 @@ impl SettingsFile {
                     setting.default
                 ));
             }
+            // Its options may hold secrets.
+            (other, Kind::Lines) => {
+                return Err(format!(
+                    "{key} is {}, not text; write the options into one text, a line each: {key} = \
+                     \"\"\"...\"\"\"",
+                    type_name(other)
+                ));
+            }
             (other, _) => {
                 let (found, wanted) = (type_name(other), wanted(setting.kind));
                 return Err(format!(

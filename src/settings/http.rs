@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use super::setting::{Kind, Setting};
-use super::values::{count, flag, text};
+use super::values::{count, flag, text, without_credentials};
 use super::{Problem, Settings};
 
 /// How HTTP is answered.
@@ -89,7 +89,8 @@ pub(super) fn tiles(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     Err(format!(
-        "`{text}` is no URL of tiles, such as https://tiles.example.com/{{z}}/{{x}}/{{y}}.png"
+        "`{}` is no URL of tiles, such as https://tiles.example.com/{{z}}/{{x}}/{{y}}.png",
+        without_credentials(text)
     ))
 }
 
@@ -103,7 +104,10 @@ pub(super) fn origins(text: &str) -> Result<Vec<String>, String> {
         };
         match host.is_some_and(is_host) {
             true => Ok(text.to_owned()),
-            false => Err(format!("`{text}` is no origin, such as https://maps.example.com")),
+            false => Err(format!(
+                "`{}` is no origin, such as https://maps.example.com",
+                without_credentials(text)
+            )),
         }
     };
     given.map(origin).collect()

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::values::without_credentials;
 use crate::store::scylla::ScyllaPlace;
 
 /// The port of a node that names none.
@@ -60,7 +61,7 @@ impl StorePlace {
     /// # Errors
     /// [`PlaceError`], which says what to write instead.
     pub fn parse(url: &str) -> Result<Self, PlaceError> {
-        let owned = || url.to_owned();
+        let owned = || without_credentials(url);
         let Some((scheme, place)) = url.split_once(':') else {
             return Err(PlaceError::Bare { url: owned() });
         };
@@ -152,9 +153,24 @@ mod tests {
             ("postgres://x", "scheme `postgres`"),
         ] {
             let error = StorePlace::parse(url).unwrap_err().to_string();
-            assert!(error.contains(hint) && error.contains(&format!("`{url}`")), "{error}");
+            let shown = without_credentials(url);
+            assert!(error.contains(hint) && error.contains(&format!("`{shown}`")), "{error}");
         }
     }
+
+    #[test]
+    fn a_password_in_a_url_is_not_told_again() {
+        for (url, shown) in [
+            ("scylla://me:secret@a/fleet", "scylla://(not shown)@a/fleet"),
+            ("scylla://me:sec/r@et@a/fleet", "scylla://(not shown)@a/fleet"),
+            ("postgres://me:secret@a", "postgres://(not shown)@a"),
+            ("me:secret@a/fleet", "me:(not shown)@a/fleet"),
+        ] {
+            let error = StorePlace::parse(url).unwrap_err().to_string();
+            assert!(error.contains(shown) && !error.contains("sec"), "{error}");
+        }
+    }
+
     #[test]
     fn nodes_without_a_port_get_the_usual_one() {
         let long = "k".repeat(LONGEST_KEYSPACE);

@@ -3,7 +3,7 @@
 use super::setting::{Kind, Setting};
 use super::size::parse_size;
 use super::values::{
-    accuracy, consistency, consistency_text, count, duration, fields, fields_text, flag,
+    accuracy, brokers, consistency, consistency_text, count, duration, fields, fields_text, flag,
     input_format, input_format_text, key_rule, key_rule_text, log_format, log_format_text, name,
     number, optional_name, optional_text, options, options_text, size, speed, speed_unit,
     speed_unit_text, store, text, time, time_unit, time_unit_text,
@@ -206,7 +206,7 @@ pub(super) static SETTINGS: &[Setting] = &[
         "127.0.0.1:9092",
         Text,
         brokers,
-        name,
+        brokers,
         String::clone,
         "Kafka brokers, host:port,host:port"
     ),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::size::format_size;
 use super::{InputFormat, KeyRule, StorePlace};
+use crate::kafka::options::{NOT_SHOWN, shown};
 use crate::moment::{format_duration, format_time};
 use crate::rules::{SpeedUnit, TimeUnit};
 use crate::source::{MapError, parse_map};
@@ -193,17 +194,37 @@ pub(super) fn options(text: &str) -> Result<BTreeMap<String, String>, String> {
         Some((key, value)) if !key.trim().is_empty() => {
             Ok((key.trim().to_owned(), value.trim().to_owned()))
         }
-        _ => Err(format!("`{line}` is not KEY=VALUE")),
+        // What stands there instead may be a line of a key.
+        _ => Err("a line is not KEY=VALUE (it is not shown: it may be a part of a secret)".into()),
     };
     lines.map(pair).collect()
 }
 
-/// Secrets are not shown.
+/// Values are shown that are known to let nobody in.
 pub(super) fn options_text(options: &BTreeMap<String, String>) -> String {
-    let is_secret = |key: &str| key.contains("password") || key.contains("secret");
-    let line = |(key, value): (&String, &String)| {
-        let shown = if is_secret(key) { "(not shown)" } else { value };
-        format!("{key}={shown}")
-    };
+    let line = |(key, value): (&String, &String)| format!("{key}={}", shown(key, value));
     options.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Addresses as `host:port,host:port`.
+pub(super) fn brokers(text: &str) -> Result<String, String> {
+    if text.contains('@') {
+        return Err(
+            "a broker is host:port; name and password are sasl.username and sasl.password \
+                    of kafka"
+                .into(),
+        );
+    }
+    name(text)
+}
+
+/// A URL for a message: without the name and the password in it.
+pub(super) fn without_credentials(url: &str) -> String {
+    let begin = url.find("://").map(|at| at + 3).or_else(|| url.find(':').map(|at| at + 1));
+    match (begin, url.rfind('@')) {
+        (Some(begin), Some(end)) if begin < end => {
+            format!("{}{NOT_SHOWN}{}", &url[..begin], &url[end..])
+        }
+        _ => url.to_owned(),
+    }
 }

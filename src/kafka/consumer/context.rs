@@ -391,7 +391,7 @@ impl ClientContext for Membership {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
         // The client has no other way to tell why a commit failed that nobody waited for.
         if level as i32 <= RDKafkaLogLevel::Error as i32 || facility == "COMMITFAIL" {
-            (self.hear)(Told::Trouble(message.to_owned()));
+            (self.hear)(Told::Trouble(self.plan.brokers.without_secrets(message)));
         }
     }
 
@@ -413,7 +413,8 @@ impl ClientContext for Membership {
     fn error(&self, error: ClientError, reason: &str) {
         // The end of a partition is one to us, and is told by the poll.
         if error.rdkafka_error_code() != Some(RDKafkaErrorCode::PartitionEOF) {
-            (self.hear)(Told::Trouble(format!("{error}: {reason}")));
+            let said = self.plan.brokers.without_secrets(&format!("{error}: {reason}"));
+            (self.hear)(Told::Trouble(said));
         }
     }
 }

@@ -215,7 +215,7 @@ pub fn run(
         // Why a commit failed is a warning.
         .set_log_level(RDKafkaLogLevel::Warning)
         .create_with_context(context)
-        .map_err(|error: ClientError| KafkaError::Options { problem: error.to_string() })?;
+        .map_err(|error| plan.brokers.refused(&error))?;
     Polling { plan, consumer: &consumer, reader, hear, said: Instant::now(), silent: None }
         .run(stop)
 }

@@ -1,0 +1,253 @@
+//! What of the client's options may be shown. An allow-list: librdkafka gains options that hold
+//! secrets, and nobody tells this program which.
+
+use std::collections::BTreeMap;
+
+use rdkafka::error::KafkaError as ClientError;
+
+use super::KafkaError;
+
+/// What is shown in the place of a value.
+pub const NOT_SHOWN: &str = "(not shown)";
+
+/// Names, numbers, switches and paths, none of which lets anybody in.
+const HARMLESS: &[&str] = &[
+    "acks",
+    "allow.auto.create.topics",
+    "api.version.fallback.ms",
+    "api.version.request",
+    "api.version.request.timeout.ms",
+    "batch.num.messages",
+    "batch.size",
+    "broker.address.family",
+    "broker.address.ttl",
+    "broker.version.fallback",
+    "check.crcs",
+    "client.dns.lookup",
+    "client.id",
+    "client.rack",
+    "compression.codec",
+    "compression.level",
+    "compression.type",
+    "connections.max.idle.ms",
+    "coordinator.query.interval.ms",
+    "debug",
+    "delivery.report.only.error",
+    "delivery.timeout.ms",
+    "enable.idempotence",
+    "enable.metrics.push",
+    "enable.random.seed",
+    "enable.sasl.oauthbearer.unsecure.jwt",
+    "enable.ssl.certificate.verification",
+    "fetch.error.backoff.ms",
+    "fetch.max.bytes",
+    "fetch.message.max.bytes",
+    "fetch.min.bytes",
+    "fetch.queue.backoff.ms",
+    "fetch.wait.max.ms",
+    "group.protocol",
+    "group.protocol.type",
+    "group.remote.assignor",
+    "heartbeat.interval.ms",
+    "https.ca.location",
+    "linger.ms",
+    "log.connection.close",
+    "log.queue",
+    "log.thread.name",
+    "log_level",
+    "max.in.flight",
+    "max.in.flight.requests.per.connection",
+    "max.partition.fetch.bytes",
+    "max.poll.interval.ms",
+    "message.copy.max.bytes",
+    "message.max.bytes",
+    "message.send.max.retries",
+    "message.timeout.ms",
+    "metadata.max.age.ms",
+    "metadata.recovery.rebootstrap.trigger.ms",
+    "metadata.recovery.strategy",
+    "partition.assignment.strategy",
+    "partitioner",
+    "plugin.library.paths",
+    "queue.buffering.backpressure.threshold",
+    "queue.buffering.max.kbytes",
+    "queue.buffering.max.messages",
+    "queue.buffering.max.ms",
+    "queued.max.messages.kbytes",
+    "queued.min.messages",
+    "queuing.strategy",
+    "receive.message.max.bytes",
+    "reconnect.backoff.jitter.ms",
+    "reconnect.backoff.max.ms",
+    "reconnect.backoff.ms",
+    "request.required.acks",
+    "request.timeout.ms",
+    "retries",
+    "retry.backoff.max.ms",
+    "retry.backoff.ms",
+    "sasl.kerberos.keytab",
+    "sasl.kerberos.min.time.before.relogin",
+    "sasl.kerberos.principal",
+    "sasl.kerberos.service.name",
+    "sasl.mechanism",
+    "sasl.mechanisms",
+    "sasl.oauthbearer.assertion.algorithm",
+    "sasl.oauthbearer.assertion.file",
+    "sasl.oauthbearer.assertion.jwt.template.file",
+    "sasl.oauthbearer.assertion.private.key.file",
+    "sasl.oauthbearer.grant.type",
+    "sasl.oauthbearer.metadata.authentication.type",
+    "sasl.oauthbearer.method",
+    "sasl.username",
+    "security.protocol",
+    "session.timeout.ms",
+    "socket.blocking.max.ms",
+    "socket.connection.setup.timeout.ms",
+    "socket.keepalive.enable",
+    "socket.max.fails",
+    "socket.nagle.disable",
+    "socket.receive.buffer.bytes",
+    "socket.send.buffer.bytes",
+    "socket.timeout.ms",
+    "ssl.ca.certificate.stores",
+    "ssl.ca.location",
+    "ssl.certificate.location",
+    "ssl.cipher.suites",
+    "ssl.crl.location",
+    "ssl.curves.list",
+    "ssl.endpoint.identification.algorithm",
+    "ssl.engine.id",
+    "ssl.engine.location",
+    "ssl.key.location",
+    "ssl.keystore.location",
+    "ssl.providers",
+    "ssl.sigalgs.list",
+    "statistics.interval.ms",
+    "sticky.partitioning.linger.ms",
+    "topic.metadata.propagation.max.ms",
+    "topic.metadata.refresh.fast.cnt",
+    "topic.metadata.refresh.fast.interval.ms",
+    "topic.metadata.refresh.interval.ms",
+    "topic.metadata.refresh.sparse",
+    "transaction.timeout.ms",
+];
+
+/// Options that name a file with a secret in it.
+pub const SECRET_FILES: [&str; 6] = [
+    "ssl.key.location",
+    "ssl.keystore.location",
+    "sasl.kerberos.keytab",
+    "sasl.oauthbearer.assertion.file",
+    "sasl.oauthbearer.assertion.jwt.template.file",
+    "sasl.oauthbearer.assertion.private.key.file",
+];
+
+/// Shorter parts of a value are words of other texts, too.
+const LEAST_PART: usize = 4;
+
+/// Whether the value of an option may be shown to whoever sees the screen or the log.
+#[must_use]
+pub fn is_harmless(name: &str) -> bool {
+    HARMLESS.contains(&name)
+}
+
+/// The value of an option, as it may be shown.
+#[must_use]
+pub fn shown<'a>(name: &str, value: &'a str) -> &'a str {
+    if is_harmless(name) || value.is_empty() { value } else { NOT_SHOWN }
+}
+
+/// A text of the client without what the options hold that is not to be shown. It quotes values
+/// when it refuses them, parts of them too.
+pub(super) fn without_secrets(options: &BTreeMap<String, String>, text: &str) -> String {
+    let secrets = options.iter().filter(|(name, _)| !is_harmless(name)).map(|(_, value)| value);
+    let is_between = |c: char| c.is_whitespace() || ",;=\"'".contains(c);
+    let parts = secrets.clone().flat_map(|value| value.split(is_between));
+    let mut hidden: Vec<&str> = secrets.map(String::as_str).chain(parts).collect();
+    hidden.retain(|part| part.len() >= LEAST_PART);
+    // The whole before its parts.
+    hidden.sort_by_key(|part| std::cmp::Reverse(part.len()));
+    hidden.iter().fold(text.to_owned(), |text, part| text.replace(part, NOT_SHOWN))
+}
+
+/// What is wrong with options that the client refuses.
+pub(super) fn refused(options: &BTreeMap<String, String>, error: &ClientError) -> KafkaError {
+    let problem = match error {
+        // What it says ends with the value, however short, and may quote it.
+        ClientError::ClientConfig(_, why, name, value) if !is_harmless(name) => {
+            let why = if value.is_empty() { why.clone() } else { why.replace(value, NOT_SHOWN) };
+            format!("`{name}` cannot be set with --kafka: {why}")
+        }
+        other => other.to_string(),
+    };
+    KafkaError::Options { problem: without_secrets(options, &problem) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn what_is_not_known_to_be_harmless_is_not_shown() {
+        for name in [
+            "ssl.key.pem",
+            "ssl.key.password",
+            "ssl.keystore.password",
+            "ssl_key",
+            "sasl.password",
+            "sasl.oauthbearer.config",
+            "sasl.oauthbearer.client.secret",
+            "sasl.oauthbearer.client.credentials.client.secret",
+            "sasl.oauthbearer.extensions",
+            "sasl.oauthbearer.token.endpoint.url",
+            "sasl.oauthbearer.assertion.private.key.pem",
+            "sasl.oauthbearer.assertion.private.key.passphrase",
+            "sasl.kerberos.kinit.cmd",
+            "SASL.PASSWORD",
+            "an.option.of.tomorrow",
+        ] {
+            assert_eq!(shown(name, "hunter2"), NOT_SHOWN, "{name}");
+        }
+        assert_eq!(shown("linger.ms", "5"), "5");
+        assert_eq!(shown("ssl.key.location", "key.pem"), "key.pem");
+        assert!(SECRET_FILES.iter().all(|name| is_harmless(name)), "a path is shown");
+        assert!(HARMLESS.is_sorted(), "each once, and easily found");
+    }
+
+    #[test]
+    fn what_the_client_says_holds_no_secret() {
+        let config = "principal=ada,scope=fleet:read secretkey=hunter2";
+        let options = options(&[
+            ("sasl.oauthbearer.config", config),
+            ("sasl.password", "pass word"),
+            ("client.id", "tstar-7"),
+        ]);
+        let text = "tstar-7: bad option \"sasl.password\" (pass word) at: secretkey=hunter2";
+        let shown = without_secrets(&options, text);
+        assert!(shown.starts_with("tstar-7: bad option"), "{shown}");
+        assert!(!shown.contains("hunter2") && !shown.contains("pass word"), "{shown}");
+    }
+
+    #[test]
+    fn a_refusal_names_the_option_and_not_its_value() {
+        for (name, value) in [("sasl.pasword", "hunter2"), ("ssl.key.pem", "no key"), ("x", "y")] {
+            let options = options(&[(name, value)]);
+            let mut config = rdkafka::ClientConfig::new();
+            config.set("bootstrap.servers", "b:1").set(name, value);
+            let error = config.create::<rdkafka::consumer::BaseConsumer>().err().expect("refused");
+            let said = refused(&options, &error).to_string();
+            assert!(said.contains(name), "{said}");
+            assert!(value.len() < LEAST_PART || !said.contains(value), "{said}");
+        }
+        let options = options(&[("linger.ms", "soon")]);
+        let mut config = rdkafka::ClientConfig::new();
+        config.set("linger.ms", "soon");
+        let error = config.create::<rdkafka::consumer::BaseConsumer>().err().expect("refused");
+        let said = refused(&options, &error).to_string();
+        assert!(said.contains("linger.ms") && said.contains("soon"), "{said}");
+    }
+}
