@@ -1,7 +1,8 @@
 //! Flags that several commands share. Those of settings are made from the table of settings.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
@@ -9,12 +10,12 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum}
 use tstar::retry::Fix;
 use tstar::settings::{
     CQL_PASSWORD, Kind, Origin, Origins, Setting, Settings, SettingsError, SettingsFile,
-    unknown_env,
+    exposed_files, read_secret, unknown_env,
 };
 use tstar::store::sqlite::Step;
 use tstar::surface::Form;
 
-use super::exit::{self, Usage};
+use super::exit::{self, Refused, Usage};
 
 /// Flags of every command.
 #[derive(Clone, Debug, Default, Args)]
@@ -36,6 +37,8 @@ pub struct Context {
     pub now_ms: i64,
     /// Who runs it, as the system calls them.
     pub user: Option<String>,
+    /// What was warned of: once in a run is enough.
+    warned: Arc<Mutex<BTreeSet<String>>>,
 }
 
 /// The clock, ms since 1970.
@@ -47,7 +50,7 @@ pub fn clock_ms() -> i64 {
 impl Context {
     /// The context of a run that begins now; `env` are the `TSTAR_*` variables.
     pub fn new(global: GlobalFlags, env: Vec<(String, String)>) -> Self {
-        Self { global, env, now_ms: clock_ms(), user: None }
+        Self { global, env, now_ms: clock_ms(), user: None, warned: Arc::default() }
     }
 
     /// Where a test wants this run to break off, as `TSTAR_TEST_ABORT=within:2`: the second time a
@@ -80,7 +83,41 @@ impl Context {
         let file = SettingsFile::read(self.global.config.as_deref())?;
         let store = self.global.store.iter().map(|url| ("store", url.clone()));
         let flags: Vec<_> = flags.iter().cloned().chain(store).collect();
-        Settings::resolve(&flags, &self.env, file.as_ref())
+        let (settings, origins) = Settings::resolve(&flags, &self.env, file.as_ref())?;
+        self.warn_once(exposed_files(&settings, &origins));
+        Ok((settings, origins))
+    }
+
+    /// What a file holds that is a secret, `key` being the setting that names it. Warns where
+    /// others may read it.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn secret(&self, key: &str, path: &str) -> anyhow::Result<Vec<u8>> {
+        let secret = read_secret(key, Path::new(path));
+        let secret = secret.with_context(|| format!("{key} `{path}` cannot be read"))?;
+        self.warn_once(secret.warning);
+        Ok(secret.bytes)
+    }
+
+    /// The same of a secret that is text.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is not UTF-8.
+    pub fn secret_text(&self, key: &str, path: &str) -> anyhow::Result<String> {
+        let text = String::from_utf8(self.secret(key, path)?);
+        // The error would hold the bytes.
+        text.map_err(|_| Refused(format!("{key} `{path}` is not UTF-8")).into())
+    }
+
+    fn warn_once(&self, warnings: impl IntoIterator<Item = String>) {
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        for warning in warnings {
+            if !warned.contains(&warning) {
+                exit::say(&warning);
+                warned.insert(warning);
+            }
+        }
     }
 
     /// The password of `cql_user`: that of the file, else that of the variable.
@@ -93,8 +130,7 @@ impl Context {
             let found = self.env.iter().find(|(name, _)| name == CQL_PASSWORD);
             return Ok(found.map(|(_, password)| password.clone()));
         }
-        let text = std::fs::read_to_string(file);
-        let text = text.with_context(|| format!("cql_password_file `{file}` cannot be read"))?;
+        let text = self.secret_text("cql_password_file", file)?;
         Ok(Some(text.trim_end_matches(['\n', '\r']).to_owned()))
     }
 }

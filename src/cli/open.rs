@@ -40,7 +40,7 @@ pub fn scylla_options(settings: &Settings, context: &Context) -> anyhow::Result<
         consistency: settings.consistency,
         user: named.then(|| settings.cql_user.clone()),
         password: context.cql_password(settings)?,
-        tls: settings.cql_tls.then(|| tls(settings)).transpose()?,
+        tls: settings.cql_tls.then(|| tls(settings, context)).transpose()?,
         datacenter: (!settings.datacenter.is_empty()).then(|| settings.datacenter.clone()),
         patience: u64::try_from(settings.connect_timeout_ms).ok().map(Duration::from_millis),
         on_waiting: Arc::new(exit::say),
@@ -49,13 +49,14 @@ pub fn scylla_options(settings: &Settings, context: &Context) -> anyhow::Result<
 }
 
 /// The certificates that the settings name.
-fn tls(settings: &Settings) -> anyhow::Result<Tls> {
+fn tls(settings: &Settings, context: &Context) -> anyhow::Result<Tls> {
     let read = |key: &str, path: &String| {
         let bytes = (!path.is_empty()).then(|| std::fs::read(path)).transpose();
         bytes.with_context(|| format!("{key} `{path}` cannot be read"))
     };
     let certificates = read("cql_tls_cert", &settings.cql_tls_cert)?;
-    let key = read("cql_tls_key", &settings.cql_tls_key)?;
+    let key = &settings.cql_tls_key;
+    let key = (!key.is_empty()).then(|| context.secret("cql_tls_key", key)).transpose()?;
     let identity = certificates.zip(key).map(|(certificates, key)| Identity { certificates, key });
     Ok(Tls { authorities: read("cql_tls_ca", &settings.cql_tls_ca)?, identity })
 }

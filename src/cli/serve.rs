@@ -137,7 +137,7 @@ impl Surface {
         log: Option<Readiness>,
         mut stop: Stop,
     ) -> anyhow::Result<Self> {
-        let app = App::new(options(settings)?, clock_ms);
+        let app = App::new(options(settings, context)?, clock_ms);
         let app = Arc::new(match log {
             Some(log) => app.reading(log),
             None => app,
@@ -158,9 +158,10 @@ impl Surface {
     }
 }
 
-fn options(settings: &Settings) -> anyhow::Result<Options> {
+fn options(settings: &Settings, context: &Context) -> anyhow::Result<Options> {
     let http = &settings.http;
-    let token = (!http.token_file.is_empty()).then(|| token(&http.token_file)).transpose()?;
+    let file = &http.token_file;
+    let token = (!file.is_empty()).then(|| token(file, context)).transpose()?;
     let count = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
     Ok(Options {
         by_address_only: token.is_none() && !http.insecure,
@@ -179,14 +180,13 @@ fn options(settings: &Settings) -> anyhow::Result<Options> {
 /// Shorter ones can be guessed.
 const LEAST_TOKEN: usize = 16;
 
-fn token(path: &str) -> anyhow::Result<Token> {
-    let text = std::fs::read_to_string(path);
-    let text = text.with_context(|| format!("token_file `{path}` cannot be read"))?;
+fn token(path: &str, context: &Context) -> anyhow::Result<Token> {
+    let text = context.secret_text("token_file", path)?;
     let token = text.trim();
     if token.len() < LEAST_TOKEN || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
         let problem = format!(
             "token_file `{path}` holds no token: {LEAST_TOKEN} or more printable characters \
-             without spaces; make one with: head -c 24 /dev/urandom | base64 > {path}"
+             without spaces; make one with: head -c 24 /dev/urandom | base64 > {path}; chmod 600 {path}"
         );
         return Err(exit::Refused(problem).into());
     }

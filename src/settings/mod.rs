@@ -11,6 +11,7 @@ mod file;
 mod http;
 mod nearest;
 mod place;
+mod secret;
 mod size;
 mod table;
 mod tls;
@@ -29,6 +30,7 @@ use nearest::nearest;
 pub use file::SettingsFile;
 pub use http::HttpSettings;
 pub use place::{PlaceError, StorePlace};
+pub use secret::{Secret, exposed_files, read_secret};
 pub use setting::{Kind, Setting, TABLE};
 pub use values::LogFormat;
 

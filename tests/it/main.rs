@@ -24,6 +24,7 @@ mod metrics;
 mod model;
 mod outage;
 mod page;
+mod private;
 mod processing;
 mod protocol;
 mod readme;
