@@ -26,7 +26,7 @@
 //! | surface | [`metrics`] | what is counted and timed, as Prometheus reads it |
 //! | surface | `cli` (in `main.rs`) | flags, output, exit codes |
 //!
-//! [`rules`], [`epoch`], [`reason`], [`moment`] and [`part`] are the words they share. [`visible`] shows
+//! [`rules`], [`epoch`], [`control`], [`reason`], [`moment`] and [`part`] are the words they share. [`visible`] shows
 //! text from the outside, [`files`] opens files that are this program's own.
 //!
 //! # Invariants
@@ -44,6 +44,7 @@
 
 pub mod blob;
 mod column;
+pub mod control;
 pub mod daemon;
 pub mod epoch;
 pub mod explain;
