@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
+use serde::{Deserialize, Serialize};
+use tstar::control::NamedKey;
 use tstar::daemon::start::{self, Fit};
 use tstar::epoch::Epoch;
 use tstar::kafka::client::Brokers;
@@ -12,7 +14,7 @@ use tstar::kafka::group::Group;
 use tstar::kafka::scan::Scan;
 use tstar::kafka::topic::{Extent, Topics};
 use tstar::settings::Settings;
-use tstar::store::EpochStore;
+use tstar::store::{EpochStore, KeyStore};
 
 use super::exit::{BadData, NoResult, Refused};
 use super::flags::{Context, EpochFlags, RuleFlags, ServerFlags};
@@ -29,7 +31,8 @@ Examples:
 
 A version is base + 2 * offset, with the base of the epoch that first held the record.
 `new` is for a topic whose partition count changed or that was made anew: with no instance running
-and everything read. `import` is for an empty store that is to get the rows of another one.";
+and everything read. `import` is for an empty store that is to get the rows of another one.
+`export` and `import` carry the control keys that count, by name and fingerprint, as well.";
 
 /// Flags of `epoch`.
 #[derive(Debug, Args)]
@@ -54,7 +57,7 @@ enum EpochCommand {
         #[command(flatten)]
         rules: Box<RuleFlags>,
     },
-    /// Print every epoch as JSON, for `import`
+    /// Print every epoch, and the control keys, as JSON for `import`
     #[command(after_help = EXAMPLES)]
     Export,
     /// Take over the epochs of another store
@@ -81,8 +84,10 @@ pub async fn run(
         }
         EpochCommand::Export => {
             let settings = context.settings(&args.server.0)?.0;
-            let epochs = existing(&settings, context).await?;
-            Ok(printer.line(&serde_json::to_string(&epochs)?)?)
+            let store = open::reader(&settings, context).await?;
+            let epochs = of_store(&store, &settings).await?;
+            let control_keys = store.control_keys().await?;
+            Ok(printer.line(&serde_json::to_string(&Exported { epochs, control_keys })?)?)
         }
         EpochCommand::Import { file } => {
             let settings = context.settings(&args.server.0)?.0;
@@ -96,8 +101,19 @@ pub async fn run(
     }
 }
 
+/// What decides about a log beside its records. Others parse it: names and order are fixed.
+#[derive(Serialize, Deserialize)]
+struct Exported {
+    epochs: Vec<Epoch>,
+    control_keys: Vec<NamedKey>,
+}
+
 async fn existing(settings: &Settings, context: &Context) -> anyhow::Result<Vec<Epoch>> {
-    let epochs = open::reader(settings, context).await?.epochs().await?;
+    of_store(&open::reader(settings, context).await?, settings).await
+}
+
+async fn of_store(store: &Reader, settings: &Settings) -> anyhow::Result<Vec<Epoch>> {
+    let epochs = store.epochs().await?;
     if epochs.is_empty() {
         let store = &settings.store;
         return Err(NoResult(format!("store `{store}` has no epoch: no topic was read")).into());
@@ -113,7 +129,7 @@ async fn import(
 ) -> anyhow::Result<()> {
     let text = std::fs::read_to_string(file)
         .with_context(|| format!("cannot read `{}`", file.display()))?;
-    let epochs: Vec<Epoch> = serde_json::from_str(&text).map_err(|error| {
+    let Exported { epochs, control_keys } = serde_json::from_str(&text).map_err(|error| {
         BadData(format!("`{}` is not what `tstar epoch export` prints: {error}", file.display()))
     })?;
     let Some(newest) = epochs.last() else {
@@ -124,6 +140,10 @@ async fn import(
         let store = &settings.store;
         let problem = format!("store `{store}` has epochs of its own; name one that is not there");
         return Err(Refused(problem).into());
+    }
+    // First: an epoch without them would be one under which no control record counts.
+    for key in &control_keys {
+        store.add_control_key(key).await?;
     }
     for epoch in &epochs {
         store.add_epoch(epoch).await?;

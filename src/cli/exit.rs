@@ -236,7 +236,8 @@ fn store(error: &StoreError) -> u8 {
         | StoreError::Older { .. }
         | StoreError::OtherRules { .. }
         | StoreError::OtherLog { .. }
-        | StoreError::OtherPartition { .. } => CONFIG,
+        | StoreError::OtherPartition { .. }
+        | StoreError::LacksKey { .. } => CONFIG,
         _ => IO,
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use tstar::control::NamedKey;
 use tstar::epoch::Epoch;
 use tstar::http::Served;
 use tstar::metrics::operation;
@@ -12,7 +13,7 @@ use tstar::rules::Rules;
 use tstar::settings::{Settings, StorePlace};
 use tstar::store::scylla::{Identity, ScyllaOptions, ScyllaStore, Tls};
 use tstar::store::sqlite::SqliteStore;
-use tstar::store::{EpochStore, Forget, Order, StoreError, TripRow, TripStore, Whose};
+use tstar::store::{EpochStore, Forget, KeyStore, Order, StoreError, TripRow, TripStore, Whose};
 
 use super::exit::{self, Usage};
 use super::flags::Context;
@@ -192,6 +193,16 @@ impl Served for Reader {
             Self::Sqlite(store) => store.kept_changes().map(drop),
             Self::Scylla(store) => store.epochs().await.map(drop),
         }
+    }
+}
+
+impl KeyStore for Reader {
+    async fn control_keys(&self) -> Result<Vec<NamedKey>, StoreError> {
+        of_either!(self, control_keys())
+    }
+
+    async fn add_control_key(&self, key: &NamedKey) -> Result<bool, StoreError> {
+        of_either!(self, add_control_key(key))
     }
 }
 

@@ -6,7 +6,7 @@ use super::StoreError;
 pub(crate) const RETRIED: &str = "retried";
 
 /// Kinds that a daemon may meet.
-pub(crate) const MET: [&str; 10] = [
+pub(crate) const MET: [&str; 11] = [
     RETRIED,
     "unreachable",
     "failed",
@@ -17,6 +17,7 @@ pub(crate) const MET: [&str; 10] = [
     "denied",
     "malformed",
     "other_partition",
+    "lacks_key",
 ];
 
 impl StoreError {
@@ -36,6 +37,7 @@ impl StoreError {
             Self::ReadOnly { .. } => "read_only",
             Self::OtherLog { .. } => "other_log",
             Self::OtherPartition { .. } => "other_partition",
+            Self::LacksKey { .. } => "lacks_key",
             Self::Gone { .. } => "gone",
             Self::Unreachable { .. } => "unreachable",
             Self::Denied { .. } => "denied",

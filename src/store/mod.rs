@@ -7,6 +7,7 @@
 mod days;
 mod erased;
 mod find;
+mod keys;
 mod kind;
 pub mod memory;
 mod overlay;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 
 pub use erased::was_erased;
 pub use find::{Finding, find, find_at};
+pub use keys::{AskKeys, KeyStore, KeysAnswer, ask_keys};
 pub(crate) use kind::{MET, RETRIED};
 pub use overlay::Overlay;
 pub use pair::Pair;
@@ -171,6 +173,19 @@ pub enum StoreError {
         found: i32,
         /// Partition that is read.
         partition: i32,
+    },
+    /// A control record is signed by a key that the store names and this process lacks: nobody but
+    /// one who has it can tell whether the record counts.
+    #[error(
+        "the control record at offset {offset} of partition {partition} is signed by key `{name}`, which the store names and control_key_file lacks: add that key to the file, then start again"
+    )]
+    LacksKey {
+        /// Partition of the record.
+        partition: i32,
+        /// Place of the record in the log.
+        offset: i64,
+        /// Name of the key.
+        name: String,
     },
     /// The file is not at its path any more, so nobody will find what is written to it.
     #[error(

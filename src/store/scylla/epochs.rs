@@ -1,8 +1,9 @@
-//! Epochs in Scylla: the only conditional insert, and of a table of its own.
+//! Epochs in Scylla: a conditional insert, and of a table of its own.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use scylla::response::query_result::QueryResult;
 use scylla::value::Row;
 
 use super::ScyllaStore;
@@ -15,6 +16,15 @@ type Columns = (i32, String, i32, BTreeMap<i32, i64>, i64, String);
 fn read((epoch, topic, partitions, start_offsets, base, rules): Columns) -> Result<Epoch, Failure> {
     let rules = serde_json::from_str(&rules)?;
     Ok(Epoch { epoch, topic, partitions, start_offsets, base, rules })
+}
+
+/// Whether a conditional insert was applied.
+pub(super) fn applied(answer: QueryResult) -> Result<bool, Failure> {
+    // The column `[applied]`; the row that stands in the way follows where there is one.
+    let answer = answer.into_rows_result()?;
+    let first = answer.rows::<Row>()?.next().transpose()?;
+    let applied = first.and_then(|row| row.columns.into_iter().next().flatten());
+    Ok(applied.and_then(|applied| applied.as_boolean()).unwrap_or(false))
 }
 
 impl EpochStore for ScyllaStore {
@@ -36,12 +46,7 @@ impl EpochStore for ScyllaStore {
         let insert = || async {
             tries.fetch_add(1, Ordering::Relaxed);
             let statement = &shared.statements.add_epoch;
-            let answer = shared.session.execute_unpaged(statement, &values).await?;
-            // The column `[applied]`; the row that stands in the way follows where there is one.
-            let answer = answer.into_rows_result()?;
-            let first = answer.rows::<Row>()?.next().transpose()?;
-            let applied = first.and_then(|row| row.columns.into_iter().next().flatten());
-            Ok(applied.and_then(|applied| applied.as_boolean()).unwrap_or(false))
+            applied(shared.session.execute_unpaged(statement, &values).await?)
         };
         let added = shared.retry.until_acknowledged("adding an epoch", insert).await?;
         if added || tries.load(Ordering::Relaxed) == 1 {

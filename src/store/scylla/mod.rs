@@ -10,6 +10,7 @@ mod connect;
 mod devices;
 mod epochs;
 mod forgets;
+mod keys;
 mod retry;
 mod row;
 mod scan;

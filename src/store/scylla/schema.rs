@@ -278,10 +278,10 @@ mod tests {
     #[test]
     fn the_files_fall_into_one_statement_a_table() {
         let statements = ddl();
-        assert_eq!(statements.len(), 5);
-        for (statement, table) in
-            statements.iter().zip(["trips", "device_days", "days_of_device", "epochs", "forgets"])
-        {
+        assert_eq!(statements.len(), 6);
+        let tables =
+            ["trips", "device_days", "days_of_device", "epochs", "forgets", "control_keys"];
+        for (statement, table) in statements.iter().zip(tables) {
             let create = format!("CREATE TABLE IF NOT EXISTS {table} (");
             assert!(statement.starts_with(&create) && !statement.contains("--"), "{statement}");
         }

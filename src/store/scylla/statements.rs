@@ -50,6 +50,12 @@ const ADD_EPOCH: &str = "INSERT INTO epochs
 const EPOCHS: &str = "SELECT epoch, topic, partitions, start_offsets, base, rules FROM epochs
      WHERE log = 'log' ORDER BY epoch ASC";
 
+const ADD_CONTROL_KEY: &str = "INSERT INTO control_keys (log, name, fingerprint)
+     VALUES ('log', ?, ?) IF NOT EXISTS";
+
+const CONTROL_KEYS: &str = "SELECT name, fingerprint FROM control_keys
+     WHERE log = 'log' ORDER BY name ASC";
+
 /// Rows of a day are read so many at a time: paths are large.
 const DAY_PAGE: i32 = 64;
 
@@ -86,6 +92,8 @@ pub(super) struct Statements {
     pub(super) unlist_day: PreparedStatement,
     pub(super) add_epoch: PreparedStatement,
     pub(super) epochs: PreparedStatement,
+    pub(super) add_control_key: PreparedStatement,
+    pub(super) control_keys: PreparedStatement,
 }
 
 async fn one(session: &Session, text: &str, page: i32) -> Result<PreparedStatement, Failure> {
@@ -114,6 +122,10 @@ impl Statements {
         add_epoch.set_is_idempotent(false);
         let mut epochs = list(EPOCHS).await?;
         epochs.set_consistency(consistency.of_conditional_reads());
+        let mut add_control_key = list(ADD_CONTROL_KEY).await?;
+        add_control_key.set_is_idempotent(false);
+        let mut control_keys = list(CONTROL_KEYS).await?;
+        control_keys.set_consistency(consistency.of_conditional_reads());
         let list_device = "INSERT INTO device_days (bucket, shard, device_id) VALUES (?, ?, ?)
              USING TIMESTAMP ?";
         let list_day = "INSERT INTO days_of_device (device_id, bucket) VALUES (?, ?)
@@ -162,6 +174,8 @@ impl Statements {
             unlist_day: list(unlist_day).await?,
             add_epoch,
             epochs,
+            add_control_key,
+            control_keys,
         })
     }
 }

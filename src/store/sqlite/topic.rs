@@ -5,8 +5,9 @@ use std::sync::Arc;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{SqliteStore, failed};
+use crate::control::NamedKey;
 use crate::epoch::Epoch;
-use crate::store::{EpochStore, Flush, Journal, Position, StoreError};
+use crate::store::{EpochStore, Flush, Journal, KeyStore, Position, StoreError};
 
 /// The journal of one partition's owner: the position is the partition's. Owners of other
 /// partitions write to the same store; what one of them staged may become durable with the flush of
@@ -109,5 +110,25 @@ impl EpochStore for SqliteStore {
             ],
         );
         added.map(|rows| rows == 1).map_err(failed(&self.place, "adding an epoch"))
+    }
+}
+
+impl KeyStore for SqliteStore {
+    async fn control_keys(&self) -> Result<Vec<NamedKey>, StoreError> {
+        let select = |connection: &Connection| {
+            let select = "SELECT name, fingerprint FROM control_keys ORDER BY name ASC";
+            let mut statement = connection.prepare_cached(select)?;
+            let named = |row: &Row<'_>| {
+                Ok(NamedKey { name: row.get("name")?, fingerprint: row.get("fingerprint")? })
+            };
+            statement.query_map([], named)?.collect::<rusqlite::Result<Vec<_>>>()
+        };
+        select(&self.connection()).map_err(failed(&self.place, "reading the control keys"))
+    }
+
+    async fn add_control_key(&self, key: &NamedKey) -> Result<bool, StoreError> {
+        let insert = "INSERT OR IGNORE INTO control_keys (name, fingerprint) VALUES (?1, ?2)";
+        let added = self.connection().execute(insert, params![key.name, key.fingerprint]);
+        added.map(|rows| rows == 1).map_err(failed(&self.place, "adding a control key"))
     }
 }
