@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::daemon::DaemonError;
-use crate::daemon::reread::{Reread, by_epoch, reader};
+use crate::daemon::reread::{Reread, by_epoch};
 use crate::epoch::Versions;
 use crate::kafka::record::{Read, Record};
 use crate::kafka::scan::Scan;
@@ -183,7 +183,7 @@ impl<'a> Story<'a> {
     pub fn read_topic(&mut self, reread: &Reread) -> Result<(), DaemonError> {
         for (nth, spans) in by_epoch(&reread.epochs, &reread.spans) {
             let epoch = &reread.epochs[nth];
-            let mut reader = reader(epoch, Some(&self.row.device_id))?;
+            let mut reader = reread.reader(epoch)?.of_device(&self.row.device_id);
             let is_keyed = epoch.rules.key == "device_id";
             let extent = |span: std::ops::Range<i64>| Extent { first: span.start, next: span.end };
             let spans = (0..).zip(spans).map(|(partition, span)| (partition, extent(span)));

@@ -6,7 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::kafka::record::{CONTROL_HEADER, Read, Record, RecordReader};
+use crate::kafka::control::CONTROL_HEADER;
+use crate::kafka::record::{Record, RecordReader};
 use crate::processor::{says_of_array, wrong_clock};
 use crate::reason::DeadReason;
 use crate::rules::{Rules, SpeedUnit, TimeUnit};
@@ -74,6 +75,8 @@ pub enum Outcome {
 pub enum Never {
     /// Its head alone was kept.
     Cut,
+    /// It is a control record, which goes into a log by `tstar forget` alone.
+    Control,
     /// It is a row of a table, whose header was not kept.
     Row,
     /// The log, or the client, takes no record as large as it would be.
@@ -86,6 +89,7 @@ impl Never {
     pub fn name(self) -> &'static str {
         match self {
             Self::Cut => "cut",
+            Self::Control => "control_record",
             Self::Row => "csv_row",
             Self::TooLarge => "too_large",
         }
@@ -115,8 +119,6 @@ struct Tried {
     batch: Batch,
     /// The key that it has to have.
     key: Option<Vec<u8>>,
-    /// A control record that is one now.
-    control: bool,
 }
 
 /// Tries letters again.
@@ -168,6 +170,10 @@ impl Retry {
 
     /// Tries a letter.
     pub fn again(&mut self, letter: &DeadLetter) -> Outcome {
+        // It never comes to life again by itself, whoever signed it.
+        if letter.headers.iter().any(|(name, _)| name == CONTROL_HEADER) {
+            return Outcome::Never(Never::Control);
+        }
         if letter.is_cut() {
             return Outcome::Never(Never::Cut);
         }
@@ -212,7 +218,7 @@ impl Retry {
         // Bad ones among good ones become letters of their own once the record is read.
         match judged.into_iter().find_map(Result::err) {
             Some(fault) if !good => Err(fault),
-            None if !good && !tried.control => Err(unchanged(letter)),
+            None if !good => Err(unchanged(letter)),
             _ => Ok(Outcome::Good { key: tried.key, value: letter.value.clone() }),
         }
     }
@@ -246,28 +252,23 @@ impl Retry {
     fn tried(&mut self, letter: &DeadLetter, fixed: bool) -> Result<Tried, Box<Fault>> {
         let log_time_ms = self.log_time_ms(letter);
         let form = if fixed { self.fixed.as_mut().expect("there is one") } else { &mut self.plain };
-        let headers = letter.headers.iter().filter(|(name, _)| name == CONTROL_HEADER);
-        let headers: Vec<_> = headers.cloned().collect();
-        let record = |key| {
-            let (value, headers) = (Some(&letter.value[..]), headers.clone());
-            Record { log_time_ms, key, value, headers, ..Record::default() }
-        };
+        let value = Some(&letter.value[..]);
+        let record = |key| Record { log_time_ms, key, value, ..Record::default() };
         let mut batch = Batch::default();
         let key = letter.key.as_deref().filter(|key| !key.is_empty());
         if self.origin == Origin::Files {
             form.exact.read(&record(Some(NO_KEY)), &mut batch);
-            return Ok(Tried { batch, key: None, control: false });
+            return Ok(Tried { batch, key: None });
         }
-        if key.is_none() && self.key_is_device && headers.is_empty() {
+        if key.is_none() && self.key_is_device {
             form.any_key.read(&record(Some(NO_KEY)), &mut batch);
             if let Some(device) = only_device(&batch) {
-                let key = Some(device.into_bytes());
-                return Ok(Tried { batch, key, control: false });
+                return Ok(Tried { batch, key: Some(device.into_bytes()) });
             }
             batch = Batch::default();
         }
-        let control = matches!(form.exact.read(&record(key), &mut batch), Read::Control(_));
-        Ok(Tried { batch, key: key.map(<[u8]>::to_vec), control })
+        form.exact.read(&record(key), &mut batch);
+        Ok(Tried { batch, key: key.map(<[u8]>::to_vec) })
     }
 
     fn judge(&self, letter: &DeadLetter, entry: &Entry) -> Result<(), Box<Fault>> {
@@ -321,6 +322,7 @@ fn depth(reason: DeadReason) -> u8 {
         DeadReason::TimeBeforeMin
         | DeadReason::TimeInFuture
         | DeadReason::KeyMismatch
+        | DeadReason::NotAuthorised
         | DeadReason::TripFull => 3,
     }
 }

@@ -48,9 +48,15 @@ fn what_the_rules_take_now_goes_back_as_it_came() {
     let two = format!("[{GOOD}, 7]");
     let array = letter(None, &two, DeadReason::NoKey, "no key");
     assert_eq!(again(&Fix::default(), &array), good("a", &two), "the bad one is found again");
-    let mut forget = letter(Some("a"), "{}", DeadReason::BadType, "control record is not known");
-    forget.headers = vec![(CONTROL_HEADER.into(), Some(b"forget".to_vec()))].into();
-    assert_eq!(again(&Fix::default(), &forget), good("a", "{}"), "a newer program knows it");
+}
+
+#[test]
+fn a_control_record_never_comes_to_life_again() {
+    for value in ["{}", r#"{"before":5}"#, GOOD] {
+        let mut forget = letter(Some("a"), value, DeadReason::NotAuthorised, "not signed");
+        forget.headers = vec![(CONTROL_HEADER.into(), Some(b"forget".to_vec()))].into();
+        assert_eq!(again(&Fix::default(), &forget), Outcome::Never(Never::Control), "{value}");
+    }
 }
 
 #[test]

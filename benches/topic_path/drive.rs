@@ -83,7 +83,7 @@ fn options(log: &Log, now_us: i64) -> anyhow::Result<Options> {
         Notice::Told(consumer::Told::Held { .. }) => (),
         trouble => eprintln!("topic_path: {trouble}"),
     });
-    Ok(Options { plan, epochs: vec![epoch], pace, notify })
+    Ok(Options { plan, epochs: vec![epoch], pace, notify, ask_keys: None })
 }
 
 /// How many partitions have not been flushed to their ends.

@@ -183,8 +183,8 @@ setting_flags! {
 
 setting_flags! {
     /// How a topic is read, and what is told of it.
-    TopicFlags: "brokers" "topic" "group" "instance_id" "kafka" "key" "no_feed" "flush_interval"
-        "max_staleness" "memory" "revoke_timeout" "drain_timeout"
+    TopicFlags: "brokers" "topic" "group" "instance_id" "kafka" "key" "control_key_file" "no_feed"
+        "flush_interval" "max_staleness" "memory" "revoke_timeout" "drain_timeout"
 }
 
 setting_flags! {
@@ -233,7 +233,12 @@ setting_flags! {
 
 setting_flags! {
     /// Where the log of a store is, and who reads it.
-    LogFlags: "brokers" "kafka" "group"
+    LogFlags: "brokers" "kafka" "group" "control_key_file"
+}
+
+setting_flags! {
+    /// Whose signatures control records have.
+    KeyFlag: "control_key_file"
 }
 
 setting_flags! {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use clap::Args;
 use indicatif::ProgressBar;
 use serde::Serialize;
+use tstar::control::ControlKey;
 use tstar::identity::check_device_id;
 use tstar::moment::{format_duration, format_time, parse_duration, parse_time};
 use tstar::rules::Rules;
@@ -17,7 +18,7 @@ use tstar::settings::{Origins, Settings};
 use tstar::store::EpochStore;
 
 use super::exit::{self, NoResult, Usage};
-use super::flags::{BrokerFlags, Context, ServerFlags, clock_ms};
+use super::flags::{BrokerFlags, Context, KeyFlag, ServerFlags, clock_ms};
 use super::open::{self, Reader};
 use super::print::Printer;
 
@@ -27,6 +28,7 @@ Examples:
   tstar forget truck-17 --before 2026-11-01T00:00:00Z --yes --store sqlite:trips.db
   tstar forget truck-17 --yes --brokers 127.0.0.1:9092 --store scylla://127.0.0.1:9042/fleet --wait
   tstar forget --all-before 2026-05-01T00:00:00Z --yes
+  tstar forget --new-key ops-2026
 
 Trips that ended before the time go, and samples older than it are dropped from then on, replays
 and imports included. A trip that reaches past the time stays whole. Ids of what went answer `gone`.
@@ -35,6 +37,9 @@ Asks on a terminal; elsewhere --yes is needed. A store of files is erased from a
 topic is asked to: a control record a device goes into the topic (the store's, where --topic is not
 given), and `tstar run` carries it out; --wait waits for that. Topic, feed and dead letters hold the
 samples until their own retention ends.
+A control record counts only with a signature: by the first key of --control-key-file, which every
+`tstar run` has to have in its own. --new-key prints a new key as a line of such a file, and does
+nothing else.
 Says on stderr what it is about to erase, then prints a line a device: {\"forgot\" or \"asked\": device, \"before\", \"partition\", \"offset\",
 \"version\", \"at\", \"by\"}; `at` is the clock, `by` who ran it (USER or LOGNAME), else null; with
 --wait `asked` and later `forgot`. Exits 1 where a store of files has no trip of the device, where
@@ -45,7 +50,7 @@ the answer is no, and where --wait-timeout is over. Stopped and run again, it er
 #[command(after_help = EXAMPLES)]
 pub struct ForgetArgs {
     /// Device id
-    #[arg(required_unless_present = "all_before", conflicts_with = "all_before")]
+    #[arg(required_unless_present_any = ["all_before", "new_key"], conflicts_with = "all_before")]
     pub device: Option<String>,
     /// Trips that ended before it go: RFC 3339, or ms since 1970 [default: now]
     #[arg(long, value_name = "TIME", conflicts_with = "all_before")]
@@ -53,6 +58,9 @@ pub struct ForgetArgs {
     /// The same for every device
     #[arg(long, value_name = "TIME")]
     pub all_before: Option<String>,
+    /// Print a new control key of this name, for a key file
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["device", "before", "all_before"])]
+    pub new_key: Option<String>,
     /// Do not ask; needed where there is no terminal to ask on
     #[arg(long)]
     pub yes: bool,
@@ -62,6 +70,8 @@ pub struct ForgetArgs {
     /// How long, at most
     #[arg(long, value_name = "DURATION", default_value = "5m")]
     pub wait_timeout: String,
+    #[command(flatten)]
+    pub key: KeyFlag,
     #[command(flatten)]
     pub topic: BrokerFlags,
     #[command(flatten)]
@@ -117,7 +127,12 @@ pub async fn run(
     context: &Context,
     printer: &mut Printer<'_>,
 ) -> anyhow::Result<()> {
-    let (settings, origins) = context.settings(&[&args.topic.0[..], &args.server.0].concat())?;
+    if let Some(name) = &args.new_key {
+        let key = ControlKey::generate(name).map_err(|error| Usage(error.to_string()))?;
+        return Ok(printer.line(&key.to_line())?);
+    }
+    let flags = [&args.key.0[..], &args.topic.0, &args.server.0].concat();
+    let (settings, origins) = context.settings(&flags)?;
     let limit_ms = parse_duration(&args.wait_timeout)?;
     let given = args.before.as_deref().or(args.all_before.as_deref());
     if let Some(device) = &args.device {

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tstar::control::ControlKeys;
 use tstar::daemon::reread::{Reread, beginnings, gone, has_former_life, versions_before};
 use tstar::daemon::start;
 use tstar::epoch::Epoch;
@@ -17,12 +18,13 @@ use tstar::kafka::producer::Producer;
 use tstar::kafka::topic::{Extent, From, Topics};
 use tstar::processor::Pace;
 use tstar::settings::{Origin, Origins, Settings};
-use tstar::store::{EpochStore, StoreError};
+use tstar::store::{EpochStore, KeyStore, StoreError};
 use tstar::verify::Bounds;
 use tstar::verify::compare::LogEnds;
 
 use super::exit::{self, Refused, Usage};
 use super::flags::Context;
+use super::keys;
 use super::open::Reader;
 
 /// How brokers are reached by a command that ends.
@@ -72,6 +74,8 @@ pub struct TopicLog {
     pub stored: Vec<i64>,
     /// Whether any of that is known: a group may never have committed.
     pub is_known: bool,
+    /// The control keys that count.
+    pub keys: ControlKeys,
 }
 
 impl TopicLog {
@@ -111,7 +115,11 @@ impl TopicLog {
             .into());
         }
         let is_known = !kept.is_empty();
-        Ok(Some(Self { brokers, topics, epochs, extents: fit.extents, stored, is_known }))
+        // After the ends: a record before them is signed by a key that is named by now.
+        let (keys, named) = (keys::read(settings)?, store.control_keys().await?);
+        keys.agree_with(&named, &settings.store).map_err(Refused)?;
+        let (keys, extents) = (keys.that_count(&named), fit.extents);
+        Ok(Some(Self { brokers, topics, epochs, extents, stored, is_known, keys }))
     }
 
     /// Reads these offsets again.
@@ -134,8 +142,9 @@ impl TopicLog {
             ))
             .into());
         }
-        let (brokers, epochs) = (self.brokers.clone(), self.epochs.clone());
-        Ok(Reread { brokers, epochs, spans, device_id })
+        let (brokers, epochs, keys) =
+            (self.brokers.clone(), self.epochs.clone(), self.keys.clone());
+        Ok(Reread { brokers, epochs, spans, device_id, keys })
     }
 
     /// Refuses a log that does not hold all that the store was built from.

@@ -15,6 +15,7 @@ mod forget;
 mod homes;
 mod id;
 mod ingest;
+mod keys;
 mod log;
 mod lookup;
 mod open;

@@ -15,7 +15,7 @@ use tstar::settings::{Settings, StorePlace};
 use tstar::source::{Batch, Control};
 use tstar::store::scylla::{ScyllaPlace, ScyllaStore};
 use tstar::store::sqlite::SqliteStore;
-use tstar::store::{EpochStore, Forget, TripStore};
+use tstar::store::{EpochStore, Forget, KeyStore, TripStore};
 use tstar::verify::anew::{self, Past};
 use tstar::verify::ids::{self, Ids};
 
@@ -195,7 +195,7 @@ impl Job<'_> {
     }
 
     /// The epoch of the new store: the one that it has, or one from the beginning of the log.
-    async fn epoch(&self, store: &impl EpochStore) -> anyhow::Result<Epoch> {
+    async fn epoch(&self, store: &(impl EpochStore + KeyStore)) -> anyhow::Result<Epoch> {
         let old = self.log.epochs.last().expect("there is an epoch");
         let rules = tstar::rules::Rules { key: old.rules.key.clone(), ..self.into.rules() };
         let start_offsets = (0..).zip(beginnings(&self.log.epochs)).collect();
@@ -207,6 +207,8 @@ impl Job<'_> {
             Refused(format!("store `{}` has {} epochs of its own", self.args.into, epochs.len()))
         })?;
         start::is_of(&found, &asked.topic, &asked.rules, &self.args.into)?;
+        // Those that count in the old store, and no others: the log says the same in both.
+        start::control_keys(store, &self.log.keys, &self.args.into).await?;
         Ok(found)
     }
 

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
+use tstar::control::ControlKeys;
 use tstar::daemon::{
-    self, DaemonError, FileOwners, Notice, Notify, Options, Owners, TopicOwners, start,
+    self, DaemonError, FileOwners, Notice, Notify, Options, Owners, TopicOwners, reread, start,
 };
 use tstar::epoch::Epoch;
 use tstar::http::Readiness;
@@ -15,15 +16,13 @@ use tstar::kafka::KafkaError;
 use tstar::kafka::client::Brokers;
 use tstar::kafka::consumer::{Assignment, Drained, Plan};
 use tstar::kafka::journal::Outputs;
-use tstar::kafka::record::RecordReader;
 use tstar::kafka::topic::{From, Topics};
 use tstar::metrics;
 use tstar::moment::parse_time;
-use tstar::settings::{KeyRule, Origin, Settings, StorePlace};
-use tstar::source::Decoder;
-use tstar::store::EpochStore;
+use tstar::settings::{Origin, Settings, StorePlace};
 use tstar::store::scylla::{ScyllaOptions, ScyllaPlace, ScyllaStore, apply_schema};
 use tstar::store::sqlite::SqliteStore;
+use tstar::store::{AskKeys, EpochStore, KeyStore, ask_keys};
 
 use super::exit::{self, Stays, Stopped, Usage};
 use super::flags::{Context, EntryFlags, HttpFlags, RuleFlags, ServerFlags, TopicFlags};
@@ -31,7 +30,7 @@ use super::print::Printer;
 use super::progress::notify;
 use super::report::RunSummary;
 use super::stop::Stop;
-use super::{entries, log, open, serve};
+use super::{entries, keys, log, open, serve};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -101,7 +100,8 @@ pub async fn run(
     readiness.waits("the topic is not read yet");
     let is_asked = origins.get("listen").is_some_and(|origin| *origin != Origin::Default);
     let surface = serve::beside(&settings, context, is_asked, &readiness, &stop).await?;
-    let job = Job { args, settings: &settings, context, brokers, from, readiness };
+    let keys = keys::read(&settings)?;
+    let job = Job { args, settings: &settings, context, brokers, from, keys, readiness };
     let ended = match StorePlace::parse(&settings.store)? {
         StorePlace::Sqlite(path) => job.to_file(&path, &mut stop).await,
         StorePlace::Scylla(place) => job.to_keyspace(&place, &mut stop).await,
@@ -134,6 +134,7 @@ struct Job<'a> {
     context: &'a Context,
     brokers: Brokers,
     from: Option<From>,
+    keys: ControlKeys,
     readiness: Readiness,
 }
 
@@ -168,7 +169,8 @@ impl Job<'_> {
             store.set_position(partition, position)?;
         }
         let owners = FileOwners(Arc::clone(&store));
-        self.work(owners, started, Assignment::All(positions), stop).await.map(Some)
+        let how = (Assignment::All(positions), ask_keys(store));
+        self.work(owners, started, how, stop).await.map(Some)
     }
 
     /// One of any number of instances that share the partitions; positions are the group's.
@@ -182,10 +184,11 @@ impl Job<'_> {
             prepared = self.prepare(place) => prepared?,
         };
         let (store, outputs, started) = prepared;
+        let ask_keys = ask_keys(Arc::new(store.owner()));
         let owner = move || store.owner();
         let owners = TopicOwners { owner, outputs: Arc::new(outputs) };
         let assignment = Assignment::Group { from: self.from };
-        self.work(owners, started, assignment, stop).await.map(Some)
+        self.work(owners, started, (assignment, ask_keys), stop).await.map(Some)
     }
 
     async fn prepare(
@@ -219,7 +222,11 @@ impl Job<'_> {
 
     /// What has to be so before anything is read; `outputs` are the topics that are written to.
     /// Waits for brokers.
-    async fn start(&self, store: &impl EpochStore, outputs: &[String]) -> anyhow::Result<Started> {
+    async fn start(
+        &self,
+        store: &(impl EpochStore + KeyStore),
+        outputs: &[String],
+    ) -> anyhow::Result<Started> {
         let notify = self.notify();
         loop {
             match self.try_start(store, outputs).await {
@@ -234,7 +241,7 @@ impl Job<'_> {
 
     async fn try_start(
         &self,
-        store: &impl EpochStore,
+        store: &(impl EpochStore + KeyStore),
         outputs: &[String],
     ) -> Result<Started, DaemonError> {
         let topics = Arc::new(Topics::new(&self.brokers)?);
@@ -249,6 +256,7 @@ impl Job<'_> {
             now_us: self.context.now_ms.saturating_mul(1000),
         };
         let epochs = start::epochs(store, &topics, &fit, &asked).await?;
+        start::control_keys(store, &self.keys, &self.settings.store).await?;
         Ok(Started { topics, fit, epochs })
     }
 
@@ -256,7 +264,7 @@ impl Job<'_> {
         &self,
         owners: impl Owners,
         started: Started,
-        assignment: Assignment,
+        (assignment, ask_keys): (Assignment, AskKeys),
         stop: &mut Stop,
     ) -> anyhow::Result<daemon::Report> {
         let settings = self.settings;
@@ -275,9 +283,9 @@ impl Job<'_> {
             memory: memory / 8,
         };
         let pace = log::pace(settings);
-        let options = Options { plan, epochs: started.epochs, pace, notify: self.notify() };
-        let decoder = Decoder::new(&settings.rules())?;
-        let reader = RecordReader::new(decoder, settings.key == KeyRule::DeviceId);
+        let reader = reread::reader(&plan.epoch, &self.keys)?;
+        let (notify, ask_keys) = (self.notify(), Some(ask_keys));
+        let options = Options { plan, epochs: started.epochs, pace, notify, ask_keys };
         Ok(daemon::run(owners, options, reader, stop.wait()).await?)
     }
 }

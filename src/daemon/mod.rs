@@ -38,7 +38,7 @@ use crate::kafka::holding::Holding;
 use crate::kafka::record::RecordReader;
 use crate::metrics;
 use crate::processor::{Budget, Counts, Pace};
-use crate::store::{Journal, StoreError, TripStore};
+use crate::store::{AskKeys, Journal, StoreError, TripStore};
 
 /// Why the daemon ended.
 #[derive(Debug, thiserror::Error)]
@@ -134,6 +134,8 @@ pub struct Options {
     pub pace: Pace,
     /// Is told what happens.
     pub notify: Notify,
+    /// Asks which control keys count by now, where other instances may add some.
+    pub ask_keys: Option<AskKeys>,
 }
 
 /// What the daemon did.
@@ -213,7 +215,8 @@ fn own<O: Owners>(
     budget: Arc<Budget>,
 ) -> impl Future<Output = Owned> + Send + use<O> {
     let store = owners.store(&handed.holding);
-    owner::own(store, handed, options.epochs.clone(), (options.pace, budget))
+    let ask_keys = options.ask_keys.clone();
+    owner::own(store, handed, (options.epochs.clone(), ask_keys), (options.pace, budget))
 }
 
 /// A task that panicked has ended the process already, by the panic hook; in tests it ends here.

@@ -10,8 +10,8 @@ use crate::kafka::consumer::Handed;
 use crate::kafka::holding::Ended;
 use crate::metrics;
 use crate::processor::{Budget, Counts, Pace, Processor, RunError};
-use crate::source::{Batch, Source, SourceError};
-use crate::store::{Journal, StoreError, TripStore};
+use crate::source::{Batch, Entry, Source, SourceError};
+use crate::store::{AskKeys, Journal, StoreError, TripStore};
 
 /// How the owner of a partition ended.
 #[derive(Debug)]
@@ -39,11 +39,50 @@ fn in_full(error: &StoreError) -> String {
 }
 
 /// The batches of a partition, until it is given back.
-struct Batches(mpsc::Receiver<Batch>);
+struct Batches {
+    from: mpsc::Receiver<Batch>,
+    partition: i32,
+    ask_keys: Option<AskKeys>,
+    /// One that came and was not returned yet.
+    ahead: Option<Batch>,
+    /// Why there are no more.
+    failed: Option<StoreError>,
+}
 
 impl Source for Batches {
     async fn next(&mut self) -> Result<Option<Batch>, SourceError> {
-        Ok(self.0.recv().await)
+        if self.ahead.is_none() {
+            self.ahead = self.from.recv().await;
+        }
+        if let Some(batch) = &self.ahead
+            && let Err(error) = self.check_keys(batch).await
+        {
+            self.failed = Some(error);
+            return Ok(None);
+        }
+        Ok(self.ahead.take())
+    }
+}
+
+impl Batches {
+    /// Refuses a control record that somebody who has its key would carry out: a key that was
+    /// added since this process began.
+    async fn check_keys(&self, batch: &Batch) -> Result<(), StoreError> {
+        let unknown = |entry: &Entry| {
+            let fault = entry.content.as_ref().err()?;
+            Some((entry.offset, fault.unknown_key.clone()?))
+        };
+        let mut unknown = batch.entries.iter().filter_map(unknown).peekable();
+        let Some(ask) = self.ask_keys.as_ref().filter(|_| unknown.peek().is_some()) else {
+            return Ok(());
+        };
+        let named = ask().await?;
+        match unknown.find(|(_, name)| named.iter().any(|key| key.name == *name)) {
+            None => Ok(()),
+            Some((offset, name)) => {
+                Err(StoreError::LacksKey { partition: self.partition, offset, name })
+            }
+        }
     }
 }
 
@@ -51,12 +90,13 @@ impl Source for Batches {
 pub(super) async fn own<S: TripStore + Journal>(
     store: S,
     handed: Handed,
-    epochs: Vec<Epoch>,
+    (epochs, ask_keys): (Vec<Epoch>, Option<AskKeys>),
     (pace, budget): (Pace, Arc<Budget>),
 ) -> Owned {
     let Handed { holding, batches } = handed;
     let store = Measured { store, holding: Arc::clone(&holding) };
     let partition = holding.partition();
+    let mut batches = Batches { from: batches, partition, ask_keys, ahead: None, failed: None };
     let counts = Mutex::new(Counts::default());
     let see = |seen: &Counts| {
         let mut counts = counts.lock().expect("no holder panics");
@@ -75,10 +115,10 @@ pub(super) async fn own<S: TripStore + Journal>(
         let log = Log { partition, versions: Versions::of_partition(&epochs, partition) };
         let processor = Processor::of_log(&store, log, rules, pace).await?;
         let mut processor = processor.sharing(budget);
-        let ran = processor.run(&mut Batches(batches), watch).await;
+        let ran = processor.run(&mut batches, watch).await;
         see(processor.counts());
         match ran {
-            Ok(()) => Ok(()),
+            Ok(()) => batches.failed.map_or(Ok(()), Err),
             Err(RunError::Store(error)) => Err(error),
             Err(RunError::Source(_)) => unreachable!("a channel does not fail"),
         }

@@ -6,9 +6,11 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::{DaemonError, Notify, Options, Owners, Report, run};
+use crate::control::ControlKeys;
 use crate::epoch::{Epoch, Versions};
 use crate::kafka::client::Brokers;
 use crate::kafka::consumer::{Assignment, Drained, Plan};
+use crate::kafka::control::Authority;
 use crate::kafka::record::RecordReader;
 use crate::kafka::topic::Extent;
 use crate::processor::{Counts, Pace};
@@ -31,6 +33,8 @@ pub struct Reread {
     pub spans: Vec<Range<i64>>,
     /// Of these records those of one device alone.
     pub device_id: Option<String>,
+    /// The control keys that count.
+    pub keys: ControlKeys,
 }
 
 impl Reread {
@@ -69,8 +73,10 @@ impl Reread {
                 memory: pace.memory / 4,
             };
             let epochs = self.epochs[..=nth].to_vec();
-            let options = Options { plan, epochs, pace, notify: notify.clone() };
-            let reader = reader(epoch, self.device_id.as_deref())?;
+            let notify = notify.clone();
+            // The keys were asked for after the ends of the spans, so none that counts is missing.
+            let options = Options { plan, epochs, pace, notify, ask_keys: None };
+            let reader = self.reader(epoch)?;
             let report = run(owners(), options, reader, &mut stop).await;
             let report = report.map_err(|error| after(counts.delivered, error))?;
             counts.add(&report.counts);
@@ -86,6 +92,17 @@ impl Reread {
     }
 }
 
+impl Reread {
+    /// A reader of an epoch's records.
+    pub(crate) fn reader(&self, epoch: &Epoch) -> Result<RecordReader, DaemonError> {
+        let reader = reader(epoch, &self.keys)?;
+        Ok(match &self.device_id {
+            Some(device_id) => reader.of_device(device_id),
+            None => reader,
+        })
+    }
+}
+
 /// An error of a part, before which so many samples were read.
 fn after(before: u64, error: DaemonError) -> DaemonError {
     match error {
@@ -96,16 +113,20 @@ fn after(before: u64, error: DaemonError) -> DaemonError {
     }
 }
 
-/// A reader of an epoch's records, or of those of one device among them.
-pub(crate) fn reader(epoch: &Epoch, device_id: Option<&str>) -> Result<RecordReader, DaemonError> {
+/// A reader of an epoch's records.
+///
+/// # Errors
+/// Its rules cannot be used.
+pub fn reader(epoch: &Epoch, keys: &ControlKeys) -> Result<RecordReader, DaemonError> {
     let decoder = Decoder::new(&epoch.rules).map_err(|error: MapError| {
         DaemonError::Start(format!("the rules of epoch {} cannot be used: {error}", epoch.epoch))
     })?;
-    let reader = RecordReader::new(decoder, epoch.rules.key == "device_id");
-    Ok(match device_id {
-        Some(device_id) => reader.of_device(device_id),
-        None => reader,
-    })
+    let authority = Authority {
+        topic: epoch.topic.clone(),
+        keys: keys.clone(),
+        max_future_ms: epoch.rules.max_future_ms,
+    };
+    Ok(RecordReader::new(decoder, epoch.rules.key == "device_id").allowing(authority))
 }
 
 /// The version of the last record before each of these offsets, by partition.

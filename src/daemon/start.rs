@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use super::{DaemonError, Notice, Notify};
+use crate::control::ControlKeys;
 use crate::epoch::Epoch;
 use crate::kafka::KafkaError;
 use crate::kafka::consumer::{Start, Told, begin};
 use crate::kafka::topic::{Extent, From, Topics};
 use crate::rules::Rules;
-use crate::store::{EpochStore, StoreError};
+use crate::store::{EpochStore, KeyStore, StoreError};
 
 /// A server refuses writes that are stamped further ahead, microseconds.
 const MAX_AHEAD: i64 = 3 * 86_400_000_000;
@@ -111,6 +112,30 @@ pub async fn epochs(
     let newest = epochs.last().expect("one was made").clone();
     agrees(&newest, fit, asked)?;
     Ok(epochs)
+}
+
+/// Makes the control keys of a process count, and checks that it lacks none that does.
+///
+/// # Errors
+/// The store names a key that the process lacks, or one of that name with another secret.
+pub async fn control_keys(
+    store: &impl KeyStore,
+    keys: &ControlKeys,
+    place: &str,
+) -> Result<(), DaemonError> {
+    let named = store.control_keys().await?;
+    keys.agree_with(&named, place).map_err(DaemonError::Start)?;
+    let mut is_changed = false;
+    for key in keys.named().iter().filter(|key| !named.contains(key)) {
+        store.add_control_key(key).await?;
+        is_changed = true;
+    }
+    if is_changed {
+        // Another instance may have been sooner, with other keys.
+        let named = store.control_keys().await?;
+        keys.agree_with(&named, place).map_err(DaemonError::Start)?;
+    }
+    Ok(())
 }
 
 async fn first_epoch(

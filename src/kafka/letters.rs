@@ -11,6 +11,7 @@ use rdkafka::message::Message;
 
 use super::KafkaError;
 use super::client::Brokers;
+use super::control::{CONTROL_HEADER, SIGNATURE_HEADER};
 use super::fit;
 use super::producer::Out;
 use super::record::Record;
@@ -220,8 +221,8 @@ impl LetterTopic {
 }
 
 /// A letter as a record of the log `input` again, under a key, with a value and a timestamp. It
-/// keeps its headers and names where it stood and why; `partition` is where it has to go, where not
-/// its key tells.
+/// keeps its headers, but for those of a control record, and names where it stood and why;
+/// `partition` is where it has to go, where not its key tells.
 #[must_use]
 pub fn back(
     input: &str,
@@ -230,8 +231,10 @@ pub fn back(
     log_time_ms: i64,
     partition: Option<i32>,
 ) -> Placed {
-    let is_ours = |name: &str| name == ORIGIN || name == ORIGIN_REASON;
-    let kept = letter.headers.iter().filter(|(name, _)| !is_ours(name));
+    // What makes a record an order never goes back, whoever wrote it into the letter.
+    let is_left_out =
+        |name: &str| [ORIGIN, ORIGIN_REASON, CONTROL_HEADER, SIGNATURE_HEADER].contains(&name);
+    let kept = letter.headers.iter().filter(|(name, _)| !is_left_out(name));
     let mut headers: Headers = kept.cloned().collect();
     let element = letter.element.map_or_else(String::new, |element| format!(":{element}"));
     let origin = format!("{input}:{}:{}{element}", letter.partition, letter.offset);

@@ -91,6 +91,11 @@ fn a_record_that_goes_back_names_where_it_stood() {
     let origins: Vec<_> = placed.record.headers.iter().filter(|(it, _)| it == ORIGIN).collect();
     assert_eq!(origins, [&header(ORIGIN, "samples:3:71:2")]);
     assert_eq!(placed.record.headers.len(), letter.headers.len() + 1);
+    let mut control = letter.clone();
+    let of_control = [header(CONTROL_HEADER, "forget"), header(SIGNATURE_HEADER, "a:0")];
+    Arc::make_mut(&mut control.headers).extend(of_control);
+    let value = (letter.key.as_deref().map(<[u8]>::to_vec), b"[]".to_vec());
+    assert_eq!(back("samples", &control, value, 7, None), placed, "no order goes back");
     // Where it comes again, it has those headers; what became of it is known by them.
     let again = DeadLetter { headers: placed.record.headers.into(), ..letter.clone() };
     let other = DeadLetter { reason: DeadReason::TripFull, ..again.clone() };

@@ -19,6 +19,7 @@
 
 pub mod client;
 pub mod consumer;
+pub mod control;
 pub mod fit;
 pub mod group;
 pub mod holding;

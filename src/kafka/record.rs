@@ -5,23 +5,19 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 
 use rdkafka::message::{Headers as _, Message};
 use serde::de::{Deserializer as _, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-use crate::moment::parse_time;
+use super::control::{Authority, CONTROL_HEADER};
 use crate::reason::DeadReason;
 use crate::source::file::MAX_RECORD_BYTES;
 use crate::source::{
     Array, Batch, Control, Cut, Decoded, Decoder, Entry, Fault, Headers, Layout, MAX_BAD_ELEMENTS,
     Span, memory_of_headers, short, span,
 };
-
-/// Header of a record that is about a device rather than from it.
-pub const CONTROL_HEADER: &str = "tstar-control";
 
 /// Bytes kept of a record that is too long.
 const HEAD_BYTES: usize = 1 << 10;
@@ -37,6 +33,8 @@ pub struct RecordReader {
     key_is_device: bool,
     /// What is not of this device is passed over.
     only: Option<String>,
+    /// Whose control records count; nobody's, where nobody says.
+    authority: Authority,
 }
 
 /// What a record is.
@@ -82,9 +80,19 @@ impl<'a> Record<'a> {
         }
     }
 
-    fn control(&self) -> Option<&[u8]> {
-        let control = self.headers.iter().find(|(name, _)| name == CONTROL_HEADER);
-        control.map(|(_, value)| value.as_deref().unwrap_or_default())
+    /// The value of the first header of a name.
+    pub(super) fn header(&self, name: &str) -> Option<&[u8]> {
+        let header = self.headers.iter().find(|(known, _)| known == name);
+        header.map(|(_, value)| value.as_deref().unwrap_or_default())
+    }
+
+    /// Puts a control record into a batch of its own, with what would be its dead letter.
+    pub(super) fn put_control(&self, control: Control, batch: &mut Batch) {
+        batch.control = Some(control);
+        batch.next_offset = Some(self.offset + 1);
+        batch.keep_headers(self.offset, &self.headers);
+        let fault = Fault::new(DeadReason::NotAuthorised, "it was not carried out");
+        Out::begin(self, batch).fault(fault);
     }
 }
 
@@ -92,7 +100,15 @@ impl RecordReader {
     /// A reader of records by these rules; with `key_is_device` a key has to be the device id.
     #[must_use]
     pub fn new(decoder: Decoder, key_is_device: bool) -> Self {
-        Self { decoder, layout: Layout::default(), key_is_device, only: None }
+        let (layout, authority) = (Layout::default(), Authority::default());
+        Self { decoder, layout, key_is_device, only: None, authority }
+    }
+
+    /// Takes control records that this authority allows; without it every one is a dead letter.
+    #[must_use]
+    pub fn allowing(mut self, authority: Authority) -> Self {
+        self.authority = authority;
+        self
     }
 
     /// Passes over what is not of this device, and what cannot be read.
@@ -105,16 +121,14 @@ impl RecordReader {
     /// Reads a record. Its samples, and what could not be read of it, are put at the end of the
     /// batch.
     pub fn read(&mut self, record: &Record<'_>, batch: &mut Batch) -> Read {
-        let control = record.control().map(|name| control(record, name));
+        let control = record.header(CONTROL_HEADER);
+        let control = control.map(|kind| self.authority.read(record, kind));
         if let Some(Ok(control)) = control {
             return self.control(control, record, batch);
         }
         batch.next_offset = Some(record.offset + 1);
         let before = (batch.entries.len(), batch.text.len(), batch.raw.len());
-        if !record.headers.is_empty() {
-            batch.header_bytes += memory_of_headers(&record.headers);
-            batch.headers.insert(record.offset, Arc::new(record.headers.clone()));
-        }
+        batch.keep_headers(record.offset, &record.headers);
         let mut out = Out::begin(record, batch);
         if let Some(Err(fault)) = control {
             out.fault(fault);
@@ -268,55 +282,6 @@ fn each_element<'de>(text: &'de str, take: impl FnMut(&'de str)) -> serde_json::
     let mut json = serde_json::Deserializer::from_str(text);
     json.deserialize_seq(Elements(take))?;
     json.end()
-}
-
-/// A control record, or why it is none.
-fn control(record: &Record<'_>, name: &[u8]) -> Result<Control, Fault> {
-    let bad = |message: String| Fault::new(DeadReason::BadType, message);
-    if name != b"forget" {
-        let name = String::from_utf8_lossy(name).into_owned();
-        return Err(bad(format!("control record `{name}` is not known; there is `forget`")));
-    }
-    let key = record.key.unwrap_or_default();
-    let device_id = match std::str::from_utf8(key) {
-        Ok(id) if (1..=256).contains(&id.len()) && !id.contains('\0') => id.to_owned(),
-        _ => {
-            let message = "a control record needs a device id for its key";
-            return Err(Fault::new(DeadReason::NoKey, message));
-        }
-    };
-    let value = record.value.unwrap_or_default();
-    let before_ms = match value {
-        [] => record.log_time_ms,
-        value => before(value).map_err(bad)?.unwrap_or(record.log_time_ms),
-    };
-    Ok(Control::Forget { offset: record.offset, device_id, before_ms })
-}
-
-/// `{"before": TIME}`; the time may be left out.
-fn before(value: &[u8]) -> Result<Option<i64>, String> {
-    #[derive(serde::Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Body {
-        before: Option<serde_json::Value>,
-    }
-    let body: Body = serde_json::from_slice(value)
-        .map_err(|error| format!("the body of a forget is {{\"before\": TIME}}: {error}"))?;
-    let before_ms = match body.before {
-        None | Some(serde_json::Value::Null) => return Ok(None),
-        Some(serde_json::Value::String(text)) => {
-            parse_time(&text).map_err(|error| error.to_string())?
-        }
-        Some(other) => {
-            let ms = other.as_i64();
-            ms.ok_or_else(|| format!("before is {other}; it needs RFC 3339 or ms since 1970"))?
-        }
-    };
-    // No sample is older, and nothing is left of a day that far back to count in.
-    if before_ms < 0 {
-        return Err(format!("before is {before_ms} ms, which lies before 1970"));
-    }
-    Ok(Some(before_ms))
 }
 
 fn kept(batch: &mut Batch, bytes: &[u8]) -> Span {

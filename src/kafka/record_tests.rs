@@ -80,39 +80,6 @@ fn what_cannot_be_read_is_an_entry_too() {
 }
 
 #[test]
-fn a_control_record_says_what_to_forget() {
-    let with = |value: &'static str, key| Record {
-        headers: vec![(CONTROL_HEADER.into(), Some(b"forget".to_vec()))],
-        ..record(key, value)
-    };
-    let before = |record: &Record<'_>| {
-        let mut batch = Batch::default();
-        match reader(true).read(record, &mut batch) {
-            Read::Control(Control::Forget { offset: 7, before_ms, .. }) => Ok(before_ms),
-            _ => Err(reasons(&batch)),
-        }
-    };
-    let device = Some("truck-17");
-    let at = record(device, "").log_time_ms;
-    assert_eq!(before(&with("", device)), Ok(at));
-    assert_eq!(before(&with("{}", device)), Ok(at));
-    assert_eq!(before(&with(r#"{"before": 5}"#, device)), Ok(5));
-    let text = r#"{"before": "2026-11-20T21:38:00.123Z"}"#;
-    assert_eq!(before(&with(text, device)), Ok(1_795_210_680_123));
-    for wrong in
-        ["[]", r#"{"before": 1.5}"#, r#"{"until": 5}"#, "no", r#"{"before": -9223372036854775808}"#]
-    {
-        assert_eq!(before(&with(wrong, device)), Err(vec![Some(DeadReason::BadType)]), "{wrong}");
-    }
-    assert_eq!(before(&with("", None)), Err(vec![Some(DeadReason::NoKey)]));
-    let headers = vec![(CONTROL_HEADER.into(), Some(b"erase".to_vec()))];
-    let unknown = Record { headers: headers.clone(), ..record(device, "x") };
-    assert_eq!(before(&unknown), Err(vec![Some(DeadReason::BadType)]));
-    let batch = read(true, &unknown);
-    assert_eq!(*batch.headers[&7], headers, "a dead letter keeps them");
-}
-
-#[test]
 fn an_array_of_bad_elements_takes_little_more_than_its_bytes() {
     let value = format!("[{}0]", "0,".repeat(499_999));
     let mut batch = Batch::default();

@@ -1,13 +1,34 @@
 //! Control records: what the log asks to do about a device.
 
 use super::Processor;
-use crate::source::Control;
+use crate::source::{Batch, Control, Fault};
 use crate::store::{Flush, Forget, Forgotten, Journal, StoreError, TripStore};
 
 impl<S: TripStore + Journal> Processor<'_, S> {
-    /// Does what a control record asks for. Each step is acknowledged before the next: what came
-    /// before it, then the erasure, then what is told of it.
-    pub(super) async fn control(&mut self, control: &Control) -> Result<(), StoreError> {
+    /// Why a control record with a right signature does not count in this partition. The one place
+    /// for that decision: whether the partition is the device's own is asked here.
+    fn refusal(&self, _control: &Control) -> Option<Fault> {
+        None
+    }
+
+    /// Does what the control record of a batch asks for, or makes a dead letter of it.
+    pub(super) async fn control(
+        &mut self,
+        batch: &Batch,
+        control: &Control,
+    ) -> Result<(), StoreError> {
+        let Some(fault) = self.refusal(control) else {
+            return self.carry_out(control).await;
+        };
+        for entry in &batch.entries {
+            self.bury(batch, entry, fault.clone());
+        }
+        Ok(())
+    }
+
+    /// Each step is acknowledged before the next: what came before it, then the erasure, then what
+    /// is told of it.
+    async fn carry_out(&mut self, control: &Control) -> Result<(), StoreError> {
         let Control::Forget { offset, device_id, before_ms } = control;
         let forget = Forget { version: self.log.versions.of(*offset), before_ms: *before_ms };
         let place = self.devices.get_index_of(device_id.as_str());

@@ -312,7 +312,9 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
             // What came before it is decided before it.
             self.flush().await?;
         }
-        if self.sets_aside {
+        if batch.control.is_some() {
+            // Its entry stands for it, and is no sample.
+        } else if self.sets_aside {
             self.set_aside(batch)?;
         } else {
             self.absorb_records(batch).await?;
@@ -328,7 +330,7 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
             self.note(part);
         }
         if let Some(control) = &batch.control {
-            self.control(control).await?;
+            self.control(batch, control).await?;
         }
         if let Some(share) = &mut self.share {
             share.tell(self.resident);

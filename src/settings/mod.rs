@@ -83,6 +83,8 @@ pub struct Settings {
     pub kafka: BTreeMap<String, String>,
     /// What records are keyed by.
     pub key: KeyRule,
+    /// Path of the file with the keys of control records; empty for none.
+    pub control_key_file: String,
     /// No changes are sent.
     pub no_feed: bool,
     /// Longest time to store what was read of a partition that is given back, ms.
@@ -255,6 +257,7 @@ impl Settings {
             instance_id: None,
             kafka: BTreeMap::new(),
             key: KeyRule::default(),
+            control_key_file: String::new(),
             no_feed: false,
             revoke_timeout_ms: 0,
             drain_timeout_ms: 0,

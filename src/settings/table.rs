@@ -266,6 +266,17 @@ pub(super) static SETTINGS: &[Setting] = &[
         "What records are keyed by: device_id, or any other id that is as stable"
     ),
     setting!(
+        "control_key_file",
+        "--control-key-file",
+        "TSTAR_CONTROL_KEY_FILE",
+        "",
+        Text,
+        control_key_file,
+        text,
+        String::clone,
+        "File with control keys, NAME:SECRET per line; the first signs; unset: no erasure by topic"
+    ),
+    setting!(
         "no_feed",
         "--no-feed",
         "TSTAR_NO_FEED",

@@ -66,7 +66,8 @@ pub struct Batch {
     pub header_bytes: usize,
     /// Records that are arrays, by offset.
     pub arrays: BTreeMap<i64, Array>,
-    /// A control record. It comes in a batch without entries, in its place among the others.
+    /// A control record. It comes in a batch of its own, in its place among the others. Of a topic
+    /// it stands there as an entry, too: where it is refused, that is its dead letter.
     pub control: Option<Control>,
 }
 
@@ -157,6 +158,8 @@ pub struct Fault {
     pub cut: Option<Cut>,
     /// The time would be a good one if it were read in seconds.
     pub looks_like_seconds: bool,
+    /// Of a control record: name of the control key that is unknown here.
+    pub unknown_key: Option<String>,
 }
 
 /// A record that is kept as its head alone.
@@ -177,7 +180,8 @@ impl Fault {
             message.truncate(head_of(&message, MAX_MESSAGE).len());
             message.push_str("...");
         }
-        Self { reason, message, cut: None, looks_like_seconds: false }
+        let looks_like_seconds = false;
+        Self { reason, message, cut: None, looks_like_seconds, unknown_key: None }
     }
 }
 
@@ -187,6 +191,14 @@ impl Batch {
     pub fn memory(&self) -> usize {
         let entries = self.entries.len() * size_of::<Entry>();
         self.raw.len() + self.text.len() + self.header_bytes + entries
+    }
+
+    /// Keeps the headers of a record, for its dead letters; one without any keeps none.
+    pub fn keep_headers(&mut self, offset: i64, headers: &Headers) {
+        if !headers.is_empty() {
+            self.header_bytes += memory_of_headers(headers);
+            self.headers.insert(offset, Arc::new(headers.clone()));
+        }
     }
 
     /// The text behind a span of [`Decoded`].

@@ -94,12 +94,12 @@ fn is_gone(folder: &Folder, store: &str, device: &str, ids: &[String]) {
 }
 
 /// The lines that a forget has printed of one kind, in order.
-fn told(ran: &Ran, kind: &str) -> Vec<Value> {
+pub fn told(ran: &Ran, kind: &str) -> Vec<Value> {
     ran.objects().into_iter().filter(|line| line[kind].is_string()).collect()
 }
 
 /// Rows of a store of which a query counts.
-fn count(store: &Path, query: &str) -> i64 {
+pub fn count(store: &Path, query: &str) -> i64 {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
     let connection = Connection::open_with_flags(store, flags).unwrap();
     connection.query_row(query, [], |row| row.get(0)).unwrap()

@@ -9,6 +9,7 @@ mod chaos;
 mod cli;
 mod conformance;
 mod containers;
+mod control_keys;
 mod cql;
 mod doctor;
 mod explain;

@@ -10,6 +10,7 @@ use rusqlite::Connection;
 use serde_json::Value;
 
 use crate::cli::{Folder, Ran};
+use crate::control_keys;
 use crate::keyspace::{ClusteringOrder, Keyspace};
 use crate::topic::file::until_read;
 use crate::topic::keyspace::until_committed;
@@ -33,19 +34,13 @@ pub struct Site {
 
 impl Site {
     pub fn new(samples: usize) -> Option<Self> {
-        let site = Self { topic: Topic::new(PARTITIONS)?, folder: Folder::new() };
+        let site = Self { topic: Topic::new(PARTITIONS)?, folder: control_keys::folder() };
         let fleet = format!("simulate --devices 20 --samples {samples} --seed 9 --bad 0.01");
         let log = site.folder.run(&fleet).ends(0).stdout;
         let half = log.len() / 2;
         let half = half + log[half..].iter().position(|&byte| byte == b'\n').unwrap() + 1;
         site.topic.send_lines(&log[..half], "nobody");
-        let forget = tstar::kafka::producer::Out {
-            key: Some(ERASED.into()),
-            value: br#"{"before":"2025-01-01T00:30:00Z"}"#.into(),
-            headers: vec![("tstar-control".into(), Some(b"forget".to_vec()))],
-            ..Default::default()
-        };
-        site.topic.send(&[forget]);
+        site.topic.send(&[control_keys::forget(&site.topic, ERASED, "2025-01-01T00:30:00Z")]);
         site.topic.send_lines(&log[half..], "nobody");
         Some(site)
     }

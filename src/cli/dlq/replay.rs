@@ -81,6 +81,7 @@ pub async fn run(
         }
         (Place::Topic(_), None) => unreachable!("a topic is found by its epoch"),
     }
+    summary.tell();
     Ok(printer.line(&serde_json::to_string(&summary)?)?)
 }
 
@@ -146,6 +147,16 @@ impl Summary {
                 }
                 Outcome::Never(never) => *self.never.entry(never.name()).or_default() += 1,
             }
+        }
+    }
+
+    /// Says what else to do.
+    fn tell(&self) {
+        if let Some(count) = self.never.get(Never::Control.name()) {
+            exit::say(&format!(
+                "control records: {count}; they never go back, so that no dead one comes to life; \
+                 where one was meant, send it again with tstar forget"
+            ));
         }
     }
 

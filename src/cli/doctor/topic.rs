@@ -6,10 +6,11 @@ use tstar::daemon::start;
 use tstar::epoch::Epoch;
 use tstar::kafka::topic::Topics;
 use tstar::settings::Settings;
+use tstar::store::KeyStore;
 
 use super::Finding;
-use crate::cli::log;
 use crate::cli::open::Reader;
+use crate::cli::{keys, log};
 
 /// A day, ms: what is kept for less is told of.
 const SHORT_RETENTION_MS: i64 = 86_400_000;
@@ -49,6 +50,7 @@ async fn try_to_look(
     }
     findings.push(retention(&topics, newest).await?);
     findings.push(timestamps(&topics, newest).await?);
+    findings.push(control_keys(reader, settings).await?);
     let kept = log::kept(reader, settings, &brokers, newest)?;
     for (partition, extent) in (0..).zip(&fit.extents) {
         let first = newest.start_offsets.get(&partition).copied().unwrap_or(0);
@@ -72,6 +74,21 @@ async fn try_to_look(
         });
     }
     Ok(findings)
+}
+
+/// Whose signatures count, and whether this machine could read the log.
+async fn control_keys(reader: &Reader, settings: &Settings) -> anyhow::Result<Finding> {
+    let named = reader.control_keys().await?;
+    let list: Vec<_> =
+        named.iter().map(|key| format!("`{}` ({})", key.name, key.fingerprint)).collect();
+    let detail = match list.as_slice() {
+        [] => "none: every control record of the log is a dead letter".to_owned(),
+        list => list.join(", "),
+    };
+    Ok(match keys::read(settings)?.agree_with(&named, &settings.store) {
+        Ok(()) => Finding::ok("control keys", detail),
+        Err(problem) => Finding::warn("control keys", detail, problem),
+    })
 }
 
 /// The topics that `run` writes to.

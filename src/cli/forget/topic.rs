@@ -4,19 +4,21 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
+use tstar::control::{Claim, ControlKey};
 use tstar::epoch::{Epoch, Versions};
+use tstar::kafka::control::{CONTROL_HEADER, SIGNATURE_HEADER};
 use tstar::kafka::producer::{Out, Producer};
-use tstar::kafka::record::CONTROL_HEADER;
 use tstar::kafka::topic::Topics;
 use tstar::moment::{format_duration, format_time};
-use tstar::store::{Order, StoreError, TripStore, Whose};
+use tstar::settings::Settings;
+use tstar::store::{EpochStore, KeyStore, Order, StoreError, TripStore, Whose};
 
 use super::{Job, Sent, State, progress};
 use crate::cli::devices::PAGE;
 use crate::cli::exit::{self, NoResult, Refused};
 use crate::cli::homes::{Found, Homes};
-use crate::cli::log;
 use crate::cli::print::Printer;
+use crate::cli::{keys, log};
 
 /// How many devices the store is asked about at a time.
 const ASKED_TOGETHER: usize = 32;
@@ -28,11 +30,12 @@ const LOOK_AGAIN: Duration = Duration::from_millis(200);
 struct Asker<'a, S> {
     job: &'a Job<'a>,
     homes: Homes<'a, S>,
+    key: ControlKey,
     producer: Producer,
 }
 
 /// Asks the topic of the newest epoch to erase.
-pub async fn ask<S: TripStore + tstar::store::EpochStore>(
+pub async fn ask<S: TripStore + EpochStore + KeyStore>(
     job: &Job<'_>,
     store: &S,
     newest: &Epoch,
@@ -43,9 +46,10 @@ pub async fn ask<S: TripStore + tstar::store::EpochStore>(
     let topics = Arc::new(Topics::new(&brokers)?);
     let of = (settings, job.origins, job.context);
     let (topic, _, epochs) = log::topic_of(store, &topics, newest, of).await?;
+    let key = signing_key(store, settings).await?;
     let producer = Producer::new(&brokers, Arc::new(exit::say))?;
     let is_keyed = newest.rules.key == "device_id";
-    let asker = Asker { job, homes: Homes { store, topic, epochs, is_keyed }, producer };
+    let asker = Asker { job, homes: Homes { store, topic, epochs, is_keyed }, key, producer };
     let sent = match job.device {
         Some(device) => asker.ask_of_one(device, printer).await?,
         None => asker.ask_of_all(printer).await?,
@@ -60,6 +64,34 @@ pub async fn ask<S: TripStore + tstar::store::EpochStore>(
         Some(limit) => asker.wait(&sent, limit, printer).await,
         None => Ok(()),
     }
+}
+
+/// The key to sign with. The store has to name it: then every instance has it, or stops where it
+/// would have to decide without.
+async fn signing_key(store: &impl KeyStore, settings: &Settings) -> anyhow::Result<ControlKey> {
+    let keys = keys::read(settings)?;
+    let Some(key) = keys.signing() else {
+        return Err(Refused(
+            "a topic takes control records with the operator's signature alone: make a key with \
+             `tstar forget --new-key NAME >> FILE`, name the file with --control-key-file here and \
+             for every `tstar run`, and restart those"
+                .into(),
+        )
+        .into());
+    };
+    let (named, mine, store) = (store.control_keys().await?, key.named(), &settings.store);
+    let same: Vec<_> = named.into_iter().filter(|named| named.name == mine.name).collect();
+    keys.agree_with(&same, store).map_err(Refused)?;
+    if same.is_empty() {
+        let name = key.name();
+        return Err(Refused(format!(
+            "store `{store}` does not name control key `{name}` yet, so nobody would take what it \
+             signs: add it to the control_key_file of every `tstar run`, restart those, and try \
+             again (an older key signs if it comes first in the file)"
+        ))
+        .into());
+    }
+    Ok(key.clone())
 }
 
 impl<S: TripStore> Asker<'_, S> {
@@ -112,11 +144,19 @@ impl<S: TripStore> Asker<'_, S> {
         printer: &mut Printer<'_>,
     ) -> anyhow::Result<Vec<Sent>> {
         let before = format_time(self.job.before_ms);
-        let record = |found: &Found| Out {
-            key: Some(found.device.clone().into_bytes()),
-            value: serde_json::json!({ "before": before }).to_string().into_bytes(),
-            headers: vec![(CONTROL_HEADER.to_owned(), Some(b"forget".to_vec()))],
-            ..Out::default()
+        let record = |found: &Found| {
+            let (device, kind) = (found.device.as_bytes(), b"forget");
+            let (topic, before_ms) = (&self.homes.topic[..], self.job.before_ms);
+            let signature = self.key.sign(&Claim { topic, device, kind, before_ms });
+            Out {
+                key: Some(device.to_vec()),
+                value: serde_json::json!({ "before": before }).to_string().into_bytes(),
+                headers: vec![
+                    (CONTROL_HEADER.to_owned(), Some(kind.to_vec())),
+                    (SIGNATURE_HEADER.to_owned(), Some(signature.into_bytes())),
+                ],
+                ..Out::default()
+            }
         };
         let records: Vec<Out> = found.iter().map(record).collect();
         let records: Vec<_> =

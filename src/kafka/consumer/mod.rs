@@ -306,13 +306,12 @@ impl Polling<'_> {
         if !held.wants(message.offset()) {
             return;
         }
-        match self.reader.read(&Record::of(message), &mut held.batch) {
+        let record = Record::of(message);
+        match self.reader.read(&record, &mut held.batch) {
             Read::Samples => (),
             Read::Control(control) => {
-                let next_offset = Some(message.offset() + 1);
                 held.finish_batch();
-                held.batch.control = Some(control);
-                held.batch.next_offset = next_offset;
+                record.put_control(control, &mut held.batch);
                 held.finish_batch();
             }
         }

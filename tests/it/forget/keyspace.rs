@@ -4,6 +4,7 @@ use scylla::value::Row;
 
 use super::{HASTE, LATER, devices, fleet, ids, is_gone, others, told};
 use crate::cli::{Folder, number};
+use crate::control_keys;
 use crate::keyspace::{ClusteringOrder, Keyspace};
 use crate::topic::keyspace::until_committed;
 use crate::topic::{Topic, drain, start};
@@ -49,7 +50,7 @@ fn run_carries_it_out_and_no_replay_brings_it_back() {
     else {
         return;
     };
-    let folder = Folder::new();
+    let folder = control_keys::folder();
     let store = keyspace.place.to_string();
     let words = format!("{} --store {store}", topic.flags());
     let none = folder.run(&format!("forget {DEVICE} --yes {words}"));

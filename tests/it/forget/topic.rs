@@ -6,6 +6,7 @@ use tstar::kafka::producer::Out;
 
 use super::{HASTE, LATER, count, devices, fleet, ids, is_gone, others, told};
 use crate::cli::{Folder, Ran, minutes, number};
+use crate::control_keys;
 use crate::faults::until;
 use crate::topic::file::until_read;
 use crate::topic::{Topic, drain, start};
@@ -33,7 +34,7 @@ fn led(folder: &Folder, words: &str) -> Ran {
 #[test]
 fn run_carries_it_out_and_no_replay_brings_it_back() {
     let Some(topic) = Topic::new(PARTITIONS) else { return };
-    let folder = Folder::new();
+    let folder = control_keys::folder();
     let log = fleet(&folder, 8000);
     topic.send_lines(&log, "nobody");
     let flags = topic.flags();
@@ -108,7 +109,7 @@ fn run_carries_it_out_and_no_replay_brings_it_back() {
 #[test]
 fn what_has_no_trip_is_asked_for_and_what_is_no_log_is_refused() {
     let Some(topic) = Topic::new(PARTITIONS) else { return };
-    let folder = Folder::new();
+    let folder = control_keys::folder();
     topic.send_lines(minutes("truck-1", &[1, 2]).as_bytes(), "nobody");
     read(&folder, &topic, "t.db", "--from earliest");
     let flags = topic.flags();
@@ -149,7 +150,7 @@ fn what_has_no_trip_is_asked_for_and_what_is_no_log_is_refused() {
 #[test]
 fn a_partition_is_known_from_an_epoch_before_while_there_are_as_many() {
     let Some(topic) = Topic::new(PARTITIONS) else { return };
-    let folder = Folder::new();
+    let folder = control_keys::folder();
     let value = minutes("truck-1", &[1]).trim().into();
     topic.send(&[Out { key: Some("vehicle/1".into()), value, ..Out::default() }]);
     read(&folder, &topic, "t.db", "--key any --from earliest");
@@ -182,7 +183,7 @@ fn by_id(topic: &Topic, device: &str) -> i32 {
 #[test]
 fn a_device_that_is_keyed_otherwise_is_found_by_its_trips() {
     let Some(topic) = Topic::new(PARTITIONS) else { return };
-    let folder = Folder::new();
+    let folder = control_keys::folder();
     // Eight devices, keyed by ids that lead elsewhere.
     let names: Vec<_> = (1..=8).map(|nth| format!("truck-{nth}")).collect();
     for (nth, name) in names.iter().enumerate() {

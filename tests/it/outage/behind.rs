@@ -11,6 +11,7 @@ use tstar::store::sqlite::SqliteStore;
 use super::proxy::{Between, Fault, Seeded};
 use super::{Daemon, PARTITIONS, are_same, fleet, sample, sent};
 use crate::cli::{Folder, minutes};
+use crate::control_keys;
 use crate::keyspace::{ClusteringOrder, Keyspace};
 use crate::servers::LIMIT;
 use crate::servers::ready::until;
@@ -97,7 +98,7 @@ struct Case {
 impl Case {
     fn new(keyspace: &Keyspace, topic: Topic) -> Self {
         let (node, name) = (&keyspace.place.nodes[0], &keyspace.place.keyspace);
-        let (folder, between) = (Folder::new(), Between::before(node));
+        let (folder, between) = (control_keys::folder(), Between::before(node));
         let direct = format!("scylla://{node}/{name}");
         let words = format!(
             "run {} --group {} --from earliest --create-topics --memory 64MB --max-staleness 3s \
@@ -118,12 +119,7 @@ impl Case {
         self.topic.send_lines(fresh.as_bytes(), "nobody");
         if nth % 5 == 4 {
             let device = format!("fresh-{}", nth - 2);
-            let forget = Out {
-                key: Some(device.clone().into()),
-                value: br#"{"before":"2024-05-01T08:10:00Z"}"#.to_vec(),
-                headers: vec![("tstar-control".into(), Some(b"forget".to_vec()))],
-                timestamp_ms: None,
-            };
+            let forget = control_keys::forget(&self.topic, &device, "2024-05-01T08:10:00Z");
             self.topic.send(&[forget]);
             self.forgotten.insert(device);
         }

@@ -4,6 +4,7 @@ use tstar::kafka::producer::Out;
 
 use super::{Topic, drain, start};
 use crate::cli::{Folder, minutes};
+use crate::control_keys;
 use crate::faults::until;
 
 fn keyed(key: &str, value: &str) -> Out {
@@ -13,14 +14,10 @@ fn keyed(key: &str, value: &str) -> Out {
 #[test]
 fn a_forget_erases_what_ends_before_it_and_drops_what_comes_later() {
     let Some(topic) = Topic::new(1) else { return };
-    let folder = Folder::new();
+    let folder = control_keys::folder();
     let lines = minutes("truck-1", &[1, 2, 30, 31, 50]) + &minutes("truck-2", &[1]);
     topic.send_lines(lines.as_bytes(), "nobody");
-    let forget = Out {
-        headers: vec![("tstar-control".into(), Some(b"forget".to_vec()))],
-        ..keyed("truck-1", r#"{"before":"2024-05-01T08:31:00Z"}"#)
-    };
-    topic.send(&[forget]);
+    topic.send(&[control_keys::forget(&topic, "truck-1", "2024-05-01T08:31:00Z")]);
     // One comes too late, one in time.
     let late = minutes("truck-1", &[3, 51]).trim().replace('\n', ",");
     topic.send(&[keyed("truck-1", &format!("[{late}]"))]);

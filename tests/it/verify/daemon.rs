@@ -6,6 +6,7 @@ use serde_json::Value;
 use tstar::store::raw::COLUMNS;
 
 use crate::cli::{Folder, Ran, number};
+use crate::control_keys;
 use crate::faults::{Running, until};
 use crate::keyspace::{ClusteringOrder, Keyspace};
 use crate::topic::keyspace::until_committed;
@@ -32,7 +33,7 @@ impl Site {
             topic.flags(),
             keyspace.place
         );
-        let folder = Folder::new();
+        let folder = control_keys::folder();
         Some(Self { topic, keyspace, folder, words, daemon: None })
     }
 

@@ -1,0 +1,135 @@
+use super::*;
+use crate::control::ControlKey;
+use crate::kafka::record::{Read, RecordReader};
+use crate::rules::Rules;
+use crate::source::{Batch, Decoder, Headers};
+
+const TOPIC: &str = "samples";
+const HOUR: i64 = 3_600_000;
+/// 2026-11-20T21:38:00.123Z
+const T: i64 = 1_795_210_680_123;
+
+fn key(name: &str) -> ControlKey {
+    let line = format!("{name}:{}", "0a".repeat(32));
+    ControlKeys::parse(&line).unwrap().signing().unwrap().clone()
+}
+
+fn signed(by: &ControlKey, claim: &Claim<'_>) -> Headers {
+    let kind = (CONTROL_HEADER.to_owned(), Some(claim.kind.to_vec()));
+    vec![kind, (SIGNATURE_HEADER.to_owned(), Some(by.sign(claim).into_bytes()))]
+}
+
+fn claim(before_ms: i64) -> Claim<'static> {
+    Claim { topic: TOPIC, device: b"truck-17", kind: b"forget", before_ms }
+}
+
+/// What a reader with one key makes of a record with this key, body and these headers.
+fn read(device: &[u8], body: &str, headers: Headers) -> Result<i64, Fault> {
+    let keys = ControlKeys::parse(&key("ops").to_line()).unwrap();
+    let authority = Authority { topic: TOPIC.into(), keys, max_future_ms: HOUR };
+    let decoder = Decoder::new(&Rules::default()).unwrap();
+    let mut reader = RecordReader::new(decoder, true).allowing(authority);
+    let record = Record {
+        offset: 7,
+        log_time_ms: T,
+        key: Some(device),
+        value: Some(body.as_bytes()),
+        headers,
+        ..Record::default()
+    };
+    let mut batch = Batch::default();
+    match reader.read(&record, &mut batch) {
+        Read::Control(Control::Forget { offset: 7, before_ms, .. }) => Ok(before_ms),
+        Read::Control(other) => panic!("{other:?}"),
+        Read::Samples => {
+            assert_eq!(*batch.headers[&7], record.headers, "a dead letter keeps them");
+            let [entry] = &batch.entries[..] else { panic!("{:?}", batch.entries) };
+            Err((**entry.content.as_ref().unwrap_err()).clone())
+        }
+    }
+}
+
+fn body(before_ms: i64) -> String {
+    format!("{{\"before\":{before_ms}}}")
+}
+
+#[track_caller]
+fn is_refused(result: Result<i64, Fault>, says: &str) -> Fault {
+    let fault = result.unwrap_err();
+    assert_eq!(fault.reason, DeadReason::NotAuthorised, "{fault:?}");
+    assert!(fault.message.contains(says) && fault.message.len() < 600, "{fault:?}");
+    fault
+}
+
+#[test]
+fn a_signed_record_says_what_to_forget() {
+    let by = key("ops");
+    for (text, before_ms) in
+        [("5", 5), ("\"2026-11-20T21:38:00.123Z\"", T), ("1795214280123", T + HOUR)]
+    {
+        let body = format!("{{\"before\": {text}}}");
+        assert_eq!(read(b"truck-17", &body, signed(&by, &claim(before_ms))), Ok(before_ms));
+    }
+}
+
+#[test]
+fn without_the_key_every_record_is_a_dead_letter() {
+    let (by, right) = (key("ops"), signed(&key("ops"), &claim(5)));
+    let unsigned = right[..1].to_vec();
+    for text in [body(i64::MAX), body(5), String::new(), "no".into(), "x".repeat(9000)] {
+        is_refused(read(b"truck-17", &text, unsigned.clone()), "this one has none");
+        is_refused(read(b"", &text, unsigned.clone()), "this one has none");
+    }
+    let kind = |kind: &[u8]| vec![(CONTROL_HEADER.into(), Some(kind.to_vec()))];
+    is_refused(read(b"truck-17", "x", kind(b"erase")), "this one has none");
+    is_refused(read(b"truck-17", "x", kind(&[b'x'; 9000])), "this one has none");
+    let with = |signature: &[u8]| {
+        [&unsigned[..], &[(SIGNATURE_HEADER.into(), Some(signature.to_vec()))]].concat()
+    };
+    is_refused(read(b"truck-17", &body(5), with(b"ops")), "is not NAME:HEX");
+    is_refused(read(b"truck-17", &body(5), with(&[b'x'; 9000])), "is not NAME:HEX");
+    // A right signature of something else.
+    let other = "not one of this topic, device, kind and before";
+    is_refused(read(b"truck-18", &body(5), right.clone()), other);
+    is_refused(read(b"truck-17", &body(6), right.clone()), other);
+    is_refused(read(b"truck-17", &body(i64::MAX), right.clone()), other);
+    let elsewhere = Claim { topic: "samples2", ..claim(5) };
+    is_refused(read(b"truck-17", &body(5), signed(&by, &elsewhere)), other);
+    let mut erase = right.clone();
+    erase[0].1 = Some(b"erase".to_vec());
+    is_refused(read(b"truck-17", &body(5), erase), other);
+    // Nothing that could be signed.
+    for text in ["", "{}", "[]", "no", r#"{"before":null}"#, r#"{"before":1.5}"#] {
+        is_refused(read(b"truck-17", text, right.clone()), "before");
+    }
+    let twice = r#"{"before":5,"before":9}"#;
+    is_refused(read(b"truck-17", twice, right.clone()), "duplicate field");
+    is_refused(read(b"truck-17", &format!("{}{}", body(5), " ".repeat(2000)), right), "bytes");
+}
+
+#[test]
+fn a_key_that_is_not_known_is_named() {
+    let fault = read(b"truck-17", &body(5), signed(&key("new"), &claim(5)));
+    let fault = is_refused(fault, "signed by key `new`, and no key of that name counts");
+    assert_eq!(fault.unknown_key.as_deref(), Some("new"));
+}
+
+#[test]
+fn what_is_signed_and_makes_no_sense_says_so() {
+    let by = key("ops");
+    is_refused(
+        read(b"truck-17", &body(T + HOUR + 1), signed(&by, &claim(T + HOUR + 1))),
+        "more than --max-future, 1h, past the record's timestamp 2026-11-20T21:38:00.123Z",
+    );
+    is_refused(
+        read(b"truck-17", &body(i64::MAX), signed(&by, &claim(i64::MAX))),
+        "more than --max-future",
+    );
+    let reason = |result: Result<i64, Fault>| result.unwrap_err().reason;
+    let old = read(b"truck-17", &body(-1), signed(&by, &claim(-1)));
+    assert_eq!(reason(old), DeadReason::BadType);
+    let erase = Claim { kind: b"erase", ..claim(5) };
+    assert_eq!(reason(read(b"truck-17", &body(5), signed(&by, &erase))), DeadReason::BadType);
+    let nobody = Claim { device: b"", ..claim(5) };
+    assert_eq!(reason(read(b"", &body(5), signed(&by, &nobody))), DeadReason::NoKey);
+}
