@@ -7,8 +7,8 @@ use crate::store::{Flush, Forget, Forgotten, Journal, StoreError, TripStore};
 impl<S: TripStore + Journal> Processor<'_, S> {
     /// Why a control record with a right signature does not count in this partition. The one place
     /// for that decision: whether the partition is the device's own is asked here.
-    fn refusal(&self, _control: &Control) -> Option<Fault> {
-        None
+    async fn refusal(&self, _control: &Control) -> Result<Option<Fault>, StoreError> {
+        Ok(None)
     }
 
     /// Does what the control record of a batch asks for, or makes a dead letter of it.
@@ -17,7 +17,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         batch: &Batch,
         control: &Control,
     ) -> Result<(), StoreError> {
-        let Some(fault) = self.refusal(control) else {
+        let Some(fault) = self.refusal(control).await? else {
             return self.carry_out(control).await;
         };
         for entry in &batch.entries {

@@ -21,7 +21,7 @@ use std::thread;
 use world::Seen;
 
 /// Each has to occur.
-const OCCURS: [&str; 20] = [
+const OCCURS: [&str; 21] = [
     "clean hand-overs",
     "commits of a former owner",
     "commits that fall back",
@@ -32,6 +32,7 @@ const OCCURS: [&str; 20] = [
     "flushes of a former owner",
     "flushes that pass over a trip",
     "forgets",
+    "forgets that nobody signed",
     "forgets that were begun before",
     "half-written quorums",
     "loads of forgets that are ahead",

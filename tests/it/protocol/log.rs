@@ -5,9 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tstar::epoch::{Epoch, Log, Versions};
+use tstar::kafka;
+use tstar::kafka::control::CONTROL_HEADER;
+use tstar::kafka::record::RecordReader;
 use tstar::reason::DeadReason;
 use tstar::rules::Rules;
-use tstar::source::{Batch, Control, Decoded, Entry, Fault};
+use tstar::source::{Batch, Control, Decoded, Decoder, Entry, Fault};
 use tstar::timeline::{DAY_MS, Reading, Sample};
 
 use super::world::{Device, Dice};
@@ -25,6 +28,8 @@ pub enum Record {
     /// `None` is a sample that cannot be read.
     Samples(Device, Vec<Option<Fix>>),
     Forget(Device, i64),
+    /// A forget that nobody signed.
+    Forged(Device, i64),
 }
 
 #[derive(Clone, Debug)]
@@ -58,7 +63,10 @@ impl Script {
         for nth in 0..dice.between(3, 22) as i32 {
             let device = dice.one_of(devices);
             if kind.forgets && dice.percent(15) {
-                records.push(Record::Forget(device, when(dice)));
+                let before_ms = when(dice);
+                let is_forged = dice.percent(20);
+                let forget = if is_forged { Record::Forged } else { Record::Forget };
+                records.push(forget(device, before_ms));
                 continue;
             }
             let mut fixes = Vec::new();
@@ -122,9 +130,28 @@ impl Script {
                     break;
                 }
                 Record::Forget(..) => break,
+                Record::Forged(device, before_ms) => {
+                    self.forge(&mut batch, offset, *device, *before_ms)
+                }
             }
         }
         (!rest.is_empty()).then_some(batch)
+    }
+}
+
+impl Script {
+    /// Puts what a reader makes of a forget without a signature.
+    fn forge(&self, batch: &mut Batch, offset: i64, device: Device, before_ms: i64) {
+        let (key, body) = (name(device), format!("{{\"before\":{before_ms}}}"));
+        let record = kafka::record::Record {
+            partition: PARTITION,
+            offset,
+            log_time_ms: ORIGIN,
+            key: Some(key.as_bytes()),
+            value: Some(body.as_bytes()),
+            headers: vec![(CONTROL_HEADER.into(), Some(b"forget".to_vec()))],
+        };
+        RecordReader::new(Decoder::new(&self.rules).unwrap(), true).read(&record, batch);
     }
 }
 

@@ -250,6 +250,8 @@ impl Schedule {
         world.see_many("dead letters", truth.dead.len() as u64);
         let forgets = script.records.iter().filter(|it| matches!(it, Record::Forget(..))).count();
         world.see_many("forgets", forgets as u64);
+        let forged = script.records.iter().filter(|it| matches!(it, Record::Forged(..))).count();
+        world.see_many("forgets that nobody signed", forged as u64);
         let erased = truth.ever.values().filter(|row| {
             let device = super::truth::device_of(row);
             row.end_ms < truth.floor(device)
@@ -264,6 +266,9 @@ fn shown(record: &Record) -> String {
     match record {
         Record::Forget(device, before_ms) => {
             format!("forget {} before {}", char::from(*device), hours(*before_ms))
+        }
+        Record::Forged(device, before_ms) => {
+            format!("forge {} before {}", char::from(*device), hours(*before_ms))
         }
         Record::Samples(device, fixes) => {
             let times = fixes.iter().map(|fix| fix.as_ref().map(|fix| hours(fix.time)));

@@ -49,6 +49,9 @@ impl Truth {
                         device.trips.retain(|trip| trip.end() >= *before_ms);
                     }
                 }
+                Record::Forged(..) => {
+                    truth.dead.insert((offset, 0));
+                }
                 Record::Samples(id, fixes) => {
                     let device = devices.entry(*id).or_insert_with(|| literal::Device::new(limits));
                     for (fix, element) in fixes.iter().zip(0..) {
