@@ -124,7 +124,7 @@ impl Records {
     ///
     /// # Errors
     /// What is wrong with the body as a whole.
-    pub fn split(body: Vec<u8>) -> Result<Self, String> {
+    pub fn from_body(body: Vec<u8>) -> Result<Self, String> {
         let is_array = body.trim_ascii_start().first() == Some(&b'[');
         let ranges = if is_array { elements(&body) } else { lines(&body) }?;
         if ranges.is_empty() && !is_array {
@@ -399,7 +399,7 @@ mod tests {
     use super::*;
 
     fn split(body: &str) -> Result<Vec<String>, String> {
-        let records = Records::split(body.as_bytes().to_vec())?;
+        let records = Records::from_body(body.into())?;
         let text = |nth| String::from_utf8(records.get(nth).to_vec()).unwrap();
         Ok((0..records.len()).map(text).collect())
     }

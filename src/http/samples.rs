@@ -73,8 +73,8 @@ pub async fn take<S: Served>(
 /// The records of a body, which count until the last of them is done with.
 fn split(body: Limited<MAX_BROUGHT>) -> Result<Records, Problem> {
     let Limited { bytes, mut share, .. } = body;
-    let records =
-        Records::split(bytes).map_err(|error| Problem::faults(vec![Fault::new("body", error)]))?;
+    let records = Records::from_body(bytes)
+        .map_err(|error| Problem::faults(vec![Fault::new("body", error)]))?;
     share.grow(records.len() * RESULT)?;
     Ok(records.guarded(share))
 }
