@@ -48,7 +48,7 @@ export const speed = (mps) => (mps === null ? "–" : `${(mps * 3.6).toFixed(1)}
 
 /** A text in which what cannot be seen, or turns the writing around, stands as its code. */
 export function visible(text) {
-  const hidden = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}]/gu;
+  const hidden = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{DI}]/gu;
   return text.replace(hidden, (c) => {
     const code = c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
     return `⟨U+${code}⟩`;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{opened, stored};
 
-const KINDS: [&str; 20] = [
+const KINDS: [&str; 22] = [
     "line\nbreak",
     "\r\n\r\nHTTP/1.1 200 OK",
     "\u{1b}[31mred\u{1b}[0m",
@@ -28,6 +28,8 @@ const KINDS: [&str; 20] = [
     "?device=x&at=#trip=y",
     "truck~20260101T000000.000Z",
     "\u{feff}\u{2028}\u{2029}🚚",
+    "\u{61c}mark\u{ad}soft\u{2060}joined",
+    "\u{3164}filler\u{fe0f}\u{34f}",
 ];
 
 /// 500 of them, each its own.
@@ -46,7 +48,9 @@ fn visible(id: &str) -> String {
     let is_format = |c: char| {
         let is_space = matches!(c, '\u{200b}'..='\u{200f}' | '\u{feff}');
         let is_turn = matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        is_space || is_turn
+        let is_mark = matches!(c, '\u{ad}' | '\u{61c}' | '\u{2060}');
+        let is_ignored = matches!(c, '\u{34f}' | '\u{3164}' | '\u{fe0f}');
+        is_space || is_turn || is_mark || is_ignored
     };
     let mut shown = String::new();
     for c in id.chars() {
