@@ -26,8 +26,8 @@
 //! | surface | [`metrics`] | what is counted and timed, as Prometheus reads it |
 //! | surface | `cli` (in `main.rs`) | flags, output, exit codes |
 //!
-//! [`rules`], [`epoch`], [`control`], [`reason`], [`moment`] and [`part`] are the words they share. [`visible`] shows
-//! text from the outside, [`files`] opens files that are this program's own.
+//! [`rules`], [`epoch`], [`control`], [`reason`], [`moment`] and [`part`] are the words they share.
+//! [`visible`] shows text from the outside, [`files`] opens files that are this program's own.
 //!
 //! # Invariants
 //! Every test run may check them; the numbers are used in code and tests.

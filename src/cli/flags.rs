@@ -314,7 +314,7 @@ pub enum Format {
     Ndjson,
     /// One JSON value
     Json,
-    /// Rows under a header
+    /// Rows under a header; a device id that begins with = + - or @ is a formula to a spreadsheet
     Csv,
     /// One FeatureCollection
     Geojson,

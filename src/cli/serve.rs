@@ -186,7 +186,7 @@ fn token(path: &str, context: &Context) -> anyhow::Result<Token> {
     if token.len() < LEAST_TOKEN || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
         let problem = format!(
             "token_file `{path}` holds no token: {LEAST_TOKEN} or more printable characters \
-             without spaces; make one with: head -c 24 /dev/urandom | base64 > {path}; chmod 600 {path}"
+             without spaces; make one with: (umask 077; head -c 24 /dev/urandom | base64 > {path})"
         );
         return Err(exit::Refused(problem).into());
     }
