@@ -32,7 +32,7 @@ impl SkipReason {
 }
 
 /// A row that is read each second is told of this often.
-const TELL_AGAIN: Duration = Duration::from_mins(10);
+const TELL_AGAIN: Duration = Duration::from_secs(600);
 
 /// At most so many rows are remembered as told of.
 const MAX_TOLD: usize = 1000;
