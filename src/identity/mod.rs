@@ -25,8 +25,8 @@ pub use uuid::{SHARDS, UuidId, shard};
 /// Longest device id, bytes.
 pub const MAX_DEVICE_ID_BYTES: usize = 256;
 
-/// Device times that an id can state as text, ms since 1970: the years 0000 to 9999. A sample of any
-/// other time is a dead letter, so no trip has an id that cannot be written.
+/// Device times that an id can state as text, ms since 1970: the years 0000 to 9999. A sample of
+/// any other time is a dead letter, so no trip has an id that cannot be written.
 pub const TEXT_TIMES_MS: RangeInclusive<i64> = -62_167_219_200_000..=253_402_300_799_999;
 
 /// Why an id, or a part of one, is none.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Processor;
 use super::flush::MAX_DEAD_BYTES;
-use crate::reason::DeadReason;
+use crate::reason::{DeadReason, DropReason};
 use crate::rules::TimeUnit;
 use crate::source::{Array, Batch, Entry, Fault, MAX_BAD_ELEMENTS, Span, memory_of_headers};
 use crate::store::{DeadLetter, Flush, Journal, StoreError, TripStore};
@@ -77,6 +77,12 @@ impl<S: TripStore + Journal> Processor<'_, S> {
             && wrong == WrongClock::BeforeMin
             && in_seconds.is_some_and(|ms| self.guard.judge(ms, log_time_ms).is_ok());
         fault
+    }
+
+    /// Counts an entry that is dropped.
+    pub(super) fn drop_one(&mut self, reason: DropReason) {
+        self.counts.delivered += 1;
+        *self.counts.dropped.entry(reason).or_default() += 1;
     }
 
     /// Refuses an entry of a record: at once, or with the others of its array.

@@ -436,20 +436,16 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         place: usize,
     ) -> Option<Fault> {
         match judged {
-            Judged::Dropped(reason) => self.drop_one(reason),
-            Judged::Dead(fault) => return Some(fault.clone()),
-            Judged::Untimely(decoded, wrong) => {
-                let time_ms = decoded.sample.time_ms;
-                return Some(self.wrong_clock(wrong, time_ms, entry.log_time_ms));
+            Judged::Dropped(reason) => {
+                self.drop_one(reason);
+                None
             }
-            Judged::Sample(decoded) => return self.decide(batch, entry, decoded, place),
+            Judged::Dead(fault) => Some(fault.clone()),
+            Judged::Untimely(it, wrong) => {
+                Some(self.wrong_clock(wrong, it.sample.time_ms, entry.log_time_ms))
+            }
+            Judged::Sample(decoded) => self.decide(batch, entry, decoded, place),
         }
-        None
-    }
-
-    fn drop_one(&mut self, reason: DropReason) {
-        self.counts.delivered += 1;
-        *self.counts.dropped.entry(reason).or_default() += 1;
     }
 
     fn decide(

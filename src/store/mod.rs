@@ -372,15 +372,6 @@ pub struct Forget {
     pub before_ms: i64,
 }
 
-impl Forget {
-    /// Two of a device as one: the newer version, and the later `before`.
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        let version = self.version.max(other.version);
-        Self { version, before_ms: self.before_ms.max(other.before_ms) }
-    }
-}
-
 /// What the change feed tells of a [`Forget`] that was carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forgotten {
