@@ -26,8 +26,9 @@
 //! | surface | [`metrics`] | what is counted and timed, as Prometheus reads it |
 //! | surface | `cli` (in `main.rs`) | flags, output, exit codes |
 //!
-//! [`rules`], [`epoch`], [`control`], [`reason`], [`moment`] and [`part`] are the words they share.
-//! [`visible`] shows text from the outside, [`files`] opens files that are this program's own.
+//! [`rules`], [`epoch`], [`partitioner`], [`control`], [`reason`], [`moment`] and [`part`] are the
+//! words they share. [`visible`] shows text from the outside, [`files`] opens files that are this
+//! program's own.
 //!
 //! # Invariants
 //! Every test run may check them; the numbers are used in code and tests.
@@ -57,6 +58,7 @@ pub mod kafka;
 pub mod metrics;
 pub mod moment;
 pub mod part;
+pub mod partitioner;
 pub mod processor;
 pub mod reason;
 pub mod retry;

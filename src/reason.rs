@@ -72,6 +72,8 @@ named! {
         TripFull = "trip_full",
         /// The input ended in the middle of a record.
         TruncatedInput = "truncated_input",
+        /// Its device belongs to another partition.
+        OtherPartition = "other_partition",
         /// A control record without the operator's signature.
         NotAuthorised = "not_authorised",
     }

@@ -249,6 +249,12 @@ impl Retry {
         Ok(Outcome::Good { key: tried.key, value: value.into_bytes() })
     }
 
+    /// The device of all samples of a letter's record, as far as they can be read.
+    pub fn device_of(&mut self, letter: &DeadLetter) -> Option<String> {
+        let is_fixed = self.fixed.is_some();
+        self.tried(letter, is_fixed).ok().and_then(|tried| only_device(&tried.batch))
+    }
+
     fn tried(&mut self, letter: &DeadLetter, fixed: bool) -> Result<Tried, Box<Fault>> {
         let log_time_ms = self.log_time_ms(letter);
         let form = if fixed { self.fixed.as_mut().expect("there is one") } else { &mut self.plain };
@@ -323,7 +329,8 @@ fn depth(reason: DeadReason) -> u8 {
         | DeadReason::TimeInFuture
         | DeadReason::KeyMismatch
         | DeadReason::NotAuthorised
-        | DeadReason::TripFull => 3,
+        | DeadReason::TripFull
+        | DeadReason::OtherPartition => 3,
     }
 }
 

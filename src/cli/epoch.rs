@@ -16,7 +16,7 @@ use tstar::kafka::topic::{Extent, Topics};
 use tstar::settings::Settings;
 use tstar::store::{EpochStore, KeyStore};
 
-use super::exit::{BadData, NoResult, Refused};
+use super::exit::{self, BadData, NoResult, Refused};
 use super::flags::{Context, EpochFlags, RuleFlags, ServerFlags};
 use super::log;
 use super::open::{self, Reader};
@@ -79,6 +79,9 @@ pub async fn run(
             let settings = context.settings(&args.server.0)?.0;
             for epoch in existing(&settings, context).await? {
                 printer.line(&serde_json::to_string(&epoch)?)?;
+                if let Some(note) = earlier(&epoch) {
+                    exit::say(&format!("note: {note}"));
+                }
             }
             Ok(())
         }
@@ -106,6 +109,18 @@ pub async fn run(
 struct Exported {
     epochs: Vec<Epoch>,
     control_keys: Vec<NamedKey>,
+}
+
+/// What to know of an epoch that an earlier version made.
+pub fn earlier(epoch: &Epoch) -> Option<String> {
+    let is_earlier = epoch.partitioner.is_none() && epoch.partitions > 1;
+    is_earlier.then(|| {
+        format!(
+            "an earlier version made epoch {}: it has no claims from its beginning, and a device \
+             belongs to the partition of its latest trip; tstar epoch new begins one that has them",
+            epoch.epoch
+        )
+    })
 }
 
 async fn existing(settings: &Settings, context: &Context) -> anyhow::Result<Vec<Epoch>> {
@@ -175,7 +190,10 @@ async fn new(
     let positions = log::kept(&store, settings, &brokers, &newest)?;
     let positions = past_marks(&brokers, &newest, &fit, positions)?;
     let offsets = start_offsets(&newest, &fit, &positions)?;
-    let is_same = fit.partitions == newest.partitions && offsets == newest.start_offsets;
+    let partitioner = start::next_partitioner(&brokers, &newest, &fit, settings.partitioner)?;
+    let is_same = fit.partitions == newest.partitions
+        && offsets == newest.start_offsets
+        && newest.partitioner == Some(partitioner);
     if is_same && !has_records(&newest, &positions) {
         return Err(Refused(format!(
             "epoch {} holds no record yet, and a new one of topic `{topic}` would begin where it \
@@ -185,7 +203,8 @@ async fn new(
         .into());
     }
     let now_us = context.now_ms.saturating_mul(1000);
-    let next = start::next_epoch(&newest, &fit, offsets, now_us, &settings.rules())?;
+    let decide = (&settings.rules(), partitioner);
+    let next = start::next_epoch(&newest, &fit, offsets, now_us, decide)?;
     if !store.add_epoch(&next).await? {
         return Err(Refused("somebody else has just made a new epoch".to_owned()).into());
     }
@@ -277,6 +296,7 @@ mod tests {
             start_offsets: BTreeMap::from([(0, 5), (1, 0)]),
             base: 1,
             rules: Rules::default(),
+            partitioner: None,
         };
         let extents: Vec<_> =
             partitions.iter().map(|&(first, next)| Extent { first, next }).collect();

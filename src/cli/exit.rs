@@ -236,7 +236,6 @@ fn store(error: &StoreError) -> u8 {
         | StoreError::Older { .. }
         | StoreError::OtherRules { .. }
         | StoreError::OtherLog { .. }
-        | StoreError::OtherPartition { .. }
         | StoreError::LacksKey { .. } => CONFIG,
         _ => IO,
     }

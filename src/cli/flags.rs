@@ -183,8 +183,8 @@ setting_flags! {
 
 setting_flags! {
     /// How a topic is read, and what is told of it.
-    TopicFlags: "brokers" "topic" "group" "instance_id" "kafka" "key" "control_key_file" "no_feed"
-        "flush_interval" "max_staleness" "memory" "revoke_timeout" "drain_timeout"
+    TopicFlags: "brokers" "topic" "group" "instance_id" "kafka" "key" "partitioner" "control_key_file"
+        "no_feed" "flush_interval" "max_staleness" "memory" "revoke_timeout" "drain_timeout"
 }
 
 setting_flags! {
@@ -228,7 +228,7 @@ setting_flags! {
 
 setting_flags! {
     /// Which topic, and who reads it.
-    EpochFlags: "brokers" "topic" "group" "kafka" "key"
+    EpochFlags: "brokers" "topic" "group" "kafka" "key" "partitioner"
 }
 
 setting_flags! {

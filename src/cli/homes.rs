@@ -1,6 +1,8 @@
 //! In which partition the records of a device come.
 
 use tstar::epoch::Epoch;
+use tstar::partitioner::Partitioner;
+use tstar::store::claims::known_home;
 use tstar::store::{Order, StoreError, TripRow, TripStore};
 
 /// A device, and the partition that its records are known to come in.
@@ -34,25 +36,34 @@ fn epoch_of(epochs: &[Epoch], version: i64) -> Option<&Epoch> {
 }
 
 impl<S: TripStore> Homes<'_, S> {
-    /// Finds the partition of a device by its latest trip, in case its records are not keyed by the
-    /// device id, or partitioned in another way.
+    /// Finds the partition of a device: the one that `run` decides by where that is known, else that
+    /// of its latest trip.
     pub async fn find(&self, device: String) -> Result<Found, StoreError> {
-        let Some(row) = latest_trip(self.store, &device).await? else {
-            return Ok(Found { device, has_trip: false, partition: None });
-        };
         let newest = self.epochs.last().expect("there is one");
+        let partition = known_home(self.store, &device, &newest.division()).await?;
+        let row = latest_trip(self.store, &device).await?;
+        let has_trip = row.is_some();
+        let Some(row) = row.filter(|_| partition.is_none()) else {
+            return Ok(Found { device, has_trip, partition });
+        };
         // Keys go to the same partitions while there are as many of them.
         let stays = || {
             let held = epoch_of(&self.epochs, row.version);
             held.is_some_and(|held| held.partitions == newest.partitions)
         };
-        let is_known = row.version >= newest.base || (!self.is_keyed && stays());
+        let is_known = row.version >= newest.base || (!self.follows_from_key() && stays());
         Ok(Found { device, has_trip: true, partition: is_known.then_some(row.partition) })
+    }
+
+    /// Whether the partition follows from the key, as far as anybody knows.
+    fn follows_from_key(&self) -> bool {
+        let newest = self.epochs.last().expect("there is one");
+        self.is_keyed && newest.partitioner != Some(Partitioner::None)
     }
 
     /// Whether nothing tells in which partition its records come.
     pub fn is_lost(&self, found: &Found) -> bool {
-        found.partition.is_none() && !self.is_keyed
+        found.partition.is_none() && !(self.follows_from_key() || self.is_keyed && found.has_trip)
     }
 
     /// Why that is so, and what helps.
@@ -63,8 +74,8 @@ impl<S: TripStore> Homes<'_, S> {
             false => "no trip of it is stored",
         };
         format!(
-            "device `{device}`: under --key any its partition of topic `{topic}` is known from its \
-             trips alone, and {why}; try again once a sample of it has come"
+            "device `{device}`: its partition of topic `{topic}` does not follow from its id (--key, \
+             --partitioner), and {why}; try again once a sample of it has come"
         )
     }
 }

@@ -280,6 +280,7 @@ pub async fn topic_of(
         place: &settings.store,
         topic: &topic,
         rules: &newest.rules,
+        partitioner: None,
         from: None,
         now_us: context.now_ms.saturating_mul(1000),
     };

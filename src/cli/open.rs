@@ -171,6 +171,14 @@ impl TripStore for Reader {
     async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
         of_either!(self, forget(device_id, forget))
     }
+
+    async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>, StoreError> {
+        of_either!(self, claimed(device_id, epoch))
+    }
+
+    async fn claim(&self, device_id: &str, epoch: i32, own: i32) -> Result<i32, StoreError> {
+        of_either!(self, claim(device_id, epoch, own))
+    }
 }
 
 impl Served for Reader {

@@ -7,15 +7,16 @@ use std::sync::Arc;
 use clap::Args;
 use serde::Serialize;
 use tstar::daemon::reread::{Reread, beginnings};
-use tstar::daemon::{FileOwners, Report, TopicOwners, start};
+use tstar::daemon::{FileOwners, GuidedOwners, Report, TopicOwners, start};
 use tstar::epoch::Epoch;
 use tstar::kafka::group::Group;
+use tstar::partitioner::Partitioner;
 use tstar::processor::{Counts, Pace, Processor};
 use tstar::settings::{Settings, StorePlace};
 use tstar::source::{Batch, Control};
 use tstar::store::scylla::{ScyllaPlace, ScyllaStore};
 use tstar::store::sqlite::SqliteStore;
-use tstar::store::{EpochStore, Forget, KeyStore, TripStore};
+use tstar::store::{EpochStore, Forget, Guide, KeyStore, TripStore};
 use tstar::verify::anew::{self, Past};
 use tstar::verify::ids::{self, Ids};
 
@@ -95,7 +96,7 @@ pub async fn run(
     if StorePlace::parse(&args.into)? == StorePlace::parse(&settings.store)? {
         return Err(Usage("--into names the store itself; name another one".into()).into());
     }
-    let old = open::reader(&settings, context).await?;
+    let old = Arc::new(open::reader(&settings, context).await?);
     let into = Settings { store: args.into.clone(), ..settings.clone() };
     let of_topic = !old.epochs().await?.is_empty();
     let counts = match (of_topic, args.files.is_empty()) {
@@ -104,11 +105,12 @@ pub async fn run(
             let log = log.ok_or_else(|| log::no_epoch(&settings.store))?;
             log.is_whole()?;
             log.has_one_partition_count()?;
-            let read = Job { args, into: &into, context, log }.read_topic().await;
+            let read =
+                Job { args, into: &into, context, old: Arc::clone(&old), log }.read_topic().await;
             read.map_err(|error| Stays::Read.after(error))?
         }
         (false, false) => {
-            let Reader::Sqlite(old) = &old else {
+            let Reader::Sqlite(old) = &*old else {
                 return Err(Refused("no files go into a keyspace".to_owned()).into());
             };
             read_files(old, &args.files, &into, context).await?
@@ -120,7 +122,7 @@ pub async fn run(
         (false, true) => return Err(log::no_files(&old, &settings)),
     };
     let new = open::reader(&into, context).await?;
-    let found = ids::compare(&old, &new).await?;
+    let found = ids::compare(&*old, &new).await?;
     print(&found, &counts, (&settings.store, &args.into), format, printer)
 }
 
@@ -178,6 +180,7 @@ struct Job<'a> {
     args: &'a RebuildArgs,
     into: &'a Settings,
     context: &'a Context,
+    old: Arc<Reader>,
     log: TopicLog,
 }
 
@@ -201,7 +204,9 @@ impl Job<'_> {
         let start_offsets = (0..).zip(beginnings(&self.log.epochs)).collect();
         let base = self.context.now_ms.saturating_mul(1000);
         let (topic, partitions) = (old.topic.clone(), old.partitions);
-        let asked = Epoch { epoch: 1, topic, partitions, start_offsets, base, rules };
+        // Records are where they are, whatever they are built into.
+        let partitioner = Some(old.partitioner.unwrap_or(Partitioner::None));
+        let asked = Epoch { epoch: 1, topic, partitions, start_offsets, base, rules, partitioner };
         store.add_epoch(&asked).await?;
         let [found] = <[Epoch; 1]>::try_from(store.epochs().await?).map_err(|epochs| {
             Refused(format!("store `{}` has {} epochs of its own", self.args.into, epochs.len()))
@@ -219,6 +224,11 @@ impl Job<'_> {
         Ok(Reread { epochs: vec![epoch], ..self.log.reread(spans, None)? })
     }
 
+    /// A device belongs where the old store has it.
+    fn guide(&self) -> Guide<Reader> {
+        Guide::new(Arc::clone(&self.old), &self.log.epochs).merged()
+    }
+
     async fn to_file(&self, path: &Path, stop: &mut Stop) -> anyhow::Result<Report> {
         let store = SqliteStore::open_for_topic(path, &self.into.rules(), self.into.keep_changes)?;
         let store = Arc::new(store);
@@ -229,7 +239,9 @@ impl Job<'_> {
             store.set_position(partition, position)?;
             from.push(position);
         }
-        let owners = || FileOwners(Arc::clone(&store));
+        let guide = self.guide();
+        let owners =
+            || GuidedOwners { owners: FileOwners(Arc::clone(&store)), guide: guide.clone() };
         let work = (log::pace(self.into), progress::trouble());
         Ok(self.reread(epoch, from)?.run(owners, work, stop.wait()).await?)
     }
@@ -250,12 +262,11 @@ impl Job<'_> {
         let store = ScyllaStore::connect(place, options).await?;
         let epoch = self.epoch(&store).await?;
         let outputs = self.log.outputs(false)?;
-        let owners = || TopicOwners {
-            owner: {
-                let store = store.owner();
-                move || store.owner()
-            },
-            outputs: Arc::clone(&outputs),
+        let guide = self.guide();
+        let owners = || {
+            let (store, outputs) = (store.owner(), Arc::clone(&outputs));
+            let owners = TopicOwners { owner: move || store.owner(), outputs };
+            GuidedOwners { owners, guide: guide.clone() }
         };
         let from = epoch.start_offsets.values().copied().collect();
         let reread = self.reread(epoch, from)?;

@@ -252,6 +252,7 @@ impl Job<'_> {
             place: &self.settings.store,
             topic: &self.settings.topic,
             rules: &rules,
+            partitioner: self.settings.partitioner,
             from: self.from,
             now_us: self.context.now_ms.saturating_mul(1000),
         };

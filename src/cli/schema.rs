@@ -77,6 +77,8 @@ enum SchemaFile {
     Parts,
     /// A log that is a topic, and what it erased (SQLite)
     Topic,
+    /// Which partition a device belongs to (SQLite)
+    Claims,
     /// Tables of trips (Scylla and Cassandra)
     TripsCql,
     /// Tables of the log's side (Scylla and Cassandra)
@@ -86,7 +88,8 @@ enum SchemaFile {
 }
 
 impl SchemaFile {
-    const EMBEDDED: [Self; 4] = [Self::Trips, Self::Journal, Self::Parts, Self::Topic];
+    const EMBEDDED: [Self; 5] =
+        [Self::Trips, Self::Journal, Self::Parts, Self::Topic, Self::Claims];
 
     fn text(self) -> &'static str {
         match self {
@@ -94,6 +97,7 @@ impl SchemaFile {
             Self::Journal => include_str!("../../schema/journal.sql"),
             Self::Parts => include_str!("../../schema/parts.sql"),
             Self::Topic => include_str!("../../schema/topic.sql"),
+            Self::Claims => include_str!("../../schema/claims.sql"),
             Self::TripsCql => include_str!("../../schema/trips.cql"),
             Self::LogCql => include_str!("../../schema/log.cql"),
             Self::Path => include_str!("../../schema/path.proto"),

@@ -1,6 +1,7 @@
 //! `verify`: a store beside one that is built anew from its log.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
@@ -86,7 +87,7 @@ pub async fn run(
     if !matches!(format, Format::Table | Format::Json | Format::Ndjson) {
         return Err(Usage("a report comes as table, ndjson or json".into()).into());
     }
-    let store = store(&settings, context, args.repair).await?;
+    let store = Arc::new(store(&settings, context, args.repair).await?);
     let job = Job { args, settings: &settings, began: Instant::now() };
     let of_topic = !store.epochs().await?.is_empty();
     let done = match (of_topic, args.files.is_empty()) {
@@ -157,7 +158,7 @@ impl Job<'_> {
         if self.args.repair { Stays::Mended } else { Stays::Nothing }
     }
 
-    async fn of_topic(&self, store: &Reader) -> anyhow::Result<Done> {
+    async fn of_topic(&self, store: &Arc<Reader>) -> anyhow::Result<Done> {
         let log = TopicLog::of(store, self.settings).await?;
         let log = log.ok_or_else(|| log::no_epoch(&self.settings.store))?;
         log.is_whole()?;
@@ -173,7 +174,8 @@ impl Job<'_> {
         let reread = log.reread(log.all_stored(), self.args.device.clone())?;
         let stays = self.stays();
         let mut stop = Stop::on_signals_of(stays)?;
-        let built = anew::of_topic(&reread, self.room(), progress::trouble(), stop.wait()).await;
+        let room = self.room();
+        let built = anew::of_topic(&reread, store, room, progress::trouble(), stop.wait()).await;
         let (right, report): (_, Report) = built?;
         if let (true, Some(signal)) = (report.stopped, stop.asked()) {
             return Err(Stopped { signal, stays }.into());

@@ -58,6 +58,14 @@ impl<S: TripStore> TripStore for Measured<S> {
     async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
         operation("forget", self.store.forget(device_id, forget)).await
     }
+
+    async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>, StoreError> {
+        operation("claimed", self.store.claimed(device_id, epoch)).await
+    }
+
+    async fn claim(&self, device_id: &str, epoch: i32, own: i32) -> Result<i32, StoreError> {
+        operation("claim", self.store.claim(device_id, epoch, own)).await
+    }
 }
 
 impl<S: Journal> Journal for Measured<S> {

@@ -28,7 +28,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 pub use owner::Owned;
-pub use owners::{FileOwners, TopicOwners};
+pub use owners::{FileOwners, GuidedOwners, TopicOwners};
 pub use watched::{Tally, Watched};
 
 use crate::epoch::Epoch;

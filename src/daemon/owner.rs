@@ -24,7 +24,7 @@ pub struct Owned {
 
 /// Whether an error is one of the data of a partition: the others can go on.
 pub(super) fn is_of_a_partition(error: &StoreError) -> bool {
-    matches!(error, StoreError::Malformed { .. } | StoreError::OtherPartition { .. })
+    matches!(error, StoreError::Malformed { .. })
 }
 
 /// The error with its causes, on one line.

@@ -6,7 +6,7 @@ use super::Owners;
 use crate::kafka::holding::Holding;
 use crate::kafka::journal::{Outputs, TopicJournal};
 use crate::store::sqlite::{SqlitePartition, SqliteStore};
-use crate::store::{Pair, TripStore};
+use crate::store::{Guide, Guided, Pair, TripStore};
 
 /// All partitions in one file; changes and dead letters are tables of it.
 pub struct FileOwners(pub Arc<SqliteStore>);
@@ -41,5 +41,21 @@ where
         let (trips, outputs) = (Arc::new((self.owner)()), Arc::clone(&self.outputs));
         let journal = TopicJournal::new(Arc::clone(&trips), outputs, Arc::clone(holding));
         Pair { trips, journal }
+    }
+}
+
+/// Owners that decide by another store which partition a device belongs to.
+pub struct GuidedOwners<O, G> {
+    /// They do the work.
+    pub owners: O,
+    /// Whose claims count.
+    pub guide: Guide<G>,
+}
+
+impl<O: Owners, G: TripStore + 'static> Owners for GuidedOwners<O, G> {
+    type Store = Guided<Arc<O::Store>, G>;
+
+    fn store(&self, holding: &Arc<Holding>) -> Self::Store {
+        Guided { store: Arc::new(self.owners.store(holding)), guide: self.guide.clone() }
     }
 }

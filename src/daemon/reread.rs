@@ -216,7 +216,7 @@ mod tests {
     fn epoch(epoch: i32, partitions: i32, starts: &[(i32, i64)]) -> Epoch {
         let start_offsets = starts.iter().copied().collect();
         let (topic, rules, base) = ("samples".into(), Rules::default(), i64::from(epoch) * 1000);
-        Epoch { epoch, topic, partitions, start_offsets, base, rules }
+        Epoch { epoch, topic, partitions, start_offsets, base, rules, partitioner: None }
     }
 
     #[test]

@@ -6,8 +6,11 @@ use super::{DaemonError, Notice, Notify};
 use crate::control::ControlKeys;
 use crate::epoch::Epoch;
 use crate::kafka::KafkaError;
+use crate::kafka::client::Brokers;
 use crate::kafka::consumer::{Start, Told, begin};
+use crate::kafka::partitioning;
 use crate::kafka::topic::{Extent, From, Topics};
+use crate::partitioner::Partitioner;
 use crate::rules::Rules;
 use crate::store::{EpochStore, KeyStore, StoreError};
 
@@ -78,6 +81,8 @@ pub struct Asked<'a> {
     pub topic: &'a str,
     /// The rules.
     pub rules: &'a Rules,
+    /// How the partition of a device is decided, where that is asked for.
+    pub partitioner: Option<Partitioner>,
     /// Where a first start begins.
     pub from: Option<From>,
     /// The clock, microseconds since 1970.
@@ -147,6 +152,17 @@ async fn first_epoch(
     let extents = fit.extents.clone();
     let offsets =
         ask(topics, asked.topic, move |topics, topic| topics.offsets_from(topic, from, &extents));
+    let extents = fit.extents.clone();
+    let partitioner = match asked.partitioner {
+        Some(partitioner) => partitioner,
+        None if asked.rules.key != "device_id" => Partitioner::None,
+        None => {
+            let find = move |topics: &Topics, topic: &str| {
+                partitioning::found(topics.brokers(), topic, &extents)
+            };
+            ask(topics, asked.topic, find).await?
+        }
+    };
     Ok(Epoch {
         epoch: 1,
         topic: asked.topic.to_owned(),
@@ -154,6 +170,7 @@ async fn first_epoch(
         start_offsets: offsets.await?,
         base: asked.now_us,
         rules: asked.rules.clone(),
+        partitioner: Some(partitioner),
     })
 }
 
@@ -216,6 +233,14 @@ fn agrees(epoch: &Epoch, fit: &Fit, asked: &Asked<'_>) -> Result<(), DaemonError
         );
         return Err(KafkaError::OtherLife { topic: asked.topic.to_owned(), problem }.into());
     }
+    if asked.partitioner.is_some_and(|asked| epoch.partitioner != Some(asked)) {
+        let found = epoch.partitioner.map_or("none, from an earlier version", Partitioner::name);
+        return Err(DaemonError::Start(format!(
+            "epoch {} of store `{}` has the partitioner {found}: leave --partitioner out, or begin \
+             an epoch that has another one: stop all instances at lag 0, then: tstar epoch new",
+            epoch.epoch, asked.place
+        )));
+    }
     let newest = fit.extents.iter().map(|extent| extent.next).max().unwrap_or(0);
     if epoch.base + 2 * newest > asked.now_us + MAX_AHEAD {
         return Err(DaemonError::Start(format!(
@@ -236,7 +261,7 @@ pub fn next_epoch(
     fit: &Fit,
     start_offsets: std::collections::BTreeMap<i32, i64>,
     now_us: i64,
-    rules: &Rules,
+    (rules, partitioner): (&Rules, Partitioner),
 ) -> Result<Epoch, DaemonError> {
     // The versions of the epoch before end below twice the highest offset it may have had.
     let ends = newest.start_offsets.values().chain(start_offsets.values()).copied();
@@ -255,5 +280,28 @@ pub fn next_epoch(
         start_offsets,
         base: now_us,
         rules: rules.clone(),
+        partitioner: Some(partitioner),
     })
+}
+
+/// The partitioner of the epoch that follows: the one that is asked for, else that of the one
+/// before, else what the records of that one tell. Blocks.
+///
+/// # Errors
+/// No broker answers.
+pub fn next_partitioner(
+    brokers: &Brokers,
+    newest: &Epoch,
+    fit: &Fit,
+    asked: Option<Partitioner>,
+) -> Result<Partitioner, KafkaError> {
+    match asked.or(newest.partitioner) {
+        Some(partitioner) => Ok(partitioner),
+        None if newest.rules.key != "device_id" => Ok(Partitioner::None),
+        None => {
+            // The oldest of them were sent when there were so many partitions.
+            let before = usize::try_from(newest.partitions).unwrap_or(0).min(fit.extents.len());
+            partitioning::found(brokers, &newest.topic, &fit.extents[..before])
+        }
+    }
 }

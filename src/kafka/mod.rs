@@ -26,6 +26,7 @@ pub mod holding;
 pub mod journal;
 pub mod letters;
 pub mod options;
+pub mod partitioning;
 pub mod producer;
 pub mod record;
 pub mod scan;

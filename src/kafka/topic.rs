@@ -62,6 +62,12 @@ impl Topics {
         })
     }
 
+    /// How the brokers are reached.
+    #[must_use]
+    pub fn brokers(&self) -> &Brokers {
+        &self.brokers
+    }
+
     fn patience(&self) -> Duration {
         self.brokers.limit(PATIENCE)
     }

@@ -152,11 +152,16 @@ pub fn begin() {
     for reason in DropReason::ALL {
         counter!(SAMPLES_DROPPED, "reason" => reason.name()).increment(0);
     }
-    for name in [COMMITS_REPEATED, REBALANCES, TRIPS_CREATED, TRIP_MERGES, FEED_IGNORED] {
+    for name in
+        [COMMITS_REPEATED, REBALANCES, TRIPS_CREATED, TRIP_MERGES, FEED_IGNORED, FOREIGN_ROWS]
+    {
         counter!(name).increment(0);
     }
     for reason in SkipReason::ALL {
         counter!(ROWS_SKIPPED, "reason" => reason.name()).increment(0);
+    }
+    for how in [CLAIM_READ, CLAIM_INSERTED] {
+        counter!(CLAIMS, "how" => how).increment(0);
     }
     for kind in MET {
         counter!(STORE_ERRORS, "kind" => kind).increment(0);

@@ -3,8 +3,8 @@
 use metrics::{counter, gauge};
 
 use super::{
-    DEAD_LETTERS, LAST_RECORD, SAMPLES, SAMPLES_DROPPED, TRIP_MERGES, TRIPS_CREATED, is_on, now_ms,
-    seconds,
+    DEAD_LETTERS, FOREIGN_ROWS, LAST_RECORD, SAMPLES, SAMPLES_DROPPED, TRIP_MERGES, TRIPS_CREATED,
+    is_on, now_ms, seconds,
 };
 use crate::processor::Counts;
 
@@ -45,6 +45,7 @@ pub fn publish(before: &Counts, now: &Counts) {
     }
     counter!(TRIPS_CREATED).increment(now.arrivals.new - before.arrivals.new);
     counter!(TRIP_MERGES).increment(now.arrivals.merge - before.arrivals.merge);
+    counter!(FOREIGN_ROWS).increment(now.foreign_rows - before.foreign_rows);
     if now != before {
         gauge!(LAST_RECORD).set(seconds(now_ms()));
     }

@@ -105,6 +105,10 @@ metrics! {
         "Stored rows of trips that were left out each time they were read: malformed (verify --repair mends them) or no_version (another program wrote them).";
     FEED_IGNORED = "tstar_feed_records_ignored_total", Counter in Count by [],
         "Records of the topic of changes that are no event, so that no client is told of them.";
+    CLAIMS = "tstar_claims_total", Counter in Count by ["how"],
+        "Devices that came into memory whose partition is not computed, by how the claim that decides it was found: read, or inserted, which is a lightweight transaction.";
+    FOREIGN_ROWS = "tstar_rows_of_other_partitions_total", Counter in Count by [],
+        "Rows that loads passed over: they are of a partition that their device does not belong to.";
     LAST_RECORD = "tstar_last_record_processed_timestamp_seconds", Gauge in Seconds by [],
         "When a record was processed last, seconds since 1970; 0 before the first.";
     STATE_BYTES = "tstar_state_bytes", Gauge in Bytes by [],
@@ -128,3 +132,9 @@ metrics! {
     START_TIME = "process_start_time_seconds", Gauge in Seconds by [],
         "When the process started, seconds since 1970.";
 }
+
+/// The claim was there: a value of the label of [`CLAIMS`].
+pub const CLAIM_READ: &str = "read";
+
+/// The claim was inserted: a value of the label of [`CLAIMS`].
+pub const CLAIM_INSERTED: &str = "inserted";

@@ -1,14 +1,25 @@
 //! Control records: what the log asks to do about a device.
 
 use super::Processor;
+use crate::reason::DeadReason;
 use crate::source::{Batch, Control, Fault};
 use crate::store::{Flush, Forget, Forgotten, Journal, StoreError, TripStore};
 
 impl<S: TripStore + Journal> Processor<'_, S> {
-    /// Why a control record with a right signature does not count in this partition. The one place
-    /// for that decision: whether the partition is the device's own is asked here.
-    async fn refusal(&self, _control: &Control) -> Result<Option<Fault>, StoreError> {
-        Ok(None)
+    /// Why a control record with a right signature does not count: its device belongs to another
+    /// partition. A device that belongs nowhere yet belongs here from now on, so that a record of
+    /// another partition meets its claim or, once that is erased, the forget.
+    async fn refusal(&self, control: &Control) -> Result<Option<Fault>, StoreError> {
+        let Control::Forget { offset, device_id, .. } = control;
+        if self.is_own(device_id, *offset).await? {
+            return Ok(None);
+        }
+        let message = format!(
+            "the control record came in partition {}, and device `{device_id}` belongs to another \
+             one; tstar forget sends it where it counts",
+            self.log.partition
+        );
+        Ok(Some(Fault::new(DeadReason::NotAuthorised, message)))
     }
 
     /// Does what the control record of a batch asks for, or makes a dead letter of it.

@@ -89,6 +89,8 @@ pub struct Counts {
     pub arrivals: Arrivals,
     /// Loaded rows that overlapped another trip; the overlap rule settled them.
     pub overlaps: u64,
+    /// Loaded rows of a partition that their device does not belong to; they were passed over.
+    pub foreign_rows: u64,
     /// Dead letters whose time would be a good one if it were read in seconds.
     pub looks_like_seconds: u64,
     /// Control records carried out; they are no samples.
@@ -118,6 +120,7 @@ impl Counts {
         self.arrivals.beginning += other.arrivals.beginning;
         self.arrivals.merge += other.arrivals.merge;
         self.overlaps += other.overlaps;
+        self.foreign_rows += other.foreign_rows;
         self.looks_like_seconds += other.looks_like_seconds;
         self.controls += other.controls;
         self.flushes += other.flushes;

@@ -4,7 +4,9 @@ use futures_util::{StreamExt, stream};
 use indexmap::IndexMap;
 
 use super::{Device, Judged, Processor};
+use crate::epoch::Division;
 use crate::source::{Batch, Entry};
+use crate::store::claims::home;
 use crate::store::{Forget, Journal, StoreError, TripRow, TripStore};
 use crate::timeline::{Timeline, Trip};
 
@@ -30,6 +32,24 @@ async fn find(store: &impl TripStore, name: &str, days: &[i64]) -> Result<Found,
         rows.append(&mut store.near(name, day).await?);
     }
     Ok(Found { rows, erased: store.erased(name).await? })
+}
+
+/// What a store holds of a device, and where it belongs, if that is asked. Of one that belongs
+/// elsewhere nothing is read.
+async fn find_own(
+    store: &impl TripStore,
+    (name, days): (&str, &[i64]),
+    unknown: Option<Division>,
+    own: i32,
+) -> Result<(Option<i32>, Option<Found>), StoreError> {
+    let asked = match &unknown {
+        Some(division) => Some(home(store, name, division, own).await?),
+        None => None,
+    };
+    if asked.is_some_and(|home| home != own) {
+        return Ok((asked, None));
+    }
+    Ok((asked, Some(find(store, name, days).await?)))
 }
 
 impl Device {
@@ -60,15 +80,20 @@ impl<S: TripStore + Journal> Processor<'_, S> {
     ) -> Result<usize, StoreError> {
         let Judged::Sample(decoded) = judged else { return Ok(0) };
         let place = self.place_of(batch.text(&decoded.device));
-        let time_ms = decoded.sample.time_ms;
-        if self.days_to_load(place, time_ms).is_empty() {
+        let (time_ms, offset) = (decoded.sample.time_ms, ahead[0].offset);
+        let is_unknown = self.unknown_home(place, offset).is_some();
+        if !is_unknown && self.days_to_load(place, time_ms).is_empty() {
             return Ok(place);
         }
-        // Before anything is read: what the other one has let go is in the store then.
-        self.claim(place)?;
-        let at = self.log.versions.of(ahead[0].offset);
+        let at = self.log.versions.of(offset);
         if self.pace.loads > 1 {
             self.load_several(batch, ahead, at).await?;
+        }
+        // Before anything is read of it, so that no two partitions build it.
+        if let Some(division) = self.unknown_home(place, offset) {
+            let name = self.devices.get_index(place).expect("it was given this place").0;
+            let found = home(self.store, name, &division, self.log.partition).await?;
+            self.set_home(place, division.epoch, found);
         }
         // Twice where the first load shows that something was erased.
         loop {
@@ -86,23 +111,6 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         }
     }
 
-    /// Keeps a device from the others who share the budget: of two that have loaded it before
-    /// either has written it, neither would find a row of the other.
-    fn claim(&mut self, place: usize) -> Result<(), StoreError> {
-        let Some(share) = &self.share else { return Ok(()) };
-        let (name, device) = self.devices.get_index_mut(place).expect("it was given this place");
-        if device.claim.is_none() {
-            let partition = self.log.partition;
-            let claim = share.claim(name, partition).map_err(|found| {
-                let device = name.to_string();
-                StoreError::OtherPartition { device, found, partition }
-            })?;
-            self.resident += claim.memory();
-            device.claim = Some(claim);
-        }
-        Ok(())
-    }
-
     /// Whether rows that a sample may meet are not in memory.
     pub(super) fn lacks(&self, judged: &Judged<'_>, place: usize) -> bool {
         let Judged::Sample(decoded) = judged else { return false };
@@ -111,7 +119,8 @@ impl<S: TripStore + Journal> Processor<'_, S> {
 
     fn days_to_load(&self, place: usize, time_ms: i64) -> Vec<i64> {
         let device = &self.devices[place];
-        if device.has_erased(time_ms) {
+        let is_foreign = device.home.is_some_and(|home| home.partition != self.log.partition);
+        if is_foreign || device.has_erased(time_ms) {
             return Vec::new();
         }
         device.timeline.unknown_days(&self.limits, time_ms)
@@ -125,13 +134,21 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         ahead: &[Entry],
         at: i64,
     ) -> Result<(), StoreError> {
-        let mut wanted: IndexMap<usize, Vec<i64>> = IndexMap::new();
-        for entry in ahead {
+        let mut wanted: IndexMap<usize, (Option<Division>, Vec<i64>)> = IndexMap::new();
+        let division = self.log.versions.division_of(ahead[0].offset);
+        // In the next epoch a device may belong elsewhere.
+        let same = |entry: &&Entry| self.log.versions.division_of(entry.offset) == division;
+        let length = ahead.iter().take_while(same).count();
+        for entry in &ahead[..length] {
             let Judged::Sample(decoded) = self.judge(entry) else { continue };
             let place = self.place_of(batch.text(&decoded.device));
-            self.claim(place)?;
-            for day in self.days_to_load(place, decoded.sample.time_ms) {
-                let days = wanted.entry(place).or_default();
+            let unknown = self.unknown_home(place, entry.offset);
+            let to_load = self.days_to_load(place, decoded.sample.time_ms);
+            if unknown.is_none() && to_load.is_empty() {
+                continue;
+            }
+            let (_, days) = wanted.entry(place).or_insert((unknown, Vec::new()));
+            for day in to_load {
                 if !days.contains(&day) {
                     days.push(day);
                 }
@@ -140,19 +157,24 @@ impl<S: TripStore + Journal> Processor<'_, S> {
                 break;
             }
         }
-        let store = self.store;
+        let (store, own) = (self.store, self.log.partition);
         let mut loads = Vec::with_capacity(wanted.len());
-        for (place, days) in wanted {
+        for (place, (unknown, days)) in wanted {
             let name = self.devices.get_index(place).expect("it was given this place").0.clone();
             loads.push(async move {
-                let found = find(store, &name, &days).await;
-                found.map(|found| (place, days, found))
+                let found = find_own(store, (&name, &days), unknown, own).await;
+                found.map(|found| (place, days, unknown.zip(found.0), found.1))
             });
         }
         let mut loads = stream::iter(loads).buffer_unordered(self.pace.loads);
         while let Some(loaded) = loads.next().await {
-            let (place, days, found) = loaded?;
-            self.take_in(place, &days, found, at)?;
+            let (place, days, home, found) = loaded?;
+            if let Some((division, partition)) = home {
+                self.set_home(place, division.epoch, partition);
+            }
+            if let Some(found) = found {
+                self.take_in(place, &days, found, at)?;
+            }
         }
         Ok(())
     }
@@ -166,7 +188,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         found: Found,
         at: i64,
     ) -> Result<(), StoreError> {
-        let (name, device) = self.devices.get_index_mut(place).expect("it was given this place");
+        let device = &mut self.devices[place];
         let is_behind =
             found.erased.is_some_and(|forget| device.erase(&forget) && forget.version >= at);
         self.resident -= device.timeline.memory();
@@ -177,10 +199,11 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         }
         let mut trips: Vec<Trip> = Vec::with_capacity(found.rows.len());
         for row in found.rows {
-            let (partition, newest) = (self.log.partition, self.log.versions.newest_base());
-            if row.partition != partition && row.version >= newest {
-                let (device, found) = (name.to_string(), row.partition);
-                return Err(StoreError::OtherPartition { device, found, partition });
+            let is_own = row.partition == self.log.partition;
+            if !is_own && self.log.versions.share_epoch(row.version, at) {
+                // Nothing that a device's own partition writes is of another one.
+                self.counts.foreign_rows += 1;
+                continue;
             }
             // Its delete may still be on the way.
             if !device.has_erased(row.end_ms) {

@@ -11,6 +11,7 @@ mod budget;
 mod control;
 mod counts;
 mod flush;
+mod home;
 mod letters;
 mod load;
 
@@ -24,7 +25,8 @@ use tokio::time::timeout_at;
 pub use budget::Budget;
 pub use counts::{Arrivals, Counts, KeyChanges};
 
-use budget::{Claim, Share};
+use budget::Share;
+use home::Home;
 use letters::Refused;
 pub use letters::{says_of_array, wrong_clock};
 use load::Erased;
@@ -109,15 +111,14 @@ struct Device {
     touched: bool,
     /// What the log asked to erase of it.
     erased: Option<Box<Erased>>,
-    /// Keeps it from other processors that share a budget with this one.
-    claim: Option<Claim>,
+    /// Where it belongs, as far as that was asked. A log of files has no partitions.
+    home: Option<Home>,
 }
 
 impl Device {
     /// What it takes in memory, about, bytes.
     fn memory(&self, name: &str) -> usize {
-        let claim = self.claim.as_ref().map_or(0, Claim::memory);
-        DEVICE_BYTES + name.len() + self.timeline.memory() + claim
+        DEVICE_BYTES + name.len() + self.timeline.memory()
     }
 }
 
@@ -238,8 +239,7 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         Ok(())
     }
 
-    /// Takes part in a budget, in place of [`Pace::memory`]. A device that another one of those who
-    /// do has in memory stops this processor, as a row of another partition does.
+    /// Takes part in a budget, in place of [`Pace::memory`].
     #[must_use]
     pub fn sharing(mut self, budget: Arc<Budget>) -> Self {
         self.share = Some(Share::of(budget));
@@ -457,6 +457,9 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
     ) -> Option<Fault> {
         let driver = decoded.driver.as_ref().map(|driver| batch.text(driver));
         let (name, device) = self.devices.get_index_mut(place).expect("it was given this place");
+        if let Some(fault) = device.is_foreign(name, self.log.partition) {
+            return Some(fault);
+        }
         if device.has_erased(decoded.sample.time_ms) {
             self.drop_one(DropReason::Forgotten);
             return None;

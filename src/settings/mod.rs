@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::moment::format_duration;
+use crate::partitioner::Partitioner;
 use crate::rules::{Rules, SpeedUnit, TimeUnit};
 use crate::source::file::InputFormat;
 use crate::store::scylla::Consistency;
@@ -85,6 +86,8 @@ pub struct Settings {
     pub key: KeyRule,
     /// Path of the file with the keys of control records; empty for none.
     pub control_key_file: String,
+    /// How partitions follow from keys, for an epoch that is made; `None`: to be found.
+    pub partitioner: Option<Partitioner>,
     /// No changes are sent.
     pub no_feed: bool,
     /// Longest time to store what was read of a partition that is given back, ms.
@@ -258,6 +261,7 @@ impl Settings {
             kafka: BTreeMap::new(),
             key: KeyRule::default(),
             control_key_file: String::new(),
+            partitioner: None,
             no_feed: false,
             revoke_timeout_ms: 0,
             drain_timeout_ms: 0,
@@ -338,6 +342,13 @@ impl Settings {
             let message = format!("{} must be at most 366d, not {}", key[0], text(value_ms));
             check(value_ms <= year_ms, key, message);
         }
+        let is_computed = self.partitioner.is_some_and(|of| of != Partitioner::None);
+        check(
+            self.key == KeyRule::DeviceId || !is_computed,
+            &["partitioner", "key"],
+            "partitioner must be none with --key any: another key says nothing of the device"
+                .into(),
+        );
         // A member that is silent for five minutes counts as dead.
         let message =
             format!("revoke_timeout must be at most 4m, not {}", text(self.revoke_timeout_ms));

@@ -5,8 +5,8 @@ use super::size::parse_size;
 use super::values::{
     accuracy, brokers, consistency, consistency_text, count, duration, fields, fields_text, flag,
     input_format, input_format_text, key_rule, key_rule_text, log_format, log_format_text, name,
-    number, optional_name, optional_text, options, options_text, size, speed, speed_unit,
-    speed_unit_text, store, text, time, time_unit, time_unit_text,
+    number, optional_name, optional_text, options, options_text, partitioner, partitioner_text,
+    size, speed, speed_unit, speed_unit_text, store, text, time, time_unit, time_unit_text,
 };
 use crate::moment::{parse_duration, parse_time};
 
@@ -275,6 +275,17 @@ pub(super) static SETTINGS: &[Setting] = &[
         text,
         String::clone,
         "File with control keys, NAME:SECRET per line; the first signs; unset: no erasure by topic"
+    ),
+    setting!(
+        "partitioner",
+        "--partitioner",
+        "TSTAR_PARTITIONER",
+        "auto",
+        Text,
+        partitioner,
+        partitioner,
+        partitioner_text,
+        "How producers choose partitions: murmur2, crc32 or none; auto: found at the first start"
     ),
     setting!(
         "no_feed",

@@ -6,6 +6,7 @@ use super::size::format_size;
 use super::{InputFormat, KeyRule, StorePlace};
 use crate::kafka::options::{NOT_SHOWN, shown};
 use crate::moment::{format_duration, format_time};
+use crate::partitioner::Partitioner;
 use crate::rules::{SpeedUnit, TimeUnit};
 use crate::source::{MapError, parse_map};
 use crate::store::scylla::Consistency;
@@ -172,6 +173,21 @@ pub(super) fn key_rule(text: &str) -> Result<KeyRule, String> {
 
 pub(super) fn key_rule_text(rule: &KeyRule) -> String {
     chosen(rule, &KEY_RULES)
+}
+
+/// How the partitioner is spelled that is to be found from the records.
+const FOUND: &str = "auto";
+
+pub(super) fn partitioner(text: &str) -> Result<Option<Partitioner>, String> {
+    if text == FOUND {
+        return Ok(None);
+    }
+    let known = Partitioner::from_name(text).map(Some);
+    known.ok_or_else(|| format!("`{text}` is not one of murmur2, crc32, none, {FOUND}"))
+}
+
+pub(super) fn partitioner_text(partitioner: &Option<Partitioner>) -> String {
+    partitioner.map_or(FOUND, Partitioner::name).to_owned()
 }
 
 /// A text that is not empty.

@@ -6,7 +6,7 @@ use super::StoreError;
 pub(crate) const RETRIED: &str = "retried";
 
 /// Kinds that a daemon may meet.
-pub(crate) const MET: [&str; 11] = [
+pub(crate) const MET: [&str; 10] = [
     RETRIED,
     "unreachable",
     "failed",
@@ -16,7 +16,6 @@ pub(crate) const MET: [&str; 11] = [
     "gone",
     "denied",
     "malformed",
-    "other_partition",
     "lacks_key",
 ];
 
@@ -36,7 +35,6 @@ impl StoreError {
             Self::Unwritable { .. } => "unwritable",
             Self::ReadOnly { .. } => "read_only",
             Self::OtherLog { .. } => "other_log",
-            Self::OtherPartition { .. } => "other_partition",
             Self::LacksKey { .. } => "lacks_key",
             Self::Gone { .. } => "gone",
             Self::Unreachable { .. } => "unreachable",

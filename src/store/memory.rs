@@ -21,6 +21,8 @@ struct Kept {
     position: Position,
     forgets: BTreeMap<String, Vec<Forget>>,
     forgotten: Vec<Forgotten>,
+    /// Partitions by device and epoch.
+    claims: BTreeMap<(String, i32), i32>,
 }
 
 /// Keeps everything in memory, and everything it was ever told.
@@ -158,6 +160,14 @@ impl TripStore for MemoryStore {
     async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
         self.kept().forget(device_id, forget);
         Ok(())
+    }
+
+    async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>, StoreError> {
+        Ok(self.kept().claims.get(&(device_id.to_owned(), epoch)).copied())
+    }
+
+    async fn claim(&self, device_id: &str, epoch: i32, own: i32) -> Result<i32, StoreError> {
+        Ok(*self.kept().claims.entry((device_id.to_owned(), epoch)).or_insert(own))
     }
 }
 

@@ -4,9 +4,11 @@
 //! changes and rules. The embedded store is both, in one transaction; with Kafka and Scylla the
 //! journal is the log's. `tests/it/conformance.rs` runs one suite over every store.
 
+pub mod claims;
 mod days;
 mod erased;
 mod find;
+mod guided;
 mod keys;
 mod kind;
 pub mod memory;
@@ -23,6 +25,7 @@ use std::sync::Arc;
 
 pub use erased::was_erased;
 pub use find::{Finding, find, find_at};
+pub use guided::{Guide, Guided};
 pub use keys::{AskKeys, KeyStore, KeysAnswer, ask_keys};
 pub(crate) use kind::{MET, RETRIED};
 pub use overlay::Overlay;
@@ -161,18 +164,6 @@ pub enum StoreError {
         found: String,
         /// Whose it was taken for.
         asked: String,
-    },
-    /// A device has come in two partitions of one epoch.
-    #[error(
-        "device `{device}` has a trip of partition {found} and comes in partition {partition}, too: its producers partition differently; make them use one partitioner (Java's default, or librdkafka's murmur2_random), then start a new epoch"
-    )]
-    OtherPartition {
-        /// Device id.
-        device: String,
-        /// Partition of its row.
-        found: i32,
-        /// Partition that is read.
-        partition: i32,
     },
     /// A control record is signed by a key that the store names and this process lacks: nobody but
     /// one who has it can tell whether the record counts.
@@ -426,6 +417,8 @@ impl Flush {
 /// - S5 of overlapping rows of a device the one of the highest version answers.
 /// - S6 a row that cannot be decoded is no row: `covering` and `range` leave it out, counted and
 ///   logged, and so does whoever decodes what `near` gives.
+/// - S7 of a device and an epoch `claim` returns one partition, whoever calls it and when; `claimed`
+///   returns that one or none. A forget changes neither.
 pub trait TripStore: Send + Sync {
     /// Writes trips: for each UTC day a trip touches, every row within its span goes and a copy of
     /// its row comes.
@@ -482,12 +475,29 @@ pub trait TripStore: Send + Sync {
     /// Erases the trips of a device that end before a time. Each step is durable before the next:
     /// the forget is noted with the days that it concerns, united with those of one of the same
     /// version that was begun before; the rows go; days before that of `before_ms` that hold no row
-    /// any more go from the lists.
+    /// any more go from the lists; with the last of them the claims of the device become a part of
+    /// what is kept of the forget.
     fn forget(
         &self,
         device_id: &str,
         forget: &Forget,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// The partition that a device has claimed in an epoch. It may miss a claim of this moment.
+    fn claimed(
+        &self,
+        device_id: &str,
+        epoch: i32,
+    ) -> impl Future<Output = Result<Option<i32>, StoreError>> + Send;
+
+    /// Claims a partition for a device in an epoch, unless one is claimed. Returns the one that is:
+    /// it is durable by then, or becomes so with the rows of the device.
+    fn claim(
+        &self,
+        device_id: &str,
+        epoch: i32,
+        partition: i32,
+    ) -> impl Future<Output = Result<i32, StoreError>> + Send;
 }
 
 /// Keeps what belongs to the log: how far it was read, what could not be used, what changed.

@@ -96,6 +96,17 @@ where
     async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
         self.over.forget(device_id, forget).await
     }
+
+    async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>, StoreError> {
+        match self.under.claimed(device_id, epoch).await? {
+            None => self.over.claimed(device_id, epoch).await,
+            claimed => Ok(claimed),
+        }
+    }
+
+    async fn claim(&self, device_id: &str, epoch: i32, own: i32) -> Result<i32, StoreError> {
+        self.over.claim(device_id, epoch, own).await
+    }
 }
 
 impl<Under, Over> Journal for Overlay<Under, Over>

@@ -60,6 +60,14 @@ where
     async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
         self.trips.forget(device_id, forget).await
     }
+
+    async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>, StoreError> {
+        self.trips.claimed(device_id, epoch).await
+    }
+
+    async fn claim(&self, device_id: &str, epoch: i32, own: i32) -> Result<i32, StoreError> {
+        self.trips.claim(device_id, epoch, own).await
+    }
 }
 
 impl<T, J> Journal for Pair<T, J>

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::daemon::reread::Reread;
-use crate::daemon::{DaemonError, FileOwners, Notify, Report};
+use crate::daemon::{DaemonError, FileOwners, GuidedOwners, Notify, Report};
 use crate::epoch::Versions;
 use crate::processor::{Counts, Pace, Processor, RunError};
 use crate::rules::Rules;
@@ -15,7 +15,7 @@ use crate::source::file::{FileSource, Options};
 use crate::source::spill::Spill;
 use crate::source::{Batch, Control, Decoder, MapError, Source, SourceError};
 use crate::store::sqlite::SqliteStore;
-use crate::store::{Forget, Journal, StoreError};
+use crate::store::{Forget, Guide, Journal, StoreError, TripStore};
 
 /// Nothing is flushed before the end, or before memory is full: each trip is written once.
 const AT_THE_END: Duration = Duration::from_secs(365 * 86_400);
@@ -81,19 +81,25 @@ impl Room<'_> {
     }
 }
 
-/// Builds a store from spans of a topic.
+/// Builds a store from spans of a topic. A device belongs where `found`, the store that it is to be
+/// compared with, has it.
 ///
 /// # Errors
 /// Records are gone, brokers do not answer, or the folder has no room.
-pub async fn of_topic(
+pub async fn of_topic<S: TripStore + 'static>(
     reread: &Reread,
+    found: &Arc<S>,
     room: Room<'_>,
     notify: Notify,
     stop: impl Future<Output = ()>,
 ) -> Result<(Arc<SqliteStore>, Report), AnewError> {
     let rules = &reread.epochs.last().expect("there is an epoch").rules;
     let store = Arc::new(room.store(rules, true)?);
-    let owners = || FileOwners(Arc::clone(&store));
+    let guide = Guide::new(Arc::clone(found), &reread.epochs);
+    let owners = || {
+        let owners = FileOwners(Arc::clone(&store));
+        GuidedOwners { owners, guide: guide.clone() }
+    };
     let report = reread.run(owners, (room.pace(), notify), stop).await?;
     Ok((store, report))
 }

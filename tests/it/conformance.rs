@@ -82,6 +82,21 @@ async fn older_after_newer_changes_nothing(store: impl TripStore) {
     }
 }
 
+async fn a_claim_stands_whatever_comes_after_it(store: impl TripStore) {
+    assert_eq!(store.claimed("truck-17", 1).await.unwrap(), None);
+    assert_eq!(store.claim("truck-17", 1, 3).await.unwrap(), 3);
+    assert_eq!(store.claim("truck-17", 1, 5).await.unwrap(), 3);
+    assert_eq!(store.claim("truck-17", 2, 5).await.unwrap(), 5);
+    assert_eq!(store.claim("truck-18", 1, 0).await.unwrap(), 0);
+    store.apply(&[trip("truck-17", &[1, 2], 2)]).await.unwrap();
+    let forget = Forget { version: 6, before_ms: at(3 * 24 * 60) };
+    store.forget("truck-17", &forget).await.unwrap();
+    for (epoch, partition) in [(1, Some(3)), (2, Some(5)), (3, None)] {
+        assert_eq!(store.claimed("truck-17", epoch).await.unwrap(), partition);
+    }
+    assert_eq!(store.claim("truck-17", 1, 5).await.unwrap(), 3);
+}
+
 async fn growth_leaves_one_row(store: impl TripStore) {
     let steps: [&[i64]; 4] = [&[12], &[12, 13], &[10, 12, 13], &[10, 12, 13, 14]];
     for (minutes, version) in steps.iter().zip((2..).step_by(2)) {
@@ -283,6 +298,7 @@ macro_rules! conformance {
         conformance!($store, $make, [
             repeated_changes_nothing,
             older_after_newer_changes_nothing,
+            a_claim_stands_whatever_comes_after_it,
             growth_leaves_one_row,
             a_merge_leaves_one_row,
             a_lookup_finds_the_trip_that_covers_the_time,

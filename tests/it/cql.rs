@@ -11,6 +11,7 @@ use scylla::deserialize::row::DeserializeRow;
 use scylla::serialize::row::SerializeRow;
 use scylla::value::CqlTimestamp;
 use tstar::epoch::Epoch;
+use tstar::partitioner::Partitioner;
 use tstar::rules::Rules;
 use tstar::store::scylla::{ScyllaOptions, ScyllaPlace, ScyllaStore};
 use tstar::store::{EpochStore, Forget, Order, StoreError, TripRow, TripStore, Whose};
@@ -214,7 +215,8 @@ fn owners_remember_listed_days_apart() {
 fn epoch(epoch: i32, topic: &str) -> Epoch {
     let rules = Rules { max_gap_ms: 60_000, ..Rules::default() };
     let start_offsets = [(0, 5), (1, 0)].into();
-    Epoch { epoch, topic: topic.into(), partitions: 2, start_offsets, base: 1000, rules }
+    let (topic, partitioner) = (topic.into(), Some(Partitioner::Murmur2));
+    Epoch { epoch, topic, partitions: 2, start_offsets, base: 1000, rules, partitioner }
 }
 
 #[test]
@@ -253,7 +255,7 @@ fn a_store_is_made_by_a_command_and_read_by_others() {
     assert!(matches!(missing, StoreError::NoSchema { .. }), "{missing:?}");
     let told = missing.to_string();
     assert!(
-        told.contains("no table trips, device_days, days_of_device, epochs, forgets"),
+        told.contains("no table trips, device_days, days_of_device, epochs, forgets, claims"),
         "{told}"
     );
     let command = format!("`tstar schema apply --store {place}`");

@@ -201,6 +201,14 @@ impl TripStore for WithJournal {
         let stored = Forget { version: forget.version + BASE, ..forget.clone() };
         self.store.forget(&self.device(device_id), &stored).await
     }
+
+    async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>, StoreError> {
+        self.store.claimed(&self.device(device_id), epoch).await
+    }
+
+    async fn claim(&self, device_id: &str, epoch: i32, own: i32) -> Result<i32, StoreError> {
+        self.store.claim(&self.device(device_id), epoch, own).await
+    }
 }
 
 impl Journal for WithJournal {

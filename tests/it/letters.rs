@@ -235,6 +235,7 @@ fn what_makes_no_sense_says_so() {
         start_offsets: BTreeMap::new(),
         base: 1,
         rules: Rules::default(),
+        partitioner: None,
     };
     let store = site.keyspace.store();
     assert!(site.keyspace.runtime.block_on(store.add_epoch(&epoch)).unwrap());

@@ -6,6 +6,7 @@ mod arrivals;
 mod away;
 mod blob_real;
 mod chaos;
+mod claims;
 mod cli;
 mod conformance;
 mod containers;

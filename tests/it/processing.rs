@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tstar::epoch::{Log, Versions};
+use tstar::epoch::{Epoch, Log, Versions};
+use tstar::partitioner::Partitioner;
 use tstar::processor::{Budget, Counts, Pace, Processor, RunError};
 use tstar::reason::{DeadReason, DropReason};
 use tstar::rules::Rules;
@@ -14,7 +15,7 @@ use tstar::source::spill::Spill;
 use tstar::source::{Batch, Control, Decoded, Entry, Fault, Source, SourceError};
 use tstar::store::memory::MemoryStore;
 use tstar::store::sqlite::{DeadLetterFilter, SqliteStore};
-use tstar::store::{ChangeKind, DeadLetter, Journal, Order, StoreError, TripRow, TripStore, Whose};
+use tstar::store::{ChangeKind, DeadLetter, Journal, Order, TripRow, TripStore, Whose};
 use tstar::timeline::{Reading, Sample, Timeline};
 
 use crate::support::block_on;
@@ -325,27 +326,43 @@ fn a_forget_finds_what_was_set_aside_before_it() {
     assert_eq!(samples, [2]);
 }
 
+fn log(partition: i32) -> Log {
+    let epoch = Epoch {
+        epoch: 1,
+        topic: "samples".into(),
+        partitions: 8,
+        start_offsets: BTreeMap::new(),
+        base: 0,
+        rules: rules(),
+        partitioner: Some(Partitioner::None),
+    };
+    Log { partition, versions: Versions::of_partition(&[epoch], partition) }
+}
+
 #[test]
-fn a_device_that_another_partition_has_in_memory_stops_the_second() {
-    let log = [vec![Says::Sample { device: 1, minute: 0, lat_e7: 1 }]];
-    let batch = &batches(&log, 1, 0)[0];
-    let (store, rules, budget) = (MemoryStore::default(), Rules::default(), Budget::new(1 << 20));
-    let of = |partition| {
-        let log = Log { partition, versions: Versions::of_files() };
-        let processor = block_on(Processor::of_log(&store, log, &rules, Pace::default()));
-        processor.unwrap().sharing(Arc::clone(&budget))
-    };
-    let stops = |mut processor: Processor<'_, MemoryStore>| {
-        let error = block_on(processor.absorb(batch)).unwrap_err();
-        let is_other = matches!(error, StoreError::OtherPartition { found: 3, partition: 5, .. });
-        assert!(is_other, "{error}");
-    };
-    let mut first = of(3);
-    block_on(first.absorb(batch)).unwrap();
-    // No row tells of it yet.
-    stops(of(5));
-    block_on(first.flush()).unwrap();
-    drop(first);
-    stops(of(5));
-    block_on(of(3).absorb(batch)).unwrap();
+fn of_two_partitions_that_have_a_device_in_memory_one_builds_it() {
+    let records = [vec![Says::Sample { device: 1, minute: 0, lat_e7: 1 }]];
+    let batch = &batches(&records, 1, 0)[0];
+    for loads in 1..=2 {
+        let (store, budget) = (MemoryStore::default(), Budget::new(1 << 20));
+        let absorb = |partition| {
+            let pace = Pace { loads, ..Pace::default() };
+            let rules = rules();
+            block_on(async {
+                let of = Processor::of_log(&store, log(partition), &rules, pace).await.unwrap();
+                let mut of = of.sharing(Arc::clone(&budget));
+                of.absorb(batch).await.unwrap();
+                of.flush().await.unwrap();
+                (of.counts().applied, of.counts().dead_letters.clone())
+            })
+        };
+        let (none, letter) = (BTreeMap::new(), BTreeMap::from([(DeadReason::OtherPartition, 1)]));
+        assert_eq!(absorb(3), (1, none.clone()));
+        assert_eq!(absorb(5), (0, letter));
+        // It is read again by another owner.
+        assert_eq!(absorb(3), (0, none));
+        assert_eq!(store.dead_letters()[0].partition, 5);
+        let rows: Vec<_> = rows(&store).iter().map(|row| row.partition).collect();
+        assert_eq!(rows, [3]);
+    }
 }

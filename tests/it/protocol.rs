@@ -21,7 +21,10 @@ use std::thread;
 use world::Seen;
 
 /// Each has to occur.
-const OCCURS: [&str; 21] = [
+const OCCURS: [&str; 25] = [
+    "claims inserted",
+    "claims of another partition",
+    "claims that come too late",
     "clean hand-overs",
     "commits of a former owner",
     "commits that fall back",
@@ -40,6 +43,7 @@ const OCCURS: [&str; 21] = [
     "merges",
     "overlaps loaded",
     "owners that sleep",
+    "records of another partition's device",
     "replays from the first record",
     "rows erased",
     "schedules of two epochs",

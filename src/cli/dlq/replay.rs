@@ -10,15 +10,18 @@ use tstar::kafka::letters::{Fate, LetterTopic, back, came_again};
 use tstar::kafka::topic::Topics;
 use tstar::kafka::transactions::{Placed, Transactions};
 use tstar::processor::{Counts, Pace, Processor};
+use tstar::reason::DeadReason;
 use tstar::retry::{Never, Origin, Outcome, Retry};
 use tstar::source::{Batch, Decoder, Entry};
 use tstar::store::sqlite::{RetryJournal, Settled, SqliteStore};
-use tstar::store::{DeadLetter, Pair};
+use tstar::store::{DeadLetter, Pair, StoreError};
 
 use super::ReplayArgs;
 use super::letters::{Filter, Id, Kept, Letters, Place, Reading};
 use crate::cli::exit::{self, Refused};
 use crate::cli::flags::Context;
+use crate::cli::homes::Homes;
+use crate::cli::open::{self, Reader};
 use crate::cli::print::Printer;
 
 /// Letters that are dealt with together, at most.
@@ -63,15 +66,15 @@ pub async fn run(
             again.tell();
         }
         (Place::Topic(topic), Some(epoch)) => {
-            let partitions = Partitions::new(&letters, epoch)?;
+            let partitions = Partitions::new(&letters, epoch, context).await?;
             let way = Way { partitions, retry: &mut retry, summary: &mut summary };
-            in_topic(topic, &letters, &filter, way)?;
+            in_topic(topic, &letters, &filter, way).await?;
         }
         (Place::Table { path, .. }, Some(epoch)) => {
             let store = SqliteStore::open_for_topic(path, &letters.rules, 0)?;
-            let partitions = Partitions::new(&letters, epoch)?;
+            let partitions = Partitions::new(&letters, epoch, context).await?;
             let way = Way { partitions, retry: &mut retry, summary: &mut summary };
-            to_topic(&store, &epoch.topic, &letters, &filter, way)?;
+            to_topic(&store, &epoch.topic, &letters, &filter, way).await?;
         }
         (Place::Table { path, .. }, None) => {
             let keep = letters.settings.keep_changes;
@@ -182,12 +185,15 @@ struct Way<'a> {
 
 /// To which partition a record goes back.
 struct Partitions {
+    /// What tells where a device belongs.
+    store: Reader,
+    epochs: Vec<Epoch>,
     /// A device never moved: where its record was, its others are, however its producer chose.
     stand: bool,
 }
 
 impl Partitions {
-    fn new(letters: &Letters, epoch: &Epoch) -> anyhow::Result<Self> {
+    async fn new(letters: &Letters, epoch: &Epoch, context: &Context) -> anyhow::Result<Self> {
         let found = Topics::new(&letters.brokers)?.partitions(&epoch.topic)?;
         if found != Some(epoch.partitions) {
             let found =
@@ -199,12 +205,20 @@ impl Partitions {
             return Err(Refused(problem).into());
         }
         let stand = letters.epochs.iter().all(|other| other.partitions == epoch.partitions);
-        Ok(Self { stand })
+        let store = open::reader(&letters.settings, context).await?;
+        Ok(Self { store, epochs: letters.epochs.clone(), stand })
     }
 
-    fn of(&self, letter: &DeadLetter) -> Option<i32> {
+    async fn of(&self, letter: &DeadLetter, retry: &mut Retry) -> Result<Option<i32>, StoreError> {
         let has_key = letter.key.as_ref().is_some_and(|key| !key.is_empty());
-        (self.stand && has_key).then_some(letter.partition)
+        if self.stand && has_key && letter.reason != DeadReason::OtherPartition {
+            return Ok(Some(letter.partition));
+        }
+        let Some(device) = retry.device_of(letter) else { return Ok(None) };
+        let newest = self.epochs.last().expect("there is one");
+        let is_keyed = newest.rules.key == "device_id";
+        let (store, topic, epochs) = (&self.store, newest.topic.clone(), self.epochs.clone());
+        Ok(Homes { store, topic, epochs, is_keyed }.find(device).await?.partition)
     }
 }
 
@@ -245,16 +259,17 @@ impl Way<'_> {
     }
 
     /// The record that a letter becomes.
-    fn back(
-        &self,
+    async fn back(
+        &mut self,
         input: &str,
         letter: &DeadLetter,
         key: &Option<Vec<u8>>,
         value: &[u8],
-    ) -> Placed {
+    ) -> Result<Placed, StoreError> {
         let record = (key.clone(), value.to_vec());
         let time_ms = self.retry.log_time_ms(letter);
-        back(input, letter, record, time_ms, self.partitions.of(letter))
+        let partition = self.partitions.of(letter, self.retry).await?;
+        Ok(back(input, letter, record, time_ms, partition))
     }
 }
 
@@ -264,11 +279,11 @@ pub fn transactions(letters: &Letters, topic: &str) -> anyhow::Result<Transactio
 }
 
 /// Letters of a topic: what goes back, and what tells so, in one transaction.
-fn in_topic(
+async fn in_topic(
     topic: &LetterTopic,
     letters: &Letters,
     filter: &Filter,
-    way: Way<'_>,
+    mut way: Way<'_>,
 ) -> anyhow::Result<()> {
     let mut out = transactions(letters, topic.name())?;
     // Looked at anew: now nothing that somebody began before is on its way.
@@ -280,7 +295,7 @@ fn in_topic(
             let Id::Place(partition, offset) = *id else { continue };
             let (record, fate) = match outcome {
                 Outcome::Good { key, value } => {
-                    (way.back(topic.input(), letter, key, value), Fate::Replayed)
+                    (way.back(topic.input(), letter, key, value).await?, Fate::Replayed)
                 }
                 Outcome::Otherwise { reason, message } => {
                     let (reason, message) = (*reason, message.clone());
@@ -300,12 +315,12 @@ fn in_topic(
 
 /// Letters of a table whose log is a topic: they leave the table once the topic has them. Killed
 /// between, they go back a second time: as duplicates, which change nothing.
-fn to_topic(
+async fn to_topic(
     store: &SqliteStore,
     input: &str,
     letters: &Letters,
     filter: &Filter,
-    way: Way<'_>,
+    mut way: Way<'_>,
 ) -> anyhow::Result<()> {
     let mut out = transactions(letters, &LetterTopic::name_beside(input))?;
     let (mut reading, mut again) = (letters.read(filter)?, Again::new(filter));
@@ -313,7 +328,7 @@ fn to_topic(
         let mut groups = Vec::new();
         for (nth, (kept, outcome)) in tried.iter().enumerate() {
             if let Outcome::Good { key, value } = outcome {
-                groups.push((nth, vec![way.back(input, &kept.letter, key, value)]));
+                groups.push((nth, vec![way.back(input, &kept.letter, key, value).await?]));
             }
         }
         way.send(&mut out, &groups, &mut tried)?;
@@ -331,7 +346,7 @@ fn to_topic(
 }
 
 /// The letters that stay with another reason.
-fn changed(tried: &Tried) -> Vec<(i64, tstar::reason::DeadReason, String)> {
+fn changed(tried: &Tried) -> Vec<(i64, DeadReason, String)> {
     let other = |(kept, outcome): &(Kept, Outcome)| match (kept.id, outcome) {
         (Id::Number(id), Outcome::Otherwise { reason, message }) => {
             Some((id, *reason, message.clone()))

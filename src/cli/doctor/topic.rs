@@ -9,6 +9,7 @@ use tstar::settings::Settings;
 use tstar::store::KeyStore;
 
 use super::Finding;
+use crate::cli::epoch::earlier;
 use crate::cli::open::Reader;
 use crate::cli::{keys, log};
 
@@ -43,6 +44,13 @@ async fn try_to_look(
             ),
             "stop all instances at lag 0, then: tstar epoch new",
         )
+    });
+    findings.push(match (earlier(newest), newest.partitioner) {
+        (Some(note), _) => {
+            Finding::warn("partitioner", note, "stop all instances at lag 0, then: tstar epoch new")
+        }
+        (None, None) => Finding::ok("partitioner", "one partition needs none"),
+        (None, Some(partitioner)) => Finding::ok("partitioner", partitioner.name()),
     });
     if matches!(reader, Reader::Scylla(_)) {
         // Those of a file are tables of it.

@@ -98,9 +98,9 @@ pub async fn run(
     let flags = [&args.log.0[..], &args.server.0, &args.room.memory.0].concat();
     let settings = context.settings(&flags)?.0;
     let from = parse_where(&args.from)?;
-    let reader = open::reader(&settings, context).await?;
+    let reader = Arc::new(open::reader(&settings, context).await?);
     let log = TopicLog::of(&reader, &settings).await?;
-    let mut log = log.ok_or_else(|| match reader {
+    let mut log = log.ok_or_else(|| match &*reader {
         Reader::Scylla(_) => log::no_epoch(&settings.store),
         Reader::Sqlite(_) => Refused(format!(
             "store `{}` has no epoch: it was built from files, which `tstar ingest` reads again, \
@@ -169,14 +169,14 @@ impl Job<'_> {
     /// Tells what would change: the store beside one that is built anew.
     async fn look(
         &self,
-        store: &Reader,
+        store: &Arc<Reader>,
         from: &[i64],
         stop: &mut Stop,
     ) -> anyhow::Result<ReplayJson> {
         self.log.is_whole()?;
         let reread = self.log.reread(self.log.all_there(), self.args.device.clone())?;
         let room = Room { folder: &self.args.room.work_dir, memory: self.settings.memory };
-        let built = anew::of_topic(&reread, room, progress::trouble(), stop.wait()).await?;
+        let built = anew::of_topic(&reread, store, room, progress::trouble(), stop.wait()).await?;
         let (right, report) = built;
         ended(&report, stop, Stays::Nothing)?;
         let bounds = self.log.bounds(&reread);
@@ -190,7 +190,7 @@ impl Job<'_> {
         let asked = Asked { device_id: self.args.device.as_deref(), repair: false };
         let of = (bounds, &self.log);
         let compare = async {
-            match store {
+            match &**store {
                 Reader::Sqlite(found) => compare(&right, found, &asked, of, &mut see).await,
                 Reader::Scylla(found) => compare(&right, found, &asked, of, &mut see).await,
             }

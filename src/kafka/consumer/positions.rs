@@ -155,6 +155,7 @@ mod tests {
             start_offsets: BTreeMap::from([(0, 100)]),
             base: 1,
             rules: Rules::default(),
+            partitioner: None,
         };
         let extent = Extent { first, next };
         begin(&epoch, from, partition, kept, extent).map_err(|error| error.to_string())

@@ -26,7 +26,7 @@ const TRY: Duration = Duration::from_secs(15);
 const NODE: Duration = Duration::from_secs(4);
 
 /// Every table of a store.
-const TABLES: [&str; 5] = ["trips", "device_days", "days_of_device", "epochs", "forgets"];
+const TABLES: [&str; 6] = ["trips", "device_days", "days_of_device", "epochs", "forgets", "claims"];
 
 impl Consistency {
     fn of_driver(self) -> statement::Consistency {
@@ -143,11 +143,26 @@ async fn check_tables(
     let found = retry.until_acknowledged("looking for its tables", list).await?;
     let missing: Vec<_> = TABLES.into_iter().filter(|name| !found.contains(*name)).collect();
     if missing.is_empty() {
-        return Ok(());
+        return check_columns(session, place, retry).await;
     }
     if found.is_empty() {
         schema::replicas(session, place, retry).await?;
     }
     let missing = format!("table {}", missing.join(", "));
+    Err(StoreError::NoSchema { place: place.to_string(), missing, flag: "" })
+}
+
+async fn check_columns(
+    session: &Session,
+    place: &ScyllaPlace,
+    retry: &Retry,
+) -> Result<(), StoreError> {
+    let missing = schema::missing_columns(session, retry, &place.keyspace).await?;
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<_> =
+        missing.iter().map(|(table, column, _)| format!("{table}.{column}")).collect();
+    let missing = format!("column {}", names.join(", "));
     Err(StoreError::NoSchema { place: place.to_string(), missing, flag: "" })
 }

@@ -1,4 +1,4 @@
-//! Epochs in Scylla: a conditional insert, and of a table of its own.
+//! Epochs in Scylla: a conditional insert, into a table of its own.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,13 +9,17 @@ use scylla::value::Row;
 use super::ScyllaStore;
 use super::retry::Failure;
 use crate::epoch::Epoch;
+use crate::partitioner::Partitioner;
 use crate::store::{EpochStore, StoreError};
 
-type Columns = (i32, String, i32, BTreeMap<i32, i64>, i64, String);
+type Columns = (i32, String, i32, BTreeMap<i32, i64>, i64, String, Option<String>);
 
-fn read((epoch, topic, partitions, start_offsets, base, rules): Columns) -> Result<Epoch, Failure> {
+fn read(columns: Columns) -> Result<Epoch, Failure> {
+    let (epoch, topic, partitions, start_offsets, base, rules, partitioner) = columns;
     let rules = serde_json::from_str(&rules)?;
-    Ok(Epoch { epoch, topic, partitions, start_offsets, base, rules })
+    let partitioner =
+        Partitioner::from_column(partitioner).map_err(|error| Failure::Lasting(error.into()))?;
+    Ok(Epoch { epoch, topic, partitions, start_offsets, base, rules, partitioner })
 }
 
 /// Whether a conditional insert was applied.
@@ -42,7 +46,9 @@ impl EpochStore for ScyllaStore {
         let (shared, tries) = (&self.shared, AtomicU32::new(0));
         let (number, topic, base) = (epoch.epoch, &epoch.topic, epoch.base);
         let rules = epoch.rules.to_json();
-        let values = (number, topic, epoch.partitions, &epoch.start_offsets, base, &rules);
+        let partitioner = epoch.partitioner.map(Partitioner::name);
+        let starts = &epoch.start_offsets;
+        let values = (number, topic, epoch.partitions, starts, base, &rules, partitioner);
         let insert = || async {
             tries.fetch_add(1, Ordering::Relaxed);
             let statement = &shared.statements.add_epoch;

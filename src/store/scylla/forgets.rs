@@ -104,6 +104,6 @@ impl ScyllaStore {
                 shared.unlist(device_id, day, version).await?;
             }
         }
-        Ok(())
+        shared.erase_claims(device_id, forget).await
     }
 }

@@ -6,6 +6,7 @@
 //! Scylla alone (its settings of tombstones) is in `schema.rs`, and is checked only where the
 //! server is Scylla.
 
+mod claims;
 mod connect;
 mod devices;
 mod epochs;

@@ -17,6 +17,10 @@ use crate::store::StoreError;
 const FILES: [&str; 2] =
     [include_str!("../../../schema/trips.cql"), include_str!("../../../schema/log.cql")];
 
+/// Columns that earlier versions did not make, with their types.
+const LATER_COLUMNS: [(&str, &str, &str); 2] =
+    [("epochs", "partitioner", "text"), ("forgets", "claims", "map<int, int> static")];
+
 /// Tables whose tombstones may not go before what they cover is everywhere.
 const WITH_TOMBSTONES: [&str; 4] = ["trips", "device_days", "days_of_device", "forgets"];
 
@@ -61,6 +65,16 @@ pub async fn apply_schema(
     for create in ddl() {
         change(&session, &retry, "making its tables", &create).await?;
     }
+    for (table, column, kind) in missing_columns(&session, &retry, &place.keyspace).await? {
+        let add = format!("ALTER TABLE {table} ADD {column} {kind}");
+        if let Err(error) = change(&session, &retry, "adding to its tables", &add).await {
+            // Somebody else may have been sooner.
+            let missing = missing_columns(&session, &retry, &place.keyspace).await?;
+            if missing.iter().any(|(of, name, _)| (*of, *name) == (table, column)) {
+                return Err(error);
+            }
+        }
+    }
     let mut notes = Vec::new();
     if replicas == 1 {
         notes.push(format!(
@@ -74,6 +88,31 @@ pub async fn apply_schema(
         notes.extend(unsound(&version));
     }
     Ok(notes)
+}
+
+/// The columns that tables of an earlier version lack. Not every server can add one on the condition
+/// that it is not there.
+pub(super) async fn missing_columns(
+    session: &Session,
+    retry: &Retry,
+    keyspace: &str,
+) -> Result<Vec<(&'static str, &'static str, &'static str)>, StoreError> {
+    let select = "SELECT column_name FROM system_schema.columns
+         WHERE keyspace_name = ? AND table_name = ?";
+    let mut missing = Vec::new();
+    for later @ (table, column, _) in LATER_COLUMNS {
+        let list = || async {
+            let listed = session.query_unpaged(select, (keyspace, table)).await?;
+            let listed = listed.into_rows_result()?;
+            let names = listed.rows::<(String,)>()?.map(|row| row.map(|(name,)| name));
+            Ok(names.collect::<Result<Vec<String>, _>>()?)
+        };
+        let found = retry.until_acknowledged("looking for its columns", list).await?;
+        if !found.iter().any(|name| name == column) {
+            missing.push(later);
+        }
+    }
+    Ok(missing)
 }
 
 async fn change(
@@ -278,9 +317,16 @@ mod tests {
     #[test]
     fn the_files_fall_into_one_statement_a_table() {
         let statements = ddl();
-        assert_eq!(statements.len(), 6);
-        let tables =
-            ["trips", "device_days", "days_of_device", "epochs", "forgets", "control_keys"];
+        assert_eq!(statements.len(), 7);
+        let tables = [
+            "trips",
+            "device_days",
+            "days_of_device",
+            "epochs",
+            "forgets",
+            "control_keys",
+            "claims",
+        ];
         for (statement, table) in statements.iter().zip(tables) {
             let create = format!("CREATE TABLE IF NOT EXISTS {table} (");
             assert!(statement.starts_with(&create) && !statement.contains("--"), "{statement}");

@@ -44,11 +44,11 @@ const VERSIONS_OF_DAY: &str = "SELECT version FROM trips WHERE device_id = ? AND
      ORDER BY end_time ASC, start_time ASC";
 
 const ADD_EPOCH: &str = "INSERT INTO epochs
-     (log, epoch, topic, partitions, start_offsets, base, rules)
-     VALUES ('log', ?, ?, ?, ?, ?, ?) IF NOT EXISTS";
+     (log, epoch, topic, partitions, start_offsets, base, rules, partitioner)
+     VALUES ('log', ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS";
 
-const EPOCHS: &str = "SELECT epoch, topic, partitions, start_offsets, base, rules FROM epochs
-     WHERE log = 'log' ORDER BY epoch ASC";
+const EPOCHS: &str = "SELECT epoch, topic, partitions, start_offsets, base, rules, partitioner
+     FROM epochs WHERE log = 'log' ORDER BY epoch ASC";
 
 const ADD_CONTROL_KEY: &str = "INSERT INTO control_keys (log, name, fingerprint)
      VALUES ('log', ?, ?) IF NOT EXISTS";
@@ -94,6 +94,12 @@ pub(super) struct Statements {
     pub(super) epochs: PreparedStatement,
     pub(super) add_control_key: PreparedStatement,
     pub(super) control_keys: PreparedStatement,
+    pub(super) claim: PreparedStatement,
+    pub(super) claim_of: PreparedStatement,
+    pub(super) claims_of: PreparedStatement,
+    pub(super) erased_claims: PreparedStatement,
+    pub(super) keep_claim: PreparedStatement,
+    pub(super) unclaim: PreparedStatement,
 }
 
 async fn one(session: &Session, text: &str, page: i32) -> Result<PreparedStatement, Failure> {
@@ -126,6 +132,17 @@ impl Statements {
         add_control_key.set_is_idempotent(false);
         let mut control_keys = list(CONTROL_KEYS).await?;
         control_keys.set_consistency(consistency.of_conditional_reads());
+        let claim = "INSERT INTO claims (device_id, epoch, partition) VALUES (?, ?, ?)
+             IF NOT EXISTS";
+        let mut claim = list(claim).await?;
+        claim.set_is_idempotent(false);
+        let claims_of = "SELECT epoch, partition FROM claims WHERE device_id = ?
+             ORDER BY epoch ASC";
+        let mut claims_of = list(claims_of).await?;
+        claims_of.set_consistency(consistency.of_conditional_reads());
+        let claim_of = "SELECT partition FROM claims WHERE device_id = ? AND epoch = ?";
+        let keep_claim = "UPDATE forgets USING TIMESTAMP ? SET claims[?] = ? WHERE device_id = ?";
+        let unclaim = "DELETE FROM claims WHERE device_id = ? AND epoch = ? IF EXISTS";
         let list_device = "INSERT INTO device_days (bucket, shard, device_id) VALUES (?, ?, ?)
              USING TIMESTAMP ?";
         let list_day = "INSERT INTO days_of_device (device_id, bucket) VALUES (?, ?)
@@ -176,6 +193,12 @@ impl Statements {
             epochs,
             add_control_key,
             control_keys,
+            claim,
+            claim_of: list(claim_of).await?,
+            claims_of,
+            erased_claims: list("SELECT claims FROM forgets WHERE device_id = ? LIMIT 1").await?,
+            keep_claim: list(keep_claim).await?,
+            unclaim: list(unclaim).await?,
         })
     }
 }

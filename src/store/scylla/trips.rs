@@ -354,4 +354,12 @@ impl TripStore for ScyllaStore {
         *self.found() = None;
         erased
     }
+
+    async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>, StoreError> {
+        self.shared.claimed(device_id, epoch).await
+    }
+
+    async fn claim(&self, device_id: &str, epoch: i32, own: i32) -> Result<i32, StoreError> {
+        self.shared.claim(device_id, epoch, own).await
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{SqliteStore, failed};
+use super::{SqliteStore, claims, failed};
 use crate::identity;
 use crate::store::{Forget, StoreError};
 use crate::timeline::{DAY_MS, day_of};
@@ -62,8 +62,9 @@ pub(super) fn erase(
     for bucket in listed.query_map(params![device_id, last_bucket], |row| row.get(0))? {
         days.insert(bucket?);
     }
-    let note = "INSERT OR REPLACE INTO forgets (device_id, version, before, days)
-         VALUES (?1, ?2, ?3, ?4)";
+    // The claims of one of the same version that was done before stay.
+    let note = "INSERT INTO forgets (device_id, version, before, days) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT DO UPDATE SET before = excluded.before, days = excluded.days";
     let json = serde_json::to_string(&days).expect("a list of numbers");
     connection.prepare_cached(note)?.execute(params![
         device_id,
@@ -81,7 +82,7 @@ pub(super) fn erase(
             unlist(connection, device_id, bucket)?;
         }
     }
-    Ok(())
+    claims::erase(connection, device_id, forget)
 }
 
 /// The days of a forget of the same version that was begun before.

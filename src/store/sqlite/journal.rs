@@ -241,11 +241,11 @@ impl SqliteStore {
     }
 
     /// Undoes the whole flush where a part of it failed.
-    pub(super) fn or_undo(
+    pub(super) fn or_undo<T>(
         &self,
         connection: &Connection,
-        done: rusqlite::Result<()>,
-    ) -> Result<(), StoreError> {
+        done: rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
         if done.is_err() && !connection.is_autocommit() {
             // Where this fails too, closing the file undoes it.
             connection.execute_batch("ROLLBACK").ok();

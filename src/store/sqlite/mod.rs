@@ -4,6 +4,7 @@
 //! `synchronous = FULL`: when `commit` returns it is on the disk, whole. Calls block the thread
 //! they run on; give them one that may wait.
 
+mod claims;
 mod forgets;
 mod journal;
 mod letters;

@@ -15,11 +15,12 @@ use crate::store::StoreError;
 const APPLICATION_ID: i64 = 0x7473_7472;
 
 /// Each format is the one before and these statements.
-pub const FORMATS: [&str; 5] = [
+pub const FORMATS: [&str; 6] = [
     include_str!("../../../schema/trips.sql"),
     include_str!("../../../schema/journal.sql"),
     include_str!("../../../schema/parts.sql"),
     include_str!("../../../schema/topic.sql"),
+    include_str!("../../../schema/claims.sql"),
     include_str!("../../../schema/control.sql"),
 ];
 

@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::{SqliteStore, failed};
 use crate::control::NamedKey;
 use crate::epoch::Epoch;
+use crate::partitioner::Partitioner;
 use crate::store::{EpochStore, Flush, Journal, KeyStore, Position, StoreError};
 
 /// The journal of one partition's owner: the position is the partition's. Owners of other
@@ -80,6 +81,9 @@ fn read_epoch(row: &Row<'_>) -> rusqlite::Result<Epoch> {
         start_offsets: serde_json::from_str(&json("start_offsets")?).map_err(malformed)?,
         base: row.get("base")?,
         rules: serde_json::from_str(&json("rules")?).map_err(malformed)?,
+        partitioner: Partitioner::from_column(row.get("partitioner")?).map_err(|error| {
+            rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, error.into())
+        })?,
     })
 }
 
@@ -95,8 +99,8 @@ impl EpochStore for SqliteStore {
 
     async fn add_epoch(&self, epoch: &Epoch) -> Result<bool, StoreError> {
         let insert = "INSERT OR IGNORE INTO epochs
-             (epoch, topic, partitions, start_offsets, base, rules)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+             (epoch, topic, partitions, start_offsets, base, rules, partitioner)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
         let start_offsets = serde_json::to_string(&epoch.start_offsets).expect("a map of numbers");
         let added = self.connection().execute(
             insert,
@@ -106,7 +110,8 @@ impl EpochStore for SqliteStore {
                 epoch.partitions,
                 start_offsets,
                 epoch.base,
-                epoch.rules.to_json()
+                epoch.rules.to_json(),
+                epoch.partitioner.map(Partitioner::name)
             ],
         );
         added.map(|rows| rows == 1).map_err(failed(&self.place, "adding an epoch"))

@@ -373,6 +373,14 @@ impl TripStore for SqliteStore {
             self.begin(&connection).and_then(|()| forgets::erase(&connection, device_id, forget));
         self.or_undo(&connection, erased)
     }
+
+    async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>, StoreError> {
+        self.claim_of(device_id, epoch)
+    }
+
+    async fn claim(&self, device_id: &str, epoch: i32, own: i32) -> Result<i32, StoreError> {
+        self.add_claim(device_id, epoch, own)
+    }
 }
 
 #[cfg(test)]

@@ -47,6 +47,7 @@ fn member<'scope>(
             start_offsets: BTreeMap::new(),
             base: 1,
             rules: Rules::default(),
+            partitioner: None,
         },
         revoke_timeout: short,
         drain_timeout: short,

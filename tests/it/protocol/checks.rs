@@ -7,11 +7,11 @@ use tstar::store::row::standing;
 use tstar::store::{ChangeKind, TripRow};
 use tstar::timeline::day_of;
 
-use super::log::{DAYS, ORIGIN, Script};
+use super::log::{CONTESTED, DAYS, ORIGIN, Script};
 use super::truth::{Named, Truth, device_of};
 use super::world::{Device, Event, PAIRS, Partition, World};
 
-const DEVICES: [Device; 2] = [b'a', b'b'];
+const DEVICES: [Device; 3] = [b'a', b'b', CONTESTED];
 
 fn days() -> std::ops::Range<i64> {
     day_of(ORIGIN)..day_of(ORIGIN) + DAYS

@@ -8,6 +8,7 @@ use tstar::epoch::{Epoch, Log, Versions};
 use tstar::kafka;
 use tstar::kafka::control::CONTROL_HEADER;
 use tstar::kafka::record::RecordReader;
+use tstar::partitioner::Partitioner;
 use tstar::reason::DeadReason;
 use tstar::rules::Rules;
 use tstar::source::{Batch, Control, Decoded, Decoder, Entry, Fault};
@@ -21,6 +22,9 @@ pub const HOUR: i64 = 3_600_000;
 pub const ORIGIN: i64 = 20_000 * DAY_MS;
 pub const DAYS: i64 = 3;
 pub const PARTITION: i32 = 7;
+/// Another partition, and a device that comes in both.
+pub const OTHER: i32 = 3;
+pub const CONTESTED: Device = b'c';
 const ENDLESS: i64 = 1_000 * DAY_MS;
 
 #[derive(Clone, Debug)]
@@ -45,6 +49,8 @@ pub struct Kind {
     pub limits: bool,
     pub forgets: bool,
     pub epochs: bool,
+    /// Another partition has records of a device, too, and may claim it first.
+    pub contested: bool,
 }
 
 pub fn hour(hour: i64) -> i64 {
@@ -58,11 +64,15 @@ impl Script {
             let near = dice.percent(85);
             hour(if near { middle + dice.between(0, 20) } else { dice.between(0, DAYS * 24 - 1) })
         };
-        let devices: &[Device] = if dice.percent(70) { b"a" } else { b"ab" };
+        let devices: &[Device] = match (kind.contested, dice.percent(70)) {
+            (true, _) => &[b'a', CONTESTED],
+            (false, true) => b"a",
+            (false, false) => b"ab",
+        };
         let mut records = Vec::new();
         for nth in 0..dice.between(3, 22) as i32 {
             let device = dice.one_of(devices);
-            if kind.forgets && dice.percent(15) {
+            if kind.forgets && device != CONTESTED && dice.percent(15) {
                 let before_ms = when(dice);
                 let is_forged = dice.percent(20);
                 let forget = if is_forged { Record::Forged } else { Record::Forget };
@@ -107,10 +117,16 @@ impl Script {
             start_offsets: BTreeMap::from([(PARTITION, start as i64)]),
             base: i64::from(number) * 1_000_000,
             rules: rules.clone(),
+            partitioner: Some(Partitioner::None),
         };
         let epochs: Vec<_> = starts.iter().zip(1..).map(epoch).collect();
         let versions = Versions::of_partition(&epochs, PARTITION);
         Self { records, rules, log: Log { partition: PARTITION, versions } }
+    }
+
+    /// The number of the epoch of a record.
+    pub fn epoch_of(&self, offset: i64) -> i32 {
+        self.log.versions.division_of(offset).expect("it is a topic").epoch
     }
 
     pub fn len(&self) -> i64 {

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use tstar::processor::Pace;
 
 use super::checks;
-use super::log::{Kind, Record, Script};
+use super::log::{CONTESTED, Kind, OTHER, PARTITION, Record, Script};
 use super::owner::{Owner, some_pace};
 use super::store::{Shared, lock};
 use super::truth::Truth;
-use super::world::{Command, Dice, Seen, World};
+use super::world::{Command, Device, Dice, Seen, World};
 
 /// Steps of a schedule before its last owner finishes.
 const STEPS: usize = 2_000;
@@ -21,6 +21,8 @@ const LAST_STEPS: usize = 20_000;
 pub struct Schedule {
     script: Arc<Script>,
     truth: Truth,
+    /// The devices of other partitions, by which `truth` is true.
+    foreign: BTreeSet<(Device, i32)>,
     world: Shared,
     /// The last one is the current one; the others are paused or late.
     owners: Vec<Owner>,
@@ -41,8 +43,12 @@ impl Drop for Replay {
 pub fn run(seed: u64, tells: bool, seen: &mut Seen) -> BTreeSet<&'static str> {
     let _replay = Replay(seed);
     let mut dice = Dice::new(seed);
-    let kind =
-        Kind { limits: dice.percent(50), forgets: dice.percent(60), epochs: dice.percent(30) };
+    let kind = Kind {
+        limits: dice.percent(50),
+        forgets: dice.percent(60),
+        epochs: dice.percent(30),
+        contested: dice.percent(25),
+    };
     let script = Script::random(&mut dice, kind);
     let mut schedule = Schedule::new(dice, script, tells);
     if kind.epochs {
@@ -55,7 +61,8 @@ pub fn run(seed: u64, tells: bool, seen: &mut Seen) -> BTreeSet<&'static str> {
 
 impl Schedule {
     pub fn new(dice: Dice, script: Script, tells: bool) -> Self {
-        let truth = Truth::of(&script);
+        let foreign = BTreeSet::new();
+        let truth = Truth::of(&script, &foreign);
         if tells {
             println!("{:?} {:?}", script.rules.limits(), script.log.versions);
             for (record, offset) in script.records.iter().zip(0..) {
@@ -63,7 +70,7 @@ impl Schedule {
             }
         }
         let world: Shared = Arc::new(World::new(dice, tells).into());
-        Self { script: Arc::new(script), truth, world, owners: Vec::new() }
+        Self { script: Arc::new(script), truth, foreign, world, owners: Vec::new() }
     }
 
     /// Another owner begins at an offset, at a pace of its own or some pace.
@@ -109,17 +116,41 @@ impl Schedule {
                 0..30 => self.absorb(nth),
                 30..42 => self.flush(nth),
                 42..72 => self.deliver(9),
-                72..75 => checks::reader(&mut lock(&self.world), &self.truth, &self.script),
+                72..75 => {
+                    self.hear();
+                    checks::reader(&mut lock(&self.world), &self.truth, &self.script);
+                }
                 75..82 if hand_overs > 0 => {
                     hand_overs -= 1;
                     self.hand_over();
                 }
+                82..83 if self.is_contested() => self.contest(),
                 _ => {}
             }
             let is_read = self.current().position() >= self.script.len();
             if is_read && self.percent(3) {
                 break;
             }
+        }
+    }
+
+    fn is_contested(&self) -> bool {
+        let is_it = |it: &Record| matches!(it, Record::Samples(CONTESTED, _));
+        self.script.records.iter().any(is_it)
+    }
+
+    /// The owner of another partition comes upon the device that both have.
+    fn contest(&mut self) {
+        let offset = self.below(self.script.records.len()) as i64;
+        lock(&self.world).contest(CONTESTED, self.script.epoch_of(offset), OTHER);
+    }
+
+    /// Takes note of which devices belong elsewhere: that is decided once for each.
+    fn hear(&mut self) {
+        let foreign = lock(&self.world).foreign(PARTITION);
+        if foreign != self.foreign {
+            self.truth = Truth::of(&self.script, &foreign);
+            self.foreign = foreign;
         }
     }
 
@@ -149,6 +180,7 @@ impl Schedule {
         if self.percent(25) {
             self.leave();
         }
+        self.hear();
         let (start, is_replay) = {
             let mut world = lock(&self.world);
             checks::commit(&mut world, &self.truth, &self.script);
@@ -219,6 +251,7 @@ impl Schedule {
             lock(&self.world).bad.insert("stuck");
         }
         self.late_ones();
+        self.hear();
         let mut world = lock(&self.world);
         checks::end(&mut world, &self.truth);
         self.count(&mut world);
@@ -248,6 +281,14 @@ impl Schedule {
         let (truth, script) = (&self.truth, &self.script);
         world.see_many("merges", truth.merges.len() as u64);
         world.see_many("dead letters", truth.dead.len() as u64);
+        let places = script.records.iter().zip(0..);
+        let foreign = places.filter(|(record, offset)| match record {
+            Record::Samples(device, _) => {
+                self.foreign.contains(&(*device, script.epoch_of(*offset)))
+            }
+            Record::Forget(..) | Record::Forged(..) => false,
+        });
+        world.see_many("records of another partition's device", foreign.count() as u64);
         let forgets = script.records.iter().filter(|it| matches!(it, Record::Forget(..))).count();
         world.see_many("forgets", forgets as u64);
         let forged = script.records.iter().filter(|it| matches!(it, Record::Forged(..))).count();

@@ -235,6 +235,23 @@ impl TripStore for SimStore {
         self.listed.lock().unwrap().retain(|(of, day)| *of != id || !empty.contains(day));
         Ok(())
     }
+
+    async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>, StoreError> {
+        self.meanwhile().await;
+        Ok(self.world().claims.get(&(device(device_id), epoch)).copied())
+    }
+
+    async fn claim(&self, device_id: &str, epoch: i32, own: i32) -> Result<i32, StoreError> {
+        self.meanwhile().await;
+        let standing = {
+            let mut world = self.world();
+            world.see("claims inserted");
+            *world.claims.entry((device(device_id), epoch)).or_insert(own)
+        };
+        // It may die before it hears the answer.
+        self.meanwhile().await;
+        Ok(standing)
+    }
 }
 
 impl Journal for SimStore {

@@ -31,7 +31,8 @@ pub fn device_of(row: &TripRow) -> Device {
 }
 
 impl Truth {
-    pub fn of(script: &Script) -> Self {
+    /// `foreign` are devices that belong to another partition, with the epoch in which they do.
+    pub fn of(script: &Script, foreign: &BTreeSet<(Device, i32)>) -> Self {
         let mut truth = Self { states: vec![Vec::new()], ..Self::default() };
         let limits = literal::Limits {
             max_gap: script.rules.max_gap_ms,
@@ -51,6 +52,9 @@ impl Truth {
                 }
                 Record::Forged(..) => {
                     truth.dead.insert((offset, 0));
+                }
+                Record::Samples(id, fixes) if foreign.contains(&(*id, script.epoch_of(offset))) => {
+                    truth.dead.extend((0..fixes.len() as u32).map(|element| (offset, element)));
                 }
                 Record::Samples(id, fixes) => {
                     let device = devices.entry(*id).or_insert_with(|| literal::Device::new(limits));

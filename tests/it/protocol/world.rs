@@ -154,6 +154,8 @@ pub struct World {
     pub current: usize,
     /// The group's offset.
     pub committed: i64,
+    /// Partitions by device and epoch: conditional inserts have one order.
+    pub claims: BTreeMap<(Device, i32), i32>,
     pub seen: Seen,
     pub bad: BTreeSet<&'static str>,
     pub tells: bool,
@@ -171,10 +173,27 @@ impl World {
             desks: Vec::new(),
             current: 0,
             committed: 0,
+            claims: BTreeMap::new(),
             seen: Seen::new(),
             bad: BTreeSet::new(),
             tells,
         }
+    }
+
+    /// Another partition claims a device, unless one has.
+    pub fn contest(&mut self, device: Device, epoch: i32, partition: i32) {
+        let standing = *self.claims.entry((device, epoch)).or_insert(partition);
+        self.see(if standing == partition {
+            "claims of another partition"
+        } else {
+            "claims that come too late"
+        });
+    }
+
+    /// The devices of another partition than this one, with the epoch.
+    pub fn foreign(&self, own: i32) -> BTreeSet<(Device, i32)> {
+        let foreign = self.claims.iter().filter(|(_, partition)| **partition != own);
+        foreign.map(|(of, _)| *of).collect()
     }
 
     pub fn see(&mut self, what: &'static str) {

@@ -143,6 +143,7 @@ fn plan(brokers: &str) -> Plan {
             start_offsets: BTreeMap::new(),
             base: 1,
             rules: Rules::default(),
+            partitioner: None,
         },
         revoke_timeout: Duration::from_secs(1),
         drain_timeout: LIMIT,

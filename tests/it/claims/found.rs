@@ -1,0 +1,70 @@
+//! Partitioners: what the clients do, and what is found of it.
+
+use tstar::partitioner::Partitioner;
+
+use super::{PARTITIONS, place, sample};
+use crate::cli::Folder;
+use crate::replay::Site;
+use crate::topic::Topic;
+
+/// What librdkafka calls those that compute a partition.
+const CLIENTS: [(Partitioner, &str); 2] =
+    [(Partitioner::Murmur2, "murmur2_random"), (Partitioner::Crc32, "consistent_random")];
+
+fn some(topic: &Topic, partitioner: &str, keys: usize) {
+    let keys: Vec<_> = (0..keys).map(|nth| format!("wagon-{}", nth * nth)).collect();
+    place(topic, partitioner, keys.iter().map(|key| (None, &**key, sample(key, 1))));
+}
+
+#[test]
+fn partitions_are_computed_as_the_client_does() {
+    for partitions in [PARTITIONS, 7] {
+        for (partitioner, name) in CLIENTS {
+            let Some(topic) = Topic::new(partitions) else { return };
+            some(&topic, name, 300);
+            let records = topic.records_of(&topic.name);
+            assert_eq!(records.len(), 300);
+            for record in records {
+                let key = record.key.unwrap();
+                assert_eq!(partitioner.partition(&key, partitions), Some(record.partition));
+            }
+        }
+    }
+}
+
+#[test]
+fn the_first_start_finds_the_partitioner_where_all_records_agree() {
+    let both: &[&str] = &["murmur2_random", "consistent_random"];
+    for (clients, keys, flags, found) in [
+        (&both[..1], 40, "", "murmur2"),
+        (&both[1..], 40, "", "crc32"),
+        (both, 40, "", "none"),
+        (&both[..1], 3, "", "none"),
+        (&both[..1], 40, "--key any", "none"),
+        (&both[..1], 40, "--partitioner crc32", "crc32"),
+    ] {
+        let Some(topic) = Topic::new(PARTITIONS) else { return };
+        let site = Site { topic, folder: Folder::new() };
+        clients.iter().for_each(|client| some(&site.topic, client, keys));
+        super::read(&site, &format!("--from earliest {flags}"));
+        let epoch = site.folder.run("epoch show --store sqlite:t.db").ends(0).json();
+        assert_eq!(epoch["partitioner"], found, "{clients:?} {flags}");
+        if flags.is_empty() {
+            let other = if found == "murmur2" { "crc32" } else { "murmur2" };
+            let of = format!("{} --store sqlite:t.db --partitioner {other}", site.topic.flags());
+            site.folder.run(&format!("run {of}")).ends(78).says(&["tstar epoch new"]);
+            site.folder.run(&format!("epoch new {of}")).ends(0);
+            let newest = site.folder.run("epoch show --store sqlite:t.db").ends(0).objects();
+            assert_eq!(newest[1]["partitioner"], other);
+        }
+    }
+}
+
+#[test]
+fn another_key_says_nothing_of_the_partition() {
+    let folder = Folder::new();
+    let ran = folder.run("run --key any --partitioner murmur2 --from earliest");
+    ran.ends(2).says(&["partitioner must be none with --key any"]);
+    let ran = folder.run("run --partitioner java --from earliest");
+    ran.says(&["murmur2, crc32, none"]);
+}
