@@ -36,8 +36,8 @@ fn epoch_of(epochs: &[Epoch], version: i64) -> Option<&Epoch> {
 }
 
 impl<S: TripStore> Homes<'_, S> {
-    /// Finds the partition of a device: the one that `run` decides by where that is known, else that
-    /// of its latest trip.
+    /// Finds the partition of a device: the one that `run` decides by where that is known, else
+    /// that of its latest trip.
     pub async fn find(&self, device: String) -> Result<Found, StoreError> {
         let newest = self.epochs.last().expect("there is one");
         let partition = known_home(self.store, &device, &newest.division()).await?;

@@ -417,8 +417,8 @@ impl Flush {
 /// - S5 of overlapping rows of a device the one of the highest version answers.
 /// - S6 a row that cannot be decoded is no row: `covering` and `range` leave it out, counted and
 ///   logged, and so does whoever decodes what `near` gives.
-/// - S7 of a device and an epoch `claim` returns one partition, whoever calls it and when; `claimed`
-///   returns that one or none. A forget changes neither.
+/// - S7 of a device and an epoch `claim` returns one partition, whoever calls it and when;
+///   `claimed` returns that one or none. A forget changes neither.
 pub trait TripStore: Send + Sync {
     /// Writes trips: for each UTC day a trip touches, every row within its span goes and a copy of
     /// its row comes.

@@ -1,5 +1,5 @@
-//! Which partition a device belongs to, in Scylla: the other conditional insert. It is made once for
-//! a device and an epoch, where the partition is not computed.
+//! Which partition a device belongs to, in Scylla: the other conditional insert. It is made once
+//! for a device and an epoch, where the partition is not computed.
 
 use std::collections::BTreeMap;
 

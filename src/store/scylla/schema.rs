@@ -90,8 +90,8 @@ pub async fn apply_schema(
     Ok(notes)
 }
 
-/// The columns that tables of an earlier version lack. Not every server can add one on the condition
-/// that it is not there.
+/// The columns that tables of an earlier version lack. Not every server can add one on the
+/// condition that it is not there.
 pub(super) async fn missing_columns(
     session: &Session,
     retry: &Retry,

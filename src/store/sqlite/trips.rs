@@ -268,12 +268,16 @@ impl SqliteStore {
 
 impl TripStore for SqliteStore {
     async fn apply(&self, trips: &[TripRow]) -> Result<(), StoreError> {
-        let apply = |connection: &mut Connection| {
-            let transaction = connection.transaction()?;
-            trips.iter().try_for_each(|trip| put(&transaction, trip))?;
-            transaction.commit()
+        let connection = self.connection();
+        let apply = || {
+            // A claim may have begun one, and is durable with the rows.
+            if connection.is_autocommit() {
+                connection.execute_batch("BEGIN IMMEDIATE")?;
+            }
+            trips.iter().try_for_each(|trip| put(&connection, trip))?;
+            connection.execute_batch("COMMIT")
         };
-        apply(&mut self.connection()).map_err(failed(&self.place, "writing trips"))
+        self.or_undo(&connection, apply())
     }
 
     async fn covering(&self, device_id: &str, time_ms: i64) -> Result<Option<TripRow>, StoreError> {

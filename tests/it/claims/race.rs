@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Barrier};
+use std::time::Instant;
 
 use tstar::epoch::{Epoch, Log, Versions};
 use tstar::kafka::record::{Read, Record, RecordReader};
@@ -217,4 +218,25 @@ fn a_keyspace_of_an_earlier_version_is_told_what_it_lacks_and_gets_it() {
         }
         connect().unwrap();
     }
+}
+
+/// Prints what claims cost on this server: the figures of the README.
+#[test]
+#[ignore = "it measures"]
+fn what_a_claim_costs() {
+    let Some(keyspace) = Keyspace::new(ClusteringOrder::Desc) else { return };
+    let store = keyspace.store();
+    keyspace.runtime.block_on(async {
+        for (what, inserts) in [("inserted", true), ("read", false)] {
+            let began = Instant::now();
+            for nth in 0..500 {
+                let device = device(nth);
+                let found = store.claimed(&device, 1).await.unwrap();
+                if inserts {
+                    assert_eq!((found, store.claim(&device, 1, 3).await.unwrap()), (None, 3));
+                }
+            }
+            println!("{what}: {:?} each", began.elapsed() / 500);
+        }
+    });
 }
