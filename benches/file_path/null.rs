@@ -16,6 +16,14 @@ impl TripStore for NullStore {
         Ok(())
     }
 
+    async fn claimed(&self, _: &str, _: i32) -> Result<Option<i32>, StoreError> {
+        Ok(None)
+    }
+
+    async fn claim(&self, _: &str, _: i32, own: i32) -> Result<i32, StoreError> {
+        Ok(own)
+    }
+
     async fn apply(&self, _: &[TripRow]) -> Result<(), StoreError> {
         Ok(())
     }

@@ -15,6 +15,7 @@ use tstar::kafka::client::Brokers;
 use tstar::kafka::consumer::{self, Assignment, Drained, Plan};
 use tstar::kafka::holding::Holding;
 use tstar::kafka::record::RecordReader;
+use tstar::partitioner::Partitioner;
 use tstar::processor::Pace;
 use tstar::rules::Rules;
 use tstar::settings::{KeyRule, Settings};
@@ -60,6 +61,7 @@ fn options(log: &Log, now_us: i64) -> anyhow::Result<Options> {
         start_offsets: (0..).zip(&log.ends).map(|(partition, _)| (partition, 0)).collect(),
         base: now_us,
         rules: Rules::default(),
+        partitioner: Some(Partitioner::Murmur2),
     };
     let plan = Plan {
         brokers: Brokers::new(&log.brokers, BTreeMap::new())?,

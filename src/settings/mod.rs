@@ -342,13 +342,6 @@ impl Settings {
             let message = format!("{} must be at most 366d, not {}", key[0], text(value_ms));
             check(value_ms <= year_ms, key, message);
         }
-        let is_computed = self.partitioner.is_some_and(|of| of != Partitioner::None);
-        check(
-            self.key == KeyRule::DeviceId || !is_computed,
-            &["partitioner", "key"],
-            "partitioner must be none with --key any: another key says nothing of the device"
-                .into(),
-        );
         // A member that is silent for five minutes counts as dead.
         let message =
             format!("revoke_timeout must be at most 4m, not {}", text(self.revoke_timeout_ms));
@@ -390,9 +383,18 @@ impl Settings {
             &["memory"],
             format!("memory must be at least 64MB, not {}", size::format_size(self.memory)),
         );
+        problems.extend(self.other_key());
         problems.extend(tls::problems(self));
         problems.extend(http::problems(self));
         problems
+    }
+
+    /// A partition that is to be computed from a key that is not the device.
+    fn other_key(&self) -> Option<Problem> {
+        let is_computed = self.partitioner.is_some_and(|of| of != Partitioner::None);
+        let message = "partitioner must be none with --key any: another key tells no device";
+        let problem = Problem { keys: &["partitioner", "key"], message: message.into() };
+        (is_computed && self.key != KeyRule::DeviceId).then_some(problem)
     }
 
     /// The part that decides trips.

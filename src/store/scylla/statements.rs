@@ -56,6 +56,9 @@ const ADD_CONTROL_KEY: &str = "INSERT INTO control_keys (log, name, fingerprint)
 const CONTROL_KEYS: &str = "SELECT name, fingerprint FROM control_keys
      WHERE log = 'log' ORDER BY name ASC";
 
+const CLAIM: &str = "INSERT INTO claims (device_id, epoch, partition) VALUES (?, ?, ?)
+     IF NOT EXISTS";
+
 /// Rows of a day are read so many at a time: paths are large.
 const DAY_PAGE: i32 = 64;
 
@@ -132,9 +135,7 @@ impl Statements {
         add_control_key.set_is_idempotent(false);
         let mut control_keys = list(CONTROL_KEYS).await?;
         control_keys.set_consistency(consistency.of_conditional_reads());
-        let claim = "INSERT INTO claims (device_id, epoch, partition) VALUES (?, ?, ?)
-             IF NOT EXISTS";
-        let mut claim = list(claim).await?;
+        let mut claim = list(CLAIM).await?;
         claim.set_is_idempotent(false);
         let claims_of = "SELECT epoch, partition FROM claims WHERE device_id = ?
              ORDER BY epoch ASC";

@@ -46,7 +46,10 @@ fn device(nth: u32) -> String {
 /// What an owner of a partition did of each device, all at once.
 async fn absorb(store: ScyllaStore, partition: i32, loads: usize) -> (u64, u64) {
     let epoch = epoch();
-    let log = Log { partition, versions: Versions::of_partition(&[epoch.clone()], partition) };
+    let log = Log {
+        partition,
+        versions: Versions::of_partition(std::slice::from_ref(&epoch), partition),
+    };
     let pair = Pair { trips: Arc::new(store), journal: MemoryStore::default() };
     let pace = Pace { loads, ..Pace::default() };
     let mut processor = Processor::of_log(&pair, log, &epoch.rules, pace).await.unwrap();
