@@ -59,6 +59,9 @@ const CONTROL_KEYS: &str = "SELECT name, fingerprint FROM control_keys
 const CLAIM: &str = "INSERT INTO claims (device_id, epoch, partition) VALUES (?, ?, ?)
      IF NOT EXISTS";
 
+const CLAIMS_OF: &str = "SELECT epoch, partition FROM claims WHERE device_id = ?
+     ORDER BY epoch ASC";
+
 /// Rows of a day are read so many at a time: paths are large.
 const DAY_PAGE: i32 = 64;
 
@@ -112,6 +115,14 @@ async fn one(session: &Session, text: &str, page: i32) -> Result<PreparedStateme
     Ok(statement)
 }
 
+/// An insert on the condition that nothing is there.
+async fn insert_once(session: &Session, text: &str) -> Result<PreparedStatement, Failure> {
+    let mut statement = one(session, text, LIST_PAGE).await?;
+    // The second time it is another statement: it finds its own row.
+    statement.set_is_idempotent(false);
+    Ok(statement)
+}
+
 /// Statements of one partition, the first of which leads to its nodes.
 fn batch(statements: impl IntoIterator<Item = PreparedStatement>) -> Batch {
     let statements = statements.into_iter().map(Into::into).collect();
@@ -126,21 +137,12 @@ impl Statements {
         consistency: Consistency,
     ) -> Result<Self, Failure> {
         let list = async |text: &str| one(session, text, LIST_PAGE).await;
-        let mut add_epoch = list(ADD_EPOCH).await?;
-        // The second time it is another statement: it finds its own row.
-        add_epoch.set_is_idempotent(false);
-        let mut epochs = list(EPOCHS).await?;
-        epochs.set_consistency(consistency.of_conditional_reads());
-        let mut add_control_key = list(ADD_CONTROL_KEY).await?;
-        add_control_key.set_is_idempotent(false);
-        let mut control_keys = list(CONTROL_KEYS).await?;
-        control_keys.set_consistency(consistency.of_conditional_reads());
-        let mut claim = list(CLAIM).await?;
-        claim.set_is_idempotent(false);
-        let claims_of = "SELECT epoch, partition FROM claims WHERE device_id = ?
-             ORDER BY epoch ASC";
-        let mut claims_of = list(claims_of).await?;
-        claims_of.set_consistency(consistency.of_conditional_reads());
+        let insert_once = async |text: &str| insert_once(session, text).await;
+        let serial = async |text: &str| {
+            let mut read = list(text).await?;
+            read.set_consistency(consistency.of_conditional_reads());
+            Ok::<_, Failure>(read)
+        };
         let claim_of = "SELECT partition FROM claims WHERE device_id = ? AND epoch = ?";
         let keep_claim = "UPDATE forgets USING TIMESTAMP ? SET claims[?] = ? WHERE device_id = ?";
         let unclaim = "DELETE FROM claims WHERE device_id = ? AND epoch = ? IF EXISTS";
@@ -190,13 +192,13 @@ impl Statements {
             erase: list(erase).await?,
             unlist_device: list(unlist_device).await?,
             unlist_day: list(unlist_day).await?,
-            add_epoch,
-            epochs,
-            add_control_key,
-            control_keys,
-            claim,
+            add_epoch: insert_once(ADD_EPOCH).await?,
+            epochs: serial(EPOCHS).await?,
+            add_control_key: insert_once(ADD_CONTROL_KEY).await?,
+            control_keys: serial(CONTROL_KEYS).await?,
+            claim: insert_once(CLAIM).await?,
             claim_of: list(claim_of).await?,
-            claims_of,
+            claims_of: serial(CLAIMS_OF).await?,
             erased_claims: list("SELECT claims FROM forgets WHERE device_id = ? LIMIT 1").await?,
             keep_claim: list(keep_claim).await?,
             unclaim: list(unclaim).await?,
