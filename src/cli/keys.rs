@@ -1,12 +1,10 @@
 //! The file of control keys.
 
-#[cfg(unix)]
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use anyhow::Context as _;
 use tstar::control::ControlKeys;
-use tstar::settings::Settings;
+use tstar::settings::{Settings, read_secret};
 
 use super::exit::{self, Refused};
 
@@ -19,25 +17,12 @@ pub fn read(settings: &Settings) -> anyhow::Result<ControlKeys> {
     if path.is_empty() {
         return Ok(ControlKeys::default());
     }
-    let text = std::fs::read_to_string(path);
-    let text = text.with_context(|| format!("control_key_file `{path}` cannot be read"))?;
-    if is_open(Path::new(path)) {
-        exit::say(&format!(
-            "warning: control_key_file `{path}` can be read by other users of this machine, who \
-             can erase then; chmod 600 {path}"
-        ));
-    }
+    let secret = read_secret("control_key_file", Path::new(path));
+    let secret = secret.with_context(|| format!("control_key_file `{path}` cannot be read"))?;
+    secret.warning.iter().for_each(|warning| exit::say(warning));
+    // The error would hold the bytes.
+    let text = String::from_utf8(secret.bytes)
+        .map_err(|_| Refused(format!("control_key_file `{path}` is not UTF-8")))?;
     let problem = |error| Refused(format!("control_key_file `{path}`: {error}"));
     Ok(ControlKeys::parse(&text).map_err(problem)?)
-}
-
-/// Whether others than the owner and the group may read a file: a mounted secret is its group's.
-#[cfg(unix)]
-fn is_open(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|found| found.permissions().mode() & 0o004 != 0)
-}
-
-#[cfg(not(unix))]
-fn is_open(_: &Path) -> bool {
-    false
 }

@@ -151,7 +151,7 @@ fn without_a_key_a_topic_takes_no_forget_and_the_command_says_how_to_make_one() 
     };
     mode(0o644);
     let open = folder.run(&words).ends(78);
-    let open = open.says(&["can be read by other users", "chmod 600", "does not name control key"]);
+    let open = open.says(&["can be read by every user", "chmod 600", "does not name control key"]);
     assert!(!open.stderr.contains(secret), "{open}");
     mode(0o600);
     read(&folder, &topic, "t.db");
