@@ -4,6 +4,7 @@
 mod files;
 mod judge;
 mod kinds;
+mod log;
 mod many;
 #[cfg(target_os = "linux")]
 mod memory;

@@ -1,0 +1,153 @@
+//! No record up to the broker's size stops anything, swells anything or erases anything: hostile
+//! records in every combination of a seeded generator, between good samples of other devices,
+//! through a real broker into a file and into a keyspace.
+//!
+//! `TSTAR_TEST_HOSTILE_RECORDS` says how many there are. A failure names seed and index of a
+//! record; `TSTAR_TEST_HOSTILE_ONLY=SEED:INDEX` then sends that one alone.
+
+mod body;
+mod check;
+mod daemon;
+mod directed;
+mod draw;
+mod generate;
+mod site;
+mod wire;
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use self::check::Model;
+use self::daemon::Daemon;
+use self::generate::{Made, Shape, hostile, well_meant};
+use self::site::Site;
+use crate::cli::number;
+use crate::faults::until;
+use crate::topic::Topic;
+
+/// `max.message.bytes` that a broker has where nobody says otherwise.
+const LIMIT: usize = 1_048_588;
+
+/// What the daemon is told to take.
+const MEMORY: (&str, u64) = ("64MB", 64_000_000);
+
+/// Besides, it may take what it needs without any record, bytes,
+const BARE: u64 = 64 << 20;
+
+/// and so many times the largest record: it lies in the client's queue, in a batch, in the letters
+/// of that batch, in the record that a letter becomes, and in the client's queue again.
+const TIMES_THE_LARGEST: u64 = 32;
+
+/// Good samples beside hostile records: one for so many.
+const EACH: u64 = 2;
+
+fn number_of(name: &str, usual: u64) -> u64 {
+    std::env::var(name).map_or(usual, |text| text.parse().expect(name))
+}
+
+/// Hostile records between good ones; there are good ones first and last. `None`: the one that is
+/// asked for is another run's.
+fn records(shape: Shape) -> Option<Box<dyn Iterator<Item = Made>>> {
+    let good = move |nth| well_meant(&shape, nth);
+    if let Ok(only) = std::env::var("TSTAR_TEST_HOSTILE_ONLY") {
+        let (seed, index) = only.split_once(':').expect("SEED:INDEX");
+        let one = hostile(&shape, index.parse().unwrap());
+        let records = (0..100).map(good).chain([one]).chain((100..200).map(good));
+        return (seed == shape.seed.to_string()).then(|| Box::new(records) as Box<_>);
+    }
+    let first = shape.records / 10;
+    let mixed = (0..shape.records).flat_map(move |index| {
+        let beside = index.is_multiple_of(EACH).then(|| good(first + index / EACH));
+        std::iter::once(hostile(&shape, index)).chain(beside)
+    });
+    let last = first + shape.records.div_ceil(EACH);
+    Some(Box::new((0..first).map(good).chain(mixed).chain((last..last + 100).map(good))))
+}
+
+/// What the metrics say of samples.
+fn metrics(daemon: &Daemon) -> BTreeMap<&'static str, u64> {
+    let samples = |label: &str| daemon.metric("tstar_samples_total", label);
+    BTreeMap::from([
+        ("all", samples("")),
+        ("dead", samples("position=\"dead\"")),
+        ("duplicate", samples("position=\"duplicate\"")),
+        ("dead letters", daemon.metric("tstar_dead_letters_total", "")),
+    ])
+}
+
+/// Runs the daemon over all that a site was sent, and looks at everything afterwards. Returns what
+/// it counted.
+#[track_caller]
+fn prove(site: &Site) -> Value {
+    let words = site.words(MEMORY.0);
+    let mut daemon = Daemon::start(&site.folder, &words, "first");
+    site.until_read(&mut daemon);
+    until("readiness", || daemon.is_ready().then_some(()));
+    until("no lag", || (daemon.metric("tstar_kafka_consumer_lag", "") == 0).then_some(()));
+    let counted = metrics(&daemon);
+    let peak = daemon.peak_bytes();
+    let said = daemon.said();
+    assert!(!said.contains("stands still"), "{said}");
+    let summary = daemon.drain().ends(0).json();
+    let model = Model::of(site);
+    check::trips(site, &model);
+    check::dead_letters(site);
+    check::counts(&model, &summary, &counted);
+    restarts(site);
+    let most = MEMORY.1 + BARE + TIMES_THE_LARGEST * site.largest as u64;
+    eprintln!("{} MB at most, of {} MB; {summary}", peak.unwrap_or(0) >> 20, most >> 20);
+    assert!(peak.is_none_or(|peak| peak <= most), "{peak:?} bytes of {most}");
+    summary
+}
+
+/// The next start is ready, reads nothing again, and ends as well.
+#[track_caller]
+fn restarts(site: &Site) {
+    let before = site.committed();
+    let mut daemon = Daemon::start(&site.folder, &site.words(MEMORY.0), "second");
+    until("readiness after a restart", || {
+        assert_eq!(daemon.ended(), None, "{}", daemon.said());
+        daemon.is_ready().then_some(())
+    });
+    site.until_read(&mut daemon);
+    let summary = daemon.drain().ends(0).json();
+    assert_eq!(number(&summary["delivered"]), 0, "nothing is read again: {summary}");
+    assert_eq!(site.committed(), before);
+}
+
+/// How many hostile records of the run into a file there are; the others have a part of them.
+fn asked() -> u64 {
+    number_of("TSTAR_TEST_HOSTILE_RECORDS", 10_000)
+}
+
+#[test]
+fn no_record_stops_a_run_into_a_file() {
+    let shape = Shape { seed: 15, partitions: 4, limit: LIMIT, records: asked() };
+    let Some(records) = records(shape) else { return };
+    let Some(mut site) = Site::new(shape, None) else { return };
+    site.send(records);
+    prove(&site);
+}
+
+#[test]
+fn no_record_stops_a_run_into_a_keyspace() {
+    let shape = Shape { seed: 16, partitions: 4, limit: LIMIT, records: asked() / 5 };
+    let Some(records) = records(shape) else { return };
+    let Some(mut site) = Site::in_keyspace(shape) else { return };
+    site.send(records);
+    prove(&site);
+}
+
+/// The input takes four times what is usual, the topic of dead letters a fiftieth.
+#[test]
+fn no_large_record_stops_a_run_with_small_letters() {
+    let shape = Shape { seed: 17, partitions: 2, limit: 4 << 20, records: asked() / 20 };
+    let Some(records) = records(shape) else { return };
+    let Some(mut site) = Site::in_keyspace(shape) else { return };
+    let letters = format!("{}.dlq", site.topic.name);
+    let options = [("max.message.bytes", "20000"), ("retention.ms", "-1")];
+    Topic::on(site.topic.brokers.clone(), letters, shape.partitions, &options);
+    site.send(records);
+    prove(&site);
+}

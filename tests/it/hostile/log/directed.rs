@@ -1,0 +1,206 @@
+//! Single records that once stopped, swelled or erased something, each between good samples.
+
+use std::collections::BTreeSet;
+
+use super::body::{self, Good, LAST_MS};
+use super::generate::{LOG_MS, Made, Shape, partition_of, plain, well_meant};
+use super::site::Site;
+use super::{LIMIT, prove};
+
+const SHAPE: Shape = Shape { seed: 0, partitions: 3, limit: LIMIT, records: 0 };
+
+/// Samples before the record, and as many behind it.
+const AROUND: u64 = 60;
+
+/// Where a run keeps what it builds.
+#[derive(Clone, Copy)]
+enum Store {
+    File,
+    Keyspace,
+}
+
+/// Runs over these records between good ones.
+#[track_caller]
+fn stops_nothing(store: Store, records: &[Made]) {
+    let site = match store {
+        Store::File => Site::new(SHAPE, None),
+        Store::Keyspace => Site::in_keyspace(SHAPE),
+    };
+    let Some(mut site) = site else { return };
+    let good = |nth| well_meant(&SHAPE, nth);
+    let before = (0..AROUND).map(good);
+    site.send(before.chain(records.iter().cloned()).chain((AROUND..2 * AROUND).map(good)));
+    prove(&site);
+}
+
+fn sample(device: &str, minute: i64) -> Good {
+    let time_ms = body::DAY_MS + minute * 60_000;
+    Good { device: device.to_owned(), time_ms, lat_e7: 520_000_000 }
+}
+
+/// A record of a device, good but for what is changed about it.
+fn but(what: &str, why: &[&'static str], change: impl FnOnce(&mut Made)) -> Made {
+    let mut made = plain(&SHAPE, sample("bad-1", 1));
+    made.what = what.to_owned();
+    change(&mut made);
+    if !why.is_empty() {
+        made.good.clear();
+        made.bad = made.bad.max(1);
+        made.why = why.iter().copied().collect::<BTreeSet<_>>();
+    }
+    made
+}
+
+/// Issue 15, item 1: the device of the key differs, and the letter says so with the key in it.
+#[test]
+fn a_key_of_600_kb_fits_into_no_letter() {
+    let large = but("a key of 600 kB", &["key_mismatch"], |made| {
+        made.record.key = Some(vec![b'k'; 600_000]);
+    });
+    stops_nothing(Store::Keyspace, std::slice::from_ref(&large));
+    stops_nothing(Store::File, &[large]);
+}
+
+/// The same of headers, of a value, and of all together, at the very limit.
+#[test]
+fn what_fills_a_record_fits_into_no_letter() {
+    let headers = but("a header up to the limit", &["bad_json"], |made| {
+        made.record.value = Some(b"{".to_vec());
+        made.record.headers = vec![(b"h".to_vec(), Some(vec![0; LIMIT - 300]))];
+    });
+    let name = but("headers of long names", &["bad_json"], |made| {
+        made.record.value = Some(b"{".to_vec());
+        made.record.headers = vec![(vec![b'n'; 30_000], None); 34];
+    });
+    let value = but("a value up to the limit", &["bad_json"], |made| {
+        made.record.value = Some(b"{".to_vec());
+        super::generate::fill(made, LIMIT);
+    });
+    let key = but("a key up to the limit", &["key_mismatch"], |made| {
+        made.record.key = Some(vec![0xff; LIMIT - 300]);
+    });
+    stops_nothing(Store::Keyspace, &[headers, name, value, key]);
+}
+
+/// Item 2: the year 10000 has no trip id.
+#[test]
+fn a_time_past_the_year_9999_mints_no_trip() {
+    let beyond = |time_ms: i64| {
+        let why: &[&'static str] = if time_ms > LAST_MS { &["out_of_range"] } else { &[] };
+        but(&format!("time {time_ms} ms"), why, |made| {
+            made.record.timestamp_ms = i64::MAX;
+            made.good[0].time_ms = time_ms;
+            made.record.value = Some(body::sample(&made.good[0], "").into_bytes());
+        })
+    };
+    let records = [LAST_MS, LAST_MS + 1, i64::MAX].map(beyond);
+    stops_nothing(Store::File, &records);
+    stops_nothing(Store::Keyspace, &records);
+}
+
+/// Item 3: one record of a device elsewhere.
+#[test]
+fn a_device_in_another_partition_is_a_letter() {
+    let first = but("a device's first record", &[], |_| ());
+    let elsewhere = |minute: i64| {
+        but("a device in another partition", &["other_partition"], |made| {
+            made.record.value = Some(body::sample(&sample("bad-1", minute), "").into_bytes());
+            made.partition = (made.partition + 1) % SHAPE.partitions;
+        })
+    };
+    let records = [first, elsewhere(2), elsewhere(500)];
+    stops_nothing(Store::File, &records);
+    stops_nothing(Store::Keyspace, &records);
+}
+
+/// Item 4: each letter has the headers of its record.
+#[test]
+fn letters_of_one_record_share_its_headers() {
+    let array = but("10,000 bad elements, a header of 400 kB", &["bad_json"], |made| {
+        made.record.headers = vec![(b"h".to_vec(), Some(vec![b'h'; 400_000]))];
+        made.record.value = Some(format!("[{}1]", "1,".repeat(9_999)).into_bytes());
+        made.bad = 10_000;
+    });
+    stops_nothing(Store::File, std::slice::from_ref(&array));
+    stops_nothing(Store::Keyspace, &[array]);
+}
+
+/// Item 4: a letter each would be half a million of them.
+#[test]
+fn half_a_million_bad_elements_are_bounded() {
+    let array = but("500,000 bad elements", &["bad_json"], |made| {
+        made.record.value = Some(format!("[{}1]", "1,".repeat(499_999)).into_bytes());
+        made.bad = 500_000;
+    });
+    stops_nothing(Store::File, std::slice::from_ref(&array));
+    stops_nothing(Store::Keyspace, &[array]);
+}
+
+/// A header takes two bytes of a record, or three with a name.
+#[test]
+fn a_third_of_a_million_headers_is_bounded() {
+    let headers = |why: &[&'static str], value: Option<&[u8]>| {
+        but("330,000 headers", why, |made| {
+            made.record.headers = vec![(b"h".to_vec(), None); 330_000];
+            if let Some(value) = value {
+                made.record.value = Some(value.to_vec());
+            }
+        })
+    };
+    stops_nothing(Store::File, &[headers(&[], None)]);
+    stops_nothing(Store::Keyspace, &[headers(&["bad_json"], Some(b"{"))]);
+}
+
+/// Item 5: nobody signed it.
+#[test]
+fn an_unsigned_forget_erases_nothing() {
+    let forget = |elsewhere: i32, before: &str| {
+        let why = ["not_authorised", "other_partition"];
+        but(&format!("a forget of {before}"), &why[..1 + usize::from(elsewhere > 0)], |made| {
+            let own = partition_of(b"good-1", SHAPE.partitions);
+            made.partition = (own + elsewhere) % SHAPE.partitions;
+            made.record.key = Some(b"good-1".to_vec());
+            made.record.value = Some(before.as_bytes().to_vec());
+            made.record.headers = vec![(b"tstar-control".to_vec(), Some(b"forget".to_vec()))];
+            made.whole = true;
+        })
+    };
+    let records = [
+        forget(0, r#"{"before":"2024-05-02T00:00:00Z"}"#),
+        forget(1, r#"{"before":9223372036854775807}"#),
+        forget(0, r#"{"before":9223372036854775807}"#),
+        forget(0, ""),
+    ];
+    stops_nothing(Store::File, &records);
+    stops_nothing(Store::Keyspace, &records);
+}
+
+/// A name of a header is any bytes to a broker.
+#[test]
+fn a_header_name_that_is_no_utf8_is_no_panic() {
+    let named = |why: &[&'static str], value: &[u8]| {
+        but("a header name that is no UTF-8", why, |made| {
+            made.record.headers = vec![(vec![0xff, b'n'], Some(value.to_vec()))];
+            if !why.is_empty() {
+                made.record.value = Some(b"{".to_vec());
+            }
+        })
+    };
+    let records = [named(&[], b"x"), named(&["bad_json"], b"y")];
+    stops_nothing(Store::File, &records);
+    stops_nothing(Store::Keyspace, &records);
+}
+
+/// A topic whose records may have any time has letters in one that takes none an hour ahead.
+#[test]
+fn a_letter_of_any_log_time_is_taken() {
+    let times = [i64::MIN, -1, 0, LOG_MS, LAST_MS, i64::MAX];
+    let records = times.map(|time_ms| {
+        but(&format!("log time {time_ms}"), &["bad_json"], |made| {
+            made.record.timestamp_ms = time_ms;
+            made.record.value = Some(b"{".to_vec());
+        })
+    });
+    stops_nothing(Store::Keyspace, &records);
+    stops_nothing(Store::File, &records);
+}
