@@ -244,6 +244,9 @@ fn store(error: &StoreError) -> u8 {
 /// A panic prints one line and ends the program, whichever thread it is in.
 pub fn on_panic() {
     std::panic::set_hook(Box::new(|panic| {
+        if tstar::kafka::headers::is_reading() {
+            return;
+        }
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         let payload = panic.payload();
         let text = payload.downcast_ref::<String>().map(String::as_str);

@@ -8,6 +8,7 @@
 //! | [`consumer`] | the thread that polls: who holds which partition, hand-over, commits |
 //! | [`fit`] | a dead letter as a record that its topic takes |
 //! | [`group`] | a consumer group from outside: members, offsets |
+//! | [`headers`] | the headers of a record, whatever their names |
 //! | [`holding`] | one partition while it is held: what its owner and that thread tell each other |
 //! | [`journal`] | the change feed and the dead letters of a partition |
 //! | [`letters`] | the topic of dead letters, seen from outside |
@@ -22,6 +23,7 @@ pub mod consumer;
 pub mod control;
 pub mod fit;
 pub mod group;
+pub mod headers;
 pub mod holding;
 pub mod journal;
 pub mod letters;

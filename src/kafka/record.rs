@@ -6,12 +6,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use rdkafka::message::{Headers as _, Message};
+use rdkafka::message::Message;
 use serde::de::{Deserializer as _, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 use super::control::{Authority, CONTROL_HEADER};
+use super::headers;
 use crate::reason::DeadReason;
 use crate::source::file::MAX_RECORD_BYTES;
 use crate::source::{
@@ -66,17 +67,13 @@ impl<'a> Record<'a> {
     /// A record of the client.
     #[must_use]
     pub fn of<M: Message>(message: &'a M) -> Self {
-        let headers = message.headers().map_or_else(Headers::new, |headers| {
-            let owned = |value: &[u8]| value.to_vec();
-            headers.iter().map(|it| (it.key.to_owned(), it.value.map(owned))).collect()
-        });
         Self {
             partition: message.partition(),
             offset: message.offset(),
             log_time_ms: message.timestamp().to_millis().unwrap_or(0),
             key: message.key(),
             value: message.payload(),
-            headers,
+            headers: headers::of(message),
         }
     }
 
