@@ -169,9 +169,9 @@ pub fn dead_letters(site: &Site) {
             let is_known = |(_, reason): &(_, String)| made.why.contains(reason.as_str());
             let is_enough = match made.bad {
                 0 => found.is_empty(),
-                bad if made.whole || bad > ALONE => !found.is_empty() && found.len() <= bad.max(1),
-                // A record that is dead as a whole may be one letter.
-                bad => found.len() == bad || (made.good.is_empty() && found.len() == 1),
+                bad if made.whole || bad > ALONE => !found.is_empty() && found.len() <= bad,
+                // One letter may stand for all of it, where that takes less.
+                bad => found.len() == bad || matches!(found[..], [(None, _)]),
             };
             if !(is_enough && found.iter().all(is_known)) {
                 let reasons: BTreeSet<_> = found.iter().map(|(_, reason)| reason).collect();

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::body::{self, Good, LAST_MS};
 use super::generate::{LOG_MS, Made, Shape, partition_of, plain, well_meant};
 use super::site::Site;
+use super::wire::Codec;
 use super::{LIMIT, prove};
 
 const SHAPE: Shape = Shape { seed: 0, partitions: 3, limit: LIMIT, records: 0 };
@@ -203,4 +204,19 @@ fn a_letter_of_any_log_time_is_taken() {
     });
     stops_nothing(Store::Keyspace, &records);
     stops_nothing(Store::File, &records);
+}
+
+/// A batch is as small as its producer packs it, and its records are as large as they unpack.
+#[test]
+fn a_batch_that_unpacks_to_300_mb_is_a_letter() {
+    let bomb = but("300 MB of blanks", &["oversize"], |made| {
+        made.record.value = Some(vec![b' '; 300_000_000]);
+    });
+    let Some(mut site) = Site::new(SHAPE, None) else { return };
+    site.send((0..AROUND).map(|nth| well_meant(&SHAPE, nth)));
+    site.codec = Codec::Gzip;
+    site.send([bomb].into_iter());
+    site.codec = Codec::None;
+    site.send((AROUND..2 * AROUND).map(|nth| well_meant(&SHAPE, nth)));
+    prove(&site);
 }

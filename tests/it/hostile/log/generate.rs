@@ -249,15 +249,16 @@ fn judged(record: Record, body: Body, device: &str, is_elsewhere: bool) -> Made 
     let log_ms = if record.timestamp_ms == -1 { 0 } else { record.timestamp_ms };
     let key = record.key.clone();
     let mut made = Made { record, good, bad, why, what, ..Made::default() };
+    // All of them are of one day, or there is one.
+    let is_late = made.good.iter().any(|it| body::why_time(it.time_ms, log_ms).is_some());
+    if is_late {
+        made.fail("time_in_future");
+    }
     if !is_empty && key.as_deref() != Some(device.as_bytes()) {
         made.fail("key_mismatch");
     }
     if !is_empty && is_elsewhere {
         made.fail("other_partition");
-    }
-    if made.good.iter().any(|it| body::why_time(it.time_ms, log_ms).is_some()) {
-        // They are of one day, or there is one.
-        made.fail("time_in_future");
     }
     if key.is_none_or(|key| key.is_empty()) {
         made.fail_whole("no_key");
