@@ -7,8 +7,12 @@ use rdkafka::message::{Headers as _, Message};
 
 use crate::source::Headers;
 
-/// Header that stands for those from the first one on whose name is not UTF-8; its value is how
-/// many they are.
+/// Headers read of a record, at most: an empty one takes a few bytes in the log, and many times that
+/// in memory.
+const MAX_HEADERS: usize = 10_000;
+
+/// Header that stands for those that are not read: from the first one on whose name is not UTF-8,
+/// or that is over the limit. Its value is how many they are.
 pub const UNREAD: &str = "tstar-headers-unread";
 
 thread_local! {
@@ -30,15 +34,17 @@ pub fn is_reading() -> bool {
 pub(super) fn of<M: Message>(message: &M) -> Headers {
     let Some(headers) = message.headers() else { return Headers::new() };
     let count = headers.count();
-    let mut read = Headers::with_capacity(count);
+    let mut read = Headers::with_capacity(count.min(MAX_HEADERS));
     READING.set(true);
-    let whole = catch_unwind(AssertUnwindSafe(|| {
-        for header in headers.iter() {
+    // What was read before a panic counts.
+    catch_unwind(AssertUnwindSafe(|| {
+        for header in headers.iter().take(MAX_HEADERS) {
             read.push((header.key.to_owned(), header.value.map(<[u8]>::to_vec)));
         }
-    }));
+    }))
+    .ok();
     READING.set(false);
-    if whole.is_err() {
+    if read.len() < count {
         let unread = (count - read.len()).to_string();
         read.push((UNREAD.to_owned(), Some(unread.into_bytes())));
     }
