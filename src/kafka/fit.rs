@@ -18,6 +18,8 @@ pub(super) const CONNECTOR: &str = "__connect.errors.connector.name";
 pub(super) const REASON: &str = "__connect.errors.exception.class.name";
 pub(super) const MESSAGE: &str = "__connect.errors.exception.message";
 pub(super) const ELEMENT: &str = "tstar-element";
+/// The log's time of the record, ms, of a letter whose topic does not take it.
+pub(super) const LOG_TIME: &str = "tstar-log-time";
 /// Length and hash of a part that is a head, in this order: value, key, headers.
 pub(super) const VALUE_CUT: [&str; 2] = ["tstar-length", "tstar-sha256"];
 pub(super) const KEY_CUT: [&str; 2] = ["tstar-key-length", "tstar-key-sha256"];
@@ -67,6 +69,15 @@ pub(super) fn fitting(input: &str, letter: &DeadLetter, limit: Limit) -> Out {
         }
     }
     out
+}
+
+/// The same letter at the time when it is sent: a topic may refuse times that lie too far from its
+/// clock, which that of the record may do (`message.timestamp.before.max.ms` and `after.max.ms`).
+pub(super) fn undated(mut letter: Out) -> Out {
+    if let Some(time_ms) = letter.timestamp_ms.take() {
+        letter.headers.push((LOG_TIME.to_owned(), Some(time_ms.to_string().into_bytes())));
+    }
+    letter
 }
 
 fn lengths(letter: &DeadLetter) -> Kept {

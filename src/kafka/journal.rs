@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use rdkafka::error::KafkaError as ClientError;
+use rdkafka::types::RDKafkaErrorCode;
 
 use super::client::Brokers;
 use super::fit::Limit;
@@ -192,7 +193,7 @@ impl Outputs {
                     break;
                 }
             }
-            let too_large = self.producer.offer(topic, &records).await;
+            let too_large = self.offer_letters(topic, &mut records).await;
             let too_large = too_large.map_err(self.refused(topic, "sending dead letters"))?;
             let (now, later) = rest.split_at(records.len());
             for nth in too_large {
@@ -201,6 +202,24 @@ impl Outputs {
             rest = later;
         }
         Ok(())
+    }
+
+    /// [`Producer::offer`] of letters, stamped as their records were where the topic takes that: it
+    /// may refuse times that the topic of the log took.
+    async fn offer_letters(
+        &self,
+        topic: &str,
+        letters: &mut [Out],
+    ) -> Result<Vec<usize>, ClientError> {
+        match self.producer.offer(topic, letters).await {
+            Err(error) if may_be_of_time(&error) => (),
+            offered => return offered,
+        }
+        // Those that were taken come a second time; those of other partitions may be refused still.
+        for letter in &mut *letters {
+            *letter = fit::undated(std::mem::take(letter));
+        }
+        self.producer.offer_alone(topic, letters).await
     }
 
     /// Sends a letter of which the topic takes less than was known: smaller and smaller.
@@ -212,18 +231,24 @@ impl Outputs {
     ) -> Result<(), StoreError> {
         loop {
             let limit = Limit { record: refused / 2, ..self.letter_limit };
-            let record = [fit::fitting(&self.input, letter, limit)];
+            let mut record = [fit::fitting(&self.input, letter, limit)];
             let bytes = size(&record[0]);
             if bytes >= refused {
                 return Err(too_small(topic, "dead letter", refused));
             }
-            let too_large = self.producer.offer(topic, &record).await;
+            let too_large = self.offer_letters(topic, &mut record).await;
             if too_large.map_err(self.refused(topic, "sending a dead letter"))?.is_empty() {
                 return Ok(());
             }
             refused = bytes;
         }
     }
+}
+
+/// Brokers say of a batch with such a time that it has an invalid record.
+fn may_be_of_time(error: &ClientError) -> bool {
+    use RDKafkaErrorCode as Code;
+    matches!(error.rdkafka_error_code(), Some(Code::InvalidTimestamp | Code::InvalidRecord))
 }
 
 fn keyed(device_id: &str, event: String) -> Out {

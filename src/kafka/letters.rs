@@ -295,6 +295,7 @@ fn letter(record: &Record<'_>) -> Option<DeadLetter> {
     };
     let value_cut = cut(fit::VALUE_CUT)?;
     let element = text(fit::ELEMENT).map(str::parse).transpose().ok()?;
+    let log_time_ms = text(fit::LOG_TIME).map(str::parse).transpose().ok()?;
     Some(DeadLetter {
         partition: text(fit::PARTITION)?.parse().ok()?,
         offset: text(fit::OFFSET)?.parse().ok()?,
@@ -303,7 +304,7 @@ fn letter(record: &Record<'_>) -> Option<DeadLetter> {
         message: text(fit::MESSAGE)?.to_owned(),
         origin: text(fit::TOPIC)?.to_owned(),
         line: 0,
-        log_time_ms: record.log_time_ms,
+        log_time_ms: log_time_ms.unwrap_or(record.log_time_ms),
         key: record.key.map(Arc::from),
         key_cut: cut(fit::KEY_CUT)?,
         headers: Arc::new(came.to_vec()),

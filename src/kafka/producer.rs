@@ -179,6 +179,20 @@ impl Producer {
         Ok(too_large)
     }
 
+    /// [`Producer::offer`] with a batch for each record, so that none shares the refusal of another.
+    ///
+    /// # Errors
+    /// Those of [`Producer::send`].
+    pub async fn offer_alone(
+        &self,
+        topic: &str,
+        records: &[Out],
+    ) -> Result<Vec<usize>, ClientError> {
+        let records: Vec<_> = records.iter().map(|record| (record, None)).collect();
+        let (_, refused) = self.deliver(self.alone()?, topic, &records).await?;
+        Ok(refused.into_iter().map(|(nth, _)| nth).collect())
+    }
+
     fn alone(&self) -> Result<&FutureProducer, ClientError> {
         if let Some(alone) = self.alone.get() {
             return Ok(alone);
@@ -307,6 +321,7 @@ fn refused(error: &ClientError) -> Result<(), ClientError> {
             Code::TopicAuthorizationFailed
             | Code::ClusterAuthorizationFailed
             | Code::InvalidRecord
+            | Code::InvalidTimestamp
             | Code::UnknownTopic
             | Code::UnknownPartition
             | Code::Fatal,
