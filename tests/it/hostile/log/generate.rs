@@ -309,6 +309,8 @@ fn control(
     let value = if draw.one_in(10) { vec![0xff] } else { value };
     let why = BTreeSet::from([
         "not_authorised",
+        // Behind a header name that cannot be read it is a sample like any other.
+        "missing_field",
         "bad_type",
         "bad_json",
         "bad_utf8",
