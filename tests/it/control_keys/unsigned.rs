@@ -8,7 +8,8 @@ use super::{FILE, NAME, folder, forget, key, read, signed_by};
 use crate::cli::{Folder, minutes, number};
 use crate::forget::count;
 use crate::support::block_on;
-use crate::topic::{PARTITIONS, Topic};
+use crate::topic::file::until_read;
+use crate::topic::{PARTITIONS, Topic, drain, start};
 
 /// 2024-05-01T08:00:00Z
 const T: i64 = 1_714_550_400_000;
@@ -103,6 +104,45 @@ fn agree(folder: &Folder, topic: &Topic) {
         format!("rebuild --store sqlite:t.db --into sqlite:new.db --brokers {brokers} --json");
     let rebuilt = folder.run(&into).ends(0).json();
     assert_eq!((&rebuilt["equal"], &rebuilt["gone"]), (&rebuilt["old_trips"], &0.into()));
+}
+
+#[test]
+fn a_signed_one_counts_in_the_partition_of_its_device_alone() {
+    let Some(topic) = Topic::new(PARTITIONS) else { return };
+    for partitioner in ["none", "murmur2"] {
+        let (folder, store) = (folder(), "t.db");
+        let device = format!("truck-of-{partitioner}");
+        topic.send_lines(minutes(&device, &[1, 2, 30]).as_bytes(), "nobody");
+        let words = format!("run {} --from earliest --partitioner {partitioner}", topic.flags());
+        let drained = |folder: &Folder| {
+            let words = format!("{words} --store sqlite:{store}");
+            let running = start(folder, &words);
+            until_read(folder, store, &topic);
+            drain(running, &words).ends(0).json()
+        };
+        drained(&folder);
+        let select = format!("SELECT partition FROM trips WHERE device_id = '{device}'");
+        let own = count(&folder.path(store), &select) as i32;
+        let trips = folder.trips(store);
+
+        let record = forget(&topic, &device, "2024-05-01T08:20:00Z");
+        let elsewhere: Vec<_> = (0..PARTITIONS).filter(|at| *at != own).collect();
+        let copies: Vec<_> = elsewhere.iter().map(|at| (&record, Some(*at))).collect();
+        block_on(topic.producer().place(&topic.name, &copies)).unwrap();
+        let summary = drained(&folder);
+        assert_eq!(summary["dead_letters"], json!({ "not_authorised": copies.len() }));
+        assert_eq!((folder.trips(store), forgets(&folder, &device)), (trips.clone(), 0));
+
+        block_on(topic.producer().place(&topic.name, &[(&record, Some(own))])).unwrap();
+        assert_eq!(drained(&folder)["dead_letters"], json!({}));
+        assert_eq!((folder.trips(store).len(), forgets(&folder, &device)), (trips.len() - 1, 1));
+        agree(&folder, &topic);
+    }
+}
+
+fn forgets(folder: &Folder, device: &str) -> i64 {
+    let select = format!("SELECT count(*) FROM forgets WHERE device_id = '{device}'");
+    count(&folder.path("t.db"), &select)
 }
 
 #[test]
