@@ -9,6 +9,7 @@ use serde_json::Value;
 use tstar::kafka::producer::Out;
 
 use crate::cli::{Folder, Ran, minutes, number};
+use crate::control_keys;
 use crate::faults::{Running, until};
 use crate::support::block_on;
 use crate::topic::file::until_read;
@@ -34,7 +35,7 @@ struct Site {
 
 impl Site {
     fn new(records: &[Out]) -> Option<Self> {
-        let (topic, folder) = (Topic::new(PARTITIONS)?, Folder::new());
+        let (topic, folder) = (Topic::new(PARTITIONS)?, control_keys::folder());
         let producer = topic.producer();
         for some in records.chunks(TOGETHER) {
             block_on(producer.send(&topic.name, some)).unwrap();

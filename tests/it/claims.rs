@@ -9,6 +9,7 @@ use rusqlite::Connection;
 use tstar::partitioner::Partitioner;
 
 use crate::cli::{Folder, minutes};
+use crate::control_keys;
 use crate::replay::Site;
 use crate::servers::LIMIT;
 use crate::topic::file::until_read;
@@ -123,7 +124,7 @@ fn a_record_in_another_partition_is_a_dead_letter_and_goes_where_it_belongs() {
 #[test]
 fn a_forget_that_leaves_nothing_of_a_device_leaves_no_claim_and_the_decision() {
     let Some(topic) = Topic::new(PARTITIONS) else { return };
-    let site = Site { topic, folder: Folder::new() };
+    let site = Site { topic, folder: control_keys::folder() };
     let sample = |minute| [(Some(3), "key", sample("truck-1", minute))];
     place(&site.topic, "murmur2_random", sample(1));
     read(&site, "--key any --from earliest");
