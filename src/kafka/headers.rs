@@ -7,8 +7,8 @@ use rdkafka::message::{Headers as _, Message};
 
 use crate::source::Headers;
 
-/// Headers read of a record, at most: an empty one takes a few bytes in the log, and many times that
-/// in memory.
+/// Headers read of a record, at most: an empty one takes a few bytes in the log, and many times
+/// that in memory.
 const MAX_HEADERS: usize = 10_000;
 
 /// Header that stands for those that are not read: from the first one on whose name is not UTF-8,

@@ -179,7 +179,7 @@ impl Producer {
         Ok(too_large)
     }
 
-    /// [`Producer::offer`] with a batch for each record, so that none shares the refusal of another.
+    /// [`Producer::offer`] with a batch for each record, so that none shares another's refusal.
     ///
     /// # Errors
     /// Those of [`Producer::send`].
