@@ -54,6 +54,8 @@ fn a_log_that_cannot_be_read_on_fails() {
     // Kafka's default: a producer may write any time into a record.
     assert_eq!(states(&findings, "timestamps"), ["warn"]);
     assert!(findings.to_string().contains("message.timestamp.type=LogAppendTime"), "{findings}");
+    assert_eq!(states(&findings, "compression"), ["warn"]);
+    assert!(findings.to_string().contains("compression.type=uncompressed"), "{findings}");
     assert!(of(&findings, "position").iter().all(|(_, detail)| detail.contains("lag 0")));
 
     topic.grow(5);

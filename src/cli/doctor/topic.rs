@@ -58,6 +58,7 @@ async fn try_to_look(
     }
     findings.push(retention(&topics, newest).await?);
     findings.push(timestamps(&topics, newest).await?);
+    findings.push(compression(&topics, newest).await?);
     findings.push(control_keys(reader, settings).await?);
     let kept = log::kept(reader, settings, &brokers, newest)?;
     for (partition, extent) in (0..).zip(&fit.extents) {
@@ -128,6 +129,21 @@ async fn retention(topics: &Topics, newest: &Epoch) -> anyhow::Result<Finding> {
         Some(ms) => Finding::ok("retention", format!("records are kept for {} h", ms / 3_600_000)),
         None => Finding::warn("retention", "the brokers do not tell", fix),
     })
+}
+
+/// Whether a record may be larger than the topic takes: brokers count a batch as it came, packed.
+async fn compression(topics: &Topics, newest: &Epoch) -> anyhow::Result<Finding> {
+    let kind = topics.setting(&newest.topic, "compression.type").await?;
+    if kind.as_deref() == Some("uncompressed") {
+        return Ok(Finding::ok("compression", "brokers unpack each batch, and see its size"));
+    }
+    let topic = &newest.topic;
+    let fix = format!(
+        "a batch of some kilobytes may unpack to gigabytes, and stop its partition; where \
+         producers are not trusted, let brokers unpack it: kafka-configs.sh --alter \
+         --entity-type topics --entity-name {topic} --add-config compression.type=uncompressed"
+    );
+    Ok(Finding::warn("compression", "brokers count batches as producers pack them", fix))
 }
 
 /// Whose word `--max-future` rests on: that of the producer, or that of the brokers.

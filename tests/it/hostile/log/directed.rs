@@ -5,8 +5,10 @@ use std::collections::BTreeSet;
 use super::body::{self, Good, LAST_MS};
 use super::generate::{LOG_MS, Made, Shape, partition_of, plain, well_meant};
 use super::site::Site;
-use super::wire::Codec;
+use super::wire::{Codec, Record, Wire};
 use super::{LIMIT, prove};
+use crate::faults::until;
+use crate::topic::Topic;
 
 const SHAPE: Shape = Shape { seed: 0, partitions: 3, limit: LIMIT, records: 0 };
 
@@ -204,6 +206,23 @@ fn a_letter_of_any_log_time_is_taken() {
     });
     stops_nothing(Store::Keyspace, &records);
     stops_nothing(Store::File, &records);
+}
+
+/// Brokers that unpack batches count what is in them. Without that the client decides: what zstd
+/// packs beyond its `receive.message.max.bytes` it does not give out, and stays before it.
+#[test]
+fn brokers_that_unpack_a_batch_refuse_what_is_too_large_in_it() {
+    let Some(topic) = Topic::with(1, &[("compression.type", "uncompressed")]) else { return };
+    let of = |bytes| Record { value: Some(vec![b' '; bytes]), ..Record::default() };
+    let mut wire = Wire::to(&topic.brokers, &topic.name);
+    // The topic may have no leader yet.
+    until("a small one is taken", || wire.send(0, &[&of(1_000)], Codec::None).ok());
+    for codec in [Codec::Gzip, Codec::Zstd] {
+        assert!(wire.send(0, &[&of(1_000)], codec).is_ok(), "{codec:?}");
+        // MESSAGE_TOO_LARGE, although some kilobytes came.
+        assert_eq!(wire.send(0, &[&of(8_000_000)], codec), Err(10), "{codec:?}");
+    }
+    topic.remove();
 }
 
 /// A batch is as small as its producer packs it, and its records are as large as they unpack.

@@ -21,6 +21,7 @@ pub struct Record {
 pub enum Codec {
     None = 0,
     Gzip = 1,
+    Zstd = 4,
 }
 
 /// Bytes of a batch before its records.
@@ -92,6 +93,7 @@ fn compressed(records: Vec<u8>, codec: Codec) -> Vec<u8> {
             encoder.write_all(&records).unwrap();
             encoder.finish().unwrap()
         }
+        Codec::Zstd => zstd::encode_all(&records[..], 3).unwrap(),
     }
 }
 
