@@ -14,6 +14,7 @@ mod flush;
 mod home;
 mod letters;
 mod load;
+mod pace;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,6 +31,7 @@ use home::Home;
 use letters::Refused;
 pub use letters::{says_of_array, wrong_clock};
 use load::Erased;
+pub use pace::Pace;
 
 use crate::epoch::Log;
 use crate::metrics::{self, SAMPLE_DELAY};
@@ -61,44 +63,6 @@ pub enum RunError {
     /// The store failed. What was not flushed is not stored.
     #[error(transparent)]
     Store(#[from] StoreError),
-}
-
-/// How a processor works; none of it decides trips.
-#[derive(Clone, Copy, Debug)]
-pub struct Pace {
-    /// How long changes may wait before they are flushed, at least.
-    pub flush_interval: Duration,
-    /// How long changes may wait before they are flushed, at most; but those of samples that are
-    /// set aside wait until these come back.
-    pub max_staleness: Duration,
-    /// How much memory trips take, about, bytes. Above it they leave memory once they are stored,
-    /// and come back when a sample needs them, however late.
-    pub memory: usize,
-    /// A flush passes over a trip whose changes are young for its length: it waits
-    /// [`Pace::WAIT_PER_SAMPLE`] for each of its samples, within the bounds above. For a store to
-    /// which every row travels; without it a flush writes all that changed.
-    pub by_trip: bool,
-    /// How many devices are loaded at a time.
-    pub loads: usize,
-}
-
-impl Pace {
-    /// How long a trip waits for each sample that it holds: so rewriting a path that grows costs
-    /// O(n log n), not O(n^2).
-    pub const WAIT_PER_SAMPLE: Duration = Duration::from_millis(50);
-}
-
-impl Default for Pace {
-    /// 1 s, 30 s, and 400 MB, for a store beside the program.
-    fn default() -> Self {
-        Self {
-            flush_interval: Duration::from_secs(1),
-            max_staleness: Duration::from_secs(30),
-            memory: 400_000_000,
-            by_trip: false,
-            loads: 1,
-        }
-    }
 }
 
 /// A device in memory.
