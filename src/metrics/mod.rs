@@ -163,6 +163,9 @@ pub fn begin() {
     for how in [CLAIM_READ, CLAIM_INSERTED] {
         counter!(CLAIMS, "how" => how).increment(0);
     }
+    for reason in HTTP_LIMITS {
+        counter!(HTTP_REJECTED, "reason" => reason).increment(0);
+    }
     for kind in MET {
         counter!(STORE_ERRORS, "kind" => kind).increment(0);
     }
@@ -194,8 +197,22 @@ pub fn failed(error: &StoreError) {
     counter!(STORE_ERRORS, "kind" => error.kind()).increment(1);
 }
 
+/// Limits of HTTP that end something.
+const HTTP_LIMITS: [&str; 9] = [
+    "client_connections",
+    "client_streams",
+    "connections",
+    "memory",
+    "requests",
+    "slow_body",
+    "slow_reader",
+    "slow_request",
+    "streams",
+];
+
 /// Counts what a limit of HTTP ended.
 pub fn rejected(reason: &'static str) {
+    debug_assert!(HTTP_LIMITS.contains(&reason), "{reason} is not shown from the beginning");
     counter!(HTTP_REJECTED, "reason" => reason).increment(1);
 }
 

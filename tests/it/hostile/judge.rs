@@ -179,7 +179,9 @@ pub fn judge(line: &[u8], now_ms: i64) -> Verdict {
         Err(reason) => return Verdict::Bad(reason),
     };
     let latest = now_ms + 24 * HOUR_MS;
+    // The years 0000 to 9999, which the text form of an id has.
     match time_ms {
+        ..-62_167_219_200_000 | 253_402_300_800_000.. => Verdict::Bad("out_of_range"),
         ..946_684_800_000 => Verdict::Bad("time_before_min"),
         _ if time_ms.abs_diff(latest) < HOUR_MS.unsigned_abs() => Verdict::Unsure,
         _ if time_ms > latest => Verdict::Bad("time_in_future"),
@@ -320,6 +322,7 @@ fn the_judge_knows_its_contract() {
         (format!(r#"{{"device_id":"a","time":9e9,{rest}}}"#), "bad_time"),
         (format!(r#"{{"device_id":"a","time":"1795210680123x",{rest}}}"#), "bad_time"),
         (format!(r#"{{"device_id":"a","time":1995210680123,{rest}}}"#), "time_in_future"),
+        (format!(r#"{{"device_id":"a","time":253402300800000,{rest}}}"#), "out_of_range"),
         (format!(r#"{{"device_id":"a",{rest}}}"#), "missing_field"),
         (format!(r#"{{"device_id":"a","x":01,{rest}}}"#), "bad_json"),
         (format!(r#"{{"device_id":"a","lat":1,{rest}}}"#), "ambiguous_field"),
