@@ -181,10 +181,10 @@ fn what_sends_says_how_far_it_came_and_goes_on() {
         lines.split(|&byte| byte == b'\n').filter(|it| !it.is_empty()).map(Vec::from).collect();
     assert!(lines.is_subset(&sent) && sent.len() == lines.len() + 1, "{}", sent.len());
 
-    let words = format!("forget truck-1 --yes --store sqlite:live.db {limit}");
-    let stays = ["asked for are those that were told", "erasing the trips of device `truck-1`"];
+    let words = format!("forget first --yes --store sqlite:live.db {limit}");
+    let stays = ["asked for are those that were told", "erasing the trips of device `first`"];
     site.breaks_off(&words, (Request::Produce, 1), &stays).prints_nothing();
-    assert_eq!(site.goes_on(&words).json()["asked"], "truck-1");
+    assert_eq!(site.goes_on(&words).json()["asked"], "first");
 }
 
 #[test]
