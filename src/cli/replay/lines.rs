@@ -170,7 +170,9 @@ impl<'a, S: TripStore> Lines<'a, S> {
         let devices: Vec<String> = devices.map(str::to_owned).collect();
         let mut asked = stream::iter(devices).map(|it| homes.find(it)).buffered(ASKED_TOGETHER);
         while let Some(found) = asked.try_next().await? {
-            let home = match homes.is_lost(&found) {
+            // Where records are keyed by the device, one that nobody has seen yet goes by its key,
+            // as Java's producers send it, and claims that partition.
+            let home = match !homes.is_keyed && homes.is_lost(&found) {
                 true => Err(homes.why_lost(&found)),
                 false => Ok(found.partition),
             };
