@@ -304,7 +304,8 @@ fn under_any_key_the_trips_of_a_device_tell_its_partition() {
     drain(running, &run).ends(0);
     folder.write("a.ndjson", minutes("truck-1", &[2]) + &minutes("truck-2", &[2]));
     let words = format!("replay files a.ndjson --apply --store sqlite:t.db {}", topic.flags());
-    let done = folder.run(&words).ends(0).says(&["device `truck-2`: its partition of topic"]).json();
+    let done =
+        folder.run(&words).ends(0).says(&["device `truck-2`: its partition of topic"]).json();
     assert_eq!((&done["samples"], &done["bad"]), (&json!(1), &json!({"no_key": 1})));
     let records = sent(&topic);
     assert_eq!(records.len(), 2);
