@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use tstar::rules::Rules;
 use tstar::store::sqlite::{FORMATS, SqliteStore};
 use tstar::store::{Change, ChangeKind, Flush, Journal, StoreError, TripRow, TripStore};
-use tstar::timeline::{Path as TripPath, Reading, Sample, Trip};
+use tstar::timeline::{Path as TripPath, Reading, Sample, Trip, day_of};
 
 use crate::cli::{Folder, minutes};
 use crate::support::block_on;
@@ -255,7 +255,8 @@ fn a_row_that_breaks_an_invariant_is_named_not_trusted() {
         let connection = Connection::open(&file).unwrap();
         connection.execute_batch(&format!("UPDATE trips SET {change}")).unwrap();
         let store = SqliteStore::open_reader(&file).unwrap();
-        let row = block_on(store.covering("truck-17", NOON)).unwrap().unwrap();
+        assert_eq!(block_on(store.covering("truck-17", NOON)).unwrap(), None, "{change}");
+        let row = block_on(store.near("truck-17", day_of(NOON))).unwrap().remove(0);
         let error = row.to_trip().unwrap_err().to_string();
         assert!(error.contains("truck-17") && error.contains(problem), "{change}: {error}");
         connection.execute_batch("DELETE FROM trips").unwrap();
