@@ -22,6 +22,9 @@ use crate::reason::DeadReason;
 use crate::source::{Cut, Headers};
 use crate::store::DeadLetter;
 
+/// What the name of the topic beside a log ends with.
+pub(super) const LETTERS: &str = ".dlq";
+
 /// Header of a fate record.
 const FATE: &str = "tstar-fate";
 
@@ -136,7 +139,7 @@ impl LetterTopic {
     /// The name of the topic beside a log.
     #[must_use]
     pub fn name_beside(input: &str) -> String {
-        format!("{input}.dlq")
+        format!("{input}{LETTERS}")
     }
 
     /// Its name.

@@ -12,6 +12,7 @@ use rdkafka::topic_partition_list::Offset;
 use rdkafka::types::RDKafkaErrorCode;
 
 use super::client::Brokers;
+use super::letters::LETTERS;
 use super::{KafkaError, client_error};
 
 /// How long a question to a broker may take, where nobody says.
@@ -213,9 +214,8 @@ impl Topics {
     /// # Errors
     /// The brokers refuse, or none answers.
     pub async fn create(&self, topics: &[String], partitions: i32) -> Result<(), KafkaError> {
-        let topic = |name| NewTopic::new(name, partitions, TopicReplication::Fixed(-1));
-        let topics: Vec<NewTopic<'_>> = topics.iter().map(|name| topic(name)).collect();
-        let made = self.admin.create_topics(&topics, &self.admin_options()).await;
+        let made = topics.iter().map(|name| new_topic(name, partitions)).collect::<Vec<_>>();
+        let made = self.admin.create_topics(&made, &self.admin_options()).await;
         let made = made.map_err(|error| self.unreachable(&error))?;
         for outcome in made {
             match outcome {
@@ -234,6 +234,13 @@ impl Topics {
         let patience = Some(self.patience());
         AdminOptions::new().request_timeout(patience).operation_timeout(patience)
     }
+}
+
+/// A topic to make. A letter has the time of its record: by the brokers' default one of a record
+/// that is a week old would be gone minutes after it was written.
+fn new_topic(name: &str, partitions: i32) -> NewTopic<'_> {
+    let topic = NewTopic::new(name, partitions, TopicReplication::Fixed(-1));
+    if name.ends_with(LETTERS) { topic.set("retention.ms", "-1") } else { topic }
 }
 
 /// The first offset of each partition whose record is at or past a time; the next one to come where
