@@ -1,11 +1,16 @@
 //! `run` into a keyspace: positions are the group's, changes and dead letters go to topics.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
+use tstar::kafka::client::Brokers;
+use tstar::kafka::topic::Topics;
 
 use super::{PARTITIONS, Topic, drain, fleet, start};
 use crate::cli::{Folder, minutes, number, sum};
 use crate::faults::until;
 use crate::keyspace::{ClusteringOrder, Keyspace};
+use crate::support::block_on;
 
 /// Flags that name the store.
 fn store(keyspace: &Keyspace) -> String {
@@ -52,6 +57,7 @@ fn a_topic_gives_the_trips_that_a_file_of_its_records_gives() {
     let words = format!("{first} --create-topics");
     let running = start(&folder, &words);
     until_committed(&topic, "tstar");
+    letters_stay(&topic);
     let summary = drain(running, &words).ends(0).json();
     for count in ["delivered", "applied", "duplicates", "conflicting", "arrivals", "dead_letters"] {
         assert_eq!(summary[count], expected[count], "{count}");
@@ -69,6 +75,14 @@ fn a_topic_gives_the_trips_that_a_file_of_its_records_gives() {
     let summary = drain(running, &words).ends(0).json();
     assert_eq!(number(&summary["delivered"]), 2);
     assert_eq!(topic.records_of(&format!("{}.trips", topic.name)).len(), told);
+}
+
+/// A letter has the time of its record, which may be older than what brokers keep by default.
+fn letters_stay(topic: &Topic) {
+    let brokers = Brokers::new(&topic.brokers, BTreeMap::new()).unwrap();
+    let topics = Topics::new(&brokers).unwrap();
+    let retention = block_on(topics.setting(&format!("{}.dlq", topic.name), "retention.ms"));
+    assert_eq!(retention.unwrap().as_deref(), Some("-1"));
 }
 
 /// Every trip is told of as it is now, every bad sample stands among the dead letters.
