@@ -76,6 +76,8 @@ named! {
         OtherPartition = "other_partition",
         /// A control record without the operator's signature.
         NotAuthorised = "not_authorised",
+        /// Records in a batch that cannot be unpacked.
+        BadRecord = "bad_record",
     }
 }
 

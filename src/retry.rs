@@ -79,6 +79,8 @@ pub enum Never {
     Control,
     /// It is a row of a table, whose header was not kept.
     Row,
+    /// It stands for a batch that could not be unpacked: nothing of that was kept.
+    Unreadable,
     /// The log, or the client, takes no record as large as it would be.
     TooLarge,
 }
@@ -91,6 +93,7 @@ impl Never {
             Self::Cut => "cut",
             Self::Control => "control_record",
             Self::Row => "csv_row",
+            Self::Unreadable => "unreadable",
             Self::TooLarge => "too_large",
         }
     }
@@ -176,6 +179,9 @@ impl Retry {
         }
         if letter.is_cut() {
             return Outcome::Never(Never::Cut);
+        }
+        if letter.reason == DeadReason::BadRecord {
+            return Outcome::Never(Never::Unreadable);
         }
         if self.is_row(letter) {
             return Outcome::Never(Never::Row);
@@ -319,7 +325,8 @@ fn depth(reason: DeadReason) -> u8 {
         | DeadReason::BadCsv
         | DeadReason::Oversize
         | DeadReason::NoKey
-        | DeadReason::TruncatedInput => 0,
+        | DeadReason::TruncatedInput
+        | DeadReason::BadRecord => 0,
         DeadReason::MissingField | DeadReason::AmbiguousField => 1,
         DeadReason::BadType
         | DeadReason::OutOfRange

@@ -11,7 +11,7 @@ use rdkafka::types::RDKafkaErrorCode;
 use super::{KafkaError, client_error, options};
 
 /// Options of the client that the commit rule rests on, with why nobody may set them.
-const OURS: [(&str, &str); 9] = [
+const OURS: [(&str, &str); 10] = [
     ("bootstrap.servers", "it is --brokers"),
     ("group.id", "it is --group"),
     ("group.instance.id", "it is --instance-id"),
@@ -20,6 +20,10 @@ const OURS: [(&str, &str); 9] = [
     ("auto.offset.reset", "it is --from"),
     ("enable.partition.eof", "whether the end of a partition is an event is the reader's to say"),
     ("isolation.level", "what a producer took back is no part of the log"),
+    (
+        "receive.message.max.bytes",
+        "what a batch may unpack to has to be the same whoever reads it: beyond it is a dead letter",
+    ),
     ("transactional.id", "it is made of the topic, so that of two replays one gives way"),
 ];
 

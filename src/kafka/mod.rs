@@ -35,6 +35,7 @@ pub mod scan;
 pub mod tail;
 pub mod topic;
 pub mod transactions;
+mod unreadable;
 
 use rdkafka::error::KafkaError as ClientError;
 

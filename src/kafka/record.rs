@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 
 use super::control::{Authority, CONTROL_HEADER};
 use super::headers;
+use super::unreadable::UnreadableBatch;
 use crate::reason::DeadReason;
 use crate::source::file::MAX_RECORD_BYTES;
 use crate::source::{
@@ -139,6 +140,23 @@ impl RecordReader {
             pass_over(batch, before, only, record.offset);
         }
         Read::Samples
+    }
+
+    /// Puts one entry at the end of the batch for records that nobody can unpack.
+    pub(super) fn unreadable(&self, found: &UnreadableBatch, batch: &mut Batch) {
+        batch.next_offset = Some(found.last + 1);
+        if self.only.is_some() {
+            return;
+        }
+        let message = match found.last - found.first {
+            0 => format!("the record cannot be unpacked: {}", found.problem),
+            _ => format!(
+                "the records from offset {} to {} stand in a batch that cannot be unpacked: {}",
+                found.first, found.last, found.problem
+            ),
+        };
+        let record = Record { offset: found.last, ..Record::default() };
+        Out::begin(&record, batch).fault(Fault::new(DeadReason::BadRecord, message));
     }
 
     fn control(&self, control: Control, record: &Record<'_>, batch: &mut Batch) -> Read {

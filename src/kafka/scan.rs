@@ -1,5 +1,6 @@
 //! What stands in a topic, read once from one end to the other. Its calls block.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use rdkafka::TopicPartitionList;
@@ -10,6 +11,7 @@ use rdkafka::topic_partition_list::Offset;
 
 use super::client::Brokers;
 use super::topic::Extent;
+use super::unreadable::{self, UnreadableBatch};
 use super::{KafkaError, client_error};
 use crate::moment::format_duration;
 
@@ -23,13 +25,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// were committed; what brokers put between them for themselves is none.
 pub struct Scan {
     consumer: BaseConsumer,
-    addresses: String,
+    brokers: Brokers,
     patience: Duration,
     topic: String,
     /// Partitions that are still to be read, the next one last.
     rest: Vec<(i32, Extent)>,
-    /// The partition that is read, and where it ends.
-    current: Option<(i32, i64)>,
+    /// The partition that is read, and which offsets of it are left.
+    current: Option<(i32, Range<i64>)>,
 }
 
 impl Scan {
@@ -48,9 +50,9 @@ impl Scan {
             ("fetch.queue.backoff.ms", "10"),
         ])?;
         rest.reverse();
-        let (addresses, topic) = (brokers.addresses().to_owned(), topic.to_owned());
+        let (topic, kept) = (topic.to_owned(), brokers.clone());
         let patience = brokers.limit(PATIENCE);
-        Ok(Self { consumer, addresses, patience, topic, rest, current: None })
+        Ok(Self { consumer, brokers: kept, patience, topic, rest, current: None })
     }
 
     /// The next record; `None` at the end.
@@ -60,24 +62,32 @@ impl Scan {
     pub fn next_message(&mut self) -> Result<Option<OwnedMessage>, KafkaError> {
         let mut heard = Instant::now();
         loop {
-            let Some((partition, end)) = self.current else {
+            let Some((partition, left)) = &mut self.current else {
                 if !self.turn()? {
                     return Ok(None);
                 }
                 heard = Instant::now();
                 continue;
             };
+            let partition = *partition;
             match self.consumer.poll(POLL) {
                 Some(Ok(message)) if message.partition() == partition => {
                     let message = message.detach();
-                    if message.offset() + 1 >= end {
+                    left.start = message.offset() + 1;
+                    let is_asked_for = message.offset() < left.end;
+                    if left.is_empty() {
                         self.current = None;
                     }
-                    if message.offset() < end {
+                    if is_asked_for {
                         return Ok(Some(message));
                     }
                 }
                 Some(Err(ClientError::PartitionEOF(at))) if at == partition => self.current = None,
+                Some(Err(error))
+                    if unreadable::is_unreadable(&error) && heard.elapsed() <= self.patience =>
+                {
+                    self.pass_unreadable(&mut heard)?;
+                }
                 Some(Err(error @ ClientError::MessageConsumptionFatal(_))) => {
                     return Err(client_error("reading a topic")(error));
                 }
@@ -89,7 +99,7 @@ impl Scan {
                         self.topic,
                         format_duration(patience_ms)
                     );
-                    let brokers = self.addresses.clone();
+                    let brokers = self.brokers.addresses().to_owned();
                     return Err(KafkaError::Unreachable { brokers, problem });
                 }
                 _ => (),
@@ -97,19 +107,39 @@ impl Scan {
         }
     }
 
+    /// Goes on behind a batch that the client cannot unpack: whoever builds trips of the topic has
+    /// it among the dead letters. Notes when one was found.
+    fn pass_unreadable(&mut self, heard: &mut Instant) -> Result<(), KafkaError> {
+        let Some((partition, left)) = &self.current else { return Ok(()) };
+        let (partition, end) = (*partition, left.end);
+        let found = unreadable::find(&self.brokers, &self.topic, partition, left.start)?;
+        let Some(UnreadableBatch { first, last, problem }) = found else { return Ok(()) };
+        *heard = Instant::now();
+        tracing::warn!(topic = self.topic, partition, first, last, problem, "cannot be unpacked");
+        self.current = None;
+        if last + 1 < end {
+            self.begin(partition, last + 1..end)?;
+        }
+        Ok(())
+    }
+
     /// Goes on to the next partition that has a record.
     fn turn(&mut self) -> Result<bool, KafkaError> {
         while let Some((partition, extent)) = self.rest.pop() {
-            if extent.first >= extent.next {
-                continue;
+            if extent.first < extent.next {
+                self.begin(partition, extent.first..extent.next)?;
+                return Ok(true);
             }
-            let mut list = TopicPartitionList::new();
-            list.add_partition_offset(&self.topic, partition, Offset::Offset(extent.first))
-                .and_then(|()| self.consumer.assign(&list))
-                .map_err(client_error("beginning to read a topic"))?;
-            self.current = Some((partition, extent.next));
-            return Ok(true);
         }
         Ok(false)
+    }
+
+    fn begin(&mut self, partition: i32, left: Range<i64>) -> Result<(), KafkaError> {
+        let mut list = TopicPartitionList::new();
+        list.add_partition_offset(&self.topic, partition, Offset::Offset(left.start))
+            .and_then(|()| self.consumer.assign(&list))
+            .map_err(client_error("beginning to read a topic"))?;
+        self.current = Some((partition, left));
+        Ok(())
     }
 }

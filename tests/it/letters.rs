@@ -255,6 +255,7 @@ fn what_makes_no_sense_says_so() {
         ("ls --from 2 --to 1", 2, "turn them round"),
         ("ls --format csv", 2, "table, ndjson or json"),
         ("ls --kafka isolation.level=read_uncommitted", 78, "isolation.level"),
+        ("ls --kafka receive.message.max.bytes=1000000000", 78, "whoever reads it"),
         ("replay --map devise=x", 2, "devise"),
         ("purge --yes", 2, "--all"),
         ("purge --all --reason bad_json --yes", 2, "--all"),

@@ -139,9 +139,9 @@ async fn compression(topics: &Topics, newest: &Epoch) -> anyhow::Result<Finding>
     }
     let topic = &newest.topic;
     let fix = format!(
-        "a batch of some kilobytes may unpack to gigabytes, and stop its partition; where \
-         producers are not trusted, let brokers unpack it: kafka-configs.sh --alter \
-         --entity-type topics --entity-name {topic} --add-config compression.type=uncompressed"
+        "a batch of some kilobytes may unpack to gigabytes of memory; where producers are not \
+         trusted, let brokers unpack it: kafka-configs.sh --alter --entity-type topics \
+         --entity-name {topic} --add-config compression.type=uncompressed"
     );
     Ok(Finding::warn("compression", "brokers count batches as producers pack them", fix))
 }

@@ -257,6 +257,13 @@ impl Membership {
         self.state().held.values().all(|held| held.holding.has_ended().is_some())
     }
 
+    /// The partitions whose next record the brokers are to give, and its offset at the least.
+    pub(super) fn awaited(&self) -> Vec<(i32, i64)> {
+        let state = self.state();
+        let awaited = state.held.values().filter(|held| held.awaits_brokers());
+        awaited.map(|held| (held.partition, held.polled())).collect()
+    }
+
     /// Whether brokers are to give the next record of any partition.
     pub(super) fn awaits_brokers(&self) -> bool {
         self.state().held.values().any(Held::awaits_brokers)

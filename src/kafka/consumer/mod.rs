@@ -20,6 +20,7 @@ use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::error::KafkaError as ClientError;
 use rdkafka::message::Message;
+use rdkafka::topic_partition_list::Offset;
 use rdkafka::types::RDKafkaErrorCode;
 use tokio::sync::mpsc;
 
@@ -29,6 +30,7 @@ use super::client::{Brokers, STATISTICS};
 use super::holding::{Ended, Holding};
 use super::record::{Read, Record, RecordReader};
 use super::topic::From;
+use super::unreadable::{self, UnreadableBatch};
 use super::{KafkaError, client_error};
 use crate::epoch::Epoch;
 use crate::metrics;
@@ -58,6 +60,9 @@ const LEAST_BYTES: usize = 16 << 10;
 
 /// The clock is looked at each time so many records were taken.
 const LOOK_EVERY: u32 = 64;
+
+/// How long the client may take to go to another offset.
+const SEEK: Duration = Duration::from_secs(5);
 
 /// How often offsets are committed.
 const COMMIT_EVERY: Duration = Duration::from_secs(1);
@@ -280,6 +285,7 @@ impl Polling<'_> {
                     self.silent = None;
                     self.consumer.context().at_end(partition);
                 }
+                Some(Err(error)) if unreadable::is_unreadable(&error) => self.pass_unreadable(),
                 Some(Err(error)) => self.trouble(&error)?,
                 None if patience > Duration::ZERO => return Ok(()),
                 // Nothing lies there just now.
@@ -318,6 +324,37 @@ impl Polling<'_> {
         if held.batch.entries.len() >= BATCH_ENTRIES || held.batch.memory() >= limit {
             held.finish_batch();
             held.hand_over(self.consumer, &self.plan.topic);
+        }
+    }
+
+    /// Goes on behind a batch that the client cannot unpack, which becomes one dead letter. The
+    /// client does not say which partition has it, and says it again until it is passed.
+    fn pass_unreadable(&self) {
+        for (partition, offset) in self.consumer.context().awaited() {
+            match unreadable::find(&self.plan.brokers, &self.plan.topic, partition, offset) {
+                Ok(None) => (),
+                Ok(Some(batch)) => self.pass(partition, &batch),
+                Err(error) => (self.hear)(Told::Trouble(error.to_string())),
+            }
+        }
+    }
+
+    fn pass(&self, partition: i32, batch: &UnreadableBatch) {
+        let next = Offset::Offset(batch.last + 1);
+        let UnreadableBatch { first, last, problem } = batch;
+        if let Err(error) = self.consumer.seek(&self.plan.topic, partition, next, SEEK) {
+            return (self.hear)(Told::Trouble(format!(
+                "partition {partition}: cannot go on behind the batch from offset {first} to {last}: {error}"
+            )));
+        }
+        (self.hear)(Told::Trouble(format!(
+            "partition {partition}: offsets {first} to {last} are a batch that cannot be unpacked, \
+             now one dead letter: {problem}"
+        )));
+        let mut state = self.consumer.context().state();
+        let Some(held) = state.held.get_mut(&partition) else { return };
+        if held.wants(*last) {
+            self.reader.unreadable(batch, &mut held.batch);
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
+
 use super::body::{self, Good, LAST_MS};
 use super::generate::{LOG_MS, Made, Shape, partition_of, plain, well_meant};
 use super::site::Site;
@@ -208,8 +210,7 @@ fn a_letter_of_any_log_time_is_taken() {
     stops_nothing(Store::File, &records);
 }
 
-/// Brokers that unpack batches count what is in them. Without that the client decides: what zstd
-/// packs beyond its `receive.message.max.bytes` it does not give out, and stays before it.
+/// Brokers that unpack batches count what is in them. Without that the client decides: see below.
 #[test]
 fn brokers_that_unpack_a_batch_refuse_what_is_too_large_in_it() {
     let Some(topic) = Topic::with(1, &[("compression.type", "uncompressed")]) else { return };
@@ -238,4 +239,55 @@ fn a_batch_that_unpacks_to_300_mb_is_a_letter() {
     site.codec = Codec::None;
     site.send((AROUND..2 * AROUND).map(|nth| well_meant(&SHAPE, nth)));
     prove(&site);
+}
+
+/// Blanks, more of them than the client unpacks of a batch: the first records of the batch have no
+/// letter of their own, its last stands for all.
+fn zstd_bomb(records: usize, partition: i32) -> Vec<Made> {
+    let of = |nth: usize| {
+        let why: &[&'static str] = if nth + 1 == records { &["bad_record"] } else { &[] };
+        but(&format!("{nth} of {records} records of 300 MB"), why, |made| {
+            made.partition = partition;
+            made.good.clear();
+            made.record.value = Some(vec![b' '; 300_000_000 / records]);
+        })
+    };
+    (0..records).map(of).collect()
+}
+
+/// The client unpacks no batch of zstd beyond its `receive.message.max.bytes`, and would stay
+/// before it for good. Also two in a row, and one that nothing follows yet.
+#[test]
+fn a_batch_that_the_client_cannot_unpack_is_a_letter() {
+    for keyspace in [false, true] {
+        let site = if keyspace { Site::in_keyspace(SHAPE) } else { Site::new(SHAPE, None) };
+        let Some(mut site) = site else { return };
+        site.send((0..AROUND).map(|nth| well_meant(&SHAPE, nth)));
+        site.codec = Codec::Zstd;
+        for (records, partition) in [(1, 0), (30, 0), (7, 1)] {
+            site.send_batch(zstd_bomb(records, partition));
+        }
+        site.codec = Codec::None;
+        let rest = (AROUND..2 * AROUND).map(|nth| well_meant(&SHAPE, nth));
+        site.send(rest.filter(|made| made.partition != 1));
+        prove(&site);
+        reads_alike(&site);
+    }
+}
+
+/// Whoever reads the log once more passes the batch as well, and a trip behind it is explained.
+fn reads_alike(site: &Site) {
+    let (folder, store, brokers) = (&site.folder, site.store(), &site.topic.brokers);
+    let group = format!("--brokers {brokers} --group {}", site.topic.name);
+    let group = if site.keyspace.is_some() { group } else { format!("--brokers {brokers}") };
+    let report = folder.run(&format!("verify --store {store} {group} --json")).ends(0).json();
+    assert_eq!(report["differences"], serde_json::json!({}));
+    let trips = folder.run(&format!("export --store {store}")).ends(0).objects();
+    let of_partition_0 = |trip: &&Value| {
+        partition_of(trip["device_id"].as_str().unwrap().as_bytes(), SHAPE.partitions) == 0
+    };
+    let id = trips.iter().find(of_partition_0).unwrap()["id"].as_str().unwrap();
+    let explain = format!("explain {id} --store {store} --log {group} --json");
+    let explained = folder.run(&explain).ends(0).json();
+    assert_eq!(explained["id"], *id);
 }

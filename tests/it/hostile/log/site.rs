@@ -97,6 +97,12 @@ impl Site {
         }
     }
 
+    /// Sends records as one batch, however large it is before it is packed.
+    pub fn send_batch(&mut self, batch: Vec<Made>) {
+        let mut wire = Wire::to(&self.topic.brokers, &self.topic.name);
+        self.put(&mut wire, batch);
+    }
+
     fn put(&mut self, wire: &mut Wire, batch: Vec<Made>) {
         let Some(partition) = batch.first().map(|made| made.partition) else { return };
         let records: Vec<&Record> = batch.iter().map(|made| &made.record).collect();
