@@ -215,7 +215,8 @@ impl<S: TripStore + Journal> Processor<'_, S> {
             let since = trip.take_unflushed().expect("there is a change");
             rows.changes.push(change(trip, since, rows.trips.len()));
             let mut row = TripRow::of(name, trip);
-            row.partition = self.log.partition;
+            // A row of another partition, of another epoch, stays one: same version, same bytes.
+            row.partition = trip.partition.unwrap_or(self.log.partition);
             bytes += row.path.len();
             rows.trips.push(row);
         }

@@ -131,7 +131,10 @@ impl TripRow {
             _ => return Err(malformed("driver and driver_time go together".into())),
         };
         let (t_star_ms, minted, version) = (self.t_star_ms, self.minted, self.version);
-        Ok(Trip::loaded(t_star_ms, minted, version, self.absorbed.clone(), driver, path))
+        let absorbed = self.absorbed.clone();
+        let mut trip = Trip::loaded(t_star_ms, minted, version, absorbed, driver, path);
+        trip.partition = Some(self.partition);
+        Ok(trip)
     }
 
     /// What is wrong with the columns, whatever the path is.

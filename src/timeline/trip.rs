@@ -32,6 +32,8 @@ pub struct Trip {
     pub absorbed: BTreeMap<i64, i64>,
     /// The driver, if a kept sample names one.
     pub driver: Option<Driver>,
+    /// Partition of the row that it was loaded from, until it changes; `None`: its reader's.
+    pub partition: Option<i32>,
     path: Path,
     /// Version the trip had when it was loaded; `i64::MIN` for one that began in memory.
     loaded: i64,
@@ -50,6 +52,7 @@ impl Trip {
             version,
             absorbed: BTreeMap::new(),
             driver: None,
+            partition: None,
             path: Path::new(sample),
             loaded: i64::MIN,
             unflushed: Some(version),
@@ -69,8 +72,18 @@ impl Trip {
         driver: Option<Driver>,
         path: Path,
     ) -> Self {
-        let (loaded, unflushed, waited_ms) = (version, None, 0);
-        Self { t_star_ms, minted, version, absorbed, driver, path, loaded, unflushed, waited_ms }
+        Self {
+            t_star_ms,
+            minted,
+            version,
+            absorbed,
+            driver,
+            partition: None,
+            path,
+            loaded: version,
+            unflushed: None,
+            waited_ms: 0,
+        }
     }
 
     /// Device time of the earliest kept sample.
@@ -159,8 +172,7 @@ impl Trip {
     ) -> Result<(), Sample> {
         self.path.insert(sample)?;
         self.name_driver(driver, sample.time_ms);
-        self.version = version;
-        self.mark_unflushed(version);
+        self.change(version);
         Ok(())
     }
 
@@ -177,7 +189,13 @@ impl Trip {
             self.mark_unflushed(lowest);
         }
         self.path.append(later.path);
+        self.change(version);
+    }
+
+    /// The row is this reader's from now on.
+    fn change(&mut self, version: i64) {
         self.version = version;
+        self.partition = None;
         self.mark_unflushed(version);
     }
 
