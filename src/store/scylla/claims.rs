@@ -78,8 +78,11 @@ impl Shared {
         }
         let claims: Vec<(i32, Option<i32>)> =
             self.rows("reading a claim", &statements.claims_of, (device_id,)).await?;
+        // Read after them: one that stands where another was erased came too late, and decides
+        // nothing.
+        let erased = self.erased_claims(device_id).await?;
         for (epoch, partition) in claims {
-            let Some(partition) = partition else { continue };
+            let Some(partition) = erased.get(&epoch).copied().or(partition) else { continue };
             let keep = (forget.version, epoch, partition, device_id);
             self.execute("erasing a claim", &statements.keep_claim, keep).await?;
             self.execute("erasing a claim", &statements.unclaim, (device_id, epoch)).await?;

@@ -200,7 +200,15 @@ fn a_forget_that_leaves_nothing_leaves_the_decision_alone() {
         assert_eq!(store.claim("truck-17", 1, 6).await.unwrap(), 3);
         assert_eq!(store.claimed("truck-17", 1).await.unwrap(), Some(3));
         assert_eq!(store.forgets("truck-17").await.unwrap().len(), 2);
+        // A forget that comes upon that claim, again or newly, erases it and keeps the first.
+        for version in [1_000_022, 1_000_024] {
+            store.claim("truck-17", 1, 6).await.unwrap();
+            let forget = Forget { version, before_ms: at(2 * 24 * 60) };
+            store.forget("truck-17", &forget).await.unwrap();
+            assert_eq!(store.claimed("truck-17", 1).await.unwrap(), Some(3));
+        }
     });
+    assert_eq!(claim_rows(&keyspace), 0);
 }
 
 #[test]
