@@ -2,7 +2,8 @@
 //! cluster, in random schedules.
 //!
 //! One schedule is a random log, read by owners that crash, sleep and wake as former owners, hand
-//! over, and start again at the committed offset or at the first record. Three replicas get each
+//! over, and start again at the committed offset or at the first record. In some there are two
+//! partitions, with such owners each, and both hold records of one device. Three replicas get each
 //! write in any order, twice, late, or never where its sender died. `TSTAR_TEST_SCHEDULES` asks for
 //! more of them; `TSTAR_TEST_SEED` replays one and tells its story.
 
@@ -21,20 +22,24 @@ use std::thread;
 use world::Seen;
 
 /// Each has to occur.
-const OCCURS: [&str; 25] = [
+const OCCURS: [&str; 29] = [
     "claims inserted",
-    "claims of another partition",
+    "claims that a forget erases",
     "claims that come too late",
+    "claims that decide though a forget erased them",
     "clean hand-overs",
     "commits of a former owner",
     "commits that fall back",
     "crashes in the middle of a load",
     "crashes in the middle of a write",
     "dead letters",
+    "devices that move with an epoch",
     "events",
     "flushes of a former owner",
     "flushes that pass over a trip",
     "forgets",
+    "forgets in another partition",
+    "forgets of a contested device",
     "forgets that nobody signed",
     "forgets that were begun before",
     "half-written quorums",

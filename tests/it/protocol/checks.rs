@@ -9,7 +9,7 @@ use tstar::timeline::day_of;
 
 use super::log::{CONTESTED, DAYS, ORIGIN, Script};
 use super::truth::{Named, Truth, device_of};
-use super::world::{Device, Event, PAIRS, Partition, World};
+use super::world::{Device, Event, PAIRS, Partition, Place, World};
 
 const DEVICES: [Device; 3] = [b'a', b'b', CONTESTED];
 
@@ -17,11 +17,11 @@ fn days() -> std::ops::Range<i64> {
     day_of(ORIGIN)..day_of(ORIGIN) + DAYS
 }
 
-/// I6: what lies below the committed offset is in every pair of replicas, announced, and in the
-/// dead letters.
-pub fn commit(world: &mut World, truth: &Truth, script: &Script) {
-    let committed = world.committed;
-    let state = truth.states[usize::try_from(committed).unwrap()].iter();
+/// I6: what lies below the committed offset of a partition is in every pair of replicas, announced,
+/// and in the dead letters.
+pub fn commit(world: &mut World, truth: &Truth, (lane, script): (usize, &Script)) {
+    let committed = world.committed[lane];
+    let state = truth.state(lane, committed).iter();
     for row in state.filter(|row| row.end_ms >= truth.floor(device_of(row))) {
         let stands = |found: &Arc<TripRow>| found.overlaps(row) && found.version >= row.version;
         let is_there = |day| {
@@ -32,12 +32,15 @@ pub fn commit(world: &mut World, truth: &Truth, script: &Script) {
         }
     }
     let dead: BTreeSet<_> = world.dead.iter().collect();
-    if truth.dead.iter().any(|place| place.0 < committed && !dead.contains(place)) {
+    let partition = script.log.partition;
+    let is_passed = |place: &Place| place.0 == partition && place.1 < committed;
+    if truth.dead.iter().any(|place| is_passed(place) && !dead.contains(place)) {
         world.bad.insert("I6 dead letters");
     }
     let version = script.log.versions.of(committed);
     let told = announced(world.feed.iter());
-    if truth.merges.iter().any(|merge| merge.2 < version && !told.contains(merge)) {
+    let mut of_lane = truth.merges.iter().filter(|(merge, of)| **of == lane && merge.2 < version);
+    if of_lane.any(|(merge, _)| !told.contains(merge)) {
         world.bad.insert("I6 feed");
     }
 }
@@ -54,8 +57,8 @@ fn announced<'e>(events: impl Iterator<Item = &'e Event>) -> BTreeSet<Named> {
 }
 
 /// I7: what was committed is found at any moment. I2: an id that was published resolves.
-pub fn reader(world: &mut World, truth: &Truth, script: &Script) {
-    for row in &truth.states[usize::try_from(world.committed).unwrap()] {
+pub fn reader(world: &mut World, truth: &Truth) {
+    for row in &committed(world, truth) {
         if row.end_ms < truth.floor(device_of(row)) {
             continue;
         }
@@ -80,9 +83,15 @@ pub fn reader(world: &mut World, truth: &Truth, script: &Script) {
         row.t_star_ms == of.t_star_ms || row.absorbed.contains_key(&of.t_star_ms)
     });
     if !resolves {
-        world.tell(|| format!("in {} records: {of:?} does not resolve", script.len()));
+        world.tell(|| format!("{of:?} does not resolve"));
         world.bad.insert("I2 id does not resolve");
     }
+}
+
+/// The trips of the records that are committed.
+fn committed(world: &World, truth: &Truth) -> Vec<Arc<TripRow>> {
+    let lanes = 0..truth.states.len();
+    lanes.flat_map(|lane| truth.state(lane, world.committed[lane]).to_vec()).collect()
 }
 
 /// I7 for a reader of several days: what was committed is within a trip of the list.
@@ -90,8 +99,8 @@ fn listing(world: &mut World, truth: &Truth) {
     for device in DEVICES {
         let rows: Vec<_> = days().flat_map(|day| world.trips(device, day)).collect();
         let list = standing(rows.iter().map(|row| TripRow::clone(row)).collect());
-        let committed = truth.states[usize::try_from(world.committed).unwrap()].iter();
-        let of_device = committed.filter(|row| device_of(row) == device);
+        let committed = committed(world, truth);
+        let of_device = committed.iter().filter(|row| device_of(row) == device);
         for row in of_device.filter(|row| row.end_ms >= truth.floor(device)) {
             let holds = |it: &TripRow| it.start_ms <= row.start_ms && row.end_ms <= it.end_ms;
             if !list.iter().any(holds) {
@@ -133,12 +142,13 @@ fn named(row: &TripRow) -> Named {
 
 /// Each pair of replicas holds the rows of the truth in each day, all columns, and lists the days.
 fn rows(world: &mut World, truth: &Truth) {
+    let end = truth.end();
     for pair in PAIRS {
         for (device, day) in DEVICES.iter().flat_map(|of| days().map(move |day| (*of, day))) {
             let found = world.trips_from(device, day, pair);
             let is_here =
                 |row: &&Arc<TripRow>| device_of(row) == device && row.days().contains(&day);
-            let mut want: Vec<_> = truth.end().iter().filter(is_here).collect();
+            let mut want: Vec<_> = end.iter().filter(is_here).collect();
             want.sort_by_key(|row| row.end_ms);
             if !found.iter().eq(want.iter().copied()) {
                 world.bad.insert("rows");
@@ -161,6 +171,7 @@ fn feed(world: &mut World, truth: &Truth) {
     let mut once: BTreeMap<Named, &Event> = BTreeMap::new();
     let mut known: BTreeSet<(Device, i64)> = BTreeSet::new();
     let mut bad = Vec::new();
+    let merges: BTreeSet<Named> = truth.merges.keys().copied().collect();
     for event in &world.feed {
         let Event::Trip { kind, row, .. } = event else { continue };
         once.entry(named(row)).or_insert(event);
@@ -171,10 +182,10 @@ fn feed(world: &mut World, truth: &Truth) {
             bad.push("an event shows a trip that never was");
         }
     }
-    if !announced(world.feed.iter()).is_superset(&truth.merges) {
+    if !announced(world.feed.iter()).is_superset(&merges) {
         bad.push("a merge was not announced");
     }
-    if !announced(once.into_values()).is_superset(&truth.merges) {
+    if !announced(once.into_values()).is_superset(&merges) {
         bad.push("to drop repeats of (id, version) loses a merge");
     }
     if truth.end().iter().any(|row| !known.contains(&(device_of(row), row.t_star_ms))) {

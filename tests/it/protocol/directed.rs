@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use tstar::processor::Pace;
 
-use super::log::{Record, Script, hour};
+use super::log::{CONTESTED, Record, Script, hour};
 use super::schedule::Schedule;
-use super::world::{Command, Dice, Seen};
+use super::world::{Command, Device, Dice, Seen};
 use crate::model::Fix;
 
 /// Everything stays in memory.
@@ -19,8 +19,12 @@ const LASTING: Pace = Pace {
 };
 
 fn samples(hours: &[i64]) -> Record {
+    samples_of(b'a', hours)
+}
+
+fn samples_of(device: Device, hours: &[i64]) -> Record {
     let fix = |(nth, of): (usize, &i64)| Fix { time: hour(*of), place: nth as i32, driver: None };
-    Record::Samples(b'a', hours.iter().enumerate().map(fix).map(Some).collect())
+    Record::Samples(device, hours.iter().enumerate().map(fix).map(Some).collect())
 }
 
 /// A former owner has the first record in memory while its successor erases the trip up to hour 35
@@ -32,16 +36,35 @@ fn one_that_is_behind_learns_of_a_forget_within_a_record() {
     for loads in 1..=2 {
         for second in [[35, 36, 2], [2, 35, 36], [36, 2, 35]] {
             let records = vec![samples(&[34]), samples(&second), Record::Forget(b'a', hour(36))];
-            let script = Script::new(records, i64::MAX, 100, &[0]);
+            let script = Script::of_partitions(vec![(records, vec![0])], i64::MAX, 100);
             let mut schedule = Schedule::new(Dice::new(1), script, false);
             let pace = Pace { loads, ..LASTING };
-            schedule.take_over(0, Some(pace));
-            schedule.does(0, &[Command::Absorb(1)]);
-            schedule.take_over(0, Some(pace));
-            schedule.does(1, &[Command::Absorb(2), Command::Absorb(1), Command::Flush]);
-            schedule.does(0, &[Command::Absorb(1), Command::Flush]);
+            schedule.take_over(0, 0, Some(pace));
+            schedule.does((0, 0), &[Command::Absorb(1)]);
+            schedule.take_over(0, 0, Some(pace));
+            schedule.does((0, 1), &[Command::Absorb(2), Command::Absorb(1), Command::Flush]);
+            schedule.does((0, 0), &[Command::Absorb(1), Command::Flush]);
             let bad = schedule.finish(&mut Seen::new());
             assert!(bad.is_empty(), "{second:?}, {loads} at a time: {bad:?}");
         }
     }
+}
+
+/// A device moves to another partition with an epoch, and the one that it left is read again from
+/// its first record: it loads rows of the other one, and writes them as they were.
+#[test]
+fn rows_of_another_partition_stay_its_own_when_an_older_epoch_is_read_again() {
+    let of = |hours| samples_of(CONTESTED, hours);
+    let [first, second] = [vec![of(&[30]), of(&[33])], vec![of(&[31]), of(&[35]), of(&[37])]];
+    let logs = vec![(first, vec![0, 1]), (second, vec![0, 0])];
+    let scripts = Script::of_partitions(logs, i64::MAX, 100);
+    let mut schedule = Schedule::new(Dice::new(1), scripts, false);
+    schedule.take_over(0, 0, Some(LASTING));
+    schedule.take_over(1, 0, Some(LASTING));
+    schedule.does((0, 0), &[Command::Absorb(1), Command::Flush]);
+    schedule.does((1, 0), &[Command::Absorb(1), Command::Absorb(1), Command::Flush]);
+    schedule.take_over(0, 0, Some(LASTING));
+    schedule.does((0, 1), &[Command::Absorb(2), Command::Flush]);
+    let bad = schedule.finish(&mut Seen::new());
+    assert!(bad.is_empty(), "{bad:?}");
 }

@@ -1,17 +1,18 @@
-//! The log of a schedule: records of one device each, some with a bad sample, some that forget; the
-//! rules and epochs it is read by.
+//! The logs of a schedule, one for each partition: records of one device each, some with a bad
+//! sample, some that forget; the rules and epochs they are read by.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use tstar::control::{Claim, ControlKey, ControlKeys};
 use tstar::epoch::{Epoch, Log, Versions};
 use tstar::kafka;
-use tstar::kafka::control::CONTROL_HEADER;
-use tstar::kafka::record::RecordReader;
+use tstar::kafka::control::{Authority, CONTROL_HEADER, SIGNATURE_HEADER};
+use tstar::kafka::record::{Read, RecordReader};
 use tstar::partitioner::Partitioner;
 use tstar::reason::DeadReason;
 use tstar::rules::Rules;
-use tstar::source::{Batch, Control, Decoded, Decoder, Entry, Fault};
+use tstar::source::{Batch, Decoded, Decoder, Entry, Fault};
 use tstar::timeline::{DAY_MS, Reading, Sample};
 
 use super::world::{Device, Dice};
@@ -25,6 +26,8 @@ pub const PARTITION: i32 = 7;
 /// Another partition, and a device that comes in both.
 pub const OTHER: i32 = 3;
 pub const CONTESTED: Device = b'c';
+const TOPIC: &str = "samples";
+const KEYS: &str = "ops:00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 const ENDLESS: i64 = 1_000 * DAY_MS;
 
 #[derive(Clone, Debug)]
@@ -36,11 +39,23 @@ pub enum Record {
     Forged(Device, i64),
 }
 
+impl Record {
+    fn device(&self) -> Device {
+        let (Self::Samples(device, _) | Self::Forget(device, _) | Self::Forged(device, _)) = self;
+        *device
+    }
+}
+
+/// The log of one partition.
 #[derive(Clone, Debug)]
 pub struct Script {
     pub records: Vec<Record>,
+    /// Those that it has records of.
+    pub devices: BTreeSet<Device>,
     pub rules: Rules,
     pub log: Log,
+    /// The first offset of each epoch.
+    pub starts: Vec<i64>,
 }
 
 /// What a kind of schedule has.
@@ -49,7 +64,7 @@ pub struct Kind {
     pub limits: bool,
     pub forgets: bool,
     pub epochs: bool,
-    /// Another partition has records of a device, too, and may claim it first.
+    /// There are two partitions, and both have records of a device.
     pub contested: bool,
 }
 
@@ -57,52 +72,62 @@ pub fn hour(hour: i64) -> i64 {
     ORIGIN + hour * HOUR
 }
 
-impl Script {
-    pub fn random(dice: &mut Dice, kind: Kind) -> Self {
-        let middle = dice.one_of(&[24, 48]) - dice.between(3, 17);
-        let when = |dice: &mut Dice| {
-            let near = dice.percent(85);
-            hour(if near { middle + dice.between(0, 20) } else { dice.between(0, DAYS * 24 - 1) })
-        };
-        let devices: &[Device] = match (kind.contested, dice.percent(70)) {
-            (true, _) => &[b'a', CONTESTED],
-            (false, true) => b"a",
-            (false, false) => b"ab",
-        };
-        let mut records = Vec::new();
-        for nth in 0..dice.between(3, 22) as i32 {
-            let device = dice.one_of(devices);
-            if kind.forgets && device != CONTESTED && dice.percent(15) {
-                let before_ms = when(dice);
-                let is_forged = dice.percent(20);
-                let forget = if is_forged { Record::Forged } else { Record::Forget };
-                records.push(forget(device, before_ms));
-                continue;
-            }
-            let mut fixes = Vec::new();
-            for element in 0..dice.one_of(&[1, 1, 1, 2, 3]) {
-                let driver = dice.one_of(&[None, None, None, Some("ann"), Some("bob")]);
-                let fix = Fix { time: when(dice), place: 10 * nth + element, driver };
-                fixes.push((!dice.percent(5)).then_some(fix));
-            }
-            records.push(Record::Samples(device, fixes));
+/// Random records of these devices, `middle` being the hour that most are near to.
+fn records(dice: &mut Dice, kind: Kind, devices: &[Device], middle: i64) -> Vec<Record> {
+    let when = |dice: &mut Dice| {
+        let near = dice.percent(85);
+        hour(if near { middle + dice.between(0, 20) } else { dice.between(0, DAYS * 24 - 1) })
+    };
+    let mut records = Vec::new();
+    for nth in 0..dice.between(3, 22) as i32 {
+        let device = dice.one_of(devices);
+        if kind.forgets && dice.percent(15) {
+            let before_ms = when(dice);
+            let is_forged = dice.percent(20);
+            let forget = if is_forged { Record::Forged } else { Record::Forget };
+            records.push(forget(device, before_ms));
+            continue;
         }
+        let mut fixes = Vec::new();
+        for element in 0..dice.one_of(&[1, 1, 1, 2, 3]) {
+            let driver = dice.one_of(&[None, None, None, Some("ann"), Some("bob")]);
+            let fix = Fix { time: when(dice), place: 10 * nth + element, driver };
+            fixes.push((!dice.percent(5)).then_some(fix));
+        }
+        records.push(Record::Samples(device, fixes));
+    }
+    records
+}
+
+impl Script {
+    /// The logs of the partitions of a schedule: [`PARTITION`], then [`OTHER`] if there are two.
+    pub fn random(dice: &mut Dice, kind: Kind) -> Vec<Self> {
+        let middle = dice.one_of(&[24, 48]) - dice.between(3, 17);
+        let devices: &[&[Device]] = match (kind.contested, dice.percent(70)) {
+            (true, _) => &[&[b'a', CONTESTED], &[b'b', CONTESTED, CONTESTED]],
+            (false, true) => &[b"a"],
+            (false, false) => &[b"ab"],
+        };
+        let logs: Vec<_> = devices.iter().map(|of| records(dice, kind, of, middle)).collect();
         let (hours, samples) = if kind.limits {
             (dice.one_of(&[2, 4, 6, 9, 10_000]), dice.one_of(&[2, 3, 5, 100]))
         } else {
             (10_000, 100)
         };
-        let starts: &[usize] = if kind.epochs { &[0, dice.below(records.len())] } else { &[0] };
-        Self::new(records, hours * HOUR, samples, starts)
+        let mut start = |records: Vec<Record>| {
+            let second = kind.epochs.then(|| dice.below(records.len()));
+            (records, [0].into_iter().chain(second).collect())
+        };
+        let logs = logs.into_iter().map(&mut start).collect();
+        Self::of_partitions(logs, hours * HOUR, samples)
     }
 
-    /// With the offsets at which its epochs begin.
-    pub fn new(
-        records: Vec<Record>,
+    /// With the offsets at which the epochs of each begin.
+    pub fn of_partitions(
+        logs: Vec<(Vec<Record>, Vec<usize>)>,
         max_duration_ms: i64,
         max_samples: u32,
-        starts: &[usize],
-    ) -> Self {
+    ) -> Vec<Self> {
         let rules = Rules {
             max_gap_ms: 3 * HOUR,
             max_duration_ms: max_duration_ms.min(ENDLESS),
@@ -110,18 +135,29 @@ impl Script {
             max_future_ms: ENDLESS,
             ..Rules::default()
         };
-        let epoch = |(&start, number): (&usize, i32)| Epoch {
-            epoch: number,
-            topic: "samples".into(),
+        let starts = |nth: usize| {
+            let of =
+                |((_, starts), partition): (&(_, Vec<usize>), i32)| (partition, starts[nth] as i64);
+            logs.iter().zip([PARTITION, OTHER]).map(of).collect::<BTreeMap<_, _>>()
+        };
+        let epoch = |nth: usize| Epoch {
+            epoch: nth as i32 + 1,
+            topic: TOPIC.into(),
             partitions: 8,
-            start_offsets: BTreeMap::from([(PARTITION, start as i64)]),
-            base: i64::from(number) * 1_000_000,
+            start_offsets: starts(nth),
+            base: (nth as i64 + 1) * 1_000_000,
             rules: rules.clone(),
             partitioner: Some(Partitioner::None),
         };
-        let epochs: Vec<_> = starts.iter().zip(1..).map(epoch).collect();
-        let versions = Versions::of_partition(&epochs, PARTITION);
-        Self { records, rules, log: Log { partition: PARTITION, versions } }
+        let epochs: Vec<_> = (0..logs[0].1.len()).map(epoch).collect();
+        let script = |((records, starts), partition): ((Vec<Record>, Vec<usize>), i32)| {
+            let versions = Versions::of_partition(&epochs, partition);
+            let starts = starts.into_iter().map(|start| start as i64).collect();
+            let (log, rules) = (Log { partition, versions }, rules.clone());
+            let devices = records.iter().map(Record::device).collect();
+            Self { records, devices, rules, log, starts }
+        };
+        logs.into_iter().zip([PARTITION, OTHER]).map(script).collect()
     }
 
     /// The number of the epoch of a record.
@@ -133,6 +169,11 @@ impl Script {
         self.records.len() as i64
     }
 
+    /// The offset after the last record while so many epochs have begun.
+    pub fn upto(&self, epochs: usize) -> i64 {
+        self.starts.get(epochs).copied().unwrap_or(self.len())
+    }
+
     /// The records from an offset on, at most so many; a forget comes alone. `None` at the end.
     pub fn batch(&self, offset: i64, most: usize) -> Option<Batch> {
         let rest = &self.records[usize::try_from(offset).unwrap()..];
@@ -141,33 +182,44 @@ impl Script {
             match record {
                 Record::Samples(device, fixes) => put(&mut batch, offset, *device, fixes),
                 Record::Forget(device, before_ms) if batch.entries.is_empty() => {
-                    let (device_id, before_ms) = (name(*device), *before_ms);
-                    batch.control = Some(Control::Forget { offset, device_id, before_ms });
+                    self.control(&mut batch, offset, (*device, *before_ms), true);
                     break;
                 }
                 Record::Forget(..) => break,
                 Record::Forged(device, before_ms) => {
-                    self.forge(&mut batch, offset, *device, *before_ms)
+                    self.control(&mut batch, offset, (*device, *before_ms), false);
                 }
             }
         }
-        (!rest.is_empty()).then_some(batch)
+        (!batch.entries.is_empty()).then_some(batch)
     }
-}
 
-impl Script {
-    /// Puts what a reader makes of a forget without a signature.
-    fn forge(&self, batch: &mut Batch, offset: i64, device: Device, before_ms: i64) {
-        let (key, body) = (name(device), format!("{{\"before\":{before_ms}}}"));
+    /// Puts what a reader makes of a forget, signed or not.
+    fn control(&self, batch: &mut Batch, offset: i64, forget: (Device, i64), is_signed: bool) {
+        let (key, body) = (name(forget.0), format!("{{\"before\":{}}}", forget.1));
+        let keys = ControlKeys::parse(KEYS).expect("a key");
+        let mut headers = vec![(CONTROL_HEADER.into(), Some(b"forget".to_vec()))];
+        if is_signed {
+            let (topic, kind) = (TOPIC, &b"forget"[..]);
+            let claim = Claim { topic, device: key.as_bytes(), kind, before_ms: forget.1 };
+            let signature = keys.signing().map(|by: &ControlKey| by.sign(&claim).into_bytes());
+            headers.push((SIGNATURE_HEADER.into(), signature));
+        }
         let record = kafka::record::Record {
-            partition: PARTITION,
+            partition: self.log.partition,
             offset,
             log_time_ms: ORIGIN,
             key: Some(key.as_bytes()),
             value: Some(body.as_bytes()),
-            headers: vec![(CONTROL_HEADER.into(), Some(b"forget".to_vec()))],
+            headers,
         };
-        RecordReader::new(Decoder::new(&self.rules).unwrap(), true).read(&record, batch);
+        let authority = Authority { topic: TOPIC.into(), keys, max_future_ms: ENDLESS };
+        let reader = RecordReader::new(Decoder::new(&self.rules).unwrap(), true);
+        if let Read::Control(control) = reader.allowing(authority).read(&record, batch) {
+            batch.control = Some(control);
+            // What would be its dead letter.
+            put_entry(batch, offset, None, Err(DeadReason::NotAuthorised));
+        }
     }
 }
 
@@ -189,26 +241,35 @@ pub fn sample(fix: &Fix) -> Sample {
 }
 
 fn put(batch: &mut Batch, offset: i64, device: Device, fixes: &[Option<Fix>]) {
-    let mut write = |text: &str| {
+    let write = |batch: &mut Batch, text: &str| {
         let start = batch.text.len() as u32;
         batch.text.push_str(text);
         start..batch.text.len() as u32
     };
-    let device = write(&name(device));
+    let device = write(batch, &name(device));
     for (fix, element) in fixes.iter().zip(0..) {
         let content = match fix {
             Some(fix) => Ok(Decoded {
                 device: device.clone(),
-                driver: fix.driver.map(&mut write),
+                driver: fix.driver.map(|driver| write(batch, driver)),
                 ignition: None,
                 sample: sample(fix),
             }),
-            None => Err(Box::new(Fault::new(DeadReason::BadJson, "planted"))),
+            None => Err(DeadReason::BadJson),
         };
-        let element = (fixes.len() > 1).then_some(element);
-        let (line, log_time_ms, again) = (0, ORIGIN, false);
-        let (raw, key) = (0..0, None);
-        let entry = Entry { offset, element, line, log_time_ms, again, raw, key, content };
-        batch.entries.push(entry);
+        put_entry(batch, offset, (fixes.len() > 1).then_some(element), content);
     }
+}
+
+fn put_entry(
+    batch: &mut Batch,
+    offset: i64,
+    element: Option<u32>,
+    content: Result<Decoded, DeadReason>,
+) {
+    let content = content.map_err(|reason| Box::new(Fault::new(reason, "planted")));
+    let (line, log_time_ms, again) = (0, ORIGIN, false);
+    let (raw, key) = (0..0, None);
+    let entry = Entry { offset, element, line, log_time_ms, again, raw, key, content };
+    batch.entries.push(entry);
 }

@@ -22,13 +22,20 @@ pub struct Owner {
 
 impl Owner {
     /// An owner that begins at an offset. It is the current one from here on.
-    pub fn new(world: &Shared, script: &Arc<Script>, start: i64, pace: Pace) -> Self {
+    pub fn new(
+        world: &Shared,
+        (lane, script): (usize, &Arc<Script>),
+        start: i64,
+        pace: Pace,
+    ) -> Self {
         let id = {
             let mut world = lock(world);
             let id = world.desks.len();
-            world.desks.push(Desk { position: start, acknowledged: start, ..Desk::default() });
-            world.current = id;
-            world.tell(|| format!("{id} begins at {start}, {pace:?}"));
+            let (position, acknowledged) = (start, start);
+            world.desks.push(Desk { lane, position, acknowledged, ..Desk::default() });
+            world.current[lane] = id;
+            let partition = script.log.partition;
+            world.tell(|| format!("{id} begins at {start} of {partition}, {pace:?}"));
             id
         };
         let (of, script) = (Arc::clone(world), Arc::clone(script));
@@ -92,7 +99,10 @@ async fn work(store: SimStore, pace: Pace) -> Result<(), StoreError> {
         note(&store, &processor);
         match store.command().await {
             Command::Absorb(most) => {
-                if let Some(batch) = script.batch(processor.position().delivered, most) {
+                let position = processor.position().delivered;
+                let upto = script.upto(store.world().epochs);
+                let most = most.min(usize::try_from(upto - position).unwrap_or(0));
+                if let Some(batch) = script.batch(position, most) {
                     processor.absorb(&batch).await?;
                 }
             }

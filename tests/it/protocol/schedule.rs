@@ -6,26 +6,27 @@ use std::sync::Arc;
 use tstar::processor::Pace;
 
 use super::checks;
-use super::log::{CONTESTED, Kind, OTHER, PARTITION, Record, Script};
+use super::log::{CONTESTED, Kind, Record, Script};
 use super::owner::{Owner, some_pace};
 use super::store::{Shared, lock};
-use super::truth::Truth;
-use super::world::{Command, Device, Dice, Seen, World};
+use super::truth::{Truth, is_own};
+use super::world::{Command, Dice, Homes, Seen, World};
 
-/// Steps of a schedule before its last owner finishes.
+/// Steps of a schedule before its last owners finish.
 const STEPS: usize = 2_000;
 
-/// Steps that the last owner takes at most.
+/// Steps that the last owners take at most.
 const LAST_STEPS: usize = 20_000;
 
 pub struct Schedule {
-    script: Arc<Script>,
+    /// The log of each partition.
+    scripts: Vec<Arc<Script>>,
     truth: Truth,
-    /// The devices of other partitions, by which `truth` is true.
-    foreign: BTreeSet<(Device, i32)>,
+    /// Where devices belong, by which `truth` is true.
+    homes: Homes,
     world: Shared,
-    /// The last one is the current one; the others are paused or late.
-    owners: Vec<Owner>,
+    /// Those of each partition. The last one is the current one; the others are paused or late.
+    owners: Vec<Vec<Owner>>,
 }
 
 /// Names the seed that was at work if something panics.
@@ -49,44 +50,51 @@ pub fn run(seed: u64, tells: bool, seen: &mut Seen) -> BTreeSet<&'static str> {
         epochs: dice.percent(30),
         contested: dice.percent(25),
     };
-    let script = Script::random(&mut dice, kind);
-    let mut schedule = Schedule::new(dice, script, tells);
+    let scripts = Script::random(&mut dice, kind);
+    let mut schedule = Schedule::new(dice, scripts, tells);
     if kind.epochs {
         lock(&schedule.world).see("schedules of two epochs");
     }
-    schedule.take_over(0, None);
+    for lane in 0..schedule.scripts.len() {
+        schedule.take_over(lane, 0, None);
+    }
     schedule.play();
     schedule.finish(seen)
 }
 
 impl Schedule {
-    pub fn new(dice: Dice, script: Script, tells: bool) -> Self {
-        let foreign = BTreeSet::new();
-        let truth = Truth::of(&script, &foreign);
-        if tells {
-            println!("{:?} {:?}", script.rules.limits(), script.log.versions);
-            for (record, offset) in script.records.iter().zip(0..) {
-                println!("{offset} ({}): {}", script.log.versions.of(offset), shown(record));
-            }
+    pub fn new(dice: Dice, scripts: Vec<Script>, tells: bool) -> Self {
+        let scripts: Vec<_> = scripts.into_iter().map(Arc::new).collect();
+        let homes = Homes::new();
+        let truth = Truth::of(&scripts, &homes);
+        let mut world = World::new(dice, tells);
+        if scripts.len() == 1 {
+            // One epoch follows the other in each partition alone.
+            world.epochs = scripts[0].starts.len();
         }
-        let world: Shared = Arc::new(World::new(dice, tells).into());
-        Self { script: Arc::new(script), truth, foreign, world, owners: Vec::new() }
+        let owners = scripts.iter().map(|_| Vec::new()).collect();
+        let schedule = Self { scripts, truth, homes, world: Arc::new(world.into()), owners };
+        schedule.scripts.iter().filter(|_| tells).for_each(|script| print(script));
+        schedule
     }
 
     /// Another owner begins at an offset, at a pace of its own or some pace.
-    pub fn take_over(&mut self, start: i64, pace: Option<Pace>) {
+    pub fn take_over(&mut self, lane: usize, start: i64, pace: Option<Pace>) {
         let pace = pace.unwrap_or_else(|| some_pace(&mut lock(&self.world).dice));
-        self.owners.push(Owner::new(&self.world, &self.script, start, pace));
+        let owner = Owner::new(&self.world, (lane, &self.scripts[lane]), start, pace);
+        self.owners[lane].push(owner);
     }
 
     /// An owner does one thing after the other, each to its end; all that is sent arrives.
-    pub fn does(&mut self, nth: usize, commands: &[Command]) {
+    pub fn does(&mut self, (lane, nth): (usize, usize), commands: &[Command]) {
         for &command in commands {
-            self.owners[nth].ask(command);
-            self.owners[nth].poll();
-            while !self.owners[nth].is_idle() {
+            self.begin_epochs();
+            let owner = &mut self.owners[lane][nth];
+            owner.ask(command);
+            owner.poll();
+            while !owner.is_idle() {
                 lock(&self.world).deliver(usize::MAX);
-                self.owners[nth].poll();
+                owner.poll();
             }
         }
     }
@@ -99,75 +107,82 @@ impl Schedule {
         lock(&self.world).dice.percent(of_hundred)
     }
 
-    fn current(&mut self) -> &mut Owner {
-        self.owners.last_mut().expect("there is always an owner")
+    /// One of the partitions.
+    fn some_lane(&self) -> usize {
+        if self.scripts.len() == 1 { 0 } else { self.below(self.scripts.len()) }
+    }
+
+    fn current(&mut self, lane: usize) -> &mut Owner {
+        self.owners[lane].last_mut().expect("there is always an owner")
+    }
+
+    /// The next epoch begins once everything before it is read, in each partition.
+    fn begin_epochs(&mut self) {
+        let epochs = lock(&self.world).epochs;
+        if epochs == self.scripts[0].starts.len() {
+            return;
+        }
+        let current = self.owners.iter().map(|owners| owners.last().expect("there is an owner"));
+        let mut both = current.zip(&self.scripts);
+        if both.all(|(owner, script)| owner.acknowledged() >= script.starts[epochs]) {
+            let mut world = lock(&self.world);
+            world.epochs += 1;
+            world.tell(|| format!("epoch {} begins", epochs + 1));
+        }
     }
 
     fn play(&mut self) {
         let mut hand_overs = self.below(7);
         for _ in 0..STEPS {
-            let nth = if self.percent(60) {
-                self.owners.len() - 1
-            } else {
-                self.below(self.owners.len())
-            };
-            self.owners[nth].poll();
+            self.begin_epochs();
+            let lane = self.some_lane();
+            let owners = self.owners[lane].len();
+            let nth = if self.percent(60) { owners - 1 } else { self.below(owners) };
+            self.owners[lane][nth].poll();
             match self.below(100) {
-                0..30 => self.absorb(nth),
-                30..42 => self.flush(nth),
+                0..30 => self.absorb(lane, nth),
+                30..42 => self.flush(lane, nth),
                 42..72 => self.deliver(9),
                 72..75 => {
                     self.hear();
-                    checks::reader(&mut lock(&self.world), &self.truth, &self.script);
+                    checks::reader(&mut lock(&self.world), &self.truth);
                 }
                 75..82 if hand_overs > 0 => {
                     hand_overs -= 1;
-                    self.hand_over();
+                    self.hand_over(lane);
                 }
-                82..83 if self.is_contested() => self.contest(),
                 _ => {}
             }
-            let is_read = self.current().position() >= self.script.len();
+            let is_read = self.current(lane).position() >= self.scripts[lane].len();
             if is_read && self.percent(3) {
                 break;
             }
         }
     }
 
-    fn is_contested(&self) -> bool {
-        let is_it = |it: &Record| matches!(it, Record::Samples(CONTESTED, _));
-        self.script.records.iter().any(is_it)
-    }
-
-    /// The owner of another partition comes upon the device that both have.
-    fn contest(&mut self) {
-        let offset = self.below(self.script.records.len()) as i64;
-        lock(&self.world).contest(CONTESTED, self.script.epoch_of(offset), OTHER);
-    }
-
-    /// Takes note of which devices belong elsewhere: that is decided once for each.
+    /// Takes note of where devices belong: that is decided once for each, and epoch.
     fn hear(&mut self) {
-        let foreign = lock(&self.world).foreign(PARTITION);
-        if foreign != self.foreign {
-            self.truth = Truth::of(&self.script, &foreign);
-            self.foreign = foreign;
+        let world = lock(&self.world);
+        if world.homes != self.homes {
+            self.homes.clone_from(&world.homes);
+            self.truth = Truth::of(&self.scripts, &self.homes);
         }
     }
 
-    fn absorb(&mut self, nth: usize) {
+    fn absorb(&mut self, lane: usize, nth: usize) {
         let most = 1 + self.below(4);
-        self.owners[nth].ask(Command::Absorb(most));
-        self.owners[nth].poll();
+        self.owners[lane][nth].ask(Command::Absorb(most));
+        self.owners[lane][nth].poll();
     }
 
-    fn flush(&mut self, nth: usize) {
+    fn flush(&mut self, lane: usize, nth: usize) {
         let round = self.below(150) as u64;
         let command = if self.percent(40) { Command::Flush } else { Command::FlushWaited(round) };
-        if nth + 1 < self.owners.len() && self.owners[nth].is_idle() {
+        if nth + 1 < self.owners[lane].len() && self.owners[lane][nth].is_idle() {
             lock(&self.world).see("flushes of a former owner");
         }
-        self.owners[nth].ask(command);
-        self.owners[nth].poll();
+        self.owners[lane][nth].ask(command);
+        self.owners[lane][nth].poll();
     }
 
     fn deliver(&mut self, most: usize) {
@@ -175,80 +190,84 @@ impl Schedule {
         lock(&self.world).deliver(messages);
     }
 
-    /// The partition gets another owner: after a clean end of the former one, or not.
-    fn hand_over(&mut self) {
+    /// A partition gets another owner: after a clean end of the former one, or not.
+    fn hand_over(&mut self, lane: usize) {
         if self.percent(25) {
-            self.leave();
+            self.leave(lane);
         }
         self.hear();
         let (start, is_replay) = {
             let mut world = lock(&self.world);
-            checks::commit(&mut world, &self.truth, &self.script);
+            checks::commit(&mut world, &self.truth, (lane, &self.scripts[lane]));
             let is_replay = world.dice.percent(25);
-            let start = if is_replay { 0 } else { world.committed };
-            (start, is_replay && world.committed > 0)
+            let committed = world.committed[lane];
+            (if is_replay { 0 } else { committed }, is_replay && committed > 0)
         };
         if is_replay {
             lock(&self.world).see("replays from the first record");
         }
-        self.take_over(start, None);
-        if self.owners.len() > 3 || self.owners.len() > 1 && self.percent(45) {
-            let gone = self.owners.remove(0);
+        self.take_over(lane, start, None);
+        let owners = self.owners[lane].len();
+        if owners > 3 || owners > 1 && self.percent(45) {
+            let gone = self.owners[lane].remove(0);
             lock(&self.world).die(gone.id);
-        } else if self.owners.len() > 1 {
+        } else if owners > 1 {
             lock(&self.world).see("owners that sleep");
         }
     }
 
     /// The current owner flushes, commits and goes; the world goes on meanwhile.
-    fn leave(&mut self) {
+    fn leave(&mut self, lane: usize) {
         let mut asked = false;
         for _ in 0..LAST_STEPS {
-            if self.current().is_idle() {
+            if self.current(lane).is_idle() {
                 if asked {
                     break;
                 }
-                self.current().ask(Command::Flush);
+                self.current(lane).ask(Command::Flush);
                 asked = true;
             }
-            self.current().poll();
+            self.current(lane).poll();
             self.others_go_on();
             self.deliver(9);
         }
         lock(&self.world).see("clean hand-overs");
-        self.owners.pop();
+        self.owners[lane].pop();
     }
 
+    /// A former owner goes on.
     fn others_go_on(&mut self) {
-        let nth = self.below(self.owners.len());
-        if nth + 1 < self.owners.len() {
+        let lane = self.some_lane();
+        if self.owners[lane].is_empty() {
+            return;
+        }
+        let nth = self.below(self.owners[lane].len());
+        if nth + 1 < self.owners[lane].len() {
             match self.below(4) {
-                0 => self.absorb(nth),
-                1 => self.flush(nth),
-                _ => self.owners[nth].poll(),
+                0 => self.absorb(lane, nth),
+                1 => self.flush(lane, nth),
+                _ => self.owners[lane][nth].poll(),
             }
         }
     }
 
     pub fn finish(mut self, seen: &mut Seen) -> BTreeSet<&'static str> {
-        let end = self.script.len();
         for step in 0..LAST_STEPS {
-            let current = self.current();
-            if current.is_idle() {
-                if current.position() < end {
-                    current.ask(Command::Absorb(4));
-                } else if current.acknowledged() < end || step == 0 {
-                    current.ask(Command::Flush);
-                } else {
-                    break;
-                }
+            self.begin_epochs();
+            let mut is_done = true;
+            for lane in 0..self.scripts.len() {
+                is_done &= self.comes_to_end(lane, step == 0);
             }
-            self.current().poll();
+            if is_done {
+                break;
+            }
             self.others_go_on();
             self.deliver(9);
         }
-        if self.current().acknowledged() < end {
-            lock(&self.world).bad.insert("stuck");
+        for lane in 0..self.scripts.len() {
+            if self.current(lane).acknowledged() < self.scripts[lane].len() {
+                lock(&self.world).bad.insert("stuck");
+            }
         }
         self.late_ones();
         self.hear();
@@ -261,6 +280,24 @@ impl Schedule {
         std::mem::take(&mut world.bad)
     }
 
+    /// The current owner of a partition takes a step. Returns whether there is none left.
+    fn comes_to_end(&mut self, lane: usize, is_first: bool) -> bool {
+        let (end, epochs) = (self.scripts[lane].len(), lock(&self.world).epochs);
+        let upto = self.scripts[lane].upto(epochs);
+        let current = self.current(lane);
+        if current.is_idle() {
+            if current.position() < upto {
+                current.ask(Command::Absorb(4));
+            } else if current.acknowledged() < upto || is_first {
+                current.ask(Command::Flush);
+            } else {
+                return upto == end;
+            }
+        }
+        current.poll();
+        false
+    }
+
     /// Former owners wake up after the end; then everything on the wire arrives.
     fn late_ones(&mut self) {
         while self.percent(90) {
@@ -269,36 +306,49 @@ impl Schedule {
         }
         loop {
             lock(&self.world).deliver(usize::MAX);
-            self.owners.iter_mut().for_each(Owner::poll);
+            self.owners.iter_mut().flatten().for_each(Owner::poll);
             let is_silent = lock(&self.world).is_silent();
-            if is_silent && self.owners.iter().all(Owner::is_idle) {
+            if is_silent && self.owners.iter().flatten().all(Owner::is_idle) {
                 break;
             }
         }
     }
 
     fn count(&self, world: &mut World) {
-        let (truth, script) = (&self.truth, &self.script);
+        let truth = &self.truth;
         world.see_many("merges", truth.merges.len() as u64);
         world.see_many("dead letters", truth.dead.len() as u64);
-        let places = script.records.iter().zip(0..);
-        let foreign = places.filter(|(record, offset)| match record {
-            Record::Samples(device, _) => {
-                self.foreign.contains(&(*device, script.epoch_of(*offset)))
+        for script in &self.scripts {
+            for (record, offset) in script.records.iter().zip(0..) {
+                let (epoch, partition) = (script.epoch_of(offset), script.log.partition);
+                let is_own = |device: &u8| is_own(&self.homes, *device, epoch, partition);
+                world.see(match record {
+                    Record::Samples(device, _) if is_own(device) => continue,
+                    Record::Samples(..) => "records of another partition's device",
+                    Record::Forged(..) => "forgets that nobody signed",
+                    Record::Forget(device, _) if !is_own(device) => "forgets in another partition",
+                    Record::Forget(CONTESTED, _) => "forgets of a contested device",
+                    Record::Forget(..) => "forgets",
+                });
             }
-            Record::Forget(..) | Record::Forged(..) => false,
-        });
-        world.see_many("records of another partition's device", foreign.count() as u64);
-        let forgets = script.records.iter().filter(|it| matches!(it, Record::Forget(..))).count();
-        world.see_many("forgets", forgets as u64);
-        let forged = script.records.iter().filter(|it| matches!(it, Record::Forged(..))).count();
-        world.see_many("forgets that nobody signed", forged as u64);
+        }
+        let homes: BTreeSet<i32> = self.homes.range((CONTESTED, 0)..).map(|it| *it.1).collect();
+        if homes.len() > 1 {
+            world.see("devices that move with an epoch");
+        }
         let erased = truth.ever.values().filter(|row| {
             let device = super::truth::device_of(row);
             row.end_ms < truth.floor(device)
         });
         world.see_many("rows erased", erased.count() as u64);
         world.see_many("events", world.feed.len() as u64);
+    }
+}
+
+fn print(script: &Script) {
+    println!("{:?} {:?}", script.rules.limits(), script.log);
+    for (record, offset) in script.records.iter().zip(0..) {
+        println!("{offset} ({}): {}", script.log.versions.of(offset), shown(record));
     }
 }
 

@@ -128,6 +128,45 @@ impl SimStore {
     }
 }
 
+impl SimStore {
+    /// The claim of a device that a forget erased.
+    async fn erased_claim(&self, id: Device, epoch: i32) -> Option<i32> {
+        self.meanwhile().await;
+        let mut world = self.world();
+        let found = world.read(Partition::ErasedClaims(id)).remove(&(i64::from(epoch), 0));
+        match found? {
+            Value::Claim(partition) => Some(*partition),
+            other => unreachable!("a partition of claims holds {other:?}"),
+        }
+    }
+
+    /// Moves the claims of a device to its forgets, where no day of it is left.
+    async fn erase_claims(&self, id: Device, version: i64) {
+        self.meanwhile().await;
+        if !self.world().read(Partition::DaysOfDevice(id)).is_empty() {
+            return;
+        }
+        self.meanwhile().await;
+        let claims: Vec<(i32, i32)> = {
+            let world = self.world();
+            let of_device = world.claims.range((id, i32::MIN)..=(id, i32::MAX));
+            of_device.map(|((_, epoch), partition)| (*epoch, *partition)).collect()
+        };
+        for (epoch, partition) in claims {
+            // One that stands where another was erased came too late, and decides nothing.
+            let partition = self.erased_claim(id, epoch).await.unwrap_or(partition);
+            let row = Some(((i64::from(epoch), 0), version, Value::Claim(partition)));
+            let partition = Partition::ErasedClaims(id);
+            let keep = Mutation { partition, deletes: Vec::new(), row };
+            self.acknowledged([What::Mutation(keep)]).await;
+            self.meanwhile().await;
+            let mut world = self.world();
+            world.claims.remove(&(id, epoch));
+            world.see("claims that a forget erases");
+        }
+    }
+}
+
 /// A device's day in both lists.
 fn entries(id: Device, day: i64) -> [(Partition, Key); 2] {
     [(Partition::DaysOfDevice(id), (day, 0)), (Partition::DeviceDays(day), (i64::from(id), 0))]
@@ -233,24 +272,43 @@ impl TripStore for SimStore {
         let gone = gone.map(|(partition, key)| deletion(partition, (key.0, key.0), version));
         self.acknowledged(gone).await;
         self.listed.lock().unwrap().retain(|(of, day)| *of != id || !empty.contains(day));
+        self.erase_claims(id, version).await;
         Ok(())
     }
 
     async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>, StoreError> {
+        let id = device(device_id);
         self.meanwhile().await;
-        Ok(self.world().claims.get(&(device(device_id), epoch)).copied())
+        let standing = {
+            let mut world = self.world();
+            // It may miss one of this moment.
+            let is_missed = world.dice.percent(10);
+            world.claims.get(&(id, epoch)).copied().filter(|_| !is_missed)
+        };
+        let erased = self.erased_claim(id, epoch).await;
+        let found = erased.or(standing);
+        let mut world = self.world();
+        if erased.is_some() {
+            world.see("claims that decide though a forget erased them");
+        }
+        Ok(found.map(|partition| world.decide(id, epoch, partition)))
     }
 
     async fn claim(&self, device_id: &str, epoch: i32, own: i32) -> Result<i32, StoreError> {
+        let id = device(device_id);
         self.meanwhile().await;
         let standing = {
             let mut world = self.world();
             world.see("claims inserted");
-            *world.claims.entry((device(device_id), epoch)).or_insert(own)
+            *world.claims.entry((id, epoch)).or_insert(own)
         };
         // It may die before it hears the answer.
-        self.meanwhile().await;
-        Ok(standing)
+        let found = self.erased_claim(id, epoch).await.unwrap_or(standing);
+        let mut world = self.world();
+        if found != own {
+            world.see("claims that come too late");
+        }
+        Ok(world.decide(id, epoch, found))
     }
 }
 
@@ -269,7 +327,9 @@ impl Journal for SimStore {
         let events: Vec<_> = changes.chain(forgotten).map(What::Event).collect();
         self.acknowledged(events).await;
         let dead = ahead.dead_letters.iter();
-        let dead = dead.map(|letter| What::Dead((letter.offset, letter.element.unwrap_or(0))));
+        let dead = dead.map(|letter| {
+            What::Dead((letter.partition, letter.offset, letter.element.unwrap_or(0)))
+        });
         self.acknowledged(dead.collect::<Vec<_>>()).await;
         Ok(())
     }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use tstar::store::TripRow;
 use tstar::timeline::{Driver, Path, Trip};
 
-use super::log::{PARTITION, Record, Script, name, sample};
-use super::world::{Device, Place};
+use super::log::{CONTESTED, PARTITION, Record, Script, name, sample};
+use super::world::{Device, Homes, Place};
+use crate::model::Fix;
 use crate::model::literal::{self, Did};
 
 /// Device, `t_star`, version.
@@ -15,82 +16,107 @@ pub type Named = (Device, i64, i64);
 
 #[derive(Default)]
 pub struct Truth {
-    /// Trips after so many records.
-    pub states: Vec<Vec<Arc<TripRow>>>,
+    /// Of each partition, the trips that it has after so many records.
+    pub states: Vec<Vec<Vec<Arc<TripRow>>>>,
     /// Every row that ever was true.
     pub ever: BTreeMap<Named, Arc<TripRow>>,
-    /// Retired `t_star`s, with the version of the merge.
-    pub merges: BTreeSet<Named>,
+    /// Retired `t_star`s, with the version of the merge, and which log it is in.
+    pub merges: BTreeMap<Named, usize>,
     pub dead: BTreeSet<Place>,
     /// Before which time a device is forgotten in the end.
     pub gone: BTreeMap<Device, i64>,
+    devices: BTreeMap<Device, literal::Device>,
 }
 
 pub fn device_of(row: &TripRow) -> Device {
     row.device_id.as_bytes()[0]
 }
 
+/// Whether a device belongs to a partition. Where that is not decided yet, nothing is built.
+pub fn is_own(homes: &Homes, device: Device, epoch: i32, partition: i32) -> bool {
+    let undecided = device != CONTESTED || partition == PARTITION;
+    homes.get(&(device, epoch)).map_or(undecided, |home| *home == partition)
+}
+
 impl Truth {
-    /// `foreign` are devices that belong to another partition, with the epoch in which they do.
-    pub fn of(script: &Script, foreign: &BTreeSet<(Device, i32)>) -> Self {
-        let mut truth = Self { states: vec![Vec::new()], ..Self::default() };
+    /// `homes` says where devices belong. One epoch follows the other; within one, no device has
+    /// anything to do with two partitions.
+    pub fn of(scripts: &[Arc<Script>], homes: &Homes) -> Self {
+        let states = vec![vec![Vec::new()]; scripts.len()];
+        let mut truth = Self { states, ..Self::default() };
+        for epoch in 1..=scripts[0].starts.len() {
+            for (lane, script) in scripts.iter().enumerate() {
+                for offset in script.starts[epoch - 1]..script.upto(epoch) {
+                    truth.hear(script, offset, homes);
+                    truth.note(lane, script, offset, homes);
+                }
+            }
+        }
+        truth
+    }
+
+    fn hear(&mut self, script: &Script, offset: i64, homes: &Homes) {
+        let (partition, epoch) = (script.log.partition, script.epoch_of(offset));
+        let is_own = |device: &Device| is_own(homes, *device, epoch, partition);
+        match &script.records[usize::try_from(offset).unwrap()] {
+            Record::Forget(id, before_ms) if is_own(id) => {
+                let floor = self.gone.entry(*id).or_insert(*before_ms);
+                *floor = (*floor).max(*before_ms);
+                if let Some(device) = self.devices.get_mut(id) {
+                    device.trips.retain(|trip| trip.end() >= *before_ms);
+                }
+            }
+            Record::Forget(..) | Record::Forged(..) => {
+                self.dead.insert((partition, offset, 0));
+            }
+            Record::Samples(id, fixes) => {
+                let is_own = is_own(id);
+                for (fix, element) in fixes.iter().zip(0..) {
+                    let is_dead = match fix {
+                        Some(fix) if is_own => self.is_refused(script, offset, *id, fix),
+                        _ => true,
+                    };
+                    if is_dead {
+                        self.dead.insert((partition, offset, element));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes a sample. Returns whether its trip is full.
+    fn is_refused(&mut self, script: &Script, offset: i64, id: Device, fix: &Fix) -> bool {
+        if self.gone.get(&id).is_some_and(|gone| fix.time < *gone) {
+            return false;
+        }
         let limits = literal::Limits {
             max_gap: script.rules.max_gap_ms,
             max_duration: script.rules.max_duration_ms,
             max_samples: script.rules.max_samples as usize,
         };
-        let mut devices: BTreeMap<Device, literal::Device> = BTreeMap::new();
-        for (record, offset) in script.records.iter().zip(0..) {
-            let version = script.log.versions.of(offset);
-            match record {
-                Record::Forget(id, before_ms) => {
-                    let floor = truth.gone.entry(*id).or_insert(*before_ms);
-                    *floor = (*floor).max(*before_ms);
-                    if let Some(device) = devices.get_mut(id) {
-                        device.trips.retain(|trip| trip.end() >= *before_ms);
-                    }
-                }
-                Record::Forged(..) => {
-                    truth.dead.insert((offset, 0));
-                }
-                Record::Samples(id, fixes) if foreign.contains(&(*id, script.epoch_of(offset))) => {
-                    truth.dead.extend((0..fixes.len() as u32).map(|element| (offset, element)));
-                }
-                Record::Samples(id, fixes) => {
-                    let device = devices.entry(*id).or_insert_with(|| literal::Device::new(limits));
-                    for (fix, element) in fixes.iter().zip(0..) {
-                        let is_dead = match fix {
-                            None => true,
-                            Some(fix)
-                                if truth.gone.get(id).is_some_and(|gone| fix.time < *gone) =>
-                            {
-                                false
-                            }
-                            Some(fix) => device.arrive(version, *fix) == Did::TripFull,
-                        };
-                        if is_dead {
-                            truth.dead.insert((offset, element));
-                        }
-                    }
-                }
-            }
-            truth.note(&devices);
-        }
-        truth
+        let device = self.devices.entry(id).or_insert_with(|| literal::Device::new(limits));
+        device.arrive(script.log.versions.of(offset), *fix) == Did::TripFull
     }
 
-    /// Takes note of the trips after a record.
-    fn note(&mut self, devices: &BTreeMap<Device, literal::Device>) {
+    /// Takes note of the trips of a partition after a record of it.
+    fn note(&mut self, lane: usize, script: &Script, offset: i64, homes: &Homes) {
+        let (partition, epoch) = (script.log.partition, script.epoch_of(offset));
         let mut state = Vec::new();
-        for (&id, trip) in devices.iter().flat_map(|(id, of)| of.trips.iter().map(move |t| (id, t)))
-        {
-            let merges = trip.absorbed.iter().map(|&(t_star, version)| (id, t_star, version));
-            self.merges.extend(merges);
-            let named = (id, trip.t_star, trip.version);
-            let row = self.ever.entry(named).or_insert_with(|| Arc::new(row(id, trip)));
-            state.push(Arc::clone(row));
+        for (&id, device) in &self.devices {
+            if !script.devices.contains(&id) || !is_own(homes, id, epoch, partition) {
+                continue;
+            }
+            for trip in &device.trips {
+                for &(t_star, version) in &trip.absorbed {
+                    self.merges.entry((id, t_star, version)).or_insert(lane);
+                }
+                let named = (id, trip.t_star, trip.version);
+                let row = self.ever.entry(named);
+                let row = row.or_insert_with(|| Arc::new(row_of(id, trip, partition)));
+                state.push(Arc::clone(row));
+            }
         }
-        self.states.push(state);
+        self.states[lane].push(state);
     }
 
     /// Before which time a device is forgotten by any record of the log.
@@ -98,17 +124,25 @@ impl Truth {
         self.gone.get(&device).copied().unwrap_or(i64::MIN)
     }
 
-    pub fn end(&self) -> &[Arc<TripRow>] {
-        self.states.last().expect("there is the state before the first record")
+    /// The trips of a partition after the records before an offset.
+    pub fn state(&self, lane: usize, offset: i64) -> &[Arc<TripRow>] {
+        &self.states[lane][usize::try_from(offset).unwrap()]
+    }
+
+    /// All trips, at last.
+    pub fn end(&self) -> Vec<Arc<TripRow>> {
+        let trips =
+            self.devices.iter().flat_map(|(&id, of)| of.trips.iter().map(move |it| (id, it)));
+        trips.map(|(id, it)| Arc::clone(&self.ever[&(id, it.t_star, it.version)])).collect()
     }
 }
 
-fn row(device: Device, trip: &literal::Trip) -> TripRow {
+fn row_of(device: Device, trip: &literal::Trip, partition: i32) -> TripRow {
     let mut kept = trip.kept.clone();
     kept.sort_by_key(|fix| fix.time);
     let path = Path::from_sorted(kept.iter().map(sample)).expect("times differ");
     let driver = trip.driver().map(|(name, time_ms)| Driver { name: name.into(), time_ms });
     let absorbed = trip.absorbed.iter().copied().collect();
     let trip = Trip::loaded(trip.t_star, trip.minted, trip.version, absorbed, driver, path);
-    TripRow { partition: PARTITION, ..TripRow::of(&name(device), &trip) }
+    TripRow { partition, ..TripRow::of(&name(device), &trip) }
 }

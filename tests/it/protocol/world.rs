@@ -1,5 +1,5 @@
-//! What is outside of an owner: three replicas, the feed and the dead letters, the group's offset,
-//! and the wire between them.
+//! What is outside of an owner: three replicas, the claims that they agree on, the feed and the
+//! dead letters, the group's offsets, and the wire between them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -44,6 +44,8 @@ pub enum Partition {
     DaysOfDevice(Device),
     DeviceDays(i64),
     Forgets(Device),
+    /// The static columns of [`Partition::Forgets`]: claims that a forget erased, by epoch.
+    ErasedClaims(Device),
 }
 
 /// Clustering columns: (`end_time`, `start_time`) of a trip; else the first alone.
@@ -54,6 +56,7 @@ pub enum Value {
     Trip(Arc<TripRow>),
     Forget { before_ms: i64, days: Vec<i64> },
     Listed,
+    Claim(i32),
 }
 
 /// Every row whose key begins with a number in `from..=upto` goes, up to a timestamp.
@@ -78,8 +81,11 @@ pub enum Event {
     Forgotten { device: Device, before_ms: i64 },
 }
 
-/// Record and element.
-pub type Place = (i64, u32);
+/// Partition, record and element.
+pub type Place = (i32, i64, u32);
+
+/// Where devices belong in an epoch.
+pub type Homes = BTreeMap<(Device, i32), i32>;
 
 #[derive(Debug)]
 pub enum What {
@@ -127,6 +133,8 @@ pub enum Command {
 /// What the world knows of an owner.
 #[derive(Default)]
 pub struct Desk {
+    /// Which log it reads.
+    pub lane: usize,
     pub command: Option<Command>,
     /// It waits for a command.
     pub idle: bool,
@@ -150,12 +158,16 @@ pub struct World {
     pub feed: Vec<Event>,
     pub dead: Vec<Place>,
     pub desks: Vec<Desk>,
-    /// Which owner has the partition.
-    pub current: usize,
-    /// The group's offset.
-    pub committed: i64,
-    /// Partitions by device and epoch: conditional inserts have one order.
-    pub claims: BTreeMap<(Device, i32), i32>,
+    /// Which owner has each partition.
+    pub current: [usize; 2],
+    /// The group's offsets.
+    pub committed: [i64; 2],
+    /// Epochs that have begun: one does once everything before it is read, in each partition.
+    pub epochs: usize,
+    /// The claims that stand: conditional statements have one order.
+    pub claims: Homes,
+    /// What claims decided, whatever became of them.
+    pub homes: Homes,
     pub seen: Seen,
     pub bad: BTreeSet<&'static str>,
     pub tells: bool,
@@ -171,29 +183,25 @@ impl World {
             feed: Vec::new(),
             dead: Vec::new(),
             desks: Vec::new(),
-            current: 0,
-            committed: 0,
-            claims: BTreeMap::new(),
+            current: [0; 2],
+            committed: [0; 2],
+            epochs: 1,
+            claims: Homes::new(),
+            homes: Homes::new(),
             seen: Seen::new(),
             bad: BTreeSet::new(),
             tells,
         }
     }
 
-    /// Another partition claims a device, unless one has.
-    pub fn contest(&mut self, device: Device, epoch: i32, partition: i32) {
-        let standing = *self.claims.entry((device, epoch)).or_insert(partition);
-        self.see(if standing == partition {
-            "claims of another partition"
-        } else {
-            "claims that come too late"
-        });
-    }
-
-    /// The devices of another partition than this one, with the epoch.
-    pub fn foreign(&self, own: i32) -> BTreeSet<(Device, i32)> {
-        let foreign = self.claims.iter().filter(|(_, partition)| **partition != own);
-        foreign.map(|(of, _)| *of).collect()
+    /// Somebody is told where a device belongs. S7: whoever asks, whenever, is told the same.
+    pub fn decide(&mut self, device: Device, epoch: i32, partition: i32) -> i32 {
+        let decided = *self.homes.entry((device, epoch)).or_insert(partition);
+        if decided != partition {
+            self.tell(|| format!("{device} was of {decided} in epoch {epoch}, now of {partition}"));
+            self.bad.insert("S7 a device belongs to two partitions");
+        }
+        partition
     }
 
     pub fn see(&mut self, what: &'static str) {
@@ -316,18 +324,19 @@ impl World {
 
     /// An owner commits an offset. That of a former one comes too late, most times.
     pub fn commit(&mut self, owner: usize, offset: i64) {
-        let is_current = owner == self.current;
+        let lane = self.desks[owner].lane;
+        let is_current = owner == self.current[lane];
         if !is_current && !self.dice.percent(10) {
             return;
         }
-        if !is_current && offset != self.committed {
+        if !is_current && offset != self.committed[lane] {
             self.see("commits of a former owner");
         }
-        if offset < self.committed {
+        if offset < self.committed[lane] {
             self.see("commits that fall back");
         }
         self.tell(|| format!("{owner} commits {offset}"));
-        self.committed = offset;
+        self.committed[lane] = offset;
     }
 }
 
@@ -357,6 +366,7 @@ impl Rows {
 fn wins(at: i64, value: &Value, kept_at: i64, kept: &Value) -> bool {
     let is_greater = match (value, kept) {
         (Value::Forget { days, .. }, Value::Forget { days: kept, .. }) => days > kept,
+        (Value::Claim(partition), Value::Claim(kept)) => partition > kept,
         _ => false,
     };
     at > kept_at || at == kept_at && is_greater
