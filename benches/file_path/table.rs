@@ -1,4 +1,4 @@
-//! Tables as text that a README can take as it is.
+//! Tables as text that a page can take as it is.
 
 /// A table of a head and rows: the first column to the left, the others to the right.
 pub fn table<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> String {

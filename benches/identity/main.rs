@@ -4,7 +4,7 @@
 //! cargo bench --bench identity                  # 200,000 trips begin
 //! cargo bench --bench identity -- all           # 1,000,000
 //! cargo bench --bench identity -- --trips 20000 # to try it out
-//! cargo bench --bench identity -- --into README.md
+//! cargo bench --bench identity -- --into docs/identity-bench.md
 //! ```
 //!
 //! Counters are taken from SQLite, and from a CQL server where `TSTAR_TEST_CQL` names one
@@ -294,7 +294,7 @@ fn head(
     let inside = all - changes.end - changes.beginning - changes.merge;
     Ok(format!(
         "{date}, {machine}; SQLite {sqlite}, {cql}.\n\
-         {begun} trips of {devices} devices begin, {standing} stand at the end, the others were \
+         {begun} trips of {devices} devices begin, {standing} remain at the end, the others were \
          merged into them; {all} arrivals: {:.1} % end, {:.1} % inside, {:.1} % beginning, \
          {:.1} % merge.",
         share(changes.end),

@@ -1,4 +1,4 @@
-//! The tables, as text that a README can take.
+//! The tables, as text that a page can take.
 
 use std::path::Path;
 
@@ -212,7 +212,7 @@ impl Report {
         let rows: Vec<_> = self.costs.iter().filter(is_told).map(Cost::row).collect();
         let head = [
             "id",
-            "asks",
+            "database",
             "round trips per id, 1 writer",
             "8 writers",
             "ids per CPU s, 1 writer",
@@ -237,23 +237,26 @@ impl Report {
         };
         let lines = [
             ("Every published id still finds its trip", self.those(keeps)),
-            ("The same log gives the same ids, batches and workers aside", self.those(repeats)),
+            (
+                "The same log gives the same ids, whatever the batches and workers",
+                self.those(repeats),
+            ),
             (
                 "A device's day by the id alone, at less than 2 rows read for each",
                 self.those(finds),
             ),
-            ("So the newest 100 of a device", self.those(newest)),
+            ("The newest 100 of a device likewise", self.those(newest)),
             (
                 "No trip of a device sorts before an earlier one, as bytes or text",
                 self.those(|measured| {
                     measured.order.device_bytes + measured.order.device_text <= 0.0
                 }),
             ),
-            ("No database is asked", self.those(|measured| !measured.scheme.is_coordinated())),
+            ("Needs no database", self.those(|measured| !measured.scheme.is_coordinated())),
             ("Digits alone", self.those(|measured| measured.form.is_digits)),
             ("At most 22 characters", self.those(|measured| measured.form.text.1 <= 22)),
             (
-                "The first four",
+                "All of the first four",
                 self.those(|measured| {
                     keeps(measured) && repeats(measured) && finds(measured) && newest(measured)
                 }),
@@ -276,7 +279,7 @@ impl Report {
 
 impl Cost {
     fn row(&self) -> [String; 8] {
-        let place = self.place.unwrap_or("nobody").to_owned();
+        let place = self.place.unwrap_or("none").to_owned();
         let Some([one, eight]) = &self.races else {
             let none = || "no CQL server".to_owned();
             let id = self.scheme.label().to_owned();
