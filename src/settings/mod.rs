@@ -1,7 +1,7 @@
 //! What a user can set, from flags, `TSTAR_*` variables, a file and defaults, in that order.
 //!
 //! One table ([`TABLE`]) names every setting; the flags, the variables, the file's keys, `config
-//! show` and the README's list are made from it, so that they cannot drift apart. Everything that
+//! show` and the table in `docs/settings.md` are made from it. Everything that
 //! is wrong is told at once, each fault with the place it comes from.
 
 #[macro_use]

@@ -12,6 +12,7 @@ mod conformance;
 mod containers;
 mod control_keys;
 mod cql;
+mod docs;
 mod doctor;
 mod explain;
 mod faults;

@@ -231,7 +231,7 @@ fn a_keyspace_of_an_earlier_version_is_told_what_it_lacks_and_gets_it() {
     }
 }
 
-/// Prints what claims cost on this server: the figures of the README.
+/// Prints what claims cost on this server: the figures in `docs/kafka.md`.
 #[test]
 #[ignore = "it measures"]
 fn what_a_claim_costs() {

@@ -1,4 +1,4 @@
-//! Keyboard alone, in the dark, on a phone; and the pictures that the README shows.
+//! Keyboard alone, in the dark, on a phone; and the pictures that README and docs show.
 
 use fantoccini::key::Key;
 use serde_json::json;

@@ -1,0 +1,147 @@
+//! Parts of pages that the program writes: settings, metrics, routes, exit codes, help pages. And
+//! tables that people write about something that the program lists, compared by their names.
+
+use std::fmt::Write as _;
+
+use tstar::metrics;
+use tstar::reason::{DeadReason, DropReason};
+
+use super::{help, pages, root};
+
+const GENERATED: &str = "<!-- generated: ";
+const COMPARED: &str = "<!-- compared: ";
+
+/// A marked part: its name, and the lines between its marks.
+struct Part<'a> {
+    name: &'a str,
+    text: &'a str,
+}
+
+/// The parts of a page that a mark opens.
+fn parts<'a>(page: &'a str, mark: &str) -> Vec<Part<'a>> {
+    let end = mark.replace("<!-- ", "<!-- end of ").replace(": ", " -->");
+    let part = |rest: &'a str| {
+        let (name, rest) = rest.split_once(" -->\n").expect("a mark ends its line");
+        let (text, _) = rest.split_once(&end).unwrap_or_else(|| panic!("{name} has no end"));
+        Part { name, text }
+    };
+    page.split(mark).skip(1).map(part).collect()
+}
+
+/// The table of settings.
+fn settings() -> String {
+    let mut table =
+        String::from("| flag | variable, key | default | what it does |\n|---|---|---|---|\n");
+    for setting in tstar::settings::TABLE.iter() {
+        let default = if setting.default.is_empty() { "none" } else { setting.default };
+        table += &format!(
+            "| `{}` | `{}`, `{}` | {default} | {} |\n",
+            setting.flag, setting.env, setting.key, setting.help
+        );
+    }
+    table
+}
+
+fn metrics() -> String {
+    let mut table = String::from("| metric | type | labels | meaning |\n|---|---|---|---|\n");
+    for metric in metrics::TABLE {
+        let labels: Vec<_> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
+        let (name, kind, labels) = (metric.name, metric.kind.name(), labels.join(", "));
+        writeln!(table, "| `{name}` | {kind} | {labels} | {} |", metric.help).unwrap();
+    }
+    table
+}
+
+/// The routes of the API's description.
+fn routes() -> String {
+    let api = serde_json::to_value(tstar::http::openapi::document()).unwrap();
+    let mut table = String::from("| route | parameters | what it gives |\n|---|---|---|\n");
+    for (path, methods) in api["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            let summary = operation["summary"].as_str().unwrap_or_default();
+            let parameters = operation["parameters"].as_array().map(Vec::as_slice).unwrap_or(&[]);
+            let query = parameters.iter().filter(|it| it["in"] == "query");
+            let query: Vec<_> =
+                query.filter_map(|it| Some(format!("`{}`", it["name"].as_str()?))).collect();
+            let (method, query) = (method.to_uppercase(), query.join(", "));
+            writeln!(
+                table,
+                "| `{method} {path}` | {query} | {} |",
+                summary.trim_end_matches('.').replace('\n', " ")
+            )
+            .unwrap();
+        }
+    }
+    table
+}
+
+fn exit_codes() -> String {
+    let mut table = String::from("| exit code | meaning |\n|---|---|\n");
+    for (codes, meaning) in help::exit_codes() {
+        writeln!(table, "| {codes} | {meaning} |").unwrap();
+    }
+    table
+}
+
+/// What belongs between the marks of a name.
+fn generated(name: &str) -> String {
+    match name {
+        "settings" => settings(),
+        "metrics" => metrics(),
+        "routes" => routes(),
+        "exit codes" => exit_codes(),
+        "help" => format!("\n{}\n", help::sections()),
+        other => panic!("nothing generates `{other}`"),
+    }
+}
+
+/// The names that the first column of a table has to have, in this order.
+fn names(of: &str) -> Vec<String> {
+    match of {
+        "dead-letter reasons" => DeadReason::ALL.iter().map(|it| format!("`{it}`")).collect(),
+        "drop reasons" => DropReason::ALL.iter().map(|it| format!("`{it}`")).collect(),
+        "exit codes" => help::exit_codes().into_iter().map(|(codes, _)| codes).collect(),
+        other => panic!("nothing lists `{other}`"),
+    }
+}
+
+#[test]
+fn generated_parts_are_those_of_the_program() {
+    let is_to_write = std::env::var_os("TSTAR_WRITE_DOCS").is_some_and(|it| it == "1");
+    let (mut seen, mut stale) = (Vec::new(), Vec::new());
+    for page in pages() {
+        let mut text = page.text.clone();
+        for part in parts(&page.text, GENERATED) {
+            let fresh = generated(part.name);
+            if part.text != fresh {
+                stale.push(format!("{}: {}", page.path, part.name));
+                let mark = format!("{GENERATED}{} -->\n", part.name);
+                text = text.replacen(&format!("{mark}{}", part.text), &format!("{mark}{fresh}"), 1);
+            }
+            seen.push(part.name.to_owned());
+        }
+        if is_to_write && text != page.text {
+            std::fs::write(root().join(&page.path), text).unwrap();
+        }
+    }
+    seen.sort();
+    assert_eq!(seen, ["exit codes", "help", "metrics", "routes", "settings"]);
+    let how = "TSTAR_WRITE_DOCS=1 cargo test --locked --test it -- docs::generated";
+    assert!(stale.is_empty() || is_to_write, "not those of the program: {stale:?}; run {how}");
+    println!("{} parts are those of the program, {} written", seen.len(), stale.len());
+}
+
+#[test]
+fn tables_about_lists_of_the_program_name_all_of_them() {
+    let mut seen = Vec::new();
+    for page in pages() {
+        for part in parts(&page.text, COMPARED) {
+            let rows = part.text.lines().skip(2);
+            let found: Vec<_> = rows.map(|row| row.split('|').nth(1).unwrap().trim()).collect();
+            assert_eq!(found, names(part.name), "{}: {}", page.path, part.name);
+            seen.push(part.name.to_owned());
+        }
+    }
+    seen.sort();
+    assert_eq!(seen, ["dead-letter reasons", "drop reasons", "exit codes"]);
+}

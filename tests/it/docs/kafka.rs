@@ -1,0 +1,89 @@
+//! The commands for Kafka of README and docs, on the servers of the tests.
+
+use std::process::Stdio;
+
+use super::blocks::{run, shell};
+use super::{Block, page};
+use crate::cli::Folder;
+use crate::faults::{Running, until};
+use crate::keyspace::Keyspace;
+use crate::servers::free_port;
+use crate::topic::Topic;
+
+/// Partitions that the pages give their topic.
+const PARTITIONS: i32 = 16;
+
+/// What the pages call the keyspace.
+const KEYSPACE: &str = "scylla://127.0.0.1:9042/tstar";
+
+/// A topic with samples, a daemon, and a question in another terminal.
+type Sequence = [Block; 3];
+
+/// The sequences of blocks of a page.
+fn sequences(path: &str) -> Vec<Sequence> {
+    let page = page(path);
+    let mut blocks = page.blocks().into_iter().filter(|block| block.language == "sh");
+    let mut found = Vec::new();
+    while let Some(topic) = blocks.find(|block| block.text.starts_with("kafka-topics.sh")) {
+        found.push([topic, blocks.next().unwrap(), blocks.next().unwrap()]);
+    }
+    found
+}
+
+/// Follows a sequence; `None` where there is no server for it.
+fn follow([made, daemon, question]: &Sequence) -> Option<()> {
+    let topic = Topic::new(PARTITIONS)?;
+    let folder = Folder::new();
+    let needs_keyspace = daemon.text.contains(KEYSPACE);
+    let keyspace = if needs_keyspace { Some(Keyspace::bare()?) } else { None };
+    let own = |text: &str| {
+        let text = text.replace("127.0.0.1:9092", &topic.brokers);
+        let text = text.replace("--topic samples", &format!("--topic {}", topic.name));
+        match &keyspace {
+            Some(keyspace) => text.replace(KEYSPACE, &keyspace.place.to_string()),
+            None => text,
+        }
+    };
+    // The tool of Kafka's distribution is not part of the servers of the tests, which create the
+    // same topic by the same request.
+    let (create, rest) = made.text.split_once('\n').unwrap();
+    let created = "kafka-topics.sh --bootstrap-server 127.0.0.1:9092 --create --topic samples";
+    assert_eq!(create, format!("{created} --partitions {PARTITIONS}"));
+    // The broker may learn of it a moment after its controller.
+    until("the topic", || topic.exists().then_some(()));
+    run(&own(rest), folder.dir.path());
+
+    let mut command = shell(&format!("exec {}", own(&daemon.text)), folder.dir.path());
+    let address = format!("127.0.0.1:{}", free_port());
+    // A group is shared by all topics of a broker, and a port by all tests of a machine.
+    command.env("TSTAR_GROUP", &topic.name).env("TSTAR_LISTEN", address);
+    let mut running = Running::start(&mut command);
+    let question = own(&question.text);
+    until("the trips", || {
+        assert!(!running.has_ended(), "`{}` ended", daemon.text);
+        // It fails as long as there is no store.
+        let output = shell(&question, folder.dir.path()).stderr(Stdio::null()).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().contains("\"truck-17~").then_some(())
+    });
+    running.signal("TERM");
+    running.ran(&daemon.text).ends(0);
+    Some(())
+}
+
+#[test]
+fn the_readmes_commands_build_trips_from_a_topic() {
+    let readme = sequences("README.md");
+    assert_eq!(readme.len(), 1);
+    for sequence in &readme {
+        follow(sequence);
+    }
+}
+
+#[test]
+fn the_commands_of_the_page_on_kafka_build_trips_from_a_topic() {
+    let page = sequences("docs/kafka.md");
+    assert_eq!(page.len(), 2);
+    for sequence in &page {
+        follow(sequence);
+    }
+}

@@ -1,0 +1,49 @@
+//! Blocks of commands that the tests of the documents do not run, each with its reason.
+
+/// A block by its page and the start of its text, and why it is not run.
+pub struct Unrun {
+    pub page: &'static str,
+    pub starts: &'static str,
+    pub reason: &'static str,
+}
+
+const fn unrun(page: &'static str, starts: &'static str, reason: &'static str) -> Unrun {
+    Unrun { page, starts, reason }
+}
+
+const KAFKA: &str = "needs Kafka: docs::kafka runs it";
+const MINUTES: &str = "takes minutes";
+const DOCKER: &str = "needs Docker: suite containers starts what the Compose file names";
+const CQL: &str = "needs a CQL server: suites topic and control_keys run these commands";
+const BROKER: &str = "needs Kafka: suites replay, replay_files and letters run these commands";
+
+/// All of them.
+pub const UNRUN: &[Unrun] = &[
+    unrun("README.md", "cargo install", "takes minutes, and writes outside of the test's folder"),
+    unrun("README.md", "kafka-topics.sh", KAFKA),
+    unrun("README.md", "tstar run", KAFKA),
+    unrun("README.md", "tstar trips truck-17 --store sqlite:live.db", KAFKA),
+    unrun("README.md", "tests/all", "this very run"),
+    unrun("docs/contributing.md", "tests/all", "this very run"),
+    unrun("docs/contributing.md", "TSTAR_TEST_SCHEDULES", MINUTES),
+    unrun("docs/contributing.md", "cargo bench", MINUTES),
+    unrun("docs/contributing.md", "TSTAR_WRITE_DOCS=1", "these very tests"),
+    unrun("docs/contributing.md", "deploy/docs", "needs mdBook, which takes minutes to compile"),
+    unrun("docs/dead-letters.md", "$ tstar dlq ls --store scylla", BROKER),
+    unrun("docs/erasure.md", "tstar forget truck-17", "asks on a terminal; --yes runs below it"),
+    unrun("docs/erasure.md", "$ export TSTAR_CONTROL_KEY_FILE", CQL),
+    unrun("docs/kafka.md", "docker compose", DOCKER),
+    unrun("docs/kafka.md", "kafka-topics.sh", KAFKA),
+    unrun("docs/kafka.md", "tstar run", KAFKA),
+    unrun("docs/kafka.md", "tstar trips truck-17 --store sqlite:live.db", KAFKA),
+    unrun("docs/kafka.md", "tstar lookup", KAFKA),
+    unrun("docs/late-data.md", "$ tstar replay files", BROKER),
+    unrun("docs/late-data.md", "$ tstar replay topic", BROKER),
+    unrun("docs/late-data.md", "$ tstar rebuild --store", BROKER),
+    unrun("docs/operations.md", "$ tstar doctor --store scylla", "needs Kafka and a CQL server"),
+    unrun("docs/operations.md", "$ tstar verify 1.ndjson", "of a store that was damaged by hand"),
+    unrun("docs/permissions.md", "tstar run", CQL),
+    unrun("docs/permissions.md", "tstar forget truck-17", CQL),
+    unrun("docs/permissions.md", "kafka-acls.sh", "needs brokers that enforce ACLs"),
+    unrun("docs/permissions.md", "cargo build --release --features tls", MINUTES),
+];
