@@ -10,7 +10,7 @@ use serde_json::Value;
 use tstar::blob;
 use tstar::timeline::{Path, Sample, Stated};
 
-use crate::support::real_data;
+use crate::support::data;
 
 fn sample(line: &str) -> (String, Sample) {
     let value: Value = serde_json::from_str(line).unwrap();
@@ -46,8 +46,7 @@ fn runs(file: PathBuf) -> Vec<Vec<Sample>> {
 
 #[test]
 fn real_cars_take_at_most_four_bytes_a_point() {
-    let Some(file) = real_data("ndsbr-cars.ndjson.gz") else { return };
-    let runs = runs(file);
+    let runs = runs(data("ndsbr-cars.ndjson.gz"));
     let (mut bytes, mut points, mut with_both) = (0, 0, 0);
     for run in &runs {
         let path = Path::from_sorted(run.iter().copied()).unwrap();

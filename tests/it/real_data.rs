@@ -14,7 +14,7 @@ use tstar::source::file::{FileSource, Options};
 use tstar::store::memory::MemoryStore;
 use tstar::store::{Order, TripRow, TripStore, Whose};
 
-use crate::support::{block_on, real_data};
+use crate::support::{block_on, data};
 
 /// 2026-11-21: later than every sample.
 const LOG_TIME_MS: i64 = 1_795_219_200_000;
@@ -106,7 +106,7 @@ fn shuffle(lines: &mut [String], seed: u64) {
 }
 
 fn check_orders(known: &Known) {
-    let Some(file) = real_data(known.name) else { return };
+    let file = data(known.name);
     let reader = BufReader::new(MultiGzDecoder::new(std::fs::File::open(&file).unwrap()));
     let mut lines: Vec<String> = reader.lines().map(Result::unwrap).collect();
     let (counts, expected) = import(file, known.max_gap_ms);

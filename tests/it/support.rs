@@ -1,7 +1,7 @@
 //! What several suites need.
 
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Runs a future of a store to its end.
 pub fn block_on<F: Future>(future: F) -> F::Output {
@@ -15,17 +15,7 @@ pub fn kills(usual: u64) -> u64 {
     std::env::var(ASKED).map_or(usual, |text| text.parse().expect(ASKED))
 }
 
-/// A file of real data, where there is one; without it CI fails and anyone else is told.
-pub fn real_data(name: &str) -> Option<PathBuf> {
-    let folder = std::env::var_os("TSTAR_TEST_DATA").map_or_else(
-        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/data"),
-        PathBuf::from,
-    );
-    let file = folder.join(name);
-    if file.exists() {
-        return Some(file);
-    }
-    assert!(std::env::var_os("CI").is_none(), "CI needs {}", file.display());
-    eprintln!("SKIPPED: {} is not there; set TSTAR_TEST_DATA to its folder", file.display());
-    None
+/// A file of `tests/data`, whose README says where each is from.
+pub fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }
