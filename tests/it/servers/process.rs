@@ -6,8 +6,8 @@ use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use super::ready::{self, LIMIT};
@@ -160,19 +160,30 @@ impl Drop for Server {
     }
 }
 
-/// Two ports in a row that nobody listens on, on any address: the first of them.
+/// Two ports in a row that nobody listens on, on any address: the first of them. They are this
+/// process's as long as it runs: no other one is given them before somebody listens.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
+    static TAKEN: Mutex<Vec<File>> = Mutex::new(Vec::new());
     // Another process begins elsewhere.
     let begin = std::process::id().wrapping_mul(7919);
     let port = |nth: u16| {
         let place = begin.wrapping_add(u32::from(nth) * 2) % u32::from(PORTS / 2) * 2;
         FIRST_PORT + u16::try_from(place).unwrap()
     };
+    let folder = Path::new(ROOT).join("target/servers/ports");
+    fs::create_dir_all(&folder).unwrap();
+    let take = |port: &u16| {
+        let lock = File::create(folder.join(port.to_string())).unwrap();
+        let is_ours = lock.try_lock().is_ok();
+        TAKEN.lock().unwrap().push(lock);
+        is_ours
+    };
     let is_free = |port: u16| TcpListener::bind(("0.0.0.0", port)).is_ok();
-    let mut tries = std::iter::repeat_with(|| port(NEXT.fetch_add(1, Ordering::Relaxed)));
-    let mut tries = tries.by_ref().take(usize::from(PORTS / 2));
-    tries.find(|&port| is_free(port) && is_free(port + 1)).expect("two free ports")
+    let tries = std::iter::repeat_with(|| port(NEXT.fetch_add(1, Ordering::Relaxed)));
+    let mut free =
+        tries.take(usize::from(PORTS / 2)).filter(|&port| is_free(port) && is_free(port + 1));
+    free.find(take).expect("two free ports")
 }
 
 /// The folder of a server's jars, fetched where it is not there yet; an error is why no server can
