@@ -18,10 +18,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use crate::servers::ready::until;
-use crate::servers::skip;
-
-/// Nothing on the page takes that long.
-const LIMIT: Duration = Duration::from_secs(30);
+use crate::servers::{LIMIT, skip};
 
 /// Nothing but the page: no look for updates, no request of the browser's own, no name resolved.
 const FLAGS: [&str; 12] = [

@@ -30,21 +30,24 @@ fn time(second: u32) -> String {
 }
 
 #[test]
-fn much_stays_fast() {
+fn much_is_moved_and_simplified() {
     let folder =
         Folder::with("samples.csv", format!("device_id,time,lat,lon\n{}{}", busy(), long()));
     folder.ingest("samples.csv --store sqlite:trips.db --max-gap 60s");
     let Some((serve, browser)) = opened(&folder) else { return };
     browser.goto(&serve.url("#device=bus"));
     browser.until_count("rect.bar", 300);
-    // A frame of it takes no longer than a person notices.
-    let frame = "const began = performance.now();
+    // A frame of it moves the bars that are there. How long that takes is up to the machine.
+    let frame = "const bars = () => [...document.querySelectorAll('rect.bar')];
+        for (const bar of bars()) bar.wasThere = true;
+        const began = performance.now();
         document.querySelector('#zoom-in').click();
         document.querySelector('.track').getBoundingClientRect();
-        return performance.now() - began;";
-    let took = browser.js(frame, &[]).as_f64().unwrap();
-    println!("300 trips drawn anew in {took:.0} ms");
-    assert!(took < 500.0, "{took} ms");
+        return [bars().filter((bar) => bar.wasThere).length, performance.now() - began];";
+    let frame = browser.js(frame, &[]);
+    println!("300 trips moved in {:.0} ms", frame[1].as_f64().unwrap());
+    assert_eq!(frame[0], 300, "bars were drawn anew");
+    browser.until_count("rect.bar", 300);
     browser.picture("busy");
     let begun = std::time::Instant::now();
     browser.goto(&serve.url("#trip=train~20240501T000000.000Z"));
