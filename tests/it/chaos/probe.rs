@@ -9,6 +9,7 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 use tstar::store::TripStore;
 
 use crate::conformance::{at, trip};
+use crate::faults::until;
 use crate::keyspace::{ClusteringOrder, Keyspace};
 use crate::model::Fix;
 use crate::model::literal::{Device, Did, Limits};
@@ -21,9 +22,15 @@ const ARRIVALS: (usize, i64) = (70, 40);
 /// Minutes that are covered by what was acknowledged.
 type Covered = Mutex<Vec<(String, i64)>>;
 
-/// Writes what a device's arrivals make of its trips, one by one. Returns how many merges reached
-/// over midnight.
-async fn write(store: &impl TripStore, device: &str, seed: u64, covered: &Covered) -> usize {
+/// Writes what a device's arrivals make of its trips, one by one, and after each waits for a lookup,
+/// so that as many happen however busy the machine is. Returns how many merges reached over
+/// midnight.
+async fn write(
+    store: &impl TripStore,
+    device: &str,
+    seed: u64,
+    (covered, found): (&Covered, &AtomicUsize),
+) -> usize {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let limits = Limits { max_gap: 5, max_duration: 1000, max_samples: 1000 };
     let (mut model, mut known, mut over_midnight) = (Device::new(limits), BTreeSet::new(), 0);
@@ -43,18 +50,25 @@ async fn write(store: &impl TripStore, device: &str, seed: u64, covered: &Covere
         store.apply(&[trip(device, &minutes, version)]).await.unwrap();
         let fresh = (changed.start()..=changed.end()).filter(|minute| known.insert(*minute));
         covered.lock().unwrap().extend(fresh.map(|minute| (device.to_owned(), minute)));
+        let before = found.load(Ordering::Acquire);
+        until("a lookup", || (found.load(Ordering::Acquire) > before).then_some(()));
     }
     over_midnight
 }
 
-/// Looks covered times up, again and again, the newest most often. Returns how many it found.
-async fn probe(store: &impl TripStore, covered: &Covered, done: &AtomicBool, seed: u64) -> usize {
+/// Looks covered times up, again and again, the newest most often, and counts those that it found.
+async fn probe(
+    store: &impl TripStore,
+    (covered, found): (&Covered, &AtomicUsize),
+    done: &AtomicBool,
+    seed: u64,
+) {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let mut found = 0;
+    let mut nth = 0;
     while !done.load(Ordering::Acquire) {
         let asked = {
             let covered = covered.lock().unwrap();
-            let some = (covered.len() as u64).min([80, u64::MAX][found % 2]);
+            let some = (covered.len() as u64).min([80, u64::MAX][nth % 2]);
             let back = (some > 0).then(|| usize::try_from(random.next_u64() % some).unwrap());
             back.map(|back| covered[covered.len() - 1 - back].clone())
         };
@@ -65,9 +79,9 @@ async fn probe(store: &impl TripStore, covered: &Covered, done: &AtomicBool, see
         let row = store.covering(&device, at(minute)).await.unwrap();
         let row = row.unwrap_or_else(|| panic!("minute {minute} of {device} is not found"));
         assert!((row.start_ms..=row.end_ms).contains(&at(minute)), "{minute} in {row:?}");
-        found += 1;
+        nth += 1;
+        found.fetch_add(1, Ordering::AcqRel);
     }
-    found
 }
 
 /// Ends the probes, also where the writer fails.
@@ -89,19 +103,18 @@ fn a_covered_time_is_found_while_its_trip_grows_and_merges() {
             let (keyspace, covered, done, found) = (&keyspace, &covered, &done, &found);
             scope.spawn(move || {
                 let store = keyspace.store();
-                let probe = probe(&store, covered, done, seed);
-                found.fetch_add(keyspace.runtime.block_on(probe), Ordering::Relaxed);
+                keyspace.runtime.block_on(probe(&store, (covered, found), done, seed));
             });
         }
         let _done = Done(&done);
         let owner = keyspace.store().owner();
         for seed in 0..DEVICES {
             let device = format!("probed-{seed}");
-            let write = write(&owner, &device, seed as u64, &covered);
+            let write = write(&owner, &device, seed as u64, (&covered, &found));
             over_midnight += keyspace.runtime.block_on(write);
         }
     });
     let found = found.into_inner();
     println!("{found} lookups found their trip, {over_midnight} merges over midnight");
-    assert!(over_midnight >= DEVICES / 2 && found > DEVICES * ARRIVALS.0);
+    assert!(over_midnight >= DEVICES / 2);
 }

@@ -82,19 +82,28 @@ impl Own {
     }
 }
 
-/// Sends lines, a few at a time; a fault comes between them, once the daemon has stored some.
+/// Sends lines, a few at a time; a fault comes between them, once the daemon has stored some. The
+/// second half is held back until then, so that there is a load however fast the machine is.
 fn under_load(topic: &Topic, daemon: &mut Daemon, lines: &[u8], fault: impl FnOnce(&mut Daemon)) {
     let before = committed(topic, GROUP);
     let (producer, records) = (topic.producer(), keyed(lines));
+    let (first, second) = records.split_at(records.len() / 2);
+    let (begin, begun) = std::sync::mpsc::channel::<()>();
     std::thread::scope(|scope| {
-        let feeder = scope.spawn(|| {
+        let send = |records: &[_]| {
             for some in records.chunks(AT_A_TIME) {
                 block_on(producer.send(&topic.name, some)).unwrap();
             }
+        };
+        scope.spawn(move || {
+            send(first);
+            // Where the test fails before that, nobody is there to say so.
+            begun.recv().ok();
+            send(second);
         });
         let ask = || Some(committed(topic, GROUP)).filter(|now| *now > before);
         let now = until("the next commit", LIMIT, ask, || daemon.ended());
-        assert!(!feeder.is_finished(), "all was sent: this is no fault under load");
+        begin.send(()).unwrap();
         fault(daemon);
         println!(
             "a server killed at {now} records committed of {} in the end",

@@ -15,8 +15,9 @@ use crate::faults::Running;
 use crate::support;
 use crate::verify::file::dump;
 
-/// Runs a command and kills it at a random moment of its length. Tells whether it was killed.
-fn killed(folder: &Folder, words: &str, length: Duration, random: &mut ChaCha8Rng) -> bool {
+/// Runs a command and kills it at a random moment of its length. Tells whether it was killed. One
+/// that ended before gives a shorter length: the machine may have been busier when it was taken.
+fn killed(folder: &Folder, words: &str, length: &mut Duration, random: &mut ChaCha8Rng) -> bool {
     let moment = length.mul_f64(f64::from(random.next_u32()) / f64::from(u32::MAX));
     let began = Instant::now();
     let mut running = Running::start(&mut hasty(folder, words));
@@ -24,6 +25,7 @@ fn killed(folder: &Folder, words: &str, length: Duration, random: &mut ChaCha8Rn
         std::thread::park_timeout(Duration::from_micros(200));
     }
     if running.has_ended() {
+        *length = began.elapsed().min(*length);
         running.ran(words).ends(0);
         return false;
     }
@@ -58,7 +60,7 @@ fn a_replay_into_a_file_killed_again_and_again_ends_the_same() {
     let once = site.dump("full.db");
     let words = format!("replay topic --from earliest {} --apply", site.of("sqlite:t.db", false));
     site.import("sqlite:full.db", "sqlite:t.db");
-    let length = took(&site.folder, &words);
+    let mut length = took(&site.folder, &words);
     let mut random = ChaCha8Rng::seed_from_u64(31);
     let asked = support::kills(50);
     let (mut kills, mut ended, mut part) = (0, 0, 0);
@@ -67,7 +69,7 @@ fn a_replay_into_a_file_killed_again_and_again_ends_the_same() {
         site.import("sqlite:full.db", "sqlite:t.db");
         // Some are killed twice.
         for _ in 0..2 {
-            let was = killed(&site.folder, &words, length, &mut random);
+            let was = killed(&site.folder, &words, &mut length, &mut random);
             kills += u64::from(was);
             ended += u32::from(!was);
             let trips = site.count("t.db", "trips");
@@ -90,13 +92,18 @@ fn a_replay_into_a_keyspace_killed_again_and_again_ends_the_same() {
     let mut random = ChaCha8Rng::seed_from_u64(32);
     let words =
         |place: &str| format!("replay topic --from earliest {} --apply", site.of(place, false));
-    let length = took(&site.folder, &words(&place));
+    let mut length = took(&site.folder, &words(&place));
     assert_same(&everything(&keyspace), &once);
-    for _ in 0..support::kills(27).div_ceil(9) {
+    let asked = support::kills(27);
+    for round in 0.. {
+        assert!(round < asked, "they end before they are killed");
+        if kills >= asked {
+            break;
+        }
         let empty = site.empty(&place);
         let words = words(&empty.place.to_string());
         for _ in 0..9 {
-            kills += u64::from(killed(&site.folder, &words, length, &mut random));
+            kills += u64::from(killed(&site.folder, &words, &mut length, &mut random));
             let now = everything(&empty);
             part += u32::from(!now.is_empty() && now != once);
         }
@@ -104,7 +111,6 @@ fn a_replay_into_a_keyspace_killed_again_and_again_ends_the_same() {
         assert_same(&everything(&empty), &once);
     }
     println!("replay topic, keyspace: {kills} kills, {part} left a part");
-    assert!(kills >= 15, "{kills} kills");
 }
 
 #[test]
@@ -122,7 +128,7 @@ fn a_rebuild_killed_again_and_again_ends_the_same() {
     };
     let began = Instant::now();
     let expected = (report("whole.db"), super::rebuild::spans(&site.folder, "sqlite:whole.db"));
-    let length = began.elapsed();
+    let mut length = began.elapsed();
     let mut random = ChaCha8Rng::seed_from_u64(33);
     let asked = support::kills(50);
     let (mut kills, mut rounds, mut part) = (0, 0, 0);
@@ -130,7 +136,7 @@ fn a_rebuild_killed_again_and_again_ends_the_same() {
         rounds += 1;
         remove(&site.folder, "t.db");
         for _ in 0..2 {
-            kills += u64::from(killed(&site.folder, &words("t.db"), length, &mut random));
+            kills += u64::from(killed(&site.folder, &words("t.db"), &mut length, &mut random));
             let is_there = site.folder.run("export --store sqlite:t.db").code == Some(0);
             part += u32::from(
                 is_there && super::rebuild::spans(&site.folder, "sqlite:t.db") != expected.1,
@@ -161,7 +167,7 @@ fn a_repair_killed_again_and_again_ends_the_same() {
         connection.execute_batch(damage).unwrap();
     };
     damage();
-    let length = took(&folder, words);
+    let mut length = took(&folder, words);
     let mut random = ChaCha8Rng::seed_from_u64(34);
     let asked = support::kills(50);
     let (mut kills, mut rounds, mut part) = (0, 0, 0);
@@ -170,7 +176,7 @@ fn a_repair_killed_again_and_again_ends_the_same() {
         assert!(rounds < 300, "they end before they are killed");
         damage();
         let damaged = dump(&folder.path("t.db"));
-        kills += u64::from(killed(&folder, words, length, &mut random));
+        kills += u64::from(killed(&folder, words, &mut length, &mut random));
         let now = dump(&folder.path("t.db"));
         part += u32::from(now != damaged && now != well);
         folder.run(words).ends(0);

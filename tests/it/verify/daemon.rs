@@ -56,11 +56,24 @@ impl Site {
     }
 }
 
+/// Rounds in which no row was newer than what was read: so many in a row mean that none ever is.
+const ROUNDS: u64 = 5;
+
 #[test]
 fn nothing_is_found_while_samples_and_forgets_keep_coming() {
-    let Some(mut site) = Site::new() else { return };
-    let fleet = "simulate --devices 60 --samples 30000 --seed 11 --bad 0.01";
-    let log = site.folder.run(fleet).ends(0).stdout;
+    for round in 0..ROUNDS {
+        let Some(mut site) = Site::new() else { return };
+        if verified_beside_a_daemon(&mut site, 11 + round) > 0 {
+            return;
+        }
+    }
+    panic!("no row was ever newer than what was read");
+}
+
+/// Compares again and again while records come. Returns how many rows were newer than what was read.
+fn verified_beside_a_daemon(site: &mut Site, seed: u64) -> u64 {
+    let fleet = format!("simulate --devices 60 --samples 30000 --seed {seed} --bad 0.01");
+    let log = site.folder.run(&fleet).ends(0).stdout;
     let lines: Vec<&[u8]> = log.split_inclusive(|&byte| byte == b'\n').collect();
     let (first, rest) = lines.split_at(6000);
     site.topic.send_lines(&first.concat(), "nobody");
@@ -94,12 +107,12 @@ fn nothing_is_found_while_samples_and_forgets_keep_coming() {
     let summary = site.drain();
     let report = site.verify("").ends(0).json();
     assert_eq!(report["ahead"], 0);
-    assert!(ahead > 0, "no row was newer than what was read: {times}");
     println!(
         "verify, beside a daemon: {times} times, {compared} rows as they should be, {ahead} newer \
          than what was read; {} dropped",
         summary["dropped"]
     );
+    ahead
 }
 
 #[test]
