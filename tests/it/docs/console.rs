@@ -39,7 +39,7 @@ fn plain(text: &str) -> String {
     plain
 }
 
-/// Whether an output is what is shown, in which `...` stands for anything.
+/// Whether an output is what is shown, in which `...` matches anything.
 pub fn is_shown(shown: &str, printed: &str) -> bool {
     let (shown, printed) = (plain(shown), plain(printed));
     let parts: Vec<_> = shown.split("...").collect();

@@ -18,7 +18,7 @@ fn help(command: &[String]) -> String {
 fn listed(help: &str) -> Vec<String> {
     let section = help.split("\nCommands:\n").nth(1).unwrap_or_default();
     let lines = section.lines().take_while(|line| !line.is_empty());
-    // A longer description goes on, further in.
+    // A longer description continues on lines that are indented further.
     let entries = lines.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     let names = entries.filter_map(|line| line.split_whitespace().next());
     names.filter(|name| *name != "help").map(str::to_owned).collect()
