@@ -213,7 +213,9 @@ fn strangers(paths: &[PathBuf]) -> Vec<String> {
 /// folder, are not there, or lie in a folder of one machine.
 fn outside(file: &Path, text: &str) -> Vec<String> {
     let is_of_path = |c: char| c.is_alphanumeric() || "._-/".contains(c);
-    let words = text.split(|c| !is_of_path(c)).filter(|word| !NO_PATH.contains(word));
+    // A shell writes a default behind `:-`.
+    let words = text.split(|c| !is_of_path(c)).map(|word| word.trim_start_matches('-'));
+    let words = words.filter(|word| !NO_PATH.contains(word));
     let leads_out = |word: &&str| {
         if MACHINE.iter().any(|folder| word.starts_with(folder)) {
             return true;

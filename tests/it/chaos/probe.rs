@@ -22,7 +22,7 @@ const ARRIVALS: (usize, i64) = (70, 40);
 /// Minutes that are covered by what was acknowledged.
 type Covered = Mutex<Vec<(String, i64)>>;
 
-/// Writes what a device's arrivals make of its trips, one by one, and after each waits for a lookup,
+/// Writes what a device's arrivals make of its trips, one by one. After each it waits for a lookup,
 /// so that as many happen however busy the machine is. Returns how many merges reached over
 /// midnight.
 async fn write(

@@ -20,6 +20,13 @@ struct Tally {
     completed: u64,
 }
 
+impl Tally {
+    /// Three in ten fell into the run.
+    fn is_enough(&self) -> bool {
+        10 * self.between >= 3 * self.kills
+    }
+}
+
 /// Starts the import and kills it at a random moment, or lets it end if that comes first. Returns
 /// whether it ended.
 fn once(work: &Work, store: &str, random: &mut ChaCha8Rng, tally: &mut Tally) -> bool {
@@ -58,7 +65,9 @@ fn a_run_killed_again_and_again_ends_as_one_that_was_not() {
     let mut random = ChaCha8Rng::seed_from_u64(20_261_121);
     let mut tally = Tally::default();
     let asked = kills(100);
-    while tally.kills < asked {
+    // Where a busy machine lets few of them fall into the run, there are more.
+    while tally.kills < asked || !tally.is_enough() {
+        assert!(tally.kills < 4 * asked, "{} of {} fell into the run", tally.between, tally.kills);
         let store = format!("{}.db", tally.completed);
         while !once(&work, &store, &mut random, &mut tally) {}
         work.is_whole(&store);
@@ -70,5 +79,4 @@ fn a_run_killed_again_and_again_ends_as_one_that_was_not() {
         "faults: {kills} kills, {between} between the first and the last flush, {before} before it; \
          {resumes} resumes, {completed} imports completed, each as if never killed"
     );
-    assert!(10 * between >= 3 * kills, "{between} of {kills} kills fell into the run");
 }

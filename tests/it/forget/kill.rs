@@ -107,7 +107,8 @@ fn a_kill_at_any_moment_leaves_all_or_nothing() {
         work.folder.run(words).ends(0);
         began.elapsed()
     });
-    while kills < asked {
+    while kills < asked || nothing == 0 {
+        assert!(kills < 4 * asked, "no kill left nothing done");
         assert!(ended < 500, "they end before they are killed");
         let is_import = random.next_u32() % 3 == 0;
         let (from, words) =
@@ -138,5 +139,4 @@ fn a_kill_at_any_moment_leaves_all_or_nothing() {
         "forget: {kills} kills, {nothing} left nothing done and {all} all of it, the others fell \
          into imports"
     );
-    assert!(nothing > 0);
 }

@@ -66,7 +66,9 @@ fn a_replay_killed_again_and_again_sends_each_letter_once() {
     let asked = support::kills(50);
     let (mut made, mut kills, mut between, mut all_sent) = (0_i64, 0, 0, true);
     let words = site.words("replay --map time=when");
-    while kills < asked {
+    // Where a busy machine lets few of them fall into the sending, there are more.
+    while kills < asked || 4 * between < kills {
+        assert!(kills < 4 * asked, "{between} of {kills} kills fell into the sending");
         if all_sent {
             let more: Vec<Out> = (made..made + LETTERS).map(|nth| letter(&name, nth)).collect();
             block_on(producer.send(&letters, &more)).unwrap();
@@ -100,5 +102,4 @@ fn a_replay_killed_again_and_again_sends_each_letter_once() {
     assert_eq!(twice.keys().collect::<Vec<_>>(), [] as [&&String; 0]);
     assert_eq!(i64::try_from(sent.len()).unwrap(), made);
     println!("letters: {kills} kills, {between} of them between; {made} letters, each sent once");
-    assert!(4 * between >= kills, "{between} of {kills} kills fell into the sending");
 }

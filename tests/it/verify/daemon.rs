@@ -70,7 +70,7 @@ fn nothing_is_found_while_samples_and_forgets_keep_coming() {
     panic!("no row was ever newer than what was read");
 }
 
-/// Compares again and again while records come. Returns how many rows were newer than what was read.
+/// Compares again and again while records come. Returns how many rows were newer than what it read.
 fn verified_beside_a_daemon(site: &mut Site, seed: u64) -> u64 {
     let fleet = format!("simulate --devices 60 --samples 30000 --seed {seed} --bad 0.01");
     let log = site.folder.run(&fleet).ends(0).stdout;
