@@ -11,6 +11,7 @@ const TOP_LEVEL: &[&str] = &[
     "schema",
     "tests",
     "benches",
+    "crates",
     "docs",
     "README.md",
     "CHANGELOG.md",
