@@ -28,8 +28,8 @@ const EACH_BATCH: &str = "--flush-interval 1ms --max-staleness 1ms";
 /// What stands before a table: nothing, a byte order mark, a blank line.
 const MARKS: [&[u8]; 3] = [b"", b"\xef\xbb\xbf", b"\n"];
 
-/// Nothing that is waited for takes that long.
-const LIMIT: Duration = Duration::from_secs(120);
+/// Nothing that is waited for takes that long, beside other suites either.
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// Calls again and again until there is an answer.
 #[track_caller]

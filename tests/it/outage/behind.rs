@@ -139,7 +139,7 @@ impl Case {
         // that is caught in a flush asks with few at a time, and waits longer after each: on a busy
         // machine a hundred take longer than anything else here.
         let many = || (befell.count() >= 100).then_some(());
-        until("a hundred requests without an answer", 3 * LIMIT, many, || daemon.ended());
+        until("a hundred requests without an answer", 2 * LIMIT, many, || daemon.ended());
         let held = self.topic.committed(&self.topic.name, PARTITIONS);
         let silent = self.daemon.peak_memory();
         assert!(held.values().sum::<i64>() <= before, "committed without a store");
