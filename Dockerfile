@@ -12,7 +12,7 @@ ARG FEATURES=tls
 ARG TSTAR_COMMIT=unknown
 WORKDIR /src
 COPY . .
-RUN cargo build --release --locked --bin tstar --features "${FEATURES}"
+RUN cargo build --profile dist --locked --bin tstar --features "${FEATURES}"
 
 FROM ${RUNTIME_IMAGE}
 ARG SOURCE=
@@ -23,7 +23,7 @@ LABEL org.opencontainers.image.title="tstar" \
 # Authorities for TLS, from where tstar and the operating system's tools look for them.
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /src/LICENSE /usr/share/doc/tstar/LICENSE
-COPY --from=build /src/target/release/tstar /usr/local/bin/tstar
+COPY --from=build /src/target/dist/tstar /usr/local/bin/tstar
 # A number, so that an orchestrator can tell that it is not root.
 USER 10001:10001
 WORKDIR /
