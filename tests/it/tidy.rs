@@ -54,8 +54,8 @@ const UNFINISHED: &[&str] = &[
 const MACHINE: &[&str] =
     &[concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/Us", "ers/"), concat!("/wo", "rk/")];
 
-/// What looks like a path and is none: a hostile device id.
-const NO_PATH: &[&str] = &["../../etc/passwd"];
+/// What looks like a path and leads to no file: a hostile device id, a folder that a build makes.
+const NO_PATH: &[&str] = &["../../etc/passwd", "../target/book"];
 
 const MAX_LINES: usize = 500;
 const MAX_WIDTH: usize = 100;
