@@ -54,8 +54,9 @@ const UNFINISHED: &[&str] = &[
 const MACHINE: &[&str] =
     &[concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/Us", "ers/"), concat!("/wo", "rk/")];
 
-/// What looks like a path and leads to no file: a hostile device id, a folder that a build makes.
-const NO_PATH: &[&str] = &["../../etc/passwd", "../target/book"];
+/// What looks like a path and leads to no file: a hostile device id, a folder that a build makes, a
+/// link as a page of the documents has it.
+const NO_PATH: &[&str] = &["../../etc/passwd", "../target/book", "../README.md"];
 
 const MAX_LINES: usize = 500;
 const MAX_WIDTH: usize = 100;
