@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use tstar::processor::{Pace, Processor};
-use tstar::rules::Rules;
+use tstar::model::rules::Rules;
+use tstar::pipeline::processor::{Pace, Processor};
 use tstar::source::file::{FileSource, Options};
 use tstar::source::{Decoder, Source as _};
 

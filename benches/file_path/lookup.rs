@@ -10,7 +10,7 @@ use rand_chacha::rand_core::SeedableRng as _;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, params};
 use tokio::runtime::Runtime;
-use tstar::rules::Rules;
+use tstar::model::rules::Rules;
 use tstar::simulate::START_MS;
 use tstar::store::sqlite::SqliteStore;
 use tstar::store::{TripRow, TripStore as _};

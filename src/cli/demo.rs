@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use tstar::files;
 use tstar::identity::TripId;
-use tstar::moment::format_time;
+use tstar::model::moment::format_time;
 use tstar::settings::Settings;
 use tstar::simulate::FleetSettings;
+use tstar::store::files;
 use tstar::store::sqlite::SqliteStore;
 use tstar::store::{Order, StoreError, TripRow, TripStore, Whose};
-use tstar::surface::{Extras, Match};
+use tstar::views::{Extras, Match};
 
 use super::flags::{Context, Format};
 use super::ingest;

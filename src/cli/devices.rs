@@ -1,7 +1,7 @@
 //! `devices`: which devices there are.
 
 use clap::Args;
-use tstar::moment::parse_day;
+use tstar::model::moment::parse_day;
 use tstar::store::{TripStore, Whose};
 
 use super::exit::Usage;

@@ -15,10 +15,10 @@ use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, layer};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;
 
-use tstar::daemon::Notice;
 use tstar::kafka::consumer::Told;
+use tstar::model::visible::{is_hidden, visible};
+use tstar::pipeline::daemon::Notice;
 use tstar::settings::LogFormat;
-use tstar::visible::{is_hidden, visible};
 
 static ON: AtomicBool = AtomicBool::new(false);
 

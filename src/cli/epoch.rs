@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
-use tstar::control::NamedKey;
-use tstar::daemon::start::{self, Fit};
-use tstar::epoch::Epoch;
 use tstar::kafka::client::Brokers;
 use tstar::kafka::group::Group;
 use tstar::kafka::scan::Scan;
 use tstar::kafka::topic::{Extent, Topics};
+use tstar::model::control::NamedKey;
+use tstar::model::epoch::Epoch;
+use tstar::pipeline::daemon::start::{self, Fit};
 use tstar::settings::Settings;
 use tstar::store::{EpochStore, KeyStore};
 
@@ -284,7 +284,7 @@ fn start_offsets(
 
 #[cfg(test)]
 mod tests {
-    use tstar::rules::Rules;
+    use tstar::model::rules::Rules;
 
     use super::*;
 

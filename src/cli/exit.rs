@@ -5,17 +5,17 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use signal_hook::consts::SIGINT;
-use tstar::daemon::DaemonError;
 use tstar::identity::IdError;
 use tstar::kafka::KafkaError;
-use tstar::moment::MomentError;
-use tstar::processor::RunError;
+use tstar::model::moment::MomentError;
+use tstar::model::visible::visible;
+use tstar::ops::verify::anew::AnewError;
+use tstar::pipeline::daemon::DaemonError;
+use tstar::pipeline::processor::RunError;
 use tstar::settings::{PlaceError, SettingsError};
 use tstar::simulate::FleetError;
 use tstar::source::{MapError, SourceError};
 use tstar::store::StoreError;
-use tstar::verify::anew::AnewError;
-use tstar::visible::visible;
 
 use super::entries;
 
@@ -335,7 +335,7 @@ mod tests {
             (SourceError::Broken { problem: place() }.into(), INTERNAL),
             (BadData(place()).into(), BAD_DATA),
             (tstar::identity::AnyId::parse("x").unwrap_err().into(), USAGE),
-            (tstar::moment::parse_time("x").unwrap_err().into(), USAGE),
+            (tstar::model::moment::parse_time("x").unwrap_err().into(), USAGE),
             (tstar::settings::StorePlace::parse("x").unwrap_err().into(), USAGE),
             (io::Error::from(io::ErrorKind::BrokenPipe).into(), 0),
             (io::Error::from(io::ErrorKind::StorageFull).into(), IO),

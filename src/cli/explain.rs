@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
-use tstar::epoch::{Epoch, Versions};
-use tstar::explain::{Did, Note, Story};
 use tstar::identity::TripId;
-use tstar::moment::format_time;
+use tstar::model::epoch::{Epoch, Versions};
+use tstar::model::moment::format_time;
+use tstar::ops::explain::{Did, Note, Story};
 use tstar::settings::Settings;
 use tstar::store::{EpochStore, TripRow};
-use tstar::surface::{Explained, Place};
+use tstar::views::{Explained, Place};
 
 use super::exit::{Refused, Stays, Usage};
 use super::flags::{Context, Format, LogFlags, OutputFlags, ServerFlags};

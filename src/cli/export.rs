@@ -3,7 +3,7 @@
 use clap::Args;
 use tstar::identity::check_device_id;
 use tstar::store::{Order, TripStore, Whose};
-use tstar::surface::Extras;
+use tstar::views::Extras;
 
 use super::devices::PAGE;
 use super::exit::Usage;

@@ -7,13 +7,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
-use tstar::retry::Fix;
+use tstar::ops::retry::Fix;
 use tstar::settings::{
     CQL_PASSWORD, Kind, Origin, Origins, Setting, Settings, SettingsError, SettingsFile,
     exposed_files, read_secret, unknown_env,
 };
 use tstar::store::sqlite::Step;
-use tstar::surface::Form;
+use tstar::views::Form;
 
 use super::exit::{self, Refused, Usage};
 

@@ -10,10 +10,10 @@ use std::time::Duration;
 use clap::Args;
 use indicatif::ProgressBar;
 use serde::Serialize;
-use tstar::control::ControlKey;
 use tstar::identity::check_device_id;
-use tstar::moment::{format_duration, format_time, parse_duration, parse_time};
-use tstar::rules::Rules;
+use tstar::model::control::ControlKey;
+use tstar::model::moment::{format_duration, format_time, parse_duration, parse_time};
+use tstar::model::rules::Rules;
 use tstar::settings::{Origins, Settings};
 use tstar::store::EpochStore;
 

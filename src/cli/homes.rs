@@ -1,7 +1,7 @@
 //! In which partition the records of a device come.
 
-use tstar::epoch::Epoch;
-use tstar::partitioner::Partitioner;
+use tstar::model::epoch::Epoch;
+use tstar::model::partitioner::Partitioner;
 use tstar::store::claims::known_home;
 use tstar::store::{Order, StoreError, TripRow, TripStore};
 

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use tstar::processor::{Counts, Pace, Processor, RunError};
-use tstar::reason::DeadReason;
+use tstar::model::reason::DeadReason;
+use tstar::pipeline::processor::{Counts, Pace, Processor, RunError};
 use tstar::settings::Settings;
 use tstar::source::file::{FileSource, Options};
 use tstar::source::spill::Spill;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Context as _;
-use tstar::control::ControlKeys;
+use tstar::model::control::ControlKeys;
 use tstar::settings::{Settings, read_secret};
 
 use super::exit::{self, Refused};

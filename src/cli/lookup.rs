@@ -2,10 +2,10 @@
 
 use clap::Args;
 use tstar::identity::{AnyId, check_device_id};
-use tstar::moment::{format_time, parse_time};
+use tstar::model::moment::{format_time, parse_time};
 use tstar::settings::Settings;
 use tstar::store::{self, Finding, Forget, TripRow, TripStore};
-use tstar::surface::{Extras, Match, is_open};
+use tstar::views::{Extras, Match, is_open};
 
 use super::exit::NoResult;
 use super::flags::{OutputFlags, PathFlag, ReaderFlags, ServerFlags};

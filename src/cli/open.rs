@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use tstar::control::NamedKey;
-use tstar::epoch::Epoch;
 use tstar::http::Served;
-use tstar::metrics::operation;
-use tstar::rules::Rules;
+use tstar::model::control::NamedKey;
+use tstar::model::epoch::Epoch;
+use tstar::model::rules::Rules;
 use tstar::settings::{Settings, StorePlace};
 use tstar::store::scylla::{Identity, ScyllaOptions, ScyllaStore, Tls};
 use tstar::store::sqlite::SqliteStore;
 use tstar::store::{EpochStore, Forget, KeyStore, Order, StoreError, TripRow, TripStore, Whose};
+use tstar::telemetry::operation;
 
 use super::exit::{self, Usage};
 use super::flags::Context;

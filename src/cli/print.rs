@@ -3,7 +3,7 @@
 use std::io::{self, BufWriter, IsTerminal, Write};
 
 use tstar::store::TripRow;
-use tstar::surface::{Extras, Form, TripJson, TripWriter};
+use tstar::views::{Extras, Form, TripJson, TripWriter};
 
 use super::flags::{Format, OutputFlags};
 use super::table;

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use tstar::daemon::{Notice, Notify};
 use tstar::kafka::consumer::Told;
-use tstar::processor::Counts;
+use tstar::pipeline::daemon::{Notice, Notify};
+use tstar::pipeline::processor::Counts;
 use tstar::source::Batch;
 
 use super::{entries, exit};

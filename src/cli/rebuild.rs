@@ -6,19 +6,19 @@ use std::sync::Arc;
 
 use clap::Args;
 use serde::Serialize;
-use tstar::daemon::reread::{Reread, beginnings};
-use tstar::daemon::{FileOwners, GuidedOwners, Report, TopicOwners, start};
-use tstar::epoch::Epoch;
 use tstar::kafka::group::Group;
-use tstar::partitioner::Partitioner;
-use tstar::processor::{Counts, Pace, Processor};
+use tstar::model::epoch::Epoch;
+use tstar::model::partitioner::Partitioner;
+use tstar::ops::verify::anew::{self, Past};
+use tstar::ops::verify::ids::{self, Ids};
+use tstar::pipeline::daemon::reread::{Reread, beginnings};
+use tstar::pipeline::daemon::{FileOwners, GuidedOwners, Report, TopicOwners, start};
+use tstar::pipeline::processor::{Counts, Pace, Processor};
 use tstar::settings::{Settings, StorePlace};
 use tstar::source::{Batch, Control};
 use tstar::store::scylla::{ScyllaPlace, ScyllaStore};
 use tstar::store::sqlite::SqliteStore;
 use tstar::store::{EpochStore, Forget, Guide, KeyStore, TripStore};
-use tstar::verify::anew::{self, Past};
-use tstar::verify::ids::{self, Ids};
 
 use super::exit::{Refused, Stays, Stopped, Usage};
 use super::flags::{Context, Format, ImportFlags, LogFlags, OutputFlags, RuleFlags, ServerFlags};
@@ -200,7 +200,7 @@ impl Job<'_> {
     /// The epoch of the new store: the one that it has, or one from the beginning of the log.
     async fn epoch(&self, store: &(impl EpochStore + KeyStore)) -> anyhow::Result<Epoch> {
         let old = self.log.epochs.last().expect("there is an epoch");
-        let rules = tstar::rules::Rules { key: old.rules.key.clone(), ..self.into.rules() };
+        let rules = tstar::model::rules::Rules { key: old.rules.key.clone(), ..self.into.rules() };
         let start_offsets = (0..).zip(beginnings(&self.log.epochs)).collect();
         let base = self.context.now_ms.saturating_mul(1000);
         let (topic, partitions) = (old.topic.clone(), old.partitions);

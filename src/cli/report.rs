@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use tstar::processor::Counts;
+use tstar::pipeline::processor::Counts;
 
 use super::table;
 

@@ -6,23 +6,23 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
-use tstar::control::ControlKeys;
-use tstar::daemon::{
-    self, DaemonError, FileOwners, Notice, Notify, Options, Owners, TopicOwners, reread, start,
-};
-use tstar::epoch::Epoch;
 use tstar::http::Readiness;
 use tstar::kafka::KafkaError;
 use tstar::kafka::client::Brokers;
 use tstar::kafka::consumer::{Assignment, Drained, Plan};
 use tstar::kafka::journal::Outputs;
 use tstar::kafka::topic::{From, Topics};
-use tstar::metrics;
-use tstar::moment::parse_time;
+use tstar::model::control::ControlKeys;
+use tstar::model::epoch::Epoch;
+use tstar::model::moment::parse_time;
+use tstar::pipeline::daemon::{
+    self, DaemonError, FileOwners, Notice, Notify, Options, Owners, TopicOwners, reread, start,
+};
 use tstar::settings::{Origin, Settings, StorePlace};
 use tstar::store::scylla::{ScyllaOptions, ScyllaPlace, ScyllaStore, apply_schema};
 use tstar::store::sqlite::SqliteStore;
 use tstar::store::{AskKeys, EpochStore, KeyStore, ask_keys};
+use tstar::telemetry;
 
 use super::exit::{self, Stays, Stopped, Usage};
 use super::flags::{Context, EntryFlags, HttpFlags, RuleFlags, ServerFlags, TopicFlags};
@@ -92,7 +92,7 @@ pub async fn run(
     entries::begin(settings.as_ref().map_or_else(|_| <_>::default(), |it| it.0.log_format));
     context.warn();
     let (settings, origins) = settings?;
-    metrics::install().context("metrics cannot be recorded")?;
+    telemetry::install().context("metrics cannot be recorded")?;
     let from = args.from.as_deref().map(parse_from).transpose()?;
     let brokers = Brokers::new(&settings.brokers, settings.kafka.clone())?;
     let mut stop = Stop::on_signals()?;

@@ -8,16 +8,16 @@ use anyhow::Context as _;
 use clap::Args;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
-use tstar::epoch::Epoch;
 use tstar::http::{self, App, Options, Readiness, Token};
-use tstar::intake::{FileIntake, Intake, TopicIntake};
 use tstar::kafka::client::Brokers;
 use tstar::kafka::producer::Producer;
 use tstar::kafka::tail::{Keep, Tail};
-use tstar::metrics;
+use tstar::model::epoch::Epoch;
+use tstar::ops::intake::{FileIntake, Intake, TopicIntake};
 use tstar::settings::{Settings, StorePlace};
 use tstar::store::EpochStore;
 use tstar::store::scylla::ScyllaStore;
+use tstar::telemetry;
 
 use super::entries;
 use super::exit::{self, Usage};
@@ -67,7 +67,7 @@ pub async fn run(args: &ServeArgs, context: &Context) -> anyhow::Result<()> {
     entries::begin(settings.as_ref().map_or_else(|_| <_>::default(), |it| it.0.log_format));
     context.warn();
     let (settings, _) = settings?;
-    metrics::install().context("metrics cannot be recorded")?;
+    telemetry::install().context("metrics cannot be recorded")?;
     let Some(address) = settings.http.listen else {
         return Err(Usage("--listen off leaves nothing to serve".into()).into());
     };

@@ -1,8 +1,8 @@
 //! Tables for people.
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
-use tstar::surface::{Answer, Extras, TripJson};
-use tstar::visible::visible;
+use tstar::model::visible::visible;
+use tstar::views::{Answer, Extras, TripJson};
 
 /// A table with a header.
 fn table<'a>(columns: impl IntoIterator<Item = &'a str>) -> Table {

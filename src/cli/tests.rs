@@ -130,7 +130,7 @@ fn trip_takes_any_form_of_an_id_and_tells_how_it_matched() {
         ("truck-17~20261120T214800.123Z", T + 10 * MINUTE, "retired", true),
         ("truck-17~20261120T213900.123Z", T + MINUTE, "covers", false),
     ] {
-        let time = tstar::moment::format_time(requested);
+        let time = tstar::model::moment::format_time(requested);
         for form in ["text", "bytes", "uuid"] {
             let encoded = told(&format!("tstar id encode truck-17 {time} --form {form}")).unwrap();
             let encoded = encoded.trim_end();

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use tstar::identity::{check_device_id, date_range, prefix_range};
-use tstar::moment::{parse_day, parse_time};
+use tstar::model::moment::{parse_day, parse_time};
 use tstar::store::{Order, TripRow, TripStore, Whose};
 use tstar::timeline::DAY_MS;
 

@@ -6,14 +6,14 @@ use std::time::Instant;
 
 use clap::Args;
 use serde::Serialize;
-use tstar::daemon::Report;
+use tstar::ops::verify::anew::{self, Room};
+use tstar::ops::verify::compare::{Asked, Still, compare};
+use tstar::ops::verify::{Bounds, Compared, Difference, Kind};
+use tstar::pipeline::daemon::Report;
 use tstar::settings::{Settings, StorePlace};
 use tstar::store::raw::RawRows;
 use tstar::store::sqlite::SqliteStore;
 use tstar::store::{EpochStore, TripStore};
-use tstar::verify::anew::{self, Room};
-use tstar::verify::compare::{Asked, Still, compare};
-use tstar::verify::{Bounds, Compared, Difference, Kind};
 
 use super::exit::{self, NoResult, Refused, Stays, Stopped, Usage};
 use super::flags::{Context, Format, LogFlags, OutputFlags, RoomFlags, ServerFlags};
@@ -204,7 +204,7 @@ impl Job<'_> {
         };
         let mut progress = Progress::new(None);
         let mut records = 0;
-        let watch = |batch: &_, counts: &tstar::processor::Counts| {
+        let watch = |batch: &_, counts: &tstar::pipeline::processor::Counts| {
             records = counts.delivered;
             progress.show(batch, counts);
         };

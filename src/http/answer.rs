@@ -11,7 +11,7 @@ use super::ask::Detail;
 use super::guard::MAX_ANSWER;
 use super::problem::Problem;
 use crate::store::TripRow;
-use crate::surface::{Extras, Form, TripJson, TripWriter};
+use crate::views::{Extras, Form, TripJson, TripWriter};
 
 /// Bytes of trips that end a list, which goes on on the next page.
 pub const MAX_LIST: usize = 8 << 20;

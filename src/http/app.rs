@@ -17,12 +17,12 @@ use super::guard::policy;
 use super::problem::Problem;
 use super::sessions::Sessions;
 use super::token::Token;
-use crate::daemon::Notice;
-use crate::intake::Intake;
 use crate::kafka::consumer::Told;
 use crate::kafka::tail::Tail;
+use crate::ops::intake::Intake;
+use crate::pipeline::daemon::Notice;
 use crate::store::{EpochStore, StoreError, TripRow, TripStore};
-use crate::surface::is_open;
+use crate::views::is_open;
 
 /// Maximum memory of all bodies of requests, in bytes: four of the largest.
 const MAX_BODIES: usize = 4 * MAX_BROUGHT;

@@ -9,7 +9,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::problem::{Fault, Problem};
 use crate::identity::{TripId, check_device_id, device_of_token};
-use crate::moment::{parse_day, parse_time};
+use crate::model::moment::{parse_day, parse_time};
 use crate::store::Order;
 
 /// Trips or devices of a page, where nothing else is asked for.

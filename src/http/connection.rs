@@ -97,12 +97,12 @@ pub async fn serve(
         };
         let max = peer.limit(limits.per_client, limits.connections);
         let Some(held) = clients.take(peer.network(), max) else {
-            crate::metrics::rejected("client_connections");
+            crate::telemetry::rejected("client_connections");
             spare.push(open.spawn(answer_spare(stream)));
             continue;
         };
         let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-            crate::metrics::rejected("connections");
+            crate::telemetry::rejected("connections");
             spare.push(open.spawn(answer_spare(stream)));
             continue;
         };

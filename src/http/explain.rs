@@ -11,7 +11,7 @@ use super::app::{App, Served};
 use super::ask::Ask;
 use super::problem::Problem;
 use super::trips::{find, in_path};
-use crate::surface::Explained;
+use crate::views::Explained;
 
 /// How the trip of an id came to be: which samples minted, merged and last changed it, each as its
 /// place in the log.

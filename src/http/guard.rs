@@ -19,7 +19,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::app::{App, Served};
 use super::budget::Share;
 use super::problem::Problem;
-use crate::metrics as names;
+use crate::telemetry as names;
 
 /// Longest time that a request may take, its body included, before it is given up.
 const LONGEST: Duration = Duration::from_secs(30);

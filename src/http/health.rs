@@ -100,6 +100,6 @@ pub async fn version() -> Json<Version> {
     responses((status = 200,
         description = "The text form of Prometheus", body = String, content_type = "text/plain")))]
 pub async fn metrics() -> Response {
-    let kind = crate::metrics::CONTENT_TYPE;
-    ([(header::CONTENT_TYPE, kind)], crate::metrics::render()).into_response()
+    let kind = crate::telemetry::CONTENT_TYPE;
+    ([(header::CONTENT_TYPE, kind)], crate::telemetry::render()).into_response()
 }

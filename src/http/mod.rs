@@ -1,4 +1,4 @@
-//! Touch the world: trips over HTTP, as JSON and as a page.
+//! Trips over HTTP, as JSON and as a page.
 //!
 //! | file | what happens there |
 //! |---|---|

@@ -42,7 +42,7 @@ impl<S> Paced<S> {
             end.as_mut().reset(Instant::now() + window);
         }
         ready!(end.as_mut().poll(context));
-        crate::metrics::rejected("slow_reader");
+        crate::telemetry::rejected("slow_reader");
         let problem = format!("fewer than {min_bytes} bytes were taken in {} s", window.as_secs());
         Poll::Ready(io::Error::new(io::ErrorKind::TimedOut, problem))
     }

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 
 use crate::identity::IdError;
 use crate::store::StoreError;
-use crate::surface::SurfaceError;
+use crate::views::SurfaceError;
 
 /// One thing that is wrong with a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -105,7 +105,7 @@ impl Problem {
 
     /// Rejects a request for lack of capacity; counted by `reason`.
     pub fn busy(reason: &'static str, detail: &str) -> Self {
-        crate::metrics::rejected(reason);
+        crate::telemetry::rejected(reason);
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail)
     }
 
@@ -118,7 +118,7 @@ impl Problem {
 
     /// Ends a request that takes too long; counted by `reason`.
     pub fn cut_off(status: StatusCode, reason: &'static str, detail: impl ToString) -> Self {
-        crate::metrics::rejected(reason);
+        crate::telemetry::rejected(reason);
         Self::new(status, "too_slow", detail)
     }
 }
@@ -147,7 +147,7 @@ impl IntoResponse for Problem {
 /// the log, as it names places that are no business of a client.
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
-        crate::metrics::failed(&error);
+        crate::telemetry::failed(error.kind());
         tracing::warn!(error = %chain(&error), "the store did not answer a request");
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,

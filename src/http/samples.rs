@@ -12,7 +12,7 @@ use super::app::{App, Served};
 use super::ask::Ask;
 use super::body::{Limited, MAX_BROUGHT};
 use super::problem::{Fault, Problem};
-use crate::intake::{IntakeError, Records, Verdict};
+use crate::ops::intake::{IntakeError, Records, Verdict};
 
 /// Bytes that a sample takes until it is answered, beside its own.
 const RESULT: usize = 128;

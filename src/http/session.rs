@@ -21,7 +21,7 @@ use super::problem::{Fault, Problem};
 use super::sessions::{MAX_AGE_S, SessionView};
 use super::token::bearer;
 use super::trips::in_path;
-use crate::moment::format_time;
+use crate::model::moment::format_time;
 
 /// Name of the cookie where there is no TLS.
 const COOKIE: &str = "tstar";

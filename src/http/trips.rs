@@ -17,11 +17,11 @@ use super::ask::{Ask, Moment};
 use super::body::{Limited, MAX_ASKED};
 use super::problem::{Fault, Problem};
 use crate::identity::{AnyId, TripId, check_device_id};
-use crate::metrics::LOOKUP_DURATION;
-use crate::moment::{format_time, parse_time};
+use crate::model::moment::{format_time, parse_time};
 use crate::store::{self, Finding, Forget, Order, StoreError, TripRow, Whose};
-use crate::surface::{Extras, Form, Match};
+use crate::telemetry::LOOKUP_DURATION;
 use crate::timeline::DAY_MS;
+use crate::views::{Extras, Form, Match};
 
 /// The most pairs of one request.
 pub const MOST_PAIRS: usize = 1000;

@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::record::Record;
-use crate::control::{Claim, ControlKeys, Signature};
-use crate::moment::{format_duration, format_time, parse_time};
-use crate::reason::DeadReason;
+use crate::model::control::{Claim, ControlKeys, Signature};
+use crate::model::moment::{format_duration, format_time, parse_time};
+use crate::model::reason::DeadReason;
 use crate::source::{Control, Fault};
 
 /// Header of a record that is about a device rather than from it.

@@ -1,7 +1,7 @@
 use super::*;
-use crate::control::ControlKey;
 use crate::kafka::record::{Read, RecordReader};
-use crate::rules::Rules;
+use crate::model::control::ControlKey;
+use crate::model::rules::Rules;
 use crate::source::{Batch, Decoder, Headers};
 
 const TOPIC: &str = "samples";

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::reason::DeadReason;
+use crate::model::reason::DeadReason;
 
 fn came() -> DeadLetter {
     DeadLetter {

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use tokio::sync::watch;
 
-use crate::metrics::Progress;
+use crate::telemetry::Progress;
 
 /// How an owner ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

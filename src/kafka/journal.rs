@@ -12,8 +12,8 @@ use super::holding::Holding;
 use super::producer::{Out, Producer, size};
 use super::topic::Topics;
 use super::{KafkaError, fit};
-use crate::feed;
 use crate::store::{Change, DeadLetter, Flush, Journal, Position, StoreError, TripStore};
+use crate::views::feed;
 
 /// Bytes of dead letters that are on their way at once, about.
 const AT_ONCE: usize = 4 << 20;

@@ -18,7 +18,7 @@ use super::record::Record;
 use super::scan::Scan;
 use super::topic::{Extent, Topics};
 use super::transactions::Placed;
-use crate::reason::DeadReason;
+use crate::model::reason::DeadReason;
 use crate::source::{Cut, Headers};
 use crate::store::DeadLetter;
 

@@ -1,4 +1,4 @@
-//! Touch the world: the log where it is a Kafka topic.
+//! The log where it is a Kafka topic.
 //!
 //! | file | what happens there |
 //! |---|---|

@@ -6,7 +6,7 @@ use super::KafkaError;
 use super::client::Brokers;
 use super::scan::Scan;
 use super::topic::Extent;
-use crate::partitioner::{Finder, Partitioner};
+use crate::model::partitioner::{Finder, Partitioner};
 
 /// So many records are looked at, over all partitions.
 const LOOKED_AT: usize = 4_000;

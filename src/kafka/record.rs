@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use super::control::{Authority, CONTROL_HEADER};
 use super::headers;
 use super::unreadable::UnreadableBatch;
-use crate::reason::DeadReason;
+use crate::model::reason::DeadReason;
 use crate::source::file::MAX_RECORD_BYTES;
 use crate::source::{
     Array, Batch, Control, Cut, Decoded, Decoder, Entry, Fault, Headers, Layout, MAX_BAD_ELEMENTS,

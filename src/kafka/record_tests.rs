@@ -1,5 +1,5 @@
 use super::*;
-use crate::rules::Rules;
+use crate::model::rules::Rules;
 
 fn reader(key_is_device: bool) -> RecordReader {
     RecordReader::new(Decoder::new(&Rules::default()).unwrap(), key_is_device)

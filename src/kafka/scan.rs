@@ -13,7 +13,7 @@ use super::client::Brokers;
 use super::topic::Extent;
 use super::unreadable::{self, UnreadableBatch};
 use super::{KafkaError, client_error};
-use crate::moment::format_duration;
+use crate::model::moment::format_duration;
 
 /// How long one poll waits.
 const POLL: Duration = Duration::from_millis(100);

@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use super::client::Brokers;
 use super::topic::Topics;
 use super::{KafkaError, client_error};
-use crate::metrics;
+use crate::telemetry;
 
 /// How long one poll waits.
 const POLL: Duration = Duration::from_millis(100);
@@ -207,7 +207,7 @@ impl Reader {
         let topics = Topics::new(brokers)?;
         let (topic, warned) = (topic.to_owned(), Cell::new(false));
         // It is shown from now on.
-        metrics::ignored(0);
+        telemetry::ignored(0);
         Ok(Self { consumer, topics, topic, keep, ring, warned })
     }
 
@@ -283,7 +283,7 @@ impl Reader {
         let (partition, offset) = (message.partition(), message.offset());
         let event = event_of(message.payload().unwrap_or_default());
         if event.is_none() {
-            metrics::ignored(1);
+            telemetry::ignored(1);
             if !self.warned.replace(true) {
                 tracing::warn!(
                     topic = self.topic,
@@ -291,7 +291,7 @@ impl Reader {
                     offset,
                     "a record is no event: somebody else writes to this topic; such records are \
                      passed over, and counted in {}",
-                    metrics::FEED_IGNORED
+                    telemetry::FEED_IGNORED
                 );
             }
         }

@@ -20,9 +20,9 @@ mod values;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::moment::format_duration;
-use crate::partitioner::Partitioner;
-use crate::rules::{Rules, SpeedUnit, TimeUnit};
+use crate::model::moment::format_duration;
+use crate::model::partitioner::Partitioner;
+use crate::model::rules::{Rules, SpeedUnit, TimeUnit};
 use crate::source::file::InputFormat;
 use crate::store::scylla::Consistency;
 use crate::timeline::DAY_MS;

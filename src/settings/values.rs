@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::size::format_size;
 use super::{InputFormat, KeyRule, StorePlace};
 use crate::kafka::options::{NOT_SHOWN, shown};
-use crate::moment::{format_duration, format_time};
-use crate::partitioner::Partitioner;
-use crate::rules::{SpeedUnit, TimeUnit};
+use crate::model::moment::{format_duration, format_time};
+use crate::model::partitioner::Partitioner;
+use crate::model::rules::{SpeedUnit, TimeUnit};
 use crate::source::{MapError, parse_map};
 use crate::store::scylla::Consistency;
 

@@ -3,7 +3,7 @@
 use super::DeadReason;
 use super::line::write_decimal;
 use super::random::Random;
-use crate::moment::format_time;
+use crate::model::moment::format_time;
 use crate::timeline::Sample;
 
 /// Reasons that lines are made for.

@@ -25,7 +25,7 @@ mod tests;
 
 pub use line::{Content, Event};
 
-use crate::reason::DeadReason;
+use crate::model::reason::DeadReason;
 use device::Device;
 use random::Random;
 

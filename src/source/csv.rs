@@ -13,7 +13,7 @@ use super::decode::Decoder;
 use super::fields::{Field, Node};
 use super::record::{Found, Value};
 use super::text::short;
-use crate::reason::DeadReason;
+use crate::model::reason::DeadReason;
 
 /// Where in a row a byte stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use super::fields::{self, Field, MapError, Node};
 use super::layout::Layout;
 use super::record::Found;
 use super::{Decoded, Fault, json};
-use crate::reason::DeadReason;
-use crate::rules::{Rules, SpeedUnit, TimeUnit};
+use crate::model::reason::DeadReason;
+use crate::model::rules::{Rules, SpeedUnit, TimeUnit};
 
 /// Decodes records by the field map and units of the rules.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use super::Fault;
 use super::fields::Node;
 use super::record::{Found, Value};
 use super::text::clipped;
-use crate::reason::DeadReason;
+use crate::model::reason::DeadReason;
 
 /// Deepest nesting taken, that of `serde_json`, which does not count it where it skips a value.
 const MAX_DEPTH: usize = 127;

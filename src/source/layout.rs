@@ -10,7 +10,7 @@ use super::decode::Decoder;
 use super::fields::Field;
 use super::record::{self, MAX_ID_BYTES};
 use super::{Decoded, Span, span, time};
-use crate::rules::TimeUnit;
+use crate::model::rules::TimeUnit;
 use crate::timeline::{Sample, Stated};
 
 /// Most names that are learnt: a bit each in a set.

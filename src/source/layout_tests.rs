@@ -1,6 +1,6 @@
 use super::*;
-use crate::reason::DeadReason;
-use crate::rules::Rules;
+use crate::model::reason::DeadReason;
+use crate::model::rules::Rules;
 use crate::source::{Fault, parse_map};
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Touch the world: where samples come from.
+//! Where samples come from.
 //!
 //! A source turns bytes into [`Batch`]es of [`Entry`]s, in the order of its log, and never loses
 //! one: what cannot be read is an entry too, with its reason and its original bytes. It decides
@@ -26,8 +26,8 @@ pub use fields::{MapError, parse_map};
 pub use layout::Layout;
 pub(crate) use text::{head_of, short};
 
-use crate::part::Part;
-use crate::reason::DeadReason;
+use crate::model::part::Part;
+use crate::model::reason::DeadReason;
 use crate::timeline::Sample;
 
 /// A piece of one of a batch's two buffers.

@@ -6,8 +6,8 @@ use super::decode::Decoder;
 use super::fields::{Field, Target};
 use super::text::short;
 use super::{Decoded, Fault, Span, time};
-use crate::reason::DeadReason;
-use crate::rules::SpeedUnit;
+use crate::model::reason::DeadReason;
+use crate::model::rules::SpeedUnit;
 use crate::timeline::{OutOfRange, Sample, Stated};
 
 /// Longest device id and driver, bytes.

@@ -8,7 +8,7 @@ use super::decode::Decoder;
 use super::fields::Field;
 use super::layout::Layout;
 use super::record::metres_per_second;
-use crate::moment::format_time;
+use crate::model::moment::format_time;
 use crate::timeline::Reading;
 
 impl Decoder {
@@ -109,7 +109,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::rules::{Rules, SpeedUnit, TimeUnit};
+    use crate::model::rules::{Rules, SpeedUnit, TimeUnit};
     use crate::source::parse_map;
 
     fn decoder(map: &str, speed_unit: SpeedUnit) -> Decoder {

@@ -1,6 +1,6 @@
 //! Values in messages: short, and safe on a terminal.
 
-use crate::visible::push_visible;
+use crate::model::visible::push_visible;
 
 /// Characters of a value that a message shows.
 const SHOWN: usize = 80;

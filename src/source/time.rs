@@ -3,7 +3,7 @@
 use chrono::DateTime;
 
 use super::text::short;
-use crate::rules::TimeUnit;
+use crate::model::rules::TimeUnit;
 
 /// Nearly all times have this form, and reading it by hand costs half of what chrono takes:
 /// `YYYY-MM-DDTHH:MM:SSZ`, with up to nine digits of a second. Anything else is chrono's to judge.

@@ -3,8 +3,8 @@
 use metrics::counter;
 
 use super::{Order, StoreError, TripStore};
-use crate::epoch::Division;
-use crate::metrics::{CLAIM_INSERTED, CLAIM_READ, CLAIMS};
+use crate::model::epoch::Division;
+use crate::telemetry::{CLAIM_INSERTED, CLAIM_READ, CLAIMS};
 
 /// Trips that are looked through at a time for the latest of an epoch.
 const PAGE: usize = 16;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::claims::known_home;
 use super::{Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore, Whose};
-use crate::epoch::{Division, Epoch, divisions};
+use crate::model::epoch::{Division, Epoch, divisions};
 
 /// Where claims stand already: which partition a device claims is chance, and has fallen there.
 pub struct Guide<G> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 
 use super::StoreError;
-use crate::control::NamedKey;
+use crate::model::control::NamedKey;
 
 /// Keeps which control keys count, beside the epochs and as they are: only ever added to.
 pub trait KeyStore: Send + Sync {

@@ -2,23 +2,6 @@
 
 use super::StoreError;
 
-/// A request to a server that failed, and is made again: no error yet.
-pub(crate) const RETRIED: &str = "retried";
-
-/// Kinds that a daemon may meet.
-pub(crate) const MET: [&str; 10] = [
-    RETRIED,
-    "unreachable",
-    "failed",
-    "full",
-    "unwritable",
-    "read_only",
-    "gone",
-    "denied",
-    "malformed",
-    "lacks_key",
-];
-
 impl StoreError {
     /// How it failed, as one word: for metrics.
     #[must_use]

@@ -1,4 +1,4 @@
-//! Touch the world: what keeps trips, and what keeps the log's side of things.
+//! What keeps trips, and what keeps the log's side of things.
 //!
 //! The seam has two parts. [`TripStore`] holds trips; [`Journal`] holds position, dead letters,
 //! changes and rules. The embedded store is both, in one transaction; with Kafka and Scylla the
@@ -8,6 +8,7 @@ pub mod claims;
 mod days;
 mod erased;
 mod error;
+pub mod files;
 mod find;
 mod guided;
 mod keys;
@@ -29,15 +30,13 @@ pub use error::StoreError;
 pub use find::{Finding, find, find_at};
 pub use guided::{Guide, Guided};
 pub use keys::{AskKeys, KeyStore, KeysAnswer, ask_keys};
-pub(crate) use kind::{MET, RETRIED};
 pub use overlay::Overlay;
 pub use pair::Pair;
 pub use row::{DayWrite, TripRow};
-pub use skip::SkipReason;
 
-use crate::epoch::Epoch;
-use crate::part::Part;
-use crate::reason::DeadReason;
+use crate::model::epoch::Epoch;
+use crate::model::part::Part;
+use crate::model::reason::DeadReason;
 use crate::source::{Cut, Headers};
 
 /// Which devices are listed.

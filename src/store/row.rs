@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::blob;
+use crate::codec;
 use crate::identity::TripId;
 use crate::timeline::{DAY_MS, Derived, Driver, Trip, day_of};
 
@@ -53,7 +53,7 @@ pub struct TripRow {
     pub driver: Option<String>,
     /// Device time of that sample, ms.
     pub driver_ms: Option<i64>,
-    /// The kept samples, as [`blob::encode`] writes them.
+    /// The kept samples, as [`codec::encode`] writes them.
     pub path: Vec<u8>,
 }
 
@@ -102,7 +102,7 @@ impl TripRow {
             max_lon: derived.max_lon,
             driver: trip.driver.as_ref().map(|driver| driver.name.to_string()),
             driver_ms: trip.driver.as_ref().map(|driver| driver.time_ms),
-            path: blob::encode(path),
+            path: codec::encode(path),
         }
     }
 
@@ -118,7 +118,7 @@ impl TripRow {
             reason,
         };
         self.check().map_err(malformed)?;
-        let path = blob::decode(&self.path).map_err(|error| malformed(error.to_string()))?;
+        let path = codec::decode(&self.path).map_err(|error| malformed(error.to_string()))?;
         if (path.first().time_ms, path.last().time_ms) != (self.start_ms, self.end_ms) {
             return Err(malformed("the path has other ends than the row".into()));
         }

@@ -5,31 +5,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::{StoreError, TripRow};
-use crate::metrics;
+use crate::model::reason::SkipReason;
+use crate::telemetry;
 use crate::timeline::Trip;
-
-/// Why a row is left out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SkipReason {
-    /// Its columns or its path cannot be decoded, or contradict each other.
-    Malformed,
-    /// It has no version: another program wrote it.
-    NoVersion,
-}
-
-impl SkipReason {
-    /// Every reason.
-    pub const ALL: [Self; 2] = [Self::Malformed, Self::NoVersion];
-
-    /// The name in metrics.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Malformed => "malformed",
-            Self::NoVersion => "no_version",
-        }
-    }
-}
 
 /// A row that is read each second is told of this often.
 const TELL_AGAIN: Duration = Duration::from_secs(600);
@@ -42,7 +20,7 @@ static TOLD: Mutex<Option<HashMap<String, Instant>>> = Mutex::new(None);
 
 /// Counts a malformed row that is left out, and logs it.
 pub(crate) fn malformed(error: &StoreError) {
-    metrics::skipped(SkipReason::Malformed);
+    telemetry::skipped(SkipReason::Malformed);
     let problem = error.to_string();
     if is_news(&problem) {
         tracing::warn!(

@@ -1,4 +1,4 @@
-//! Decide: the trips of one device, built from samples in any order of arrival.
+//! The trips of one device, built from samples in any order of arrival.
 //!
 //! Pure: no clock, no I/O, no async, no serialisation (`tests/it/tidy.rs` checks the border). Hand
 //! in a sample, learn what it did; take the changed trips out when a store is to have them.
@@ -33,8 +33,6 @@ mod cost;
 mod derived;
 mod packed;
 mod path;
-mod rules;
-mod sample;
 mod trip;
 
 use std::collections::BTreeMap;
@@ -42,18 +40,13 @@ use std::ops::{Bound, RangeInclusive};
 
 pub use derived::Derived;
 pub use path::Path;
-pub use rules::{ClockGuard, Limits, Movement, NoMovement, WrongClock, YEAR_2000_MS};
-pub use sample::{OutOfRange, Reading, Sample, Stated};
 pub use trip::{Driver, Trip};
 
-/// A UTC day, ms.
-pub const DAY_MS: i64 = 86_400_000;
-
-/// Which UTC day a time falls in, as whole days since 1970.
-#[must_use]
-pub fn day_of(time_ms: i64) -> i64 {
-    time_ms.div_euclid(DAY_MS)
-}
+pub use crate::model::limits::{
+    ClockGuard, Limits, Movement, NoMovement, WrongClock, YEAR_2000_MS,
+};
+pub use crate::model::moment::{DAY_MS, day_of};
+pub use crate::model::sample::{OutOfRange, Reading, Sample, Stated};
 
 /// Where in its trip a sample arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

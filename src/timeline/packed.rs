@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use super::{Reading, Sample};
-use crate::column::{Steps, push, take};
+use crate::model::column::{Steps, push, take};
 
 /// Part of a path, sorted and not empty.
 #[derive(Clone, Debug)]

@@ -9,8 +9,8 @@ use std::sync::{Arc, LazyLock};
 
 use serde::de::IgnoredAny;
 use tstar::identity::{AnyId, TripId, UuidId, date_range, prefix, prefix_range, shard};
-use tstar::reason::DeadReason;
-use tstar::rules::Rules;
+use tstar::model::reason::DeadReason;
+use tstar::model::rules::Rules;
 use tstar::source::file::{FileSource, InputFormat, Options};
 use tstar::source::{Decoded, Decoder, Fault, Layout, Source, Span, parse_map};
 use tstar::timeline::{Path, Reading, Sample};
@@ -331,8 +331,8 @@ pub fn blob(data: &[u8]) -> bool {
     check_blob(&[&[1], data].concat());
     let Some((changes, rest)) = data.split_first_chunk::<6>() else { return false };
     let Some(path) = path_of(rest) else { return false };
-    let written = tstar::blob::encode(&path);
-    let read = tstar::blob::decode(&written).expect("what was written is read");
+    let written = tstar::codec::encode(&path);
+    let read = tstar::codec::decode(&written).expect("what was written is read");
     assert!(read.iter().eq(path.iter()), "a path comes back as it was");
     // One that was damaged in two places.
     let mut damaged = written;
@@ -346,17 +346,17 @@ pub fn blob(data: &[u8]) -> bool {
 
 /// What is taken as a path is one, and is written in one way.
 fn check_blob(bytes: &[u8]) {
-    let path = match tstar::blob::decode(bytes) {
+    let path = match tstar::codec::decode(bytes) {
         Ok(path) => path,
         Err(error) => return check_message(&error.to_string()),
     };
     path.iter().for_each(|sample| check_sample(&sample));
     assert_eq!(path.iter().count(), path.len());
     assert!(path.iter().is_sorted_by(|one, next| one.time_ms < next.time_ms), "times rise");
-    let written = tstar::blob::encode(&path);
-    let again = tstar::blob::decode(&written).expect("what was written is read");
+    let written = tstar::codec::encode(&path);
+    let again = tstar::codec::decode(&written).expect("what was written is read");
     assert!(again.iter().eq(path.iter()), "{bytes:?}");
-    assert_eq!(tstar::blob::encode(&again), written, "one path, two blobs");
+    assert_eq!(tstar::codec::encode(&again), written, "one path, two blobs");
     if bytes.first() == Some(&1) && written.first() == Some(&1) {
         // The order of its fields is all that is free in a plain message.
         assert_eq!(bytes.len(), written.len(), "{bytes:?} is longer than {written:?}");

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use chrono::DateTime;
 use flate2::read::MultiGzDecoder;
 use serde_json::Value;
-use tstar::blob;
+use tstar::codec;
 use tstar::timeline::{Path, Sample, Stated};
 
 use crate::support::data;
@@ -50,8 +50,8 @@ fn real_cars_take_at_most_four_bytes_a_point() {
     let (mut bytes, mut points, mut with_both) = (0, 0, 0);
     for run in &runs {
         let path = Path::from_sorted(run.iter().copied()).unwrap();
-        let blob = blob::encode(&path);
-        assert!(blob::decode(&blob).unwrap().iter().eq(run.iter().copied()));
+        let blob = codec::encode(&path);
+        assert!(codec::decode(&blob).unwrap().iter().eq(run.iter().copied()));
         bytes += blob.len();
         points += run.len();
         let both = |s: &&Sample| s.speed_cmps.get().is_some() && s.heading_ddeg.get().is_some();

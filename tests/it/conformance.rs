@@ -320,7 +320,8 @@ fn memory() -> Option<(MemoryStore, ())> {
 fn sqlite() -> Option<(SqliteStore, tempfile::TempDir)> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("trips.db");
-    let store = SqliteStore::open_writer(&file, &tstar::rules::Rules::default(), 100).unwrap();
+    let store =
+        SqliteStore::open_writer(&file, &tstar::model::rules::Rules::default(), 100).unwrap();
     Some((store, folder))
 }
 
@@ -338,7 +339,7 @@ conformance!(in_cql_made_asc, || crate::conformance::cql(crate::keyspace::Cluste
 fn a_covered_time_stays_covered_while_another_connection_writes() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("trips.db");
-    let rules = tstar::rules::Rules::default();
+    let rules = tstar::model::rules::Rules::default();
     let writer = SqliteStore::open_writer(&file, &rules, 100).unwrap();
     block_on(writer.apply(&[trip("truck-17", &[100], 2)])).unwrap();
     let reader = SqliteStore::open_reader(&file).unwrap();

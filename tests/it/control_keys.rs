@@ -5,8 +5,8 @@ mod unsigned;
 
 use std::os::unix::fs::PermissionsExt;
 
-use tstar::control::{Claim, ControlKey, ControlKeys};
 use tstar::kafka::producer::Out;
+use tstar::model::control::{Claim, ControlKey, ControlKeys};
 
 use crate::cli::Folder;
 use crate::topic::file::until_read;
@@ -60,7 +60,7 @@ fn signed_by(key: &ControlKey, topic: &str, device: &str, before_ms: i64) -> Out
 
 /// A control record of the operator.
 pub fn forget(topic: &Topic, device: &str, before: &str) -> Out {
-    let before_ms = tstar::moment::parse_time(before).unwrap();
+    let before_ms = tstar::model::moment::parse_time(before).unwrap();
     signed_by(&key(NAME, 7), &topic.name, device, before_ms)
 }
 

@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
-use tstar::epoch::Epoch;
 use tstar::kafka::producer::Out;
-use tstar::rules::Rules;
+use tstar::model::epoch::Epoch;
+use tstar::model::rules::Rules;
 use tstar::store::EpochStore;
 
 use crate::cli::{Folder, minutes};

@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use tstar::metrics::{Kind, Metric};
+use tstar::telemetry::{Kind, Metric};
 
 /// One value: its name, labels, and what it is.
 #[derive(Clone, Debug, PartialEq)]

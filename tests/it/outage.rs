@@ -16,7 +16,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 use tstar::kafka::producer::Out;
-use tstar::moment::parse_time;
+use tstar::model::moment::parse_time;
 
 use crate::cli::Folder;
 use crate::servers::LIMIT;

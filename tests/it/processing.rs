@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tstar::epoch::{Epoch, Log, Versions};
-use tstar::partitioner::Partitioner;
-use tstar::processor::{Budget, Counts, Pace, Processor, RunError};
-use tstar::reason::{DeadReason, DropReason};
-use tstar::rules::Rules;
+use tstar::model::epoch::{Epoch, Log, Versions};
+use tstar::model::partitioner::Partitioner;
+use tstar::model::reason::{DeadReason, DropReason};
+use tstar::model::rules::Rules;
+use tstar::pipeline::processor::{Budget, Counts, Pace, Processor, RunError};
 use tstar::source::spill::Spill;
 use tstar::source::{Batch, Control, Decoded, Entry, Fault, Source, SourceError};
 use tstar::store::memory::MemoryStore;

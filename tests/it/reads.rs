@@ -2,7 +2,7 @@
 //! for, a prefix, the newest first, a day of all, one short name, costs no more than its answer.
 
 use tstar::identity::{AnyId, TripId, prefix, prefix_range, shard};
-use tstar::moment::format_time;
+use tstar::model::moment::format_time;
 use tstar::store::sqlite::SqliteStore;
 use tstar::store::{Finding, Order, TripRow, TripStore, Whose, find};
 use tstar::timeline::DAY_MS;
@@ -148,7 +148,7 @@ fn is_cheap(store: &str, all: &[Told]) {
 #[test]
 fn questions_to_a_file_read_what_they_find() {
     let folder = Folder::new();
-    let rules = tstar::rules::Rules::default();
+    let rules = tstar::model::rules::Rules::default();
     let store = SqliteStore::open_writer(&folder.path("reads.db"), &rules, 0).unwrap();
     is_cheap("sqlite", &block_on(questions(&store, || store.rows_read())));
 }

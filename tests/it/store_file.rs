@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use rusqlite::Connection;
-use tstar::rules::Rules;
+use tstar::model::rules::Rules;
 use tstar::store::sqlite::{FORMATS, SqliteStore};
 use tstar::store::{Change, ChangeKind, Flush, Journal, StoreError, TripRow, TripStore};
 use tstar::timeline::{Path as TripPath, Reading, Sample, Trip, day_of};

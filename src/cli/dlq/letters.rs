@@ -4,12 +4,12 @@ use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Serialize, Serializer};
-use tstar::epoch::Epoch;
 use tstar::kafka::client::Brokers;
 use tstar::kafka::letters::{Fates, LetterScan, LetterTopic, What};
-use tstar::moment::parse_time;
-use tstar::reason::DeadReason;
-use tstar::rules::Rules;
+use tstar::model::epoch::Epoch;
+use tstar::model::moment::parse_time;
+use tstar::model::reason::DeadReason;
+use tstar::model::rules::Rules;
 use tstar::settings::{Settings, StorePlace};
 use tstar::source::Decoder;
 use tstar::store::sqlite::{DeadLetterFilter, KeptDeadLetter, SqliteStore};

@@ -2,7 +2,7 @@
 
 use data_encoding::{BASE64, HEXLOWER};
 use serde::Serialize;
-use tstar::moment::format_time;
+use tstar::model::moment::format_time;
 use tstar::source::Cut;
 
 use super::letters::{Filter, Id, Kept, Letters};

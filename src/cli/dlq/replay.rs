@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Serialize;
-use tstar::epoch::Epoch;
 use tstar::kafka::KafkaError;
 use tstar::kafka::letters::{Fate, LetterTopic, back, came_again};
 use tstar::kafka::topic::Topics;
 use tstar::kafka::transactions::{Placed, Transactions};
-use tstar::processor::{Counts, Pace, Processor};
-use tstar::reason::DeadReason;
-use tstar::retry::{Never, Origin, Outcome, Retry};
+use tstar::model::epoch::Epoch;
+use tstar::model::reason::DeadReason;
+use tstar::ops::retry::{Never, Origin, Outcome, Retry};
+use tstar::pipeline::processor::{Counts, Pace, Processor};
 use tstar::source::{Batch, Decoder, Entry};
 use tstar::store::sqlite::{RetryJournal, Settled, SqliteStore};
 use tstar::store::{DeadLetter, Pair, StoreError};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tstar::epoch::Epoch;
+use tstar::model::epoch::Epoch;
 
 use super::Finding;
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use tstar::daemon::start;
-use tstar::epoch::Epoch;
 use tstar::kafka::topic::Topics;
+use tstar::model::epoch::Epoch;
+use tstar::pipeline::daemon::start;
 use tstar::settings::Settings;
 use tstar::store::KeyStore;
 

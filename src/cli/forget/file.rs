@@ -1,8 +1,8 @@
 //! A store of files: the forget is the next record of its log, carried out here.
 
-use tstar::epoch::Log;
-use tstar::processor::{Pace, Processor};
-use tstar::rules::Rules;
+use tstar::model::epoch::Log;
+use tstar::model::rules::Rules;
+use tstar::pipeline::processor::{Pace, Processor};
 use tstar::source::{Batch, Control};
 use tstar::store::sqlite::SqliteStore;
 use tstar::store::{TripStore, Whose};

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use tstar::control::{Claim, ControlKey};
-use tstar::epoch::{Epoch, Versions};
 use tstar::kafka::control::{CONTROL_HEADER, SIGNATURE_HEADER};
 use tstar::kafka::producer::{Out, Producer};
 use tstar::kafka::topic::Topics;
-use tstar::moment::{format_duration, format_time};
+use tstar::model::control::{Claim, ControlKey};
+use tstar::model::epoch::{Epoch, Versions};
+use tstar::model::moment::{format_duration, format_time};
 use tstar::settings::Settings;
 use tstar::store::{EpochStore, KeyStore, Order, StoreError, TripStore, Whose};
 

@@ -6,19 +6,19 @@ use std::sync::Arc;
 
 use clap::Args;
 use serde::Serialize;
-use tstar::daemon::start;
-use tstar::epoch::Epoch;
 use tstar::kafka::KafkaError;
 use tstar::kafka::client::Brokers;
 use tstar::kafka::producer::Producer;
 use tstar::kafka::topic::{Extent, Topics};
-use tstar::processor::Counts;
-use tstar::rules::Rules;
+use tstar::model::epoch::Epoch;
+use tstar::model::rules::Rules;
+use tstar::ops::verify::anew::Room;
+use tstar::pipeline::daemon::start;
+use tstar::pipeline::processor::Counts;
 use tstar::settings::{KeyRule, Origin, Origins, Settings, StorePlace};
 use tstar::source::Decoder;
 use tstar::source::file::{FileSource, Options};
 use tstar::store::EpochStore;
-use tstar::verify::anew::Room;
 
 use super::lines::{Chunk, Lines};
 use super::look::{self, Change};

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use tstar::kafka::producer::Out;
-use tstar::processor::wrong_clock;
-use tstar::reason::DeadReason;
-use tstar::rules::Rules;
+use tstar::model::reason::DeadReason;
+use tstar::model::rules::Rules;
+use tstar::pipeline::processor::wrong_clock;
 use tstar::source::file::FileSource;
 use tstar::source::{Batch, Decoded, Decoder, Entry, Fault, Layout, MapError, Source, SourceError};
 use tstar::store::{StoreError, TripStore};

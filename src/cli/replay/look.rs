@@ -1,13 +1,13 @@
 //! What records would change in a store, if they came now.
 
 use serde::Serialize;
-use tstar::epoch::{Epoch, Log, Versions};
 use tstar::kafka::topic::Extent;
-use tstar::processor::{Counts, Pace, Processor};
+use tstar::model::epoch::{Epoch, Log, Versions};
+use tstar::ops::verify::anew::Room;
+use tstar::pipeline::processor::{Counts, Pace, Processor};
 use tstar::source::Batch;
 use tstar::store::sqlite::SqliteStore;
 use tstar::store::{Order, Overlay, StoreError, TripStore, Whose};
-use tstar::verify::anew::Room;
 
 use super::lines::Lines;
 use crate::cli::devices::PAGE;

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, anyhow};
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
-use tstar::files::{self, beside};
-use tstar::part::{KeptPart, Part};
+use tstar::model::part::{KeptPart, Part};
+use tstar::store::files::{self, beside};
 
 use crate::cli::exit::{BadData, Refused};
 

@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use clap::Args;
 use serde::Serialize;
-use tstar::daemon::reread::{Reread, beginnings, versions_before};
-use tstar::daemon::{FileOwners, Report, Tally, TopicOwners, Watched};
 use tstar::kafka::topic::From;
-use tstar::moment::parse_time;
+use tstar::model::moment::parse_time;
+use tstar::ops::verify::Difference;
+use tstar::ops::verify::anew::{self, Room};
+use tstar::ops::verify::compare::{Asked, compare};
+use tstar::pipeline::daemon::reread::{Reread, beginnings, versions_before};
+use tstar::pipeline::daemon::{FileOwners, Report, Tally, TopicOwners, Watched};
 use tstar::settings::{Settings, StorePlace};
 use tstar::store::raw::RawRows;
 use tstar::store::sqlite::SqliteStore;
 use tstar::store::{EpochStore, TripStore, Whose};
-use tstar::verify::Difference;
-use tstar::verify::anew::{self, Room};
-use tstar::verify::compare::{Asked, compare};
 
 use crate::cli::exit::{self, NoResult, Refused, Stays, Stopped, Usage};
 use crate::cli::flags::{Context, LogFlags, RoomFlags, ServerFlags};
@@ -278,7 +278,7 @@ impl Job<'_> {
         stop: &mut Stop,
     ) -> anyhow::Result<Report>
     where
-        O: tstar::daemon::Owners,
+        O: tstar::pipeline::daemon::Owners,
         R: RawRows + TripStore + EpochStore + 'static,
     {
         let watched = || {

@@ -18,8 +18,8 @@ use super::statistics;
 use super::{Assignment, BATCHES_AHEAD, BATCHES_LOW, Handed, Hear, Plan, Told, positions};
 use crate::kafka::holding::{Ended, Holding};
 use crate::kafka::{KafkaError, client_error};
-use crate::metrics::{self, Kept, Shown};
 use crate::source::Batch;
+use crate::telemetry::{self, Kept, Shown};
 
 /// A partition that is held.
 pub(super) struct Held {
@@ -228,7 +228,7 @@ impl Membership {
             // Whoever reads once more is nobody's lag.
             Assignment::Spans(_) => return None,
         };
-        metrics::show(&self.plan.topic, holding.partition(), holding.progress(), kept)
+        telemetry::show(&self.plan.topic, holding.partition(), holding.progress(), kept)
     }
 
     /// Hands no more over. Returns the partitions that are held.
@@ -317,7 +317,7 @@ impl Membership {
 
     /// A commit has not come to the brokers, or they refused it: it is made again.
     fn lost(&self, partition: i32, offset: i64) {
-        ::metrics::counter!(metrics::COMMITS_REPEATED).increment(1);
+        ::metrics::counter!(telemetry::COMMITS_REPEATED).increment(1);
         (self.hear)(Told::Trouble(format!(
             "partition {partition}: the brokers do not keep offset {offset}, which was committed; \
              committing again"
@@ -434,7 +434,7 @@ impl ConsumerContext for Membership {
         list: &mut TopicPartitionList,
     ) {
         let partitions: Vec<i32> = list.elements().iter().map(|it| it.partition()).collect();
-        ::metrics::counter!(metrics::REBALANCES).increment(1);
+        ::metrics::counter!(telemetry::REBALANCES).increment(1);
         let done = if err == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS {
             self.assign(consumer, &partitions)
         } else {

@@ -32,10 +32,10 @@ use super::record::{Read, Record, RecordReader};
 use super::topic::From;
 use super::unreadable::{self, UnreadableBatch};
 use super::{KafkaError, client_error};
-use crate::epoch::Epoch;
-use crate::metrics;
-use crate::moment::format_duration;
+use crate::model::epoch::Epoch;
+use crate::model::moment::format_duration;
 use crate::source::Batch;
+use crate::telemetry;
 
 /// How long one poll waits.
 const POLL: Duration = Duration::from_millis(20);
@@ -211,7 +211,7 @@ pub fn run(
         // The last offset of a span may be none of a record: the mark of a transaction has one.
         ours.push(("enable.partition.eof", "true"));
     }
-    if metrics::is_on() || matches!(plan.assignment, Assignment::Group { .. }) {
+    if telemetry::is_on() || matches!(plan.assignment, Assignment::Group { .. }) {
         ours.push((STATISTICS, STATISTICS_MS));
     }
     let consumer: BaseConsumer<Membership> = plan

@@ -9,9 +9,9 @@ use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use super::context::Membership;
 use super::{Assignment, Hear, Plan, Told};
-use crate::epoch::Epoch;
 use crate::kafka::KafkaError;
 use crate::kafka::topic::{Extent, From, at_time};
+use crate::model::epoch::Epoch;
 
 /// How long one question may take, and all of them together.
 const PATIENCE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(60));
@@ -136,7 +136,7 @@ fn committed(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::Rules;
+    use crate::model::rules::Rules;
 
     fn start(partition: i32, kept: Option<i64>, extent: (i64, i64)) -> Result<Start, String> {
         start_from(None, partition, kept, extent)

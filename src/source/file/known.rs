@@ -5,7 +5,7 @@ use std::io;
 use std::time::UNIX_EPOCH;
 
 use super::input::{Input, Opened};
-use crate::part::{HEAD_BYTES, KeptPart, Part};
+use crate::model::part::{HEAD_BYTES, KeptPart, Part};
 
 /// Bytes hashed in one go.
 const CHUNK: usize = 64 << 10;

@@ -17,7 +17,7 @@ use self::input::Input;
 use self::reader::Handed;
 use self::records::Sizes;
 use super::{Batch, Decoder, Source, SourceError};
-use crate::part::KeptPart;
+use crate::model::part::KeptPart;
 
 /// Longest record that is kept whole, bytes; of a longer one the head is, with length and hash.
 pub const MAX_RECORD_BYTES: usize = 1 << 20;

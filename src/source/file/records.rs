@@ -6,7 +6,7 @@ use std::ops::Range;
 use memchr::memchr;
 use sha2::{Digest, Sha256};
 
-use crate::part::HEAD_BYTES;
+use crate::model::part::HEAD_BYTES;
 use crate::source::Cut;
 use crate::source::csv::{At, row_end};
 

@@ -6,8 +6,8 @@ use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
 use super::*;
-use crate::reason::DeadReason;
-use crate::rules::Rules;
+use crate::model::reason::DeadReason;
+use crate::model::rules::Rules;
 use crate::source::{Cut, Fault};
 
 /// An entry in a form to compare.

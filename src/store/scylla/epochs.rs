@@ -8,8 +8,8 @@ use scylla::value::Row;
 
 use super::ScyllaStore;
 use super::retry::Failure;
-use crate::epoch::Epoch;
-use crate::partitioner::Partitioner;
+use crate::model::epoch::Epoch;
+use crate::model::partitioner::Partitioner;
 use crate::store::{EpochStore, StoreError};
 
 type Columns = (i32, String, i32, BTreeMap<i32, i64>, i64, String, Option<String>);

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::ScyllaStore;
 use super::epochs::applied;
-use crate::control::NamedKey;
+use crate::model::control::NamedKey;
 use crate::store::{KeyStore, StoreError};
 
 impl KeyStore for ScyllaStore {

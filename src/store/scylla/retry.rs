@@ -12,8 +12,8 @@ use scylla::errors::{
 };
 
 use super::{ScyllaOptions, ScyllaPlace};
-use crate::metrics;
 use crate::store::StoreError;
+use crate::telemetry;
 
 /// The first wait between two tries; each is twice the one before.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
@@ -213,7 +213,7 @@ impl Retry {
             if left == Some(None) || self.is_cancelled() {
                 return Err(StoreError::Unreachable { place: self.place.clone(), source: cause });
             }
-            metrics::retried();
+            telemetry::retried();
             self.tell(doing, &cause);
             // Between half of it and all: owners that failed together do not come back together.
             let jittered = wait.mul_f64(0.5 + fastrand::f64() / 2.0);

@@ -16,11 +16,12 @@ use super::row::{self, Raw, bucket};
 use super::statements::LOOKUP_PAGE;
 use super::{ScyllaStore, Shared, devices};
 use crate::identity::{self, SHARDS};
-use crate::metrics;
+use crate::model::reason::SkipReason;
 use crate::store::days::Days;
 use crate::store::row::shown_in;
-use crate::store::skip::{self, SkipReason};
+use crate::store::skip;
 use crate::store::{DayWrite, Forget, Order, StoreError, TripRow, TripStore, Whose};
+use crate::telemetry;
 use crate::timeline::day_of;
 
 /// A lookup decides within this many rows, or takes the day for one that others have written to.
@@ -100,7 +101,7 @@ impl Shared {
             Ok(Some(row)) => Some(row),
             Ok(None) => {
                 self.foreign_rows.fetch_add(1, Ordering::Relaxed);
-                metrics::skipped(SkipReason::NoVersion);
+                telemetry::skipped(SkipReason::NoVersion);
                 None
             }
             Err(error) => {

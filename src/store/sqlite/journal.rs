@@ -7,11 +7,11 @@ use data_encoding::BASE64;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{SqliteStore, Step, failed, trips};
-use crate::feed;
-use crate::part::{KeptPart, Part};
-use crate::reason::DeadReason;
+use crate::model::part::{KeptPart, Part};
+use crate::model::reason::DeadReason;
 use crate::source::Headers;
 use crate::store::{DeadLetter, Flush, Journal, Position, StoreError};
+use crate::views::feed;
 
 /// A dead letter with its place in the table.
 #[derive(Clone, Debug, PartialEq, Eq)]

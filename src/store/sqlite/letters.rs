@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use rusqlite::{Connection, params};
 
 use super::{SqliteStore, failed};
-use crate::reason::DeadReason;
+use crate::model::reason::DeadReason;
 use crate::store::{Flush, Journal, Position, StoreError};
 
 /// What became of dead letters, by number.

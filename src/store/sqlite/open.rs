@@ -7,9 +7,9 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 
 use super::{SqliteStore, Writing, failed, file_id};
-use crate::files::{self, beside};
-use crate::rules::Rules;
+use crate::model::rules::Rules;
 use crate::store::StoreError;
+use crate::store::files::{self, beside};
 
 /// `tstr`, in the header of the file: `file` and `sqlite3` can tell whose it is.
 const APPLICATION_ID: i64 = 0x7473_7472;

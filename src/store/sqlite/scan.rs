@@ -216,7 +216,7 @@ impl SqliteStore {
     /// The folder takes no file.
     pub fn scratch(
         folder: &Path,
-        rules: &crate::rules::Rules,
+        rules: &crate::model::rules::Rules,
         of_topic: bool,
     ) -> Result<Self, StoreError> {
         super::open::scratch(folder, rules, of_topic)
@@ -226,7 +226,7 @@ impl SqliteStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::Rules;
+    use crate::model::rules::Rules;
 
     #[test]
     fn of_one_device_no_other_is_looked_at() {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{SqliteStore, failed};
-use crate::control::NamedKey;
-use crate::epoch::Epoch;
-use crate::partitioner::Partitioner;
+use crate::model::control::NamedKey;
+use crate::model::epoch::Epoch;
+use crate::model::partitioner::Partitioner;
 use crate::store::{EpochStore, Flush, Journal, KeyStore, Position, StoreError};
 
 /// The journal of one partition's owner: the position is the partition's. Owners of other

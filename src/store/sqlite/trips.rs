@@ -390,7 +390,7 @@ impl TripStore for SqliteStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::Rules;
+    use crate::model::rules::Rules;
 
     /// How SQLite goes about a question: each step of its plan.
     fn plan(connection: &Connection, select: &str) -> Vec<String> {

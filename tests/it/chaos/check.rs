@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde_json::Value;
-use tstar::moment::parse_time;
+use tstar::model::moment::parse_time;
 use tstar::store::scylla::ScyllaStore;
 use tstar::store::{Order, TripRow, TripStore, Whose};
 

@@ -7,12 +7,12 @@ use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use tokio::sync::mpsc::{self, UnboundedReceiver};
-use tstar::epoch::Epoch;
 use tstar::kafka::client::Brokers;
 use tstar::kafka::consumer::{self, Assignment, Handed, Plan};
 use tstar::kafka::producer::Out;
 use tstar::kafka::record::RecordReader;
-use tstar::rules::Rules;
+use tstar::model::epoch::Epoch;
+use tstar::model::rules::Rules;
 use tstar::source::Decoder;
 
 use crate::faults::until;

@@ -1,6 +1,6 @@
 //! Partitioners: what the clients do, and what is found of it.
 
-use tstar::partitioner::Partitioner;
+use tstar::model::partitioner::Partitioner;
 
 use super::{PARTITIONS, place, sample};
 use crate::cli::Folder;

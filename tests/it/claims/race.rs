@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Barrier};
 use std::time::Instant;
 
-use tstar::epoch::{Epoch, Log, Versions};
 use tstar::kafka::record::{Read, Record, RecordReader};
-use tstar::partitioner::Partitioner;
-use tstar::processor::{Pace, Processor};
-use tstar::reason::DeadReason;
-use tstar::rules::Rules;
+use tstar::model::epoch::{Epoch, Log, Versions};
+use tstar::model::partitioner::Partitioner;
+use tstar::model::reason::DeadReason;
+use tstar::model::rules::Rules;
+use tstar::pipeline::processor::{Pace, Processor};
 use tstar::source::{Batch, Decoder};
 use tstar::store::memory::MemoryStore;
 use tstar::store::scylla::ScyllaStore;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use tstar::kafka::producer::Out;
-use tstar::moment::parse_time;
+use tstar::model::moment::parse_time;
 
 use super::{FILE, NAME, folder, forget, key, read, signed_by};
 use crate::cli::{Folder, minutes, number};

@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
-use tstar::metrics;
-use tstar::reason::{DeadReason, DropReason};
+use tstar::model::reason::{DeadReason, DropReason};
+use tstar::telemetry;
 
 use super::{help, pages, root};
 
@@ -44,7 +44,7 @@ fn settings() -> String {
 
 fn metrics() -> String {
     let mut table = String::from("| metric | type | labels | meaning |\n|---|---|---|---|\n");
-    for metric in metrics::TABLE {
+    for metric in telemetry::TABLE {
         let labels: Vec<_> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
         let (name, kind, labels) = (metric.name, metric.kind.name(), labels.join(", "));
         writeln!(table, "| `{name}` | {kind} | {labels} | {} |", metric.help).unwrap();

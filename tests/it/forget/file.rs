@@ -1,7 +1,7 @@
 //! A store of files.
 
 use serde_json::{Value, json};
-use tstar::rules::Rules;
+use tstar::model::rules::Rules;
 use tstar::store::sqlite::SqliteStore;
 
 use super::{LATER, count, devices, fleet, ids, is_gone, others, samples_of, shuffled, told};

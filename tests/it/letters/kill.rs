@@ -7,9 +7,9 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use tstar::epoch::Epoch;
 use tstar::kafka::producer::Out;
-use tstar::rules::Rules;
+use tstar::model::epoch::Epoch;
+use tstar::model::rules::Rules;
 use tstar::store::EpochStore;
 
 use super::{PARTITIONS, Site, renamed};

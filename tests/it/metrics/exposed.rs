@@ -1,6 +1,6 @@
 //! What a run over a real topic exposes, beside what it says it did.
 
-use tstar::metrics::{Kind, TABLE};
+use tstar::telemetry::{Kind, TABLE};
 
 use super::{Scrape, get, labels_of, metric_of};
 use crate::cli::{Folder, number};

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use serde_json::Value;
 use tstar::kafka::producer::Out;
-use tstar::moment::parse_time;
+use tstar::model::moment::parse_time;
 use tstar::store::sqlite::SqliteStore;
 
 use super::proxy::{Between, Fault, Seeded};

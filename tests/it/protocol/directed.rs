@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tstar::processor::Pace;
+use tstar::pipeline::processor::Pace;
 
 use super::log::{CONTESTED, Record, Script, hour};
 use super::schedule::Schedule;

@@ -4,14 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tstar::control::{Claim, ControlKey, ControlKeys};
-use tstar::epoch::{Epoch, Log, Versions};
 use tstar::kafka;
 use tstar::kafka::control::{Authority, CONTROL_HEADER, SIGNATURE_HEADER};
 use tstar::kafka::record::{Read, RecordReader};
-use tstar::partitioner::Partitioner;
-use tstar::reason::DeadReason;
-use tstar::rules::Rules;
+use tstar::model::control::{Claim, ControlKey, ControlKeys};
+use tstar::model::epoch::{Epoch, Log, Versions};
+use tstar::model::partitioner::Partitioner;
+use tstar::model::reason::DeadReason;
+use tstar::model::rules::Rules;
 use tstar::source::{Batch, Decoded, Decoder, Entry, Fault};
 use tstar::timeline::{DAY_MS, Reading, Sample};
 

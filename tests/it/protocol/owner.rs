@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use tstar::processor::{Pace, Processor};
+use tstar::pipeline::processor::{Pace, Processor};
 use tstar::store::StoreError;
 
 use super::log::Script;

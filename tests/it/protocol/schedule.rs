@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tstar::processor::Pace;
+use tstar::pipeline::processor::Pace;
 
 use super::checks;
 use super::log::{CONTESTED, Kind, Record, Script};

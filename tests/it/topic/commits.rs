@@ -12,13 +12,13 @@ use rdkafka::mocking::MockCluster;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
-use tstar::epoch::Epoch;
 use tstar::kafka::client::Brokers;
 use tstar::kafka::consumer::{self, Assignment, Drained, Plan, Told};
 use tstar::kafka::holding::Ended;
 use tstar::kafka::record::RecordReader;
 use tstar::kafka::topic::From;
-use tstar::rules::Rules;
+use tstar::model::epoch::Epoch;
+use tstar::model::rules::Rules;
 use tstar::source::Decoder;
 
 use super::keyspace::until_committed;

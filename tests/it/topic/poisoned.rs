@@ -178,8 +178,9 @@ fn a_keyspace_with_poisoned_rows_is_read_on_and_repaired() {
         return;
     };
     let site = Site::new(topic, keyspace.place.to_string());
-    let time =
-        |trip: &Value, name: &str| tstar::moment::parse_time(trip[name].as_str().unwrap()).unwrap();
+    let time = |trip: &Value, name: &str| {
+        tstar::model::moment::parse_time(trip[name].as_str().unwrap()).unwrap()
+    };
     let trips = site.trips();
     let spoil = |device: &str, what: &str| {
         let trip = trips.iter().find(|trip| trip["device_id"] == device).unwrap();

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
-use tstar::rules::Rules;
+use tstar::model::rules::Rules;
+use tstar::ops::verify::Bounds;
+use tstar::ops::verify::compare::{Asked, Still, compare};
 use tstar::store::sqlite::SqliteStore;
 use tstar::store::{Forget, TripRow, TripStore, Whose};
 use tstar::timeline::DAY_MS;
-use tstar::verify::Bounds;
-use tstar::verify::compare::{Asked, Still, compare};
 
 use super::{FIRST_DAY, Made, below, lines, look, signed};
 use crate::cli::number;

@@ -7,10 +7,10 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
+use tstar::ops::verify::Kind;
 use tstar::store::raw::COLUMNS;
 use tstar::store::sqlite::SqliteStore;
 use tstar::timeline::DAY_MS;
-use tstar::verify::Kind;
 
 use super::{Made, below, copy, look, signed, writer};
 

@@ -7,13 +7,13 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
-use tstar::rules::Rules;
+use tstar::model::rules::Rules;
+use tstar::ops::verify::Kind;
 use tstar::store::raw::COLUMNS;
 use tstar::store::scylla::ScyllaStore;
 use tstar::store::sqlite::SqliteStore;
 use tstar::store::{Order, TripRow, TripStore, Whose};
 use tstar::timeline::DAY_MS;
-use tstar::verify::Kind;
 
 use super::file::Fault;
 use super::{Found, Made, below, looked, signed};
@@ -129,7 +129,7 @@ fn parsed(text: &str) -> Map<String, Value> {
     let mut row: Map<String, Value> = serde_json::from_str(text).unwrap();
     for name in ["bucket", "end_time", "start_time", "t_star", "driver_time"] {
         if let Some(text) = row[name].as_str() {
-            let ms = tstar::moment::parse_time(&text.replace(' ', "T")).unwrap();
+            let ms = tstar::model::moment::parse_time(&text.replace(' ', "T")).unwrap();
             row[name] = ms.into();
         }
     }

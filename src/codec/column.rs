@@ -1,0 +1,37 @@
+//! The columns of a message, to be read.
+
+use super::BlobError;
+use crate::model::column::{Steps, entries, take};
+
+/// A column to be read that holds one entry a sample.
+pub struct Reader<'a> {
+    name: &'static str,
+    rest: &'a [u8],
+    steps: Steps,
+}
+
+impl<'a> Reader<'a> {
+    /// A column of second differences, which must have `count` entries.
+    pub fn new(name: &'static str, column: &'a [u8], count: usize) -> Result<Self, BlobError> {
+        if entries(column) != count {
+            return Err(BlobError::Column { column: name, why: "its length is not the count" });
+        }
+        Ok(Self { name, rest: column, steps: Steps::default() })
+    }
+
+    /// The next value.
+    #[inline]
+    pub fn next(&mut self) -> Result<i64, BlobError> {
+        let entry = take(&mut self.rest)
+            .ok_or(BlobError::Column { column: self.name, why: "it has a malformed number" })?;
+        Ok(self.steps.value(entry))
+    }
+
+    /// Checks that nothing is left.
+    pub fn end(&self) -> Result<(), BlobError> {
+        if self.rest.is_empty() {
+            return Ok(());
+        }
+        Err(BlobError::Column { column: self.name, why: "bytes follow its last number" })
+    }
+}

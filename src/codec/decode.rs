@@ -1,0 +1,233 @@
+//! Bytes to path. The bytes may be anyone's: every size is checked before room is made for it,
+//! every value against what a sample can hold.
+
+use std::cell::RefCell;
+
+use prost::Message as _;
+use zstd::bulk::Decompressor;
+use zstd::zstd_safe::{find_frame_compressed_size, get_error_name, get_frame_content_size};
+
+use super::column::Reader;
+use super::{BlobError, MAX_MESSAGE_BYTES, Message, PLAIN, ZSTD};
+use crate::model::column::{entries, take};
+use crate::timeline::{Path, Reading, Sample};
+
+thread_local! {
+    // To make one costs as much as to read a short path.
+    static DECOMPRESSOR: RefCell<Decompressor<'static>> =
+        RefCell::new(Decompressor::new().expect("memory is there"));
+}
+
+/// The path of a blob that [`super::encode`], or another writer of `schema/path.proto`, has
+/// written.
+///
+/// Needs memory for the message (at most [`MAX_MESSAGE_BYTES`], as the blob states), a copy of it,
+/// and the path (32 bytes for each 3 of the message, at most).
+///
+/// # Errors
+/// What is wrong with the bytes.
+pub fn decode(blob: &[u8]) -> Result<Path, BlobError> {
+    let (&header, body) = blob.split_first().ok_or(BlobError::Empty)?;
+    match header {
+        PLAIN => read(bounded(body.len() as u64).map(|_| body)?),
+        ZSTD => read(&decompressed(body)?),
+        other => Err(BlobError::Header(other)),
+    }
+}
+
+fn bounded(stated: u64) -> Result<usize, BlobError> {
+    usize::try_from(stated)
+        .ok()
+        .filter(|&size| size <= MAX_MESSAGE_BYTES)
+        .ok_or(BlobError::TooLarge { stated })
+}
+
+/// The content of exactly one frame, of exactly the size it states.
+fn decompressed(frame: &[u8]) -> Result<Vec<u8>, BlobError> {
+    let broken = |why: &str| BlobError::Frame(why.to_owned());
+    let stated = get_frame_content_size(frame)
+        .map_err(|_| broken("it has no frame header"))?
+        .ok_or(BlobError::NoSize)?;
+    let size = bounded(stated)?;
+    let frame_size =
+        find_frame_compressed_size(frame).map_err(|code| broken(get_error_name(code)))?;
+    if frame_size != frame.len() {
+        return Err(broken("bytes follow it"));
+    }
+    let content = DECOMPRESSOR.with_borrow_mut(|decompressor| decompressor.decompress(frame, size));
+    let content = content.map_err(|error| BlobError::Frame(error.to_string()))?;
+    if content.len() != size {
+        return Err(broken("it holds less than it states"));
+    }
+    Ok(content)
+}
+
+fn read(bytes: &[u8]) -> Result<Path, BlobError> {
+    let message = Message::decode(bytes).map_err(|error| BlobError::Message(error.to_string()))?;
+    // Fields that are unknown, repeated or zero, and lengths in a longer form, all are missing from
+    // the message's own length.
+    if message.encoded_len() != bytes.len() {
+        return Err(BlobError::Message("it has bytes that no field accounts for".to_owned()));
+    }
+    if message.count == 0 {
+        return Err(BlobError::Message("its count is 0".to_owned()));
+    }
+    let mut fault = None;
+    let mut samples = Samples::new(&message)?;
+    let path = Path::from_sorted(std::iter::from_fn(|| {
+        samples.next().map_err(|error| fault = Some(error)).ok().flatten()
+    }));
+    match fault {
+        Some(fault) => Err(fault),
+        None => path.ok_or_else(|| BlobError::Message("it holds no samples".to_owned())),
+    }
+}
+
+/// The samples of a message, one at a time.
+struct Samples<'a> {
+    count: usize,
+    index: usize,
+    before_ms: Option<i64>,
+    time: Reader<'a>,
+    lat: Reader<'a>,
+    lon: Reader<'a>,
+    readings: [Readings<'a>; 4],
+}
+
+impl<'a> Samples<'a> {
+    fn new(message: &'a Message) -> Result<Self, BlobError> {
+        let m = message;
+        let count = m.count as usize;
+        let readings = |name, range, column: &'a [u8], present: &'a [u8]| {
+            Readings::new(name, range, column, present, count)
+        };
+        Ok(Self {
+            count,
+            index: 0,
+            before_ms: None,
+            time: Reader::new("time_ms", &m.time_ms, count)?,
+            lat: Reader::new("lat_e7", &m.lat_e7, count)?,
+            lon: Reader::new("lon_e7", &m.lon_e7, count)?,
+            // The ranges of `timeline::Stated`, in quanta.
+            readings: [
+                readings("speed_cmps", (0, 100_000), &m.speed_cmps, &m.speed_present)?,
+                readings("heading_ddeg", (0, 3599), &m.heading_ddeg, &m.heading_present)?,
+                readings(
+                    "altitude_dm",
+                    (-120_000, 1_000_000),
+                    &m.altitude_dm,
+                    &m.altitude_present,
+                )?,
+                readings("accuracy_dm", (0, 1_000_000_000), &m.accuracy_dm, &m.accuracy_present)?,
+            ],
+        })
+    }
+
+    fn next(&mut self) -> Result<Option<Sample>, BlobError> {
+        let index = self.index;
+        if index == self.count {
+            self.end()?;
+            return Ok(None);
+        }
+        self.index += 1;
+        let time_ms = self.time.next()?;
+        if self.before_ms.is_some_and(|before_ms| time_ms <= before_ms) {
+            return Err(BlobError::NotRising { index, time_ms });
+        }
+        self.before_ms = Some(time_ms);
+        let [speed, heading, altitude, accuracy] = &mut self.readings;
+        Ok(Some(Sample {
+            time_ms,
+            lat_e7: within("lat_e7", index, self.lat.next()?, (-900_000_000, 900_000_000))?,
+            lon_e7: within("lon_e7", index, self.lon.next()?, (-1_800_000_000, 1_800_000_000))?,
+            speed_cmps: speed.next(index)?,
+            heading_ddeg: heading.next(index)?,
+            altitude_dm: altitude.next(index)?,
+            accuracy_dm: accuracy.next(index)?,
+        }))
+    }
+
+    fn end(&self) -> Result<(), BlobError> {
+        self.time.end()?;
+        self.lat.end()?;
+        self.lon.end()?;
+        self.readings.iter().try_for_each(Readings::end)
+    }
+}
+
+/// A value that a sample can hold.
+fn within(
+    column: &'static str,
+    index: usize,
+    value: i64,
+    (least, most): (i32, i32),
+) -> Result<i32, BlobError> {
+    i32::try_from(value).ok().filter(|value| (least..=most).contains(value)).ok_or(
+        BlobError::OutOfRange { column, index, value, least: least.into(), most: most.into() },
+    )
+}
+
+/// The readings of one kind: a column of first differences, and which samples it tells of.
+struct Readings<'a> {
+    name: &'static str,
+    range: (i32, i32),
+    rest: &'a [u8],
+    present: &'a [u8],
+    /// Where no bitmap tells: all samples have one, or none.
+    all: bool,
+    before: i32,
+}
+
+impl<'a> Readings<'a> {
+    fn new(
+        name: &'static str,
+        range: (i32, i32),
+        column: &'a [u8],
+        present: &'a [u8],
+        count: usize,
+    ) -> Result<Self, BlobError> {
+        let wrong = |why| Err(BlobError::Column { column: name, why });
+        let found = entries(column);
+        if present.is_empty() {
+            if found != 0 && found != count {
+                return wrong("its length is not the count, and no bitmap tells why");
+            }
+        } else {
+            if present.len() != count.div_ceil(8) {
+                return wrong("its bitmap has another length than the count asks for");
+            }
+            if !count.is_multiple_of(8) && present[count / 8] >> (count % 8) != 0 {
+                return wrong("its bitmap has bits past the count");
+            }
+            let set: usize = present.iter().map(|byte| byte.count_ones() as usize).sum();
+            if set != found {
+                return wrong("its length is not the number of bits set in its bitmap");
+            }
+            if set == 0 || set == count {
+                return wrong("it has a bitmap that tells nothing");
+            }
+        }
+        Ok(Self { name, range, rest: column, present, all: found > 0, before: 0 })
+    }
+
+    #[inline]
+    fn next(&mut self, index: usize) -> Result<Reading, BlobError> {
+        let has = self.present.get(index / 8).map_or(self.all, |byte| byte >> (index % 8) & 1 == 1);
+        if !has {
+            return Ok(Reading::ABSENT);
+        }
+        let entry = take(&mut self.rest)
+            .and_then(|entry| i32::try_from(entry).ok())
+            .ok_or(BlobError::Column { column: self.name, why: "it has a malformed number" })?;
+        self.before = self.before.wrapping_add(entry);
+        let value = within(self.name, index, self.before.into(), self.range)?;
+        Ok(Reading::new(Some(value)))
+    }
+
+    fn end(&self) -> Result<(), BlobError> {
+        if self.rest.is_empty() {
+            return Ok(());
+        }
+        Err(BlobError::Column { column: self.name, why: "bytes follow its last number" })
+    }
+}

@@ -1,0 +1,119 @@
+//! Path to bytes. Called at each flush of each changed trip, over the whole path: buffers and the
+//! compression context are kept by thread.
+
+use prost::Message as _;
+use std::cell::RefCell;
+use zstd::bulk::Compressor;
+use zstd::zstd_safe::compress_bound;
+
+use super::{Message, PLAIN, ZSTD};
+use crate::model::column::{Steps, push};
+use crate::timeline::{Path, Reading, Sample};
+
+/// Beyond this level a path gets no smaller worth its time.
+const LEVEL: i32 = 3;
+
+/// A message below this size gains nothing from a frame around it, bytes.
+const LEAST_COMPRESSED: usize = 100;
+
+struct Encoder {
+    samples: Vec<Sample>,
+    message: Message,
+    plain: Vec<u8>,
+    frame: Vec<u8>,
+    compressor: Compressor<'static>,
+}
+
+thread_local! {
+    static ENCODER: RefCell<Encoder> = RefCell::new(Encoder {
+        samples: Vec::new(),
+        message: Message::default(),
+        plain: Vec::new(),
+        frame: Vec::new(),
+        compressor: Compressor::new(LEVEL).expect("level 3 exists, and memory is there"),
+    });
+}
+
+/// The bytes of a path; the same for the same samples, always.
+///
+/// # Panics
+/// Never: a path holds fewer samples than a `u32` counts, at 32 bytes each.
+#[must_use]
+pub fn encode(path: &Path) -> Vec<u8> {
+    ENCODER.with_borrow_mut(|encoder| {
+        encoder.samples.clear();
+        encoder.samples.extend(path.iter());
+        encoder.message.fill(&encoder.samples);
+        encoder.plain.clear();
+        encoder.message.encode(&mut encoder.plain).expect("a Vec grows");
+        encoder.blob()
+    })
+}
+
+impl Encoder {
+    /// The plain message with its header, compressed if that makes it smaller.
+    fn blob(&mut self) -> Vec<u8> {
+        let (mut header, mut body) = (PLAIN, &self.plain);
+        if self.plain.len() >= LEAST_COMPRESSED {
+            self.frame.clear();
+            self.frame.reserve(compress_bound(self.plain.len()));
+            let size = self
+                .compressor
+                .compress_to_buffer(&self.plain, &mut self.frame)
+                .expect("the buffer has room for the worst case");
+            if size < self.plain.len() {
+                (header, body) = (ZSTD, &self.frame);
+            }
+        }
+        let mut blob = Vec::with_capacity(1 + body.len());
+        blob.push(header);
+        blob.extend_from_slice(body);
+        blob
+    }
+}
+
+impl Message {
+    /// Writes the columns of a path into the buffers of whatever path was here before.
+    fn fill(&mut self, samples: &[Sample]) {
+        self.clear();
+        let count = samples.len();
+        self.count = count.try_into().expect("memory ends before 2^32 samples of 32 bytes");
+        let [mut time, mut lat, mut lon] = [Steps::default(); 3];
+        for sample in samples {
+            push(&mut self.time_ms, time.entry(sample.time_ms));
+            push(&mut self.lat_e7, lat.entry(sample.lat_e7.into()));
+            push(&mut self.lon_e7, lon.entry(sample.lon_e7.into()));
+        }
+        let readings = |of: fn(&Sample) -> Reading| samples.iter().map(of);
+        let (column, present) = (&mut self.speed_cmps, &mut self.speed_present);
+        fill_readings(readings(|sample| sample.speed_cmps), count, column, present);
+        let (column, present) = (&mut self.heading_ddeg, &mut self.heading_present);
+        fill_readings(readings(|sample| sample.heading_ddeg), count, column, present);
+        let (column, present) = (&mut self.altitude_dm, &mut self.altitude_present);
+        fill_readings(readings(|sample| sample.altitude_dm), count, column, present);
+        let (column, present) = (&mut self.accuracy_dm, &mut self.accuracy_present);
+        fill_readings(readings(|sample| sample.accuracy_dm), count, column, present);
+    }
+}
+
+/// First differences of the readings there are, and a bitmap where only some are.
+fn fill_readings(
+    readings: impl Iterator<Item = Reading>,
+    count: usize,
+    column: &mut Vec<u8>,
+    present: &mut Vec<u8>,
+) {
+    present.resize(count.div_ceil(8), 0);
+    let (mut before, mut found) = (0_i32, 0);
+    for (index, reading) in readings.enumerate() {
+        if let Some(value) = reading.get() {
+            push(column, value.wrapping_sub(before).into());
+            present[index / 8] |= 1 << (index % 8);
+            before = value;
+            found += 1;
+        }
+    }
+    if found == 0 || found == count {
+        present.clear();
+    }
+}

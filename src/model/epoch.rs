@@ -1,0 +1,229 @@
+//! Epochs: which version a record of the log has.
+//!
+//! `version = base(epoch) + 2 * offset`. An epoch is made once for each life of the log: a topic of
+//! so many partitions, read under one set of rules. Its base is the time at which it was made, so
+//! that every version of it is above those of the epochs before, and above whatever a wall clock
+//! stamped by then. A record keeps the version of the epoch that first held it, replays included.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::partitioner::Partitioner;
+use crate::model::rules::Rules;
+
+/// A life of the log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Epoch {
+    /// From 1 on.
+    pub epoch: i32,
+    /// Name of the topic.
+    pub topic: String,
+    /// How many partitions it has.
+    pub partitions: i32,
+    /// The first offset of each partition that is of this epoch.
+    pub start_offsets: BTreeMap<i32, i64>,
+    /// Version of offset 0, microseconds since 1970.
+    pub base: i64,
+    /// The rules it is read by.
+    pub rules: Rules,
+    /// How the partition of a device is decided. `None`: an earlier version made the epoch, which
+    /// has no claims from its beginning.
+    #[serde(default)]
+    pub partitioner: Option<Partitioner>,
+}
+
+impl Epoch {
+    /// How devices are divided among its partitions.
+    #[must_use]
+    pub fn division(&self) -> Division {
+        let is_keyed = self.rules.key == "device_id";
+        // Another key says nothing of its device.
+        let partitioner = self.partitioner.map(|it| if is_keyed { it } else { Partitioner::None });
+        let versions = (self.base, i64::MAX);
+        Division { epoch: self.epoch, partitions: self.partitions, partitioner, versions }
+    }
+}
+
+/// How the devices of an epoch are divided among its partitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Division {
+    /// Number of the epoch.
+    pub epoch: i32,
+    partitions: i32,
+    partitioner: Option<Partitioner>,
+    /// The first version of the epoch, and that of the one after it.
+    versions: (i64, i64),
+}
+
+impl Division {
+    /// The partition of a device, where it follows from the id; else its claim tells.
+    #[must_use]
+    pub fn computed(&self, device_id: &str) -> Option<i32> {
+        if self.partitions == 1 {
+            return Some(0);
+        }
+        self.partitioner?.partition(device_id.as_bytes(), self.partitions)
+    }
+
+    /// Whether claims stand from the epoch's beginning: else a device that has none may have trips.
+    #[must_use]
+    pub fn has_claims_from_beginning(&self) -> bool {
+        self.partitioner.is_some()
+    }
+
+    /// Whether a version is of this epoch.
+    #[must_use]
+    pub fn holds(&self, version: i64) -> bool {
+        (self.versions.0..self.versions.1).contains(&version)
+    }
+}
+
+/// How devices are divided in each of these epochs, oldest first.
+#[must_use]
+pub fn divisions(epochs: &[Epoch]) -> Vec<Division> {
+    let mut divisions: Vec<_> = epochs.iter().map(Epoch::division).collect();
+    for (division, next) in divisions.iter_mut().zip(epochs.iter().skip(1)) {
+        division.versions.1 = next.base;
+    }
+    divisions
+}
+
+/// The versions of one partition's records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Versions {
+    /// (first offset, base) of each epoch, in the order of the epochs.
+    spans: Vec<(i64, i64)>,
+    /// How devices are divided in each; empty where the log is one of files.
+    divisions: Vec<Division>,
+}
+
+impl Versions {
+    /// Those of a log of files: base 0.
+    #[must_use]
+    pub fn of_files() -> Self {
+        Self { spans: vec![(0, 0)], divisions: Vec::new() }
+    }
+
+    /// Those of a partition under these epochs, oldest first; at least one.
+    #[must_use]
+    pub fn of_partition(epochs: &[Epoch], partition: i32) -> Self {
+        let start = |epoch: &Epoch| epoch.start_offsets.get(&partition).copied().unwrap_or(0);
+        let spans = epochs.iter().map(|epoch| (start(epoch), epoch.base)).collect();
+        Self { spans, divisions: divisions(epochs) }
+    }
+
+    /// The version of the record at an offset.
+    #[must_use]
+    pub fn of(&self, offset: i64) -> i64 {
+        let newest = self.spans.iter().rev().find(|(first, _)| *first <= offset);
+        // Older than every epoch: nobody has read it, so the oldest will do.
+        let (_, base) = newest.or(self.spans.first()).expect("there is an epoch");
+        base + 2 * offset
+    }
+
+    /// The offset of the record that has a version.
+    #[must_use]
+    pub fn offset_of(&self, version: i64) -> i64 {
+        let newest = self.spans.iter().rev().find(|(first, base)| base + 2 * first <= version);
+        let (_, base) = newest.or(self.spans.first()).expect("there is an epoch");
+        (version - base) / 2
+    }
+
+    /// How devices are divided in the epoch of the record at an offset; `None` for a log of files.
+    #[must_use]
+    pub fn division_of(&self, offset: i64) -> Option<Division> {
+        let nth = self.spans.iter().rposition(|(first, _)| *first <= offset);
+        self.divisions.get(nth.unwrap_or(0)).copied()
+    }
+
+    /// Whether two versions are of the same epoch.
+    #[must_use]
+    pub fn share_epoch(&self, one: i64, other: i64) -> bool {
+        let epoch = |version| self.spans.iter().rposition(|(_, base)| *base <= version);
+        epoch(one) == epoch(other)
+    }
+}
+
+/// Which log a processor reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Log {
+    /// Partition of the topic; 0 for files.
+    pub partition: i32,
+    /// The versions of its records.
+    pub versions: Versions,
+}
+
+impl Log {
+    /// A log of files.
+    #[must_use]
+    pub fn of_files() -> Self {
+        Self { partition: 0, versions: Versions::of_files() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn epoch(epoch: i32, base: i64, starts: &[(i32, i64)]) -> Epoch {
+        let start_offsets = starts.iter().copied().collect();
+        let (topic, rules) = ("samples".into(), Rules::default());
+        Epoch { epoch, topic, partitions: 2, start_offsets, base, rules, partitioner: None }
+    }
+
+    #[test]
+    fn a_record_keeps_the_version_of_the_epoch_that_first_held_it() {
+        let epochs = [epoch(1, 1000, &[(0, 5)]), epoch(2, 9000, &[(0, 100), (1, 0)])];
+        let of = |partition| Versions::of_partition(&epochs, partition);
+        for (partition, offset, version) in [
+            (0, 5, 1010),
+            (0, 99, 1198),
+            (0, 100, 9200),
+            (0, 101, 9202),
+            (1, 0, 9000),
+            (0, 3, 1006),
+        ] {
+            assert_eq!(of(partition).of(offset), version);
+            assert_eq!(of(partition).offset_of(version), offset);
+        }
+        assert!(of(0).share_epoch(1010, 1198) && of(0).share_epoch(9000, 90_000));
+        assert!(!of(0).share_epoch(1198, 9000));
+        for (partition, offset, epoch) in [(0, 3, 1), (0, 99, 1), (0, 100, 2), (1, 0, 2)] {
+            assert_eq!(of(partition).division_of(offset).unwrap().epoch, epoch);
+        }
+        assert_eq!(Versions::of_files().division_of(7), None);
+    }
+
+    #[test]
+    fn a_topic_that_was_made_anew_has_versions_above_all_before() {
+        let epochs = [epoch(1, 1000, &[(0, 5)]), epoch(2, 9000, &[(0, 0)])];
+        assert_eq!(Versions::of_partition(&epochs, 0).of(3), 9006);
+        assert_eq!(Versions::of_files().of(7), 14);
+    }
+
+    #[test]
+    fn the_partition_of_a_device_follows_from_its_id_where_that_is_the_key() {
+        let with = |partitioner, key: &str| {
+            let mut of = Epoch { partitioner, partitions: 1000, ..epoch(1, 1000, &[]) };
+            of.rules.key = key.to_owned();
+            of.division()
+        };
+        assert_eq!(with(Some(Partitioner::Murmur2), "device_id").computed("21"), Some(340));
+        assert_eq!(with(Some(Partitioner::Murmur2), "any").computed("21"), None);
+        assert_eq!(with(Some(Partitioner::None), "device_id").computed("21"), None);
+        let older = with(None, "device_id");
+        assert!(!older.has_claims_from_beginning() && older.computed("21").is_none());
+        let one = Epoch { partitions: 1, ..epoch(1, 1000, &[]) };
+        assert_eq!(one.division().computed("21"), Some(0));
+    }
+
+    #[test]
+    fn an_epoch_that_an_earlier_version_exported_is_read() {
+        let whole = serde_json::to_value(epoch(1, 1000, &[(0, 5)])).unwrap();
+        let mut earlier = whole.clone();
+        earlier.as_object_mut().unwrap().remove("partitioner");
+        let read: Epoch = serde_json::from_value(earlier).unwrap();
+        assert_eq!(serde_json::to_value(read).unwrap(), whole);
+    }
+}

@@ -1,0 +1,111 @@
+//! The rules that decide trips, as the timeline takes them, and what they say of one sample.
+
+use super::sample::Sample;
+
+/// When two samples share a trip, and how far a trip may grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Samples at most this far apart in device time share a trip, ms.
+    pub max_gap_ms: i64,
+    /// No trip spans more than this, ms.
+    pub max_duration_ms: i64,
+    /// No trip keeps more samples than this.
+    pub max_samples: usize,
+}
+
+impl Default for Limits {
+    /// 5 minutes, 24 hours, 100,000 samples.
+    fn default() -> Self {
+        Self { max_gap_ms: 300_000, max_duration_ms: 86_400_000, max_samples: 100_000 }
+    }
+}
+
+/// Which device times can be true, seen from the log's own clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockGuard {
+    /// Earliest device time accepted, ms since 1970.
+    pub min_time_ms: i64,
+    /// How far past the log's timestamp a device time may lie, ms.
+    pub max_future_ms: i64,
+}
+
+/// 2000-01-01T00:00:00Z.
+pub const YEAR_2000_MS: i64 = 946_684_800_000;
+
+impl Default for ClockGuard {
+    /// From the year 2000 to 24 hours past the log's timestamp.
+    fn default() -> Self {
+        Self { min_time_ms: YEAR_2000_MS, max_future_ms: 86_400_000 }
+    }
+}
+
+/// A device time that cannot be true.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WrongClock {
+    /// Before `min_time`.
+    BeforeMin,
+    /// More than `max_future` past the log's timestamp.
+    InFuture,
+}
+
+impl ClockGuard {
+    /// Judges a device time against the log's timestamp of its record.
+    ///
+    /// # Errors
+    /// How the time is wrong.
+    pub fn judge(&self, time_ms: i64, log_time_ms: i64) -> Result<(), WrongClock> {
+        if time_ms < self.min_time_ms {
+            return Err(WrongClock::BeforeMin);
+        }
+        if time_ms > log_time_ms.saturating_add(self.max_future_ms) {
+            return Err(WrongClock::InFuture);
+        }
+        Ok(())
+    }
+}
+
+/// Which samples count as movement; the others are counted and dropped. A function of one sample,
+/// so that nothing depends on the order of arrival.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Movement {
+    /// Drop samples that say the ignition is off.
+    pub needs_ignition: bool,
+    /// Drop samples that report a lower speed, 0.01 m/s.
+    pub min_speed_cmps: Option<i32>,
+    /// Drop samples that report a coarser fix, 0.1 m.
+    pub max_accuracy_dm: Option<i32>,
+}
+
+/// Why a sample does not count as movement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoMovement {
+    /// Its ignition is off.
+    IgnitionOff,
+    /// It is slower than `min_speed`.
+    TooSlow,
+    /// Its fix is coarser than `max_accuracy`.
+    BadFix,
+}
+
+impl Movement {
+    /// Judges a sample. One that does not report a measurement passes the rule that needs it.
+    ///
+    /// # Errors
+    /// Why the sample does not count as movement.
+    pub fn judge(&self, sample: &Sample, ignition: Option<bool>) -> Result<(), NoMovement> {
+        if self.needs_ignition && ignition == Some(false) {
+            return Err(NoMovement::IgnitionOff);
+        }
+        if let (Some(least), Some(speed)) = (self.min_speed_cmps, sample.speed_cmps.get())
+            && speed < least
+        {
+            return Err(NoMovement::TooSlow);
+        }
+        if let (Some(most), Some(accuracy)) = (self.max_accuracy_dm, sample.accuracy_dm.get())
+            && accuracy > most
+        {
+            return Err(NoMovement::BadFix);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,71 @@
+//! Control records: what the log asks to do about a device.
+
+use super::Processor;
+use crate::model::reason::DeadReason;
+use crate::source::{Batch, Control, Fault};
+use crate::store::{Flush, Forget, Forgotten, Journal, StoreError, TripStore};
+
+impl<S: TripStore + Journal> Processor<'_, S> {
+    /// Why a control record with a right signature does not count: its device belongs to another
+    /// partition. A device that belongs nowhere yet belongs here from now on, so that a record of
+    /// another partition meets its claim or, once that is erased, the forget.
+    async fn refusal(&self, control: &Control) -> Result<Option<Fault>, StoreError> {
+        let Control::Forget { offset, device_id, .. } = control;
+        if self.is_own(device_id, *offset).await? {
+            return Ok(None);
+        }
+        let message = format!(
+            "the control record came in partition {}, and device `{device_id}` belongs to another \
+             one; tstar forget sends it where it counts",
+            self.log.partition
+        );
+        Ok(Some(Fault::new(DeadReason::NotAuthorised, message)))
+    }
+
+    /// Does what the control record of a batch asks for, or makes a dead letter of it.
+    pub(super) async fn control(
+        &mut self,
+        batch: &Batch,
+        control: &Control,
+    ) -> Result<(), StoreError> {
+        let Some(fault) = self.refusal(control).await? else {
+            return self.carry_out(control).await;
+        };
+        for entry in &batch.entries {
+            self.bury(batch, entry, fault.clone());
+        }
+        Ok(())
+    }
+
+    /// Each step is acknowledged before the next: what came before it, then the erasure, then what
+    /// is told of it.
+    async fn carry_out(&mut self, control: &Control) -> Result<(), StoreError> {
+        let Control::Forget { offset, device_id, before_ms } = control;
+        let forget = Forget { version: self.log.versions.of(*offset), before_ms: *before_ms };
+        let place = self.devices.get_index_of(device_id.as_str());
+        let mut before = Flush { dead_letters: std::mem::take(&mut self.dead), ..Flush::default() };
+        self.dead_bytes = 0;
+        if let Some(place) = place {
+            // It stays in the list of those that changed, which nothing is taken out of here.
+            let changed = self.devices[place].changed;
+            self.take_rows(place, None, &mut before);
+            self.devices[place].changed = changed;
+        }
+        self.store.stage(&before).await?;
+        self.store.forget(device_id, &forget).await?;
+        // It holds what was erased now, also of devices that are not in memory.
+        self.store_was_empty = false;
+        if let Some(place) = place {
+            let device = &mut self.devices[place];
+            self.resident -= device.timeline.memory();
+            device.timeline.forget(*before_ms);
+            self.resident += device.timeline.memory();
+            device.erase(&forget);
+        }
+        let forgotten = vec![Forgotten { device_id: device_id.clone(), forget }];
+        self.store.stage(&Flush { forgotten, ..Flush::default() }).await?;
+        self.counts.controls += 1;
+        self.position.delivered = self.position.delivered.max(offset + 1);
+        Ok(())
+    }
+}

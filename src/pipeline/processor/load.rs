@@ -1,0 +1,224 @@
+//! Loads: what the store holds of a device comes into memory before a record of it is absorbed.
+
+use futures_util::{StreamExt, stream};
+use indexmap::IndexMap;
+
+use super::{Device, Judged, Processor};
+use crate::model::epoch::Division;
+use crate::source::{Batch, Entry};
+use crate::store::claims::home;
+use crate::store::{Forget, Journal, StoreError, TripRow, TripStore};
+use crate::timeline::{Timeline, Trip};
+
+/// What the log asked to erase of a device, as far as it is known.
+pub(super) struct Erased {
+    /// Trips that end before it are gone, samples before it are dropped, ms.
+    floor_ms: i64,
+    /// Version of the newest record that asked for it: it is noted once those before it are carried
+    /// out, so nothing older is news where it is none.
+    newest: i64,
+}
+
+/// What a store holds of a device.
+struct Found {
+    rows: Vec<TripRow>,
+    /// Read after the rows: one that is ahead of this log's reader shows in one of the two.
+    erased: Option<Forget>,
+}
+
+async fn find(store: &impl TripStore, name: &str, days: &[i64]) -> Result<Found, StoreError> {
+    let mut rows = Vec::new();
+    for &day in days {
+        rows.append(&mut store.near(name, day).await?);
+    }
+    Ok(Found { rows, erased: store.erased(name).await? })
+}
+
+/// What a store holds of a device, and where it belongs, if that is asked. Of one that belongs
+/// elsewhere nothing is read.
+async fn find_own(
+    store: &impl TripStore,
+    (name, days): (&str, &[i64]),
+    unknown: Option<Division>,
+    own: i32,
+) -> Result<(Option<i32>, Option<Found>), StoreError> {
+    let asked = match &unknown {
+        Some(division) => Some(home(store, name, division, own).await?),
+        None => None,
+    };
+    if asked.is_some_and(|home| home != own) {
+        return Ok((asked, None));
+    }
+    Ok((asked, Some(find(store, name, days).await?)))
+}
+
+impl Device {
+    /// Whether a trip that ends at a time, or a sample of that time, is erased.
+    pub(super) fn has_erased(&self, time_ms: i64) -> bool {
+        self.erased.as_ref().is_some_and(|erased| time_ms < erased.floor_ms)
+    }
+
+    /// Takes note of what was erased. Returns whether that was news.
+    pub(super) fn erase(&mut self, forget: &Forget) -> bool {
+        let none = Erased { floor_ms: i64::MIN, newest: i64::MIN };
+        let erased = self.erased.get_or_insert_with(|| Box::new(none));
+        let is_news = forget.version > erased.newest;
+        erased.newest = erased.newest.max(forget.version);
+        erased.floor_ms = erased.floor_ms.max(forget.before_ms);
+        is_news
+    }
+}
+
+impl<S: TripStore + Journal> Processor<'_, S> {
+    /// Loads the trips that a sample may meet. Returns the place of its device. `ahead` are the
+    /// entries of the batch from the sample's record on.
+    pub(super) async fn load(
+        &mut self,
+        batch: &Batch,
+        ahead: &[Entry],
+        judged: &Judged<'_>,
+    ) -> Result<usize, StoreError> {
+        let Judged::Sample(decoded) = judged else { return Ok(0) };
+        let place = self.place_of(batch.text(&decoded.device));
+        let (time_ms, offset) = (decoded.sample.time_ms, ahead[0].offset);
+        let is_unknown = self.unknown_home(place, offset).is_some();
+        if !is_unknown && self.days_to_load(place, time_ms).is_empty() {
+            return Ok(place);
+        }
+        let at = self.log.versions.of(offset);
+        if self.pace.loads > 1 {
+            self.load_several(batch, ahead, at).await?;
+        }
+        // Before anything is read of it, so that no two partitions build it.
+        if let Some(division) = self.unknown_home(place, offset) {
+            let name = self.devices.get_index(place).expect("it was given this place").0;
+            let found = home(self.store, name, &division, self.log.partition).await?;
+            self.set_home(place, division.epoch, found);
+        }
+        // Twice where the first load shows that something was erased.
+        loop {
+            let days = self.days_to_load(place, time_ms);
+            if days.is_empty() {
+                return Ok(place);
+            }
+            let found = if self.store_was_empty {
+                Found { rows: Vec::new(), erased: None }
+            } else {
+                let name = self.devices.get_index(place).expect("it was given this place").0;
+                find(self.store, name, &days).await?
+            };
+            self.take_in(place, &days, found, at)?;
+        }
+    }
+
+    /// Whether rows that a sample may meet are not in memory.
+    pub(super) fn lacks(&self, judged: &Judged<'_>, place: usize) -> bool {
+        let Judged::Sample(decoded) = judged else { return false };
+        !self.days_to_load(place, decoded.sample.time_ms).is_empty()
+    }
+
+    fn days_to_load(&self, place: usize, time_ms: i64) -> Vec<i64> {
+        let device = &self.devices[place];
+        let is_foreign = device.home.is_some_and(|home| home.partition != self.log.partition);
+        if is_foreign || device.has_erased(time_ms) {
+            return Vec::new();
+        }
+        device.timeline.unknown_days(&self.limits, time_ms)
+    }
+
+    /// Loads what the next entries need, several devices at a time: a store that is a network away
+    /// answers many questions as soon as one.
+    async fn load_several(
+        &mut self,
+        batch: &Batch,
+        ahead: &[Entry],
+        at: i64,
+    ) -> Result<(), StoreError> {
+        let mut wanted: IndexMap<usize, (Option<Division>, Vec<i64>)> = IndexMap::new();
+        let division = self.log.versions.division_of(ahead[0].offset);
+        // In the next epoch a device may belong elsewhere.
+        let same = |entry: &&Entry| self.log.versions.division_of(entry.offset) == division;
+        let length = ahead.iter().take_while(same).count();
+        for entry in &ahead[..length] {
+            let Judged::Sample(decoded) = self.judge(entry) else { continue };
+            let place = self.place_of(batch.text(&decoded.device));
+            let unknown = self.unknown_home(place, entry.offset);
+            let to_load = self.days_to_load(place, decoded.sample.time_ms);
+            if unknown.is_none() && to_load.is_empty() {
+                continue;
+            }
+            let (_, days) = wanted.entry(place).or_insert((unknown, Vec::new()));
+            for day in to_load {
+                if !days.contains(&day) {
+                    days.push(day);
+                }
+            }
+            if wanted.len() >= self.pace.loads {
+                break;
+            }
+        }
+        let (store, own) = (self.store, self.log.partition);
+        let mut loads = Vec::with_capacity(wanted.len());
+        for (place, (unknown, days)) in wanted {
+            let name = self.devices.get_index(place).expect("it was given this place").0.clone();
+            loads.push(async move {
+                let found = find_own(store, (&name, &days), unknown, own).await;
+                found.map(|found| (place, days, unknown.zip(found.0), found.1))
+            });
+        }
+        let mut loads = stream::iter(loads).buffer_unordered(self.pace.loads);
+        while let Some(loaded) = loads.next().await {
+            let (place, days, home, found) = loaded?;
+            if let Some((division, partition)) = home {
+                self.set_home(place, division.epoch, partition);
+            }
+            if let Some(found) = found {
+                self.take_in(place, &days, found, at)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes in what the store holds of a device near some days; `at` is the version of the record
+    /// that is absorbed next.
+    fn take_in(
+        &mut self,
+        place: usize,
+        days: &[i64],
+        found: Found,
+        at: i64,
+    ) -> Result<(), StoreError> {
+        let device = &mut self.devices[place];
+        let is_behind =
+            found.erased.is_some_and(|forget| device.erase(&forget) && forget.version >= at);
+        self.resident -= device.timeline.memory();
+        if is_behind {
+            // Somebody ahead of us erased: all before that is durable, and ours may be older.
+            device.timeline = Timeline::default();
+            return Ok(());
+        }
+        let mut trips: Vec<Trip> = Vec::with_capacity(found.rows.len());
+        for row in found.rows {
+            let is_own = row.partition == self.log.partition;
+            if !is_own && self.log.versions.share_epoch(row.version, at) {
+                // Nothing that a device's own partition writes is of another one.
+                self.counts.foreign_rows += 1;
+                continue;
+            }
+            // Its delete may still be on the way.
+            if !device.has_erased(row.end_ms) {
+                trips.extend(row.decoded());
+            }
+        }
+        let acknowledged = self.log.versions.of(self.acknowledged.delivered);
+        let overlaps = device.timeline.know(days, trips, acknowledged);
+        device.timeline.pack();
+        self.resident += device.timeline.memory();
+        self.counts.overlaps += overlaps as u64;
+        if device.timeline.trips().any(|trip| trip.unflushed().is_some()) && !device.changed {
+            device.changed = true;
+            self.changed.push(place);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,52 @@
+//! What became of samples: the counts of an owner, published as differences.
+
+use metrics::{counter, gauge};
+
+use super::counts::Counts;
+use super::{
+    DEAD_LETTERS, FOREIGN_ROWS, LAST_RECORD, SAMPLES, SAMPLES_DROPPED, TRIP_MERGES, TRIPS_CREATED,
+    is_on, now_ms, seconds,
+};
+
+/// The positions of [`SAMPLES`], in the order of [`by_position`].
+pub(super) const POSITIONS: [&str; 8] =
+    ["new", "end", "inside", "beginning", "merge", "duplicate", "dropped", "dead"];
+
+/// Samples by position; together they are those delivered.
+fn by_position(counts: &Counts) -> [u64; 8] {
+    let at = &counts.arrivals;
+    let dropped = counts.dropped.values().sum();
+    let dead = counts.dead();
+    [at.new, at.end, at.inside, at.beginning, at.merge, counts.duplicates, dropped, dead]
+}
+
+/// Publishes what was counted since `before`, once some more records were processed.
+pub fn publish(before: &Counts, now: &Counts) {
+    if !is_on() {
+        return;
+    }
+    let news = by_position(now).into_iter().zip(by_position(before));
+    for (position, (now, before)) in POSITIONS.into_iter().zip(news) {
+        if now > before {
+            counter!(SAMPLES, "position" => position).increment(now - before);
+        }
+    }
+    for (reason, &count) in &now.dead_letters {
+        let news = count - before.dead_letters.get(reason).copied().unwrap_or(0);
+        if news > 0 {
+            counter!(DEAD_LETTERS, "reason" => reason.name()).increment(news);
+        }
+    }
+    for (reason, &count) in &now.dropped {
+        let news = count - before.dropped.get(reason).copied().unwrap_or(0);
+        if news > 0 {
+            counter!(SAMPLES_DROPPED, "reason" => reason.name()).increment(news);
+        }
+    }
+    counter!(TRIPS_CREATED).increment(now.arrivals.new - before.arrivals.new);
+    counter!(TRIP_MERGES).increment(now.arrivals.merge - before.arrivals.merge);
+    counter!(FOREIGN_ROWS).increment(now.foreign_rows - before.foreign_rows);
+    if now != before {
+        gauge!(LAST_RECORD).set(seconds(now_ms()));
+    }
+}

@@ -1,0 +1,228 @@
+//! A trip as JSON: names, order and units of the contract. Absent is null, never left out.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{SurfaceError, simplify};
+use crate::identity::TripId;
+use crate::model::moment::format_time;
+use crate::store::TripRow;
+use crate::timeline::{Path, Reading};
+
+/// A trip, keys in the order of the contract.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct TripJson {
+    /// Text id.
+    pub id: String,
+    /// Device id.
+    pub device_id: String,
+    /// Identity time.
+    pub t_star: String,
+    /// Time of the earliest sample.
+    pub start_time: String,
+    /// Time of the latest sample.
+    pub end_time: String,
+    /// From start to end, s.
+    pub duration_s: f64,
+    /// How many samples it keeps.
+    pub samples: i32,
+    /// Length of the path, m, to 0.1.
+    pub distance_m: f64,
+    /// Distance by duration, m/s, to 0.01; null for a trip of one time.
+    pub avg_speed_mps: Option<f64>,
+    /// Largest reported speed, m/s.
+    pub max_speed_mps: Option<f64>,
+    /// Who drove.
+    pub driver: Option<String>,
+    /// First position.
+    pub start: LatLon,
+    /// Last position.
+    pub end: LatLon,
+    /// West, south, east, north, degrees.
+    pub bbox: [f64; 4],
+    /// Text ids that merges retired, rising.
+    pub absorbed: Vec<String>,
+    /// Log position of the last change.
+    pub version: i64,
+    /// The samples, where asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathJson>,
+}
+
+/// A position, degrees.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, ToSchema)]
+pub struct LatLon {
+    /// North.
+    pub lat: f64,
+    /// East.
+    pub lon: f64,
+}
+
+/// The samples of a trip as columns of one length.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
+pub struct PathJson {
+    /// Device times.
+    pub times: Vec<String>,
+    /// Longitude, latitude.
+    pub coordinates: Vec<[f64; 2]>,
+    /// Speeds, m/s.
+    pub speed_mps: Vec<Option<f64>>,
+    /// Headings from north, degrees.
+    pub heading_deg: Vec<Option<f64>>,
+}
+
+/// How the time of an id lies in the trip that covers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Match {
+    /// It is the trip's `t_star`.
+    Current,
+    /// A merge retired it.
+    Retired,
+    /// Neither: a time inside the trip.
+    Covers,
+}
+
+impl Match {
+    /// How `t_star_ms` of an id lies in the trip that covers it.
+    #[must_use]
+    pub fn of(t_star_ms: i64, row: &TripRow) -> Self {
+        if row.t_star_ms == t_star_ms {
+            Self::Current
+        } else if row.absorbed.contains_key(&t_star_ms) {
+            Self::Retired
+        } else {
+            Self::Covers
+        }
+    }
+
+    /// The name in answers.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Current => "current",
+            Self::Retired => "retired",
+            Self::Covers => "covers",
+        }
+    }
+}
+
+/// What an answer says beside the trip; only what the question calls for is written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Extras {
+    /// Whether the trip may still grow at its end, by the reader's clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open: Option<bool>,
+    /// The id that was asked for, as it was written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requested_id: Option<String>,
+    /// How that id lies in the trip.
+    #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
+    pub matched: Option<Match>,
+    /// Whether a merge retired that id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub merged: Option<bool>,
+}
+
+/// A trip as the answer to a question.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Answer<'a> {
+    /// The trip.
+    #[serde(flatten)]
+    pub trip: TripJson,
+    /// What else the answer says.
+    #[serde(flatten)]
+    pub extras: &'a Extras,
+}
+
+/// Whether a trip may still grow at its end, by the reader's clock.
+#[must_use]
+pub fn is_open(row: &TripRow, max_gap_ms: i64, settle_ms: i64, now_ms: i64) -> bool {
+    row.end_ms.saturating_add(max_gap_ms).saturating_add(settle_ms) >= now_ms
+}
+
+/// The text id of a device and a `t_star`.
+pub(crate) fn text_id(device: &str, t_star_ms: i64) -> Result<String, SurfaceError> {
+    TripId::new(device, t_star_ms).and_then(|id| id.text()).map_err(|source| SurfaceError::Id {
+        device: device.to_owned(),
+        t_star_ms,
+        source,
+    })
+}
+
+impl TripJson {
+    /// The trip of a row, without its path.
+    ///
+    /// # Errors
+    /// An id of the trip has no text form.
+    pub fn of(row: &TripRow) -> Result<Self, SurfaceError> {
+        let device = row.device_id.as_str();
+        let absorbed = row.absorbed.keys().map(|t_star_ms| text_id(device, *t_star_ms));
+        #[expect(clippy::cast_precision_loss, reason = "a duration below 2^53 ms")]
+        let duration_s = (row.end_ms - row.start_ms) as f64 / 1e3;
+        Ok(Self {
+            id: text_id(device, row.t_star_ms)?,
+            device_id: device.to_owned(),
+            t_star: format_time(row.t_star_ms),
+            start_time: format_time(row.start_ms),
+            end_time: format_time(row.end_ms),
+            duration_s,
+            samples: row.samples,
+            distance_m: (row.distance_m * 10.0).round() / 10.0,
+            avg_speed_mps: (duration_s > 0.0)
+                .then(|| (row.distance_m / duration_s * 100.0).round() / 100.0),
+            max_speed_mps: row.max_speed_mps,
+            driver: row.driver.clone(),
+            start: LatLon { lat: row.start_lat, lon: row.start_lon },
+            end: LatLon { lat: row.end_lat, lon: row.end_lon },
+            bbox: [row.min_lon, row.min_lat, row.max_lon, row.max_lat],
+            absorbed: absorbed.collect::<Result<_, _>>()?,
+            version: row.version,
+            path: None,
+        })
+    }
+
+    /// The same with the path of the row, simplified where a tolerance, m, is given.
+    ///
+    /// # Errors
+    /// The path cannot be read.
+    pub fn with_path(
+        mut self,
+        row: &TripRow,
+        tolerance_m: Option<f64>,
+    ) -> Result<Self, SurfaceError> {
+        self.path = Some(PathJson::of(&read_path(row, &self.id, tolerance_m)?));
+        Ok(self)
+    }
+}
+
+/// The path of a row, simplified where a tolerance, m, is given.
+pub(super) fn read_path(
+    row: &TripRow,
+    id: &str,
+    tolerance_m: Option<f64>,
+) -> Result<Path, SurfaceError> {
+    let trip = row.to_trip().map_err(|source| SurfaceError::Path { id: id.to_owned(), source })?;
+    Ok(match tolerance_m {
+        Some(tolerance_m) => simplify(trip.path(), tolerance_m),
+        None => trip.path().clone(),
+    })
+}
+
+impl PathJson {
+    /// The columns of a path.
+    #[must_use]
+    pub fn of(path: &Path) -> Self {
+        let mut columns = Self::default();
+        let unit = |reading: Reading, per_unit: f64| {
+            reading.get().map(|quanta| f64::from(quanta) / per_unit)
+        };
+        for sample in path.iter() {
+            columns.times.push(format_time(sample.time_ms));
+            columns.coordinates.push([sample.lon(), sample.lat()]);
+            columns.speed_mps.push(unit(sample.speed_cmps, 100.0));
+            columns.heading_deg.push(unit(sample.heading_ddeg, 10.0));
+        }
+        columns
+    }
+}

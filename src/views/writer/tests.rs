@@ -1,0 +1,209 @@
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::timeline::{Limits, Sample, Stated, Timeline};
+use crate::views::{Match, is_open};
+
+/// 2026-11-20T21:38:00.123Z
+const T: i64 = 1_795_210_680_123;
+
+fn row(device: &str, driver: Option<&str>, samples: &[Stated]) -> TripRow {
+    let mut timeline = Timeline::default();
+    for (stated, version) in samples.iter().zip((0..).step_by(2)) {
+        let sample = Sample::quantised(stated).unwrap();
+        timeline.absorb(&Limits::default(), version, sample, driver);
+    }
+    let mut trips = timeline.trips();
+    let row = TripRow::of(device, trips.next().unwrap());
+    assert!(trips.next().is_none(), "one trip");
+    row
+}
+
+/// A trip of three samples; the one that came last joined two trips.
+fn merged() -> TripRow {
+    let at = |after_ms: i64, lat: f64, lon: f64| Stated {
+        time_ms: T + after_ms,
+        lat,
+        lon,
+        speed_mps: Some(10.5),
+        ..Stated::default()
+    };
+    let heading_deg = Some(90.5);
+    row(
+        "truck-17",
+        Some("Ann <\"A\" & B>"),
+        &[
+            at(0, 52.5, 13.25),
+            Stated { speed_mps: None, altitude_m: Some(34.5), ..at(400_000, 52.5, 13.5) },
+            Stated { heading_deg, ..at(200_000, 52.5, 13.375) },
+        ],
+    )
+}
+
+fn single(device: &str) -> TripRow {
+    row(device, None, &[Stated { time_ms: T, lat: -0.000_000_1, lon: 7.0, ..Stated::default() }])
+}
+
+fn written(form: Form, with_path: bool, rows: &[TripRow], extras: &Extras) -> String {
+    let mut out = Vec::new();
+    let mut writer = TripWriter::new(&mut out, form, with_path);
+    for row in rows {
+        writer.write(row, extras).unwrap();
+    }
+    assert_eq!(writer.finish().unwrap(), rows.len() as u64);
+    String::from_utf8(out).unwrap()
+}
+
+const MERGED: &str = concat!(
+    r#"{"id":"truck-17~20261120T213800.123Z","device_id":"truck-17","#,
+    r#""t_star":"2026-11-20T21:38:00.123Z","start_time":"2026-11-20T21:38:00.123Z","#,
+    r#""end_time":"2026-11-20T21:44:40.123Z","duration_s":400.0,"samples":3,"#,
+    r#""distance_m":16922.8,"avg_speed_mps":42.31,"max_speed_mps":10.5,"#,
+    r#""driver":"Ann <\"A\" & B>","start":{"lat":52.5,"lon":13.25},"#,
+    r#""end":{"lat":52.5,"lon":13.5},"bbox":[13.25,52.5,13.5,52.5],"#,
+    r#""absorbed":["truck-17~20261120T214440.123Z"],"version":4"#,
+);
+
+#[test]
+fn a_trip_as_json_is_the_contract_to_the_letter() {
+    let plain = written(Form::Ndjson, false, &[merged()], &Extras::default());
+    assert_eq!(plain, format!("{MERGED}}}\n"));
+    let path = concat!(
+        r#""path":{"times":["2026-11-20T21:38:00.123Z","2026-11-20T21:41:20.123Z","#,
+        r#""2026-11-20T21:44:40.123Z"],"coordinates":[[13.25,52.5],[13.375,52.5],[13.5,52.5]],"#,
+        r#""speed_mps":[10.5,10.5,null],"heading_deg":[null,90.5,null]}"#,
+    );
+    let with_path = written(Form::Ndjson, true, &[merged()], &Extras::default());
+    assert_eq!(with_path, format!("{MERGED},{path}}}\n"));
+}
+
+#[test]
+fn absent_is_null_and_an_answer_says_more() {
+    let extras = Extras {
+        open: Some(false),
+        requested_id: Some("x".into()),
+        matched: Some(Match::Retired),
+        merged: Some(true),
+    };
+    let text = written(Form::Ndjson, false, &[single("a~b")], &extras);
+    let expected = concat!(
+        r#"{"id":"a~7eb~20261120T213800.123Z","device_id":"a~b","#,
+        r#""t_star":"2026-11-20T21:38:00.123Z","start_time":"2026-11-20T21:38:00.123Z","#,
+        r#""end_time":"2026-11-20T21:38:00.123Z","duration_s":0.0,"samples":1,"#,
+        r#""distance_m":0.0,"avg_speed_mps":null,"max_speed_mps":null,"driver":null,"#,
+        r#""start":{"lat":-1e-7,"lon":7.0},"end":{"lat":-1e-7,"lon":7.0},"#,
+        r#""bbox":[7.0,-1e-7,7.0,-1e-7],"absorbed":[],"version":0,"#,
+        r#""open":false,"requested_id":"x","match":"retired","merged":true}"#,
+    );
+    assert_eq!(text.trim_end(), expected);
+}
+
+#[test]
+fn a_match_is_current_retired_or_covers() {
+    let row = merged();
+    assert_eq!(Match::of(T, &row), Match::Current);
+    assert_eq!(Match::of(T + 400_000, &row), Match::Retired);
+    assert_eq!(Match::of(T + 1, &row), Match::Covers);
+}
+
+#[test]
+fn a_trip_is_open_up_to_and_with_its_last_moment() {
+    let row = single("a");
+    assert!(is_open(&row, 300_000, 60_000, T + 360_000));
+    assert!(!is_open(&row, 300_000, 60_000, T + 360_001));
+    assert!(is_open(&row, i64::MAX, i64::MAX, i64::MAX), "no overflow");
+}
+
+#[test]
+fn an_array_is_one_json_value_also_when_empty() {
+    let none = Extras::default();
+    assert_eq!(written(Form::Json, false, &[], &none), "[]\n");
+    assert_eq!(written(Form::Ndjson, false, &[], &none), "");
+    let text = written(Form::Json, false, &[merged(), single("b")], &none);
+    let values: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap();
+    assert_eq!(values[1]["device_id"], "b");
+}
+
+#[test]
+fn csv_has_a_header_and_quotes_what_needs_it() {
+    let none = Extras::default();
+    let empty = written(Form::Csv, false, &[], &none);
+    assert_eq!(empty.trim_end(), COLUMNS.join(","));
+    let open = Extras { open: Some(true), ..Extras::default() };
+    let text = written(Form::Csv, true, &[merged(), single("b,\n")], &open);
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let columns = reader.headers().unwrap().clone();
+    let rows: Vec<BTreeMap<String, String>> = reader
+        .records()
+        .map(|row| {
+            columns.iter().map(str::to_owned).zip(row.unwrap().iter().map(str::to_owned)).collect()
+        })
+        .collect();
+    assert!(text.contains(r#","Ann <""A"" & B>","#), "{text}");
+    assert_eq!(rows[0]["start_lon"], "13.25");
+    assert_eq!(rows[0]["bbox_east"], "13.5");
+    assert_eq!(rows[0]["absorbed"], "truck-17~20261120T214440.123Z");
+    assert_eq!(rows[0]["open"], "true");
+    assert_eq!(rows[1]["device_id"], "b,\n");
+    assert_eq!(
+        (rows[1]["avg_speed_mps"].as_str(), rows[1]["start_lat"].as_str()),
+        ("", "-0.0000001")
+    );
+}
+
+#[test]
+fn geojson_is_a_collection_of_lines_and_points() {
+    let none = Extras::default();
+    let text = written(Form::GeoJson, false, &[merged(), single("b")], &none);
+    let collection: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(collection["type"], "FeatureCollection");
+    let line = &collection["features"][0];
+    assert_eq!((&line["type"], &line["id"]), (&"Feature".into(), &line["properties"]["id"]));
+    assert_eq!(
+        line["geometry"],
+        serde_json::json!({
+            "type": "LineString",
+            "coordinates": [[13.25, 52.5], [13.375, 52.5], [13.5, 52.5, 34.5]],
+        })
+    );
+    assert_eq!(line["bbox"], serde_json::json!([13.25, 52.5, 13.5, 52.5]));
+    assert_eq!(line["properties"]["samples"], 3);
+    assert!(line["properties"].get("start").is_none() && line["properties"].get("path").is_none());
+    let point = &collection["features"][1]["geometry"];
+    assert_eq!(*point, serde_json::json!({"type": "Point", "coordinates": [7.0, -1e-7]}));
+    let empty: serde_json::Value =
+        serde_json::from_str(&written(Form::GeoJson, false, &[], &none)).unwrap();
+    assert_eq!(empty["features"], serde_json::json!([]));
+}
+
+#[test]
+fn gpx_escapes_names_and_is_well_formed() {
+    let none = Extras::default();
+    let text = written(Form::Gpx, false, &[merged(), single("<b>\u{1}\n")], &none);
+    assert!(text.contains("<name>truck-17~20261120T213800.123Z</name>"), "{text}");
+    assert!(text.contains("<desc>driver Ann &lt;&quot;A&quot; &amp; B&gt;</desc>"), "{text}");
+    assert!(text.contains("<src>&lt;b&gt;\u{fffd}&#10;</src>"), "{text}");
+    let last = "<trkpt lat=\"52.5\" lon=\"13.5\"><ele>34.5</ele>\
+                <time>2026-11-20T21:44:40.123Z</time></trkpt>";
+    assert!(text.contains(last), "{text}");
+    assert!(text.contains("lat=\"-0.0000001\""), "decimal, never with an exponent: {text}");
+    check_nesting(&text);
+    check_nesting(&written(Form::Gpx, false, &[], &none));
+}
+
+/// Every element is closed by its own end, and there is one outermost element.
+fn check_nesting(xml: &str) {
+    let body = xml.strip_prefix("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n").unwrap();
+    let (mut open, mut outermost): (Vec<&str>, usize) = (Vec::new(), 0);
+    for tag in body.split('<').skip(1) {
+        let (inside, text) = tag.split_once('>').unwrap();
+        assert!(!text.contains('>'), "{tag}");
+        if let Some(name) = inside.strip_prefix('/') {
+            assert_eq!(open.pop(), Some(name));
+        } else {
+            outermost += usize::from(open.is_empty());
+            open.push(inside.split(' ').next().unwrap());
+        }
+    }
+    assert_eq!((open.len(), outermost), (0, 1));
+}
