@@ -1,5 +1,7 @@
 //! Rules of the house, each with a planted violation that it has to find.
 
+mod layers;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -234,7 +236,7 @@ fn outside(file: &Path, text: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_deciding_ring_is_pure() {
+fn the_timeline_is_pure() {
     assert_eq!(impure("use std::time::{Instant, Duration};\n"), ["names Instant"]);
     assert_eq!(impure("async fn f() { tokio::spawn(g()).await }\n").len(), 3);
     assert_eq!(impure("use std::{fs, io::Read};"), ["names fs", "names io"]);
