@@ -78,7 +78,7 @@ pub struct PairAnswers {
         ("at" = Moment, Query, description = "RFC 3339 with any offset, or ms since 1970",
             example = "2026-11-20T21:38:00Z"),
         ("path" = Option<bool>, Query, description = "With the samples"),
-        ("simplify" = Option<f64>, Query, minimum = 0.01, maximum = 1e6,
+        ("simplify" = Option<f64>, Query, exclusive_minimum = 0.0, maximum = 1e6,
             description = "Leave samples out of the path that lie within so many metres of the line of the others"),
     ),
     responses(
@@ -214,7 +214,7 @@ fn read_pairs(body: &[u8]) -> Result<Vec<(String, i64)>, Problem> {
             description = "Text, key or UUID form; `.geojson` or `.gpx` after it asks for that form",
             example = "truck-17~20261120T213800.123Z"),
         ("path" = Option<bool>, Query, description = "With the samples"),
-        ("simplify" = Option<f64>, Query, minimum = 0.01, maximum = 1e6,
+        ("simplify" = Option<f64>, Query, exclusive_minimum = 0.0, maximum = 1e6,
             description = "Leave samples out of the path that lie within so many metres of the line of the others"),
     ),
     responses(
