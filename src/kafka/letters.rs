@@ -257,7 +257,7 @@ impl LetterScan {
     /// No broker answers, or the client cannot go on.
     pub fn next_found(&mut self) -> Result<Option<Found>, KafkaError> {
         let Some(message) = self.0.next_message()? else { return Ok(None) };
-        let what = found(&Record::of(&message));
+        let what = found(&Record::of_letter(&message));
         Ok(Some(Found { partition: message.partition(), offset: message.offset(), what }))
     }
 }

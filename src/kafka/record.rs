@@ -68,13 +68,22 @@ impl<'a> Record<'a> {
     /// A record of the client.
     #[must_use]
     pub fn of<M: Message>(message: &'a M) -> Self {
+        Self { headers: headers::of(message), ..Self::without_headers(message) }
+    }
+
+    /// A dead letter of the client.
+    pub(super) fn of_letter<M: Message>(message: &'a M) -> Self {
+        Self { headers: headers::of_letter(message), ..Self::without_headers(message) }
+    }
+
+    fn without_headers<M: Message>(message: &'a M) -> Self {
         Self {
             partition: message.partition(),
             offset: message.offset(),
             log_time_ms: message.timestamp().to_millis().unwrap_or(0),
             key: message.key(),
             value: message.payload(),
-            headers: headers::of(message),
+            headers: Headers::new(),
         }
     }
 

@@ -87,6 +87,20 @@ fn what_fills_a_record_fits_into_no_letter() {
     stops_nothing(Store::Keyspace, &[headers, name, value, key]);
 }
 
+/// As many headers as are read of a record, and more: those of the letter stand behind them.
+#[test]
+fn a_letter_of_many_headers_is_found_again() {
+    let of = |count: usize| {
+        but(&format!("{count} headers"), &["bad_json"], |made| {
+            made.record.value = Some(b"{".to_vec());
+            made.record.headers = vec![(b"h".to_vec(), None); count];
+        })
+    };
+    let records = [9_980, 9_999, 10_000, 10_001, 40_000].map(of);
+    stops_nothing(Store::Keyspace, &records);
+    stops_nothing(Store::File, &records);
+}
+
 /// Item 2: the year 10000 has no trip id.
 #[test]
 fn a_time_past_the_year_9999_mints_no_trip() {
