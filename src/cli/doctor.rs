@@ -105,7 +105,7 @@ pub async fn run(
         Err(error) => findings.push(Finding::failed("store", &error)),
         Ok(reader) => {
             findings.push(Finding::ok("store", format!("`{}` answers", settings.store)));
-            findings.extend(store::look_at(&reader, context.now_ms).await);
+            findings.extend(store::look_at(&reader).await);
             match reader.epochs().await {
                 Err(error) => findings.push(Finding::failed("epoch", &error.into())),
                 Ok(epochs) => match epochs.last() {

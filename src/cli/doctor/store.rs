@@ -1,11 +1,13 @@
 //! The store: its servers, its tables, its rows.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 
 use tstar::store::raw::RawRows;
 use tstar::store::{EpochStore, StoreError};
 
 use super::Finding;
+use crate::cli::flags::clock_ms;
 use crate::cli::open::Reader;
 
 /// Rows that are looked at, at most.
@@ -15,7 +17,7 @@ const ROWS: usize = 10_000;
 const MAX_SKEW_MS: i64 = 1000;
 
 /// Looks at a store.
-pub(super) async fn look_at(reader: &Reader, now_ms: i64) -> Vec<Finding> {
+pub(super) async fn look_at(reader: &Reader) -> Vec<Finding> {
     let mut findings = Vec::new();
     let rows = match reader {
         Reader::Sqlite(store) => {
@@ -31,11 +33,14 @@ pub(super) async fn look_at(reader: &Reader, now_ms: i64) -> Vec<Finding> {
             sample(store).await
         }
         Reader::Scylla(store) => {
+            let asked_ms = clock_ms();
             match store.health().await {
                 Err(error) => findings.push(Finding::failed("servers", &error.into())),
                 Ok(health) => {
                     findings.push(Finding::ok("servers", health.server));
-                    let skew = health.clock_ms - now_ms;
+                    // It was read between the question and the answer, which a busy server delays.
+                    let asked = asked_ms..=clock_ms().max(asked_ms);
+                    let skew = skew(health.clock_ms, &asked);
                     findings.push(if skew.abs() > MAX_SKEW_MS {
                         Finding::warn(
                             "server clock",
@@ -57,6 +62,11 @@ pub(super) async fn look_at(reader: &Reader, now_ms: i64) -> Vec<Finding> {
         Err(error) => findings.push(Finding::failed("rows", &error.into())),
     }
     findings
+}
+
+/// By how much a clock, read at some time of a span, differs from the one that the span is of.
+fn skew(clock_ms: i64, span: &RangeInclusive<i64>) -> i64 {
+    clock_ms - clock_ms.clamp(*span.start(), *span.end())
 }
 
 /// Looks at some rows.
@@ -106,4 +116,16 @@ async fn sample<S: RawRows + EpochStore>(store: &S) -> Result<Vec<Finding>, Stor
             ),
         },
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::skew;
+
+    #[test]
+    fn a_slow_answer_is_no_skew() {
+        let slow = 10_000..=15_000;
+        assert_eq!([10_000, 12_345, 15_000].map(|clock_ms| skew(clock_ms, &slow)), [0; 3]);
+        assert_eq!([9_000, 17_000].map(|clock_ms| skew(clock_ms, &slow)), [-1_000, 2_000]);
+    }
 }
