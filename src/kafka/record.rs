@@ -151,7 +151,7 @@ impl RecordReader {
         Read::Samples
     }
 
-    /// Puts one entry at the end of the batch for records that nobody can unpack.
+    /// Puts one entry at the end of the batch, for all records of a batch that cannot be unpacked.
     pub(super) fn unreadable(&self, found: &UnreadableBatch, batch: &mut Batch) {
         batch.next_offset = Some(found.last + 1);
         if self.only.is_some() {

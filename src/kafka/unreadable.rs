@@ -2,7 +2,8 @@
 //! ends.
 //!
 //! Producers compress records batch by batch, and a small batch may unpack to any size. librdkafka
-//! refuses what zstd packs beyond `receive.message.max.bytes`, and stays before it for good.
+//! refuses a zstd batch that unpacks to more than `receive.message.max.bytes`, and never gets past
+//! it by itself.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +20,7 @@ use super::{KafkaError, client_error};
 /// How long one poll waits.
 const POLL: Duration = Duration::from_millis(100);
 
-/// How long a look may take, where nobody says: whoever looks keeps other partitions waiting.
+/// How long a look may take by default. Other partitions wait meanwhile.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A batch of records that the client cannot unpack.
@@ -33,7 +34,7 @@ pub(super) struct UnreadableBatch {
     pub problem: String,
 }
 
-/// Whether a partition, nobody says which, has a batch next that the client cannot unpack.
+/// Whether the client met a batch that it cannot unpack. The error does not name the partition.
 pub(super) fn is_unreadable(error: &ClientError) -> bool {
     matches!(error, ClientError::MessageConsumption(code) if is_of_a_batch(*code))
 }
@@ -115,7 +116,7 @@ impl Look<'_> {
                     code: Code::PartitionEOF | Code::AutoOffsetReset | Code::OffsetOutOfRange,
                     ..
                 }) => return Ok(None),
-                // The client gets over it, or never says anything again.
+                // The client recovers by itself, or stays silent.
                 _ if began.elapsed() > patience => {
                     let (topic, partition) = (self.topic, self.partition);
                     let brokers = self.brokers.addresses().to_owned();
@@ -131,7 +132,7 @@ impl Look<'_> {
     fn assign(&self, offset: i64) -> Result<(), KafkaError> {
         let failed = || client_error("looking at a batch");
         self.consumer.unassign().map_err(failed())?;
-        // What was said of another offset does not count.
+        // Events of the offset before do not count.
         while self.queue.poll(Duration::ZERO).is_some() {}
         let mut list = TopicPartitionList::new();
         list.add_partition_offset(self.topic, self.partition, Offset::Offset(offset))

@@ -40,7 +40,7 @@ struct Owned(NonNull<sys::rd_kafka_event_t>);
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // SAFETY: the event came from a poll, nobody else has it, and it is destroyed once.
+        // SAFETY: the event came from a poll, only its owner has it, and it is destroyed once.
         unsafe { sys::rd_kafka_event_destroy(self.0.as_ptr()) }
     }
 }
@@ -60,10 +60,10 @@ impl<'a, C: ConsumerContext> PartitionQueue<'a, C> {
         Some(Self { consumer, queue })
     }
 
-    /// The next event of the partition, if one comes in time. What the consumer has to say besides,
-    /// of the brokers for example, goes to its context.
+    /// The next event of the partition, if one comes in time. Other events of the consumer, such as
+    /// of its brokers, go to its context; its errors are returned without an offset.
     pub fn poll(&self, timeout: Duration) -> Option<Event> {
-        // Credentials are made anew there. A partition whose queue is taken says nothing there.
+        // This renews credentials. Events of the partition do not come here: its queue is taken.
         if let Some(Err(error)) = self.consumer.poll(Duration::ZERO) {
             let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown);
             return Some(Event::Failed { code, offset: None, message: error.to_string() });
@@ -116,7 +116,7 @@ fn offset_of(event: *mut sys::rd_kafka_event_t) -> Option<i64> {
     let place = NonNull::new(place)?;
     // SAFETY: it is not null and ours until it is destroyed.
     let offset = unsafe { place.as_ref() }.offset;
-    // SAFETY: librdkafka hands it over to its caller; nobody uses it from here on.
+    // SAFETY: librdkafka hands it over to its caller, who does not use it after this.
     unsafe { sys::rd_kafka_topic_partition_destroy(place.as_ptr()) }
     (offset >= 0).then_some(offset)
 }

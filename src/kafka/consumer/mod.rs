@@ -327,8 +327,8 @@ impl Polling<'_> {
         }
     }
 
-    /// Goes on behind a batch that the client cannot unpack, which becomes one dead letter. The
-    /// client does not say which partition has it, and says it again until it is passed.
+    /// Keeps a batch that the client cannot unpack as one dead letter, and goes on behind it. The
+    /// error does not name the partition, and comes again until the batch is passed.
     fn pass_unreadable(&self) {
         for (partition, offset) in self.consumer.context().awaited() {
             match unreadable::find(&self.plan.brokers, &self.plan.topic, partition, offset) {
