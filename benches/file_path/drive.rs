@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tstar::model::rules::Rules;
-use tstar::pipeline::processor::{Pace, Processor};
+use tstar::pipeline::processor::{Processor, ProcessorConfig};
 use tstar::source::file::{FileSource, Options};
 use tstar::source::{Decoder, Source as _};
 
@@ -29,7 +29,7 @@ pub fn trips(file: &Path, encode: bool) -> anyhow::Result<u64> {
             first_offset: 0,
             known: Vec::new(),
         };
-        let mut processor = Processor::new(&NullStore, &rules, Pace::default()).await?;
+        let mut processor = Processor::new(&NullStore, &rules, ProcessorConfig::default()).await?;
         let mut source = FileSource::open(&[file.to_owned()], options)?;
         // Not `run`, which flushes from time to time: rows are made at the end or not at all.
         while let Some(batch) = source.next().await? {

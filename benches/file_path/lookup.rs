@@ -14,7 +14,7 @@ use tstar::model::rules::Rules;
 use tstar::simulate::START_MS;
 use tstar::store::sqlite::SqliteStore;
 use tstar::store::{TripRow, TripStore as _};
-use tstar::timeline::{DAY_MS, Path, Sample, Stated, Trip, day_of};
+use tstar::timeline::{DAY_MS, Path, RawSample, Sample, Trip, day_of};
 
 use crate::child::own_cpu;
 use crate::http;
@@ -136,7 +136,7 @@ fn fill(
         let begin_ms = START_MS + i64::from(number / devices) * EACH_MS;
         let trip = trip(i64::from(number), begin_ms, random)?;
         spans.push((trip.start_ms(), trip.end_ms()));
-        rows.push(TripRow::of(&device(number % devices), &trip));
+        rows.push(TripRow::from_trip(&device(number % devices), &trip));
         if rows.len() == ROWS || number + 1 == trips {
             runtime.block_on(store.apply(&rows))?;
             rows.clear();
@@ -154,7 +154,7 @@ fn trip(version: i64, begin_ms: i64, random: &mut ChaCha8Rng) -> anyhow::Result<
         time_ms += between(random, 5_000, 60_000);
         lat += degrees(random, 1) * 1e-3;
         lon += degrees(random, 1) * 1e-3;
-        let stated = Stated { time_ms, lat, lon, ..Stated::default() };
+        let stated = RawSample { time_ms, lat, lon, ..RawSample::default() };
         samples.push(Sample::quantised(&stated).ok().context("a place on earth")?);
     }
     let path = Path::from_sorted(samples).context("times that rise")?;

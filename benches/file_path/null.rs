@@ -1,7 +1,7 @@
 //! A store that keeps nothing.
 
 use tstar::store::{
-    Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore, Whose,
+    DeviceScope, Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore,
 };
 
 /// Keeps nothing.
@@ -32,7 +32,7 @@ impl TripStore for NullStore {
         Ok(None)
     }
 
-    async fn near(&self, _: &str, _: i64) -> Result<Vec<TripRow>, StoreError> {
+    async fn rows_of_day(&self, _: &str, _: i64) -> Result<Vec<TripRow>, StoreError> {
         Ok(Vec::new())
     }
 
@@ -49,7 +49,7 @@ impl TripStore for NullStore {
 
     async fn devices(
         &self,
-        _: Whose,
+        _: DeviceScope,
         _: Option<&str>,
         _: usize,
     ) -> Result<Vec<String>, StoreError> {

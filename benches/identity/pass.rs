@@ -239,7 +239,7 @@ fn taken_over(timeline: &Timeline) -> Timeline {
     days.sort_unstable();
     days.dedup();
     let mut taken = Timeline::default();
-    taken.know(&days, rows, i64::MAX);
+    taken.insert_loaded(&days, rows, i64::MAX);
     taken
 }
 

@@ -10,14 +10,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::ensure;
 use tokio::sync::Notify;
 use tstar::kafka::client::Brokers;
-use tstar::kafka::consumer::{self, Assignment, Drained, Plan};
-use tstar::kafka::holding::Holding;
+use tstar::kafka::consumer::{self, Assignment, ConsumerConfig, DrainResult};
+use tstar::kafka::partition_handle::PartitionHandle;
 use tstar::kafka::record::RecordReader;
 use tstar::model::epoch::Epoch;
 use tstar::model::partitioner::Partitioner;
 use tstar::model::rules::Rules;
-use tstar::pipeline::daemon::{self, Notice, Options, Owners};
-use tstar::pipeline::processor::Pace;
+use tstar::pipeline::daemon::{self, DaemonEvent, Options, PartitionStores};
+use tstar::pipeline::processor::ProcessorConfig;
 use tstar::settings::{KeyRule, Settings};
 use tstar::source::Decoder;
 use tstar::store::{Flush, Journal, Pair, Position, StoreError};
@@ -40,7 +40,7 @@ pub fn trips(log: &Log) -> anyhow::Result<Told> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let ran = daemon::run(owners, options, reader, left.all.notified());
     let report = runtime.block_on(ran)?;
-    ensure!(report.drained == Drained::All, "the daemon did not store all that it read");
+    ensure!(report.drained == DrainResult::All, "the daemon did not store all that it read");
     let counts = report.counts;
     Ok(Told {
         delivered: counts.delivered,
@@ -63,7 +63,7 @@ fn options(log: &Log, now_us: i64) -> anyhow::Result<Options> {
         rules: Rules::default(),
         partitioner: Some(Partitioner::Murmur2),
     };
-    let plan = Plan {
+    let plan = ConsumerConfig {
         brokers: Brokers::new(&log.brokers, BTreeMap::new())?,
         topic: log.topic.clone(),
         group: "tstar-bench-trips".to_owned(),
@@ -74,15 +74,15 @@ fn options(log: &Log, now_us: i64) -> anyhow::Result<Options> {
         drain_timeout: duration(settings.drain_timeout_ms),
         memory: memory / 8,
     };
-    let pace = Pace {
+    let pace = ProcessorConfig {
         flush_interval: duration(settings.flush_interval_ms),
         max_staleness: duration(settings.max_staleness_ms),
         memory: memory / 2,
         by_trip: true,
         loads: 32,
     };
-    let notify = Arc::new(|notice: Notice| match notice {
-        Notice::Told(consumer::Told::Held { .. }) => (),
+    let notify = Arc::new(|notice: DaemonEvent| match notice {
+        DaemonEvent::Consumer(consumer::ConsumerEvent::Assigned { .. }) => (),
         trouble => eprintln!("topic_path: {trouble}"),
     });
     Ok(Options { plan, epochs: vec![epoch], pace, notify, ask_keys: None })
@@ -100,10 +100,10 @@ struct NullOwners {
     left: Arc<Left>,
 }
 
-impl Owners for NullOwners {
+impl PartitionStores for NullOwners {
     type Store = Pair<&'static NullStore, Acknowledged>;
 
-    fn store(&self, holding: &Arc<Holding>) -> Self::Store {
+    fn store(&self, holding: &Arc<PartitionHandle>) -> Self::Store {
         let partition = usize::try_from(holding.partition()).unwrap_or(usize::MAX);
         let journal = Acknowledged {
             holding: Arc::clone(holding),
@@ -117,7 +117,7 @@ impl Owners for NullOwners {
 
 /// Acknowledges every flush, and keeps none.
 struct Acknowledged {
-    holding: Arc<Holding>,
+    holding: Arc<PartitionHandle>,
     end: i64,
     at_end: AtomicBool,
     left: Arc<Left>,

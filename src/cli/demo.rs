@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use tstar::identity::TripId;
-use tstar::model::moment::format_time;
+use tstar::model::time::format_time;
 use tstar::settings::Settings;
 use tstar::simulate::FleetSettings;
 use tstar::store::files;
 use tstar::store::sqlite::SqliteStore;
-use tstar::store::{Order, StoreError, TripRow, TripStore, Whose};
+use tstar::store::{DeviceScope, Order, StoreError, TripRow, TripStore};
 use tstar::views::{Extras, Match};
 
 use super::flags::{Context, Format};
@@ -106,14 +106,14 @@ async fn show(
 ) -> anyhow::Result<()> {
     let found = store.covering(&expected.device_id, time_ms).await?;
     let row = found.ok_or_else(|| anyhow::anyhow!("the demo's trip is gone from {STORE}"))?;
-    let matched = requested_id.as_ref().map(|_| Match::of(time_ms, &row));
+    let matched = requested_id.as_ref().map(|_| Match::classify(time_ms, &row));
     let merged = matched.map(|matched| matched == Match::Retired);
     let extras = Extras { requested_id, matched, merged, ..Extras::default() };
     printer.answer(&row, &extras, Format::Table, false)
 }
 
 async fn merged_trip(store: &SqliteStore) -> Result<Option<TripRow>, StoreError> {
-    for device in store.devices(Whose::All, None, usize::MAX).await? {
+    for device in store.devices(DeviceScope::All, None, usize::MAX).await? {
         let trips = store.range(&device, i64::MIN, i64::MAX, Order::Asc, usize::MAX).await?;
         if let Some(merged) = trips.into_iter().find(|trip| !trip.absorbed.is_empty()) {
             return Ok(Some(merged));

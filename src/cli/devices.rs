@@ -1,8 +1,8 @@
 //! `devices`: which devices there are.
 
 use clap::Args;
-use tstar::model::moment::parse_day;
-use tstar::store::{TripStore, Whose};
+use tstar::model::time::parse_day;
+use tstar::store::{DeviceScope, TripStore};
 
 use super::exit::Usage;
 use super::flags::{Format, OutputFlags, ServerFlags};
@@ -43,7 +43,7 @@ pub async fn run<S: TripStore>(
         );
     }
     let day = args.day.as_deref().map(parse_day).transpose()?;
-    let whose = day.map_or(Whose::All, Whose::OfDay);
+    let whose = day.map_or(DeviceScope::All, DeviceScope::OfDay);
     printer.write(match format {
         Format::Json => b"[".as_slice(),
         Format::Csv => b"device_id\n",

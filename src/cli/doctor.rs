@@ -6,7 +6,7 @@ mod topic;
 
 use clap::Args;
 use serde::Serialize;
-use tstar::settings::StorePlace;
+use tstar::settings::StoreUrl;
 use tstar::store::EpochStore;
 
 use super::exit::{NoResult, Usage};
@@ -56,7 +56,7 @@ impl State {
 
 /// What one look found.
 #[derive(Clone, Debug, Serialize)]
-struct Finding {
+struct CheckResult {
     check: &'static str,
     state: State,
     detail: String,
@@ -64,7 +64,7 @@ struct Finding {
     fix: Option<String>,
 }
 
-impl Finding {
+impl CheckResult {
     fn ok(check: &'static str, detail: impl Into<String>) -> Self {
         Self { check, state: State::Ok, detail: detail.into(), fix: None }
     }
@@ -96,23 +96,23 @@ pub async fn run(
         return Err(Usage("findings come as table, ndjson or json".into()).into());
     }
     let settings = context.settings(&[&args.log.0[..], &args.server.0].concat())?.0;
-    let place = StorePlace::parse(&settings.store)?;
+    let place = StoreUrl::parse(&settings.store)?;
     let mut findings = Vec::new();
-    if let StorePlace::Sqlite(path) = &place {
+    if let StoreUrl::Sqlite(path) = &place {
         findings.extend(machine::file(path));
     }
     match open::reader(&settings, context).await {
-        Err(error) => findings.push(Finding::failed("store", &error)),
+        Err(error) => findings.push(CheckResult::failed("store", &error)),
         Ok(reader) => {
-            findings.push(Finding::ok("store", format!("`{}` answers", settings.store)));
-            findings.extend(store::look_at(&reader).await);
+            findings.push(CheckResult::ok("store", format!("`{}` answers", settings.store)));
+            findings.extend(store::inspect(&reader).await);
             match reader.epochs().await {
-                Err(error) => findings.push(Finding::failed("epoch", &error.into())),
+                Err(error) => findings.push(CheckResult::failed("epoch", &error.into())),
                 Ok(epochs) => match epochs.last() {
-                    None => findings.push(Finding::ok("log", "files: no topic was read")),
+                    None => findings.push(CheckResult::ok("log", "files: no topic was read")),
                     Some(newest) => {
                         findings.extend(machine::clock(newest, context.now_ms));
-                        findings.extend(topic::look_at(&reader, &settings, newest).await);
+                        findings.extend(topic::inspect(&reader, &settings, newest).await);
                     }
                 },
             }
@@ -128,10 +128,14 @@ pub async fn run(
     }
 }
 
-fn print(findings: &[Finding], format: Format, printer: &mut Printer<'_>) -> anyhow::Result<()> {
+fn print(
+    findings: &[CheckResult],
+    format: Format,
+    printer: &mut Printer<'_>,
+) -> anyhow::Result<()> {
     match format {
         Format::Table => {
-            let row = |finding: &Finding| {
+            let row = |finding: &CheckResult| {
                 let fix = finding.fix.as_ref().map_or_else(String::new, |fix| format!("; {fix}"));
                 let detail = format!("{}{fix}", finding.detail);
                 [finding.state.name().to_owned(), finding.check.to_owned(), detail]

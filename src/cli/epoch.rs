@@ -9,18 +9,18 @@ use serde::{Deserialize, Serialize};
 use tstar::kafka::client::Brokers;
 use tstar::kafka::group::Group;
 use tstar::kafka::scan::Scan;
-use tstar::kafka::topic::{Extent, Topics};
+use tstar::kafka::topic::{OffsetRange, Topics};
 use tstar::model::control::NamedKey;
 use tstar::model::epoch::Epoch;
-use tstar::pipeline::daemon::start::{self, Fit};
+use tstar::pipeline::daemon::preflight::{self, TopicLayout};
 use tstar::settings::Settings;
 use tstar::store::{EpochStore, KeyStore};
 
-use super::exit::{self, BadData, NoResult, Refused};
+use super::exit::{self, BadData, NoResult, PreconditionFailed};
 use super::flags::{Context, EpochFlags, RuleFlags, ServerFlags};
-use super::log;
-use super::open::{self, Reader};
+use super::open::{self, AnyStore};
 use super::print::Printer;
+use super::topic_log;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -80,7 +80,7 @@ pub async fn run(
             for epoch in existing(&settings, context).await? {
                 printer.line(&serde_json::to_string(&epoch)?)?;
                 if let Some(note) = earlier(&epoch) {
-                    exit::say(&format!("note: {note}"));
+                    exit::print_status(&format!("note: {note}"));
                 }
             }
             Ok(())
@@ -127,7 +127,7 @@ async fn existing(settings: &Settings, context: &Context) -> anyhow::Result<Vec<
     of_store(&open::reader(settings, context).await?, settings).await
 }
 
-async fn of_store(store: &Reader, settings: &Settings) -> anyhow::Result<Vec<Epoch>> {
+async fn of_store(store: &AnyStore, settings: &Settings) -> anyhow::Result<Vec<Epoch>> {
     let epochs = store.epochs().await?;
     if epochs.is_empty() {
         let store = &settings.store;
@@ -154,7 +154,7 @@ async fn import(
     if !store.epochs().await?.is_empty() {
         let store = &settings.store;
         let problem = format!("store `{store}` has epochs of its own; name one that is not there");
-        return Err(Refused(problem).into());
+        return Err(PreconditionFailed(problem).into());
     }
     // First: an epoch without them would be one under which no control record counts.
     for key in &control_keys {
@@ -173,11 +173,11 @@ async fn new(
 ) -> anyhow::Result<()> {
     let newest = existing(settings, context).await?.pop().expect("there is one");
     // What is stored was made of these.
-    start::is_of(&newest, &settings.topic, &settings.rules(), &settings.store)?;
-    let brokers = log::brokers(settings)?;
+    preflight::check_origin(&newest, &settings.topic, &settings.rules(), &settings.store)?;
+    let brokers = topic_log::brokers(settings)?;
     let (topics, topic) = (Topics::new(&brokers)?, &settings.topic);
     let partitions = topics.needed(topic)?;
-    let fit = Fit { partitions, extents: topics.extents(topic, partitions)? };
+    let fit = TopicLayout { partitions, extents: topics.extents(topic, partitions)? };
     // Its lock tells that no instance runs on a file; of a group the brokers tell.
     let store = open::topic_writer(settings, context, &newest.rules).await?;
     let group = Group::new(&brokers, &settings.group)?;
@@ -185,17 +185,17 @@ async fn new(
     if members > 0 {
         let group = &settings.group;
         let problem = format!("group `{group}` has {members} members; stop all instances first");
-        return Err(Refused(problem).into());
+        return Err(PreconditionFailed(problem).into());
     }
-    let positions = log::kept(&store, settings, &brokers, &newest)?;
+    let positions = topic_log::kept(&store, settings, &brokers, &newest)?;
     let positions = past_marks(&brokers, &newest, &fit, positions)?;
     let offsets = start_offsets(&newest, &fit, &positions)?;
-    let partitioner = start::next_partitioner(&brokers, &newest, &fit, settings.partitioner)?;
+    let partitioner = preflight::next_partitioner(&brokers, &newest, &fit, settings.partitioner)?;
     let is_same = fit.partitions == newest.partitions
         && offsets == newest.start_offsets
         && newest.partitioner == Some(partitioner);
     if is_same && !has_records(&newest, &positions) {
-        return Err(Refused(format!(
+        return Err(PreconditionFailed(format!(
             "epoch {} holds no record yet, and a new one of topic `{topic}` would begin where it \
              does; go on with tstar run",
             newest.epoch
@@ -204,16 +204,16 @@ async fn new(
     }
     let now_us = context.now_ms.saturating_mul(1000);
     let decide = (&settings.rules(), partitioner);
-    let next = start::next_epoch(&newest, &fit, offsets, now_us, decide)?;
+    let next = preflight::next_epoch(&newest, &fit, offsets, now_us, decide)?;
     if !store.add_epoch(&next).await? {
-        return Err(Refused("somebody else has just made a new epoch".to_owned()).into());
+        return Err(PreconditionFailed("somebody else has just made a new epoch".to_owned()).into());
     }
     match &store {
-        Reader::Sqlite(store) => {
+        AnyStore::Sqlite(store) => {
             let mut offsets = next.start_offsets.iter();
             offsets.try_for_each(|(&partition, &offset)| store.set_position(partition, offset))?;
         }
-        Reader::Scylla(_) => group.set(topic, &next.start_offsets)?,
+        AnyStore::Scylla(_) => group.set(topic, &next.start_offsets)?,
     }
     Ok(printer.line(&serde_json::to_string(&next)?)?)
 }
@@ -229,13 +229,13 @@ fn has_records(newest: &Epoch, positions: &BTreeMap<i32, i64>) -> bool {
 fn past_marks(
     brokers: &Brokers,
     newest: &Epoch,
-    fit: &Fit,
+    fit: &TopicLayout,
     mut positions: BTreeMap<i32, i64>,
 ) -> anyhow::Result<BTreeMap<i32, i64>> {
     for (partition, extent) in (0..newest.partitions).zip(&fit.extents) {
         let start = newest.start_offsets.get(&partition).copied().unwrap_or(0);
         let first = positions.get(&partition).copied().unwrap_or(start);
-        let rest = vec![(partition, Extent { first, ..*extent })];
+        let rest = vec![(partition, OffsetRange { first, ..*extent })];
         // Those that are gone unread are not looked for here.
         let is_behind = (extent.first..extent.next).contains(&first);
         if is_behind && Scan::new(brokers, &newest.topic, rest)?.next_message()?.is_none() {
@@ -249,7 +249,7 @@ fn past_marks(
 /// its beginning.
 fn start_offsets(
     newest: &Epoch,
-    fit: &Fit,
+    fit: &TopicLayout,
     positions: &BTreeMap<i32, i64>,
 ) -> anyhow::Result<BTreeMap<i32, i64>> {
     let at = |partition: i32| {
@@ -269,13 +269,13 @@ fn start_offsets(
         .map(|(partition, extent)| (partition, extent.next - at(partition)))
         .find(|(_, lag)| *lag > 0);
     if let Some((partition, lag)) = behind {
-        return Err(Refused(format!(
+        return Err(PreconditionFailed(format!(
             "{lag} records of partition {partition} are not read yet; let `tstar run` come to lag \
              0, stop it, and try again"
         ))
         .into());
     }
-    let begin = |(partition, extent): (i32, &Extent)| {
+    let begin = |(partition, extent): (i32, &OffsetRange)| {
         let of_before = partition < newest.partitions;
         (partition, if of_before { extent.next } else { extent.first })
     };
@@ -299,8 +299,8 @@ mod tests {
             partitioner: None,
         };
         let extents: Vec<_> =
-            partitions.iter().map(|&(first, next)| Extent { first, next }).collect();
-        let fit = Fit { partitions: i32::try_from(extents.len()).unwrap(), extents };
+            partitions.iter().map(|&(first, next)| OffsetRange { first, next }).collect();
+        let fit = TopicLayout { partitions: i32::try_from(extents.len()).unwrap(), extents };
         let read = read.iter().copied().collect();
         let offsets = start_offsets(&newest, &fit, &read).map_err(|error| error.to_string())?;
         Ok(offsets.into_values().collect())

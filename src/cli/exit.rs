@@ -7,17 +7,17 @@ use std::process::ExitCode;
 use signal_hook::consts::SIGINT;
 use tstar::identity::IdError;
 use tstar::kafka::KafkaError;
-use tstar::model::moment::MomentError;
+use tstar::model::time::MomentError;
 use tstar::model::visible::visible;
-use tstar::ops::verify::anew::AnewError;
+use tstar::ops::verify::reference::AnewError;
 use tstar::pipeline::daemon::DaemonError;
 use tstar::pipeline::processor::RunError;
-use tstar::settings::{PlaceError, SettingsError};
+use tstar::settings::{SettingsError, StoreUrlError};
 use tstar::simulate::FleetError;
 use tstar::source::{MapError, SourceError};
 use tstar::store::StoreError;
 
-use super::entries;
+use super::logging;
 
 /// No result, or a difference; never a fault.
 pub const NO_RESULT: u8 = 1;
@@ -51,7 +51,7 @@ pub struct Usage(pub String);
 /// Something that is not as it has to be for what was asked.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct Refused(pub String);
+pub struct PreconditionFailed(pub String);
 
 /// Input that is stored as far as it goes, and is not what it should be.
 #[derive(Debug, thiserror::Error)]
@@ -60,7 +60,7 @@ pub struct BadData(pub String);
 
 /// What stays of a command that ends before its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stays {
+pub enum PartialResult {
     /// What it had read is stored.
     Read,
     /// A part of what it had read is stored.
@@ -73,7 +73,7 @@ pub enum Stays {
     Mended,
 }
 
-impl fmt::Display for Stays {
+impl fmt::Display for PartialResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Read => "what was read is stored, the same command goes on from there",
@@ -85,7 +85,7 @@ impl fmt::Display for Stays {
     }
 }
 
-impl Stays {
+impl PartialResult {
     /// Says so of an error where a server went away.
     pub fn after(self, error: impl Into<anyhow::Error>) -> anyhow::Error {
         broke_off(error, &self.to_string())
@@ -105,7 +105,7 @@ pub struct Stopped {
     /// SIGINT or SIGTERM.
     pub signal: i32,
     /// What stays.
-    pub stays: Stays,
+    pub stays: PartialResult,
 }
 
 /// Prints an error with its causes, and gives its code. A closed pipe is silent.
@@ -118,8 +118,8 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
 }
 
 /// A line for the person at the terminal. A closed stderr is no reason to stop, let alone to panic.
-pub fn say(line: &str) {
-    if entries::is_on() {
+pub fn print_status(line: &str) {
+    if logging::is_on() {
         tracing::info!("{line}");
     } else {
         // Some are of several lines; what came from elsewhere adds none that shows as nothing.
@@ -130,10 +130,10 @@ pub fn say(line: &str) {
 
 /// The same of something that ends the program.
 fn fail(line: &str) {
-    if entries::is_on() {
+    if logging::is_on() {
         tracing::error!("{line}");
     } else {
-        say(line);
+        print_status(line);
     }
 }
 
@@ -173,7 +173,7 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
     if cause.is::<NoResult>() {
         return Some(NO_RESULT);
     }
-    if cause.is::<Refused>() {
+    if cause.is::<PreconditionFailed>() {
         return Some(CONFIG);
     }
     if cause.is::<BadData>() {
@@ -187,7 +187,7 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
         || cause.is::<MapError>()
         || cause.is::<IdError>()
         || cause.is::<MomentError>()
-        || cause.is::<PlaceError>();
+        || cause.is::<StoreUrlError>();
     is_usage.then_some(USAGE)
 }
 
@@ -205,7 +205,7 @@ fn log(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
     match cause.downcast_ref() {
         Some(DaemonError::Kafka(error)) => return Some(kafka(error)),
         Some(DaemonError::Store(error)) => return Some(store(error)),
-        Some(DaemonError::Start(_)) => return Some(CONFIG),
+        Some(DaemonError::Precondition(_)) => return Some(CONFIG),
         Some(DaemonError::BrokeOff { .. }) => return Some(UNREACHABLE),
         Some(_) => return Some(INTERNAL),
         None => (),
@@ -228,14 +228,14 @@ fn store(error: &StoreError) -> u8 {
         StoreError::Unreachable { .. } => UNREACHABLE,
         // The log, asked on the way.
         StoreError::Failed { source, .. } => log(&**source).unwrap_or(IO),
-        StoreError::Foreign { .. }
+        StoreError::NotAStore { .. }
         | StoreError::NoSchema { .. }
         | StoreError::Denied { .. }
         | StoreError::Options { .. }
-        | StoreError::Newer { .. }
-        | StoreError::Older { .. }
-        | StoreError::OtherRules { .. }
-        | StoreError::OtherLog { .. }
+        | StoreError::FormatTooNew { .. }
+        | StoreError::FormatTooOld { .. }
+        | StoreError::RulesMismatch { .. }
+        | StoreError::LogMismatch { .. }
         | StoreError::LacksKey { .. } => CONFIG,
         _ => IO,
     }
@@ -274,12 +274,12 @@ mod tests {
         ];
         for error in errors {
             assert_eq!(code(&error), UNREACHABLE, "{error:#}");
-            let told = Stays::Nothing.after(error);
+            let told = PartialResult::Nothing.after(error);
             assert_eq!(code(&told), UNREACHABLE, "{told:#}");
             let told = format!("{told:#}");
             assert!(told.contains("nothing was stored") && told.contains("b:1"), "{told}");
         }
-        let other = Stays::Nothing.after(Refused("no".into()));
+        let other = PartialResult::Nothing.after(PreconditionFailed("no".into()));
         assert_eq!((code(&other), format!("{other:#}")), (CONFIG, "no".to_owned()));
     }
 
@@ -298,10 +298,13 @@ mod tests {
             (StoreError::Missing { place: place() }.into(), IO),
             (StoreError::Locked { place: place(), lock: place() }.into(), IO),
             (failed(io::ErrorKind::BrokenPipe.into()).into(), IO),
-            (StoreError::Foreign { place: place(), reason: String::new() }.into(), CONFIG),
-            (StoreError::Newer { place: place(), found: 2, known: 1 }.into(), CONFIG),
-            (StoreError::Older { place: place(), found: 0, known: 1 }.into(), CONFIG),
-            (StoreError::OtherRules { place: place(), differences: String::new() }.into(), CONFIG),
+            (StoreError::NotAStore { place: place(), reason: String::new() }.into(), CONFIG),
+            (StoreError::FormatTooNew { place: place(), found: 2, known: 1 }.into(), CONFIG),
+            (StoreError::FormatTooOld { place: place(), found: 0, known: 1 }.into(), CONFIG),
+            (
+                StoreError::RulesMismatch { place: place(), differences: String::new() }.into(),
+                CONFIG,
+            ),
             (
                 StoreError::Unreachable {
                     place: place(),
@@ -335,13 +338,14 @@ mod tests {
             (SourceError::Broken { problem: place() }.into(), INTERNAL),
             (BadData(place()).into(), BAD_DATA),
             (tstar::identity::AnyId::parse("x").unwrap_err().into(), USAGE),
-            (tstar::model::moment::parse_time("x").unwrap_err().into(), USAGE),
-            (tstar::settings::StorePlace::parse("x").unwrap_err().into(), USAGE),
+            (tstar::model::time::parse_time("x").unwrap_err().into(), USAGE),
+            (tstar::settings::StoreUrl::parse("x").unwrap_err().into(), USAGE),
             (io::Error::from(io::ErrorKind::BrokenPipe).into(), 0),
             (io::Error::from(io::ErrorKind::StorageFull).into(), IO),
-            (Stopped { signal: SIGINT, stays: Stays::Read }.into(), INTERRUPTED),
+            (Stopped { signal: SIGINT, stays: PartialResult::Read }.into(), INTERRUPTED),
             (
-                Stopped { signal: signal_hook::consts::SIGTERM, stays: Stays::Nothing }.into(),
+                Stopped { signal: signal_hook::consts::SIGTERM, stays: PartialResult::Nothing }
+                    .into(),
                 TERMINATED,
             ),
             (NoResult("none".into()).into(), NO_RESULT),

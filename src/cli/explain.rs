@@ -6,19 +6,19 @@ use clap::Args;
 use serde::Serialize;
 use tstar::identity::TripId;
 use tstar::model::epoch::{Epoch, Versions};
-use tstar::model::moment::format_time;
-use tstar::ops::explain::{Did, Note, Story};
+use tstar::model::time::format_time;
+use tstar::ops::explain::{Effect, HistoryEntry, TripHistory};
 use tstar::settings::Settings;
 use tstar::store::{EpochStore, TripRow};
-use tstar::views::{Explained, Place};
+use tstar::views::{Explanation, LogPosition};
 
-use super::exit::{Refused, Stays, Usage};
+use super::exit::{PartialResult, PreconditionFailed, Usage};
 use super::flags::{Context, Format, LogFlags, OutputFlags, ServerFlags};
-use super::log::{self, TopicLog};
 use super::lookup;
-use super::open::{self, Reader};
+use super::open::{self, AnyStore};
 use super::print::Printer;
 use super::table;
+use super::topic_log::{self, TopicLog};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -86,7 +86,7 @@ struct LogJson {
 #[derive(Debug, Serialize)]
 struct ExplainJson {
     #[serde(flatten)]
-    row: Explained,
+    row: Explanation,
     log: Option<LogJson>,
 }
 
@@ -104,9 +104,9 @@ pub async fn run(
     let reader = open::reader(&settings, context).await?;
     let found = lookup::find(&reader, &args.id).await?;
     let epochs = reader.epochs().await?;
-    let row = Explained::of(&found.row, &args.id, found.t_star_ms, &epochs)?;
+    let row = Explanation::from_row(&found.row, &args.id, found.t_star_ms, &epochs)?;
     let mut explained = ExplainJson { row, log: None };
-    let mut story = Story::new(&found.row, args.limit);
+    let mut story = TripHistory::new(&found.row, args.limit);
     if read(args, &settings, &reader, (&found.row, &epochs), &mut story).await? {
         let of_files = epochs.is_empty();
         let (notes, all) = story.notes();
@@ -125,19 +125,19 @@ pub async fn run(
 async fn read(
     args: &ExplainArgs,
     settings: &Settings,
-    reader: &Reader,
+    reader: &AnyStore,
     (row, epochs): (&TripRow, &[Epoch]),
-    story: &mut Story<'_>,
+    story: &mut TripHistory<'_>,
 ) -> anyhow::Result<bool> {
     let store = &settings.store;
     match (reader, args.files.is_empty()) {
         (_, true) if !args.read_log => return Ok(false),
-        (_, true) if epochs.is_empty() => return Err(log::no_files(reader, settings)),
+        (_, true) if epochs.is_empty() => return Err(topic_log::no_files(reader, settings)),
         (_, true) => {
             let read = read_topic(settings, reader, row, story).await;
-            read.map_err(|error| Stays::Nothing.after(error))?;
+            read.map_err(|error| PartialResult::Nothing.after(error))?;
         }
-        (Reader::Sqlite(kept), false) if epochs.is_empty() => {
+        (AnyStore::Sqlite(kept), false) if epochs.is_empty() => {
             story.read_files(kept, &args.files).await?;
         }
         (_, false) => {
@@ -148,7 +148,7 @@ async fn read(
     if story.is_whole() {
         return Ok(true);
     }
-    Err(Refused(format!(
+    Err(PreconditionFailed(format!(
         "the log of store `{store}`, as it is now, does not give this trip: records of it are gone \
          (retention, or a topic that was made anew), or the store is not what its log says (tstar \
          verify tells); without the log, the row alone explains it"
@@ -158,12 +158,12 @@ async fn read(
 
 async fn read_topic(
     settings: &Settings,
-    reader: &Reader,
+    reader: &AnyStore,
     row: &TripRow,
-    story: &mut Story<'_>,
+    story: &mut TripHistory<'_>,
 ) -> anyhow::Result<()> {
-    let log = TopicLog::of(reader, settings).await?;
-    let log = log.ok_or_else(|| log::no_epoch(&settings.store))?;
+    let log = TopicLog::open(reader, settings).await?;
+    let log = log.ok_or_else(|| topic_log::no_epoch(&settings.store))?;
     let newest = log.epochs.last().expect("there is an epoch");
     let stays = log.epochs.iter().all(|epoch| epoch.partitions == newest.partitions);
     let last = Versions::of_partition(&log.epochs, row.partition).offset_of(row.version);
@@ -189,7 +189,7 @@ fn seconds(ms: i64) -> f64 {
     ms as f64 / 1e3
 }
 
-fn record(device_id: &str, note: &Note, of_files: bool) -> anyhow::Result<RecordJson> {
+fn record(device_id: &str, note: &HistoryEntry, of_files: bool) -> anyhow::Result<RecordJson> {
     let id = |t_star_ms| TripId::new(device_id, t_star_ms)?.text();
     Ok(RecordJson {
         partition: (!of_files).then_some(note.partition),
@@ -202,17 +202,17 @@ fn record(device_id: &str, note: &Note, of_files: bool) -> anyhow::Result<Record
         late_s: seconds(note.log_time_ms - note.time_ms),
         behind_s: seconds(note.behind_ms),
         did: note.did.name(),
-        conflicting: note.did == Did::Duplicate { conflicting: true },
+        conflicting: note.did == Effect::Duplicate { conflicting: true },
         trip: id(note.t_star_ms)?,
         retired: match note.did {
-            Did::Merged { retired_ms } => Some(id(retired_ms)?),
+            Effect::Merged { retired_ms } => Some(id(retired_ms)?),
             _ => None,
         },
     })
 }
 
 /// A place for a person.
-fn place_text(place: &Place, of_files: bool) -> String {
+fn place_text(place: &LogPosition, of_files: bool) -> String {
     match (place.epoch, place.partition, place.offset) {
         (_, _, Some(offset)) if of_files => format!("record {offset} of the files"),
         (Some(epoch), Some(partition), Some(offset)) => {
@@ -227,7 +227,7 @@ fn place_text(place: &Place, of_files: bool) -> String {
 
 fn print(explained: &ExplainJson, of_files: bool, printer: &mut Printer<'_>) -> anyhow::Result<()> {
     let ExplainJson { row: explained, log } = explained;
-    let at = |place: &Place| place_text(place, of_files);
+    let at = |place: &LogPosition| place_text(place, of_files);
     let mut pairs = vec![
         ("id", explained.id.clone()),
         ("requested_id", explained.requested_id.clone()),

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use tstar::identity::check_device_id;
-use tstar::store::{Order, TripStore, Whose};
+use tstar::store::{DeviceScope, Order, TripStore};
 use tstar::views::Extras;
 
 use super::devices::PAGE;
@@ -58,7 +58,7 @@ pub async fn run<S: TripStore>(
     }
     let mut after: Option<String> = None;
     loop {
-        let devices = store.devices(Whose::All, after.as_deref(), PAGE).await?;
+        let devices = store.devices(DeviceScope::All, after.as_deref(), PAGE).await?;
         for device in &devices {
             for row in store.range(device, i64::MIN, i64::MAX, Order::Asc, usize::MAX).await? {
                 writer.write(&row, &none)?;

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
-use tstar::ops::retry::Fix;
+use tstar::ops::redecode::DecodeOverrides;
 use tstar::settings::{
     CQL_PASSWORD, Kind, Origin, Origins, Setting, Settings, SettingsError, SettingsFile,
     exposed_files, read_secret, unknown_env,
@@ -15,7 +15,7 @@ use tstar::settings::{
 use tstar::store::sqlite::Step;
 use tstar::views::Form;
 
-use super::exit::{self, Refused, Usage};
+use super::exit::{self, PreconditionFailed, Usage};
 
 /// Flags of every command.
 #[derive(Clone, Debug, Default, Args)]
@@ -68,7 +68,7 @@ impl Context {
     /// Warns of variables that are not known.
     pub fn warn(&self) {
         for warning in unknown_env(&self.env) {
-            exit::say(&format!("warning: {warning}"));
+            exit::print_status(&format!("warning: {warning}"));
         }
     }
 
@@ -107,14 +107,14 @@ impl Context {
     pub fn secret_text(&self, key: &str, path: &str) -> anyhow::Result<String> {
         let text = String::from_utf8(self.secret(key, path)?);
         // The error would hold the bytes.
-        text.map_err(|_| Refused(format!("{key} `{path}` is not UTF-8")).into())
+        text.map_err(|_| PreconditionFailed(format!("{key} `{path}` is not UTF-8")).into())
     }
 
     fn warn_once(&self, warnings: impl IntoIterator<Item = String>) {
         let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
         for warning in warnings {
             if !warned.contains(&warning) {
-                exit::say(&warning);
+                exit::print_status(&warning);
                 warned.insert(warning);
             }
         }
@@ -209,11 +209,11 @@ setting_flags! {
 
 impl FixFlags {
     /// What somebody has set in one way or another.
-    pub fn read(&self, context: &Context) -> Result<Fix, SettingsError> {
+    pub fn read(&self, context: &Context) -> Result<DecodeOverrides, SettingsError> {
         let (settings, origins) = context.settings(&self.0)?;
         let is_set = |key: &str| origins.get(key).is_some_and(|origin| *origin != Origin::Default);
         let Settings { map, time_unit, speed_unit, .. } = settings;
-        Ok(Fix {
+        Ok(DecodeOverrides {
             fields: if is_set("map") { map } else { BTreeMap::new() },
             time_unit: is_set("time_unit").then_some(time_unit),
             speed_unit: is_set("speed_unit").then_some(speed_unit),
@@ -282,7 +282,7 @@ fn given(matches: &ArgMatches, keys: &'static [&'static str]) -> Vec<(&'static s
 }
 
 fn with_flags(command: Command, keys: &'static [&'static str]) -> Command {
-    keys.iter().filter_map(|key| Setting::of(key)).fold(command, |command, setting| {
+    keys.iter().filter_map(|key| Setting::by_key(key)).fold(command, |command, setting| {
         let default = if setting.default.is_empty() { "none" } else { setting.default };
         let flag = Arg::new(setting.key)
             .long(setting.flag.trim_start_matches('-'))

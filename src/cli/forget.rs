@@ -12,14 +12,14 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 use tstar::identity::check_device_id;
 use tstar::model::control::ControlKey;
-use tstar::model::moment::{format_duration, format_time, parse_duration, parse_time};
 use tstar::model::rules::Rules;
+use tstar::model::time::{format_duration, format_time, parse_duration, parse_time};
 use tstar::settings::{Origins, Settings};
 use tstar::store::EpochStore;
 
 use super::exit::{self, NoResult, Usage};
 use super::flags::{BrokerFlags, Context, KeyFlag, ServerFlags, clock_ms};
-use super::open::{self, Reader};
+use super::open::{self, AnyStore};
 use super::print::Printer;
 
 const EXAMPLES: &str = "\
@@ -79,7 +79,7 @@ pub struct ForgetArgs {
 }
 
 /// What is to be erased, and how.
-struct Job<'a> {
+struct ForgetJob<'a> {
     /// `None`: every device.
     device: Option<&'a str>,
     before_ms: i64,
@@ -138,7 +138,7 @@ pub async fn run(
     if let Some(device) = &args.device {
         check_device_id(device)?;
     }
-    let job = Job {
+    let job = ForgetJob {
         device: args.device.as_deref(),
         before_ms: given.map_or(Ok(context.now_ms), parse_time)?,
         yes: args.yes,
@@ -152,10 +152,10 @@ pub async fn run(
     match (epochs.last(), reader) {
         (Some(newest), reader) => {
             job.check_before(&newest.rules)?;
-            topic::ask(&job, &reader, newest, printer).await
+            topic::request_forget(&job, &reader, newest, printer).await
         }
-        (None, Reader::Sqlite(store)) => file::erase(&job, store, printer).await,
-        (None, Reader::Scylla(_)) => {
+        (None, AnyStore::Sqlite(store)) => file::erase(&job, store, printer).await,
+        (None, AnyStore::Scylla(_)) => {
             let place = &settings.store;
             let reason = format!("store `{place}` has no epoch: no topic was read into it");
             Err(NoResult(reason).into())
@@ -163,7 +163,7 @@ pub async fn run(
     }
 }
 
-impl Job<'_> {
+impl ForgetJob<'_> {
     /// Refuses a time at which no trip can be, so a slip for another one.
     fn check_before(&self, rules: &Rules) -> Result<(), Usage> {
         let before = format_time(self.before_ms);
@@ -203,10 +203,10 @@ impl Job<'_> {
     fn intend(&self) {
         let (at, by) = (format_time(clock_ms()), self.context.user.as_deref());
         let by = by.map_or_else(String::new, |user| format!(" for `{user}`"));
-        exit::say(&format!("at {at}{by}: erasing {}", self.what()));
+        exit::print_status(&format!("at {at}{by}: erasing {}", self.what()));
     }
 
-    fn tell(&self, sent: &Sent, state: State, printer: &mut Printer<'_>) -> anyhow::Result<()> {
+    fn report(&self, sent: &Sent, state: State, printer: &mut Printer<'_>) -> anyhow::Result<()> {
         let device = Some(sent.device.as_str());
         let line = Audit {
             forgot: device.filter(|_| state == State::Done),

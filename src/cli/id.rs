@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 use tstar::identity::{AnyId, TripId, prefix};
-use tstar::model::moment::{format_time, parse_time};
+use tstar::model::time::{format_time, parse_time};
 
 use super::exit::Usage;
 use super::flags::{Format, OutputFlags};

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use tstar::model::reason::DeadReason;
-use tstar::pipeline::processor::{Counts, Pace, Processor, RunError};
+use tstar::pipeline::processor::{Processor, ProcessorConfig, RunError, SampleCounts};
 use tstar::settings::Settings;
 use tstar::source::file::{FileSource, Options};
 use tstar::source::spill::Spill;
 use tstar::source::{Batch, Decoder, Source, SourceError};
 use tstar::store::sqlite::{SqliteStore, Step};
 
-use super::exit::{self, BadData, Stays, Stopped};
+use super::exit::{self, BadData, PartialResult, Stopped};
 use super::flags::{Context, ImportFlags, RuleFlags};
 use super::open;
 use super::print::Printer;
@@ -73,7 +73,7 @@ pub async fn run(
 ) -> anyhow::Result<()> {
     let flags: Vec<_> = args.rules.0.iter().chain(&args.import.0).cloned().collect();
     let (settings, _) = context.settings(&flags)?;
-    let Imported { counts, trips, stopped } = import(&args.files, &settings, context).await?;
+    let ImportSummary { counts, trips, stopped } = import(&args.files, &settings, context).await?;
     let summary = Summary::new(&counts, Some(trips));
     let usual = if printer.is_terminal() { SummaryFormat::Table } else { SummaryFormat::Json };
     let format = if args.json { SummaryFormat::Json } else { args.format.unwrap_or(usual) };
@@ -90,9 +90,9 @@ pub async fn run(
 }
 
 /// What an import did.
-pub struct Imported {
+pub struct ImportSummary {
     /// What became of the samples.
-    pub counts: Counts,
+    pub counts: SampleCounts,
     /// Trips that the store holds now.
     pub trips: u64,
     /// Why the input was not read to its end; what came before is stored and counted.
@@ -109,7 +109,7 @@ pub async fn import(
     files: &[PathBuf],
     settings: &Settings,
     context: &Context,
-) -> anyhow::Result<Imported> {
+) -> anyhow::Result<ImportSummary> {
     let now_ms = context.now_ms;
     let rules = settings.rules();
     let mut options = Options {
@@ -132,7 +132,7 @@ pub async fn import(
     // Beside the store itself, wherever links lead to it: where that has room, this has too.
     let real = std::fs::canonicalize(&path).unwrap_or(path);
     let folder = real.parent().filter(|folder| !folder.as_os_str().is_empty());
-    processor.may_set_aside(Spill::new(folder.unwrap_or(Path::new(".")))).await?;
+    processor.enable_spill(Spill::new(folder.unwrap_or(Path::new(".")))).await?;
     options.first_offset = processor.position().delivered;
     options.known = store.parts()?;
     let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
@@ -147,11 +147,11 @@ pub async fn import(
             store.end_import()?;
             None
         }
-        (Ok(()), Some(signal)) => Some(Stopped { signal, stays: Stays::Read }.into()),
+        (Ok(()), Some(signal)) => Some(Stopped { signal, stays: PartialResult::Read }.into()),
         (Err(RunError::Source(error)), _) => Some(error.into()),
         (Err(error), _) => return Err(error.into()),
     };
-    Ok(Imported { counts: processor.counts().clone(), trips: store.count_trips()?, stopped })
+    Ok(ImportSummary { counts: processor.counts().clone(), trips: store.count_trips()?, stopped })
 }
 
 /// Aborts the program the so-manieth time that a flush comes to a step, as a crash would.
@@ -183,35 +183,35 @@ impl Source for Until {
 /// What batches on their way and dead letters that wait take, bytes.
 const BUFFERS: u64 = 32_000_000;
 
-fn pace(settings: &Settings) -> Pace {
+fn pace(settings: &Settings) -> ProcessorConfig {
     let duration = |ms: i64| Duration::from_millis(ms.unsigned_abs());
     let memory = settings.memory.saturating_sub(open::cache(settings) + BUFFERS);
-    Pace {
+    ProcessorConfig {
         flush_interval: duration(settings.flush_interval_ms),
         max_staleness: duration(settings.max_staleness_ms),
         memory: usize::try_from(memory).unwrap_or(usize::MAX),
-        ..Pace::default()
+        ..ProcessorConfig::default()
     }
 }
 
 /// Says once what the counts suggest.
-fn advise(counts: &Counts, settings: &Settings) {
+fn advise(counts: &SampleCounts, settings: &Settings) {
     let (seconds, dead) = (counts.looks_like_seconds, counts.dead());
     if seconds > 0 {
-        exit::say(&format!(
+        exit::print_status(&format!(
             "hint: {seconds} times before --min-time would be good ones in seconds: \
              try --time-unit s"
         ));
     }
     if dead > 0 {
         let store = &settings.store;
-        exit::say(&format!(
+        exit::print_status(&format!(
             "{dead} samples could not be used; they are kept: tstar dlq ls --store {store}"
         ));
     }
 }
 
-fn verdict(counts: &Counts, strict: bool) -> anyhow::Result<()> {
+fn verdict(counts: &SampleCounts, strict: bool) -> anyhow::Result<()> {
     let cut = counts.dead_letters.get(&DeadReason::TruncatedInput);
     if let Some(count) = cut {
         let problem = format!(

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use tstar::model::control::ControlKeys;
 use tstar::settings::{Settings, read_secret};
 
-use super::exit::{self, Refused};
+use super::exit::{self, PreconditionFailed};
 
 /// The keys of `control_key_file`; none where it is not set. What the file holds is never printed.
 ///
@@ -19,10 +19,10 @@ pub fn read(settings: &Settings) -> anyhow::Result<ControlKeys> {
     }
     let secret = read_secret("control_key_file", Path::new(path));
     let secret = secret.with_context(|| format!("control_key_file `{path}` cannot be read"))?;
-    secret.warning.iter().for_each(|warning| exit::say(warning));
+    secret.warning.iter().for_each(|warning| exit::print_status(warning));
     // The error would hold the bytes.
     let text = String::from_utf8(secret.bytes)
-        .map_err(|_| Refused(format!("control_key_file `{path}` is not UTF-8")))?;
-    let problem = |error| Refused(format!("control_key_file `{path}`: {error}"));
+        .map_err(|_| PreconditionFailed(format!("control_key_file `{path}` is not UTF-8")))?;
+    let problem = |error| PreconditionFailed(format!("control_key_file `{path}`: {error}"));
     Ok(ControlKeys::parse(&text).map_err(problem)?)
 }

@@ -2,9 +2,9 @@
 
 use clap::Args;
 use tstar::identity::{AnyId, check_device_id};
-use tstar::model::moment::{format_time, parse_time};
+use tstar::model::time::{format_time, parse_time};
 use tstar::settings::Settings;
-use tstar::store::{self, Finding, Forget, TripRow, TripStore};
+use tstar::store::{self, Forget, LookupResult, TripRow, TripStore};
 use tstar::views::{Extras, Match, is_open};
 
 use super::exit::NoResult;
@@ -78,9 +78,9 @@ pub async fn lookup<S: TripStore>(
     check_device_id(&args.device)?;
     let time_ms = parse_time(&args.time)?;
     let row = match store::find_at(store, &args.device, time_ms).await? {
-        Finding::Trip(row) => row,
-        Finding::Gone { device_id, forget } => return Err(gone(&device_id, &forget).into()),
-        Finding::Unknown => {
+        LookupResult::Trip(row) => row,
+        LookupResult::Gone { device_id, forget } => return Err(gone(&device_id, &forget).into()),
+        LookupResult::Unknown => {
             let (device, time) = (&args.device, format_time(time_ms));
             let unknown = format!("no trip of device `{device}` covers {time}");
             return Err(NoResult(unknown).into());
@@ -92,7 +92,7 @@ pub async fn lookup<S: TripStore>(
 }
 
 /// The trip that an id finds.
-pub struct Found {
+pub struct FoundTrip {
     /// The trip.
     pub row: TripRow,
     /// The time of the id, ms.
@@ -102,15 +102,15 @@ pub struct Found {
 }
 
 /// Finds the trip that covers the time of an id of any form.
-pub async fn find<S: TripStore>(store: &S, id: &str) -> anyhow::Result<Found> {
+pub async fn find<S: TripStore>(store: &S, id: &str) -> anyhow::Result<FoundTrip> {
     let parsed = AnyId::parse(id)?;
     let t_star_ms = parsed.t_star_ms();
     match store::find(store, &parsed).await? {
-        Finding::Trip(row) => {
-            Ok(Found { matched: Match::of(t_star_ms, &row), row: *row, t_star_ms })
+        LookupResult::Trip(row) => {
+            Ok(FoundTrip { matched: Match::classify(t_star_ms, &row), row: *row, t_star_ms })
         }
-        Finding::Gone { device_id, forget } => Err(gone(&device_id, &forget).into()),
-        Finding::Unknown => {
+        LookupResult::Gone { device_id, forget } => Err(gone(&device_id, &forget).into()),
+        LookupResult::Unknown => {
             let time = format_time(t_star_ms);
             let unknown = format!("no trip has the id `{id}`: none of its device covers {time}");
             Err(NoResult(unknown).into())
@@ -128,7 +128,7 @@ pub async fn trip<S: TripStore>(
 ) -> anyhow::Result<()> {
     let format = printer.format(&args.output);
     args.path.check(format)?;
-    let Found { row, matched, .. } = find(store, &args.id).await?;
+    let FoundTrip { row, matched, .. } = find(store, &args.id).await?;
     let extras = Extras {
         open: Some(is_open(&row, settings.max_gap_ms, settings.settle_ms, now_ms)),
         requested_id: Some(args.id.clone()),

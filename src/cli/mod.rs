@@ -2,21 +2,20 @@
 
 mod config;
 mod demo;
+mod device_partition;
 mod devices;
 mod dlq;
 mod doctor;
-mod entries;
 mod epoch;
 pub mod exit;
 mod explain;
 mod export;
 mod flags;
 mod forget;
-mod homes;
 mod id;
 mod ingest;
 mod keys;
-mod log;
+mod logging;
 mod lookup;
 mod open;
 mod print;
@@ -30,6 +29,7 @@ mod serve;
 mod simulate;
 mod stop;
 mod table;
+mod topic_log;
 mod trips;
 mod verify;
 
@@ -38,7 +38,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use flags::{Context, GlobalFlags, ServerFlags};
-use open::Reader;
+use open::AnyStore;
 use print::Printer;
 
 const EXAMPLES: &str = "\
@@ -157,7 +157,7 @@ fn run(cli: Cli, env: Vec<(String, String)>, user: Option<String>) -> anyhow::Re
     // Of a daemon they are entries, once it is known of which form.
     if !matches!(cli.command, Command::Run(_) | Command::Serve(_)) {
         context.warn();
-        entries::begin_notes();
+        logging::begin_notes();
     }
     let mut printer = Printer::stdout();
     runtime.block_on(dispatch(cli.command, &context, &mut printer))?;
@@ -165,7 +165,7 @@ fn run(cli: Cli, env: Vec<(String, String)>, user: Option<String>) -> anyhow::Re
     Ok(())
 }
 
-async fn reader(context: &Context, server: &ServerFlags) -> anyhow::Result<Reader> {
+async fn reader(context: &Context, server: &ServerFlags) -> anyhow::Result<AnyStore> {
     open::reader(&context.settings(&server.0)?.0, context).await
 }
 

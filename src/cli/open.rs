@@ -5,21 +5,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use tstar::http::Served;
+use tstar::http::ServableStore;
 use tstar::model::control::NamedKey;
 use tstar::model::epoch::Epoch;
 use tstar::model::rules::Rules;
-use tstar::settings::{Settings, StorePlace};
+use tstar::settings::{Settings, StoreUrl};
 use tstar::store::scylla::{Identity, ScyllaOptions, ScyllaStore, Tls};
 use tstar::store::sqlite::SqliteStore;
-use tstar::store::{EpochStore, Forget, KeyStore, Order, StoreError, TripRow, TripStore, Whose};
+use tstar::store::{
+    DeviceScope, EpochStore, Forget, KeyStore, Order, StoreError, TripRow, TripStore,
+};
 use tstar::telemetry::operation;
 
 use super::exit::{self, Usage};
 use super::flags::Context;
 
 /// A store that is read from.
-pub enum Reader {
+pub enum AnyStore {
     /// A file.
     Sqlite(SqliteStore),
     /// A keyspace.
@@ -28,9 +30,9 @@ pub enum Reader {
 
 /// The file of a store URL, for what only a file can do; `instead` says what to do with a keyspace.
 pub fn sqlite_path(url: &str, instead: &str) -> anyhow::Result<PathBuf> {
-    match StorePlace::parse(url)? {
-        StorePlace::Sqlite(path) => Ok(path),
-        StorePlace::Scylla(place) => Err(Usage(format!("store `{place}`: {instead}")).into()),
+    match StoreUrl::parse(url)? {
+        StoreUrl::Sqlite(path) => Ok(path),
+        StoreUrl::Scylla(place) => Err(Usage(format!("store `{place}`: {instead}")).into()),
     }
 }
 
@@ -44,7 +46,7 @@ pub fn scylla_options(settings: &Settings, context: &Context) -> anyhow::Result<
         tls: settings.cql_tls.then(|| tls(settings, context)).transpose()?,
         datacenter: (!settings.datacenter.is_empty()).then(|| settings.datacenter.clone()),
         patience: u64::try_from(settings.connect_timeout_ms).ok().map(Duration::from_millis),
-        on_waiting: Arc::new(exit::say),
+        on_waiting: Arc::new(exit::print_status),
         ..ScyllaOptions::default()
     })
 }
@@ -63,12 +65,12 @@ fn tls(settings: &Settings, context: &Context) -> anyhow::Result<Tls> {
 }
 
 /// A store to read from. It has to be there: commands that read never make one.
-pub async fn reader(settings: &Settings, context: &Context) -> anyhow::Result<Reader> {
-    Ok(match StorePlace::parse(&settings.store)? {
-        StorePlace::Sqlite(path) => Reader::Sqlite(SqliteStore::open_reader(&path)?),
-        StorePlace::Scylla(place) => {
+pub async fn reader(settings: &Settings, context: &Context) -> anyhow::Result<AnyStore> {
+    Ok(match StoreUrl::parse(&settings.store)? {
+        StoreUrl::Sqlite(path) => AnyStore::Sqlite(SqliteStore::open_reader(&path)?),
+        StoreUrl::Scylla(place) => {
             let options = scylla_options(settings, context)?;
-            Reader::Scylla(ScyllaStore::connect(&place, options).await?)
+            AnyStore::Scylla(ScyllaStore::connect(&place, options).await?)
         }
     })
 }
@@ -86,11 +88,11 @@ pub fn cache(settings: &Settings) -> u64 {
 pub async fn reader_by_its_rules(
     mut settings: Settings,
     context: &Context,
-) -> anyhow::Result<(Reader, Settings)> {
+) -> anyhow::Result<(AnyStore, Settings)> {
     let reader = reader(&settings, context).await?;
     let rules = match &reader {
-        Reader::Sqlite(store) => store.rules()?,
-        Reader::Scylla(store) => store.epochs().await?.pop().map(|newest| newest.rules),
+        AnyStore::Sqlite(store) => store.rules()?,
+        AnyStore::Scylla(store) => store.epochs().await?.pop().map(|newest| newest.rules),
     };
     if let Some(rules) = rules {
         settings.max_gap_ms = rules.max_gap_ms;
@@ -104,12 +106,12 @@ pub async fn topic_writer(
     settings: &Settings,
     context: &Context,
     rules: &Rules,
-) -> anyhow::Result<Reader> {
-    Ok(match StorePlace::parse(&settings.store)? {
-        StorePlace::Sqlite(path) => {
-            Reader::Sqlite(SqliteStore::open_for_topic(&path, rules, settings.keep_changes)?)
+) -> anyhow::Result<AnyStore> {
+    Ok(match StoreUrl::parse(&settings.store)? {
+        StoreUrl::Sqlite(path) => {
+            AnyStore::Sqlite(SqliteStore::open_for_topic(&path, rules, settings.keep_changes)?)
         }
-        StorePlace::Scylla(_) => reader(settings, context).await?,
+        StoreUrl::Scylla(_) => reader(settings, context).await?,
     })
 }
 
@@ -117,17 +119,17 @@ pub async fn topic_writer(
 macro_rules! of_either {
     ($reader:expr, $method:ident($($argument:expr),*)) => {
         match $reader {
-            Reader::Sqlite(store) => {
+            AnyStore::Sqlite(store) => {
                 operation(stringify!($method), store.$method($($argument),*)).await
             }
-            Reader::Scylla(store) => {
+            AnyStore::Scylla(store) => {
                 operation(stringify!($method), store.$method($($argument),*)).await
             }
         }
     };
 }
 
-impl TripStore for Reader {
+impl TripStore for AnyStore {
     async fn apply(&self, trips: &[TripRow]) -> Result<(), StoreError> {
         of_either!(self, apply(trips))
     }
@@ -136,8 +138,8 @@ impl TripStore for Reader {
         of_either!(self, covering(device_id, time_ms))
     }
 
-    async fn near(&self, device_id: &str, day: i64) -> Result<Vec<TripRow>, StoreError> {
-        of_either!(self, near(device_id, day))
+    async fn rows_of_day(&self, device_id: &str, day: i64) -> Result<Vec<TripRow>, StoreError> {
+        of_either!(self, rows_of_day(device_id, day))
     }
 
     async fn range(
@@ -153,7 +155,7 @@ impl TripStore for Reader {
 
     async fn devices(
         &self,
-        whose: Whose,
+        whose: DeviceScope,
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<String>, StoreError> {
@@ -181,7 +183,7 @@ impl TripStore for Reader {
     }
 }
 
-impl Served for Reader {
+impl ServableStore for AnyStore {
     fn kept_changes(&self) -> Result<Option<(i64, i64)>, StoreError> {
         match self {
             Self::Sqlite(store) => store.kept_changes().map(Some),
@@ -204,7 +206,7 @@ impl Served for Reader {
     }
 }
 
-impl KeyStore for Reader {
+impl KeyStore for AnyStore {
     async fn control_keys(&self) -> Result<Vec<NamedKey>, StoreError> {
         of_either!(self, control_keys())
     }
@@ -214,7 +216,7 @@ impl KeyStore for Reader {
     }
 }
 
-impl EpochStore for Reader {
+impl EpochStore for AnyStore {
     async fn epochs(&self) -> Result<Vec<Epoch>, StoreError> {
         of_either!(self, epochs())
     }

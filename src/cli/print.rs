@@ -72,7 +72,7 @@ impl<'a> Printer<'a> {
         with_path: bool,
     ) -> anyhow::Result<()> {
         let Some(form) = format.form() else {
-            return Ok(self.line(&table::answer(&TripJson::of(row)?, extras))?);
+            return Ok(self.line(&table::answer(&TripJson::from_row(row)?, extras))?);
         };
         let form = if form == Form::Json { Form::Ndjson } else { form };
         let mut writer = self.writer(form, with_path);
@@ -89,7 +89,7 @@ impl<'a> Printer<'a> {
         with_path: bool,
     ) -> anyhow::Result<()> {
         let Some(form) = format.form() else {
-            let trips = rows.iter().map(TripJson::of).collect::<Result<Vec<_>, _>>()?;
+            let trips = rows.iter().map(TripJson::from_row).collect::<Result<Vec<_>, _>>()?;
             return Ok(self.line(&table::list(&trips))?);
         };
         let mut writer = self.writer(form, with_path);

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use tstar::kafka::consumer::Told;
-use tstar::pipeline::daemon::{Notice, Notify};
-use tstar::pipeline::processor::Counts;
+use tstar::kafka::consumer::ConsumerEvent;
+use tstar::pipeline::daemon::{DaemonEvent, OnEvent};
+use tstar::pipeline::processor::SampleCounts;
 use tstar::source::Batch;
 
-use super::{entries, exit};
+use super::{exit, logging};
 
 /// The progress bar, where a person watches.
 pub struct Progress {
@@ -35,12 +35,12 @@ impl Progress {
         Self { bar, file: Arc::from(""), before: 0, in_file: 0 }
     }
 
-    pub fn show(&mut self, batch: &Batch, counts: &Counts) {
+    pub fn show(&mut self, batch: &Batch, counts: &SampleCounts) {
         if batch.lines_known > 0 {
             let (file, lines) = (&batch.origin, batch.lines_known);
             let line =
                 format!("{file}: {lines} lines were stored by an earlier run; going on there");
-            self.bar.suspend(|| exit::say(&line));
+            self.bar.suspend(|| exit::print_status(&line));
         }
         if batch.origin != self.file {
             self.file = Arc::clone(&batch.origin);
@@ -64,11 +64,14 @@ fn style(template: &str) -> ProgressStyle {
 const TELL_AGAIN: Duration = Duration::from_secs(10);
 
 /// Says what happens on stderr. A server that is away makes the same noise several times a second.
-pub fn notify() -> Notify {
+pub fn notify() -> OnEvent {
     let told: Mutex<BTreeMap<String, Instant>> = Mutex::default();
     Arc::new(move |notice| {
         let text = notice.to_string();
-        if matches!(notice, Notice::Waiting(_) | Notice::Told(Told::Trouble(_))) {
+        if matches!(
+            notice,
+            DaemonEvent::Waiting(_) | DaemonEvent::Consumer(ConsumerEvent::Warning(_))
+        ) {
             let mut told = told.lock().expect("no holder of the lock panics");
             told.retain(|_, at| at.elapsed() < TELL_AGAIN);
             if told.contains_key(&text) {
@@ -76,19 +79,19 @@ pub fn notify() -> Notify {
             }
             told.insert(text.clone(), Instant::now());
         }
-        if entries::is_on() {
-            entries::tell(&notice);
+        if logging::is_on() {
+            logging::log_event(&notice);
         } else {
-            exit::say(&text);
+            exit::print_status(&text);
         }
     })
 }
 
 /// Says what goes wrong; what is read is nothing to tell of a command that ends.
-pub fn trouble() -> Notify {
+pub fn trouble() -> OnEvent {
     let notify = notify();
     Arc::new(move |notice| {
-        if !matches!(notice, Notice::Told(Told::Held { .. })) {
+        if !matches!(notice, DaemonEvent::Consumer(ConsumerEvent::Assigned { .. })) {
             notify(notice);
         }
     })

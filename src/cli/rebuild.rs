@@ -9,25 +9,25 @@ use serde::Serialize;
 use tstar::kafka::group::Group;
 use tstar::model::epoch::Epoch;
 use tstar::model::partitioner::Partitioner;
-use tstar::ops::verify::anew::{self, Past};
 use tstar::ops::verify::ids::{self, Ids};
-use tstar::pipeline::daemon::reread::{Reread, beginnings};
-use tstar::pipeline::daemon::{FileOwners, GuidedOwners, Report, TopicOwners, start};
-use tstar::pipeline::processor::{Counts, Pace, Processor};
-use tstar::settings::{Settings, StorePlace};
+use tstar::ops::verify::reference::{self, ImportStep};
+use tstar::pipeline::daemon::topic_replay::{TopicReplay, first_offsets};
+use tstar::pipeline::daemon::{GuidedOwners, Report, ScyllaStores, SqliteStores, preflight};
+use tstar::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
+use tstar::settings::{Settings, StoreUrl};
 use tstar::source::{Batch, Control};
-use tstar::store::scylla::{ScyllaPlace, ScyllaStore};
+use tstar::store::scylla::{ScyllaStore, ScyllaUrl};
 use tstar::store::sqlite::SqliteStore;
 use tstar::store::{EpochStore, Forget, Guide, KeyStore, TripStore};
 
-use super::exit::{Refused, Stays, Stopped, Usage};
+use super::exit::{PartialResult, PreconditionFailed, Stopped, Usage};
 use super::flags::{Context, Format, ImportFlags, LogFlags, OutputFlags, RuleFlags, ServerFlags};
-use super::log::{self, TopicLog};
-use super::open::{self, Reader};
+use super::open::{self, AnyStore};
 use super::print::Printer;
 use super::progress;
-use super::report::Became;
+use super::report::SampleSummary;
 use super::stop::Stop;
+use super::topic_log::{self, TopicLog};
 use super::{ingest, table};
 
 const EXAMPLES: &str = "\
@@ -75,7 +75,7 @@ struct ReportJson {
     into: String,
     records: u64,
     #[serde(flatten)]
-    became: Became,
+    became: SampleSummary,
     #[serde(flatten)]
     ids: Ids,
     share_of_old_ids_found: Option<f64>,
@@ -93,7 +93,7 @@ pub async fn run(
     if !matches!(format, Format::Table | Format::Json | Format::Ndjson) {
         return Err(Usage("a report comes as table, ndjson or json".into()).into());
     }
-    if StorePlace::parse(&args.into)? == StorePlace::parse(&settings.store)? {
+    if StoreUrl::parse(&args.into)? == StoreUrl::parse(&settings.store)? {
         return Err(Usage("--into names the store itself; name another one".into()).into());
     }
     let old = Arc::new(open::reader(&settings, context).await?);
@@ -101,17 +101,18 @@ pub async fn run(
     let of_topic = !old.epochs().await?.is_empty();
     let counts = match (of_topic, args.files.is_empty()) {
         (true, true) => {
-            let log = TopicLog::of(&old, &settings).await?;
-            let log = log.ok_or_else(|| log::no_epoch(&settings.store))?;
+            let log = TopicLog::open(&old, &settings).await?;
+            let log = log.ok_or_else(|| topic_log::no_epoch(&settings.store))?;
             log.is_whole()?;
             log.has_one_partition_count()?;
-            let read =
-                Job { args, into: &into, context, old: Arc::clone(&old), log }.read_topic().await;
-            read.map_err(|error| Stays::Read.after(error))?
+            let read = RebuildJob { args, into: &into, context, old: Arc::clone(&old), log }
+                .read_topic()
+                .await;
+            read.map_err(|error| PartialResult::Read.after(error))?
         }
         (false, false) => {
-            let Reader::Sqlite(old) = &*old else {
-                return Err(Refused("no files go into a keyspace".to_owned()).into());
+            let AnyStore::Sqlite(old) = &*old else {
+                return Err(PreconditionFailed("no files go into a keyspace".to_owned()).into());
             };
             read_files(old, &args.files, &into, context).await?
         }
@@ -119,7 +120,7 @@ pub async fn run(
             let problem = "the store was built from a topic, which is read again; name no files";
             return Err(Usage(problem.into()).into());
         }
-        (false, true) => return Err(log::no_files(&old, &settings)),
+        (false, true) => return Err(topic_log::no_files(&old, &settings)),
     };
     let new = open::reader(&into, context).await?;
     let found = ids::compare(&*old, &new).await?;
@@ -133,20 +134,20 @@ async fn read_files(
     files: &[PathBuf],
     into: &Settings,
     context: &Context,
-) -> anyhow::Result<Counts> {
+) -> anyhow::Result<SampleCounts> {
     // Before anything is built: what these files lack would be missed in silence.
-    anew::is_all(old, files).await?;
-    let mut counts = Counts::default();
-    for past in anew::past(old, files).await? {
+    reference::is_all(old, files).await?;
+    let mut counts = SampleCounts::default();
+    for past in reference::past(old, files).await? {
         match past {
-            Past::Files(files) => {
+            ImportStep::Files(files) => {
                 let done = ingest::import(&files, into, context).await?;
                 if let Some(error) = done.stopped {
                     return Err(error);
                 }
                 counts.add(&done.counts);
             }
-            Past::Forgets(forgets) => erase_again(forgets, into).await?,
+            ImportStep::Forgets(forgets) => erase_again(forgets, into).await?,
         }
     }
     Ok(counts)
@@ -157,7 +158,7 @@ async fn erase_again(forgets: Vec<(String, Forget)>, into: &Settings) -> anyhow:
     let path = open::sqlite_path(&into.store, "it is no file")?;
     let rules = into.rules();
     let store = SqliteStore::open_writer(&path, &rules, into.keep_changes)?;
-    let mut processor = Processor::new(&store, &rules, Pace::default()).await?;
+    let mut processor = Processor::new(&store, &rules, ProcessorConfig::default()).await?;
     let mut unwritten = BTreeSet::new();
     for (device_id, Forget { before_ms, .. }) in forgets {
         // What the store says of a device has to be all that was done to it.
@@ -176,23 +177,23 @@ async fn erase_again(forgets: Vec<(String, Forget)>, into: &Settings) -> anyhow:
     Ok(processor.flush().await?)
 }
 
-struct Job<'a> {
+struct RebuildJob<'a> {
     args: &'a RebuildArgs,
     into: &'a Settings,
     context: &'a Context,
-    old: Arc<Reader>,
+    old: Arc<AnyStore>,
     log: TopicLog,
 }
 
-impl Job<'_> {
-    async fn read_topic(&self) -> anyhow::Result<Counts> {
+impl RebuildJob<'_> {
+    async fn read_topic(&self) -> anyhow::Result<SampleCounts> {
         let mut stop = Stop::on_signals()?;
-        let report = match StorePlace::parse(&self.into.store)? {
-            StorePlace::Sqlite(path) => self.to_file(&path, &mut stop).await?,
-            StorePlace::Scylla(place) => self.to_keyspace(&place, &mut stop).await?,
+        let report = match StoreUrl::parse(&self.into.store)? {
+            StoreUrl::Sqlite(path) => self.to_file(&path, &mut stop).await?,
+            StoreUrl::Scylla(place) => self.to_keyspace(&place, &mut stop).await?,
         };
         match (report.stopped, stop.asked()) {
-            (true, Some(signal)) => Err(Stopped { signal, stays: Stays::Read }.into()),
+            (true, Some(signal)) => Err(Stopped { signal, stays: PartialResult::Read }.into()),
             _ => Ok(report.counts),
         }
     }
@@ -201,7 +202,7 @@ impl Job<'_> {
     async fn epoch(&self, store: &(impl EpochStore + KeyStore)) -> anyhow::Result<Epoch> {
         let old = self.log.epochs.last().expect("there is an epoch");
         let rules = tstar::model::rules::Rules { key: old.rules.key.clone(), ..self.into.rules() };
-        let start_offsets = (0..).zip(beginnings(&self.log.epochs)).collect();
+        let start_offsets = (0..).zip(first_offsets(&self.log.epochs)).collect();
         let base = self.context.now_ms.saturating_mul(1000);
         let (topic, partitions) = (old.topic.clone(), old.partitions);
         // Records are where they are, whatever they are built into.
@@ -209,23 +210,27 @@ impl Job<'_> {
         let asked = Epoch { epoch: 1, topic, partitions, start_offsets, base, rules, partitioner };
         store.add_epoch(&asked).await?;
         let [found] = <[Epoch; 1]>::try_from(store.epochs().await?).map_err(|epochs| {
-            Refused(format!("store `{}` has {} epochs of its own", self.args.into, epochs.len()))
+            PreconditionFailed(format!(
+                "store `{}` has {} epochs of its own",
+                self.args.into,
+                epochs.len()
+            ))
         })?;
-        start::is_of(&found, &asked.topic, &asked.rules, &self.args.into)?;
+        preflight::check_origin(&found, &asked.topic, &asked.rules, &self.args.into)?;
         // Those that count in the old store, and no others: the log says the same in both.
-        start::control_keys(store, &self.log.keys, &self.args.into).await?;
+        preflight::control_keys(store, &self.log.keys, &self.args.into).await?;
         Ok(found)
     }
 
     /// What is to be read; `from` is where each partition begins.
-    fn reread(&self, epoch: Epoch, from: Vec<i64>) -> anyhow::Result<Reread> {
+    fn reread(&self, epoch: Epoch, from: Vec<i64>) -> anyhow::Result<TopicReplay> {
         let ends = self.log.extents.iter().map(|extent| extent.next);
         let spans = from.into_iter().zip(ends).map(|(from, next)| from..next.max(from)).collect();
-        Ok(Reread { epochs: vec![epoch], ..self.log.reread(spans, None)? })
+        Ok(TopicReplay { epochs: vec![epoch], ..self.log.reread(spans, None)? })
     }
 
     /// A device belongs where the old store has it.
-    fn guide(&self) -> Guide<Reader> {
+    fn guide(&self) -> Guide<AnyStore> {
         Guide::new(Arc::clone(&self.old), &self.log.epochs).merged()
     }
 
@@ -241,12 +246,12 @@ impl Job<'_> {
         }
         let guide = self.guide();
         let owners =
-            || GuidedOwners { owners: FileOwners(Arc::clone(&store)), guide: guide.clone() };
-        let work = (log::pace(self.into), progress::trouble());
+            || GuidedOwners { owners: SqliteStores(Arc::clone(&store)), guide: guide.clone() };
+        let work = (topic_log::pace(self.into), progress::trouble());
         Ok(self.reread(epoch, from)?.run(owners, work, stop.wait()).await?)
     }
 
-    async fn to_keyspace(&self, place: &ScyllaPlace, stop: &mut Stop) -> anyhow::Result<Report> {
+    async fn to_keyspace(&self, place: &ScyllaUrl, stop: &mut Stop) -> anyhow::Result<Report> {
         let Some(name) = &self.args.into_group else {
             let problem = "a keyspace keeps no offsets: name with --into-group the consumer group \
                  that `tstar run` is to go on with";
@@ -256,7 +261,7 @@ impl Job<'_> {
         let members = group.members()?;
         if members > 0 {
             let problem = format!("group `{name}` has {members} members; stop them first");
-            return Err(Refused(problem).into());
+            return Err(PreconditionFailed(problem).into());
         }
         let options = open::scylla_options(self.into, self.context)?;
         let store = ScyllaStore::connect(place, options).await?;
@@ -265,12 +270,12 @@ impl Job<'_> {
         let guide = self.guide();
         let owners = || {
             let (store, outputs) = (store.owner(), Arc::clone(&outputs));
-            let owners = TopicOwners { owner: move || store.owner(), outputs };
+            let owners = ScyllaStores { owner: move || store.owner(), outputs };
             GuidedOwners { owners, guide: guide.clone() }
         };
         let from = epoch.start_offsets.values().copied().collect();
         let reread = self.reread(epoch, from)?;
-        let work = (log::pace(self.into), progress::trouble());
+        let work = (topic_log::pace(self.into), progress::trouble());
         let report = reread.run(owners, work, stop.wait()).await?;
         if !report.stopped {
             let ends = (0..).zip(reread.spans.iter().map(|span| span.end)).collect();
@@ -282,7 +287,7 @@ impl Job<'_> {
 
 fn print(
     found: &Ids,
-    counts: &Counts,
+    counts: &SampleCounts,
     (store, into): (&str, &str),
     format: Format,
     printer: &mut Printer<'_>,
@@ -294,7 +299,7 @@ fn print(
             store: store.to_owned(),
             into: into.to_owned(),
             records: counts.delivered,
-            became: Became::new(counts),
+            became: SampleSummary::new(counts),
             ids: *found,
             share_of_old_ids_found: share,
         };
@@ -302,7 +307,7 @@ fn print(
     }
     let found_share = share.map_or_else(String::new, |share| format!(" ({:.2} %)", share * 100.0));
     let mut pairs = vec![("samples read", counts.delivered.to_string())];
-    pairs.extend(Became::new(counts).pairs());
+    pairs.extend(SampleSummary::new(counts).pairs());
     pairs.extend([
         ("devices", found.devices.to_string()),
         ("old trips", found.old_trips.to_string()),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use tstar::pipeline::processor::Counts;
+use tstar::pipeline::processor::SampleCounts;
 
 use super::table;
 
@@ -12,8 +12,8 @@ use super::table;
 pub struct Summary {
     delivered: u64,
     #[serde(flatten)]
-    became: Became,
-    arrivals: Arrivals,
+    became: SampleSummary,
+    arrivals: ArrivalReport,
     trips: Option<u64>,
     ids_retired: u64,
     key_changes: KeyChanges,
@@ -30,14 +30,14 @@ pub struct RunSummary {
 
 impl RunSummary {
     /// The summary of a run. The total of the store is not known: other instances write to it too.
-    pub fn new(counts: &Counts) -> Self {
+    pub fn new(counts: &SampleCounts) -> Self {
         let summary = Summary::new(counts, None);
         Self { summary, trips_written: counts.trips_written, flushes: counts.flushes }
     }
 }
 
 #[derive(Debug, Serialize)]
-struct Arrivals {
+struct ArrivalReport {
     new: u64,
     end: u64,
     inside: u64,
@@ -55,7 +55,7 @@ struct KeyChanges {
 
 /// What became of samples as JSON, without what trips came of them.
 #[derive(Debug, Serialize)]
-pub struct Became {
+pub struct SampleSummary {
     applied: u64,
     duplicates: u64,
     conflicting: u64,
@@ -63,9 +63,9 @@ pub struct Became {
     dead_letters: BTreeMap<&'static str, u64>,
 }
 
-impl Became {
+impl SampleSummary {
     /// What became of the samples of a run.
-    pub fn new(counts: &Counts) -> Self {
+    pub fn new(counts: &SampleCounts) -> Self {
         Self {
             applied: counts.applied,
             duplicates: counts.duplicates,
@@ -88,12 +88,12 @@ impl Became {
 
 impl Summary {
     /// The summary of a run; `trips` is the store's total, where it is known.
-    pub fn new(counts: &Counts, trips: Option<u64>) -> Self {
+    pub fn new(counts: &SampleCounts, trips: Option<u64>) -> Self {
         let (arrivals, keys) = (counts.arrivals, counts.arrivals.key_changes());
         Self {
             delivered: counts.delivered,
-            became: Became::new(counts),
-            arrivals: Arrivals {
+            became: SampleSummary::new(counts),
+            arrivals: ArrivalReport {
                 new: arrivals.new,
                 end: arrivals.end,
                 inside: arrivals.inside,

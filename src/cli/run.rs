@@ -9,28 +9,29 @@ use clap::Args;
 use tstar::http::Readiness;
 use tstar::kafka::KafkaError;
 use tstar::kafka::client::Brokers;
-use tstar::kafka::consumer::{Assignment, Drained, Plan};
-use tstar::kafka::journal::Outputs;
-use tstar::kafka::topic::{From, Topics};
+use tstar::kafka::consumer::{Assignment, ConsumerConfig, DrainResult};
+use tstar::kafka::journal::OutputTopics;
+use tstar::kafka::topic::{StartFrom, Topics};
 use tstar::model::control::ControlKeys;
 use tstar::model::epoch::Epoch;
-use tstar::model::moment::parse_time;
+use tstar::model::time::parse_time;
 use tstar::pipeline::daemon::{
-    self, DaemonError, FileOwners, Notice, Notify, Options, Owners, TopicOwners, reread, start,
+    self, DaemonError, DaemonEvent, OnEvent, Options, PartitionStores, ScyllaStores, SqliteStores,
+    preflight, topic_replay,
 };
-use tstar::settings::{Origin, Settings, StorePlace};
-use tstar::store::scylla::{ScyllaOptions, ScyllaPlace, ScyllaStore, apply_schema};
+use tstar::settings::{Origin, Settings, StoreUrl};
+use tstar::store::scylla::{ScyllaOptions, ScyllaStore, ScyllaUrl, apply_schema};
 use tstar::store::sqlite::SqliteStore;
 use tstar::store::{AskKeys, EpochStore, KeyStore, ask_keys};
 use tstar::telemetry;
 
-use super::exit::{self, Stays, Stopped, Usage};
+use super::exit::{self, PartialResult, Stopped, Usage};
 use super::flags::{Context, EntryFlags, HttpFlags, RuleFlags, ServerFlags, TopicFlags};
 use super::print::Printer;
 use super::progress::notify;
 use super::report::RunSummary;
 use super::stop::Stop;
-use super::{entries, keys, log, open, serve};
+use super::{keys, logging, open, serve, topic_log};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -70,11 +71,11 @@ pub struct RunArgs {
 const ASK_AGAIN: Duration = Duration::from_secs(2);
 
 /// Where a first start begins.
-pub fn parse_from(text: &str) -> Result<From, Usage> {
+pub fn parse_from(text: &str) -> Result<StartFrom, Usage> {
     match text {
-        "earliest" => Ok(From::Earliest),
-        "latest" => Ok(From::Latest),
-        time => parse_time(time).map(From::Time).map_err(|error| {
+        "earliest" => Ok(StartFrom::Earliest),
+        "latest" => Ok(StartFrom::Latest),
+        time => parse_time(time).map(StartFrom::Time).map_err(|error| {
             Usage(format!("--from {time}: neither `earliest`, nor `latest`, nor a time: {error}"))
         }),
     }
@@ -89,7 +90,7 @@ pub async fn run(
     let (topic, server, http) = (&args.topic.0, &args.server.0, &args.http.0);
     let flags = [&args.rules.0[..], topic, server, &args.entries.0, http].concat();
     let settings = context.settings(&flags);
-    entries::begin(settings.as_ref().map_or_else(|_| <_>::default(), |it| it.0.log_format));
+    logging::init_logging(settings.as_ref().map_or_else(|_| <_>::default(), |it| it.0.log_format));
     context.warn();
     let (settings, origins) = settings?;
     telemetry::install().context("metrics cannot be recorded")?;
@@ -97,14 +98,14 @@ pub async fn run(
     let brokers = Brokers::new(&settings.brokers, settings.kafka.clone())?;
     let mut stop = Stop::on_signals()?;
     let readiness = Readiness::default();
-    readiness.waits("the topic is not read yet");
+    readiness.set_unmet("the topic is not read yet");
     let is_asked = origins.get("listen").is_some_and(|origin| *origin != Origin::Default);
-    let surface = serve::beside(&settings, context, is_asked, &readiness, &stop).await?;
+    let surface = serve::serve_alongside(&settings, context, is_asked, &readiness, &stop).await?;
     let keys = keys::read(&settings)?;
-    let job = Job { args, settings: &settings, context, brokers, from, keys, readiness };
-    let ended = match StorePlace::parse(&settings.store)? {
-        StorePlace::Sqlite(path) => job.to_file(&path, &mut stop).await,
-        StorePlace::Scylla(place) => job.to_keyspace(&place, &mut stop).await,
+    let job = RunJob { args, settings: &settings, context, brokers, from, keys, readiness };
+    let ended = match StoreUrl::parse(&settings.store)? {
+        StoreUrl::Sqlite(path) => job.to_file(&path, &mut stop).await,
+        StoreUrl::Scylla(place) => job.to_keyspace(&place, &mut stop).await,
     };
     let ended = ended?;
     if let Some(surface) = surface {
@@ -114,33 +115,33 @@ pub async fn run(
     printer.line(&serde_json::to_string(&RunSummary::new(&report.counts))?)?;
     printer.flush()?;
     match (report.drained, stop.asked()) {
-        (Drained::NotInTime, Some(signal)) => {
+        (DrainResult::NotInTime, Some(signal)) => {
             let limit = Duration::from_millis(settings.drain_timeout_ms.unsigned_abs());
-            exit::say(&format!(
+            exit::print_status(&format!(
                 "not all that was read could be stored within --drain-timeout, {} s; the next \
                  start reads it again",
                 limit.as_secs()
             ));
-            Err(Stopped { signal, stays: Stays::Part }.into())
+            Err(Stopped { signal, stays: PartialResult::Part }.into())
         }
         _ => Ok(()),
     }
 }
 
 /// What a run is to do.
-struct Job<'a> {
+struct RunJob<'a> {
     args: &'a RunArgs,
     settings: &'a Settings,
     context: &'a Context,
     brokers: Brokers,
-    from: Option<From>,
+    from: Option<StartFrom>,
     keys: ControlKeys,
     readiness: Readiness,
 }
 
-impl Job<'_> {
+impl RunJob<'_> {
     /// Says what happens, and keeps readiness by it.
-    fn notify(&self) -> Notify {
+    fn notify(&self) -> OnEvent {
         let (say, readiness) = (notify(), self.readiness.clone());
         Arc::new(move |notice| {
             readiness.hear(&notice);
@@ -164,11 +165,11 @@ impl Job<'_> {
         let newest = started.epochs.last().expect("one was made");
         let kept = |partition| store.position_of(partition);
         let (topics, fit, notify) = (&started.topics, &started.fit, self.notify());
-        let positions = start::positions(topics, fit, newest, self.from, kept, &notify).await?;
+        let positions = preflight::positions(topics, fit, newest, self.from, kept, &notify).await?;
         for (&position, partition) in positions.iter().zip(0..) {
             store.set_position(partition, position)?;
         }
-        let owners = FileOwners(Arc::clone(&store));
+        let owners = SqliteStores(Arc::clone(&store));
         let how = (Assignment::All(positions), ask_keys(store));
         self.work(owners, started, how, stop).await.map(Some)
     }
@@ -176,7 +177,7 @@ impl Job<'_> {
     /// One of any number of instances that share the partitions; positions are the group's.
     async fn to_keyspace(
         &self,
-        place: &ScyllaPlace,
+        place: &ScyllaUrl,
         stop: &mut Stop,
     ) -> anyhow::Result<Option<daemon::Report>> {
         let prepared = tokio::select! {
@@ -186,17 +187,18 @@ impl Job<'_> {
         let (store, outputs, started) = prepared;
         let ask_keys = ask_keys(Arc::new(store.owner()));
         let owner = move || store.owner();
-        let owners = TopicOwners { owner, outputs: Arc::new(outputs) };
+        let owners = ScyllaStores { owner, outputs: Arc::new(outputs) };
         let assignment = Assignment::Group { from: self.from };
         self.work(owners, started, (assignment, ask_keys), stop).await.map(Some)
     }
 
     async fn prepare(
         &self,
-        place: &ScyllaPlace,
-    ) -> anyhow::Result<(ScyllaStore, Outputs, Started)> {
+        place: &ScyllaUrl,
+    ) -> anyhow::Result<(ScyllaStore, OutputTopics, Started)> {
         let settings = self.settings;
-        let waiting = |notify: Notify| move |what: &str| notify(Notice::Waiting(what.to_owned()));
+        let waiting =
+            |notify: OnEvent| move |what: &str| notify(DaemonEvent::Waiting(what.to_owned()));
         let options = || -> anyhow::Result<ScyllaOptions> {
             let on_waiting = Arc::new(waiting(self.notify()));
             let usual = open::scylla_options(settings, self.context)?;
@@ -204,7 +206,7 @@ impl Job<'_> {
         };
         if self.args.create_schema {
             for note in apply_schema(place, options()?, None).await? {
-                exit::say(&format!("note: {note}"));
+                exit::print_status(&format!("note: {note}"));
             }
         }
         let store = ScyllaStore::connect(place, options()?).await?;
@@ -216,7 +218,7 @@ impl Job<'_> {
         let topics = (feed, Some(letters));
         let input = settings.topic.clone();
         let outputs =
-            Outputs::new(&self.brokers, on_waiting, &started.topics, input, topics).await?;
+            OutputTopics::new(&self.brokers, on_waiting, &started.topics, input, topics).await?;
         Ok((store, outputs, started))
     }
 
@@ -231,7 +233,7 @@ impl Job<'_> {
         loop {
             match self.try_start(store, outputs).await {
                 Err(DaemonError::Kafka(error @ KafkaError::Unreachable { .. })) => {
-                    notify(Notice::Waiting(error.to_string()));
+                    notify(DaemonEvent::Waiting(error.to_string()));
                     tokio::time::sleep(ASK_AGAIN).await;
                 }
                 started => return Ok(started?),
@@ -245,10 +247,10 @@ impl Job<'_> {
         outputs: &[String],
     ) -> Result<Started, DaemonError> {
         let topics = Arc::new(Topics::new(&self.brokers)?);
-        let fit = start::look_at(&topics, &self.settings.topic).await?;
-        start::outputs(&topics, outputs, fit.partitions, self.args.create_topics).await?;
+        let fit = preflight::inspect(&topics, &self.settings.topic).await?;
+        preflight::outputs(&topics, outputs, fit.partitions, self.args.create_topics).await?;
         let rules = self.settings.rules();
-        let asked = start::Asked {
+        let asked = preflight::EpochRequest {
             place: &self.settings.store,
             topic: &self.settings.topic,
             rules: &rules,
@@ -256,14 +258,14 @@ impl Job<'_> {
             from: self.from,
             now_us: self.context.now_ms.saturating_mul(1000),
         };
-        let epochs = start::epochs(store, &topics, &fit, &asked).await?;
-        start::control_keys(store, &self.keys, &self.settings.store).await?;
+        let epochs = preflight::epochs(store, &topics, &fit, &asked).await?;
+        preflight::control_keys(store, &self.keys, &self.settings.store).await?;
         Ok(Started { topics, fit, epochs })
     }
 
     async fn work(
         &self,
-        owners: impl Owners,
+        owners: impl PartitionStores,
         started: Started,
         (assignment, ask_keys): (Assignment, AskKeys),
         stop: &mut Stop,
@@ -271,7 +273,7 @@ impl Job<'_> {
         let settings = self.settings;
         let duration = |ms: i64| Duration::from_millis(ms.unsigned_abs());
         let memory = usize::try_from(settings.memory).unwrap_or(usize::MAX);
-        let plan = Plan {
+        let plan = ConsumerConfig {
             brokers: self.brokers.clone(),
             topic: settings.topic.clone(),
             group: settings.group.clone(),
@@ -283,8 +285,8 @@ impl Job<'_> {
             // The rest is for trips, and what the client holds.
             memory: memory / 8,
         };
-        let pace = log::pace(settings);
-        let reader = reread::reader(&plan.epoch, &self.keys)?;
+        let pace = topic_log::pace(settings);
+        let reader = topic_replay::reader(&plan.epoch, &self.keys)?;
         let (notify, ask_keys) = (self.notify(), Some(ask_keys));
         let options = Options { plan, epochs: started.epochs, pace, notify, ask_keys };
         Ok(daemon::run(owners, options, reader, stop.wait()).await?)
@@ -294,6 +296,6 @@ impl Job<'_> {
 /// A log that can be read.
 struct Started {
     topics: Arc<Topics>,
-    fit: start::Fit,
+    fit: preflight::TopicLayout,
     epochs: Vec<Epoch>,
 }

@@ -1,7 +1,7 @@
 //! `schema`: the files that describe what is stored, as they were when the program was built.
 
 use clap::{Args, Subcommand, ValueEnum};
-use tstar::settings::{Settings, StorePlace};
+use tstar::settings::{Settings, StoreUrl};
 use tstar::store::scylla::apply_schema;
 
 use super::exit::{self, Usage};
@@ -125,14 +125,14 @@ pub async fn run(
 }
 
 async fn apply(args: &ApplyArgs, settings: &Settings, context: &Context) -> anyhow::Result<()> {
-    let StorePlace::Scylla(place) = StorePlace::parse(&settings.store)? else {
+    let StoreUrl::Scylla(place) = StoreUrl::parse(&settings.store)? else {
         let problem = format!("store `{}` makes its tables itself", settings.store);
         return Err(Usage(format!("{problem}; name one by --store scylla://HOST/KEYSPACE")).into());
     };
     let options = open::scylla_options(settings, context)?;
     let create_keyspace = args.create_keyspace.then_some(args.replication_factor);
     for note in apply_schema(&place, options, create_keyspace).await? {
-        exit::say(&format!("note: {note}"));
+        exit::print_status(&format!("note: {note}"));
     }
     Ok(())
 }

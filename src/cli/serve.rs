@@ -13,18 +13,18 @@ use tstar::kafka::client::Brokers;
 use tstar::kafka::producer::Producer;
 use tstar::kafka::tail::{Keep, Tail};
 use tstar::model::epoch::Epoch;
-use tstar::ops::intake::{FileIntake, Intake, TopicIntake};
-use tstar::settings::{Settings, StorePlace};
+use tstar::ops::ingest_request::{FileIntake, SampleSink, TopicIntake};
+use tstar::settings::{Settings, StoreUrl};
 use tstar::store::EpochStore;
 use tstar::store::scylla::ScyllaStore;
 use tstar::telemetry;
 
-use super::entries;
 use super::exit::{self, Usage};
 use super::flags::{
     BrokerFlags, Context, EntryFlags, HttpFlags, MemoryFlag, ReaderFlags, ServerFlags, clock_ms,
 };
-use super::open::{self, Reader};
+use super::logging;
+use super::open::{self, AnyStore};
 use super::stop::Stop;
 
 const EXAMPLES: &str = "\
@@ -64,7 +64,7 @@ pub async fn run(args: &ServeArgs, context: &Context) -> anyhow::Result<()> {
     let (http, reader, server) = (&args.http.0[..], &args.reader.0[..], &args.server.0[..]);
     let flags = [http, reader, server, &args.brokers.0, &args.memory.0, &args.entries.0].concat();
     let settings = context.settings(&flags);
-    entries::begin(settings.as_ref().map_or_else(|_| <_>::default(), |it| it.0.log_format));
+    logging::init_logging(settings.as_ref().map_or_else(|_| <_>::default(), |it| it.0.log_format));
     context.warn();
     let (settings, _) = settings?;
     telemetry::install().context("metrics cannot be recorded")?;
@@ -72,7 +72,7 @@ pub async fn run(args: &ServeArgs, context: &Context) -> anyhow::Result<()> {
         return Err(Usage("--listen off leaves nothing to serve".into()).into());
     };
     // What is not there is told at once; a server may come later.
-    if let StorePlace::Sqlite(_) = StorePlace::parse(&settings.store)? {
+    if let StoreUrl::Sqlite(_) = StoreUrl::parse(&settings.store)? {
         open::reader(&settings, context).await?;
     }
     let listener = bind(address).await?;
@@ -97,14 +97,14 @@ pub async fn after_demo(settings: &Settings, context: &Context) -> anyhow::Resul
             let stop = Stop::on_signals()?;
             Surface::start(listener, settings, context, None, stop)?.ended().await;
         }
-        Err(error) => exit::say(&format!("no page: {error:#}")),
+        Err(error) => exit::print_status(&format!("no page: {error:#}")),
     }
     Ok(())
 }
 
 /// The surface of `run`, unless it is off. An address that nobody asked for may be taken already,
 /// as by another instance on this machine: then this one goes without.
-pub async fn beside(
+pub async fn serve_alongside(
     settings: &Settings,
     context: &Context,
     is_asked: bool,
@@ -114,7 +114,7 @@ pub async fn beside(
     let Some(address) = settings.http.listen else { return Ok(None) };
     let listener = match bind(address).await {
         Err(error) if !is_asked => {
-            exit::say(&format!("going on without HTTP: {error:#}"));
+            exit::print_status(&format!("going on without HTTP: {error:#}"));
             return Ok(None);
         }
         bound => bound?,
@@ -143,7 +143,7 @@ impl Surface {
             None => app,
         });
         let address = listener.local_addr()?;
-        exit::say(&format!("listening on http://{address}"));
+        exit::print_status(&format!("listening on http://{address}"));
         let opening = tokio::spawn(open(Arc::clone(&app), settings.clone(), context.clone()));
         let stop = async move { stop.wait().await };
         let serving = tokio::spawn(http::serve(listener, app, stop));
@@ -188,13 +188,13 @@ fn token(path: &str, context: &Context) -> anyhow::Result<Token> {
             "token_file `{path}` holds no token: {LEAST_TOKEN} or more printable characters \
              without spaces; make one with: (umask 077; head -c 24 /dev/urandom | base64 > {path})"
         );
-        return Err(exit::Refused(problem).into());
+        return Err(exit::PreconditionFailed(problem).into());
     }
     Ok(Token::new(token))
 }
 
 /// Opens the store, as soon as it is there.
-async fn open(app: Arc<App<Reader>>, settings: Settings, context: Context) {
+async fn open(app: Arc<App<AnyStore>>, settings: Settings, context: Context) {
     while let Err(error) = try_open(&app, &settings, &context).await {
         tracing::debug!(error = %format!("{error:#}"), "the store is not there yet");
         tokio::time::sleep(LOOK_AGAIN).await;
@@ -202,35 +202,39 @@ async fn open(app: Arc<App<Reader>>, settings: Settings, context: Context) {
 }
 
 /// Opens the store, and what goes by the log that it was built from.
-async fn try_open(app: &App<Reader>, settings: &Settings, context: &Context) -> anyhow::Result<()> {
-    let place = StorePlace::parse(&settings.store)?;
+async fn try_open(
+    app: &App<AnyStore>,
+    settings: &Settings,
+    context: &Context,
+) -> anyhow::Result<()> {
+    let place = StoreUrl::parse(&settings.store)?;
     let reader = match &place {
-        StorePlace::Sqlite(_) => open::reader(settings, context).await?,
-        StorePlace::Scylla(place) => {
+        StoreUrl::Sqlite(_) => open::reader(settings, context).await?,
+        StoreUrl::Scylla(place) => {
             let options = open::scylla_options(settings, context)?;
-            Reader::Scylla(ScyllaStore::connect(place, options).await?)
+            AnyStore::Scylla(ScyllaStore::connect(place, options).await?)
         }
     };
-    if let Reader::Sqlite(store) = &reader {
+    if let AnyStore::Sqlite(store) = &reader {
         store.set_cache(open::cache(settings))?;
     }
     let epochs = reader.epochs().await?;
     let (newest, of_files) = match (epochs.last(), &reader, place) {
         (Some(newest), ..) => (Some(newest.clone()), None),
-        (None, Reader::Sqlite(store), StorePlace::Sqlite(path)) => {
+        (None, AnyStore::Sqlite(store), StoreUrl::Sqlite(path)) => {
             let rules = store.rules()?.unwrap_or_else(|| settings.rules());
             (None, Some((path, rules)))
         }
         _ => (None, None),
     };
     if let Some(newest) = newest {
-        beside_topic(app, settings, &newest, matches!(reader, Reader::Scylla(_)))?;
+        beside_topic(app, settings, &newest, matches!(reader, AnyStore::Scylla(_)))?;
         app.open(reader, newest.rules.max_gap_ms);
     } else if let Some((path, rules)) = of_files {
         let max_gap_ms = rules.max_gap_ms;
         let intake = FileIntake::new(path, rules, settings.keep_changes, clock_ms);
         if !settings.http.token_file.is_empty() {
-            app.take(Intake::File(intake));
+            app.set_sink(SampleSink::File(intake));
         }
         app.open(reader, max_gap_ms);
     } else {
@@ -241,7 +245,7 @@ async fn try_open(app: &App<Reader>, settings: &Settings, context: &Context) -> 
 }
 
 /// Waits for a keyspace that nothing was read into yet.
-async fn first_epoch(app: &App<Reader>, settings: &Settings) {
+async fn first_epoch(app: &App<AnyStore>, settings: &Settings) {
     loop {
         tokio::time::sleep(LOOK_AGAIN).await;
         let Some(reader) = app.opened() else { continue };
@@ -256,7 +260,7 @@ async fn first_epoch(app: &App<Reader>, settings: &Settings) {
 
 /// Samples go to the topic that a store was built from; a keyspace's changes come from beside it.
 fn beside_topic(
-    app: &App<Reader>,
+    app: &App<AnyStore>,
     settings: &Settings,
     newest: &Epoch,
     is_keyspace: bool,
@@ -264,12 +268,16 @@ fn beside_topic(
     let brokers = Brokers::new(&settings.brokers, settings.kafka.clone())?;
     if is_keyspace {
         let topic = format!("{}.trips", newest.topic);
-        app.tell(Tail::start(&brokers, &topic, Keep::default())?);
+        app.set_feed(Tail::start(&brokers, &topic, Keep::default())?);
     }
     if !settings.http.token_file.is_empty() {
         let waiting = Arc::new(|what: &str| tracing::warn!("{what}"));
         let producer = Producer::new(&brokers, waiting)?;
-        app.take(Intake::Topic(TopicIntake::new(producer, newest.topic.clone(), &newest.rules)?));
+        app.set_sink(SampleSink::Topic(TopicIntake::new(
+            producer,
+            newest.topic.clone(),
+            &newest.rules,
+        )?));
     }
     Ok(())
 }

@@ -4,15 +4,15 @@ use std::io::Write;
 use std::sync::Arc;
 
 use clap::Args;
-use tstar::kafka::producer::{Out, Producer};
+use tstar::kafka::producer::{Producer, ProducerRecord};
 use tstar::kafka::topic::Topics;
 use tstar::settings::Settings;
 use tstar::simulate::{Fleet, FleetSettings};
 
 use super::exit::{self, Usage};
 use super::flags::{BrokerFlags, Context};
-use super::log;
 use super::print::Printer;
+use super::topic_log;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -71,10 +71,10 @@ pub async fn run(
 
 /// Sends the samples of a fleet, keyed by device.
 async fn send_all(fleet: &FleetSettings, settings: &Settings) -> anyhow::Result<()> {
-    let brokers = log::brokers(settings)?;
+    let brokers = topic_log::brokers(settings)?;
     let topics = Topics::new(&brokers)?;
     topics.needed(&settings.topic)?;
-    let on_waiting = Arc::new(|why: &str| exit::say(why));
+    let on_waiting = Arc::new(|why: &str| exit::print_status(why));
     let producer = Producer::new(&brokers, on_waiting)?;
     let mut records = Vec::with_capacity(SENT_TOGETHER);
     for event in Fleet::new(fleet)? {
@@ -82,7 +82,7 @@ async fn send_all(fleet: &FleetSettings, settings: &Settings) -> anyhow::Result<
         event.write_line(&mut value)?;
         value.pop();
         let key = Some(event.device_id().into_bytes());
-        records.push(Out { key, value, ..Out::default() });
+        records.push(ProducerRecord { key, value, ..ProducerRecord::default() });
         if records.len() == SENT_TOGETHER {
             send(&producer, settings, &records).await?;
             records.clear();
@@ -91,7 +91,11 @@ async fn send_all(fleet: &FleetSettings, settings: &Settings) -> anyhow::Result<
     send(&producer, settings, &records).await
 }
 
-async fn send(producer: &Producer, settings: &Settings, records: &[Out]) -> anyhow::Result<()> {
+async fn send(
+    producer: &Producer,
+    settings: &Settings,
+    records: &[ProducerRecord],
+) -> anyhow::Result<()> {
     let sent = producer.send(&settings.topic, records).await;
     Ok(sent.map_err(producer.failed("sending samples"))?)
 }

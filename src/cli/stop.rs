@@ -4,7 +4,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tokio::sync::watch;
 
-use super::exit::{self, Stays};
+use super::exit::{self, PartialResult};
 
 /// What an exit code adds to the number of the signal.
 const SIGNALLED: i32 = 128;
@@ -21,14 +21,14 @@ impl Stop {
     /// # Errors
     /// The system refuses a handler or a thread.
     pub fn on_signals() -> std::io::Result<Self> {
-        Self::on_signals_of(Stays::Read)
+        Self::on_signals_of(PartialResult::Read)
     }
 
     /// [`Stop::on_signals`] for a command of which this stays when it is stopped.
     ///
     /// # Errors
     /// Those of [`Stop::on_signals`].
-    pub fn on_signals_of(stays: Stays) -> std::io::Result<Self> {
+    pub fn on_signals_of(stays: PartialResult) -> std::io::Result<Self> {
         let (sender, signal) = watch::channel(None);
         let mut signals = Signals::new([SIGINT, SIGTERM])?;
         let listen = move || {
@@ -37,8 +37,8 @@ impl Stop {
                     std::process::exit(SIGNALLED + signal);
                 }
                 // At once: storing may take a while, and may have begun.
-                exit::say(match stays {
-                    Stays::Nothing | Stays::Mended | Stays::Sent => {
+                exit::print_status(match stays {
+                    PartialResult::Nothing | PartialResult::Mended | PartialResult::Sent => {
                         "stopping; a second signal does at once"
                     }
                     _ => "stopping: what was read is being stored; a second signal gives it up",

@@ -2,7 +2,7 @@ use super::*;
 use tstar::settings::Settings;
 use tstar::store::memory::MemoryStore;
 use tstar::store::{Forget, TripRow, TripStore};
-use tstar::timeline::{Limits, Sample, Stated, Timeline};
+use tstar::timeline::{Limits, RawSample, Sample, Timeline};
 
 /// 2026-11-20T21:38:00.123Z
 const T: i64 = 1_795_210_680_123;
@@ -13,11 +13,11 @@ fn rows(device: &str, minutes: &[i64]) -> Vec<TripRow> {
     let mut timeline = Timeline::default();
     for (minute, version) in minutes.iter().zip((0..).step_by(2)) {
         let stated =
-            Stated { time_ms: T + minute * MINUTE, lat: 1.0, lon: 2.0, ..Stated::default() };
+            RawSample { time_ms: T + minute * MINUTE, lat: 1.0, lon: 2.0, ..RawSample::default() };
         let sample = Sample::quantised(&stated).unwrap();
         timeline.absorb(&Limits::default(), version, sample, None);
     }
-    timeline.trips().map(|trip| TripRow::of(device, trip)).collect()
+    timeline.trips().map(|trip| TripRow::from_trip(device, trip)).collect()
 }
 
 /// truck-17: the worked example of the contract, a trip over midnight, and one of the next day;
@@ -42,7 +42,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// What a command line prints, or its exit code and message.
-fn told(line: &str) -> Result<String, (u8, String)> {
+fn output_of(line: &str) -> Result<String, (u8, String)> {
     let mut out = Vec::new();
     let cli =
         Cli::try_parse_from(line.split(' ')).map_err(|error| (exit::USAGE, error.to_string()))?;
@@ -74,7 +74,7 @@ fn told(line: &str) -> Result<String, (u8, String)> {
 }
 
 fn json(line: &str) -> serde_json::Value {
-    serde_json::from_str(&told(line).unwrap()).unwrap()
+    serde_json::from_str(&output_of(line).unwrap()).unwrap()
 }
 
 /// Ids of a list printed as lines.
@@ -83,7 +83,7 @@ fn ids(line: &str) -> Vec<String> {
         let trip: serde_json::Value = serde_json::from_str(line).unwrap();
         trip["id"].as_str().unwrap().to_owned()
     };
-    told(line).unwrap().lines().map(id).collect()
+    output_of(line).unwrap().lines().map(id).collect()
 }
 
 const MERGED: &str = "truck-17~20261120T213800.123Z";
@@ -116,11 +116,14 @@ fn lookup_finds_the_trip_that_covers_a_time() {
     assert_eq!(json("tstar lookup z 2026-11-19T22:38:00.123+01:00")["open"], false);
     let path = json("tstar lookup truck-17 1795210680123 --path --json");
     assert_eq!(path["path"]["times"].as_array().unwrap().len(), 5);
-    let (code, reason) = told("tstar lookup truck-17 2026-11-20T22:00:00Z").unwrap_err();
+    let (code, reason) = output_of("tstar lookup truck-17 2026-11-20T22:00:00Z").unwrap_err();
     assert_eq!(code, exit::NO_RESULT);
     assert_eq!(reason, "no trip of device `truck-17` covers 2026-11-20T22:00:00.000Z");
-    assert_eq!(told("tstar lookup truck-17 yesterday").unwrap_err().0, exit::USAGE);
-    assert_eq!(told("tstar lookup truck-17 0 --path --format csv").unwrap_err().0, exit::USAGE);
+    assert_eq!(output_of("tstar lookup truck-17 yesterday").unwrap_err().0, exit::USAGE);
+    assert_eq!(
+        output_of("tstar lookup truck-17 0 --path --format csv").unwrap_err().0,
+        exit::USAGE
+    );
 }
 
 #[test]
@@ -130,9 +133,10 @@ fn trip_takes_any_form_of_an_id_and_tells_how_it_matched() {
         ("truck-17~20261120T214800.123Z", T + 10 * MINUTE, "retired", true),
         ("truck-17~20261120T213900.123Z", T + MINUTE, "covers", false),
     ] {
-        let time = tstar::model::moment::format_time(requested);
+        let time = tstar::model::time::format_time(requested);
         for form in ["text", "bytes", "uuid"] {
-            let encoded = told(&format!("tstar id encode truck-17 {time} --form {form}")).unwrap();
+            let encoded =
+                output_of(&format!("tstar id encode truck-17 {time} --form {form}")).unwrap();
             let encoded = encoded.trim_end();
             assert!(form != "text" || encoded == id);
             let trip = json(&format!("tstar trip {encoded} --json"));
@@ -140,23 +144,23 @@ fn trip_takes_any_form_of_an_id_and_tells_how_it_matched() {
             assert_eq!((&trip["match"], &trip["merged"]), (&matched.into(), &merged.into()));
         }
     }
-    let none = told("tstar trip truck-18~20261120T213800.123Z").unwrap_err();
+    let none = output_of("tstar trip truck-18~20261120T213800.123Z").unwrap_err();
     assert_eq!(none.0, exit::NO_RESULT);
-    let none = told("tstar trip 01a1fae5-173b-8152-8ed4-88d4aacc8dde").unwrap_err();
+    let none = output_of("tstar trip 01a1fae5-173b-8152-8ed4-88d4aacc8dde").unwrap_err();
     assert_eq!(none.0, exit::NO_RESULT, "a UUID that is nobody's: {}", none.1);
-    assert_eq!(told("tstar trip truck-17").unwrap_err().0, exit::USAGE);
+    assert_eq!(output_of("tstar trip truck-17").unwrap_err().0, exit::USAGE);
 }
 
 #[test]
 fn what_was_erased_is_gone_rather_than_unknown() {
     let gone = "gone: the trips of y before 2026-11-20T21:38:00.123Z were erased (tstar forget)";
     for line in ["lookup y 2026-11-20T21:38:00.122Z", "trip y~20261119T213800.123Z"] {
-        let told = told(&format!("tstar {line}")).unwrap_err();
+        let told = output_of(&format!("tstar {line}")).unwrap_err();
         assert_eq!(told, (exit::NO_RESULT, gone.to_owned()), "{line}");
     }
-    let uuid = told("tstar id encode y 2026-11-19T21:38:00.123Z --form uuid").unwrap();
+    let uuid = output_of("tstar id encode y 2026-11-19T21:38:00.123Z --form uuid").unwrap();
     for line in ["lookup y 2026-11-20T21:38:00.123Z", &format!("trip {}", uuid.trim_end())] {
-        let (code, reason) = told(&format!("tstar {line}")).unwrap_err();
+        let (code, reason) = output_of(&format!("tstar {line}")).unwrap_err();
         assert_eq!(code, exit::NO_RESULT);
         assert!(reason.starts_with("no trip"), "a UUID names no device: {reason}");
     }
@@ -173,7 +177,7 @@ fn forget_takes_one_device_or_all() {
     ] {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("none.db");
-        let told = told(&format!("{line} --store sqlite:{}", place.display())).unwrap_err();
+        let told = output_of(&format!("{line} --store sqlite:{}", place.display())).unwrap_err();
         assert_eq!(told.0, exit::USAGE, "{line}: {}", told.1);
         assert!(!place.exists());
     }
@@ -195,7 +199,7 @@ fn trips_of_a_device_are_selected_by_overlap_or_by_prefix() {
         "tstar trips truck-17 --prefix 2026113",
         "tstar trips truck-17 --from 2 --to 1",
     ] {
-        assert_eq!(told(line).unwrap_err().0, exit::USAGE, "{line}");
+        assert_eq!(output_of(line).unwrap_err().0, exit::USAGE, "{line}");
     }
 }
 
@@ -211,9 +215,9 @@ fn trips_of_a_day_show_each_trip_once_by_start() {
 #[test]
 fn devices_and_export_go_by_the_bytes_of_the_device() {
     let devices = "{\"device_id\":\"a~b\"}\n{\"device_id\":\"truck-17\"}\n{\"device_id\":\"z\"}\n";
-    assert_eq!(told("tstar devices").unwrap(), devices);
+    assert_eq!(output_of("tstar devices").unwrap(), devices);
     assert_eq!(
-        told("tstar devices --day 2026-11-21 --format csv").unwrap(),
+        output_of("tstar devices --day 2026-11-21 --format csv").unwrap(),
         "device_id\ntruck-17\n"
     );
     assert_eq!(json("tstar devices --day 2026-11-01 --json"), serde_json::json!([]));
@@ -221,18 +225,18 @@ fn devices_and_export_go_by_the_bytes_of_the_device() {
     let all = ids("tstar export");
     assert_eq!(all, ["a~7eb~20261120T214300.123Z", MERGED, NIGHT, NEXT, "z~20261119T213800.123Z"]);
     assert_eq!(ids("tstar export --device z"), [all[4].as_str()]);
-    assert_eq!(told("tstar export --format csv").unwrap().lines().count(), 6);
-    assert_eq!(told("tstar export --format gpx").unwrap().matches("<trk>").count(), 5);
-    assert_eq!(told("tstar export --format table").unwrap_err().0, exit::USAGE);
+    assert_eq!(output_of("tstar export --format csv").unwrap().lines().count(), 6);
+    assert_eq!(output_of("tstar export --format gpx").unwrap().matches("<trk>").count(), 5);
+    assert_eq!(output_of("tstar export --format table").unwrap_err().0, exit::USAGE);
 }
 
 #[test]
 fn tables_are_for_people() {
-    let one = told("tstar lookup truck-17 2026-11-20T21:40:00Z --format table").unwrap();
+    let one = output_of("tstar lookup truck-17 2026-11-20T21:40:00Z --format table").unwrap();
     assert!(one.contains(MERGED) && one.contains("lat 1.0, lon 2.0"), "{one}");
-    let list = told("tstar trips truck-17 --format table").unwrap();
+    let list = output_of("tstar trips truck-17 --format table").unwrap();
     assert_eq!(list.lines().filter(|line| line.contains("truck-17~")).count(), 3, "{list}");
-    assert!(told("tstar devices --format table").unwrap().contains("truck-17"));
+    assert!(output_of("tstar devices --format table").unwrap().contains("truck-17"));
 }
 
 #[test]
@@ -243,7 +247,7 @@ fn ids_are_decoded_without_a_store() {
     assert_eq!(forms["bytes"], "ehp7aorb5koje040000q3un52stg");
     let forms = json(&format!("tstar id decode {uuid} --json"));
     assert_eq!((&forms["text"], &forms["t_star_ms"]), (&serde_json::Value::Null, &T.into()));
-    assert_eq!(told("tstar id prefix a~b 2026-11").unwrap(), "a~7eb~202611\n");
+    assert_eq!(output_of("tstar id prefix a~b 2026-11").unwrap(), "a~7eb~202611\n");
 }
 
 #[test]
@@ -252,16 +256,17 @@ fn config_shows_a_file_that_can_be_read_back() {
     let path = folder.path().join("settings.toml");
     std::fs::write(&path, "max_gap = \"1m\"\n").unwrap();
     let path = path.display();
-    let shown = told(&format!("tstar config show --config {path} --settle 2h --drop-ignition-off"));
+    let shown =
+        output_of(&format!("tstar config show --config {path} --settle 2h --drop-ignition-off"));
     let shown = shown.unwrap();
     assert!(shown.contains(&format!("# {path}:1\n")) && shown.contains("# --settle\n"), "{shown}");
     assert!(shown.contains("drop_ignition_off = true"), "{shown}");
     let copy = folder.path().join("copy.toml");
     std::fs::write(&copy, &shown).unwrap();
     let copy = copy.display();
-    assert_eq!(told(&format!("tstar config check {copy}")).unwrap(), "ok\n");
-    assert_eq!(told("tstar config show --max-gap 5").unwrap_err().0, exit::USAGE);
-    let missing = told(&format!("tstar config check {copy}x")).unwrap_err();
+    assert_eq!(output_of(&format!("tstar config check {copy}")).unwrap(), "ok\n");
+    assert_eq!(output_of("tstar config show --max-gap 5").unwrap_err().0, exit::USAGE);
+    let missing = output_of(&format!("tstar config check {copy}x")).unwrap_err();
     assert_eq!(missing.0, exit::CONFIG, "{}", missing.1);
 }
 
@@ -328,8 +333,8 @@ fn the_password_is_that_of_the_file_or_of_the_variable() {
 
 #[test]
 fn schema_and_completions_print() {
-    assert!(told("tstar schema print trips").unwrap().contains("CREATE TABLE"));
-    assert!(told("tstar schema print trips-cql").unwrap().contains("frozen<map"));
-    assert!(told("tstar schema print log-cql").unwrap().contains("forgets"));
-    assert!(told("tstar completions bash").unwrap().contains("_tstar"));
+    assert!(output_of("tstar schema print trips").unwrap().contains("CREATE TABLE"));
+    assert!(output_of("tstar schema print trips-cql").unwrap().contains("frozen<map"));
+    assert!(output_of("tstar schema print log-cql").unwrap().contains("forgets"));
+    assert!(output_of("tstar completions bash").unwrap().contains("_tstar"));
 }

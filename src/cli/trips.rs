@@ -2,8 +2,8 @@
 
 use clap::{Args, ValueEnum};
 use tstar::identity::{check_device_id, date_range, prefix_range};
-use tstar::model::moment::{parse_day, parse_time};
-use tstar::store::{Order, TripRow, TripStore, Whose};
+use tstar::model::time::{parse_day, parse_time};
+use tstar::store::{DeviceScope, Order, TripRow, TripStore};
 use tstar::timeline::DAY_MS;
 
 use super::devices::PAGE;
@@ -146,7 +146,7 @@ async fn of_day<S: TripStore>(
     let mut found: Vec<TripRow> = Vec::new();
     let mut after: Option<String> = None;
     loop {
-        let devices = store.devices(Whose::OfDay(day), after.as_deref(), PAGE).await?;
+        let devices = store.devices(DeviceScope::OfDay(day), after.as_deref(), PAGE).await?;
         for device in &devices {
             let mut rows = store.range(device, from_ms, upto_ms, order, limit).await?;
             if !with_path {

@@ -6,22 +6,22 @@ use std::time::Instant;
 
 use clap::Args;
 use serde::Serialize;
-use tstar::ops::verify::anew::{self, Room};
-use tstar::ops::verify::compare::{Asked, Still, compare};
-use tstar::ops::verify::{Bounds, Compared, Difference, Kind};
+use tstar::ops::verify::compare::{CompareOptions, FixedLog, compare};
+use tstar::ops::verify::reference::{self, Workspace};
+use tstar::ops::verify::{Bounds, Comparison, Difference, Kind};
 use tstar::pipeline::daemon::Report;
-use tstar::settings::{Settings, StorePlace};
+use tstar::settings::{Settings, StoreUrl};
 use tstar::store::raw::RawRows;
 use tstar::store::sqlite::SqliteStore;
 use tstar::store::{EpochStore, TripStore};
 
-use super::exit::{self, NoResult, Refused, Stays, Stopped, Usage};
+use super::exit::{self, NoResult, PartialResult, PreconditionFailed, Stopped, Usage};
 use super::flags::{Context, Format, LogFlags, OutputFlags, RoomFlags, ServerFlags};
-use super::log::{self, TopicLog};
-use super::open::{self, Reader};
+use super::open::{self, AnyStore};
 use super::print::Printer;
 use super::progress::{self, Progress};
 use super::stop::Stop;
+use super::topic_log::{self, TopicLog};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -70,7 +70,7 @@ struct ReportJson {
     records: u64,
     trips_rebuilt: u64,
     #[serde(flatten)]
-    compared: Compared,
+    compared: Comparison,
     seconds: f64,
     examples: Vec<serde_json::Value>,
 }
@@ -88,7 +88,7 @@ pub async fn run(
         return Err(Usage("a report comes as table, ndjson or json".into()).into());
     }
     let store = Arc::new(store(&settings, context, args.repair).await?);
-    let job = Job { args, settings: &settings, began: Instant::now() };
+    let job = VerifyJob { args, settings: &settings, began: Instant::now() };
     let of_topic = !store.epochs().await?.is_empty();
     let done = match (of_topic, args.files.is_empty()) {
         (true, true) => job.of_topic(&store).await.map_err(|error| job.stays().after(error))?,
@@ -97,7 +97,7 @@ pub async fn run(
             let problem = "the store was built from a topic, which is read again; name no files";
             return Err(Usage(problem.into()).into());
         }
-        (false, true) => return Err(log::no_files(&store, &settings)),
+        (false, true) => return Err(topic_log::no_files(&store, &settings)),
     };
     if let (Some(device), 0) = (&args.device, done.compared.days) {
         let store = &settings.store;
@@ -109,21 +109,24 @@ pub async fn run(
 }
 
 /// The store, to be written to where it is to be set right.
-async fn store(settings: &Settings, context: &Context, repair: bool) -> anyhow::Result<Reader> {
-    let StorePlace::Sqlite(path) = StorePlace::parse(&settings.store)? else {
+async fn store(settings: &Settings, context: &Context, repair: bool) -> anyhow::Result<AnyStore> {
+    let StoreUrl::Sqlite(path) = StoreUrl::parse(&settings.store)? else {
         return open::reader(settings, context).await;
     };
     let reader = SqliteStore::open_reader(&path)?;
     if !repair {
-        return Ok(Reader::Sqlite(reader));
+        return Ok(AnyStore::Sqlite(reader));
     }
     let rules = reader.rules()?.ok_or_else(|| {
-        Refused(format!("store `{}` holds nothing that could be set right", settings.store))
+        PreconditionFailed(format!(
+            "store `{}` holds nothing that could be set right",
+            settings.store
+        ))
     })?;
     let of_topic = !reader.epochs().await?.is_empty();
     drop(reader);
     let keep = settings.keep_changes;
-    Ok(Reader::Sqlite(if of_topic {
+    Ok(AnyStore::Sqlite(if of_topic {
         SqliteStore::open_for_topic(&path, &rules, keep)?
     } else {
         SqliteStore::open_writer(&path, &rules, keep)?
@@ -134,36 +137,36 @@ async fn store(settings: &Settings, context: &Context, repair: bool) -> anyhow::
 struct Done {
     records: u64,
     trips: u64,
-    compared: Compared,
+    compared: Comparison,
     shown: Vec<(Difference, bool)>,
 }
 
-struct Job<'a> {
+struct VerifyJob<'a> {
     args: &'a VerifyArgs,
     settings: &'a Settings,
     began: Instant,
 }
 
-impl Job<'_> {
-    fn room(&self) -> Room<'_> {
-        Room { folder: &self.args.room.work_dir, memory: self.settings.memory }
+impl VerifyJob<'_> {
+    fn room(&self) -> Workspace<'_> {
+        Workspace { folder: &self.args.room.work_dir, memory: self.settings.memory }
     }
 
-    fn asked(&self) -> Asked<'_> {
-        Asked { device_id: self.args.device.as_deref(), repair: self.args.repair }
+    fn asked(&self) -> CompareOptions<'_> {
+        CompareOptions { device_id: self.args.device.as_deref(), repair: self.args.repair }
     }
 
     /// What stays where it ends before its end.
-    fn stays(&self) -> Stays {
-        if self.args.repair { Stays::Mended } else { Stays::Nothing }
+    fn stays(&self) -> PartialResult {
+        if self.args.repair { PartialResult::Mended } else { PartialResult::Nothing }
     }
 
-    async fn of_topic(&self, store: &Arc<Reader>) -> anyhow::Result<Done> {
-        let log = TopicLog::of(store, self.settings).await?;
-        let log = log.ok_or_else(|| log::no_epoch(&self.settings.store))?;
+    async fn of_topic(&self, store: &Arc<AnyStore>) -> anyhow::Result<Done> {
+        let log = TopicLog::open(store, self.settings).await?;
+        let log = log.ok_or_else(|| topic_log::no_epoch(&self.settings.store))?;
         log.is_whole()?;
         if !log.is_known {
-            return Err(Refused(format!(
+            return Err(PreconditionFailed(format!(
                 "group `{}` has committed no offset of topic `{}`: name with --group the one that \
                  `tstar run` reads as",
                 self.settings.group,
@@ -175,7 +178,8 @@ impl Job<'_> {
         let stays = self.stays();
         let mut stop = Stop::on_signals_of(stays)?;
         let room = self.room();
-        let built = anew::of_topic(&reread, store, room, progress::trouble(), stop.wait()).await;
+        let built =
+            reference::of_topic(&reread, store, room, progress::trouble(), stop.wait()).await;
         let (right, report): (_, Report) = built?;
         if let (true, Some(signal)) = (report.stopped, stop.asked()) {
             return Err(Stopped { signal, stays }.into());
@@ -198,21 +202,21 @@ impl Job<'_> {
         Ok(Done { records: report.counts.delivered, trips, compared, shown })
     }
 
-    async fn of_files(&self, store: &Reader) -> anyhow::Result<Done> {
-        let Reader::Sqlite(imported) = store else {
-            return Err(Refused("no files go into a keyspace".to_owned()).into());
+    async fn of_files(&self, store: &AnyStore) -> anyhow::Result<Done> {
+        let AnyStore::Sqlite(imported) = store else {
+            return Err(PreconditionFailed("no files go into a keyspace".to_owned()).into());
         };
         let mut progress = Progress::new(None);
         let mut records = 0;
-        let watch = |batch: &_, counts: &tstar::pipeline::processor::Counts| {
+        let watch = |batch: &_, counts: &tstar::pipeline::processor::SampleCounts| {
             records = counts.delivered;
             progress.show(batch, counts);
         };
-        let built = anew::of_files(imported, &self.args.files, self.room(), watch).await;
+        let built = reference::of_files(imported, &self.args.files, self.room(), watch).await;
         progress.finish();
         let right = built?;
         let mut shown = Vec::new();
-        let of = (Bounds::default(), &Still);
+        let of = (Bounds::default(), &FixedLog);
         let compared = {
             let mut see = self.keep(&mut shown);
             compare(&right, imported, &self.asked(), of, &mut see).await?
@@ -223,13 +227,13 @@ impl Job<'_> {
     async fn either(
         &self,
         right: &SqliteStore,
-        store: &Reader,
+        store: &AnyStore,
         of: (Bounds, &TopicLog),
         see: &mut impl FnMut(&Difference, bool),
-    ) -> anyhow::Result<Compared> {
+    ) -> anyhow::Result<Comparison> {
         Ok(match store {
-            Reader::Sqlite(found) => self.both(right, found, of, see).await?,
-            Reader::Scylla(found) => self.both(right, found, of, see).await?,
+            AnyStore::Sqlite(found) => self.both(right, found, of, see).await?,
+            AnyStore::Scylla(found) => self.both(right, found, of, see).await?,
         })
     }
 
@@ -239,7 +243,7 @@ impl Job<'_> {
         found: &S,
         of: (Bounds, &TopicLog),
         see: &mut impl FnMut(&Difference, bool),
-    ) -> anyhow::Result<Compared> {
+    ) -> anyhow::Result<Comparison> {
         Ok(compare(right, found, &self.asked(), of, see).await?)
     }
 
@@ -312,7 +316,7 @@ impl Job<'_> {
 fn verdict(done: &Done, repair: bool) -> anyhow::Result<()> {
     let (found, left) = (done.compared.count(), done.compared.count_left());
     if repair && found > 0 && left == 0 {
-        exit::say(&format!("{found} differences were mended"));
+        exit::print_status(&format!("{found} differences were mended"));
         return Ok(());
     }
     if left == 0 {

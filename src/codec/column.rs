@@ -1,16 +1,16 @@
 //! The columns of a message, to be read.
 
 use super::BlobError;
-use crate::model::column::{Steps, entries, take};
+use crate::model::column::{Steps, entries, take_varint};
 
 /// A column to be read that holds one entry a sample.
-pub struct Reader<'a> {
+pub struct ColumnReader<'a> {
     name: &'static str,
     rest: &'a [u8],
     steps: Steps,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ColumnReader<'a> {
     /// A column of second differences, which must have `count` entries.
     pub fn new(name: &'static str, column: &'a [u8], count: usize) -> Result<Self, BlobError> {
         if entries(column) != count {
@@ -22,7 +22,7 @@ impl<'a> Reader<'a> {
     /// The next value.
     #[inline]
     pub fn next(&mut self) -> Result<i64, BlobError> {
-        let entry = take(&mut self.rest)
+        let entry = take_varint(&mut self.rest)
             .ok_or(BlobError::Column { column: self.name, why: "it has a malformed number" })?;
         Ok(self.steps.value(entry))
     }

@@ -7,9 +7,9 @@ use prost::Message as _;
 use zstd::bulk::Decompressor;
 use zstd::zstd_safe::{find_frame_compressed_size, get_error_name, get_frame_content_size};
 
-use super::column::Reader;
+use super::column::ColumnReader;
 use super::{BlobError, MAX_MESSAGE_BYTES, Message, PLAIN, ZSTD};
-use crate::model::column::{entries, take};
+use crate::model::column::{entries, take_varint};
 use crate::timeline::{Path, Reading, Sample};
 
 thread_local! {
@@ -88,9 +88,9 @@ struct Samples<'a> {
     count: usize,
     index: usize,
     before_ms: Option<i64>,
-    time: Reader<'a>,
-    lat: Reader<'a>,
-    lon: Reader<'a>,
+    time: ColumnReader<'a>,
+    lat: ColumnReader<'a>,
+    lon: ColumnReader<'a>,
     readings: [Readings<'a>; 4],
 }
 
@@ -105,9 +105,9 @@ impl<'a> Samples<'a> {
             count,
             index: 0,
             before_ms: None,
-            time: Reader::new("time_ms", &m.time_ms, count)?,
-            lat: Reader::new("lat_e7", &m.lat_e7, count)?,
-            lon: Reader::new("lon_e7", &m.lon_e7, count)?,
+            time: ColumnReader::new("time_ms", &m.time_ms, count)?,
+            lat: ColumnReader::new("lat_e7", &m.lat_e7, count)?,
+            lon: ColumnReader::new("lon_e7", &m.lon_e7, count)?,
             // The ranges of `timeline::Stated`, in quanta.
             readings: [
                 readings("speed_cmps", (0, 100_000), &m.speed_cmps, &m.speed_present)?,
@@ -216,7 +216,7 @@ impl<'a> Readings<'a> {
         if !has {
             return Ok(Reading::ABSENT);
         }
-        let entry = take(&mut self.rest)
+        let entry = take_varint(&mut self.rest)
             .and_then(|entry| i32::try_from(entry).ok())
             .ok_or(BlobError::Column { column: self.name, why: "it has a malformed number" })?;
         self.before = self.before.wrapping_add(entry);

@@ -13,14 +13,14 @@ use tokio::sync::{Semaphore, watch};
 use super::body::MAX_BROUGHT;
 use super::budget::Budget;
 use super::clients::PerClient;
-use super::guard::policy;
+use super::middleware::policy;
 use super::problem::Problem;
 use super::sessions::Sessions;
 use super::token::Token;
-use crate::kafka::consumer::Told;
+use crate::kafka::consumer::ConsumerEvent;
 use crate::kafka::tail::Tail;
-use crate::ops::intake::Intake;
-use crate::pipeline::daemon::Notice;
+use crate::ops::ingest_request::SampleSink;
+use crate::pipeline::daemon::DaemonEvent;
 use crate::store::{EpochStore, StoreError, TripRow, TripStore};
 use crate::views::is_open;
 
@@ -31,7 +31,7 @@ const MAX_BODIES: usize = 4 * MAX_BROUGHT;
 const MAX_ANSWERS: usize = 64 << 20;
 
 /// A store that can be served.
-pub trait Served: TripStore + EpochStore + 'static {
+pub trait ServableStore: TripStore + EpochStore + 'static {
     /// Which events of the change feed it keeps, as the numbers of the first and of the one after
     /// the last; `None` where it keeps none.
     ///
@@ -93,30 +93,32 @@ struct Waits {
 
 impl Readiness {
     /// Follows what a daemon tells of its log.
-    pub fn hear(&self, notice: &Notice) {
+    pub fn hear(&self, notice: &DaemonEvent) {
         match notice {
-            Notice::Waiting(what) => self.waits(what),
-            Notice::Told(Told::Held { partition, .. }) => {
+            DaemonEvent::Waiting(what) => self.set_unmet(what),
+            DaemonEvent::Consumer(ConsumerEvent::Assigned { partition, .. }) => {
                 self.waiting().stopped.remove(partition);
-                self.is_there();
+                self.set_met();
             }
-            Notice::Told(Told::Stopped { partition, .. }) => {
+            DaemonEvent::Consumer(ConsumerEvent::Stopped { partition, .. }) => {
                 self.waiting().stopped.insert(*partition, notice.to_string());
             }
-            Notice::Told(Told::GivenBack { partition, .. } | Told::Lost { partition }) => {
+            DaemonEvent::Consumer(
+                ConsumerEvent::Revoked { partition, .. } | ConsumerEvent::Lost { partition },
+            ) => {
                 self.waiting().stopped.remove(partition);
             }
-            Notice::Told(_) => (),
+            DaemonEvent::Consumer(_) => (),
         }
     }
 
     /// It is not so, and why.
-    pub fn waits(&self, why: &str) {
+    pub fn set_unmet(&self, why: &str) {
         self.waiting().last = Some((why.to_owned(), Instant::now()));
     }
 
     /// It is so.
-    pub fn is_there(&self) {
+    pub fn set_met(&self) {
         let mut waits = self.waiting();
         (waits.came, waits.last) = (true, None);
     }
@@ -127,7 +129,7 @@ impl Readiness {
 
     /// Why it is not so.
     #[must_use]
-    pub fn why(&self) -> Option<String> {
+    pub fn unmet_reason(&self) -> Option<String> {
         let waits = self.waiting();
         if !waits.stopped.is_empty() {
             let problems: Vec<_> = waits.stopped.values().map(String::as_str).collect();
@@ -143,7 +145,7 @@ pub struct App<S> {
     store: OnceLock<S>,
     max_gap_ms: AtomicI64,
     pub(super) options: Options,
-    intake: OnceLock<Intake>,
+    intake: OnceLock<SampleSink>,
     tail: OnceLock<Tail>,
     /// What the page may load, as a header.
     pub(super) policy: String,
@@ -160,7 +162,7 @@ pub struct App<S> {
     clock: fn() -> i64,
 }
 
-impl<S: Served> App<S> {
+impl<S: ServableStore> App<S> {
     /// A surface whose store is not there yet; `clock` tells ms since 1970.
     #[must_use]
     pub fn new(options: Options, clock: fn() -> i64) -> Self {
@@ -211,18 +213,18 @@ impl<S: Served> App<S> {
     }
 
     /// Takes samples from now on.
-    pub fn take(&self, intake: Intake) {
+    pub fn set_sink(&self, intake: SampleSink) {
         // A second one is not taken: the first is whole.
         self.intake.set(intake).ok();
     }
 
     /// What takes samples.
-    pub(super) fn intake(&self) -> Option<&Intake> {
+    pub(super) fn intake(&self) -> Option<&SampleSink> {
         self.intake.get()
     }
 
     /// Tells changes of this topic from now on, where the store keeps none.
-    pub fn tell(&self, tail: Tail) {
+    pub fn set_feed(&self, tail: Tail) {
         // A second one is not taken: the first is whole.
         self.tail.set(tail).ok();
     }

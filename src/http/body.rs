@@ -11,9 +11,9 @@ use flate2::read::MultiGzDecoder;
 use http_body_util::BodyExt;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::app::{App, Served};
+use super::app::{App, ServableStore};
 use super::budget::{Exhausted, Share};
-use super::problem::{Fault, Problem};
+use super::problem::{ParamError, Problem};
 
 /// Maximum bytes of a login.
 pub const MAX_LOGIN: usize = 4 << 10;
@@ -51,7 +51,7 @@ impl From<Exhausted> for Problem {
     }
 }
 
-impl<S: Served, const MAX: usize> FromRequest<Arc<App<S>>> for Limited<MAX> {
+impl<S: ServableStore, const MAX: usize> FromRequest<Arc<App<S>>> for Limited<MAX> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &Arc<App<S>>) -> Result<Self, Problem> {
@@ -62,7 +62,7 @@ impl<S: Served, const MAX: usize> FromRequest<Arc<App<S>>> for Limited<MAX> {
             return Err(too_large(MAX));
         }
         let mut received = receive(body, app.bodies.share()).await?;
-        received.permit = Some(app.begin()?);
+        received.permit = Some(app.acquire()?);
         match is_packed {
             true => app.off_runtime(move || unpack(received)).await,
             false => Ok(received),
@@ -93,7 +93,7 @@ async fn receive<const MAX: usize>(mut body: Body, share: Share) -> Result<Limit
             Problem::cut_off(StatusCode::REQUEST_TIMEOUT, "slow_body", detail)
         })?;
         let Some(frame) = frame else { return Ok(received) };
-        let broke_off = |_| Problem::faults(vec![Fault::new("body", "it broke off")]);
+        let broke_off = |_| Problem::faults(vec![ParamError::new("body", "it broke off")]);
         let Ok(data) = frame.map_err(broke_off)?.into_data() else { continue };
         received.push(&data)?;
     }
@@ -122,7 +122,7 @@ fn unpack<const MAX: usize>(packed: Limited<MAX>) -> Result<Limited<MAX>, Proble
     let mut piece = vec![0; PIECE];
     loop {
         let read = reader.read(&mut piece).map_err(|error| {
-            Problem::faults(vec![Fault::new("body", format!("no gzip: {error}"))])
+            Problem::faults(vec![ParamError::new("body", format!("no gzip: {error}"))])
         })?;
         if read == 0 {
             break;

@@ -24,7 +24,7 @@ impl Budget {
     }
 
     /// A share of so many bytes.
-    pub fn take(&self, bytes: usize) -> Result<Share, Exhausted> {
+    pub fn reserve(&self, bytes: usize) -> Result<Share, Exhausted> {
         let mut share = self.share();
         share.grow(bytes).map(|()| share)
     }
@@ -66,17 +66,17 @@ mod tests {
     #[test]
     fn a_share_is_whole_or_not_there_and_goes_back() {
         let budget = Budget::new(100);
-        let mut first = budget.take(60).unwrap();
-        assert_eq!(budget.take(41).unwrap_err(), Exhausted);
-        let second = budget.take(40).unwrap();
+        let mut first = budget.reserve(60).unwrap();
+        assert_eq!(budget.reserve(41).unwrap_err(), Exhausted);
+        let second = budget.reserve(40).unwrap();
         assert_eq!(first.grow(1), Err(Exhausted));
         first.shrink(10);
         first.grow(10).unwrap();
         drop(second);
         first.grow(40).unwrap();
-        assert_eq!(budget.take(1).unwrap_err(), Exhausted);
+        assert_eq!(budget.reserve(1).unwrap_err(), Exhausted);
         first.shrink(1000);
-        budget.take(100).unwrap();
-        assert_eq!(budget.take(usize::MAX).unwrap_err(), Exhausted);
+        budget.reserve(100).unwrap();
+        assert_eq!(budget.reserve(usize::MAX).unwrap_err(), Exhausted);
     }
 }

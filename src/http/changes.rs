@@ -16,13 +16,13 @@ use serde_json::value::RawValue;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use utoipa::ToSchema;
 
-use super::answer::MAX_LIST;
-use super::app::{App, Served};
-use super::ask::Ask;
-use super::clients::{Held, Peer};
-use super::feed::Mark;
-use super::problem::{Fault, Problem};
+use super::app::{App, ServableStore};
+use super::clients::{ClientSlot, Peer};
+use super::feed::FeedCursor;
+use super::params::Params;
+use super::problem::{ParamError, Problem};
 use super::session::Access;
+use super::trip_response::MAX_LIST;
 use crate::kafka::tail::Offsets;
 
 /// How long a stream waits between two looks for what is new.
@@ -39,9 +39,9 @@ const CHUNK: usize = 100;
 
 /// A numbered event.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Numbered {
+pub struct FeedEvent {
     /// Its mark: `after` of the events that follow it.
-    seq: Mark,
+    seq: FeedCursor,
     /// What happened: `type` is started, grown, merged or forgotten.
     #[schema(value_type = Object)]
     event: Box<RawValue>,
@@ -51,9 +51,9 @@ pub struct Numbered {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct ChangePage {
     /// Oldest first.
-    changes: Vec<Numbered>,
+    changes: Vec<FeedEvent>,
     /// `after` of the next page.
-    next: Mark,
+    next: FeedCursor,
 }
 
 /// Events of the change feed after a mark.
@@ -75,13 +75,13 @@ pub struct ChangePage {
         (status = 501, description = "The store keeps no changes, and no topic is read",
             body = Problem, content_type = "application/problem+json"),
     ))]
-pub async fn list<S: Served>(
+pub async fn list<S: ServableStore>(
     State(app): State<Arc<App<S>>>,
-    mut ask: Ask,
+    mut ask: Params,
 ) -> Result<Response, Problem> {
-    let (after, limit) = (ask.read("after", Mark::parse), ask.limit());
-    ask.done()?;
-    let after = begin(&app, after).await?;
+    let (after, limit) = (ask.read("after", FeedCursor::parse), ask.limit());
+    ask.finish()?;
+    let after = resume_cursor(&app, after).await?;
     let mut changes = app.feed()?.after(&after, limit)?;
     let mut bytes = 0;
     let fits = changes.iter().take_while(|(_, event)| {
@@ -94,7 +94,7 @@ pub async fn list<S: Served>(
     let next = changes.last().map_or(after, |(seq, _)| seq.clone());
     let changes = changes.into_iter().filter_map(|(seq, event)| {
         let event = RawValue::from_string(event.to_string()).ok()?;
-        Some(Numbered { seq, event })
+        Some(FeedEvent { seq, event })
     });
     Ok(Json(ChangePage { changes: changes.collect(), next }).into_response())
 }
@@ -113,20 +113,21 @@ pub async fn list<S: Served>(
         (status = 503, description = "Too many clients follow already",
             body = Problem, content_type = "application/problem+json"),
     ))]
-pub async fn follow<S: Served>(
+pub async fn follow<S: ServableStore>(
     State(app): State<Arc<App<S>>>,
     Extension(access): Extension<Access>,
     peer: Option<Extension<Peer>>,
-    ask: Ask,
+    ask: Params,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    ask.done()?;
+    ask.finish()?;
     let held = one_more(&app, access, peer.map(|Extension(peer)| peer))?;
     let last = headers.get("last-event-id").map(|value| {
         let text = value.to_str().unwrap_or_default();
-        Mark::parse(text).map_err(|error| Problem::faults(vec![Fault::new("Last-Event-ID", error)]))
+        FeedCursor::parse(text)
+            .map_err(|error| Problem::faults(vec![ParamError::new("Last-Event-ID", error)]))
     });
-    let after = begin(&app, last.transpose()?).await?;
+    let after = resume_cursor(&app, last.transpose()?).await?;
     let permit = Arc::clone(&app.streams).try_acquire_owned();
     let permit =
         permit.map_err(|_| Problem::busy("streams", "too many clients follow the changes"))?;
@@ -140,11 +141,11 @@ pub async fn follow<S: Served>(
 }
 
 /// One more stream of a client: a login, or who asks from one place.
-fn one_more<S: Served>(
+fn one_more<S: ServableStore>(
     app: &App<S>,
     access: Access,
     peer: Option<Peer>,
-) -> Result<Option<Held<String>>, Problem> {
+) -> Result<Option<ClientSlot<String>>, Problem> {
     let Some(peer) = peer else { return Ok(None) };
     let options = &app.options;
     let client = match access {
@@ -152,30 +153,33 @@ fn one_more<S: Served>(
         Access::Open | Access::Token => peer.network().to_string(),
     };
     let max = peer.limit(options.streams_per_client, options.streams);
-    let held = app.streams_of.take(client, max);
+    let held = app.streams_of.acquire(client, max);
     let detail = "this client follows the changes too often already";
     held.map(Some).ok_or_else(|| Problem::busy("client_streams", detail))
 }
 
 /// The mark after which a client goes on.
-async fn begin<S: Served>(app: &App<S>, after: Option<Offsets>) -> Result<Mark, Problem> {
+async fn resume_cursor<S: ServableStore>(
+    app: &App<S>,
+    after: Option<Offsets>,
+) -> Result<FeedCursor, Problem> {
     if let Some(after) = &after {
         let until = Instant::now() + CATCH_UP;
         while app.feed()?.is_behind(after) && Instant::now() < until {
             tokio::time::sleep(LOOK_AGAIN).await;
         }
     }
-    app.feed()?.begin(after)
+    app.feed()?.cursor_after(after)
 }
 
 /// One client that follows.
 struct Follower<S> {
     app: Arc<App<S>>,
-    after: Mark,
-    waiting: VecDeque<(Mark, Arc<str>)>,
+    after: FeedCursor,
+    waiting: VecDeque<(FeedCursor, Arc<str>)>,
     stopping: watch::Receiver<bool>,
     /// That it is one of so many, of its client and in all.
-    _held: (Option<Held<String>>, OwnedSemaphorePermit),
+    _held: (Option<ClientSlot<String>>, OwnedSemaphorePermit),
 }
 
 /// What names an event.
@@ -185,7 +189,7 @@ struct Kind<'a> {
     name: &'a str,
 }
 
-impl<S: Served> Follower<S> {
+impl<S: ServableStore> Follower<S> {
     /// The next event; `None` ends the stream, and the client comes again with the last number.
     async fn next(mut self) -> Option<(Result<Event, Infallible>, Self)> {
         loop {
@@ -210,11 +214,11 @@ impl<S: Served> Follower<S> {
 
     /// What is new. A gap is a fault: what lay between is not kept any more, and only a new start
     /// can tell.
-    fn read(&self) -> Result<Vec<(Mark, Arc<str>)>, Problem> {
+    fn read(&self) -> Result<Vec<(FeedCursor, Arc<str>)>, Problem> {
         let feed = self.app.feed()?;
         let new = feed.after(&self.after, CHUNK)?;
         if !new.is_empty() {
-            feed.begin(Some(self.after.numbers()))?;
+            feed.cursor_after(Some(self.after.numbers()))?;
         }
         Ok(new)
     }

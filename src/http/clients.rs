@@ -50,25 +50,25 @@ fn lock<K>(counts: &Mutex<HashMap<K, usize>>) -> MutexGuard<'_, HashMap<K, usize
 
 impl<K: Clone + Eq + Hash> PerClient<K> {
     /// One more for a client, unless it holds `max` already.
-    pub fn take(&self, client: K, max: usize) -> Option<Held<K>> {
+    pub fn acquire(&self, client: K, max: usize) -> Option<ClientSlot<K>> {
         let mut counts = lock(&self.0);
         let held = counts.entry(client.clone()).or_default();
         if *held >= max {
             return None;
         }
         *held += 1;
-        Some(Held { counts: Arc::clone(&self.0), client })
+        Some(ClientSlot { counts: Arc::clone(&self.0), client })
     }
 }
 
 /// What a client holds, until it is dropped.
 #[derive(Debug)]
-pub struct Held<K: Eq + Hash> {
+pub struct ClientSlot<K: Eq + Hash> {
     counts: Arc<Mutex<HashMap<K, usize>>>,
     client: K,
 }
 
-impl<K: Eq + Hash> Drop for Held<K> {
+impl<K: Eq + Hash> Drop for ClientSlot<K> {
     fn drop(&mut self) {
         let mut counts = lock(&self.counts);
         if let Some(held) = counts.get_mut(&self.client) {
@@ -91,13 +91,13 @@ mod tests {
     #[test]
     fn each_client_is_counted_for_itself() {
         let counts = PerClient::default();
-        let first = [counts.take("a", 2), counts.take("a", 2)];
+        let first = [counts.acquire("a", 2), counts.acquire("a", 2)];
         assert!(first.iter().all(Option::is_some));
-        assert!(counts.take("a", 2).is_none());
-        let other = counts.take("b", 2);
+        assert!(counts.acquire("a", 2).is_none());
+        let other = counts.acquire("b", 2);
         assert!(other.is_some());
         drop(first);
-        assert!(counts.take("a", 2).is_some());
+        assert!(counts.acquire("a", 2).is_some());
         drop(other);
         assert!(lock(&counts.0).is_empty(), "nobody is remembered");
     }

@@ -17,7 +17,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::clients::{Peer, PerClient};
-use super::pace::{Pace, Paced};
+use super::stream_pace::{Pace, Paced};
 
 /// Longest time for the head of a request, from the end of the last one on.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -96,7 +96,7 @@ pub async fn serve(
             }
         };
         let max = peer.limit(limits.per_client, limits.connections);
-        let Some(held) = clients.take(peer.network(), max) else {
+        let Some(held) = clients.acquire(peer.network(), max) else {
             crate::telemetry::rejected("client_connections");
             spare.push(open.spawn(answer_spare(stream)));
             continue;

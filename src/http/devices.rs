@@ -9,13 +9,13 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::answer::with_header;
-use super::app::{App, Served};
-use super::ask::Ask;
+use super::app::{App, ServableStore};
+use super::params::Params;
 use super::problem::Problem;
+use super::trip_response::with_header;
 use super::trips::next_link;
 use crate::identity::{TripId, token_of_device};
-use crate::store::Whose;
+use crate::store::DeviceScope;
 
 /// A device.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -53,14 +53,14 @@ pub struct DevicePage {
         (status = 400, description = "Everything that is wrong with the request",
             body = Problem, content_type = "application/problem+json"),
     ))]
-pub async fn list<S: Served>(
+pub async fn list<S: ServableStore>(
     State(app): State<Arc<App<S>>>,
     uri: Uri,
-    mut ask: Ask,
+    mut ask: Params,
 ) -> Result<Response, Problem> {
     let (day, limit, cursor) = (ask.day(), ask.limit(), ask.cursor());
-    ask.done()?;
-    let whose = day.map_or(Whose::All, Whose::OfDay);
+    ask.finish()?;
+    let whose = day.map_or(DeviceScope::All, DeviceScope::OfDay);
     let after = cursor.map(|cursor| cursor.device_id);
     let mut found = app.store()?.devices(whose, after.as_deref(), limit + 1).await?;
     let is_more = found.len() > limit;

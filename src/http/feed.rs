@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use utoipa::openapi::{KnownFormat, Object, OneOf, RefOr, Schema, SchemaFormat, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::app::{App, Served};
+use super::app::{App, ServableStore};
 use super::problem::Problem;
 use crate::kafka::tail::{Offsets, Span, Tail};
 use crate::store::StoreError;
@@ -18,14 +18,14 @@ pub const MARK: &str = r"^[0-9]{1,18}(\.[0-9]{1,18}){0,999}$";
 
 /// How far a client has heard the changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Mark {
+pub enum FeedCursor {
     /// Of a store: the number of the latest event.
     Number(i64),
     /// Of a topic: by partition the offset of the next event.
     Offsets(Offsets),
 }
 
-impl Mark {
+impl FeedCursor {
     /// Reads numbers with dots between them.
     ///
     /// # Errors
@@ -51,7 +51,7 @@ impl Mark {
     }
 }
 
-impl fmt::Display for Mark {
+impl fmt::Display for FeedCursor {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Number(number) => write!(to, "{number}"),
@@ -63,7 +63,7 @@ impl fmt::Display for Mark {
     }
 }
 
-impl Serialize for Mark {
+impl Serialize for FeedCursor {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Number(number) => serializer.serialize_i64(*number),
@@ -72,7 +72,7 @@ impl Serialize for Mark {
     }
 }
 
-impl PartialSchema for Mark {
+impl PartialSchema for FeedCursor {
     fn schema() -> RefOr<Schema> {
         let number = Object::builder()
             .schema_type(Type::Integer)
@@ -86,7 +86,7 @@ impl PartialSchema for Mark {
     }
 }
 
-impl ToSchema for Mark {}
+impl ToSchema for FeedCursor {}
 
 /// Where changes are read.
 pub enum Feed<'a, S> {
@@ -104,11 +104,11 @@ fn no_change(detail: String) -> Problem {
     Problem::new(StatusCode::NOT_FOUND, "no_change", detail)
 }
 
-fn gone(detail: String, oldest: &Mark) -> Problem {
+fn gone(detail: String, oldest: &FeedCursor) -> Problem {
     Problem::new(StatusCode::GONE, "changes_gone", detail).with("oldest", oldest)
 }
 
-impl<S: Served> App<S> {
+impl<S: ServableStore> App<S> {
     /// Where changes are read.
     pub(super) fn feed(&self) -> Result<Feed<'_, S>, Problem> {
         let store = self.store()?;
@@ -121,9 +121,9 @@ impl<S: Served> App<S> {
     }
 }
 
-impl<S: Served> Feed<'_, S> {
+impl<S: ServableStore> Feed<'_, S> {
     /// Whether changes can be told now.
-    pub fn is_there(&self) -> bool {
+    pub fn is_available(&self) -> bool {
         match self {
             Self::Store(_) => true,
             Self::Topic(tail) => tail.span().is_ok(),
@@ -139,30 +139,34 @@ impl<S: Served> Feed<'_, S> {
     }
 
     /// The mark after which a client goes on: that of the latest event where it names none.
-    pub fn begin(&self, after: Option<Offsets>) -> Result<Mark, Problem> {
+    pub fn cursor_after(&self, after: Option<Offsets>) -> Result<FeedCursor, Problem> {
         match self {
             Self::Store(store) => {
                 let kept = store.kept_changes()?.ok_or_else(|| no_changes("none are kept"))?;
-                in_store(kept, after).map(Mark::Number)
+                in_store(kept, after).map(FeedCursor::Number)
             }
             Self::Topic(tail) => {
                 let not_read = |why: String| no_changes(&format!("no changes are told: {why}"));
                 let span = tail.span().map_err(not_read)?;
-                in_topic(tail.topic(), &span, after).map(Mark::Offsets)
+                in_topic(tail.topic(), &span, after).map(FeedCursor::Offsets)
             }
         }
     }
 
     /// Events after a mark, oldest first, each with its own.
-    pub fn after(&self, mark: &Mark, limit: usize) -> Result<Vec<(Mark, Arc<str>)>, StoreError> {
+    pub fn after(
+        &self,
+        mark: &FeedCursor,
+        limit: usize,
+    ) -> Result<Vec<(FeedCursor, Arc<str>)>, StoreError> {
         match (self, mark) {
-            (Self::Store(store), Mark::Number(number)) => {
+            (Self::Store(store), FeedCursor::Number(number)) => {
                 let changes = store.changes(*number, limit)?.into_iter();
-                Ok(changes.map(|(seq, event)| (Mark::Number(seq), event.into())).collect())
+                Ok(changes.map(|(seq, event)| (FeedCursor::Number(seq), event.into())).collect())
             }
-            (Self::Topic(tail), Mark::Offsets(offsets)) => {
+            (Self::Topic(tail), FeedCursor::Offsets(offsets)) => {
                 let told = tail.after(offsets, limit).into_iter();
-                Ok(told.map(|(at, event)| (Mark::Offsets(at), event)).collect())
+                Ok(told.map(|(at, event)| (FeedCursor::Offsets(at), event)).collect())
             }
             // A mark is of the feed that made it, and an app has one.
             _ => Ok(Vec::new()),
@@ -183,7 +187,7 @@ fn in_store((first, next): (i64, i64), after: Option<Offsets>) -> Result<i64, Pr
     }
     if after + 1 < first {
         let detail = format!("events up to {} are not kept any more", first - 1);
-        return Err(gone(detail, &Mark::Number(first)));
+        return Err(gone(detail, &FeedCursor::Number(first)));
     }
     Ok(after)
 }
@@ -201,11 +205,11 @@ fn in_topic(topic: &str, span: &Span, after: Option<Offsets>) -> Result<Offsets,
     // Of a partition that was added nothing was told.
     after.resize(partitions, 0);
     if is_ahead(&after, span) {
-        let newest = Mark::Offsets(span.next.clone());
+        let newest = FeedCursor::Offsets(span.next.clone());
         return Err(no_change(format!("there is no such event: the newest is {newest}")));
     }
     if after.iter().zip(&span.first).any(|(at, first)| at < first) {
-        let oldest = Mark::Offsets(span.first.clone());
+        let oldest = FeedCursor::Offsets(span.first.clone());
         let detail = format!("events before {oldest} are not kept in memory any more");
         return Err(gone(detail, &oldest));
     }
@@ -222,11 +226,11 @@ mod tests {
 
     #[test]
     fn a_mark_is_numbers_with_dots_between_them() {
-        assert_eq!(Mark::parse("7"), Ok(vec![7]));
-        assert_eq!(Mark::parse("12.0.7"), Ok(vec![12, 0, 7]));
-        assert_eq!(Mark::Offsets(vec![12, 0, 7]).to_string(), "12.0.7");
+        assert_eq!(FeedCursor::parse("7"), Ok(vec![7]));
+        assert_eq!(FeedCursor::parse("12.0.7"), Ok(vec![12, 0, 7]));
+        assert_eq!(FeedCursor::Offsets(vec![12, 0, 7]).to_string(), "12.0.7");
         for wrong in ["", ".", "1.", "-1", "+1", "1..2", "x", "1234567890123456789"] {
-            Mark::parse(wrong).unwrap_err();
+            FeedCursor::parse(wrong).unwrap_err();
         }
     }
 

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::app::{App, Served};
+use super::app::{App, ServableStore};
 
 /// One thing that has to be so.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -56,7 +56,7 @@ pub async fn live() -> &'static str {
         (status = 200, description = "It is ready", body = Ready),
         (status = 503, description = "It is not", body = Ready),
     ))]
-pub async fn ready<S: Served>(
+pub async fn ready<S: ServableStore>(
     State(app): State<Arc<App<S>>>,
     query: RawQuery,
     headers: HeaderMap,
@@ -73,7 +73,7 @@ pub async fn ready<S: Served>(
         Check { name, ok, problem }
     };
     let mut checks = vec![check("store", store)];
-    let log = app.log.as_ref().map(|log| log.why().map(|why| ("waiting", why)));
+    let log = app.log.as_ref().map(|log| log.unmet_reason().map(|why| ("waiting", why)));
     checks.extend(log.map(|why| check("log", why)));
     let ready = checks.iter().all(|check| check.ok);
     let is_verbose = query.0.is_some_and(|query| query.split('&').any(|it| is(it, "verbose")));

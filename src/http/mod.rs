@@ -13,9 +13,7 @@
 //! | `page` | the page, embedded |
 //! | `openapi` | the description of it all |
 
-mod answer;
 mod app;
-mod ask;
 mod body;
 mod budget;
 mod changes;
@@ -24,17 +22,19 @@ mod connection;
 mod devices;
 mod explain;
 mod feed;
-mod guard;
 mod health;
+mod middleware;
 pub mod openapi;
 mod origin;
-mod pace;
 mod page;
+mod params;
 mod problem;
 mod samples;
 mod session;
 mod sessions;
+mod stream_pace;
 mod token;
+mod trip_response;
 mod trips;
 
 use std::sync::Arc;
@@ -48,11 +48,11 @@ use tokio::sync::watch;
 use tower_http::compression::CompressionLayer;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
-pub use app::{App, Options, Readiness, Served};
+pub use app::{App, Options, Readiness, ServableStore};
 pub use token::Token;
 
 /// The routes, with what guards them.
-fn router<S: Served>(app: &Arc<App<S>>) -> Router {
+fn router<S: ServableStore>(app: &Arc<App<S>>) -> Router {
     let asked = Router::new()
         .route("/v1/trips/lookup", get(trips::lookup::<S>).post(trips::lookup_many::<S>))
         .route("/v1/trips/{id}", get(trips::by_id::<S>))
@@ -62,14 +62,14 @@ fn router<S: Served>(app: &Arc<App<S>>) -> Router {
         .route("/v1/devices/{token}/trips", get(trips::of_device::<S>))
         .route("/v1/changes", get(changes::list::<S>))
         .route("/v1/changes/stream", get(changes::follow::<S>))
-        .route("/v1/samples", post(samples::take::<S>))
+        .route("/v1/samples", post(samples::post_samples::<S>))
         .route("/v1/page", get(session::page::<S>))
         .route("/v1/sessions", get(session::list::<S>))
         .route("/v1/sessions/{id}", delete(session::revoke::<S>))
-        .layer(from_fn_with_state(Arc::clone(app), guard::limit::<S>))
+        .layer(from_fn_with_state(Arc::clone(app), middleware::limit::<S>))
         .route("/metrics", get(health::metrics))
-        .layer(from_fn_with_state(Arc::clone(app), guard::pay::<S>))
-        .layer(from_fn_with_state(Arc::clone(app), session::ask::<S>));
+        .layer(from_fn_with_state(Arc::clone(app), middleware::pay::<S>))
+        .layer(from_fn_with_state(Arc::clone(app), session::require_auth::<S>));
     let open = Router::new()
         .route("/v1/login", post(session::login::<S>))
         .route("/v1/logout", post(session::logout::<S>))
@@ -81,14 +81,14 @@ fn router<S: Served>(app: &Arc<App<S>>) -> Router {
         .route("/version", get(health::version));
     asked
         .merge(open)
-        .fallback(guard::nothing)
-        .method_not_allowed_fallback(guard::not_so)
-        .layer(from_fn(guard::end_slow))
-        .layer(from_fn_with_state(Arc::clone(app), guard::name::<S>))
+        .fallback(middleware::not_found)
+        .method_not_allowed_fallback(middleware::method_not_allowed)
+        .layer(from_fn(middleware::end_slow))
+        .layer(from_fn_with_state(Arc::clone(app), middleware::name::<S>))
         .layer(cors(&app.options.cors))
         .layer(CompressionLayer::new())
-        .layer(from_fn_with_state(Arc::clone(app), guard::dress::<S>))
-        .route_layer(from_fn(guard::measure))
+        .layer(from_fn_with_state(Arc::clone(app), middleware::set_headers::<S>))
+        .route_layer(from_fn(middleware::measure))
         .with_state(Arc::clone(app))
 }
 
@@ -105,7 +105,7 @@ fn cors(origins: &[String]) -> CorsLayer {
 }
 
 /// Answers requests until `stop` comes, and lets those end that are at work.
-pub async fn serve<S: Served>(
+pub async fn serve<S: ServableStore>(
     listener: TcpListener,
     app: Arc<App<S>>,
     stop: impl Future<Output = ()>,

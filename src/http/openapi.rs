@@ -34,7 +34,7 @@ use super::{changes, devices, explain, health, samples, session, trips};
     ),
     paths(
         trips::lookup, trips::lookup_many, trips::by_id, explain::by_id, trips::of_device,
-        trips::of_day, devices::list, changes::list, changes::follow, samples::take, session::login,
+        trips::of_day, devices::list, changes::list, changes::follow, samples::post_samples, session::login,
         session::logout, session::list, session::revoke, session::page, health::live, health::ready,
         health::version, health::metrics,
     )

@@ -13,7 +13,7 @@ use crate::views::SurfaceError;
 
 /// One thing that is wrong with a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-pub struct Fault {
+pub struct ParamError {
     /// Which parameter, or where in the body.
     #[schema(example = "at")]
     #[serde(rename = "where")]
@@ -22,7 +22,7 @@ pub struct Fault {
     pub problem: String,
 }
 
-impl Fault {
+impl ParamError {
     /// A fault of a parameter, or of a place in the body.
     pub fn new(place: impl Into<String>, problem: impl ToString) -> Self {
         Self { place: place.into(), problem: problem.to_string() }
@@ -56,7 +56,7 @@ struct More {
     /// Everything that is wrong with the request.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
-    faults: Vec<Fault>,
+    faults: Vec<ParamError>,
     /// By code, as `previous` and `next` of a time that no trip covers.
     #[serde(flatten)]
     #[schema(value_type = Object, additional_properties)]
@@ -77,7 +77,7 @@ impl Problem {
     }
 
     /// Everything that is wrong with a request.
-    pub fn faults(faults: Vec<Fault>) -> Self {
+    pub fn faults(faults: Vec<ParamError>) -> Self {
         let all: Vec<_> =
             faults.iter().map(|fault| format!("{}: {}", fault.place, fault.problem)).collect();
         let mut problem = Self::new(StatusCode::BAD_REQUEST, "bad_request", all.join("; "));
@@ -170,7 +170,7 @@ impl From<SurfaceError> for Problem {
 
 impl From<IdError> for Problem {
     fn from(error: IdError) -> Self {
-        Self::faults(vec![Fault::new("id", error)])
+        Self::faults(vec![ParamError::new("id", error)])
     }
 }
 

@@ -8,11 +8,11 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use utoipa::ToSchema;
 
-use super::app::{App, Served};
-use super::ask::Ask;
+use super::app::{App, ServableStore};
 use super::body::{Limited, MAX_BROUGHT};
-use super::problem::{Fault, Problem};
-use crate::ops::intake::{IntakeError, Records, Verdict};
+use super::params::Params;
+use super::problem::{ParamError, Problem};
+use crate::ops::ingest_request::{IngestError, Records, SampleResult};
 
 /// Bytes that a sample takes until it is answered, beside its own.
 const RESULT: usize = 128;
@@ -25,7 +25,7 @@ pub struct Results {
     /// Samples that could not be used.
     refused: usize,
     /// One each.
-    results: Vec<Verdict>,
+    results: Vec<SampleResult>,
 }
 
 /// Takes samples: JSON objects, one a line, or an array of them.
@@ -48,12 +48,12 @@ pub struct Results {
         (status = 503, description = "The store or its topic takes nothing now",
             body = Problem, content_type = "application/problem+json"),
     ))]
-pub async fn take<S: Served>(
+pub async fn post_samples<S: ServableStore>(
     State(app): State<Arc<App<S>>>,
-    ask: Ask,
+    ask: Params,
     request: Request,
 ) -> Result<Response, Problem> {
-    ask.done()?;
+    ask.finish()?;
     let intake = app.intake().ok_or_else(|| {
         Problem::new(
             StatusCode::FORBIDDEN,
@@ -64,7 +64,7 @@ pub async fn take<S: Served>(
     let mut body = Limited::<MAX_BROUGHT>::from_request(request, &app).await?;
     let _permit = body.permit.take();
     let records = app.off_runtime(move || split(body)).await?;
-    let results = intake.take(records).await?;
+    let results = intake.ingest(records).await?;
     let refused = results.iter().filter(|verdict| !verdict.is_taken()).count();
     let taken = results.len() - refused;
     Ok(Json(Results { taken, refused, results }).into_response())
@@ -74,16 +74,16 @@ pub async fn take<S: Served>(
 fn split(body: Limited<MAX_BROUGHT>) -> Result<Records, Problem> {
     let Limited { bytes, mut share, .. } = body;
     let records = Records::from_body(bytes)
-        .map_err(|error| Problem::faults(vec![Fault::new("body", error)]))?;
+        .map_err(|error| Problem::faults(vec![ParamError::new("body", error)]))?;
     share.grow(records.len() * RESULT)?;
     Ok(records.guarded(share))
 }
 
-impl From<IntakeError> for Problem {
-    fn from(error: IntakeError) -> Self {
+impl From<IngestError> for Problem {
+    fn from(error: IngestError) -> Self {
         match error {
-            IntakeError::Store(error) => error.into(),
-            IntakeError::Busy => {
+            IngestError::Store(error) => error.into(),
+            IngestError::Busy => {
                 Self::busy("store", "the store is being written to by somebody else")
             }
             error => {

@@ -12,16 +12,16 @@ use axum::{Extension, extract::FromRequest};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::app::{App, Served};
+use super::app::{App, ServableStore};
 use super::body::{Limited, MAX_LOGIN};
 use super::clients::Peer;
 use super::origin;
 use super::page::PageSettings;
-use super::problem::{Fault, Problem};
+use super::problem::{ParamError, Problem};
 use super::sessions::{MAX_AGE_S, SessionView};
 use super::token::bearer;
 use super::trips::in_path;
-use crate::model::moment::format_time;
+use crate::model::time::format_time;
 
 /// Name of the cookie where there is no TLS.
 const COOKIE: &str = "tstar";
@@ -77,7 +77,7 @@ fn cookie(id: &str, life_s: i64, is_secure: bool) -> String {
         (status = 403, description = "A page of another origin asks",
             body = Problem, content_type = "application/problem+json"),
     ))]
-pub async fn login<S: Served>(
+pub async fn login<S: ServableStore>(
     State(app): State<Arc<App<S>>>,
     peer: Option<Extension<Peer>>,
     request: Request,
@@ -86,10 +86,10 @@ pub async fn login<S: Served>(
     origin::reject_foreign(&headers)?;
     let Limited { bytes, .. } = Limited::<MAX_LOGIN>::from_request(request, &app).await?;
     let given: Result<Login, _> = serde_json::from_slice(&bytes);
-    let given = given.map_err(|error| Problem::faults(vec![Fault::new("body", error)]))?;
+    let given = given.map_err(|error| Problem::faults(vec![ParamError::new("body", error)]))?;
     let Some(token) = &app.options.token else {
         let problem = "this server asks for no token";
-        return Err(Problem::faults(vec![Fault::new("token", problem)]));
+        return Err(Problem::faults(vec![ParamError::new("token", problem)]));
     };
     if !token.is(&given.token) {
         return Err(unauthorized("the token is wrong"));
@@ -114,7 +114,7 @@ pub async fn login<S: Served>(
         (status = 403, description = "A page of another origin asks",
             body = Problem, content_type = "application/problem+json"),
     ))]
-pub async fn logout<S: Served>(
+pub async fn logout<S: ServableStore>(
     State(app): State<Arc<App<S>>>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
@@ -131,7 +131,7 @@ pub async fn logout<S: Served>(
 #[utoipa::path(get, path = "/v1/sessions", tag = "session", operation_id = "sessions",
     responses((status = 200, description = "Each with the name that it is revoked by",
         body = SessionList)))]
-pub async fn list<S: Served>(
+pub async fn list<S: ServableStore>(
     State(app): State<Arc<App<S>>>,
     Extension(access): Extension<Access>,
 ) -> Json<SessionList> {
@@ -155,7 +155,7 @@ pub async fn list<S: Served>(
         (status = 404, description = "There is no such session",
             body = Problem, content_type = "application/problem+json"),
     ))]
-pub async fn revoke<S: Served>(
+pub async fn revoke<S: ServableStore>(
     State(app): State<Arc<App<S>>>,
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Response, Problem> {
@@ -171,12 +171,12 @@ pub async fn revoke<S: Served>(
 /// What the page needs to begin.
 #[utoipa::path(get, path = "/v1/page", tag = "session", operation_id = "page",
     responses((status = 200, description = "What the page needs to begin", body = PageSettings)))]
-pub async fn page<S: Served>(
+pub async fn page<S: ServableStore>(
     State(app): State<Arc<App<S>>>,
     Extension(access): Extension<Access>,
 ) -> Result<Response, Problem> {
     app.store()?;
-    let stream = app.feed().is_ok_and(|feed| feed.is_there());
+    let stream = app.feed().is_ok_and(|feed| feed.is_available());
     Ok(Json(PageSettings {
         tiles: app.options.tiles.clone(),
         stream,
@@ -188,7 +188,7 @@ pub async fn page<S: Served>(
     .into_response())
 }
 
-impl<S: Served> App<S> {
+impl<S: ServableStore> App<S> {
     /// The name of the session whose cookie a request bears.
     fn session_of(&self, headers: &HeaderMap) -> Option<String> {
         let text = |value: &HeaderValue| value.to_str().map(str::to_owned).ok();
@@ -214,7 +214,7 @@ impl<S: Served> App<S> {
 
 /// Lets a request pass that is authorised. By a cookie, what is not a read is done for a page of
 /// this server alone.
-pub async fn ask<S: Served>(
+pub async fn require_auth<S: ServableStore>(
     State(app): State<Arc<App<S>>>,
     mut request: Request,
     next: Next,

@@ -10,7 +10,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 
-use crate::model::moment::format_time;
+use crate::model::time::format_time;
 
 /// Maximum sessions at once; one more ends the one that was used least recently.
 const MAX_SESSIONS: usize = 1024;

@@ -11,14 +11,14 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::answer::{MAX_LIST, TripAnswer, TripPage, form_of, weight, with_header};
-use super::app::{App, Served};
-use super::ask::{Ask, Moment};
+use super::app::{App, ServableStore};
 use super::body::{Limited, MAX_ASKED};
-use super::problem::{Fault, Problem};
+use super::params::{Moment, Params};
+use super::problem::{ParamError, Problem};
+use super::trip_response::{MAX_LIST, TripAnswer, TripPage, form_of, weight, with_header};
 use crate::identity::{AnyId, TripId, check_device_id};
-use crate::model::moment::{format_time, parse_time};
-use crate::store::{self, Finding, Forget, Order, StoreError, TripRow, Whose};
+use crate::model::time::{format_time, parse_time};
+use crate::store::{self, DeviceScope, Forget, LookupResult, Order, StoreError, TripRow};
 use crate::telemetry::LOOKUP_DURATION;
 use crate::timeline::DAY_MS;
 use crate::views::{Extras, Form, Match};
@@ -91,20 +91,20 @@ pub struct PairAnswers {
         (status = 410, description = "The trips up to a later time were erased",
             body = Problem, content_type = "application/problem+json"),
     ))]
-pub async fn lookup<S: Served>(
+pub async fn lookup<S: ServableStore>(
     State(app): Shared<S>,
-    mut ask: Ask,
+    mut ask: Params,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let (device, at_ms, detail) = (ask.device(), ask.needed_time("at"), ask.detail());
-    ask.done()?;
+    ask.finish()?;
     let store = app.store()?;
     match find_at(store, &device, at_ms).await? {
-        Finding::Trip(row) => {
+        LookupResult::Trip(row) => {
             app.answer(row, Extras::default(), (Form::Json, detail), &headers).await
         }
-        Finding::Gone { device_id, forget } => Err(gone(&device_id, &forget)),
-        Finding::Unknown => {
+        LookupResult::Gone { device_id, forget } => Err(gone(&device_id, &forget)),
+        LookupResult::Unknown => {
             let at = format_time(at_ms);
             let detail = format!("no trip of device `{device}` covers {at}");
             let before = store.range(&device, i64::MIN, at_ms, Order::Desc, 1).await?;
@@ -118,13 +118,17 @@ pub async fn lookup<S: Served>(
 }
 
 /// A lookup, timed.
-async fn find_at(store: &impl Served, device: &str, at_ms: i64) -> Result<Finding, StoreError> {
+async fn find_at(
+    store: &impl ServableStore,
+    device: &str,
+    at_ms: i64,
+) -> Result<LookupResult, StoreError> {
     let began = Instant::now();
     let found = store::find_at(store, device, at_ms).await;
     let result = match &found {
-        Ok(Finding::Trip(_)) => "found",
-        Ok(Finding::Gone { .. }) => "gone",
-        Ok(Finding::Unknown) => "none",
+        Ok(LookupResult::Trip(_)) => "found",
+        Ok(LookupResult::Gone { .. }) => "gone",
+        Ok(LookupResult::Unknown) => "none",
         Err(_) => "failed",
     };
     metrics::histogram!(LOOKUP_DURATION, "result" => result).record(began.elapsed().as_secs_f64());
@@ -147,12 +151,12 @@ fn gone(device_id: &str, forget: &Forget) -> Problem {
         (status = 413, description = "The body is too large",
             body = Problem, content_type = "application/problem+json"),
     ))]
-pub async fn lookup_many<S: Served>(
+pub async fn lookup_many<S: ServableStore>(
     State(app): Shared<S>,
-    ask: Ask,
+    ask: Params,
     body: Limited<MAX_ASKED>,
 ) -> Result<Response, Problem> {
-    ask.done()?;
+    ask.finish()?;
     let asked = read_pairs(&body.bytes)?;
     // Its bytes are done with, and the request is not.
     let _permit = body.permit;
@@ -160,15 +164,15 @@ pub async fn lookup_many<S: Served>(
     let (mut answers, mut bytes) = (Vec::with_capacity(asked.len()), 0);
     for (device, at_ms) in &asked {
         answers.push(match find_at(store, device, *at_ms).await? {
-            Finding::Trip(row) => {
+            LookupResult::Trip(row) => {
                 bytes += weight(&row);
                 if bytes > MAX_LIST {
                     return Err(Problem::large_answer());
                 }
                 PairAnswer { trip: Some(app.listed(&row)?), code: None }
             }
-            Finding::Gone { .. } => PairAnswer { trip: None, code: Some("gone") },
-            Finding::Unknown => PairAnswer { trip: None, code: Some("no_trip") },
+            LookupResult::Gone { .. } => PairAnswer { trip: None, code: Some("gone") },
+            LookupResult::Unknown => PairAnswer { trip: None, code: Some("no_trip") },
         });
     }
     Ok(Json(PairAnswers { answers }).into_response())
@@ -184,10 +188,11 @@ fn whole(value: &serde_json::Value) -> Option<String> {
 
 fn read_pairs(body: &[u8]) -> Result<Vec<(String, i64)>, Problem> {
     let read: Result<Pairs, _> = serde_json::from_slice(body);
-    let Pairs { pairs } = read.map_err(|error| Problem::faults(vec![Fault::new("body", error)]))?;
+    let Pairs { pairs } =
+        read.map_err(|error| Problem::faults(vec![ParamError::new("body", error)]))?;
     if pairs.len() > MOST_PAIRS {
         let problem = format!("{} pairs are more than {MOST_PAIRS}", pairs.len());
-        return Err(Problem::faults(vec![Fault::new("pairs", problem)]));
+        return Err(Problem::faults(vec![ParamError::new("pairs", problem)]));
     }
     let (mut asked, mut faults) = (Vec::with_capacity(pairs.len()), Vec::new());
     for (pair, nth) in pairs.into_iter().zip(0..) {
@@ -197,11 +202,11 @@ fn read_pairs(body: &[u8]) -> Result<Vec<(String, i64)>, Problem> {
             other => parse_time(&whole(other).unwrap_or_else(|| other.to_string())),
         };
         if let Err(error) = check_device_id(&pair.device) {
-            faults.push(Fault::new(format!("pairs[{nth}].device"), error));
+            faults.push(ParamError::new(format!("pairs[{nth}].device"), error));
         }
         match time {
             Ok(at_ms) => asked.push((pair.device, at_ms)),
-            Err(error) => faults.push(Fault::new(format!("pairs[{nth}].at"), error)),
+            Err(error) => faults.push(ParamError::new(format!("pairs[{nth}].at"), error)),
         }
     }
     if faults.is_empty() { Ok(asked) } else { Err(Problem::faults(faults)) }
@@ -228,16 +233,16 @@ fn read_pairs(body: &[u8]) -> Result<Vec<(String, i64)>, Problem> {
         (status = 410, description = "The trip was erased",
             body = Problem, content_type = "application/problem+json"),
     ))]
-pub async fn by_id<S: Served>(
+pub async fn by_id<S: ServableStore>(
     State(app): Shared<S>,
     id: Result<Path<String>, PathRejection>,
-    mut ask: Ask,
+    mut ask: Params,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let given = in_path(id)?;
     let (id, form) = form_of(&given);
     let detail = ask.detail();
-    ask.done()?;
+    ask.finish()?;
     let found = find(&app, id).await?;
     let extras = Extras {
         requested_id: Some(id.to_owned()),
@@ -255,12 +260,12 @@ pub async fn by_id<S: Served>(
 pub(super) fn in_path(given: Result<Path<String>, PathRejection>) -> Result<String, Problem> {
     match given {
         Ok(Path(text)) => Ok(text),
-        Err(error) => Err(Problem::faults(vec![Fault::new("path", error)])),
+        Err(error) => Err(Problem::faults(vec![ParamError::new("path", error)])),
     }
 }
 
 /// The trip that an id finds.
-pub(super) struct Found {
+pub(super) struct FoundTrip {
     pub row: Box<TripRow>,
     /// The time of the id, ms.
     pub t_star_ms: i64,
@@ -268,14 +273,16 @@ pub(super) struct Found {
 }
 
 /// Finds the trip of an id.
-pub(super) async fn find<S: Served>(app: &App<S>, id: &str) -> Result<Found, Problem> {
+pub(super) async fn find<S: ServableStore>(app: &App<S>, id: &str) -> Result<FoundTrip, Problem> {
     let parsed =
         AnyId::parse(id).map_err(|error| Problem::new(StatusCode::NOT_FOUND, "bad_id", error))?;
     let t_star_ms = parsed.t_star_ms();
     match store::find(app.store()?, &parsed).await? {
-        Finding::Trip(row) => Ok(Found { matched: Match::of(t_star_ms, &row), t_star_ms, row }),
-        Finding::Gone { device_id, forget } => Err(gone(&device_id, &forget)),
-        Finding::Unknown => {
+        LookupResult::Trip(row) => {
+            Ok(FoundTrip { matched: Match::classify(t_star_ms, &row), t_star_ms, row })
+        }
+        LookupResult::Gone { device_id, forget } => Err(gone(&device_id, &forget)),
+        LookupResult::Unknown => {
             let time = format_time(t_star_ms);
             let detail = format!("no trip has the id `{id}`: none of its device covers {time}");
             Err(Problem::new(StatusCode::NOT_FOUND, "no_trip", detail))
@@ -302,11 +309,11 @@ pub(super) async fn find<S: Served>(app: &App<S>, id: &str) -> Result<Found, Pro
         (status = 400, description = "Everything that is wrong with the request",
             body = Problem, content_type = "application/problem+json"),
     ))]
-pub async fn of_device<S: Served>(
+pub async fn of_device<S: ServableStore>(
     State(app): Shared<S>,
     token: Result<Path<String>, PathRejection>,
     uri: Uri,
-    mut ask: Ask,
+    mut ask: Params,
 ) -> Result<Response, Problem> {
     let device = ask.token(&in_path(token)?);
     let ((mut from_ms, mut upto_ms), order) = (ask.span(), ask.order());
@@ -321,7 +328,7 @@ pub async fn of_device<S: Served>(
             Order::Desc => upto_ms = upto_ms.min(cursor.t_star_ms),
         }
     }
-    ask.done()?;
+    ask.finish()?;
     let mut page = Page::new(&app, limit);
     page.fill(&device, (from_ms, upto_ms), order).await?;
     Ok(page.answer(&uri))
@@ -342,17 +349,17 @@ pub async fn of_device<S: Served>(
         (status = 400, description = "Everything that is wrong with the request",
             body = Problem, content_type = "application/problem+json"),
     ))]
-pub async fn of_day<S: Served>(
+pub async fn of_day<S: ServableStore>(
     State(app): Shared<S>,
     uri: Uri,
-    mut ask: Ask,
+    mut ask: Params,
 ) -> Result<Response, Problem> {
     let given = ask.day();
     if given.is_none() && !ask.has_fault("day") {
         ask.fault("day", "a list of all devices needs a day, such as 2026-11-20");
     }
     let (limit, cursor) = (ask.limit(), ask.cursor());
-    ask.done()?;
+    ask.finish()?;
     let day = given.unwrap_or_default();
     let span = (day * DAY_MS, day * DAY_MS + DAY_MS - 1);
     let store = app.store()?;
@@ -363,7 +370,7 @@ pub async fn of_day<S: Served>(
         after = Some(cursor.device_id);
     }
     while !page.is_full() {
-        let devices = store.devices(Whose::OfDay(day), after.as_deref(), DEVICES).await?;
+        let devices = store.devices(DeviceScope::OfDay(day), after.as_deref(), DEVICES).await?;
         for device in &devices {
             page.fill(device, span, Order::Asc).await?;
         }
@@ -386,7 +393,7 @@ struct Page<'a, S> {
     next: Option<TripId>,
 }
 
-impl<'a, S: Served> Page<'a, S> {
+impl<'a, S: ServableStore> Page<'a, S> {
     fn new(app: &'a App<S>, limit: usize) -> Self {
         Self { app, limit, trips: Vec::new(), bytes: 0, next: None }
     }

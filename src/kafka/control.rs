@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use super::record::Record;
 use crate::model::control::{Claim, ControlKeys, Signature};
-use crate::model::moment::{format_duration, format_time, parse_time};
 use crate::model::reason::DeadReason;
-use crate::source::{Control, Fault};
+use crate::model::time::{format_duration, format_time, parse_time};
+use crate::source::{Control, SampleError};
 
 /// Header of a record that is about a device rather than from it.
 pub const CONTROL_HEADER: &str = "tstar-control";
@@ -31,10 +31,10 @@ pub struct Authority {
 impl Authority {
     /// Reads a control record of a kind. Without a right signature it is `not_authorised`,
     /// whatever else is wrong with it.
-    pub(super) fn read(&self, record: &Record<'_>, kind: &[u8]) -> Result<Control, Fault> {
+    pub(super) fn read(&self, record: &Record<'_>, kind: &[u8]) -> Result<Control, SampleError> {
         let key = record.key.unwrap_or_default();
         let before = self.signed_before(record, key, kind)?;
-        let bad = |message: String| Err(Fault::new(DeadReason::BadType, message));
+        let bad = |message: String| Err(SampleError::new(DeadReason::BadType, message));
         if kind != b"forget" {
             let kind = String::from_utf8_lossy(kind);
             return bad(format!("control record `{kind}` is not known; there is `forget`"));
@@ -43,7 +43,7 @@ impl Authority {
             Ok(id) if (1..=256).contains(&id.len()) && !id.contains('\0') => id.to_owned(),
             _ => {
                 let message = "a control record needs a device id for its key";
-                return Err(Fault::new(DeadReason::NoKey, message));
+                return Err(SampleError::new(DeadReason::NoKey, message));
             }
         };
         // No sample is older, and nothing is left of a day that far back to count in.
@@ -62,7 +62,12 @@ impl Authority {
     }
 
     /// The `before` of a record that is signed by a key that counts.
-    fn signed_before(&self, record: &Record<'_>, key: &[u8], kind: &[u8]) -> Result<i64, Fault> {
+    fn signed_before(
+        &self,
+        record: &Record<'_>,
+        key: &[u8],
+        kind: &[u8],
+    ) -> Result<i64, SampleError> {
         let Some(signature) = record.header(SIGNATURE_HEADER) else {
             let message = "a control record counts with the operator's signature alone, and this \
                  one has none; tstar forget signs";
@@ -74,7 +79,7 @@ impl Authority {
         let name = &signature.key;
         let Some(control_key) = self.keys.key_of(&signature) else {
             let message = format!("it is signed by key `{name}`, and no key of that name counts");
-            return Err(Fault { unknown_key: Some(name.clone()), ..refused(message) });
+            return Err(SampleError { unknown_key: Some(name.clone()), ..refused(message) });
         };
         let before_ms = before(record.value.unwrap_or_default()).map_err(refused)?;
         let claim = Claim { topic: &self.topic, device: key, kind, before_ms };
@@ -87,8 +92,8 @@ impl Authority {
     }
 }
 
-fn refused(message: impl Into<String>) -> Fault {
-    Fault::new(DeadReason::NotAuthorised, message)
+fn refused(message: impl Into<String>) -> SampleError {
+    SampleError::new(DeadReason::NotAuthorised, message)
 }
 
 /// `{"before": TIME}`, in ms since 1970.

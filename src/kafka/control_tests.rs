@@ -1,5 +1,5 @@
 use super::*;
-use crate::kafka::record::{Read, RecordReader};
+use crate::kafka::record::{RecordContent, RecordReader};
 use crate::model::control::ControlKey;
 use crate::model::rules::Rules;
 use crate::source::{Batch, Decoder, Headers};
@@ -24,7 +24,7 @@ fn claim(before_ms: i64) -> Claim<'static> {
 }
 
 /// What a reader with one key makes of a record with this key, body and these headers.
-fn read(device: &[u8], body: &str, headers: Headers) -> Result<i64, Fault> {
+fn read(device: &[u8], body: &str, headers: Headers) -> Result<i64, SampleError> {
     let keys = ControlKeys::parse(&key("ops").to_line()).unwrap();
     let authority = Authority { topic: TOPIC.into(), keys, max_future_ms: HOUR };
     let decoder = Decoder::new(&Rules::default()).unwrap();
@@ -39,9 +39,9 @@ fn read(device: &[u8], body: &str, headers: Headers) -> Result<i64, Fault> {
     };
     let mut batch = Batch::default();
     match reader.read(&record, &mut batch) {
-        Read::Control(Control::Forget { offset: 7, before_ms, .. }) => Ok(before_ms),
-        Read::Control(other) => panic!("{other:?}"),
-        Read::Samples => {
+        RecordContent::Control(Control::Forget { offset: 7, before_ms, .. }) => Ok(before_ms),
+        RecordContent::Control(other) => panic!("{other:?}"),
+        RecordContent::Samples => {
             assert_eq!(*batch.headers[&7], record.headers, "a dead letter keeps them");
             let [entry] = &batch.entries[..] else { panic!("{:?}", batch.entries) };
             Err((**entry.content.as_ref().unwrap_err()).clone())
@@ -54,7 +54,7 @@ fn body(before_ms: i64) -> String {
 }
 
 #[track_caller]
-fn is_refused(result: Result<i64, Fault>, says: &str) -> Fault {
+fn is_refused(result: Result<i64, SampleError>, says: &str) -> SampleError {
     let fault = result.unwrap_err();
     assert_eq!(fault.reason, DeadReason::NotAuthorised, "{fault:?}");
     assert!(fault.message.contains(says) && fault.message.len() < 600, "{fault:?}");
@@ -125,7 +125,7 @@ fn what_is_signed_and_makes_no_sense_says_so() {
         read(b"truck-17", &body(i64::MAX), signed(&by, &claim(i64::MAX))),
         "more than --max-future",
     );
-    let reason = |result: Result<i64, Fault>| result.unwrap_err().reason;
+    let reason = |result: Result<i64, SampleError>| result.unwrap_err().reason;
     let old = read(b"truck-17", &body(-1), signed(&by, &claim(-1)));
     assert_eq!(reason(old), DeadReason::BadType);
     let erase = Claim { kind: b"erase", ..claim(5) };

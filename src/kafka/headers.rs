@@ -35,7 +35,7 @@ pub fn is_reading() -> bool {
 /// A name is any bytes to a broker; the client panics where they are not UTF-8, and has no other
 /// way to ask. Headers behind such a name are left unread, so that a record costs one panic however
 /// many it has.
-pub(super) fn of<M: Message>(message: &M) -> Headers {
+pub(super) fn headers_of<M: Message>(message: &M) -> Headers {
     first(message, MAX_HEADERS)
 }
 

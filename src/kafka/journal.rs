@@ -7,20 +7,20 @@ use rdkafka::error::KafkaError as ClientError;
 use rdkafka::types::RDKafkaErrorCode;
 
 use super::client::Brokers;
-use super::fit::Limit;
-use super::holding::Holding;
-use super::producer::{Out, Producer, size};
+use super::letter_limit::Limit;
+use super::partition_handle::PartitionHandle;
+use super::producer::{Producer, ProducerRecord, size};
 use super::topic::Topics;
-use super::{KafkaError, fit};
+use super::{KafkaError, letter_limit};
 use crate::store::{Change, DeadLetter, Flush, Journal, Position, StoreError, TripStore};
-use crate::views::feed;
+use crate::views::event;
 
 /// Bytes of dead letters that are on their way at once, about.
 const AT_ONCE: usize = 4 << 20;
 
 /// Where the changes and the dead letters of a topic go.
 #[derive(Clone)]
-pub struct Outputs {
+pub struct OutputTopics {
     /// Sends them.
     pub producer: Producer,
     /// Topic that is read.
@@ -37,21 +37,21 @@ pub struct Outputs {
 
 /// The journal of the owner of a partition: trips go to the store, then their changes and the dead
 /// letters to topics, each acknowledged before the next; then the position may be committed.
-pub struct TopicJournal<T> {
+pub struct KafkaJournal<T> {
     trips: T,
-    outputs: Arc<Outputs>,
-    holding: Arc<Holding>,
+    outputs: Arc<OutputTopics>,
+    holding: Arc<PartitionHandle>,
 }
 
-impl<T> TopicJournal<T> {
+impl<T> KafkaJournal<T> {
     /// The journal of a partition that is held.
     #[must_use]
-    pub fn new(trips: T, outputs: Arc<Outputs>, holding: Arc<Holding>) -> Self {
+    pub fn new(trips: T, outputs: Arc<OutputTopics>, holding: Arc<PartitionHandle>) -> Self {
         Self { trips, outputs, holding }
     }
 }
 
-impl<T> Journal for TopicJournal<T>
+impl<T> Journal for KafkaJournal<T>
 where
     T: Deref<Target: TripStore> + Send + Sync,
 {
@@ -59,8 +59,8 @@ where
         if !ahead.trips.is_empty() {
             self.trips.apply(&ahead.trips).await?;
         }
-        self.outputs.tell(ahead).await?;
-        self.outputs.bury(&ahead.dead_letters).await
+        self.outputs.send_changes(ahead).await?;
+        self.outputs.send_dead_letters(&ahead.dead_letters).await
     }
 
     async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
@@ -74,7 +74,7 @@ where
     }
 }
 
-impl Outputs {
+impl OutputTopics {
     /// The topic of changes and that of dead letters, `None` for what nobody wants, with what each
     /// takes; brokers that do not tell are found out by trying.
     ///
@@ -115,7 +115,7 @@ impl Outputs {
         }
     }
 
-    async fn tell(&self, flush: &Flush) -> Result<(), StoreError> {
+    async fn send_changes(&self, flush: &Flush) -> Result<(), StoreError> {
         let Some(topic) = &self.feed else { return Ok(()) };
         let mut records = Vec::with_capacity(flush.changes.len() + flush.forgotten.len());
         // What each record is about.
@@ -126,7 +126,7 @@ impl Outputs {
             records.extend(parts);
         }
         for forgotten in &flush.forgotten {
-            records.push(keyed(&forgotten.device_id, feed::forgotten(forgotten)));
+            records.push(keyed(&forgotten.device_id, event::forgotten(forgotten)));
         }
         let too_large = self.producer.offer(topic, &records).await;
         for nth in too_large.map_err(self.refused(topic, "sending changes"))? {
@@ -144,10 +144,10 @@ impl Outputs {
         flush: &Flush,
         change: &Change,
         bytes: usize,
-    ) -> Result<Vec<Out>, StoreError> {
+    ) -> Result<Vec<ProducerRecord>, StoreError> {
         let row = &flush.trips[change.row];
         let bare = size(&keyed(&row.device_id, String::new()));
-        let events = feed::events(change, row, bytes.saturating_sub(bare));
+        let events = event::events(change, row, bytes.saturating_sub(bare));
         let events = events.map_err(|error| StoreError::Failed {
             place: topic.to_owned(),
             doing: "writing an event",
@@ -180,13 +180,13 @@ impl Outputs {
 
     /// Sends dead letters, a few megabytes at a time: as records each repeats what it shares with
     /// others.
-    async fn bury(&self, letters: &[DeadLetter]) -> Result<(), StoreError> {
+    async fn send_dead_letters(&self, letters: &[DeadLetter]) -> Result<(), StoreError> {
         let Some(topic) = &self.letters else { return Ok(()) };
         let mut rest = letters;
         while !rest.is_empty() {
             let (mut records, mut bytes) = (Vec::new(), 0);
             for letter in rest {
-                let record = fit::fitting(&self.input, letter, self.letter_limit);
+                let record = letter_limit::fitting(&self.input, letter, self.letter_limit);
                 bytes += size(&record);
                 records.push(record);
                 if bytes >= AT_ONCE {
@@ -209,7 +209,7 @@ impl Outputs {
     async fn offer_letters(
         &self,
         topic: &str,
-        letters: &mut [Out],
+        letters: &mut [ProducerRecord],
     ) -> Result<Vec<usize>, ClientError> {
         match self.producer.offer(topic, letters).await {
             Err(error) if may_be_of_time(&error) => (),
@@ -217,7 +217,7 @@ impl Outputs {
         }
         // Those that were taken come a second time; those of other partitions may be refused still.
         for letter in &mut *letters {
-            *letter = fit::undated(std::mem::take(letter));
+            *letter = letter_limit::undated(std::mem::take(letter));
         }
         self.producer.offer_alone(topic, letters).await
     }
@@ -231,7 +231,7 @@ impl Outputs {
     ) -> Result<(), StoreError> {
         loop {
             let limit = Limit { record: refused / 2, ..self.letter_limit };
-            let mut record = [fit::fitting(&self.input, letter, limit)];
+            let mut record = [letter_limit::fitting(&self.input, letter, limit)];
             let bytes = size(&record[0]);
             if bytes >= refused {
                 return Err(too_small(topic, "dead letter", refused));
@@ -251,8 +251,12 @@ fn may_be_of_time(error: &ClientError) -> bool {
     matches!(error.rdkafka_error_code(), Some(Code::InvalidTimestamp | Code::InvalidRecord))
 }
 
-fn keyed(device_id: &str, event: String) -> Out {
-    Out { key: Some(device_id.as_bytes().to_vec()), value: event.into_bytes(), ..Out::default() }
+fn keyed(device_id: &str, event: String) -> ProducerRecord {
+    ProducerRecord {
+        key: Some(device_id.as_bytes().to_vec()),
+        value: event.into_bytes(),
+        ..ProducerRecord::default()
+    }
 }
 
 /// What to say of a topic that does not take the smallest form of a record.

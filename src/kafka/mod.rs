@@ -21,13 +21,13 @@
 pub mod client;
 pub mod consumer;
 pub mod control;
-pub mod fit;
+pub mod dead_letters;
 pub mod group;
 pub mod headers;
-pub mod holding;
 pub mod journal;
-pub mod letters;
+pub mod letter_limit;
 pub mod options;
+pub mod partition_handle;
 pub mod partitioning;
 pub mod producer;
 pub mod record;
@@ -90,7 +90,7 @@ pub enum KafkaError {
     #[error(
         "there is no topic `{topic}`: no dead letters were kept there; `tstar run --create-topics` makes it"
     )]
-    NoLetters {
+    NoDlqTopic {
         /// Its name.
         topic: String,
     },
@@ -118,7 +118,7 @@ pub enum KafkaError {
     },
     /// The topic is not the one that the epoch was made for.
     #[error("topic `{topic}` {problem}")]
-    OtherLife {
+    TopicMismatch {
         /// Its name.
         topic: String,
         /// What differs, and which command helps.

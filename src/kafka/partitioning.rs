@@ -5,7 +5,7 @@ use rdkafka::message::Message;
 use super::KafkaError;
 use super::client::Brokers;
 use super::scan::Scan;
-use super::topic::Extent;
+use super::topic::OffsetRange;
 use crate::model::partitioner::{Finder, Partitioner};
 
 /// So many records are looked at, over all partitions.
@@ -22,11 +22,11 @@ const LOOKED_AT_BYTES: usize = 64 << 20;
 pub fn found(
     brokers: &Brokers,
     topic: &str,
-    extents: &[Extent],
+    extents: &[OffsetRange],
 ) -> Result<Partitioner, KafkaError> {
     let count = i32::try_from(extents.len()).unwrap_or(i32::MAX);
     let of_each = i64::try_from(LOOKED_AT / extents.len().max(1)).unwrap_or(1).max(1);
-    let head = |extent: &Extent| Extent {
+    let head = |extent: &OffsetRange| OffsetRange {
         next: extent.next.min(extent.first.saturating_add(of_each)),
         ..*extent
     };

@@ -30,7 +30,7 @@ const HEADER_FRAME: usize = 10;
 
 /// A record to send.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Out {
+pub struct ProducerRecord {
     /// Its key; records of one key go to one partition.
     pub key: Option<Vec<u8>>,
     /// Its value.
@@ -42,7 +42,7 @@ pub struct Out {
 }
 
 /// What a record takes in a topic, about and at most, bytes.
-pub(super) fn size(record: &Out) -> usize {
+pub(super) fn size(record: &ProducerRecord) -> usize {
     let headers: usize = record.headers.iter().map(size_of_header).sum();
     FRAME + record.key.as_ref().map_or(0, Vec::len) + record.value.len() + headers
 }
@@ -54,7 +54,7 @@ pub(super) fn size_of_header((name, value): &(String, Option<Vec<u8>>)) -> usize
 
 /// Where a record stands in a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placed {
+pub struct RecordMetadata {
     /// Its partition.
     pub partition: i32,
     /// Its offset; `None` where the broker has it from an earlier try and does not say.
@@ -138,9 +138,9 @@ impl Producer {
     /// # Errors
     /// One that trying again cannot help, or the last one when the patience is over. Some of the
     /// records may be there.
-    pub async fn send(&self, topic: &str, records: &[Out]) -> Result<(), ClientError> {
+    pub async fn send(&self, topic: &str, records: &[ProducerRecord]) -> Result<(), ClientError> {
         let records: Vec<_> = records.iter().map(|record| (record, None)).collect();
-        self.place(topic, &records).await.map(drop)
+        self.send_to_partition(topic, &records).await.map(drop)
     }
 
     /// [`Producer::send`], and where each record stands then. One that comes with a partition goes
@@ -148,11 +148,11 @@ impl Producer {
     ///
     /// # Errors
     /// Those of [`Producer::send`].
-    pub async fn place(
+    pub async fn send_to_partition(
         &self,
         topic: &str,
-        records: &[(&Out, Option<i32>)],
-    ) -> Result<Vec<Placed>, ClientError> {
+        records: &[(&ProducerRecord, Option<i32>)],
+    ) -> Result<Vec<RecordMetadata>, ClientError> {
         let (placed, too_large) = self.deliver(&self.client, topic, records).await?;
         match too_large.into_iter().next() {
             Some((_, error)) => Err(error),
@@ -165,7 +165,11 @@ impl Producer {
     ///
     /// # Errors
     /// Those of [`Producer::send`].
-    pub async fn offer(&self, topic: &str, records: &[Out]) -> Result<Vec<usize>, ClientError> {
+    pub async fn offer(
+        &self,
+        topic: &str,
+        records: &[ProducerRecord],
+    ) -> Result<Vec<usize>, ClientError> {
         let records: Vec<_> = records.iter().map(|record| (record, None)).collect();
         let (_, refused) = self.deliver(&self.client, topic, &records).await?;
         let mut too_large = Vec::with_capacity(refused.len());
@@ -186,7 +190,7 @@ impl Producer {
     pub async fn offer_alone(
         &self,
         topic: &str,
-        records: &[Out],
+        records: &[ProducerRecord],
     ) -> Result<Vec<usize>, ClientError> {
         let records: Vec<_> = records.iter().map(|record| (record, None)).collect();
         let (_, refused) = self.deliver(self.alone()?, topic, &records).await?;
@@ -207,10 +211,10 @@ impl Producer {
         &self,
         client: &FutureProducer,
         topic: &str,
-        records: &[(&Out, Option<i32>)],
-    ) -> Result<(Vec<Placed>, TooLarge), ClientError> {
+        records: &[(&ProducerRecord, Option<i32>)],
+    ) -> Result<(Vec<RecordMetadata>, TooLarge), ClientError> {
         let mut too_large = TooLarge::new();
-        let mut placed = vec![Placed { partition: -1, offset: None }; records.len()];
+        let mut placed = vec![RecordMetadata { partition: -1, offset: None }; records.len()];
         let mut waiting: Vec<usize> = (0..records.len()).collect();
         let (mut wait, mut heard) = (WAITS.0, Instant::now());
         while !waiting.is_empty() {
@@ -241,14 +245,14 @@ type TooLarge = Vec<(usize, ClientError)>;
 async fn try_once(
     client: &FutureProducer,
     topic: &str,
-    records: &[(&Out, Option<i32>)],
+    records: &[(&ProducerRecord, Option<i32>)],
     waiting: &[usize],
-    (placed, too_large): (&mut [Placed], &mut TooLarge),
+    (placed, too_large): (&mut [RecordMetadata], &mut TooLarge),
 ) -> Result<(Vec<usize>, Option<ClientError>), ClientError> {
     let (mut sent, mut failed, mut why) = (Vec::with_capacity(waiting.len()), Vec::new(), None);
     for &nth in waiting {
         let (record, partition) = records[nth];
-        match client.send_result(of(topic, record, partition)) {
+        match client.send_result(base_record(topic, record, partition)) {
             Ok(delivery) => sent.push((nth, delivery)),
             Err((error, _)) if is_too_large(&error) => too_large.push((nth, error)),
             Err((error, _)) => {
@@ -262,7 +266,7 @@ async fn try_once(
         match delivery.await {
             Ok(Ok(done)) => {
                 let offset = Some(done.offset).filter(|offset| *offset >= 0);
-                placed[nth] = Placed { partition: done.partition, offset };
+                placed[nth] = RecordMetadata { partition: done.partition, offset };
             }
             Ok(Err((error, _))) if is_too_large(&error) => too_large.push((nth, error)),
             Ok(Err((error, _))) => {
@@ -276,9 +280,9 @@ async fn try_once(
     Ok((failed, why))
 }
 
-fn of<'r>(
+fn base_record<'r>(
     topic: &'r str,
-    record: &'r Out,
+    record: &'r ProducerRecord,
     partition: Option<i32>,
 ) -> FutureRecord<'r, Vec<u8>, Vec<u8>> {
     let mut out = FutureRecord::to(topic).payload(&record.value);

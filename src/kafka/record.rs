@@ -17,8 +17,8 @@ use super::unreadable::UnreadableBatch;
 use crate::model::reason::DeadReason;
 use crate::source::file::MAX_RECORD_BYTES;
 use crate::source::{
-    Array, Batch, Control, Cut, Decoded, Decoder, Entry, Fault, Headers, Layout, MAX_BAD_ELEMENTS,
-    Span, memory_of_headers, short, span,
+    Array, Batch, Control, Cut, DecodedSample, Decoder, Entry, Headers, JsonTemplate,
+    MAX_BAD_ELEMENTS, SampleError, Span, memory_of_headers, short, span,
 };
 
 /// Bytes kept of a record that is too long.
@@ -30,7 +30,7 @@ const SHOWN_BYTES: usize = 1 << 10;
 /// Reads the records of a topic.
 pub struct RecordReader {
     decoder: Decoder,
-    layout: Layout,
+    layout: JsonTemplate,
     /// The key has to be the device id of the sample.
     key_is_device: bool,
     /// What is not of this device is passed over.
@@ -40,7 +40,7 @@ pub struct RecordReader {
 }
 
 /// What a record is.
-pub enum Read {
+pub enum RecordContent {
     /// Samples, which stand in the batch.
     Samples,
     /// A control record: the batch is as it was.
@@ -67,8 +67,8 @@ pub struct Record<'a> {
 impl<'a> Record<'a> {
     /// A record of the client.
     #[must_use]
-    pub fn of<M: Message>(message: &'a M) -> Self {
-        Self { headers: headers::of(message), ..Self::without_headers(message) }
+    pub fn from_message<M: Message>(message: &'a M) -> Self {
+        Self { headers: headers::headers_of(message), ..Self::without_headers(message) }
     }
 
     /// A dead letter of the client.
@@ -98,8 +98,8 @@ impl<'a> Record<'a> {
         batch.control = Some(control);
         batch.next_offset = Some(self.offset + 1);
         batch.keep_headers(self.offset, &self.headers);
-        let fault = Fault::new(DeadReason::NotAuthorised, "it was not carried out");
-        Out::begin(self, batch).fault(fault);
+        let fault = SampleError::new(DeadReason::NotAuthorised, "it was not carried out");
+        EntryWriter::new(self, batch).fault(fault);
     }
 }
 
@@ -107,7 +107,7 @@ impl RecordReader {
     /// A reader of records by these rules; with `key_is_device` a key has to be the device id.
     #[must_use]
     pub fn new(decoder: Decoder, key_is_device: bool) -> Self {
-        let (layout, authority) = (Layout::default(), Authority::default());
+        let (layout, authority) = (JsonTemplate::default(), Authority::default());
         Self { decoder, layout, key_is_device, only: None, authority }
     }
 
@@ -127,7 +127,7 @@ impl RecordReader {
 
     /// Reads a record. Its samples, and what could not be read of it, are put at the end of the
     /// batch.
-    pub fn read(&mut self, record: &Record<'_>, batch: &mut Batch) -> Read {
+    pub fn read(&mut self, record: &Record<'_>, batch: &mut Batch) -> RecordContent {
         let control = record.header(CONTROL_HEADER);
         let control = control.map(|kind| self.authority.read(record, kind));
         if let Some(Ok(control)) = control {
@@ -136,19 +136,19 @@ impl RecordReader {
         batch.next_offset = Some(record.offset + 1);
         let before = (batch.entries.len(), batch.text.len(), batch.raw.len());
         batch.keep_headers(record.offset, &record.headers);
-        let mut out = Out::begin(record, batch);
+        let mut out = EntryWriter::new(record, batch);
         if let Some(Err(fault)) = control {
             out.fault(fault);
         } else if record.key.is_none_or(<[u8]>::is_empty) {
             let message = "the record has no key; its producer has to key it by the device id";
-            out.fault(Fault::new(DeadReason::NoKey, message));
+            out.fault(SampleError::new(DeadReason::NoKey, message));
         } else {
             self.samples(record, &mut out);
         }
         if let Some(only) = &self.only {
             pass_over(batch, before, only, record.offset);
         }
-        Read::Samples
+        RecordContent::Samples
     }
 
     /// Puts one entry at the end of the batch, for all records of a batch that cannot be unpacked.
@@ -165,21 +165,21 @@ impl RecordReader {
             ),
         };
         let record = Record { offset: found.last, ..Record::default() };
-        Out::begin(&record, batch).fault(Fault::new(DeadReason::BadRecord, message));
+        EntryWriter::new(&record, batch).fault(SampleError::new(DeadReason::BadRecord, message));
     }
 
-    fn control(&self, control: Control, record: &Record<'_>, batch: &mut Batch) -> Read {
+    fn control(&self, control: Control, record: &Record<'_>, batch: &mut Batch) -> RecordContent {
         let Control::Forget { device_id, .. } = &control;
         if self.only.as_ref().is_some_and(|only| only != device_id) {
             batch.next_offset = Some(record.offset + 1);
-            return Read::Samples;
+            return RecordContent::Samples;
         }
-        Read::Control(control)
+        RecordContent::Control(control)
     }
 
-    fn samples(&mut self, record: &Record<'_>, out: &mut Out<'_>) {
+    fn samples(&mut self, record: &Record<'_>, out: &mut EntryWriter<'_>) {
         let Some(value) = record.value else {
-            return out.fault(Fault::new(DeadReason::BadJson, "the record has no value"));
+            return out.fault(SampleError::new(DeadReason::BadJson, "the record has no value"));
         };
         if value.len() > MAX_RECORD_BYTES {
             return out.oversize(value);
@@ -199,11 +199,11 @@ impl RecordReader {
         &mut self,
         record: &Record<'_>,
         value: &[u8],
-        out: &mut Out<'_>,
-    ) -> Result<(), Fault> {
+        out: &mut EntryWriter<'_>,
+    ) -> Result<(), SampleError> {
         let text = std::str::from_utf8(value).map_err(|error| {
             let message = format!("byte {} of the record is not UTF-8", error.valid_up_to());
-            Fault::new(DeadReason::BadUtf8, message)
+            SampleError::new(DeadReason::BadUtf8, message)
         })?;
         let before = (out.batch.entries.len(), out.batch.text.len(), out.batch.raw.len());
         let whole = out.keep(value);
@@ -227,7 +227,7 @@ impl RecordReader {
             out.batch.text.truncate(before.1);
             out.batch.raw.truncate(before.2);
             let message = format!("the array cannot be split: {error}");
-            return Err(Fault::new(DeadReason::BadJson, message));
+            return Err(SampleError::new(DeadReason::BadJson, message));
         }
         out.batch.arrays.insert(record.offset, Array { value: whole, more });
         Ok(())
@@ -238,7 +238,7 @@ impl RecordReader {
         record: &Record<'_>,
         value: &[u8],
         text: &mut String,
-    ) -> Result<Decoded, Box<Fault>> {
+    ) -> Result<DecodedSample, Box<SampleError>> {
         let before = text.len();
         let decoded = self.decoder.json_like(&mut self.layout, value, text)?;
         let device = &text[decoded.device.start as usize..decoded.device.end as usize];
@@ -252,7 +252,7 @@ impl RecordReader {
                 short(device)
             );
             text.truncate(before);
-            return Err(Box::new(Fault::new(DeadReason::KeyMismatch, message)));
+            return Err(Box::new(SampleError::new(DeadReason::KeyMismatch, message)));
         }
         Ok(decoded)
     }
@@ -315,7 +315,7 @@ fn kept(batch: &mut Batch, bytes: &[u8]) -> Span {
 }
 
 /// Where the entries of a record go.
-struct Out<'a> {
+struct EntryWriter<'a> {
     batch: &'a mut Batch,
     offset: i64,
     log_time_ms: i64,
@@ -323,8 +323,8 @@ struct Out<'a> {
     value: &'a [u8],
 }
 
-impl<'a> Out<'a> {
-    fn begin(record: &Record<'a>, batch: &'a mut Batch) -> Self {
+impl<'a> EntryWriter<'a> {
+    fn new(record: &Record<'a>, batch: &'a mut Batch) -> Self {
         let key = record.key.map(|key| kept(batch, key));
         let (offset, log_time_ms) = (record.offset, record.log_time_ms);
         Self { batch, offset, log_time_ms, key, value: record.value.unwrap_or_default() }
@@ -334,13 +334,23 @@ impl<'a> Out<'a> {
         kept(self.batch, bytes)
     }
 
-    fn push(&mut self, element: Option<u32>, value: &[u8], content: Result<Decoded, Box<Fault>>) {
+    fn push(
+        &mut self,
+        element: Option<u32>,
+        value: &[u8],
+        content: Result<DecodedSample, Box<SampleError>>,
+    ) {
         let raw = self.keep(value);
         self.enter(element, raw, content);
     }
 
     /// Enters what stands in the batch already.
-    fn enter(&mut self, element: Option<u32>, raw: Span, content: Result<Decoded, Box<Fault>>) {
+    fn enter(
+        &mut self,
+        element: Option<u32>,
+        raw: Span,
+        content: Result<DecodedSample, Box<SampleError>>,
+    ) {
         let (offset, log_time_ms, key) = (self.offset, self.log_time_ms, self.key.clone());
         let (line, again) = (0, false);
         let entry = Entry { offset, element, line, log_time_ms, again, raw, key, content };
@@ -348,7 +358,7 @@ impl<'a> Out<'a> {
     }
 
     /// The record as a whole is of no use.
-    fn fault(&mut self, fault: Fault) {
+    fn fault(&mut self, fault: SampleError) {
         if self.value.len() > MAX_RECORD_BYTES {
             return self.oversize(self.value);
         }
@@ -358,7 +368,7 @@ impl<'a> Out<'a> {
     fn oversize(&mut self, value: &[u8]) {
         let message =
             format!("the record has {} bytes; the limit is {MAX_RECORD_BYTES}", value.len());
-        let mut fault = Fault::new(DeadReason::Oversize, message);
+        let mut fault = SampleError::new(DeadReason::Oversize, message);
         fault.cut = Some(Cut { bytes: value.len() as u64, sha256: Sha256::digest(value).into() });
         self.push(None, &value[..HEAD_BYTES], Err(Box::new(fault)));
     }

@@ -21,7 +21,7 @@ fn record<'a>(key: Option<&'a str>, value: &'a str) -> Record<'a> {
 
 fn read(key_is_device: bool, record: &Record<'_>) -> Batch {
     let mut batch = Batch::default();
-    assert!(matches!(reader(key_is_device).read(record, &mut batch), Read::Samples));
+    assert!(matches!(reader(key_is_device).read(record, &mut batch), RecordContent::Samples));
     assert_eq!(batch.next_offset, Some(8));
     batch
 }

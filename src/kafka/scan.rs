@@ -10,10 +10,10 @@ use rdkafka::message::{Message, OwnedMessage};
 use rdkafka::topic_partition_list::Offset;
 
 use super::client::Brokers;
-use super::topic::Extent;
+use super::topic::OffsetRange;
 use super::unreadable::{self, UnreadableBatch};
 use super::{KafkaError, client_error};
-use crate::model::moment::format_duration;
+use crate::model::time::format_duration;
 
 /// How long one poll waits.
 const POLL: Duration = Duration::from_millis(100);
@@ -29,7 +29,7 @@ pub struct Scan {
     patience: Duration,
     topic: String,
     /// Partitions that are still to be read, the next one last.
-    rest: Vec<(i32, Extent)>,
+    rest: Vec<(i32, OffsetRange)>,
     /// The partition that is read, and which offsets of it are left.
     current: Option<(i32, Range<i64>)>,
 }
@@ -42,7 +42,7 @@ impl Scan {
     pub fn new(
         brokers: &Brokers,
         topic: &str,
-        mut rest: Vec<(i32, Extent)>,
+        mut rest: Vec<(i32, OffsetRange)>,
     ) -> Result<Self, KafkaError> {
         let consumer = brokers.onlooker(&[
             ("queued.max.messages.kbytes", "16384"),
@@ -118,7 +118,7 @@ impl Scan {
         tracing::warn!(topic = self.topic, partition, first, last, problem, "cannot be unpacked");
         self.current = None;
         if last + 1 < end {
-            self.begin(partition, last + 1..end)?;
+            self.start_partition(partition, last + 1..end)?;
         }
         Ok(())
     }
@@ -127,14 +127,14 @@ impl Scan {
     fn turn(&mut self) -> Result<bool, KafkaError> {
         while let Some((partition, extent)) = self.rest.pop() {
             if extent.first < extent.next {
-                self.begin(partition, extent.first..extent.next)?;
+                self.start_partition(partition, extent.first..extent.next)?;
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    fn begin(&mut self, partition: i32, left: Range<i64>) -> Result<(), KafkaError> {
+    fn start_partition(&mut self, partition: i32, left: Range<i64>) -> Result<(), KafkaError> {
         let mut list = TopicPartitionList::new();
         list.add_partition_offset(&self.topic, partition, Offset::Offset(left.start))
             .and_then(|()| self.consumer.assign(&list))

@@ -61,7 +61,7 @@ pub struct Span {
 }
 
 #[derive(Debug)]
-struct Kept {
+struct StoredEvent {
     partition: usize,
     offset: i64,
     value: Arc<str>,
@@ -73,14 +73,14 @@ struct Ring {
     span: Span,
     /// By partition, whether what was there at the start has come.
     caught_up: Vec<bool>,
-    records: VecDeque<Kept>,
+    records: VecDeque<StoredEvent>,
     bytes: usize,
     /// Why the topic is not read, as long as it never was.
     why: String,
 }
 
 impl Ring {
-    fn begin(&mut self, starts: &[i64], caught_up: Vec<bool>) {
+    fn init_partitions(&mut self, starts: &[i64], caught_up: Vec<bool>) {
         self.span = Span { first: starts.to_vec(), next: starts.to_vec() };
         self.caught_up = caught_up;
         self.records.clear();
@@ -102,7 +102,7 @@ impl Ring {
         self.span.next[partition] = offset + 1;
         let Some(value) = value else { return };
         self.bytes += value.len();
-        self.records.push_back(Kept { partition, offset, value: value.into() });
+        self.records.push_back(StoredEvent { partition, offset, value: value.into() });
         while self.records.len() > self.keep.records || self.bytes > self.keep.bytes {
             let Some(oldest) = self.records.pop_front() else { break };
             self.bytes -= oldest.value.len();
@@ -143,7 +143,7 @@ impl Tail {
             why: format!("topic `{topic}` is not read yet"),
         };
         let shared = Arc::new(Mutex::new(ring));
-        let reader = Reader::new(brokers, topic, keep, Arc::downgrade(&shared))?;
+        let reader = TailReader::new(brokers, topic, keep, Arc::downgrade(&shared))?;
         let thread = std::thread::Builder::new().name("tstar-tail".into());
         let problem = |error: std::io::Error| KafkaError::Options { problem: error.to_string() };
         thread.spawn(move || reader.run()).map_err(problem)?;
@@ -177,7 +177,7 @@ impl Tail {
 }
 
 /// The thread that reads.
-struct Reader {
+struct TailReader {
     consumer: BaseConsumer,
     topics: Topics,
     topic: String,
@@ -194,9 +194,9 @@ fn event_of(value: &[u8]) -> Option<&str> {
 }
 
 /// Nobody asks any more.
-struct Gone;
+struct TailClosed;
 
-impl Reader {
+impl TailReader {
     fn new(
         brokers: &Brokers,
         topic: &str,
@@ -211,15 +211,15 @@ impl Reader {
         Ok(Self { consumer, topics, topic, keep, ring, warned })
     }
 
-    fn with<T>(&self, change: impl FnOnce(&mut Ring) -> T) -> Result<T, Gone> {
-        let ring = self.ring.upgrade().ok_or(Gone)?;
+    fn with<T>(&self, change: impl FnOnce(&mut Ring) -> T) -> Result<T, TailClosed> {
+        let ring = self.ring.upgrade().ok_or(TailClosed)?;
         let mut ring = ring.lock().expect("no holder of the lock panics");
         Ok(change(&mut ring))
     }
 
     fn run(self) {
         loop {
-            let read = match self.begin() {
+            let read = match self.start() {
                 Ok(partitions) => self.read(partitions),
                 Err(error) => self.with(|ring| ring.why = error.to_string()).map(|()| {
                     tracing::debug!(%error, topic = self.topic, "no changes are told yet");
@@ -233,7 +233,7 @@ impl Reader {
     }
 
     /// Begins at so many records before the end, shared by the partitions.
-    fn begin(&self) -> Result<i32, KafkaError> {
+    fn start(&self) -> Result<i32, KafkaError> {
         let Some(partitions) = self.topics.partitions(&self.topic)? else {
             return Err(KafkaError::NoChanges { topic: self.topic.clone() });
         };
@@ -249,16 +249,16 @@ impl Reader {
         self.consumer.assign(&list).map_err(client_error("beginning to follow a topic"))?;
         let empty = extents.iter().map(|it| it.first >= it.next).collect();
         // Gone: the next change of the ring tells.
-        self.with(|ring| ring.begin(&starts, empty)).ok();
+        self.with(|ring| ring.init_partitions(&starts, empty)).ok();
         Ok(partitions)
     }
 
     /// Reads until there are more partitions.
-    fn read(&self, partitions: i32) -> Result<(), Gone> {
+    fn read(&self, partitions: i32) -> Result<(), TailClosed> {
         let mut counted = Instant::now();
         loop {
             match self.consumer.poll(POLL) {
-                Some(Ok(message)) => self.take(&message)?,
+                Some(Ok(message)) => self.push_message(&message)?,
                 Some(Err(ClientError::PartitionEOF(partition))) => {
                     self.with(|ring| ring.caught_up[partition as usize] = true)?;
                 }
@@ -279,7 +279,7 @@ impl Reader {
         }
     }
 
-    fn take(&self, message: &BorrowedMessage<'_>) -> Result<(), Gone> {
+    fn push_message(&self, message: &BorrowedMessage<'_>) -> Result<(), TailClosed> {
         let (partition, offset) = (message.partition(), message.offset());
         let event = event_of(message.payload().unwrap_or_default());
         if event.is_none() {
@@ -308,11 +308,11 @@ mod tests {
         let keep = Keep { records, bytes: 100 };
         let (records, caught_up) = (VecDeque::new(), Vec::new());
         let mut ring = Ring { keep, span, caught_up, records, bytes: 0, why: String::new() };
-        ring.begin(starts, vec![true; starts.len()]);
+        ring.init_partitions(starts, vec![true; starts.len()]);
         ring
     }
 
-    fn told(ring: &Ring, from: &[i64], limit: usize) -> Vec<(Offsets, String)> {
+    fn events_after(ring: &Ring, from: &[i64], limit: usize) -> Vec<(Offsets, String)> {
         let told = ring.after(from, limit).into_iter();
         told.map(|(at, value)| (at, value.to_string())).collect()
     }
@@ -323,16 +323,16 @@ mod tests {
         for (partition, offset, value) in [(0, 5, "a"), (1, 0, "b"), (0, 7, "c"), (1, 1, "d")] {
             ring.add(partition, offset, Some(value));
         }
-        let all = told(&ring, &[5, 0], 10);
+        let all = events_after(&ring, &[5, 0], 10);
         let expected = [([6, 0], "a"), ([6, 1], "b"), ([8, 1], "c"), ([8, 2], "d")];
         assert_eq!(all, expected.map(|(at, value)| (at.to_vec(), value.to_owned())));
         // However far it came in each.
         for (nth, (at, _)) in all.iter().enumerate() {
-            assert_eq!(told(&ring, at, 10), all[nth + 1..]);
+            assert_eq!(events_after(&ring, at, 10), all[nth + 1..]);
         }
-        assert_eq!(told(&ring, &[8, 0], 1), [(vec![8, 1], "b".to_owned())]);
+        assert_eq!(events_after(&ring, &[8, 0], 1), [(vec![8, 1], "b".to_owned())]);
         // A topic that grew: nothing of the new partition was told.
-        assert_eq!(told(&ring, &[8], 10).len(), 2);
+        assert_eq!(events_after(&ring, &[8], 10).len(), 2);
     }
 
     #[test]
@@ -349,7 +349,7 @@ mod tests {
         // Made anew.
         ring.add(0, 0, Some("y"));
         assert_eq!(ring.span, Span { first: vec![0, 2], next: vec![1, 2] });
-        assert_eq!(told(&ring, &[0, 2], 9), [(vec![1, 2], "y".to_owned())]);
+        assert_eq!(events_after(&ring, &[0, 2], 9), [(vec![1, 2], "y".to_owned())]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use rdkafka::topic_partition_list::Offset;
 use rdkafka::types::RDKafkaErrorCode;
 
 use super::client::Brokers;
-use super::letters::LETTERS;
+use super::dead_letters::LETTERS;
 use super::{KafkaError, client_error};
 
 /// How long a question to a broker may take, where nobody says.
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Where reading begins where nothing tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum From {
+pub enum StartFrom {
     /// At the oldest record there is.
     Earliest,
     /// At the next record to come.
@@ -31,7 +31,7 @@ pub enum From {
 
 /// Offsets that a partition has: `first` is the oldest one, `next` that of the next record to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
+pub struct OffsetRange {
     /// The oldest offset there is.
     pub first: i64,
     /// The offset of the next record to come.
@@ -118,12 +118,12 @@ impl Topics {
     ///
     /// # Errors
     /// No broker answers.
-    pub fn extents(&self, topic: &str, partitions: i32) -> Result<Vec<Extent>, KafkaError> {
+    pub fn extents(&self, topic: &str, partitions: i32) -> Result<Vec<OffsetRange>, KafkaError> {
         let until = Instant::now() + self.patience();
         let extent = |partition| {
             let ask = || self.client.fetch_watermarks(topic, partition, self.patience());
             let (first, next) = self.brokers.insist(until, ask)?;
-            Ok(Extent { first, next })
+            Ok(OffsetRange { first, next })
         };
         (0..partitions).map(extent).collect()
     }
@@ -135,16 +135,18 @@ impl Topics {
     pub fn offsets_from(
         &self,
         topic: &str,
-        from: From,
-        extents: &[Extent],
+        from: StartFrom,
+        extents: &[OffsetRange],
     ) -> Result<BTreeMap<i32, i64>, KafkaError> {
         let numbered = || (0..).zip(extents.iter().copied());
         let time_ms = match from {
-            From::Earliest => {
+            StartFrom::Earliest => {
                 return Ok(numbered().map(|(at, extent)| (at, extent.first)).collect());
             }
-            From::Latest => return Ok(numbered().map(|(at, extent)| (at, extent.next)).collect()),
-            From::Time(time_ms) => time_ms,
+            StartFrom::Latest => {
+                return Ok(numbered().map(|(at, extent)| (at, extent.next)).collect());
+            }
+            StartFrom::Time(time_ms) => time_ms,
         };
         let numbered: Vec<_> = numbered().collect();
         let ask = || at_time(&self.client, topic, time_ms, &numbered, self.patience());
@@ -249,7 +251,7 @@ pub(super) fn at_time<C: ConsumerContext>(
     client: &BaseConsumer<C>,
     topic: &str,
     time_ms: i64,
-    extents: &[(i32, Extent)],
+    extents: &[(i32, OffsetRange)],
     patience: Duration,
 ) -> KafkaResult<BTreeMap<i32, i64>> {
     let mut asked = TopicPartitionList::new();

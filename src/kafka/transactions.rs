@@ -12,7 +12,7 @@ use rdkafka::types::RDKafkaErrorCode;
 
 use super::KafkaError;
 use super::client::Brokers;
-use super::producer::{Out, headers};
+use super::producer::{ProducerRecord, headers};
 
 /// A transaction whose process is gone is called off after this. Until then nobody reads past it.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -25,13 +25,13 @@ const ROOM: Duration = Duration::from_millis(20);
 
 /// A record, and where it goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Placed {
+pub struct TransactionRecord {
     /// The topic.
     pub topic: String,
     /// The partition; `None` leaves it to the key, as Java's clients place it.
     pub partition: Option<i32>,
     /// The record.
-    pub record: Out,
+    pub record: ProducerRecord,
 }
 
 /// Hears what becomes of each record. What a transaction says of one that brokers refuse may be
@@ -68,7 +68,7 @@ impl Transactions {
     ///
     /// # Errors
     /// No broker answers, or they refuse.
-    pub fn begin(brokers: &Brokers, name: &str) -> Result<Self, KafkaError> {
+    pub fn init(brokers: &Brokers, name: &str) -> Result<Self, KafkaError> {
         let patience = brokers.limit(PATIENCE);
         let ms = |limit: Duration| limit.as_millis().to_string();
         let config = brokers.config(&[
@@ -95,7 +95,7 @@ impl Transactions {
     /// # Errors
     /// Another one of this name has begun, a record is refused, or no broker answers. Then none of
     /// them is there, but where the last answer was lost.
-    pub fn send(&mut self, records: &[Placed]) -> Result<(), KafkaError> {
+    pub fn send(&mut self, records: &[TransactionRecord]) -> Result<(), KafkaError> {
         if records.is_empty() {
             return Ok(());
         }
@@ -111,7 +111,7 @@ impl Transactions {
             (_, gone @ (KafkaError::Fenced { .. } | KafkaError::Unreachable { .. })) => Err(gone),
             (true, _) => {
                 // To the brokers the numbers of what comes next would have a gap.
-                *self = Self::begin(&self.brokers, &self.name)?;
+                *self = Self::init(&self.brokers, &self.name)?;
                 let problem = RDKafkaErrorCode::MessageSizeTooLarge.to_string();
                 Err(KafkaError::TooLarge { problem })
             }
@@ -119,8 +119,8 @@ impl Transactions {
         }
     }
 
-    fn queue(&self, placed: &Placed) -> Result<(), KafkaError> {
-        let Out { key, value, headers: of, timestamp_ms } = &placed.record;
+    fn queue(&self, placed: &TransactionRecord) -> Result<(), KafkaError> {
+        let ProducerRecord { key, value, headers: of, timestamp_ms } = &placed.record;
         let until = Instant::now() + self.patience;
         loop {
             let mut record = BaseRecord::<[u8], [u8]>::to(&placed.topic).payload(value);

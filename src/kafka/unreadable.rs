@@ -60,7 +60,7 @@ pub(super) fn find(
         ("fetch.wait.max.ms", "10"),
         ("fetch.error.backoff.ms", "10"),
     ])?;
-    let Some(queue) = PartitionQueue::take(&consumer, topic, partition) else {
+    let Some(queue) = PartitionQueue::open(&consumer, topic, partition) else {
         return Ok(None);
     };
     let look = Look { brokers, consumer: &consumer, queue, topic, partition };

@@ -23,7 +23,7 @@ pub fn entries(column: &[u8]) -> usize {
 /// Takes the first zigzag varint off a column; `None` where there is none, or one that is too long
 /// or not in its shortest form.
 #[inline]
-pub fn take(column: &mut &[u8]) -> Option<i64> {
+pub fn take_varint(column: &mut &[u8]) -> Option<i64> {
     let mut value = 0_u64;
     for (at, &byte) in column.iter().take(MAX_VARINT).enumerate() {
         // The tenth byte has room for one bit.

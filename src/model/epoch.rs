@@ -115,7 +115,7 @@ impl Versions {
 
     /// The version of the record at an offset.
     #[must_use]
-    pub fn of(&self, offset: i64) -> i64 {
+    pub fn version_at(&self, offset: i64) -> i64 {
         let newest = self.spans.iter().rev().find(|(first, _)| *first <= offset);
         // Older than every epoch: nobody has read it, so the oldest will do.
         let (_, base) = newest.or(self.spans.first()).expect("there is an epoch");
@@ -184,7 +184,7 @@ mod tests {
             (1, 0, 9000),
             (0, 3, 1006),
         ] {
-            assert_eq!(of(partition).of(offset), version);
+            assert_eq!(of(partition).version_at(offset), version);
             assert_eq!(of(partition).offset_of(version), offset);
         }
         assert!(of(0).share_epoch(1010, 1198) && of(0).share_epoch(9000, 90_000));
@@ -198,8 +198,8 @@ mod tests {
     #[test]
     fn a_topic_that_was_made_anew_has_versions_above_all_before() {
         let epochs = [epoch(1, 1000, &[(0, 5)]), epoch(2, 9000, &[(0, 0)])];
-        assert_eq!(Versions::of_partition(&epochs, 0).of(3), 9006);
-        assert_eq!(Versions::of_files().of(7), 14);
+        assert_eq!(Versions::of_partition(&epochs, 0).version_at(3), 9006);
+        assert_eq!(Versions::of_files().version_at(7), 14);
     }
 
     #[test]

@@ -41,7 +41,7 @@ impl Default for ClockGuard {
 
 /// A device time that cannot be true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WrongClock {
+pub enum ClockViolation {
     /// Before `min_time`.
     BeforeMin,
     /// More than `max_future` past the log's timestamp.
@@ -53,12 +53,12 @@ impl ClockGuard {
     ///
     /// # Errors
     /// How the time is wrong.
-    pub fn judge(&self, time_ms: i64, log_time_ms: i64) -> Result<(), WrongClock> {
+    pub fn judge(&self, time_ms: i64, log_time_ms: i64) -> Result<(), ClockViolation> {
         if time_ms < self.min_time_ms {
-            return Err(WrongClock::BeforeMin);
+            return Err(ClockViolation::BeforeMin);
         }
         if time_ms > log_time_ms.saturating_add(self.max_future_ms) {
-            return Err(WrongClock::InFuture);
+            return Err(ClockViolation::InFuture);
         }
         Ok(())
     }
@@ -67,7 +67,7 @@ impl ClockGuard {
 /// Which samples count as movement; the others are counted and dropped. A function of one sample,
 /// so that nothing depends on the order of arrival.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Movement {
+pub struct MovementFilter {
     /// Drop samples that say the ignition is off.
     pub needs_ignition: bool,
     /// Drop samples that report a lower speed, 0.01 m/s.
@@ -78,7 +78,7 @@ pub struct Movement {
 
 /// Why a sample does not count as movement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoMovement {
+pub enum FilterReason {
     /// Its ignition is off.
     IgnitionOff,
     /// It is slower than `min_speed`.
@@ -87,24 +87,24 @@ pub enum NoMovement {
     BadFix,
 }
 
-impl Movement {
+impl MovementFilter {
     /// Judges a sample. One that does not report a measurement passes the rule that needs it.
     ///
     /// # Errors
     /// Why the sample does not count as movement.
-    pub fn judge(&self, sample: &Sample, ignition: Option<bool>) -> Result<(), NoMovement> {
+    pub fn judge(&self, sample: &Sample, ignition: Option<bool>) -> Result<(), FilterReason> {
         if self.needs_ignition && ignition == Some(false) {
-            return Err(NoMovement::IgnitionOff);
+            return Err(FilterReason::IgnitionOff);
         }
         if let (Some(least), Some(speed)) = (self.min_speed_cmps, sample.speed_cmps.get())
             && speed < least
         {
-            return Err(NoMovement::TooSlow);
+            return Err(FilterReason::TooSlow);
         }
         if let (Some(most), Some(accuracy)) = (self.max_accuracy_dm, sample.accuracy_dm.get())
             && accuracy > most
         {
-            return Err(NoMovement::BadFix);
+            return Err(FilterReason::BadFix);
         }
         Ok(())
     }

@@ -3,11 +3,11 @@
 pub(crate) mod column;
 pub mod control;
 pub mod epoch;
+pub mod input_part;
 pub mod limits;
-pub mod moment;
-pub mod part;
 pub mod partitioner;
 pub mod reason;
 pub mod rules;
 pub mod sample;
+pub mod time;
 pub mod visible;

@@ -1,6 +1,6 @@
 //! Why a sample was not applied: one vocabulary for JSON, headers and metrics.
 
-use super::limits::{NoMovement, WrongClock};
+use super::limits::{ClockViolation, FilterReason};
 
 /// Declares an enum whose variants have fixed names outside of the program.
 macro_rules! named {
@@ -105,21 +105,21 @@ named! {
     }
 }
 
-impl From<WrongClock> for DeadReason {
-    fn from(wrong: WrongClock) -> Self {
+impl From<ClockViolation> for DeadReason {
+    fn from(wrong: ClockViolation) -> Self {
         match wrong {
-            WrongClock::BeforeMin => Self::TimeBeforeMin,
-            WrongClock::InFuture => Self::TimeInFuture,
+            ClockViolation::BeforeMin => Self::TimeBeforeMin,
+            ClockViolation::InFuture => Self::TimeInFuture,
         }
     }
 }
 
-impl From<NoMovement> for DropReason {
-    fn from(none: NoMovement) -> Self {
+impl From<FilterReason> for DropReason {
+    fn from(none: FilterReason) -> Self {
         match none {
-            NoMovement::IgnitionOff => Self::IgnitionOff,
-            NoMovement::TooSlow => Self::TooSlow,
-            NoMovement::BadFix => Self::BadFix,
+            FilterReason::IgnitionOff => Self::IgnitionOff,
+            FilterReason::TooSlow => Self::TooSlow,
+            FilterReason::BadFix => Self::BadFix,
         }
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::limits::{ClockGuard, Limits, Movement};
+use super::limits::{ClockGuard, Limits, MovementFilter};
 
 /// Unit of integer times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -123,8 +123,8 @@ impl Rules {
 
     /// The boundary predicates.
     #[must_use]
-    pub fn movement(&self) -> Movement {
-        Movement {
+    pub fn movement(&self) -> MovementFilter {
+        MovementFilter {
             needs_ignition: self.drop_ignition_off,
             min_speed_cmps: self.min_speed_cmps,
             max_accuracy_dm: self.max_accuracy_dm,

@@ -53,7 +53,7 @@ pub struct Sample {
 
 /// A sample as its source states it, before quantisation.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Stated {
+pub struct RawSample {
     /// Device time, ms since 1970-01-01T00:00:00Z, one of [`TEXT_TIMES_MS`].
     pub time_ms: i64,
     /// Latitude, degrees north, -90 to 90.
@@ -118,7 +118,7 @@ impl Sample {
     ///
     /// # Errors
     /// The first field whose value lies outside the range given at [`Stated`].
-    pub fn quantised(stated: &Stated) -> Result<Self, OutOfRange> {
+    pub fn quantised(stated: &RawSample) -> Result<Self, OutOfRange> {
         if !TEXT_TIMES_MS.contains(&stated.time_ms) {
             return Err(time_out_of_range(stated.time_ms));
         }
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn quantises_to_the_nearest() {
-        let stated = Stated {
+        let stated = RawSample {
             time_ms: 7,
             lat: -25.451_837,
             lon: 179.999_999_96,
@@ -180,17 +180,17 @@ mod tests {
     #[test]
     fn refuses_what_is_not_on_earth_and_names_it() {
         for (stated, field) in [
-            (Stated { time_ms: 253_402_300_800_000, ..Stated::default() }, "time"),
-            (Stated { time_ms: -62_167_219_200_001, ..Stated::default() }, "time"),
-            (Stated { time_ms: i64::MAX, ..Stated::default() }, "time"),
-            (Stated { lat: 91.0, ..Stated::default() }, "lat"),
-            (Stated { lat: f64::NAN, ..Stated::default() }, "lat"),
-            (Stated { lon: -180.1, ..Stated::default() }, "lon"),
-            (Stated { lon: f64::INFINITY, ..Stated::default() }, "lon"),
-            (Stated { speed_mps: Some(-0.1), ..Stated::default() }, "speed"),
-            (Stated { heading_deg: Some(360.1), ..Stated::default() }, "heading"),
-            (Stated { altitude_m: Some(2e5), ..Stated::default() }, "altitude"),
-            (Stated { accuracy_m: Some(-1.0), ..Stated::default() }, "accuracy"),
+            (RawSample { time_ms: 253_402_300_800_000, ..RawSample::default() }, "time"),
+            (RawSample { time_ms: -62_167_219_200_001, ..RawSample::default() }, "time"),
+            (RawSample { time_ms: i64::MAX, ..RawSample::default() }, "time"),
+            (RawSample { lat: 91.0, ..RawSample::default() }, "lat"),
+            (RawSample { lat: f64::NAN, ..RawSample::default() }, "lat"),
+            (RawSample { lon: -180.1, ..RawSample::default() }, "lon"),
+            (RawSample { lon: f64::INFINITY, ..RawSample::default() }, "lon"),
+            (RawSample { speed_mps: Some(-0.1), ..RawSample::default() }, "speed"),
+            (RawSample { heading_deg: Some(360.1), ..RawSample::default() }, "heading"),
+            (RawSample { altitude_m: Some(2e5), ..RawSample::default() }, "altitude"),
+            (RawSample { accuracy_m: Some(-1.0), ..RawSample::default() }, "accuracy"),
         ] {
             assert_eq!(Sample::quantised(&stated).unwrap_err().field, field);
         }

@@ -8,22 +8,22 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::kafka::record::{Read, Record};
+use crate::kafka::record::{Record, RecordContent};
 use crate::kafka::scan::Scan;
-use crate::kafka::topic::Extent;
+use crate::kafka::topic::OffsetRange;
 use crate::model::epoch::Versions;
 use crate::model::rules::Rules;
-use crate::ops::verify::anew::{AnewError, Imported};
+use crate::ops::verify::reference::{AnewError, ImportedFiles};
 use crate::pipeline::daemon::DaemonError;
-use crate::pipeline::daemon::reread::{Reread, by_epoch};
-use crate::source::{Batch, Control, Decoded, Entry, Source};
+use crate::pipeline::daemon::topic_replay::{TopicReplay, by_epoch};
+use crate::source::{Batch, Control, DecodedSample, Entry, Source};
 use crate::store::TripRow;
 use crate::store::sqlite::SqliteStore;
 use crate::timeline::{Arrival, Outcome, Timeline};
 
 /// What a sample of a trip did when it came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Did {
+pub enum Effect {
     /// It is kept, and arrived there.
     Arrived(Arrival),
     /// It is kept, and joined two trips: the later one's `t_star` is retired, ms.
@@ -38,7 +38,7 @@ pub enum Did {
     },
 }
 
-impl Did {
+impl Effect {
     /// The name in answers.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -55,7 +55,7 @@ impl Did {
 
 /// A sample of a trip, and what it did.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
+pub struct HistoryEntry {
     /// Partition of its record; 0 for files.
     pub partition: i32,
     /// Place of its record in the log.
@@ -74,24 +74,24 @@ pub struct Note {
     /// where it was the latest itself.
     pub behind_ms: i64,
     /// What it did.
-    pub did: Did,
+    pub did: Effect,
     /// The `t_star` of the trip that it is in, as that was then, ms.
     pub t_star_ms: i64,
 }
 
 /// How a trip came to be, as far as it was read.
-pub struct Story<'a> {
+pub struct TripHistory<'a> {
     row: &'a TripRow,
     timeline: Timeline,
     latest_ms: Option<i64>,
     /// Samples before it are erased, ms.
     floor_ms: i64,
     limit: usize,
-    notes: Vec<Note>,
+    notes: Vec<HistoryEntry>,
     noted: u64,
 }
 
-impl<'a> Story<'a> {
+impl<'a> TripHistory<'a> {
     /// Nothing is read yet of the story of this trip; of the samples so many are remembered.
     #[must_use]
     pub fn new(row: &'a TripRow, limit: usize) -> Self {
@@ -101,7 +101,7 @@ impl<'a> Story<'a> {
 
     /// What the samples did, in the order of the log, up to the limit; and how many there are.
     #[must_use]
-    pub fn notes(&self) -> (&[Note], u64) {
+    pub fn notes(&self) -> (&[HistoryEntry], u64) {
         (&self.notes, self.noted)
     }
 
@@ -111,7 +111,7 @@ impl<'a> Story<'a> {
         let mut trips = self.timeline.trips();
         let (Some(trip), None) = (trips.next(), trips.next()) else { return false };
         let partition = self.row.partition;
-        TripRow { partition, ..TripRow::of(&self.row.device_id, trip) } == *self.row
+        TripRow { partition, ..TripRow::from_trip(&self.row.device_id, trip) } == *self.row
     }
 
     /// Reads the next records of one partition, under the rules that they were read by.
@@ -119,7 +119,12 @@ impl<'a> Story<'a> {
         for entry in &batch.entries {
             let Ok(decoded) = &entry.content else { continue };
             if batch.text(&decoded.device) == self.row.device_id {
-                self.absorb(rules, (partition, versions.of(entry.offset)), batch, (entry, decoded));
+                self.absorb(
+                    rules,
+                    (partition, versions.version_at(entry.offset)),
+                    batch,
+                    (entry, decoded),
+                );
             }
         }
         if let Some(Control::Forget { device_id, before_ms, .. }) = &batch.control
@@ -135,7 +140,7 @@ impl<'a> Story<'a> {
         rules: &Rules,
         (partition, version): (i32, i64),
         batch: &Batch,
-        (entry, decoded): (&Entry, &Decoded),
+        (entry, decoded): (&Entry, &DecodedSample),
     ) {
         let (sample, row) = (decoded.sample, self.row);
         let time_ms = sample.time_ms;
@@ -151,9 +156,9 @@ impl<'a> Story<'a> {
         let follows = self.timeline.after(time_ms).map(|trip| trip.t_star_ms);
         let driver = decoded.driver.as_ref().map(|driver| batch.text(driver));
         let did = match (self.timeline.absorb(&rules.limits(), version, sample, driver), follows) {
-            (Outcome::Applied(Arrival::Merge), Some(retired_ms)) => Did::Merged { retired_ms },
-            (Outcome::Applied(arrival), _) => Did::Arrived(arrival),
-            (Outcome::Duplicate { conflicting }, _) => Did::Duplicate { conflicting },
+            (Outcome::Applied(Arrival::Merge), Some(retired_ms)) => Effect::Merged { retired_ms },
+            (Outcome::Applied(arrival), _) => Effect::Arrived(arrival),
+            (Outcome::Duplicate { conflicting }, _) => Effect::Duplicate { conflicting },
             (Outcome::TripFull, _) => return,
         };
         let t_star_ms = self.timeline.covering(time_ms).map_or(time_ms, |trip| trip.t_star_ms);
@@ -161,7 +166,7 @@ impl<'a> Story<'a> {
         self.latest_ms = Some(latest_ms);
         self.noted += 1;
         if self.notes.len() < self.limit {
-            self.notes.push(Note {
+            self.notes.push(HistoryEntry {
                 partition,
                 offset: entry.offset,
                 element: entry.element,
@@ -180,22 +185,23 @@ impl<'a> Story<'a> {
     ///
     /// # Errors
     /// No broker answers, or the rules of an epoch cannot be used.
-    pub fn read_topic(&mut self, reread: &Reread) -> Result<(), DaemonError> {
+    pub fn read_topic(&mut self, reread: &TopicReplay) -> Result<(), DaemonError> {
         for (nth, spans) in by_epoch(&reread.epochs, &reread.spans) {
             let epoch = &reread.epochs[nth];
             let mut reader = reread.reader(epoch)?.of_device(&self.row.device_id);
             let is_keyed = epoch.rules.key == "device_id";
-            let extent = |span: std::ops::Range<i64>| Extent { first: span.start, next: span.end };
+            let extent =
+                |span: std::ops::Range<i64>| OffsetRange { first: span.start, next: span.end };
             let spans = (0..).zip(spans).map(|(partition, span)| (partition, extent(span)));
             let mut scan = Scan::new(&reread.brokers, &epoch.topic, spans.collect())?;
             let origin: Arc<str> = epoch.topic.as_str().into();
             while let Some(message) = scan.next_message()? {
-                let record = Record::of(&message);
+                let record = Record::from_message(&message);
                 if is_keyed && record.key != Some(self.row.device_id.as_bytes()) {
                     continue;
                 }
                 let mut batch = Batch { origin: Arc::clone(&origin), ..Batch::default() };
-                if let Read::Control(control) = reader.read(&record, &mut batch) {
+                if let RecordContent::Control(control) = reader.read(&record, &mut batch) {
                     batch.control = Some(control);
                 }
                 let partition = record.partition;
@@ -215,7 +221,7 @@ impl<'a> Story<'a> {
         store: &SqliteStore,
         files: &[PathBuf],
     ) -> Result<(), AnewError> {
-        let (mut source, rules) = Imported::open(store, files).await?;
+        let (mut source, rules) = ImportedFiles::open(store, files).await?;
         let versions = Versions::of_files();
         while let Some(batch) = source.next().await? {
             self.read(&rules, (0, &versions), &batch);

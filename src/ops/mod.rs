@@ -1,6 +1,6 @@
 //! The use cases behind the commands and the HTTP API.
 
 pub mod explain;
-pub mod intake;
-pub mod retry;
+pub mod ingest_request;
+pub mod redecode;
 pub mod verify;

@@ -70,7 +70,7 @@ impl SettingsFile {
         value: &Spanned<DeValue<'_>>,
     ) -> Result<(&'static Setting, String), String> {
         let key = key.get_ref().as_ref();
-        let Some(setting) = Setting::of(key) else {
+        let Some(setting) = Setting::by_key(key) else {
             let hint = nearest(key, TABLE.iter().map(|setting| setting.key));
             return Err(format!("unknown key `{key}`{hint}"));
         };

@@ -20,9 +20,9 @@ mod values;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::model::moment::format_duration;
 use crate::model::partitioner::Partitioner;
 use crate::model::rules::{Rules, SpeedUnit, TimeUnit};
+use crate::model::time::format_duration;
 use crate::source::file::InputFormat;
 use crate::store::scylla::Consistency;
 use crate::timeline::DAY_MS;
@@ -30,7 +30,7 @@ use nearest::nearest;
 
 pub use file::SettingsFile;
 pub use http::HttpSettings;
-pub use place::{PlaceError, StorePlace};
+pub use place::{StoreUrl, StoreUrlError};
 pub use secret::{Secret, exposed_files, read_secret};
 pub use setting::{Kind, Setting, TABLE};
 pub use values::LogFormat;
@@ -306,7 +306,7 @@ impl Settings {
             }
         }
         for (key, value) in flags {
-            let setting = Setting::of(key).expect("flags are made from the table");
+            let setting = Setting::by_key(key).expect("flags are made from the table");
             layers.set(setting, value, Origin::Flag { name: setting.flag.to_owned() });
         }
         layers.finish()

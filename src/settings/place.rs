@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::values::without_credentials;
-use crate::store::scylla::ScyllaPlace;
+use crate::store::scylla::ScyllaUrl;
 
 /// The port of a node that names none.
 const PORT: u16 = 9042;
@@ -13,16 +13,16 @@ const LONGEST_KEYSPACE: usize = 48;
 
 /// Where a store is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StorePlace {
+pub enum StoreUrl {
     /// An SQLite file.
     Sqlite(PathBuf),
     /// A keyspace in Scylla or Cassandra.
-    Scylla(ScyllaPlace),
+    Scylla(ScyllaUrl),
 }
 
 /// A store URL that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PlaceError {
+pub enum StoreUrlError {
     /// A path alone.
     #[error("`{url}` is not a store URL; for a file write sqlite:{url}")]
     Bare {
@@ -55,32 +55,32 @@ pub enum PlaceError {
     },
 }
 
-impl StorePlace {
+impl StoreUrl {
     /// Reads a store URL.
     ///
     /// # Errors
     /// [`PlaceError`], which says what to write instead.
-    pub fn parse(url: &str) -> Result<Self, PlaceError> {
+    pub fn parse(url: &str) -> Result<Self, StoreUrlError> {
         let owned = || without_credentials(url);
         let Some((scheme, place)) = url.split_once(':') else {
-            return Err(PlaceError::Bare { url: owned() });
+            return Err(StoreUrlError::Bare { url: owned() });
         };
         match scheme {
-            "sqlite" if place.is_empty() => Err(PlaceError::Empty { url: owned() }),
+            "sqlite" if place.is_empty() => Err(StoreUrlError::Empty { url: owned() }),
             "sqlite" => Ok(Self::Sqlite(place.into())),
             "scylla" => match scylla(place) {
                 Ok(place) => Ok(Self::Scylla(place)),
-                Err(problem) => Err(PlaceError::Scylla { url: owned(), problem }),
+                Err(problem) => Err(StoreUrlError::Scylla { url: owned(), problem }),
             },
             // A scheme has no slash: this is a path with a colon in it.
-            _ if scheme.contains(['/', '.']) => Err(PlaceError::Bare { url: owned() }),
-            _ => Err(PlaceError::Unknown { url: owned(), scheme: scheme.to_owned() }),
+            _ if scheme.contains(['/', '.']) => Err(StoreUrlError::Bare { url: owned() }),
+            _ => Err(StoreUrlError::Unknown { url: owned(), scheme: scheme.to_owned() }),
         }
     }
 }
 
 /// Reads `//host:port,host2/keyspace`.
-fn scylla(place: &str) -> Result<ScyllaPlace, String> {
+fn scylla(place: &str) -> Result<ScyllaUrl, String> {
     let place = place.strip_prefix("//").ok_or("two slashes follow the scheme")?;
     if place.contains('@') {
         return Err("name and password do not belong in it, see cql_user".into());
@@ -97,7 +97,7 @@ fn scylla(place: &str) -> Result<ScyllaPlace, String> {
         ));
     }
     let nodes = nodes.split(',').map(node).collect::<Result<_, _>>()?;
-    Ok(ScyllaPlace { nodes, keyspace: keyspace.to_owned() })
+    Ok(ScyllaUrl { nodes, keyspace: keyspace.to_owned() })
 }
 
 fn host_of(text: &str) -> Result<(), String> {
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_url_names_its_scheme() {
-        assert_eq!(StorePlace::parse("sqlite:a/b.db"), Ok(StorePlace::Sqlite("a/b.db".into())));
+        assert_eq!(StoreUrl::parse("sqlite:a/b.db"), Ok(StoreUrl::Sqlite("a/b.db".into())));
         for (url, hint) in [
             ("trips.db", "write sqlite:trips.db"),
             ("./a:b.db", "write sqlite:./a:b.db"),
@@ -152,7 +152,7 @@ mod tests {
             ("scylla://me:secret@a/fleet", "see cql_user"),
             ("postgres://x", "scheme `postgres`"),
         ] {
-            let error = StorePlace::parse(url).unwrap_err().to_string();
+            let error = StoreUrl::parse(url).unwrap_err().to_string();
             let shown = without_credentials(url);
             assert!(error.contains(hint) && error.contains(&format!("`{shown}`")), "{error}");
         }
@@ -166,7 +166,7 @@ mod tests {
             ("postgres://me:secret@a", "postgres://(not shown)@a"),
             ("me:secret@a/fleet", "me:(not shown)@a/fleet"),
         ] {
-            let error = StorePlace::parse(url).unwrap_err().to_string();
+            let error = StoreUrl::parse(url).unwrap_err().to_string();
             assert!(error.contains(shown) && !error.contains("sec"), "{error}");
         }
     }
@@ -185,11 +185,11 @@ mod tests {
             (&format!("scylla://a/{long}"), vec!["a:9042"], &long),
         ] {
             let nodes = nodes.into_iter().map(str::to_owned).collect();
-            let place = ScyllaPlace { nodes, keyspace: keyspace.to_owned() };
-            let read = StorePlace::parse(url);
-            assert_eq!(read, Ok(StorePlace::Scylla(place.clone())));
-            assert_eq!(StorePlace::parse(&place.to_string()), read, "{place} is read back");
+            let place = ScyllaUrl { nodes, keyspace: keyspace.to_owned() };
+            let read = StoreUrl::parse(url);
+            assert_eq!(read, Ok(StoreUrl::Scylla(place.clone())));
+            assert_eq!(StoreUrl::parse(&place.to_string()), read, "{place} is read back");
         }
-        assert!(StorePlace::parse(&format!("scylla://a/{long}k")).is_err());
+        assert!(StoreUrl::parse(&format!("scylla://a/{long}k")).is_err());
     }
 }

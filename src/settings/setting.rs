@@ -53,7 +53,7 @@ pub struct Setting {
 impl Setting {
     /// The setting of a key.
     #[must_use]
-    pub fn of(key: &str) -> Option<&'static Self> {
+    pub fn by_key(key: &str) -> Option<&'static Self> {
         TABLE.iter().find(|setting| setting.key == key).copied()
     }
 }

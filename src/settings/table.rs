@@ -8,7 +8,7 @@ use super::values::{
     number, optional_name, optional_text, options, options_text, partitioner, partitioner_text,
     size, speed, speed_unit, speed_unit_text, store, text, time, time_unit, time_unit_text,
 };
-use crate::model::moment::{parse_duration, parse_time};
+use crate::model::time::{parse_duration, parse_time};
 
 /// Every one of them.
 pub(super) static SETTINGS: &[Setting] = &[

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::size::format_size;
-use super::{InputFormat, KeyRule, StorePlace};
+use super::{InputFormat, KeyRule, StoreUrl};
 use crate::kafka::options::{NOT_SHOWN, shown};
-use crate::model::moment::{format_duration, format_time};
 use crate::model::partitioner::Partitioner;
 use crate::model::rules::{SpeedUnit, TimeUnit};
+use crate::model::time::{format_duration, format_time};
 use crate::source::{MapError, parse_map};
 use crate::store::scylla::Consistency;
 
@@ -88,7 +88,7 @@ pub(super) fn input_format_text(format: &Option<InputFormat>) -> String {
 
 /// Read here too, so that a bad URL is told together with the other faults.
 pub(super) fn store(text: &str) -> Result<String, String> {
-    StorePlace::parse(text).map_err(|error| error.to_string())?;
+    StoreUrl::parse(text).map_err(|error| error.to_string())?;
     Ok(text.to_owned())
 }
 

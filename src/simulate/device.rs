@@ -5,9 +5,9 @@
 //! takes a point beyond `max_gap` of the end, a new trip, and some arrivals later one between.
 
 use super::line::{Content, Event};
-use super::place::Drive;
 use super::random::Random;
-use super::{DeadReason, Ledger, START_MS, bad};
+use super::route::Drive;
+use super::{DeadReason, Ledger, START_MS, malformed};
 use crate::timeline::{Limits, Sample};
 
 /// Skipped points that a device remembers, at most; more are never sent.
@@ -133,7 +133,7 @@ impl Device {
     /// A malformed line in place of the next arrival.
     pub fn malformed(&self, reason: DeadReason, random: &mut Random) -> Event {
         let sample = self.latest.map_or_else(|| self.drive.at(START_MS), |(sample, _)| sample);
-        let line = bad::line(reason, self.number, &sample, random);
+        let line = malformed::line(reason, self.number, &sample, random);
         Event { device: self.number, content: Content::Bad { reason, line } }
     }
 

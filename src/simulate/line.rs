@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::DeadReason;
-use crate::model::moment::format_time;
+use crate::model::time::format_time;
 use crate::timeline::Sample;
 
 /// What a line holds.

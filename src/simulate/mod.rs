@@ -14,11 +14,11 @@
 //! more; several million samples of one device may so reach into the reader's future, where the
 //! clock guard stops them: ask for more devices.
 
-mod bad;
 mod device;
 mod line;
-mod place;
+mod malformed;
 mod random;
+mod route;
 
 #[cfg(test)]
 mod tests;
@@ -151,7 +151,7 @@ impl Iterator for Fleet {
         self.take_turn();
         let device = &mut self.devices[self.turn];
         if self.bad > 0.0 && self.random.unit() < self.bad {
-            let reason = bad::REASONS[self.random.index(bad::REASONS.len())];
+            let reason = malformed::REASONS[self.random.index(malformed::REASONS.len())];
             return Some(device.malformed(reason, &mut self.random));
         }
         Some(device.next(&mut self.ledger, &mut self.random))

@@ -1,5 +1,5 @@
 use super::*;
-use crate::timeline::{Arrival, Limits, Outcome, Sample, Stated, Timeline};
+use crate::timeline::{Arrival, Limits, Outcome, RawSample, Sample, Timeline};
 use std::collections::BTreeMap;
 
 const YARDSTICK: [f64; 4] = [46.0, 34.0, 19.0, 1.0];
@@ -134,13 +134,13 @@ fn lines_are_the_samples() {
         let value: serde_json::Value = serde_json::from_slice(&line).unwrap();
         let Content::Good { sample, driver } = event.content.clone() else { panic!("no bad ones") };
         let time = chrono::DateTime::parse_from_rfc3339(value["time"].as_str().unwrap()).unwrap();
-        let read = Sample::quantised(&Stated {
+        let read = Sample::quantised(&RawSample {
             time_ms: time.timestamp_millis(),
             lat: value["lat"].as_f64().unwrap(),
             lon: value["lon"].as_f64().unwrap(),
             speed_mps: value["speed"].as_f64(),
             heading_deg: value["heading"].as_f64(),
-            ..Stated::default()
+            ..RawSample::default()
         })
         .unwrap();
         assert_eq!(read, sample);
@@ -156,7 +156,7 @@ fn lines_are_the_samples() {
 fn paths_look_like_drives() {
     let mut random = Random::new(3);
     for number in 0..50 {
-        let drive = place::Drive::new(number, &mut random);
+        let drive = route::Drive::new(number, &mut random);
         for minute in 0..500 {
             let from = drive.at(START_MS + minute * 60_000);
             let to = drive.at(from.time_ms + 1_000);
@@ -193,7 +193,7 @@ fn malformed_lines_have_their_share_and_every_reason() {
     }
     let all: u32 = reasons.values().sum();
     assert!((850..1_150).contains(&all), "{all}");
-    assert!(bad::REASONS.iter().all(|reason| reasons.get(reason) > Some(&50)), "{reasons:?}");
+    assert!(malformed::REASONS.iter().all(|reason| reasons.get(reason) > Some(&50)), "{reasons:?}");
     let counts = counted(&settings);
     for (share, asked) in counts.shares().into_iter().zip(YARDSTICK) {
         assert!((share - asked).abs() < 1.0, "{:?}", counts.shares());

@@ -8,10 +8,10 @@ use std::ops::Range;
 
 use memchr::{memchr, memchr2};
 
-use super::Fault;
+use super::SampleError;
 use super::decode::Decoder;
 use super::fields::{Field, Node};
-use super::record::{Found, Value};
+use super::record::{Fields, Value};
 use super::text::short;
 use crate::model::reason::DeadReason;
 
@@ -203,9 +203,9 @@ impl Columns {
         &mut self,
         row: &'a str,
         names: &Node,
-        found: &mut Found<'a>,
-    ) -> Result<(), Box<Fault>> {
-        let bad = |message: String| Box::new(Fault::new(DeadReason::BadCsv, message));
+        found: &mut Fields<'a>,
+    ) -> Result<(), Box<SampleError>> {
+        let bad = |message: String| Box::new(SampleError::new(DeadReason::BadCsv, message));
         split(row, self.delimiter, &mut self.cells)
             .map_err(|problem| bad(format!("{problem}: {}", short(row))))?;
         if self.cells.len() != self.count {

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use super::csv::Columns;
 use super::fields::{self, Field, MapError, Node};
-use super::layout::Layout;
-use super::record::Found;
-use super::{Decoded, Fault, json};
+use super::json_fast::JsonTemplate;
+use super::record::Fields;
+use super::{DecodedSample, SampleError, json};
 use crate::model::reason::DeadReason;
 use crate::model::rules::{Rules, SpeedUnit, TimeUnit};
 
@@ -38,9 +38,13 @@ impl Decoder {
     ///
     /// # Errors
     /// Why it states no sample; `text` is then as it was.
-    pub fn json(&self, record: &[u8], text: &mut String) -> Result<Decoded, Box<Fault>> {
+    pub fn json(
+        &self,
+        record: &[u8],
+        text: &mut String,
+    ) -> Result<DecodedSample, Box<SampleError>> {
         let line = utf8(record)?;
-        let mut found = Found::default();
+        let mut found = Fields::default();
         json::read(line, &self.names, &mut found)?;
         found.sample(self, text)
     }
@@ -52,10 +56,10 @@ impl Decoder {
     /// Those of [`Decoder::json`].
     pub fn json_like(
         &self,
-        layout: &mut Layout,
+        layout: &mut JsonTemplate,
         record: &[u8],
         text: &mut String,
-    ) -> Result<Decoded, Box<Fault>> {
+    ) -> Result<DecodedSample, Box<SampleError>> {
         if let Some(decoded) = layout.read(self, record, text) {
             return Ok(decoded);
         }
@@ -67,7 +71,7 @@ impl Decoder {
     /// The device that a JSON object names, also one that is no good otherwise.
     #[must_use]
     pub fn device_of(&self, record: &[u8]) -> Option<String> {
-        let mut found = Found::default();
+        let mut found = Fields::default();
         // What was read before a fault counts.
         json::read(std::str::from_utf8(record).ok()?, &self.names, &mut found).ok();
         found.device_text()
@@ -79,9 +83,9 @@ impl Decoder {
         columns: &mut Columns,
         record: &[u8],
         text: &mut String,
-    ) -> Result<Decoded, Box<Fault>> {
+    ) -> Result<DecodedSample, Box<SampleError>> {
         let row = utf8(record)?;
-        let mut found = Found::default();
+        let mut found = Fields::default();
         columns.read(row, &self.names, &mut found)?;
         found.sample(self, text)
     }
@@ -105,12 +109,12 @@ impl Decoder {
     }
 }
 
-fn utf8(record: &[u8]) -> Result<&str, Box<Fault>> {
+fn utf8(record: &[u8]) -> Result<&str, Box<SampleError>> {
     std::str::from_utf8(record).map_err(|error| {
         let at = error.valid_up_to();
         let byte = record.get(at).copied().unwrap_or(0);
         let message = format!("byte {at} of the record, {byte:#04x}, is not UTF-8");
-        Box::new(Fault::new(DeadReason::BadUtf8, message))
+        Box::new(SampleError::new(DeadReason::BadUtf8, message))
     })
 }
 

@@ -16,21 +16,21 @@ fn decoder() -> Decoder {
     with_map("", |_| ())
 }
 
-struct Read {
+struct Summary {
     device: String,
     driver: Option<String>,
     ignition: Option<bool>,
     sample: Sample,
 }
 
-fn read(decoder: &Decoder, line: &[u8]) -> Result<Read, Fault> {
+fn read(decoder: &Decoder, line: &[u8]) -> Result<Summary, SampleError> {
     let mut text = "before".to_owned();
     let decoded = decoder.json(line, &mut text).map_err(|fault| {
         assert_eq!(text, "before", "a fault leaves no text");
         *fault
     })?;
     let part = |span: &crate::source::Span| text[span.start as usize..span.end as usize].to_owned();
-    Ok(Read {
+    Ok(Summary {
         device: part(&decoded.device),
         driver: decoded.driver.as_ref().map(part),
         ignition: decoded.ignition,
@@ -38,7 +38,7 @@ fn read(decoder: &Decoder, line: &[u8]) -> Result<Read, Fault> {
     })
 }
 
-fn good(decoder: &Decoder, line: &str) -> Read {
+fn good(decoder: &Decoder, line: &str) -> Summary {
     read(decoder, line.as_bytes()).unwrap_or_else(|fault| panic!("{line}: {fault:?}"))
 }
 
@@ -92,7 +92,7 @@ fn every_time_that_is_taken_has_an_id_as_text() {
     use crate::identity::TripId;
     let (first, last) = (-62_167_219_200_000_i64, 253_402_300_799_999_i64);
     let d = decoder();
-    let (mut layout, mut columns) = (Layout::default(), None);
+    let (mut layout, mut columns) = (JsonTemplate::default(), None);
     for time in [first - 1, first, 0, last, last + 1, i64::MIN, i64::MAX] {
         let line = but("time", &time.to_string());
         let mut text = String::new();

@@ -9,9 +9,9 @@ use std::fmt;
 use memchr::memchr2_iter;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::Fault;
+use super::SampleError;
 use super::fields::Node;
-use super::record::{Found, Value};
+use super::record::{Fields, Value};
 use super::text::clipped;
 use crate::model::reason::DeadReason;
 
@@ -25,11 +25,11 @@ const MAX_DEPTH: usize = 127;
 pub(super) fn read<'de>(
     line: &'de str,
     root: &Node,
-    found: &mut Found<'de>,
-) -> Result<(), Box<Fault>> {
+    found: &mut Fields<'de>,
+) -> Result<(), Box<SampleError>> {
     if too_deep(line) {
         let message = format!("the JSON is nested deeper than {MAX_DEPTH} levels");
-        return Err(Box::new(Fault::new(DeadReason::BadJson, message)));
+        return Err(Box::new(SampleError::new(DeadReason::BadJson, message)));
     }
     let mut json = serde_json::Deserializer::from_str(line);
     let walk = Walk { node: root, found: &mut *found };
@@ -61,7 +61,7 @@ fn too_deep(line: &str) -> bool {
 }
 
 #[cold]
-fn refused(line: &str, error: &serde_json::Error, found: &Found<'_>) -> Box<Fault> {
+fn refused(line: &str, error: &serde_json::Error, found: &Fields<'_>) -> Box<SampleError> {
     let message = error.to_string();
     // Skipping a value looks at its form alone: if that succeeds, the size of a number is all that
     // is wrong.
@@ -70,10 +70,10 @@ fn refused(line: &str, error: &serde_json::Error, found: &Found<'_>) -> Box<Faul
     if only_size {
         let name = found.last.map_or("a value", |field| field.name());
         let message = format!("{name} is a number that no float holds: {message}");
-        return Box::new(Fault::new(DeadReason::OutOfRange, message));
+        return Box::new(SampleError::new(DeadReason::OutOfRange, message));
     }
     let message = format!("not a JSON object: {}", clipped(&message));
-    Box::new(Fault::new(DeadReason::BadJson, message))
+    Box::new(SampleError::new(DeadReason::BadJson, message))
 }
 
 /// The child that a name of an object stands for.
@@ -104,7 +104,7 @@ impl Visitor<'_> for Name<'_> {
 /// Collects the value at a node, and those below it.
 struct Walk<'m, 'f, 'de> {
     node: &'m Node,
-    found: &'f mut Found<'de>,
+    found: &'f mut Fields<'de>,
 }
 
 impl<'de> Walk<'_, '_, 'de> {

@@ -9,9 +9,9 @@ mod decode;
 mod fields;
 pub mod file;
 mod json;
-mod layout;
+mod json_fast;
 mod record;
-mod restate;
+mod reencode;
 pub mod spill;
 mod text;
 mod time;
@@ -23,10 +23,10 @@ use std::sync::Arc;
 
 pub use decode::Decoder;
 pub use fields::{MapError, parse_map};
-pub use layout::Layout;
+pub use json_fast::JsonTemplate;
 pub(crate) use text::{head_of, short};
 
-use crate::model::part::Part;
+use crate::model::input_part::Part;
 use crate::model::reason::DeadReason;
 use crate::timeline::Sample;
 
@@ -128,12 +128,12 @@ pub struct Entry {
     /// The record's key in [`Batch::raw`], where the log has keys.
     pub key: Option<Span>,
     /// The sample, or why there is none.
-    pub content: Result<Decoded, Box<Fault>>,
+    pub content: Result<DecodedSample, Box<SampleError>>,
 }
 
 /// A sample that was understood.
 #[derive(Debug)]
-pub struct Decoded {
+pub struct DecodedSample {
     /// Device id, in [`Batch::text`]; 1 to 256 bytes, no NUL.
     pub device: Span,
     /// Driver, in [`Batch::text`].
@@ -149,7 +149,7 @@ const MAX_MESSAGE: usize = 1000;
 
 /// Why a record gave no sample.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Fault {
+pub struct SampleError {
     /// The reason, for counting.
     pub reason: DeadReason,
     /// What failed, with the value, for a person.
@@ -171,7 +171,7 @@ pub struct Cut {
     pub sha256: [u8; 32],
 }
 
-impl Fault {
+impl SampleError {
     /// A fault of a record that is kept whole. A message is bounded, whatever it quotes.
     #[must_use]
     pub fn new(reason: DeadReason, message: impl Into<String>) -> Self {

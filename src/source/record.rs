@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use super::decode::Decoder;
 use super::fields::{Field, Target};
 use super::text::short;
-use super::{Decoded, Fault, Span, time};
+use super::{DecodedSample, SampleError, Span, time};
 use crate::model::reason::DeadReason;
 use crate::model::rules::SpeedUnit;
-use crate::timeline::{OutOfRange, Sample, Stated};
+use crate::timeline::{OutOfRange, RawSample, Sample};
 
 /// Longest device id and driver, bytes.
 pub(super) const MAX_ID_BYTES: usize = 256;
@@ -56,7 +56,7 @@ struct Slot<'a> {
 
 /// What one record says of each field.
 #[derive(Debug, Default)]
-pub(super) struct Found<'a> {
+pub(super) struct Fields<'a> {
     slots: [Slot<'a>; Field::COUNT],
     /// A name that stands twice in one object.
     twice: Option<Box<str>>,
@@ -64,7 +64,7 @@ pub(super) struct Found<'a> {
     pub(super) last: Option<Field>,
 }
 
-impl<'a> Found<'a> {
+impl<'a> Fields<'a> {
     /// Takes a value for each field it stands for. Whatever the order of names in the record, the
     /// canonical name wins, and of two aliases neither does.
     #[inline]
@@ -95,7 +95,7 @@ impl<'a> Found<'a> {
         &self.slots[field as usize].value
     }
 
-    fn check_names(&self, decoder: &Decoder) -> Result<(), Box<Fault>> {
+    fn check_names(&self, decoder: &Decoder) -> Result<(), Box<SampleError>> {
         if let Some(name) = &self.twice {
             return fault(
                 DeadReason::AmbiguousField,
@@ -132,7 +132,7 @@ impl<'a> Found<'a> {
         &self,
         decoder: &Decoder,
         text: &mut String,
-    ) -> Result<Decoded, Box<Fault>> {
+    ) -> Result<DecodedSample, Box<SampleError>> {
         self.check_names(decoder)?;
         let before = text.len();
         let decoded = self.build(decoder, text);
@@ -142,12 +142,16 @@ impl<'a> Found<'a> {
         decoded
     }
 
-    fn build(&self, decoder: &Decoder, text: &mut String) -> Result<Decoded, Box<Fault>> {
+    fn build(
+        &self,
+        decoder: &Decoder,
+        text: &mut String,
+    ) -> Result<DecodedSample, Box<SampleError>> {
         let device = self.device(text)?;
         let time_ms = self.time(decoder)?;
         let number = |field| self.number(field);
         let speed = number(Field::Speed)?;
-        let stated = Stated {
+        let stated = RawSample {
             time_ms,
             // Whether they are there was looked at before.
             lat: number(Field::Lat)?.unwrap_or(f64::NAN),
@@ -160,10 +164,10 @@ impl<'a> Found<'a> {
         let ignition = self.ignition()?;
         let driver = self.driver(text)?;
         let sample = Sample::quantised(&stated).map_err(|error| self.out_of_range(&error))?;
-        Ok(Decoded { device, driver, ignition, sample })
+        Ok(DecodedSample { device, driver, ignition, sample })
     }
 
-    fn device(&self, text: &mut String) -> Result<Span, Box<Fault>> {
+    fn device(&self, text: &mut String) -> Result<Span, Box<SampleError>> {
         let value = self.value(Field::DeviceId);
         let Some(span) = put(value, text) else {
             return bad_type(Field::DeviceId, value, "a text or an integer");
@@ -188,7 +192,7 @@ impl<'a> Found<'a> {
         self.device(&mut text).ok().map(|_| text)
     }
 
-    fn driver(&self, text: &mut String) -> Result<Option<Span>, Box<Fault>> {
+    fn driver(&self, text: &mut String) -> Result<Option<Span>, Box<SampleError>> {
         let value = self.value(Field::Driver);
         if matches!(value, Value::Absent) {
             return Ok(None);
@@ -205,7 +209,7 @@ impl<'a> Found<'a> {
         Ok((!name.is_empty()).then_some(span))
     }
 
-    fn time(&self, decoder: &Decoder) -> Result<i64, Box<Fault>> {
+    fn time(&self, decoder: &Decoder) -> Result<i64, Box<SampleError>> {
         let value = self.value(Field::Time);
         let integer = |integer: i128| {
             let ms = time::of_integer(integer, decoder.time_unit);
@@ -223,7 +227,7 @@ impl<'a> Found<'a> {
         ms.or_else(|message| fault(DeadReason::BadTime, message))
     }
 
-    fn number(&self, field: Field) -> Result<Option<f64>, Box<Fault>> {
+    fn number(&self, field: Field) -> Result<Option<f64>, Box<SampleError>> {
         let value = self.value(field);
         #[expect(
             clippy::cast_precision_loss,
@@ -244,7 +248,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    fn ignition(&self) -> Result<Option<bool>, Box<Fault>> {
+    fn ignition(&self) -> Result<Option<bool>, Box<SampleError>> {
         let value = self.value(Field::Ignition);
         let known = match value {
             Value::Absent => return Ok(None),
@@ -266,7 +270,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    fn out_of_range(&self, error: &OutOfRange) -> Box<Fault> {
+    fn out_of_range(&self, error: &OutOfRange) -> Box<SampleError> {
         let OutOfRange { field, value, least, most } = error;
         let stated = Field::ALL.into_iter().find(|known| known.name() == *field);
         let shown = stated.map_or_else(|| value.to_string(), |field| self.value(field).shown());
@@ -275,11 +279,11 @@ impl<'a> Found<'a> {
                 "time is {shown}, outside of the years 0000 to 9999, which a trip id can state; \
                  --time-unit states the unit of an integer"
             );
-            return Box::new(Fault::new(DeadReason::OutOfRange, message));
+            return Box::new(SampleError::new(DeadReason::OutOfRange, message));
         }
         let in_si = if *field == "speed" { format!(" ({value} m/s)") } else { String::new() };
         let message = format!("{field} is {shown}{in_si}, outside of {least} to {most}");
-        Box::new(Fault::new(DeadReason::OutOfRange, message))
+        Box::new(SampleError::new(DeadReason::OutOfRange, message))
     }
 }
 
@@ -295,11 +299,11 @@ fn put(value: &Value<'_>, text: &mut String) -> Option<Span> {
     Some(super::span(start, text.len()))
 }
 
-fn fault<T>(reason: DeadReason, message: String) -> Result<T, Box<Fault>> {
-    Err(Box::new(Fault::new(reason, message)))
+fn fault<T>(reason: DeadReason, message: String) -> Result<T, Box<SampleError>> {
+    Err(Box::new(SampleError::new(reason, message)))
 }
 
-fn bad_type<T>(field: Field, value: &Value<'_>, expected: &str) -> Result<T, Box<Fault>> {
+fn bad_type<T>(field: Field, value: &Value<'_>, expected: &str) -> Result<T, Box<SampleError>> {
     let name = field.name();
     fault(DeadReason::BadType, format!("{name} is {}; it needs {expected}", value.shown()))
 }

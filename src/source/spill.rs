@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Batch, Decoded, Entry, Span, span};
+use super::{Batch, DecodedSample, Entry, Span, span};
 use crate::timeline::{Reading, Sample};
 
 /// Into how many groups the devices are divided.
@@ -47,7 +47,7 @@ struct Group {
 
 /// A sample as it lies on the disk, before the bytes of its record; in front of both their length.
 #[derive(Serialize, Deserialize)]
-struct SetAside<'a> {
+struct SpilledSample<'a> {
     origin: u32,
     offset: i64,
     element: Option<u32>,
@@ -92,12 +92,17 @@ impl Spill {
     ///
     /// # Errors
     /// The disk fails.
-    pub fn push(&mut self, batch: &Batch, entry: &Entry, decoded: &Decoded) -> io::Result<()> {
-        let origin = self.place_of(&batch.origin);
+    pub fn push(
+        &mut self,
+        batch: &Batch,
+        entry: &Entry,
+        decoded: &DecodedSample,
+    ) -> io::Result<()> {
+        let origin = self.slot_of(&batch.origin);
         let device = batch.text(&decoded.device);
         let Sample { time_ms, lat_e7, lon_e7, speed_cmps, heading_ddeg, altitude_dm, accuracy_dm } =
             decoded.sample;
-        let set_aside = SetAside {
+        let set_aside = SpilledSample {
             origin,
             offset: entry.offset,
             element: entry.element,
@@ -128,7 +133,7 @@ impl Spill {
     }
 
     /// The place of an origin in the list; samples of one origin come side by side.
-    fn place_of(&mut self, origin: &Arc<str>) -> u32 {
+    fn slot_of(&mut self, origin: &Arc<str>) -> u32 {
         if self.origins.last().is_none_or(|last| !Arc::ptr_eq(last, origin)) {
             self.origins.push(Arc::clone(origin));
         }
@@ -139,7 +144,7 @@ impl Spill {
     ///
     /// # Errors
     /// The disk fails.
-    pub fn take(&mut self, group: usize) -> io::Result<GroupSamples> {
+    pub fn take_group(&mut self, group: usize) -> io::Result<GroupSamples> {
         let Group { mut file, buffer } = std::mem::take(&mut self.groups[group]);
         if let Some(file) = &mut file {
             file.rewind()?;
@@ -161,7 +166,7 @@ impl Spill {
 }
 
 impl Group {
-    fn put(&mut self, set_aside: &SetAside<'_>, raw: &[u8]) -> io::Result<()> {
+    fn put(&mut self, set_aside: &SpilledSample<'_>, raw: &[u8]) -> io::Result<()> {
         let start = self.buffer.len();
         self.buffer.extend_from_slice(&[0; 4]);
         let buffer = std::mem::take(&mut self.buffer);
@@ -209,8 +214,8 @@ impl GroupSamples {
             && batch.raw.len() < BATCH_BYTES
             && self.read_frame()?
         {
-            let (sample, raw) =
-                postcard::take_from_bytes::<SetAside<'_>>(&self.frame).map_err(io::Error::other)?;
+            let (sample, raw) = postcard::take_from_bytes::<SpilledSample<'_>>(&self.frame)
+                .map_err(io::Error::other)?;
             if *origin.get_or_insert(sample.origin) != sample.origin {
                 self.is_held = true;
                 break;
@@ -238,7 +243,7 @@ impl GroupSamples {
     }
 }
 
-fn push(batch: &mut Batch, set_aside: &SetAside<'_>, raw: &[u8]) {
+fn push(batch: &mut Batch, set_aside: &SpilledSample<'_>, raw: &[u8]) {
     let mut put = |text: &str| -> Span {
         let start = batch.text.len();
         batch.text.push_str(text);
@@ -266,7 +271,7 @@ fn push(batch: &mut Batch, set_aside: &SetAside<'_>, raw: &[u8]) {
         again: set_aside.again,
         raw: span(start, batch.raw.len()),
         key: None,
-        content: Ok(Decoded { device, driver, ignition: set_aside.ignition, sample }),
+        content: Ok(DecodedSample { device, driver, ignition: set_aside.ignition, sample }),
     });
 }
 
@@ -284,7 +289,7 @@ mod tests {
                 all.push(Batch { origin, ..Batch::default() });
             }
             let batch = all.last_mut().unwrap();
-            let sample = SetAside {
+            let sample = SpilledSample {
                 origin: 0,
                 offset,
                 element: reading.map(i32::cast_unsigned),
@@ -304,7 +309,7 @@ mod tests {
     }
 
     /// What is known of a sample, with its device in front.
-    fn told(batch: &Batch, entry: &Entry) -> (String, String) {
+    fn describe(batch: &Batch, entry: &Entry) -> (String, String) {
         let good = entry.content.as_ref().unwrap();
         let driver = good.driver.as_ref().map(|driver| batch.text(driver));
         let (offset, element, line) = (entry.offset, entry.element, entry.line);
@@ -328,7 +333,7 @@ mod tests {
                 spill.push(batch, entry, entry.content.as_ref().unwrap()).unwrap();
             }
         }
-        let mut samples = spill.take(spill.group_of("truck-1")).unwrap();
+        let mut samples = spill.take_group(spill.group_of("truck-1")).unwrap();
         let mut found = 0;
         while let Some(batch) = samples.next_batch().unwrap() {
             assert!(batch.entries.len() <= 2, "{} long records at once", batch.entries.len());
@@ -349,15 +354,15 @@ mod tests {
             for batch in &batches(&log) {
                 for entry in &batch.entries {
                     spill.push(batch, entry, entry.content.as_ref().unwrap()).unwrap();
-                    expected.push(told(batch, entry));
+                    expected.push(describe(batch, entry));
                 }
             }
             let mut found = Vec::new();
             for group in 0..GROUPS {
-                let mut samples = spill.take(group).unwrap();
+                let mut samples = spill.take_group(group).unwrap();
                 while let Some(batch) = samples.next_batch().unwrap() {
                     prop_assert!(!batch.entries.is_empty());
-                    found.extend(batch.entries.iter().map(|entry| told(&batch, entry)));
+                    found.extend(batch.entries.iter().map(|entry| describe(&batch, entry)));
                 }
             }
             // Sorting is stable, so this compares the order in each device too.

@@ -22,13 +22,13 @@ impl Days {
     }
 
     /// The span that is left, and how many days of it to ask for; `None` at the end.
-    pub(super) fn ask(&self) -> Option<((i64, i64), usize)> {
+    pub(super) fn next_page(&self) -> Option<((i64, i64), usize)> {
         let is_left = !self.is_done && self.from <= self.upto;
         is_left.then_some(((self.from, self.upto), self.chunk))
     }
 
     /// These were found, in the order of the walk.
-    pub(super) fn told(&mut self, days: &[i64]) {
+    pub(super) fn record_page(&mut self, days: &[i64]) {
         self.is_done = days.len() < self.chunk;
         self.chunk = (self.chunk * 2).min(CHUNK.1);
         let Some(last) = days.last() else { return };
@@ -48,7 +48,7 @@ mod tests {
     fn walked(days: &[i64], span: (i64, i64), order: Order) -> (Vec<i64>, Vec<usize>) {
         let mut walk = Days::new(span.0, span.1, order);
         let (mut found, mut asked) = (Vec::new(), Vec::new());
-        while let Some(((from, upto), most)) = walk.ask() {
+        while let Some(((from, upto), most)) = walk.next_page() {
             let mut some: Vec<_> =
                 days.iter().copied().filter(|day| (from..=upto).contains(day)).collect();
             if order == Order::Desc {
@@ -56,7 +56,7 @@ mod tests {
             }
             some.truncate(most);
             asked.push(some.len());
-            walk.told(&some);
+            walk.record_page(&some);
             found.append(&mut some);
         }
         (found, asked)

@@ -24,7 +24,7 @@ pub enum StoreError {
     },
     /// The file is something else.
     #[error("`{place}` is not a tstar store: {reason}; name another file with --store")]
-    Foreign {
+    NotAStore {
         /// Path of the file.
         place: String,
         /// What it is instead.
@@ -34,7 +34,7 @@ pub enum StoreError {
     #[error(
         "store `{place}` has format {found}, this program knows formats up to {known}: use a newer tstar"
     )]
-    Newer {
+    FormatTooNew {
         /// Path of the file.
         place: String,
         /// Format of the file.
@@ -47,7 +47,7 @@ pub enum StoreError {
     #[error(
         "store `{place}` has the older format {found}, this program reads format {known}: `tstar ingest` of a file into it migrates it, or `tstar run` where it was built from a topic"
     )]
-    Older {
+    FormatTooOld {
         /// Path of the file.
         place: String,
         /// Format of the file.
@@ -59,7 +59,7 @@ pub enum StoreError {
     #[error(
         "store `{place}` was built with other rules: {differences}; use those, or another --store"
     )]
-    OtherRules {
+    RulesMismatch {
         /// Path of the file.
         place: String,
         /// Each rule that differs: the store's value and the one asked for.
@@ -119,7 +119,7 @@ pub enum StoreError {
     #[error(
         "store `{place}` {found}, not {asked}: a store belongs to one log; use another --store"
     )]
-    OtherLog {
+    LogMismatch {
         /// Path of the file, or address.
         place: String,
         /// Whose it is.

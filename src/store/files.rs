@@ -14,7 +14,7 @@ const MODE: u32 = 0o600;
 
 /// The path with something added to its name.
 #[must_use]
-pub fn beside(path: &Path, suffix: &str) -> PathBuf {
+pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)

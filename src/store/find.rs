@@ -1,6 +1,6 @@
 //! The trip of an id, in whichever form.
 
-use super::{Forget, StoreError, TripRow, TripStore, Whose, was_erased};
+use super::{DeviceScope, Forget, StoreError, TripRow, TripStore, was_erased};
 use crate::identity::{AnyId, UuidId};
 use crate::timeline::day_of;
 
@@ -9,7 +9,7 @@ const PAGE: usize = 1000;
 
 /// What an id, or a time, finds.
 #[derive(Debug)]
-pub enum Finding {
+pub enum LookupResult {
     /// The trip that covers it.
     Trip(Box<TripRow>),
     /// Nothing: the trips up to a later time were erased.
@@ -31,13 +31,13 @@ pub async fn find_at<S: TripStore>(
     store: &S,
     device_id: &str,
     time_ms: i64,
-) -> Result<Finding, StoreError> {
+) -> Result<LookupResult, StoreError> {
     if let Some(row) = store.covering(device_id, time_ms).await? {
-        return Ok(Finding::Trip(Box::new(row)));
+        return Ok(LookupResult::Trip(Box::new(row)));
     }
     let forget = was_erased(store, device_id, time_ms).await?;
     let device_id = device_id.to_owned();
-    Ok(forget.map_or(Finding::Unknown, |forget| Finding::Gone { device_id, forget }))
+    Ok(forget.map_or(LookupResult::Unknown, |forget| LookupResult::Gone { device_id, forget }))
 }
 
 /// Finds the trip that covers the time of an id; a UUID names no device, so of one that finds
@@ -45,12 +45,12 @@ pub async fn find_at<S: TripStore>(
 ///
 /// # Errors
 /// The store cannot be read.
-pub async fn find<S: TripStore>(store: &S, id: &AnyId) -> Result<Finding, StoreError> {
+pub async fn find<S: TripStore>(store: &S, id: &AnyId) -> Result<LookupResult, StoreError> {
     match id {
         AnyId::Trip(id) => find_at(store, &id.device_id, id.t_star_ms).await,
         AnyId::Uuid(id) => {
             let found = covering_uuid(store, id).await?;
-            Ok(found.map_or(Finding::Unknown, |row| Finding::Trip(Box::new(row))))
+            Ok(found.map_or(LookupResult::Unknown, |row| LookupResult::Trip(Box::new(row))))
         }
     }
 }
@@ -61,7 +61,7 @@ async fn covering_uuid<S: TripStore>(
     store: &S,
     id: &UuidId,
 ) -> Result<Option<TripRow>, StoreError> {
-    let whose = Whose::OfShard(day_of(id.t_star_ms), id.shard());
+    let whose = DeviceScope::OfShard(day_of(id.t_star_ms), id.shard());
     let mut after: Option<String> = None;
     loop {
         let devices = store.devices(whose, after.as_deref(), PAGE).await?;

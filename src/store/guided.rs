@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::claims::known_home;
-use super::{Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore, Whose};
+use super::{DeviceScope, Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore};
 use crate::model::epoch::{Division, Epoch, divisions};
 
 /// Where claims stand already: which partition a device claims is chance, and has fallen there.
@@ -68,8 +68,8 @@ where
         self.store.covering(device_id, time_ms).await
     }
 
-    async fn near(&self, device_id: &str, day: i64) -> Result<Vec<TripRow>, StoreError> {
-        self.store.near(device_id, day).await
+    async fn rows_of_day(&self, device_id: &str, day: i64) -> Result<Vec<TripRow>, StoreError> {
+        self.store.rows_of_day(device_id, day).await
     }
 
     async fn range(
@@ -85,7 +85,7 @@ where
 
     async fn devices(
         &self,
-        whose: Whose,
+        whose: DeviceScope,
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<String>, StoreError> {

@@ -6,14 +6,14 @@ use std::sync::{Mutex, MutexGuard};
 use crate::identity;
 use crate::timeline::day_of;
 
-use super::row::standing;
+use super::trip_row::resolve_overlaps;
 use super::{
-    Change, DeadLetter, Flush, Forget, Forgotten, Journal, Order, Position, StoreError, TripRow,
-    TripStore, Whose,
+    Change, DeadLetter, DeviceScope, Flush, Forget, Forgotten, Journal, Order, Position,
+    StoreError, TripRow, TripStore,
 };
 
 #[derive(Default)]
-struct Kept {
+struct State {
     /// Rows by device and day.
     rows: BTreeMap<(String, i64), Vec<TripRow>>,
     dead_letters: Vec<DeadLetter>,
@@ -28,11 +28,11 @@ struct Kept {
 /// Keeps everything in memory, and everything it was ever told.
 #[derive(Default)]
 pub struct MemoryStore {
-    kept: Mutex<Kept>,
+    kept: Mutex<State>,
 }
 
 impl MemoryStore {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, State> {
         self.kept.lock().expect("no holder of the lock panics")
     }
 
@@ -55,7 +55,7 @@ impl MemoryStore {
     }
 }
 
-impl Kept {
+impl State {
     fn forget(&mut self, device_id: &str, forget: &Forget) {
         let known = self.forgets.entry(device_id.to_owned()).or_default();
         if !known.contains(forget) {
@@ -85,7 +85,7 @@ impl Kept {
         }
     }
 
-    fn take(&mut self, flush: &Flush) {
+    fn apply_flush(&mut self, flush: &Flush) {
         self.apply(&flush.trips);
         self.dead_letters.extend(flush.dead_letters.iter().cloned());
         let told =
@@ -111,7 +111,7 @@ impl TripStore for MemoryStore {
         Ok(rows.into_iter().filter(covers).max_by_key(|row| row.version))
     }
 
-    async fn near(&self, device_id: &str, day: i64) -> Result<Vec<TripRow>, StoreError> {
+    async fn rows_of_day(&self, device_id: &str, day: i64) -> Result<Vec<TripRow>, StoreError> {
         Ok(self.kept().day(device_id, day))
     }
 
@@ -125,7 +125,7 @@ impl TripStore for MemoryStore {
     ) -> Result<Vec<TripRow>, StoreError> {
         let kept = self.kept();
         let of_device = kept.rows.iter().filter(|((device, _), _)| device == device_id);
-        let mut rows = standing(of_device.flat_map(|(_, rows)| rows.clone()).collect());
+        let mut rows = resolve_overlaps(of_device.flat_map(|(_, rows)| rows.clone()).collect());
         rows.retain(|row| row.start_ms <= upto_ms && row.end_ms >= from_ms);
         if order == Order::Desc {
             rows.reverse();
@@ -136,15 +136,15 @@ impl TripStore for MemoryStore {
 
     async fn devices(
         &self,
-        whose: Whose,
+        whose: DeviceScope,
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<String>, StoreError> {
         let kept = self.kept();
         let is_listed = |device: &str, of: i64| match whose {
-            Whose::All => true,
-            Whose::OfDay(day) => of == day,
-            Whose::OfShard(day, shard) => of == day && identity::shard(device) == shard,
+            DeviceScope::All => true,
+            DeviceScope::OfDay(day) => of == day,
+            DeviceScope::OfShard(day, shard) => of == day && identity::shard(device) == shard,
         };
         let keys = kept.rows.keys().filter(|(device, day)| is_listed(device, *day));
         let devices: BTreeSet<&String> = keys.map(|(device, _)| device).collect();
@@ -173,13 +173,13 @@ impl TripStore for MemoryStore {
 
 impl Journal for MemoryStore {
     async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
-        self.kept().take(ahead);
+        self.kept().apply_flush(ahead);
         Ok(())
     }
 
     async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
         let mut kept = self.kept();
-        kept.take(flush);
+        kept.apply_flush(flush);
         kept.position = flush.position;
         Ok(())
     }

@@ -8,40 +8,40 @@ pub mod claims;
 mod days;
 mod erased;
 mod error;
+mod error_kind;
 pub mod files;
 mod find;
 mod guided;
 mod keys;
-mod kind;
 pub mod memory;
 mod overlay;
 mod pair;
 pub mod raw;
-pub mod row;
 pub mod scylla;
 mod skip;
 pub mod sqlite;
+pub mod trip_row;
 
 use std::future::Future;
 use std::sync::Arc;
 
 pub use erased::was_erased;
 pub use error::StoreError;
-pub use find::{Finding, find, find_at};
+pub use find::{LookupResult, find, find_at};
 pub use guided::{Guide, Guided};
 pub use keys::{AskKeys, KeyStore, KeysAnswer, ask_keys};
 pub use overlay::Overlay;
 pub use pair::Pair;
-pub use row::{DayWrite, TripRow};
+pub use trip_row::{DayWrite, TripRow};
 
 use crate::model::epoch::Epoch;
-use crate::model::part::Part;
+use crate::model::input_part::Part;
 use crate::model::reason::DeadReason;
 use crate::source::{Cut, Headers};
 
 /// Which devices are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whose {
+pub enum DeviceScope {
     /// All that have a trip.
     All,
     /// Those that have a trip that touches a UTC day, whole days since 1970.
@@ -215,7 +215,7 @@ pub trait TripStore: Send + Sync {
     ) -> impl Future<Output = Result<Option<TripRow>, StoreError>> + Send;
 
     /// Every row of a device in a UTC day (whole days since 1970), as it stands, for the loader.
-    fn near(
+    fn rows_of_day(
         &self,
         device_id: &str,
         day: i64,
@@ -235,7 +235,7 @@ pub trait TripStore: Send + Sync {
     /// Device ids in byte order, those after `after`, at most `limit`.
     fn devices(
         &self,
-        whose: Whose,
+        whose: DeviceScope,
         after: Option<&str>,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<String>, StoreError>> + Send;

@@ -2,8 +2,8 @@
 
 use std::ops::Deref;
 
-use super::row::standing;
-use super::{Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore, Whose};
+use super::trip_row::resolve_overlaps;
+use super::{DeviceScope, Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore};
 use crate::timeline::day_of;
 
 /// Reads of both stores, writes to the upper one. Rows of the lower one show as those of the
@@ -22,7 +22,7 @@ impl<Under, Over> Overlay<Under, Over> {
     fn both(&self, mut under: Vec<TripRow>, mut over: Vec<TripRow>) -> Vec<TripRow> {
         under.iter_mut().for_each(|row| row.partition = self.partition);
         over.append(&mut under);
-        standing(over)
+        resolve_overlaps(over)
     }
 }
 
@@ -36,15 +36,15 @@ where
     }
 
     async fn covering(&self, device_id: &str, time_ms: i64) -> Result<Option<TripRow>, StoreError> {
-        let rows = self.near(device_id, day_of(time_ms)).await?;
+        let rows = self.rows_of_day(device_id, day_of(time_ms)).await?;
         Ok(rows.into_iter().find(|row| (row.start_ms..=row.end_ms).contains(&time_ms)))
     }
 
-    async fn near(&self, device_id: &str, day: i64) -> Result<Vec<TripRow>, StoreError> {
-        let mut under = self.under.near(device_id, day).await?;
+    async fn rows_of_day(&self, device_id: &str, day: i64) -> Result<Vec<TripRow>, StoreError> {
+        let mut under = self.under.rows_of_day(device_id, day).await?;
         // One that cannot be decoded is not to hide another.
         under.retain(TripRow::is_whole);
-        Ok(self.both(under, self.over.near(device_id, day).await?))
+        Ok(self.both(under, self.over.rows_of_day(device_id, day).await?))
     }
 
     async fn range(
@@ -69,7 +69,7 @@ where
 
     async fn devices(
         &self,
-        whose: Whose,
+        whose: DeviceScope,
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<String>, StoreError> {
@@ -131,17 +131,17 @@ where
 mod tests {
     use super::*;
     use crate::store::memory::MemoryStore;
-    use crate::timeline::{Limits, Sample, Stated, Timeline};
+    use crate::timeline::{Limits, RawSample, Sample, Timeline};
 
     /// The trip of samples at these minutes.
     fn trip(minutes: &[i64], version: i64) -> TripRow {
         let mut timeline = Timeline::default();
         for minute in minutes {
-            let stated = Stated { time_ms: minute * 60_000, ..Stated::default() };
+            let stated = RawSample { time_ms: minute * 60_000, ..RawSample::default() };
             let sample = Sample::quantised(&stated).unwrap();
             timeline.absorb(&Limits::default(), version, sample, None);
         }
-        TripRow { partition: 3, ..TripRow::of("a", timeline.trips().next().unwrap()) }
+        TripRow { partition: 3, ..TripRow::from_trip("a", timeline.trips().next().unwrap()) }
     }
 
     #[tokio::test]
@@ -151,15 +151,15 @@ mod tests {
         under.apply(&[first.clone(), last.clone()]).await.unwrap();
         let overlay = Overlay { under: &under, over: &over, partition: 0 };
         let own = |row: &TripRow| TripRow { partition: 0, ..row.clone() };
-        assert_eq!(overlay.near("a", 0).await.unwrap(), [own(&first), own(&last)]);
+        assert_eq!(overlay.rows_of_day("a", 0).await.unwrap(), [own(&first), own(&last)]);
         let grown = TripRow { partition: 0, ..trip(&[1, 2, 4], 100) };
         overlay.apply(std::slice::from_ref(&grown)).await.unwrap();
         let expected = [grown.clone(), own(&last)];
-        assert_eq!(overlay.near("a", 0).await.unwrap(), expected);
+        assert_eq!(overlay.rows_of_day("a", 0).await.unwrap(), expected);
         let range = overlay.range("a", 0, i64::MAX, Order::Desc, 1).await.unwrap();
         assert_eq!(range, expected[1..]);
         assert_eq!(overlay.covering("a", 180_000).await.unwrap(), Some(grown));
         assert_eq!(under.covering("a", 180_000).await.unwrap(), None);
-        assert_eq!(overlay.devices(Whose::All, None, 9).await.unwrap(), ["a"]);
+        assert_eq!(overlay.devices(DeviceScope::All, None, 9).await.unwrap(), ["a"]);
     }
 }

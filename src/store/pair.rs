@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use super::{Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore, Whose};
+use super::{DeviceScope, Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore};
 
 /// What a processor needs, of two parts: where trips are read, and a journal that also writes them.
 pub struct Pair<T, J> {
@@ -25,8 +25,8 @@ where
         self.trips.covering(device_id, time_ms).await
     }
 
-    async fn near(&self, device_id: &str, day: i64) -> Result<Vec<TripRow>, StoreError> {
-        self.trips.near(device_id, day).await
+    async fn rows_of_day(&self, device_id: &str, day: i64) -> Result<Vec<TripRow>, StoreError> {
+        self.trips.rows_of_day(device_id, day).await
     }
 
     async fn range(
@@ -42,7 +42,7 @@ where
 
     async fn devices(
         &self,
-        whose: Whose,
+        whose: DeviceScope,
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<String>, StoreError> {

@@ -90,7 +90,7 @@ pub struct RawRow {
 impl RawRow {
     /// The copy of a trip in a day (whole days since 1970).
     #[must_use]
-    pub fn of(row: &TripRow, day: i64) -> Self {
+    pub fn from_trip_row(row: &TripRow, day: i64) -> Self {
         let absorbed = serde_json::to_string(&row.absorbed).expect("a map of numbers");
         let real = |value: f64| Cell::Real(value);
         let cells = vec![
@@ -159,15 +159,15 @@ impl RawRow {
 /// Reads a store as it lies, and writes to it as one who sets it right.
 pub trait RawRows: Send + Sync {
     /// Where reading goes on.
-    type Place: Send;
+    type Cursor: Send;
 
     /// The next rows of all devices, or of one, in any order of days; rows of one device and day
     /// come one after the other, over pages, too. `None` for the place after the last.
     fn raw_rows(
         &self,
         device_id: Option<&str>,
-        from: Option<Self::Place>,
-    ) -> impl Future<Output = Result<(Vec<RawRow>, Option<Self::Place>), StoreError>> + Send;
+        from: Option<Self::Cursor>,
+    ) -> impl Future<Output = Result<(Vec<RawRow>, Option<Self::Cursor>), StoreError>> + Send;
 
     /// The rows of a device in a day.
     fn raw_day(
@@ -185,7 +185,7 @@ pub trait RawRows: Send + Sync {
 
     /// Makes wrong rows go and right ones come, at the versions they have. Where writes carry
     /// timestamps a later one stands all the same.
-    fn set_right(
+    fn repair_rows(
         &self,
         wrong: &[RawRow],
         right: &[TripRow],

@@ -7,7 +7,7 @@ use crate::timeline::Arrival;
 
 /// Where in their trips the applied samples arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Arrivals {
+pub struct ArrivalCounts {
     /// Began a trip.
     pub new: u64,
     /// Extended a trip's end.
@@ -20,7 +20,7 @@ pub struct Arrivals {
     pub merge: u64,
 }
 
-impl Arrivals {
+impl ArrivalCounts {
     /// Counts one.
     pub fn count(&mut self, arrival: Arrival) {
         let counter = match arrival {
@@ -72,7 +72,7 @@ pub struct KeyChanges {
 
 /// Counts of one run. `delivered` = `applied` + `duplicates` + dropped + dead letters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct SampleCounts {
     /// Samples delivered; a record that could not be read counts as one.
     pub delivered: u64,
     /// Samples kept.
@@ -86,7 +86,7 @@ pub struct Counts {
     /// Samples that could not be used.
     pub dead_letters: BTreeMap<DeadReason, u64>,
     /// Where the applied ones arrived; they add up to `applied`.
-    pub arrivals: Arrivals,
+    pub arrivals: ArrivalCounts,
     /// Loaded rows that overlapped another trip; the overlap rule settled them.
     pub overlaps: u64,
     /// Loaded rows of a partition that their device does not belong to; they were passed over.
@@ -101,7 +101,7 @@ pub struct Counts {
     pub trips_written: u64,
 }
 
-impl Counts {
+impl SampleCounts {
     /// Adds those of another run.
     pub fn add(&mut self, other: &Self) {
         self.delivered += other.delivered;

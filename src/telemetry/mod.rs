@@ -29,7 +29,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use metrics::{counter, gauge, histogram};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
-pub use progress::{Kept, Progress, Shown, show};
+pub use progress::{OffsetStorage, PartitionGauge, Progress, show};
 pub use samples::publish;
 pub use table::*;
 
@@ -146,7 +146,7 @@ fn describe() {
 
 /// Shows what a daemon counts from the beginning, as 0: a counter that comes into being with its
 /// first event has no rate at that event.
-pub fn begin() {
+pub fn register_counters() {
     for position in samples::POSITIONS {
         counter!(SAMPLES, "position" => position).increment(0);
     }

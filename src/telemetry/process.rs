@@ -15,16 +15,16 @@ pub(super) fn write(text: &mut String) {
     let stat = stat.as_deref();
     for (name, value) in [
         (CPU_SECONDS, stat.and_then(cpu_seconds)),
-        (RESIDENT_BYTES, told("/proc/self/status").as_deref().and_then(resident_bytes)),
+        (RESIDENT_BYTES, read_proc("/proc/self/status").as_deref().and_then(resident_bytes)),
         (OPEN_FDS, open_fds()),
-        (MAX_FDS, told("/proc/self/limits").as_deref().and_then(max_fds)),
+        (MAX_FDS, read_proc("/proc/self/limits").as_deref().and_then(max_fds)),
         (START_TIME, start_time(stat)),
     ] {
         family(text, name, value.map(|value| ([], value)));
     }
 }
 
-fn told(file: &str) -> Option<String> {
+fn read_proc(file: &str) -> Option<String> {
     fs::read_to_string(file).ok()
 }
 
@@ -61,7 +61,7 @@ fn start_time(stat: Option<&str>) -> Option<f64> {
     static STARTED: OnceLock<Option<f64>> = OnceLock::new();
     *STARTED.get_or_init(|| {
         let after_boot = field(stat?, 22)? / TICKS;
-        let boot = told("/proc/stat")?;
+        let boot = read_proc("/proc/stat")?;
         let boot = boot.lines().find_map(|line| line.strip_prefix("btime "))?;
         Some(boot.trim().parse::<f64>().ok()? + after_boot)
     })

@@ -81,7 +81,7 @@ impl Progress {
 
 /// Who keeps the offsets of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum OffsetStorage {
     /// The brokers, for the group.
     ByBrokers,
     /// The store, with what it holds.
@@ -92,7 +92,7 @@ pub enum Kept {
 #[derive(Debug)]
 struct Partition {
     progress: Arc<Progress>,
-    kept: Kept,
+    kept: OffsetStorage,
     since_ms: i64,
 }
 
@@ -103,21 +103,26 @@ pub(super) struct Partitions(BTreeMap<(String, i32), Partition>);
 /// Shows a partition until it is dropped.
 #[derive(Debug)]
 #[must_use]
-pub struct Shown {
+pub struct PartitionGauge {
     key: (String, i32),
     progress: Arc<Progress>,
 }
 
 /// Shows how far a partition is read, until the answer is dropped. Nothing where nothing is
 /// recorded.
-pub fn show(topic: &str, partition: i32, progress: &Arc<Progress>, kept: Kept) -> Option<Shown> {
+pub fn show(
+    topic: &str,
+    partition: i32,
+    progress: &Arc<Progress>,
+    kept: OffsetStorage,
+) -> Option<PartitionGauge> {
     let key = (topic.to_owned(), partition);
     let shown = Partition { progress: Arc::clone(progress), kept, since_ms: now_ms() };
     handle()?.partitions().0.insert(key.clone(), shown);
-    Some(Shown { key, progress: Arc::clone(progress) })
+    Some(PartitionGauge { key, progress: Arc::clone(progress) })
 }
 
-impl Drop for Shown {
+impl Drop for PartitionGauge {
     fn drop(&mut self) {
         let Some(handle) = handle() else { return };
         let mut partitions = handle.partitions();
@@ -141,8 +146,8 @@ impl Partition {
 
     fn committed(&self) -> i64 {
         match self.kept {
-            Kept::ByBrokers => self.progress.committed.load(Ordering::Relaxed),
-            Kept::ByStore => self.progress.acknowledged.load(Ordering::Relaxed),
+            OffsetStorage::ByBrokers => self.progress.committed.load(Ordering::Relaxed),
+            OffsetStorage::ByStore => self.progress.acknowledged.load(Ordering::Relaxed),
         }
     }
 }
@@ -190,7 +195,7 @@ mod tests {
     #[test]
     fn lag_is_told_once_the_end_is_known_and_its_time_where_there_is_lag() {
         let progress = Arc::new(Progress::new(70));
-        let mut shown = Partition { progress, kept: Kept::ByBrokers, since_ms: 1_000 };
+        let mut shown = Partition { progress, kept: OffsetStorage::ByBrokers, since_ms: 1_000 };
         let text = text_of(&shown, 5_000);
         assert!(!text.contains(CONSUMER_LAG), "{text}");
         assert!(text.contains("committed_offset{topic=\"a\\\"b\",partition=\"3\"} 70\n"), "{text}");
@@ -217,7 +222,7 @@ mod tests {
 
         // What the client knows of the end may be older than what was processed since.
         shown.progress.processed(95, Some(4_000));
-        shown.kept = Kept::ByStore;
+        shown.kept = OffsetStorage::ByStore;
         let text = text_of(&shown, 5_000);
         assert!(text.contains("lag{topic=\"a\\\"b\",partition=\"3\"} 0\n"), "{text}");
         assert!(text.contains("lag_seconds{topic=\"a\\\"b\",partition=\"3\"} 0\n"), "{text}");

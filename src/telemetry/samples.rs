@@ -2,7 +2,7 @@
 
 use metrics::{counter, gauge};
 
-use super::counts::Counts;
+use super::counts::SampleCounts;
 use super::{
     DEAD_LETTERS, FOREIGN_ROWS, LAST_RECORD, SAMPLES, SAMPLES_DROPPED, TRIP_MERGES, TRIPS_CREATED,
     is_on, now_ms, seconds,
@@ -13,7 +13,7 @@ pub(super) const POSITIONS: [&str; 8] =
     ["new", "end", "inside", "beginning", "merge", "duplicate", "dropped", "dead"];
 
 /// Samples by position; together they are those delivered.
-fn by_position(counts: &Counts) -> [u64; 8] {
+fn by_position(counts: &SampleCounts) -> [u64; 8] {
     let at = &counts.arrivals;
     let dropped = counts.dropped.values().sum();
     let dead = counts.dead();
@@ -21,7 +21,7 @@ fn by_position(counts: &Counts) -> [u64; 8] {
 }
 
 /// Publishes what was counted since `before`, once some more records were processed.
-pub fn publish(before: &Counts, now: &Counts) {
+pub fn publish(before: &SampleCounts, now: &SampleCounts) {
     if !is_on() {
         return;
     }

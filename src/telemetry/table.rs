@@ -43,7 +43,7 @@ pub struct Metric {
 impl Metric {
     /// The metric of a name.
     #[must_use]
-    pub fn of(name: &str) -> Option<&'static Self> {
+    pub fn by_name(name: &str) -> Option<&'static Self> {
         TABLE.iter().find(|metric| metric.name == name)
     }
 }

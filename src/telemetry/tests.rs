@@ -24,7 +24,7 @@ fn what_a_daemon_counts_is_there_from_the_beginning() {
     let handle = recorder.handle();
     metrics::with_local_recorder(&recorder, || {
         describe();
-        begin();
+        register_counters();
         counter!(SAMPLES, "position" => "merge").increment(2);
         histogram!(SAMPLE_DELAY).record(-5.0);
         histogram!(SAMPLE_DELAY).record(200_000.0);

@@ -11,7 +11,7 @@ pub(super) fn family<'a, const LABELS: usize>(
     values: impl IntoIterator<Item = ([(&'a str, &'a str); LABELS], f64)>,
 ) {
     let mut values = values.into_iter().peekable();
-    let (Some(metric), Some(_)) = (Metric::of(name), values.peek()) else { return };
+    let (Some(metric), Some(_)) = (Metric::by_name(name), values.peek()) else { return };
     let kind = metric.kind.name();
     let mut put = |line: std::fmt::Arguments<'_>| text.write_fmt(line).expect("a String takes all");
     put(format_args!("# HELP {name} {}\n# TYPE {name} {kind}\n", metric.help));

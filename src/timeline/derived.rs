@@ -11,7 +11,7 @@ const EARTH_RADIUS_M: f64 = 6_371_008.8;
 
 /// What a row states of its path.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Derived {
+pub struct PathStats {
     /// Great-circle length along the path on a sphere of radius 6,371,008.8 m.
     pub distance_m: f64,
     /// Largest reported speed, m/s; `None` where no sample reports one.
@@ -26,21 +26,21 @@ pub struct Derived {
     pub max_lon: f64,
 }
 
-impl Derived {
+impl PathStats {
     /// Walks the path once.
     #[must_use]
-    pub fn of(path: &Path) -> Self {
+    pub fn from_path(path: &Path) -> Self {
         let first = path.first();
         let (mut south, mut north) = (first.lat_e7, first.lat_e7);
         let (mut west, mut east) = (first.lon_e7, first.lon_e7);
         let mut fastest = None;
         let mut distance_m = 0.0;
-        let mut previous = Place::of(first);
+        let mut previous = TrigPoint::from_sample(first);
         for sample in path.iter() {
             (south, north) = (south.min(sample.lat_e7), north.max(sample.lat_e7));
             (west, east) = (west.min(sample.lon_e7), east.max(sample.lon_e7));
             fastest = fastest.max(sample.speed_cmps.get());
-            let place = Place::of(&sample);
+            let place = TrigPoint::from_sample(&sample);
             distance_m += previous.distance_m(&place);
             previous = place;
         }
@@ -57,14 +57,14 @@ impl Derived {
 }
 
 /// A position with the cosine of its latitude, which each of its two legs needs.
-struct Place {
+struct TrigPoint {
     lat_e7: i32,
     lon_e7: i32,
     cos_lat: f64,
 }
 
-impl Place {
-    fn of(sample: &Sample) -> Self {
+impl TrigPoint {
+    fn from_sample(sample: &Sample) -> Self {
         let cos_lat = libm::cos(sample.lat().to_radians());
         Self { lat_e7: sample.lat_e7, lon_e7: sample.lon_e7, cos_lat }
     }
@@ -90,11 +90,11 @@ impl Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::timeline::Stated;
+    use crate::timeline::RawSample;
 
     fn path(places: &[(f64, f64, Option<f64>)]) -> Path {
         let samples = places.iter().zip(0..).map(|(&(lat, lon, speed_mps), time_ms)| {
-            Sample::quantised(&Stated { time_ms, lat, lon, speed_mps, ..Stated::default() })
+            Sample::quantised(&RawSample { time_ms, lat, lon, speed_mps, ..RawSample::default() })
                 .unwrap()
         });
         Path::from_sorted(samples).unwrap()
@@ -119,7 +119,8 @@ mod tests {
             ((89.9, 10.0), (89.9, -170.0)),
             ((0.0, 179.9), (0.0, -179.9)),
         ] {
-            let found = Derived::of(&path(&[(a.0, a.1, None), (b.0, b.1, None)])).distance_m;
+            let found =
+                PathStats::from_path(&path(&[(a.0, a.1, None), (b.0, b.1, None)])).distance_m;
             let expected = vincenty_m(a, b);
             assert!((found - expected).abs() <= 1e-8 * expected + 1e-6, "{found} {expected}");
         }
@@ -127,7 +128,7 @@ mod tests {
 
     #[test]
     fn states_corners_and_greatest_speed() {
-        let derived = Derived::of(&path(&[
+        let derived = PathStats::from_path(&path(&[
             (1.0, 7.0, Some(3.0)),
             (2.0, 5.0, Some(12.34)),
             (-1.5, 6.0, None),
@@ -135,7 +136,7 @@ mod tests {
         assert_eq!(derived.max_speed_mps, Some(12.34));
         let corners = (derived.min_lat, derived.min_lon, derived.max_lat, derived.max_lon);
         assert_eq!(corners, (-1.5, 5.0, 2.0, 7.0));
-        let still = Derived::of(&path(&[(1.0, 7.0, None), (1.0, 7.0, None)]));
+        let still = PathStats::from_path(&path(&[(1.0, 7.0, None), (1.0, 7.0, None)]));
         assert_eq!((still.distance_m, still.max_speed_mps), (0.0, None));
     }
 }

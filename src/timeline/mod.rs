@@ -38,15 +38,15 @@ mod trip;
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeInclusive};
 
-pub use derived::Derived;
+pub use derived::PathStats;
 pub use path::Path;
 pub use trip::{Driver, Trip};
 
 pub use crate::model::limits::{
-    ClockGuard, Limits, Movement, NoMovement, WrongClock, YEAR_2000_MS,
+    ClockGuard, ClockViolation, FilterReason, Limits, MovementFilter, YEAR_2000_MS,
 };
-pub use crate::model::moment::{DAY_MS, day_of};
-pub use crate::model::sample::{OutOfRange, Reading, Sample, Stated};
+pub use crate::model::sample::{OutOfRange, RawSample, Reading, Sample};
+pub use crate::model::time::{DAY_MS, day_of};
 
 /// Where in its trip a sample arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,16 +122,16 @@ impl Timeline {
                 return outcome;
             }
         }
-        let arrival = self.place(limits, version, time_ms);
+        let arrival = self.classify(limits, version, time_ms);
         self.apply(arrival, version, sample, driver);
         Outcome::Applied(arrival)
     }
 
     /// Rule 3 of the contract, for a sample that no trip spans.
-    fn place(&self, limits: &Limits, version: i64, time_ms: i64) -> Arrival {
+    fn classify(&self, limits: &Limits, version: i64, time_ms: i64) -> Arrival {
         let left = self.before(time_ms).filter(|trip| reaches(trip, limits, version, time_ms));
         let right = self.after(time_ms).filter(|trip| {
-            trip.start_ms() - time_ms <= limits.max_gap_ms && !trip.is_shut_to(version)
+            trip.start_ms() - time_ms <= limits.max_gap_ms && !trip.already_includes(version)
         });
         let join = |left: &Trip, right: &Trip| {
             fits(limits, left.start_ms(), right.end_ms(), left.samples() + right.samples())
@@ -193,7 +193,7 @@ impl Timeline {
 
     /// Days whose rows have to be loaded before a sample of `time_ms` is absorbed, rising.
     #[must_use]
-    pub fn unknown_days(&self, limits: &Limits, time_ms: i64) -> Vec<i64> {
+    pub fn missing_days(&self, limits: &Limits, time_ms: i64) -> Vec<i64> {
         let near = near_days(limits, time_ms);
         if near.clone().all(|day| self.known_days.binary_search(&day).is_ok()) {
             return Vec::new();
@@ -207,9 +207,12 @@ impl Timeline {
     /// The overlap rule: of overlapping trips the one of the highest version stands, whole. One
     /// that overlapped, and any at or past `acknowledged` (the version of the first record that
     /// a commit would not pass), has to be written and announced again from there.
-    pub fn know(&mut self, days: &[i64], rows: Vec<Trip>, acknowledged: i64) -> usize {
-        let overlaps =
-            rows.into_iter().map(|row| self.take(row, acknowledged)).filter(|&met| met).count();
+    pub fn insert_loaded(&mut self, days: &[i64], rows: Vec<Trip>, acknowledged: i64) -> usize {
+        let overlaps = rows
+            .into_iter()
+            .map(|row| self.insert_row(row, acknowledged))
+            .filter(|&met| met)
+            .count();
         for day in days {
             if let Err(at) = self.known_days.binary_search(day) {
                 self.known_days.insert(at, *day);
@@ -219,7 +222,7 @@ impl Timeline {
         overlaps
     }
 
-    fn take(&mut self, mut row: Trip, acknowledged: i64) -> bool {
+    fn insert_row(&mut self, mut row: Trip, acknowledged: i64) -> bool {
         let over: Vec<i64> = self
             .trips
             .range(..=row.end_ms())
@@ -344,7 +347,7 @@ fn fits(limits: &Limits, start_ms: i64, end_ms: i64, samples: usize) -> bool {
 
 /// Whether a trip that takes records of this version ends near enough before a time.
 fn reaches(trip: &Trip, limits: &Limits, version: i64, time_ms: i64) -> bool {
-    time_ms - trip.end_ms() <= limits.max_gap_ms && !trip.is_shut_to(version)
+    time_ms - trip.end_ms() <= limits.max_gap_ms && !trip.already_includes(version)
 }
 
 /// Adds a sample outside the span of a trip.
@@ -360,7 +363,7 @@ fn absorb_inside(
     sample: Sample,
     driver: Option<&str>,
 ) -> Outcome {
-    let full = trip.samples() >= limits.max_samples || trip.is_shut_to(version);
+    let full = trip.samples() >= limits.max_samples || trip.already_includes(version);
     if full {
         return match trip.path().get(sample.time_ms) {
             Some(kept) => Outcome::Duplicate { conflicting: kept != sample },

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use super::{Reading, Sample};
-use crate::model::column::{Steps, push, take};
+use crate::model::column::{Steps, push, take_varint};
 
 /// Part of a path, sorted and not empty.
 #[derive(Clone, Debug)]
@@ -109,7 +109,7 @@ impl Packed {
             let mut numbers = [0; COLUMNS];
             for (column, (steps, number)) in steps.iter_mut().zip(&mut numbers).enumerate() {
                 let differs = mask & (1 << column) != 0;
-                *number = steps.value(if differs { take(&mut rest)? } else { 0 });
+                *number = steps.value(if differs { take_varint(&mut rest)? } else { 0 });
             }
             Some(sample(numbers))
         };

@@ -138,7 +138,7 @@ impl Trip {
     }
 
     /// The record at `version` has had its say on this trip: it is in the row that was loaded.
-    pub(super) fn is_shut_to(&self, version: i64) -> bool {
+    pub(super) fn already_includes(&self, version: i64) -> bool {
         version <= self.loaded
     }
 

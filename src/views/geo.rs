@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::trip_json::{Answer, read_path};
 use super::{SurfaceError, TripJson};
-use crate::model::moment::format_time;
+use crate::model::time::format_time;
 use crate::store::TripRow;
 use crate::timeline::{Path, Sample};
 
@@ -44,7 +44,7 @@ fn altitude_m(sample: &Sample) -> Option<f64> {
 impl Geometry {
     /// The geometry of a path.
     #[must_use]
-    pub fn of(path: &Path) -> Self {
+    pub fn from_path(path: &Path) -> Self {
         let position = |sample: &Sample| {
             let mut position = vec![sample.lon(), sample.lat()];
             position.extend(altitude_m(sample));
@@ -62,13 +62,13 @@ impl Feature {
     ///
     /// # Errors
     /// The path cannot be read.
-    pub fn of(
+    pub fn from_row(
         row: &TripRow,
         answer: &Answer<'_>,
         tolerance_m: Option<f64>,
     ) -> Result<Self, SurfaceError> {
         let trip = &answer.trip;
-        let geometry = Geometry::of(&read_path(row, &trip.id, tolerance_m)?);
+        let geometry = Geometry::from_path(&read_path(row, &trip.id, tolerance_m)?);
         let mut properties = serde_json::to_value(answer).expect("an answer is plain data");
         if let serde_json::Value::Object(fields) = &mut properties {
             for said_by_geometry in ["start", "end", "bbox", "path"] {

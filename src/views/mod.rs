@@ -3,14 +3,14 @@
 //! [`TripJson`] is the trip of the contract; every other form is made from the same values, so that
 //! two forms never disagree. [`TripWriter`] streams: it holds one trip at a time.
 
-mod explained;
-pub mod feed;
+pub mod event;
+mod explain;
 mod geo;
 mod simplify;
 mod trip_json;
 mod writer;
 
-pub use explained::{Absorbed, Explained, Minted, Place};
+pub use explain::{Absorbed, Explanation, LogPosition, Minted};
 pub use geo::{Feature, Geometry};
 pub use simplify::simplify;
 pub(crate) use trip_json::text_id;

@@ -17,11 +17,11 @@ const DEGREE_M: f64 = 6_371_008.8 * std::f64::consts::PI / 180.0;
 pub fn simplify(path: &Path, tolerance_m: f64) -> Path {
     let first = *path.first();
     let (mut kept, mut before) = (vec![first], first);
-    let mut sleeve = Sleeve::of(&first);
+    let mut sleeve = Sleeve::new(&first);
     for sample in path.iter().skip(1) {
         if !sleeve.takes(&sample, tolerance_m) {
             kept.push(before);
-            sleeve = Sleeve::of(&before);
+            sleeve = Sleeve::new(&before);
             let taken = sleeve.takes(&sample, tolerance_m);
             debug_assert!(taken, "a new sleeve takes every sample");
         }
@@ -46,7 +46,7 @@ struct Sleeve {
 }
 
 impl Sleeve {
-    fn of(anchor: &Sample) -> Self {
+    fn new(anchor: &Sample) -> Self {
         let (lat, lon) = (anchor.lat(), anchor.lon());
         Self { lat, lon, shrink: lat.to_radians().cos(), free: None, furthest_m: 0.0 }
     }
@@ -86,12 +86,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::timeline::Stated;
+    use crate::timeline::RawSample;
 
     fn path(points: &[(f64, f64)]) -> Path {
         let sample = |(nth, &(lat, lon)): (usize, &(f64, f64))| {
             let time_ms = i64::try_from(nth).unwrap() * 1000;
-            Sample::quantised(&Stated { time_ms, lat, lon, ..Stated::default() }).unwrap()
+            Sample::quantised(&RawSample { time_ms, lat, lon, ..RawSample::default() }).unwrap()
         };
         Path::from_sorted(points.iter().enumerate().map(sample)).unwrap()
     }

@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use super::{SurfaceError, simplify};
 use crate::identity::TripId;
-use crate::model::moment::format_time;
+use crate::model::time::format_time;
 use crate::store::TripRow;
 use crate::timeline::{Path, Reading};
 
@@ -86,7 +86,7 @@ pub enum Match {
 impl Match {
     /// How `t_star_ms` of an id lies in the trip that covers it.
     #[must_use]
-    pub fn of(t_star_ms: i64, row: &TripRow) -> Self {
+    pub fn classify(t_star_ms: i64, row: &TripRow) -> Self {
         if row.t_star_ms == t_star_ms {
             Self::Current
         } else if row.absorbed.contains_key(&t_star_ms) {
@@ -155,7 +155,7 @@ impl TripJson {
     ///
     /// # Errors
     /// An id of the trip has no text form.
-    pub fn of(row: &TripRow) -> Result<Self, SurfaceError> {
+    pub fn from_row(row: &TripRow) -> Result<Self, SurfaceError> {
         let device = row.device_id.as_str();
         let absorbed = row.absorbed.keys().map(|t_star_ms| text_id(device, *t_star_ms));
         #[expect(clippy::cast_precision_loss, reason = "a duration below 2^53 ms")]
@@ -191,7 +191,7 @@ impl TripJson {
         row: &TripRow,
         tolerance_m: Option<f64>,
     ) -> Result<Self, SurfaceError> {
-        self.path = Some(PathJson::of(&read_path(row, &self.id, tolerance_m)?));
+        self.path = Some(PathJson::from_path(&read_path(row, &self.id, tolerance_m)?));
         Ok(self)
     }
 }
@@ -212,7 +212,7 @@ pub(super) fn read_path(
 impl PathJson {
     /// The columns of a path.
     #[must_use]
-    pub fn of(path: &Path) -> Self {
+    pub fn from_path(path: &Path) -> Self {
         let mut columns = Self::default();
         let unit = |reading: Reading, per_unit: f64| {
             reading.get().map(|quanta| f64::from(quanta) / per_unit)

@@ -77,19 +77,19 @@ impl<W: Write> TripWriter<W> {
     /// # Errors
     /// The trip cannot be shown, or the output takes no more.
     pub fn write(&mut self, row: &TripRow, extras: &Extras) -> Result<(), SurfaceError> {
-        let mut trip = TripJson::of(row)?;
+        let mut trip = TripJson::from_row(row)?;
         if self.with_path && matches!(self.form, Form::Ndjson | Form::Json) {
             trip = trip.with_path(row, self.tolerance_m)?;
         }
         let answer = Answer { trip, extras };
         let text = match self.form {
             Form::Ndjson | Form::Json => json(&answer),
-            Form::GeoJson => json(&Feature::of(row, &answer, self.tolerance_m)?),
+            Form::GeoJson => json(&Feature::from_row(row, &answer, self.tolerance_m)?),
             Form::Csv => csv_line(&csv_values(&answer)),
             Form::Gpx => gpx_track(row, &answer.trip, self.tolerance_m)?,
         };
         if self.written == 0 {
-            self.begin(extras)?;
+            self.write_start(extras)?;
         }
         if matches!(self.form, Form::Json | Form::GeoJson) {
             let between = if self.written == 0 { "\n" } else { ",\n" };
@@ -110,7 +110,7 @@ impl<W: Write> TripWriter<W> {
     /// The output takes no more.
     pub fn finish(mut self) -> Result<u64, SurfaceError> {
         if self.written == 0 {
-            self.begin(&Extras::default())?;
+            self.write_start(&Extras::default())?;
         }
         let tail = match self.form {
             Form::Ndjson | Form::Csv => "",
@@ -125,7 +125,7 @@ impl<W: Write> TripWriter<W> {
         Ok(self.written)
     }
 
-    fn begin(&mut self, extras: &Extras) -> Result<(), SurfaceError> {
+    fn write_start(&mut self, extras: &Extras) -> Result<(), SurfaceError> {
         let head = match self.form {
             Form::Ndjson => String::new(),
             Form::Json => "[".to_owned(),

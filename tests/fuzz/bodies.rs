@@ -12,7 +12,7 @@ use tstar::identity::{AnyId, TripId, UuidId, date_range, prefix, prefix_range, s
 use tstar::model::reason::DeadReason;
 use tstar::model::rules::Rules;
 use tstar::source::file::{FileSource, InputFormat, Options};
-use tstar::source::{Decoded, Decoder, Fault, Layout, Source, Span, parse_map};
+use tstar::source::{DecodedSample, Decoder, JsonTemplate, SampleError, Source, Span, parse_map};
 use tstar::timeline::{Path, Reading, Sample};
 
 /// Longest message of a fault, bytes: values in it are cut short whatever was given.
@@ -52,7 +52,7 @@ fn one_json(decoder: &Decoder, data: &[u8]) -> Read {
     let again = decoded(data, |text| decoder.json(data, text));
     assert_eq!(read, again, "one record, two answers");
     // The first is parsed and learnt from, the second may be read by what was learnt.
-    let mut layout = Layout::default();
+    let mut layout = JsonTemplate::default();
     for _ in 0..2 {
         let like = decoded(data, |text| decoder.json_like(&mut layout, data, text));
         assert_eq!(read, like, "a layout changes the answer");
@@ -68,7 +68,10 @@ fn one_json(decoder: &Decoder, data: &[u8]) -> Read {
     read
 }
 
-fn decoded(data: &[u8], decode: impl FnOnce(&mut String) -> Result<Decoded, Box<Fault>>) -> Read {
+fn decoded(
+    data: &[u8],
+    decode: impl FnOnce(&mut String) -> Result<DecodedSample, Box<SampleError>>,
+) -> Read {
     let mut text = "before".to_owned();
     match decode(&mut text) {
         Ok(decoded) => {
@@ -84,7 +87,7 @@ fn decoded(data: &[u8], decode: impl FnOnce(&mut String) -> Result<Decoded, Box<
 }
 
 /// What a record states, once it was seen to be what a sample can be.
-fn checked(decoded: &Decoded, text: &str) -> (String, Option<String>, Option<bool>, Sample) {
+fn checked(decoded: &DecodedSample, text: &str) -> (String, Option<String>, Option<bool>, Sample) {
     let part = |span: &Span| text[span.start as usize..span.end as usize].to_owned();
     let device = part(&decoded.device);
     assert!((1..=256).contains(&device.len()) && !device.contains('\0'), "{device:?}");
@@ -109,7 +112,7 @@ fn check_sample(sample: &Sample) {
 }
 
 /// A message is for a person at a terminal.
-fn check_fault(fault: &Fault) {
+fn check_fault(fault: &SampleError) {
     let message = &fault.message;
     assert!(!message.is_empty() && message.len() < MAX_MESSAGE, "{} bytes", message.len());
     assert!(!message.chars().any(char::is_control), "{message:?}");

@@ -105,7 +105,7 @@ fn run(limits: &Limits, arrivals: &'static str) -> (Timeline, Vec<Outcome>) {
     let mut timeline = Timeline::default();
     let outcomes =
         arrivals.split_whitespace().map(fix).zip((0..).step_by(2)).map(|(fix, version)| {
-            timeline.know(&timeline.unknown_days(limits, fix.time), Vec::new(), version);
+            timeline.insert_loaded(&timeline.missing_days(limits, fix.time), Vec::new(), version);
             timeline.absorb(limits, version, sample(fix), fix.driver)
         });
     let outcomes = outcomes.collect();

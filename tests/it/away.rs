@@ -6,7 +6,7 @@ mod between;
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use tstar::kafka::producer::Out;
+use tstar::kafka::producer::ProducerRecord;
 
 use crate::cli::{Folder, Ran, minutes, number};
 use crate::control_keys;
@@ -34,7 +34,7 @@ struct Site {
 }
 
 impl Site {
-    fn new(records: &[Out]) -> Option<Self> {
+    fn new(records: &[ProducerRecord]) -> Option<Self> {
         let (topic, folder) = (Topic::new(PARTITIONS)?, control_keys::folder());
         let producer = topic.producer();
         for some in records.chunks(TOGETHER) {
@@ -193,7 +193,7 @@ fn letters_go_back_once_each_whenever_the_brokers_go_away() {
     let letter = |nth: usize| {
         let line = minutes("truck-1", &[(nth % 60) as u32]).replace("time", "when");
         let value = line.trim().replace("13.5", &format!("13.{nth}")).into_bytes();
-        Out { key: Some(b"truck-1".to_vec()), value, ..Out::default() }
+        ProducerRecord { key: Some(b"truck-1".to_vec()), value, ..ProducerRecord::default() }
     };
     let Some(site) = Site::new(&(0..letters).map(letter).collect::<Vec<_>>()) else { return };
     let list = format!("dlq ls --store sqlite:live.db --limit {letters}");

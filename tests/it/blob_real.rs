@@ -8,7 +8,7 @@ use chrono::DateTime;
 use flate2::read::MultiGzDecoder;
 use serde_json::Value;
 use tstar::codec;
-use tstar::timeline::{Path, Sample, Stated};
+use tstar::timeline::{Path, RawSample, Sample};
 
 use crate::support::data;
 
@@ -16,13 +16,13 @@ fn sample(line: &str) -> (String, Sample) {
     let value: Value = serde_json::from_str(line).unwrap();
     let number = |name: &str| value[name].as_f64();
     let time = DateTime::parse_from_rfc3339(value["time"].as_str().unwrap()).unwrap();
-    let stated = Stated {
+    let stated = RawSample {
         time_ms: time.timestamp_millis(),
         lat: number("lat").unwrap(),
         lon: number("lon").unwrap(),
         speed_mps: number("speed"),
         heading_deg: number("heading"),
-        ..Stated::default()
+        ..RawSample::default()
     };
     (value["device_id"].as_str().unwrap().to_owned(), Sample::quantised(&stated).unwrap())
 }

@@ -19,7 +19,7 @@ use std::time::Duration;
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use serde_json::Value;
-use tstar::kafka::producer::{Out, Producer};
+use tstar::kafka::producer::{Producer, ProducerRecord};
 use tstar::store::EpochStore;
 use tstar::store::scylla::ScyllaStore;
 
@@ -43,7 +43,7 @@ struct Site {
     keyspace: Keyspace,
     folder: Folder,
     /// In order of arrival.
-    lines: Vec<Out>,
+    lines: Vec<ProducerRecord>,
     /// Lines that are no sample.
     bad: HashSet<Vec<u8>>,
     producer: Producer,
@@ -79,7 +79,7 @@ impl Site {
         Some(Self { topic, feed, letters, keyspace, folder, lines, bad, producer, watch })
     }
 
-    fn send(&self, lines: &[Out]) {
+    fn send(&self, lines: &[ProducerRecord]) {
         block_on(self.producer.send(&self.topic.name, lines)).unwrap();
     }
 

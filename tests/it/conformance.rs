@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tstar::store::memory::MemoryStore;
 use tstar::store::sqlite::SqliteStore;
 use tstar::store::{
-    Change, ChangeKind, Flush, Forget, Journal, Order, Position, TripRow, TripStore, Whose,
+    Change, ChangeKind, DeviceScope, Flush, Forget, Journal, Order, Position, TripRow, TripStore,
 };
 use tstar::timeline::{DAY_MS, Path, Reading, Sample, Trip};
 
@@ -39,7 +39,7 @@ pub fn trip(device_id: &str, minutes: &[i64], version: i64) -> TripRow {
     let path = Path::from_sorted(samples).unwrap();
     let t_star_ms = path.first().time_ms;
     let trip = Trip::loaded(t_star_ms, 2, version, BTreeMap::new(), None, path);
-    TripRow::of(device_id, &trip)
+    TripRow::from_trip(device_id, &trip)
 }
 
 pub fn at(minute: i64) -> i64 {
@@ -146,11 +146,11 @@ async fn a_trip_is_found_in_every_day_it_touches(store: impl TripStore) {
     }
     let today = MIDNIGHT / DAY_MS;
     for day in today - 1..=today + 1 {
-        assert_eq!(store.near("truck-17", day).await.unwrap(), std::slice::from_ref(&grown));
-        assert_eq!(store.devices(Whose::OfDay(day), None, 10).await.unwrap(), ["truck-17"]);
+        assert_eq!(store.rows_of_day("truck-17", day).await.unwrap(), std::slice::from_ref(&grown));
+        assert_eq!(store.devices(DeviceScope::OfDay(day), None, 10).await.unwrap(), ["truck-17"]);
     }
     assert_eq!(all(&store, "truck-17").await, [grown]);
-    assert!(store.devices(Whose::OfDay(today + 2), None, 10).await.unwrap().is_empty());
+    assert!(store.devices(DeviceScope::OfDay(today + 2), None, 10).await.unwrap().is_empty());
 }
 
 async fn a_range_shows_each_overlapping_trip_once_in_order(store: impl TripStore) {
@@ -187,14 +187,17 @@ async fn devices_come_in_byte_order_and_by_page(store: impl TripStore) {
     let mut paged = Vec::new();
     loop {
         let after = paged.last().map(String::as_str);
-        let page = store.devices(Whose::All, after, 7).await.unwrap();
+        let page = store.devices(DeviceScope::All, after, 7).await.unwrap();
         if page.is_empty() {
             break;
         }
         paged.extend(page);
     }
     assert_eq!(paged, names);
-    assert_eq!(store.devices(Whose::OfDay(MIDNIGHT / DAY_MS), None, 100).await.unwrap(), names);
+    assert_eq!(
+        store.devices(DeviceScope::OfDay(MIDNIGHT / DAY_MS), None, 100).await.unwrap(),
+        names
+    );
 }
 
 async fn a_row_comes_back_as_it_was(store: impl TripStore) {
@@ -267,9 +270,9 @@ async fn a_forget_erases_whole_trips_and_is_remembered(store: impl TripStore + J
     store.forget("truck-17", &all_erased).await.unwrap();
     store.commit(&Flush::default()).await.unwrap();
     assert_eq!(all(&store, "truck-17").await, []);
-    assert_eq!(store.devices(Whose::OfDay(today), None, 9).await.unwrap(), [] as [String; 0]);
-    assert_eq!(store.devices(Whose::OfDay(today - 1), None, 9).await.unwrap(), ["truck-18"]);
-    assert_eq!(store.devices(Whose::All, None, 9).await.unwrap(), ["truck-18"]);
+    assert_eq!(store.devices(DeviceScope::OfDay(today), None, 9).await.unwrap(), [] as [String; 0]);
+    assert_eq!(store.devices(DeviceScope::OfDay(today - 1), None, 9).await.unwrap(), ["truck-18"]);
+    assert_eq!(store.devices(DeviceScope::All, None, 9).await.unwrap(), ["truck-18"]);
     let lower = Forget { version: 14, before_ms: at(-90) };
     store.forget("truck-17", &lower).await.unwrap();
     store.commit(&Flush::default()).await.unwrap();

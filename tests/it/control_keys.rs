@@ -5,7 +5,7 @@ mod unsigned;
 
 use std::os::unix::fs::PermissionsExt;
 
-use tstar::kafka::producer::Out;
+use tstar::kafka::producer::ProducerRecord;
 use tstar::model::control::{Claim, ControlKey, ControlKeys};
 
 use crate::cli::Folder;
@@ -45,22 +45,22 @@ pub fn folder() -> Folder {
     folder
 }
 
-fn signed_by(key: &ControlKey, topic: &str, device: &str, before_ms: i64) -> Out {
+fn signed_by(key: &ControlKey, topic: &str, device: &str, before_ms: i64) -> ProducerRecord {
     let claim = Claim { topic, device: device.as_bytes(), kind: b"forget", before_ms };
-    Out {
+    ProducerRecord {
         key: Some(device.into()),
         value: format!("{{\"before\":{before_ms}}}").into_bytes(),
         headers: vec![
             ("tstar-control".into(), Some(b"forget".to_vec())),
             ("tstar-signature".into(), Some(key.sign(&claim).into_bytes())),
         ],
-        ..Out::default()
+        ..ProducerRecord::default()
     }
 }
 
 /// A control record of the operator.
-pub fn forget(topic: &Topic, device: &str, before: &str) -> Out {
-    let before_ms = tstar::model::moment::parse_time(before).unwrap();
+pub fn forget(topic: &Topic, device: &str, before: &str) -> ProducerRecord {
+    let before_ms = tstar::model::time::parse_time(before).unwrap();
     signed_by(&key(NAME, 7), &topic.name, device, before_ms)
 }
 

@@ -13,8 +13,8 @@ use scylla::value::CqlTimestamp;
 use tstar::model::epoch::Epoch;
 use tstar::model::partitioner::Partitioner;
 use tstar::model::rules::Rules;
-use tstar::store::scylla::{ScyllaOptions, ScyllaPlace, ScyllaStore};
-use tstar::store::{EpochStore, Forget, Order, StoreError, TripRow, TripStore, Whose};
+use tstar::store::scylla::{ScyllaOptions, ScyllaStore, ScyllaUrl};
+use tstar::store::{DeviceScope, EpochStore, Forget, Order, StoreError, TripRow, TripStore};
 use tstar::timeline::DAY_MS;
 
 use crate::conformance::{MIDNIGHT, MINUTE, at, trip};
@@ -59,7 +59,7 @@ fn rows_of_somebody_else_are_skipped_and_counted() {
         let found = store.covering("haunted", at(10)).await.unwrap();
         assert_eq!(found.as_ref(), Some(&rows[0]));
         assert_eq!(store.foreign_rows(), 10);
-        assert_eq!(store.near("haunted", TODAY).await.unwrap(), rows);
+        assert_eq!(store.rows_of_day("haunted", TODAY).await.unwrap(), rows);
         assert_eq!(store.owner().foreign_rows(), 20, "owners count together");
         // After so many that cover the time, a lookup takes the day for one of somebody else's.
         for minute in 41..=49 {
@@ -73,14 +73,14 @@ fn rows_of_somebody_else_are_skipped_and_counted() {
         }
         assert_eq!(store.covering("haunted", at(40)).await.unwrap(), None);
         assert_eq!(store.foreign_rows(), 84, "64 rows are read, and no more");
-        assert_eq!(store.near("haunted", TODAY).await.unwrap(), rows);
+        assert_eq!(store.rows_of_day("haunted", TODAY).await.unwrap(), rows);
         // A day that holds nothing but theirs is no day of ours.
         let forget = Forget { version: 20, before_ms: at(0) + DAY_MS };
         store.apply(&[trip("haunted", &[-60], 14)]).await.unwrap();
         store.forget("haunted", &forget).await.unwrap();
         phantom(session, "haunted", 15).await;
         store.forget("haunted", &forget).await.unwrap();
-        let devices = store.devices(Whose::OfDay(TODAY), None, 1000).await.unwrap();
+        let devices = store.devices(DeviceScope::OfDay(TODAY), None, 1000).await.unwrap();
         assert!(!devices.contains(&"haunted".to_owned()));
     });
 }
@@ -117,7 +117,10 @@ fn an_older_row_that_comes_late_stays_away() {
         store.apply(std::slice::from_ref(&newer)).await.unwrap();
         for older in [trip("late", &[10, 12], 50), trip("late", &[18, 22], 98)] {
             zombie.apply(std::slice::from_ref(&older)).await.unwrap();
-            assert_eq!(store.near("late", TODAY).await.unwrap(), std::slice::from_ref(&newer));
+            assert_eq!(
+                store.rows_of_day("late", TODAY).await.unwrap(),
+                std::slice::from_ref(&newer)
+            );
         }
     });
 }
@@ -133,7 +136,7 @@ fn a_row_that_would_be_lost_is_refused() {
             let refused = store.apply(&[trip("wrong", &[30], 8), row]).await;
             assert!(matches!(refused, Err(StoreError::Malformed { .. })), "{refused:?}");
         }
-        assert_eq!(store.near("wrong", TODAY).await.unwrap(), []);
+        assert_eq!(store.rows_of_day("wrong", TODAY).await.unwrap(), []);
     });
 }
 
@@ -180,7 +183,7 @@ fn a_forget_that_was_begun_is_done_again_with_its_days() {
         session.query_unpaged(unlist, (bucket(-2),)).await.unwrap();
         store.forget("gone", &Forget { version: 30, before_ms: at(0) }).await.unwrap();
         for day in [-2, -1] {
-            assert_eq!(store.near("gone", TODAY + day).await.unwrap(), [], "day {day}");
+            assert_eq!(store.rows_of_day("gone", TODAY + day).await.unwrap(), [], "day {day}");
         }
         let select = "SELECT days FROM forgets WHERE device_id = 'gone'";
         let found: Vec<(BTreeSet<CqlTimestamp>,)> = self::rows(session, select, ()).await;
@@ -189,7 +192,7 @@ fn a_forget_that_was_begun_is_done_again_with_its_days() {
         let newer = trip("gone", &[-day], 40);
         store.apply(std::slice::from_ref(&newer)).await.unwrap();
         assert_eq!(all(&store, "gone").await, [newer]);
-        let devices = store.devices(Whose::OfDay(TODAY - 1), None, 1000).await.unwrap();
+        let devices = store.devices(DeviceScope::OfDay(TODAY - 1), None, 1000).await.unwrap();
         assert!(devices.contains(&"gone".to_owned()), "{devices:?}");
     });
 }
@@ -239,7 +242,7 @@ fn of_two_who_add_an_epoch_one_succeeds() {
 }
 
 /// Runs the program on a store; gives its exit code, what it printed, and what it said.
-fn tstar(place: &ScyllaPlace, args: &[&str]) -> (i32, String, String) {
+fn tstar(place: &ScyllaUrl, args: &[&str]) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tstar"));
     let output = command.args(args).arg("--store").arg(place.to_string()).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
@@ -339,7 +342,7 @@ fn a_server_that_does_not_answer_is_given_up_after_the_patience() {
     // A port that nobody listens on, and one that takes connections and never says a word.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     for node in ["127.0.0.1:1".to_owned(), silent.local_addr().unwrap().to_string()] {
-        let place = ScyllaPlace { nodes: vec![node], keyspace: "fleet".into() };
+        let place = ScyllaUrl { nodes: vec![node], keyspace: "fleet".into() };
         let (told, count) = (Arc::new(Mutex::new(String::new())), Arc::new(AtomicUsize::new(0)));
         let on_waiting = {
             let (told, count) = (Arc::clone(&told), Arc::clone(&count));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use tstar::kafka::client::Brokers;
 use tstar::kafka::topic::Topics;
-use tstar::model::moment::parse_time;
+use tstar::model::time::parse_time;
 
 use crate::cli::{Folder, minutes, number, sum};
 use crate::keyspace::Keyspace;

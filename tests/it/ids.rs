@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use tstar::identity::{AnyId, TripId, prefix};
-use tstar::model::moment::format_time;
+use tstar::model::time::format_time;
 
 use crate::cli::Folder;
 use crate::servers::skip;

@@ -8,9 +8,9 @@ use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use tokio::runtime::Runtime;
 use tstar::store::memory::MemoryStore;
-use tstar::store::scylla::{ScyllaOptions, ScyllaPlace, ScyllaStore, ddl};
+use tstar::store::scylla::{ScyllaOptions, ScyllaStore, ScyllaUrl, ddl};
 use tstar::store::{
-    Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore, Whose,
+    DeviceScope, Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore,
 };
 
 use crate::servers;
@@ -27,7 +27,7 @@ pub enum ClusteringOrder {
 /// A keyspace that is dropped with its last user.
 pub struct Keyspace {
     /// Where it is.
-    pub place: ScyllaPlace,
+    pub place: ScyllaUrl,
     /// A session of the keyspace, to look behind the store.
     pub session: Session,
     /// The sessions of stores live here; a case may run elsewhere.
@@ -70,7 +70,7 @@ impl Keyspace {
             session.use_keyspace(&keyspace, true).await.unwrap();
             session
         });
-        let place = ScyllaPlace { nodes: vec![node], keyspace };
+        let place = ScyllaUrl { nodes: vec![node], keyspace };
         Some(Self { place, session, runtime })
     }
 
@@ -155,8 +155,8 @@ impl TripStore for WithJournal {
         Ok(found.map(|row| self.shown(row)))
     }
 
-    async fn near(&self, device_id: &str, day: i64) -> Result<Vec<TripRow>, StoreError> {
-        let found = self.store.near(&self.device(device_id), day).await?;
+    async fn rows_of_day(&self, device_id: &str, day: i64) -> Result<Vec<TripRow>, StoreError> {
+        let found = self.store.rows_of_day(&self.device(device_id), day).await?;
         Ok(found.into_iter().map(|row| self.shown(row)).collect())
     }
 
@@ -175,7 +175,7 @@ impl TripStore for WithJournal {
 
     async fn devices(
         &self,
-        whose: Whose,
+        whose: DeviceScope,
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<String>, StoreError> {

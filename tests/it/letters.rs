@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
-use tstar::kafka::producer::Out;
+use tstar::kafka::producer::ProducerRecord;
 use tstar::model::epoch::Epoch;
 use tstar::model::rules::Rules;
 use tstar::store::EpochStore;
@@ -36,8 +36,8 @@ const REASONS: [&str; 8] = [
     "time_in_future",
 ];
 
-fn keyed(key: &str, value: impl Into<Vec<u8>>) -> Out {
-    Out { key: Some(key.into()), value: value.into(), ..Out::default() }
+fn keyed(key: &str, value: impl Into<Vec<u8>>) -> ProducerRecord {
+    ProducerRecord { key: Some(key.into()), value: value.into(), ..ProducerRecord::default() }
 }
 
 fn sample(device: &str, minute: u32) -> String {
@@ -50,12 +50,16 @@ fn renamed(device: &str, minute: u32) -> String {
 }
 
 /// Four samples, and a record for each of [`REASONS`].
-fn bad_records() -> Vec<Out> {
+fn bad_records() -> Vec<ProducerRecord> {
     let trace = ("trace".to_owned(), Some(vec![7, 0xff]));
     let array = format!("[{}, {}]", sample("truck-3", 1), renamed("truck-3", 2));
     let soon = renamed("truck-1", 6).replace("2024-05-01T08:06:00Z", "soon");
     let ahead = sample("truck-1", 7).replace("2024", "2124");
-    let no_key = Out { headers: vec![trace], value: sample("truck-2", 4).into(), ..Out::default() };
+    let no_key = ProducerRecord {
+        headers: vec![trace],
+        value: sample("truck-2", 4).into(),
+        ..ProducerRecord::default()
+    };
     vec![
         keyed("truck-1", sample("truck-1", 1)),
         keyed("truck-1", sample("truck-1", 2)),

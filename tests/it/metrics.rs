@@ -98,10 +98,10 @@ fn value(line: &str) -> Value {
 fn metric_of(series: &str) -> Option<&'static Metric> {
     let parts = ["_bucket", "_sum", "_count"].into_iter();
     let of_histogram = || {
-        let whole = parts.filter_map(|part| Metric::of(series.strip_suffix(part)?)).next()?;
+        let whole = parts.filter_map(|part| Metric::by_name(series.strip_suffix(part)?)).next()?;
         (whole.kind == Kind::Histogram).then_some(whole)
     };
-    Metric::of(series).filter(|it| it.kind != Kind::Histogram).or_else(of_histogram)
+    Metric::by_name(series).filter(|it| it.kind != Kind::Histogram).or_else(of_histogram)
 }
 
 /// Labels that a metric is shown with.

@@ -15,8 +15,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
-use tstar::kafka::producer::Out;
-use tstar::model::moment::parse_time;
+use tstar::kafka::producer::ProducerRecord;
+use tstar::model::time::parse_time;
 
 use crate::cli::Folder;
 use crate::servers::LIMIT;
@@ -116,7 +116,7 @@ fn fleet(folder: &Folder, samples: usize, bad: &str) -> Vec<u8> {
 }
 
 /// Lines as records. An empty id would be an empty key, and a reason of its own.
-fn keyed(lines: &[u8]) -> Vec<Out> {
+fn keyed(lines: &[u8]) -> Vec<ProducerRecord> {
     let mut records = records(lines, "nobody");
     for record in records.iter_mut().filter(|it| it.key.as_deref() == Some(b"")) {
         record.key = Some(b"nobody".to_vec());

@@ -10,12 +10,12 @@ use tstar::model::epoch::{Epoch, Log, Versions};
 use tstar::model::partitioner::Partitioner;
 use tstar::model::reason::{DeadReason, DropReason};
 use tstar::model::rules::Rules;
-use tstar::pipeline::processor::{Budget, Counts, Pace, Processor, RunError};
+use tstar::pipeline::processor::{Budget, Processor, ProcessorConfig, RunError, SampleCounts};
 use tstar::source::spill::Spill;
-use tstar::source::{Batch, Control, Decoded, Entry, Fault, Source, SourceError};
+use tstar::source::{Batch, Control, DecodedSample, Entry, SampleError, Source, SourceError};
 use tstar::store::memory::MemoryStore;
 use tstar::store::sqlite::{DeadLetterFilter, SqliteStore};
-use tstar::store::{ChangeKind, DeadLetter, Journal, Order, TripRow, TripStore, Whose};
+use tstar::store::{ChangeKind, DeadLetter, DeviceScope, Journal, Order, TripRow, TripStore};
 use tstar::timeline::{Reading, Sample, Timeline};
 
 use crate::support::block_on;
@@ -50,11 +50,11 @@ fn sample(time_ms: i64, lat_e7: i32) -> Sample {
     }
 }
 
-fn decoded(batch: &mut Batch, device: u8, time_ms: i64, lat_e7: i32) -> Decoded {
+fn decoded(batch: &mut Batch, device: u8, time_ms: i64, lat_e7: i32) -> DecodedSample {
     let start = u32::try_from(batch.text.len()).unwrap();
     batch.text.push_str(&format!("truck-{device}"));
     let device = start..u32::try_from(batch.text.len()).unwrap();
-    Decoded { device, driver: None, ignition: Some(true), sample: sample(time_ms, lat_e7) }
+    DecodedSample { device, driver: None, ignition: Some(true), sample: sample(time_ms, lat_e7) }
 }
 
 /// Puts records into batches of so many records.
@@ -72,10 +72,11 @@ fn batches(log: &[Record], records_each: usize, first_offset: i64) -> Vec<Batch>
                     Says::Sample { device, minute, lat_e7 } => {
                         Ok(decoded(&mut batch, *device, EVENING + minute * MINUTE, *lat_e7))
                     }
-                    Says::Unreadable => Err(Box::new(Fault::new(DeadReason::BadJson, "no"))),
-                    Says::IgnitionOff => {
-                        Ok(Decoded { ignition: Some(false), ..decoded(&mut batch, 0, EVENING, 0) })
-                    }
+                    Says::Unreadable => Err(Box::new(SampleError::new(DeadReason::BadJson, "no"))),
+                    Says::IgnitionOff => Ok(DecodedSample {
+                        ignition: Some(false),
+                        ..decoded(&mut batch, 0, EVENING, 0)
+                    }),
                     Says::TooEarly => Ok(decoded(&mut batch, 0, 1_795_210_680, 0)),
                     Says::TooLate => Ok(decoded(&mut batch, 0, EVENING + 90_000 * MINUTE, 0)),
                 };
@@ -118,7 +119,12 @@ fn rules() -> Rules {
     }
 }
 
-fn process(store: &(impl TripStore + Journal), log: &[Record], each: usize, pace: Pace) -> Counts {
+fn process(
+    store: &(impl TripStore + Journal),
+    log: &[Record],
+    each: usize,
+    pace: ProcessorConfig,
+) -> SampleCounts {
     process_with(store, log, each, pace, None)
 }
 
@@ -127,13 +133,13 @@ fn process_with(
     store: &(impl TripStore + Journal),
     log: &[Record],
     each: usize,
-    pace: Pace,
+    pace: ProcessorConfig,
     folder: Option<&Path>,
-) -> Counts {
+) -> SampleCounts {
     block_on(async {
         let mut processor = Processor::new(store, &rules(), pace).await.unwrap();
         if let Some(folder) = folder {
-            processor.may_set_aside(Spill::new(folder)).await.unwrap();
+            processor.enable_spill(Spill::new(folder)).await.unwrap();
         }
         let first = processor.position().delivered;
         let batches = batches(log, each, first).into_iter();
@@ -148,7 +154,7 @@ fn process_with(
 fn rows(store: &impl TripStore) -> Vec<TripRow> {
     block_on(async {
         let mut all = Vec::new();
-        for device in store.devices(Whose::All, None, usize::MAX).await.unwrap() {
+        for device in store.devices(DeviceScope::All, None, usize::MAX).await.unwrap() {
             let of_device = store.range(&device, i64::MIN, i64::MAX, Order::Asc, usize::MAX).await;
             all.extend(of_device.unwrap());
         }
@@ -169,7 +175,7 @@ fn expected(log: &[Record]) -> Vec<TripRow> {
         }
     }
     let of = |(device, timeline): (&String, &Timeline)| {
-        timeline.trips().map(|trip| TripRow::of(device, trip)).collect::<Vec<_>>()
+        timeline.trips().map(|trip| TripRow::from_trip(device, trip)).collect::<Vec<_>>()
     };
     devices.iter().flat_map(of).collect()
 }
@@ -185,7 +191,7 @@ fn says() -> impl Strategy<Value = Says> {
     ]
 }
 
-fn conserved(counts: &Counts, log: &[Record]) {
+fn conserved(counts: &SampleCounts, log: &[Record]) {
     let delivered = log.iter().map(Vec::len).sum::<usize>() as u64;
     assert_eq!(counts.delivered, delivered);
     let dropped: u64 = counts.dropped.values().sum();
@@ -207,7 +213,7 @@ proptest! {
         by_trip: bool,
         loads in 1..5_usize,
     ) {
-        let pace = Pace {
+        let pace = ProcessorConfig {
             flush_interval: Duration::from_millis(interval_ms),
             max_staleness: Duration::from_secs(staleness_s),
             memory,
@@ -222,7 +228,7 @@ proptest! {
         prop_assert_eq!(rows(&store), expected(&log));
         prop_assert_eq!(store.dead_letters().len() as u64, counts.dead());
         let at_once = MemoryStore::default();
-        let all_at_once = process(&at_once, &log, 1_000, Pace::default());
+        let all_at_once = process(&at_once, &log, 1_000, ProcessorConfig::default());
         prop_assert_eq!(&counts.arrivals, &all_at_once.arrivals);
         prop_assert_eq!(&counts.dead_letters, &all_at_once.dead_letters);
         prop_assert_eq!(by_offset(&store), by_offset(&at_once));
@@ -263,7 +269,11 @@ fn sqlite_ends_like_memory_and_keeps_every_dead_letter() {
     log.insert(40, vec![Says::TooEarly, Says::IgnitionOff, Says::TooLate]);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("trips.db");
-    let pace = Pace { flush_interval: Duration::ZERO, memory: 2_500, ..Pace::default() };
+    let pace = ProcessorConfig {
+        flush_interval: Duration::ZERO,
+        memory: 2_500,
+        ..ProcessorConfig::default()
+    };
     let counts = {
         let store = SqliteStore::open_writer(&file, &rules(), 1_000).unwrap();
         process(&store, &log, 10, pace)
@@ -286,7 +296,7 @@ fn sqlite_ends_like_memory_and_keeps_every_dead_letter() {
 #[test]
 fn a_time_in_seconds_is_hinted_at() {
     let log = [vec![Says::TooEarly], vec![Says::TooLate]];
-    let counts = process(&MemoryStore::default(), &log, 1, Pace::default());
+    let counts = process(&MemoryStore::default(), &log, 1, ProcessorConfig::default());
     assert_eq!(counts.looks_like_seconds, 1);
     let reasons = [(DeadReason::TimeBeforeMin, 1), (DeadReason::TimeInFuture, 1)];
     assert_eq!(counts.dead_letters, BTreeMap::from(reasons));
@@ -297,7 +307,8 @@ fn what_a_failing_source_gave_is_stored() {
     let log = [vec![Says::Sample { device: 1, minute: 3, lat_e7: 7 }], vec![Says::Unreadable]];
     let store = MemoryStore::default();
     block_on(async {
-        let mut processor = Processor::new(&store, &rules(), Pace::default()).await.unwrap();
+        let mut processor =
+            Processor::new(&store, &rules(), ProcessorConfig::default()).await.unwrap();
         let mut source = Given { batches: batches(&log, 1, 0).into_iter(), fails: true };
         let ended = processor.run(&mut source, |_, _| ()).await;
         assert!(matches!(ended, Err(RunError::Source(_))), "{ended:?}");
@@ -315,9 +326,9 @@ fn a_forget_finds_what_was_set_aside_before_it() {
     all.push(Batch { control, next_offset: Some(3), ..Batch::default() });
     let (store, folder) = (MemoryStore::default(), tempfile::tempdir().unwrap());
     block_on(async {
-        let pace = Pace { memory: 1, ..Pace::default() };
+        let pace = ProcessorConfig { memory: 1, ..ProcessorConfig::default() };
         let mut processor = Processor::new(&store, &rules(), pace).await.unwrap();
-        processor.may_set_aside(Spill::new(folder.path())).await.unwrap();
+        processor.enable_spill(Spill::new(folder.path())).await.unwrap();
         let mut source = Given { batches: all.into_iter(), fails: false };
         processor.run(&mut source, |_, _| ()).await.unwrap();
     });
@@ -346,7 +357,7 @@ fn of_two_partitions_that_have_a_device_in_memory_one_builds_it() {
     for loads in 1..=2 {
         let (store, budget) = (MemoryStore::default(), Budget::new(1 << 20));
         let absorb = |partition| {
-            let pace = Pace { loads, ..Pace::default() };
+            let pace = ProcessorConfig { loads, ..ProcessorConfig::default() };
             let rules = rules();
             block_on(async {
                 let of = Processor::of_log(&store, log(partition), &rules, pace).await.unwrap();

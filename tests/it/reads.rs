@@ -2,9 +2,9 @@
 //! for, a prefix, the newest first, a day of all, one short name, costs no more than its answer.
 
 use tstar::identity::{AnyId, TripId, prefix, prefix_range, shard};
-use tstar::model::moment::format_time;
+use tstar::model::time::format_time;
 use tstar::store::sqlite::SqliteStore;
-use tstar::store::{Finding, Order, TripRow, TripStore, Whose, find};
+use tstar::store::{DeviceScope, LookupResult, Order, TripRow, TripStore, find};
 use tstar::timeline::DAY_MS;
 
 use crate::cli::Folder;
@@ -88,7 +88,7 @@ async fn questions(store: &impl TripStore, rows_read: impl Fn() -> u64) -> Vec<T
     all.push(told);
 
     let of_day = async {
-        let devices = store.devices(Whose::OfDay(day), None, 1000).await.unwrap();
+        let devices = store.devices(DeviceScope::OfDay(day), None, 1000).await.unwrap();
         let mut found = 0;
         for device in &devices {
             let (from, upto) = (day * DAY_MS, day * DAY_MS + DAY_MS - 1);
@@ -101,7 +101,7 @@ async fn questions(store: &impl TripStore, rows_read: impl Fn() -> u64) -> Vec<T
     all.push(told);
 
     let page = async {
-        let devices = store.devices(Whose::OfDay(day), Some(&device(20)), 5).await.unwrap();
+        let devices = store.devices(DeviceScope::OfDay(day), Some(&device(20)), 5).await.unwrap();
         let count = devices.len();
         (devices, count)
     };
@@ -113,7 +113,7 @@ async fn questions(store: &impl TripStore, rows_read: impl Fn() -> u64) -> Vec<T
     let uuid = TripId::new(device(7), wanted.t_star_ms).unwrap().uuid().unwrap().to_string();
     let by_uuid = async { (find(store, &AnyId::parse(&uuid).unwrap()).await.unwrap(), 1) };
     let (found, told) = ask("trip UUID", count, by_uuid).await;
-    assert!(matches!(found, Finding::Trip(row) if *row == *wanted), "the trip of the UUID");
+    assert!(matches!(found, LookupResult::Trip(row) if *row == *wanted), "the trip of the UUID");
     all.push(told);
     let by_time = async { (store.covering(&device(7), wanted.end_ms).await.unwrap(), 1) };
     let (found, told) = ask("lookup", count, by_time).await;

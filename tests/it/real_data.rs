@@ -8,11 +8,11 @@ use flate2::read::MultiGzDecoder;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use tstar::model::rules::Rules;
-use tstar::pipeline::processor::{Counts, Pace, Processor};
+use tstar::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
 use tstar::source::Decoder;
 use tstar::source::file::{FileSource, Options};
 use tstar::store::memory::MemoryStore;
-use tstar::store::{Order, TripRow, TripStore, Whose};
+use tstar::store::{DeviceScope, Order, TripRow, TripStore};
 
 use crate::support::{block_on, data};
 
@@ -45,7 +45,7 @@ const CARS: Known = Known {
 };
 
 /// The trips of a file, by device and start.
-fn import(file: PathBuf, max_gap_ms: i64) -> (Counts, Vec<TripRow>) {
+fn import(file: PathBuf, max_gap_ms: i64) -> (SampleCounts, Vec<TripRow>) {
     let rules = Rules { max_gap_ms, ..Rules::default() };
     let decoder = Arc::new(Decoder::new(&rules).unwrap());
     let options =
@@ -53,10 +53,11 @@ fn import(file: PathBuf, max_gap_ms: i64) -> (Counts, Vec<TripRow>) {
     let mut source = FileSource::open(&[file], options).unwrap();
     let store = MemoryStore::default();
     block_on(async {
-        let mut processor = Processor::new(&store, &rules, Pace::default()).await.unwrap();
+        let mut processor =
+            Processor::new(&store, &rules, ProcessorConfig::default()).await.unwrap();
         processor.run(&mut source, |_, _| ()).await.unwrap();
         let mut rows = Vec::new();
-        for device in store.devices(Whose::All, None, usize::MAX).await.unwrap() {
+        for device in store.devices(DeviceScope::All, None, usize::MAX).await.unwrap() {
             let trips = store.range(&device, i64::MIN, i64::MAX, Order::Asc, usize::MAX).await;
             rows.extend(trips.unwrap());
         }
@@ -69,7 +70,7 @@ fn span(row: &TripRow) -> (&str, i64, i64, i32, f64) {
     (&row.device_id, row.start_ms, row.end_ms, row.samples, row.distance_m)
 }
 
-fn check_counts(known: &Known, counts: &Counts, rows: &[TripRow]) {
+fn check_counts(known: &Known, counts: &SampleCounts, rows: &[TripRow]) {
     assert_eq!((counts.delivered, counts.duplicates), (known.samples, known.duplicates));
     assert_eq!((counts.applied, counts.dead()), (known.samples - known.duplicates, 0));
     assert_eq!(rows.len(), known.trips);

@@ -26,7 +26,7 @@ fn trip(device_id: &str) -> TripRow {
         accuracy_dm: none,
     };
     let path = TripPath::new(sample);
-    TripRow::of(device_id, &Trip::loaded(NOON, 0, 0, [].into(), None, path))
+    TripRow::from_trip(device_id, &Trip::loaded(NOON, 0, 0, [].into(), None, path))
 }
 
 fn open(file: &Path) -> Result<SqliteStore, StoreError> {
@@ -94,7 +94,7 @@ fn a_file_of_another_program_is_left_alone() {
             SqliteStore::open_reader(file).map(drop),
             SqliteStore::remove(file),
         ] {
-            assert!(matches!(refused, Err(StoreError::Foreign { .. })), "{refused:?}");
+            assert!(matches!(refused, Err(StoreError::NotAStore { .. })), "{refused:?}");
         }
         assert_eq!(std::fs::read(file).unwrap(), before);
     }
@@ -128,7 +128,7 @@ fn an_older_format_is_migrated_with_its_trips_and_a_newer_one_refused() {
     let older = SqliteStore::open_reader(&file).unwrap_err();
     let newest = FORMATS.len() as i64;
     assert!(
-        matches!(older, StoreError::Older { found: 1, known, .. } if known == newest),
+        matches!(older, StoreError::FormatTooOld { found: 1, known, .. } if known == newest),
         "{older}"
     );
     let migrated = open(&file).unwrap();
@@ -139,8 +139,8 @@ fn an_older_format_is_migrated_with_its_trips_and_a_newer_one_refused() {
     let connection = Connection::open(&file).unwrap();
     connection.execute_batch(&format!("PRAGMA user_version = {newer}")).unwrap();
     drop(connection);
-    assert!(matches!(open(&file), Err(StoreError::Newer { .. })));
-    assert!(matches!(SqliteStore::open_reader(&file), Err(StoreError::Newer { .. })));
+    assert!(matches!(open(&file), Err(StoreError::FormatTooNew { .. })));
+    assert!(matches!(SqliteStore::open_reader(&file), Err(StoreError::FormatTooNew { .. })));
 }
 
 #[test]
@@ -256,7 +256,7 @@ fn a_row_that_breaks_an_invariant_is_named_not_trusted() {
         connection.execute_batch(&format!("UPDATE trips SET {change}")).unwrap();
         let store = SqliteStore::open_reader(&file).unwrap();
         assert_eq!(block_on(store.covering("truck-17", NOON)).unwrap(), None, "{change}");
-        let row = block_on(store.near("truck-17", day_of(NOON))).unwrap().remove(0);
+        let row = block_on(store.rows_of_day("truck-17", day_of(NOON))).unwrap().remove(0);
         let error = row.to_trip().unwrap_err().to_string();
         assert!(error.contains("truck-17") && error.contains(problem), "{change}: {error}");
         connection.execute_batch("DELETE FROM trips").unwrap();

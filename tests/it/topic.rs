@@ -21,7 +21,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::{Headers as _, Message};
 use rdkafka::topic_partition_list::Offset;
 use tstar::kafka::client::Brokers;
-use tstar::kafka::producer::{Out, Producer};
+use tstar::kafka::producer::{Producer, ProducerRecord};
 
 use crate::cli::Folder;
 use crate::faults::Running;
@@ -113,7 +113,7 @@ impl Topic {
         Producer::new(&brokers, Arc::new(|_: &str| ())).unwrap()
     }
 
-    pub fn send(&self, records: &[Out]) {
+    pub fn send(&self, records: &[ProducerRecord]) {
         block_on(self.producer().send(&self.name, records)).unwrap();
     }
 
@@ -217,13 +217,17 @@ impl Kept {
 }
 
 /// Lines of NDJSON as records.
-pub fn records(lines: &[u8], key: &str) -> Vec<Out> {
+pub fn records(lines: &[u8], key: &str) -> Vec<ProducerRecord> {
     let lines = lines.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
     let record = |line: &[u8]| {
         let object: Option<serde_json::Value> = serde_json::from_slice(line).ok();
         let device = object.as_ref().and_then(|it| it["device_id"].as_str());
         let device = device.filter(|device| !device.is_empty()).unwrap_or(key);
-        Out { key: Some(device.into()), value: line.to_vec(), ..Out::default() }
+        ProducerRecord {
+            key: Some(device.into()),
+            value: line.to_vec(),
+            ..ProducerRecord::default()
+        }
     };
     lines.map(record).collect()
 }

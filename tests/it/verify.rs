@@ -13,12 +13,12 @@ use std::time::Duration;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::RngCore;
 use serde_json::json;
-use tstar::model::moment::format_time;
 use tstar::model::rules::Rules;
-use tstar::ops::verify::anew::{self, Room};
-use tstar::ops::verify::compare::{Asked, Still, compare};
-use tstar::ops::verify::{Bounds, Compared, Difference};
-use tstar::pipeline::processor::{Pace, Processor};
+use tstar::model::time::format_time;
+use tstar::ops::verify::compare::{CompareOptions, FixedLog, compare};
+use tstar::ops::verify::reference::{self, Workspace};
+use tstar::ops::verify::{Bounds, Comparison, Difference};
+use tstar::pipeline::processor::{Processor, ProcessorConfig};
 use tstar::source::file::{FileSource, Options};
 use tstar::source::{Batch, Control, Decoder};
 use tstar::store::raw::RawRows;
@@ -107,7 +107,8 @@ impl Made {
         self.files.push(self.folder.path(&name));
         let (store, rules) = (self.writer(), Rules::default());
         block_on(async {
-            let pace = Pace { flush_interval: Duration::ZERO, ..Pace::default() };
+            let pace =
+                ProcessorConfig { flush_interval: Duration::ZERO, ..ProcessorConfig::default() };
             let mut processor = Processor::new(&store, &rules, pace).await.unwrap();
             store.begin_import(0, std::slice::from_ref(&name)).unwrap();
             let options = Options {
@@ -128,7 +129,8 @@ impl Made {
     pub fn erase(&self, device_id: &str, before_ms: i64) {
         let (store, rules) = (self.writer(), Rules::default());
         block_on(async {
-            let mut processor = Processor::new(&store, &rules, Pace::default()).await.unwrap();
+            let mut processor =
+                Processor::new(&store, &rules, ProcessorConfig::default()).await.unwrap();
             let offset = processor.position().delivered;
             let device_id = device_id.to_owned();
             let control = Some(Control::Forget { offset, device_id, before_ms });
@@ -142,8 +144,8 @@ impl Made {
     /// The store that is right.
     pub fn anew(&self) -> SqliteStore {
         let imported = SqliteStore::open_reader(&self.store).unwrap();
-        let room = Room { folder: self.folder.dir.path(), memory: 100_000_000 };
-        block_on(anew::of_files(&imported, &self.files, room, |_, _| ())).unwrap()
+        let room = Workspace { folder: self.folder.dir.path(), memory: 100_000_000 };
+        block_on(reference::of_files(&imported, &self.files, room, |_, _| ())).unwrap()
     }
 
     /// The names of the files, as a command names them.
@@ -163,7 +165,7 @@ pub fn writer(store: &Path) -> SqliteStore {
 }
 
 /// What a comparison found, each difference with whether it is there still.
-pub type Found = (Compared, Vec<(Difference, bool)>);
+pub type Found = (Comparison, Vec<(Difference, bool)>);
 
 /// Compares all of a store of files.
 pub fn look(right: &SqliteStore, found: &SqliteStore, repair: bool) -> Found {
@@ -173,8 +175,8 @@ pub fn look(right: &SqliteStore, found: &SqliteStore, repair: bool) -> Found {
 pub async fn looked<S: RawRows + TripStore>(right: &SqliteStore, found: &S, repair: bool) -> Found {
     let mut seen = Vec::new();
     let mut see = |difference: &Difference, left| seen.push((difference.clone(), left));
-    let asked = Asked { device_id: None, repair };
-    let of = (Bounds::default(), &Still);
+    let asked = CompareOptions { device_id: None, repair };
+    let of = (Bounds::default(), &FixedLog);
     let compared = compare(right, found, &asked, of, &mut see).await.unwrap();
     assert_eq!(compared.count(), seen.len() as u64);
     assert_eq!(compared.count_left(), seen.iter().filter(|(_, left)| *left).count() as u64);

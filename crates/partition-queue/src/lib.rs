@@ -36,9 +36,9 @@ pub enum Event {
 }
 
 /// An event of librdkafka, destroyed when it goes.
-struct Owned(NonNull<sys::rd_kafka_event_t>);
+struct EventHandle(NonNull<sys::rd_kafka_event_t>);
 
-impl Drop for Owned {
+impl Drop for EventHandle {
     fn drop(&mut self) {
         // SAFETY: the event came from a poll, only its owner has it, and it is destroyed once.
         unsafe { sys::rd_kafka_event_destroy(self.0.as_ptr()) }
@@ -49,7 +49,7 @@ impl<'a, C: ConsumerContext> PartitionQueue<'a, C> {
     /// Takes the queue of a partition out of the consumer's. `None` where the topic's name is none,
     /// or the client knows no such partition.
     #[must_use]
-    pub fn take(consumer: &'a BaseConsumer<C>, topic: &str, partition: i32) -> Option<Self> {
+    pub fn open(consumer: &'a BaseConsumer<C>, topic: &str, partition: i32) -> Option<Self> {
         let topic = CString::new(topic).ok()?;
         let client = consumer.client().native_ptr();
         // SAFETY: the client lives as long as the consumer does, and the name ends with a NUL.
@@ -71,7 +71,7 @@ impl<'a, C: ConsumerContext> PartitionQueue<'a, C> {
         let timeout_ms = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
         // SAFETY: the queue lives as long as this does.
         let event = unsafe { sys::rd_kafka_queue_poll(self.queue.as_ptr(), timeout_ms) };
-        read(&Owned(NonNull::new(event)?))
+        read(&EventHandle(NonNull::new(event)?))
     }
 }
 
@@ -83,7 +83,7 @@ impl<C: ConsumerContext> Drop for PartitionQueue<'_, C> {
 }
 
 /// An event, where it is one of a partition.
-fn read(event: &Owned) -> Option<Event> {
+fn read(event: &EventHandle) -> Option<Event> {
     let event = event.0.as_ptr();
     // SAFETY: the event lives until its owner goes; so below.
     let kind = unsafe { sys::rd_kafka_event_type(event) };

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use serde::{Serialize, Serializer};
 use tstar::kafka::client::Brokers;
-use tstar::kafka::letters::{Fates, LetterScan, LetterTopic, What};
+use tstar::kafka::dead_letters::{DlqRecordKind, Fates, LetterScan, LetterTopic};
 use tstar::model::epoch::Epoch;
-use tstar::model::moment::parse_time;
 use tstar::model::reason::DeadReason;
 use tstar::model::rules::Rules;
-use tstar::settings::{Settings, StorePlace};
+use tstar::model::time::parse_time;
+use tstar::settings::{Settings, StoreUrl};
 use tstar::source::Decoder;
 use tstar::store::sqlite::{DeadLetterFilter, KeptDeadLetter, SqliteStore};
 use tstar::store::{DeadLetter, EpochStore};
@@ -18,8 +18,8 @@ use tstar::store::{DeadLetter, EpochStore};
 use super::{FilterFlags, PlaceFlags};
 use crate::cli::exit::{NoResult, Usage};
 use crate::cli::flags::Context;
-use crate::cli::log;
 use crate::cli::open;
+use crate::cli::topic_log;
 
 /// Dead letters of a table that are read at once: each may have a megabyte.
 const PAGE: usize = 64;
@@ -52,12 +52,12 @@ impl Serialize for Id {
 }
 
 /// A dead letter and what names it.
-pub struct Kept {
+pub struct StoredLetter {
     pub id: Id,
     pub letter: DeadLetter,
 }
 
-impl From<KeptDeadLetter> for Kept {
+impl From<KeptDeadLetter> for StoredLetter {
     fn from(kept: KeptDeadLetter) -> Self {
         Self { id: Id::Number(kept.id), letter: kept.letter }
     }
@@ -115,7 +115,7 @@ impl Filter {
 }
 
 /// Where dead letters are.
-pub enum Place {
+pub enum LetterStore {
     /// In a table of the file that holds the trips.
     Table { path: PathBuf, store: SqliteStore },
     /// In the topic beside the log.
@@ -124,7 +124,7 @@ pub enum Place {
 
 /// The dead letters of a store.
 pub struct Letters {
-    pub place: Place,
+    pub place: LetterStore,
     /// The lives of the log, oldest first; none where it is one of files.
     pub epochs: Vec<Epoch>,
     /// The rules by which the log is read.
@@ -139,22 +139,25 @@ impl Letters {
     pub async fn open(place: &PlaceFlags, context: &Context) -> anyhow::Result<Self> {
         let flags = [&place.brokers.0[..], &place.server.0].concat();
         let settings = context.settings(&flags)?.0;
-        let brokers = log::brokers(&settings)?;
+        let brokers = topic_log::brokers(&settings)?;
         let reader = open::reader(&settings, context).await?;
         let epochs = reader.epochs().await?;
         let newest = epochs.last();
-        let (place, rules) = match (StorePlace::parse(&settings.store)?, reader) {
-            (StorePlace::Sqlite(path), open::Reader::Sqlite(store)) => {
+        let (place, rules) = match (StoreUrl::parse(&settings.store)?, reader) {
+            (StoreUrl::Sqlite(path), open::AnyStore::Sqlite(store)) => {
                 let rules = newest.map(|epoch| epoch.rules.clone());
                 let rules = rules.map_or_else(|| store.rules(), |rules| Ok(Some(rules)))?;
-                (Place::Table { path, store }, rules.unwrap_or_default())
+                (LetterStore::Table { path, store }, rules.unwrap_or_default())
             }
             _ => {
                 let epoch = newest.ok_or_else(|| {
                     let store = &settings.store;
                     NoResult(format!("store `{store}` has no epoch: no topic was read"))
                 })?;
-                (Place::Topic(LetterTopic::open(&brokers, &epoch.topic)?), epoch.rules.clone())
+                (
+                    LetterStore::Topic(LetterTopic::open(&brokers, &epoch.topic)?),
+                    epoch.rules.clone(),
+                )
             }
         };
         let decoder = Decoder::new(&rules)?;
@@ -164,11 +167,11 @@ impl Letters {
     /// Reads those that are meant.
     pub fn read<'a>(&'a self, filter: &'a Filter) -> anyhow::Result<Reading<'a>> {
         match &self.place {
-            Place::Table { store, .. } => {
+            LetterStore::Table { store, .. } => {
                 let from = Source::Table { store, after: 0, page: Vec::new() };
                 Ok(Reading { letters: self, filter, from })
             }
-            Place::Topic(topic) => self.read_topic(topic, filter),
+            LetterStore::Topic(topic) => self.read_topic(topic, filter),
         }
     }
 
@@ -183,26 +186,26 @@ impl Letters {
     }
 
     /// The letter of an id, as `dlq ls` gives it.
-    pub fn find(&self, id: &str) -> anyhow::Result<Kept> {
+    pub fn find(&self, id: &str) -> anyhow::Result<StoredLetter> {
         let unread = |form: &str| {
             Usage(format!(
                 "`{id}` is no id of a dead letter here: it is {form}; see `tstar dlq ls`"
             ))
         };
         let found = match &self.place {
-            Place::Table { store, .. } => {
+            LetterStore::Table { store, .. } => {
                 let number: i64 = id.parse().map_err(|_| unread("a number"))?;
                 let after = number.saturating_sub(1);
                 let one = DeadLetterFilter { after, limit: 1, ..DeadLetterFilter::default() };
                 let found = store.dead_letters(&one)?.pop();
-                found.filter(|kept| kept.id == number).map(Kept::from)
+                found.filter(|kept| kept.id == number).map(StoredLetter::from)
             }
-            Place::Topic(topic) => {
+            LetterStore::Topic(topic) => {
                 let place = id.split_once(':');
                 let place = place.and_then(|(at, of)| Some((at.parse().ok()?, of.parse().ok()?)));
                 let (partition, offset) = place.ok_or_else(|| unread("partition:offset"))?;
                 let letter = topic.find(partition, offset)?;
-                letter.map(|letter| Kept { id: Id::Place(partition, offset), letter })
+                letter.map(|letter| StoredLetter { id: Id::Place(partition, offset), letter })
             }
         };
         found.ok_or_else(|| {
@@ -233,7 +236,7 @@ enum Source<'a> {
 
 impl Reading<'_> {
     /// The next one; `None` at the end.
-    pub fn next(&mut self) -> anyhow::Result<Option<Kept>> {
+    pub fn next(&mut self) -> anyhow::Result<Option<StoredLetter>> {
         let Self { letters, filter, from } = self;
         loop {
             let kept = match from {
@@ -244,13 +247,18 @@ impl Reading<'_> {
                     }
                     let Some(kept) = page.pop() else { return Ok(None) };
                     *after = kept.id;
-                    Kept::from(kept)
+                    StoredLetter::from(kept)
                 }
                 Source::Topic { fates, scan } => {
                     let Some(found) = scan.next_found()? else { return Ok(None) };
                     match found.what {
-                        What::Letter(letter) if !fates.has(found.partition, found.offset) => {
-                            Kept { id: Id::Place(found.partition, found.offset), letter: *letter }
+                        DlqRecordKind::Letter(letter)
+                            if !fates.has(found.partition, found.offset) =>
+                        {
+                            StoredLetter {
+                                id: Id::Place(found.partition, found.offset),
+                                letter: *letter,
+                            }
                         }
                         _ => continue,
                     }

@@ -2,10 +2,10 @@
 
 use data_encoding::{BASE64, HEXLOWER};
 use serde::Serialize;
-use tstar::model::moment::format_time;
+use tstar::model::time::format_time;
 use tstar::source::Cut;
 
-use super::letters::{Filter, Id, Kept, Letters};
+use super::letters::{Filter, Id, Letters, StoredLetter};
 use crate::cli::exit::Usage;
 use crate::cli::flags::{Format, OutputFlags};
 use crate::cli::print::Printer;
@@ -38,7 +38,7 @@ struct LetterJson {
 }
 
 impl LetterJson {
-    fn of(kept: Kept) -> Self {
+    fn from_letter(kept: StoredLetter) -> Self {
         let letter = kept.letter;
         // Bytes that are no text are given in base64, so that nothing of them is lost.
         let (value, value_base64) = match String::from_utf8(letter.value) {
@@ -94,7 +94,7 @@ pub fn list(
                 printer.line(&table::dead_letters(&std::mem::take(&mut rows)))?;
             }
         } else {
-            let object = serde_json::to_string(&LetterJson::of(kept))?;
+            let object = serde_json::to_string(&LetterJson::from_letter(kept))?;
             let before = match (format, printed) {
                 (Format::Json, 0) => "[\n",
                 (Format::Json, _) => ",\n",
@@ -115,7 +115,7 @@ pub fn list(
     Ok(())
 }
 
-fn row(kept: &Kept) -> [String; 4] {
+fn row(kept: &StoredLetter) -> [String; 4] {
     let letter = &kept.letter;
     let place = match letter.line {
         0 => format!("{}:{}:{}", letter.origin, letter.partition, letter.offset),
@@ -136,7 +136,7 @@ pub fn show(
     if raw {
         return Ok(printer.write(&kept.letter.value)?);
     }
-    let object = serde_json::to_value(LetterJson::of(kept))?;
+    let object = serde_json::to_value(LetterJson::from_letter(kept))?;
     match printer.format(output) {
         Format::Table => {
             let order: Vec<_> = object.as_object().into_iter().flatten().collect();

@@ -168,7 +168,7 @@ pub async fn run(
         }
         DlqCommand::Replay(args) => replay::run(args, context, printer).await,
         DlqCommand::Purge { filter, all, yes, place } => {
-            let asked = purge::Asked { filter, all: *all, yes: *yes, place };
+            let asked = purge::PurgeRequest { filter, all: *all, yes: *yes, place };
             purge::run(&asked, context, printer).await
         }
     }

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 
 use serde::Serialize;
-use tstar::kafka::letters::{Fate, LetterTopic, What};
+use tstar::kafka::dead_letters::{DlqRecordKind, Fate, LetterTopic};
 use tstar::kafka::topic::Topics;
-use tstar::store::sqlite::{Settled, SqliteStore};
+use tstar::store::sqlite::{LetterUpdates, SqliteStore};
 
-use super::letters::{Filter, Id, Letters, Place};
+use super::letters::{Filter, Id, LetterStore, Letters};
 use super::{FilterFlags, PlaceFlags, replay};
 use crate::cli::exit::{self, NoResult, Usage};
 use crate::cli::flags::Context;
@@ -18,7 +18,7 @@ use crate::cli::print::Printer;
 const TOGETHER: usize = 5000;
 
 /// What is asked for.
-pub struct Asked<'a> {
+pub struct PurgeRequest<'a> {
     pub filter: &'a FilterFlags,
     pub all: bool,
     pub yes: bool,
@@ -33,7 +33,7 @@ struct Summary {
 
 /// Throws away the letters that are meant.
 pub async fn run(
-    asked: &Asked<'_>,
+    asked: &PurgeRequest<'_>,
     context: &Context,
     printer: &mut Printer<'_>,
 ) -> anyhow::Result<()> {
@@ -52,7 +52,7 @@ pub async fn run(
         return Err(NoResult("nothing was thrown away: the answer was no".into()).into());
     }
     let purged = match &letters.place {
-        Place::Table { path, .. } => {
+        LetterStore::Table { path, .. } => {
             let keep = letters.settings.keep_changes;
             let open = if letters.epochs.is_empty() {
                 SqliteStore::open_writer
@@ -61,7 +61,7 @@ pub async fn run(
             };
             of_table(&open(path, &letters.rules, keep)?, &letters, &filter)?
         }
-        Place::Topic(topic) => of_topic(topic, &letters, &filter).await?,
+        LetterStore::Topic(topic) => of_topic(topic, &letters, &filter).await?,
     };
     Ok(printer.line(&serde_json::to_string(&Summary { purged })?)?)
 }
@@ -95,7 +95,7 @@ fn of_table(store: &SqliteStore, letters: &Letters, filter: &Filter) -> anyhow::
             return Ok(purged);
         }
         purged += gone.len() as u64;
-        store.settle(&Settled { gone, changed: vec![] })?;
+        store.settle(&LetterUpdates { gone, changed: vec![] })?;
     }
 }
 
@@ -110,10 +110,10 @@ async fn of_topic(topic: &LetterTopic, letters: &Letters, filter: &Filter) -> an
     while let Some(found) = scan.next_found()? {
         let (partition, offset) = (found.partition, found.offset);
         let goes = match &found.what {
-            What::FateOf(_) => continue,
-            What::Letter(_) if fates.has(partition, offset) => continue,
-            What::Letter(letter) => filter.takes(letter, &letters.decoder),
-            What::Foreign => false,
+            DlqRecordKind::FateOf(_) => continue,
+            DlqRecordKind::Letter(_) if fates.has(partition, offset) => continue,
+            DlqRecordKind::Letter(letter) => filter.takes(letter, &letters.decoder),
+            DlqRecordKind::Foreign => false,
         };
         if !goes {
             wanted.entry(partition).or_insert(offset);
@@ -131,7 +131,7 @@ async fn of_topic(topic: &LetterTopic, letters: &Letters, filter: &Filter) -> an
     let deleted = Topics::new(&letters.brokers)?.delete_before(topic.name(), &before).await;
     if let Err(error) = deleted {
         // They are gone for all who read them.
-        exit::say(&format!("the space of dead letters is not given back yet: {error}"));
+        exit::print_status(&format!("the space of dead letters is not given back yet: {error}"));
     }
     Ok(purged)
 }

@@ -5,23 +5,23 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use tstar::kafka::KafkaError;
-use tstar::kafka::letters::{Fate, LetterTopic, back, came_again};
+use tstar::kafka::dead_letters::{Fate, LetterTopic, came_again, replay_record};
 use tstar::kafka::topic::Topics;
-use tstar::kafka::transactions::{Placed, Transactions};
+use tstar::kafka::transactions::{TransactionRecord, Transactions};
 use tstar::model::epoch::Epoch;
 use tstar::model::reason::DeadReason;
-use tstar::ops::retry::{Never, Origin, Outcome, Retry};
-use tstar::pipeline::processor::{Counts, Pace, Processor};
+use tstar::ops::redecode::{Origin, Outcome, Redecoder, Unrecoverable};
+use tstar::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
 use tstar::source::{Batch, Decoder, Entry};
-use tstar::store::sqlite::{RetryJournal, Settled, SqliteStore};
+use tstar::store::sqlite::{LetterUpdates, RetryJournal, SqliteStore};
 use tstar::store::{DeadLetter, Pair, StoreError};
 
 use super::ReplayArgs;
-use super::letters::{Filter, Id, Kept, Letters, Place, Reading};
-use crate::cli::exit::{self, Refused};
+use super::letters::{Filter, Id, LetterStore, Letters, Reading, StoredLetter};
+use crate::cli::device_partition::PartitionFinder;
+use crate::cli::exit::{self, PreconditionFailed};
 use crate::cli::flags::Context;
-use crate::cli::homes::Homes;
-use crate::cli::open::{self, Reader};
+use crate::cli::open::{self, AnyStore};
 use crate::cli::print::Printer;
 
 /// Letters that are dealt with together, at most.
@@ -42,7 +42,7 @@ pub struct Summary {
 }
 
 /// Letters that were tried, some at a time.
-type Tried = Vec<(Kept, Outcome)>;
+type ReplayOutcomes = Vec<(StoredLetter, Outcome)>;
 
 /// Replays the letters that are meant.
 pub async fn run(
@@ -54,35 +54,35 @@ pub async fn run(
     let letters = Letters::open(&args.place, context).await?;
     let now_ms = args.now.then_some(context.now_ms);
     let origin = if letters.epochs.is_empty() { Origin::Files } else { Origin::Topic };
-    let mut retry = Retry::new(origin, &letters.rules, &fix, now_ms)?;
+    let mut retry = Redecoder::new(origin, &letters.rules, &fix, now_ms)?;
     let mut summary = Summary { dry_run: args.dry_run, ..Summary::default() };
     match (&letters.place, letters.epochs.last()) {
         _ if args.dry_run => {
             let mut reading = letters.read(&filter)?;
             let mut again = Again::new(&filter);
-            while let Some(tried) = some(&mut reading, &mut retry, &mut again)? {
+            while let Some(tried) = next_outcomes(&mut reading, &mut retry, &mut again)? {
                 summary.count(&tried);
             }
             again.tell();
         }
-        (Place::Topic(topic), Some(epoch)) => {
+        (LetterStore::Topic(topic), Some(epoch)) => {
             let partitions = Partitions::new(&letters, epoch, context).await?;
             let way = Way { partitions, retry: &mut retry, summary: &mut summary };
             in_topic(topic, &letters, &filter, way).await?;
         }
-        (Place::Table { path, .. }, Some(epoch)) => {
+        (LetterStore::Table { path, .. }, Some(epoch)) => {
             let store = SqliteStore::open_for_topic(path, &letters.rules, 0)?;
             let partitions = Partitions::new(&letters, epoch, context).await?;
             let way = Way { partitions, retry: &mut retry, summary: &mut summary };
             to_topic(&store, &epoch.topic, &letters, &filter, way).await?;
         }
-        (Place::Table { path, .. }, None) => {
+        (LetterStore::Table { path, .. }, None) => {
             let keep = letters.settings.keep_changes;
             let store = SqliteStore::open_writer(path, &letters.rules, keep)?;
             let mut reading = letters.read(&filter)?;
             into_file(store, &letters, &mut reading, &mut retry, &mut summary).await?;
         }
-        (Place::Topic(_), None) => unreachable!("a topic is found by its epoch"),
+        (LetterStore::Topic(_), None) => unreachable!("a topic is found by its epoch"),
     }
     summary.tell();
     Ok(printer.line(&serde_json::to_string(&summary)?)?)
@@ -113,7 +113,7 @@ impl Again {
 
     fn tell(&self) {
         if self.count > 0 {
-            exit::say(&format!(
+            exit::print_status(&format!(
                 "letters that went back before and came again for the same reason: {}; they stay, \
                  --reason sends them all the same",
                 self.count
@@ -123,23 +123,23 @@ impl Again {
 }
 
 /// The next letters, tried; `None` at the end.
-fn some(
+fn next_outcomes(
     reading: &mut Reading<'_>,
-    retry: &mut Retry,
+    retry: &mut Redecoder,
     again: &mut Again,
-) -> anyhow::Result<Option<Tried>> {
-    let (mut tried, mut bytes) = (Tried::new(), 0);
+) -> anyhow::Result<Option<ReplayOutcomes>> {
+    let (mut tried, mut bytes) = (ReplayOutcomes::new(), 0);
     while tried.len() < TOGETHER && bytes < TOGETHER_BYTES {
         let Some(kept) = reading.next()? else { break };
         bytes += kept.letter.value.len();
-        let outcome = again.judged(&kept.letter, retry.again(&kept.letter));
+        let outcome = again.judged(&kept.letter, retry.redecode(&kept.letter));
         tried.push((kept, outcome));
     }
     Ok((!tried.is_empty()).then_some(tried))
 }
 
 impl Summary {
-    fn count(&mut self, tried: &Tried) {
+    fn count(&mut self, tried: &ReplayOutcomes) {
         for (kept, outcome) in tried {
             match outcome {
                 Outcome::Good { .. } => self.replayed += 1,
@@ -155,8 +155,8 @@ impl Summary {
 
     /// Says what else to do.
     fn tell(&self) {
-        if let Some(count) = self.never.get(Never::Control.name()) {
-            exit::say(&format!(
+        if let Some(count) = self.never.get(Unrecoverable::Control.name()) {
+            exit::print_status(&format!(
                 "control records: {count}; they never go back, so that no dead one comes to life; \
                  where one was meant, send it again with tstar forget"
             ));
@@ -168,7 +168,7 @@ impl Summary {
     }
 
     /// Takes into account what the trips refused of what was put into the log.
-    fn refused(&mut self, counts: &Counts) {
+    fn refused(&mut self, counts: &SampleCounts) {
         for (reason, count) in &counts.dead_letters {
             *self.still_failing.entry(reason.name()).or_default() += count;
             self.replayed -= count;
@@ -179,14 +179,14 @@ impl Summary {
 /// How letters go back to a topic.
 struct Way<'a> {
     partitions: Partitions,
-    retry: &'a mut Retry,
+    retry: &'a mut Redecoder,
     summary: &'a mut Summary,
 }
 
 /// To which partition a record goes back.
 struct Partitions {
     /// What tells where a device belongs.
-    store: Reader,
+    store: AnyStore,
     epochs: Vec<Epoch>,
     /// A device never moved: where its record was, its others are, however its producer chose.
     stand: bool,
@@ -202,14 +202,18 @@ impl Partitions {
                 "topic `{}` {found}, and had {} in epoch {}; first: tstar epoch new",
                 epoch.topic, epoch.partitions, epoch.epoch
             );
-            return Err(Refused(problem).into());
+            return Err(PreconditionFailed(problem).into());
         }
         let stand = letters.epochs.iter().all(|other| other.partitions == epoch.partitions);
         let store = open::reader(&letters.settings, context).await?;
         Ok(Self { store, epochs: letters.epochs.clone(), stand })
     }
 
-    async fn of(&self, letter: &DeadLetter, retry: &mut Retry) -> Result<Option<i32>, StoreError> {
+    async fn partition_of(
+        &self,
+        letter: &DeadLetter,
+        retry: &mut Redecoder,
+    ) -> Result<Option<i32>, StoreError> {
         let has_key = letter.key.as_ref().is_some_and(|key| !key.is_empty());
         if self.stand && has_key && letter.reason != DeadReason::OtherPartition {
             return Ok(Some(letter.partition));
@@ -218,12 +222,12 @@ impl Partitions {
         let newest = self.epochs.last().expect("there is one");
         let is_keyed = newest.rules.key == "device_id";
         let (store, topic, epochs) = (&self.store, newest.topic.clone(), self.epochs.clone());
-        Ok(Homes { store, topic, epochs, is_keyed }.find(device).await?.partition)
+        Ok(PartitionFinder { store, topic, epochs, is_keyed }.find(device).await?.partition)
     }
 }
 
 /// The records of a letter, which go together, and which of those tried it is.
-type Group = (usize, Vec<Placed>);
+type Group = (usize, Vec<TransactionRecord>);
 
 impl Way<'_> {
     /// Sends the records of letters. One that is too large for the log stays, the others go.
@@ -231,15 +235,15 @@ impl Way<'_> {
         &self,
         out: &mut Transactions,
         groups: &[Group],
-        tried: &mut Tried,
+        tried: &mut ReplayOutcomes,
     ) -> anyhow::Result<()> {
         let records: Vec<_> = groups.iter().flat_map(|(_, records)| records).cloned().collect();
         match (out.send(&records), groups) {
             (Ok(()), _) => Ok(()),
             (Err(error @ KafkaError::TooLarge { .. }), [(nth, _)]) => {
                 let (kept, outcome) = &mut tried[*nth];
-                exit::say(&format!("letter {} stays: {error}", kept.id));
-                *outcome = Outcome::Never(Never::TooLarge);
+                exit::print_status(&format!("letter {} stays: {error}", kept.id));
+                *outcome = Outcome::Never(Unrecoverable::TooLarge);
                 Ok(())
             }
             // One of them is; nothing was sent.
@@ -259,23 +263,23 @@ impl Way<'_> {
     }
 
     /// The record that a letter becomes.
-    async fn back(
+    async fn replay_record(
         &mut self,
         input: &str,
         letter: &DeadLetter,
         key: &Option<Vec<u8>>,
         value: &[u8],
-    ) -> Result<Placed, StoreError> {
+    ) -> Result<TransactionRecord, StoreError> {
         let record = (key.clone(), value.to_vec());
         let time_ms = self.retry.log_time_ms(letter);
-        let partition = self.partitions.of(letter, self.retry).await?;
-        Ok(back(input, letter, record, time_ms, partition))
+        let partition = self.partitions.partition_of(letter, self.retry).await?;
+        Ok(replay_record(input, letter, record, time_ms, partition))
     }
 }
 
 /// The name under which letters of a topic are dealt with: of two at a time the first gives way.
 pub fn transactions(letters: &Letters, topic: &str) -> anyhow::Result<Transactions> {
-    Ok(Transactions::begin(&letters.brokers, &format!("tstar-dlq-{topic}"))?)
+    Ok(Transactions::init(&letters.brokers, &format!("tstar-dlq-{topic}"))?)
 }
 
 /// Letters of a topic: what goes back, and what tells so, in one transaction.
@@ -289,13 +293,13 @@ async fn in_topic(
     // Looked at anew: now nothing that somebody began before is on its way.
     let topic = LetterTopic::open(&letters.brokers, topic.input())?;
     let (mut reading, mut again) = (letters.read_topic(&topic, filter)?, Again::new(filter));
-    while let Some(mut tried) = some(&mut reading, way.retry, &mut again)? {
+    while let Some(mut tried) = next_outcomes(&mut reading, way.retry, &mut again)? {
         let mut groups = Vec::new();
-        for (nth, (Kept { id, letter }, outcome)) in tried.iter().enumerate() {
+        for (nth, (StoredLetter { id, letter }, outcome)) in tried.iter().enumerate() {
             let Id::Place(partition, offset) = *id else { continue };
             let (record, fate) = match outcome {
                 Outcome::Good { key, value } => {
-                    (way.back(topic.input(), letter, key, value).await?, Fate::Replayed)
+                    (way.replay_record(topic.input(), letter, key, value).await?, Fate::Replayed)
                 }
                 Outcome::Otherwise { reason, message } => {
                     let (reason, message) = (*reason, message.clone());
@@ -324,21 +328,21 @@ async fn to_topic(
 ) -> anyhow::Result<()> {
     let mut out = transactions(letters, &LetterTopic::name_beside(input))?;
     let (mut reading, mut again) = (letters.read(filter)?, Again::new(filter));
-    while let Some(mut tried) = some(&mut reading, way.retry, &mut again)? {
+    while let Some(mut tried) = next_outcomes(&mut reading, way.retry, &mut again)? {
         let mut groups = Vec::new();
         for (nth, (kept, outcome)) in tried.iter().enumerate() {
             if let Outcome::Good { key, value } = outcome {
-                groups.push((nth, vec![way.back(input, &kept.letter, key, value).await?]));
+                groups.push((nth, vec![way.replay_record(input, &kept.letter, key, value).await?]));
             }
         }
         way.send(&mut out, &groups, &mut tried)?;
         let sent = tried.iter().filter(|(_, outcome)| matches!(outcome, Outcome::Good { .. }));
-        let number = |kept: &Kept| match kept.id {
+        let number = |kept: &StoredLetter| match kept.id {
             Id::Number(id) => Some(id),
             Id::Place(..) => None,
         };
         let gone = sent.filter_map(|(kept, _)| number(kept)).collect();
-        store.settle(&Settled { gone, changed: changed(&tried) })?;
+        store.settle(&LetterUpdates { gone, changed: changed(&tried) })?;
         way.summary.count(&tried);
     }
     again.tell();
@@ -346,8 +350,8 @@ async fn to_topic(
 }
 
 /// The letters that stay with another reason.
-fn changed(tried: &Tried) -> Vec<(i64, DeadReason, String)> {
-    let other = |(kept, outcome): &(Kept, Outcome)| match (kept.id, outcome) {
+fn changed(tried: &ReplayOutcomes) -> Vec<(i64, DeadReason, String)> {
+    let other = |(kept, outcome): &(StoredLetter, Outcome)| match (kept.id, outcome) {
         (Id::Number(id), Outcome::Otherwise { reason, message }) => {
             Some((id, *reason, message.clone()))
         }
@@ -362,20 +366,20 @@ async fn into_file(
     store: SqliteStore,
     letters: &Letters,
     reading: &mut Reading<'_>,
-    retry: &mut Retry,
+    retry: &mut Redecoder,
     summary: &mut Summary,
 ) -> anyhow::Result<()> {
     let store = Arc::new(store);
     let journal = RetryJournal::new(Arc::clone(&store));
     let pair = Pair { trips: store, journal };
-    let mut processor = Processor::new(&pair, &letters.rules, Pace::default()).await?;
+    let mut processor = Processor::new(&pair, &letters.rules, ProcessorConfig::default()).await?;
     // What the trips refuse stays where it is: nothing of it comes again.
     let mut again = Again { asked_for: true, count: 0 };
-    while let Some(tried) = some(reading, retry, &mut again)? {
+    while let Some(tried) = next_outcomes(reading, retry, &mut again)? {
         let (batch, ids) = batch(&tried, &letters.decoder, processor.position().delivered, retry);
-        pair.journal.take(ids, changed(&tried));
+        pair.journal.set_updates(ids, changed(&tried));
         if batch.entries.is_empty() {
-            pair.trips.settle(&Settled { gone: vec![], changed: changed(&tried) })?;
+            pair.trips.settle(&LetterUpdates { gone: vec![], changed: changed(&tried) })?;
         }
         processor.absorb(&batch).await?;
         processor.flush().await?;
@@ -387,13 +391,13 @@ async fn into_file(
 
 /// What can be used now as records at an offset and behind it, and the numbers of their letters.
 fn batch(
-    tried: &Tried,
+    tried: &ReplayOutcomes,
     decoder: &Decoder,
     first_offset: i64,
-    retry: &Retry,
+    retry: &Redecoder,
 ) -> (Batch, BTreeMap<i64, i64>) {
     let (mut batch, mut ids) = (Batch::default(), BTreeMap::new());
-    for (Kept { id, letter }, outcome) in tried {
+    for (StoredLetter { id, letter }, outcome) in tried {
         let (Id::Number(id), Outcome::Good { value, .. }) = (*id, outcome) else { continue };
         let offset = first_offset + i64::try_from(ids.len()).unwrap_or(i64::MAX);
         let start = u32::try_from(batch.raw.len()).expect("letters of some megabytes");

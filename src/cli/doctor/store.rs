@@ -6,9 +6,9 @@ use std::ops::RangeInclusive;
 use tstar::store::raw::RawRows;
 use tstar::store::{EpochStore, StoreError};
 
-use super::Finding;
+use super::CheckResult;
 use crate::cli::flags::clock_ms;
-use crate::cli::open::Reader;
+use crate::cli::open::AnyStore;
 
 /// Rows that are looked at, at most.
 const ROWS: usize = 10_000;
@@ -17,41 +17,42 @@ const ROWS: usize = 10_000;
 const MAX_SKEW_MS: i64 = 1000;
 
 /// Looks at a store.
-pub(super) async fn look_at(reader: &Reader) -> Vec<Finding> {
+pub(super) async fn inspect(reader: &AnyStore) -> Vec<CheckResult> {
     let mut findings = Vec::new();
     let rows = match reader {
-        Reader::Sqlite(store) => {
+        AnyStore::Sqlite(store) => {
             findings.push(match store.is_sound() {
-                Ok(None) => Finding::ok("file", "SQLite finds no fault in it"),
-                Ok(Some(fault)) => Finding::fail(
+                Ok(None) => CheckResult::ok("file", "SQLite finds no fault in it"),
+                Ok(Some(fault)) => CheckResult::fail(
                     "file",
                     format!("SQLite finds: {fault}"),
                     "build it anew from its log: tstar rebuild, or ingest into another file",
                 ),
-                Err(error) => Finding::failed("file", &error.into()),
+                Err(error) => CheckResult::failed("file", &error.into()),
             });
             sample(store).await
         }
-        Reader::Scylla(store) => {
+        AnyStore::Scylla(store) => {
             let asked_ms = clock_ms();
             match store.health().await {
-                Err(error) => findings.push(Finding::failed("servers", &error.into())),
+                Err(error) => findings.push(CheckResult::failed("servers", &error.into())),
                 Ok(health) => {
-                    findings.push(Finding::ok("servers", health.server));
+                    findings.push(CheckResult::ok("servers", health.server));
                     // It was read between the question and the answer, which a busy server delays.
                     let asked = asked_ms..=clock_ms().max(asked_ms);
                     let skew = skew(health.clock_ms, &asked);
                     findings.push(if skew.abs() > MAX_SKEW_MS {
-                        Finding::warn(
+                        CheckResult::warn(
                             "server clock",
                             format!("{skew} ms from this machine's"),
                             "keep all clocks in step (NTP): a new epoch takes its base from one",
                         )
                     } else {
-                        Finding::ok("server clock", format!("{skew} ms from this machine's"))
+                        CheckResult::ok("server clock", format!("{skew} ms from this machine's"))
                     });
                     let notes = health.notes.into_iter();
-                    findings.extend(notes.map(|(note, fix)| Finding::warn("schema", note, fix)));
+                    findings
+                        .extend(notes.map(|(note, fix)| CheckResult::warn("schema", note, fix)));
                 }
             }
             sample(store).await
@@ -59,7 +60,7 @@ pub(super) async fn look_at(reader: &Reader) -> Vec<Finding> {
     };
     match rows {
         Ok(of) => findings.extend(of),
-        Err(error) => findings.push(Finding::failed("rows", &error.into())),
+        Err(error) => findings.push(CheckResult::failed("rows", &error.into())),
     }
     findings
 }
@@ -70,7 +71,7 @@ fn skew(clock_ms: i64, span: &RangeInclusive<i64>) -> i64 {
 }
 
 /// Looks at some rows.
-async fn sample<S: RawRows + EpochStore>(store: &S) -> Result<Vec<Finding>, StoreError> {
+async fn sample<S: RawRows + EpochStore>(store: &S) -> Result<Vec<CheckResult>, StoreError> {
     let newest = store.epochs().await?.last().map_or(0, |epoch| epoch.base);
     let (mut seen, mut foreign, mut from) = (0, 0_usize, None);
     let mut partitions: HashMap<String, i32> = HashMap::new();
@@ -97,8 +98,8 @@ async fn sample<S: RawRows + EpochStore>(store: &S) -> Result<Vec<Finding>, Stor
     }
     Ok(vec![
         match foreign {
-            0 => Finding::ok("rows", format!("{seen} looked at, each with a version")),
-            _ => Finding::fail(
+            0 => CheckResult::ok("rows", format!("{seen} looked at, each with a version")),
+            _ => CheckResult::fail(
                 "rows",
                 format!(
                     "{foreign} of {seen} looked at have no version: another program wrote them"
@@ -107,8 +108,8 @@ async fn sample<S: RawRows + EpochStore>(store: &S) -> Result<Vec<Finding>, Stor
             ),
         },
         match mixed {
-            None => Finding::ok("partitioner", "no device in two partitions of one epoch"),
-            Some((device, one, two)) => Finding::fail(
+            None => CheckResult::ok("partitioner", "no device in two partitions of one epoch"),
+            Some((device, one, two)) => CheckResult::fail(
                 "partitioner",
                 format!("device `{device}` has trips of partitions {one} and {two} in one epoch"),
                 "make all producers use one partitioner (Java's default, or librdkafka's \

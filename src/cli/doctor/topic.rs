@@ -4,39 +4,43 @@ use std::sync::Arc;
 
 use tstar::kafka::topic::Topics;
 use tstar::model::epoch::Epoch;
-use tstar::pipeline::daemon::start;
+use tstar::pipeline::daemon::preflight;
 use tstar::settings::Settings;
 use tstar::store::KeyStore;
 
-use super::Finding;
+use super::CheckResult;
 use crate::cli::epoch::earlier;
-use crate::cli::open::Reader;
-use crate::cli::{keys, log};
+use crate::cli::open::AnyStore;
+use crate::cli::{keys, topic_log};
 
 /// A day, ms: what is kept for less is told of.
 const SHORT_RETENTION_MS: i64 = 86_400_000;
 
 /// Looks at the log of a store.
-pub(super) async fn look_at(reader: &Reader, settings: &Settings, newest: &Epoch) -> Vec<Finding> {
+pub(super) async fn inspect(
+    reader: &AnyStore,
+    settings: &Settings,
+    newest: &Epoch,
+) -> Vec<CheckResult> {
     match try_to_look(reader, settings, newest).await {
         Ok(findings) => findings,
-        Err(error) => vec![Finding::failed("brokers", &error)],
+        Err(error) => vec![CheckResult::failed("brokers", &error)],
     }
 }
 
 async fn try_to_look(
-    reader: &Reader,
+    reader: &AnyStore,
     settings: &Settings,
     newest: &Epoch,
-) -> anyhow::Result<Vec<Finding>> {
-    let brokers = log::brokers(settings)?;
+) -> anyhow::Result<Vec<CheckResult>> {
+    let brokers = topic_log::brokers(settings)?;
     let topics = Arc::new(Topics::new(&brokers)?);
-    let fit = start::look_at(&topics, &newest.topic).await?;
-    let mut findings = vec![Finding::ok("brokers", format!("`{}` answer", settings.brokers))];
+    let fit = preflight::inspect(&topics, &newest.topic).await?;
+    let mut findings = vec![CheckResult::ok("brokers", format!("`{}` answer", settings.brokers))];
     findings.push(if fit.partitions == newest.partitions {
-        Finding::ok("epoch", format!("{} of topic `{}`", newest.epoch, newest.topic))
+        CheckResult::ok("epoch", format!("{} of topic `{}`", newest.epoch, newest.topic))
     } else {
-        Finding::fail(
+        CheckResult::fail(
             "epoch",
             format!(
                 "topic `{}` has {} partitions, and had {} in epoch {}",
@@ -46,13 +50,15 @@ async fn try_to_look(
         )
     });
     findings.push(match (earlier(newest), newest.partitioner) {
-        (Some(note), _) => {
-            Finding::warn("partitioner", note, "stop all instances at lag 0, then: tstar epoch new")
-        }
-        (None, None) => Finding::ok("partitioner", "one partition needs none"),
-        (None, Some(partitioner)) => Finding::ok("partitioner", partitioner.name()),
+        (Some(note), _) => CheckResult::warn(
+            "partitioner",
+            note,
+            "stop all instances at lag 0, then: tstar epoch new",
+        ),
+        (None, None) => CheckResult::ok("partitioner", "one partition needs none"),
+        (None, Some(partitioner)) => CheckResult::ok("partitioner", partitioner.name()),
     });
-    if matches!(reader, Reader::Scylla(_)) {
+    if matches!(reader, AnyStore::Scylla(_)) {
         // Those of a file are tables of it.
         findings.extend(outputs(&topics, newest)?);
     }
@@ -60,33 +66,36 @@ async fn try_to_look(
     findings.push(timestamps(&topics, newest).await?);
     findings.push(compression(&topics, newest).await?);
     findings.push(control_keys(reader, settings).await?);
-    let kept = log::kept(reader, settings, &brokers, newest)?;
+    let kept = topic_log::kept(reader, settings, &brokers, newest)?;
     for (partition, extent) in (0..).zip(&fit.extents) {
         let first = newest.start_offsets.get(&partition).copied().unwrap_or(0);
         let at = kept.get(&partition).copied().unwrap_or(first);
         let of = format!("partition {partition}");
         findings.push(if at < extent.first {
-            Finding::fail(
+            CheckResult::fail(
                 "position",
                 format!("{of}: records {at} to {} are gone unread", extent.first - 1),
                 "tstar run --from earliest goes on behind them; keep records for longer",
             )
         } else if at > extent.next {
-            Finding::fail(
+            CheckResult::fail(
                 "position",
                 format!("{of}: read to {at}, and the topic ends at {}", extent.next),
                 "the topic lost records or was made anew: stop all instances, tstar epoch new",
             )
         } else {
             let (lag, left) = (extent.next - at, at - extent.first);
-            Finding::ok("position", format!("{of}: lag {lag}, {left} records before it are kept"))
+            CheckResult::ok(
+                "position",
+                format!("{of}: lag {lag}, {left} records before it are kept"),
+            )
         });
     }
     Ok(findings)
 }
 
 /// Whose signatures count, and whether this machine could read the log.
-async fn control_keys(reader: &Reader, settings: &Settings) -> anyhow::Result<Finding> {
+async fn control_keys(reader: &AnyStore, settings: &Settings) -> anyhow::Result<CheckResult> {
     let named = reader.control_keys().await?;
     let list: Vec<_> =
         named.iter().map(|key| format!("`{}` ({})", key.name, key.fingerprint)).collect();
@@ -95,18 +104,18 @@ async fn control_keys(reader: &Reader, settings: &Settings) -> anyhow::Result<Fi
         list => list.join(", "),
     };
     Ok(match keys::read(settings)?.agree_with(&named, &settings.store) {
-        Ok(()) => Finding::ok("control keys", detail),
-        Err(problem) => Finding::warn("control keys", detail, problem),
+        Ok(()) => CheckResult::ok("control keys", detail),
+        Err(problem) => CheckResult::warn("control keys", detail, problem),
     })
 }
 
 /// The topics that `run` writes to.
-fn outputs(topics: &Topics, newest: &Epoch) -> anyhow::Result<Vec<Finding>> {
+fn outputs(topics: &Topics, newest: &Epoch) -> anyhow::Result<Vec<CheckResult>> {
     let mut findings = Vec::new();
     for name in [format!("{}.trips", newest.topic), format!("{}.dlq", newest.topic)] {
         findings.push(match topics.partitions(&name)? {
-            Some(count) => Finding::ok("outputs", format!("`{name}` has {count} partitions")),
-            None => Finding::warn(
+            Some(count) => CheckResult::ok("outputs", format!("`{name}` has {count} partitions")),
+            None => CheckResult::warn(
                 "outputs",
                 format!("there is no topic `{name}`"),
                 "tstar run --create-topics makes it",
@@ -116,26 +125,28 @@ fn outputs(topics: &Topics, newest: &Epoch) -> anyhow::Result<Vec<Finding>> {
     Ok(findings)
 }
 
-async fn retention(topics: &Topics, newest: &Epoch) -> anyhow::Result<Finding> {
+async fn retention(topics: &Topics, newest: &Epoch) -> anyhow::Result<CheckResult> {
     let found = topics.setting(&newest.topic, "retention.ms").await?;
     let ms = found.as_deref().and_then(|text| text.parse::<i64>().ok());
     let fix = "retention.ms is how late a stopped `tstar run` may come back, and how far back \
                `tstar verify` and `rebuild` can go";
     Ok(match ms {
-        Some(-1) => Finding::ok("retention", "records are kept for ever"),
+        Some(-1) => CheckResult::ok("retention", "records are kept for ever"),
         Some(ms) if ms < SHORT_RETENTION_MS => {
-            Finding::warn("retention", format!("records are kept for {} s", ms / 1000), fix)
+            CheckResult::warn("retention", format!("records are kept for {} s", ms / 1000), fix)
         }
-        Some(ms) => Finding::ok("retention", format!("records are kept for {} h", ms / 3_600_000)),
-        None => Finding::warn("retention", "the brokers do not tell", fix),
+        Some(ms) => {
+            CheckResult::ok("retention", format!("records are kept for {} h", ms / 3_600_000))
+        }
+        None => CheckResult::warn("retention", "the brokers do not tell", fix),
     })
 }
 
 /// Whether a record may be larger than the topic takes: brokers count a batch as it came, packed.
-async fn compression(topics: &Topics, newest: &Epoch) -> anyhow::Result<Finding> {
+async fn compression(topics: &Topics, newest: &Epoch) -> anyhow::Result<CheckResult> {
     let kind = topics.setting(&newest.topic, "compression.type").await?;
     if kind.as_deref() == Some("uncompressed") {
-        return Ok(Finding::ok("compression", "brokers unpack each batch, and see its size"));
+        return Ok(CheckResult::ok("compression", "brokers unpack each batch, and see its size"));
     }
     let topic = &newest.topic;
     let fix = format!(
@@ -143,11 +154,11 @@ async fn compression(topics: &Topics, newest: &Epoch) -> anyhow::Result<Finding>
          trusted, let brokers unpack it: kafka-configs.sh --alter --entity-type topics \
          --entity-name {topic} --add-config compression.type=uncompressed"
     );
-    Ok(Finding::warn("compression", "brokers count batches as producers pack them", fix))
+    Ok(CheckResult::warn("compression", "brokers count batches as producers pack them", fix))
 }
 
 /// Whose word `--max-future` rests on: that of the producer, or that of the brokers.
-async fn timestamps(topics: &Topics, newest: &Epoch) -> anyhow::Result<Finding> {
+async fn timestamps(topics: &Topics, newest: &Epoch) -> anyhow::Result<CheckResult> {
     let kind = topics.setting(&newest.topic, "message.timestamp.type").await?;
     let topic = &newest.topic;
     let fix = format!(
@@ -156,10 +167,12 @@ async fn timestamps(topics: &Topics, newest: &Epoch) -> anyhow::Result<Finding> 
          --add-config message.timestamp.type=LogAppendTime"
     );
     Ok(match kind.as_deref() {
-        Some("LogAppendTime") => Finding::ok("timestamps", "brokers set the time of each record"),
-        Some("CreateTime") => {
-            Finding::warn("timestamps", "producers set the time of each record", fix)
+        Some("LogAppendTime") => {
+            CheckResult::ok("timestamps", "brokers set the time of each record")
         }
-        _ => Finding::warn("timestamps", "the brokers do not tell who sets them", fix),
+        Some("CreateTime") => {
+            CheckResult::warn("timestamps", "producers set the time of each record", fix)
+        }
+        _ => CheckResult::warn("timestamps", "the brokers do not tell who sets them", fix),
     })
 }

@@ -2,15 +2,15 @@
 
 use tstar::model::epoch::Log;
 use tstar::model::rules::Rules;
-use tstar::pipeline::processor::{Pace, Processor};
+use tstar::pipeline::processor::{Processor, ProcessorConfig};
 use tstar::source::{Batch, Control};
 use tstar::store::sqlite::SqliteStore;
-use tstar::store::{TripStore, Whose};
+use tstar::store::{DeviceScope, TripStore};
 
-use super::{Job, Sent, State, progress};
+use super::{ForgetJob, Sent, State, progress};
+use crate::cli::device_partition::latest_trip;
 use crate::cli::devices::PAGE;
 use crate::cli::exit::{self, NoResult};
-use crate::cli::homes::latest_trip;
 use crate::cli::ingest;
 use crate::cli::open;
 use crate::cli::print::Printer;
@@ -21,7 +21,7 @@ const STILL_THERE: &str = "the files that were imported hold the samples still, 
 
 /// Erases from the file of `reader`.
 pub async fn erase(
-    job: &Job<'_>,
+    job: &ForgetJob<'_>,
     reader: SqliteStore,
     printer: &mut Printer<'_>,
 ) -> anyhow::Result<()> {
@@ -41,12 +41,12 @@ pub async fn erase(
     drop(reader);
     let erased = carry_out(job, &rules, printer).await?;
     printer.flush()?;
-    exit::say(&format!("devices erased: {erased}; {STILL_THERE}"));
+    exit::print_status(&format!("devices erased: {erased}; {STILL_THERE}"));
     Ok(())
 }
 
 async fn carry_out(
-    job: &Job<'_>,
+    job: &ForgetJob<'_>,
     rules: &Rules,
     printer: &mut Printer<'_>,
 ) -> anyhow::Result<usize> {
@@ -55,14 +55,14 @@ async fn carry_out(
     if let Some((step, count)) = job.context.break_off() {
         ingest::break_off(&mut store, step, count);
     }
-    let mut processor = Processor::new(&store, rules, Pace::default()).await?;
+    let mut processor = Processor::new(&store, rules, ProcessorConfig::default()).await?;
     if let Some(device) = job.device {
         erase_of(job, &mut processor, vec![device.to_owned()], printer).await?;
         return Ok(1);
     }
     let (mut after, mut erased, bar): (Option<String>, _, _) = (None, 0, progress());
     loop {
-        let devices = store.devices(Whose::All, after.as_deref(), PAGE).await?;
+        let devices = store.devices(DeviceScope::All, after.as_deref(), PAGE).await?;
         after = devices.last().cloned();
         if after.is_none() {
             bar.finish_and_clear();
@@ -76,7 +76,7 @@ async fn carry_out(
 
 /// Erases of some devices in one transaction, and tells of it.
 async fn erase_of(
-    job: &Job<'_>,
+    job: &ForgetJob<'_>,
     processor: &mut Processor<'_, SqliteStore>,
     devices: Vec<String>,
     printer: &mut Printer<'_>,
@@ -88,9 +88,9 @@ async fn erase_of(
         let (device_id, before_ms) = (device.clone(), job.before_ms);
         let control = Some(Control::Forget { offset, device_id, before_ms });
         processor.absorb(&Batch { control, ..Batch::default() }).await?;
-        let (partition, version) = (log.partition, Some(log.versions.of(offset)));
+        let (partition, version) = (log.partition, Some(log.versions.version_at(offset)));
         sent.push(Sent { device, partition, offset: Some(offset), version });
     }
     processor.flush().await?;
-    sent.iter().try_for_each(|sent| job.tell(sent, State::Done, printer))
+    sent.iter().try_for_each(|sent| job.report(sent, State::Done, printer))
 }

@@ -5,20 +5,20 @@ use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use tstar::kafka::control::{CONTROL_HEADER, SIGNATURE_HEADER};
-use tstar::kafka::producer::{Out, Producer};
+use tstar::kafka::producer::{Producer, ProducerRecord};
 use tstar::kafka::topic::Topics;
 use tstar::model::control::{Claim, ControlKey};
 use tstar::model::epoch::{Epoch, Versions};
-use tstar::model::moment::{format_duration, format_time};
+use tstar::model::time::{format_duration, format_time};
 use tstar::settings::Settings;
-use tstar::store::{EpochStore, KeyStore, Order, StoreError, TripStore, Whose};
+use tstar::store::{DeviceScope, EpochStore, KeyStore, Order, StoreError, TripStore};
 
-use super::{Job, Sent, State, progress};
+use super::{ForgetJob, Sent, State, progress};
+use crate::cli::device_partition::{LocatedDevice, PartitionFinder};
 use crate::cli::devices::PAGE;
-use crate::cli::exit::{self, NoResult, Refused};
-use crate::cli::homes::{Found, Homes};
+use crate::cli::exit::{self, NoResult, PreconditionFailed};
 use crate::cli::print::Printer;
-use crate::cli::{keys, log};
+use crate::cli::{keys, topic_log};
 
 /// How many devices the store is asked about at a time.
 const ASKED_TOGETHER: usize = 32;
@@ -28,33 +28,34 @@ const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// What records go where.
 struct Asker<'a, S> {
-    job: &'a Job<'a>,
-    homes: Homes<'a, S>,
+    job: &'a ForgetJob<'a>,
+    homes: PartitionFinder<'a, S>,
     key: ControlKey,
     producer: Producer,
 }
 
 /// Asks the topic of the newest epoch to erase.
-pub async fn ask<S: TripStore + EpochStore + KeyStore>(
-    job: &Job<'_>,
+pub async fn request_forget<S: TripStore + EpochStore + KeyStore>(
+    job: &ForgetJob<'_>,
     store: &S,
     newest: &Epoch,
     printer: &mut Printer<'_>,
 ) -> anyhow::Result<()> {
     let settings = job.settings;
-    let brokers = log::brokers(settings)?;
+    let brokers = topic_log::brokers(settings)?;
     let topics = Arc::new(Topics::new(&brokers)?);
     let of = (settings, job.origins, job.context);
-    let (topic, _, epochs) = log::topic_of(store, &topics, newest, of).await?;
+    let (topic, _, epochs) = topic_log::topic_of(store, &topics, newest, of).await?;
     let key = signing_key(store, settings).await?;
-    let producer = Producer::new(&brokers, Arc::new(exit::say))?;
+    let producer = Producer::new(&brokers, Arc::new(exit::print_status))?;
     let is_keyed = newest.rules.key == "device_id";
-    let asker = Asker { job, homes: Homes { store, topic, epochs, is_keyed }, key, producer };
+    let asker =
+        Asker { job, homes: PartitionFinder { store, topic, epochs, is_keyed }, key, producer };
     let sent = match job.device {
         Some(device) => asker.ask_of_one(device, printer).await?,
         None => asker.ask_of_all(printer).await?,
     };
-    exit::say(&format!(
+    exit::print_status(&format!(
         "devices asked for: {}, in topic `{}`; `tstar run` carries it out. Topic, feed and dead \
          letters hold the samples until their own retention ends",
         sent.len(),
@@ -71,7 +72,7 @@ pub async fn ask<S: TripStore + EpochStore + KeyStore>(
 async fn signing_key(store: &impl KeyStore, settings: &Settings) -> anyhow::Result<ControlKey> {
     let keys = keys::read(settings)?;
     let Some(key) = keys.signing() else {
-        return Err(Refused(
+        return Err(PreconditionFailed(
             "a topic takes control records with the operator's signature alone: make a key with \
              `tstar forget --new-key NAME >> FILE`, name the file with --control-key-file here and \
              for every `tstar run`, and restart those"
@@ -81,10 +82,10 @@ async fn signing_key(store: &impl KeyStore, settings: &Settings) -> anyhow::Resu
     };
     let (named, mine, store) = (store.control_keys().await?, key.named(), &settings.store);
     let same: Vec<_> = named.into_iter().filter(|named| named.name == mine.name).collect();
-    keys.agree_with(&same, store).map_err(Refused)?;
+    keys.agree_with(&same, store).map_err(PreconditionFailed)?;
     if same.is_empty() {
         let name = key.name();
-        return Err(Refused(format!(
+        return Err(PreconditionFailed(format!(
             "store `{store}` does not name control key `{name}` yet, so nobody would take what it \
              signs: add it to the control_key_file of every `tstar run`, restart those, and try \
              again (an older key signs if it comes first in the file)"
@@ -102,12 +103,12 @@ impl<S: TripStore> Asker<'_, S> {
     ) -> anyhow::Result<Vec<Sent>> {
         let found = self.homes.find(device.to_owned()).await?;
         if self.homes.is_lost(&found) {
-            return Err(Refused(self.homes.why_lost(&found)).into());
+            return Err(PreconditionFailed(self.homes.why_lost(&found)).into());
         }
         self.job.confirm().await?;
         self.job.intend();
         if !found.has_trip {
-            exit::say(&format!(
+            exit::print_status(&format!(
                 "no trip of device `{device}` is stored; the record is sent all the same, as \
                  samples may be on the way"
             ));
@@ -120,18 +121,21 @@ impl<S: TripStore> Asker<'_, S> {
         self.job.intend();
         let (mut after, mut sent, bar): (Option<String>, _, _) = (None, Vec::new(), progress());
         loop {
-            let devices = self.homes.store.devices(Whose::All, after.as_deref(), PAGE).await?;
+            let devices =
+                self.homes.store.devices(DeviceScope::All, after.as_deref(), PAGE).await?;
             after = devices.last().cloned();
             if after.is_none() {
                 bar.finish_and_clear();
                 return Ok(sent);
             }
             let found = stream::iter(devices).map(|device| self.homes.find(device));
-            let found: Vec<Found> = found.buffered(ASKED_TOGETHER).try_collect().await?;
+            let found: Vec<LocatedDevice> = found.buffered(ASKED_TOGETHER).try_collect().await?;
             let (lost, found): (Vec<_>, Vec<_>) =
                 found.into_iter().partition(|found| self.homes.is_lost(found));
             for lost in lost {
-                bar.suspend(|| exit::say(&format!("left out: {}", self.homes.why_lost(&lost))));
+                bar.suspend(|| {
+                    exit::print_status(&format!("left out: {}", self.homes.why_lost(&lost)))
+                });
             }
             sent.extend(self.send(found, printer).await?);
             bar.set_position(sent.len() as u64);
@@ -140,28 +144,28 @@ impl<S: TripStore> Asker<'_, S> {
 
     async fn send(
         &self,
-        found: Vec<Found>,
+        found: Vec<LocatedDevice>,
         printer: &mut Printer<'_>,
     ) -> anyhow::Result<Vec<Sent>> {
         let before = format_time(self.job.before_ms);
-        let record = |found: &Found| {
+        let record = |found: &LocatedDevice| {
             let (device, kind) = (found.device.as_bytes(), b"forget");
             let (topic, before_ms) = (&self.homes.topic[..], self.job.before_ms);
             let signature = self.key.sign(&Claim { topic, device, kind, before_ms });
-            Out {
+            ProducerRecord {
                 key: Some(device.to_vec()),
                 value: serde_json::json!({ "before": before }).to_string().into_bytes(),
                 headers: vec![
                     (CONTROL_HEADER.to_owned(), Some(kind.to_vec())),
                     (SIGNATURE_HEADER.to_owned(), Some(signature.into_bytes())),
                 ],
-                ..Out::default()
+                ..ProducerRecord::default()
             }
         };
-        let records: Vec<Out> = found.iter().map(record).collect();
+        let records: Vec<ProducerRecord> = found.iter().map(record).collect();
         let records: Vec<_> =
             records.iter().zip(&found).map(|(record, found)| (record, found.partition)).collect();
-        let placed = self.producer.place(&self.homes.topic, &records).await;
+        let placed = self.producer.send_to_partition(&self.homes.topic, &records).await;
         let placed = placed.map_err(self.producer.failed("sending control records"));
         let placed = placed.map_err(|error| {
             let stays = format!(
@@ -174,10 +178,10 @@ impl<S: TripStore> Asker<'_, S> {
         let mut sent = Vec::with_capacity(placed.len());
         for (found, placed) in found.into_iter().zip(placed) {
             let versions = Versions::of_partition(&self.homes.epochs, placed.partition);
-            let version = placed.offset.map(|offset| versions.of(offset));
+            let version = placed.offset.map(|offset| versions.version_at(offset));
             let (partition, offset) = (placed.partition, placed.offset);
             let one = Sent { device: found.device, partition, offset, version };
-            self.job.tell(&one, State::Asked, printer)?;
+            self.job.report(&one, State::Asked, printer)?;
             sent.push(one);
         }
         // What is in the log is told, whatever comes next.
@@ -208,7 +212,7 @@ impl<S: TripStore> Asker<'_, S> {
                 }
                 tokio::time::sleep(LOOK_AGAIN).await;
             }
-            self.job.tell(one, State::Done, printer)?;
+            self.job.report(one, State::Done, printer)?;
             printer.flush()?;
         }
         Ok(())

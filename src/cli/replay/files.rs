@@ -9,29 +9,29 @@ use serde::Serialize;
 use tstar::kafka::KafkaError;
 use tstar::kafka::client::Brokers;
 use tstar::kafka::producer::Producer;
-use tstar::kafka::topic::{Extent, Topics};
+use tstar::kafka::topic::{OffsetRange, Topics};
 use tstar::model::epoch::Epoch;
 use tstar::model::rules::Rules;
-use tstar::ops::verify::anew::Room;
-use tstar::pipeline::daemon::start;
-use tstar::pipeline::processor::Counts;
-use tstar::settings::{KeyRule, Origin, Origins, Settings, StorePlace};
+use tstar::ops::verify::reference::Workspace;
+use tstar::pipeline::daemon::preflight;
+use tstar::pipeline::processor::SampleCounts;
+use tstar::settings::{KeyRule, Origin, Origins, Settings, StoreUrl};
 use tstar::source::Decoder;
 use tstar::source::file::{FileSource, Options};
 use tstar::store::EpochStore;
 
-use super::lines::{Chunk, Lines};
-use super::look::{self, Change};
+use super::file_records::{Chunk, Lines};
+use super::preview::{self, Change};
 use super::state::State;
-use crate::cli::exit::{self, BadData, Refused, Stays, Stopped, Usage};
+use crate::cli::device_partition::PartitionFinder;
+use crate::cli::exit::{self, BadData, PartialResult, PreconditionFailed, Stopped, Usage};
 use crate::cli::flags::{BrokerFlags, Context, FixFlags, FormFlag, RoomFlags, ServerFlags};
-use crate::cli::homes::Homes;
-use crate::cli::log;
-use crate::cli::open::{self, Reader};
+use crate::cli::open::{self, AnyStore};
 use crate::cli::print::Printer;
 use crate::cli::progress::Progress;
 use crate::cli::report;
 use crate::cli::stop::Stop;
+use crate::cli::topic_log;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -99,7 +99,7 @@ struct Target {
     brokers: Brokers,
     topics: Arc<Topics>,
     topic: String,
-    extents: Vec<Extent>,
+    extents: Vec<OffsetRange>,
     /// How the log is read.
     rules: Rules,
     /// Empty where no store tells.
@@ -111,9 +111,9 @@ async fn store(
     settings: &Settings,
     origins: &Origins,
     (apply, context): (bool, &Context),
-) -> anyhow::Result<Option<Reader>> {
+) -> anyhow::Result<Option<AnyStore>> {
     let is_named = origins["store"] != Origin::Default;
-    if let StorePlace::Sqlite(path) = StorePlace::parse(&settings.store)?
+    if let StoreUrl::Sqlite(path) = StoreUrl::parse(&settings.store)?
         && apply
         && !is_named
         && !path.exists()
@@ -127,9 +127,9 @@ impl Target {
     async fn find(
         settings: &Settings,
         origins: &Origins,
-        (store, context): (Option<&Reader>, &Context),
+        (store, context): (Option<&AnyStore>, &Context),
     ) -> anyhow::Result<Self> {
-        let brokers = log::brokers(settings)?;
+        let brokers = topic_log::brokers(settings)?;
         let topics = Arc::new(Topics::new(&brokers)?);
         let Some(store) = store else {
             if settings.key != KeyRule::DeviceId {
@@ -138,7 +138,7 @@ impl Target {
                 return Err(Usage(problem.into()).into());
             }
             let topic = settings.topic.clone();
-            let extents = start::look_at(&topics, &topic).await?.extents;
+            let extents = preflight::inspect(&topics, &topic).await?.extents;
             let (rules, epochs) = (settings.rules(), Vec::new());
             return Ok(Self { brokers, topics, topic, extents, rules, epochs });
         };
@@ -149,10 +149,10 @@ impl Target {
                  run` makes one, and `tstar ingest` takes files into a store of files",
                 settings.store
             );
-            return Err(Refused(problem).into());
+            return Err(PreconditionFailed(problem).into());
         };
         let of = (settings, origins, context);
-        let (topic, extents, epochs) = log::topic_of(store, &topics, newest, of).await?;
+        let (topic, extents, epochs) = topic_log::topic_of(store, &topics, newest, of).await?;
         let rules = newest.rules.clone();
         Ok(Self { brokers, topics, topic, extents, rules, epochs })
     }
@@ -178,15 +178,15 @@ pub async fn run(
         known: Vec::new(),
     };
     FileSource::check(&args.files, &options)?;
-    let homes = reader.as_ref().map(|store| Homes {
+    let homes = reader.as_ref().map(|store| PartitionFinder {
         store,
         topic: target.topic.clone(),
         epochs: target.epochs.clone(),
         is_keyed: target.rules.key == "device_id",
     });
-    let job = Job { args, settings: &settings, target: &target, homes: homes.as_ref() };
+    let job = FileReplayJob { args, settings: &settings, target: &target, homes: homes.as_ref() };
     let done = match (args.apply, &reader) {
-        (false, Some(reader)) => job.look(reader, options).await?,
+        (false, Some(reader)) => job.preview(reader, options).await?,
         (_, _) => job.send(options, form.hash()).await?,
     };
     printer.line(&serde_json::to_string(&done)?)?;
@@ -198,31 +198,31 @@ pub async fn run(
     Ok(())
 }
 
-struct Job<'a> {
+struct FileReplayJob<'a> {
     args: &'a FilesArgs,
     settings: &'a Settings,
     target: &'a Target,
-    homes: Option<&'a Homes<'a, Reader>>,
+    homes: Option<&'a PartitionFinder<'a, AnyStore>>,
 }
 
-impl Job<'_> {
-    fn summary(&self, samples: u64, lines: &Lines<'_, Reader>) -> Summary {
+impl FileReplayJob<'_> {
+    fn summary(&self, samples: u64, lines: &Lines<'_, AnyStore>) -> Summary {
         let (applied, topic) = (self.args.apply, self.target.topic.clone());
         Summary { applied, topic, samples, bad: lines.bad.clone(), ..Summary::default() }
     }
 
-    async fn look(&self, store: &Reader, options: Options) -> anyhow::Result<Summary> {
+    async fn preview(&self, store: &AnyStore, options: Options) -> anyhow::Result<Summary> {
         let source = FileSource::open(&self.args.files, options)?;
         let mut progress = Progress::new(source.total_bytes());
         let mut lines = Lines::new(source, &self.target.rules, self.homes)?;
-        let room = Room { folder: &self.args.room.work_dir, memory: self.settings.memory };
+        let room = Workspace { folder: &self.args.room.work_dir, memory: self.settings.memory };
         let log = (&self.target.epochs[..], &self.target.extents[..]);
         let watch = |batch: &_, counts: &_| progress.show(batch, counts);
-        let looked = look::what_would_change(store, log, &mut lines, room, watch).await;
+        let looked = preview::what_would_change(store, log, &mut lines, room, watch).await;
         progress.finish();
         let (counts, change) = looked?;
         let summary = self.summary(counts.delivered, &lines);
-        exit::say("nothing was sent: --apply does it");
+        exit::print_status("nothing was sent: --apply does it");
         let would = Some(report::Summary::new(&counts, None));
         Ok(Summary { would, change: Some(change), ..summary })
     }
@@ -237,21 +237,21 @@ impl Job<'_> {
         let mut progress = Progress::new(source.total_bytes());
         let mut lines = Lines::new(source, &target.rules, self.homes)?;
         lines.next = state.lines();
-        let producer = Producer::new(&target.brokers, Arc::new(exit::say))?;
-        let mut stop = Stop::on_signals_of(Stays::Sent)?;
+        let producer = Producer::new(&target.brokers, Arc::new(exit::print_status))?;
+        let mut stop = Stop::on_signals_of(PartialResult::Sent)?;
         let (mut sent, mut before) = (0, 0);
         loop {
             let chunk = tokio::select! {
                 biased;
                 () = stop.wait() => break,
-                chunk = lines.some() => chunk?,
+                chunk = lines.next_chunk() => chunk?,
             };
             let Some(mut chunk) = chunk else { break };
             before += self.tell_known(&mut chunk);
             tokio::select! {
                 biased;
                 () = stop.wait() => break,
-                placed = self.place(&producer, &chunk) => placed.map_err(|error| {
+                placed = self.send_chunk(&producer, &chunk) => placed.map_err(|error| {
                     let (state, some) = (self.args.state.display(), chunk.records.len());
                     exit::broke_off(error, &format!(
                         "{sent} samples were sent, and some of the next {some} may be, too; \
@@ -261,23 +261,23 @@ impl Job<'_> {
             }
             sent += chunk.records.len() as u64;
             if let Some(part) = &chunk.batch.part {
-                state.note(part, lines.next)?;
+                state.record(part, lines.next)?;
             }
             let delivered = sent;
-            progress.show(&chunk.batch, &Counts { delivered, ..Counts::default() });
+            progress.show(&chunk.batch, &SampleCounts { delivered, ..SampleCounts::default() });
         }
         progress.finish();
         if let Some(signal) = stop.asked() {
-            exit::say(&format!("sent {sent} samples; the rest was not"));
-            return Err(Stopped { signal, stays: Stays::Sent }.into());
+            exit::print_status(&format!("sent {sent} samples; the rest was not"));
+            return Err(Stopped { signal, stays: PartialResult::Sent }.into());
         }
         Ok(Summary { lines_before: before, ..self.summary(sent, &lines) })
     }
 
-    async fn place(&self, producer: &Producer, chunk: &Chunk) -> Result<(), KafkaError> {
+    async fn send_chunk(&self, producer: &Producer, chunk: &Chunk) -> Result<(), KafkaError> {
         let records = chunk.records.iter().map(|(record, partition)| (record, *partition));
         let records: Vec<_> = records.collect();
-        let placed = producer.place(&self.target.topic, &records).await;
+        let placed = producer.send_to_partition(&self.target.topic, &records).await;
         placed.map(drop).map_err(producer.failed("sending samples"))
     }
 
@@ -286,7 +286,7 @@ impl Job<'_> {
         let known = std::mem::take(&mut chunk.batch.lines_known);
         if known > 0 {
             let (file, state) = (&chunk.batch.origin, self.args.state.display());
-            exit::say(&format!(
+            exit::print_status(&format!(
                 "{file}: {known} lines were dealt with by an earlier run, as `{state}` tells; \
                  going on behind them"
             ));

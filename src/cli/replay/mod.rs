@@ -1,8 +1,8 @@
 //! `replay`: late or historic data into the topic, and the topic into a store once more.
 
+mod file_records;
 mod files;
-mod lines;
-mod look;
+mod preview;
 mod state;
 mod topic;
 

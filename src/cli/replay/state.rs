@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, anyhow};
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
-use tstar::model::part::{KeptPart, Part};
-use tstar::store::files::{self, beside};
+use tstar::model::input_part::{Part, StoredPart};
+use tstar::store::files::{self, with_suffix};
 
-use crate::cli::exit::{BadData, Refused};
+use crate::cli::exit::{BadData, PreconditionFailed};
 
 /// A part of a file, as it is written.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -52,11 +52,11 @@ pub struct State {
     key: String,
     /// Lines that were dealt with.
     lines: i64,
-    known: Vec<KeptPart>,
+    known: Vec<StoredPart>,
 }
 
 impl Sent {
-    fn of(part: &Part) -> Self {
+    fn from_part(part: &Part) -> Self {
         Self {
             first: part.first_offset,
             from_bytes: part.from_bytes,
@@ -71,7 +71,7 @@ impl Sent {
         }
     }
 
-    fn part(&self) -> Option<KeptPart> {
+    fn part(&self) -> Option<StoredPart> {
         let hash = |text: &str| HEXLOWER.decode(text.as_bytes()).ok()?.try_into().ok();
         let part = Part {
             first_offset: self.first,
@@ -86,7 +86,7 @@ impl Sent {
             log_time_ms: self.log_time_ms,
         };
         // One that was sent whole does not come again.
-        Some(KeptPart { part, import_finished: false })
+        Some(StoredPart { part, import_finished: false })
     }
 }
 
@@ -95,7 +95,7 @@ impl State {
     /// are read: read in another form, other ones may be samples.
     pub fn open(path: &Path, key: String) -> anyhow::Result<Self> {
         let place = path.display();
-        let lock = beside(path, ".lock");
+        let lock = with_suffix(path, ".lock");
         let file = files::open_lock(&lock);
         let file = file.with_context(|| format!("lock `{}`", lock.display()))?;
         match file.try_lock() {
@@ -105,7 +105,7 @@ impl State {
                     "another replay keeps its state in `{place}`: wait for it to end, or name \
                      another file with --state"
                 );
-                return Err(Refused(problem).into());
+                return Err(PreconditionFailed(problem).into());
             }
             Err(TryLockError::Error(error)) => return Err(error.into()),
         }
@@ -131,13 +131,13 @@ impl State {
     }
 
     /// What was sent before.
-    pub fn known(&self) -> Vec<KeptPart> {
+    pub fn known(&self) -> Vec<StoredPart> {
         self.known.clone()
     }
 
     /// Notes what was sent, so that it outlives a crash. `lines` were dealt with in all.
-    pub fn note(&mut self, part: &Part, lines: i64) -> anyhow::Result<()> {
-        let line = Line { log: self.key.clone(), lines, part: Sent::of(part) };
+    pub fn record(&mut self, part: &Part, lines: i64) -> anyhow::Result<()> {
+        let line = Line { log: self.key.clone(), lines, part: Sent::from_part(part) };
         let bytes = text(&line)?;
         let written = self.file.write_all(&bytes).and_then(|()| self.file.sync_data());
         written.with_context(|| format!("state `{}` cannot be written", self.path.display()))
@@ -187,19 +187,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [state, theirs] = ["state", "theirs"].map(|it| folder.path().join(it));
         drop(State::open(&state, "log".into()).unwrap());
-        for path in [&state, &beside(&state, ".lock")] {
+        for path in [&state, &with_suffix(&state, ".lock")] {
             assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
             fs::remove_file(path).unwrap();
         }
         fs::write(&theirs, "somebody else's").unwrap();
         for suffix in [".lock", ""] {
-            symlink(&theirs, beside(&state, suffix)).unwrap();
+            symlink(&theirs, with_suffix(&state, suffix)).unwrap();
             let error = State::open(&state, "log".into()).err().expect("a link is refused");
             assert!(format!("{error:#}").contains("symbolic link"), "{error:#}");
             assert_eq!(fs::read(&theirs).unwrap(), b"somebody else's");
-            fs::remove_file(beside(&state, suffix)).unwrap();
+            fs::remove_file(with_suffix(&state, suffix)).unwrap();
         }
-        symlink(&theirs, beside(&state, ".new")).unwrap();
+        symlink(&theirs, with_suffix(&state, ".new")).unwrap();
         State::open(&state, "log".into()).unwrap();
         assert_eq!(fs::read(&theirs).unwrap(), b"somebody else's");
     }

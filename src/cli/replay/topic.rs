@@ -5,25 +5,25 @@ use std::sync::Arc;
 
 use clap::Args;
 use serde::Serialize;
-use tstar::kafka::topic::From;
-use tstar::model::moment::parse_time;
+use tstar::kafka::topic::StartFrom;
+use tstar::model::time::parse_time;
 use tstar::ops::verify::Difference;
-use tstar::ops::verify::anew::{self, Room};
-use tstar::ops::verify::compare::{Asked, compare};
-use tstar::pipeline::daemon::reread::{Reread, beginnings, versions_before};
-use tstar::pipeline::daemon::{FileOwners, Report, Tally, TopicOwners, Watched};
-use tstar::settings::{Settings, StorePlace};
+use tstar::ops::verify::compare::{CompareOptions, compare};
+use tstar::ops::verify::reference::{self, Workspace};
+use tstar::pipeline::daemon::topic_replay::{TopicReplay, first_offsets, versions_before};
+use tstar::pipeline::daemon::{CountingStores, Report, RowCounts, ScyllaStores, SqliteStores};
+use tstar::settings::{Settings, StoreUrl};
 use tstar::store::raw::RawRows;
 use tstar::store::sqlite::SqliteStore;
-use tstar::store::{EpochStore, TripStore, Whose};
+use tstar::store::{DeviceScope, EpochStore, TripStore};
 
-use crate::cli::exit::{self, NoResult, Refused, Stays, Stopped, Usage};
+use crate::cli::exit::{self, NoResult, PartialResult, PreconditionFailed, Stopped, Usage};
 use crate::cli::flags::{Context, LogFlags, RoomFlags, ServerFlags};
-use crate::cli::log::{self, TopicLog};
-use crate::cli::open::{self, Reader};
+use crate::cli::open::{self, AnyStore};
 use crate::cli::print::Printer;
 use crate::cli::progress;
 use crate::cli::stop::Stop;
+use crate::cli::topic_log::{self, TopicLog};
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -72,7 +72,7 @@ struct ReplayJson {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Where {
     Offset(i64),
-    Log(From),
+    Log(StartFrom),
 }
 
 fn parse_where(text: &str) -> Result<Where, Usage> {
@@ -80,13 +80,15 @@ fn parse_where(text: &str) -> Result<Where, Usage> {
         Usage(format!("--from {text}: neither `earliest`, nor offset:N, nor a time: {why}"))
     };
     if text == "earliest" {
-        return Ok(Where::Log(From::Earliest));
+        return Ok(Where::Log(StartFrom::Earliest));
     }
     if let Some(offset) = text.strip_prefix("offset:") {
         let offset = offset.parse().ok().filter(|offset| *offset >= 0);
         return offset.map(Where::Offset).ok_or_else(|| bad("N is no offset"));
     }
-    parse_time(text).map(|ms| Where::Log(From::Time(ms))).map_err(|error| bad(&error.to_string()))
+    parse_time(text)
+        .map(|ms| Where::Log(StartFrom::Time(ms)))
+        .map_err(|error| bad(&error.to_string()))
 }
 
 /// Replays the topic.
@@ -99,28 +101,28 @@ pub async fn run(
     let settings = context.settings(&flags)?.0;
     let from = parse_where(&args.from)?;
     let reader = Arc::new(open::reader(&settings, context).await?);
-    let log = TopicLog::of(&reader, &settings).await?;
+    let log = TopicLog::open(&reader, &settings).await?;
     let mut log = log.ok_or_else(|| match &*reader {
-        Reader::Scylla(_) => log::no_epoch(&settings.store),
-        Reader::Sqlite(_) => Refused(format!(
+        AnyStore::Scylla(_) => topic_log::no_epoch(&settings.store),
+        AnyStore::Sqlite(_) => PreconditionFailed(format!(
             "store `{}` has no epoch: it was built from files, which `tstar ingest` reads again, \
              or from nothing yet: tstar epoch import",
             settings.store
         )),
     })?;
-    if reader.devices(Whose::All, None, 1).await?.is_empty() {
+    if reader.devices(DeviceScope::All, None, 1).await?.is_empty() {
         // Whatever a group has read, it is not in here.
-        log.stored = beginnings(&log.epochs);
+        log.stored = first_offsets(&log.epochs);
     }
-    let job = Job { args, settings: &settings, context, log };
+    let job = TopicReplayJob { args, settings: &settings, context, log };
     let from = job.beginnings(from)?;
-    let stays = if args.apply { Stays::Read } else { Stays::Nothing };
+    let stays = if args.apply { PartialResult::Read } else { PartialResult::Nothing };
     let mut stop = Stop::on_signals_of(stays)?;
     let done = if args.apply {
         drop(reader);
         job.apply(&from, &mut stop).await
     } else {
-        job.look(&reader, &from, &mut stop).await
+        job.preview(&reader, &from, &mut stop).await
     };
     let done = done.map_err(|error| stays.after(error))?;
     if let (Some(device), 0) = (&args.device, done.records) {
@@ -133,30 +135,30 @@ pub async fn run(
         (true, differ) => format!("{differ} rows were not there, or others, and are right now"),
         (false, differ) => format!("{differ} rows would be written that differ; --apply does it"),
     };
-    exit::say(&what);
+    exit::print_status(&what);
     Ok(())
 }
 
-struct Job<'a> {
+struct TopicReplayJob<'a> {
     args: &'a TopicArgs,
     settings: &'a Settings,
     context: &'a Context,
     log: TopicLog,
 }
 
-impl Job<'_> {
+impl TopicReplayJob<'_> {
     /// The first offset of each partition.
     fn beginnings(&self, from: Where) -> anyhow::Result<Vec<i64>> {
-        let first = beginnings(&self.log.epochs);
+        let first = first_offsets(&self.log.epochs);
         let asked: Vec<i64> = match from {
-            Where::Log(From::Earliest) => first.clone(),
+            Where::Log(StartFrom::Earliest) => first.clone(),
             Where::Offset(offset) => vec![offset; first.len()],
             Where::Log(from) => self.log.offsets_from(from)?,
         };
         let beyond = (0..).zip(asked.iter().zip(&self.log.extents));
         let mut beyond = beyond.filter(|(_, (asked, extent))| **asked > extent.next);
         if let (Where::Offset(offset), Some((partition, (_, extent)))) = (from, beyond.next()) {
-            return Err(Refused(format!(
+            return Err(PreconditionFailed(format!(
                 "partition {partition} of topic `{}` ends at offset {}, before {offset}",
                 self.log.topic(),
                 extent.next
@@ -167,18 +169,19 @@ impl Job<'_> {
     }
 
     /// Tells what would change: the store beside one that is built anew.
-    async fn look(
+    async fn preview(
         &self,
-        store: &Arc<Reader>,
+        store: &Arc<AnyStore>,
         from: &[i64],
         stop: &mut Stop,
     ) -> anyhow::Result<ReplayJson> {
         self.log.is_whole()?;
         let reread = self.log.reread(self.log.all_there(), self.args.device.clone())?;
-        let room = Room { folder: &self.args.room.work_dir, memory: self.settings.memory };
-        let built = anew::of_topic(&reread, store, room, progress::trouble(), stop.wait()).await?;
+        let room = Workspace { folder: &self.args.room.work_dir, memory: self.settings.memory };
+        let built =
+            reference::of_topic(&reread, store, room, progress::trouble(), stop.wait()).await?;
         let (right, report) = built;
-        ended(&report, stop, Stays::Nothing)?;
+        ended(&report, stop, PartialResult::Nothing)?;
         let bounds = self.log.bounds(&reread);
         let before = versions_before(&self.log.epochs, from);
         let oldest = before.values().copied().min().unwrap_or(i64::MIN);
@@ -187,12 +190,12 @@ impl Job<'_> {
             let is_written = difference.version.is_some_and(|version| version > oldest);
             differ += u64::from(is_written);
         };
-        let asked = Asked { device_id: self.args.device.as_deref(), repair: false };
+        let asked = CompareOptions { device_id: self.args.device.as_deref(), repair: false };
         let of = (bounds, &self.log);
         let compare = async {
             match &**store {
-                Reader::Sqlite(found) => compare(&right, found, &asked, of, &mut see).await,
-                Reader::Scylla(found) => compare(&right, found, &asked, of, &mut see).await,
+                AnyStore::Sqlite(found) => compare(&right, found, &asked, of, &mut see).await,
+                AnyStore::Scylla(found) => compare(&right, found, &asked, of, &mut see).await,
             }
         };
         let compared = tokio::select! {
@@ -202,7 +205,7 @@ impl Job<'_> {
         };
         let Some(compared) = compared else {
             let signal = stop.asked().expect("it was waited for");
-            return Err(Stopped { signal, stays: Stays::Nothing }.into());
+            return Err(Stopped { signal, stays: PartialResult::Nothing }.into());
         };
         Ok(ReplayJson {
             applied: false,
@@ -213,11 +216,11 @@ impl Job<'_> {
     }
 
     /// What is read again, where it is to be written.
-    fn reread(&self, from: &[i64]) -> anyhow::Result<Reread> {
+    fn reread(&self, from: &[i64]) -> anyhow::Result<TopicReplay> {
         let pairs = (0..).zip(from.iter().zip(&self.log.stored));
         let mut later = pairs.filter(|(_, (from, stored))| from > stored);
         if let Some((partition, (from, stored))) = later.next() {
-            return Err(Refused(format!(
+            return Err(PreconditionFailed(format!(
                 "the store is sure to have partition {partition} up to offset {stored}, and the \
                  replay would begin at {from}: what lies between would be missing, and other ids \
                  would come out; begin with --from earliest, or offset:{stored} or less"
@@ -232,9 +235,9 @@ impl Job<'_> {
 
     async fn apply(&self, from: &[i64], stop: &mut Stop) -> anyhow::Result<ReplayJson> {
         let reread = self.reread(from)?;
-        let tally = Arc::new(Tally::default());
-        let report = match StorePlace::parse(&self.settings.store)? {
-            StorePlace::Sqlite(path) => {
+        let tally = Arc::new(RowCounts::default());
+        let report = match StoreUrl::parse(&self.settings.store)? {
+            StoreUrl::Sqlite(path) => {
                 if self.args.device.is_some() {
                     return Err(Usage(
                         "--device with --apply is for a keyspace: a file keeps one position for \
@@ -246,22 +249,23 @@ impl Job<'_> {
                 let rules = &self.log.epochs.last().expect("there is an epoch").rules;
                 let keep = if self.args.announce { self.settings.keep_changes } else { 0 };
                 let store = Arc::new(SqliteStore::open_for_topic(&path, rules, keep)?);
-                let owners = || FileOwners(Arc::clone(&store));
+                let owners = || SqliteStores(Arc::clone(&store));
                 self.write(&reread, owners, (&store, &tally), stop).await?
             }
-            StorePlace::Scylla(_) => {
-                let Reader::Scylla(store) = open::reader(self.settings, self.context).await? else {
+            StoreUrl::Scylla(_) => {
+                let AnyStore::Scylla(store) = open::reader(self.settings, self.context).await?
+                else {
                     unreachable!("the place is a keyspace")
                 };
                 let (store, outputs) = (Arc::new(store), self.log.outputs(self.args.announce)?);
                 let owners = || {
                     let store = Arc::clone(&store);
-                    TopicOwners { owner: move || store.owner(), outputs: Arc::clone(&outputs) }
+                    ScyllaStores { owner: move || store.owner(), outputs: Arc::clone(&outputs) }
                 };
                 self.write(&reread, owners, (&store, &tally), stop).await?
             }
         };
-        ended(&report, stop, Stays::Read)?;
+        ended(&report, stop, PartialResult::Read)?;
         Ok(ReplayJson {
             applied: true,
             records: report.counts.delivered,
@@ -272,25 +276,25 @@ impl Job<'_> {
 
     async fn write<O, R>(
         &self,
-        reread: &Reread,
+        reread: &TopicReplay,
         owners: impl Fn() -> O,
-        (rows, tally): (&Arc<R>, &Arc<Tally>),
+        (rows, tally): (&Arc<R>, &Arc<RowCounts>),
         stop: &mut Stop,
     ) -> anyhow::Result<Report>
     where
-        O: tstar::pipeline::daemon::Owners,
+        O: tstar::pipeline::daemon::PartitionStores,
         R: RawRows + TripStore + EpochStore + 'static,
     {
         let watched = || {
             let (rows, tally) = (Arc::clone(rows), Arc::clone(tally));
-            Watched { owners: owners(), rows, tally }
+            CountingStores { owners: owners(), rows, tally }
         };
-        let work = (log::pace(self.settings), progress::trouble());
+        let work = (topic_log::pace(self.settings), progress::trouble());
         Ok(reread.run(watched, work, stop.wait()).await?)
     }
 }
 
-fn ended(report: &Report, stop: &Stop, stays: Stays) -> anyhow::Result<()> {
+fn ended(report: &Report, stop: &Stop, stays: PartialResult) -> anyhow::Result<()> {
     match (report.stopped, stop.asked()) {
         (true, Some(signal)) => Err(Stopped { signal, stays }.into()),
         _ => Ok(()),

@@ -6,8 +6,8 @@
 //! partitions that are given back, and it has an end.
 
 mod commits;
-mod context;
 mod positions;
+mod rebalance;
 mod statistics;
 
 use std::ops::Range;
@@ -24,16 +24,16 @@ use rdkafka::topic_partition_list::Offset;
 use rdkafka::types::RDKafkaErrorCode;
 use tokio::sync::mpsc;
 
-use self::context::Membership;
-pub use self::positions::{Start, begin};
+pub use self::positions::{ResumePoint, resume_point};
+use self::rebalance::RebalanceContext;
 use super::client::{Brokers, STATISTICS};
-use super::holding::{Ended, Holding};
-use super::record::{Read, Record, RecordReader};
-use super::topic::From;
+use super::partition_handle::{PartitionHandle, WorkerExit};
+use super::record::{Record, RecordContent, RecordReader};
+use super::topic::StartFrom;
 use super::unreadable::{self, UnreadableBatch};
 use super::{KafkaError, client_error};
 use crate::model::epoch::Epoch;
-use crate::model::moment::format_duration;
+use crate::model::time::format_duration;
 use crate::source::Batch;
 use crate::telemetry;
 
@@ -77,7 +77,7 @@ pub enum Assignment {
     /// The group does, among its members; offsets are kept by the brokers.
     Group {
         /// Where reading begins where no valid offset is kept.
-        from: Option<From>,
+        from: Option<StartFrom>,
     },
     /// All of them, from these offsets on, by partition; offsets are kept elsewhere.
     All(Vec<i64>),
@@ -88,7 +88,7 @@ pub enum Assignment {
 
 /// What to read, and how.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct ConsumerConfig {
     /// How brokers are reached.
     pub brokers: Brokers,
     /// What is read.
@@ -111,9 +111,9 @@ pub struct Plan {
 
 /// A partition that is held from now on, for an owner.
 #[derive(Debug)]
-pub struct Handed {
+pub struct AssignedPartition {
     /// What the owner reports to.
-    pub holding: Arc<Holding>,
+    pub holding: Arc<PartitionHandle>,
     /// What it reads; it ends when the partition is given back.
     pub batches: mpsc::Receiver<Batch>,
 }
@@ -121,16 +121,16 @@ pub struct Handed {
 /// What the thread tells while it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Told {
+pub enum ConsumerEvent {
     /// A partition is held from now on, from an offset on.
-    Held {
+    Assigned {
         /// Which.
         partition: i32,
         /// The first offset.
         from: i64,
     },
     /// A partition was given back, everything before the offset committed.
-    GivenBack {
+    Revoked {
         /// Which.
         partition: i32,
         /// What was committed.
@@ -151,7 +151,7 @@ pub enum Told {
         partition: i32,
     },
     /// Records are gone that were not read; `--from` said where to go on.
-    Gone {
+    Expired {
         /// Which.
         partition: i32,
         /// First offset that is gone.
@@ -160,15 +160,15 @@ pub enum Told {
         next: i64,
     },
     /// The client said something that it gets over by itself.
-    Trouble(String),
+    Warning(String),
 }
 
 /// What hears it.
-pub type Hear = Arc<dyn Fn(Told) + Send + Sync>;
+pub type OnConsumerEvent = Arc<dyn Fn(ConsumerEvent) + Send + Sync>;
 
 /// How reading ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Drained {
+pub enum DrainResult {
     /// Everything that was handed over is durable, and committed.
     All,
     /// The time was up before.
@@ -180,13 +180,13 @@ pub enum Drained {
 /// # Errors
 /// The topic is not what the epoch says, records are gone, or the client cannot go on.
 pub fn run(
-    plan: &Plan,
+    plan: &ConsumerConfig,
     reader: RecordReader,
-    handed: mpsc::UnboundedSender<Handed>,
-    hear: &Hear,
+    handed: mpsc::UnboundedSender<AssignedPartition>,
+    hear: &OnConsumerEvent,
     stop: &AtomicBool,
-) -> Result<Drained, KafkaError> {
-    let context = Membership::new(plan.clone(), handed, Arc::clone(hear));
+) -> Result<DrainResult, KafkaError> {
+    let context = RebalanceContext::new(plan.clone(), handed, Arc::clone(hear));
     let mut ours = vec![
         ("group.id", plan.group.as_str()),
         ("group.protocol", "classic"),
@@ -214,7 +214,7 @@ pub fn run(
     if telemetry::is_on() || matches!(plan.assignment, Assignment::Group { .. }) {
         ours.push((STATISTICS, STATISTICS_MS));
     }
-    let consumer: BaseConsumer<Membership> = plan
+    let consumer: BaseConsumer<RebalanceContext> = plan
         .brokers
         .config(&ours)
         // Why a commit failed is a warning.
@@ -226,10 +226,10 @@ pub fn run(
 }
 
 struct Polling<'a> {
-    plan: &'a Plan,
-    consumer: &'a BaseConsumer<Membership>,
+    plan: &'a ConsumerConfig,
+    consumer: &'a BaseConsumer<RebalanceContext>,
     reader: RecordReader,
-    hear: &'a Hear,
+    hear: &'a OnConsumerEvent,
     /// When commits were sent last.
     said: Instant,
     /// Since when brokers owe a record and give none.
@@ -237,7 +237,7 @@ struct Polling<'a> {
 }
 
 impl Polling<'_> {
-    fn run(mut self, stop: &AtomicBool) -> Result<Drained, KafkaError> {
+    fn run(mut self, stop: &AtomicBool) -> Result<DrainResult, KafkaError> {
         match &self.plan.assignment {
             Assignment::Group { .. } => {
                 let subscribed = self.consumer.subscribe(&[&self.plan.topic]);
@@ -259,7 +259,7 @@ impl Polling<'_> {
             self.consumer.context().fault()?;
             self.hand_over();
             self.commit();
-            if let Some(away) = self.are_away() {
+            if let Some(away) = self.brokers_lost() {
                 // What was read is stored first.
                 self.drain()?;
                 return Err(away);
@@ -279,7 +279,7 @@ impl Polling<'_> {
             match self.consumer.poll(patience) {
                 Some(Ok(message)) => {
                     self.silent = None;
-                    self.take(&message, limit);
+                    self.push_record(&message, limit);
                 }
                 Some(Err(ClientError::PartitionEOF(partition))) => {
                     self.silent = None;
@@ -305,17 +305,17 @@ impl Polling<'_> {
     }
 
     /// Takes a record; a batch of so many bytes is handed over.
-    fn take(&mut self, message: &rdkafka::message::BorrowedMessage<'_>, limit: usize) {
+    fn push_record(&mut self, message: &rdkafka::message::BorrowedMessage<'_>, limit: usize) {
         let mut state = self.consumer.context().state();
         // Of one that was given back meanwhile the next owner reads it.
         let Some(held) = state.held.get_mut(&message.partition()) else { return };
         if !held.wants(message.offset()) {
             return;
         }
-        let record = Record::of(message);
+        let record = Record::from_message(message);
         match self.reader.read(&record, &mut held.batch) {
-            Read::Samples => (),
-            Read::Control(control) => {
+            RecordContent::Samples => (),
+            RecordContent::Control(control) => {
                 held.finish_batch();
                 record.put_control(control, &mut held.batch);
                 held.finish_batch();
@@ -334,7 +334,7 @@ impl Polling<'_> {
             match unreadable::find(&self.plan.brokers, &self.plan.topic, partition, offset) {
                 Ok(None) => (),
                 Ok(Some(batch)) => self.pass(partition, &batch),
-                Err(error) => (self.hear)(Told::Trouble(error.to_string())),
+                Err(error) => (self.hear)(ConsumerEvent::Warning(error.to_string())),
             }
         }
     }
@@ -343,11 +343,11 @@ impl Polling<'_> {
         let next = Offset::Offset(batch.last + 1);
         let UnreadableBatch { first, last, problem } = batch;
         if let Err(error) = self.consumer.seek(&self.plan.topic, partition, next, SEEK) {
-            return (self.hear)(Told::Trouble(format!(
+            return (self.hear)(ConsumerEvent::Warning(format!(
                 "partition {partition}: cannot go on behind the batch from offset {first} to {last}: {error}"
             )));
         }
-        (self.hear)(Told::Trouble(format!(
+        (self.hear)(ConsumerEvent::Warning(format!(
             "partition {partition}: offsets {first} to {last} are a batch that cannot be unpacked, \
              now one dead letter: {problem}"
         )));
@@ -377,7 +377,7 @@ impl Polling<'_> {
 
     /// What to say of brokers that have been silent for longer than who reads to an end has
     /// patience. Partitions that wait for their owners are none of their doing.
-    fn are_away(&mut self) -> Option<KafkaError> {
+    fn brokers_lost(&mut self) -> Option<KafkaError> {
         let bound = matches!(self.plan.assignment, Assignment::Spans(_));
         let patience = self.plan.brokers.patience().filter(|_| bound)?;
         if !self.consumer.context().awaits_brokers() {
@@ -408,7 +408,7 @@ impl Polling<'_> {
     fn trouble(&self, error: &ClientError) -> Result<(), KafkaError> {
         use RDKafkaErrorCode as Code;
         let other_life =
-            |problem: String| KafkaError::OtherLife { topic: self.plan.topic.clone(), problem };
+            |problem: String| KafkaError::TopicMismatch { topic: self.plan.topic.clone(), problem };
         match error {
             ClientError::MessageConsumptionFatal(_) => Err(client_error("polling")(error.clone())),
             ClientError::MessageConsumption(Code::AutoOffsetReset | Code::OffsetOutOfRange) => {
@@ -429,7 +429,7 @@ impl Polling<'_> {
     }
 
     /// Waits for the owners to store what they have, commits it, and leaves.
-    fn drain(self) -> Result<Drained, KafkaError> {
+    fn drain(self) -> Result<DrainResult, KafkaError> {
         let until = Instant::now() + self.plan.drain_timeout;
         let partitions = self.consumer.context().close_all();
         let mut list = TopicPartitionList::new();
@@ -438,15 +438,15 @@ impl Polling<'_> {
         }
         // Else the client goes on fetching what nobody takes.
         if let Err(error) = self.consumer.pause(&list) {
-            (self.hear)(Told::Trouble(error.to_string()));
+            (self.hear)(ConsumerEvent::Warning(error.to_string()));
         }
         let drained = loop {
             self.consumer.context().tell_stopped();
             if self.consumer.context().all_ended() {
-                break Drained::All;
+                break DrainResult::All;
             }
             if Instant::now() >= until {
-                break Drained::NotInTime;
+                break DrainResult::NotInTime;
             }
             // Partitions may be taken away meanwhile.
             self.consumer.poll(POLL);
@@ -460,7 +460,11 @@ impl Polling<'_> {
         }
         let all = self.consumer.context().give_up();
         self.consumer.context().fault()?;
-        let all_drained = all.iter().all(|ended| *ended == Some(Ended::Drained));
-        Ok(if drained == Drained::All && all_drained { Drained::All } else { Drained::NotInTime })
+        let all_drained = all.iter().all(|ended| *ended == Some(WorkerExit::Drained));
+        Ok(if drained == DrainResult::All && all_drained {
+            DrainResult::All
+        } else {
+            DrainResult::NotInTime
+        })
     }
 }

@@ -7,10 +7,10 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaResult;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
-use super::context::Membership;
-use super::{Assignment, Hear, Plan, Told};
+use super::rebalance::RebalanceContext;
+use super::{Assignment, ConsumerConfig, ConsumerEvent, OnConsumerEvent};
 use crate::kafka::KafkaError;
-use crate::kafka::topic::{Extent, From, at_time};
+use crate::kafka::topic::{OffsetRange, StartFrom, at_time};
 use crate::model::epoch::Epoch;
 
 /// How long one question may take, and all of them together.
@@ -18,10 +18,10 @@ const PATIENCE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_s
 
 /// The first offset to read of each partition that comes.
 pub(super) fn resolve(
-    consumer: &BaseConsumer<Membership>,
-    plan: &Plan,
+    consumer: &BaseConsumer<RebalanceContext>,
+    plan: &ConsumerConfig,
     partitions: &[i32],
-    hear: &Hear,
+    hear: &OnConsumerEvent,
 ) -> Result<Vec<(i32, i64)>, KafkaError> {
     let until = Instant::now() + PATIENCE.1;
     let committed = plan.brokers.insist(until, || committed(consumer, plan, partitions))?;
@@ -29,24 +29,24 @@ pub(super) fn resolve(
     for &partition in partitions {
         let watermarks = || consumer.fetch_watermarks(&plan.topic, partition, PATIENCE.0);
         let (first, next) = plan.brokers.insist(until, watermarks)?;
-        let extent = Extent { first, next };
+        let extent = OffsetRange { first, next };
         let kept = committed.get(&partition).copied();
         let Assignment::Group { from } = plan.assignment else {
             unreachable!("without a group nothing is resolved here")
         };
-        let start = match begin(&plan.epoch, from, partition, kept, extent)? {
-            Start::At(offset) => offset,
-            Start::Gone { first, from } => {
+        let start = match resume_point(&plan.epoch, from, partition, kept, extent)? {
+            ResumePoint::At(offset) => offset,
+            ResumePoint::Gone { first, from } => {
                 let next = match from {
-                    From::Earliest => extent.first,
-                    From::Latest => extent.next,
-                    From::Time(time_ms) => {
+                    StartFrom::Earliest => extent.first,
+                    StartFrom::Latest => extent.next,
+                    StartFrom::Time(time_ms) => {
                         let extents = [(partition, extent)];
                         let ask = || at_time(consumer, &plan.topic, time_ms, &extents, PATIENCE.0);
                         plan.brokers.insist(until, ask)?[&partition]
                     }
                 };
-                hear(Told::Gone { partition, first, next });
+                hear(ConsumerEvent::Expired { partition, first, next });
                 next
             }
         };
@@ -57,7 +57,7 @@ pub(super) fn resolve(
 
 /// Where a partition goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Start {
+pub enum ResumePoint {
     /// At this offset.
     At(i64),
     /// What was to be read next is gone.
@@ -65,7 +65,7 @@ pub enum Start {
         /// The first offset that is.
         first: i64,
         /// Where to go on.
-        from: From,
+        from: StartFrom,
     },
 }
 
@@ -74,13 +74,13 @@ pub enum Start {
 /// # Errors
 /// The topic is not the one that the epoch was made for, or records are gone and `from` does not
 /// say where to go on.
-pub fn begin(
+pub fn resume_point(
     epoch: &Epoch,
-    from: Option<From>,
+    from: Option<StartFrom>,
     partition: i32,
     kept: Option<i64>,
-    extent: Extent,
-) -> Result<Start, KafkaError> {
+    extent: OffsetRange,
+) -> Result<ResumePoint, KafkaError> {
     let topic = || epoch.topic.clone();
     if partition >= epoch.partitions {
         let problem = format!(
@@ -88,7 +88,7 @@ pub fn begin(
              between partitions; stop all instances at lag 0, then: tstar epoch new",
             epoch.partitions, epoch.epoch
         );
-        return Err(KafkaError::OtherLife { topic: topic(), problem });
+        return Err(KafkaError::TopicMismatch { topic: topic(), problem });
     }
     // Where nothing was committed yet, the epoch says where it began.
     let first = epoch.start_offsets.get(&partition).copied().unwrap_or(0);
@@ -99,23 +99,23 @@ pub fn begin(
             "was made anew: partition {partition} is to be read from offset {wanted}, and ends at \
              {next}; stop all instances, then: tstar epoch new"
         );
-        return Err(KafkaError::OtherLife { topic: topic(), problem });
+        return Err(KafkaError::TopicMismatch { topic: topic(), problem });
     }
     if wanted >= extent.first {
-        return Ok(Start::At(wanted));
+        return Ok(ResumePoint::At(wanted));
     }
     let Some(from) = from else {
         let why = format!("the oldest one there is has offset {}", extent.first);
         let last = extent.first - 1;
         return Err(KafkaError::Expired { topic: topic(), partition, first: wanted, last, why });
     };
-    Ok(Start::Gone { first: wanted, from })
+    Ok(ResumePoint::Gone { first: wanted, from })
 }
 
 /// The offsets that the group has committed.
 fn committed(
-    consumer: &BaseConsumer<Membership>,
-    plan: &Plan,
+    consumer: &BaseConsumer<RebalanceContext>,
+    plan: &ConsumerConfig,
     partitions: &[i32],
 ) -> KafkaResult<BTreeMap<i32, i64>> {
     let mut asked = TopicPartitionList::new();
@@ -138,16 +138,16 @@ mod tests {
     use super::*;
     use crate::model::rules::Rules;
 
-    fn start(partition: i32, kept: Option<i64>, extent: (i64, i64)) -> Result<Start, String> {
+    fn start(partition: i32, kept: Option<i64>, extent: (i64, i64)) -> Result<ResumePoint, String> {
         start_from(None, partition, kept, extent)
     }
 
     fn start_from(
-        from: Option<From>,
+        from: Option<StartFrom>,
         partition: i32,
         kept: Option<i64>,
         (first, next): (i64, i64),
-    ) -> Result<Start, String> {
+    ) -> Result<ResumePoint, String> {
         let epoch = Epoch {
             epoch: 3,
             topic: "samples".into(),
@@ -157,16 +157,16 @@ mod tests {
             rules: Rules::default(),
             partitioner: None,
         };
-        let extent = Extent { first, next };
-        begin(&epoch, from, partition, kept, extent).map_err(|error| error.to_string())
+        let extent = OffsetRange { first, next };
+        resume_point(&epoch, from, partition, kept, extent).map_err(|error| error.to_string())
     }
 
     #[test]
     fn what_is_committed_decides_then_the_epoch() {
-        assert_eq!(start(0, Some(150), (50, 200)), Ok(Start::At(150)));
-        assert_eq!(start(0, Some(200), (50, 200)), Ok(Start::At(200)));
-        assert_eq!(start(0, None, (50, 200)), Ok(Start::At(100)));
-        assert_eq!(start(1, None, (0, 0)), Ok(Start::At(0)));
+        assert_eq!(start(0, Some(150), (50, 200)), Ok(ResumePoint::At(150)));
+        assert_eq!(start(0, Some(200), (50, 200)), Ok(ResumePoint::At(200)));
+        assert_eq!(start(0, None, (50, 200)), Ok(ResumePoint::At(100)));
+        assert_eq!(start(1, None, (0, 0)), Ok(ResumePoint::At(0)));
     }
 
     #[test]
@@ -183,7 +183,7 @@ mod tests {
     fn records_that_expired_are_named_unless_from_says_where_to_go_on() {
         let refused = start(0, Some(150), (180, 200)).unwrap_err();
         assert!(refused.contains("records 150 to 179 of partition 0"), "{refused}");
-        let gone = Start::Gone { first: 150, from: From::Earliest };
-        assert_eq!(start_from(Some(From::Earliest), 0, Some(150), (180, 200)), Ok(gone));
+        let gone = ResumePoint::Gone { first: 150, from: StartFrom::Earliest };
+        assert_eq!(start_from(Some(StartFrom::Earliest), 0, Some(150), (180, 200)), Ok(gone));
     }
 }

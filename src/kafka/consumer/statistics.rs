@@ -30,7 +30,7 @@ struct Partition {
 
 /// What is known of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct PartitionStats {
     pub(super) partition: i32,
     /// Where it ends.
     pub(super) end: Option<End>,
@@ -49,13 +49,13 @@ pub(super) struct End {
 }
 
 /// What is known of the partitions of a topic.
-pub(super) fn read(statistics: &[u8], topic: &str) -> Vec<Known> {
+pub(super) fn read(statistics: &[u8], topic: &str) -> Vec<PartitionStats> {
     // What cannot be read is left as it is known.
     let read: Option<Statistics> = serde_json::from_slice(statistics).ok();
     let topic = read.and_then(|mut read| read.topics.remove(topic));
     let partitions = topic.map(|topic| topic.partitions).unwrap_or_default();
     let is_known = |offset: &i64| *offset >= 0;
-    let known = |Partition { partition, app_offset, ls_offset, committed_offset }| Known {
+    let known = |Partition { partition, app_offset, ls_offset, committed_offset }| PartitionStats {
         partition,
         end: Some(ls_offset)
             .filter(is_known)
@@ -69,7 +69,7 @@ pub(super) fn read(statistics: &[u8], topic: &str) -> Vec<Known> {
 mod tests {
     use super::*;
 
-    fn found(app: i64, stable: i64, committed: i64) -> Vec<Known> {
+    fn found(app: i64, stable: i64, committed: i64) -> Vec<PartitionStats> {
         let text = format!(
             r#"{{"name": "x", "topics": {{"other": {{"partitions": {{}}}}, "samples": {{"age": 1,
              "partitions": {{"3": {{"partition": 3, "app_offset": {app}, "ls_offset": {stable},
@@ -82,7 +82,7 @@ mod tests {
     fn the_end_is_known_and_whether_all_before_it_was_polled_and_what_is_kept() {
         let known = |end: Option<(i64, bool)>, committed| {
             let end = end.map(|(offset, is_polled)| End { offset, is_polled });
-            [Known { partition: 3, end, committed }]
+            [PartitionStats { partition: 3, end, committed }]
         };
         assert_eq!(found(90, 100, 80), known(Some((100, false)), Some(80)));
         assert_eq!(found(100, 100, 0), known(Some((100, true)), Some(0)));

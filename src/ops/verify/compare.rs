@@ -9,14 +9,14 @@ use super::day::{self, Day};
 use super::{Bounds, Difference, Kind};
 use crate::store::raw::{RawRow, RawRows};
 use crate::store::sqlite::SqliteStore;
-use crate::store::{StoreError, TripRow, TripStore, Whose};
+use crate::store::{DeviceScope, StoreError, TripRow, TripStore};
 use crate::timeline::{DAY_MS, day_of};
 
 /// Days, or devices, that are listed at once.
 const PAGE: usize = 256;
 
 /// What is asked of a comparison.
-pub struct Asked<'a> {
+pub struct CompareOptions<'a> {
     /// One device alone.
     pub device_id: Option<&'a str>,
     /// Whether what is wrong is set right.
@@ -25,7 +25,7 @@ pub struct Asked<'a> {
 
 /// What a comparison found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Compared {
+pub struct Comparison {
     /// Days of devices that were looked at.
     pub days: u64,
     /// Copies of trips that are as they should be.
@@ -38,7 +38,7 @@ pub struct Compared {
     pub left: BTreeMap<Kind, u64>,
 }
 
-impl Compared {
+impl Comparison {
     /// How many differences were found.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -62,9 +62,9 @@ pub trait LogEnds: Send + Sync {
 }
 
 /// A log that nobody adds to.
-pub struct Still;
+pub struct FixedLog;
 
-impl LogEnds for Still {
+impl LogEnds for FixedLog {
     async fn limit(&self) -> Result<Option<BTreeMap<i32, i64>>, StoreError> {
         Ok(None)
     }
@@ -78,12 +78,12 @@ impl LogEnds for Still {
 pub async fn compare<S: RawRows + TripStore>(
     right: &SqliteStore,
     found: &S,
-    asked: &Asked<'_>,
+    asked: &CompareOptions<'_>,
     (bounds, ends): (Bounds, &impl LogEnds),
     see: &mut impl FnMut(&Difference, bool),
-) -> Result<Compared, StoreError> {
+) -> Result<Comparison, StoreError> {
     right.compare_anew()?;
-    let mut work = Work { right, found, asked, bounds, ends, see, result: Compared::default() };
+    let mut work = Work { right, found, asked, bounds, ends, see, result: Comparison::default() };
     work.found_days().await?;
     work.other_days().await?;
     work.lists().await?;
@@ -93,11 +93,11 @@ pub async fn compare<S: RawRows + TripStore>(
 struct Work<'a, S, E, F> {
     right: &'a SqliteStore,
     found: &'a S,
-    asked: &'a Asked<'a>,
+    asked: &'a CompareOptions<'a>,
     bounds: Bounds,
     ends: &'a E,
     see: &'a mut F,
-    result: Compared,
+    result: Comparison,
 }
 
 impl<S, E, F> Work<'_, S, E, F>
@@ -131,7 +131,7 @@ where
     async fn day(&mut self, rows: Vec<RawRow>) -> Result<(), StoreError> {
         let (device_id, bucket_ms) = (rows[0].device_id.clone(), rows[0].bucket_ms);
         self.right.note_compared(&device_id, bucket_ms)?;
-        self.look_at(&device_id, day_of(bucket_ms), rows).await
+        self.inspect(&device_id, day_of(bucket_ms), rows).await
     }
 
     /// The days that the log makes, and the store has not.
@@ -144,19 +144,19 @@ where
             for (device_id, bucket_ms) in days {
                 let day = day_of(bucket_ms);
                 let rows = self.found.raw_day(&device_id, day).await?;
-                self.look_at(&device_id, day, rows).await?;
+                self.inspect(&device_id, day, rows).await?;
             }
         }
     }
 
     /// Compares a day of a device, and sets it right where that is asked for.
-    async fn look_at(
+    async fn inspect(
         &mut self,
         device_id: &str,
         day: i64,
         rows: Vec<RawRow>,
     ) -> Result<(), StoreError> {
-        let expected = self.right.near(device_id, day).await?;
+        let expected = self.right.rows_of_day(device_id, day).await?;
         self.result.days += 1;
         let mut seen = self.compared((device_id, day), rows, &expected).await?;
         if !seen.differences.is_empty() {
@@ -174,7 +174,7 @@ where
         }
         let mut left = Vec::new();
         if self.asked.repair {
-            self.found.set_right(&seen.wrong, &expected).await?;
+            self.found.repair_rows(&seen.wrong, &expected).await?;
             let rows = self.found.raw_day(device_id, day).await?;
             left = self.compared((device_id, day), rows, &expected).await?.differences;
         }
@@ -183,18 +183,18 @@ where
                 || left
                     .iter()
                     .any(|it| (it.span_ms, it.kind) == (difference.span_ms, difference.kind));
-            self.tell(difference, is_left);
+            self.report(difference, is_left);
         }
         // What was hidden by another difference before.
         for difference in left.iter().filter(|it| {
             seen.differences.iter().all(|seen| (seen.span_ms, seen.kind) != (it.span_ms, it.kind))
         }) {
-            self.tell(difference, true);
+            self.report(difference, true);
         }
         Ok(())
     }
 
-    fn tell(&mut self, difference: &Difference, is_left: bool) {
+    fn report(&mut self, difference: &Difference, is_left: bool) {
         *self.result.differences.entry(difference.kind).or_default() += 1;
         if is_left {
             *self.result.left.entry(difference.kind).or_default() += 1;
@@ -258,7 +258,7 @@ where
         let Some(trip) = expected.iter().find(is_it) else { return Ok(false) };
         for day in trip.days().filter(|day| *day != difference.day) {
             let rows = self.found.raw_day(&trip.device_id, day).await?;
-            if rows.contains(&RawRow::of(trip, day)) {
+            if rows.contains(&RawRow::from_trip_row(trip, day)) {
                 return Ok(true);
             }
         }
@@ -272,7 +272,7 @@ where
         }
         let mut after: Option<String> = None;
         loop {
-            let devices = self.right.devices(Whose::All, after.as_deref(), PAGE).await?;
+            let devices = self.right.devices(DeviceScope::All, after.as_deref(), PAGE).await?;
             let Some(last) = devices.last() else { return Ok(()) };
             after = Some(last.clone());
             for device_id in &devices {
@@ -287,15 +287,15 @@ where
         if lacking.is_empty() {
             return Ok(());
         }
-        let rows = self.right.near(device_id, lacking[lacking.len() - 1]).await?;
+        let rows = self.right.rows_of_day(device_id, lacking[lacking.len() - 1]).await?;
         if let Some(floor_ms) = self.newer_floor(device_id, &rows).await? {
             lacking.retain(|day| day * DAY_MS >= floor_ms);
         }
         let mut left = lacking.clone();
         if self.asked.repair {
             for &day in &lacking {
-                let rows = self.right.near(device_id, day).await?;
-                self.found.set_right(&[], &rows).await?;
+                let rows = self.right.rows_of_day(device_id, day).await?;
+                self.found.repair_rows(&[], &rows).await?;
             }
             left = self.found.unlisted(device_id, &lacking).await?;
         }
@@ -309,7 +309,7 @@ where
                 columns: Vec::new(),
                 version: None,
             };
-            self.tell(&difference, left.contains(&day));
+            self.report(&difference, left.contains(&day));
         }
         Ok(())
     }

@@ -58,7 +58,7 @@ pub(super) fn compare(
             strange.push(row);
             continue;
         };
-        let columns = RawRow::of(right, day).differences(&row);
+        let columns = RawRow::from_trip_row(right, day).differences(&row);
         if columns.is_empty() {
             result.same += 1;
         } else {
@@ -90,7 +90,7 @@ pub(super) fn compare(
         result.wrong.push(row);
     }
     for right in left.values() {
-        let row = RawRow::of(right, day);
+        let row = RawRow::from_trip_row(right, day);
         let missing = difference(Kind::Missing, &row, Vec::new());
         result.differences.push(Difference { version: Some(right.version), ..missing });
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use serde::Serialize;
 
-use crate::store::{Order, StoreError, TripRow, TripStore, Whose};
+use crate::store::{DeviceScope, Order, StoreError, TripRow, TripStore};
 
 /// Trips, or devices, read at once.
 const PAGE: usize = 256;
@@ -50,7 +50,7 @@ struct Span {
 }
 
 impl Span {
-    fn of(row: TripRow) -> Self {
+    fn from_row(row: TripRow) -> Self {
         let absorbed = row.absorbed.into_keys().collect();
         let (start_ms, end_ms, t_star_ms) = (row.start_ms, row.end_ms, row.t_star_ms);
         Self { start_ms, end_ms, t_star_ms, absorbed }
@@ -85,13 +85,17 @@ impl<S: TripStore> Trips<'_, S> {
             let is_last = rows.len() < PAGE;
             let end_ms = rows.last().map(|row| row.end_ms);
             self.from_ms = end_ms.filter(|_| !is_last).and_then(|end_ms| end_ms.checked_add(1));
-            self.ahead.extend(rows.into_iter().map(Span::of));
+            self.ahead.extend(rows.into_iter().map(Span::from_row));
         }
         Ok(self.ahead.front().map(|span| span.start_ms))
     }
 
     /// Moves the trips that start at or before a time. Returns the latest end among them.
-    async fn take(&mut self, upto_ms: i64, to: &mut Vec<Span>) -> Result<Option<i64>, StoreError> {
+    async fn take_until(
+        &mut self,
+        upto_ms: i64,
+        to: &mut Vec<Span>,
+    ) -> Result<Option<i64>, StoreError> {
         let mut end_ms = None;
         while self.next_start().await?.is_some_and(|start_ms| start_ms <= upto_ms) {
             let span = self.ahead.pop_front().expect("it was just seen");
@@ -111,8 +115,8 @@ pub async fn compare(old: &impl TripStore, new: &impl TripStore) -> Result<Ids, 
     let (mut after, mut names): (Option<String>, BTreeSet<String>) = (None, BTreeSet::new());
     loop {
         if names.is_empty() {
-            let of_old = old.devices(Whose::All, after.as_deref(), PAGE).await?;
-            let of_new = new.devices(Whose::All, after.as_deref(), PAGE).await?;
+            let of_old = old.devices(DeviceScope::All, after.as_deref(), PAGE).await?;
+            let of_new = new.devices(DeviceScope::All, after.as_deref(), PAGE).await?;
             // Beyond the end of a full page the other store may know devices that it lacks.
             let full = [&of_old, &of_new].into_iter().filter(|page| page.len() == PAGE);
             let upto = full.filter_map(|page| page.last()).min().cloned();
@@ -141,7 +145,10 @@ async fn of_device(
         let (mut olds, mut news) = (Vec::new(), Vec::new());
         // Trips that meet each other, directly or through others.
         loop {
-            let ends = [old.take(upto_ms, &mut olds).await?, new.take(upto_ms, &mut news).await?];
+            let ends = [
+                old.take_until(upto_ms, &mut olds).await?,
+                new.take_until(upto_ms, &mut news).await?,
+            ];
             let Some(end_ms) = ends.into_iter().flatten().max() else { break };
             upto_ms = upto_ms.max(end_ms);
         }

@@ -10,20 +10,20 @@
 //! The store that is right is a file without a name. The other one may be written to meanwhile: a
 //! row that is newer than the log was read to is looked at only for what it has to contain.
 
-pub mod anew;
 pub mod compare;
 mod day;
 pub mod ids;
+pub mod reference;
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
 use crate::identity::TripId;
-use crate::model::moment::format_time;
+use crate::model::time::format_time;
 use crate::timeline::DAY_MS;
 
-pub use compare::Compared;
+pub use compare::Comparison;
 
 /// What may be wrong with a row of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

@@ -13,12 +13,12 @@
 //! them; each gets a task of its own. A partition is taken back by closing its channel (its owner
 //! stores what it has and ends), or by calling the owner off (somebody else has it already).
 
-mod measured;
-mod owner;
-mod owners;
-pub mod reread;
-pub mod start;
-mod watched;
+mod counting_store;
+pub mod preflight;
+mod stores;
+mod timed_store;
+pub mod topic_replay;
+mod worker;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -27,16 +27,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
-pub use owner::Owned;
-pub use owners::{FileOwners, GuidedOwners, TopicOwners};
-pub use watched::{Tally, Watched};
+pub use counting_store::{CountingStores, RowCounts};
+pub use stores::{GuidedOwners, ScyllaStores, SqliteStores};
+pub use worker::WorkerReport;
 
 use crate::kafka::KafkaError;
-use crate::kafka::consumer::{self, Drained, Handed, Plan, Told};
-use crate::kafka::holding::Holding;
+use crate::kafka::consumer::{self, AssignedPartition, ConsumerConfig, ConsumerEvent, DrainResult};
+use crate::kafka::partition_handle::PartitionHandle;
 use crate::kafka::record::RecordReader;
 use crate::model::epoch::Epoch;
-use crate::pipeline::processor::{Budget, Counts, Pace};
+use crate::pipeline::processor::{Budget, ProcessorConfig, SampleCounts};
 use crate::store::{AskKeys, Journal, StoreError, TripStore};
 use crate::telemetry;
 
@@ -60,7 +60,7 @@ pub enum DaemonError {
     Store(#[from] StoreError),
     /// Something is not as it has to be before a start.
     #[error("{0}")]
-    Start(String),
+    Precondition(String),
     /// The system gave no thread.
     #[error("cannot start the thread that polls Kafka")]
     Thread(#[source] std::io::Error),
@@ -69,71 +69,71 @@ pub enum DaemonError {
 /// What the daemon tells while it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Notice {
+pub enum DaemonEvent {
     /// A server does not answer; it is asked again.
     Waiting(String),
     /// A partition was given, taken or lost, or has stopped, or the client met something.
-    Told(Told),
+    Consumer(ConsumerEvent),
 }
 
-impl std::fmt::Display for Notice {
+impl std::fmt::Display for DaemonEvent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Waiting(what) => write!(f, "waiting: {what}"),
-            Self::Told(told) => match told {
-                Told::Held { partition, from } => {
+            Self::Consumer(told) => match told {
+                ConsumerEvent::Assigned { partition, from } => {
                     write!(f, "partition {partition}: reading from offset {from}")
                 }
-                Told::GivenBack { partition, committed, late: false } => {
+                ConsumerEvent::Revoked { partition, committed, late: false } => {
                     write!(f, "partition {partition}: given back, committed {committed}")
                 }
-                Told::GivenBack { partition, committed, late: true } => write!(
+                ConsumerEvent::Revoked { partition, committed, late: true } => write!(
                     f,
                     "partition {partition}: given back before all was stored, committed {committed}"
                 ),
-                Told::Stopped { partition, problem } => write!(
+                ConsumerEvent::Stopped { partition, problem } => write!(
                     f,
                     "partition {partition} stopped until a restart, the others go on: {problem}; \
                      stop the instances that write to the store, run `tstar verify --repair`, and \
                      start them again"
                 ),
-                Told::Lost { partition } => {
+                ConsumerEvent::Lost { partition } => {
                     write!(f, "partition {partition}: lost, another member has it")
                 }
-                Told::Gone { partition, first, next } => write!(
+                ConsumerEvent::Expired { partition, first, next } => write!(
                     f,
                     "partition {partition}: records {first} to {} are gone unread, going on there",
                     next - 1
                 ),
-                Told::Trouble(what) => write!(f, "kafka: {what}"),
+                ConsumerEvent::Warning(what) => write!(f, "kafka: {what}"),
             },
         }
     }
 }
 
 /// What hears it.
-pub type Notify = Arc<dyn Fn(Notice) + Send + Sync>;
+pub type OnEvent = Arc<dyn Fn(DaemonEvent) + Send + Sync>;
 
 /// Where the owners of partitions keep what they build.
-pub trait Owners: Send + Sync + 'static {
+pub trait PartitionStores: Send + Sync + 'static {
     /// A store and a journal for one owner.
     type Store: TripStore + Journal + 'static;
 
     /// Those of the owner of a partition.
-    fn store(&self, holding: &Arc<Holding>) -> Self::Store;
+    fn store(&self, holding: &Arc<PartitionHandle>) -> Self::Store;
 }
 
 /// How the daemon works.
 #[derive(Clone)]
 pub struct Options {
     /// What is read, and how.
-    pub plan: Plan,
+    pub plan: ConsumerConfig,
     /// Every epoch of the log, oldest first.
     pub epochs: Vec<Epoch>,
     /// How each owner works; the memory is that of all of them together.
-    pub pace: Pace,
+    pub pace: ProcessorConfig,
     /// Is told what happens.
-    pub notify: Notify,
+    pub notify: OnEvent,
     /// Asks which control keys count by now, where other instances may add some.
     pub ask_keys: Option<AskKeys>,
 }
@@ -142,9 +142,9 @@ pub struct Options {
 #[derive(Debug)]
 pub struct Report {
     /// What became of the samples.
-    pub counts: Counts,
+    pub counts: SampleCounts,
     /// Whether all that was read is stored.
-    pub drained: Drained,
+    pub drained: DrainResult,
     /// It was asked to stop.
     pub stopped: bool,
     /// What stopped a partition, the first of them, while the others went on.
@@ -155,18 +155,18 @@ pub struct Report {
 ///
 /// # Errors
 /// [`DaemonError`]; what was acknowledged before is committed.
-pub async fn run<O: Owners>(
+pub async fn run<O: PartitionStores>(
     owners: O,
     options: Options,
     reader: RecordReader,
     stop: impl Future<Output = ()>,
 ) -> Result<Report, DaemonError> {
-    telemetry::begin();
+    telemetry::register_counters();
     let (to, mut handed) = mpsc::unbounded_channel();
     let halt = Arc::new(AtomicBool::new(false));
     let mut polling = poll(&options, reader, to, Arc::clone(&halt))?;
     let budget = Budget::new(options.pace.memory);
-    let (mut tasks, mut counts) = (JoinSet::new(), Counts::default());
+    let (mut tasks, mut counts) = (JoinSet::new(), SampleCounts::default());
     let (mut failed, mut stood_still): (Option<StoreError>, _) = (None, None);
     tokio::pin!(stop);
     let mut stopping = false;
@@ -177,14 +177,14 @@ pub async fn run<O: Owners>(
                 halt.store(true, Ordering::Release);
             }
             Some(handed) = handed.recv() => {
-                tasks.spawn(own(&owners, &options, handed, Arc::clone(&budget)));
+                tasks.spawn(spawn_worker(&owners, &options, handed, Arc::clone(&budget)));
             }
             Some(ended) = tasks.join_next() => {
-                let Owned { counts: of_one, error } = joined(ended);
+                let WorkerReport { counts: of_one, error } = joined(ended);
                 counts.add(&of_one);
                 match error {
                     None => (),
-                    Some(error) if owner::is_of_a_partition(&error) => {
+                    Some(error) if worker::is_of_a_partition(&error) => {
                         stood_still.get_or_insert(error);
                     }
                     Some(error) => {
@@ -208,19 +208,19 @@ pub async fn run<O: Owners>(
     }
 }
 
-fn own<O: Owners>(
+fn spawn_worker<O: PartitionStores>(
     owners: &O,
     options: &Options,
-    handed: Handed,
+    handed: AssignedPartition,
     budget: Arc<Budget>,
-) -> impl Future<Output = Owned> + Send + use<O> {
+) -> impl Future<Output = WorkerReport> + Send + use<O> {
     let store = owners.store(&handed.holding);
     let ask_keys = options.ask_keys.clone();
-    owner::own(store, handed, (options.epochs.clone(), ask_keys), (options.pace, budget))
+    worker::run_worker(store, handed, (options.epochs.clone(), ask_keys), (options.pace, budget))
 }
 
 /// A task that panicked has ended the process already, by the panic hook; in tests it ends here.
-fn joined(ended: Result<Owned, tokio::task::JoinError>) -> Owned {
+fn joined(ended: Result<WorkerReport, tokio::task::JoinError>) -> WorkerReport {
     ended.expect("an owner does not panic")
 }
 
@@ -228,12 +228,12 @@ fn joined(ended: Result<Owned, tokio::task::JoinError>) -> Owned {
 fn poll(
     options: &Options,
     reader: RecordReader,
-    to: mpsc::UnboundedSender<Handed>,
+    to: mpsc::UnboundedSender<AssignedPartition>,
     halt: Arc<AtomicBool>,
-) -> Result<oneshot::Receiver<Result<Drained, KafkaError>>, DaemonError> {
+) -> Result<oneshot::Receiver<Result<DrainResult, KafkaError>>, DaemonError> {
     let (done, ended) = oneshot::channel();
     let (plan, notify) = (options.plan.clone(), Arc::clone(&options.notify));
-    let hear: consumer::Hear = Arc::new(move |told| notify(Notice::Told(told)));
+    let hear: consumer::OnConsumerEvent = Arc::new(move |told| notify(DaemonEvent::Consumer(told)));
     let work = move || {
         let result = consumer::run(&plan, reader, to, &hear, &halt);
         // Nobody waits for it where the daemon itself was dropped.

@@ -2,14 +2,14 @@
 
 use super::Processor;
 use crate::model::reason::DeadReason;
-use crate::source::{Batch, Control, Fault};
+use crate::source::{Batch, Control, SampleError};
 use crate::store::{Flush, Forget, Forgotten, Journal, StoreError, TripStore};
 
 impl<S: TripStore + Journal> Processor<'_, S> {
     /// Why a control record with a right signature does not count: its device belongs to another
     /// partition. A device that belongs nowhere yet belongs here from now on, so that a record of
     /// another partition meets its claim or, once that is erased, the forget.
-    async fn refusal(&self, control: &Control) -> Result<Option<Fault>, StoreError> {
+    async fn refusal(&self, control: &Control) -> Result<Option<SampleError>, StoreError> {
         let Control::Forget { offset, device_id, .. } = control;
         if self.is_own(device_id, *offset).await? {
             return Ok(None);
@@ -19,7 +19,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
              one; tstar forget sends it where it counts",
             self.log.partition
         );
-        Ok(Some(Fault::new(DeadReason::NotAuthorised, message)))
+        Ok(Some(SampleError::new(DeadReason::NotAuthorised, message)))
     }
 
     /// Does what the control record of a batch asks for, or makes a dead letter of it.
@@ -32,7 +32,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
             return self.carry_out(control).await;
         };
         for entry in &batch.entries {
-            self.bury(batch, entry, fault.clone());
+            self.dead_letter(batch, entry, fault.clone());
         }
         Ok(())
     }
@@ -41,7 +41,8 @@ impl<S: TripStore + Journal> Processor<'_, S> {
     /// is told of it.
     async fn carry_out(&mut self, control: &Control) -> Result<(), StoreError> {
         let Control::Forget { offset, device_id, before_ms } = control;
-        let forget = Forget { version: self.log.versions.of(*offset), before_ms: *before_ms };
+        let forget =
+            Forget { version: self.log.versions.version_at(*offset), before_ms: *before_ms };
         let place = self.devices.get_index_of(device_id.as_str());
         let mut before = Flush { dead_letters: std::mem::take(&mut self.dead), ..Flush::default() };
         self.dead_bytes = 0;

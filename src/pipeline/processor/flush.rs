@@ -3,8 +3,8 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::letters::Refused;
-use super::{Devices, Judged, Pace, Processor};
+use super::letters::RefusedElements;
+use super::{Devices, EntryClass, Processor, ProcessorConfig};
 use crate::source::Batch;
 use crate::source::spill::{GROUPS, Spill};
 use crate::store::{Change, ChangeKind, Flush, Journal, Position, StoreError, TripRow, TripStore};
@@ -47,7 +47,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
 
     /// When what waits for a flush has waited long enough, if the source stays silent until then;
     /// `None` where nothing waits.
-    pub(super) fn due(&self) -> Option<Instant> {
+    pub(super) fn next_flush(&self) -> Option<Instant> {
         let waits = self.acknowledged != self.position
             || !self.changed.is_empty()
             || !self.parts.is_empty();
@@ -61,7 +61,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         self.flushed_at.checked_add(self.patience())
     }
 
-    pub(super) fn must_flush(&self) -> bool {
+    pub(super) fn is_flush_due(&self) -> bool {
         if let (true, Some(spill)) = (self.sets_aside, &self.spill) {
             let patience = self.pace.max_staleness.saturating_mul(SET_ASIDE_STALENESS);
             return spill.bytes() > SET_ASIDE_SHARE.saturating_mul(self.pace.memory as u64)
@@ -79,7 +79,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
 
     /// Flushes, or begins to set samples aside where memory is full of devices that sent little:
     /// what is in memory stays there until their samples come back.
-    pub(super) async fn relieve(&mut self) -> Result<(), StoreError> {
+    pub(super) async fn flush_or_spill(&mut self) -> Result<(), StoreError> {
         let visits = FEW_VISITS * self.devices.len() as u64;
         if self.is_full() && !self.sets_aside && self.spill.is_some() && self.decided < visits {
             self.sets_aside = true;
@@ -135,7 +135,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         }
         self.dead_bytes = 0;
         last.parts = std::mem::take(&mut self.parts);
-        last.position = self.durable_with_it();
+        last.position = self.committable_position();
         if self.acknowledged != last.position || last.has_news() {
             self.store.commit(&last).await?;
             self.counts.flushes += 1;
@@ -144,13 +144,13 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         self.flushed_at = Instant::now();
         // Not before it is acknowledged.
         if is_full && self.changed.is_empty() {
-            self.make_room();
+            self.evict_idle();
         }
         Ok(())
     }
 
     /// Lets devices go: where that helps, those alone that sent nothing since the last time.
-    fn make_room(&mut self) {
+    fn evict_idle(&mut self) {
         let before = self.resident;
         if self.spill.is_none() {
             self.devices.retain(|_, device| std::mem::take(&mut device.touched));
@@ -163,12 +163,12 @@ impl<S: TripStore + Journal> Processor<'_, S> {
             self.empty_memory();
         }
         if let Some(share) = &mut self.share {
-            share.tell(self.resident);
+            share.set_resident(self.resident);
         }
     }
 
     /// Up to where everything is durable once what was taken is: the commit rule.
-    fn durable_with_it(&self) -> Position {
+    fn committable_position(&self) -> Position {
         let waiting = self.changed.iter().flat_map(|&place| self.devices[place].timeline.trips());
         let lowest = waiting.filter_map(Trip::unflushed).min();
         let bound = lowest.map(|version| self.log.versions.offset_of(version));
@@ -214,7 +214,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
             }
             let since = trip.take_unflushed().expect("there is a change");
             rows.changes.push(change(trip, since, rows.trips.len()));
-            let mut row = TripRow::of(name, trip);
+            let mut row = TripRow::from_trip(name, trip);
             // A row of another partition, of another epoch, stays one: same version, same bytes.
             row.partition = trip.partition.unwrap_or(self.log.partition);
             bytes += row.path.len();
@@ -243,7 +243,8 @@ impl<S: TripStore + Journal> Processor<'_, S> {
             let places = self.devices.values().enumerate();
             self.changed = places.filter(|(_, it)| it.changed).map(|(place, _)| place).collect();
             let limit = self.resident + self.pace.memory / GROUP_SHARE;
-            let mut samples = spill.take(group).map_err(|error| not_set_aside(spill, error))?;
+            let mut samples =
+                spill.take_group(group).map_err(|error| not_set_aside(spill, error))?;
             while let Some(batch) =
                 samples.next_batch().map_err(|error| not_set_aside(spill, error))?
             {
@@ -266,16 +267,16 @@ impl<S: TripStore + Journal> Processor<'_, S> {
     /// Sets the samples of a batch aside; what is none is counted at once.
     pub(super) fn set_aside(&mut self, batch: &Batch) -> Result<(), StoreError> {
         for record in batch.entries.chunk_by(|one, next| one.offset == next.offset) {
-            let mut refused = Refused::default();
+            let mut refused = RefusedElements::default();
             for (nth, entry) in record.iter().enumerate() {
-                match self.judge(entry) {
-                    Judged::Sample(decoded) => {
+                match self.classify(entry) {
+                    EntryClass::Sample(decoded) => {
                         let spill = self.spill.as_mut().expect("samples are set aside in it");
                         let pushed = spill.push(batch, entry, decoded);
                         pushed.map_err(|error| not_set_aside(spill, error))?;
                     }
                     judged => {
-                        if let Some(fault) = self.settle(batch, entry, judged, 0) {
+                        if let Some(fault) = self.apply_entry(batch, entry, judged, 0) {
                             self.refuse(batch, (nth, entry), fault, &mut refused);
                         }
                     }
@@ -303,10 +304,10 @@ pub(super) fn not_set_aside(spill: &Spill, error: io::Error) -> StoreError {
 }
 
 /// Whether the changes of a trip have waited long enough, once another round has passed.
-fn has_waited(trip: &mut Trip, round: Duration, pace: &Pace) -> bool {
+fn has_waited(trip: &mut Trip, round: Duration, pace: &ProcessorConfig) -> bool {
     let waited = trip.wait(u32::try_from(round.as_millis()).unwrap_or(u32::MAX));
     let samples = u32::try_from(trip.samples()).unwrap_or(u32::MAX);
-    let due = Pace::WAIT_PER_SAMPLE.saturating_mul(samples);
+    let due = ProcessorConfig::WAIT_PER_SAMPLE.saturating_mul(samples);
     let due = due.max(pace.flush_interval).min(pace.max_staleness);
     Duration::from_millis(waited.into()) >= due
 }

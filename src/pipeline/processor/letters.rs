@@ -7,9 +7,9 @@ use super::Processor;
 use super::flush::MAX_DEAD_BYTES;
 use crate::model::reason::{DeadReason, DropReason};
 use crate::model::rules::TimeUnit;
-use crate::source::{Array, Batch, Entry, Fault, MAX_BAD_ELEMENTS, Span, memory_of_headers};
+use crate::source::{Array, Batch, Entry, MAX_BAD_ELEMENTS, SampleError, Span, memory_of_headers};
 use crate::store::{DeadLetter, Flush, Journal, StoreError, TripStore};
-use crate::timeline::{ClockGuard, WrongClock};
+use crate::timeline::{ClockGuard, ClockViolation};
 
 /// How many times its own size the letters of a record may repeat of its key and headers.
 const REPEATED: usize = 4;
@@ -19,17 +19,22 @@ const SMALL_RECORD: usize = 16 << 10;
 
 /// What is wrong with a device time that cannot be true.
 #[must_use]
-pub fn wrong_clock(guard: &ClockGuard, wrong: WrongClock, time_ms: i64, log_time_ms: i64) -> Fault {
+pub fn wrong_clock(
+    guard: &ClockGuard,
+    wrong: ClockViolation,
+    time_ms: i64,
+    log_time_ms: i64,
+) -> SampleError {
     let message = match wrong {
-        WrongClock::BeforeMin => {
+        ClockViolation::BeforeMin => {
             format!("device time {time_ms} ms is before --min-time, {} ms", guard.min_time_ms)
         }
-        WrongClock::InFuture => format!(
+        ClockViolation::InFuture => format!(
             "device time {time_ms} ms is more than --max-future, {} ms, past the log's {log_time_ms} ms",
             guard.max_future_ms
         ),
     };
-    Fault::new(wrong.into(), message)
+    SampleError::new(wrong.into(), message)
 }
 
 /// What is said of an array that is one dead letter, `first` being the message of its first bad
@@ -47,15 +52,15 @@ pub fn says_of_array(message: &str, first: &str) -> bool {
 
 /// The bad elements of an array.
 #[derive(Default)]
-pub(super) struct Refused {
+pub(super) struct RefusedElements {
     /// The first of them, with their places in the record; one more than may be letters.
-    first: Vec<(usize, Fault)>,
+    first: Vec<(usize, SampleError)>,
     by_reason: BTreeMap<DeadReason, u64>,
     look_like_seconds: u64,
 }
 
-impl Refused {
-    fn note(&mut self, nth: usize, fault: Fault) {
+impl RefusedElements {
+    fn record_fault(&mut self, nth: usize, fault: SampleError) {
         *self.by_reason.entry(fault.reason).or_default() += 1;
         self.look_like_seconds += u64::from(fault.looks_like_seconds);
         if self.first.len() <= MAX_BAD_ELEMENTS {
@@ -70,11 +75,16 @@ impl Refused {
 
 impl<S: TripStore + Journal> Processor<'_, S> {
     /// What is wrong with a device time that cannot be true, and whether it may be in seconds.
-    pub(super) fn wrong_clock(&self, wrong: WrongClock, time_ms: i64, log_time_ms: i64) -> Fault {
+    pub(super) fn wrong_clock(
+        &self,
+        wrong: ClockViolation,
+        time_ms: i64,
+        log_time_ms: i64,
+    ) -> SampleError {
         let mut fault = wrong_clock(&self.guard, wrong, time_ms, log_time_ms);
         let in_seconds = time_ms.checked_mul(1000);
         fault.looks_like_seconds = self.time_unit == TimeUnit::Millis
-            && wrong == WrongClock::BeforeMin
+            && wrong == ClockViolation::BeforeMin
             && in_seconds.is_some_and(|ms| self.guard.judge(ms, log_time_ms).is_ok());
         fault
     }
@@ -90,18 +100,23 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         &mut self,
         batch: &Batch,
         (nth, entry): (usize, &Entry),
-        fault: Fault,
-        refused: &mut Refused,
+        fault: SampleError,
+        refused: &mut RefusedElements,
     ) {
         match batch.arrays.contains_key(&entry.offset) {
-            true => refused.note(nth, fault),
-            false => self.bury(batch, entry, fault),
+            true => refused.record_fault(nth, fault),
+            false => self.dead_letter(batch, entry, fault),
         }
     }
 
     /// Counts the bad elements of an array, and keeps them: each as a letter, or all as one where
     /// they are many, or would repeat large headers many times.
-    pub(super) fn bury_array(&mut self, batch: &Batch, record: &[Entry], mut refused: Refused) {
+    pub(super) fn bury_array(
+        &mut self,
+        batch: &Batch,
+        record: &[Entry],
+        mut refused: RefusedElements,
+    ) {
         let Some(first) = record.first() else { return };
         let Some(array) = batch.arrays.get(&first.offset) else { return };
         for (reason, count) in &array.more {
@@ -114,7 +129,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
             && !repeats_much(batch, first, array, refused.first.len())
         {
             for (nth, fault) in refused.first {
-                self.bury(batch, &record[nth], fault);
+                self.dead_letter(batch, &record[nth], fault);
             }
             return;
         }
@@ -131,7 +146,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
     }
 
     /// Counts an entry that cannot be used, and keeps it.
-    pub(super) fn bury(&mut self, batch: &Batch, entry: &Entry, fault: Fault) {
+    pub(super) fn dead_letter(&mut self, batch: &Batch, entry: &Entry, fault: SampleError) {
         self.counts.delivered += 1;
         *self.counts.dead_letters.entry(fault.reason).or_default() += 1;
         self.counts.looks_like_seconds += u64::from(fault.looks_like_seconds);
@@ -147,7 +162,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         batch: &Batch,
         entry: &Entry,
         (element, value): (Option<u32>, &Span),
-        fault: Fault,
+        fault: SampleError,
     ) {
         let value = batch.bytes(value).to_vec();
         let (value_bytes, sha256) = match fault.cut {

@@ -3,7 +3,7 @@
 use futures_util::{StreamExt, stream};
 use indexmap::IndexMap;
 
-use super::{Device, Judged, Processor};
+use super::{Device, EntryClass, Processor};
 use crate::model::epoch::Division;
 use crate::source::{Batch, Entry};
 use crate::store::claims::home;
@@ -11,7 +11,7 @@ use crate::store::{Forget, Journal, StoreError, TripRow, TripStore};
 use crate::timeline::{Timeline, Trip};
 
 /// What the log asked to erase of a device, as far as it is known.
-pub(super) struct Erased {
+pub(super) struct ForgetState {
     /// Trips that end before it are gone, samples before it are dropped, ms.
     floor_ms: i64,
     /// Version of the newest record that asked for it: it is noted once those before it are carried
@@ -20,18 +20,22 @@ pub(super) struct Erased {
 }
 
 /// What a store holds of a device.
-struct Found {
+struct LoadedDevice {
     rows: Vec<TripRow>,
     /// Read after the rows: one that is ahead of this log's reader shows in one of the two.
     erased: Option<Forget>,
 }
 
-async fn find(store: &impl TripStore, name: &str, days: &[i64]) -> Result<Found, StoreError> {
+async fn find(
+    store: &impl TripStore,
+    name: &str,
+    days: &[i64],
+) -> Result<LoadedDevice, StoreError> {
     let mut rows = Vec::new();
     for &day in days {
-        rows.append(&mut store.near(name, day).await?);
+        rows.append(&mut store.rows_of_day(name, day).await?);
     }
-    Ok(Found { rows, erased: store.erased(name).await? })
+    Ok(LoadedDevice { rows, erased: store.erased(name).await? })
 }
 
 /// What a store holds of a device, and where it belongs, if that is asked. Of one that belongs
@@ -41,7 +45,7 @@ async fn find_own(
     (name, days): (&str, &[i64]),
     unknown: Option<Division>,
     own: i32,
-) -> Result<(Option<i32>, Option<Found>), StoreError> {
+) -> Result<(Option<i32>, Option<LoadedDevice>), StoreError> {
     let asked = match &unknown {
         Some(division) => Some(home(store, name, division, own).await?),
         None => None,
@@ -60,7 +64,7 @@ impl Device {
 
     /// Takes note of what was erased. Returns whether that was news.
     pub(super) fn erase(&mut self, forget: &Forget) -> bool {
-        let none = Erased { floor_ms: i64::MIN, newest: i64::MIN };
+        let none = ForgetState { floor_ms: i64::MIN, newest: i64::MIN };
         let erased = self.erased.get_or_insert_with(|| Box::new(none));
         let is_news = forget.version > erased.newest;
         erased.newest = erased.newest.max(forget.version);
@@ -76,16 +80,16 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         &mut self,
         batch: &Batch,
         ahead: &[Entry],
-        judged: &Judged<'_>,
+        judged: &EntryClass<'_>,
     ) -> Result<usize, StoreError> {
-        let Judged::Sample(decoded) = judged else { return Ok(0) };
-        let place = self.place_of(batch.text(&decoded.device));
+        let EntryClass::Sample(decoded) = judged else { return Ok(0) };
+        let place = self.slot_of(batch.text(&decoded.device));
         let (time_ms, offset) = (decoded.sample.time_ms, ahead[0].offset);
         let is_unknown = self.unknown_home(place, offset).is_some();
         if !is_unknown && self.days_to_load(place, time_ms).is_empty() {
             return Ok(place);
         }
-        let at = self.log.versions.of(offset);
+        let at = self.log.versions.version_at(offset);
         if self.pace.loads > 1 {
             self.load_several(batch, ahead, at).await?;
         }
@@ -102,7 +106,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
                 return Ok(place);
             }
             let found = if self.store_was_empty {
-                Found { rows: Vec::new(), erased: None }
+                LoadedDevice { rows: Vec::new(), erased: None }
             } else {
                 let name = self.devices.get_index(place).expect("it was given this place").0;
                 find(self.store, name, &days).await?
@@ -112,8 +116,8 @@ impl<S: TripStore + Journal> Processor<'_, S> {
     }
 
     /// Whether rows that a sample may meet are not in memory.
-    pub(super) fn lacks(&self, judged: &Judged<'_>, place: usize) -> bool {
-        let Judged::Sample(decoded) = judged else { return false };
+    pub(super) fn lacks(&self, judged: &EntryClass<'_>, place: usize) -> bool {
+        let EntryClass::Sample(decoded) = judged else { return false };
         !self.days_to_load(place, decoded.sample.time_ms).is_empty()
     }
 
@@ -123,7 +127,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         if is_foreign || device.has_erased(time_ms) {
             return Vec::new();
         }
-        device.timeline.unknown_days(&self.limits, time_ms)
+        device.timeline.missing_days(&self.limits, time_ms)
     }
 
     /// Loads what the next entries need, several devices at a time: a store that is a network away
@@ -140,8 +144,8 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         let same = |entry: &&Entry| self.log.versions.division_of(entry.offset) == division;
         let length = ahead.iter().take_while(same).count();
         for entry in &ahead[..length] {
-            let Judged::Sample(decoded) = self.judge(entry) else { continue };
-            let place = self.place_of(batch.text(&decoded.device));
+            let EntryClass::Sample(decoded) = self.classify(entry) else { continue };
+            let place = self.slot_of(batch.text(&decoded.device));
             let unknown = self.unknown_home(place, entry.offset);
             let to_load = self.days_to_load(place, decoded.sample.time_ms);
             if unknown.is_none() && to_load.is_empty() {
@@ -185,7 +189,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         &mut self,
         place: usize,
         days: &[i64],
-        found: Found,
+        found: LoadedDevice,
         at: i64,
     ) -> Result<(), StoreError> {
         let device = &mut self.devices[place];
@@ -210,8 +214,8 @@ impl<S: TripStore + Journal> Processor<'_, S> {
                 trips.extend(row.decoded());
             }
         }
-        let acknowledged = self.log.versions.of(self.acknowledged.delivered);
-        let overlaps = device.timeline.know(days, trips, acknowledged);
+        let acknowledged = self.log.versions.version_at(self.acknowledged.delivered);
+        let overlaps = device.timeline.insert_loaded(days, trips, acknowledged);
         device.timeline.pack();
         self.resident += device.timeline.memory();
         self.counts.overlaps += overlaps as u64;

@@ -7,13 +7,13 @@
 //! Always: a record is absorbed whole. Its loads come before its first sample, and no flush splits
 //! it: every row ever written is a trip as it was after some whole record.
 
-mod budget;
+mod config;
 mod control;
+mod device_partition;
 mod flush;
-mod home;
 mod letters;
 mod load;
-mod pace;
+mod memory_budget;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,25 +22,25 @@ use ::metrics::{Histogram, histogram};
 use indexmap::IndexMap;
 use tokio::time::timeout_at;
 
-pub use budget::Budget;
+pub use memory_budget::Budget;
 
-use budget::Share;
-use home::Home;
-use letters::Refused;
+pub use config::ProcessorConfig;
+use device_partition::Home;
+use letters::RefusedElements;
 pub use letters::{says_of_array, wrong_clock};
-use load::Erased;
-pub use pace::Pace;
+use load::ForgetState;
+use memory_budget::Share;
 
 use crate::model::epoch::Log;
-use crate::model::part::Part;
+use crate::model::input_part::Part;
 use crate::model::reason::{DeadReason, DropReason};
 use crate::model::rules::{Rules, TimeUnit};
 use crate::source::spill::Spill;
-use crate::source::{Batch, Decoded, Entry, Fault, Source, SourceError};
-use crate::store::{DeadLetter, Journal, Position, StoreError, TripStore, Whose};
-pub use crate::telemetry::counts::{Arrivals, Counts, KeyChanges};
+use crate::source::{Batch, DecodedSample, Entry, SampleError, Source, SourceError};
+use crate::store::{DeadLetter, DeviceScope, Journal, Position, StoreError, TripStore};
+pub use crate::telemetry::counts::{ArrivalCounts, KeyChanges, SampleCounts};
 use crate::telemetry::{self, SAMPLE_DELAY};
-use crate::timeline::{ClockGuard, Limits, Movement, Outcome, Timeline, WrongClock};
+use crate::timeline::{ClockGuard, ClockViolation, Limits, MovementFilter, Outcome, Timeline};
 
 /// What a device takes to write before any was written, as good as any guess.
 const FIRST_GUESS: Duration = Duration::from_micros(20);
@@ -73,7 +73,7 @@ struct Device {
     /// A sample of it came since devices were let go last.
     touched: bool,
     /// What the log asked to erase of it.
-    erased: Option<Box<Erased>>,
+    erased: Option<Box<ForgetState>>,
     /// Where it belongs, as far as that was asked. A log of files has no partitions.
     home: Option<Home>,
 }
@@ -94,9 +94,9 @@ pub struct Processor<'a, S> {
     log: Log,
     limits: Limits,
     guard: ClockGuard,
-    movement: Movement,
+    movement: MovementFilter,
     time_unit: TimeUnit,
-    pace: Pace,
+    pace: ProcessorConfig,
     devices: Devices,
     /// The device of the sample before: samples come in bursts.
     latest: usize,
@@ -125,18 +125,18 @@ pub struct Processor<'a, S> {
     flushed_at: Instant,
     /// What it took to write a device, the last time.
     device_took: Duration,
-    counts: Counts,
+    counts: SampleCounts,
     /// How late samples come.
     delays: Histogram,
 }
 
 /// What is decided of an entry before its device's trips are looked at.
-enum Judged<'b> {
-    Sample(&'b Decoded),
+enum EntryClass<'b> {
+    Sample(&'b DecodedSample),
     Dropped(DropReason),
-    Dead(&'b Fault),
+    Dead(&'b SampleError),
     /// Its device time cannot be true.
-    Untimely(&'b Decoded, WrongClock),
+    Untimely(&'b DecodedSample, ClockViolation),
 }
 
 impl<'a, S: TripStore + Journal> Processor<'a, S> {
@@ -144,7 +144,11 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
     ///
     /// # Errors
     /// The store cannot tell its position.
-    pub async fn new(store: &'a S, rules: &Rules, pace: Pace) -> Result<Self, StoreError> {
+    pub async fn new(
+        store: &'a S,
+        rules: &Rules,
+        pace: ProcessorConfig,
+    ) -> Result<Self, StoreError> {
         Self::of_log(store, Log::of_files(), rules, pace).await
     }
 
@@ -156,7 +160,7 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         store: &'a S,
         log: Log,
         rules: &Rules,
-        pace: Pace,
+        pace: ProcessorConfig,
     ) -> Result<Self, StoreError> {
         let position = store.position().await?;
         Ok(Self {
@@ -183,7 +187,7 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
             acknowledged: position,
             flushed_at: Instant::now(),
             device_took: FIRST_GUESS,
-            counts: Counts::default(),
+            counts: SampleCounts::default(),
             delays: histogram!(SAMPLE_DELAY),
         })
     }
@@ -194,10 +198,10 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn may_set_aside(&mut self, spill: Spill) -> Result<(), StoreError> {
+    pub async fn enable_spill(&mut self, spill: Spill) -> Result<(), StoreError> {
         // One whose trips were erased holds what says so.
         self.store_was_empty = self.position.delivered == 0
-            && self.store.devices(Whose::All, None, 1).await?.is_empty();
+            && self.store.devices(DeviceScope::All, None, 1).await?.is_empty();
         self.spill = Some(spill);
         Ok(())
     }
@@ -205,7 +209,7 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
     /// Takes part in a budget, in place of [`Pace::memory`].
     #[must_use]
     pub fn sharing(mut self, budget: Arc<Budget>) -> Self {
-        self.share = Some(Share::of(budget));
+        self.share = Some(Share::new(budget));
         self
     }
 
@@ -223,7 +227,7 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
 
     /// What became of the samples so far.
     #[must_use]
-    pub fn counts(&self) -> &Counts {
+    pub fn counts(&self) -> &SampleCounts {
         &self.counts
     }
 
@@ -235,10 +239,10 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
     pub async fn run<Input: Source>(
         &mut self,
         source: &mut Input,
-        mut watch: impl FnMut(&Batch, &Counts),
+        mut watch: impl FnMut(&Batch, &SampleCounts),
     ) -> Result<(), RunError> {
         let ended = loop {
-            let next = match self.due() {
+            let next = match self.next_flush() {
                 None => source.next().await,
                 Some(due) => match timeout_at(due.into(), source.next()).await {
                     Ok(next) => next,
@@ -254,8 +258,8 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
                     self.absorb(&batch).await?;
                     watch(&batch, &self.counts);
                     self.stage_dead().await?;
-                    if self.must_flush() {
-                        self.relieve().await?;
+                    if self.is_flush_due() {
+                        self.flush_or_spill().await?;
                     }
                 }
                 Ok(None) => break Ok(()),
@@ -290,13 +294,13 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
             self.position.delivered = self.position.delivered.max(next);
         }
         if let Some(part) = &batch.part {
-            self.note(part);
+            self.record_part(part);
         }
         if let Some(control) = &batch.control {
             self.control(batch, control).await?;
         }
         if let Some(share) = &mut self.share {
-            share.tell(self.resident);
+            share.set_resident(self.resident);
         }
         Ok(())
     }
@@ -313,7 +317,7 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
     }
 
     /// Of each part the latest state counts.
-    fn note(&mut self, part: &Part) {
+    fn record_part(&mut self, part: &Part) {
         match self.parts.last_mut() {
             Some(last) if last.key() == part.key() => last.clone_from(part),
             _ => self.parts.push(part.clone()),
@@ -330,16 +334,16 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         let record = &ahead[..length];
         // One sample is the common record: it needs no list of places.
         if let [entry] = record {
-            let judged = self.judge(entry);
+            let judged = self.classify(entry);
             let place = self.load(batch, ahead, &judged).await?;
-            if let Some(fault) = self.settle(batch, entry, judged, place) {
-                self.bury(batch, entry, fault);
+            if let Some(fault) = self.apply_entry(batch, entry, judged, place) {
+                self.dead_letter(batch, entry, fault);
             }
             return Ok(());
         }
         let mut loaded = Vec::with_capacity(record.len());
         for entry in record {
-            let judged = self.judge(entry);
+            let judged = self.classify(entry);
             let place = self.load(batch, ahead, &judged).await?;
             loaded.push((judged, place));
         }
@@ -347,9 +351,9 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         while let Some(nth) = loaded.iter().position(|(it, place)| self.lacks(it, *place)) {
             self.load(batch, ahead, &loaded[nth].0).await?;
         }
-        let mut refused = Refused::default();
+        let mut refused = RefusedElements::default();
         for ((nth, entry), (judged, place)) in record.iter().enumerate().zip(loaded) {
-            if let Some(fault) = self.settle(batch, entry, judged, place) {
+            if let Some(fault) = self.apply_entry(batch, entry, judged, place) {
                 self.refuse(batch, (nth, entry), fault, &mut refused);
             }
         }
@@ -357,24 +361,24 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         Ok(())
     }
 
-    fn judge<'b>(&self, entry: &'b Entry) -> Judged<'b> {
+    fn classify<'b>(&self, entry: &'b Entry) -> EntryClass<'b> {
         let decoded = match &entry.content {
             Ok(decoded) => decoded,
-            Err(fault) => return Judged::Dead(fault),
+            Err(fault) => return EntryClass::Dead(fault),
         };
         let time_ms = decoded.sample.time_ms;
         if let Err(wrong) = self.guard.judge(time_ms, entry.log_time_ms) {
-            return Judged::Untimely(decoded, wrong);
+            return EntryClass::Untimely(decoded, wrong);
         }
         match self.movement.judge(&decoded.sample, decoded.ignition) {
-            Ok(()) => Judged::Sample(decoded),
-            Err(none) => Judged::Dropped(none.into()),
+            Ok(()) => EntryClass::Sample(decoded),
+            Err(none) => EntryClass::Dropped(none.into()),
         }
     }
 
     /// Where a device stands in memory.
     #[inline]
-    fn place_of(&mut self, name: &str) -> usize {
+    fn slot_of(&mut self, name: &str) -> usize {
         let is_latest = self.devices.get_index(self.latest).is_some_and(|(id, _)| **id == *name);
         if !is_latest {
             self.latest = match self.devices.get_index_of(name) {
@@ -391,23 +395,23 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
 
     /// Counts an entry, and lets its device's timeline decide where there is a sample to decide on.
     /// One that cannot be used is not counted yet: returns why.
-    fn settle(
+    fn apply_entry(
         &mut self,
         batch: &Batch,
         entry: &Entry,
-        judged: Judged<'_>,
+        judged: EntryClass<'_>,
         place: usize,
-    ) -> Option<Fault> {
+    ) -> Option<SampleError> {
         match judged {
-            Judged::Dropped(reason) => {
+            EntryClass::Dropped(reason) => {
                 self.drop_one(reason);
                 None
             }
-            Judged::Dead(fault) => Some(fault.clone()),
-            Judged::Untimely(it, wrong) => {
+            EntryClass::Dead(fault) => Some(fault.clone()),
+            EntryClass::Untimely(it, wrong) => {
                 Some(self.wrong_clock(wrong, it.sample.time_ms, entry.log_time_ms))
             }
-            Judged::Sample(decoded) => self.decide(batch, entry, decoded, place),
+            EntryClass::Sample(decoded) => self.decide(batch, entry, decoded, place),
         }
     }
 
@@ -415,9 +419,9 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         &mut self,
         batch: &Batch,
         entry: &Entry,
-        decoded: &Decoded,
+        decoded: &DecodedSample,
         place: usize,
-    ) -> Option<Fault> {
+    ) -> Option<SampleError> {
         let driver = decoded.driver.as_ref().map(|driver| batch.text(driver));
         let (name, device) = self.devices.get_index_mut(place).expect("it was given this place");
         if let Some(fault) = device.is_foreign(name, self.log.partition) {
@@ -427,7 +431,7 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
             self.drop_one(DropReason::Forgotten);
             return None;
         }
-        let at = self.log.versions.of(entry.offset);
+        let at = self.log.versions.version_at(entry.offset);
         self.decided += 1;
         device.touched = true;
         let before = device.timeline.memory();
@@ -457,7 +461,7 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
                     "it lies inside a trip of {name} that holds --max-samples, {}",
                     self.limits.max_samples
                 );
-                return Some(Fault::new(DeadReason::TripFull, message));
+                return Some(SampleError::new(DeadReason::TripFull, message));
             }
         }
         None

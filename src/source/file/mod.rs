@@ -3,9 +3,9 @@
 //! A thread of its own reads and decodes, and is never more than a few batches ahead.
 
 mod input;
-mod known;
 mod reader;
-mod records;
+mod resume;
+mod splitter;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use std::thread::JoinHandle;
 use tokio::sync::mpsc::{Receiver, channel};
 
 use self::input::Input;
-use self::reader::Handed;
-use self::records::Sizes;
+use self::reader::BatchResult;
+use self::splitter::Sizes;
 use super::{Batch, Decoder, Source, SourceError};
-use crate::model::part::KeptPart;
+use crate::model::input_part::StoredPart;
 
 /// Longest record that is kept whole, bytes; of a longer one the head is, with length and hash.
 pub const MAX_RECORD_BYTES: usize = 1 << 20;
@@ -55,13 +55,13 @@ pub struct Options {
     pub first_offset: i64,
     /// What was read before. A file that begins with it is gone on with behind it; one that was
     /// read whole, by an import that came to its end, comes again as the records it was.
-    pub known: Vec<KeptPart>,
+    pub known: Vec<StoredPart>,
 }
 
 /// Files as a source, one after the other.
 #[derive(Debug)]
 pub struct FileSource {
-    batches: Receiver<Handed>,
+    batches: Receiver<BatchResult>,
     /// Taken when it has ended. A dropped source leaves it alone: it ends at its next batch, and
     /// may wait for a silent stdin until then.
     thread: Option<JoinHandle<()>>,

@@ -6,17 +6,19 @@ use std::sync::Arc;
 use tokio::sync::mpsc::Sender;
 
 use super::input::{Input, Progress};
-use super::known::{clock_after, recognise};
-use super::records::{Bytes, Ends, Piece, Records, Sizes};
+use super::resume::{clock_after, recognise};
+use super::splitter::{Bytes, Ends, RawRecord, Records, Sizes};
 use super::{InputFormat, Options};
-use crate::model::part::{KeptPart, Part};
+use crate::model::input_part::{Part, StoredPart};
 use crate::model::reason::DeadReason;
 use crate::source::csv::Columns;
 use crate::source::text::clipped;
-use crate::source::{Batch, Cut, Decoded, Entry, Fault, Layout, SourceError, span};
+use crate::source::{
+    Batch, Cut, DecodedSample, Entry, JsonTemplate, SampleError, SourceError, span,
+};
 
 /// What is handed over to the processor.
-pub(super) type Handed = Result<Batch, SourceError>;
+pub(super) type BatchResult = Result<Batch, SourceError>;
 
 /// Why the thread ends before the end.
 enum Stop {
@@ -26,11 +28,11 @@ enum Stop {
 }
 
 /// Reads all inputs and hands batches over, until the end, a failure, or nobody listens.
-pub(super) fn run(inputs: &[Input], options: &Options, sizes: Sizes, to: &Sender<Handed>) {
+pub(super) fn run(inputs: &[Input], options: &Options, sizes: Sizes, to: &Sender<BatchResult>) {
     let mut offset = options.first_offset;
     let mut known = options.known.clone();
     for (input, after) in inputs.iter().zip((0..inputs.len()).rev()) {
-        match one(input, options, sizes, to, (&known, &mut offset)) {
+        match read_input(input, options, sizes, to, (&known, &mut offset)) {
             // Another copy of it in the same run changes nothing either.
             Ok(parts) => known.extend(parts),
             Err(Stop::Gone) => return,
@@ -47,13 +49,13 @@ pub(super) fn run(inputs: &[Input], options: &Options, sizes: Sizes, to: &Sender
 }
 
 /// Reads one input, and tells what of it can be known again.
-fn one(
+fn read_input(
     input: &Input,
     options: &Options,
     sizes: Sizes,
-    to: &Sender<Handed>,
-    (known, offset): (&[KeptPart], &mut i64),
-) -> Result<Vec<KeptPart>, Stop> {
+    to: &Sender<BatchResult>,
+    (known, offset): (&[StoredPart], &mut i64),
+) -> Result<Vec<StoredPart>, Stop> {
     let unreadable = |error| Stop::Failed(input.unreadable(error));
     let opened = input.open().map_err(unreadable)?;
     let live = input.bytes().is_none();
@@ -67,7 +69,7 @@ fn one(
         records: Records::new(opened.bytes, sizes, !live),
         progress: opened.progress,
         columns: None,
-        layout: Layout::default(),
+        layout: JsonTemplate::default(),
         out,
         live,
         is_csv: false,
@@ -84,7 +86,7 @@ fn one(
         _ => handed.and(read),
     }?;
     let noted = reading.noted.into_iter();
-    Ok(noted.map(|part| KeptPart { part, import_finished: true }).collect())
+    Ok(noted.map(|part| StoredPart { part, import_finished: true }).collect())
 }
 
 /// One input being read.
@@ -95,7 +97,7 @@ struct Reading<'a> {
     progress: Arc<Progress>,
     /// Of a table, once its header was read.
     columns: Option<Columns>,
-    layout: Layout,
+    layout: JsonTemplate,
     out: Output<'a>,
     /// Bytes come as somebody makes them, so nothing read waits for more.
     live: bool,
@@ -111,7 +113,7 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    fn all(&mut self, kept: &[KeptPart]) -> Result<(), Stop> {
+    fn all(&mut self, kept: &[StoredPart]) -> Result<(), Stop> {
         let first = match self.records.first_byte() {
             Ok(first) => first,
             Err(error) => return self.broken_off(error),
@@ -131,7 +133,7 @@ impl Reading<'_> {
             None => self.begin_part(0),
         }
         loop {
-            while let Some(piece) = self.take()? {
+            while let Some(piece) = self.next_record()? {
                 self.piece(piece)?;
             }
             if self.records.ended() {
@@ -147,12 +149,12 @@ impl Reading<'_> {
     }
 
     /// The next piece, and which record of the log it will be.
-    fn take(&mut self) -> Result<Option<Piece>, Stop> {
+    fn next_record(&mut self) -> Result<Option<RawRecord>, Stop> {
         if self.records.ended() && self.records.has_rest() {
             self.end_whole_records()?;
         }
-        let at = self.records.place();
-        let piece = self.records.take();
+        let at = self.records.content_position();
+        let piece = self.records.next_record();
         if piece.is_some() && (self.out.log.move_to(at) || self.behind.take().is_some()) {
             // More than the known parts.
             self.begin_part(at);
@@ -182,7 +184,7 @@ impl Reading<'_> {
     /// Reads up to the end of the header of a table.
     fn read_header(&mut self) -> Result<(), Stop> {
         while self.columns.is_none() && !self.records.ended() {
-            match self.records.take() {
+            match self.records.next_record() {
                 Some(piece) => self.header(&piece)?,
                 None => match self.records.fill() {
                     Ok(()) => {}
@@ -225,7 +227,7 @@ impl Reading<'_> {
         self.by_end = true;
         // A part goes on where another ends, so one that has no record yet becomes this one.
         let unused = self.part.as_ref().filter(|part| part.upto_bytes == part.from_bytes);
-        self.begin_part(unused.map_or(self.records.place(), |part| part.from_bytes));
+        self.begin_part(unused.map_or(self.records.content_position(), |part| part.from_bytes));
         Ok(())
     }
 
@@ -248,7 +250,7 @@ impl Reading<'_> {
         self.out.flush(&self.progress)
     }
 
-    fn piece(&mut self, piece: Piece) -> Result<(), Stop> {
+    fn piece(&mut self, piece: RawRecord) -> Result<(), Stop> {
         let is_csv = self.is_csv;
         if is_csv && self.columns.is_none() {
             return self.header(&piece);
@@ -271,7 +273,7 @@ impl Reading<'_> {
             Bytes::Unclosed(place) => {
                 let problem = "a quote on this line is not closed before the end of the file, \
                                or within the size limit; the lines after it are read by themselves";
-                let fault = Fault::new(DeadReason::BadCsv, problem);
+                let fault = SampleError::new(DeadReason::BadCsv, problem);
                 self.out.push(self.records.bytes(place), line, Err(Box::new(fault)));
             }
             Bytes::Cut(head, cut) => {
@@ -283,7 +285,7 @@ impl Reading<'_> {
         if self.out.is_full() { self.hand_over(false) } else { Ok(()) }
     }
 
-    fn header(&mut self, piece: &Piece) -> Result<(), Stop> {
+    fn header(&mut self, piece: &RawRecord) -> Result<(), Stop> {
         let unfit = |problem: String| Stop::Failed(self.input.unfit(problem));
         let Bytes::Whole(place) = &piece.bytes else {
             return Err(unfit(
@@ -318,12 +320,12 @@ impl Reading<'_> {
         } else {
             self.end_whole_records()?;
         }
-        self.out.log.move_to(self.records.place());
+        self.out.log.move_to(self.records.content_position());
         let rest = self.records.rest();
         match rest.bytes {
             Bytes::Cut(head, cut) => self.out.push_cut(&head, rest.line, reason, message, cut),
             Bytes::Whole(place) | Bytes::Unclosed(place) => {
-                let fault = Box::new(Fault::new(reason, message));
+                let fault = Box::new(SampleError::new(reason, message));
                 self.out.push(self.records.bytes(place), rest.line, Err(fault));
             }
         }
@@ -362,7 +364,7 @@ impl Log<'_> {
     }
 
     /// Offset and timestamp of the next record.
-    fn take(&mut self) -> (i64, i64) {
+    fn next_position(&mut self) -> (i64, i64) {
         if let Some(part) = self.again.front() {
             let offset = part.first_offset + self.in_part;
             self.in_part += 1;
@@ -376,7 +378,7 @@ impl Log<'_> {
 
 /// Entries on their way into a batch.
 struct Output<'a> {
-    to: &'a Sender<Handed>,
+    to: &'a Sender<BatchResult>,
     origin: Arc<str>,
     batch: Batch,
     log: Log<'a>,
@@ -384,18 +386,18 @@ struct Output<'a> {
 }
 
 impl Output<'_> {
-    fn push(&mut self, record: &[u8], line: u64, content: Result<Decoded, Box<Fault>>) {
+    fn push(&mut self, record: &[u8], line: u64, content: Result<DecodedSample, Box<SampleError>>) {
         let start = self.batch.raw.len();
         self.batch.raw.extend_from_slice(record);
         let again = !self.log.again.is_empty();
-        let (offset, log_time_ms) = self.log.take();
+        let (offset, log_time_ms) = self.log.next_position();
         let (element, key, raw) = (None, None, span(start, self.batch.raw.len()));
         let entry = Entry { offset, element, line, log_time_ms, again, raw, key, content };
         self.batch.entries.push(entry);
     }
 
     fn push_cut(&mut self, head: &[u8], line: u64, reason: DeadReason, message: String, cut: Cut) {
-        let fault = Fault { cut: Some(cut), ..Fault::new(reason, message) };
+        let fault = SampleError { cut: Some(cut), ..SampleError::new(reason, message) };
         self.push(head, line, Err(Box::new(fault)));
     }
 

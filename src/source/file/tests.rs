@@ -8,19 +8,19 @@ use tempfile::TempDir;
 use super::*;
 use crate::model::reason::DeadReason;
 use crate::model::rules::Rules;
-use crate::source::{Cut, Fault};
+use crate::source::{Cut, SampleError};
 
 /// An entry in a form to compare.
 #[derive(Clone, Debug, PartialEq)]
-struct Seen {
+struct EntrySummary {
     origin: String,
     offset: i64,
     line: u64,
     raw: Vec<u8>,
-    content: Result<(String, i64), Fault>,
+    content: Result<(String, i64), SampleError>,
 }
 
-impl Seen {
+impl EntrySummary {
     fn reason(&self) -> Option<DeadReason> {
         self.content.as_ref().err().map(|fault| fault.reason)
     }
@@ -35,7 +35,7 @@ fn small(chunk: usize, record: usize) -> Sizes {
     Sizes { chunk, record, head: 8, batch_entries: 3, batch_bytes: 100 }
 }
 
-fn drained(mut source: FileSource) -> (Vec<Seen>, Option<SourceError>) {
+fn drained(mut source: FileSource) -> (Vec<EntrySummary>, Option<SourceError>) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let mut seen = Vec::new();
     loop {
@@ -47,7 +47,7 @@ fn drained(mut source: FileSource) -> (Vec<Seen>, Option<SourceError>) {
                 for entry in &batch.entries {
                     assert_eq!((entry.log_time_ms, entry.element), (5, None));
                     let content = entry.content.as_ref().map_err(|fault| (**fault).clone());
-                    seen.push(Seen {
+                    seen.push(EntrySummary {
                         origin: batch.origin.to_string(),
                         offset: entry.offset,
                         line: entry.line,
@@ -79,7 +79,7 @@ fn read_with(
     bytes: impl AsRef<[u8]>,
     format: Option<InputFormat>,
     sizes: Sizes,
-) -> (Vec<Seen>, Option<SourceError>) {
+) -> (Vec<EntrySummary>, Option<SourceError>) {
     let folder = Folder::new();
     let path = folder.file("f", bytes);
     let (mut seen, error) =
@@ -88,7 +88,7 @@ fn read_with(
     (seen, error)
 }
 
-fn read(bytes: impl AsRef<[u8]>) -> Vec<Seen> {
+fn read(bytes: impl AsRef<[u8]>) -> Vec<EntrySummary> {
     let (seen, error) = read_with(bytes, None, SIZES);
     assert!(error.is_none(), "{error:?}");
     seen
@@ -105,7 +105,7 @@ fn gzip(bytes: impl AsRef<[u8]>) -> Vec<u8> {
 }
 
 /// Lines and whether they are good: the short form of a result.
-fn outline(seen: &[Seen]) -> Vec<(u64, Result<&str, &str>)> {
+fn outline(seen: &[EntrySummary]) -> Vec<(u64, Result<&str, &str>)> {
     let outlined = seen.iter().map(|seen| match &seen.content {
         Ok((device, _)) => (seen.line, Ok(device.as_str())),
         Err(fault) => (seen.line, Err(fault.reason.name())),
@@ -270,15 +270,15 @@ impl Read for Endless {
 
 #[test]
 fn a_line_of_100_mb_needs_no_more_memory_than_the_limit() {
-    for ends in [records::Ends::Lines, records::Ends::Rows { delimiter: b',' }] {
+    for ends in [splitter::Ends::Lines, splitter::Ends::Rows { delimiter: b',' }] {
         let input = Endless(Arc::default(), 100_000_000);
-        let mut records = records::Records::new(Box::new(input), SIZES, true);
+        let mut records = splitter::Records::new(Box::new(input), SIZES, true);
         records.set_ends(ends);
         let mut pieces = 0;
         while !records.ended() {
             records.fill().unwrap();
             assert!(records.capacity() <= 2 * (MAX_RECORD_BYTES + SIZES.chunk));
-            pieces += usize::from(records.take().is_some());
+            pieces += usize::from(records.next_record().is_some());
         }
         assert_eq!(pieces, 1);
     }
@@ -410,7 +410,7 @@ fn a_dropped_source_ends_its_thread() {
 fn a_panic_of_the_thread_is_an_error() {
     let (to, batches) = channel(1);
     let thread = std::thread::spawn(move || {
-        let _to: tokio::sync::mpsc::Sender<Handed> = to;
+        let _to: tokio::sync::mpsc::Sender<BatchResult> = to;
         panic!("on purpose");
     });
     let source = FileSource { batches, thread: Some(thread), total_bytes: None };

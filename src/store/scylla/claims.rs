@@ -8,7 +8,7 @@ use scylla::statement::prepared::PreparedStatement;
 use scylla::value::{CqlTimestamp, Row};
 
 use super::Shared;
-use super::retry::Failure;
+use super::requests::Failure;
 use crate::store::{Forget, StoreError};
 
 /// A claim as an answer to the insert: the one that stands in its way, where one does.

@@ -13,10 +13,10 @@ use scylla::policies::retry::FallthroughRetryPolicy;
 use scylla::statement;
 use tokio::sync::Semaphore;
 
-use super::retry::{Failure, Retry};
+use super::requests::{Failure, RetryPolicy};
 use super::statements::Statements;
 use super::tls::Layer;
-use super::{Consistency, ScyllaOptions, ScyllaPlace, Shared, schema};
+use super::{Consistency, ScyllaOptions, ScyllaUrl, Shared, schema};
 use crate::store::StoreError;
 
 /// A try to connect takes no longer.
@@ -55,7 +55,7 @@ impl Consistency {
 
 /// A session, without a keyspace. The driver does not retry: it gives up on some writes, and its
 /// loop would stand inside ours.
-pub(super) async fn session(place: &ScyllaPlace, retry: &Retry) -> Result<Session, StoreError> {
+pub(super) async fn session(place: &ScyllaUrl, retry: &RetryPolicy) -> Result<Session, StoreError> {
     let options = retry.options();
     let limit = options.patience.map_or(TRY, |patience| patience.min(TRY));
     let request_timeout = options.request_timeout.min(limit);
@@ -84,7 +84,7 @@ pub(super) async fn session(place: &ScyllaPlace, retry: &Retry) -> Result<Sessio
     }
     let connect = || async {
         let built = tokio::time::timeout(limit, builder.build()).await;
-        let built = built.map_err(|elapsed| Failure::Passing(elapsed.into()));
+        let built = built.map_err(|elapsed| Failure::Transient(elapsed.into()));
         let built = built.and_then(|built| built.map_err(Failure::from));
         built.map_err(|failure| match &layer {
             Some(layer) => layer.explain(failure),
@@ -112,11 +112,11 @@ fn known(session: &Session, datacenter: &str) -> Result<(), String> {
 
 /// A session of a keyspace that has the tables.
 pub(super) async fn connect(
-    place: &ScyllaPlace,
+    place: &ScyllaUrl,
     options: ScyllaOptions,
 ) -> Result<Shared, StoreError> {
     let concurrency = options.concurrency.max(1);
-    let retry = Retry::new(place, options);
+    let retry = RetryPolicy::new(place, options);
     let session = session(place, &retry).await?;
     check_tables(&session, place, &retry).await?;
     let prepare = || async {
@@ -131,8 +131,8 @@ pub(super) async fn connect(
 
 async fn check_tables(
     session: &Session,
-    place: &ScyllaPlace,
-    retry: &Retry,
+    place: &ScyllaUrl,
+    retry: &RetryPolicy,
 ) -> Result<(), StoreError> {
     let select = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = ?";
     let list = || async {
@@ -154,8 +154,8 @@ async fn check_tables(
 
 async fn check_columns(
     session: &Session,
-    place: &ScyllaPlace,
-    retry: &Retry,
+    place: &ScyllaUrl,
+    retry: &RetryPolicy,
 ) -> Result<(), StoreError> {
     let missing = schema::missing_columns(session, retry, &place.keyspace).await?;
     if missing.is_empty() {

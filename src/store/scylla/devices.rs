@@ -18,7 +18,7 @@ const FOUND_TOGETHER: usize = 1 << 15;
 const FRESH: Duration = Duration::from_secs(60);
 
 /// The devices that come after an id, by id: all, or so many.
-pub(super) struct Found {
+pub(super) struct DevicePage {
     after: String,
     devices: BTreeSet<String>,
     /// There are no more behind them.
@@ -26,7 +26,7 @@ pub(super) struct Found {
     read: Instant,
 }
 
-impl Found {
+impl DevicePage {
     /// The page behind an id; `None` where this does not tell. Who begins a list wants it as it is
     /// now.
     pub(super) fn page(&self, after: &str, limit: usize) -> Option<Vec<String>> {
@@ -48,7 +48,7 @@ impl Shared {
         &self,
         after: &str,
         limit: usize,
-    ) -> Result<Found, StoreError> {
+    ) -> Result<DevicePage, StoreError> {
         let (select, most) = (&self.statements.devices, limit.max(FOUND_TOGETHER));
         let (mut devices, mut from) = (BTreeSet::new(), Some(PagingState::start()));
         let (read, mut is_rest) = (Instant::now(), true);
@@ -64,7 +64,7 @@ impl Shared {
             }
             from = next;
         }
-        Ok(Found { after: after.to_owned(), devices, is_rest, read })
+        Ok(DevicePage { after: after.to_owned(), devices, is_rest, read })
     }
 }
 
@@ -75,19 +75,19 @@ mod tests {
     #[test]
     fn pages_are_cut_where_all_of_them_is_known() {
         let devices = ["b", "c", "d"].map(str::to_owned).into();
-        let part = Found { after: "a".into(), devices, is_rest: false, read: Instant::now() };
-        let page = |found: &Found, after: &str, limit| found.page(after, limit);
+        let part = DevicePage { after: "a".into(), devices, is_rest: false, read: Instant::now() };
+        let page = |found: &DevicePage, after: &str, limit| found.page(after, limit);
         assert_eq!(part.first(2), ["b", "c"]);
         assert_eq!(page(&part, "b", 2).unwrap(), ["c", "d"]);
         assert_eq!(page(&part, "bb", 1).unwrap(), ["c"]);
         assert_eq!(page(&part, "a", 1).unwrap(), ["b"]);
         assert_eq!(page(&part, "c", 2), None, "more may come");
         assert_eq!(page(&part, "0", 1), None, "others may come before");
-        let rest = Found { is_rest: true, after: String::new(), ..part };
+        let rest = DevicePage { is_rest: true, after: String::new(), ..part };
         assert_eq!(page(&rest, "c", 2).unwrap(), ["d"]);
         assert_eq!(page(&rest, "d", 2).unwrap(), [""; 0]);
         assert_eq!(page(&rest, "", 2), None, "a list that begins");
         let Some(before) = Instant::now().checked_sub(FRESH) else { return };
-        assert_eq!(page(&Found { read: before, ..rest }, "c", 1), None, "too old");
+        assert_eq!(page(&DevicePage { read: before, ..rest }, "c", 1), None, "too old");
     }
 }

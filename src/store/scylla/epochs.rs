@@ -7,7 +7,7 @@ use scylla::response::query_result::QueryResult;
 use scylla::value::Row;
 
 use super::ScyllaStore;
-use super::retry::Failure;
+use super::requests::Failure;
 use crate::model::epoch::Epoch;
 use crate::model::partitioner::Partitioner;
 use crate::store::{EpochStore, StoreError};
@@ -18,7 +18,7 @@ fn read(columns: Columns) -> Result<Epoch, Failure> {
     let (epoch, topic, partitions, start_offsets, base, rules, partitioner) = columns;
     let rules = serde_json::from_str(&rules)?;
     let partitioner =
-        Partitioner::from_column(partitioner).map_err(|error| Failure::Lasting(error.into()))?;
+        Partitioner::from_column(partitioner).map_err(|error| Failure::Permanent(error.into()))?;
     Ok(Epoch { epoch, topic, partitions, start_offsets, base, rules, partitioner })
 }
 

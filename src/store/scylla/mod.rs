@@ -12,7 +12,7 @@ mod devices;
 mod epochs;
 mod forgets;
 mod keys;
-mod retry;
+mod requests;
 mod row;
 mod scan;
 mod schema;
@@ -29,7 +29,7 @@ use std::time::Duration;
 use scylla::client::session::Session;
 use tokio::sync::{Semaphore, watch};
 
-use retry::Retry;
+use requests::RetryPolicy;
 use statements::Statements;
 
 use super::StoreError;
@@ -39,14 +39,14 @@ pub use tls::{Identity, Tls};
 
 /// Address of a store: nodes to begin with, and a keyspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScyllaPlace {
+pub struct ScyllaUrl {
     /// `host:port`, at least one.
     pub nodes: Vec<String>,
     /// Name of the keyspace, as it is spelled.
     pub keyspace: String,
 }
 
-impl fmt::Display for ScyllaPlace {
+impl fmt::Display for ScyllaUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "scylla://{}/{}", self.nodes.join(","), self.keyspace)
     }
@@ -111,7 +111,7 @@ impl Default for ScyllaOptions {
 struct Shared {
     session: Session,
     statements: Statements,
-    retry: Retry,
+    retry: RetryPolicy,
     /// Bounds the writes in flight: the driver does not.
     permits: Semaphore,
     concurrency: usize,
@@ -128,12 +128,12 @@ pub struct ScyllaStore {
     /// Belongs to one owner: another one may have erased what it listed.
     listed: Mutex<Listed>,
     /// The devices that a scan of the table found last.
-    found: Mutex<Option<devices::Found>>,
+    found: Mutex<Option<devices::DevicePage>>,
 }
 
 impl fmt::Debug for ScyllaStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScyllaStore").field("place", &self.place()).finish_non_exhaustive()
+        f.debug_struct("ScyllaStore").field("place", &self.url()).finish_non_exhaustive()
     }
 }
 
@@ -144,7 +144,7 @@ impl ScyllaStore {
     /// [`StoreError::Unreachable`] once the patience of the options has run out,
     /// [`StoreError::Options`] for TLS that cannot be had and for an unknown datacenter,
     /// [`StoreError::NoSchema`] for a keyspace without the tables.
-    pub async fn connect(place: &ScyllaPlace, options: ScyllaOptions) -> Result<Self, StoreError> {
+    pub async fn connect(place: &ScyllaUrl, options: ScyllaOptions) -> Result<Self, StoreError> {
         let shared = Arc::new(connect::connect(place, options).await?);
         Ok(Self { shared, listed: Mutex::default(), found: Mutex::default() })
     }
@@ -195,11 +195,11 @@ impl ScyllaStore {
 
     /// The URL of the store.
     #[must_use]
-    pub fn place(&self) -> &str {
-        self.shared.retry.place()
+    pub fn url(&self) -> &str {
+        self.shared.retry.url()
     }
 
-    fn found(&self) -> MutexGuard<'_, Option<devices::Found>> {
+    fn found(&self) -> MutexGuard<'_, Option<devices::DevicePage>> {
         self.found.lock().expect("no holder of the lock panics")
     }
 

@@ -13,7 +13,7 @@ use crate::store::{StoreError, TripRow};
 use crate::timeline::day_of;
 
 /// Where reading goes on.
-pub enum Place {
+pub enum ScanCursor {
     /// In the whole table, in the order of tokens.
     Everywhere(PagingState),
     /// In these days of one device.
@@ -26,30 +26,30 @@ impl ScyllaStore {
     async fn every_row(
         &self,
         from: PagingState,
-    ) -> Result<(Vec<RawRow>, Option<Place>), StoreError> {
+    ) -> Result<(Vec<RawRow>, Option<ScanCursor>), StoreError> {
         let (shared, select) = (&self.shared, &self.shared.statements.every);
         let (page, next) = shared.page::<Raw>(READING, select, &(), from).await?;
         let rows = page.into_iter().map(Raw::into_raw_row).collect();
-        Ok((rows, next.map(Place::Everywhere)))
+        Ok((rows, next.map(ScanCursor::Everywhere)))
     }
 }
 
 impl RawRows for ScyllaStore {
-    type Place = Place;
+    type Cursor = ScanCursor;
 
     async fn raw_rows(
         &self,
         device_id: Option<&str>,
-        from: Option<Place>,
-    ) -> Result<(Vec<RawRow>, Option<Place>), StoreError> {
+        from: Option<ScanCursor>,
+    ) -> Result<(Vec<RawRow>, Option<ScanCursor>), StoreError> {
         let Some(device_id) = device_id else {
             return match from {
-                Some(Place::Everywhere(state)) => self.every_row(state).await,
+                Some(ScanCursor::Everywhere(state)) => self.every_row(state).await,
                 _ => self.every_row(PagingState::start()).await,
             };
         };
         let mut days = match from {
-            Some(Place::Days(days)) => days,
+            Some(ScanCursor::Days(days)) => days,
             _ => {
                 let (first, last) = (day_of(i64::MIN), day_of(i64::MAX));
                 self.shared.days_of(device_id, first, last).await?.into()
@@ -57,7 +57,7 @@ impl RawRows for ScyllaStore {
         };
         let Some(day) = days.pop_front() else { return Ok((Vec::new(), None)) };
         let rows = self.raw_day(device_id, day).await?;
-        Ok((rows, Some(Place::Days(days))))
+        Ok((rows, Some(ScanCursor::Days(days))))
     }
 
     async fn raw_day(&self, device_id: &str, day: i64) -> Result<Vec<RawRow>, StoreError> {
@@ -86,7 +86,7 @@ impl RawRows for ScyllaStore {
     }
 
     /// What was written with a later timestamp than its version says stays.
-    async fn set_right(&self, wrong: &[RawRow], right: &[TripRow]) -> Result<(), StoreError> {
+    async fn repair_rows(&self, wrong: &[RawRow], right: &[TripRow]) -> Result<(), StoreError> {
         let remove = &self.shared.statements.remove;
         for row in wrong {
             // A right row of the same key is written over it: its deletion would outlive that, too.

@@ -9,8 +9,8 @@ use scylla::client::session::Session;
 use scylla::value::Row;
 
 use super::connect;
-use super::retry::Retry;
-use super::{ScyllaOptions, ScyllaPlace};
+use super::requests::RetryPolicy;
+use super::{ScyllaOptions, ScyllaUrl};
 use crate::store::StoreError;
 
 /// The files, trips first.
@@ -45,11 +45,11 @@ pub fn ddl() -> Vec<String> {
 /// [`StoreError::NoSchema`] where the keyspace is missing and not asked for,
 /// [`StoreError::Unreachable`], or [`StoreError::Failed`] with what the server said.
 pub async fn apply_schema(
-    place: &ScyllaPlace,
+    place: &ScyllaUrl,
     options: ScyllaOptions,
     create_keyspace: Option<u32>,
 ) -> Result<Vec<String>, StoreError> {
-    let retry = Retry::new(place, options);
+    let retry = RetryPolicy::new(place, options);
     let session = connect::session(place, &retry).await?;
     if let Some(replicas) = create_keyspace {
         let create = format!(
@@ -94,7 +94,7 @@ pub async fn apply_schema(
 /// condition that it is not there.
 pub(super) async fn missing_columns(
     session: &Session,
-    retry: &Retry,
+    retry: &RetryPolicy,
     keyspace: &str,
 ) -> Result<Vec<(&'static str, &'static str, &'static str)>, StoreError> {
     let select = "SELECT column_name FROM system_schema.columns
@@ -117,7 +117,7 @@ pub(super) async fn missing_columns(
 
 async fn change(
     session: &Session,
-    retry: &Retry,
+    retry: &RetryPolicy,
     doing: &'static str,
     statement: &str,
 ) -> Result<(), StoreError> {
@@ -128,8 +128,8 @@ async fn change(
 /// How many replicas the keyspace has, in the data centre that has fewest.
 pub(super) async fn replicas(
     session: &Session,
-    place: &ScyllaPlace,
-    retry: &Retry,
+    place: &ScyllaUrl,
+    retry: &RetryPolicy,
 ) -> Result<u32, StoreError> {
     let select = "SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = ?";
     let read = || async {
@@ -162,7 +162,10 @@ pub(super) fn is_scylla(session: &Session) -> bool {
 }
 
 /// The server's own version; Scylla's, not that of the Cassandra it resembles.
-pub(super) async fn server_version(session: &Session, retry: &Retry) -> Result<String, StoreError> {
+pub(super) async fn server_version(
+    session: &Session,
+    retry: &RetryPolicy,
+) -> Result<String, StoreError> {
     let select = if is_scylla(session) {
         "SELECT version FROM system.versions WHERE key = 'local'"
     } else {
@@ -188,7 +191,7 @@ fn tombstones(replicas: u32) -> &'static str {
 
 async fn keep_tombstones(
     session: &Session,
-    retry: &Retry,
+    retry: &RetryPolicy,
     replicas: u32,
     notes: &mut Vec<String>,
 ) -> Result<(), StoreError> {
@@ -221,7 +224,7 @@ pub struct Health {
 /// Looks at the servers and the tables of a keyspace.
 pub(super) async fn look_at(
     session: &Session,
-    retry: &Retry,
+    retry: &RetryPolicy,
     keyspace: &str,
 ) -> Result<Health, StoreError> {
     let version = server_version(session, retry).await?;
@@ -277,7 +280,11 @@ fn grace_seconds(described: &str) -> Option<u64> {
 }
 
 /// The statement that would make a table as it is.
-async fn describe(session: &Session, retry: &Retry, table: &str) -> Result<String, StoreError> {
+async fn describe(
+    session: &Session,
+    retry: &RetryPolicy,
+    table: &str,
+) -> Result<String, StoreError> {
     let describe = format!("DESCRIBE TABLE {table}");
     let read = || async {
         let found = session.query_unpaged(describe.as_str(), ()).await?.into_rows_result()?;

@@ -6,7 +6,7 @@ use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::prepared::PreparedStatement;
 
 use super::Consistency;
-use super::retry::Failure;
+use super::requests::Failure;
 
 macro_rules! columns {
     () => {
@@ -108,7 +108,7 @@ pub(super) struct Statements {
     pub(super) unclaim: PreparedStatement,
 }
 
-async fn one(session: &Session, text: &str, page: i32) -> Result<PreparedStatement, Failure> {
+async fn prepare(session: &Session, text: &str, page: i32) -> Result<PreparedStatement, Failure> {
     let mut statement = session.prepare(text).await?;
     statement.set_is_idempotent(true);
     statement.set_page_size(page);
@@ -117,7 +117,7 @@ async fn one(session: &Session, text: &str, page: i32) -> Result<PreparedStateme
 
 /// An insert on the condition that nothing is there.
 async fn insert_once(session: &Session, text: &str) -> Result<PreparedStatement, Failure> {
-    let mut statement = one(session, text, LIST_PAGE).await?;
+    let mut statement = prepare(session, text, LIST_PAGE).await?;
     // The second time it is another statement: it finds its own row.
     statement.set_is_idempotent(false);
     Ok(statement)
@@ -136,7 +136,7 @@ impl Statements {
         session: &Session,
         consistency: Consistency,
     ) -> Result<Self, Failure> {
-        let list = async |text: &str| one(session, text, LIST_PAGE).await;
+        let list = async |text: &str| prepare(session, text, LIST_PAGE).await;
         let insert_once = async |text: &str| insert_once(session, text).await;
         let serial = async |text: &str| {
             let mut read = list(text).await?;
@@ -174,9 +174,9 @@ impl Statements {
             put: batch([list(DELETE_SPAN).await?, list(INSERT_TRIP).await?]),
             list_device: batch([list(list_device).await?]),
             list_day: batch([list(list_day).await?]),
-            covering: one(session, OF_DAY, LOOKUP_PAGE).await?,
-            of_day: one(session, OF_DAY, DAY_PAGE).await?,
-            every: one(session, EVERY, DAY_PAGE).await?,
+            covering: prepare(session, OF_DAY, LOOKUP_PAGE).await?,
+            of_day: prepare(session, OF_DAY, DAY_PAGE).await?,
+            every: prepare(session, EVERY, DAY_PAGE).await?,
             remove: list(remove).await?,
             versions_of_day: list(VERSIONS_OF_DAY).await?,
             days: list(days).await?,

@@ -31,7 +31,7 @@ pub(super) use without::Layer;
 mod without {
     use scylla::client::session_builder::SessionBuilder;
 
-    use super::super::retry::Failure;
+    use super::super::requests::Failure;
     use super::Tls;
 
     /// There is none in this build.

@@ -18,9 +18,9 @@ use super::{ScyllaStore, Shared, devices};
 use crate::identity::{self, SHARDS};
 use crate::model::reason::SkipReason;
 use crate::store::days::Days;
-use crate::store::row::shown_in;
 use crate::store::skip;
-use crate::store::{DayWrite, Forget, Order, StoreError, TripRow, TripStore, Whose};
+use crate::store::trip_row::shown_in;
+use crate::store::{DayWrite, DeviceScope, Forget, Order, StoreError, TripRow, TripStore};
 use crate::telemetry;
 use crate::timeline::day_of;
 
@@ -274,7 +274,7 @@ impl TripStore for ScyllaStore {
         Ok(best)
     }
 
-    async fn near(&self, device_id: &str, day: i64) -> Result<Vec<TripRow>, StoreError> {
+    async fn rows_of_day(&self, device_id: &str, day: i64) -> Result<Vec<TripRow>, StoreError> {
         self.shared.of_day(device_id, day, i64::MIN).await
     }
 
@@ -289,9 +289,9 @@ impl TripStore for ScyllaStore {
         let first_day = day_of(from_ms);
         let mut walk = Days::new(first_day, day_of(upto_ms), order);
         let mut found = Vec::new();
-        while let (Some((span, most)), true) = (walk.ask(), found.len() < limit) {
+        while let (Some((span, most)), true) = (walk.next_page(), found.len() < limit) {
             let days = self.shared.some_days_of(device_id, span, order, most).await?;
-            walk.told(&days);
+            walk.record_page(&days);
             for day in days {
                 let mut rows = self.shared.of_day(device_id, day, from_ms).await?;
                 rows.retain(TripRow::is_whole);
@@ -307,15 +307,15 @@ impl TripStore for ScyllaStore {
 
     async fn devices(
         &self,
-        whose: Whose,
+        whose: DeviceScope,
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<String>, StoreError> {
         // No device id is empty, so the empty text stands before them all.
         let after = after.unwrap_or("");
         let (day, of) = match whose {
-            Whose::All => {
-                let page = |found: &devices::Found| found.page(after, limit);
+            DeviceScope::All => {
+                let page = |found: &devices::DevicePage| found.page(after, limit);
                 if let Some(page) = self.found().as_ref().and_then(page) {
                     return Ok(page);
                 }
@@ -324,8 +324,8 @@ impl TripStore for ScyllaStore {
                 *self.found() = Some(found);
                 return Ok(page);
             }
-            Whose::OfDay(day) => (day, 0..SHARDS),
-            Whose::OfShard(day, shard) => (day, shard..shard + 1),
+            DeviceScope::OfDay(day) => (day, 0..SHARDS),
+            DeviceScope::OfShard(day, shard) => (day, shard..shard + 1),
         };
         let most = i32::try_from(limit).unwrap_or(i32::MAX);
         let mut shards = Vec::new();

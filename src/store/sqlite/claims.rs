@@ -9,7 +9,8 @@ use crate::store::{Forget, StoreError};
 
 impl SqliteStore {
     pub(super) fn claim_of(&self, device_id: &str, epoch: i32) -> Result<Option<i32>, StoreError> {
-        of(&self.connection(), device_id, epoch).map_err(failed(&self.place, "reading a claim"))
+        claim_of(&self.connection(), device_id, epoch)
+            .map_err(failed(&self.place, "reading a claim"))
     }
 
     /// Claims in the transaction of the flush: durable with the device's first row.
@@ -20,8 +21,8 @@ impl SqliteStore {
         partition: i32,
     ) -> Result<i32, StoreError> {
         let connection = self.connection();
-        let claimed = self.begin(&connection).and_then(|()| {
-            if let Some(standing) = of(&connection, device_id, epoch)? {
+        let claimed = self.begin_transaction(&connection).and_then(|()| {
+            if let Some(standing) = claim_of(&connection, device_id, epoch)? {
                 return Ok(standing);
             }
             let insert = "INSERT INTO claims (device_id, epoch, partition) VALUES (?1, ?2, ?3)";
@@ -32,7 +33,7 @@ impl SqliteStore {
     }
 }
 
-fn of(connection: &Connection, device_id: &str, epoch: i32) -> rusqlite::Result<Option<i32>> {
+fn claim_of(connection: &Connection, device_id: &str, epoch: i32) -> rusqlite::Result<Option<i32>> {
     let select = "SELECT partition FROM claims WHERE device_id = ?1 AND epoch = ?2";
     let mut select = connection.prepare_cached(select)?;
     let standing = select.query_row(params![device_id, epoch], |row| row.get(0)).optional()?;

@@ -10,7 +10,10 @@ use crate::store::{Forget, StoreError};
 use crate::timeline::{DAY_MS, day_of};
 
 /// What was erased of a device, in the order of the log.
-pub(super) fn of(connection: &Connection, device_id: &str) -> rusqlite::Result<Vec<Forget>> {
+pub(super) fn forgets_of(
+    connection: &Connection,
+    device_id: &str,
+) -> rusqlite::Result<Vec<Forget>> {
     let mut select = connection.prepare_cached(
         "SELECT version, before FROM forgets WHERE device_id = ?1 ORDER BY version ASC",
     )?;

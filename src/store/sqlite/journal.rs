@@ -7,11 +7,11 @@ use data_encoding::BASE64;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{SqliteStore, Step, failed, trips};
-use crate::model::part::{KeptPart, Part};
+use crate::model::input_part::{Part, StoredPart};
 use crate::model::reason::DeadReason;
 use crate::source::Headers;
 use crate::store::{DeadLetter, Flush, Journal, Position, StoreError};
-use crate::views::feed;
+use crate::views::event;
 
 /// A dead letter with its place in the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ const DEAD_LETTER: &str = "INSERT INTO dead_letters (log_offset, element, reason
      SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13
      WHERE NOT EXISTS (SELECT 1 FROM positions WHERE partition = ?11 AND next_offset > ?1)";
 
-fn note(connection: &Connection, part: &Part) -> rusqlite::Result<()> {
+fn record_part(connection: &Connection, part: &Part) -> rusqlite::Result<()> {
     let replace = "INSERT OR REPLACE INTO parts (first_offset, from_bytes, upto_bytes, line, head,
          hash, is_csv, by_end, finished, log_time, import)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
@@ -63,7 +63,7 @@ fn note(connection: &Connection, part: &Part) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn read_part(row: &Row<'_>) -> rusqlite::Result<KeptPart> {
+fn read_part(row: &Row<'_>) -> rusqlite::Result<StoredPart> {
     let unsigned = |column: &str| row.get::<_, i64>(column).map(i64::cast_unsigned);
     let part = Part {
         first_offset: row.get("first_offset")?,
@@ -77,7 +77,7 @@ fn read_part(row: &Row<'_>) -> rusqlite::Result<KeptPart> {
         finished: row.get("finished")?,
         log_time_ms: row.get("log_time")?,
     };
-    Ok(KeptPart { part, import_finished: row.get("import_finished")? })
+    Ok(StoredPart { part, import_finished: row.get("import_finished")? })
 }
 
 /// `[["name", "value in base64"], ["name", null]]`
@@ -94,7 +94,7 @@ fn read_headers(json: &str) -> Result<Headers, Box<dyn Error + Send + Sync>> {
     pairs.into_iter().map(|(name, value)| Ok((name, bytes(value)?))).collect()
 }
 
-fn bury(connection: &Connection, letter: &DeadLetter) -> rusqlite::Result<()> {
+fn record_dead_letters(connection: &Connection, letter: &DeadLetter) -> rusqlite::Result<()> {
     connection.prepare_cached(DEAD_LETTER)?.execute(params![
         letter.offset,
         letter.element,
@@ -113,7 +113,11 @@ fn bury(connection: &Connection, letter: &DeadLetter) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn tell(connection: &Connection, flush: &Flush, keep_changes: u64) -> rusqlite::Result<()> {
+fn record_changes(
+    connection: &Connection,
+    flush: &Flush,
+    keep_changes: u64,
+) -> rusqlite::Result<()> {
     if (flush.changes.is_empty() && flush.forgotten.is_empty()) || keep_changes == 0 {
         return Ok(());
     }
@@ -121,12 +125,12 @@ fn tell(connection: &Connection, flush: &Flush, keep_changes: u64) -> rusqlite::
         .prepare_cached("INSERT INTO changes (device_id, version, event) VALUES (?1, ?2, ?3)")?;
     for change in &flush.changes {
         let trip = &flush.trips[change.row];
-        let event = feed::event(change, trip)
+        let event = event::event(change, trip)
             .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
         insert.execute(params![trip.device_id, trip.version, event])?;
     }
     for forgotten in &flush.forgotten {
-        let event = feed::forgotten(forgotten);
+        let event = event::forgotten(forgotten);
         insert.execute(params![forgotten.device_id, forgotten.forget.version, event])?;
     }
     let kept = i64::try_from(keep_changes).unwrap_or(i64::MAX);
@@ -175,7 +179,7 @@ impl Journal for SqliteStore {
 
     async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
         self.commit_with(flush, &flush.dead_letters, |connection| {
-            flush.parts.iter().try_for_each(|part| note(connection, part))?;
+            flush.parts.iter().try_for_each(|part| record_part(connection, part))?;
             let position = "UPDATE log SET delivered = ?1";
             connection.prepare_cached(position)?.execute([flush.position.delivered]).map(drop)
         })
@@ -210,7 +214,7 @@ impl SqliteStore {
     }
 
     /// Begins the transaction of the next flush, unless it has begun.
-    pub(super) fn begin(&self, connection: &Connection) -> rusqlite::Result<()> {
+    pub(super) fn begin_transaction(&self, connection: &Connection) -> rusqlite::Result<()> {
         if !connection.is_autocommit() {
             return Ok(());
         }
@@ -231,13 +235,13 @@ impl SqliteStore {
         flush: &Flush,
         letters: &[DeadLetter],
     ) -> rusqlite::Result<()> {
-        self.begin(connection)?;
+        self.begin_transaction(connection)?;
         flush.trips.iter().try_for_each(|trip| trips::put(connection, trip))?;
         (self.on_step)(Step::Within);
         if self.keep_letters {
-            letters.iter().try_for_each(|letter| bury(connection, letter))?;
+            letters.iter().try_for_each(|letter| record_dead_letters(connection, letter))?;
         }
-        tell(connection, flush, self.keep_changes)
+        record_changes(connection, flush, self.keep_changes)
     }
 
     /// Undoes the whole flush where a part of it failed.
@@ -296,7 +300,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails.
-    pub fn parts(&self) -> Result<Vec<KeptPart>, StoreError> {
+    pub fn parts(&self) -> Result<Vec<StoredPart>, StoreError> {
         let select = |connection: &Connection| {
             let mut statement = connection.prepare_cached(
                 "SELECT parts.*, imports.finished AS import_finished FROM parts JOIN imports

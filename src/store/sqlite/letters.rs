@@ -11,14 +11,14 @@ use crate::store::{Flush, Journal, Position, StoreError};
 
 /// What became of dead letters, by number.
 #[derive(Clone, Debug, Default)]
-pub struct Settled {
+pub struct LetterUpdates {
     /// Those that go.
     pub gone: Vec<i64>,
     /// Those that stay, with the reason and the message that they have now.
     pub changed: Vec<(i64, DeadReason, String)>,
 }
 
-fn settle(connection: &Connection, settled: &Settled) -> rusqlite::Result<()> {
+fn settle(connection: &Connection, settled: &LetterUpdates) -> rusqlite::Result<()> {
     let mut delete = connection.prepare_cached("DELETE FROM dead_letters WHERE id = ?1")?;
     settled.gone.iter().try_for_each(|id| delete.execute([id]).map(drop))?;
     let mut update = connection
@@ -34,10 +34,10 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails; then nothing of it is noted.
-    pub fn settle(&self, settled: &Settled) -> Result<(), StoreError> {
+    pub fn settle(&self, settled: &LetterUpdates) -> Result<(), StoreError> {
         let connection = self.connection();
         let done = self
-            .begin(&connection)
+            .begin_transaction(&connection)
             .and_then(|()| settle(&connection, settled))
             .and_then(|()| connection.execute_batch("COMMIT"));
         self.or_undo(&connection, done)?;
@@ -59,14 +59,14 @@ impl SqliteStore {
 /// end: with what they gave they leave their table, in one transaction.
 pub struct RetryJournal {
     store: Arc<SqliteStore>,
-    tried: Mutex<Tried>,
+    tried: Mutex<LetterUpdateStore>,
 }
 
 #[derive(Default)]
-struct Tried {
+struct LetterUpdateStore {
     /// Numbers of the letters that stand for the records of the next flush, by offset.
     ids: BTreeMap<i64, i64>,
-    settled: Settled,
+    settled: LetterUpdates,
 }
 
 impl RetryJournal {
@@ -78,16 +78,16 @@ impl RetryJournal {
 
     /// Says which letters the next flush is about: those at these offsets, and others that stay
     /// with another reason.
-    pub fn take(&self, ids: BTreeMap<i64, i64>, changed: Vec<(i64, DeadReason, String)>) {
-        *self.tried() = Tried { ids, settled: Settled { gone: vec![], changed } };
+    pub fn set_updates(&self, ids: BTreeMap<i64, i64>, changed: Vec<(i64, DeadReason, String)>) {
+        *self.tried() = LetterUpdateStore { ids, settled: LetterUpdates { gone: vec![], changed } };
     }
 
-    fn tried(&self) -> MutexGuard<'_, Tried> {
+    fn tried(&self) -> MutexGuard<'_, LetterUpdateStore> {
         self.tried.lock().expect("no holder of the lock panics")
     }
 
     /// A letter that the trips refuse stays the letter that it was.
-    fn keep_refused(tried: &mut Tried, flush: &Flush) {
+    fn keep_refused(tried: &mut LetterUpdateStore, flush: &Flush) {
         for letter in &flush.dead_letters {
             if let Some(id) = tried.ids.remove(&letter.offset) {
                 tried.settled.changed.push((id, letter.reason, letter.message.clone()));

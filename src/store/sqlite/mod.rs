@@ -25,7 +25,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, ffi};
 
 pub use journal::{DeadLetterFilter, KeptDeadLetter};
-pub use letters::{RetryJournal, Settled};
+pub use letters::{LetterUpdates, RetryJournal};
 pub use open::FORMATS;
 pub use topic::SqlitePartition;
 
@@ -134,7 +134,7 @@ impl SqliteStore {
 
     /// Path of the file.
     #[must_use]
-    pub fn place(&self) -> &str {
+    pub fn path(&self) -> &str {
         &self.place
     }
 

@@ -9,7 +9,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 use super::{SqliteStore, Writing, failed, file_id};
 use crate::model::rules::Rules;
 use crate::store::StoreError;
-use crate::store::files::{self, beside};
+use crate::store::files::{self, with_suffix};
 
 /// `tstr`, in the header of the file: `file` and `sqlite3` can tell whose it is.
 const APPLICATION_ID: i64 = 0x7473_7472;
@@ -124,9 +124,9 @@ impl SqliteStore {
         let connection =
             Connection::open_with_flags(path, flags).map_err(failed(&place, "opening the file"))?;
         match kind(&connection, &place)? {
-            Kind::Empty => Err(StoreError::Foreign { place, reason: "it is empty".into() }),
+            Kind::Empty => Err(StoreError::NotAStore { place, reason: "it is empty".into() }),
             Kind::Store { format } if format < FORMAT => {
-                Err(StoreError::Older { place, found: format, known: FORMAT })
+                Err(StoreError::FormatTooOld { place, found: format, known: FORMAT })
             }
             Kind::Store { .. } => Ok(Self::new(connection, place, None, 0)),
         }
@@ -140,12 +140,12 @@ impl SqliteStore {
         let place = path.display().to_string();
         let _lock = lock(path, &place)?;
         match Self::open_reader(path) {
-            Err(foreign @ StoreError::Foreign { .. }) => return Err(foreign),
+            Err(foreign @ StoreError::NotAStore { .. }) => return Err(foreign),
             Err(failed @ StoreError::Failed { .. }) => return Err(failed),
             _ => (),
         }
         for suffix in ["", "-wal", "-shm"] {
-            match std::fs::remove_file(beside(path, suffix)) {
+            match std::fs::remove_file(with_suffix(path, suffix)) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                     return Err(failed(&place, "removing it")(error));
                 }
@@ -201,7 +201,11 @@ impl SqliteStore {
                 LogKind::Files => ("was built from a topic", "files"),
                 LogKind::Topic => ("was built from files", "a topic"),
             };
-            return Err(StoreError::OtherLog { place, found: found.into(), asked: asked.into() });
+            return Err(StoreError::LogMismatch {
+                place,
+                found: found.into(),
+                asked: asked.into(),
+            });
         }
         if kind == LogKind::Topic {
             // Its epochs hold the rules, and are looked at against them.
@@ -212,7 +216,7 @@ impl SqliteStore {
             return Ok(());
         }
         let differences = differences.join("; ");
-        Err(StoreError::OtherRules { place: self.place.clone(), differences })
+        Err(StoreError::RulesMismatch { place: self.place.clone(), differences })
     }
 }
 
@@ -249,7 +253,7 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
 fn lock(path: &Path, place: &str) -> Result<File, StoreError> {
     // The same for every symbolic link to it.
     let real = std::fs::canonicalize(path);
-    let name = beside(real.as_deref().unwrap_or(path), "-lock");
+    let name = with_suffix(real.as_deref().unwrap_or(path), "-lock");
     let doing = "making its lock file beside it (its folder has to be there)";
     let file = files::open_lock(&name).map_err(failed(place, doing))?;
     match file.try_lock() {
@@ -265,7 +269,8 @@ fn lock(path: &Path, place: &str) -> Result<File, StoreError> {
 fn kind(connection: &Connection, place: &str) -> Result<Kind, StoreError> {
     connection.busy_timeout(BUSY).map_err(failed(place, "opening the file"))?;
     let number = |pragma: &str| connection.query_row(pragma, [], |row| row.get::<_, i64>(0));
-    let foreign = |reason: &str| StoreError::Foreign { place: place.into(), reason: reason.into() };
+    let foreign =
+        |reason: &str| StoreError::NotAStore { place: place.into(), reason: reason.into() };
     let id = match number("PRAGMA application_id") {
         Ok(id) => id,
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) => {
@@ -279,7 +284,7 @@ fn kind(connection: &Connection, place: &str) -> Result<Kind, StoreError> {
     match (id, tables) {
         (0 | APPLICATION_ID, 0) => Ok(Kind::Empty),
         (APPLICATION_ID, _) if format > FORMAT => {
-            Err(StoreError::Newer { place: place.into(), found: format, known: FORMAT })
+            Err(StoreError::FormatTooNew { place: place.into(), found: format, known: FORMAT })
         }
         (APPLICATION_ID, _) => Ok(Kind::Store { format }),
         _ => Err(foreign("it is an SQLite database of another program")),

@@ -81,13 +81,13 @@ fn days_after(
 
 impl RawRows for SqliteStore {
     /// The last device and day that were read.
-    type Place = (String, i64);
+    type Cursor = (String, i64);
 
     async fn raw_rows(
         &self,
         device_id: Option<&str>,
-        from: Option<Self::Place>,
-    ) -> Result<(Vec<RawRow>, Option<Self::Place>), StoreError> {
+        from: Option<Self::Cursor>,
+    ) -> Result<(Vec<RawRow>, Option<Self::Cursor>), StoreError> {
         let (after, bucket) = from.unwrap_or_else(|| {
             let first = device_id.map_or_else(String::new, ToOwned::to_owned);
             (first, i64::MIN)
@@ -130,7 +130,7 @@ impl RawRows for SqliteStore {
         Ok(lacking)
     }
 
-    async fn set_right(&self, wrong: &[RawRow], right: &[TripRow]) -> Result<(), StoreError> {
+    async fn repair_rows(&self, wrong: &[RawRow], right: &[TripRow]) -> Result<(), StoreError> {
         let set = |connection: &mut Connection| {
             let transaction = connection.transaction()?;
             let delete = "DELETE FROM trips WHERE device_id = ?1 AND bucket = ?2

@@ -8,9 +8,9 @@ use rusqlite::{CachedStatement, Connection, Error, Row, named_params, params};
 use super::{SqliteStore, failed, forgets};
 use crate::identity::{self, SHARDS};
 use crate::store::days::Days;
-use crate::store::row::shown_in;
 use crate::store::skip;
-use crate::store::{Forget, Order, StoreError, TripRow, TripStore, Whose};
+use crate::store::trip_row::shown_in;
+use crate::store::{DeviceScope, Forget, Order, StoreError, TripRow, TripStore};
 use crate::timeline::{DAY_MS, day_of};
 
 macro_rules! columns {
@@ -291,7 +291,7 @@ impl TripStore for SqliteStore {
         Ok(best)
     }
 
-    async fn near(&self, device_id: &str, day: i64) -> Result<Vec<TripRow>, StoreError> {
+    async fn rows_of_day(&self, device_id: &str, day: i64) -> Result<Vec<TripRow>, StoreError> {
         self.of_day(device_id, day, i64::MIN)
     }
 
@@ -306,9 +306,9 @@ impl TripStore for SqliteStore {
         let first_day = day_of(from_ms);
         let mut walk = Days::new(first_day, day_of(upto_ms), order);
         let mut found = Vec::new();
-        while let (Some((span, most)), true) = (walk.ask(), found.len() < limit) {
+        while let (Some((span, most)), true) = (walk.next_page(), found.len() < limit) {
             let days = self.some_days_of(device_id, span, order, most)?;
-            walk.told(&days);
+            walk.record_page(&days);
             for day in days {
                 let mut rows = self.of_day(device_id, day, from_ms)?;
                 rows.retain(TripRow::is_whole);
@@ -324,14 +324,14 @@ impl TripStore for SqliteStore {
 
     async fn devices(
         &self,
-        whose: Whose,
+        whose: DeviceScope,
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<String>, StoreError> {
         let (day, shards) = match whose {
-            Whose::All => (None, 0..1),
-            Whose::OfDay(day) => (Some(day), 0..SHARDS),
-            Whose::OfShard(day, shard) => (Some(day), shard..shard + 1),
+            DeviceScope::All => (None, 0..1),
+            DeviceScope::OfDay(day) => (Some(day), 0..SHARDS),
+            DeviceScope::OfShard(day, shard) => (Some(day), shard..shard + 1),
         };
         let most = i64::try_from(limit).unwrap_or(i64::MAX);
         // No device id is empty, so the empty text stands before them all.
@@ -361,7 +361,7 @@ impl TripStore for SqliteStore {
     }
 
     async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>, StoreError> {
-        forgets::of(&self.connection(), device_id)
+        forgets::forgets_of(&self.connection(), device_id)
             .map_err(failed(&self.place, "reading what was erased"))
     }
 
@@ -373,8 +373,9 @@ impl TripStore for SqliteStore {
     async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
         // In the transaction of the flush: all its steps are durable together.
         let connection = self.connection();
-        let erased =
-            self.begin(&connection).and_then(|()| forgets::erase(&connection, device_id, forget));
+        let erased = self
+            .begin_transaction(&connection)
+            .and_then(|()| forgets::erase(&connection, device_id, forget));
         self.or_undo(&connection, erased)
     }
 

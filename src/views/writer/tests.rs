@@ -1,32 +1,32 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::timeline::{Limits, Sample, Stated, Timeline};
+use crate::timeline::{Limits, RawSample, Sample, Timeline};
 use crate::views::{Match, is_open};
 
 /// 2026-11-20T21:38:00.123Z
 const T: i64 = 1_795_210_680_123;
 
-fn row(device: &str, driver: Option<&str>, samples: &[Stated]) -> TripRow {
+fn row(device: &str, driver: Option<&str>, samples: &[RawSample]) -> TripRow {
     let mut timeline = Timeline::default();
     for (stated, version) in samples.iter().zip((0..).step_by(2)) {
         let sample = Sample::quantised(stated).unwrap();
         timeline.absorb(&Limits::default(), version, sample, driver);
     }
     let mut trips = timeline.trips();
-    let row = TripRow::of(device, trips.next().unwrap());
+    let row = TripRow::from_trip(device, trips.next().unwrap());
     assert!(trips.next().is_none(), "one trip");
     row
 }
 
 /// A trip of three samples; the one that came last joined two trips.
 fn merged() -> TripRow {
-    let at = |after_ms: i64, lat: f64, lon: f64| Stated {
+    let at = |after_ms: i64, lat: f64, lon: f64| RawSample {
         time_ms: T + after_ms,
         lat,
         lon,
         speed_mps: Some(10.5),
-        ..Stated::default()
+        ..RawSample::default()
     };
     let heading_deg = Some(90.5);
     row(
@@ -34,14 +34,18 @@ fn merged() -> TripRow {
         Some("Ann <\"A\" & B>"),
         &[
             at(0, 52.5, 13.25),
-            Stated { speed_mps: None, altitude_m: Some(34.5), ..at(400_000, 52.5, 13.5) },
-            Stated { heading_deg, ..at(200_000, 52.5, 13.375) },
+            RawSample { speed_mps: None, altitude_m: Some(34.5), ..at(400_000, 52.5, 13.5) },
+            RawSample { heading_deg, ..at(200_000, 52.5, 13.375) },
         ],
     )
 }
 
 fn single(device: &str) -> TripRow {
-    row(device, None, &[Stated { time_ms: T, lat: -0.000_000_1, lon: 7.0, ..Stated::default() }])
+    row(
+        device,
+        None,
+        &[RawSample { time_ms: T, lat: -0.000_000_1, lon: 7.0, ..RawSample::default() }],
+    )
 }
 
 fn written(form: Form, with_path: bool, rows: &[TripRow], extras: &Extras) -> String {
@@ -101,9 +105,9 @@ fn absent_is_null_and_an_answer_says_more() {
 #[test]
 fn a_match_is_current_retired_or_covers() {
     let row = merged();
-    assert_eq!(Match::of(T, &row), Match::Current);
-    assert_eq!(Match::of(T + 400_000, &row), Match::Retired);
-    assert_eq!(Match::of(T + 1, &row), Match::Covers);
+    assert_eq!(Match::classify(T, &row), Match::Current);
+    assert_eq!(Match::classify(T + 400_000, &row), Match::Retired);
+    assert_eq!(Match::classify(T + 1, &row), Match::Covers);
 }
 
 #[test]

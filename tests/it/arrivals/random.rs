@@ -137,10 +137,11 @@ impl Owner {
     /// Takes in a record whole, after all that it needs is loaded.
     fn absorb(&mut self, limits: &Limits, (version, fixes): &Record) -> Vec<literal::Did> {
         for fix in fixes {
-            let days = self.timeline.unknown_days(limits, fix.time);
+            let days = self.timeline.missing_days(limits, fix.time);
             if !days.is_empty() {
                 let acknowledged = self.acknowledged(*version);
-                let overlaps = self.timeline.know(&days, self.rows.load(&days), acknowledged);
+                let overlaps =
+                    self.timeline.insert_loaded(&days, self.rows.load(&days), acknowledged);
                 // The former row of a trip that has changed since; nobody else writes here.
                 let changed = self.timeline.trips().any(|trip| trip.unflushed().is_some());
                 assert!(overlaps == 0 || changed, "{overlaps} rows overlap");

@@ -82,7 +82,7 @@ fn joined(arrivals: &'static str, rows: Vec<Trip>, acknowledged: i64) -> (usize,
     timeline.trips_mut().for_each(|trip| {
         trip.take_unflushed();
     });
-    let overlaps = timeline.know(&[0], rows, acknowledged);
+    let overlaps = timeline.insert_loaded(&[0], rows, acknowledged);
     timeline.check(&UNLIMITED);
     let spelled = timeline.trips().map(|trip| {
         let (start, end) = (trip.start_ms() / MINUTE, trip.end_ms() / MINUTE);
@@ -126,21 +126,21 @@ fn days_are_floored_and_reach_max_gap_to_both_sides() {
         (2 * day - 5 * MINUTE, vec![1, 2]),
         (2 * day - 5 * MINUTE - 1, vec![1]),
     ] {
-        assert_eq!(timeline.unknown_days(&limits, time), days, "{time}");
+        assert_eq!(timeline.missing_days(&limits, time), days, "{time}");
     }
-    timeline.know(&[0], Vec::new(), 0);
-    assert_eq!(timeline.unknown_days(&limits, 0), [-1]);
-    timeline.know(&[-1], Vec::new(), 0);
-    assert!(timeline.unknown_days(&limits, 0).is_empty());
+    timeline.insert_loaded(&[0], Vec::new(), 0);
+    assert_eq!(timeline.missing_days(&limits, 0), [-1]);
+    timeline.insert_loaded(&[-1], Vec::new(), 0);
+    assert!(timeline.missing_days(&limits, 0).is_empty());
     timeline.evict();
-    assert_eq!(timeline.unknown_days(&limits, 0), [-1, 0]);
+    assert_eq!(timeline.missing_days(&limits, 0), [-1, 0]);
 }
 
 #[test]
 fn a_loaded_trip_takes_no_sample_of_a_record_that_it_has_seen() {
     let after = |version: i64, arrival: &'static str| {
         let mut timeline = Timeline::default();
-        timeline.know(&[0], vec![row("0 4", 6)], 8);
+        timeline.insert_loaded(&[0], vec![row("0 4", 6)], 8);
         let fix = fix(arrival);
         super::did(timeline.absorb(&UNLIMITED, version, sample(fix), None))
     };

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde_json::Value;
-use tstar::model::moment::parse_time;
+use tstar::model::time::parse_time;
 use tstar::store::scylla::ScyllaStore;
-use tstar::store::{Order, TripRow, TripStore, Whose};
+use tstar::store::{DeviceScope, Order, TripRow, TripStore};
 
 use super::Site;
 
@@ -58,7 +58,7 @@ pub fn events(site: &Site) -> Vec<Event> {
 pub fn rows(site: &Site, store: &ScyllaStore) -> Vec<TripRow> {
     site.keyspace.runtime.block_on(async {
         let mut rows = Vec::new();
-        for device in store.devices(Whose::All, None, usize::MAX).await.unwrap() {
+        for device in store.devices(DeviceScope::All, None, usize::MAX).await.unwrap() {
             let all = store.range(&device, i64::MIN, i64::MAX, Order::Asc, usize::MAX);
             rows.append(&mut all.await.unwrap());
         }

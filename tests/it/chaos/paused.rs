@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tstar::kafka::client::Brokers;
-use tstar::kafka::consumer::{self, Assignment, Handed, Plan};
-use tstar::kafka::producer::Out;
+use tstar::kafka::consumer::{self, AssignedPartition, Assignment, ConsumerConfig};
+use tstar::kafka::producer::ProducerRecord;
 use tstar::kafka::record::RecordReader;
 use tstar::model::epoch::Epoch;
 use tstar::model::rules::Rules;
@@ -22,7 +22,7 @@ const RECORDS: i64 = 60_000;
 
 /// A thread that polls, and the partitions that it hands over. It ends with `halt`.
 struct Member<'scope> {
-    handed: UnboundedReceiver<Handed>,
+    handed: UnboundedReceiver<AssignedPartition>,
     thread: ScopedJoinHandle<'scope, ()>,
 }
 
@@ -34,7 +34,7 @@ fn member<'scope>(
     let options = [("session.timeout.ms", "1500"), ("heartbeat.interval.ms", "300")];
     let options = options.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let short = Duration::from_millis(100);
-    let plan = Plan {
+    let plan = ConsumerConfig {
         brokers: Brokers::new(&topic.brokers, BTreeMap::from(options)).unwrap(),
         topic: topic.name.clone(),
         group: topic.name.clone(),
@@ -55,7 +55,7 @@ fn member<'scope>(
     };
     let (to, handed) = mpsc::unbounded_channel();
     let reader = RecordReader::new(Decoder::new(&Rules::default()).unwrap(), false);
-    let hear: consumer::Hear = Arc::new(|told| println!("{told:?}"));
+    let hear: consumer::OnConsumerEvent = Arc::new(|told| println!("{told:?}"));
     let thread = scope.spawn(move || {
         consumer::run(&plan, reader, to, &hear, halt).unwrap();
     });
@@ -74,10 +74,10 @@ impl Drop for Halt<'_> {
 #[test]
 fn a_partition_that_was_paused_as_it_went_is_read_when_it_comes_back() {
     let Some(topic) = Topic::new(2) else { return };
-    let record = |nth: i64| Out {
+    let record = |nth: i64| ProducerRecord {
         key: Some(nth.to_string().into()),
         value: b"{}".to_vec(),
-        ..Out::default()
+        ..ProducerRecord::default()
     };
     topic.send(&(0..RECORDS).map(record).collect::<Vec<_>>());
     let halts = [AtomicBool::new(false), AtomicBool::new(false)];

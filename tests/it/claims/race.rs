@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Barrier};
 use std::time::Instant;
 
-use tstar::kafka::record::{Read, Record, RecordReader};
+use tstar::kafka::record::{Record, RecordContent, RecordReader};
 use tstar::model::epoch::{Epoch, Log, Versions};
 use tstar::model::partitioner::Partitioner;
 use tstar::model::reason::DeadReason;
 use tstar::model::rules::Rules;
-use tstar::pipeline::processor::{Pace, Processor};
+use tstar::pipeline::processor::{Processor, ProcessorConfig};
 use tstar::source::{Batch, Decoder};
 use tstar::store::memory::MemoryStore;
 use tstar::store::scylla::ScyllaStore;
@@ -51,7 +51,7 @@ async fn absorb(store: ScyllaStore, partition: i32, loads: usize) -> (u64, u64) 
         versions: Versions::of_partition(std::slice::from_ref(&epoch), partition),
     };
     let pair = Pair { trips: Arc::new(store), journal: MemoryStore::default() };
-    let pace = Pace { loads, ..Pace::default() };
+    let pace = ProcessorConfig { loads, ..ProcessorConfig::default() };
     let mut processor = Processor::of_log(&pair, log, &epoch.rules, pace).await.unwrap();
     let mut reader = RecordReader::new(Decoder::new(&epoch.rules).unwrap(), true);
     let mut batch = Batch { origin: Arc::from("samples"), ..Default::default() };
@@ -67,7 +67,7 @@ async fn absorb(store: ScyllaStore, partition: i32, loads: usize) -> (u64, u64) 
             value: Some(value.as_bytes()),
             ..Default::default()
         };
-        assert!(matches!(reader.read(&record, &mut batch), Read::Samples));
+        assert!(matches!(reader.read(&record, &mut batch), RecordContent::Samples));
     }
     processor.absorb(&batch).await.unwrap();
     let counts = processor.counts();

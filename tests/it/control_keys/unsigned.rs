@@ -1,8 +1,8 @@
 //! Whoever may produce to the topic, and has no key, fills the dead letters at worst.
 
 use serde_json::json;
-use tstar::kafka::producer::Out;
-use tstar::model::moment::parse_time;
+use tstar::kafka::producer::ProducerRecord;
+use tstar::model::time::parse_time;
 
 use super::{FILE, NAME, folder, forget, key, read, signed_by};
 use crate::cli::{Folder, minutes, number};
@@ -18,13 +18,18 @@ fn kind(name: &[u8]) -> (String, Option<Vec<u8>>) {
     ("tstar-control".into(), Some(name.to_vec()))
 }
 
-fn unsigned(value: &str) -> Out {
+fn unsigned(value: &str) -> ProducerRecord {
     let headers = vec![kind(b"forget")];
-    Out { key: Some("truck-1".into()), value: value.into(), headers, ..Out::default() }
+    ProducerRecord {
+        key: Some("truck-1".into()),
+        value: value.into(),
+        headers,
+        ..ProducerRecord::default()
+    }
 }
 
 /// Everything that somebody without the key can think of, against `truck-1`.
-fn forged(topic: &Topic) -> Vec<Out> {
+fn forged(topic: &Topic) -> Vec<ProducerRecord> {
     let (ours, name) = (key(NAME, 7), topic.name.as_str());
     let of_another = forget(topic, "truck-2", "2024-05-01T07:00:00Z");
     let later = forget(topic, "truck-1", "2024-05-01T07:00:00Z");
@@ -34,14 +39,14 @@ fn forged(topic: &Topic) -> Vec<Out> {
         unsigned(r#"{"before":"2025-01-01T00:00:00Z"}"#),
         unsigned(""),
         unsigned("no body"),
-        Out { headers: vec![kind(b"erase")], ..unsigned("{}") },
-        Out { key: None, ..unsigned("{}") },
+        ProducerRecord { headers: vec![kind(b"erase")], ..unsigned("{}") },
+        ProducerRecord { key: None, ..unsigned("{}") },
         // By another secret, for another topic, of another device, of another time.
         signed_by(&key(NAME, 8), name, "truck-1", T + 3_600_000),
         signed_by(&key("nobody", 8), name, "truck-1", T + 3_600_000),
         signed_by(&ours, "another-topic", "truck-1", T + 3_600_000),
-        Out { key: Some("truck-1".into()), ..of_another },
-        Out { value: json!({ "before": i64::MAX }).to_string().into(), ..later },
+        ProducerRecord { key: Some("truck-1".into()), ..of_another },
+        ProducerRecord { value: json!({ "before": i64::MAX }).to_string().into(), ..later },
         // Signed, and further ahead than any clock.
         signed_by(&ours, name, "truck-1", far),
         signed_by(&ours, name, "truck-1", i64::MAX),
@@ -63,7 +68,7 @@ fn no_record_without_a_right_signature_erases_and_none_comes_to_life() {
     // The same again, in every partition.
     let copies = forged.iter().flat_map(|it| (0..PARTITIONS).map(move |at| (it, Some(at))));
     let copies: Vec<_> = copies.collect();
-    block_on(topic.producer().place(&topic.name, &copies)).unwrap();
+    block_on(topic.producer().send_to_partition(&topic.name, &copies)).unwrap();
     let all = forged.len() + copies.len();
     let summary = read(&folder, &topic, "t.db");
     assert_eq!(number(&summary["delivered"]), all as u64);
@@ -128,12 +133,12 @@ fn a_signed_one_counts_in_the_partition_of_its_device_alone() {
         let record = forget(&topic, &device, "2024-05-01T08:20:00Z");
         let elsewhere: Vec<_> = (0..PARTITIONS).filter(|at| *at != own).collect();
         let copies: Vec<_> = elsewhere.iter().map(|at| (&record, Some(*at))).collect();
-        block_on(topic.producer().place(&topic.name, &copies)).unwrap();
+        block_on(topic.producer().send_to_partition(&topic.name, &copies)).unwrap();
         let summary = drained(&folder);
         assert_eq!(summary["dead_letters"], json!({ "not_authorised": copies.len() }));
         assert_eq!((folder.trips(store), forgets(&folder, &device)), (trips.clone(), 0));
 
-        block_on(topic.producer().place(&topic.name, &[(&record, Some(own))])).unwrap();
+        block_on(topic.producer().send_to_partition(&topic.name, &[(&record, Some(own))])).unwrap();
         assert_eq!(drained(&folder)["dead_letters"], json!({}));
         assert_eq!((folder.trips(store).len(), forgets(&folder, &device)), (trips.len() - 1, 1));
         agree(&folder, &topic);

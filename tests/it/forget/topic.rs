@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 use serde_json::Value;
-use tstar::kafka::producer::Out;
+use tstar::kafka::producer::ProducerRecord;
 
 use super::{HASTE, LATER, count, devices, fleet, ids, is_gone, others, told};
 use crate::cli::{Folder, Ran, minutes, number};
@@ -152,7 +152,11 @@ fn a_partition_is_known_from_an_epoch_before_while_there_are_as_many() {
     let Some(topic) = Topic::new(PARTITIONS) else { return };
     let folder = control_keys::folder();
     let value = minutes("truck-1", &[1]).trim().into();
-    topic.send(&[Out { key: Some("vehicle/1".into()), value, ..Out::default() }]);
+    topic.send(&[ProducerRecord {
+        key: Some("vehicle/1".into()),
+        value,
+        ..ProducerRecord::default()
+    }]);
     read(&folder, &topic, "t.db", "--key any --from earliest");
     let words = format!("{} --store {STORE}", topic.flags());
     folder.run(&format!("epoch new --key any {words}")).ends(0);
@@ -189,7 +193,11 @@ fn a_device_that_is_keyed_otherwise_is_found_by_its_trips() {
     for (nth, name) in names.iter().enumerate() {
         let line = minutes(name, &[1]).trim().to_owned();
         let key = Some(format!("vehicle/{nth}").into_bytes());
-        topic.send(&[Out { key, value: line.into_bytes(), ..Out::default() }]);
+        topic.send(&[ProducerRecord {
+            key,
+            value: line.into_bytes(),
+            ..ProducerRecord::default()
+        }]);
     }
     let any = topic.flags();
     read(&folder, &topic, "t.db", "--key any --from earliest");

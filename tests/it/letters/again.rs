@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use serde_json::{Value, json};
-use tstar::kafka::producer::Out;
+use tstar::kafka::producer::ProducerRecord;
 
 use super::{PARTITIONS, keyed, renamed, sample};
 use crate::cli::Folder;
@@ -84,7 +84,7 @@ fn what_came_again_for_the_same_reason_stays_unless_it_is_asked_for() {
 }
 
 /// A sample without a key, of so many bytes, which no compression makes small.
-fn large(minute: u32, bytes: usize) -> Out {
+fn large(minute: u32, bytes: usize) -> ProducerRecord {
     let mut random = ChaCha8Rng::seed_from_u64(minute.into());
     let mut ballast = vec![0; bytes];
     random.fill_bytes(&mut ballast);
@@ -92,7 +92,7 @@ fn large(minute: u32, bytes: usize) -> Out {
     let short = sample("truck-1", minute).replace('}', ",\"ballast\":\"\"}");
     let room = bytes - short.len();
     let value = short.replace("\"\"", &format!("\"{}\"", &ballast[..room]));
-    Out { value: value.into(), ..Out::default() }
+    ProducerRecord { value: value.into(), ..ProducerRecord::default() }
 }
 
 #[test]
@@ -106,7 +106,10 @@ fn one_that_is_too_large_stays_and_the_others_go() {
                 7 => large(minute, bytes),
                 // Each fits, some of them together do not.
                 8..12 => large(minute, 9_000),
-                _ => Out { value: sample("truck-1", minute).into(), ..Out::default() },
+                _ => ProducerRecord {
+                    value: sample("truck-1", minute).into(),
+                    ..ProducerRecord::default()
+                },
             };
             site.topic.send(&[letter]);
         }

@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use tstar::kafka::producer::Out;
+use tstar::kafka::producer::ProducerRecord;
 use tstar::model::epoch::Epoch;
 use tstar::model::rules::Rules;
 use tstar::store::EpochStore;
@@ -21,11 +21,11 @@ use crate::topic::Topic;
 const LETTERS: i64 = 4000;
 
 /// A dead letter as the daemon writes it, of a record that never was.
-fn letter(topic: &str, nth: i64) -> Out {
+fn letter(topic: &str, nth: i64) -> ProducerRecord {
     let header = |name: &str, value: &str| (name.to_owned(), Some(value.as_bytes().to_vec()));
     let error = |name: &str, value: &str| header(&format!("__connect.errors.{name}"), value);
     let device = format!("truck-{}", nth % 50);
-    Out {
+    ProducerRecord {
         key: Some(device.clone().into_bytes()),
         value: renamed(&device, u32::try_from(nth % 60).unwrap()).into_bytes(),
         headers: vec![
@@ -70,7 +70,8 @@ fn a_replay_killed_again_and_again_sends_each_letter_once() {
     while kills < asked || 4 * between < kills {
         assert!(kills < 4 * asked, "{between} of {kills} kills fell into the sending");
         if all_sent {
-            let more: Vec<Out> = (made..made + LETTERS).map(|nth| letter(&name, nth)).collect();
+            let more: Vec<ProducerRecord> =
+                (made..made + LETTERS).map(|nth| letter(&name, nth)).collect();
             block_on(producer.send(&letters, &more)).unwrap();
             made += LETTERS;
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use tstar::kafka::producer::Out;
+use tstar::kafka::producer::ProducerRecord;
 
 use super::{PARTITIONS, Site, keyed, renamed, sample};
 use crate::faults::until;
@@ -33,16 +33,23 @@ fn hex(bytes: &[u8]) -> String {
 const LONG_KEY: usize = 600_000;
 
 /// Each is too large for a topic that takes 2000 bytes.
-fn large_records() -> Vec<Out> {
+fn large_records() -> Vec<ProducerRecord> {
     let header = |name: &str, bytes| (name.to_owned(), Some(vec![7; bytes]));
-    let no_key = |headers| Out { headers, value: sample("truck-2", 1).into(), ..Out::default() };
+    let no_key = |headers| ProducerRecord {
+        headers,
+        value: sample("truck-2", 1).into(),
+        ..ProducerRecord::default()
+    };
     vec![
         keyed(&"k".repeat(LONG_KEY), sample("truck-9", 1)),
         no_key(vec![header("trace", 400_000)]),
         no_key(vec![header(&"n".repeat(30_000), 0)]),
         no_key((0..5000).map(|nth| header(&nth.to_string(), 1)).collect()),
         keyed(&"k".repeat(300_000), format!("\"{}\"", "v".repeat(300_000))),
-        Out { headers: vec![header("both", 450_000)], ..keyed("truck-3", "v".repeat(450_000)) },
+        ProducerRecord {
+            headers: vec![header("both", 450_000)],
+            ..keyed("truck-3", "v".repeat(450_000))
+        },
     ]
 }
 
@@ -53,7 +60,7 @@ fn a_letter_fits_its_topic_and_those_beside_it_come_whole_and_once() {
         let options = [("max.message.bytes", limit)];
         Topic::on(site.topic.brokers.clone(), site.letter_topic(), PARTITIONS, &options);
         let small = |nth| keyed("truck-1", renamed("truck-1", nth));
-        let mut records: Vec<Out> = (1..20).map(small).collect();
+        let mut records: Vec<ProducerRecord> = (1..20).map(small).collect();
         records.extend(large_records());
         records.extend((20..40).map(small));
         records.push(keyed("truck-1", sample("truck-1", 41)));
@@ -97,7 +104,7 @@ fn an_array_of_very_many_bad_elements_costs_a_few_times_its_size() {
     let Some(site) = Site::bare() else { return };
     let array = |elements: usize| format!("[{}1]", "1,".repeat(elements - 1));
     let trace = ("trace".to_owned(), Some(vec![7; 400_000]));
-    let with_header = Out { headers: vec![trace], ..keyed("truck-1", array(10_000)) };
+    let with_header = ProducerRecord { headers: vec![trace], ..keyed("truck-1", array(10_000)) };
     let words = format!("run {} {} --from earliest --create-topics", site.log(), site.store());
     site.topic.send(&[keyed("truck-1", sample("truck-1", 1))]);
     let mut running = start(&site.folder, &words);

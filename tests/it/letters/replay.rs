@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::json;
 use tstar::kafka::KafkaError;
 use tstar::kafka::client::Brokers;
-use tstar::kafka::producer::Out;
-use tstar::kafka::transactions::{Placed, Transactions};
+use tstar::kafka::producer::ProducerRecord;
+use tstar::kafka::transactions::{TransactionRecord, Transactions};
 
 use super::{PARTITIONS, REASONS, Site, by_place, reasons};
 use crate::topic::Topic;
@@ -145,14 +145,14 @@ fn of_two_at_a_time_the_first_gives_way() {
     let Some(topic) = Topic::new(PARTITIONS) else { return };
     let brokers = Brokers::new(&topic.brokers, BTreeMap::new()).unwrap();
     let name = format!("tstar-dlq-{}", topic.name);
-    let record = |value: &str| Placed {
+    let record = |value: &str| TransactionRecord {
         topic: topic.name.clone(),
         partition: Some(2),
-        record: Out { value: value.into(), ..Out::default() },
+        record: ProducerRecord { value: value.into(), ..ProducerRecord::default() },
     };
-    let mut first = Transactions::begin(&brokers, &name).unwrap();
+    let mut first = Transactions::init(&brokers, &name).unwrap();
     first.send(&[record("a"), record("b")]).unwrap();
-    let mut second = Transactions::begin(&brokers, &name).unwrap();
+    let mut second = Transactions::init(&brokers, &name).unwrap();
     let refused = first.send(&[record("c")]).unwrap_err();
     assert!(matches!(refused, KafkaError::Fenced { .. }), "{refused:?}");
     second.send(&[record("d")]).unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rdkafka::ClientConfig;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
 use serde_json::{Value, json};
-use tstar::kafka::producer::Out;
+use tstar::kafka::producer::ProducerRecord;
 
 use super::Scrape;
 use crate::cli::Folder;
@@ -24,15 +24,22 @@ fn sample(device: &str, minute: u32) -> Vec<u8> {
 
 /// Sends samples of the hostile device under a key.
 fn send(topic: &Topic, key: &str, minutes: &[u32]) {
-    let record =
-        |&minute| Out { key: Some(key.into()), value: sample(HOSTILE, minute), ..Out::default() };
+    let record = |&minute| ProducerRecord {
+        key: Some(key.into()),
+        value: sample(HOSTILE, minute),
+        ..ProducerRecord::default()
+    };
     topic.send(&minutes.iter().map(record).collect::<Vec<_>>());
 }
 
 /// A key of each partition.
 fn keys(topic: &Topic) -> [String; 2] {
     let send = |key: &str| {
-        topic.send(&[Out { key: Some(key.into()), value: b"[]".to_vec(), ..Out::default() }]);
+        topic.send(&[ProducerRecord {
+            key: Some(key.into()),
+            value: b"[]".to_vec(),
+            ..ProducerRecord::default()
+        }]);
         topic.ends(2)[&1]
     };
     let mut keys = [None, None];

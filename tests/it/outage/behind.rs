@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use serde_json::Value;
-use tstar::kafka::producer::Out;
-use tstar::model::moment::parse_time;
+use tstar::kafka::producer::ProducerRecord;
+use tstar::model::time::parse_time;
 use tstar::store::sqlite::SqliteStore;
 
 use super::proxy::{Between, Fault, Seeded};
@@ -55,7 +55,7 @@ fn is_durable(folder: &Folder, topic: &Topic, direct: &str, but: &BTreeSet<Strin
 }
 
 /// Samples of many devices, with a field that nobody reads and that no compression makes small.
-fn flood() -> Vec<Out> {
+fn flood() -> Vec<ProducerRecord> {
     let mut random = rand_chacha::ChaCha8Rng::from_seed([5; 32]);
     let mut ballast = vec![0; FLOOD.1 / 2];
     let sample = |nth: usize| {
@@ -65,7 +65,11 @@ fn flood() -> Vec<Out> {
         let value = format!(
             r#"{{"device_id":"{device}","ts":{time},"lat":52.1,"lon":13.5,"ballast":"{ballast}"}}"#
         );
-        Out { key: Some(device.into()), value: value.into(), ..Out::default() }
+        ProducerRecord {
+            key: Some(device.into()),
+            value: value.into(),
+            ..ProducerRecord::default()
+        }
     };
     (0..FLOOD.0).map(sample).collect()
 }

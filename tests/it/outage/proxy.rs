@@ -14,7 +14,7 @@ use scylla_proxy::{
 };
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tstar::store::scylla::{ScyllaOptions, ScyllaPlace, ScyllaStore};
+use tstar::store::scylla::{ScyllaOptions, ScyllaStore, ScyllaUrl};
 use tstar::store::{Forget, TripRow, TripStore};
 use tstar::timeline::DAY_MS;
 
@@ -193,7 +193,7 @@ impl Pair {
         let keyspace = Keyspace::shared(ClusteringOrder::Desc)?;
         let between = Between::before(&keyspace.place.nodes[0]);
         let nodes = vec![between.address.to_string()];
-        let place = ScyllaPlace { nodes, keyspace: keyspace.place.keyspace.clone() };
+        let place = ScyllaUrl { nodes, keyspace: keyspace.place.keyspace.clone() };
         let told = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&told);
         let on_waiting = Arc::new(move |_: &str| {
@@ -208,7 +208,7 @@ impl Pair {
 
     /// What the server holds of a device, asked without the proxy.
     fn held(&self, device: &str) -> Vec<TripRow> {
-        self.keyspace.runtime.block_on(self.direct.near(device, MIDNIGHT / DAY_MS)).unwrap()
+        self.keyspace.runtime.block_on(self.direct.rows_of_day(device, MIDNIGHT / DAY_MS)).unwrap()
     }
 
     fn wait<T>(&self, work: impl Future<Output = T>) -> T {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tstar::store::row::standing;
+use tstar::store::trip_row::resolve_overlaps;
 use tstar::store::{ChangeKind, TripRow};
 use tstar::timeline::day_of;
 
@@ -37,7 +37,7 @@ pub fn commit(world: &mut World, truth: &Truth, (lane, script): (usize, &Script)
     if truth.dead.iter().any(|place| is_passed(place) && !dead.contains(place)) {
         world.bad.insert("I6 dead letters");
     }
-    let version = script.log.versions.of(committed);
+    let version = script.log.versions.version_at(committed);
     let told = announced(world.feed.iter());
     let mut of_lane = truth.merges.iter().filter(|(merge, of)| **of == lane && merge.2 < version);
     if of_lane.any(|(merge, _)| !told.contains(merge)) {
@@ -98,7 +98,7 @@ fn committed(world: &World, truth: &Truth) -> Vec<Arc<TripRow>> {
 fn listing(world: &mut World, truth: &Truth) {
     for device in DEVICES {
         let rows: Vec<_> = days().flat_map(|day| world.trips(device, day)).collect();
-        let list = standing(rows.iter().map(|row| TripRow::clone(row)).collect());
+        let list = resolve_overlaps(rows.iter().map(|row| TripRow::clone(row)).collect());
         let committed = committed(world, truth);
         let of_device = committed.iter().filter(|row| device_of(row) == device);
         for row in of_device.filter(|row| row.end_ms >= truth.floor(device)) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tstar::pipeline::processor::Pace;
+use tstar::pipeline::processor::ProcessorConfig;
 
 use super::log::{CONTESTED, Record, Script, hour};
 use super::schedule::Schedule;
@@ -10,7 +10,7 @@ use super::world::{Command, Device, Dice, Seen};
 use crate::model::Fix;
 
 /// Everything stays in memory.
-const LASTING: Pace = Pace {
+const LASTING: ProcessorConfig = ProcessorConfig {
     flush_interval: Duration::ZERO,
     max_staleness: Duration::from_millis(500),
     memory: 1_000_000,
@@ -38,7 +38,7 @@ fn one_that_is_behind_learns_of_a_forget_within_a_record() {
             let records = vec![samples(&[34]), samples(&second), Record::Forget(b'a', hour(36))];
             let script = Script::of_partitions(vec![(records, vec![0])], i64::MAX, 100);
             let mut schedule = Schedule::new(Dice::new(1), script, false);
-            let pace = Pace { loads, ..LASTING };
+            let pace = ProcessorConfig { loads, ..LASTING };
             schedule.take_over(0, 0, Some(pace));
             schedule.does((0, 0), &[Command::Absorb(1)]);
             schedule.take_over(0, 0, Some(pace));

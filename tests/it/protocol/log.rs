@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use tstar::kafka;
 use tstar::kafka::control::{Authority, CONTROL_HEADER, SIGNATURE_HEADER};
-use tstar::kafka::record::{Read, RecordReader};
+use tstar::kafka::record::{RecordContent, RecordReader};
 use tstar::model::control::{Claim, ControlKey, ControlKeys};
 use tstar::model::epoch::{Epoch, Log, Versions};
 use tstar::model::partitioner::Partitioner;
 use tstar::model::reason::DeadReason;
 use tstar::model::rules::Rules;
-use tstar::source::{Batch, Decoded, Decoder, Entry, Fault};
+use tstar::source::{Batch, DecodedSample, Decoder, Entry, SampleError};
 use tstar::timeline::{DAY_MS, Reading, Sample};
 
 use super::world::{Device, Dice};
@@ -215,7 +215,7 @@ impl Script {
         };
         let authority = Authority { topic: TOPIC.into(), keys, max_future_ms: ENDLESS };
         let reader = RecordReader::new(Decoder::new(&self.rules).unwrap(), true);
-        if let Read::Control(control) = reader.allowing(authority).read(&record, batch) {
+        if let RecordContent::Control(control) = reader.allowing(authority).read(&record, batch) {
             batch.control = Some(control);
             // What would be its dead letter.
             put_entry(batch, offset, None, Err(DeadReason::NotAuthorised));
@@ -249,7 +249,7 @@ fn put(batch: &mut Batch, offset: i64, device: Device, fixes: &[Option<Fix>]) {
     let device = write(batch, &name(device));
     for (fix, element) in fixes.iter().zip(0..) {
         let content = match fix {
-            Some(fix) => Ok(Decoded {
+            Some(fix) => Ok(DecodedSample {
                 device: device.clone(),
                 driver: fix.driver.map(|driver| write(batch, driver)),
                 ignition: None,
@@ -265,9 +265,9 @@ fn put_entry(
     batch: &mut Batch,
     offset: i64,
     element: Option<u32>,
-    content: Result<Decoded, DeadReason>,
+    content: Result<DecodedSample, DeadReason>,
 ) {
-    let content = content.map_err(|reason| Box::new(Fault::new(reason, "planted")));
+    let content = content.map_err(|reason| Box::new(SampleError::new(reason, "planted")));
     let (line, log_time_ms, again) = (0, ORIGIN, false);
     let (raw, key) = (0..0, None);
     let entry = Entry { offset, element, line, log_time_ms, again, raw, key, content };

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use tstar::pipeline::processor::{Pace, Processor};
+use tstar::pipeline::processor::{Processor, ProcessorConfig};
 use tstar::store::StoreError;
 
 use super::log::Script;
@@ -26,7 +26,7 @@ impl Owner {
         world: &Shared,
         (lane, script): (usize, &Arc<Script>),
         start: i64,
-        pace: Pace,
+        pace: ProcessorConfig,
     ) -> Self {
         let id = {
             let mut world = lock(world);
@@ -82,8 +82,8 @@ impl Owner {
 }
 
 /// A pace that the dice choose.
-pub fn some_pace(dice: &mut Dice) -> Pace {
-    Pace {
+pub fn some_pace(dice: &mut Dice) -> ProcessorConfig {
+    ProcessorConfig {
         flush_interval: Duration::ZERO,
         max_staleness: Duration::from_millis(dice.one_of(&[100, 500])),
         memory: dice.one_of(&[0, 2_000, 3_000, 100_000, 100_000]),
@@ -92,7 +92,7 @@ pub fn some_pace(dice: &mut Dice) -> Pace {
     }
 }
 
-async fn work(store: SimStore, pace: Pace) -> Result<(), StoreError> {
+async fn work(store: SimStore, pace: ProcessorConfig) -> Result<(), StoreError> {
     let script = &store.script;
     let mut processor = Processor::of_log(&store, script.log.clone(), &script.rules, pace).await?;
     loop {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tstar::pipeline::processor::Pace;
+use tstar::pipeline::processor::ProcessorConfig;
 
 use super::checks;
 use super::log::{CONTESTED, Kind, Record, Script};
@@ -79,7 +79,7 @@ impl Schedule {
     }
 
     /// Another owner begins at an offset, at a pace of its own or some pace.
-    pub fn take_over(&mut self, lane: usize, start: i64, pace: Option<Pace>) {
+    pub fn take_over(&mut self, lane: usize, start: i64, pace: Option<ProcessorConfig>) {
         let pace = pace.unwrap_or_else(|| some_pace(&mut lock(&self.world).dice));
         let owner = Owner::new(&self.world, (lane, &self.scripts[lane]), start, pace);
         self.owners[lane].push(owner);
@@ -348,7 +348,7 @@ impl Schedule {
 fn print(script: &Script) {
     println!("{:?} {:?}", script.rules.limits(), script.log);
     for (record, offset) in script.records.iter().zip(0..) {
-        println!("{offset} ({}): {}", script.log.versions.of(offset), shown(record));
+        println!("{offset} ({}): {}", script.log.versions.version_at(offset), shown(record));
     }
 }
 

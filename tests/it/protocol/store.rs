@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
 
 use tstar::store::{
-    Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore, Whose,
+    DeviceScope, Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore,
 };
 use tstar::timeline::day_of;
 
@@ -41,7 +41,7 @@ impl SimStore {
 
     /// The version of the first record of the batch that the owner absorbs.
     fn reads(&self, world: &World) -> i64 {
-        self.script.log.versions.of(world.desks[self.owner].position)
+        self.script.log.versions.version_at(world.desks[self.owner].position)
     }
 
     /// The world goes on.
@@ -203,7 +203,7 @@ impl TripStore for SimStore {
         Ok(row.map(|row| TripRow::clone(&row)))
     }
 
-    async fn near(&self, device_id: &str, day: i64) -> Result<Vec<TripRow>, StoreError> {
+    async fn rows_of_day(&self, device_id: &str, day: i64) -> Result<Vec<TripRow>, StoreError> {
         self.meanwhile().await;
         let mut world = self.world();
         let rows = world.trips(device(device_id), day);
@@ -227,7 +227,7 @@ impl TripStore for SimStore {
 
     async fn devices(
         &self,
-        _: Whose,
+        _: DeviceScope,
         _: Option<&str>,
         _: usize,
     ) -> Result<Vec<String>, StoreError> {

@@ -95,7 +95,7 @@ impl Truth {
             max_samples: script.rules.max_samples as usize,
         };
         let device = self.devices.entry(id).or_insert_with(|| literal::Device::new(limits));
-        device.arrive(script.log.versions.of(offset), *fix) == Did::TripFull
+        device.arrive(script.log.versions.version_at(offset), *fix) == Did::TripFull
     }
 
     /// Takes note of the trips of a partition after a record of it.
@@ -144,5 +144,5 @@ fn row_of(device: Device, trip: &literal::Trip, partition: i32) -> TripRow {
     let driver = trip.driver().map(|(name, time_ms)| Driver { name: name.into(), time_ms });
     let absorbed = trip.absorbed.iter().copied().collect();
     let trip = Trip::loaded(trip.t_star, trip.minted, trip.version, absorbed, driver, path);
-    TripRow { partition, ..TripRow::of(&name(device), &trip) }
+    TripRow { partition, ..TripRow::from_trip(&name(device), &trip) }
 }

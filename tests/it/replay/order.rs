@@ -40,18 +40,18 @@ async fn read(store: &MemoryStore, log: &[i64], piece: Range<usize>, each: usize
     let mut acknowledged = version(piece.start);
     for offset in piece.clone() {
         let time_ms = log[offset];
-        let days = timeline.unknown_days(&limits, time_ms);
+        let days = timeline.missing_days(&limits, time_ms);
         let mut rows = Vec::new();
         for &day in &days {
-            rows.extend(store.near(DEVICE, day).await.unwrap());
+            rows.extend(store.rows_of_day(DEVICE, day).await.unwrap());
         }
         let trips = rows.iter().map(|row| row.to_trip().unwrap()).collect();
-        timeline.know(&days, trips, acknowledged);
+        timeline.insert_loaded(&days, trips, acknowledged);
         timeline.absorb(&limits, version(offset), sample(time_ms), None);
         if offset % each == 0 || offset + 1 == piece.end {
             let changed = timeline
                 .trips_mut()
-                .filter_map(|trip| trip.take_unflushed().map(|_| TripRow::of(DEVICE, trip)));
+                .filter_map(|trip| trip.take_unflushed().map(|_| TripRow::from_trip(DEVICE, trip)));
             store.apply(&changed.collect::<Vec<_>>()).await.unwrap();
             acknowledged = version(offset + 1);
             timeline.evict();

@@ -13,10 +13,10 @@ use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 use tstar::kafka::client::Brokers;
-use tstar::kafka::consumer::{self, Assignment, Drained, Plan, Told};
-use tstar::kafka::holding::Ended;
+use tstar::kafka::consumer::{self, Assignment, ConsumerConfig, ConsumerEvent, DrainResult};
+use tstar::kafka::partition_handle::WorkerExit;
 use tstar::kafka::record::RecordReader;
-use tstar::kafka::topic::From;
+use tstar::kafka::topic::StartFrom;
 use tstar::model::epoch::Epoch;
 use tstar::model::rules::Rules;
 use tstar::source::Decoder;
@@ -129,13 +129,13 @@ fn committed(brokers: &str) -> Option<i64> {
 }
 
 /// A plan to read the topic of a mock cluster.
-fn plan(brokers: &str) -> Plan {
-    Plan {
+fn plan(brokers: &str) -> ConsumerConfig {
+    ConsumerConfig {
         brokers: Brokers::new(brokers, BTreeMap::new()).unwrap(),
         topic: "samples".into(),
         group: "lost".into(),
         instance_id: None,
-        assignment: Assignment::Group { from: Some(From::Earliest) },
+        assignment: Assignment::Group { from: Some(StartFrom::Earliest) },
         epoch: Epoch {
             epoch: 1,
             topic: "samples".into(),
@@ -166,7 +166,7 @@ fn a_commit_that_the_brokers_refused_is_told_and_made_again() {
     let (plan, halt) = (plan(&brokers), AtomicBool::new(false));
     let (to, mut handed) = tokio::sync::mpsc::unbounded_channel();
     let (tell, told) = mpsc::channel();
-    let hear: consumer::Hear = Arc::new(move |it| tell.send(it).unwrap());
+    let hear: consumer::OnConsumerEvent = Arc::new(move |it| tell.send(it).unwrap());
     let reader = RecordReader::new(Decoder::new(&Rules::default()).unwrap(), false);
     std::thread::scope(|scope| {
         let polling = scope.spawn(|| consumer::run(&plan, reader, to, &hear, &halt));
@@ -175,7 +175,7 @@ fn a_commit_that_the_brokers_refused_is_told_and_made_again() {
         handed.holding.acknowledge(1);
         let until_told = |words: &str| loop {
             match told.recv_timeout(LIMIT).expect(words) {
-                Told::Trouble(problem) if problem.contains(words) => return,
+                ConsumerEvent::Warning(problem) if problem.contains(words) => return,
                 other => println!("{other:?}"),
             }
         };
@@ -184,8 +184,8 @@ fn a_commit_that_the_brokers_refused_is_told_and_made_again() {
         assert_eq!(committed(&brokers), None);
         until_told("partition 0: the brokers do not keep offset 1");
         until("the second commit", || (committed(&brokers) == Some(1)).then_some(()));
-        handed.holding.end(Ended::Drained);
+        handed.holding.end(WorkerExit::Drained);
         halt.store(true, Ordering::Release);
-        assert_eq!(polling.join().unwrap().unwrap(), Drained::All);
+        assert_eq!(polling.join().unwrap().unwrap(), DrainResult::All);
     });
 }

@@ -179,7 +179,7 @@ fn a_keyspace_with_poisoned_rows_is_read_on_and_repaired() {
     };
     let site = Site::new(topic, keyspace.place.to_string());
     let time = |trip: &Value, name: &str| {
-        tstar::model::moment::parse_time(trip[name].as_str().unwrap()).unwrap()
+        tstar::model::time::parse_time(trip[name].as_str().unwrap()).unwrap()
     };
     let trips = site.trips();
     let spoil = |device: &str, what: &str| {

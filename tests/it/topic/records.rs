@@ -1,14 +1,14 @@
 //! Records in all their forms: arrays, keys, headers, control records.
 
-use tstar::kafka::producer::Out;
+use tstar::kafka::producer::ProducerRecord;
 
 use super::{Topic, drain, start};
 use crate::cli::{Folder, minutes};
 use crate::control_keys;
 use crate::faults::until;
 
-fn keyed(key: &str, value: &str) -> Out {
-    Out { key: Some(key.into()), value: value.into(), ..Out::default() }
+fn keyed(key: &str, value: &str) -> ProducerRecord {
+    ProducerRecord { key: Some(key.into()), value: value.into(), ..ProducerRecord::default() }
 }
 
 #[test]
@@ -45,7 +45,12 @@ fn what_is_wrong_with_a_record_is_kept_with_its_key_and_headers() {
     let trace = ("trace".to_owned(), Some(b"4711".to_vec()));
     topic.send(&[
         keyed("truck-2", good.trim()),
-        Out { key: None, value: good.trim().into(), headers: vec![trace], timestamp_ms: None },
+        ProducerRecord {
+            key: None,
+            value: good.trim().into(),
+            headers: vec![trace],
+            timestamp_ms: None,
+        },
         keyed("truck-1", &format!("[{}, 7]", good.trim())),
         keyed("truck-1", "[1, 2"),
     ]);

@@ -1,6 +1,6 @@
 //! A partition that cannot go on: the others do, and whoever asks is told.
 
-use tstar::kafka::producer::Out;
+use tstar::kafka::producer::ProducerRecord;
 
 use super::{Topic, drain, start};
 use crate::cli::{Folder, minutes};
@@ -10,7 +10,11 @@ use crate::keyspace::{ClusteringOrder, Keyspace};
 
 /// A record under a key, whatever device it is of.
 fn send(topic: &Topic, key: &str, value: &str) {
-    topic.send(&[Out { key: Some(key.into()), value: value.into(), ..Out::default() }]);
+    topic.send(&[ProducerRecord {
+        key: Some(key.into()),
+        value: value.into(),
+        ..ProducerRecord::default()
+    }]);
 }
 
 /// A key of each partition, and none is without records after it.

@@ -6,9 +6,9 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use tstar::model::rules::Rules;
 use tstar::ops::verify::Bounds;
-use tstar::ops::verify::compare::{Asked, Still, compare};
+use tstar::ops::verify::compare::{CompareOptions, FixedLog, compare};
 use tstar::store::sqlite::SqliteStore;
-use tstar::store::{Forget, TripRow, TripStore, Whose};
+use tstar::store::{DeviceScope, Forget, TripRow, TripStore};
 use tstar::timeline::DAY_MS;
 
 use super::{FIRST_DAY, Made, below, lines, look, signed};
@@ -43,7 +43,7 @@ fn nothing_is_found_in_any_store_that_nobody_touched() {
         assert_eq!(seen, [], "seed {seed}");
         assert_eq!(compared.ahead, 0);
         copies += compared.same;
-        for device in block_on(found.devices(Whose::All, None, 10)).unwrap() {
+        for device in block_on(found.devices(DeviceScope::All, None, 10)).unwrap() {
             let (all, asc) = ((i64::MIN, i64::MAX), tstar::store::Order::Asc);
             let rows = block_on(found.range(&device, all.0, all.1, asc, 1000)).unwrap();
             merged += rows.iter().filter(|row| !row.absorbed.is_empty()).count();
@@ -103,9 +103,9 @@ fn what_a_newer_record_erased_is_not_missing_whatever_other_partitions_have() {
         block_on(stores[1].forget("truck-1", &Forget { version, before_ms })).unwrap();
         let bounds =
             Bounds { last: [(0, 100), (1, 5000)].into(), limit: [(0, 200), (1, 5000)].into() };
-        let asked = Asked { device_id: None, repair: false };
+        let asked = CompareOptions { device_id: None, repair: false };
         let mut see = |_: &_, _| ();
-        let found = compare(&stores[0], &stores[1], &asked, (bounds, &Still), &mut see);
+        let found = compare(&stores[0], &stores[1], &asked, (bounds, &FixedLog), &mut see);
         let found = block_on(found).unwrap();
         // A trip and its day in the lists.
         assert_eq!(found.count(), expected, "{version}: {found:?}");

@@ -12,7 +12,7 @@ use tstar::ops::verify::Kind;
 use tstar::store::raw::COLUMNS;
 use tstar::store::scylla::ScyllaStore;
 use tstar::store::sqlite::SqliteStore;
-use tstar::store::{Order, TripRow, TripStore, Whose};
+use tstar::store::{DeviceScope, Order, TripRow, TripStore};
 use tstar::timeline::DAY_MS;
 
 use super::file::Fault;
@@ -36,7 +36,7 @@ const KEY: [&str; 4] = ["device_id", "bucket", "end_time", "start_time"];
 /// Every trip of a store of files, as those of a log with a base.
 fn rows(store: &SqliteStore) -> Vec<TripRow> {
     let mut all = Vec::new();
-    for device in block_on(store.devices(Whose::All, None, 1000)).unwrap() {
+    for device in block_on(store.devices(DeviceScope::All, None, 1000)).unwrap() {
         let rows = store.range(&device, i64::MIN, i64::MAX, Order::Asc, 10_000);
         all.extend(block_on(rows).unwrap());
     }
@@ -129,7 +129,7 @@ fn parsed(text: &str) -> Map<String, Value> {
     let mut row: Map<String, Value> = serde_json::from_str(text).unwrap();
     for name in ["bucket", "end_time", "start_time", "t_star", "driver_time"] {
         if let Some(text) = row[name].as_str() {
-            let ms = tstar::model::moment::parse_time(&text.replace(' ', "T")).unwrap();
+            let ms = tstar::model::time::parse_time(&text.replace(' ', "T")).unwrap();
             row[name] = ms.into();
         }
     }

@@ -1,0 +1,152 @@
+use std::sync::Arc;
+
+use super::*;
+use crate::model::reason::DeadReason;
+
+fn came() -> DeadLetter {
+    DeadLetter {
+        partition: 3,
+        offset: 71,
+        element: Some(2),
+        reason: DeadReason::BadTime,
+        message: "time is no time".into(),
+        origin: "samples".into(),
+        line: 0,
+        log_time_ms: 1_795_210_680_123,
+        key: Some(b"truck-17"[..].into()),
+        key_cut: None,
+        headers: Arc::new(vec![("trace".into(), Some(vec![0xff])), ("empty".into(), None)]),
+        headers_cut: None,
+        value: b"{}".to_vec(),
+        value_bytes: 2,
+        sha256: None,
+    }
+}
+
+fn of_size(record: usize) -> Limit {
+    Limit { record, content: usize::MAX }
+}
+
+fn header<'a>(out: &'a ProducerRecord, name: &str) -> Option<&'a str> {
+    let found = out.headers.iter().rfind(|(known, _)| known == name)?;
+    std::str::from_utf8(found.1.as_deref()?).ok()
+}
+
+fn hex(bytes: impl AsRef<[u8]>) -> String {
+    data_encoding::HEXLOWER.encode(&Sha256::digest(bytes))
+}
+
+#[test]
+fn a_dead_letter_keeps_what_came_and_says_why() {
+    let came = came();
+    for out in [whole("samples", &came), fitting("samples", &came, of_size(2000))] {
+        assert_eq!(out.key.as_deref(), came.key.as_deref());
+        assert_eq!(out.timestamp_ms, Some(came.log_time_ms));
+        assert_eq!(out.value, b"{}");
+        assert_eq!(out.headers[..2], came.headers[..]);
+        for (name, value) in [
+            ("__connect.errors.topic", "samples"),
+            ("__connect.errors.partition", "3"),
+            ("__connect.errors.offset", "71"),
+            ("__connect.errors.exception.class.name", "bad_time"),
+            ("__connect.errors.exception.message", "time is no time"),
+            ("tstar-element", "2"),
+        ] {
+            assert_eq!(header(&out, name), Some(value), "{name}");
+        }
+        assert!(out.headers.iter().all(|(name, _)| !name.ends_with("sha256")));
+    }
+}
+
+#[test]
+fn the_largest_part_is_cut_first_and_known_by_length_and_hash() {
+    let (key, value) = (vec![b'k'; 600_000], vec![b'v'; 5000]);
+    let letter = DeadLetter { key: Some(key[..].into()), value: value.clone(), ..came() };
+    let out = fitting("samples", &letter, of_size(100_000));
+    assert_eq!((out.key.unwrap().len(), out.value.len()), (1 << 10, 5000));
+    let out = fitting("samples", &letter, of_size(4000));
+    assert_eq!(out.key.as_deref(), Some(&key[..1 << 10]));
+    assert_eq!(out.value, value[..1 << 10]);
+    assert_eq!(header(&out, "tstar-key-length"), Some("600000"));
+    assert_eq!(header(&out, "tstar-key-sha256"), Some(&hex(&key)[..]));
+    assert_eq!(header(&out, "tstar-length"), Some("5000"));
+    assert_eq!(header(&out, "tstar-sha256"), Some(&hex(&value)[..]));
+    assert_eq!(out.headers[..2], letter.headers[..], "small ones stay");
+    assert_eq!(header(&out, "tstar-headers-sha256"), None);
+}
+
+#[test]
+fn the_client_counts_key_and_value_alone() {
+    let letter = DeadLetter { value: vec![b'v'; 9_995], ..came() };
+    let limit = |content| Limit { record: usize::MAX, content };
+    assert_eq!(fitting("samples", &letter, limit(10_003)), whole("samples", &letter));
+    assert_eq!(fitting("samples", &letter, limit(10_002)).value.len(), 1 << 10);
+}
+
+#[test]
+fn headers_are_cut_to_the_heads_of_the_first_ones() {
+    let long = |name: &str| (name.to_owned(), Some(vec![7; 400_000]));
+    let headers: Headers = vec![long("one"), ("x".repeat(90_000), None), long("two")];
+    let letter = DeadLetter { headers: Arc::new(headers), ..came() };
+    let out = fitting("samples", &letter, of_size(3000));
+    assert_eq!(out.headers[0], ("one".to_owned(), Some(vec![7; 256])));
+    assert_eq!(out.headers[1], ("x".repeat(256), None));
+    assert_eq!(header(&out, "tstar-headers-length"), Some("890006"));
+    let mut hash = Sha256::new();
+    for (name, value) in letter.headers.iter() {
+        hash.update((name.len() as u64).to_be_bytes());
+        hash.update(name);
+        hash.update(value.as_ref().map_or(u64::MAX, |it| it.len() as u64).to_be_bytes());
+        hash.update(value.clone().unwrap_or_default());
+    }
+    let hash = data_encoding::HEXLOWER.encode(&hash.finalize());
+    assert_eq!(header(&out, "tstar-headers-sha256"), Some(&hash[..]));
+    // Headers of nothing are many all the same.
+    let letter = DeadLetter { headers: Arc::new(vec![(String::new(), None); 100_000]), ..came() };
+    assert!(size(&fitting("samples", &letter, of_size(3000))) <= 3000);
+}
+
+#[test]
+fn a_letter_fits_whatever_is_large_in_it() {
+    let sizes = [0, 100, 5000, 700_000];
+    let names = sizes.len().pow(4);
+    for nth in 0..names {
+        let of = |part: u32| sizes[nth / sizes.len().pow(part) % sizes.len()];
+        let letter = DeadLetter {
+            key: Some(vec![b'k'; of(0)].into()),
+            value: vec![b'v'; of(1)],
+            headers: Arc::new(vec![("h".repeat(of(2)), Some(vec![1; of(2)])); 3]),
+            message: "é".repeat(of(3) / 2),
+            ..came()
+        };
+        for limit in [1200, 2000, 20_000, 1_000_000] {
+            let out = fitting(&"t".repeat(100), &letter, of_size(limit));
+            assert!(size(&out) <= limit, "{nth}: {} of {limit}", size(&out));
+            let again = size(&whole(&"t".repeat(100), &letter)) <= limit;
+            assert!(header(&out, "tstar-key-sha256").is_none() || !again, "{nth}");
+        }
+        let smallest = size(&fitting(&"t".repeat(249), &letter, of_size(0)));
+        assert!(smallest < 1500, "{smallest}");
+    }
+}
+
+#[test]
+fn what_was_cut_before_stays_known_by_what_it_was() {
+    let cut = |byte| Some(Cut { bytes: 5_000_000, sha256: [byte; 32] });
+    let letter = DeadLetter {
+        value: vec![b'v'; 1024],
+        value_bytes: 9_000_000,
+        sha256: Some([7; 32]),
+        key_cut: cut(8),
+        headers_cut: cut(9),
+        ..came()
+    };
+    let out = fitting("samples", &letter, of_size(0));
+    assert_eq!((header(&out, "tstar-length"), out.value.len()), (Some("9000000"), 0));
+    for (name, byte) in
+        [("tstar-sha256", 7_u8), ("tstar-key-sha256", 8), ("tstar-headers-sha256", 9)]
+    {
+        let known = data_encoding::HEXLOWER.encode(&[byte; 32]);
+        assert_eq!(header(&out, name), Some(&known[..]));
+    }
+}

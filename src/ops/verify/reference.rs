@@ -1,0 +1,353 @@
+//! A store built anew from the log, to compare with.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::model::epoch::Versions;
+use crate::model::rules::Rules;
+use crate::pipeline::daemon::topic_replay::TopicReplay;
+use crate::pipeline::daemon::{DaemonError, GuidedOwners, OnEvent, Report, SqliteStores};
+use crate::pipeline::processor::{Processor, ProcessorConfig, RunError, SampleCounts};
+use crate::source::file::{FileSource, Options};
+use crate::source::spill::Spill;
+use crate::source::{Batch, Control, Decoder, MapError, Source, SourceError};
+use crate::store::sqlite::SqliteStore;
+use crate::store::{Forget, Guide, Journal, StoreError, TripStore};
+
+/// Nothing is flushed before the end, or before memory is full: each trip is written once.
+const AT_THE_END: Duration = Duration::from_secs(365 * 86_400);
+
+/// What the file of the store keeps in memory, at most, bytes.
+const MAX_CACHE: u64 = 64 << 20;
+
+/// Why a store could not be built anew.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AnewError {
+    /// The topic cannot be read.
+    #[error(transparent)]
+    Daemon(#[from] DaemonError),
+    /// The files, or the store beside them, cannot be read.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// The rules of the store cannot be used.
+    #[error("the rules of the store cannot be used")]
+    Rules(#[from] MapError),
+    /// The files are not those that the store was built from.
+    #[error("{0}")]
+    OtherFiles(String),
+}
+
+impl From<StoreError> for AnewError {
+    fn from(error: StoreError) -> Self {
+        Self::Run(error.into())
+    }
+}
+
+impl From<SourceError> for AnewError {
+    fn from(error: SourceError) -> Self {
+        Self::Run(error.into())
+    }
+}
+
+/// Where a store is built anew, and in how much memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Workspace<'a> {
+    /// Folder for files without names.
+    pub folder: &'a Path,
+    /// Memory, bytes.
+    pub memory: u64,
+}
+
+impl Workspace<'_> {
+    /// An empty store.
+    ///
+    /// # Errors
+    /// The folder takes no file.
+    pub fn store(&self, rules: &Rules, of_topic: bool) -> Result<SqliteStore, StoreError> {
+        let store = SqliteStore::scratch(self.folder, rules, of_topic)?;
+        store.set_cache((self.memory / 8).min(MAX_CACHE))?;
+        Ok(store)
+    }
+
+    /// How a processor works that fills it.
+    #[must_use]
+    pub fn pace(&self) -> ProcessorConfig {
+        let memory = usize::try_from(self.memory / 4 * 3).unwrap_or(usize::MAX);
+        ProcessorConfig {
+            flush_interval: AT_THE_END,
+            max_staleness: AT_THE_END,
+            memory,
+            ..ProcessorConfig::default()
+        }
+    }
+}
+
+/// Builds a store from spans of a topic. A device belongs where `found`, the store that it is to be
+/// compared with, has it.
+///
+/// # Errors
+/// Records are gone, brokers do not answer, or the folder has no room.
+pub async fn of_topic<S: TripStore + 'static>(
+    reread: &TopicReplay,
+    found: &Arc<S>,
+    room: Workspace<'_>,
+    notify: OnEvent,
+    stop: impl Future<Output = ()>,
+) -> Result<(Arc<SqliteStore>, Report), AnewError> {
+    let rules = &reread.epochs.last().expect("there is an epoch").rules;
+    let store = Arc::new(room.store(rules, true)?);
+    let guide = Guide::new(Arc::clone(found), &reread.epochs);
+    let owners = || {
+        let owners = SqliteStores(Arc::clone(&store));
+        GuidedOwners { owners, guide: guide.clone() }
+    };
+    let report = reread.run(owners, (room.pace(), notify), stop).await?;
+    Ok((store, report))
+}
+
+/// Builds a store from the files that another one was built from: as the records that they were.
+///
+/// # Errors
+/// A file cannot be read, was never imported into the other store, or one that was is not named.
+pub async fn of_files(
+    imported: &SqliteStore,
+    files: &[PathBuf],
+    room: Workspace<'_>,
+    watch: impl FnMut(&Batch, &SampleCounts),
+) -> Result<SqliteStore, AnewError> {
+    let (mut source, rules) = ImportedFiles::open(imported, files).await?;
+    let store = room.store(&rules, false)?;
+    let mut processor = Processor::new(&store, &rules, room.pace()).await?;
+    processor.enable_spill(Spill::new(room.folder)).await?;
+    processor.run(&mut source, watch).await?;
+    drop(processor);
+    source.check()?;
+    Ok(store)
+}
+
+/// Why no files may be enough.
+const IN_NO_FILE: &str = "a store that took samples from a pipe, over HTTP or by `tstar dlq \
+    replay` cannot be read again from files";
+
+fn never_imported(file: &str, place: &str) -> String {
+    format!(
+        "`{file}` holds records that store `{place}` has not read as this file; leave it out, or, \
+         where they were never read, import it first: tstar ingest --store sqlite:{place} {file}; \
+         {IN_NO_FILE}"
+    )
+}
+
+/// Refuses files that are not all that a store was built from.
+///
+/// # Errors
+/// Those of [`of_files`].
+pub async fn is_all(imported: &SqliteStore, files: &[PathBuf]) -> Result<(), AnewError> {
+    let (mut source, _) = ImportedFiles::open(imported, files).await?;
+    while source.next().await?.is_some() {}
+    source.check()
+}
+
+/// What happened to a store of files.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ImportStep {
+    /// These were imported, one after the other.
+    Files(Vec<PathBuf>),
+    /// Devices were erased, one after the other.
+    Forgets(Vec<(String, Forget)>),
+}
+
+/// What a store was built from, in the order in which it was.
+///
+/// # Errors
+/// A file cannot be read, or was never imported into the store.
+pub async fn past(imported: &SqliteStore, files: &[PathBuf]) -> Result<Vec<ImportStep>, AnewError> {
+    let (options, _) = options(imported).await?;
+    let mut forgets = VecDeque::from(imported.every_forget()?);
+    let mut past: Vec<ImportStep> = Vec::new();
+    for (offset, file) in in_order(files, &options, imported.path()).await? {
+        let later = forgets.iter().position(|(_, forget)| offset_of(forget) > offset);
+        let before: Vec<_> = forgets.drain(..later.unwrap_or(forgets.len())).collect();
+        if !before.is_empty() {
+            past.push(ImportStep::Forgets(before));
+        }
+        match past.last_mut() {
+            Some(ImportStep::Files(files)) => files.push(file),
+            _ => past.push(ImportStep::Files(vec![file])),
+        }
+    }
+    if !forgets.is_empty() {
+        past.push(ImportStep::Forgets(forgets.into()));
+    }
+    Ok(past)
+}
+
+/// How the files of a store are read as the records that they were, and the rules of that.
+async fn options(imported: &SqliteStore) -> Result<(Options, Rules), AnewError> {
+    let place = imported.path();
+    let Some(rules) = imported.rules()? else {
+        return Err(AnewError::OtherFiles(format!("store `{place}` holds nothing")));
+    };
+    let options = Options {
+        format: None,
+        decoder: Arc::new(Decoder::new(&rules)?),
+        log_time_ms: 0,
+        first_offset: imported.position().await?.delivered,
+        known: imported.parts()?,
+    };
+    Ok((options, rules))
+}
+
+/// The files in the order in which they were imported, each with the offset of its first record.
+async fn in_order(
+    files: &[PathBuf],
+    options: &Options,
+    place: &str,
+) -> Result<Vec<(i64, PathBuf)>, AnewError> {
+    FileSource::check(files, options)?;
+    let mut placed = Vec::with_capacity(files.len());
+    for file in files {
+        let mut source = FileSource::open(std::slice::from_ref(file), options.clone())?;
+        // An empty file has no place, and needs none.
+        while let Some(batch) = source.next().await? {
+            let Some(first) = batch.entries.first() else { continue };
+            if !first.again {
+                let problem = never_imported(&file.display().to_string(), place);
+                return Err(AnewError::OtherFiles(problem));
+            }
+            placed.push((first.offset, file.clone()));
+            break;
+        }
+    }
+    placed.sort();
+    // A second copy of a file gave no record of its own.
+    placed.dedup_by_key(|(offset, _)| *offset);
+    Ok(placed)
+}
+
+/// Files whose records have to be those that a store was built from, all of them, in their order.
+pub struct ImportedFiles {
+    source: FileSource,
+    /// A batch that was read, and is to come after what stands before it in the log.
+    ahead: Option<Batch>,
+    /// What was erased in between, oldest first: it has its place among the records.
+    forgets: VecDeque<(String, Forget)>,
+    /// The offset of the record that comes next.
+    next: i64,
+    delivered: i64,
+    place: String,
+    wrong: Option<String>,
+}
+
+fn offset_of(forget: &Forget) -> i64 {
+    Versions::of_files().offset_of(forget.version)
+}
+
+impl ImportedFiles {
+    /// The files that a store was built from, as the records that they were, and the rules that
+    /// they were read by.
+    ///
+    /// # Errors
+    /// Those of [`of_files`].
+    pub async fn open(
+        imported: &SqliteStore,
+        files: &[PathBuf],
+    ) -> Result<(Self, Rules), AnewError> {
+        let place = imported.path();
+        let (options, rules) = options(imported).await?;
+        let delivered = options.first_offset;
+        let files = in_order(files, &options, place).await?;
+        let files: Vec<PathBuf> = files.into_iter().map(|(_, file)| file).collect();
+        let source = Self {
+            source: FileSource::open(&files, options)?,
+            ahead: None,
+            forgets: imported.every_forget()?.into(),
+            next: 0,
+            delivered,
+            place: place.to_owned(),
+            wrong: None,
+        };
+        Ok((source, rules))
+    }
+
+    /// Whether what was read to its end were the files, all of them.
+    ///
+    /// # Errors
+    /// [`AnewError::OtherFiles`].
+    pub fn check(self) -> Result<(), AnewError> {
+        self.problem().map_or(Ok(()), |problem| Err(AnewError::OtherFiles(problem)))
+    }
+
+    /// The next forget as the record that it was.
+    fn forget(&mut self) -> Option<Batch> {
+        let (device_id, forget) = self.forgets.pop_front()?;
+        let (offset, before_ms) = (offset_of(&forget), forget.before_ms);
+        if self.wrong.is_none() && offset > self.next {
+            self.wrong = Some(format!(
+                "store `{}` has records {} to {} before an erasure, which these files do not hold: \
+                 name every file that was imported",
+                self.place,
+                self.next,
+                offset - 1
+            ));
+        }
+        self.next = self.next.max(offset + 1);
+        let control = Some(Control::Forget { offset, device_id, before_ms });
+        Some(Batch { control, next_offset: Some(offset + 1), ..Batch::default() })
+    }
+
+    fn inspect(&mut self, batch: &Batch) {
+        for entry in &batch.entries {
+            let goes_on = entry.offset == self.next || entry.offset + 1 == self.next;
+            if self.wrong.is_none() && !entry.again {
+                self.wrong = Some(never_imported(&batch.origin, &self.place));
+            } else if self.wrong.is_none() && !goes_on {
+                self.wrong = Some(format!(
+                    "`{}` begins with record {} of store `{}`, and record {} comes before it: \
+                     name every file that was imported; one that was imported in parts, with \
+                     others between them, cannot be read again in that order",
+                    batch.origin, entry.offset, self.place, self.next
+                ));
+            }
+            self.next = entry.offset + 1;
+        }
+    }
+
+    fn problem(self) -> Option<String> {
+        let (next, delivered, place) = (self.next, self.delivered, self.place);
+        self.wrong.or_else(|| {
+            (next != delivered).then(|| {
+                format!(
+                    "store `{place}` was built from {delivered} records, and these files hold \
+                     {next} of them: name every file that was imported; {IN_NO_FILE}"
+                )
+            })
+        })
+    }
+}
+
+impl Source for ImportedFiles {
+    async fn next(&mut self) -> Result<Option<Batch>, SourceError> {
+        let batch = match self.ahead.take() {
+            None => self.source.next().await?,
+            ahead => ahead,
+        };
+        let first = batch.as_ref().and_then(|batch| batch.entries.first());
+        let is_due = |forget: &Forget| match (&batch, first) {
+            (None, _) => true,
+            (_, first) => first.is_some_and(|first| offset_of(forget) < first.offset),
+        };
+        if self.forgets.front().is_some_and(|(_, forget)| is_due(forget)) {
+            self.ahead = batch;
+            return Ok(self.forget());
+        }
+        if let Some(batch) = &batch {
+            self.inspect(batch);
+        }
+        // What comes after a record that is out of place is of no use.
+        Ok(batch.filter(|_| self.wrong.is_none()))
+    }
+}

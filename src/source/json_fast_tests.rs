@@ -1,0 +1,225 @@
+use super::*;
+use crate::model::reason::DeadReason;
+use crate::model::rules::Rules;
+use crate::source::{SampleError, parse_map};
+use proptest::prelude::*;
+
+fn decoder(map: &str, change: impl FnOnce(&mut Rules)) -> Decoder {
+    let mut rules = Rules::default();
+    if !map.is_empty() {
+        rules.fields = parse_map(map).unwrap();
+    }
+    change(&mut rules);
+    Decoder::new(&rules).unwrap()
+}
+
+type Summary = Result<(String, Option<String>, Option<bool>, Sample), (DeadReason, String)>;
+
+fn summarize(decoded: Result<DecodedSample, Box<SampleError>>, text: &str) -> Summary {
+    let part = |span: &Span| text[span.start as usize..span.end as usize].to_owned();
+    match decoded {
+        Ok(good) => {
+            let driver = good.driver.as_ref().map(part);
+            Ok((part(&good.device), driver, good.ignition, good.sample))
+        }
+        Err(fault) => {
+            assert_eq!(text, "before", "a fault leaves no text");
+            Err((fault.reason, fault.message))
+        }
+    }
+}
+
+/// Reads all lines with one layout, each also by the parser, and returns how many the layout read.
+fn same(decoder: &Decoder, lines: &[Vec<u8>]) -> usize {
+    let mut layout = JsonTemplate::default();
+    let mut read = 0;
+    for line in lines {
+        let (mut text, mut parsed) = ("before".to_owned(), "before".to_owned());
+        read += usize::from(layout.read(decoder, line, &mut String::new()).is_some());
+        let like = summarize(decoder.json_like(&mut layout, line, &mut text), &text);
+        let json = summarize(decoder.json(line, &mut parsed), &parsed);
+        assert_eq!(like, json, "{}", String::from_utf8_lossy(line));
+    }
+    read
+}
+
+fn lines(texts: &[&str]) -> Vec<Vec<u8>> {
+    texts.iter().map(|text| text.as_bytes().to_vec()).collect()
+}
+
+const PLAIN: [&str; 3] = [
+    r#"{"device_id":"a","time":"2026-11-20T21:38:00.123Z","lat":1.5,"lon":-2.5,"speed":3.25}"#,
+    r#"{"device_id":"b","time":"2026-11-20T21:38:01Z","lat":-0.1234567,"lon":170,"speed":null}"#,
+    r#"{"device_id":"c","time":"2026-11-20T21:38:02Z","lat":0,"lon":2.5,"speed":31}"#,
+];
+
+#[test]
+fn all_but_the_first_record_of_a_layout_are_read_without_the_parser() {
+    let json = decoder("", |_| ());
+    assert_eq!(same(&json, &lines(&PLAIN)), 2);
+    let spaced = PLAIN.map(|line| line.replace(':', " : ").replace(" : 38 : ", ":38:"));
+    let spaced = spaced.map(|line| line.replace("T21 : 38", "T21:38"));
+    assert_eq!(same(&json, &lines(&spaced.each_ref().map(String::as_str))), 2);
+    let whole = decoder("", |rules| rules.time_unit = TimeUnit::Seconds);
+    let times = [r#"{"time":1795210680,"lat":1,"lon":2,"device":"x","ignition":true,"n":[]}"#; 3];
+    assert_eq!(same(&whole, &lines(&times)), 0, "an array is the parser's");
+    let times = [r#"{"time":1795210680,"lat":1,"lon":2,"device":"x","ignition":true,"n":7}"#; 3];
+    assert_eq!(same(&whole, &lines(&times)), 2);
+    let mapped = decoder("device_id=v,lat=/gps/lat", |_| ());
+    let nested = [r#"{"v":"x","time":"2026-11-20T21:38:00Z","gps":{"lat":1},"lon":2}"#; 3];
+    assert_eq!(same(&mapped, &lines(&nested)), 0);
+}
+
+#[test]
+fn optional_names_may_come_and_go() {
+    let with = |member: &str| format!(r#"{{"device":"a","ts":5,"lat":1,"lon":2{member}}}"#);
+    let members = [",\"driver\":\"D\"", "", ",\"speed\":1", ",\"speed\":1,\"driver\":\"D\"", ""];
+    let texts: Vec<_> = members.iter().cycle().take(40).map(|member| with(member)).collect();
+    let texts: Vec<_> = texts.iter().map(String::as_str).collect();
+    let read = same(&decoder("", |_| ()), &lines(&texts));
+    assert!(read >= 32, "{read} of 40");
+}
+
+#[test]
+fn what_is_not_plain_gets_the_answer_of_the_parser() {
+    let mut texts = PLAIN.to_vec();
+    let odd = [
+        r#"{"device_id":"a","time":"2026-11-20T21:38:00Z","lat":1.5,"lon":-2.5,"speed":-3}"#,
+        r#"{"device_id":"","time":"2026-11-20T21:38:00Z","lat":1.5,"lon":-2.5,"speed":3}"#,
+        r#"{"device_id":"a\u0000","time":"2026-11-20T21:38:00Z","lat":1.5,"lon":-2.5,"speed":3}"#,
+        r#"{"device_id":"ä","time":"2026-11-20T21:38:00Z","lat":1.5,"lon":-2.5,"speed":3}"#,
+        r#"{"device_id":7,"time":"2026-11-20T21:38:00Z","lat":1.5,"lon":-2.5,"speed":3}"#,
+        r#"{"device_id":"a","time":"2026-11-20T21:38:00+01:00","lat":1.5,"lon":-2.5,"speed":3}"#,
+        r#"{"device_id":"a","time":"2026-11-20T21:38:00Z","lat":91,"lon":-2.5,"speed":3}"#,
+        r#"{"device_id":"a","time":"2026-11-20T21:38:00Z","lat":1e1,"lon":-2.5,"speed":3}"#,
+        r#"{"device_id":"a","time":"2026-11-20T21:38:00Z","lat":01,"lon":-2.5,"speed":3}"#,
+        r#"{"device_id":"a","time":"2026-11-20T21:38:00Z","lat":1.,"lon":-2.5,"speed":3}"#,
+        r#"{"device_id":"a","time":"2026-11-20T21:38:00Z","lat":.5,"lon":-2.5,"speed":3}"#,
+        r#"{"device_id":"a","time":"2026-11-20T21:38:00Z","lat":-,"lon":-2.5,"speed":3}"#,
+        r#"{"device_id":"a","time":"2026-11-20T21:38:00Z","lat":"1","lon":-2.5,"speed":3}"#,
+        r#"{"device_id":"a","time":"2026-11-20T21:38:00Z","lat":null,"lon":-2.5,"speed":3}"#,
+        r#"{"device_id":"a","time":"2026-11-20T21:38:00Z","lat":1,"lat":1,"lon":-2.5,"speed":3}"#,
+        r#"{"device_id":"a","time":"2026-11-20T21:38:00Z","lat":1,"lon":-2.5,"speed":3,"lng":4}"#,
+        r#"{"device_id":"a","time":"2026-11-20T21:38:00Z","lat":1,"lon":-2.5,"speed":3}}"#,
+        r#"{"device_id":"a","time":"2026-11-20T21:38:00Z","lat":1,"lon":-2.5,"speed":3,}"#,
+        r#"{"device_id":"a","time":"2026-11-20T21:38:00Z","lat":1,"lon":-2.5,"speed":3"#,
+        r#"{"device_id":"a","time":"2026-11-20T21:38:00Z"}"#,
+        r#","lat":1}"#,
+        "{}",
+        "",
+    ];
+    texts.extend(odd.iter().flat_map(|odd| [odd, PLAIN[0]]));
+    let read = same(&decoder("", |_| ()), &lines(&texts));
+    assert_eq!(read, 2 + odd.len(), "the plain ones alone");
+}
+
+#[test]
+fn what_follows_a_number_that_is_cut_short_is_no_end() {
+    // A name that nothing is known of, and a number beyond all bounds: both are passed over.
+    let record =
+        r#"{"device_id":"a","time":1795210680123,"lat":1,"lon":2,"n":1e9994,"driver":"z"}"#;
+    let record = record.as_bytes().to_vec();
+    same(&decoder("", |_| ()), &[record.clone(), record.clone(), record]);
+}
+
+#[test]
+fn two_names_of_one_field_are_judged_as_before() {
+    // Each is learnt from a record where it stands alone.
+    let texts = [
+        r#"{"device":"a","ts":5,"lat":1,"lon":2}"#,
+        r#"{"device":"a","ts":5,"lat":1,"lng":2}"#,
+        r#"{"device":"a","ts":5,"lat":1,"longitude":2}"#,
+        r#"{"device":"a","ts":5,"lat":1,"longitude":2}"#,
+        r#"{"device":"a","ts":5,"lat":1,"lng":3,"lon":2}"#,
+        r#"{"device":"a","ts":5,"lat":1,"lng":3,"longitude":2}"#,
+        r#"{"device":"a","ts":5,"lat":1,"lng":null,"longitude":2}"#,
+        r#"{"device":"a","ts":5,"lat":1,"lon":3,"lon":2}"#,
+        r#"{"device":"a","ts":5,"lat":1,"lon":null,"lon":2}"#,
+        r#"{"ts":5,"lat":1,"lon":2,"device":"a"}"#,
+        r#"{"device":null,"ts":5,"lat":1,"lon":2,"device":"a"}"#,
+    ];
+    same(&decoder("", |_| ()), &lines(&texts.repeat(3)));
+}
+
+/// One edit of a line.
+fn edited(line: &[u8], (at, kind, byte): (usize, u8, u8)) -> Vec<u8> {
+    let mut line = line.to_vec();
+    let at = at % line.len();
+    match kind {
+        0 => line[at] = byte,
+        1 => line.insert(at, byte),
+        2 => drop(line.remove(at)),
+        3 => line.truncate(at),
+        _ => {
+            let copy = line[at..].to_vec();
+            line.extend(copy);
+        }
+    }
+    line
+}
+
+fn number() -> impl Strategy<Value = String> {
+    prop_oneof![
+        any::<f64>().prop_map(|number| number.to_string()),
+        (-180.0..180.0).prop_map(|number: f64| number.to_string()),
+        (-180.0..180.0, 0..12_usize)
+            .prop_map(|(number, places): (f64, _)| format!("{number:.places$}")),
+        any::<i64>().prop_map(|number| number.to_string()),
+        Just("null".to_owned()),
+    ]
+}
+
+fn line() -> impl Strategy<Value = Vec<u8>> {
+    let device = prop_oneof![4 => "[a-z]{1,12}", 1 => "\\PC{0,4}"];
+    (device, any::<i32>(), number(), number(), prop::option::of(number()), 0..4_u8).prop_map(
+        |(device, second, lat, lon, speed, form)| {
+            let time = i64::from(second).unsigned_abs();
+            let device = serde_json::to_string(&device).unwrap();
+            let speed = speed.map_or(String::new(), |speed| format!(r#","speed":{speed}"#));
+            let text = match form {
+                0 => format!(r#"{{"device_id":{device},"time":{time},"lat":{lat},"lon":{lon}{speed}}}"#),
+                1 => format!(r#"{{"lat": {lat}, "lon": {lon}, "ts": {time}, "device": {device}}}"#),
+                2 => format!(r#"{{"x":{lat},"device":{device},"ts":"2026-11-20T21:38:00.5Z","lat":{lat},"lng":{lon}{speed} }}"#),
+                _ => format!(r#"{{"device":{device},"ts":{time},"lat":{lat},"lon":{lon},"heading":{lat}}}"#),
+            };
+            text.into_bytes()
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    #[test]
+    fn a_layout_never_changes_an_answer(
+        lines in prop::collection::vec((line(), prop::option::weighted(
+            0.3, (any::<usize>(), 0..5_u8, prop_oneof![any::<u8>(), Just(b'"'), Just(b',')]),
+        )), 1..30),
+    ) {
+        let lines: Vec<_> = lines
+            .into_iter()
+            .map(|(line, edit)| edit.map_or_else(|| line.clone(), |edit| edited(&line, edit)))
+            .collect();
+        same(&decoder("", |_| ()), &lines);
+    }
+
+    #[test]
+    fn plain_bytes_end_at_the_first_special_one(
+        mut text in prop::collection::vec(0x20..0x7f_u8, 0..40), at in 0..40_usize, byte: u8,
+    ) {
+        if at < text.len() {
+            text[at] = byte;
+        }
+        let special = |byte: &u8| *byte < 0x20 || *byte >= 0x80 || matches!(byte, b'"' | b'\\');
+        prop_assert_eq!(plain_bytes(&text), text.iter().position(special).unwrap_or(text.len()));
+    }
+
+    #[test]
+    fn numbers_are_those_of_the_parser(text in prop_oneof![number(), "-?[0-9]{1,20}(\\.[0-9]{0,20})?"]) {
+        let mut rest = text.as_bytes();
+        if let Some(number) = take_number(&mut rest) {
+            let parsed: f64 = serde_json::from_str(&text[..text.len() - rest.len()]).unwrap();
+            prop_assert_eq!(number.to_bits(), parsed.to_bits(), "{}", text);
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! A sample as a record that states it: what goes back into a log that is read by other rules than
+//! those that understood the sample.
+
+use serde_json::{Map, Value};
+
+use super::DecodedSample;
+use super::decode::Decoder;
+use super::fields::Field;
+use super::json_fast::JsonTemplate;
+use super::record::metres_per_second;
+use crate::model::time::format_time;
+use crate::timeline::Reading;
+
+impl Decoder {
+    /// A JSON object in which this decoder finds the same sample. `text` is what the spans of
+    /// `decoded` point into.
+    ///
+    /// # Errors
+    /// Why there is no such object: two fields that differ are mapped to one name, say.
+    pub fn restate(&self, decoded: &DecodedSample, text: &str) -> Result<String, String> {
+        let mut object = Map::new();
+        for (field, value) in self.values(decoded, text) {
+            let name = self.map.get(field.name()).map_or(field.name(), String::as_str);
+            let path: Vec<String> = match name.strip_prefix('/') {
+                Some(tokens) => {
+                    let plain = |token: &str| token.replace("~1", "/").replace("~0", "~");
+                    tokens.split('/').map(plain).collect()
+                }
+                None => vec![name.to_owned()],
+            };
+            if !put(&mut object, &path, value) {
+                return Err(format!("`{name}` would have to hold two values"));
+            }
+        }
+        let record = Value::Object(object).to_string();
+        let mut again = String::new();
+        let read = self.json(record.as_bytes(), &mut again).map_err(|fault| fault.message)?;
+        if is_same((decoded, text), (&read, &again)) {
+            Ok(record)
+        } else {
+            Err(format!("`{record}` is another sample"))
+        }
+    }
+
+    /// Whether this decoder finds that sample in a record.
+    pub fn finds(
+        &self,
+        layout: &mut JsonTemplate,
+        record: &[u8],
+        (decoded, text): (&DecodedSample, &str),
+    ) -> bool {
+        let mut again = String::new();
+        let read = self.json_like(layout, record, &mut again);
+        read.is_ok_and(|read| is_same((decoded, text), (&read, &again)))
+    }
+
+    /// What each field says, in the units of this decoder.
+    fn values(&self, decoded: &DecodedSample, text: &str) -> Vec<(Field, Value)> {
+        let at = |span: &super::Span| &text[span.start as usize..span.end as usize];
+        let sample = &decoded.sample;
+        let in_units = |reading: Reading, per_unit: f64| {
+            reading.get().map(|quanta| f64::from(quanta) / per_unit).map(Value::from)
+        };
+        // What one unit of speed is, turned round.
+        let metres = 100.0 * metres_per_second(1.0, self.speed_unit);
+        let optional = [
+            (Field::Speed, in_units(sample.speed_cmps, metres)),
+            (Field::Heading, in_units(sample.heading_ddeg, 10.0)),
+            (Field::Altitude, in_units(sample.altitude_dm, 10.0)),
+            (Field::Accuracy, in_units(sample.accuracy_dm, 10.0)),
+            (Field::Driver, decoded.driver.as_ref().map(|driver| at(driver).into())),
+            (Field::Ignition, decoded.ignition.map(Value::from)),
+        ];
+        let needed = [
+            (Field::DeviceId, at(&decoded.device).into()),
+            (Field::Time, format_time(sample.time_ms).into()),
+            (Field::Lat, sample.lat().into()),
+            (Field::Lon, sample.lon().into()),
+        ];
+        let stated = optional.into_iter().filter_map(|(field, value)| Some((field, value?)));
+        needed.into_iter().chain(stated).collect()
+    }
+}
+
+/// Puts a value at the end of a path; tells whether there is room for it.
+fn put(object: &mut Map<String, Value>, path: &[String], value: Value) -> bool {
+    let Some((name, rest)) = path.split_first() else { return false };
+    if rest.is_empty() {
+        return *object.entry(name).or_insert_with(|| value.clone()) == value;
+    }
+    match object.entry(name).or_insert_with(|| Value::Object(Map::new())) {
+        Value::Object(inner) => put(inner, rest, value),
+        _ => false,
+    }
+}
+
+fn is_same((one, text): (&DecodedSample, &str), (other, again): (&DecodedSample, &str)) -> bool {
+    let word =
+        |span: &super::Span, text: &str| text[span.start as usize..span.end as usize].to_owned();
+    let driver =
+        |decoded: &DecodedSample, text| decoded.driver.as_ref().map(|span| word(span, text));
+    one.sample == other.sample
+        && one.ignition == other.ignition
+        && word(&one.device, text) == word(&other.device, again)
+        && driver(one, text) == driver(other, again)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::model::rules::{Rules, SpeedUnit, TimeUnit};
+    use crate::source::parse_map;
+
+    fn decoder(map: &str, speed_unit: SpeedUnit) -> Decoder {
+        let fields = if map.is_empty() { Default::default() } else { parse_map(map).unwrap() };
+        let time_unit = TimeUnit::Seconds;
+        Decoder::new(&Rules { fields, speed_unit, time_unit, ..Rules::default() }).unwrap()
+    }
+
+    fn restated(record: &str, of: &str, to: &str) -> Result<String, String> {
+        let mut text = "before".to_owned();
+        let plain = decoder(of, SpeedUnit::MetresPerSecond);
+        let decoded = plain.json(record.as_bytes(), &mut text).unwrap();
+        decoder(to, SpeedUnit::KilometresPerHour).restate(&decoded, &text)
+    }
+
+    #[test]
+    fn a_sample_is_restated_by_the_names_and_units_of_another_decoder() {
+        let record =
+            r#"{"id":"a","when":1795210680,"y":1.5,"x":-2,"speed":10,"driver":"d","ignition":0}"#;
+        let of = "device_id=id,time=when,lat=y,lon=x";
+        assert_eq!(
+            restated(record, of, "lat=/gps/lat,lon=/gps/0,driver=/a~1b").unwrap(),
+            r#"{"a/b":"d","device_id":"a","gps":{"0":-2.0,"lat":1.5},"ignition":false,"speed":36.0,"time":"2026-11-20T21:38:00.000Z"}"#
+        );
+    }
+
+    #[test]
+    fn what_has_no_place_is_not_restated() {
+        let record = r#"{"device":"a","time":1795210680,"lat":1.5,"lon":-2,"driver":"d"}"#;
+        for (to, why) in [
+            ("driver=device_id", "`device_id` would have to hold two values"),
+            ("lat=/gps,lon=/gps/lon", "`/gps/lon` would have to hold two values"),
+        ] {
+            assert_eq!(restated(record, "", to).unwrap_err(), why);
+        }
+        assert!(restated(record, "", "driver=device").is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn every_sample_is_the_same_again_in_every_unit(
+            lat in -90.0..=90.0f64,
+            lon in -180.0..=180.0f64,
+            speed in proptest::option::of(0.0..999.9f64),
+            heading in proptest::option::of(0.0..=360.0f64),
+            altitude in proptest::option::of(-12e3..=1e5f64),
+            time in 0..4_102_444_800_000i64,
+        ) {
+            let optional = |name: &str, value: Option<f64>| {
+                value.map_or_else(String::new, |value| format!(r#","{name}":{value}"#))
+            };
+            let record = format!(
+                r#"{{"device":"ü\"","time":"{}","lat":{lat},"lon":{lon}{}{}{}}}"#,
+                format_time(time),
+                optional("speed", speed),
+                optional("heading", heading),
+                optional("altitude", altitude),
+            );
+            let mut text = String::new();
+            let plain = decoder("", SpeedUnit::MetresPerSecond);
+            let decoded = plain.json(record.as_bytes(), &mut text).unwrap();
+            for unit in [
+                SpeedUnit::MetresPerSecond,
+                SpeedUnit::KilometresPerHour,
+                SpeedUnit::MilesPerHour,
+                SpeedUnit::Knots,
+            ] {
+                // That it is the same is looked at before it is given.
+                decoder("lat=/a/b", unit).restate(&decoded, &text).unwrap();
+            }
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! How a store failed, as one word.
+
+use super::StoreError;
+
+impl StoreError {
+    /// How it failed, as one word: for metrics.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Missing { .. } => "missing",
+            Self::Locked { .. } => "locked",
+            Self::NotAStore { .. } => "foreign",
+            Self::FormatTooNew { .. } => "newer",
+            Self::FormatTooOld { .. } => "older",
+            Self::RulesMismatch { .. } => "other_rules",
+            Self::Malformed { .. } => "malformed",
+            Self::Full { .. } => "full",
+            Self::Unwritable { .. } => "unwritable",
+            Self::ReadOnly { .. } => "read_only",
+            Self::LogMismatch { .. } => "other_log",
+            Self::LacksKey { .. } => "lacks_key",
+            Self::Gone { .. } => "gone",
+            Self::Unreachable { .. } => "unreachable",
+            Self::Denied { .. } => "denied",
+            Self::Options { .. } => "options",
+            Self::NoSchema { .. } => "no_schema",
+            Self::Failed { .. } => "failed",
+        }
+    }
+}

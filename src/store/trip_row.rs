@@ -1,0 +1,229 @@
+//! A trip as a row: the columns of `schema/trips.sql` and `schema/trips.cql`.
+
+use std::collections::BTreeMap;
+
+use crate::codec;
+use crate::identity::TripId;
+use crate::timeline::{DAY_MS, Driver, PathStats, Trip, day_of};
+
+use super::{Order, StoreError};
+
+/// A trip as a store keeps it; one copy of it stands in every UTC day that it touches.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TripRow {
+    /// Device id.
+    pub device_id: String,
+    /// Device time of the latest kept sample, ms.
+    pub end_ms: i64,
+    /// Device time of the earliest kept sample, ms.
+    pub start_ms: i64,
+    /// Identity time, ms.
+    pub t_star_ms: i64,
+    /// Version of the first-arrived sample.
+    pub minted: i64,
+    /// Retired `t_star` (ms) to the version of the merge that retired it.
+    pub absorbed: BTreeMap<i64, i64>,
+    /// Version of the last sample that changed the trip.
+    pub version: i64,
+    /// Partition of the log; 0 for files.
+    pub partition: i32,
+    /// Kept samples.
+    pub samples: i32,
+    /// Length along the path, m.
+    pub distance_m: f64,
+    /// Largest reported speed, m/s.
+    pub max_speed_mps: Option<f64>,
+    /// First position, degrees north.
+    pub start_lat: f64,
+    /// First position, degrees east.
+    pub start_lon: f64,
+    /// Last position, degrees north.
+    pub end_lat: f64,
+    /// Last position, degrees east.
+    pub end_lon: f64,
+    /// Southern border, degrees.
+    pub min_lat: f64,
+    /// Western border, degrees.
+    pub min_lon: f64,
+    /// Northern border, degrees.
+    pub max_lat: f64,
+    /// Eastern border, degrees.
+    pub max_lon: f64,
+    /// Driver of the earliest kept sample that names one.
+    pub driver: Option<String>,
+    /// Device time of that sample, ms.
+    pub driver_ms: Option<i64>,
+    /// The kept samples, as [`codec::encode`] writes them.
+    pub path: Vec<u8>,
+}
+
+/// What the write of a row does in one UTC day, at once: every row that ends within its span goes,
+/// and a copy of it comes. A deletion wins over an insertion of the same timestamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DayWrite {
+    /// The day, as whole days since 1970.
+    pub day: i64,
+    /// Rows that end at this time or later go, ms.
+    pub delete_from_ms: i64,
+    /// Rows that end at this time or earlier go, ms.
+    pub delete_upto_ms: i64,
+    /// Timestamp of the deletion.
+    pub delete_at: i64,
+    /// Timestamp of the copy, and of the day's entry in the lists of days.
+    pub insert_at: i64,
+}
+
+impl TripRow {
+    /// The row of a trip.
+    #[must_use]
+    pub fn from_trip(device_id: &str, trip: &Trip) -> Self {
+        let path = trip.path();
+        let (first, last) = (path.first(), path.last());
+        let derived = PathStats::from_path(path);
+        Self {
+            device_id: device_id.to_owned(),
+            end_ms: last.time_ms,
+            start_ms: first.time_ms,
+            t_star_ms: trip.t_star_ms,
+            minted: trip.minted,
+            absorbed: trip.absorbed.clone(),
+            version: trip.version,
+            partition: 0,
+            samples: i32::try_from(path.len()).expect("max_samples is an i32"),
+            distance_m: derived.distance_m,
+            max_speed_mps: derived.max_speed_mps,
+            start_lat: first.lat(),
+            start_lon: first.lon(),
+            end_lat: last.lat(),
+            end_lon: last.lon(),
+            min_lat: derived.min_lat,
+            min_lon: derived.min_lon,
+            max_lat: derived.max_lat,
+            max_lon: derived.max_lon,
+            driver: trip.driver.as_ref().map(|driver| driver.name.to_string()),
+            driver_ms: trip.driver.as_ref().map(|driver| driver.time_ms),
+            path: codec::encode(path),
+        }
+    }
+
+    /// The trip of a row.
+    ///
+    /// # Errors
+    /// [`StoreError::Malformed`] where path and columns do not agree.
+    pub fn to_trip(&self) -> Result<Trip, StoreError> {
+        let malformed = |reason: String| StoreError::Malformed {
+            device: self.device_id.clone(),
+            bucket: day_of(self.start_ms) * DAY_MS,
+            end_ms: self.end_ms,
+            reason,
+        };
+        self.check().map_err(malformed)?;
+        let path = codec::decode(&self.path).map_err(|error| malformed(error.to_string()))?;
+        if (path.first().time_ms, path.last().time_ms) != (self.start_ms, self.end_ms) {
+            return Err(malformed("the path has other ends than the row".into()));
+        }
+        if usize::try_from(self.samples) != Ok(path.len()) {
+            return Err(malformed("the path has another number of samples than the row".into()));
+        }
+        let driver = match (&self.driver, self.driver_ms) {
+            (Some(name), Some(time_ms)) => Some(Driver { name: name.as_str().into(), time_ms }),
+            (None, None) => None,
+            _ => return Err(malformed("driver and driver_time go together".into())),
+        };
+        let (t_star_ms, minted, version) = (self.t_star_ms, self.minted, self.version);
+        let absorbed = self.absorbed.clone();
+        let mut trip = Trip::loaded(t_star_ms, minted, version, absorbed, driver, path);
+        trip.partition = Some(self.partition);
+        Ok(trip)
+    }
+
+    /// What is wrong with the columns, whatever the path is.
+    fn check(&self) -> Result<(), String> {
+        if self.version < 0 {
+            return Err(format!("its version is {}", self.version));
+        }
+        if !(self.start_ms..=self.end_ms).contains(&self.t_star_ms) {
+            return Err("t_star lies outside the trip".to_owned());
+        }
+        // An id that has no text form can be shown to nobody.
+        for &t_star_ms in [self.t_star_ms].iter().chain(self.absorbed.keys()) {
+            let id = TripId::new(&*self.device_id, t_star_ms).and_then(|id| id.text());
+            id.map_err(|error| error.to_string())?;
+        }
+        let derived = [
+            ("distance_m", self.distance_m),
+            ("start_lat", self.start_lat),
+            ("start_lon", self.start_lon),
+            ("end_lat", self.end_lat),
+            ("end_lon", self.end_lon),
+            ("min_lat", self.min_lat),
+            ("min_lon", self.min_lon),
+            ("max_lat", self.max_lat),
+            ("max_lon", self.max_lon),
+            ("max_speed_mps", self.max_speed_mps.unwrap_or(0.0)),
+        ];
+        match derived.iter().find(|(_, value)| !value.is_finite()) {
+            Some((name, value)) => Err(format!("its {name} is {value}")),
+            None => Ok(()),
+        }
+    }
+
+    /// The UTC days that the trip touches, as whole days since 1970.
+    pub fn days(&self) -> std::ops::RangeInclusive<i64> {
+        day_of(self.start_ms)..=day_of(self.end_ms)
+    }
+
+    /// How the row is written where writes carry timestamps, day by day.
+    pub fn writes(&self) -> impl Iterator<Item = DayWrite> + use<> {
+        let (delete_from_ms, delete_upto_ms) = (self.start_ms, self.end_ms);
+        let (delete_at, insert_at) = (self.version, self.version + 1);
+        self.days().map(move |day| DayWrite {
+            day,
+            delete_from_ms,
+            delete_upto_ms,
+            delete_at,
+            insert_at,
+        })
+    }
+
+    /// Whether two rows cover a common time.
+    #[must_use]
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.start_ms <= other.end_ms && other.start_ms <= self.end_ms
+    }
+}
+
+/// The overlap rule: of overlapping trips of one device the one of the highest version stands,
+/// whole, and the others go. Takes rows of one device in any order, copies among them; returns each
+/// trip once, by start time.
+#[must_use]
+pub fn resolve_overlaps(mut rows: Vec<TripRow>) -> Vec<TripRow> {
+    rows.sort_by_key(|row| (std::cmp::Reverse(row.version), row.start_ms));
+    let mut stand: BTreeMap<i64, TripRow> = BTreeMap::new();
+    for row in rows {
+        // What stands is disjoint, so only the last one to start before this row's end can meet it.
+        let met =
+            stand.range(..=row.end_ms).next_back().is_some_and(|(_, other)| other.overlaps(&row));
+        if !met {
+            stand.insert(row.start_ms, row);
+        }
+    }
+    stand.into_values().collect()
+}
+
+/// Of the rows of one day, the trips that a range shows in it, in the order asked for. Each trip
+/// shows in the first of its days that the range has: so every trip comes once, and the days bring
+/// the trips in order of their start.
+pub(super) fn shown_in(
+    day: i64,
+    rows: Vec<TripRow>,
+    (first_day, upto_ms): (i64, i64),
+    order: Order,
+) -> Vec<TripRow> {
+    let mut rows = resolve_overlaps(rows);
+    rows.retain(|row| row.start_ms <= upto_ms && day_of(row.start_ms).max(first_day) == day);
+    if order == Order::Desc {
+        rows.reverse();
+    }
+    rows
+}
