@@ -157,6 +157,7 @@ impl RunJob<'_> {
     ) -> anyhow::Result<Option<daemon::Report>> {
         let settings = self.settings;
         let store = SqliteStore::open_for_topic(path, &settings.rules(), settings.keep_changes)?;
+        store.set_cache(open::cache(settings))?;
         let store = Arc::new(store);
         let started = tokio::select! {
             () = stop.wait() => return Ok(None),

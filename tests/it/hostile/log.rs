@@ -32,9 +32,9 @@ const LIMIT: usize = 1_048_588;
 /// What the daemon is told to take.
 const MEMORY: (&str, u64) = ("64MB", 64_000_000);
 
-/// Besides, it may take what it needs whatever the records, bytes: itself and the client's queues,
-/// and 64 MiB that SQLite keeps of a file that has grown,
-const BARE: u64 = 128 << 20;
+/// Besides, bytes: the program itself, the client's queues, and what the allocator does not give
+/// back between batches of a megabyte a record.
+const BARE: u64 = 96 << 20;
 
 /// and so many times the largest record: it lies in the client's queue, in a batch, in the letters
 /// of that batch, in the record that a letter becomes, and in the client's queue again.
