@@ -1,12 +1,12 @@
--- Format 5 of the embedded store: which partition of the topic a device belongs to.
+-- Format 5 of the SQLite store: the topic partition that a device belongs to.
 
--- How it is decided: murmur2, crc32 or none. Null: an earlier version made the epoch, which has no
--- claims from its beginning.
+-- How the partition of a device is decided: murmur2, crc32 or none. Null: an earlier tstar version
+-- created the epoch, so devices seen at its start have no claims.
 ALTER TABLE epochs ADD COLUMN partitioner TEXT;
 
--- Of a device whose partition is not computed, the partition that its first record came in.
--- Inserted before its first row, and never changed; a forget that leaves nothing of the device
--- moves it to forgets.claims.
+-- For a device whose partition is not computed: the partition of its first record. Inserted before
+-- the first row of the device, and never changed. A forget that erases everything of the device
+-- moves the claim to forgets.claims.
 CREATE TABLE claims (
   device_id TEXT    NOT NULL,
   epoch     INTEGER NOT NULL,
@@ -14,6 +14,6 @@ CREATE TABLE claims (
   PRIMARY KEY (device_id, epoch)
 ) STRICT, WITHOUT ROWID;
 
--- JSON: epoch -> partition. The decision outlives what was erased.
+-- JSON: epoch -> partition. The claim outlives the erased trips.
 ALTER TABLE forgets ADD COLUMN claims TEXT;
 CREATE INDEX forgets_claims ON forgets (device_id) WHERE claims IS NOT NULL;

@@ -1,7 +1,7 @@
--- Format 5 of the embedded store: the control keys that count, where the log is a topic.
+-- Format 5 of the SQLite store: the valid control keys of a topic.
 
--- Whose signatures count, by name. Only ever inserted to.
+-- Keys whose signatures on control records are valid. Insert-only.
 CREATE TABLE control_keys (
   name        TEXT PRIMARY KEY,
-  fingerprint TEXT NOT NULL  -- tells the key from others, and nothing about its secret
+  fingerprint TEXT NOT NULL  -- distinguishes keys without revealing the secret
 ) STRICT, WITHOUT ROWID;

@@ -1,8 +1,8 @@
--- Format 1 of the embedded store: trips, and the lists of days. SQLite twin of the article's table.
+-- Format 1 of the SQLite store: trips and the day index. The counterpart of trips.cql.
 -- Times are ms since 1970-01-01T00:00:00Z; a bucket is the first ms of a UTC day.
 
--- One copy of a trip stands in every UTC day that it touches, so that a lookup reads one day.
--- A rowid table with a unique index, not WITHOUT ROWID: rows carry a path of kilobytes.
+-- Each UTC day that a trip touches has a copy of it, so that a lookup reads one day.
+-- A rowid table with a unique index, not WITHOUT ROWID: paths make the rows kilobytes long.
 CREATE TABLE trips (
   device_id     TEXT    NOT NULL,
   bucket        INTEGER NOT NULL,
@@ -30,7 +30,8 @@ CREATE TABLE trips (
 ) STRICT;
 CREATE UNIQUE INDEX trips_key ON trips (device_id, bucket, end_time DESC, start_time DESC);
 
--- Which devices have a trip that touches a day. shard: low 4 bits of the second byte of the device's hash.
+-- The devices with a trip that touches a day. shard: low 4 bits of the second byte of the device's
+-- hash.
 CREATE TABLE device_days (
   bucket    INTEGER NOT NULL,
   shard     INTEGER NOT NULL,
@@ -38,7 +39,7 @@ CREATE TABLE device_days (
   PRIMARY KEY (bucket, shard, device_id)
 ) STRICT, WITHOUT ROWID;
 
--- Which days a device has.
+-- The days that the trips of a device touch.
 CREATE TABLE days_of_device (
   device_id TEXT    NOT NULL,
   bucket    INTEGER NOT NULL,

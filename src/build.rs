@@ -1,7 +1,7 @@
 //! Puts the commit into `tstar --version`.
 //!
-//! The commit comes from `TSTAR_COMMIT` where a packager sets it, else from git, else it is
-//! `unknown`.
+//! The commit comes from `TSTAR_COMMIT` if a packager sets it, otherwise from git. Without either
+//! it is `unknown`.
 
 use std::process::Command;
 

@@ -1,38 +1,38 @@
-//! tstar builds trips from out-of-order location samples and names each trip `<device, t_star>`,
-//! `t_star` being the device time of the trip's first-arrived sample. Late samples grow a trip at
-//! either end without touching its id; only a sample that joins two trips retires one, and the
-//! retired id still finds the merged trip.
+//! tstar builds trips from out-of-order location samples. Each trip has the id
+//! `<device, t_star>`, where `t_star` is the device time of the trip's first-arrived sample. Late
+//! samples extend a trip at either end without changing its id. Only a sample that joins two trips
+//! retires an id, and the retired id still resolves to the merged trip.
 //!
 //! # Layers
-//! The lowest comes first. A module uses what stands above it in this table, and nothing below;
-//! `tests/it/tidy.rs` holds the imports to it.
+//! The lowest layer comes first. A module depends only on its own layer and on layers above it in
+//! this table; `tests/it/tidy.rs` checks the imports.
 //!
 //! | layer | module | what it does |
 //! |---|---|---|
-//! | model and decide | [`identity`] | the forms of a trip id, both ways |
-//! | model and decide | [`model`] | types, rules and reasons that all layers share |
-//! | model and decide | [`timeline`] | what a sample does to the trips of its device |
-//! | model and decide | [`codec`] | a path as bytes, both ways |
-//! | I/O | [`telemetry`] | what is counted and timed, as Prometheus reads it |
-//! | I/O | [`source`] | bytes to samples, and to dead letters |
-//! | I/O | [`store`] | rows in, rows out |
+//! | model and decide | [`identity`] | writes and parses the forms of a trip id |
+//! | model and decide | [`model`] | types, rules and reasons shared by all layers |
+//! | model and decide | [`timeline`] | applies a sample to the trips of its device |
+//! | model and decide | [`codec`] | trips as rows, paths as bytes |
+//! | I/O | [`telemetry`] | Prometheus metrics and logs |
 //! | I/O | [`views`] | trips as JSON, CSV, GeoJSON and GPX, and as events of the change feed |
-//! | I/O | [`kafka`] | a topic as the log: records in and out, who holds what |
-//! | pipeline | [`pipeline`] | source to timeline to store, for one partition and for many |
-//! | operations | [`simulate`] | a fleet and its late, repeated and broken samples |
-//! | operations | [`ops`] | verify, explain, samples by request, dead letters once more |
-//! | interfaces | [`settings`] | what a user can set, from flags, environment, file and defaults |
-//! | interfaces | [`http`] | trips over HTTP, as JSON and as a page |
+//! | I/O | [`source`] | decodes bytes to samples and dead letters |
+//! | I/O | [`store`] | writes and reads rows |
+//! | I/O | [`kafka`] | the log as a topic: consumer, producer, partition assignment |
+//! | pipeline | [`pipeline`] | joins source, timeline and store, with one worker per partition |
+//! | operations | [`simulate`] | generates a fleet with late, repeated and malformed samples |
+//! | operations | [`ops`] | verify, explain, replay, HTTP ingest, dead letters |
+//! | interfaces | [`settings`] | settings from flags, environment, file and defaults |
+//! | interfaces | [`http`] | JSON API and web page |
 //! | interfaces | `cli` (in `main.rs`) | flags, output, exit codes |
 //!
 //! # Invariants
-//! Every test run may check them; the numbers are used in code and tests.
+//! Every test run may check them. Code and tests refer to them by number.
 //! - I1 trips equal the reference model.
 //! - I2 ids equal the model's; no id changes except by a merge; every published id resolves.
-//! - I3 delivered = applied + duplicates + dropped + dead-lettered.
+//! - I3 delivered = applied + duplicates + dropped + skipped + dead-lettered.
 //! - I4 every bad sample is in the dead letters.
-//! - I5 a device's trips are sorted, disjoint, and hold their `t_star`.
-//! - I6 the committed position is never ahead of durable effect.
+//! - I5 a device's trips are sorted, disjoint, and contain their `t_star`.
+//! - I6 the committed offset is never ahead of durable effect.
 //! - I7 a time covered before and after an update is never "not found" during it.
 //! - I8 lag returns to 0 after faults heal.
 //! - I9 memory and files stay bounded.

@@ -1,9 +1,9 @@
-//! Processes of their own, for what is measured.
+//! Runs what is measured in separate processes.
 //!
-//! The bench calls itself with a hidden first argument. `--measure` runs one command, waits for it,
-//! and tells what it used: as that process has no other child, the kernel's figures for its
-//! children are the command's alone, peak memory too, which is otherwise the largest of all
-//! children. The kernel counts the few MiB of the starting process as the least peak.
+//! The bench calls itself with a hidden first argument. `--measure` runs one command, waits for it
+//! and prints its resource usage. That process has no other child, so the kernel's figures for its
+//! children are those of the command, including peak memory, which would otherwise be the maximum
+//! over all children. The few MiB of the starting process are the minimum of the peak.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -15,16 +15,16 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 use serde::{Deserialize, Serialize};
 
-/// What one command used.
+/// Resource usage of a command.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Used {
-    /// From start to end, s.
+    /// Wall time from start to end, s.
     pub wall_s: f64,
     /// User and system time of all its threads, s.
     pub cpu_s: f64,
     /// Peak resident memory, `VmHWM`, KiB.
     pub peak_kib: i64,
-    /// What it printed.
+    /// Its standard output.
     pub stdout: String,
 }
 
@@ -36,10 +36,10 @@ impl Used {
     }
 }
 
-/// Runs a command and waits for it, in a process that never had another child.
+/// Runs a command and waits for it. The process must not have had another child.
 ///
 /// # Errors
-/// It fails, or cannot be run.
+/// The command fails or cannot be started.
 pub fn run_here(command: &[OsString]) -> anyhow::Result<Used> {
     let (program, args) = command.split_first().context("no command to measure")?;
     let began = Instant::now();
@@ -51,10 +51,10 @@ pub fn run_here(command: &[OsString]) -> anyhow::Result<Used> {
     Ok(Used { wall_s, cpu_s, peak_kib, stdout: String::from_utf8(output.stdout)? })
 }
 
-/// User and system time, s, and peak memory, KiB; of children those that were waited for.
+/// User and system time, s, and peak memory, KiB. Children count once they were waited for.
 ///
 /// # Errors
-/// The system does not tell.
+/// The system call fails.
 pub fn used_by(who: UsageWho) -> anyhow::Result<(f64, i64)> {
     let usage = getrusage(who)?;
     let cpu = duration(usage.user_time()) + duration(usage.system_time());
@@ -68,16 +68,16 @@ fn duration(time: TimeVal) -> Duration {
 /// CPU time of this process so far.
 ///
 /// # Errors
-/// The system does not tell.
+/// The system call fails.
 pub fn own_cpu() -> anyhow::Result<Duration> {
     let usage = getrusage(UsageWho::RUSAGE_SELF)?;
     Ok(duration(usage.user_time()) + duration(usage.system_time()))
 }
 
-/// Runs a command in `folder` and tells what it used.
+/// Runs a command in `folder` and measures its resource usage.
 ///
 /// # Errors
-/// It fails, or cannot be run.
+/// The command fails or cannot be started.
 pub fn measured<A: AsRef<OsStr>>(
     folder: &Path,
     program: &Path,
@@ -95,7 +95,7 @@ pub fn measured<A: AsRef<OsStr>>(
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-/// A command without the user's settings.
+/// A command without the `TSTAR_*` variables of the user.
 pub fn plain(folder: &Path, program: &Path) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
@@ -107,7 +107,7 @@ pub fn plain(folder: &Path, program: &Path) -> Command {
     command
 }
 
-/// The program that is measured as a whole.
+/// The `tstar` program of this build.
 pub fn tstar() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_tstar"))
 }

@@ -1,5 +1,5 @@
-//! Rows (b) and (c): the program's own source and processor, over a store that keeps nothing. The
-//! one place of this bench that drives the processor.
+//! Rows (b) and (c): the source and the processor of tstar over a null store. The only module of
+//! this bench that drives the processor.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use tstar::source::{Decoder, Source as _};
 
 use crate::null::NullStore;
 
-/// Reads a file into trips, and returns how many samples were kept. With `encode` every trip is
-/// made a row at the end, once, and thrown away.
+/// Reads a file into trips, and returns the number of applied samples. With `encode`, every trip is
+/// encoded to a row at the end, once, and discarded.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -31,7 +31,7 @@ pub fn trips(file: &Path, encode: bool) -> anyhow::Result<u64> {
         };
         let mut processor = Processor::new(&NullStore, &rules, ProcessorConfig::default()).await?;
         let mut source = FileSource::open(&[file.to_owned()], options)?;
-        // Not `run`, which flushes from time to time: rows are made at the end or not at all.
+        // Not `run`, which flushes periodically: rows are encoded at the end or not at all.
         while let Some(batch) = source.next().await? {
             processor.absorb(&batch).await?;
         }

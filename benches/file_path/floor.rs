@@ -1,4 +1,4 @@
-//! Row (a): what reading lines and parsing their JSON costs at least, with no check of any value.
+//! Row (a): the minimum cost of reading lines and parsing their JSON, without any validation.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde::Deserialize;
 
-/// Bytes per read, as much as the program's own reader asks for.
+/// Bytes per read, the same as in the reader of tstar.
 const CHUNK: usize = 64 << 10;
 
 #[derive(Deserialize)]
@@ -21,7 +21,7 @@ struct Four<'a> {
     lon: f64,
 }
 
-/// Parses every line of a file, and returns how many there were.
+/// Parses every line of a file, and returns their number.
 ///
 /// # Errors
 /// The file cannot be read, or a line is not a sample.

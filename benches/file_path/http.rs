@@ -1,5 +1,5 @@
-//! Lookups by HTTP: what one takes of the server's CPU, beside a constant answer of the same
-//! server.
+//! Lookups over HTTP: the CPU time of the server per lookup, compared with a constant answer of the
+//! same server.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -13,16 +13,16 @@ use crate::child::{plain, tstar};
 use crate::lookup::Key;
 use crate::table::{per_second, table};
 
-/// Connections that ask side by side, one request after the other on each.
+/// Number of concurrent connections, each with one request at a time.
 const CONNECTIONS: usize = 2;
 
-/// Counted rounds of each kind, in turns, after one that is not.
+/// Measured rounds of each kind, interleaved, after a warm-up round.
 const ROUNDS: usize = 3;
 
-/// Ticks of a second in `/proc`.
+/// Ticks per second in `/proc`.
 const TICKS: u32 = 100;
 
-/// A server over a store; it does not outlive the measurement.
+/// A `tstar serve` process, killed when dropped.
 struct Server {
     child: Child,
     address: String,
@@ -35,16 +35,16 @@ impl Server {
         command.args(["serve", "--listen", "127.0.0.1:0", "--store", &store]);
         let child = command.stderr(Stdio::piped()).spawn().context("cannot run tstar serve")?;
         let mut server = Self { child, address: String::new() };
-        let said = server.child.stderr.take().context("it has a stderr")?;
-        for line in BufReader::new(said).lines() {
+        let stderr = server.child.stderr.take().context("stderr is piped")?;
+        for line in BufReader::new(stderr).lines() {
             if let Some((_, address)) = line?.split_once("listening on http://") {
                 server.address = address.to_owned();
                 break;
             }
         }
-        ensure!(!server.address.is_empty(), "tstar serve does not say where it listens");
-        // The store is opened meanwhile.
-        while ask(&mut server.connect()?, &server.address, "/readyz")?.0 != 200 {}
+        ensure!(!server.address.is_empty(), "tstar serve did not print its address");
+        // Wait until the store is open.
+        while get(&mut server.connect()?, &server.address, "/readyz")?.0 != 200 {}
         Ok(server)
     }
 
@@ -54,7 +54,7 @@ impl Server {
         Ok(BufReader::new(stream))
     }
 
-    /// User and system time so far.
+    /// User and system time of the server so far.
     fn cpu(&self) -> anyhow::Result<Duration> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
         let (_, fields) = stat.rsplit_once(") ").context("no name in stat")?;
@@ -63,21 +63,21 @@ impl Server {
         Ok(Duration::from_secs(1) * ticks.iter().sum() / TICKS)
     }
 
-    /// Asks for every target; gives the CPU time of the server.
+    /// Requests every target, and returns the CPU time that the server used.
     fn round(&self, targets: &[String]) -> anyhow::Result<Duration> {
         let before = self.cpu()?;
         std::thread::scope(|scope| {
             let parts = targets.chunks(targets.len().div_ceil(CONNECTIONS));
-            let work: Vec<_> = parts.map(|part| scope.spawn(|| self.all(part))).collect();
-            work.into_iter().try_for_each(|part| part.join().expect("no part panics"))
+            let work: Vec<_> = parts.map(|part| scope.spawn(|| self.get_all(part))).collect();
+            work.into_iter().try_for_each(|part| part.join().expect("a client does not panic"))
         })?;
         Ok(self.cpu()? - before)
     }
 
-    fn all(&self, targets: &[String]) -> anyhow::Result<()> {
+    fn get_all(&self, targets: &[String]) -> anyhow::Result<()> {
         let mut stream = self.connect()?;
         for target in targets {
-            let (status, _) = ask(&mut stream, &self.address, target)?;
+            let (status, _) = get(&mut stream, &self.address, target)?;
             ensure!(status == 200, "{target}: {status}");
         }
         Ok(())
@@ -86,14 +86,14 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended.
+        // The server may have exited already.
         self.child.kill().ok();
         self.child.wait().ok();
     }
 }
 
-/// Status and length of one answer.
-fn ask(
+/// Sends a GET request. Returns status and length of the answer.
+fn get(
     stream: &mut BufReader<TcpStream>,
     host: &str,
     target: &str,
@@ -102,7 +102,7 @@ fn ask(
     let (mut line, mut status, mut length) = (String::new(), 0, 0);
     loop {
         line.clear();
-        ensure!(stream.read_line(&mut line)? > 0, "the server closed");
+        ensure!(stream.read_line(&mut line)? > 0, "the server closed the connection");
         match line.trim_end().split_once(": ") {
             None if line.starts_with("HTTP/1.1 ") => status = line[9..12].parse()?,
             None => break,
@@ -116,7 +116,7 @@ fn ask(
     Ok((status, length))
 }
 
-/// Asks a server over the store for the trips of all keys, and as often for a constant.
+/// Measures lookups of all keys over HTTP, and as many requests for a constant.
 ///
 /// # Errors
 /// The server fails, or does not find a trip.

@@ -1,4 +1,4 @@
-//! Which trip covers a time: the store's answer beside a bare query of the same rows.
+//! Lookups in process: the store's answer compared with a bare query of the same rows.
 
 use std::collections::BTreeMap;
 use std::path::Path as FilePath;
@@ -26,21 +26,21 @@ const DEVICES: u32 = 10_000;
 
 const LOOKUPS: usize = 100_000;
 
-/// Counted rounds of each kind, in turns, after one that is not.
+/// Measured rounds of each kind, interleaved, after a warm-up round.
 const ROUNDS: usize = 3;
 
-/// Rows of one transaction while the store is made.
+/// Rows per transaction while the store is filled.
 const ROWS: usize = 10_000;
 
-/// A trip of a device begins in each span of this length, ms.
+/// Each device has one trip in each span of this length, ms.
 const EACH_MS: i64 = 7_200_000;
 
-/// The bare query: the first row that ends at or after the time, with its path as it is.
+/// The bare query: the first row that ends at or after the time, with its encoded path.
 const BARE: &str = "SELECT start_time, path FROM trips
      WHERE device_id = ?1 AND bucket = ?2 AND end_time >= ?3
      ORDER BY end_time ASC, start_time ASC LIMIT 1";
 
-/// A question: the device, and a time within one of its trips.
+/// A lookup: a device, and a time inside one of its trips.
 pub struct Key {
     /// Device id.
     pub device: String,
@@ -48,14 +48,14 @@ pub struct Key {
     pub time_ms: i64,
 }
 
-/// What one round of lookups took.
+/// The cost of one round of lookups.
 struct Round {
     cpu: Duration,
-    /// Wall time of each lookup, ns, rising.
+    /// Wall time of each lookup, ns, ascending.
     each: Vec<u64>,
 }
 
-/// Makes a store of so many trips and measures both kinds of lookup.
+/// Creates a store with `trips` trips and measures both kinds of lookup.
 ///
 /// # Errors
 /// The store fails, or does not find a trip.
@@ -76,7 +76,7 @@ pub fn measure(folder: &FilePath, trips: u32) -> anyhow::Result<String> {
     let store = SqliteStore::open_reader(&file)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let bare = Connection::open_with_flags(&file, flags)?;
-    // Without it SQLite plans a prepared query anew for each value bound, which doubles its cost.
+    // Without it, SQLite plans a prepared query again for each bound value, which doubles its cost.
     bare.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     let (mut ours, mut bares) = (Vec::new(), Vec::new());
     for _ in 0..=ROUNDS {
@@ -117,12 +117,12 @@ fn device(number: u32) -> String {
     format!("truck-{}", number + 1)
 }
 
-fn between(random: &mut ChaCha8Rng, least: i64, most: i64) -> i64 {
-    let width = usize::try_from(most.abs_diff(least)).unwrap_or(usize::MAX - 1) + 1;
-    least + i64::try_from(below(random, width)).unwrap_or(0)
+fn between(random: &mut ChaCha8Rng, min: i64, max: i64) -> i64 {
+    let width = usize::try_from(max.abs_diff(min)).unwrap_or(usize::MAX - 1) + 1;
+    min + i64::try_from(below(random, width)).unwrap_or(0)
 }
 
-/// Writes the trips, first one of each device, then the next, and returns their spans.
+/// Writes the trips, the first one of each device, then the second, and returns their spans.
 fn fill(
     runtime: &Runtime,
     file: &FilePath,
@@ -145,7 +145,7 @@ fn fill(
     Ok(spans)
 }
 
-/// A trip of 10 to 30 samples, some seconds apart, somewhere in its span of time.
+/// A trip of 10 to 30 samples, 5 to 60 s apart, that starts at random within [`EACH_MS`].
 fn trip(version: i64, begin_ms: i64, random: &mut ChaCha8Rng) -> anyhow::Result<Trip> {
     let mut time_ms = begin_ms + between(random, 0, EACH_MS / 2);
     let (mut lat, mut lon) = (degrees(random, 60), degrees(random, 170));
@@ -154,18 +154,18 @@ fn trip(version: i64, begin_ms: i64, random: &mut ChaCha8Rng) -> anyhow::Result<
         time_ms += between(random, 5_000, 60_000);
         lat += degrees(random, 1) * 1e-3;
         lon += degrees(random, 1) * 1e-3;
-        let stated = RawSample { time_ms, lat, lon, ..RawSample::default() };
-        samples.push(Sample::quantised(&stated).ok().context("a place on earth")?);
+        let raw = RawSample { time_ms, lat, lon, ..RawSample::default() };
+        samples.push(Sample::quantised(&raw).ok().context("a field is out of range")?);
     }
-    let path = Path::from_sorted(samples).context("times that rise")?;
+    let path = Path::from_sorted(samples).context("times do not rise")?;
     let t_star_ms = path.first().time_ms;
     Ok(Trip::loaded(t_star_ms, version, version, BTreeMap::new(), None, path))
 }
 
-/// From `-most` to `most`.
-fn degrees(random: &mut ChaCha8Rng, most: u32) -> f64 {
+/// A random angle from `-max` to `max` degrees.
+fn degrees(random: &mut ChaCha8Rng, max: u32) -> f64 {
     let share = f64::from(u32::try_from(below(random, 1 << 24)).unwrap_or(0)) / f64::from(1 << 23);
-    (share - 1.0) * f64::from(most)
+    (share - 1.0) * f64::from(max)
 }
 
 async fn covering(store: &SqliteStore, keys: &[Key]) -> anyhow::Result<Round> {
@@ -202,7 +202,7 @@ fn round(began: Duration, each: &[Duration]) -> anyhow::Result<Round> {
     Ok(Round { cpu, each })
 }
 
-/// Of the rounds after the first the one of median CPU.
+/// The round with the median CPU time, without the warm-up round.
 fn median(mut rounds: Vec<Round>) -> Round {
     rounds.remove(0);
     rounds.sort_by_key(|round| round.cpu);

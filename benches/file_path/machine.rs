@@ -1,4 +1,4 @@
-//! On what, and of what, the figures are.
+//! Describes the machine and the program of the figures.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use anyhow::Context as _;
 
 use crate::child::{plain, tstar};
 
-/// Machine, load and commit, a line each.
+/// Machine and load, then the version of the program, one line each.
 ///
 /// # Errors
 /// The program does not run.
@@ -29,7 +29,7 @@ pub fn describe(folder: &Path) -> anyhow::Result<String> {
     ))
 }
 
-/// Says so where the tree differs from the commit.
+/// Notes that the work tree differs from the commit.
 fn changes() -> &'static str {
     let mut git = std::process::Command::new("git");
     git.args(["status", "--porcelain", "--untracked-files=no"]);

@@ -1,14 +1,14 @@
-//! What the way from a file to trips costs, and what a lookup does.
+//! Measures the cost of building trips from files, and of lookups.
 //!
 //! ```sh
 //! cargo bench                       # path, identity, and a small lookup
 //! cargo bench -- all                # everything at full size
 //! cargo bench -- scaling --millions 5
-//! cargo bench -- --quick            # a tenth of the samples, to try it out
+//! cargo bench -- --quick            # a tenth of the samples, for a quick try
 //! ```
 //!
-//! Everything that is measured runs in a process of its own, so that CPU time and peak memory are
-//! its own. The figures are CPU time first: wall time depends on who else uses the machine.
+//! Each step is measured in a separate process, which gives its CPU time and peak memory. CPU time
+//! comes first: wall time depends on other load on the machine.
 
 mod child;
 mod drive;
@@ -35,7 +35,7 @@ enum Section {
     Path,
     /// Arrivals that change a trip's key
     Identity,
-    /// A lookup beside a bare query
+    /// A lookup compared with a bare query
     Lookup,
     /// CPU and memory over more samples and more devices
     Scaling,
@@ -43,12 +43,12 @@ enum Section {
     All,
 }
 
-/// Measures the way from a file to trips
+/// Measures the cost of building trips from files
 #[derive(Debug, Parser)]
 struct Args {
     /// What to measure [default: path identity lookup]
     sections: Vec<Section>,
-    /// How often each row of the path is measured
+    /// Runs of each row of the path
     #[arg(long, value_name = "N", default_value_t = 3,
           value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
@@ -61,13 +61,13 @@ struct Args {
     /// Trips in the store of the lookups [default: 100000, with `all` 1000000]
     #[arg(long, value_name = "N")]
     trips: Option<u32>,
-    /// What cargo says to a bench, and not to a test
+    /// Passed by cargo to benches, not to tests
     #[arg(long, hide = true)]
     bench: bool,
 }
 
 impl Args {
-    /// Whether a section was asked for.
+    /// Whether a section was requested.
     fn has(&self, section: Section) -> bool {
         match &self.sections[..] {
             [] => section != Section::Scaling,
@@ -79,15 +79,15 @@ impl Args {
         self.sections.contains(&Section::All)
     }
 
-    /// A number of samples, or what `--quick` makes of it.
+    /// A number of samples, reduced by `--quick`.
     fn samples(&self, full: u64) -> u64 {
         if self.quick { full / 10 } else { full }
     }
 }
 
 fn main() -> ExitCode {
-    let told: Vec<_> = std::env::args_os().skip(1).collect();
-    let done = match role::Role::of(&told) {
+    let args: Vec<_> = std::env::args_os().skip(1).collect();
+    let done = match role::Role::from_args(&args) {
         Some(role) => role.play().map(|()| true),
         None => bench(&Args::parse()),
     };
@@ -101,7 +101,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Measures what was asked for; false where a run was void.
+/// Measures the requested sections. Returns false if a run is void.
 fn bench(args: &Args) -> anyhow::Result<bool> {
     if !args.bench {
         // `cargo test --all-targets` runs this program too.
@@ -109,15 +109,15 @@ fn bench(args: &Args) -> anyhow::Result<bool> {
         return Ok(true);
     }
     let folder = tempfile::Builder::new().prefix("bench-").tempdir_in(env!("CARGO_TARGET_TMPDIR"));
-    let folder = folder.context("cannot make a folder for the files of the bench")?;
+    let folder = folder.context("cannot create a folder for the files of the bench")?;
     println!("{}", machine::describe(folder.path())?);
     if args.has(Section::Path) || args.has(Section::Identity) {
         let input = path::Input::write(folder.path(), args.samples(2_000_000))?;
         println!("\n{}", input.describe());
         let summary = if args.has(Section::Path) {
             let measured = path::measure(&input, args.runs)?;
-            if let Some(why) = measured.void() {
-                println!("\nVOID: {why}");
+            if let Some(reason) = measured.void() {
+                println!("\nVOID: {reason}");
                 return Ok(false);
             }
             println!("\n{}", measured.table());

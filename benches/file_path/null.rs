@@ -1,10 +1,10 @@
-//! A store that keeps nothing.
+//! A store that discards everything.
 
 use tstar::store::{
     DeviceScope, Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore,
 };
 
-/// Keeps nothing.
+/// Discards all writes and returns nothing.
 pub struct NullStore;
 
 impl TripStore for NullStore {

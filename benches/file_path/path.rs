@@ -1,5 +1,5 @@
-//! The path of a sample, from the bytes of a file to a durable trip, a step more in each row; and
-//! what the arrivals would do to a trip's key.
+//! The path of a sample from the bytes of a file to a durable trip, with one more step in each row;
+//! and how often arrivals would change the key of a trip.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -13,10 +13,10 @@ use crate::table::{grouped, per_second, ratio, table};
 
 const DEVICES: u32 = 1000;
 
-/// Above this the floor itself is disturbed, CPU s per million samples.
-const MOST_FLOOR: f64 = 0.30;
+/// Maximum cost of row (a), CPU s per million samples. Above it, the measurement is void.
+const MAX_FLOOR: f64 = 0.30;
 
-/// The rows, each with what it may cost, as a multiple of the first.
+/// The rows, each with its maximum cost as a multiple of the first.
 const ROWS: [(&str, Option<f64>); 4] = [
     ("(a) decode only", None),
     ("(b) decode, trips", Some(1.3)),
@@ -24,7 +24,7 @@ const ROWS: [(&str, Option<f64>); 4] = [
     ("(d) ingest into durable SQLite", Some(3.5)),
 ];
 
-/// The file that all rows read.
+/// The input file of all rows.
 pub struct Input {
     folder: PathBuf,
     file: PathBuf,
@@ -33,10 +33,10 @@ pub struct Input {
 }
 
 impl Input {
-    /// Writes the samples of the simulated fleet.
+    /// Writes the input file: a simulated fleet.
     ///
     /// # Errors
-    /// The program fails, or the disk.
+    /// The program fails, or the disk does.
     pub fn write(folder: &Path, samples: u64) -> anyhow::Result<Self> {
         let file = folder.join("fleet.ndjson");
         simulate(folder, &file, DEVICES, samples)?;
@@ -44,7 +44,7 @@ impl Input {
         Ok(Self { folder: folder.to_owned(), file, samples, bytes })
     }
 
-    /// What the file holds.
+    /// Describes the input.
     pub fn describe(&self) -> String {
         format!(
             "input: {} samples of {} simulated devices, seed 1, in arrival order, plain NDJSON, \
@@ -55,7 +55,7 @@ impl Input {
         )
     }
 
-    /// Removes the file: those of later sections are large.
+    /// Removes the file, to free space for the large files of later sections.
     ///
     /// # Errors
     /// The disk fails.
@@ -64,10 +64,10 @@ impl Input {
     }
 }
 
-/// Writes what `tstar simulate` prints for a fleet of seed 1 into a file.
+/// Writes the output of `tstar simulate --seed 1` to a file.
 ///
 /// # Errors
-/// The program fails, or the disk.
+/// The program fails, or the disk does.
 pub fn simulate(folder: &Path, file: &Path, devices: u32, samples: u64) -> anyhow::Result<()> {
     let mut simulate = plain(folder, tstar());
     simulate.args(["simulate", "--seed", "1"]);
@@ -76,25 +76,25 @@ pub fn simulate(folder: &Path, file: &Path, devices: u32, samples: u64) -> anyho
     Ok(())
 }
 
-/// The runs of each row.
-pub struct Measured {
+/// The runs of each row, by CPU time.
+pub struct Measurements {
     samples: u64,
     runs: [Vec<Used>; 4],
 }
 
-/// Measures every row so many times, in turns, so that a slow minute strikes them all.
+/// Measures every row `runs` times. Rows are interleaved, so that a slow period affects them all.
 ///
 /// # Errors
-/// A row cannot be run.
-pub fn measure(input: &Input, runs: u32) -> anyhow::Result<Measured> {
-    let mut measured = Measured { samples: input.samples, runs: Default::default() };
+/// A run fails.
+pub fn measure(input: &Input, runs: u32) -> anyhow::Result<Measurements> {
+    let mut measured = Measurements { samples: input.samples, runs: Default::default() };
     for _ in 0..runs {
         for (row, used) in measured.runs.iter_mut().enumerate() {
             used.push(run(input, row)?);
         }
     }
     for runs in &mut measured.runs {
-        runs.sort_by(|one, other| one.cpu_s.total_cmp(&other.cpu_s));
+        runs.sort_by(|a, b| a.cpu_s.total_cmp(&b.cpu_s));
     }
     Ok(measured)
 }
@@ -110,15 +110,15 @@ fn run(input: &Input, row: usize) -> anyhow::Result<Used> {
     measured(&input.folder, &bench, &[OsStr::new(role), input.file.as_os_str()])
 }
 
-/// Row (d): the whole program, into a new store.
+/// Row (d): `tstar ingest` into a new store.
 ///
 /// # Errors
-/// It fails.
+/// The program fails.
 pub fn ingest(input: &Input) -> anyhow::Result<Used> {
     ingest_with(&input.folder, &input.file, "path", &[])
 }
 
-/// Imports a file into a new store `NAME.db` of the folder, with more arguments.
+/// Imports a file into a new store `NAME.db` in the folder, with additional arguments.
 ///
 /// # Errors
 /// The program fails.
@@ -145,8 +145,8 @@ pub fn remove_store(folder: &Path, name: &str) -> std::io::Result<()> {
     Ok(())
 }
 
-impl Measured {
-    /// The run of a row whose CPU time is the median.
+impl Measurements {
+    /// The run of a row with the median CPU time.
     fn median(&self, row: usize) -> &Used {
         &self.runs[row][(self.runs[row].len() - 1) / 2]
     }
@@ -155,19 +155,19 @@ impl Measured {
         used.cpu_s / ratio(self.samples, 1_000_000)
     }
 
-    /// Why the figures mean nothing, if so.
+    /// Why the measurement is void, if it is.
     pub fn void(&self) -> Option<String> {
         let floor = self.per_million(self.median(0));
-        (floor > MOST_FLOOR).then(|| {
+        (floor > MAX_FLOOR).then(|| {
             format!(
-                "{} took {floor:.3} CPU s per million samples, over {MOST_FLOOR:.2}: the machine \
+                "{} took {floor:.3} CPU s per million samples, over {MAX_FLOOR:.2}: the machine \
                  is too loaded, or too slow for these targets",
                 ROWS[0].0
             )
         })
     }
 
-    /// What `ingest` printed.
+    /// The summary that `ingest` printed.
     pub fn summary(&self) -> &str {
         &self.median(3).stdout
     }
@@ -175,24 +175,24 @@ impl Measured {
     /// The rows, with their targets.
     pub fn table(&self) -> String {
         let floor = self.per_million(self.median(0));
-        let row = |(at, (name, most)): (usize, &(&str, Option<f64>))| {
+        let row = |(at, (name, limit)): (usize, &(&str, Option<f64>))| {
             let used = self.median(at);
             let cpu = self.per_million(used);
-            let (least, largest) = match &self.runs[at][..] {
+            let (min, max) = match &self.runs[at][..] {
                 [only] => (only, only),
-                [least, .., largest] => (least, largest),
+                [min, .., max] => (min, max),
                 [] => (used, used),
             };
             let times = cpu / floor;
-            let target = most.map_or("-".into(), |most| {
-                let met = if times <= most { "met" } else { "missed" };
-                format!("<= {most:.1}: {met}")
+            let target = limit.map_or("-".into(), |limit| {
+                let met = if times <= limit { "met" } else { "missed" };
+                format!("<= {limit:.1}: {met}")
             });
             [
                 (*name).to_owned(),
                 per_second(self.samples, used.wall_s),
                 format!("{cpu:.3}"),
-                format!("{:.3}-{:.3}", self.per_million(least), self.per_million(largest)),
+                format!("{:.3}-{:.3}", self.per_million(min), self.per_million(max)),
                 format!("{times:.2}"),
                 target,
                 format!("{:.1}", used.peak_mib()),
@@ -214,17 +214,17 @@ impl Measured {
     }
 }
 
-/// What `ingest` prints, as far as it is needed here.
+/// The parts of the summary of `ingest` that are used here.
 #[derive(Deserialize)]
 pub struct Summary {
-    /// Where samples met a trip.
+    /// Samples by arrival kind.
     pub arrivals: Arrivals,
     /// Trips in the store.
     pub trips: u64,
     key_changes: KeyChanges,
 }
 
-/// Where samples met a trip.
+/// Samples that joined an existing trip, by arrival kind.
 #[derive(Deserialize)]
 pub struct Arrivals {
     end: u64,
@@ -259,10 +259,10 @@ impl Arrivals {
     }
 }
 
-/// How many arrivals would have changed a trip's key.
+/// How many arrivals would have changed the key of a trip, for each kind of key.
 ///
 /// # Errors
-/// The summary is not one.
+/// The summary cannot be parsed.
 pub fn identity(summary: &str) -> anyhow::Result<String> {
     let summary: Summary = serde_json::from_str(summary)?;
     let joined = summary.arrivals.joined();
@@ -277,9 +277,9 @@ pub fn identity(summary: &str) -> anyhow::Result<String> {
         ("device, end", keys.end),
         ("device, start, end", keys.start_end),
     ];
-    let head = ["key made of", "arrivals that change it", "share"];
+    let head = ["key derived from", "arrivals that change it", "share"];
     Ok(format!(
-        "identity: of {} arrivals that met a trip ({})\n\n{}",
+        "identity: of {} arrivals that joined a trip ({})\n\n{}",
         grouped(joined),
         summary.arrivals.mix(),
         table(head, &rows.map(row))

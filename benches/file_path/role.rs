@@ -1,4 +1,4 @@
-//! What a process is for that the bench starts of itself.
+//! The roles of child processes of the bench.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use crate::child::run_here;
 use crate::{drive, floor};
 
-/// What a child process of the bench is for.
+/// The role of a child process of the bench.
 #[derive(Debug)]
 pub enum Role {
-    /// Runs a command and tells what it used.
+    /// Runs a command and measures its resource usage.
     Measure(Vec<OsString>),
     /// Row (a) over a file.
     Floor(PathBuf),
@@ -20,8 +20,8 @@ pub enum Role {
 }
 
 impl Role {
-    /// The role that the arguments give this process; none for the bench itself.
-    pub fn of(args: &[OsString]) -> Option<Self> {
+    /// The role given by the arguments; `None` for the bench itself.
+    pub fn from_args(args: &[OsString]) -> Option<Self> {
         let (first, rest) = args.split_first()?;
         let file = || rest.first().map(PathBuf::from);
         match first.to_str()? {
@@ -33,10 +33,10 @@ impl Role {
         }
     }
 
-    /// Does what the role asks. What it prints goes to the bench.
+    /// Runs the role. The bench reads its standard output.
     ///
     /// # Errors
-    /// It cannot be done.
+    /// The run fails.
     pub fn play(self) -> anyhow::Result<()> {
         let samples = match self {
             Self::Measure(command) => {

@@ -1,4 +1,4 @@
-//! What more samples and more devices cost, and whether a bound on memory changes the result.
+//! The cost of more samples and more devices, and whether a memory limit changes the result.
 
 use std::io::{Read as _, Write as _};
 use std::path::Path;
@@ -12,25 +12,25 @@ use crate::path::{Summary, ingest_with, remove_store, simulate};
 use crate::shuffle;
 use crate::table::{grouped, per_second, ratio, table};
 
-/// Devices of the growing runs.
+/// Number of devices in the runs with a growing number of samples.
 const FEW: u32 = 1000;
 
-/// Devices of the runs in random order.
+/// Numbers of devices in the runs in random order.
 const DEVICES: [u32; 3] = [FEW, 20_000, 200_000];
 
-/// The bound, and what stands for none.
+/// `--memory` of the bounded and of the unbounded runs.
 const BOUND: &str = "256MB";
 const NO_BOUND: &str = "64GB";
 
-/// Millions of samples of the growing runs, before the largest.
+/// Millions of samples in the growing runs before the largest.
 const MILLIONS: [u64; 2] = [1, 5];
 
-/// Measures both parts and prints each as soon as it is there: they take long.
+/// Measures both parts and prints each when it is done, because they take long.
 ///
 /// # Errors
-/// The program fails, or the disk.
-pub fn measure(folder: &Path, million: u64, most: u64) -> anyhow::Result<()> {
-    let counts = MILLIONS.into_iter().filter(|&count| count < most).chain([most]);
+/// The program fails, or the disk does.
+pub fn measure(folder: &Path, million: u64, max_millions: u64) -> anyhow::Result<()> {
+    let counts = MILLIONS.into_iter().filter(|&count| count < max_millions).chain([max_millions]);
     let mut rows = Vec::new();
     for samples in counts.map(|count| count * million) {
         let file = folder.join("scaling.ndjson");
@@ -41,7 +41,7 @@ pub fn measure(folder: &Path, million: u64, most: u64) -> anyhow::Result<()> {
     }
     println!("\nscaling: ingest, one run each, in the fleet's order\n\n{}", table(HEAD, &rows));
     std::io::stdout().flush()?;
-    random_order(folder, most * million)
+    random_order(folder, max_millions * million)
 }
 
 fn random_order(folder: &Path, samples: u64) -> anyhow::Result<()> {
@@ -68,7 +68,7 @@ fn random_order(folder: &Path, samples: u64) -> anyhow::Result<()> {
         let last = notes.last_mut().context("a note for each number of devices")?;
         *last += match &digests[..] {
             [bounded, unbounded] if bounded == unbounded => "; both runs export the same bytes",
-            [_, _] => "; THE TWO RUNS EXPORT OTHER BYTES",
+            [_, _] => "; THE TWO RUNS EXPORT DIFFERENT BYTES",
             _ => "; not compared: this tstar has no --memory",
         };
         std::fs::remove_file(&file)?;
@@ -102,18 +102,18 @@ fn row(samples: u64, devices: u32, memory: &str, used: &Used) -> anyhow::Result<
     ])
 }
 
-/// Whether the program can be told how much memory it may take.
+/// Whether this version of the program has `--memory`.
 fn knows_memory(folder: &Path) -> anyhow::Result<bool> {
     let help = plain(folder, tstar()).args(["ingest", "--help"]).output()?;
     Ok(String::from_utf8_lossy(&help.stdout).contains("--memory"))
 }
 
-/// SHA-256 of all that a store exports, samples and all.
+/// SHA-256 of the export of a store, paths included.
 fn exported(folder: &Path, name: &str) -> anyhow::Result<[u8; 32]> {
     let mut export = plain(folder, tstar());
     export.args(["export", "--path", "--format", "ndjson", "--store"]);
     let mut export = export.arg(format!("sqlite:{name}.db")).stdout(Stdio::piped()).spawn()?;
-    let mut stdout = export.stdout.take().context("it was asked for")?;
+    let mut stdout = export.stdout.take().context("stdout is piped")?;
     let (mut hash, mut buffer) = (Sha256::new(), vec![0; 1 << 20]);
     loop {
         match stdout.read(&mut buffer)? {

@@ -1,5 +1,5 @@
-//! A fleet in random device order. The simulated fleet sends bursts of one device, which a program
-//! that keeps part of its devices in memory would find easy. Here any device may follow any other.
+//! A fleet in random device order. The simulated fleet sends bursts of one device, which is easy
+//! for a program with only a part of the devices in memory. Here any device may follow any other.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -10,11 +10,11 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore as _, SeedableRng as _};
 use tstar::simulate::{Event, Fleet, FleetSettings};
 
-/// Arrivals that wait to be drawn. Bursts have 20 arrivals at most, so those of one burst come to
-/// lie thousands of lines apart.
+/// Number of arrivals in the pool to draw from. Bursts have at most 20 arrivals, so those of one
+/// burst end up thousands of lines apart.
 const WAITING: usize = 1_000_000;
 
-/// Writes the samples of a fleet of seed 1, each device's own in their order, the devices in none.
+/// Writes the samples of a fleet of seed 1: those of a device in order, the devices shuffled.
 ///
 /// # Errors
 /// The disk fails.
@@ -24,7 +24,7 @@ pub fn write(file: &Path, devices: u32, samples: u64) -> anyhow::Result<()> {
     let mut random = ChaCha8Rng::seed_from_u64(1);
     let mut waiting: Vec<VecDeque<Event>> = Vec::new();
     waiting.resize_with(devices as usize, VecDeque::new);
-    // One ticket a waiting arrival: a ticket draws a device, which sends the oldest of its own.
+    // One ticket per waiting arrival: drawing it sends the oldest arrival of its device.
     let mut tickets: Vec<u32> = Vec::with_capacity(WAITING);
     loop {
         while tickets.len() < WAITING {
@@ -38,12 +38,12 @@ pub fn write(file: &Path, devices: u32, samples: u64) -> anyhow::Result<()> {
         let ticket = below(&mut random, tickets.len());
         let device = tickets.swap_remove(ticket);
         let event = waiting[device as usize - 1].pop_front();
-        event.expect("a ticket stands for an arrival").write_line(&mut out)?;
+        event.expect("each ticket has an arrival").write_line(&mut out)?;
     }
     Ok(out.flush()?)
 }
 
-/// A number below `bound`.
+/// A random number below `bound`.
 #[expect(clippy::cast_possible_truncation, reason = "below a usize")]
 pub fn below(random: &mut ChaCha8Rng, bound: usize) -> usize {
     ((u128::from(random.next_u64()) * bound as u128) >> 64) as usize

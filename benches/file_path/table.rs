@@ -1,6 +1,6 @@
-//! Tables as text that a page can take as it is.
+//! Tables as Markdown.
 
-/// A table of a head and rows: the first column to the left, the others to the right.
+/// A table with a head and rows. The first column is left-aligned, the others right-aligned.
 pub fn table<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> String {
     let head = head.map(str::to_owned);
     let all = || std::iter::once(&head).chain(rows);
@@ -23,7 +23,7 @@ fn line<const N: usize>(row: &[String; N], widths: &[usize; N]) -> String {
     format!("|{}|", cells.collect::<Vec<_>>().join("|"))
 }
 
-/// A count with a space after each three digits.
+/// A count with its digits in groups of three.
 pub fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::new();
@@ -36,14 +36,14 @@ pub fn grouped(count: u64) -> String {
     text
 }
 
-/// Something a second, rounded to thousands.
+/// A count per second, rounded to thousands.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small count")]
 pub fn per_second(count: u64, seconds: f64) -> String {
     grouped((ratio(count, 1) / seconds / 1000.0).round() as u64 * 1000)
 }
 
-/// One count by another.
+/// The ratio of two counts.
 #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
-pub fn ratio(count: u64, of: u64) -> f64 {
-    count as f64 / of as f64
+pub fn ratio(count: u64, total: u64) -> f64 {
+    count as f64 / total as f64
 }

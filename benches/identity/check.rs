@@ -1,5 +1,5 @@
-//! Whether the generators give what their authors publish: a bench has no tests, so it begins with
-//! these.
+//! Checks the generators against ids published by their authors. A bench has no tests, so it starts
+//! with these checks.
 
 use anyhow::{Context as _, ensure};
 use data_encoding::BASE64URL_NOPAD;
@@ -8,14 +8,14 @@ use ulid::Ulid;
 use uuid::Uuid;
 
 use crate::mint::{
-    SNOWFLAKE_EPOCH_MS, Shelf, elasticsearch_6, kuuid_prefix, kuuid_prefix_reversed,
+    MemoryStock, SNOWFLAKE_EPOCH_MS, elasticsearch_6, kuuid_prefix, kuuid_prefix_reversed,
 };
 use crate::schemes::Scheme;
 
-/// Checks every layout against a published vector.
+/// Checks every layout against a published id.
 ///
 /// # Errors
-/// A layout is not its authors'.
+/// A layout differs.
 pub fn generators() -> anyhow::Result<()> {
     // RFC 9562, A.6.
     let uuid = Uuid::parse_str("017f22e2-79b0-7cc3-98c4-dc0c0c07398f")?;
@@ -31,7 +31,7 @@ pub fn generators() -> anyhow::Result<()> {
     let (ours, text) = minted(Scheme::Ulid, 1_469_918_176_385)?;
     ensure!(text[..10] == ulid.to_string()[..10] && text.len() == 26, "ULID time: {text}");
     ensure!(ours[..6] == ulid.to_bytes()[..6], "ULID bytes: {text}");
-    // MongoDB's manual: ObjectId("507f1f77bcf86cd799439011") is of 2012-10-17T21:13:27Z.
+    // MongoDB's manual: the time of ObjectId("507f1f77bcf86cd799439011") is 2012-10-17T21:13:27Z.
     let (ours, text) = minted(Scheme::ObjectId, 1_350_508_407_000)?;
     ensure!(text.starts_with("507f1f77") && ours.len() == 12, "ObjectId: {text}");
     // Tweet 1541815603606036480: 2022-06-28T16:07:40.105Z, worker 378, the first of its ms.
@@ -61,7 +61,7 @@ fn minted(scheme: Scheme, time_ms: i64) -> anyhow::Result<(Vec<u8>, String)> {
 }
 
 fn minted_by(scheme: Scheme, worker: u32, time_ms: i64) -> anyhow::Result<(Vec<u8>, String)> {
-    let mut minter = scheme.minter(worker).context("it mints")?;
-    let id = scheme.minted(minter.mint(&mut || time_ms, &mut Shelf::default())?)?;
+    let mut minter = scheme.minter(worker).context("the scheme mints ids")?;
+    let id = scheme.minted(minter.mint(&mut || time_ms, &mut MemoryStock::default())?)?;
     Ok((id.bytes, id.text))
 }

@@ -1,8 +1,8 @@
-//! What a unique index on the id costs in SQLite while trips arrive.
+//! The cost of a unique index on the id in SQLite while trips arrive.
 //!
-//! A table of nothing but the id, its primary key: the tree that such an index is. The write-ahead
-//! log holds a frame for each page that a transaction wrote; it is emptied before it grows large,
-//! and its frames are counted by then.
+//! The index is a table with the id as primary key and nothing else: the same B-tree. The
+//! write-ahead log has a frame for each page that a transaction wrote. Its frames are counted each
+//! time before it is truncated.
 
 use std::path::Path;
 
@@ -11,30 +11,30 @@ use rusqlite::Connection;
 
 use crate::schemes::Scheme;
 
-/// Trips that are written in one transaction.
+/// Trips per transaction.
 const TRANSACTION: usize = 1000;
 
-/// Transactions between two countings.
+/// Transactions between two counts.
 const COUNTING: usize = 20;
 
-/// Bytes of a page, SQLite's default; and of the head of a frame, and of the log's own.
+/// Size of a page (SQLite's default), of a frame header, and of the header of the log, bytes.
 const PAGE: u64 = 4096;
 const FRAME_HEAD: u64 = 24;
 const LOG_HEAD: u64 = 32;
 
-/// What an index cost.
+/// The cost of an index.
 #[derive(Clone, Copy, Debug)]
 pub struct Index {
     /// Pages written to the log.
     pub pages: u64,
-    /// Bytes of the file at the end.
+    /// Size of the file at the end, bytes.
     pub bytes: u64,
 }
 
-/// Writes the ids in their order.
+/// Inserts the ids in order.
 ///
 /// # Errors
-/// SQLite fails, or two trips have one id.
+/// SQLite fails, or two trips have the same id.
 pub fn measure(folder: &Path, scheme: Scheme, ids: &[Vec<u8>]) -> anyhow::Result<Index> {
     let file = folder.join("index.db");
     let mut connection = Connection::open(&file)?;
@@ -53,12 +53,12 @@ pub fn measure(folder: &Path, scheme: Scheme, ids: &[Vec<u8>]) -> anyhow::Result
                 true => insert.execute([i64::from_be_bytes(id.as_slice().try_into()?)]),
                 false => insert.execute([id]),
             };
-            inserted.with_context(|| format!("{}: an id was given twice", scheme.label()))?;
+            inserted.with_context(|| format!("{}: two trips have the same id", scheme.label()))?;
         }
         drop(insert);
         transaction.commit()?;
         if nth.is_multiple_of(COUNTING) || nth * TRANSACTION >= ids.len() {
-            pages += emptied(&connection, &file)?;
+            pages += checkpoint(&connection, &file)?;
         }
     }
     drop(connection);
@@ -67,13 +67,13 @@ pub fn measure(folder: &Path, scheme: Scheme, ids: &[Vec<u8>]) -> anyhow::Result
     Ok(Index { pages, bytes })
 }
 
-/// Moves the log into the file, and returns how many pages it held.
-fn emptied(connection: &Connection, file: &Path) -> anyhow::Result<u64> {
+/// Moves the log into the file, and returns the number of pages that it had.
+fn checkpoint(connection: &Connection, file: &Path) -> anyhow::Result<u64> {
     let log = std::fs::metadata(file.with_extension("db-wal"))?.len();
     let frames = log.saturating_sub(LOG_HEAD);
-    ensure!(frames % (PAGE + FRAME_HEAD) == 0, "{log} bytes are no log of whole frames");
-    let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
-    let is_busy: i64 = connection.query_row(checkpoint, [], |row| row.get(0))?;
-    ensure!(is_busy == 0, "the log of {} cannot be emptied", file.display());
+    ensure!(frames % (PAGE + FRAME_HEAD) == 0, "{log} bytes are not a log of whole frames");
+    let truncate = "PRAGMA wal_checkpoint(TRUNCATE)";
+    let is_busy: i64 = connection.query_row(truncate, [], |row| row.get(0))?;
+    ensure!(is_busy == 0, "the log of {} cannot be truncated", file.display());
     Ok(frames / (PAGE + FRAME_HEAD))
 }

@@ -1,10 +1,10 @@
-//! The log that all schemes name trips on: the simulated fleet with the reference arrival mix,
-//! under a clock of arrival.
+//! The log for all schemes: the simulated fleet with the reference arrival mix, and a clock of
+//! arrival.
 //!
-//! The fleet tells the order of one device's arrivals, and no clock. Here a sample arrives when its
-//! device's clock stands at the latest time that it has recorded so far; devices are merged by
-//! that. So a trip is minted on the day on which it is driven, as it would be by a live consumer,
-//! and each device's own arrivals keep their order, and so the mix.
+//! The fleet gives the arrival order of each device, but no clock. Here the arrival time of a
+//! sample is the latest device time of its device so far, and devices are interleaved by it. So a
+//! trip is minted on the day of the drive, as by a live consumer, and the arrivals of each device
+//! keep their order and the mix.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -16,20 +16,20 @@ use tstar::timeline::Sample;
 /// One arrival.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrived {
-    /// Which device, from 1.
+    /// Number of the device, from 1.
     pub device: u32,
-    /// What it sent.
+    /// The sample.
     pub sample: Sample,
-    /// When it arrived, ms since 1970; never falls.
+    /// Arrival time, ms since 1970; never decreases.
     pub clock_ms: i64,
 }
 
-/// The log: an endless iterator.
+/// An endless log.
 pub struct Log {
     fleet: Fleet,
-    /// Of each device: arrivals that wait for their turn, and its clock.
+    /// Queued arrivals and clock of each device.
     devices: Vec<(VecDeque<Arrived>, i64)>,
-    /// When the first that waits arrives, of each device that has one.
+    /// Time of the first queued arrival of each device that has one.
     next: BinaryHeap<Reverse<(i64, u32)>>,
 }
 
@@ -37,7 +37,7 @@ impl Log {
     /// A log of seed 1.
     ///
     /// # Errors
-    /// There is no such fleet.
+    /// The settings of the fleet are not valid.
     pub fn new(devices: u32) -> anyhow::Result<Self> {
         let settings = FleetSettings { devices, samples: u64::MAX, ..FleetSettings::default() };
         let queues = (0..devices).map(|_| (VecDeque::new(), i64::MIN)).collect();
@@ -47,15 +47,15 @@ impl Log {
     /// The next arrival.
     ///
     /// # Errors
-    /// The fleet sends something else than samples.
+    /// The fleet sends something other than samples.
     pub fn arrival(&mut self) -> anyhow::Result<Arrived> {
-        // Whose turn it is can be said once every device has something to send.
+        // The next device is known once every device has a queued arrival.
         while self.next.len() < self.devices.len() {
             let event = self.fleet.next().context("the fleet has no end")?;
             let Content::Good { sample, .. } = event.content else {
                 anyhow::bail!("a fleet without malformed lines sent one");
             };
-            let (queue, clock_ms) = &mut self.devices[place(event.device)];
+            let (queue, clock_ms) = &mut self.devices[slot_of(event.device)];
             *clock_ms = sample.time_ms.max(*clock_ms);
             let arrived = Arrived { device: event.device, sample, clock_ms: *clock_ms };
             if queue.is_empty() {
@@ -63,9 +63,9 @@ impl Log {
             }
             queue.push_back(arrived);
         }
-        let Reverse((_, device)) = self.next.pop().context("every device waits")?;
-        let queue = &mut self.devices[place(device)].0;
-        let arrived = queue.pop_front().context("the device waits")?;
+        let Reverse((_, device)) = self.next.pop().context("every device has a queued arrival")?;
+        let queue = &mut self.devices[slot_of(device)].0;
+        let arrived = queue.pop_front().context("the device has a queued arrival")?;
         if let Some(following) = queue.front() {
             ensure!(following.clock_ms >= arrived.clock_ms, "the clock of device {device} fell");
             self.next.push(Reverse((following.clock_ms, device)));
@@ -74,12 +74,12 @@ impl Log {
     }
 }
 
-/// The place of a device in a list.
-pub fn place(device: u32) -> usize {
+/// Index of a device in a list.
+pub fn slot_of(device: u32) -> usize {
     device as usize - 1
 }
 
-/// The name of a device, as the fleet has it.
+/// Device id in the fleet.
 pub fn device_id(device: u32) -> String {
     format!("truck-{device}")
 }

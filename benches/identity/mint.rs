@@ -1,19 +1,19 @@
-//! What mints ids, each as its authors describe it. Only the bench has these: the product mints
-//! nothing.
+//! Generators of ids, each as its authors describe it. Only the bench has these: tstar itself
+//! generates no ids.
 //!
 //! - UUID versions 4 and 7: crate `uuid`; version 7 with its 42-bit counter within a millisecond
 //! - ULID: crate `ulid`, the monotonic generator of the specification
 //! - Snowflake: crate `ferroid`, 41 bits of ms since Twitter's epoch, 10 of worker, 12 of sequence
-//! - kuuid: as npm's `kuuid` 3.0.1, `id()` and with `reverse`: 8 base62 characters of seconds, then
-//!   4 times 32 random bits in 6 characters each
-//! - `ObjectId`: own, by `MongoDB`'s description: 4 bytes of seconds, 5 random ones of the process,
-//!   3 of a counter from a random start. The crate that has it, `bson`, brings a dozen others
-//! - `ElasticFlake`: own, by Elasticsearch's `TimeBasedUUIDGenerator` before 6.0 (later named
-//!   `LegacyTimeBasedUUIDGenerator`, and taken out as github.com/ppearcy/elasticflake): 6 bytes of
-//!   ms, 6 of a MAC address under a random mask, 3 of a sequence from a random start
-//! - `CrateDB`: own, by the same class since 6.0, whose bytes were put in another order for
-//!   Lucene's sake; `CrateDB` 5.10 has it for `_id` and `gen_random_text_uuid()`
-//! - counters: a number taken from the database, or a batch of 1000
+//! - kuuid: like npm's `kuuid` 3.0.1, `id()` and with `reverse`: 8 base62 characters of seconds,
+//!   then 4 times 32 random bits in 6 characters each
+//! - `ObjectId`: written here from `MongoDB`'s description: 4 bytes of seconds, 5 random bytes of
+//!   the process, 3 of a counter from a random start. Crate `bson` has it, but needs a dozen others
+//! - `ElasticFlake`: written here from Elasticsearch's `TimeBasedUUIDGenerator` before 6.0 (later
+//!   named `LegacyTimeBasedUUIDGenerator`, and extracted as github.com/ppearcy/elasticflake): 6
+//!   bytes of ms, 6 of a MAC address under a random mask, 3 of a sequence from a random start
+//! - `CrateDB`: written here from the same class since 6.0, which orders the bytes differently for
+//!   Lucene; `CrateDB` 5.10 has it for `_id` and `gen_random_text_uuid()`
+//! - counters: a number from the database, or a batch of 1000
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -27,44 +27,44 @@ use uuid::{ContextV7, Timestamp, Uuid};
 
 use crate::schemes::Scheme;
 
-/// Ids that are taken from a counter at a time.
+/// Numbers per request to a counter.
 pub const BATCH: i64 = 1000;
 
-/// Counters of [`Scheme::Counters`].
+/// Number of counters of [`Scheme::Counters`].
 pub const COUNTERS: u32 = 8;
 
 /// Twitter's epoch, ms since 1970.
 pub const SNOWFLAKE_EPOCH_MS: i64 = 1_288_834_974_657;
 
-/// The smallest number of 12 digits, and the smallest of 13.
+/// The numbers of 12 digits.
 const DIGITS: std::ops::Range<i64> = 100_000_000_000..1_000_000_000_000;
 
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /// The largest number of 8 digits of base 62.
-const KUUID_MOST: u64 = 62_u64.pow(8) - 1;
+const KUUID_MAX: u64 = 62_u64.pow(8) - 1;
 
-/// A database that gives numbers out.
+/// A database that issues numbers.
 pub trait Stock {
-    /// Takes so many numbers from a counter, and returns the first.
+    /// Reserves `count` numbers of a counter, and returns the first.
     ///
     /// # Errors
     /// The database fails.
-    fn take(&mut self, counter: u32, count: i64) -> anyhow::Result<i64>;
+    fn next_numbers(&mut self, counter: u32, count: i64) -> anyhow::Result<i64>;
 
-    /// Takes this very number; false where somebody has it.
+    /// Reserves this number; false if it is taken.
     ///
     /// # Errors
     /// The database fails.
     fn claim(&mut self, number: i64) -> anyhow::Result<bool>;
 
-    /// How often the database was asked.
-    fn asked(&self) -> u64;
+    /// Number of requests to the database.
+    fn requests(&self) -> u64;
 }
 
 /// Mints ids.
 pub trait Minter {
-    /// The next id. `clock` tells the time, ms since 1970; asked again, it may have moved on.
+    /// Generates an id. `clock` returns the time, ms since 1970, and may advance from call to call.
     ///
     /// # Errors
     /// The database fails, or the clock.
@@ -76,8 +76,8 @@ pub trait Minter {
 }
 
 impl Scheme {
-    /// What mints ids in one process, whose number among its likes is `worker`; none for a scheme
-    /// that names trips by their state.
+    /// The generator of the process with number `worker`; `None` for a scheme that names trips by
+    /// their state.
     pub fn minter(self, worker: u32) -> Option<Box<dyn Minter>> {
         Some(match self {
             Self::Uuid4 | Self::Uuid4Base64 => Box::new(Random),
@@ -87,14 +87,14 @@ impl Scheme {
             Self::ObjectId => Box::new(ObjectIds { process: rand::random(), next: rand::random() }),
             Self::Ulid => Box::new(Ulids(ulid::Generator::new())),
             Self::Uuid7 => Box::new(Sorted(ContextV7::new())),
-            Self::Snowflake => Box::new(Snowflakes::of(worker)),
+            Self::Snowflake => Box::new(Snowflakes::new(worker)),
             Self::ElasticFlake => Box::new(Flakes::new(elasticsearch_5)),
             Self::CrateDb => Box::new(Flakes::new(elasticsearch_6)),
-            Self::Counter => Box::new(Counted { counter: 0, of: 1, batch: 1, left: 0..0 }),
-            Self::Batches => Box::new(Counted { counter: 0, of: 1, batch: BATCH, left: 0..0 }),
+            Self::Counter => Box::new(Counted { counter: 0, stride: 1, batch: 1, left: 0..0 }),
+            Self::Batches => Box::new(Counted { counter: 0, stride: 1, batch: BATCH, left: 0..0 }),
             Self::Counters => {
                 let counter = worker % COUNTERS;
-                Box::new(Counted { counter, of: COUNTERS, batch: BATCH, left: 0..0 })
+                Box::new(Counted { counter, stride: COUNTERS, batch: BATCH, left: 0..0 })
             }
             Self::TStar
             | Self::TStarUuid
@@ -146,26 +146,29 @@ impl Minter for Ulids {
     }
 }
 
-/// A clock that its owner sets.
+/// A clock that is set explicitly.
 #[derive(Clone)]
-struct Hands(Rc<Cell<u64>>);
+struct ManualClock(Rc<Cell<u64>>);
 
-impl TimeSource<u64> for Hands {
+impl TimeSource<u64> for ManualClock {
     fn current_millis(&self) -> u64 {
         self.0.get()
     }
 }
 
 struct Snowflakes {
-    hands: Hands,
-    generator: BasicSnowflakeGenerator<SnowflakeTwitterId, Hands>,
+    clock_source: ManualClock,
+    generator: BasicSnowflakeGenerator<SnowflakeTwitterId, ManualClock>,
 }
 
 impl Snowflakes {
-    fn of(worker: u32) -> Self {
-        let hands = Hands(Rc::new(Cell::new(0)));
+    fn new(worker: u32) -> Self {
+        let clock_source = ManualClock(Rc::new(Cell::new(0)));
         let machine = u64::from(worker) & SnowflakeTwitterId::max_machine_id();
-        Self { hands: hands.clone(), generator: BasicSnowflakeGenerator::new(machine, hands) }
+        Self {
+            clock_source: clock_source.clone(),
+            generator: BasicSnowflakeGenerator::new(machine, clock_source),
+        }
     }
 }
 
@@ -177,9 +180,9 @@ impl Minter for Snowflakes {
     ) -> anyhow::Result<Vec<u8>> {
         loop {
             let now = since_1970(clock())?.checked_sub(TWITTER_EPOCH);
-            let now = now.context("Snowflake ids begin in 2010")?;
-            self.hands.0.set(u64::try_from(now.as_millis())?);
-            // All 4096 of this millisecond are gone, or the clock fell: wait.
+            let now = now.context("Snowflake ids start in 2010")?;
+            self.clock_source.0.set(u64::try_from(now.as_millis())?);
+            // All 4096 ids of this millisecond are used, or the clock went back: wait.
             if let Poll::Ready { id } = self.generator.poll_id() {
                 return Ok(id.to_raw().to_be_bytes().to_vec());
             }
@@ -205,17 +208,17 @@ impl Minter for Kuuid {
     }
 }
 
-/// The 8 characters that a kuuid of this time begins with.
+/// The first 8 characters of a kuuid of this time.
 pub fn kuuid_prefix(time_ms: i64) -> String {
     base62::<8>((time_ms / 1000).unsigned_abs())
 }
 
-/// The same, newest first.
+/// The first 8 characters of a reversed kuuid, which sorts newest first.
 pub fn kuuid_prefix_reversed(time_ms: i64) -> String {
-    base62::<8>(KUUID_MOST - (time_ms / 1000).unsigned_abs())
+    base62::<8>(KUUID_MAX - (time_ms / 1000).unsigned_abs())
 }
 
-/// The last so many digits of base 62.
+/// The last `N` base62 digits of a number.
 fn base62<const N: usize>(mut number: u64) -> String {
     let mut digits = [b'0'; N];
     for digit in digits.iter_mut().rev() {
@@ -243,7 +246,7 @@ impl Minter for ObjectIds {
     }
 }
 
-/// What Elasticsearch makes of time, MAC address and sequence.
+/// How Elasticsearch orders the bytes of time, MAC address and sequence.
 type Layout = fn(time: [u8; 8], mac: [u8; 6], sequence: [u8; 4]) -> Vec<u8>;
 
 struct Flakes {
@@ -254,7 +257,7 @@ struct Flakes {
 }
 
 impl Flakes {
-    /// The MAC address is XORed with random bytes there, so random bytes stand for it.
+    /// Uses random bytes as MAC address: Elasticsearch XORs the real one with random bytes.
     fn new(layout: Layout) -> Self {
         Self { layout, mac: rand::random(), sequence: rand::random(), last_ms: 0 }
     }
@@ -302,8 +305,8 @@ impl Minter for Digits {
 
 struct Counted {
     counter: u32,
-    /// Numbers of this counter lie so far apart.
-    of: u32,
+    /// Difference between two ids of this counter.
+    stride: u32,
     batch: i64,
     left: std::ops::Range<i64>,
 }
@@ -315,11 +318,11 @@ impl Minter for Counted {
         stock: &mut dyn Stock,
     ) -> anyhow::Result<Vec<u8>> {
         if self.left.is_empty() {
-            let first = stock.take(self.counter, self.batch)?;
+            let first = stock.next_numbers(self.counter, self.batch)?;
             self.left = first..first + self.batch;
         }
-        let number = self.left.next().context("a batch has a number")?;
-        Ok((number * i64::from(self.of) + i64::from(self.counter)).to_be_bytes().to_vec())
+        let number = self.left.next().context("a batch is not empty")?;
+        Ok((number * i64::from(self.stride) + i64::from(self.counter)).to_be_bytes().to_vec())
     }
 }
 
@@ -327,36 +330,36 @@ fn since_1970(time_ms: i64) -> anyhow::Result<Duration> {
     Ok(Duration::from_millis(u64::try_from(time_ms)?))
 }
 
-/// The system's clock, ms since 1970.
+/// The system clock, ms since 1970.
 ///
 /// # Errors
-/// It stands before that.
+/// It is before 1970.
 pub fn now_ms() -> anyhow::Result<i64> {
     Ok(i64::try_from(SystemTime::UNIX_EPOCH.elapsed()?.as_millis())?)
 }
 
-/// A database in memory, of one process.
+/// A database in the memory of one process.
 #[derive(Debug, Default)]
-pub struct Shelf {
+pub struct MemoryStock {
     counters: [i64; COUNTERS as usize],
     taken: std::collections::HashSet<i64>,
-    asked: u64,
+    requests: u64,
 }
 
-impl Stock for Shelf {
-    fn take(&mut self, counter: u32, count: i64) -> anyhow::Result<i64> {
-        self.asked += 1;
+impl Stock for MemoryStock {
+    fn next_numbers(&mut self, counter: u32, count: i64) -> anyhow::Result<i64> {
+        self.requests += 1;
         let next = &mut self.counters[counter as usize];
         *next += count;
         Ok(*next - count)
     }
 
     fn claim(&mut self, number: i64) -> anyhow::Result<bool> {
-        self.asked += 1;
+        self.requests += 1;
         Ok(self.taken.insert(number))
     }
 
-    fn asked(&self) -> u64 {
-        self.asked
+    fn requests(&self) -> u64 {
+        self.requests
     }
 }

@@ -1,38 +1,38 @@
-//! Watches the names that a trip's own state gives it: which arrivals change a published one, and
-//! which published ones find their trip in the end.
+//! Tracks names that are derived from the state of a trip: which arrivals change a published name,
+//! and which published names still find their trip at the end.
 //!
-//! Every arrival publishes the names that the trips then have.
+//! Every arrival publishes the current names of the trips.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use tstar::timeline::{Arrival, day_of};
 
-use crate::log::place;
+use crate::log::slot_of;
 use crate::pass::{Change, History, NONE, Watcher};
 
-/// What a trip's state can name it by, beside its device.
+/// What a trip is named by, in addition to its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
-    /// Its start.
+    /// Start of the trip.
     Start,
-    /// Its start and end.
+    /// Start and end of the trip.
     StartEnd,
-    /// Which of the trips that start that day it is.
+    /// Number of the trip among those of the device that start on the same day.
     Ordinal,
     /// The device time of its first-arrived sample.
     TStar,
 }
 
-/// How arrivals changed published names, by kind.
+/// Arrivals that changed published names, by arrival kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Changes {
-    /// By a later end.
+    /// Extended the end.
     pub end: u64,
-    /// By an earlier beginning.
+    /// Extended the start.
     pub beginning: u64,
-    /// By a merge.
+    /// Merged two trips.
     pub merge: u64,
-    /// By anything else: a new trip, or one that fell inside.
+    /// Started a trip, or lay inside one.
     pub other: u64,
 }
 
@@ -47,52 +47,52 @@ impl Changes {
     }
 }
 
-/// What became of the names that were published.
+/// Whether published names still find their trips.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fate {
-    /// Names published, each counted once for each trip that it was published for.
+    /// Names published, counted once per trip that had it.
     pub published: u64,
-    /// Of those, how many find no trip in the end.
+    /// Of these, names that find no trip at the end.
     pub lost: u64,
-    /// Of those, how many find another trip.
+    /// Of these, names that find another trip.
     pub strayed: u64,
 }
 
-/// What a name of one kind went through.
+/// The history of one kind of name.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Course {
     /// Arrivals that changed a published name.
     pub changes: Changes,
-    /// How often a row that stays got another name: a delete and an insert.
+    /// Changes of the name of an existing row: a delete and an insert each.
     pub moves: u64,
-    /// The end of it.
+    /// Lookups at the end.
     pub fate: Fate,
 }
 
-/// The place of a trip among those of its day.
+/// Day and number of a trip.
 type Ordinal = (i64, u32);
 
-/// The watcher.
+/// Tracks the names of all kinds.
 #[derive(Default)]
 pub struct Names {
-    /// By [`Name`], in its order.
+    /// Indexed by [`Name`].
     pub courses: [Course; 4],
     /// Arrivals that are neither new nor duplicates.
     pub arrivals: u64,
-    /// Spans that trips had, from the first on, of trips that may still grow.
+    /// All spans so far of each trip that may still grow.
     spans: HashMap<u32, Vec<(i64, i64)>>,
     /// Trips that may still grow, by device.
     open: Vec<Vec<u32>>,
-    /// The trips of a device by the day of their start, in order.
+    /// For each device, the trips of each start day, in order.
     days: Vec<BTreeMap<i64, Vec<u32>>>,
     /// The ordinal of each trip.
     ordinals: Vec<Ordinal>,
-    /// Each ordinal with each trip that it was published for.
+    /// Each published ordinal, with its device and trip.
     numbered: HashSet<(u32, Ordinal, u32)>,
 }
 
 impl Names {
-    /// For so many devices.
+    /// For `devices` devices.
     pub fn new(devices: u32) -> Self {
         let devices = devices as usize;
         Self {
@@ -106,13 +106,13 @@ impl Names {
         &mut self.courses[name as usize]
     }
 
-    /// Looks up what was published, at the end of the log.
+    /// Looks up all published names at the end of the log.
     pub fn resolve(&mut self, history: &History) {
         for trip in self.open.iter_mut().flat_map(std::mem::take).collect::<Vec<_>>() {
             self.close(history, trip);
         }
         let mut found = HashMap::new();
-        for (at, trip) in history.standing() {
+        for (at, trip) in history.remaining() {
             found.insert((trip.device, self.ordinals[at as usize]), at);
         }
         let mut fate = Fate::default();
@@ -123,8 +123,8 @@ impl Names {
         self.course(Name::TStar).fate = covering_fate(history);
     }
 
-    /// Looks up the starts and ends that a trip was published under. A start or an end is the time
-    /// of a kept sample, so no other trip ever has it: only the trip itself can be found by it.
+    /// Looks up the published starts and ends of a trip. Each is the time of a kept sample of this
+    /// trip, so it never finds another trip.
     fn close(&mut self, history: &History, trip: u32) {
         let Some(mut spans) = self.spans.remove(&trip) else { return };
         let seen = history.trips[trip as usize];
@@ -147,9 +147,9 @@ impl Names {
         }
     }
 
-    /// Numbers the trips of a day anew, and tells whether that changed a published ordinal.
+    /// Renumbers the trips of a day. Returns whether a published ordinal changed.
     fn number(&mut self, device: u32, day: i64) -> bool {
-        let trips = self.days[place(device)].get(&day).map_or(&[][..], |trips| trips);
+        let trips = self.days[slot_of(device)].get(&day).map_or(&[][..], |trips| trips);
         let mut moves = 0;
         for (ordinal, &trip) in (1..).zip(trips) {
             let now = (day, ordinal);
@@ -166,21 +166,21 @@ impl Names {
         moves > 0
     }
 
-    /// Puts a trip among those of the day of its start.
+    /// Inserts a trip among those of its start day.
     fn enter(&mut self, history: &History, device: u32, trip: u32) {
         let start_ms = history.trips[trip as usize].start_ms;
-        let trips = self.days[place(device)].entry(day_of(start_ms)).or_default();
+        let trips = self.days[slot_of(device)].entry(day_of(start_ms)).or_default();
         let at = trips.partition_point(|&other| history.trips[other as usize].start_ms < start_ms);
         trips.insert(at, trip);
     }
 
     fn leave(&mut self, device: u32, trip: u32, day: i64) {
-        if let Some(trips) = self.days[place(device)].get_mut(&day) {
+        if let Some(trips) = self.days[slot_of(device)].get_mut(&day) {
             trips.retain(|&other| other != trip);
         }
     }
 
-    /// Follows the ordinals through an arrival, and tells whether a published one changed.
+    /// Updates the ordinals after an arrival. Returns whether a published one changed.
     fn renumber(&mut self, history: &History, change: &Change<'_>) -> bool {
         let device = change.arrived.device;
         let seen = &history.trips[change.trip as usize];
@@ -196,9 +196,9 @@ impl Names {
             is_changed |= self.number(device, day);
         }
         if change.retired != NONE {
-            let gone = day_of(history.trips[change.retired as usize].start_ms);
-            self.leave(device, change.retired, gone);
-            self.number(device, gone);
+            let retired_day = day_of(history.trips[change.retired as usize].start_ms);
+            self.leave(device, change.retired, retired_day);
+            self.number(device, retired_day);
             is_changed = true;
         }
         is_changed
@@ -206,14 +206,14 @@ impl Names {
 }
 
 impl Watcher for Names {
-    fn saw(&mut self, history: &History, change: &Change<'_>) -> anyhow::Result<()> {
+    fn on_change(&mut self, history: &History, change: &Change<'_>) -> anyhow::Result<()> {
         let seen = &history.trips[change.trip as usize];
         let now = (seen.start_ms, seen.end_ms);
         let is_new = change.arrival == Arrival::New;
         let is_merged = change.retired != NONE;
         self.arrivals += u64::from(!is_new);
         if is_new {
-            self.open[place(change.arrived.device)].push(change.trip);
+            self.open[slot_of(change.arrived.device)].push(change.trip);
         }
         if is_new || now != change.before {
             self.spans.entry(change.trip).or_default().push(now);
@@ -221,7 +221,7 @@ impl Watcher for Names {
         if is_merged {
             let retired = self.spans.remove(&change.retired).unwrap_or_default();
             self.spans.entry(change.trip).or_default().extend(retired);
-            self.open[place(change.arrived.device)].retain(|&trip| trip != change.retired);
+            self.open[slot_of(change.arrived.device)].retain(|&trip| trip != change.retired);
         }
         let moved = [
             (Name::Start, now.0 != change.before.0),
@@ -241,8 +241,8 @@ impl Watcher for Names {
         Ok(())
     }
 
-    fn settled(&mut self, history: &History, device: u32, before_ms: i64) {
-        let open = &mut self.open[place(device)];
+    fn on_settled(&mut self, history: &History, device: u32, before_ms: i64) {
+        let open = &mut self.open[slot_of(device)];
         let is_done = |trip: &u32| history.trips[*trip as usize].end_ms < before_ms;
         let done: Vec<_> = open.iter().copied().filter(is_done).collect();
         open.retain(|trip| !is_done(trip));
@@ -253,7 +253,7 @@ impl Watcher for Names {
 }
 
 impl Fate {
-    /// Counts a published name that finds this trip, and should find that one.
+    /// Counts a published name that finds trip `found` and should find trip `wanted`.
     pub fn count(&mut self, found: Option<u32>, wanted: u32) {
         self.published += 1;
         self.lost += u64::from(found.is_none());
@@ -261,14 +261,14 @@ impl Fate {
     }
 }
 
-/// The trips of one device by start, to look up the one that covers a time.
+/// The trips of each device by start, for lookups by time.
 pub struct Covering(HashMap<u32, BTreeMap<i64, (i64, u32)>>);
 
 impl Covering {
-    /// Of the trips that stand.
-    pub fn of(history: &History) -> Self {
+    /// Indexes the remaining trips.
+    pub fn new(history: &History) -> Self {
         let mut devices: HashMap<u32, BTreeMap<i64, (i64, u32)>> = HashMap::new();
-        for (at, trip) in history.standing() {
+        for (at, trip) in history.remaining() {
             devices.entry(trip.device).or_default().insert(trip.start_ms, (trip.end_ms, at));
         }
         Self(devices)
@@ -281,9 +281,9 @@ impl Covering {
     }
 }
 
-/// Looks up every `t_star` ever published: the trip of the device that covers it.
+/// Looks up every published `t_star` by the trip of the device that covers it.
 fn covering_fate(history: &History) -> Fate {
-    let (covering, mut fate) = (Covering::of(history), Fate::default());
+    let (covering, mut fate) = (Covering::new(history), Fate::default());
     for (at, trip) in (0..).zip(&history.trips) {
         fate.count(covering.find(trip.device, trip.t_star_ms), history.root(at));
     }

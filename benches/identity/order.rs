@@ -1,10 +1,10 @@
-//! Whether ids sort as their trips do.
+//! Whether ids sort like their trips.
 
-use crate::pass::{History, Seen};
+use crate::pass::{History, TripRecord};
 use crate::schemes::{Id, Order, Scheme};
 use crate::table::ratio;
 
-/// Shares of neighbours in the order of ids that start in the wrong order, percent.
+/// Share of neighbours by id that start in the wrong order, percent.
 #[derive(Clone, Copy, Debug)]
 pub struct Inversions {
     /// Among all trips, ids as bytes.
@@ -18,26 +18,26 @@ pub struct Inversions {
 }
 
 impl Inversions {
-    /// Of the trips that stand.
-    pub fn of(scheme: Scheme, history: &History, ids: &[Option<Id>]) -> Self {
-        let standing = history.standing();
-        let mut trips: Vec<(&Id, &Seen)> =
-            standing.filter_map(|(at, trip)| Some((ids[at as usize].as_ref()?, trip))).collect();
+    /// The inversions among the remaining trips.
+    pub fn new(scheme: Scheme, history: &History, ids: &[Option<Id>]) -> Self {
+        let remaining = history.remaining();
+        let mut trips: Vec<(&Id, &TripRecord)> =
+            remaining.filter_map(|(at, trip)| Some((ids[at as usize].as_ref()?, trip))).collect();
         let is_falling = scheme.order() == Order::Falling;
         let mut share = |by_device: bool, by_text: bool| {
-            trips.sort_by(|(one, a), (other, b)| {
+            trips.sort_by(|(id_a, a), (id_b, b)| {
                 let order = match by_text {
-                    true => one.text.as_bytes().cmp(other.text.as_bytes()),
-                    false => one.bytes.cmp(&other.bytes),
+                    true => id_a.text.as_bytes().cmp(id_b.text.as_bytes()),
+                    false => id_a.bytes.cmp(&id_b.bytes),
                 };
                 if by_device { a.device.cmp(&b.device).then(order) } else { order }
             });
             let pairs = trips.windows(2).map(|pair| (pair[0].1, pair[1].1));
-            let pairs = pairs.filter(|(one, next)| !by_device || one.device == next.device);
+            let pairs = pairs.filter(|(trip, next)| !by_device || trip.device == next.device);
             let (mut all, mut wrong) = (0, 0);
-            for (one, next) in pairs {
+            for (trip, next) in pairs {
                 all += 1;
-                let (first, second) = if is_falling { (next, one) } else { (one, next) };
+                let (first, second) = if is_falling { (next, trip) } else { (trip, next) };
                 wrong += u64::from(first.start_ms > second.start_ms);
             }
             100.0 * ratio(wrong, all)

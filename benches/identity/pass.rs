@@ -1,61 +1,62 @@
-//! One pass over the log: the program's own decision of what each arrival does, and which trips
-//! come of it.
+//! One pass over the log: tstar's timeline decides the effect of each arrival, and the history
+//! records the trips.
 
 use std::collections::HashMap;
 
 use anyhow::{Context as _, ensure};
 use tstar::timeline::{Arrival, Limits, Outcome, Timeline, Trip, day_of};
 
-use crate::log::{Arrived, Log, place};
+use crate::log::{Arrived, Log, slot_of};
 
-/// Trips that ended so long before a trip begins take no further sample of this fleet, ms.
+/// When a trip starts, trips that ended at least this long before it take no further sample of this
+/// fleet, ms.
 const SETTLED_MS: i64 = 3_600_000;
 
-/// No trip, as a place in a list of trips.
+/// Index that means no trip.
 pub const NONE: u32 = u32::MAX;
 
-/// A trip as it is at the end of the log, and how it came to be.
+/// A trip at the end of the log, and its origin.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen {
-    /// Whose, from 1.
+pub struct TripRecord {
+    /// Number of the device, from 1.
     pub device: u32,
-    /// Device time of its first-arrived sample, ms since 1970.
+    /// Device time of the first-arrived sample, ms since 1970.
     pub t_star_ms: i64,
-    /// Its span, ms since 1970; as it was when a merge retired it.
+    /// Start, ms since 1970; of a retired trip, that before the merge.
     pub start_ms: i64,
-    /// See `start_ms`.
+    /// End, as `start_ms`.
     pub end_ms: i64,
-    /// Which arrival began it, from 0.
+    /// Index of the arrival that started it, from 0.
     pub born: u64,
-    /// When that arrived, ms since 1970.
+    /// Arrival time of that sample, ms since 1970.
     pub clock_ms: i64,
-    /// The trip that a merge made it part of, or [`NONE`].
+    /// Index of the trip that absorbed it, or [`NONE`].
     pub into: u32,
-    /// Which arrival did that.
+    /// Index of the arrival that merged it.
     pub retired: u64,
 }
 
-impl Seen {
-    /// Whether no merge retired it.
-    pub fn stands(&self) -> bool {
+impl TripRecord {
+    /// Whether no merge has retired it.
+    pub fn is_remaining(&self) -> bool {
         self.into == NONE
     }
 }
 
-/// The trips of a pass, in the order in which they began.
+/// The trips of a pass, in the order of their first arrivals.
 #[derive(Debug, Default)]
 pub struct History {
-    /// All that began, those that were merged away included.
-    pub trips: Vec<Seen>,
+    /// All trips, including retired ones.
+    pub trips: Vec<TripRecord>,
 }
 
 impl History {
-    /// The trips that stand at the end.
-    pub fn standing(&self) -> impl Iterator<Item = (u32, &Seen)> {
-        (0..).zip(&self.trips).filter(|(_, trip)| trip.stands())
+    /// The trips that no merge has retired, with their indexes.
+    pub fn remaining(&self) -> impl Iterator<Item = (u32, &TripRecord)> {
+        (0..).zip(&self.trips).filter(|(_, trip)| trip.is_remaining())
     }
 
-    /// The trip that stands for one that began.
+    /// The remaining trip that contains a trip.
     pub fn root(&self, mut trip: u32) -> u32 {
         while self.trips[trip as usize].into != NONE {
             trip = self.trips[trip as usize].into;
@@ -64,69 +65,69 @@ impl History {
     }
 }
 
-/// What an arrival did, as a watcher is told.
+/// The effect of an arrival, as passed to a watcher.
 pub struct Change<'a> {
-    /// What arrived.
+    /// The arrival.
     pub arrived: &'a Arrived,
-    /// What it did.
+    /// Its kind.
     pub arrival: Arrival,
-    /// The trip that it is part of now, with its span as it was before.
+    /// Index of the trip that contains the sample now.
     pub trip: u32,
-    /// Start and end before this arrival.
+    /// Start and end of that trip before the arrival.
     pub before: (i64, i64),
-    /// The trip that it retired, or [`NONE`].
+    /// Index of the trip that it retired, or [`NONE`].
     pub retired: u32,
 }
 
-/// Looks on while the log is read.
+/// Receives events while the log is read.
 pub trait Watcher {
-    /// After each arrival that is neither a duplicate nor anything else that changes nothing.
+    /// Called after each arrival that changed a trip.
     ///
     /// # Errors
-    /// What it saw cannot be.
-    fn saw(&mut self, history: &History, change: &Change<'_>) -> anyhow::Result<()>;
+    /// The change is inconsistent.
+    fn on_change(&mut self, history: &History, change: &Change<'_>) -> anyhow::Result<()>;
 
-    /// Before a trip begins: trips of the device that end before this time grow no more.
-    fn settled(&mut self, history: &History, device: u32, before_ms: i64);
+    /// Called before a trip starts: trips of the device that end before `before_ms` are final.
+    fn on_settled(&mut self, history: &History, device: u32, before_ms: i64);
 }
 
-/// Nobody looks on.
+/// Ignores all events.
 impl Watcher for () {
-    fn saw(&mut self, _: &History, _: &Change<'_>) -> anyhow::Result<()> {
+    fn on_change(&mut self, _: &History, _: &Change<'_>) -> anyhow::Result<()> {
         Ok(())
     }
 
-    fn settled(&mut self, _: &History, _: u32, _: i64) {}
+    fn on_settled(&mut self, _: &History, _: u32, _: i64) {}
 }
 
 /// How the log is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// A sample a record.
+    /// One sample per record.
     Straight,
-    /// So many samples a record, decided together.
+    /// This number of samples per record, decided together.
     Batches(u64),
-    /// A sample a record; once half of the trips have begun another owner goes on from their rows.
+    /// One sample per record; after half of the trips, another owner continues from the rows.
     TakenOver,
 }
 
 struct Device {
     timeline: Timeline,
-    /// Trips that may still grow: `t_star` and place in the history.
+    /// Trips that may still grow: `t_star` and index in the history.
     open: Vec<(i64, u32)>,
-    /// Where the last trip ends that was let go.
+    /// Latest end of the trips that were evicted.
     settled_ms: i64,
 }
 
-/// Reads the log until so many trips have begun.
+/// Reads the log until `begun` trips have started.
 ///
 /// # Errors
-/// A trip is not what it has to be.
+/// A trip is inconsistent.
 pub fn read(
     devices: u32,
     begun: usize,
     way: Way,
-    look: &mut impl Watcher,
+    watcher: &mut impl Watcher,
 ) -> anyhow::Result<History> {
     let (mut log, limits) = (Log::new(devices)?, Limits::default());
     let mut history = History::default();
@@ -140,20 +141,20 @@ pub fn read(
             is_taken = true;
         }
         let arrived = log.arrival()?;
-        let device = &mut fleet[place(arrived.device)];
+        let device = &mut fleet[slot_of(arrived.device)];
         let record = if let Way::Batches(samples) = way { nth / samples } else { nth };
         let reach_ms = arrived.sample.time_ms - limits.max_gap_ms;
-        ensure!(reach_ms > device.settled_ms, "a sample reached a trip that was let go");
+        ensure!(reach_ms > device.settled_ms, "a sample reached an evicted trip");
         let version = 2 * record.cast_signed();
         let outcome = device.timeline.absorb(&limits, version, arrived.sample, None);
         if let Outcome::Applied(arrival) = outcome {
             if arrival == Arrival::New {
                 let before_ms = arrived.sample.time_ms - SETTLED_MS;
-                look.settled(&history, arrived.device, before_ms);
-                device.settle(&history, before_ms);
+                watcher.on_settled(&history, arrived.device, before_ms);
+                device.evict(&history, before_ms);
             }
             let change = device.change(&mut history, &arrived, nth, arrival)?;
-            look.saw(&history, &change)?;
+            watcher.on_change(&history, &change)?;
         }
         nth += 1;
     }
@@ -161,7 +162,7 @@ pub fn read(
 }
 
 impl Device {
-    fn settle(&mut self, history: &History, before_ms: i64) {
+    fn evict(&mut self, history: &History, before_ms: i64) {
         self.timeline.forget(before_ms);
         self.open.retain(|&(_, trip)| {
             let end_ms = history.trips[trip as usize].end_ms;
@@ -173,7 +174,7 @@ impl Device {
         });
     }
 
-    /// Brings the history up to date.
+    /// Updates the history after an arrival.
     fn change<'a>(
         &mut self,
         history: &mut History,
@@ -187,7 +188,7 @@ impl Device {
         if arrival == Arrival::New {
             let trip = u32::try_from(history.trips.len())?;
             self.open.push((t_star_ms, trip));
-            history.trips.push(Seen {
+            history.trips.push(TripRecord {
                 device: arrived.device,
                 t_star_ms,
                 start_ms: span.0,
@@ -199,13 +200,13 @@ impl Device {
             });
             return Ok(Change { arrived, arrival, trip, before: span, retired: NONE });
         }
-        let known = self.open.iter().rev().find(|&&(other, _)| other == t_star_ms);
-        let &(_, trip) = known.context("a trip changed its t_star")?;
+        let found = self.open.iter().rev().find(|&&(other, _)| other == t_star_ms);
+        let &(_, trip) = found.context("a trip changed its t_star")?;
         let mut retired = NONE;
         if arrival == Arrival::Merge {
-            let is_gone =
+            let is_retired =
                 |&(other, _): &(i64, u32)| other != t_star_ms && (span.0..=span.1).contains(&other);
-            let at = self.open.iter().position(is_gone).context("a merge joins two trips")?;
+            let at = self.open.iter().position(is_retired).context("a merge joins two trips")?;
             retired = self.open.remove(at).1;
             ensure!(now.absorbed.contains_key(&history.trips[retired as usize].t_star_ms));
             history.trips[retired as usize].into = trip;
@@ -218,7 +219,7 @@ impl Device {
     }
 }
 
-/// The timeline of another owner, who has read this one's rows.
+/// The timeline of another owner that has loaded the rows of this one.
 fn taken_over(timeline: &Timeline) -> Timeline {
     let rows: Vec<_> = timeline
         .trips()
@@ -243,7 +244,7 @@ fn taken_over(timeline: &Timeline) -> Timeline {
     taken
 }
 
-/// The trips that stand, by device and span: what is the same trip in two passes.
+/// The remaining trips by device and span, which identify a trip across passes.
 pub fn by_span(history: &History) -> HashMap<(u32, i64, i64), u32> {
-    history.standing().map(|(at, trip)| ((trip.device, trip.start_ms, trip.end_ms), at)).collect()
+    history.remaining().map(|(at, trip)| ((trip.device, trip.start_ms, trip.end_ms), at)).collect()
 }

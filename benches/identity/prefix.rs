@@ -1,6 +1,6 @@
-//! What a search by the id alone reads, in SQLite: the trips of a device's day, and the newest 100
-//! of a device. No other index; every row that the query looks at is counted by the condition
-//! itself.
+//! The rows that a search by the id alone reads in SQLite: the trips of a device's day, and the
+//! newest 100 of a device. There is no other index. A function in the condition counts every row
+//! that the query looks at.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -13,31 +13,31 @@ use tstar::identity::token_of_device;
 use tstar::timeline::{DAY_MS, day_of};
 
 use crate::log::device_id;
-use crate::pass::{History, Seen};
+use crate::pass::{History, TripRecord};
 use crate::schemes::{Id, Order, Scheme};
 use crate::table::ratio;
 
-/// How many devices are asked for.
-const ASKED: u32 = 20;
+/// Number of devices to search for.
+const DEVICES: u32 = 20;
 
-/// Trips of the other question.
+/// Number of newest trips to search for.
 const NEWEST: usize = 100;
 
-/// What one question cost, over all devices asked for.
+/// The cost of one kind of search, over all devices.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Search {
     /// Rows that the queries looked at.
     pub read: u64,
-    /// Rows that were looked for and found.
+    /// Wanted rows that were found.
     pub found: u64,
-    /// Rows that were to be found.
+    /// Wanted rows.
     pub wanted: u64,
-    /// Whether the ids alone could narrow it down.
+    /// Whether the ids could narrow the search.
     pub is_narrowed: bool,
 }
 
 impl Search {
-    /// Rows read for each row that was found.
+    /// Rows read per row found.
     pub fn cost(&self) -> f64 {
         ratio(self.read, self.found)
     }
@@ -47,17 +47,17 @@ impl Search {
 pub struct Table<'a> {
     scheme: Scheme,
     history: &'a History,
-    trips: HashMap<u32, Vec<&'a Seen>>,
+    trips: HashMap<u32, Vec<&'a TripRecord>>,
     connection: Connection,
     read: Arc<AtomicU64>,
 }
 
 impl<'a> Table<'a> {
-    /// Of the trips that stand.
+    /// A table of the remaining trips.
     ///
     /// # Errors
     /// SQLite fails.
-    pub fn of(scheme: Scheme, history: &'a History, ids: &[Option<Id>]) -> anyhow::Result<Self> {
+    pub fn new(scheme: Scheme, history: &'a History, ids: &[Option<Id>]) -> anyhow::Result<Self> {
         let mut connection = Connection::open_in_memory()?;
         let read = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&read);
@@ -76,11 +76,11 @@ impl<'a> Table<'a> {
             "CREATE TABLE trips (id BLOB PRIMARY KEY, device INTEGER, start_ms INTEGER)
              WITHOUT ROWID",
         )?;
-        let mut trips: HashMap<u32, Vec<&Seen>> = HashMap::new();
+        let mut trips: HashMap<u32, Vec<&TripRecord>> = HashMap::new();
         let transaction = connection.transaction()?;
         let mut insert = transaction.prepare("INSERT INTO trips VALUES (?, ?, ?)")?;
-        for (at, trip) in history.standing() {
-            let id = ids[at as usize].as_ref().context("a trip that stands has an id")?;
+        for (at, trip) in history.remaining() {
+            let id = ids[at as usize].as_ref().context("a remaining trip has an id")?;
             let key = match scheme.order() {
                 Order::Device => id.text.as_bytes(),
                 _ => &id.bytes,
@@ -95,11 +95,11 @@ impl<'a> Table<'a> {
 
     fn devices(&self) -> impl Iterator<Item = u32> {
         let devices = self.history.trips.iter().map(|trip| trip.device).max().unwrap_or(0);
-        (0..ASKED.min(devices)).map(move |nth| 1 + nth * devices / ASKED.min(devices))
+        (0..DEVICES.min(devices)).map(move |nth| 1 + nth * devices / DEVICES.min(devices))
     }
 
-    /// Starts that a query finds; `more` is the end of it.
-    fn ask(
+    /// The start times that a query finds. `more` is appended to the query.
+    fn query_starts(
         &self,
         range: Option<&(Vec<u8>, Vec<u8>)>,
         wanted: (u32, i64, i64),
@@ -113,19 +113,18 @@ impl<'a> Table<'a> {
         let (device, from_ms, until_ms) = wanted;
         let starts = match range {
             Some((from, until)) => {
-                let told = params![device, from_ms, until_ms, from, until];
-                select.query_map(told, |row| row.get(0))?.collect::<Result<_, _>>()
+                let values = params![device, from_ms, until_ms, from, until];
+                select.query_map(values, |row| row.get(0))?.collect::<Result<_, _>>()
             }
             None => {
-                let told = params![device, from_ms, until_ms];
-                select.query_map(told, |row| row.get(0))?.collect::<Result<_, _>>()
+                let values = params![device, from_ms, until_ms];
+                select.query_map(values, |row| row.get(0))?.collect::<Result<_, _>>()
             }
         };
         Ok(starts?)
     }
 
-    /// The trips that start on one day, of each device asked for: the day in the middle of what the
-    /// device drove.
+    /// Searches the trips of one day of each device: the day of its middle trip.
     ///
     /// # Errors
     /// SQLite fails.
@@ -133,12 +132,12 @@ impl<'a> Table<'a> {
         let mut search = Search::default();
         for device in self.devices() {
             let trips = self.trips.get(&device).map_or(&[][..], |trips| trips);
-            let middle = trips.get(trips.len() / 2).context("every device drove")?;
+            let middle = trips.get(trips.len() / 2).context("every device has trips")?;
             let day = day_of(middle.start_ms);
             let range = self.scheme.day(device, day)?;
             self.read.store(0, Ordering::Relaxed);
             let span = (device, day * DAY_MS, (day + 1) * DAY_MS);
-            let starts = self.ask(range.as_ref(), span, "")?;
+            let starts = self.query_starts(range.as_ref(), span, "")?;
             search.is_narrowed = range.is_some();
             search.read += self.read.load(Ordering::Relaxed);
             search.found += starts.len() as u64;
@@ -148,7 +147,7 @@ impl<'a> Table<'a> {
         Ok(search)
     }
 
-    /// The newest trips of each device asked for.
+    /// Searches the newest trips of each device.
     ///
     /// # Errors
     /// SQLite fails.
@@ -163,15 +162,15 @@ impl<'a> Table<'a> {
         let mut search = Search { is_narrowed: order != Order::None, ..Search::default() };
         for device in self.devices() {
             let token = token_of_device(&device_id(device));
-            // `~` ends a device in a text id; 7f follows it.
-            let own = (format!("{token}~").into_bytes(), format!("{token}\x7f").into_bytes());
-            let range = (order == Order::Device).then_some(&own);
+            // In a text id, `~` ends the device; 7f is the byte after `~`.
+            let bounds = (format!("{token}~").into_bytes(), format!("{token}\x7f").into_bytes());
+            let range = (order == Order::Device).then_some(&bounds);
             self.read.store(0, Ordering::Relaxed);
-            let starts = self.ask(range, (device, i64::MIN, i64::MAX), &more)?;
+            let starts = self.query_starts(range, (device, i64::MIN, i64::MAX), &more)?;
             search.read += self.read.load(Ordering::Relaxed);
             let trips = self.trips.get(&device).map_or(&[][..], |trips| trips);
             let mut newest: Vec<_> = trips.iter().map(|trip| trip.start_ms).collect();
-            newest.sort_unstable_by(|one, other| other.cmp(one));
+            newest.sort_unstable_by(|a, b| b.cmp(a));
             newest.truncate(NEWEST);
             let newest: HashSet<_> = newest.into_iter().collect();
             search.wanted += newest.len() as u64;

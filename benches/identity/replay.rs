@@ -1,4 +1,4 @@
-//! The ids of every trip, as the log gives them once, and as it gives them again.
+//! The ids of every trip in the first pass over the log, and in replays.
 
 use std::collections::HashMap;
 
@@ -8,23 +8,23 @@ use tstar::timeline::{DAY_MS, day_of};
 use uuid::Uuid;
 
 use crate::log::device_id;
-use crate::mint::{Minter, Shelf};
+use crate::mint::{MemoryStock, Minter};
 use crate::names::{Course, Covering, Fate};
 use crate::pass::{History, Way, by_span};
 use crate::schemes::{Id, Scheme};
 
-/// Workers that share the log: as many partitions, by device.
+/// Number of workers that share the log, by device.
 pub const WORKERS: u32 = 8;
 
-/// The numbers of those that take over begin here; no multiple of [`WORKERS`], so that each has
-/// another counter too.
+/// First number of the workers that take over. Not a multiple of [`WORKERS`], so that each also
+/// gets another counter.
 const OTHERS: u32 = 11;
 
-/// How much later the log is replayed, ms: what tells the time tells another one then.
+/// How much later the log is replayed, ms, so that clocks show another time.
 const LATER_MS: i64 = 90 * DAY_MS;
 
-/// The ids of a history's trips, by their place in it. A trip that never had one has none: of
-/// natural keys those that do not stand, and what began and ended within a batch.
+/// The ids of the trips of a history, by index. A trip without an id has `None`: with natural keys,
+/// the retired trips; with batches, trips that started and were merged within a batch.
 ///
 /// # Errors
 /// A trip has no id of that form.
@@ -37,13 +37,13 @@ pub fn ids(
     let mut ids = vec![None; history.trips.len()];
     if scheme.name().is_some() {
         let ordinals = ordinals(history);
-        for (at, trip) in history.standing() {
+        for (at, trip) in history.remaining() {
             ids[at as usize] = scheme.natural(trip, ordinals[at as usize])?;
         }
         return Ok(ids);
     }
     let mut minters = minters(scheme, 0)?;
-    let (mut stock, half) = (Shelf::default(), history.trips.len() / 2);
+    let (mut stock, half) = (MemoryStock::default(), history.trips.len() / 2);
     let later_ms = if is_replay { LATER_MS } else { 0 };
     for (at, clock_ms) in mintings(history, way) {
         if way == Way::TakenOver && at == half {
@@ -63,35 +63,35 @@ pub fn ids(
 
 fn minters(scheme: Scheme, first: u32) -> anyhow::Result<Vec<Box<dyn Minter>>> {
     let minters = (first..first + WORKERS).map(|worker| scheme.minter(worker));
-    minters.collect::<Option<_>>().context("the scheme mints")
+    minters.collect::<Option<_>>().context("the scheme mints ids")
 }
 
-/// Which trips are given ids, in order, and when. Straight: each as it begins. In batches: at the
-/// end of the batch, worker by worker, those that are still there.
+/// Which trips get ids, in order, and when. Straight: each trip when it starts. In batches: the
+/// trips that remain at the end of the batch, worker by worker.
 fn mintings(history: &History, way: Way) -> Vec<(usize, i64)> {
     let all = history.trips.iter().enumerate();
     let Way::Batches(samples) = way else {
         return all.map(|(at, trip)| (at, trip.clock_ms)).collect();
     };
     let batch = |nth: u64| nth / samples;
-    let mut kept: Vec<_> =
+    let mut minted: Vec<_> =
         all.filter(|(_, trip)| batch(trip.born) != batch(trip.retired)).collect();
-    kept.sort_by_key(|&(at, trip)| (batch(trip.born), trip.device % WORKERS, at));
+    minted.sort_by_key(|&(at, trip)| (batch(trip.born), trip.device % WORKERS, at));
     let mut ends: HashMap<u64, i64> = HashMap::new();
     for trip in &history.trips {
         let end = ends.entry(batch(trip.born)).or_insert(i64::MIN);
         *end = trip.clock_ms.max(*end);
     }
-    kept.into_iter().map(|(at, trip)| (at, ends[&batch(trip.born)])).collect()
+    minted.into_iter().map(|(at, trip)| (at, ends[&batch(trip.born)])).collect()
 }
 
-/// Which of the trips that start that day each trip is, from 1; of those that stand.
+/// Number of each remaining trip among those of its device and start day, from 1.
 fn ordinals(history: &History) -> Vec<u32> {
-    let mut standing: Vec<_> = history.standing().collect();
-    standing.sort_by_key(|(_, trip)| (trip.device, trip.start_ms));
+    let mut remaining: Vec<_> = history.remaining().collect();
+    remaining.sort_by_key(|(_, trip)| (trip.device, trip.start_ms));
     let mut ordinals = vec![0; history.trips.len()];
     let (mut last, mut nth) = (None, 0);
-    for (at, trip) in standing {
+    for (at, trip) in remaining {
         let day = (trip.device, day_of(trip.start_ms));
         nth = if last == Some(day) { nth + 1 } else { 1 };
         last = Some(day);
@@ -100,7 +100,7 @@ fn ordinals(history: &History) -> Vec<u32> {
     ordinals
 }
 
-/// The ids under which a database first sees the trips, in the order of their arrival.
+/// The ids that trips have when a database first sees them, in arrival order.
 ///
 /// # Errors
 /// A trip has no id of that form.
@@ -114,8 +114,8 @@ pub fn at_birth(
     for (trip, id) in history.trips.iter().zip(minted) {
         let mut first = *trip;
         (first.start_ms, first.end_ms) = (trip.t_star_ms, trip.t_star_ms);
-        // A trip that a merge retires frees its number there; here every number is used once, so
-        // that none has to be deleted.
+        // In the log, a merge frees the number of the retired trip. Here every number is used only
+        // once, so that none has to be deleted.
         let nth = days.entry((trip.device, day_of(trip.t_star_ms))).or_default();
         *nth += 1;
         let id = match scheme.natural(&first, *nth)? {
@@ -127,11 +127,11 @@ pub fn at_birth(
     Ok(ids)
 }
 
-/// What became of the ids that were minted: each is looked up among those that stand. They stay in
-/// their rows, so that a row never moves, and only a merge takes one away.
+/// Looks up the minted ids among the remaining trips. A minted id stays in its row, so rows never
+/// move, and only a merge removes an id.
 pub fn minted_course(history: &History, ids: &[Option<Id>]) -> Course {
     let mut table = HashMap::new();
-    for (at, _) in history.standing() {
+    for (at, _) in history.remaining() {
         if let Some(id) = &ids[at as usize] {
             table.insert(&id.bytes, at);
         }
@@ -147,13 +147,13 @@ pub fn minted_course(history: &History, ids: &[Option<Id>]) -> Course {
     course
 }
 
-/// What becomes of tstar's UUIDs: each is looked up by its device's hash, then by the time in it.
+/// Looks up tstar's UUIDs: the device by its hash, then the trip by the time.
 ///
 /// # Errors
-/// One is no such UUID.
+/// A UUID is not valid.
 pub fn uuid_fate(history: &History) -> anyhow::Result<Fate> {
-    let (covering, mut fate) = (Covering::of(history), Fate::default());
-    // As a day's list of devices does, but for all days: the last 10 bytes are the device's own.
+    let (covering, mut fate) = (Covering::new(history), Fate::default());
+    // Like the day index, but for all days: the last 10 bytes depend only on the device.
     let mut devices: HashMap<Vec<u8>, Vec<u32>> = HashMap::new();
     let mut uuids = Vec::with_capacity(history.trips.len());
     for trip in &history.trips {
@@ -167,27 +167,27 @@ pub fn uuid_fate(history: &History) -> anyhow::Result<Fate> {
     for (at, bytes) in (0..).zip(uuids) {
         let uuid = UuidId::from_uuid(Uuid::from_slice(&bytes)?)?;
         let time_ms = uuid.t_star_ms;
-        let mut of = devices[&bytes[6..]].iter().copied();
-        let device = of.find(|&device| uuid.matches(&device_id(device), time_ms));
+        let mut candidates = devices[&bytes[6..]].iter().copied();
+        let device = candidates.find(|&device| uuid.matches(&device_id(device), time_ms));
         let found = device.and_then(|device| covering.find(device, time_ms));
         fate.count(found, history.root(at));
     }
     Ok(fate)
 }
 
-/// Share of the trips that stand which have the same id in both histories, percent.
+/// Share of the remaining trips that have the same id in both histories, percent.
 pub fn equal(
     history: &History,
     ids: &[Option<Id>],
-    again: &History,
-    ids_again: &[Option<Id>],
+    replayed: &History,
+    replayed_ids: &[Option<Id>],
 ) -> f64 {
-    let same = by_span(again);
+    let same = by_span(replayed);
     let (mut trips, mut equal) = (0, 0);
-    for (at, trip) in history.standing() {
+    for (at, trip) in history.remaining() {
         trips += 1;
         let other = same.get(&(trip.device, trip.start_ms, trip.end_ms));
-        let other = other.and_then(|&other| ids_again[other as usize].as_ref());
+        let other = other.and_then(|&other| replayed_ids[other as usize].as_ref());
         equal += u64::from(other.is_some() && other == ids[at as usize].as_ref());
     }
     100.0 * crate::table::ratio(equal, trips)

@@ -1,4 +1,4 @@
-//! The tables, as text that a page can take.
+//! The tables, as Markdown.
 
 use std::path::Path;
 
@@ -13,60 +13,60 @@ use crate::race::Race;
 use crate::schemes::Scheme;
 use crate::table::{grouped, ratio, table};
 
-/// Where the tables go in a file.
+/// Markers of the tables in a file.
 const BEGIN: &str = "<!-- identity: begin -->";
 const END: &str = "<!-- identity: end -->";
 
-/// What was measured of a scheme on the log.
-pub struct Measured {
-    /// Which.
+/// The results of a scheme on the log.
+pub struct SchemeResult {
+    /// The scheme.
     pub scheme: Scheme,
-    /// What late data did to its ids.
+    /// How late data changed its ids.
     pub course: Course,
-    /// Shares of equal ids: again, in batches, taken over; percent.
+    /// Shares of equal ids in the replays: straight, in batches, taken over; percent.
     pub equal: [f64; 3],
-    /// Whether its ids sort.
+    /// How its ids sort.
     pub order: Inversions,
-    /// A day of a device.
+    /// Search for a day of a device.
     pub day: Search,
-    /// The newest of a device.
+    /// Search for the newest trips of a device.
     pub newest: Search,
-    /// A unique index.
+    /// Cost of a unique index.
     pub index: Index,
-    /// How its ids look.
+    /// Lengths and characters of its ids.
     pub form: Form,
 }
 
-/// What giving ids out cost.
+/// The cost of generating ids.
 pub struct Cost {
-    /// Which.
+    /// The scheme.
     pub scheme: Scheme,
-    /// The database that was asked, if any.
-    pub place: Option<&'static str>,
-    /// By one writer, and by eight; none where there is no such database.
+    /// The database, if any.
+    pub database: Option<&'static str>,
+    /// With one writer, and with eight; `None` without such a database.
     pub races: Option<[Race; 2]>,
-    /// Ids skipped by a killed writer, where ids are counted.
+    /// Ids skipped by a killed writer, for counters.
     pub skipped: Option<f64>,
-    /// Whether the CPU time of all that took part is known.
+    /// Whether the CPU time of all processes is known.
     pub knows_cpu: bool,
 }
 
-/// All that was measured.
+/// All results.
 pub struct Report {
-    /// On what, a line each.
+    /// Machine, program and log, one line each.
     pub head: String,
-    /// Trips that began.
+    /// Number of trips that started.
     pub begun: u64,
     /// Arrivals that are neither new nor duplicates.
     pub arrivals: u64,
-    /// By scheme.
-    pub measured: Vec<Measured>,
-    /// By scheme and database.
+    /// Results of each scheme.
+    pub measured: Vec<SchemeResult>,
+    /// Costs of each scheme and database.
     pub costs: Vec<Cost>,
 }
 
 impl Report {
-    /// The tables and what follows from them.
+    /// The tables and the conclusions.
     pub fn text(&self) -> String {
         [
             self.head.clone(),
@@ -170,11 +170,11 @@ impl Report {
             .iter()
             .map(|measured| {
                 let Form { bytes, text, is_url_safe, is_digits } = measured.form;
-                let yes = |is_so| if is_so { "yes" } else { "no" }.to_owned();
+                let yes = |is_yes| if is_yes { "yes" } else { "no" }.to_owned();
                 let alone = self
                     .costs
                     .iter()
-                    .find(|cost| cost.scheme == measured.scheme && cost.place.is_none());
+                    .find(|cost| cost.scheme == measured.scheme && cost.database.is_none());
                 let clashes = alone.and_then(|cost| cost.races).map(|[_, eight]| eight.twice);
                 let probability = probability(measured.scheme);
                 [
@@ -207,9 +207,9 @@ impl Report {
     }
 
     fn coordination(&self) -> String {
-        // Random digits that nobody keeps a list of were drawn for their clashes alone.
-        let is_told = |cost: &&Cost| cost.place.is_some() || !cost.scheme.is_coordinated();
-        let rows: Vec<_> = self.costs.iter().filter(is_told).map(Cost::row).collect();
+        // Random digits without a database were only drawn to count their clashes.
+        let is_listed = |cost: &&Cost| cost.database.is_some() || !cost.scheme.is_coordinated();
+        let rows: Vec<_> = self.costs.iter().filter(is_listed).map(Cost::row).collect();
         let head = [
             "id",
             "database",
@@ -223,15 +223,15 @@ impl Report {
         table(head, &rows)
     }
 
-    /// What the figures say, told by the figures alone.
+    /// The conclusions, derived from the figures.
     fn conclusion(&self) -> String {
-        let keeps = |measured: &Measured| {
+        let keeps = |measured: &SchemeResult| {
             measured.course.fate.lost == 0 && measured.course.fate.strayed == 0
         };
         #[expect(clippy::float_cmp, reason = "100 times one is 100")]
-        let repeats = |measured: &Measured| measured.equal.iter().all(|&equal| equal == 100.0);
-        let finds = |measured: &Measured| measured.day.is_narrowed && measured.day.cost() < 2.0;
-        let newest = |measured: &Measured| {
+        let repeats = |measured: &SchemeResult| measured.equal.iter().all(|&equal| equal == 100.0);
+        let finds = |measured: &SchemeResult| measured.day.is_narrowed && measured.day.cost() < 2.0;
+        let newest = |measured: &SchemeResult| {
             let Search { found, wanted, .. } = measured.newest;
             found == wanted && measured.newest.cost() < 2.0
         };
@@ -265,9 +265,9 @@ impl Report {
         lines.map(|(what, those)| format!("- {what}: {those}.")).join("\n")
     }
 
-    /// The schemes of which something is so.
-    fn those(&self, is_so: impl Fn(&Measured) -> bool) -> String {
-        let those = self.measured.iter().filter(|measured| is_so(measured));
+    /// Labels of the schemes that meet a condition.
+    fn those(&self, condition: impl Fn(&SchemeResult) -> bool) -> String {
+        let those = self.measured.iter().filter(|measured| condition(measured));
         let those: Vec<_> = those.map(|measured| measured.scheme.label()).collect();
         match &those[..] {
             [] => "none".to_owned(),
@@ -279,20 +279,20 @@ impl Report {
 
 impl Cost {
     fn row(&self) -> [String; 8] {
-        let place = self.place.unwrap_or("none").to_owned();
+        let database = self.database.unwrap_or("none").to_owned();
         let Some([one, eight]) = &self.races else {
             let none = || "no CQL server".to_owned();
             let id = self.scheme.label().to_owned();
-            return [id, place, none(), none(), none(), none(), none(), none()];
+            return [id, database, none(), none(), none(), none(), none(), none()];
         };
         let speed = |race: &Race| match self.knows_cpu {
             true => grouped(rounded(race.speed())),
-            false => "server's CPU not known".to_owned(),
+            false => "server's CPU unknown".to_owned(),
         };
         let trips = |race: &Race| format!("{:.3}", race.round_trips());
         [
             self.scheme.label().to_owned(),
-            place,
+            database,
             trips(one),
             trips(eight),
             speed(one),
@@ -303,11 +303,11 @@ impl Cost {
     }
 }
 
-fn percent(count: u64, of: u64) -> String {
-    whole(100.0 * ratio(count, of))
+fn percent(count: u64, total: u64) -> String {
+    whole(100.0 * ratio(count, total))
 }
 
-/// Percent; a share that is not all or nothing is never written as if it were.
+/// Formats a percentage. Only exact values are written as 0 or 100.
 fn whole(share: f64) -> String {
     match share {
         0.0 => "0".to_owned(),
@@ -316,23 +316,23 @@ fn whole(share: f64) -> String {
     }
 }
 
-fn range((least, most): (usize, usize)) -> String {
-    if least == most { least.to_string() } else { format!("{least}-{most}") }
+fn range((min, max): (usize, usize)) -> String {
+    if min == max { min.to_string() } else { format!("{min}-{max}") }
 }
 
-/// A probability.
+/// Formats a probability.
 fn likely(probability: f64) -> String {
     if probability > 0.999 { "1".to_owned() } else { format!("{probability:.0e}") }
 }
 
-/// To three digits.
+/// Rounds to three digits.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a speed")]
 fn rounded(speed: f64) -> u64 {
     let unit = 10_f64.powf((speed.log10().floor() - 2.0).max(0.0));
     ((speed / unit).round() * unit) as u64
 }
 
-/// Puts a text between the markers of a file.
+/// Writes a text between the markers of a file.
 ///
 /// # Errors
 /// The file has no markers, or cannot be written.
@@ -340,7 +340,7 @@ pub fn into(file: &Path, text: &str) -> anyhow::Result<()> {
     let shown = file.display();
     let old = std::fs::read_to_string(file).with_context(|| format!("cannot read {shown}"))?;
     let no_marker =
-        |marker| format!("{shown} has no line {marker}; put both markers where the tables go");
+        |marker| format!("{shown} has no line {marker}; add both markers where the tables belong");
     let (before, rest) = old.split_once(BEGIN).with_context(|| no_marker(BEGIN))?;
     let (_, after) = rest.split_once(END).with_context(|| no_marker(END))?;
     let new = format!("{before}{BEGIN}\n{text}\n{END}{after}");

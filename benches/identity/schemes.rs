@@ -1,4 +1,4 @@
-//! The schemes, and both forms of the ids that they give.
+//! The schemes, and both forms of their ids.
 
 use anyhow::Context as _;
 use chrono::DateTime;
@@ -12,16 +12,16 @@ use uuid::Uuid;
 use crate::log::device_id;
 use crate::mint::{SNOWFLAKE_EPOCH_MS, kuuid_prefix, kuuid_prefix_reversed};
 use crate::names::Name;
-use crate::pass::Seen;
+use crate::pass::TripRecord;
 
-/// A way of naming trips.
+/// A scheme of naming trips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Scheme {
     /// Natural key of device and start.
     DeviceStart,
     /// Natural key of device, start and end.
     DeviceStartEnd,
-    /// Natural key of device, day, and which trip of that day it is.
+    /// Natural key of device, day, and number of the trip on that day.
     DeviceOrdinal,
     /// tstar's text form.
     TStar,
@@ -29,21 +29,21 @@ pub enum Scheme {
     TStarUuid,
     /// UUID version 4.
     Uuid4,
-    /// The same in base64url.
+    /// UUID version 4 in base64url.
     Uuid4Base64,
     /// A random number of 12 digits, under a unique index.
     Digits,
     /// npm's kuuid.
     Kuuid,
-    /// The same, newest first.
+    /// kuuid with `reverse`: newest first.
     KuuidReversed,
-    /// `MongoDB`'s.
+    /// `MongoDB`'s `ObjectId`.
     ObjectId,
-    /// ULID, the monotonic kind.
+    /// ULID, monotonic.
     Ulid,
     /// UUID version 7.
     Uuid7,
-    /// Twitter's.
+    /// Twitter's Snowflake.
     Snowflake,
     /// Elasticsearch's before 6.0.
     ElasticFlake,
@@ -51,18 +51,18 @@ pub enum Scheme {
     CrateDb,
     /// One counter.
     Counter,
-    /// One counter, taken in batches.
+    /// One counter, with batches of numbers.
     Batches,
-    /// A counter for each of some writers, taken in batches.
+    /// A counter per writer, with batches of numbers.
     Counters,
 }
 
 /// An id in both forms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Id {
-    /// The shortest that its authors describe.
+    /// The shortest binary form described by its authors.
     pub bytes: Vec<u8>,
-    /// As it is written.
+    /// The text form.
     pub text: String,
 }
 
@@ -75,7 +75,7 @@ pub enum Order {
     Rising,
     /// Newest first.
     Falling,
-    /// In no order of time.
+    /// Not by time.
     None,
 }
 
@@ -103,7 +103,7 @@ impl Scheme {
         Self::Counters,
     ];
 
-    /// As the tables name it.
+    /// Name in the tables.
     pub fn label(self) -> &'static str {
         match self {
             Self::DeviceStart => "device, start",
@@ -128,7 +128,7 @@ impl Scheme {
         }
     }
 
-    /// What of a trip's state its id is made of; none where it is minted and kept in the row.
+    /// The state of a trip that gives its id; `None` if the id is minted and kept in the row.
     pub fn name(self) -> Option<Name> {
         match self {
             Self::DeviceStart => Some(Name::Start),
@@ -139,7 +139,7 @@ impl Scheme {
         }
     }
 
-    /// From when on a trip can be named for good, merges apart.
+    /// When a trip gets its final name, merges aside.
     pub fn names_from(self) -> &'static str {
         match self {
             Self::DeviceStart => "its start is final",
@@ -149,12 +149,12 @@ impl Scheme {
         }
     }
 
-    /// Whether it asks a database for each id, or for a batch of them.
+    /// Whether it needs a database request for each id, or for each batch.
     pub fn is_coordinated(self) -> bool {
         matches!(self, Self::Digits | Self::Counter | Self::Batches | Self::Counters)
     }
 
-    /// Whether its bytes are a number, which a database keeps as such.
+    /// Whether its bytes are an integer, which a database stores as such.
     pub fn is_number(self) -> bool {
         self.is_coordinated() || self == Self::Snowflake
     }
@@ -171,24 +171,24 @@ impl Scheme {
         }
     }
 
-    /// The id that a trip's own state gives it; none for a scheme that mints.
+    /// The id that follows from the state of a trip; `None` for a scheme that mints ids.
     ///
     /// # Errors
     /// The trip has no id of that form.
-    pub fn natural(self, trip: &Seen, ordinal: u32) -> anyhow::Result<Option<Id>> {
-        let of = |time_ms| TripId::new(device_id(trip.device), time_ms);
+    pub fn natural(self, trip: &TripRecord, ordinal: u32) -> anyhow::Result<Option<Id>> {
+        let id_at = |time_ms| TripId::new(device_id(trip.device), time_ms);
         Ok(Some(match self {
             Self::TStar | Self::DeviceStart => {
                 let time_ms = if self == Self::TStar { trip.t_star_ms } else { trip.start_ms };
-                let id = of(time_ms)?;
+                let id = id_at(time_ms)?;
                 Id { bytes: id.key(), text: id.text()? }
             }
             Self::TStarUuid => {
-                let uuid = of(trip.t_star_ms)?.uuid()?;
+                let uuid = id_at(trip.t_star_ms)?.uuid()?;
                 Id { bytes: uuid.as_bytes().to_vec(), text: uuid.to_string() }
             }
             Self::DeviceStartEnd => {
-                let (start, end) = (of(trip.start_ms)?, of(trip.end_ms)?);
+                let (start, end) = (id_at(trip.start_ms)?, id_at(trip.end_ms)?);
                 let (key, text) = (end.key(), end.text()?);
                 let (_, time) = text.rsplit_once('~').context("a text id has a time")?;
                 let mut bytes = start.key();
@@ -207,10 +207,10 @@ impl Scheme {
         }))
     }
 
-    /// Both forms of what a minter gave.
+    /// Both forms of a minted id.
     ///
     /// # Errors
-    /// The bytes are none of the scheme's.
+    /// The bytes are not an id of the scheme.
     pub fn minted(self, bytes: Vec<u8>) -> anyhow::Result<Id> {
         let text = match self {
             Self::Uuid4 | Self::Uuid7 => Uuid::from_slice(&bytes)?.to_string(),
@@ -225,8 +225,8 @@ impl Scheme {
         Ok(Id { bytes, text })
     }
 
-    /// The least id of a day and the least past it, as they are stored for a search by prefix:
-    /// natural keys as text, others as bytes. None where ids tell no time.
+    /// Start and exclusive end of the ids of a day, as stored for a search by prefix: natural keys
+    /// as text, others as bytes. `None` if ids do not contain a time.
     ///
     /// # Errors
     /// The day has no id of that form.
@@ -243,7 +243,7 @@ impl Scheme {
                     ms.to_be_bytes()[2..].to_vec()
                 }
                 Self::Kuuid => kuuid_prefix(ms).into_bytes(),
-                // The later the time the smaller, so the day's last second comes first.
+                // Later times are smaller, so the last second of the day comes first.
                 Self::KuuidReversed => kuuid_prefix_reversed(ms - 1000).into_bytes(),
                 Self::ObjectId => seconds.to_be_bytes().to_vec(),
                 Self::Snowflake => ((ms - SNOWFLAKE_EPOCH_MS) << 22).to_be_bytes().to_vec(),
@@ -260,7 +260,7 @@ impl Scheme {
     }
 }
 
-/// The beginning that the natural keys of a device's day share.
+/// Common prefix of the natural keys of a device's day.
 fn day_prefix(device: u32, time_ms: i64) -> anyhow::Result<String> {
     let time = DateTime::from_timestamp_millis(time_ms).context("a time of the log")?;
     Ok(prefix(&device_id(device), &time.format("%Y%m%d").to_string())?)

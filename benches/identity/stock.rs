@@ -1,5 +1,5 @@
-//! Databases that give numbers out: SQLite, each number durable before it is given, and a CQL
-//! server by lightweight transactions.
+//! Databases that issue numbers: SQLite, where each number is durable before it is used, and a CQL
+//! server with lightweight transactions.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,28 +18,28 @@ use tokio::runtime::Runtime;
 
 use crate::mint::{COUNTERS, Stock};
 
-/// How long a writer waits for the others.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a writer waits for a lock.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How often in a row a server may leave it open whether it did something.
+/// Maximum number of attempts of a request.
 const TRIES: u32 = 100;
 
-/// Where numbers come from.
+/// A database that issues numbers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Place {
-    /// A SQLite file.
+pub enum Database {
+    /// An SQLite file.
     File(PathBuf),
     /// A CQL server.
     Server {
-        /// Host and port.
+        /// HOST:PORT.
         address: String,
-        /// This bench's own.
+        /// Keyspace of this bench.
         keyspace: String,
     },
 }
 
-impl Place {
-    /// As the tables name it.
+impl Database {
+    /// Name in the tables.
     pub fn label(&self) -> &'static str {
         match self {
             Self::File(_) => "SQLite",
@@ -47,7 +47,7 @@ impl Place {
         }
     }
 
-    /// Connects, once for all writers of this process.
+    /// Connects once for all writers of this process.
     ///
     /// # Errors
     /// The server does not answer.
@@ -61,17 +61,17 @@ impl Place {
     }
 }
 
-/// A database that is connected to.
+/// A connected database.
 #[derive(Clone)]
 pub enum Connected {
-    /// Every writer opens the file for itself.
+    /// Every writer opens the file.
     File(PathBuf),
-    /// The writers share the driver's session.
+    /// The writers share a session.
     Server(Arc<Server>),
 }
 
 impl Connected {
-    /// Makes everything anew: counters at 0, no number taken.
+    /// Resets the tables: counters at 0, no number taken.
     ///
     /// # Errors
     /// The database fails.
@@ -82,17 +82,17 @@ impl Connected {
         }
     }
 
-    /// For one writer.
+    /// Opens the database for one writer.
     ///
     /// # Errors
     /// The database fails.
     pub fn writer(&self) -> anyhow::Result<Box<dyn Stock>> {
         Ok(match self {
-            Self::File(file) => Box::new(FileStock { connection: open(file)?, asked: 0 }),
+            Self::File(file) => Box::new(FileStock { connection: open(file)?, requests: 0 }),
             Self::Server(server) => Box::new(ServerStock {
                 server: Arc::clone(server),
                 next: [0; COUNTERS as usize],
-                asked: 0,
+                requests: 0,
             }),
         })
     }
@@ -100,7 +100,7 @@ impl Connected {
 
 fn open(file: &Path) -> anyhow::Result<Connection> {
     let connection = Connection::open(file)?;
-    connection.busy_timeout(PATIENCE)?;
+    connection.busy_timeout(TIMEOUT)?;
     connection.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;")?;
     Ok(connection)
 }
@@ -120,34 +120,34 @@ fn reset_file(file: &Path) -> anyhow::Result<()> {
 
 struct FileStock {
     connection: Connection,
-    asked: u64,
+    requests: u64,
 }
 
 impl Stock for FileStock {
-    fn take(&mut self, counter: u32, count: i64) -> anyhow::Result<i64> {
-        self.asked += 1;
+    fn next_numbers(&mut self, counter: u32, count: i64) -> anyhow::Result<i64> {
+        self.requests += 1;
         let mut update = self.connection.prepare_cached(
             "UPDATE counters SET next = next + ?2 WHERE counter = ?1 RETURNING next - ?2",
         )?;
         let mut rows = update.query((i64::from(counter), count))?;
-        let first = rows.next()?.context("the counter is there")?.get(0)?;
-        // It is committed with its last row, and only then is the number ours.
-        anyhow::ensure!(rows.next()?.is_none(), "counter {counter} is there twice");
+        let first = rows.next()?.context("the counter exists")?.get(0)?;
+        // The update commits when its last row is read; only then is the number reserved.
+        anyhow::ensure!(rows.next()?.is_none(), "counter {counter} has two rows");
         Ok(first)
     }
 
     fn claim(&mut self, number: i64) -> anyhow::Result<bool> {
-        self.asked += 1;
+        self.requests += 1;
         let insert = "INSERT INTO taken VALUES (?) ON CONFLICT DO NOTHING";
         Ok(self.connection.prepare_cached(insert)?.execute([number])? == 1)
     }
 
-    fn asked(&self) -> u64 {
-        self.asked
+    fn requests(&self) -> u64 {
+        self.requests
     }
 }
 
-/// A session with what it needs to give numbers out.
+/// A session with its prepared statements.
 pub struct Server {
     runtime: Runtime,
     session: Session,
@@ -178,7 +178,7 @@ impl Server {
             }
             let read = format!("SELECT next FROM {keyspace}.counters WHERE counter = ?");
             let mut read = session.prepare(read).await?;
-            // Sees what a lightweight transaction has begun, and ends it.
+            // A serial read completes a lightweight transaction in progress.
             read.set_consistency(Consistency::LocalSerial);
             let take =
                 format!("UPDATE {keyspace}.counters SET next = ? WHERE counter = ? IF next = ?");
@@ -206,10 +206,10 @@ impl Server {
         })
     }
 
-    /// Product and version, as the server tells them.
+    /// Product and version of the server.
     ///
     /// # Errors
-    /// It tells none.
+    /// The server does not report them.
     pub fn version(&self) -> anyhow::Result<String> {
         self.runtime.block_on(async {
             for (product, query) in [
@@ -221,11 +221,11 @@ impl Server {
                 let (version,) = answer.into_rows_result()?.single_row::<(String,)>()?;
                 return Ok(format!("{product} {version}"));
             }
-            bail!("the CQL server does not tell its version")
+            bail!("the CQL server does not report its version")
         })
     }
 
-    /// Removes what was made.
+    /// Drops the keyspace.
     ///
     /// # Errors
     /// The server refuses.
@@ -239,64 +239,64 @@ impl Server {
 
 struct ServerStock {
     server: Arc<Server>,
-    /// What each counter is thought to stand at.
+    /// Expected value of each counter.
     next: [i64; COUNTERS as usize],
-    asked: u64,
+    requests: u64,
 }
 
 impl ServerStock {
-    /// Whether a transaction was applied, and else what stood in its way. None where the server
-    /// left it open: then the number in question is left alone.
-    fn ask(
+    /// Runs a lightweight transaction. Returns whether it was applied, and the current value if it
+    /// was not. `None` if the result is unknown: then the numbers are not used.
+    fn execute(
         &mut self,
         statement: fn(&Server) -> &PreparedStatement,
         values: impl SerializeRow,
     ) -> anyhow::Result<Option<(bool, Option<i64>)>> {
-        self.asked += 1;
+        self.requests += 1;
         let server = &self.server;
-        let asked = server.session.execute_unpaged(statement(server), values);
-        let Ok(answer) = server.runtime.block_on(asked) else { return Ok(None) };
+        let request = server.session.execute_unpaged(statement(server), values);
+        let Ok(answer) = server.runtime.block_on(request) else { return Ok(None) };
         let answer = answer.into_rows_result()?;
         let row = answer.rows::<Row>()?.next().context("a transaction answers with a row")??;
         let mut columns = row.columns.into_iter().map(|column| column.unwrap_or(CqlValue::Empty));
         let applied = columns.next().and_then(|column| column.as_boolean());
-        let stands = columns.find_map(|column| column.as_bigint());
-        Ok(Some((applied.context("the first column tells whether it was applied")?, stands)))
+        let current = columns.find_map(|column| column.as_bigint());
+        Ok(Some((applied.context("the first column is `[applied]`")?, current)))
     }
 
-    /// Where a counter stands.
+    /// Current value of a counter.
     fn read(&mut self, counter: i32) -> anyhow::Result<i64> {
-        self.asked += 1;
+        self.requests += 1;
         let server = &self.server;
-        let asked = server.session.execute_unpaged(&server.read, (counter,));
-        let answer = server.runtime.block_on(asked)?.into_rows_result()?;
+        let request = server.session.execute_unpaged(&server.read, (counter,));
+        let answer = server.runtime.block_on(request)?.into_rows_result()?;
         Ok(answer.single_row::<(i64,)>()?.0)
     }
 }
 
 impl Stock for ServerStock {
-    fn take(&mut self, counter: u32, count: i64) -> anyhow::Result<i64> {
+    fn next_numbers(&mut self, counter: u32, count: i64) -> anyhow::Result<i64> {
         let (name, at) = (i32::try_from(counter)?, counter as usize);
         for _ in 0..TRIES {
             let first = self.next[at];
-            let told = self.ask(|server| &server.take, (first + count, name, first))?;
-            self.next[at] = match told {
+            let outcome = self.execute(|server| &server.take, (first + count, name, first))?;
+            self.next[at] = match outcome {
                 Some((true, _)) => {
                     self.next[at] = first + count;
                     return Ok(first);
                 }
-                Some((false, Some(stands))) => stands,
+                Some((false, Some(current))) => current,
                 Some((false, None)) | None => self.read(name)?,
             };
         }
-        bail!("counter {counter} could not be moved in {TRIES} tries")
+        bail!("counter {counter} could not be advanced in {TRIES} attempts")
     }
 
     fn claim(&mut self, number: i64) -> anyhow::Result<bool> {
-        Ok(self.ask(|server| &server.claim, (number,))?.is_some_and(|(applied, _)| applied))
+        Ok(self.execute(|server| &server.claim, (number,))?.is_some_and(|(applied, _)| applied))
     }
 
-    fn asked(&self) -> u64 {
-        self.asked
+    fn requests(&self) -> u64 {
+        self.requests
     }
 }

@@ -1,5 +1,5 @@
-//! Row (b): the program's own daemon, over a store that keeps nothing. The one place of this bench
-//! that drives the daemon in process.
+//! Row (b): the daemon of tstar over a null store. The only module of this bench that drives the
+//! daemon in process.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -23,33 +23,33 @@ use tstar::source::Decoder;
 use tstar::store::{Flush, Journal, Pair, Position, StoreError};
 
 use crate::null::NullStore;
-use crate::role::{Log, Told};
+use crate::role::{Log, RunCounts};
 
-/// Reads a topic into trips, until all of them were flushed into nothing.
+/// Reads a topic into trips until all of them are flushed to the null store.
 ///
 /// # Errors
 /// The daemon fails.
-pub fn trips(log: &Log) -> anyhow::Result<Told> {
+pub fn trips(log: &Log) -> anyhow::Result<RunCounts> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
     let options = options(log, i64::try_from(now.as_micros())?)?;
     let (settings, rules) = (Settings::default(), Rules::default());
     let reader = RecordReader::new(Decoder::new(&rules)?, settings.key == KeyRule::DeviceId);
     let partitions = log.ends.iter().filter(|end| **end > 0).count();
     let left = Arc::new(Left { partitions: AtomicUsize::new(partitions), all: Notify::new() });
-    let owners = NullOwners { ends: log.ends.clone(), left: Arc::clone(&left) };
+    let stores = NullStores { ends: log.ends.clone(), left: Arc::clone(&left) };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let ran = daemon::run(owners, options, reader, left.all.notified());
+    let ran = daemon::run(stores, options, reader, left.all.notified());
     let report = runtime.block_on(ran)?;
     ensure!(report.drained == DrainResult::All, "the daemon did not store all that it read");
     let counts = report.counts;
-    Ok(Told {
+    Ok(RunCounts {
         delivered: counts.delivered,
         trips_written: counts.trips_written,
         flushes: counts.flushes,
     })
 }
 
-/// As `tstar run` has them without a flag.
+/// The options of `tstar run` without flags.
 fn options(log: &Log, now_us: i64) -> anyhow::Result<Options> {
     let settings = Settings::default();
     let duration = |ms: i64| Duration::from_millis(ms.unsigned_abs());
@@ -81,32 +81,32 @@ fn options(log: &Log, now_us: i64) -> anyhow::Result<Options> {
         by_trip: true,
         loads: 32,
     };
-    let notify = Arc::new(|notice: DaemonEvent| match notice {
+    let notify = Arc::new(|event: DaemonEvent| match event {
         DaemonEvent::Consumer(consumer::ConsumerEvent::Assigned { .. }) => (),
-        trouble => eprintln!("topic_path: {trouble}"),
+        event => eprintln!("topic_path: {event}"),
     });
     Ok(Options { plan, epochs: vec![epoch], pace, notify, ask_keys: None })
 }
 
-/// How many partitions have not been flushed to their ends.
+/// Number of partitions that are not yet flushed to their ends.
 struct Left {
     partitions: AtomicUsize,
-    /// Told once there is none.
+    /// Notified when no partition is left.
     all: Notify,
 }
 
-struct NullOwners {
+struct NullStores {
     ends: Vec<i64>,
     left: Arc<Left>,
 }
 
-impl PartitionStores for NullOwners {
+impl PartitionStores for NullStores {
     type Store = Pair<&'static NullStore, Acknowledged>;
 
-    fn store(&self, holding: &Arc<PartitionHandle>) -> Self::Store {
-        let partition = usize::try_from(holding.partition()).unwrap_or(usize::MAX);
+    fn store(&self, handle: &Arc<PartitionHandle>) -> Self::Store {
+        let partition = usize::try_from(handle.partition()).unwrap_or(usize::MAX);
         let journal = Acknowledged {
-            holding: Arc::clone(holding),
+            handle: Arc::clone(handle),
             end: self.ends.get(partition).copied().unwrap_or(i64::MAX),
             at_end: AtomicBool::new(false),
             left: Arc::clone(&self.left),
@@ -115,9 +115,9 @@ impl PartitionStores for NullOwners {
     }
 }
 
-/// Acknowledges every flush, and keeps none.
+/// Acknowledges every flush and discards it.
 struct Acknowledged {
-    holding: Arc<PartitionHandle>,
+    handle: Arc<PartitionHandle>,
     end: i64,
     at_end: AtomicBool,
     left: Arc<Left>,
@@ -131,7 +131,7 @@ impl Journal for Acknowledged {
 
     async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
         let delivered = black_box(flush).position.delivered;
-        self.holding.acknowledge(delivered);
+        self.handle.acknowledge(delivered);
         if delivered >= self.end
             && !self.at_end.swap(true, Ordering::AcqRel)
             && self.left.partitions.fetch_sub(1, Ordering::AcqRel) == 1
@@ -142,6 +142,6 @@ impl Journal for Acknowledged {
     }
 
     async fn position(&self) -> Result<Position, StoreError> {
-        Ok(Position { delivered: self.holding.acknowledged() })
+        Ok(Position { delivered: self.handle.acknowledged() })
     }
 }

@@ -1,4 +1,4 @@
-//! Row (a): what it costs at least to get the records of a topic out of the client.
+//! Row (a): the minimum cost of reading the records of a topic with the client.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use rdkafka::topic_partition_list::Offset;
 
 use crate::role::Log;
 
-/// Options of the program's own consumer (`src/kafka/consumer/mod.rs`).
+/// Options of tstar's consumer (`src/kafka/consumer/mod.rs`).
 const OPTIONS: [(&str, &str); 12] = [
     ("group.id", "tstar-bench-floor"),
     ("group.protocol", "classic"),
@@ -28,10 +28,10 @@ const OPTIONS: [(&str, &str); 12] = [
     ("allow.auto.create.topics", "false"),
 ];
 
-/// How long one poll waits.
+/// Timeout of a poll.
 const POLL: Duration = Duration::from_millis(20);
 
-/// Takes every record of a topic, looks at none, and returns how many there were.
+/// Reads every record of a topic without decoding it, and returns their number.
 ///
 /// # Errors
 /// The client fails.
@@ -47,12 +47,12 @@ pub fn drain(log: &Log) -> anyhow::Result<u64> {
         list.add_partition_offset(&log.topic, partition, Offset::Offset(0))?;
     }
     consumer.assign(&list)?;
-    let (samples, mut taken) = (log.samples(), 0);
-    while taken < samples {
+    let (samples, mut received) = (log.samples(), 0);
+    while received < samples {
         let Some(polled) = consumer.poll(POLL) else { continue };
         let message = polled.with_context(|| format!("reading topic `{}`", log.topic))?;
         black_box((message.key(), message.payload(), message.timestamp()));
-        taken += 1;
+        received += 1;
     }
-    Ok(taken)
+    Ok(received)
 }

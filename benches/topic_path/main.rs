@@ -1,19 +1,19 @@
-//! What the way from a topic to trips costs, over real servers on this machine.
+//! Measures the cost of building trips from a topic, with real servers on this machine.
 //!
 //! ```sh
-//! tests/servers/up                  # in another terminal: starts both, says where they are
+//! tests/servers/up                  # in another terminal: starts both, prints their addresses
 //! TSTAR_TEST_KAFKA=127.0.0.1:PORT TSTAR_TEST_CQL=127.0.0.1:PORT cargo bench --bench topic_path
-//! cargo bench --bench topic_path -- --quick    # a tenth of the samples, to try it out
+//! cargo bench --bench topic_path -- --quick    # a tenth of the samples, for a quick try
 //! ```
 //!
-//! `TSTAR_BENCH_CQL_PID` names the process of the CQL server, whose CPU time is told then;
-//! `TSTAR_BENCH_KAFKA_VERSION` the version of the broker, which the protocol does not tell.
+//! `TSTAR_BENCH_CQL_PID` is the process id of the CQL server; if set, its CPU time is measured.
+//! `TSTAR_BENCH_KAFKA_VERSION` is the version of the broker, which the protocol does not report.
 //!
-//! Everything that is measured runs in a process of its own. The figures are CPU time first: wall
-//! time depends on who else uses the machine, and on how long trips may wait to be written.
+//! Each step is measured in a separate process. CPU time comes first: wall time depends on other
+//! load on the machine, and on the delay before trips are written.
 
 #[path = "../file_path/child.rs"]
-#[expect(dead_code, reason = "the lookups of file_path ask for more")]
+#[expect(dead_code, reason = "the lookups of file_path use more of it")]
 mod child;
 mod daemon;
 mod drive;
@@ -42,24 +42,24 @@ const DEVICES: u32 = 1000;
 /// Partitions of the topic.
 const PARTITIONS: i32 = 4;
 
-/// Measures the way from a topic to trips
+/// Measures the cost of building trips from a topic
 #[derive(Debug, Parser)]
 struct Args {
-    /// How often each row is measured
+    /// Runs of each row
     #[arg(long, value_name = "N", default_value_t = 3,
           value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
     /// A tenth of the samples
     #[arg(long)]
     quick: bool,
-    /// What cargo says to a bench, and not to a test
+    /// Passed by cargo to benches, not to tests
     #[arg(long, hide = true)]
     bench: bool,
 }
 
 fn main() -> ExitCode {
-    let told: Vec<_> = std::env::args_os().skip(1).collect();
-    let done = match role::Role::of(&told) {
+    let args: Vec<_> = std::env::args_os().skip(1).collect();
+    let done = match role::Role::from_args(&args) {
         Ok(Some(role)) => role.play(),
         Ok(None) => bench(&Args::parse()),
         Err(error) => Err(error),
@@ -73,35 +73,35 @@ fn main() -> ExitCode {
     }
 }
 
-/// Makes a topic of samples, measures every row over it, and removes what was made.
+/// Creates a topic of samples, measures every row, and removes the topic.
 fn bench(args: &Args) -> anyhow::Result<()> {
     if !args.bench {
         // `cargo test --all-targets` runs this program too.
         println!("topic_path measures only under `cargo bench`");
         return Ok(());
     }
-    let servers = servers::Servers::of_env()?;
+    let servers = servers::Servers::from_env()?;
     let folder = tempfile::Builder::new().prefix("bench-").tempdir_in(env!("CARGO_TARGET_TMPDIR"));
-    let folder = folder.context("cannot make a folder for the files of the bench")?;
+    let folder = folder.context("cannot create a folder for the files of the bench")?;
     let date = chrono::Utc::now().format("%Y-%m-%d %H:%M UTC");
     println!("date: {date}\n{}", machine::describe(folder.path())?);
     println!("{}", servers.describe()?);
     let samples = if args.quick { 200_000 } else { 2_000_000 };
-    let topic = servers::Topic::make(&servers.kafka, PARTITIONS)?;
+    let topic = servers::Topic::create(&servers.kafka, PARTITIONS)?;
     let input = topic.fill(folder.path(), DEVICES, samples);
     let measured = input.and_then(|log| {
         println!(
-            "\ninput: {} samples of {} simulated devices, seed 1, one a record, keyed by device, \
+            "\ninput: {} samples of {} simulated devices, seed 1, one per record, keyed by device, \
              {PARTITIONS} partitions, lz4",
             grouped(samples),
             grouped(DEVICES.into()),
         );
-        rows::Measured::of(
+        rows::Measurements::measure(
             &rows::Input { folder: folder.path(), servers: &servers, log },
             args.runs,
         )
     });
-    // Also where something failed: the servers may be somebody's own.
+    // Also after an error: the servers may be used by others.
     let removed = topic.remove();
     println!("\n{}", measured?.table());
     removed

@@ -1,4 +1,4 @@
-//! What a process is for that the bench starts of itself.
+//! The roles of child processes of the bench.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,102 +7,102 @@ use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
 use crate::child::run_here;
-use crate::daemon::Job;
+use crate::daemon::DaemonRun;
 use crate::{drive, floor};
 
 /// The topic that all rows read.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Log {
-    /// Where the brokers are.
+    /// Addresses of the brokers.
     pub brokers: String,
-    /// Its name.
+    /// Name of the topic.
     pub topic: String,
-    /// The offset after the last record of each partition.
+    /// End offset of each partition.
     pub ends: Vec<i64>,
 }
 
 impl Log {
-    /// How many samples it holds: each is a record, and nothing else is.
+    /// Number of samples: each record is one sample.
     pub fn samples(&self) -> u64 {
         self.ends.iter().map(|end| end.unsigned_abs()).sum()
     }
 }
 
-/// What a row tells of its work: a part of the summary that `tstar run` prints.
+/// The counts of a run: a part of the summary that `tstar run` prints.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Told {
-    /// Samples.
+pub struct RunCounts {
+    /// Samples delivered.
     pub delivered: u64,
-    /// Rows of trips handed to the store.
+    /// Rows of trips written to the store.
     pub trips_written: u64,
-    /// Flushes.
+    /// Number of flushes.
     pub flushes: u64,
 }
 
-/// What a child process of the bench is for.
+/// The role of a child process of the bench.
 #[derive(Debug)]
 pub enum Role {
-    /// Runs a command and tells what it used.
+    /// Runs a command and measures its resource usage.
     Measure(Vec<OsString>),
     /// Row (a).
     Floor(Log),
     /// Row (b).
     Trips(Log),
     /// Rows (c) and (d): runs the program until it has stored everything.
-    Daemon(Box<Job>),
+    Daemon(Box<DaemonRun>),
 }
 
 impl Role {
-    /// The role that the arguments give this process; none for the bench itself.
+    /// The role given by the arguments; `None` for the bench itself.
     ///
     /// # Errors
-    /// What the role is about cannot be read.
-    pub fn of(args: &[OsString]) -> anyhow::Result<Option<Self>> {
+    /// The argument of the role cannot be parsed.
+    pub fn from_args(args: &[OsString]) -> anyhow::Result<Option<Self>> {
         let Some((first, rest)) = args.split_first() else { return Ok(None) };
-        let about = || {
+        let argument = || {
             let text = rest.first().and_then(|text| text.to_str());
-            text.context("a child of the bench needs to be told what it is about")
+            text.context("the role needs an argument")
         };
         Ok(match first.to_str() {
             Some("--measure") => Some(Self::Measure(rest.to_vec())),
-            Some("--floor") => Some(Self::Floor(serde_json::from_str(about()?)?)),
-            Some("--trips") => Some(Self::Trips(serde_json::from_str(about()?)?)),
-            Some("--daemon") => Some(Self::Daemon(serde_json::from_str(about()?)?)),
+            Some("--floor") => Some(Self::Floor(serde_json::from_str(argument()?)?)),
+            Some("--trips") => Some(Self::Trips(serde_json::from_str(argument()?)?)),
+            Some("--daemon") => Some(Self::Daemon(serde_json::from_str(argument()?)?)),
             _ => None,
         })
     }
 
-    /// Does what the role asks. What it prints goes to the bench.
+    /// Runs the role. The bench reads its standard output.
     ///
     /// # Errors
-    /// It cannot be done.
+    /// The run fails.
     pub fn play(self) -> anyhow::Result<()> {
-        let told = match self {
+        let output = match self {
             Self::Measure(command) => serde_json::to_string(&run_here(&command)?)?,
             Self::Floor(log) => {
-                let told = Told { delivered: floor::drain(&log)?, trips_written: 0, flushes: 0 };
-                serde_json::to_string(&told)?
+                let delivered = floor::drain(&log)?;
+                serde_json::to_string(&RunCounts { delivered, trips_written: 0, flushes: 0 })?
             }
             Self::Trips(log) => serde_json::to_string(&drive::trips(&log)?)?,
-            Self::Daemon(job) => serde_json::to_string(&job.run()?)?,
+            Self::Daemon(daemon) => serde_json::to_string(&daemon.run()?)?,
         };
-        println!("{told}");
+        println!("{output}");
         Ok(())
     }
 }
 
-/// Where the store of a row is.
+/// The store of a row.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Place {
+pub enum StoreTarget {
     /// Row (c).
     File(PathBuf),
     /// Row (d).
     Keyspace {
-        /// As `--store` takes it.
+        /// URL for `--store`.
         url: String,
-        /// The consumer group that keeps the offsets.
+        /// Consumer group of the committed offsets.
         group: String,
-        /// The process of the server.
+        /// Process id of the CQL server.
         server: Option<u32>,
     },
 }

@@ -1,51 +1,51 @@
-//! The rows: each adds a step to the one before.
+//! The rows: each adds a step to the previous one.
 
 use std::path::Path;
 
 use anyhow::ensure;
 
 use crate::child::measured;
-use crate::daemon::{Job, Ran};
-use crate::role::{Log, Place, Told};
+use crate::daemon::{DaemonRun, RunUsage};
+use crate::role::{Log, RunCounts, StoreTarget};
 use crate::servers::{Servers, remove_group};
 use crate::table::{per_second, ratio, table};
 
-/// More rows of trips than this for each sample would show that writes grow with paths.
-const MOST_ROWS: f64 = 0.05;
+/// Maximum number of rows written per sample. More would mean that writes grow with paths.
+const MAX_ROWS: f64 = 0.05;
 
-/// What a row may cost, CPU s per million samples.
-enum Most {
-    Any,
-    /// More than row (a).
+/// Maximum cost of a row, CPU s per million samples.
+enum Target {
+    None,
+    /// On top of row (a).
     Above(f64),
     Whole(f64),
 }
 
-const ROWS: [(&str, Most); 4] = [
-    ("(a) drained by the client", Most::Any),
-    ("(b) decoding, trips in memory", Most::Above(0.5)),
-    ("(c) tstar run into SQLite", Most::Whole(1.1)),
-    ("(d) tstar run into a CQL server", Most::Whole(1.6)),
+const ROWS: [(&str, Target); 4] = [
+    ("(a) drained by the client", Target::None),
+    ("(b) decoding, trips in memory", Target::Above(0.5)),
+    ("(c) tstar run into SQLite", Target::Whole(1.1)),
+    ("(d) tstar run into a CQL server", Target::Whole(1.6)),
 ];
 
-/// What all rows read, and where they may write.
+/// Input of all rows, and where they may write.
 pub struct Input<'a> {
-    /// For files.
+    /// Folder for files.
     pub folder: &'a Path,
-    /// For the keyspaces.
+    /// Servers for topic and keyspaces.
     pub servers: &'a Servers,
-    /// The topic.
+    /// The input topic.
     pub log: Log,
 }
 
 /// One run of a row.
 struct Run {
-    ran: Ran,
-    told: Told,
+    usage: RunUsage,
+    counts: RunCounts,
 }
 
-/// The runs of each row, by their CPU time.
-pub struct Measured {
+/// The runs of each row, by CPU time.
+pub struct Measurements {
     samples: u64,
     runs: [Vec<Run>; 4],
 }
@@ -53,69 +53,71 @@ pub struct Measured {
 impl Input<'_> {
     fn run(&self, row: usize, nth: u32) -> anyhow::Result<Run> {
         let bench = std::env::current_exe()?;
-        let ran = match row {
+        let usage = match row {
             0 | 1 => {
                 let role = if row == 0 { "--floor" } else { "--trips" };
                 let log = serde_json::to_string(&self.log)?;
                 let used = measured(self.folder, &bench, &[role, &log])?;
-                Ran { used, server_s: None }
+                RunUsage { used, server_s: None }
             }
             2 => {
                 let file = self.folder.join(format!("run-{nth}.db"));
-                self.daemon(Place::File(file))?
+                self.daemon(StoreTarget::File(file))?
             }
             _ => self.to_keyspace(nth)?,
         };
-        let told: Told = serde_json::from_str(&ran.used.stdout)?;
+        let counts: RunCounts = serde_json::from_str(&usage.used.stdout)?;
         let samples = self.log.samples();
         let name = ROWS[row].0;
-        ensure!(told.delivered == samples, "{name}: {} of {samples} samples", told.delivered);
-        Ok(Run { ran, told })
+        ensure!(counts.delivered == samples, "{name}: {} of {samples} samples", counts.delivered);
+        Ok(Run { usage, counts })
     }
 
-    fn to_keyspace(&self, nth: u32) -> anyhow::Result<Ran> {
+    fn to_keyspace(&self, nth: u32) -> anyhow::Result<RunUsage> {
         let keyspace = format!("tstar_bench_{}_{nth}", std::process::id());
-        self.servers.make_keyspace(self.folder, &keyspace)?;
+        self.servers.create_keyspace(self.folder, &keyspace)?;
         let (url, server) = (self.servers.url(&keyspace), self.servers.cql_pid);
-        let ran = self.daemon(Place::Keyspace { url, group: keyspace.clone(), server });
-        // Also where it failed.
+        let usage = self.daemon(StoreTarget::Keyspace { url, group: keyspace.clone(), server });
+        // Also after an error.
         let dropped = self.servers.drop_keyspace(&keyspace);
-        let ran = ran?;
+        let usage = usage?;
         dropped?;
         remove_group(&self.log.brokers, &keyspace)?;
-        Ok(ran)
+        Ok(usage)
     }
 
-    /// In a process that has no other child, so that the kernel's figures are the daemon's alone.
-    fn daemon(&self, place: Place) -> anyhow::Result<Ran> {
-        let job = Job { folder: self.folder.to_owned(), log: self.log.clone(), place };
+    /// Runs the daemon in a process without other children, so that the kernel's figures are those
+    /// of the daemon.
+    fn daemon(&self, target: StoreTarget) -> anyhow::Result<RunUsage> {
+        let run = DaemonRun { folder: self.folder.to_owned(), log: self.log.clone(), target };
         let mut child = crate::child::plain(self.folder, &std::env::current_exe()?);
-        child.arg("--daemon").arg(serde_json::to_string(&job)?);
+        child.arg("--daemon").arg(serde_json::to_string(&run)?);
         let output = child.stderr(std::process::Stdio::inherit()).output()?;
         ensure!(output.status.success(), "a measured run of tstar failed");
         Ok(serde_json::from_slice(&output.stdout)?)
     }
 }
 
-impl Measured {
-    /// Measures every row so many times, in turns, so that a slow minute strikes them all.
+impl Measurements {
+    /// Measures every row `runs` times. Rows are interleaved, so that a slow period affects all of
+    /// them.
     ///
     /// # Errors
-    /// A row cannot be run, or loses samples.
-    pub fn of(input: &Input<'_>, runs: u32) -> anyhow::Result<Self> {
+    /// A run fails or loses samples.
+    pub fn measure(input: &Input<'_>, runs: u32) -> anyhow::Result<Self> {
         let mut measured = Self { samples: input.log.samples(), runs: Default::default() };
         for nth in 0..runs {
-            for (row, kept) in measured.runs.iter_mut().enumerate() {
-                kept.push(input.run(row, nth)?);
+            for (row, runs) in measured.runs.iter_mut().enumerate() {
+                runs.push(input.run(row, nth)?);
             }
         }
         for runs in &mut measured.runs {
-            runs.sort_by(|one, other| one.ran.used.cpu_s.total_cmp(&other.ran.used.cpu_s));
+            runs.sort_by(|a, b| a.usage.used.cpu_s.total_cmp(&b.usage.used.cpu_s));
         }
         Ok(measured)
     }
 
-    /// The run of a row whose CPU time is the median.
+    /// The run of a row with the median CPU time.
     fn median(&self, row: usize) -> &Run {
         &self.runs[row][(self.runs[row].len() - 1) / 2]
     }
@@ -125,7 +127,7 @@ impl Measured {
     }
 
     fn cpu(&self, run: &Run) -> f64 {
-        self.per_million(run.ran.used.cpu_s)
+        self.per_million(run.usage.used.cpu_s)
     }
 
     /// The rows, with their targets.
@@ -147,7 +149,7 @@ impl Measured {
         format!(
             "topic: the run of median CPU of {}; CPU is user and system time of all threads\n\n{}\n\
              \n- targets: CPU s per million: (b) (a) + 0.5 = {:.3}, (c) 1.1, (d) 1.6; rows per \
-             sample: {MOST_ROWS}\n- wall time of (b) to (d) ends when everything is flushed: \
+             sample: {MAX_ROWS}\n- wall time of (b) to (d) ends when everything is flushed: \
              trips wait up to 30 s (--max-staleness) for more samples\n- server's CPU is that of \
              the CQL server during (d), s per million samples",
             self.runs[0].len(),
@@ -156,31 +158,31 @@ impl Measured {
         )
     }
 
-    fn row(&self, at: usize, (name, most): &(&str, Most)) -> [String; 10] {
+    fn row(&self, at: usize, (name, target): &(&str, Target)) -> [String; 10] {
         let floor = self.cpu(self.median(0));
-        let Run { ran, told } = self.median(at);
-        let cpu = self.per_million(ran.used.cpu_s);
+        let Run { usage, counts } = self.median(at);
+        let cpu = self.per_million(usage.used.cpu_s);
         let spread = match &self.runs[at][..] {
-            [least, .., largest] => format!("{:.3}-{:.3}", self.cpu(least), self.cpu(largest)),
+            [min, .., max] => format!("{:.3}-{:.3}", self.cpu(min), self.cpu(max)),
             _ => format!("{cpu:.3}"),
         };
-        let most = match most {
-            Most::Any => None,
-            Most::Above(more) => Some(floor + more),
-            Most::Whole(most) => Some(*most),
+        let max = match target {
+            Target::None => None,
+            Target::Above(more) => Some(floor + more),
+            Target::Whole(max) => Some(*max),
         };
         let met = |is_met| if is_met { "met" } else { "missed" };
-        let target = most.map_or("-".into(), |most| format!("<= {most:.2}: {}", met(cpu <= most)));
+        let target = max.map_or("-".into(), |max| format!("<= {max:.2}: {}", met(cpu <= max)));
         let (rows, flushes) = if at == 0 {
             ("-".to_owned(), "-".to_owned())
         } else {
-            let rows = ratio(told.trips_written, self.samples);
-            (format!("{rows:.4}: {}", met(rows <= MOST_ROWS)), told.flushes.to_string())
+            let rows = ratio(counts.trips_written, self.samples);
+            (format!("{rows:.4}: {}", met(rows <= MAX_ROWS)), counts.flushes.to_string())
         };
-        let server = ran.server_s.map(|seconds| format!("{:.3}", self.per_million(seconds)));
+        let server = usage.server_s.map(|seconds| format!("{:.3}", self.per_million(seconds)));
         [
             (*name).to_owned(),
-            per_second(self.samples, ran.used.wall_s),
+            per_second(self.samples, usage.used.wall_s),
             format!("{cpu:.3}"),
             spread,
             format!("{:.2}", cpu / floor),
@@ -188,7 +190,7 @@ impl Measured {
             server.unwrap_or_else(|| "-".into()),
             rows,
             flushes,
-            format!("{:.1}", ran.used.peak_mib()),
+            format!("{:.1}", usage.used.peak_mib()),
         ]
     }
 }

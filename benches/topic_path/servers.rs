@@ -1,4 +1,4 @@
-//! The servers, and what the bench makes there.
+//! The servers, and the topics and keyspaces that the bench creates there.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -20,28 +20,28 @@ use crate::child::{plain, tstar};
 use crate::process::cpu_of;
 use crate::role::Log;
 
-/// How long a broker may take to make or remove something.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Time limit of admin requests to a broker.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Where the servers are.
+/// The servers.
 pub struct Servers {
-    /// Host and port of a broker.
+    /// Address of a broker, HOST:PORT.
     pub kafka: String,
-    /// Host and port of a CQL server.
+    /// Address of a CQL server, HOST:PORT.
     pub cql: String,
-    /// The process of the CQL server.
+    /// Process id of the CQL server.
     pub cql_pid: Option<u32>,
 }
 
 impl Servers {
-    /// Those that the environment names.
+    /// The servers named by environment variables.
     ///
     /// # Errors
-    /// It names none, or no such process runs.
-    pub fn of_env() -> anyhow::Result<Self> {
+    /// A variable is missing, or the process does not exist.
+    pub fn from_env() -> anyhow::Result<Self> {
         let cql_pid = match env::var("TSTAR_BENCH_CQL_PID") {
             Ok(text) => {
-                let wrong = || format!("TSTAR_BENCH_CQL_PID={text} is no process");
+                let wrong = || format!("TSTAR_BENCH_CQL_PID={text} is not a running process");
                 let pid = text.parse().with_context(wrong)?;
                 cpu_of(pid).with_context(wrong)?;
                 Some(pid)
@@ -51,13 +51,13 @@ impl Servers {
         Ok(Self { kafka: address("TSTAR_TEST_KAFKA")?, cql: address("TSTAR_TEST_CQL")?, cql_pid })
     }
 
-    /// Addresses and versions, a line each.
+    /// Addresses and versions, one line per server.
     ///
     /// # Errors
     /// The CQL server does not answer.
     pub fn describe(&self) -> anyhow::Result<String> {
         let kafka = env::var("TSTAR_BENCH_KAFKA_VERSION");
-        let kafka = kafka.unwrap_or_else(|_| "of a version that the protocol does not tell".into());
+        let kafka = kafka.unwrap_or_else(|_| "(version unknown)".into());
         let (_, client) = rdkafka::util::get_rdkafka_version();
         let cql = blocking(self.cql_version())??;
         Ok(format!(
@@ -77,7 +77,7 @@ impl Servers {
             let (version,) = answer.into_rows_result()?.single_row::<(String,)>()?;
             return Ok(format!("{product} {version}"));
         }
-        Err(anyhow!("the CQL server at {} does not tell its version", self.cql))
+        Err(anyhow!("the CQL server at {} does not report its version", self.cql))
     }
 
     async fn session(&self) -> anyhow::Result<Session> {
@@ -85,21 +85,21 @@ impl Servers {
         built.with_context(|| format!("no CQL server answers at {}", self.cql))
     }
 
-    /// As `--store` takes a keyspace.
+    /// URL of a keyspace for `--store`.
     pub fn url(&self, keyspace: &str) -> String {
         format!("scylla://{}/{keyspace}", self.cql)
     }
 
-    /// Makes a keyspace with the tables.
+    /// Creates a keyspace with its tables.
     ///
     /// # Errors
     /// The server refuses.
-    pub fn make_keyspace(&self, folder: &Path, keyspace: &str) -> anyhow::Result<()> {
+    pub fn create_keyspace(&self, folder: &Path, keyspace: &str) -> anyhow::Result<()> {
         let mut apply = plain(folder, tstar());
         apply.args(["schema", "apply", "--create-keyspace", "--store", &self.url(keyspace)]);
         let output = apply.output()?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "tstar schema apply failed: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "tstar schema apply failed: {stderr}");
         Ok(())
     }
 
@@ -114,7 +114,7 @@ impl Servers {
             session.query_unpaged(drop, &[]).await?;
             anyhow::Ok(())
         };
-        blocking(drop)?.with_context(|| format!("keyspace {keyspace} stays"))
+        blocking(drop)?.with_context(|| format!("keyspace {keyspace} was not removed"))
     }
 }
 
@@ -122,8 +122,8 @@ fn address(variable: &str) -> anyhow::Result<String> {
     let address = env::var(variable).ok().filter(|address| !address.is_empty());
     address.with_context(|| {
         format!(
-            "{variable} is not set; start servers by tests/servers/up, which prints where they \
-             are, and set TSTAR_TEST_KAFKA and TSTAR_TEST_CQL to that"
+            "{variable} is not set; run tests/servers/up and set TSTAR_TEST_KAFKA and \
+             TSTAR_TEST_CQL to the addresses that it prints"
         )
     })
 }
@@ -133,7 +133,7 @@ fn blocking<T>(future: impl Future<Output = T>) -> std::io::Result<T> {
     Ok(runtime.block_on(future))
 }
 
-/// A topic of this bench's own.
+/// A topic created by this bench.
 pub struct Topic {
     brokers: String,
     name: String,
@@ -142,20 +142,20 @@ pub struct Topic {
 }
 
 impl Topic {
-    /// Makes it.
+    /// Creates the topic.
     ///
     /// # Errors
     /// The broker refuses, or does not answer.
-    pub fn make(brokers: &str, partitions: i32) -> anyhow::Result<Self> {
+    pub fn create(brokers: &str, partitions: i32) -> anyhow::Result<Self> {
         let admin = ClientConfig::new().set("bootstrap.servers", brokers).create()?;
         let name = format!("tstar-bench-{}", std::process::id());
         let topic = Self { brokers: brokers.to_owned(), name, partitions, admin };
-        // Samples of the fleet are older than any retention.
+        // The samples are older than any retention.
         let new = NewTopic::new(&topic.name, partitions, TopicReplication::Fixed(1))
             .set("retention.ms", "-1");
-        let made = blocking(topic.admin.create_topics([&new], &options()))??;
-        for outcome in made {
-            outcome.map_err(|(topic, code)| anyhow!("topic `{topic}` was not made: {code}"))?;
+        let created = blocking(topic.admin.create_topics([&new], &options()))??;
+        for outcome in created {
+            outcome.map_err(|(topic, code)| anyhow!("topic `{topic}` was not created: {code}"))?;
         }
         Ok(topic)
     }
@@ -163,7 +163,7 @@ impl Topic {
     /// Sends the samples of a fleet of seed 1.
     ///
     /// # Errors
-    /// The program fails, or not all of them arrived.
+    /// The program fails, or samples are missing.
     pub fn fill(&self, folder: &Path, devices: u32, samples: u64) -> anyhow::Result<Log> {
         let mut simulate = plain(folder, tstar());
         simulate.args(["simulate", "--seed", "1"]);
@@ -178,7 +178,7 @@ impl Topic {
         Ok(log)
     }
 
-    /// Removes it with those that the daemon made for it.
+    /// Removes the topic and its output topics.
     ///
     /// # Errors
     /// The broker refuses, or does not answer.
@@ -187,9 +187,9 @@ impl Topic {
         let names = outputs.each_ref().map(String::as_str);
         for outcome in blocking(self.admin.delete_topics(&names, &options()))?? {
             match outcome {
-                // Where a run failed early there are no outputs yet.
+                // After an early failure there are no output topics.
                 Ok(_) | Err((_, RDKafkaErrorCode::UnknownTopicOrPartition)) => (),
-                Err((topic, code)) => bail!("topic `{topic}` stays: {code}"),
+                Err((topic, code)) => bail!("topic `{topic}` was not removed: {code}"),
             }
         }
         Ok(())
@@ -204,11 +204,11 @@ pub fn remove_group(brokers: &str, group: &str) -> anyhow::Result<()> {
     let admin: AdminClient<DefaultClientContext> =
         ClientConfig::new().set("bootstrap.servers", brokers).create()?;
     for outcome in blocking(admin.delete_groups(&[group], &options()))?? {
-        outcome.map_err(|(group, code)| anyhow!("group `{group}` stays: {code}"))?;
+        outcome.map_err(|(group, code)| anyhow!("group `{group}` was not removed: {code}"))?;
     }
     Ok(())
 }
 
 fn options() -> AdminOptions {
-    AdminOptions::new().operation_timeout(Some(PATIENCE))
+    AdminOptions::new().operation_timeout(Some(TIMEOUT))
 }

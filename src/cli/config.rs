@@ -1,12 +1,12 @@
 //! `config`: the settings, and where each comes from.
 
 use std::path::PathBuf;
+use tstar::ops::InvalidRequest;
 
 use clap::{Args, Subcommand};
 use tstar::kafka::options::is_harmless;
 use tstar::settings::{Origins, Settings, SettingsFile, TABLE};
 
-use super::exit::Usage;
 use super::flags::{
     Context, Format, ImportFlags, OutputFlags, ReaderFlags, RuleFlags, ServerFlags,
 };
@@ -122,7 +122,9 @@ fn show(
                 objects.iter().try_for_each(|object| printer.line(&object.to_string()))?;
             }
         }
-        _ => return Err(Usage("settings are shown as table, ndjson or json".into()).into()),
+        _ => {
+            return Err(InvalidRequest("settings are shown as table, ndjson or json".into()).into());
+        }
     }
     Ok(())
 }

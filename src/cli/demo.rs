@@ -9,13 +9,14 @@ use tstar::identity::TripId;
 use tstar::model::time::format_time;
 use tstar::settings::Settings;
 use tstar::simulate::FleetSettings;
-use tstar::store::files;
-use tstar::store::sqlite::SqliteStore;
-use tstar::store::{DeviceScope, Order, StoreError, TripRow, TripStore};
+use tstar::store::{
+    AnyStore, DeviceScope, EmbeddedStore, Order, StoreError, TripRow, TripStore, files,
+};
 use tstar::views::{Extras, Match};
 
 use super::flags::{Context, Format};
 use super::ingest;
+use super::open;
 use super::print::Printer;
 use super::report::Summary;
 use super::serve;
@@ -44,7 +45,7 @@ const FLEET: FleetSettings = FleetSettings {
 pub async fn run(context: &Context, printer: &mut Printer<'_>) -> anyhow::Result<()> {
     let (settings, _) = context.settings(&[])?;
     let settings = Settings { store: format!("sqlite:{STORE}"), ..settings };
-    SqliteStore::remove(Path::new(STORE))?;
+    EmbeddedStore::remove(Path::new(STORE))?;
     let FleetSettings { devices, samples, .. } = FLEET;
     printer.line(&format!(
         "{devices} devices send {samples} samples: late, in bursts, newest first, twice.\n\
@@ -57,7 +58,7 @@ pub async fn run(context: &Context, printer: &mut Printer<'_>) -> anyhow::Result
         return Err(error);
     }
     printer.line(&Summary::new(&imported.counts, Some(imported.trips)).table())?;
-    let store = SqliteStore::open_reader(Path::new(STORE))?;
+    let store = open::reader(&settings, context).await?;
     show_lookups(&store, printer).await?;
     printer.line(&format!(
         "\nGo on with it:\n  tstar devices --store sqlite:{STORE}\n  \
@@ -83,7 +84,7 @@ fn write_samples(path: &Path) -> anyhow::Result<()> {
 }
 
 /// Looks a merged trip up, by a time and by the id that the merge retired.
-async fn show_lookups(store: &SqliteStore, printer: &mut Printer<'_>) -> anyhow::Result<()> {
+async fn show_lookups(store: &AnyStore, printer: &mut Printer<'_>) -> anyhow::Result<()> {
     let Some(row) = merged_trip(store).await? else { return Ok(()) };
     let (device, middle_ms) = (&row.device_id, row.start_ms.midpoint(row.end_ms));
     let time = format_time(middle_ms);
@@ -98,7 +99,7 @@ async fn show_lookups(store: &SqliteStore, printer: &mut Printer<'_>) -> anyhow:
 }
 
 async fn show(
-    store: &SqliteStore,
+    store: &AnyStore,
     time_ms: i64,
     requested_id: Option<String>,
     expected: &TripRow,
@@ -112,7 +113,7 @@ async fn show(
     printer.answer(&row, &extras, Format::Table, false)
 }
 
-async fn merged_trip(store: &SqliteStore) -> Result<Option<TripRow>, StoreError> {
+async fn merged_trip(store: &AnyStore) -> Result<Option<TripRow>, StoreError> {
     for device in store.devices(DeviceScope::All, None, usize::MAX).await? {
         let trips = store.range(&device, i64::MIN, i64::MAX, Order::Asc, usize::MAX).await?;
         if let Some(merged) = trips.into_iter().find(|trip| !trip.absorbed.is_empty()) {

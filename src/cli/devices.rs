@@ -2,9 +2,9 @@
 
 use clap::Args;
 use tstar::model::time::parse_day;
+use tstar::ops::InvalidRequest;
 use tstar::store::{DeviceScope, TripStore};
 
-use super::exit::Usage;
 use super::flags::{Format, OutputFlags, ServerFlags};
 use super::print::Printer;
 use super::table;
@@ -38,9 +38,10 @@ pub async fn run<S: TripStore>(
 ) -> anyhow::Result<()> {
     let format = printer.format(&args.output);
     if matches!(format, Format::Geojson | Format::Gpx) {
-        return Err(
-            Usage("devices have no place on a map; use table, ndjson, json or csv".into()).into()
-        );
+        return Err(InvalidRequest(
+            "devices have no place on a map; use table, ndjson, json or csv".into(),
+        )
+        .into());
     }
     let day = args.day.as_deref().map(parse_day).transpose()?;
     let whose = day.map_or(DeviceScope::All, DeviceScope::OfDay);

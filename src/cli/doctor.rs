@@ -6,10 +6,9 @@ mod topic;
 
 use clap::Args;
 use serde::Serialize;
-use tstar::settings::StoreUrl;
-use tstar::store::EpochStore;
+use tstar::ops::{InvalidRequest, NoResult};
+use tstar::store::{EpochStore, StoreUrl};
 
-use super::exit::{NoResult, Usage};
 use super::flags::{Context, Format, LogFlags, OutputFlags, ServerFlags};
 use super::open;
 use super::print::Printer;
@@ -93,12 +92,11 @@ pub async fn run(
 ) -> anyhow::Result<()> {
     let format = printer.format(&args.output);
     if !matches!(format, Format::Table | Format::Json | Format::Ndjson) {
-        return Err(Usage("findings come as table, ndjson or json".into()).into());
+        return Err(InvalidRequest("findings come as table, ndjson or json".into()).into());
     }
     let settings = context.settings(&[&args.log.0[..], &args.server.0].concat())?.0;
-    let place = StoreUrl::parse(&settings.store)?;
     let mut findings = Vec::new();
-    if let StoreUrl::Sqlite(path) = &place {
+    if let Some(path) = StoreUrl::parse(&settings.store)?.path() {
         findings.extend(machine::file(path));
     }
     match open::reader(&settings, context).await {

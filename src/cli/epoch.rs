@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use tstar::ops::{BadData, NoResult, PreconditionFailed};
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
@@ -14,13 +15,13 @@ use tstar::model::control::NamedKey;
 use tstar::model::epoch::Epoch;
 use tstar::pipeline::daemon::preflight::{self, TopicLayout};
 use tstar::settings::Settings;
-use tstar::store::{EpochStore, KeyStore};
+use tstar::store::{AnyStore, EpochStore, KeyStore};
 
-use super::exit::{self, BadData, NoResult, PreconditionFailed};
+use super::exit;
 use super::flags::{Context, EpochFlags, RuleFlags, ServerFlags};
-use super::open::{self, AnyStore};
+use super::open;
 use super::print::Printer;
-use super::topic_log;
+use tstar::ops::topic_log;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -174,7 +175,7 @@ async fn new(
     let newest = existing(settings, context).await?.pop().expect("there is one");
     // What is stored was made of these.
     preflight::check_origin(&newest, &settings.topic, &settings.rules(), &settings.store)?;
-    let brokers = topic_log::brokers(settings)?;
+    let brokers = open::brokers(settings)?;
     let (topics, topic) = (Topics::new(&brokers)?, &settings.topic);
     let partitions = topics.needed(topic)?;
     let fit = TopicLayout { partitions, extents: topics.extents(topic, partitions)? };
@@ -187,7 +188,7 @@ async fn new(
         let problem = format!("group `{group}` has {members} members; stop all instances first");
         return Err(PreconditionFailed(problem).into());
     }
-    let positions = topic_log::kept(&store, settings, &brokers, &newest)?;
+    let positions = topic_log::committed_offsets(&store, &open::log_access(settings)?, &newest)?;
     let positions = past_marks(&brokers, &newest, &fit, positions)?;
     let offsets = start_offsets(&newest, &fit, &positions)?;
     let partitioner = preflight::next_partitioner(&brokers, &newest, &fit, settings.partitioner)?;
@@ -208,12 +209,12 @@ async fn new(
     if !store.add_epoch(&next).await? {
         return Err(PreconditionFailed("somebody else has just made a new epoch".to_owned()).into());
     }
-    match &store {
-        AnyStore::Sqlite(store) => {
+    match store.embedded() {
+        Some(store) => {
             let mut offsets = next.start_offsets.iter();
             offsets.try_for_each(|(&partition, &offset)| store.set_position(partition, offset))?;
         }
-        AnyStore::Scylla(_) => group.set(topic, &next.start_offsets)?,
+        None => group.set(topic, &next.start_offsets)?,
     }
     Ok(printer.line(&serde_json::to_string(&next)?)?)
 }

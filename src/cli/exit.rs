@@ -1,6 +1,5 @@
 //! Exit codes, mapped in this one place.
 
-use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -10,18 +9,19 @@ use tstar::kafka::KafkaError;
 use tstar::model::time::MomentError;
 use tstar::model::visible::visible;
 use tstar::ops::verify::reference::AnewError;
+use tstar::ops::{BadData, InvalidRequest, NoResult, PartialResult, PreconditionFailed, Stopped};
 use tstar::pipeline::daemon::DaemonError;
 use tstar::pipeline::processor::RunError;
-use tstar::settings::{SettingsError, StoreUrlError};
+use tstar::settings::SettingsError;
 use tstar::simulate::FleetError;
 use tstar::source::{MapError, SourceError};
-use tstar::store::StoreError;
+use tstar::store::{StoreError, StoreUrlError};
 
 use super::logging;
 
 /// No result, or a difference; never a fault.
 pub const NO_RESULT: u8 = 1;
-/// Usage, or a malformed id, time or duration.
+/// InvalidRequest, or a malformed id, time or duration.
 pub const USAGE: u8 = 2;
 /// Bad data.
 pub const BAD_DATA: u8 = 65;
@@ -38,74 +38,15 @@ pub const INTERRUPTED: u8 = 130;
 /// SIGTERM before the end.
 pub const TERMINATED: u8 = 143;
 
-/// A question without a result: the reason goes to stderr.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct NoResult(pub String);
-
-/// A command line that makes no sense, where only the program can tell.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Usage(pub String);
-
-/// Something that is not as it has to be for what was asked.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct PreconditionFailed(pub String);
-
-/// Input that is stored as far as it goes, and is not what it should be.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct BadData(pub String);
-
-/// What stays of a command that ends before its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PartialResult {
-    /// What it had read is stored.
-    Read,
-    /// A part of what it had read is stored.
-    Part,
-    /// What it had sent is noted.
-    Sent,
-    /// It had stored nothing, and was not to.
-    Nothing,
-    /// What it had set right.
-    Mended,
-}
-
-impl fmt::Display for PartialResult {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Read => "what was read is stored, the same command goes on from there",
-            Self::Part => "a part of what was read is stored, the same command goes on from there",
-            Self::Sent => "what was sent is noted, the same command goes on from there",
-            Self::Nothing => "nothing was stored, the same command begins anew",
-            Self::Mended => "what was set right stays so, the same command does the rest",
-        })
-    }
-}
-
-impl PartialResult {
-    /// Says so of an error where a server went away.
-    pub fn after(self, error: impl Into<anyhow::Error>) -> anyhow::Error {
-        broke_off(error, &self.to_string())
-    }
+/// The error of a command whose server went away before its end, with what remains of its work.
+pub fn interrupted(partial: PartialResult, error: impl Into<anyhow::Error>) -> anyhow::Error {
+    broke_off(error, &partial.to_string())
 }
 
 /// Says what stays of an error where a server went away midway.
 pub fn broke_off(error: impl Into<anyhow::Error>, stays: &str) -> anyhow::Error {
     let error = error.into();
     if code(&error) == UNREACHABLE { error.context(format!("broke off; {stays}")) } else { error }
-}
-
-/// A signal ended a command before its end.
-#[derive(Debug, thiserror::Error)]
-#[error("stopped by {}; {stays}", if *signal == SIGINT { "SIGINT" } else { "SIGTERM" })]
-pub struct Stopped {
-    /// SIGINT or SIGTERM.
-    pub signal: i32,
-    /// What stays.
-    pub stays: PartialResult,
 }
 
 /// Prints an error with its causes, and gives its code. A closed pipe is silent.
@@ -182,7 +123,7 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
     if let Some(Stopped { signal, .. }) = cause.downcast_ref() {
         return Some(if *signal == SIGINT { INTERRUPTED } else { TERMINATED });
     }
-    let is_usage = cause.is::<Usage>()
+    let is_usage = cause.is::<InvalidRequest>()
         || cause.is::<FleetError>()
         || cause.is::<MapError>()
         || cause.is::<IdError>()
@@ -224,7 +165,7 @@ fn kafka(error: &KafkaError) -> u8 {
 
 fn store(error: &StoreError) -> u8 {
     match error {
-        StoreError::Malformed { .. } => BAD_DATA,
+        StoreError::Malformed(_) => BAD_DATA,
         StoreError::Unreachable { .. } => UNREACHABLE,
         // The log, asked on the way.
         StoreError::Failed { source, .. } => log(&**source).unwrap_or(IO),
@@ -261,6 +202,8 @@ pub fn on_panic() {
 mod tests {
     use anyhow::Context;
 
+    use tstar::store::RowError;
+
     use super::*;
 
     #[test]
@@ -274,12 +217,12 @@ mod tests {
         ];
         for error in errors {
             assert_eq!(code(&error), UNREACHABLE, "{error:#}");
-            let told = PartialResult::Nothing.after(error);
+            let told = interrupted(PartialResult::Nothing, error);
             assert_eq!(code(&told), UNREACHABLE, "{told:#}");
             let told = format!("{told:#}");
             assert!(told.contains("nothing was stored") && told.contains("b:1"), "{told}");
         }
-        let other = PartialResult::Nothing.after(PreconditionFailed("no".into()));
+        let other = interrupted(PartialResult::Nothing, PreconditionFailed("no".into()));
         assert_eq!((code(&other), format!("{other:#}")), (CONFIG, "no".to_owned()));
     }
 
@@ -317,12 +260,12 @@ mod tests {
             (StoreError::Options { place: place(), problem: place() }.into(), CONFIG),
             (StoreError::NoSchema { place: place(), missing: place(), flag: "" }.into(), CONFIG),
             (
-                StoreError::Malformed {
+                StoreError::from(RowError {
                     device: place(),
                     bucket: 0,
                     end_ms: 0,
                     reason: String::new(),
-                }
+                })
                 .into(),
                 BAD_DATA,
             ),
@@ -339,17 +282,17 @@ mod tests {
             (BadData(place()).into(), BAD_DATA),
             (tstar::identity::AnyId::parse("x").unwrap_err().into(), USAGE),
             (tstar::model::time::parse_time("x").unwrap_err().into(), USAGE),
-            (tstar::settings::StoreUrl::parse("x").unwrap_err().into(), USAGE),
+            (tstar::store::StoreUrl::parse("x").unwrap_err().into(), USAGE),
             (io::Error::from(io::ErrorKind::BrokenPipe).into(), 0),
             (io::Error::from(io::ErrorKind::StorageFull).into(), IO),
-            (Stopped { signal: SIGINT, stays: PartialResult::Read }.into(), INTERRUPTED),
+            (Stopped { signal: SIGINT, partial: PartialResult::Read }.into(), INTERRUPTED),
             (
-                Stopped { signal: signal_hook::consts::SIGTERM, stays: PartialResult::Nothing }
+                Stopped { signal: signal_hook::consts::SIGTERM, partial: PartialResult::Nothing }
                     .into(),
                 TERMINATED,
             ),
             (NoResult("none".into()).into(), NO_RESULT),
-            (Usage("no".into()).into(), USAGE),
+            (InvalidRequest("no".into()).into(), USAGE),
             (anyhow::anyhow!("a surprise"), INTERNAL),
         ];
         for (error, expected) in cases {

@@ -1,6 +1,7 @@
 //! `explain`: how a trip came to be.
 
 use std::path::PathBuf;
+use tstar::ops::{InvalidRequest, PartialResult, PreconditionFailed};
 
 use clap::Args;
 use serde::Serialize;
@@ -9,16 +10,16 @@ use tstar::model::epoch::{Epoch, Versions};
 use tstar::model::time::format_time;
 use tstar::ops::explain::{Effect, HistoryEntry, TripHistory};
 use tstar::settings::Settings;
-use tstar::store::{EpochStore, TripRow};
+use tstar::store::{AnyStore, EpochStore, TripRow};
 use tstar::views::{Explanation, LogPosition};
 
-use super::exit::{PartialResult, PreconditionFailed, Usage};
+use super::exit;
 use super::flags::{Context, Format, LogFlags, OutputFlags, ServerFlags};
 use super::lookup;
-use super::open::{self, AnyStore};
+use super::open;
 use super::print::Printer;
 use super::table;
-use super::topic_log::{self, TopicLog};
+use tstar::ops::topic_log::{self, TopicLog};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -99,7 +100,7 @@ pub async fn run(
     let settings = context.settings(&[&args.log.0[..], &args.server.0].concat())?.0;
     let format = printer.format(&args.output);
     if !matches!(format, Format::Table | Format::Json | Format::Ndjson) {
-        return Err(Usage("an explanation comes as table, ndjson or json".into()).into());
+        return Err(InvalidRequest("an explanation comes as table, ndjson or json".into()).into());
     }
     let reader = open::reader(&settings, context).await?;
     let found = lookup::find(&reader, &args.id).await?;
@@ -130,19 +131,19 @@ async fn read(
     story: &mut TripHistory<'_>,
 ) -> anyhow::Result<bool> {
     let store = &settings.store;
-    match (reader, args.files.is_empty()) {
+    match (reader.embedded(), args.files.is_empty()) {
         (_, true) if !args.read_log => return Ok(false),
-        (_, true) if epochs.is_empty() => return Err(topic_log::no_files(reader, settings)),
+        (_, true) if epochs.is_empty() => return Err(topic_log::no_files(reader, &settings.store)),
         (_, true) => {
             let read = read_topic(settings, reader, row, story).await;
-            read.map_err(|error| PartialResult::Nothing.after(error))?;
+            read.map_err(|error| exit::interrupted(PartialResult::Nothing, error))?;
         }
-        (AnyStore::Sqlite(kept), false) if epochs.is_empty() => {
+        (Some(kept), false) if epochs.is_empty() => {
             story.read_files(kept, &args.files).await?;
         }
         (_, false) => {
             let problem = format!("store `{store}` was built from a topic: --log reads it again");
-            return Err(Usage(problem).into());
+            return Err(InvalidRequest(problem).into());
         }
     }
     if story.is_whole() {
@@ -162,7 +163,7 @@ async fn read_topic(
     row: &TripRow,
     story: &mut TripHistory<'_>,
 ) -> anyhow::Result<()> {
-    let log = TopicLog::open(reader, settings).await?;
+    let log = TopicLog::open(reader, &open::log_access(settings)?).await?;
     let log = log.ok_or_else(|| topic_log::no_epoch(&settings.store))?;
     let newest = log.epochs.last().expect("there is an epoch");
     let stays = log.epochs.iter().all(|epoch| epoch.partitions == newest.partitions);

@@ -2,11 +2,11 @@
 
 use clap::Args;
 use tstar::identity::check_device_id;
+use tstar::ops::InvalidRequest;
 use tstar::store::{DeviceScope, Order, TripStore};
 use tstar::views::Extras;
 
 use super::devices::PAGE;
-use super::exit::Usage;
 use super::flags::{Format, OutputFlags, PathFlag, ServerFlags};
 use super::print::Printer;
 
@@ -44,7 +44,7 @@ pub async fn run<S: TripStore>(
     let Some(form) = format.form() else {
         let problem =
             "export has no table; use ndjson, json, csv, geojson or gpx, or `tstar trips`";
-        return Err(Usage(problem.into()).into());
+        return Err(InvalidRequest(problem.into()).into());
     };
     let mut writer = printer.writer(form, args.path.path);
     let none = Extras::default();

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
+use tstar::ops::{InvalidRequest, PreconditionFailed};
 
 use anyhow::Context as _;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
@@ -12,10 +13,10 @@ use tstar::settings::{
     CQL_PASSWORD, Kind, Origin, Origins, Setting, Settings, SettingsError, SettingsFile,
     exposed_files, read_secret, unknown_env,
 };
-use tstar::store::sqlite::Step;
+use tstar::store::Step;
 use tstar::views::Form;
 
-use super::exit::{self, PreconditionFailed, Usage};
+use super::exit;
 
 /// Flags of every command.
 #[derive(Clone, Debug, Default, Args)]
@@ -364,10 +365,10 @@ pub struct PathFlag {
 
 impl PathFlag {
     /// Refuses forms that have no place for samples.
-    pub fn check(&self, format: Format) -> Result<(), Usage> {
+    pub fn check(&self, format: Format) -> Result<(), InvalidRequest> {
         if self.path && matches!(format, Format::Table | Format::Csv) {
             let problem = "--path has no place in a table or CSV; use --format ndjson or json";
-            return Err(Usage(problem.into()));
+            return Err(InvalidRequest(problem.into()));
         }
         Ok(())
     }

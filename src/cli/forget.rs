@@ -6,6 +6,7 @@ mod topic;
 
 use std::io::IsTerminal;
 use std::time::Duration;
+use tstar::ops::{InvalidRequest, NoResult};
 
 use clap::Args;
 use indicatif::ProgressBar;
@@ -17,9 +18,9 @@ use tstar::model::time::{format_duration, format_time, parse_duration, parse_tim
 use tstar::settings::{Origins, Settings};
 use tstar::store::EpochStore;
 
-use super::exit::{self, NoResult, Usage};
+use super::exit;
 use super::flags::{BrokerFlags, Context, KeyFlag, ServerFlags, clock_ms};
-use super::open::{self, AnyStore};
+use super::open;
 use super::print::Printer;
 
 const EXAMPLES: &str = "\
@@ -128,7 +129,7 @@ pub async fn run(
     printer: &mut Printer<'_>,
 ) -> anyhow::Result<()> {
     if let Some(name) = &args.new_key {
-        let key = ControlKey::generate(name).map_err(|error| Usage(error.to_string()))?;
+        let key = ControlKey::generate(name).map_err(|error| InvalidRequest(error.to_string()))?;
         return Ok(printer.line(&key.to_line())?);
     }
     let flags = [&args.key.0[..], &args.topic.0, &args.server.0].concat();
@@ -149,13 +150,13 @@ pub async fn run(
     };
     let reader = open::reader(&settings, context).await?;
     let epochs = reader.epochs().await?;
-    match (epochs.last(), reader) {
-        (Some(newest), reader) => {
+    match (epochs.last(), reader.embedded()) {
+        (Some(newest), _) => {
             job.check_before(&newest.rules)?;
             topic::request_forget(&job, &reader, newest, printer).await
         }
-        (None, AnyStore::Sqlite(store)) => file::erase(&job, store, printer).await,
-        (None, AnyStore::Scylla(_)) => {
+        (None, Some(_)) => file::erase(&job, reader, printer).await,
+        (None, None) => {
             let place = &settings.store;
             let reason = format!("store `{place}` has no epoch: no topic was read into it");
             Err(NoResult(reason).into())
@@ -165,14 +166,16 @@ pub async fn run(
 
 impl ForgetJob<'_> {
     /// Refuses a time at which no trip can be, so a slip for another one.
-    fn check_before(&self, rules: &Rules) -> Result<(), Usage> {
+    fn check_before(&self, rules: &Rules) -> Result<(), InvalidRequest> {
         let before = format_time(self.before_ms);
         if self.before_ms < 0 {
-            return Err(Usage(format!("{before} is before 1970: no trip is as old as that")));
+            return Err(InvalidRequest(format!(
+                "{before} is before 1970: no trip is as old as that"
+            )));
         }
         let ahead_ms = rules.max_future_ms;
         if self.before_ms > self.context.now_ms.saturating_add(ahead_ms) {
-            return Err(Usage(format!(
+            return Err(InvalidRequest(format!(
                 "{before} is more than max_future, {}, ahead of the clock: no trip is, and every \
                  sample up to then would be dropped",
                 format_duration(ahead_ms)

@@ -3,8 +3,8 @@
 use clap::{Args, Subcommand, ValueEnum};
 use tstar::identity::{AnyId, TripId, prefix};
 use tstar::model::time::{format_time, parse_time};
+use tstar::ops::InvalidRequest;
 
-use super::exit::Usage;
 use super::flags::{Format, OutputFlags};
 use super::print::Printer;
 use super::table;
@@ -118,6 +118,6 @@ fn decode(id: &str, format: Format, printer: &mut Printer<'_>) -> anyhow::Result
     match format {
         Format::Table => Ok(printer.line(&table::fields(&forms, &order))?),
         Format::Json | Format::Ndjson => Ok(printer.line(&forms.to_string())?),
-        _ => Err(Usage("an id is shown as table, ndjson or json".into()).into()),
+        _ => Err(InvalidRequest("an id is shown as table, ndjson or json".into()).into()),
     }
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use tstar::ops::{BadData, Cancel, PartialResult, Stopped};
 
 use clap::{Args, ValueEnum};
 use tstar::model::reason::DeadReason;
@@ -12,15 +13,15 @@ use tstar::settings::Settings;
 use tstar::source::file::{FileSource, Options};
 use tstar::source::spill::Spill;
 use tstar::source::{Batch, Decoder, Source, SourceError};
-use tstar::store::sqlite::{SqliteStore, Step};
+use tstar::store::{EmbeddedStore, Step};
 
-use super::exit::{self, BadData, PartialResult, Stopped};
+use super::exit;
 use super::flags::{Context, ImportFlags, RuleFlags};
 use super::open;
 use super::print::Printer;
 use super::progress::Progress;
 use super::report::Summary;
-use super::stop::Stop;
+use super::stop;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -121,9 +122,9 @@ pub async fn import(
     };
     // A name that is mistyped makes no store.
     FileSource::check(files, &options)?;
-    let stop = Stop::on_signals()?;
-    let path = open::sqlite_path(&settings.store, THROUGH_THE_LOG)?;
-    let mut store = SqliteStore::open_writer(&path, &rules, settings.keep_changes)?;
+    let stop = stop::on_signals(PartialResult::Read)?;
+    let path = open::file_path(&settings.store, THROUGH_THE_LOG)?;
+    let mut store = EmbeddedStore::open_writer(&path, &rules, settings.keep_changes)?;
     if let Some((step, count)) = context.break_off() {
         break_off(&mut store, step, count);
     }
@@ -142,12 +143,12 @@ pub async fn import(
     let mut source = Until { source, stop };
     let ended = processor.run(&mut source, |batch, counts| progress.show(batch, counts)).await;
     progress.finish();
-    let stopped = match (ended, source.stop.asked()) {
+    let stopped = match (ended, source.stop.signal()) {
         (Ok(()), None) => {
             store.end_import()?;
             None
         }
-        (Ok(()), Some(signal)) => Some(Stopped { signal, stays: PartialResult::Read }.into()),
+        (Ok(()), Some(signal)) => Some(Stopped { signal, partial: PartialResult::Read }.into()),
         (Err(RunError::Source(error)), _) => Some(error.into()),
         (Err(error), _) => return Err(error.into()),
     };
@@ -155,7 +156,7 @@ pub async fn import(
 }
 
 /// Aborts the program the so-manieth time that a flush comes to a step, as a crash would.
-pub fn break_off(store: &mut SqliteStore, step: Step, count: u64) {
+pub fn break_off(store: &mut EmbeddedStore, step: Step, count: u64) {
     let seen = AtomicU64::new(0);
     store.on_step(move |at| {
         if at == step && seen.fetch_add(1, Ordering::Relaxed) + 1 == count {
@@ -167,7 +168,7 @@ pub fn break_off(store: &mut SqliteStore, step: Step, count: u64) {
 /// A source that ends when a signal asks for it.
 struct Until {
     source: FileSource,
-    stop: Stop,
+    stop: Cancel,
 }
 
 impl Source for Until {

@@ -1,12 +1,13 @@
 //! The file of control keys.
 
 use std::path::Path;
+use tstar::ops::PreconditionFailed;
 
 use anyhow::Context as _;
 use tstar::model::control::ControlKeys;
 use tstar::settings::{Settings, read_secret};
 
-use super::exit::{self, PreconditionFailed};
+use super::exit;
 
 /// The keys of `control_key_file`; none where it is not set. What the file holds is never printed.
 ///

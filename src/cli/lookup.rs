@@ -3,11 +3,11 @@
 use clap::Args;
 use tstar::identity::{AnyId, check_device_id};
 use tstar::model::time::{format_time, parse_time};
+use tstar::ops::NoResult;
 use tstar::settings::Settings;
 use tstar::store::{self, Forget, LookupResult, TripRow, TripStore};
 use tstar::views::{Extras, Match, is_open};
 
-use super::exit::NoResult;
 use super::flags::{OutputFlags, PathFlag, ReaderFlags, ServerFlags};
 use super::print::Printer;
 

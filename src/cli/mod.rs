@@ -2,7 +2,6 @@
 
 mod config;
 mod demo;
-mod device_partition;
 mod devices;
 mod dlq;
 mod doctor;
@@ -29,7 +28,6 @@ mod serve;
 mod simulate;
 mod stop;
 mod table;
-mod topic_log;
 mod trips;
 mod verify;
 
@@ -38,8 +36,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use flags::{Context, GlobalFlags, ServerFlags};
-use open::AnyStore;
 use print::Printer;
+use tstar::store::AnyStore;
 
 const EXAMPLES: &str = "\
 Examples:

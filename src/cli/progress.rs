@@ -11,7 +11,8 @@ use tstar::pipeline::daemon::{DaemonEvent, OnEvent};
 use tstar::pipeline::processor::SampleCounts;
 use tstar::source::Batch;
 
-use super::{exit, logging};
+use super::exit;
+use super::logging;
 
 /// The progress bar, where a person watches.
 pub struct Progress {

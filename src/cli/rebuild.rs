@@ -1,8 +1,9 @@
 //! `rebuild`: the log under other rules into another store, and what that does to trips and ids.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
+use tstar::ops::{Cancel, InvalidRequest, PartialResult, PreconditionFailed, Stopped};
 
 use clap::Args;
 use serde::Serialize;
@@ -14,21 +15,21 @@ use tstar::ops::verify::reference::{self, ImportStep};
 use tstar::pipeline::daemon::topic_replay::{TopicReplay, first_offsets};
 use tstar::pipeline::daemon::{GuidedOwners, Report, ScyllaStores, SqliteStores, preflight};
 use tstar::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
-use tstar::settings::{Settings, StoreUrl};
+use tstar::settings::Settings;
 use tstar::source::{Batch, Control};
-use tstar::store::scylla::{ScyllaStore, ScyllaUrl};
-use tstar::store::sqlite::SqliteStore;
-use tstar::store::{EpochStore, Forget, Guide, KeyStore, TripStore};
+use tstar::store::{
+    Access, AnyStore, EmbeddedStore, EpochStore, Forget, Guide, KeyStore, StoreUrl, TripStore,
+};
 
-use super::exit::{PartialResult, PreconditionFailed, Stopped, Usage};
+use super::exit;
 use super::flags::{Context, Format, ImportFlags, LogFlags, OutputFlags, RuleFlags, ServerFlags};
-use super::open::{self, AnyStore};
+use super::open;
 use super::print::Printer;
 use super::progress;
 use super::report::SampleSummary;
-use super::stop::Stop;
-use super::topic_log::{self, TopicLog};
+use super::stop;
 use super::{ingest, table};
+use tstar::ops::topic_log::{self, TopicLog};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -91,36 +92,36 @@ pub async fn run(
     let settings = context.settings(&flags)?.0;
     let format = printer.format(&args.output);
     if !matches!(format, Format::Table | Format::Json | Format::Ndjson) {
-        return Err(Usage("a report comes as table, ndjson or json".into()).into());
+        return Err(InvalidRequest("a report comes as table, ndjson or json".into()).into());
     }
     if StoreUrl::parse(&args.into)? == StoreUrl::parse(&settings.store)? {
-        return Err(Usage("--into names the store itself; name another one".into()).into());
+        return Err(InvalidRequest("--into names the store itself; name another one".into()).into());
     }
     let old = Arc::new(open::reader(&settings, context).await?);
     let into = Settings { store: args.into.clone(), ..settings.clone() };
     let of_topic = !old.epochs().await?.is_empty();
     let counts = match (of_topic, args.files.is_empty()) {
         (true, true) => {
-            let log = TopicLog::open(&old, &settings).await?;
+            let log = TopicLog::open(&old, &open::log_access(&settings)?).await?;
             let log = log.ok_or_else(|| topic_log::no_epoch(&settings.store))?;
             log.is_whole()?;
             log.has_one_partition_count()?;
             let read = RebuildJob { args, into: &into, context, old: Arc::clone(&old), log }
                 .read_topic()
                 .await;
-            read.map_err(|error| PartialResult::Read.after(error))?
+            read.map_err(|error| exit::interrupted(PartialResult::Read, error))?
         }
         (false, false) => {
-            let AnyStore::Sqlite(old) = &*old else {
+            let Some(old) = old.embedded() else {
                 return Err(PreconditionFailed("no files go into a keyspace".to_owned()).into());
             };
             read_files(old, &args.files, &into, context).await?
         }
         (true, false) => {
             let problem = "the store was built from a topic, which is read again; name no files";
-            return Err(Usage(problem.into()).into());
+            return Err(InvalidRequest(problem.into()).into());
         }
-        (false, true) => return Err(topic_log::no_files(&old, &settings)),
+        (false, true) => return Err(topic_log::no_files(&old, &settings.store)),
     };
     let new = open::reader(&into, context).await?;
     let found = ids::compare(&*old, &new).await?;
@@ -130,7 +131,7 @@ pub async fn run(
 /// Does to the new store what was done to the old one, in the same order: the same ids come out
 /// where the rules are the same, and what was erased is erased.
 async fn read_files(
-    old: &SqliteStore,
+    old: &EmbeddedStore,
     files: &[PathBuf],
     into: &Settings,
     context: &Context,
@@ -155,9 +156,9 @@ async fn read_files(
 
 /// Erases from the new store what was erased from the old one, unless an earlier run did.
 async fn erase_again(forgets: Vec<(String, Forget)>, into: &Settings) -> anyhow::Result<()> {
-    let path = open::sqlite_path(&into.store, "it is no file")?;
+    let path = open::file_path(&into.store, "it is no file")?;
     let rules = into.rules();
-    let store = SqliteStore::open_writer(&path, &rules, into.keep_changes)?;
+    let store = EmbeddedStore::open_writer(&path, &rules, into.keep_changes)?;
     let mut processor = Processor::new(&store, &rules, ProcessorConfig::default()).await?;
     let mut unwritten = BTreeSet::new();
     for (device_id, Forget { before_ms, .. }) in forgets {
@@ -187,13 +188,13 @@ struct RebuildJob<'a> {
 
 impl RebuildJob<'_> {
     async fn read_topic(&self) -> anyhow::Result<SampleCounts> {
-        let mut stop = Stop::on_signals()?;
-        let report = match StoreUrl::parse(&self.into.store)? {
-            StoreUrl::Sqlite(path) => self.to_file(&path, &mut stop).await?,
-            StoreUrl::Scylla(place) => self.to_keyspace(&place, &mut stop).await?,
+        let mut stop = stop::on_signals(PartialResult::Read)?;
+        let report = match StoreUrl::parse(&self.into.store)?.path() {
+            Some(_) => self.to_file(&mut stop).await?,
+            None => self.to_keyspace(&mut stop).await?,
         };
-        match (report.stopped, stop.asked()) {
-            (true, Some(signal)) => Err(Stopped { signal, stays: PartialResult::Read }.into()),
+        match (report.stopped, stop.signal()) {
+            (true, Some(signal)) => Err(Stopped { signal, partial: PartialResult::Read }.into()),
             _ => Ok(report.counts),
         }
     }
@@ -234,10 +235,14 @@ impl RebuildJob<'_> {
         Guide::new(Arc::clone(&self.old), &self.log.epochs).merged()
     }
 
-    async fn to_file(&self, path: &Path, stop: &mut Stop) -> anyhow::Result<Report> {
-        let store = SqliteStore::open_for_topic(path, &self.into.rules(), self.into.keep_changes)?;
-        let store = Arc::new(store);
-        let epoch = self.epoch(&*store).await?;
+    async fn open(&self) -> anyhow::Result<AnyStore> {
+        open::open(self.into, self.context, Access::WriteTopic(&self.into.rules())).await
+    }
+
+    async fn to_file(&self, stop: &mut Cancel) -> anyhow::Result<Report> {
+        let store = self.open().await?;
+        let store = store.embedded().expect("the store is a file");
+        let epoch = self.epoch(&**store).await?;
         let mut from = Vec::new();
         for (&partition, &first) in &epoch.start_offsets {
             let position = store.position_of(partition)?.unwrap_or(first);
@@ -246,16 +251,16 @@ impl RebuildJob<'_> {
         }
         let guide = self.guide();
         let owners =
-            || GuidedOwners { owners: SqliteStores(Arc::clone(&store)), guide: guide.clone() };
-        let work = (topic_log::pace(self.into), progress::trouble());
+            || GuidedOwners { owners: SqliteStores(Arc::clone(store)), guide: guide.clone() };
+        let work = (open::processor_config(self.into), progress::trouble());
         Ok(self.reread(epoch, from)?.run(owners, work, stop.wait()).await?)
     }
 
-    async fn to_keyspace(&self, place: &ScyllaUrl, stop: &mut Stop) -> anyhow::Result<Report> {
+    async fn to_keyspace(&self, stop: &mut Cancel) -> anyhow::Result<Report> {
         let Some(name) = &self.args.into_group else {
             let problem = "a keyspace keeps no offsets: name with --into-group the consumer group \
                  that `tstar run` is to go on with";
-            return Err(Usage(problem.into()).into());
+            return Err(InvalidRequest(problem.into()).into());
         };
         let group = Group::new(self.log.brokers(), name)?;
         let members = group.members()?;
@@ -263,19 +268,18 @@ impl RebuildJob<'_> {
             let problem = format!("group `{name}` has {members} members; stop them first");
             return Err(PreconditionFailed(problem).into());
         }
-        let options = open::scylla_options(self.into, self.context)?;
-        let store = ScyllaStore::connect(place, options).await?;
+        let store = self.open().await?;
         let epoch = self.epoch(&store).await?;
         let outputs = self.log.outputs(false)?;
         let guide = self.guide();
         let owners = || {
-            let (store, outputs) = (store.owner(), Arc::clone(&outputs));
-            let owners = ScyllaStores { owner: move || store.owner(), outputs };
+            let (store, outputs) = (store.for_worker(), Arc::clone(&outputs));
+            let owners = ScyllaStores { owner: move || store.for_worker(), outputs };
             GuidedOwners { owners, guide: guide.clone() }
         };
         let from = epoch.start_offsets.values().copied().collect();
         let reread = self.reread(epoch, from)?;
-        let work = (topic_log::pace(self.into), progress::trouble());
+        let work = (open::processor_config(self.into), progress::trouble());
         let report = reread.run(owners, work, stop.wait()).await?;
         if !report.stopped {
             let ends = (0..).zip(reread.spans.iter().map(|span| span.end)).collect();

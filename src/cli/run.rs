@@ -1,8 +1,8 @@
 //! `run`: the daemon, a topic to a store.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use tstar::ops::{Cancel, InvalidRequest, PartialResult, Stopped};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -19,19 +19,17 @@ use tstar::pipeline::daemon::{
     self, DaemonError, DaemonEvent, OnEvent, Options, PartitionStores, ScyllaStores, SqliteStores,
     preflight, topic_replay,
 };
-use tstar::settings::{Origin, Settings, StoreUrl};
-use tstar::store::scylla::{ScyllaOptions, ScyllaStore, ScyllaUrl, apply_schema};
-use tstar::store::sqlite::SqliteStore;
-use tstar::store::{AskKeys, EpochStore, KeyStore, ask_keys};
+use tstar::settings::{Origin, Settings};
+use tstar::store::{Access, AnyStore, AskKeys, EpochStore, KeyStore, StoreUrl, ask_keys};
 use tstar::telemetry;
 
-use super::exit::{self, PartialResult, Stopped, Usage};
+use super::exit;
 use super::flags::{Context, EntryFlags, HttpFlags, RuleFlags, ServerFlags, TopicFlags};
 use super::print::Printer;
 use super::progress::notify;
 use super::report::RunSummary;
-use super::stop::Stop;
-use super::{keys, logging, open, serve, topic_log};
+use super::stop;
+use super::{keys, logging, open, serve};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -71,12 +69,14 @@ pub struct RunArgs {
 const ASK_AGAIN: Duration = Duration::from_secs(2);
 
 /// Where a first start begins.
-pub fn parse_from(text: &str) -> Result<StartFrom, Usage> {
+pub fn parse_from(text: &str) -> Result<StartFrom, InvalidRequest> {
     match text {
         "earliest" => Ok(StartFrom::Earliest),
         "latest" => Ok(StartFrom::Latest),
         time => parse_time(time).map(StartFrom::Time).map_err(|error| {
-            Usage(format!("--from {time}: neither `earliest`, nor `latest`, nor a time: {error}"))
+            InvalidRequest(format!(
+                "--from {time}: neither `earliest`, nor `latest`, nor a time: {error}"
+            ))
         }),
     }
 }
@@ -96,7 +96,7 @@ pub async fn run(
     telemetry::install().context("metrics cannot be recorded")?;
     let from = args.from.as_deref().map(parse_from).transpose()?;
     let brokers = Brokers::new(&settings.brokers, settings.kafka.clone())?;
-    let mut stop = Stop::on_signals()?;
+    let mut stop = stop::on_signals(PartialResult::Read)?;
     let readiness = Readiness::default();
     readiness.set_unmet("the topic is not read yet");
     let is_asked = origins.get("listen").is_some_and(|origin| *origin != Origin::Default);
@@ -104,8 +104,8 @@ pub async fn run(
     let keys = keys::read(&settings)?;
     let job = RunJob { args, settings: &settings, context, brokers, from, keys, readiness };
     let ended = match StoreUrl::parse(&settings.store)? {
-        StoreUrl::Sqlite(path) => job.to_file(&path, &mut stop).await,
-        StoreUrl::Scylla(place) => job.to_keyspace(&place, &mut stop).await,
+        url if url.path().is_some() => job.to_file(&url, &mut stop).await,
+        url => job.to_keyspace(&url, &mut stop).await,
     };
     let ended = ended?;
     if let Some(surface) = surface {
@@ -114,7 +114,7 @@ pub async fn run(
     let Some(report) = ended else { return Ok(()) };
     printer.line(&serde_json::to_string(&RunSummary::new(&report.counts))?)?;
     printer.flush()?;
-    match (report.drained, stop.asked()) {
+    match (report.drained, stop.signal()) {
         (DrainResult::NotInTime, Some(signal)) => {
             let limit = Duration::from_millis(settings.drain_timeout_ms.unsigned_abs());
             exit::print_status(&format!(
@@ -122,7 +122,7 @@ pub async fn run(
                  start reads it again",
                 limit.as_secs()
             ));
-            Err(Stopped { signal, stays: PartialResult::Part }.into())
+            Err(Stopped { signal, partial: PartialResult::Part }.into())
         }
         _ => Ok(()),
     }
@@ -152,13 +152,13 @@ impl RunJob<'_> {
     /// One instance that reads every partition; positions are kept in the file.
     async fn to_file(
         &self,
-        path: &Path,
-        stop: &mut Stop,
+        url: &StoreUrl,
+        stop: &mut Cancel,
     ) -> anyhow::Result<Option<daemon::Report>> {
-        let settings = self.settings;
-        let store = SqliteStore::open_for_topic(path, &settings.rules(), settings.keep_changes)?;
-        store.set_cache(open::cache(settings))?;
-        let store = Arc::new(store);
+        let options = open::options(self.settings, self.context)?;
+        let access = Access::WriteTopic(&self.settings.rules());
+        let store = AnyStore::open(url, access, options).await?;
+        let store = Arc::clone(store.embedded().expect("the store is a file"));
         let started = tokio::select! {
             () = stop.wait() => return Ok(None),
             started = self.start(&*store, &[]) => started?,
@@ -178,39 +178,35 @@ impl RunJob<'_> {
     /// One of any number of instances that share the partitions; positions are the group's.
     async fn to_keyspace(
         &self,
-        place: &ScyllaUrl,
-        stop: &mut Stop,
+        url: &StoreUrl,
+        stop: &mut Cancel,
     ) -> anyhow::Result<Option<daemon::Report>> {
         let prepared = tokio::select! {
             () = stop.wait() => return Ok(None),
-            prepared = self.prepare(place) => prepared?,
+            prepared = self.prepare(url) => prepared?,
         };
         let (store, outputs, started) = prepared;
-        let ask_keys = ask_keys(Arc::new(store.owner()));
-        let owner = move || store.owner();
+        let ask_keys = ask_keys(Arc::new(store.for_worker()));
+        let owner = move || store.for_worker();
         let owners = ScyllaStores { owner, outputs: Arc::new(outputs) };
         let assignment = Assignment::Group { from: self.from };
         self.work(owners, started, (assignment, ask_keys), stop).await.map(Some)
     }
 
-    async fn prepare(
-        &self,
-        place: &ScyllaUrl,
-    ) -> anyhow::Result<(ScyllaStore, OutputTopics, Started)> {
+    async fn prepare(&self, url: &StoreUrl) -> anyhow::Result<(AnyStore, OutputTopics, Started)> {
         let settings = self.settings;
         let waiting =
             |notify: OnEvent| move |what: &str| notify(DaemonEvent::Waiting(what.to_owned()));
-        let options = || -> anyhow::Result<ScyllaOptions> {
-            let on_waiting = Arc::new(waiting(self.notify()));
-            let usual = open::scylla_options(settings, self.context)?;
-            Ok(ScyllaOptions { patience: None, on_waiting, ..usual })
-        };
+        let mut options = open::options(settings, self.context)?;
+        options.server.patience = None;
+        options.server.on_waiting = Arc::new(waiting(self.notify()));
         if self.args.create_schema {
-            for note in apply_schema(place, options()?, None).await? {
+            let notes = AnyStore::create_schema(url, options.server.clone(), None).await?;
+            for note in notes.unwrap_or_default() {
                 exit::print_status(&format!("note: {note}"));
             }
         }
-        let store = ScyllaStore::connect(place, options()?).await?;
+        let store = AnyStore::open(url, Access::WriteTopic(&settings.rules()), options).await?;
         let feed = (!settings.no_feed).then(|| format!("{}.trips", settings.topic));
         let letters = format!("{}.dlq", settings.topic);
         let names: Vec<_> = feed.iter().chain([&letters]).cloned().collect();
@@ -269,7 +265,7 @@ impl RunJob<'_> {
         owners: impl PartitionStores,
         started: Started,
         (assignment, ask_keys): (Assignment, AskKeys),
-        stop: &mut Stop,
+        stop: &mut Cancel,
     ) -> anyhow::Result<daemon::Report> {
         let settings = self.settings;
         let duration = |ms: i64| Duration::from_millis(ms.unsigned_abs());
@@ -286,7 +282,7 @@ impl RunJob<'_> {
             // The rest is for trips, and what the client holds.
             memory: memory / 8,
         };
-        let pace = topic_log::pace(settings);
+        let pace = open::processor_config(settings);
         let reader = topic_replay::reader(&plan.epoch, &self.keys)?;
         let (notify, ask_keys) = (self.notify(), Some(ask_keys));
         let options = Options { plan, epochs: started.epochs, pace, notify, ask_keys };

@@ -1,10 +1,11 @@
 //! `schema`: the files that describe what is stored, as they were when the program was built.
 
 use clap::{Args, Subcommand, ValueEnum};
-use tstar::settings::{Settings, StoreUrl};
-use tstar::store::scylla::apply_schema;
+use tstar::ops::InvalidRequest;
+use tstar::settings::Settings;
+use tstar::store::{AnyStore, StoreUrl};
 
-use super::exit::{self, Usage};
+use super::exit;
 use super::flags::{Context, ServerFlags};
 use super::open;
 use super::print::Printer;
@@ -125,13 +126,17 @@ pub async fn run(
 }
 
 async fn apply(args: &ApplyArgs, settings: &Settings, context: &Context) -> anyhow::Result<()> {
-    let StoreUrl::Scylla(place) = StoreUrl::parse(&settings.store)? else {
+    let options = open::server_options(settings, context)?;
+    let replicas = args.create_keyspace.then_some(args.replication_factor);
+    let url = StoreUrl::parse(&settings.store)?;
+    let Some(notes) = AnyStore::create_schema(&url, options, replicas).await? else {
         let problem = format!("store `{}` makes its tables itself", settings.store);
-        return Err(Usage(format!("{problem}; name one by --store scylla://HOST/KEYSPACE")).into());
+        return Err(InvalidRequest(format!(
+            "{problem}; name one by --store scylla://HOST/KEYSPACE"
+        ))
+        .into());
     };
-    let options = open::scylla_options(settings, context)?;
-    let create_keyspace = args.create_keyspace.then_some(args.replication_factor);
-    for note in apply_schema(&place, options, create_keyspace).await? {
+    for note in notes {
         exit::print_status(&format!("note: {note}"));
     }
     Ok(())

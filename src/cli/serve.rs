@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use tstar::ops::{Cancel, InvalidRequest, PartialResult, PreconditionFailed};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -14,18 +15,17 @@ use tstar::kafka::producer::Producer;
 use tstar::kafka::tail::{Keep, Tail};
 use tstar::model::epoch::Epoch;
 use tstar::ops::ingest_request::{FileIntake, SampleSink, TopicIntake};
-use tstar::settings::{Settings, StoreUrl};
-use tstar::store::EpochStore;
-use tstar::store::scylla::ScyllaStore;
+use tstar::settings::Settings;
+use tstar::store::{AnyStore, EpochStore, StoreUrl, Timed};
 use tstar::telemetry;
 
-use super::exit::{self, Usage};
+use super::exit;
 use super::flags::{
     BrokerFlags, Context, EntryFlags, HttpFlags, MemoryFlag, ReaderFlags, ServerFlags, clock_ms,
 };
 use super::logging;
-use super::open::{self, AnyStore};
-use super::stop::Stop;
+use super::open;
+use super::stop;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -69,14 +69,14 @@ pub async fn run(args: &ServeArgs, context: &Context) -> anyhow::Result<()> {
     let (settings, _) = settings?;
     telemetry::install().context("metrics cannot be recorded")?;
     let Some(address) = settings.http.listen else {
-        return Err(Usage("--listen off leaves nothing to serve".into()).into());
+        return Err(InvalidRequest("--listen off leaves nothing to serve".into()).into());
     };
     // What is not there is told at once; a server may come later.
-    if let StoreUrl::Sqlite(_) = StoreUrl::parse(&settings.store)? {
+    if StoreUrl::parse(&settings.store)?.path().is_some() {
         open::reader(&settings, context).await?;
     }
     let listener = bind(address).await?;
-    let stop = Stop::on_signals()?;
+    let stop = stop::on_signals(PartialResult::Read)?;
     let surface = Surface::start(listener, &settings, context, None, stop)?;
     surface.ended().await;
     Ok(())
@@ -94,7 +94,7 @@ pub async fn after_demo(settings: &Settings, context: &Context) -> anyhow::Resul
     let Some(address) = settings.http.listen else { return Ok(()) };
     match bind(address).await {
         Ok(listener) => {
-            let stop = Stop::on_signals()?;
+            let stop = stop::on_signals(PartialResult::Read)?;
             Surface::start(listener, settings, context, None, stop)?.ended().await;
         }
         Err(error) => exit::print_status(&format!("no page: {error:#}")),
@@ -109,7 +109,7 @@ pub async fn serve_alongside(
     context: &Context,
     is_asked: bool,
     log: &Readiness,
-    stop: &Stop,
+    stop: &Cancel,
 ) -> anyhow::Result<Option<Surface>> {
     let Some(address) = settings.http.listen else { return Ok(None) };
     let listener = match bind(address).await {
@@ -135,7 +135,7 @@ impl Surface {
         settings: &Settings,
         context: &Context,
         log: Option<Readiness>,
-        mut stop: Stop,
+        mut stop: Cancel,
     ) -> anyhow::Result<Self> {
         let app = App::new(options(settings, context)?, clock_ms);
         let app = Arc::new(match log {
@@ -188,13 +188,13 @@ fn token(path: &str, context: &Context) -> anyhow::Result<Token> {
             "token_file `{path}` holds no token: {LEAST_TOKEN} or more printable characters \
              without spaces; make one with: (umask 077; head -c 24 /dev/urandom | base64 > {path})"
         );
-        return Err(exit::PreconditionFailed(problem).into());
+        return Err(PreconditionFailed(problem).into());
     }
     Ok(Token::new(token))
 }
 
 /// Opens the store, as soon as it is there.
-async fn open(app: Arc<App<AnyStore>>, settings: Settings, context: Context) {
+async fn open(app: Arc<App<Timed<AnyStore>>>, settings: Settings, context: Context) {
     while let Err(error) = try_open(&app, &settings, &context).await {
         tracing::debug!(error = %format!("{error:#}"), "the store is not there yet");
         tokio::time::sleep(LOOK_AGAIN).await;
@@ -203,32 +203,23 @@ async fn open(app: Arc<App<AnyStore>>, settings: Settings, context: Context) {
 
 /// Opens the store, and what goes by the log that it was built from.
 async fn try_open(
-    app: &App<AnyStore>,
+    app: &App<Timed<AnyStore>>,
     settings: &Settings,
     context: &Context,
 ) -> anyhow::Result<()> {
-    let place = StoreUrl::parse(&settings.store)?;
-    let reader = match &place {
-        StoreUrl::Sqlite(_) => open::reader(settings, context).await?,
-        StoreUrl::Scylla(place) => {
-            let options = open::scylla_options(settings, context)?;
-            AnyStore::Scylla(ScyllaStore::connect(place, options).await?)
-        }
-    };
-    if let AnyStore::Sqlite(store) = &reader {
-        store.set_cache(open::cache(settings))?;
-    }
+    let url = StoreUrl::parse(&settings.store)?;
+    let reader = Timed(open::reader(settings, context).await?);
     let epochs = reader.epochs().await?;
-    let (newest, of_files) = match (epochs.last(), &reader, place) {
-        (Some(newest), ..) => (Some(newest.clone()), None),
-        (None, AnyStore::Sqlite(store), StoreUrl::Sqlite(path)) => {
-            let rules = store.rules()?.unwrap_or_else(|| settings.rules());
-            (None, Some((path, rules)))
+    let (newest, of_files) = match (epochs.last(), url.path()) {
+        (Some(newest), _) => (Some(newest.clone()), None),
+        (None, Some(path)) => {
+            let rules = reader.0.rules().await?.unwrap_or_else(|| settings.rules());
+            (None, Some((path.to_owned(), rules)))
         }
-        _ => (None, None),
+        (None, None) => (None, None),
     };
     if let Some(newest) = newest {
-        beside_topic(app, settings, &newest, matches!(reader, AnyStore::Scylla(_)))?;
+        beside_topic(app, settings, &newest, reader.0.embedded().is_none())?;
         app.open(reader, newest.rules.max_gap_ms);
     } else if let Some((path, rules)) = of_files {
         let max_gap_ms = rules.max_gap_ms;
@@ -245,7 +236,7 @@ async fn try_open(
 }
 
 /// Waits for a keyspace that nothing was read into yet.
-async fn first_epoch(app: &App<AnyStore>, settings: &Settings) {
+async fn first_epoch(app: &App<Timed<AnyStore>>, settings: &Settings) {
     loop {
         tokio::time::sleep(LOOK_AGAIN).await;
         let Some(reader) = app.opened() else { continue };
@@ -260,7 +251,7 @@ async fn first_epoch(app: &App<AnyStore>, settings: &Settings) {
 
 /// Samples go to the topic that a store was built from; a keyspace's changes come from beside it.
 fn beside_topic(
-    app: &App<AnyStore>,
+    app: &App<Timed<AnyStore>>,
     settings: &Settings,
     newest: &Epoch,
     is_keyspace: bool,

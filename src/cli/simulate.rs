@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::sync::Arc;
+use tstar::ops::InvalidRequest;
 
 use clap::Args;
 use tstar::kafka::producer::{Producer, ProducerRecord};
@@ -9,10 +10,10 @@ use tstar::kafka::topic::Topics;
 use tstar::settings::Settings;
 use tstar::simulate::{Fleet, FleetSettings};
 
-use super::exit::{self, Usage};
+use super::exit;
 use super::flags::{BrokerFlags, Context};
+use super::open;
 use super::print::Printer;
-use super::topic_log;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -71,7 +72,7 @@ pub async fn run(
 
 /// Sends the samples of a fleet, keyed by device.
 async fn send_all(fleet: &FleetSettings, settings: &Settings) -> anyhow::Result<()> {
-    let brokers = topic_log::brokers(settings)?;
+    let brokers = open::brokers(settings)?;
     let topics = Topics::new(&brokers)?;
     topics.needed(&settings.topic)?;
     let on_waiting = Arc::new(|why: &str| exit::print_status(why));
@@ -100,10 +101,12 @@ async fn send(
     Ok(sent.map_err(producer.failed("sending samples"))?)
 }
 
-fn parse_mix(text: &str) -> Result<[f64; 4], Usage> {
+fn parse_mix(text: &str) -> Result<[f64; 4], InvalidRequest> {
     let weights: Result<Vec<f64>, _> = text.split(',').map(str::parse).collect();
     let four = weights.ok().and_then(|weights| weights.try_into().ok());
-    four.ok_or_else(|| Usage(format!("`{text}` is no mix: write four weights, such as 46,34,19,1")))
+    four.ok_or_else(|| {
+        InvalidRequest(format!("`{text}` is no mix: write four weights, such as 46,34,19,1"))
+    })
 }
 
 /// Writes the samples of a fleet, a line each.

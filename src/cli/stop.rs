@@ -1,64 +1,37 @@
-//! Ctrl-C and SIGTERM: the first asks to stop, the second stops.
+//! SIGINT and SIGTERM: the first requests a stop, the second stops at once.
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tokio::sync::watch;
+use tstar::ops::{Cancel, PartialResult};
 
-use super::exit::{self, PartialResult};
+use super::exit;
 
-/// What an exit code adds to the number of the signal.
+/// Added to the number of a signal in an exit code.
 const SIGNALLED: i32 = 128;
 
-/// Tells whether a signal asked the program to stop.
-#[derive(Clone)]
-pub struct Stop {
-    signal: watch::Receiver<Option<i32>>,
-}
-
-impl Stop {
-    /// Listens from now on, on a thread of its own: the program may be busy when a signal comes.
-    ///
-    /// # Errors
-    /// The system refuses a handler or a thread.
-    pub fn on_signals() -> std::io::Result<Self> {
-        Self::on_signals_of(PartialResult::Read)
-    }
-
-    /// [`Stop::on_signals`] for a command of which this stays when it is stopped.
-    ///
-    /// # Errors
-    /// Those of [`Stop::on_signals`].
-    pub fn on_signals_of(stays: PartialResult) -> std::io::Result<Self> {
-        let (sender, signal) = watch::channel(None);
-        let mut signals = Signals::new([SIGINT, SIGTERM])?;
-        let listen = move || {
-            for signal in signals.forever() {
-                if sender.send_replace(Some(signal)).is_some() {
-                    std::process::exit(SIGNALLED + signal);
-                }
-                // At once: storing may take a while, and may have begun.
-                exit::print_status(match stays {
-                    PartialResult::Nothing | PartialResult::Mended | PartialResult::Sent => {
-                        "stopping; a second signal does at once"
-                    }
-                    _ => "stopping: what was read is being stored; a second signal gives it up",
-                });
+/// Listens for signals from now on, on a thread of its own: the program may be busy when one
+/// arrives. `partial` is what remains of the command's work then.
+///
+/// # Errors
+/// The system refuses a handler or a thread.
+pub fn on_signals(partial: PartialResult) -> std::io::Result<Cancel> {
+    let (sender, signal) = watch::channel(None);
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    let listen = move || {
+        for signal in signals.forever() {
+            if sender.send_replace(Some(signal)).is_some() {
+                std::process::exit(SIGNALLED + signal);
             }
-        };
-        std::thread::Builder::new().name("tstar-signals".into()).spawn(listen)?;
-        Ok(Self { signal })
-    }
-
-    /// The signal that came, if one did.
-    pub fn asked(&self) -> Option<i32> {
-        *self.signal.borrow()
-    }
-
-    /// Waits for a signal.
-    pub async fn wait(&mut self) {
-        if self.signal.wait_for(Option::is_some).await.is_err() {
-            // Nobody listens any more, so none will come.
-            std::future::pending::<()>().await;
+            // Printed at once: storing may take a while.
+            exit::print_status(match partial {
+                PartialResult::Nothing | PartialResult::Repaired | PartialResult::Sent => {
+                    "stopping; a second signal does at once"
+                }
+                _ => "stopping: what was read is being stored; a second signal gives it up",
+            });
         }
-    }
+    };
+    std::thread::Builder::new().name("tstar-signals".into()).spawn(listen)?;
+    Ok(Cancel::new(signal))
 }

@@ -3,11 +3,11 @@
 use clap::{Args, ValueEnum};
 use tstar::identity::{check_device_id, date_range, prefix_range};
 use tstar::model::time::{parse_day, parse_time};
+use tstar::ops::InvalidRequest;
 use tstar::store::{DeviceScope, Order, TripRow, TripStore};
 use tstar::timeline::DAY_MS;
 
 use super::devices::PAGE;
-use super::exit::Usage;
 use super::flags::{Format, OutputFlags, PathFlag, ServerFlags};
 use super::print::Printer;
 
@@ -90,7 +90,7 @@ pub async fn run<S: TripStore>(
             let with_path = args.path.path || matches!(format, Format::Geojson | Format::Gpx);
             of_day(store, parse_day(day)?, args, with_path).await?
         }
-        (None, None) => return Err(Usage("name a DEVICE, or a --day".into()).into()),
+        (None, None) => return Err(InvalidRequest("name a DEVICE, or a --day".into()).into()),
     };
     printer.list(&rows, format, args.path.path)
 }
@@ -106,7 +106,7 @@ async fn of_device<S: TripStore>(
         let from_ms = args.from.as_deref().map(parse_time).transpose()?.unwrap_or(i64::MIN);
         let upto_ms = args.to.as_deref().map(parse_time).transpose()?.unwrap_or(i64::MAX);
         if upto_ms < from_ms {
-            return Err(Usage("--from is later than --to; turn them round".into()).into());
+            return Err(InvalidRequest("--from is later than --to; turn them round".into()).into());
         }
         return Ok(store.range(device, from_ms, upto_ms, order, limit).await?);
     };
@@ -127,7 +127,7 @@ fn selected(device: &str, prefix: &str) -> anyhow::Result<(i64, i64)> {
     let (of, from_ms, upto_ms) = prefix_range(prefix)?;
     if of != device {
         let problem = format!("prefix `{prefix}` is of device `{of}`, not of `{device}`");
-        return Err(Usage(problem).into());
+        return Err(InvalidRequest(problem).into());
     }
     Ok((from_ms, upto_ms))
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
+use tstar::ops::{InvalidRequest, NoResult, PartialResult, PreconditionFailed, Stopped};
 
 use clap::Args;
 use serde::Serialize;
@@ -10,18 +11,16 @@ use tstar::ops::verify::compare::{CompareOptions, FixedLog, compare};
 use tstar::ops::verify::reference::{self, Workspace};
 use tstar::ops::verify::{Bounds, Comparison, Difference, Kind};
 use tstar::pipeline::daemon::Report;
-use tstar::settings::{Settings, StoreUrl};
-use tstar::store::raw::RawRows;
-use tstar::store::sqlite::SqliteStore;
-use tstar::store::{EpochStore, TripStore};
+use tstar::settings::Settings;
+use tstar::store::{Access, AnyStore, EpochStore};
 
-use super::exit::{self, NoResult, PartialResult, PreconditionFailed, Stopped, Usage};
+use super::exit;
 use super::flags::{Context, Format, LogFlags, OutputFlags, RoomFlags, ServerFlags};
-use super::open::{self, AnyStore};
+use super::open;
 use super::print::Printer;
 use super::progress::{self, Progress};
-use super::stop::Stop;
-use super::topic_log::{self, TopicLog};
+use super::stop;
+use tstar::ops::topic_log::{self, TopicLog};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -85,19 +84,21 @@ pub async fn run(
     let settings = context.settings(&flags)?.0;
     let format = printer.format(&args.output);
     if !matches!(format, Format::Table | Format::Json | Format::Ndjson) {
-        return Err(Usage("a report comes as table, ndjson or json".into()).into());
+        return Err(InvalidRequest("a report comes as table, ndjson or json".into()).into());
     }
     let store = Arc::new(store(&settings, context, args.repair).await?);
     let job = VerifyJob { args, settings: &settings, began: Instant::now() };
     let of_topic = !store.epochs().await?.is_empty();
     let done = match (of_topic, args.files.is_empty()) {
-        (true, true) => job.of_topic(&store).await.map_err(|error| job.stays().after(error))?,
+        (true, true) => {
+            job.of_topic(&store).await.map_err(|error| exit::interrupted(job.stays(), error))?
+        }
         (false, false) => job.of_files(&store).await?,
         (true, false) => {
             let problem = "the store was built from a topic, which is read again; name no files";
-            return Err(Usage(problem.into()).into());
+            return Err(InvalidRequest(problem.into()).into());
         }
-        (false, true) => return Err(topic_log::no_files(&store, &settings)),
+        (false, true) => return Err(topic_log::no_files(&store, &settings.store)),
     };
     if let (Some(device), 0) = (&args.device, done.compared.days) {
         let store = &settings.store;
@@ -110,14 +111,11 @@ pub async fn run(
 
 /// The store, to be written to where it is to be set right.
 async fn store(settings: &Settings, context: &Context, repair: bool) -> anyhow::Result<AnyStore> {
-    let StoreUrl::Sqlite(path) = StoreUrl::parse(&settings.store)? else {
-        return open::reader(settings, context).await;
-    };
-    let reader = SqliteStore::open_reader(&path)?;
-    if !repair {
-        return Ok(AnyStore::Sqlite(reader));
+    let reader = open::reader(settings, context).await?;
+    if !repair || reader.embedded().is_none() {
+        return Ok(reader);
     }
-    let rules = reader.rules()?.ok_or_else(|| {
+    let rules = reader.rules().await?.ok_or_else(|| {
         PreconditionFailed(format!(
             "store `{}` holds nothing that could be set right",
             settings.store
@@ -125,12 +123,8 @@ async fn store(settings: &Settings, context: &Context, repair: bool) -> anyhow::
     })?;
     let of_topic = !reader.epochs().await?.is_empty();
     drop(reader);
-    let keep = settings.keep_changes;
-    Ok(AnyStore::Sqlite(if of_topic {
-        SqliteStore::open_for_topic(&path, &rules, keep)?
-    } else {
-        SqliteStore::open_writer(&path, &rules, keep)?
-    }))
+    let access = if of_topic { Access::WriteTopic(&rules) } else { Access::WriteFiles(&rules) };
+    open::open(settings, context, access).await
 }
 
 /// What is printed in the end.
@@ -158,11 +152,11 @@ impl VerifyJob<'_> {
 
     /// What stays where it ends before its end.
     fn stays(&self) -> PartialResult {
-        if self.args.repair { PartialResult::Mended } else { PartialResult::Nothing }
+        if self.args.repair { PartialResult::Repaired } else { PartialResult::Nothing }
     }
 
     async fn of_topic(&self, store: &Arc<AnyStore>) -> anyhow::Result<Done> {
-        let log = TopicLog::open(store, self.settings).await?;
+        let log = TopicLog::open(store, &open::log_access(self.settings)?).await?;
         let log = log.ok_or_else(|| topic_log::no_epoch(&self.settings.store))?;
         log.is_whole()?;
         if !log.is_known {
@@ -176,34 +170,35 @@ impl VerifyJob<'_> {
         }
         let reread = log.reread(log.all_stored(), self.args.device.clone())?;
         let stays = self.stays();
-        let mut stop = Stop::on_signals_of(stays)?;
+        let mut stop = stop::on_signals(stays)?;
         let room = self.room();
         let built =
             reference::of_topic(&reread, store, room, progress::trouble(), stop.wait()).await;
         let (right, report): (_, Report) = built?;
-        if let (true, Some(signal)) = (report.stopped, stop.asked()) {
-            return Err(Stopped { signal, stays }.into());
+        if let (true, Some(signal)) = (report.stopped, stop.signal()) {
+            return Err(Stopped { signal, partial: stays }.into());
         }
         let bounds = log.bounds(&reread);
         let mut shown = Vec::new();
         let compared = {
             let mut see = self.keep(&mut shown);
+            let options = self.asked();
             tokio::select! {
                 biased;
                 () = stop.wait() => None,
-                compared = self.either(&right, store, (bounds, &log), &mut see) => Some(compared?),
+                compared = compare(&right, &**store, &options, (bounds, &log), &mut see) => Some(compared?),
             }
         };
         let Some(compared) = compared else {
-            let signal = stop.asked().expect("it was waited for");
-            return Err(Stopped { signal, stays }.into());
+            let signal = stop.signal().expect("it was waited for");
+            return Err(Stopped { signal, partial: stays }.into());
         };
         let trips = right.count_trips()?;
         Ok(Done { records: report.counts.delivered, trips, compared, shown })
     }
 
     async fn of_files(&self, store: &AnyStore) -> anyhow::Result<Done> {
-        let AnyStore::Sqlite(imported) = store else {
+        let Some(imported) = store.embedded() else {
             return Err(PreconditionFailed("no files go into a keyspace".to_owned()).into());
         };
         let mut progress = Progress::new(None);
@@ -219,32 +214,9 @@ impl VerifyJob<'_> {
         let of = (Bounds::default(), &FixedLog);
         let compared = {
             let mut see = self.keep(&mut shown);
-            compare(&right, imported, &self.asked(), of, &mut see).await?
+            compare(&right, &**imported, &self.asked(), of, &mut see).await?
         };
         Ok(Done { records, trips: right.count_trips()?, compared, shown })
-    }
-
-    async fn either(
-        &self,
-        right: &SqliteStore,
-        store: &AnyStore,
-        of: (Bounds, &TopicLog),
-        see: &mut impl FnMut(&Difference, bool),
-    ) -> anyhow::Result<Comparison> {
-        Ok(match store {
-            AnyStore::Sqlite(found) => self.both(right, found, of, see).await?,
-            AnyStore::Scylla(found) => self.both(right, found, of, see).await?,
-        })
-    }
-
-    async fn both<S: RawRows + TripStore>(
-        &self,
-        right: &SqliteStore,
-        found: &S,
-        of: (Bounds, &TopicLog),
-        see: &mut impl FnMut(&Difference, bool),
-    ) -> anyhow::Result<Comparison> {
-        Ok(compare(right, found, &self.asked(), of, see).await?)
     }
 
     fn keep<'s>(

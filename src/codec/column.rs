@@ -1,9 +1,9 @@
-//! The columns of a message, to be read.
+//! Readers for the columns of a message.
 
 use super::BlobError;
 use crate::model::column::{Steps, entries, take_varint};
 
-/// A column to be read that holds one entry a sample.
+/// Reads a column of second differences with one entry per sample.
 pub struct ColumnReader<'a> {
     name: &'static str,
     rest: &'a [u8],
@@ -11,27 +11,30 @@ pub struct ColumnReader<'a> {
 }
 
 impl<'a> ColumnReader<'a> {
-    /// A column of second differences, which must have `count` entries.
+    /// Checks that the column has `count` entries.
     pub fn new(name: &'static str, column: &'a [u8], count: usize) -> Result<Self, BlobError> {
         if entries(column) != count {
-            return Err(BlobError::Column { column: name, why: "its length is not the count" });
+            return Err(BlobError::Column {
+                column: name,
+                reason: "its length differs from the count",
+            });
         }
         Ok(Self { name, rest: column, steps: Steps::default() })
     }
 
-    /// The next value.
+    /// Decodes the next value.
     #[inline]
     pub fn next(&mut self) -> Result<i64, BlobError> {
         let entry = take_varint(&mut self.rest)
-            .ok_or(BlobError::Column { column: self.name, why: "it has a malformed number" })?;
+            .ok_or(BlobError::Column { column: self.name, reason: "it has a malformed number" })?;
         Ok(self.steps.value(entry))
     }
 
-    /// Checks that nothing is left.
+    /// Checks that no bytes are left.
     pub fn end(&self) -> Result<(), BlobError> {
         if self.rest.is_empty() {
             return Ok(());
         }
-        Err(BlobError::Column { column: self.name, why: "bytes follow its last number" })
+        Err(BlobError::Column { column: self.name, reason: "bytes follow its last number" })
     }
 }

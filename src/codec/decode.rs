@@ -1,5 +1,5 @@
-//! Bytes to path. The bytes may be anyone's: every size is checked before room is made for it,
-//! every value against what a sample can hold.
+//! Decodes a path. The bytes are untrusted: every size is checked before memory is allocated, and
+//! every value against the range of its field.
 
 use std::cell::RefCell;
 
@@ -13,19 +13,18 @@ use crate::model::column::{entries, take_varint};
 use crate::timeline::{Path, Reading, Sample};
 
 thread_local! {
-    // To make one costs as much as to read a short path.
+    // Cached: creating one costs as much as decoding a short path.
     static DECOMPRESSOR: RefCell<Decompressor<'static>> =
-        RefCell::new(Decompressor::new().expect("memory is there"));
+        RefCell::new(Decompressor::new().expect("zstd allocates its context"));
 }
 
-/// The path of a blob that [`super::encode`], or another writer of `schema/path.proto`, has
-/// written.
+/// Decodes a blob written by [`super::encode`] or by another writer of `schema/path.proto`.
 ///
-/// Needs memory for the message (at most [`MAX_MESSAGE_BYTES`], as the blob states), a copy of it,
-/// and the path (32 bytes for each 3 of the message, at most).
+/// Allocates the declared size of the message (at most [`MAX_MESSAGE_BYTES`]) twice, and the path
+/// (at most 32 bytes for each 3 bytes of the message).
 ///
 /// # Errors
-/// What is wrong with the bytes.
+/// Why the bytes are not a valid path.
 pub fn decode(blob: &[u8]) -> Result<Path, BlobError> {
     let (&header, body) = blob.split_first().ok_or(BlobError::Empty)?;
     match header {
@@ -35,20 +34,20 @@ pub fn decode(blob: &[u8]) -> Result<Path, BlobError> {
     }
 }
 
-fn bounded(stated: u64) -> Result<usize, BlobError> {
-    usize::try_from(stated)
+fn bounded(declared: u64) -> Result<usize, BlobError> {
+    usize::try_from(declared)
         .ok()
         .filter(|&size| size <= MAX_MESSAGE_BYTES)
-        .ok_or(BlobError::TooLarge { stated })
+        .ok_or(BlobError::TooLarge { declared })
 }
 
-/// The content of exactly one frame, of exactly the size it states.
+/// Decompresses exactly one frame, whose content must have exactly the declared size.
 fn decompressed(frame: &[u8]) -> Result<Vec<u8>, BlobError> {
-    let broken = |why: &str| BlobError::Frame(why.to_owned());
-    let stated = get_frame_content_size(frame)
+    let broken = |reason: &str| BlobError::Frame(reason.to_owned());
+    let declared = get_frame_content_size(frame)
         .map_err(|_| broken("it has no frame header"))?
         .ok_or(BlobError::NoSize)?;
-    let size = bounded(stated)?;
+    let size = bounded(declared)?;
     let frame_size =
         find_frame_compressed_size(frame).map_err(|code| broken(get_error_name(code)))?;
     if frame_size != frame.len() {
@@ -57,17 +56,17 @@ fn decompressed(frame: &[u8]) -> Result<Vec<u8>, BlobError> {
     let content = DECOMPRESSOR.with_borrow_mut(|decompressor| decompressor.decompress(frame, size));
     let content = content.map_err(|error| BlobError::Frame(error.to_string()))?;
     if content.len() != size {
-        return Err(broken("it holds less than it states"));
+        return Err(broken("its content is shorter than declared"));
     }
     Ok(content)
 }
 
 fn read(bytes: &[u8]) -> Result<Path, BlobError> {
     let message = Message::decode(bytes).map_err(|error| BlobError::Message(error.to_string()))?;
-    // Fields that are unknown, repeated or zero, and lengths in a longer form, all are missing from
-    // the message's own length.
+    // Unknown, repeated or zero fields and overlong lengths are lost in the message, so that it
+    // encodes to fewer bytes.
     if message.encoded_len() != bytes.len() {
-        return Err(BlobError::Message("it has bytes that no field accounts for".to_owned()));
+        return Err(BlobError::Message("it has bytes that belong to no field".to_owned()));
     }
     if message.count == 0 {
         return Err(BlobError::Message("its count is 0".to_owned()));
@@ -79,11 +78,11 @@ fn read(bytes: &[u8]) -> Result<Path, BlobError> {
     }));
     match fault {
         Some(fault) => Err(fault),
-        None => path.ok_or_else(|| BlobError::Message("it holds no samples".to_owned())),
+        None => path.ok_or_else(|| BlobError::Message("it has no samples".to_owned())),
     }
 }
 
-/// The samples of a message, one at a time.
+/// Decodes the samples of a message one by one.
 struct Samples<'a> {
     count: usize,
     index: usize,
@@ -108,7 +107,7 @@ impl<'a> Samples<'a> {
             time: ColumnReader::new("time_ms", &m.time_ms, count)?,
             lat: ColumnReader::new("lat_e7", &m.lat_e7, count)?,
             lon: ColumnReader::new("lon_e7", &m.lon_e7, count)?,
-            // The ranges of `timeline::Stated`, in quanta.
+            // The ranges documented at `RawSample`, in quanta.
             readings: [
                 readings("speed_cmps", (0, 100_000), &m.speed_cmps, &m.speed_present)?,
                 readings("heading_ddeg", (0, 3599), &m.heading_ddeg, &m.heading_present)?,
@@ -155,25 +154,27 @@ impl<'a> Samples<'a> {
     }
 }
 
-/// A value that a sample can hold.
+/// Checks that a value is in the range of its field.
 fn within(
     column: &'static str,
     index: usize,
     value: i64,
-    (least, most): (i32, i32),
+    (min, max): (i32, i32),
 ) -> Result<i32, BlobError> {
-    i32::try_from(value).ok().filter(|value| (least..=most).contains(value)).ok_or(
-        BlobError::OutOfRange { column, index, value, least: least.into(), most: most.into() },
-    )
+    i32::try_from(value)
+        .ok()
+        .filter(|value| (min..=max).contains(value))
+        .ok_or(BlobError::OutOfRange { column, index, value, min: min.into(), max: max.into() })
 }
 
-/// The readings of one kind: a column of first differences, and which samples it tells of.
+/// Decodes the readings of one kind: a column of first differences, and a bitmap of the samples
+/// that have one.
 struct Readings<'a> {
     name: &'static str,
     range: (i32, i32),
     rest: &'a [u8],
     present: &'a [u8],
-    /// Where no bitmap tells: all samples have one, or none.
+    /// Without a bitmap: whether all samples have a reading, or none has.
     all: bool,
     before: i32,
 }
@@ -186,25 +187,25 @@ impl<'a> Readings<'a> {
         present: &'a [u8],
         count: usize,
     ) -> Result<Self, BlobError> {
-        let wrong = |why| Err(BlobError::Column { column: name, why });
+        let wrong = |reason| Err(BlobError::Column { column: name, reason });
         let found = entries(column);
         if present.is_empty() {
             if found != 0 && found != count {
-                return wrong("its length is not the count, and no bitmap tells why");
+                return wrong("its length differs from the count, and it has no bitmap");
             }
         } else {
             if present.len() != count.div_ceil(8) {
-                return wrong("its bitmap has another length than the count asks for");
+                return wrong("the length of its bitmap does not match the count");
             }
             if !count.is_multiple_of(8) && present[count / 8] >> (count % 8) != 0 {
                 return wrong("its bitmap has bits past the count");
             }
             let set: usize = present.iter().map(|byte| byte.count_ones() as usize).sum();
             if set != found {
-                return wrong("its length is not the number of bits set in its bitmap");
+                return wrong("its length differs from the number of bits set in its bitmap");
             }
             if set == 0 || set == count {
-                return wrong("it has a bitmap that tells nothing");
+                return wrong("its bitmap is redundant");
             }
         }
         Ok(Self { name, range, rest: column, present, all: found > 0, before: 0 })
@@ -218,7 +219,7 @@ impl<'a> Readings<'a> {
         }
         let entry = take_varint(&mut self.rest)
             .and_then(|entry| i32::try_from(entry).ok())
-            .ok_or(BlobError::Column { column: self.name, why: "it has a malformed number" })?;
+            .ok_or(BlobError::Column { column: self.name, reason: "it has a malformed number" })?;
         self.before = self.before.wrapping_add(entry);
         let value = within(self.name, index, self.before.into(), self.range)?;
         Ok(Reading::new(Some(value)))
@@ -228,6 +229,6 @@ impl<'a> Readings<'a> {
         if self.rest.is_empty() {
             return Ok(());
         }
-        Err(BlobError::Column { column: self.name, why: "bytes follow its last number" })
+        Err(BlobError::Column { column: self.name, reason: "bytes follow its last number" })
     }
 }

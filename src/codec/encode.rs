@@ -1,5 +1,5 @@
-//! Path to bytes. Called at each flush of each changed trip, over the whole path: buffers and the
-//! compression context are kept by thread.
+//! Encodes a path. Each flush encodes the whole path of each dirty trip, so buffers and the
+//! compression context are reused per thread.
 
 use prost::Message as _;
 use std::cell::RefCell;
@@ -10,11 +10,11 @@ use super::{Message, PLAIN, ZSTD};
 use crate::model::column::{Steps, push};
 use crate::timeline::{Path, Reading, Sample};
 
-/// Beyond this level a path gets no smaller worth its time.
+/// zstd level. Higher levels cost more time than the smaller size is worth.
 const LEVEL: i32 = 3;
 
-/// A message below this size gains nothing from a frame around it, bytes.
-const LEAST_COMPRESSED: usize = 100;
+/// Minimum size of a message that is compressed, bytes. Smaller ones do not shrink.
+const MIN_COMPRESSED: usize = 100;
 
 struct Encoder {
     samples: Vec<Sample>,
@@ -30,14 +30,14 @@ thread_local! {
         message: Message::default(),
         plain: Vec::new(),
         frame: Vec::new(),
-        compressor: Compressor::new(LEVEL).expect("level 3 exists, and memory is there"),
+        compressor: Compressor::new(LEVEL).expect("level 3 is valid; zstd allocates its context"),
     });
 }
 
-/// The bytes of a path; the same for the same samples, always.
+/// Encodes a path. The same samples always give the same bytes.
 ///
 /// # Panics
-/// Never: a path holds fewer samples than a `u32` counts, at 32 bytes each.
+/// Never: at 32 bytes each, memory ends before a path has 2^32 samples.
 #[must_use]
 pub fn encode(path: &Path) -> Vec<u8> {
     ENCODER.with_borrow_mut(|encoder| {
@@ -51,16 +51,16 @@ pub fn encode(path: &Path) -> Vec<u8> {
 }
 
 impl Encoder {
-    /// The plain message with its header, compressed if that makes it smaller.
+    /// The message with its header, compressed if that makes it smaller.
     fn blob(&mut self) -> Vec<u8> {
         let (mut header, mut body) = (PLAIN, &self.plain);
-        if self.plain.len() >= LEAST_COMPRESSED {
+        if self.plain.len() >= MIN_COMPRESSED {
             self.frame.clear();
             self.frame.reserve(compress_bound(self.plain.len()));
             let size = self
                 .compressor
                 .compress_to_buffer(&self.plain, &mut self.frame)
-                .expect("the buffer has room for the worst case");
+                .expect("the buffer fits the worst case");
             if size < self.plain.len() {
                 (header, body) = (ZSTD, &self.frame);
             }
@@ -73,7 +73,7 @@ impl Encoder {
 }
 
 impl Message {
-    /// Writes the columns of a path into the buffers of whatever path was here before.
+    /// Replaces the content by the columns of a path, reusing the buffers.
     fn fill(&mut self, samples: &[Sample]) {
         self.clear();
         let count = samples.len();
@@ -84,7 +84,7 @@ impl Message {
             push(&mut self.lat_e7, lat.entry(sample.lat_e7.into()));
             push(&mut self.lon_e7, lon.entry(sample.lon_e7.into()));
         }
-        let readings = |of: fn(&Sample) -> Reading| samples.iter().map(of);
+        let readings = |field: fn(&Sample) -> Reading| samples.iter().map(field);
         let (column, present) = (&mut self.speed_cmps, &mut self.speed_present);
         fill_readings(readings(|sample| sample.speed_cmps), count, column, present);
         let (column, present) = (&mut self.heading_ddeg, &mut self.heading_present);
@@ -96,7 +96,7 @@ impl Message {
     }
 }
 
-/// First differences of the readings there are, and a bitmap where only some are.
+/// Writes the first differences of the readings, and a bitmap if only some samples have one.
 fn fill_readings(
     readings: impl Iterator<Item = Reading>,
     count: usize,

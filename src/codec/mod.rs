@@ -1,13 +1,14 @@
-//! A path as bytes, both ways: the column `path` of a row. `schema/path.proto` is the format, for
-//! readers in any language.
+//! Trips as rows, and their paths as bytes: column `path` of a row. The format of the path is
+//! documented in `schema/path.proto`, for readers in any language.
 //!
-//! One byte of header, then the message, plain or as a zstd frame. Differences first, since
-//! compression alone hardly helps rows of numbers. A pure function of the samples: the same path
-//! gives the same bytes wherever and after whatever it is encoded.
+//! A blob is one header byte and the message, plain or as a zstd frame. The message stores
+//! differences, because compression alone gains little on columns of numbers. Encoding is a pure
+//! function of the samples: the same path always gives the same bytes.
 
 mod column;
 mod decode;
 mod encode;
+pub mod trip_row;
 
 #[cfg(test)]
 mod tests;
@@ -15,22 +16,22 @@ mod tests;
 pub use decode::decode;
 pub use encode::encode;
 
-/// Header of a message as it is.
+/// Header of a plain message.
 const PLAIN: u8 = 0x01;
 
 /// Header of a message in a zstd frame.
 const ZSTD: u8 = 0x02;
 
-/// Largest message that a blob may hold, bytes: some two million samples at the worst, twenty times
-/// what `max_samples` allows by default. A blob that states more is refused before any of it is
-/// made room for.
+/// Maximum size of the message in a blob, bytes: enough for two million samples in the worst case,
+/// twenty times the default `max_samples`. A blob that declares more is refused before memory is
+/// allocated for it.
 pub const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
 /// Message `Path` of `schema/path.proto`.
 ///
-/// The columns are packed varints there. On the wire these are bytes of a length, and bytes they
-/// are here: written and read in place, a hostile blob cannot make them swell to eight times their
-/// size.
+/// In the schema, the columns are packed varints, which are length-delimited bytes on the wire.
+/// Here they stay bytes and are read and written in place, so that a hostile blob cannot expand to
+/// eight times its size.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 struct Message {
     #[prost(uint32, tag = "1")]
@@ -59,74 +60,74 @@ struct Message {
     accuracy_present: Vec<u8>,
 }
 
-/// Why bytes are not a path. Such a row was damaged, or written by something else: its trip can be
-/// rebuilt from the log.
+/// Why bytes are not a valid path. The row is damaged or was written by another program; its trip
+/// can be rebuilt from the log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BlobError {
-    /// No bytes at all.
+    /// The blob is empty.
     #[error("the path is empty; rebuild the row from the log or its files")]
     Empty,
-    /// An unknown first byte.
+    /// The header byte is unknown.
     #[error(
-        "the path begins with {0:#04x}; this version reads 0x01 (plain) and 0x02 (zstd), \
-         so a newer tstar or another program wrote it: read it with that"
+        "the path begins with {0:#04x}, but this version reads 0x01 (plain) and 0x02 (zstd); \
+         use the tstar version that wrote it"
     )]
     Header(u8),
-    /// A zstd frame that does not say how much it holds.
-    #[error("the path's zstd frame states no size; write it with its content size")]
+    /// The zstd frame does not declare its content size.
+    #[error("the path's zstd frame declares no content size; write it with one")]
     NoSize,
-    /// A message over the bound.
+    /// The message is larger than [`MAX_MESSAGE_BYTES`].
     #[error(
-        "the path states a size of {stated} bytes, at most {MAX_MESSAGE_BYTES} are read; \
-             rebuild the row from the log or its files"
+        "the path declares a size of {declared} bytes, the maximum is {MAX_MESSAGE_BYTES}; \
+         rebuild the row from the log or its files"
     )]
     TooLarge {
-        /// Bytes stated.
-        stated: u64,
+        /// Declared size, bytes.
+        declared: u64,
     },
-    /// Not one whole zstd frame of the size it states.
+    /// The bytes are not exactly one zstd frame of the declared size.
     #[error("the path's zstd frame is damaged: {0}; rebuild the row from the log or its files")]
     Frame(String),
-    /// Not the message.
+    /// The bytes are not a message `Path`.
     #[error(
-        "the path is no message of schema/path.proto: {0}; \
-             rebuild the row from the log or its files"
+        "the path is not a message of schema/path.proto: {0}; \
+         rebuild the row from the log or its files"
     )]
     Message(String),
-    /// A column that does not hold what the message says.
-    #[error("the path's column {column}: {why}; rebuild the row from the log or its files")]
+    /// A column does not match the rest of the message.
+    #[error("the path's column {column}: {reason}; rebuild the row from the log or its files")]
     Column {
         /// Name of the field in `schema/path.proto`.
         column: &'static str,
-        /// What is wrong with it.
-        why: &'static str,
+        /// What is wrong.
+        reason: &'static str,
     },
-    /// A value that no sample has.
+    /// A value is outside the range of its field.
     #[error(
-        "the path's column {column} has {value} at sample {index}, {least} to {most} is \
-             possible; rebuild the row from the log or its files"
+        "the path's column {column} has {value} at sample {index}, outside of {min} to {max}; \
+         rebuild the row from the log or its files"
     )]
     OutOfRange {
         /// Name of the field in `schema/path.proto`.
         column: &'static str,
-        /// Which sample, from 0.
+        /// Index of the sample, from 0.
         index: usize,
         /// The value, in the field's unit.
         value: i64,
-        /// Smallest value possible.
-        least: i64,
-        /// Largest value possible.
-        most: i64,
+        /// Minimum of the field.
+        min: i64,
+        /// Maximum of the field.
+        max: i64,
     },
-    /// Times that do not rise.
+    /// The times do not rise strictly.
     #[error(
         "the path's times do not rise at sample {index} ({time_ms} ms); \
-             rebuild the row from the log or its files"
+         rebuild the row from the log or its files"
     )]
     NotRising {
-        /// Which sample, from 0.
+        /// Index of the sample, from 0.
         index: usize,
-        /// Its time, ms since 1970.
+        /// Time of the sample, ms since 1970.
         time_ms: i64,
     },
 }

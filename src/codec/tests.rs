@@ -3,7 +3,7 @@ use crate::timeline::{Path, Reading, Sample};
 use proptest::prelude::*;
 use prost::Message as _;
 
-/// The message as `schema/path.proto` states it, by prost's own reading of packed fields.
+/// The message as declared in `schema/path.proto`, with packed fields decoded by prost.
 #[derive(Clone, PartialEq, prost::Message)]
 struct Published {
     #[prost(uint32, tag = "1")]
@@ -46,7 +46,7 @@ fn assert_round_trip(samples: &[Sample]) {
     assert!(decoded.iter().eq(samples.iter().copied()), "{samples:?}");
 }
 
-/// Three samples of which the middle one has no speed, none an altitude.
+/// Three samples. The middle one has no speed, and none has an altitude.
 fn three() -> Vec<Sample> {
     vec![
         sample(1_000, 5, -5, [Some(100), Some(3599), None, Some(7)]),
@@ -70,7 +70,7 @@ fn framed(message: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn is_the_published_message() {
+fn encodes_the_published_message() {
     let message = published();
     assert_eq!(message.count, 3);
     assert_eq!(message.time_ms, [1_000, 1_000, 1_000]);
@@ -125,13 +125,13 @@ fn long_paths_are_compressed_and_small_ones_are_not() {
 }
 
 #[test]
-fn refuses_bytes_that_are_no_path() {
+fn refuses_bytes_that_are_not_a_path() {
     assert_eq!(decode(&[]).unwrap_err(), BlobError::Empty);
     for header in [0, 3, 0x0a, 0x28, 0xff] {
         assert_eq!(decode(&[header, 8, 1]).unwrap_err(), BlobError::Header(header));
     }
     let good = encode(&path(&three()));
-    // Cut before its readings a message is a whole one, of samples without any.
+    // Cut before its readings, the message is valid: its samples have no readings.
     let bare = 1 + 2 + 8 + 5 + 5;
     for cut in 1..good.len() {
         assert_eq!(decode(&good[..cut]).is_ok(), cut == bare, "{cut}");
@@ -144,24 +144,24 @@ fn refuses_bytes_that_are_no_path() {
     for tail in [&[0][..], &frame[1..], &[0x50, 0x2a, 0x4d, 0x18, 0, 0, 0, 0]] {
         assert!(matches!(decode(&[&frame, tail].concat()), Err(BlobError::Frame(_))), "{tail:?}");
     }
-    // Skippable alone, and a frame of nothing.
+    // A lone skippable frame, and an empty frame.
     assert!(decode(&[ZSTD, 0x50, 0x2a, 0x4d, 0x18, 0, 0, 0, 0]).is_err());
     assert!(decode(&framed(&[])).is_err());
 }
 
-/// What is wrong, and how it comes to be.
+/// What is wrong, and the change that causes it.
 type Case = (&'static str, fn(&mut Published));
 
 /// Each case breaks the published message in one way.
 #[test]
-fn refuses_messages_that_no_path_has() {
+fn refuses_messages_that_are_not_a_path() {
     let cases: [Case; 19] = [
         ("count 0", |m| m.count = 0),
         ("count", |m| m.count = 4),
         ("huge count", |m| m.count = u32::MAX),
         ("no lat", |m| m.lat_e7.clear()),
         ("lon too long", |m| m.lon_e7.push(0)),
-        ("time stands", |m| m.time_ms[1] = 0),
+        ("time repeats", |m| m.time_ms[1] = 0),
         ("time falls", |m| m.time_ms[2] = -3_000),
         ("time wraps", |m| m.time_ms[1] = i64::MAX),
         ("lat", |m| m.lat_e7[0] = 900_000_001),
@@ -174,7 +174,7 @@ fn refuses_messages_that_no_path_has() {
         ("bitmap bits", |m| m.speed_present = vec![0b111]),
         ("bitmap past the count", |m| m.speed_present = vec![0b1001]),
         ("bitmap length", |m| m.speed_present.push(0)),
-        ("idle bitmap", |m| m.altitude_present = vec![0]),
+        ("redundant bitmap", |m| m.altitude_present = vec![0]),
     ];
     for (name, breaks) in cases {
         let mut message = published();
@@ -187,7 +187,7 @@ fn refuses_messages_that_no_path_has() {
 }
 
 #[test]
-fn refuses_numbers_in_a_longer_form() {
+fn refuses_overlong_varints() {
     let mut message = Message { count: 1, ..Message::default() };
     for column in [&mut message.time_ms, &mut message.lat_e7, &mut message.lon_e7] {
         column.push(2);
@@ -198,7 +198,7 @@ fn refuses_numbers_in_a_longer_form() {
         message.lat_e7 = long.to_vec();
         assert!(decode(&blob(&message)).is_err(), "{long:?}");
     }
-    // Ten bytes are a number only where the tenth is 1.
+    // A varint of ten bytes is valid only if the tenth is 1.
     message.lat_e7.clear();
     message.time_ms = [&[0xff; 9][..], &[1]].concat();
     message.lat_e7.push(0);
@@ -207,8 +207,8 @@ fn refuses_numbers_in_a_longer_form() {
     assert!(decode(&blob(&message)).is_err());
 }
 
-/// Header of a zstd frame in a single segment that states `size`, and blocks that give `bytes`
-/// zeros, 128 KiB each, in 4 bytes.
+/// A single-segment zstd frame that declares `size`, with blocks of 4 bytes that decompress to
+/// 128 KiB of zeros each.
 fn zeros(size: u64, blocks: usize) -> Vec<u8> {
     let mut frame = vec![ZSTD, 0x28, 0xb5, 0x2f, 0xfd, 0b1110_0000];
     frame.extend_from_slice(&size.to_le_bytes());
@@ -222,17 +222,17 @@ fn zeros(size: u64, blocks: usize) -> Vec<u8> {
 }
 
 #[test]
-fn bombs_are_refused_by_the_size_they_state() {
-    for stated in [MAX_MESSAGE_BYTES as u64 + 1, 1 << 40, u64::MAX - 2] {
-        assert_eq!(decode(&zeros(stated, 8)).unwrap_err(), BlobError::TooLarge { stated });
+fn bombs_are_refused_by_their_declared_size() {
+    for declared in [MAX_MESSAGE_BYTES as u64 + 1, 1 << 40, u64::MAX - 2] {
+        assert_eq!(decode(&zeros(declared, 8)).unwrap_err(), BlobError::TooLarge { declared });
     }
     let block = 128 << 10;
-    // True sizes pass the frame and fail as a message; lies fail the frame, in either direction.
+    // A correct size passes the frame and fails as a message. A wrong size fails the frame.
     assert!(matches!(decode(&zeros(8 * block, 8)), Err(BlobError::Message(_))));
-    for lie in [8 * block - 1, 8 * block + 1, 1, MAX_MESSAGE_BYTES as u64] {
-        assert!(matches!(decode(&zeros(lie, 8)), Err(BlobError::Frame(_))), "{lie}");
+    for wrong in [8 * block - 1, 8 * block + 1, 1, MAX_MESSAGE_BYTES as u64] {
+        assert!(matches!(decode(&zeros(wrong, 8)), Err(BlobError::Frame(_))), "{wrong}");
     }
-    // No size at all: what a streaming writer makes.
+    // No declared size, as written by streaming writers.
     let mut frame = vec![ZSTD];
     frame.extend(zstd::stream::encode_all(&encode(&path(&three()))[1..], 3).unwrap());
     assert_eq!(decode(&frame).unwrap_err(), BlobError::NoSize);
@@ -254,7 +254,7 @@ fn samples() -> impl Strategy<Value = Vec<Sample>> {
             reading(0..=1_000_000_000),
         ),
     );
-    // A mask drops whole columns, so that each is now absent, now partial, now full.
+    // The masks make each column absent, partial or full.
     (prop::collection::vec(row, 1..300), any::<[bool; 4]>(), any::<[bool; 4]>()).prop_map(
         |(mut rows, none, all)| {
             rows.sort_by_key(|row| row.0);
@@ -274,11 +274,11 @@ fn samples() -> impl Strategy<Value = Vec<Sample>> {
     )
 }
 
-/// Whatever is accepted can be written again and says the same.
+/// An accepted path round-trips.
 fn check_hostile(bytes: &[u8]) {
     if let Ok(path) = decode(bytes) {
-        let again = decode(&encode(&path)).unwrap();
-        assert!(again.iter().eq(path.iter()));
+        let decoded = decode(&encode(&path)).unwrap();
+        assert!(decoded.iter().eq(path.iter()));
     }
 }
 
@@ -287,15 +287,15 @@ proptest! {
     fn round_trips_and_is_a_function_of_the_samples(samples in samples(), other in samples()) {
         assert_round_trip(&samples);
         let blob = encode(&path(&samples));
-        // Neither what was encoded before nor the order of arrival shows.
+        // The bytes depend neither on earlier encodings nor on the arrival order.
         drop(encode(&path(&other)));
         let mut newest_first = Path::new(*samples.last().unwrap());
         for sample in samples.iter().rev().skip(1) {
             newest_first.insert(*sample).unwrap();
         }
         prop_assert_eq!(&encode(&newest_first), &blob);
-        let again = std::thread::spawn(move || encode(&path(&samples))).join().unwrap();
-        prop_assert_eq!(again, blob);
+        let elsewhere = std::thread::spawn(move || encode(&path(&samples))).join().unwrap();
+        prop_assert_eq!(elsewhere, blob);
     }
 
     #[test]
@@ -322,7 +322,7 @@ proptest! {
         };
         check_hostile(&mutate(&blob));
         check_hostile(&blob[..cut.index(blob.len())]);
-        // Behind the compression too.
+        // Mutations inside the compressed message too.
         let message = match blob[0] {
             PLAIN => blob[1..].to_vec(),
             _ => zstd::bulk::decompress(&blob[1..], MAX_MESSAGE_BYTES).unwrap(),

@@ -1,4 +1,4 @@
-//! What every request is answered from.
+//! State shared by all requests.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use axum::http::StatusCode;
 use tokio::sync::{Semaphore, watch};
 
-use super::body::MAX_BROUGHT;
+use super::body::MAX_SAMPLES;
 use super::budget::Budget;
 use super::clients::PerClient;
 use super::middleware::policy;
@@ -21,19 +21,19 @@ use crate::kafka::consumer::ConsumerEvent;
 use crate::kafka::tail::Tail;
 use crate::ops::ingest_request::SampleSink;
 use crate::pipeline::daemon::DaemonEvent;
-use crate::store::{EpochStore, StoreError, TripRow, TripStore};
+use crate::store::{AnyStore, EpochStore, StoreError, Timed, TripRow, TripStore};
 use crate::views::is_open;
 
-/// Maximum memory of all bodies of requests, in bytes: four of the largest.
-const MAX_BODIES: usize = 4 * MAX_BROUGHT;
+/// Maximum memory of all request bodies, in bytes: four of the largest.
+const MAX_BODIES: usize = 4 * MAX_SAMPLES;
 
-/// Maximum memory of all answers on their way, in bytes.
+/// Maximum memory of all answers being sent, in bytes.
 const MAX_ANSWERS: usize = 64 << 20;
 
 /// A store that can be served.
 pub trait ServableStore: TripStore + EpochStore + 'static {
-    /// Which events of the change feed it keeps, as the numbers of the first and of the one after
-    /// the last; `None` where it keeps none.
+    /// Events of the change feed in the store: the numbers of the first and of the one after the
+    /// last. `None` if the store has no change feed.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -45,132 +45,150 @@ pub trait ServableStore: TripStore + EpochStore + 'static {
     /// The store cannot be read.
     fn changes(&self, after: i64, limit: usize) -> Result<Vec<(i64, String)>, StoreError>;
 
-    /// Why the store cannot be read now, if it cannot.
-    fn is_well(&self) -> impl Future<Output = Result<(), StoreError>> + Send;
+    /// Checks that the store can be read now.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    fn check_readable(&self) -> impl Future<Output = Result<(), StoreError>> + Send;
 }
 
-/// How the surface behaves.
+impl ServableStore for Timed<AnyStore> {
+    fn kept_changes(&self) -> Result<Option<(i64, i64)>, StoreError> {
+        self.0.kept_changes()
+    }
+
+    fn changes(&self, after: i64, limit: usize) -> Result<Vec<(i64, String)>, StoreError> {
+        self.0.changes(after, limit)
+    }
+
+    async fn check_readable(&self) -> Result<(), StoreError> {
+        self.0.check().await
+    }
+}
+
+/// Options of the HTTP server.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What a client has to know; `None` lets everybody in.
+    /// Token that clients have to send; `None`: no authentication.
     pub token: Option<Token>,
-    /// Where map tiles come from, with `{z}`, `{x}` and `{y}` in it.
+    /// URL of the map tiles, with the placeholders `{z}`, `{x}` and `{y}`.
     pub tiles: Option<String>,
-    /// Origins whose pages may read answers.
+    /// Origins whose pages may read answers (CORS).
     pub cors: Vec<String>,
-    /// Only requests to this machine by address, or by `localhost`, are answered: a page of another
-    /// site could name this machine as its own otherwise.
+    /// Accept only IP addresses and `localhost` in the `Host` header: protects against DNS
+    /// rebinding.
     pub by_address_only: bool,
     /// A trip that ended less than this and `max_gap` ago may still grow, ms.
     pub settle_ms: i64,
-    /// How many requests are worked on at once.
+    /// Maximum concurrent requests.
     pub requests: usize,
-    /// How many clients may follow the changes at once.
+    /// Maximum concurrent change streams.
     pub streams: usize,
-    /// How many streams one client may follow; 0: an eighth of all, and on this machine all.
+    /// Maximum change streams of one client; 0: an eighth of all, from this machine all.
     pub streams_per_client: usize,
-    /// How many connections there may be.
+    /// Maximum concurrent connections.
     pub connections: usize,
-    /// How many connections one client may have; 0: an eighth of all, and on this machine all.
+    /// Maximum connections of one client; 0: an eighth of all, from this machine all.
     pub connections_per_client: usize,
 }
 
-/// How long a wait counts: what waits says so again and again.
-const WAIT_COUNTS: Duration = Duration::from_secs(10);
+/// How long an unmet condition counts after its last report. Waiting parts report repeatedly.
+const UNMET_TTL: Duration = Duration::from_secs(10);
 
-/// Something that has to be so before traffic comes here.
+/// A condition of readiness: that the log is read.
 #[derive(Clone, Debug, Default)]
-pub struct Readiness(Arc<Mutex<Waits>>);
+pub struct Readiness(Arc<Mutex<Condition>>);
 
 #[derive(Debug, Default)]
-struct Waits {
-    /// It was so once.
-    came: bool,
-    last: Option<(String, Instant)>,
-    /// Partitions that have stopped while they are held, and why.
+struct Condition {
+    /// Whether it was ever met.
+    was_met: bool,
+    /// Reason and time of the last report that it is unmet.
+    unmet: Option<(String, Instant)>,
+    /// Reasons of the assigned partitions that have stopped.
     stopped: BTreeMap<i32, String>,
 }
 
 impl Readiness {
-    /// Follows what a daemon tells of its log.
-    pub fn hear(&self, notice: &DaemonEvent) {
-        match notice {
-            DaemonEvent::Waiting(what) => self.set_unmet(what),
+    /// Updates the condition by an event of the daemon.
+    pub fn hear(&self, event: &DaemonEvent) {
+        match event {
+            DaemonEvent::Waiting(reason) => self.set_unmet(reason),
             DaemonEvent::Consumer(ConsumerEvent::Assigned { partition, .. }) => {
-                self.waiting().stopped.remove(partition);
+                self.condition().stopped.remove(partition);
                 self.set_met();
             }
             DaemonEvent::Consumer(ConsumerEvent::Stopped { partition, .. }) => {
-                self.waiting().stopped.insert(*partition, notice.to_string());
+                self.condition().stopped.insert(*partition, event.to_string());
             }
             DaemonEvent::Consumer(
                 ConsumerEvent::Revoked { partition, .. } | ConsumerEvent::Lost { partition },
             ) => {
-                self.waiting().stopped.remove(partition);
+                self.condition().stopped.remove(partition);
             }
             DaemonEvent::Consumer(_) => (),
         }
     }
 
-    /// It is not so, and why.
-    pub fn set_unmet(&self, why: &str) {
-        self.waiting().last = Some((why.to_owned(), Instant::now()));
+    /// Marks the condition as unmet.
+    pub fn set_unmet(&self, reason: &str) {
+        self.condition().unmet = Some((reason.to_owned(), Instant::now()));
     }
 
-    /// It is so.
+    /// Marks the condition as met.
     pub fn set_met(&self) {
-        let mut waits = self.waiting();
-        (waits.came, waits.last) = (true, None);
+        let mut condition = self.condition();
+        (condition.was_met, condition.unmet) = (true, None);
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waits> {
+    fn condition(&self) -> MutexGuard<'_, Condition> {
         self.0.lock().expect("no holder of the lock panics")
     }
 
-    /// Why it is not so.
+    /// The reason why the condition is unmet; `None` if it is met.
     #[must_use]
     pub fn unmet_reason(&self) -> Option<String> {
-        let waits = self.waiting();
-        if !waits.stopped.is_empty() {
-            let problems: Vec<_> = waits.stopped.values().map(String::as_str).collect();
+        let condition = self.condition();
+        if !condition.stopped.is_empty() {
+            let problems: Vec<_> = condition.stopped.values().map(String::as_str).collect();
             return Some(problems.join("; "));
         }
-        let (why, at) = waits.last.as_ref()?;
-        (!waits.came || at.elapsed() < WAIT_COUNTS).then(|| why.clone())
+        let (reason, at) = condition.unmet.as_ref()?;
+        (!condition.was_met || at.elapsed() < UNMET_TTL).then(|| reason.clone())
     }
 }
 
-/// What every request is answered from.
+/// State shared by all requests.
 pub struct App<S> {
     store: OnceLock<S>,
     max_gap_ms: AtomicI64,
     pub(super) options: Options,
-    intake: OnceLock<SampleSink>,
+    sink: OnceLock<SampleSink>,
     tail: OnceLock<Tail>,
-    /// What the page may load, as a header.
+    /// Value of the `Content-Security-Policy` header.
     pub(super) policy: String,
     pub(super) answers: Budget,
     pub(super) bodies: Budget,
-    /// Threads for work that would hold up other requests.
+    /// Bounds the threads for work that would delay other requests.
     workers: Arc<Semaphore>,
     pub(super) sessions: Sessions,
     pub(super) log: Option<Readiness>,
     pub(super) requests: Arc<Semaphore>,
     pub(super) streams: Arc<Semaphore>,
-    pub(super) streams_of: PerClient<String>,
+    pub(super) client_streams: PerClient<String>,
     stopping: watch::Sender<bool>,
     clock: fn() -> i64,
 }
 
 impl<S: ServableStore> App<S> {
-    /// A surface whose store is not there yet; `clock` tells ms since 1970.
+    /// An app whose store is not open yet; `clock` returns ms since 1970.
     #[must_use]
     pub fn new(options: Options, clock: fn() -> i64) -> Self {
         let workers = std::thread::available_parallelism().map_or(2, NonZero::get);
         Self {
             store: OnceLock::new(),
             max_gap_ms: AtomicI64::new(0),
-            intake: OnceLock::new(),
+            sink: OnceLock::new(),
             tail: OnceLock::new(),
             policy: policy(options.tiles.as_deref()),
             answers: Budget::new(MAX_ANSWERS),
@@ -180,63 +198,62 @@ impl<S: ServableStore> App<S> {
             log: None,
             requests: Arc::new(Semaphore::new(options.requests)),
             streams: Arc::new(Semaphore::new(options.streams)),
-            streams_of: PerClient::default(),
+            client_streams: PerClient::default(),
             options,
             stopping: watch::Sender::new(false),
             clock,
         }
     }
 
-    /// Is ready only while a log is read.
+    /// Makes readiness depend on a log being read.
     #[must_use]
     pub fn reading(mut self, log: Readiness) -> Self {
         self.log = Some(log);
         self
     }
 
-    /// Samples at most this far apart share a trip, ms.
+    /// Sets the maximum gap in a trip, ms.
     pub fn set_max_gap(&self, max_gap_ms: i64) {
         self.max_gap_ms.store(max_gap_ms, Ordering::Relaxed);
     }
 
-    /// The store, once it is there.
+    /// The store, once it is open.
     #[must_use]
     pub fn opened(&self) -> Option<&S> {
         self.store.get()
     }
 
-    /// Answers from a store from now on, whose trips were built with `max_gap_ms`.
+    /// Answers from `store` from now on; its trips were built with `max_gap_ms`.
     pub fn open(&self, store: S, max_gap_ms: i64) {
         self.set_max_gap(max_gap_ms);
-        // A second one is not taken: the first is whole.
+        // A second store is ignored.
         self.store.set(store).ok();
     }
 
-    /// Takes samples from now on.
-    pub fn set_sink(&self, intake: SampleSink) {
-        // A second one is not taken: the first is whole.
-        self.intake.set(intake).ok();
+    /// Accepts samples from now on and passes them to `sink`.
+    pub fn set_sink(&self, sink: SampleSink) {
+        // A second sink is ignored.
+        self.sink.set(sink).ok();
     }
 
-    /// What takes samples.
-    pub(super) fn intake(&self) -> Option<&SampleSink> {
-        self.intake.get()
+    pub(super) fn sink(&self) -> Option<&SampleSink> {
+        self.sink.get()
     }
 
-    /// Tells changes of this topic from now on, where the store keeps none.
+    /// Serves the change feed from this topic from now on, if the store has none.
     pub fn set_feed(&self, tail: Tail) {
-        // A second one is not taken: the first is whole.
+        // A second topic is ignored.
         self.tail.set(tail).ok();
     }
 
-    /// The topic of changes.
+    /// The topic of the change feed.
     pub(super) fn tail(&self) -> Option<&Tail> {
         self.tail.get()
     }
 
-    /// Does work that takes the processor for long on a thread of its own, so that other requests
-    /// are answered meanwhile. Work that nobody waits for any more is done all the same.
-    pub(super) async fn off_runtime<T: Send + 'static>(
+    /// Runs CPU-bound work on a blocking thread, so that it does not delay other requests. The work
+    /// runs to its end even if the request is cancelled.
+    pub(super) async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> T {
@@ -253,23 +270,23 @@ impl<S: ServableStore> App<S> {
         self.stopping.send_replace(true);
     }
 
-    /// Is told when streams have to end.
+    /// Becomes true when streams have to end.
     pub(super) fn stopping(&self) -> watch::Receiver<bool> {
         self.stopping.subscribe()
     }
 
-    /// The store, once it is there.
+    /// The store, or `store_unavailable` until it is open.
     pub(super) fn store(&self) -> Result<&S, Problem> {
         self.opened().ok_or_else(|| {
             Problem::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "store_unavailable",
-                "the store is not reached yet; /readyz?verbose tells what is waited for",
+                "the store is not connected yet; see /readyz?verbose",
             )
         })
     }
 
-    /// The reader's clock, ms since 1970.
+    /// Current time of the reader's clock, ms since 1970.
     pub(super) fn now_ms(&self) -> i64 {
         (self.clock)()
     }

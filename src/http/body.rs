@@ -1,4 +1,4 @@
-//! Bodies of requests, bounded: each in its bytes and its time, all together in their memory.
+//! Request bodies, with limits of size, time and total memory.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -15,28 +15,28 @@ use super::app::{App, ServableStore};
 use super::budget::{Exhausted, Share};
 use super::problem::{ParamError, Problem};
 
-/// Maximum bytes of a login.
+/// Maximum size of a login, in bytes.
 pub const MAX_LOGIN: usize = 4 << 10;
 
-/// Maximum bytes of a body that asks.
-pub const MAX_ASKED: usize = 1 << 20;
+/// Maximum size of a lookup of many pairs, in bytes.
+pub const MAX_LOOKUP: usize = 1 << 20;
 
-/// Maximum bytes of a body that brings samples, unpacked.
-pub const MAX_BROUGHT: usize = 16 << 20;
+/// Maximum size of a body of samples, in bytes, decompressed.
+pub const MAX_SAMPLES: usize = 16 << 20;
 
-/// Maximum time between two parts of a body.
-const GAP: Duration = Duration::from_secs(10);
+/// Maximum time between two frames of a body.
+const FRAME_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Bytes that are unpacked at once.
-const PIECE: usize = 64 << 10;
+/// Bytes that are decompressed at once.
+const CHUNK: usize = 64 << 10;
 
-/// A body of at most so many bytes, unpacked where it came as gzip.
+/// A body of at most `MAX` bytes; gzip is decompressed.
 pub struct Limited<const MAX: usize> {
-    /// The bytes.
+    /// The decompressed body.
     pub bytes: Vec<u8>,
-    /// Their share of the memory of all bodies.
+    /// Its share of the memory of all bodies.
     pub share: Share,
-    /// That the request is one of those that are worked on; `None` until the body is there.
+    /// Permit of the request; `None` until the body is complete.
     pub permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -47,7 +47,7 @@ fn too_large(max: usize) -> Problem {
 
 impl From<Exhausted> for Problem {
     fn from(_: Exhausted) -> Self {
-        Self::busy("memory", "requests and answers under way use all memory that they may")
+        Self::busy("memory", "other requests and answers use all the memory allowed for them")
     }
 }
 
@@ -56,21 +56,21 @@ impl<S: ServableStore, const MAX: usize> FromRequest<Arc<App<S>>> for Limited<MA
 
     async fn from_request(request: Request, app: &Arc<App<S>>) -> Result<Self, Problem> {
         let (parts, body) = request.into_parts();
-        let is_packed = is_packed(&parts.headers)?;
+        let is_gzip = is_gzip(&parts.headers)?;
         let number = |value: &HeaderValue| value.to_str().ok()?.parse::<usize>().ok();
         if parts.headers.get(header::CONTENT_LENGTH).and_then(number).is_some_and(|it| it > MAX) {
             return Err(too_large(MAX));
         }
         let mut received = receive(body, app.bodies.share()).await?;
         received.permit = Some(app.acquire()?);
-        match is_packed {
-            true => app.off_runtime(move || unpack(received)).await,
+        match is_gzip {
+            true => app.run_blocking(move || decompress(received)).await,
             false => Ok(received),
         }
     }
 }
 
-fn is_packed(headers: &HeaderMap) -> Result<bool, Problem> {
+fn is_gzip(headers: &HeaderMap) -> Result<bool, Problem> {
     match headers.get(header::CONTENT_ENCODING).map(HeaderValue::as_bytes) {
         None | Some(b"identity") => Ok(false),
         Some(b"gzip") => Ok(true),
@@ -83,18 +83,18 @@ fn is_packed(headers: &HeaderMap) -> Result<bool, Problem> {
     }
 }
 
-/// Reads a body into one piece of memory, which is paid for as it comes and not as it was promised.
+/// Reads a body into one buffer. Memory is reserved as data arrives, not by `Content-Length`.
 async fn receive<const MAX: usize>(mut body: Body, share: Share) -> Result<Limited<MAX>, Problem> {
     let mut received = Limited { bytes: Vec::new(), share, permit: None };
     loop {
-        let frame = tokio::time::timeout(GAP, body.frame()).await;
+        let frame = tokio::time::timeout(FRAME_TIMEOUT, body.frame()).await;
         let frame = frame.map_err(|_| {
-            let detail = format!("no part of the body came for {} s", GAP.as_secs());
+            let detail = format!("no data of the body for {} s", FRAME_TIMEOUT.as_secs());
             Problem::cut_off(StatusCode::REQUEST_TIMEOUT, "slow_body", detail)
         })?;
         let Some(frame) = frame else { return Ok(received) };
-        let broke_off = |_| Problem::faults(vec![ParamError::new("body", "it broke off")]);
-        let Ok(data) = frame.map_err(broke_off)?.into_data() else { continue };
+        let incomplete = |_| Problem::faults(vec![ParamError::new("body", "it is incomplete")]);
+        let Ok(data) = frame.map_err(incomplete)?.into_data() else { continue };
         received.push(&data)?;
     }
 }
@@ -115,21 +115,21 @@ impl<const MAX: usize> Limited<MAX> {
     }
 }
 
-/// Unpacks gzip, counted piece by piece.
-fn unpack<const MAX: usize>(packed: Limited<MAX>) -> Result<Limited<MAX>, Problem> {
-    let mut unpacked = Limited { bytes: Vec::new(), share: packed.share, permit: packed.permit };
-    let mut reader = MultiGzDecoder::new(&packed.bytes[..]);
-    let mut piece = vec![0; PIECE];
+/// Decompresses gzip; each chunk counts against the limits.
+fn decompress<const MAX: usize>(gzip: Limited<MAX>) -> Result<Limited<MAX>, Problem> {
+    let mut plain = Limited { bytes: Vec::new(), share: gzip.share, permit: gzip.permit };
+    let mut reader = MultiGzDecoder::new(&gzip.bytes[..]);
+    let mut chunk = vec![0; CHUNK];
     loop {
-        let read = reader.read(&mut piece).map_err(|error| {
-            Problem::faults(vec![ParamError::new("body", format!("no gzip: {error}"))])
+        let read = reader.read(&mut chunk).map_err(|error| {
+            Problem::faults(vec![ParamError::new("body", format!("not valid gzip: {error}"))])
         })?;
         if read == 0 {
             break;
         }
-        unpacked.push(&piece[..read])?;
+        plain.push(&chunk[..read])?;
     }
     drop(reader);
-    unpacked.share.shrink(packed.bytes.capacity());
-    Ok(unpacked)
+    plain.share.shrink(gzip.bytes.capacity());
+    Ok(plain)
 }

@@ -1,14 +1,14 @@
-//! Memory of bodies and answers, bounded over all requests together.
+//! Limits the memory of bodies and answers over all requests.
 
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// A number of bytes that requests share.
+/// A memory limit that requests share.
 #[derive(Clone, Debug)]
 pub struct Budget(Arc<Semaphore>);
 
-/// The budget is used up.
+/// The budget has too few bytes left.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Exhausted;
 
@@ -18,12 +18,12 @@ impl Budget {
         Self(Arc::new(Semaphore::new(max)))
     }
 
-    /// A share of no bytes yet.
+    /// An empty share.
     pub fn share(&self) -> Share {
         Share { budget: self.clone(), held: None }
     }
 
-    /// A share of so many bytes.
+    /// Reserves `bytes`.
     pub fn reserve(&self, bytes: usize) -> Result<Share, Exhausted> {
         let mut share = self.share();
         share.grow(bytes).map(|()| share)
@@ -38,8 +38,8 @@ pub struct Share {
 }
 
 impl Share {
-    /// Takes so many bytes more, at once or not at all: a request that waited with what it holds
-    /// could wait for another one that does the same.
+    /// Reserves `bytes` more, or fails at once. It never waits: two requests that hold a share and
+    /// wait for more would deadlock.
     pub fn grow(&mut self, bytes: usize) -> Result<(), Exhausted> {
         let bytes = u32::try_from(bytes).map_err(|_| Exhausted)?;
         let more = Arc::clone(&self.budget.0).try_acquire_many_owned(bytes);
@@ -51,7 +51,7 @@ impl Share {
         Ok(())
     }
 
-    /// Returns so many bytes, at most all.
+    /// Returns up to `bytes` to the budget.
     pub fn shrink(&mut self, bytes: usize) {
         if let Some(held) = &mut self.held {
             drop(held.split(bytes.min(held.num_permits())));
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_is_whole_or_not_there_and_goes_back() {
+    fn shares_are_reserved_in_full_and_returned() {
         let budget = Budget::new(100);
         let mut first = budget.reserve(60).unwrap();
         assert_eq!(budget.reserve(41).unwrap_err(), Exhausted);

@@ -1,4 +1,4 @@
-//! The change feed, a page at a time and as a stream.
+//! Routes of the change feed: pages, and a stream.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -25,24 +25,24 @@ use super::session::Access;
 use super::trip_response::MAX_LIST;
 use crate::kafka::tail::Offsets;
 
-/// How long a stream waits between two looks for what is new.
-const LOOK_AGAIN: Duration = Duration::from_millis(250);
+/// How often a stream polls for new events.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How long a client waits whose latest event is not read here yet: another server told it.
-const CATCH_UP: Duration = Duration::from_secs(2);
+/// How long to wait for an event that another server already sent to the client.
+const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long a quiet stream waits before it says that it is there.
+/// Interval of keep-alive comments on an idle stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Events read at once.
 const CHUNK: usize = 100;
 
-/// A numbered event.
+/// An event with its cursor.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct FeedEvent {
-    /// Its mark: `after` of the events that follow it.
+    /// Cursor of the event: pass it as `after` to get the events that follow.
     seq: FeedCursor,
-    /// What happened: `type` is started, grown, merged or forgotten.
+    /// The event; its `type` is started, grown, merged or forgotten.
     #[schema(value_type = Object)]
     event: Box<RawValue>,
 }
@@ -50,37 +50,37 @@ pub struct FeedEvent {
 /// A page of events.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct ChangePage {
-    /// Oldest first.
+    /// Events, oldest first.
     changes: Vec<FeedEvent>,
-    /// `after` of the next page.
+    /// Cursor of the next page: pass it as `after`.
     next: FeedCursor,
 }
 
-/// Events of the change feed after a mark.
+/// Events of the change feed after a cursor.
 #[utoipa::path(get, path = "/v1/changes", tag = "changes", operation_id = "changes",
     params(
         ("after" = Option<String>, Query, pattern = r"^[0-9]{1,18}(\.[0-9]{1,18}){0,999}$",
-            description = "Events after this mark; without it `next` is told alone"),
+            description = "Return events after this cursor; unset: no events, only the current `next`"),
         ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
-            description = "Events of a page, 100 by default"),
+            description = "Maximum events per page; default 100"),
     ),
     responses(
-        (status = 200, description = "A page", body = ChangePage),
-        (status = 400, description = "Everything that is wrong with the request",
+        (status = 200, description = "A page of events", body = ChangePage),
+        (status = 400, description = "The request is not valid; `faults` lists every fault",
             body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "There is no such event yet",
+        (status = 404, description = "The cursor is past the newest event",
             body = Problem, content_type = "application/problem+json"),
-        (status = 410, description = "Not kept any more; `oldest` is the first that is",
+        (status = 410, description = "The next events are no longer retained; `oldest` is the cursor of the first that is",
             body = Problem, content_type = "application/problem+json"),
-        (status = 501, description = "The store keeps no changes, and no topic is read",
+        (status = 501, description = "The store has no change feed, and no topic is read",
             body = Problem, content_type = "application/problem+json"),
     ))]
 pub async fn list<S: ServableStore>(
     State(app): State<Arc<App<S>>>,
-    mut ask: Params,
+    mut params: Params,
 ) -> Result<Response, Problem> {
-    let (after, limit) = (ask.read("after", FeedCursor::parse), ask.limit());
-    ask.finish()?;
+    let (after, limit) = (params.read("after", FeedCursor::parse), params.limit());
+    params.finish()?;
     let after = resume_cursor(&app, after).await?;
     let mut changes = app.feed()?.after(&after, limit)?;
     let mut bytes = 0;
@@ -88,7 +88,7 @@ pub async fn list<S: ServableStore>(
         bytes += event.len();
         bytes <= MAX_LIST
     });
-    // At least one, or nobody would ever get past it.
+    // At least one: otherwise no client could get past a large event.
     let fits = fits.count().max(1);
     changes.truncate(fits);
     let next = changes.last().map_or(after, |(seq, _)| seq.clone());
@@ -102,26 +102,26 @@ pub async fn list<S: ServableStore>(
 /// The change feed as server-sent events, from now on or after `Last-Event-ID`.
 #[utoipa::path(get, path = "/v1/changes/stream", tag = "changes", operation_id = "changesStream",
     params(("Last-Event-ID" = Option<String>, Header, pattern = r"^[0-9]{1,18}(\.[0-9]{1,18}){0,999}$",
-        description = "Go on after this event")),
+        description = "Resume after this event")),
     responses(
         (status = 200,
-            description = "Each event with its mark as id and its type as name", body = String, content_type = "text/event-stream"),
-        (status = 410, description = "Events after this one are not kept any more",
+            description = "Server-sent events; `id` is the cursor, `event` the type", body = String, content_type = "text/event-stream"),
+        (status = 410, description = "The events after this one are no longer retained",
             body = Problem, content_type = "application/problem+json"),
-        (status = 501, description = "The store keeps no changes, and no topic is read",
+        (status = 501, description = "The store has no change feed, and no topic is read",
             body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "Too many clients follow already",
+        (status = 503, description = "Too many streams",
             body = Problem, content_type = "application/problem+json"),
     ))]
 pub async fn follow<S: ServableStore>(
     State(app): State<Arc<App<S>>>,
     Extension(access): Extension<Access>,
     peer: Option<Extension<Peer>>,
-    ask: Params,
+    params: Params,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    ask.finish()?;
-    let held = one_more(&app, access, peer.map(|Extension(peer)| peer))?;
+    params.finish()?;
+    let slot = acquire_stream(&app, access, peer.map(|Extension(peer)| peer))?;
     let last = headers.get("last-event-id").map(|value| {
         let text = value.to_str().unwrap_or_default();
         FeedCursor::parse(text)
@@ -129,19 +129,18 @@ pub async fn follow<S: ServableStore>(
     });
     let after = resume_cursor(&app, last.transpose()?).await?;
     let permit = Arc::clone(&app.streams).try_acquire_owned();
-    let permit =
-        permit.map_err(|_| Problem::busy("streams", "too many clients follow the changes"))?;
+    let permit = permit.map_err(|_| Problem::busy("streams", "too many change streams"))?;
     let stopping = app.stopping();
     let follower =
-        Follower { app, after, waiting: VecDeque::new(), stopping, _held: (held, permit) };
+        Follower { app, after, pending: VecDeque::new(), stopping, _limits: (slot, permit) };
     let events = stream::unfold(follower, Follower::next);
     let events: std::pin::Pin<Box<dyn Stream<Item = _> + Send>> = Box::pin(events);
     let keep = KeepAlive::new().interval(KEEP_ALIVE);
     Ok(Sse::new(events).keep_alive(keep).into_response())
 }
 
-/// One more stream of a client: a login, or who asks from one place.
-fn one_more<S: ServableStore>(
+/// Counts a stream of a client: of a login, or of an address.
+fn acquire_stream<S: ServableStore>(
     app: &App<S>,
     access: Access,
     peer: Option<Peer>,
@@ -153,36 +152,38 @@ fn one_more<S: ServableStore>(
         Access::Open | Access::Token => peer.network().to_string(),
     };
     let max = peer.limit(options.streams_per_client, options.streams);
-    let held = app.streams_of.acquire(client, max);
-    let detail = "this client follows the changes too often already";
-    held.map(Some).ok_or_else(|| Problem::busy("client_streams", detail))
+    let slot = app.client_streams.acquire(client, max);
+    let detail = "this client has too many change streams";
+    slot.map(Some).ok_or_else(|| Problem::busy("client_streams", detail))
 }
 
-/// The mark after which a client goes on.
+/// The cursor that a client resumes from.
 async fn resume_cursor<S: ServableStore>(
     app: &App<S>,
     after: Option<Offsets>,
 ) -> Result<FeedCursor, Problem> {
     if let Some(after) = &after {
-        let until = Instant::now() + CATCH_UP;
-        while app.feed()?.is_behind(after) && Instant::now() < until {
-            tokio::time::sleep(LOOK_AGAIN).await;
+        let deadline = Instant::now() + CATCH_UP_TIMEOUT;
+        while app.feed()?.is_behind(after) && Instant::now() < deadline {
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
     app.feed()?.cursor_after(after)
 }
 
-/// One client that follows.
+/// A stream of one client.
 struct Follower<S> {
     app: Arc<App<S>>,
+    /// Cursor of the last event sent.
     after: FeedCursor,
-    waiting: VecDeque<(FeedCursor, Arc<str>)>,
+    /// Events read and not sent yet.
+    pending: VecDeque<(FeedCursor, Arc<str>)>,
     stopping: watch::Receiver<bool>,
-    /// That it is one of so many, of its client and in all.
-    _held: (Option<ClientSlot<String>>, OwnedSemaphorePermit),
+    /// Its places in the limits of the client and of the server.
+    _limits: (Option<ClientSlot<String>>, OwnedSemaphorePermit),
 }
 
-/// What names an event.
+/// The type of an event.
 #[derive(Deserialize)]
 struct Kind<'a> {
     #[serde(rename = "type", borrow)]
@@ -190,30 +191,30 @@ struct Kind<'a> {
 }
 
 impl<S: ServableStore> Follower<S> {
-    /// The next event; `None` ends the stream, and the client comes again with the last number.
+    /// The next event. `None` ends the stream; the client reconnects with the last cursor.
     async fn next(mut self) -> Option<(Result<Event, Infallible>, Self)> {
         loop {
-            if let Some((seq, event)) = self.waiting.pop_front() {
+            if let Some((seq, event)) = self.pending.pop_front() {
                 let kind = serde_json::from_str::<Kind<'_>>(&event).map_or("change", |it| it.name);
-                let told = Event::default().id(seq.to_string()).event(kind).data(&*event);
+                let message = Event::default().id(seq.to_string()).event(kind).data(&*event);
                 self.after = seq;
-                return Some((Ok(told), self));
+                return Some((Ok(message), self));
             }
             let read = self.read().inspect_err(|problem| {
-                tracing::warn!(error = problem.detail(), "a stream of changes ends");
+                tracing::warn!(error = problem.detail(), "a change stream ended");
             });
-            self.waiting = read.ok()?.into();
-            if self.waiting.is_empty() {
+            self.pending = read.ok()?.into();
+            if self.pending.is_empty() {
                 tokio::select! {
-                    () = tokio::time::sleep(LOOK_AGAIN) => (),
+                    () = tokio::time::sleep(POLL_INTERVAL) => (),
                     _ = self.stopping.changed() => return None,
                 }
             }
         }
     }
 
-    /// What is new. A gap is a fault: what lay between is not kept any more, and only a new start
-    /// can tell.
+    /// Reads new events. Fails if events in between are no longer retained: the client has to start
+    /// over.
     fn read(&self) -> Result<Vec<(FeedCursor, Arc<str>)>, Problem> {
         let feed = self.app.feed()?;
         let new = feed.after(&self.after, CHUNK)?;

@@ -1,16 +1,16 @@
-//! How much of the server one client may hold.
+//! Limits per client.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Where a connection comes from: a proxy, where there is one.
+/// Address of the other end of a connection: the client, or a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer(pub IpAddr);
 
 impl Peer {
-    /// Who is counted: an IPv4 address, or the /64 that an IPv6 host may take addresses from.
+    /// The address that limits apply to: an IPv4 address, or the /64 network of an IPv6 host.
     #[must_use]
     pub fn network(self) -> IpAddr {
         match self.0.to_canonical() {
@@ -22,8 +22,8 @@ impl Peer {
         }
     }
 
-    /// The limit of this client: `given`, or where that is 0 an eighth of `all`, and for this
-    /// machine, where a proxy may stand for many clients, no less than `all`.
+    /// The limit of this client: `given`; if that is 0, an eighth of `all`, and `all` for this
+    /// machine, as a proxy on it may serve many clients.
     #[must_use]
     pub fn limit(self, given: usize, all: usize) -> usize {
         match given {
@@ -34,7 +34,7 @@ impl Peer {
     }
 }
 
-/// How much each client holds now.
+/// What each client holds now, by client.
 #[derive(Debug)]
 pub struct PerClient<K>(Arc<Mutex<HashMap<K, usize>>>);
 
@@ -49,7 +49,7 @@ fn lock<K>(counts: &Mutex<HashMap<K, usize>>) -> MutexGuard<'_, HashMap<K, usize
 }
 
 impl<K: Clone + Eq + Hash> PerClient<K> {
-    /// One more for a client, unless it holds `max` already.
+    /// Acquires a slot for a client, unless it already holds `max`.
     pub fn acquire(&self, client: K, max: usize) -> Option<ClientSlot<K>> {
         let mut counts = lock(&self.0);
         let held = counts.entry(client.clone()).or_default();
@@ -61,7 +61,7 @@ impl<K: Clone + Eq + Hash> PerClient<K> {
     }
 }
 
-/// What a client holds, until it is dropped.
+/// A slot of a client, released on drop.
 #[derive(Debug)]
 pub struct ClientSlot<K: Eq + Hash> {
     counts: Arc<Mutex<HashMap<K, usize>>>,
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn each_client_is_counted_for_itself() {
+    fn each_client_has_its_own_limit() {
         let counts = PerClient::default();
         let first = [counts.acquire("a", 2), counts.acquire("a", 2)];
         assert!(first.iter().all(Option::is_some));
@@ -99,11 +99,11 @@ mod tests {
         drop(first);
         assert!(counts.acquire("a", 2).is_some());
         drop(other);
-        assert!(lock(&counts.0).is_empty(), "nobody is remembered");
+        assert!(lock(&counts.0).is_empty(), "no client is left");
     }
 
     #[test]
-    fn a_host_is_one_client_whatever_its_address() {
+    fn addresses_of_one_ipv6_network_are_one_client() {
         assert_eq!(peer("2001:db8:0:7::1").network(), peer("2001:db8:0:7:a:b:c:d").network());
         assert_ne!(peer("2001:db8:0:7::1").network(), peer("2001:db8:0:8::1").network());
         assert_eq!(peer("::ffff:192.0.2.7").network(), peer("192.0.2.7").network());
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_on_this_machine_may_stand_for_all_clients() {
+    fn a_proxy_on_this_machine_gets_the_whole_limit() {
         for (address, given, max) in [
             ("192.0.2.7", 0, 256),
             ("127.0.0.1", 0, 2048),

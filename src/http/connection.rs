@@ -1,4 +1,4 @@
-//! Connections: how many there may be, in all and of one client, and how slow a client may be.
+//! Accepts connections, with limits per server and per client and timeouts for slow clients.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,55 +19,55 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::clients::{Peer, PerClient};
 use super::stream_pace::{Pace, Paced};
 
-/// Longest time for the head of a request, from the end of the last one on.
+/// Maximum time until the head of a request is complete, from the end of the previous request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How fast a client has to take its answer.
+/// Minimum rate at which a client has to read its answer.
 const PACE: Pace = Pace { window: Duration::from_secs(20), min_bytes: 64 << 10 };
 
-/// Bytes of answers that the system keeps for a client, which the system doubles. Left alone it
-/// keeps megabytes, and says only after long that some were taken.
+/// Send buffer of a connection, in bytes; the kernel doubles it. By default the kernel buffers
+/// megabytes, and a slow client is detected late.
 const SEND_BUFFER: usize = 128 << 10;
 
-/// Most bytes of a request's head.
-const MOST_HEAD: usize = 32 << 10;
+/// Maximum size of a request head, in bytes.
+const MAX_HEAD: usize = 32 << 10;
 
-/// Most headers of a request.
-const MOST_HEADERS: usize = 64;
+/// Maximum headers of a request.
+const MAX_HEADERS: usize = 64;
 
-/// How long connections have to end once the program stops.
+/// Time limit for connections to end on shutdown.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// How long to wait where the system gives no connection, as where all files are open.
-const TRY_AGAIN: Duration = Duration::from_millis(100);
+/// Delay after a failed accept, for example when no file descriptor is free.
+const RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// Connections beyond the limits that are heard; one more ends the first of them.
-const SPARE: usize = 64;
+/// Maximum connections over the limits; one more aborts the oldest.
+const MAX_OVERFLOW: usize = 64;
 
-/// How long such a connection is heard.
-const SPARE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time limit for reading the request of such a connection.
+const OVERFLOW_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Bytes that are heard of it.
-const SPARE_BYTES: usize = 4 << 10;
+/// Maximum bytes read of it.
+const OVERFLOW_BYTES: usize = 4 << 10;
 
-/// What a client is told where there are too many connections.
+/// Response over the limits.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n\
     content-length: 0\r\n\r\n";
 
-/// What it is told if all that it asks is whether the program lives.
-const LIVES: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain; charset=utf-8\r\n\
+/// Response over the limits to `GET /livez`.
+const LIVE: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain; charset=utf-8\r\n\
     connection: close\r\ncontent-length: 3\r\n\r\nok\n";
 
-/// How many connections there may be.
+/// Limits of concurrent connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// In all.
+    /// Of the server.
     pub connections: usize,
-    /// Of one client; 0 for the default of [`Peer::limit`].
+    /// Of one client; 0: the default of [`Peer::limit`].
     pub per_client: usize,
 }
 
-/// Answers connections until `stop` comes, and lets those end that are at work.
+/// Serves connections until `stop` is true, then waits up to [`DRAIN`] for those in progress.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
@@ -76,86 +76,85 @@ pub async fn serve(
 ) {
     let buffer = socket2::SockRef::from(&listener).set_send_buffer_size(SEND_BUFFER);
     if let Err(error) = buffer {
-        tracing::warn!(%error, "slow clients are told late: the send buffer cannot be bounded");
+        tracing::warn!(%error, "cannot limit the send buffer; slow clients are detected late");
     }
-    let places = Arc::new(Semaphore::new(limits.connections));
+    let slots = Arc::new(Semaphore::new(limits.connections));
     let clients = PerClient::default();
-    let (mut open, mut spare) = (JoinSet::new(), Spare::default());
+    let (mut open, mut overflow) = (JoinSet::new(), Overflow::default());
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             Some(_) = open.join_next() => continue,
-            () = asked(&mut stop) => break,
+            () = stop_requested(&mut stop) => break,
         };
         let (stream, peer) = match accepted {
             Ok((stream, address)) => (stream, Peer(address.ip())),
             Err(error) => {
-                tracing::warn!(%error, "no connection was given");
-                tokio::time::sleep(TRY_AGAIN).await;
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(RETRY_DELAY).await;
                 continue;
             }
         };
         let max = peer.limit(limits.per_client, limits.connections);
-        let Some(held) = clients.acquire(peer.network(), max) else {
+        let Some(client_slot) = clients.acquire(peer.network(), max) else {
             crate::telemetry::rejected("client_connections");
-            spare.push(open.spawn(answer_spare(stream)));
+            overflow.push(open.spawn(answer_overflow(stream)));
             continue;
         };
-        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+        let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else {
             crate::telemetry::rejected("connections");
-            spare.push(open.spawn(answer_spare(stream)));
+            overflow.push(open.spawn(answer_overflow(stream)));
             continue;
         };
         let (router, stop) = (router.clone(), stop.clone());
         open.spawn(async move {
             answer(stream, peer, router, stop).await;
-            drop((place, held));
+            drop((slot, client_slot));
         });
     }
     let all = async { while open.join_next().await.is_some() {} };
     if tokio::time::timeout(DRAIN, all).await.is_err() {
-        tracing::warn!("some clients did not take their answers in time");
+        tracing::warn!("closed connections whose clients did not read their answers in time");
     }
 }
 
-/// Connections beyond the limits, the first one first. However many come, the latest is heard: who
-/// looks whether the program lives says so at once.
+/// Connections over the limits, oldest first. The newest one is always served, so that liveness
+/// probes, which send their request at once, are answered under load.
 #[derive(Debug, Default)]
-struct Spare(VecDeque<AbortHandle>);
+struct Overflow(VecDeque<AbortHandle>);
 
-impl Spare {
+impl Overflow {
     fn push(&mut self, connection: AbortHandle) {
         self.0.retain(|other| !other.is_finished());
-        if self.0.len() >= SPARE
-            && let Some(first) = self.0.pop_front()
+        if self.0.len() >= MAX_OVERFLOW
+            && let Some(oldest) = self.0.pop_front()
         {
-            first.abort();
+            oldest.abort();
         }
         self.0.push_back(connection);
     }
 }
 
-/// Tells a client that there are too many connections, or that the program lives if it asks for
-/// `/livez`.
-async fn answer_spare(mut stream: TcpStream) {
+/// Rejects a connection over the limits with 503; answers `GET /livez` with 200.
+async fn answer_overflow(mut stream: TcpStream) {
     let mut head = Vec::new();
-    let heard = async {
-        while head.len() < SPARE_BYTES && !head.ends_with(b"\r\n\r\n") {
+    let read_head = async {
+        while head.len() < OVERFLOW_BYTES && !head.ends_with(b"\r\n\r\n") {
             match stream.read_buf(&mut head).await {
                 Ok(read) if read > 0 => (),
                 _ => break,
             }
         }
     };
-    // Who says nothing is told the same.
-    tokio::time::timeout(SPARE_TIMEOUT, heard).await.ok();
-    let answer = if head.starts_with(b"GET /livez ") { LIVES } else { FULL };
-    // It fits the buffer of a new connection, or the client hears nothing.
+    // A client that sends nothing gets the same answer.
+    tokio::time::timeout(OVERFLOW_TIMEOUT, read_head).await.ok();
+    let answer = if head.starts_with(b"GET /livez ") { LIVE } else { FULL };
+    // Never waits for the client: the answer fits the send buffer of a new connection.
     stream.try_write(answer).ok();
     stream.shutdown().await.ok();
 }
 
-/// The routes, told where their requests come from.
+/// The routes; adds the peer to each request.
 struct Routes {
     router: TowerToHyperService<Router>,
     peer: Peer,
@@ -178,24 +177,24 @@ async fn answer(stream: TcpStream, peer: Peer, router: Router, mut stop: watch::
     builder
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
-        .max_buf_size(MOST_HEAD)
-        .max_headers(MOST_HEADERS);
+        .max_buf_size(MAX_HEAD)
+        .max_headers(MAX_HEADERS);
     let routes = Routes { router: TowerToHyperService::new(router), peer };
     let stream = TokioIo::new(Paced::new(stream, PACE));
     let connection = builder.serve_connection(stream, routes);
     tokio::pin!(connection);
-    // A client that breaks off, or is too slow, is its own business.
+    // Errors of the client, such as a closed or too slow connection, are ignored.
     tokio::select! {
         ended = connection.as_mut() => drop(ended),
-        () = asked(&mut stop) => {
+        () = stop_requested(&mut stop) => {
             connection.as_mut().graceful_shutdown();
             connection.await.ok();
         }
     }
 }
 
-/// Waits until the program stops.
-async fn asked(stop: &mut watch::Receiver<bool>) {
-    // An error says that nobody can ask any more: it is the end, too.
-    stop.wait_for(|is| *is).await.map(drop).ok();
+/// Completes when the server has to stop.
+async fn stop_requested(stop: &mut watch::Receiver<bool>) {
+    // An error means that the sender is dropped, which is a stop, too.
+    stop.wait_for(|is_stopping| *is_stopping).await.map(drop).ok();
 }

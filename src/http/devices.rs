@@ -1,4 +1,4 @@
-//! Which devices there are.
+//! Route that lists devices.
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ use crate::store::DeviceScope;
 /// A device.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Device {
-    /// Its id, as its samples give it.
+    /// Device id, as in its samples.
     #[schema(example = "truck 17")]
     device_id: String,
-    /// The id as it stands in paths.
+    /// The id in the form that URL paths and trip ids use.
     #[schema(example = "truck~2017")]
     token: String,
 }
@@ -31,38 +31,38 @@ pub struct Device {
 /// A page of devices.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct DevicePage {
-    /// In the order of the bytes of their ids.
+    /// Devices, ordered by the bytes of their ids.
     devices: Vec<Device>,
-    /// Where the next page goes on; null where there is none.
+    /// Cursor of the next page; null on the last page.
     next: Option<String>,
 }
 
-/// Which devices there are.
+/// Lists devices.
 #[utoipa::path(get, path = "/v1/devices", tag = "devices", operation_id = "devices",
     params(
         ("day" = Option<String>, Query, format = "date",
-            description = "Only those with a trip that touches this UTC day"),
+            description = "Only devices with a trip that touches this UTC day"),
         ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
-            description = "Devices of a page, 100 by default"),
-        ("cursor" = Option<String>, Query, pattern = "^[0-9a-v]+$", description = "`next` of the page before"),
+            description = "Maximum devices per page; default 100"),
+        ("cursor" = Option<String>, Query, pattern = "^[0-9a-v]+$", description = "`next` of the previous page"),
     ),
     responses(
-        (status = 200, description = "A page; its `Link` leads to the next", body = DevicePage),
-        (status = 404, description = "There is no such page",
+        (status = 200, description = "A page; `Link` is the URL of the next", body = DevicePage),
+        (status = 404, description = "The cursor is not valid",
             body = Problem, content_type = "application/problem+json"),
-        (status = 400, description = "Everything that is wrong with the request",
+        (status = 400, description = "The request is not valid; `faults` lists every fault",
             body = Problem, content_type = "application/problem+json"),
     ))]
 pub async fn list<S: ServableStore>(
     State(app): State<Arc<App<S>>>,
     uri: Uri,
-    mut ask: Params,
+    mut params: Params,
 ) -> Result<Response, Problem> {
-    let (day, limit, cursor) = (ask.day(), ask.limit(), ask.cursor());
-    ask.finish()?;
-    let whose = day.map_or(DeviceScope::All, DeviceScope::OfDay);
+    let (day, limit, cursor) = (params.day(), params.limit(), params.cursor());
+    params.finish()?;
+    let scope = day.map_or(DeviceScope::All, DeviceScope::OfDay);
     let after = cursor.map(|cursor| cursor.device_id);
-    let mut found = app.store()?.devices(whose, after.as_deref(), limit + 1).await?;
+    let mut found = app.store()?.devices(scope, after.as_deref(), limit + 1).await?;
     let is_more = found.len() > limit;
     found.truncate(limit);
     let last = found.last().filter(|_| is_more);

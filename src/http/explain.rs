@@ -1,4 +1,4 @@
-//! How a trip came to be.
+//! Route that explains a trip.
 
 use std::sync::Arc;
 
@@ -10,20 +10,20 @@ use axum::response::{IntoResponse, Response};
 use super::app::{App, ServableStore};
 use super::params::Params;
 use super::problem::Problem;
-use super::trips::{find, in_path};
+use super::trips::{find, path_segment};
 use crate::views::Explanation;
 
-/// How the trip of an id came to be: which samples minted, merged and last changed it, each as its
-/// place in the log.
+/// History of a trip: the log positions of the samples that minted it, merged others into it and
+/// changed it last.
 #[utoipa::path(get, path = "/v1/trips/{id}/explain", tag = "trips", operation_id = "explain",
     params(("id" = String, Path, description = "Text, key or UUID form",
         example = "truck-17~20261120T213800.123Z")),
     responses(
-        (status = 200, description = "What the trip's row tells; the log itself is read by `tstar explain` alone",
+        (status = 200, description = "The history in the trip's row; `tstar explain` also reads the log",
             body = Explanation),
-        (status = 400, description = "Everything that is wrong with the request",
+        (status = 400, description = "The request is not valid; `faults` lists every fault",
             body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "No trip has the id, or it is none (`bad_id`)",
+        (status = 404, description = "No trip has the id (`no_trip`), or it is not a valid id (`bad_id`)",
             body = Problem, content_type = "application/problem+json"),
         (status = 410, description = "The trip was erased",
             body = Problem, content_type = "application/problem+json"),
@@ -31,10 +31,10 @@ use crate::views::Explanation;
 pub async fn by_id<S: ServableStore>(
     State(app): State<Arc<App<S>>>,
     id: Result<Path<String>, PathRejection>,
-    ask: Params,
+    params: Params,
 ) -> Result<Response, Problem> {
-    let id = in_path(id)?;
-    ask.finish()?;
+    let id = path_segment(id)?;
+    params.finish()?;
     let found = find(&app, &id).await?;
     let epochs = app.store()?.epochs().await?;
     Ok(Json(Explanation::from_row(&found.row, &id, found.t_star_ms, &epochs)?).into_response())

@@ -1,4 +1,4 @@
-//! Where changes are read: the store that keeps them, or the topic beside it.
+//! The source of the change feed: the store, or a topic.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,23 +13,23 @@ use super::problem::Problem;
 use crate::kafka::tail::{Offsets, Span, Tail};
 use crate::store::StoreError;
 
-/// How a mark is written.
-pub const MARK: &str = r"^[0-9]{1,18}(\.[0-9]{1,18}){0,999}$";
+/// Regular expression of a cursor.
+pub const CURSOR_PATTERN: &str = r"^[0-9]{1,18}(\.[0-9]{1,18}){0,999}$";
 
-/// How far a client has heard the changes.
+/// Position of a client in the change feed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FeedCursor {
-    /// Of a store: the number of the latest event.
+    /// In a store: the number of the last event read.
     Number(i64),
-    /// Of a topic: by partition the offset of the next event.
+    /// In a topic: the offset of the next event by partition.
     Offsets(Offsets),
 }
 
 impl FeedCursor {
-    /// Reads numbers with dots between them.
+    /// Parses numbers separated by dots.
     ///
     /// # Errors
-    /// The text is something else.
+    /// The text has another form.
     pub fn parse(text: &str) -> Result<Offsets, String> {
         let number = |digits: &str| {
             let is_number = matches!(digits.len(), 1..=18);
@@ -38,11 +38,11 @@ impl FeedCursor {
         };
         let numbers: Option<Offsets> = text.split('.').map(number).collect();
         numbers.filter(|numbers| numbers.len() <= 1000).ok_or_else(|| {
-            format!("`{text}` is no mark of an event, as `next` of a page or the id of an event")
+            format!("`{text}` is not a valid cursor; use `next` of a page or the id of an event")
         })
     }
 
-    /// Its numbers.
+    /// The numbers of the cursor, as [`FeedCursor::parse`] returns them.
     pub fn numbers(&self) -> Offsets {
         match self {
             Self::Number(number) => vec![*number],
@@ -77,27 +77,27 @@ impl PartialSchema for FeedCursor {
         let number = Object::builder()
             .schema_type(Type::Integer)
             .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
-            .description(Some("Of a store that keeps changes: the number of the event"));
-        let text = Object::builder()
-            .schema_type(Type::String)
-            .pattern(Some(MARK))
-            .description(Some("Of a topic: by partition the offset of the next event"));
+            .description(Some("If the store keeps the change feed: number of the event"));
+        let text =
+            Object::builder().schema_type(Type::String).pattern(Some(CURSOR_PATTERN)).description(
+                Some("If a topic holds the change feed: offset of the next event by partition"),
+            );
         Schema::OneOf(OneOf::builder().item(number).item(text).build()).into()
     }
 }
 
 impl ToSchema for FeedCursor {}
 
-/// Where changes are read.
+/// The source of the change feed.
 pub enum Feed<'a, S> {
-    /// A store that keeps them.
+    /// A store that keeps the change feed.
     Store(&'a S),
-    /// A topic.
+    /// The latest events of a topic, in memory.
     Topic(&'a Tail),
 }
 
-fn no_changes(why: &str) -> Problem {
-    Problem::new(StatusCode::NOT_IMPLEMENTED, "no_changes", why)
+fn no_changes(detail: &str) -> Problem {
+    Problem::new(StatusCode::NOT_IMPLEMENTED, "no_changes", detail)
 }
 
 fn no_change(detail: String) -> Problem {
@@ -109,20 +109,20 @@ fn gone(detail: String, oldest: &FeedCursor) -> Problem {
 }
 
 impl<S: ServableStore> App<S> {
-    /// Where changes are read.
+    /// The source of the change feed.
     pub(super) fn feed(&self) -> Result<Feed<'_, S>, Problem> {
         let store = self.store()?;
         if store.kept_changes()?.is_some() {
             return Ok(Feed::Store(store));
         }
         self.tail().map(Feed::Topic).ok_or_else(|| {
-            no_changes("this store keeps no changes, and no topic tells of them: name --brokers")
+            no_changes("the store has no change feed, and no topic is read; pass --brokers")
         })
     }
 }
 
 impl<S: ServableStore> Feed<'_, S> {
-    /// Whether changes can be told now.
+    /// Whether the change feed can be read now.
     pub fn is_available(&self) -> bool {
         match self {
             Self::Store(_) => true,
@@ -130,7 +130,7 @@ impl<S: ServableStore> Feed<'_, S> {
         }
     }
 
-    /// Whether a client was told more by another server than this one has read so far.
+    /// Whether the cursor, from another server, is past what this server has read so far.
     pub fn is_behind(&self, after: &[i64]) -> bool {
         match self {
             Self::Store(_) => false,
@@ -138,37 +138,39 @@ impl<S: ServableStore> Feed<'_, S> {
         }
     }
 
-    /// The mark after which a client goes on: that of the latest event where it names none.
+    /// The cursor to resume from: `after`, or the newest event if that is `None`.
     pub fn cursor_after(&self, after: Option<Offsets>) -> Result<FeedCursor, Problem> {
         match self {
             Self::Store(store) => {
-                let kept = store.kept_changes()?.ok_or_else(|| no_changes("none are kept"))?;
-                in_store(kept, after).map(FeedCursor::Number)
+                let span = store.kept_changes()?;
+                let span = span.ok_or_else(|| no_changes("the store has no change feed"))?;
+                in_store(span, after).map(FeedCursor::Number)
             }
             Self::Topic(tail) => {
-                let not_read = |why: String| no_changes(&format!("no changes are told: {why}"));
-                let span = tail.span().map_err(not_read)?;
+                let unavailable =
+                    |error: String| no_changes(&format!("cannot read the change feed: {error}"));
+                let span = tail.span().map_err(unavailable)?;
                 in_topic(tail.topic(), &span, after).map(FeedCursor::Offsets)
             }
         }
     }
 
-    /// Events after a mark, oldest first, each with its own.
+    /// Events after a cursor with their own cursors, oldest first.
     pub fn after(
         &self,
-        mark: &FeedCursor,
+        cursor: &FeedCursor,
         limit: usize,
     ) -> Result<Vec<(FeedCursor, Arc<str>)>, StoreError> {
-        match (self, mark) {
+        match (self, cursor) {
             (Self::Store(store), FeedCursor::Number(number)) => {
                 let changes = store.changes(*number, limit)?.into_iter();
                 Ok(changes.map(|(seq, event)| (FeedCursor::Number(seq), event.into())).collect())
             }
             (Self::Topic(tail), FeedCursor::Offsets(offsets)) => {
-                let told = tail.after(offsets, limit).into_iter();
-                Ok(told.map(|(at, event)| (FeedCursor::Offsets(at), event)).collect())
+                let events = tail.after(offsets, limit).into_iter();
+                Ok(events.map(|(at, event)| (FeedCursor::Offsets(at), event)).collect())
             }
-            // A mark is of the feed that made it, and an app has one.
+            // `cursor_after` makes cursors of this source only.
             _ => Ok(Vec::new()),
         }
     }
@@ -179,14 +181,14 @@ fn in_store((first, next): (i64, i64), after: Option<Offsets>) -> Result<i64, Pr
     let after = match after.as_deref() {
         None => newest,
         Some([after]) => *after,
-        Some(_) => return Err(no_change("events of a store have one number".into())),
+        Some(_) => return Err(no_change("a cursor of this server has one number".into())),
     };
-    // Before anything is added to a number that a client chose.
+    // Checked before the addition below, which could overflow with a number from a client.
     if after > newest {
-        return Err(no_change(format!("there is no event {after}: the newest is {newest}")));
+        return Err(no_change(format!("event {after} does not exist; the newest is {newest}")));
     }
     if after + 1 < first {
-        let detail = format!("events up to {} are not kept any more", first - 1);
+        let detail = format!("events up to {} are no longer retained", first - 1);
         return Err(gone(detail, &FeedCursor::Number(first)));
     }
     Ok(after)
@@ -202,15 +204,15 @@ fn in_topic(topic: &str, span: &Span, after: Option<Offsets>) -> Result<Offsets,
     if after.len() > partitions {
         return Err(no_change(format!("topic `{topic}` has {partitions} partitions")));
     }
-    // Of a partition that was added nothing was told.
+    // The topic has new partitions, of which the client has read nothing.
     after.resize(partitions, 0);
     if is_ahead(&after, span) {
         let newest = FeedCursor::Offsets(span.next.clone());
-        return Err(no_change(format!("there is no such event: the newest is {newest}")));
+        return Err(no_change(format!("the cursor is past the newest event, which is {newest}")));
     }
     if after.iter().zip(&span.first).any(|(at, first)| at < first) {
         let oldest = FeedCursor::Offsets(span.first.clone());
-        let detail = format!("events before {oldest} are not kept in memory any more");
+        let detail = format!("events before {oldest} are no longer in memory");
         return Err(gone(detail, &oldest));
     }
     Ok(after)
@@ -220,12 +222,12 @@ fn in_topic(topic: &str, span: &Span, after: Option<Offsets>) -> Result<Offsets,
 mod tests {
     use super::*;
 
-    fn code(told: Result<Offsets, Problem>) -> Result<Offsets, String> {
-        told.map_err(|problem| problem.code().to_owned())
+    fn code(result: Result<Offsets, Problem>) -> Result<Offsets, String> {
+        result.map_err(|problem| problem.code().to_owned())
     }
 
     #[test]
-    fn a_mark_is_numbers_with_dots_between_them() {
+    fn a_cursor_is_numbers_separated_by_dots() {
         assert_eq!(FeedCursor::parse("7"), Ok(vec![7]));
         assert_eq!(FeedCursor::parse("12.0.7"), Ok(vec![12, 0, 7]));
         assert_eq!(FeedCursor::Offsets(vec![12, 0, 7]).to_string(), "12.0.7");
@@ -235,14 +237,14 @@ mod tests {
     }
 
     #[test]
-    fn a_client_goes_on_only_where_nothing_is_missing() {
+    fn a_client_resumes_only_without_a_gap() {
         let span = Span { first: vec![3, 0], next: vec![9, 4] };
-        let begin = |after: Option<&[i64]>| code(in_topic("t", &span, after.map(<[_]>::to_vec)));
-        assert_eq!(begin(None), Ok(vec![9, 4]));
-        assert_eq!(begin(Some(&[3, 1])), Ok(vec![3, 1]));
-        assert_eq!(begin(Some(&[9])), Ok(vec![9, 0]), "the topic has grown");
-        assert_eq!(begin(Some(&[2, 1])), Err("changes_gone".into()));
-        assert_eq!(begin(Some(&[3, 5])), Err("no_change".into()));
-        assert_eq!(begin(Some(&[3, 1, 0])), Err("no_change".into()));
+        let resume = |after: Option<&[i64]>| code(in_topic("t", &span, after.map(<[_]>::to_vec)));
+        assert_eq!(resume(None), Ok(vec![9, 4]));
+        assert_eq!(resume(Some(&[3, 1])), Ok(vec![3, 1]));
+        assert_eq!(resume(Some(&[9])), Ok(vec![9, 0]), "the topic has grown");
+        assert_eq!(resume(Some(&[2, 1])), Err("changes_gone".into()));
+        assert_eq!(resume(Some(&[3, 5])), Err("no_change".into()));
+        assert_eq!(resume(Some(&[3, 1, 0])), Err("no_change".into()));
     }
 }

@@ -1,4 +1,4 @@
-//! Whether the program lives, is ready, and which it is.
+//! Routes for liveness, readiness, version and metrics.
 
 use std::sync::Arc;
 
@@ -11,50 +11,50 @@ use utoipa::ToSchema;
 
 use super::app::{App, ServableStore};
 
-/// One thing that has to be so.
+/// A condition of readiness.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Check {
     /// `store` or `log`.
     name: &'static str,
-    /// Whether it is.
+    /// Whether the condition is met.
     ok: bool,
-    /// Why not: in one word, and in full for those who show the token.
+    /// Why the condition is not met: one word, or the whole message if the request is authorised.
     problem: Option<String>,
 }
 
-/// Whether the program is ready, and why not.
+/// Readiness, and the conditions with `?verbose`.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Ready {
-    /// Whether all checks are well.
+    /// Whether all conditions are met.
     ready: bool,
-    /// Told with `?verbose`.
+    /// The conditions; present with `?verbose` only.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     checks: Vec<Check>,
 }
 
-/// Which program this is.
+/// Version of the program.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Version {
-    /// Of the package.
+    /// Package version.
     version: &'static str,
-    /// The commit that it was built from.
+    /// Git commit of the build.
     commit: &'static str,
 }
 
-/// Whether the program lives. Looks at nothing else: a restart would not help what it waits for.
+/// Liveness: 200 while the process runs. Checks nothing else, as a restart would not help.
 #[utoipa::path(get, path = "/livez", tag = "health", operation_id = "livez", security(()),
-    responses((status = 200, description = "It does", body = String, content_type = "text/plain")))]
+    responses((status = 200, description = "The process runs", body = String, content_type = "text/plain")))]
 pub async fn live() -> &'static str {
     "ok\n"
 }
 
-/// Whether requests can be answered, and records read where this process reads them.
+/// Readiness: whether the store can be read and, in `tstar run`, the log is read.
 #[utoipa::path(get, path = "/readyz", tag = "health", operation_id = "readyz", security(()),
-    params(("verbose" = Option<String>, Query, description = "Tell each check", allow_reserved)),
+    params(("verbose" = Option<String>, Query, description = "List each check", allow_reserved)),
     responses(
-        (status = 200, description = "It is ready", body = Ready),
-        (status = 503, description = "It is not", body = Ready),
+        (status = 200, description = "Ready", body = Ready),
+        (status = 503, description = "Not ready", body = Ready),
     ))]
 pub async fn ready<S: ServableStore>(
     State(app): State<Arc<App<S>>>,
@@ -62,21 +62,25 @@ pub async fn ready<S: ServableStore>(
     headers: HeaderMap,
 ) -> Response {
     let store = match app.store() {
-        Ok(store) => store.is_well().await.err().map(|error| (error.kind(), error.to_string())),
-        Err(_) => Some(("not_reached", "it is not reached yet".to_owned())),
+        Ok(store) => {
+            store.check_readable().await.err().map(|error| (error.kind(), error.to_string()))
+        }
+        Err(_) => Some(("not_reached", "not connected yet".to_owned())),
     };
-    // What is waited for names hosts, files and topics, which are no business of a stranger.
-    let is_told_all = app.access(&headers).is_some();
+    // The messages name hosts, files and topics: they are for authorised clients only.
+    let is_authorised = app.access(&headers).is_some();
     let check = |name, problem: Option<(&str, String)>| {
         let ok = problem.is_none();
-        let problem = problem.map(|(kind, text)| if is_told_all { text } else { kind.to_owned() });
+        let problem =
+            problem.map(|(kind, text)| if is_authorised { text } else { kind.to_owned() });
         Check { name, ok, problem }
     };
     let mut checks = vec![check("store", store)];
-    let log = app.log.as_ref().map(|log| log.unmet_reason().map(|why| ("waiting", why)));
-    checks.extend(log.map(|why| check("log", why)));
+    let log = app.log.as_ref().map(|log| log.unmet_reason().map(|reason| ("waiting", reason)));
+    checks.extend(log.map(|problem| check("log", problem)));
     let ready = checks.iter().all(|check| check.ok);
-    let is_verbose = query.0.is_some_and(|query| query.split('&').any(|it| is(it, "verbose")));
+    let is_verbose =
+        query.0.is_some_and(|query| query.split('&').any(|pair| has_name(pair, "verbose")));
     if !is_verbose {
         checks.clear();
     }
@@ -84,21 +88,21 @@ pub async fn ready<S: ServableStore>(
     (status, Json(Ready { ready, checks })).into_response()
 }
 
-fn is(pair: &str, name: &str) -> bool {
+fn has_name(pair: &str, name: &str) -> bool {
     pair.split('=').next() == Some(name)
 }
 
-/// Which program this is.
+/// Version and commit of the program.
 #[utoipa::path(get, path = "/version", tag = "health", operation_id = "version", security(()),
     responses((status = 200, description = "Version and commit", body = Version)))]
 pub async fn version() -> Json<Version> {
     Json(Version { version: env!("CARGO_PKG_VERSION"), commit: env!("TSTAR_COMMIT") })
 }
 
-/// Counters and histograms, in the text form of Prometheus.
+/// Metrics in the Prometheus text format.
 #[utoipa::path(get, path = "/metrics", tag = "health", operation_id = "metrics",
     responses((status = 200,
-        description = "The text form of Prometheus", body = String, content_type = "text/plain")))]
+        description = "Metrics in the Prometheus text format", body = String, content_type = "text/plain")))]
 pub async fn metrics() -> Response {
     let kind = crate::telemetry::CONTENT_TYPE;
     ([(header::CONTENT_TYPE, kind)], crate::telemetry::render()).into_response()

@@ -1,4 +1,4 @@
-//! What every request passes: whom it names, how much is worked on at once, what is counted.
+//! Middleware: host check, limits of requests, time and memory, response headers, metrics.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -21,20 +21,20 @@ use super::budget::Share;
 use super::problem::Problem;
 use crate::telemetry as names;
 
-/// Longest time that a request may take, its body included, before it is given up.
-const LONGEST: Duration = Duration::from_secs(30);
+/// Maximum time of a request, including its body.
+const MAX_TIME: Duration = Duration::from_secs(30);
 
-/// Maximum bytes of an answer.
+/// Maximum size of an answer, in bytes.
 pub const MAX_ANSWER: usize = 32 << 20;
 
-/// Bytes of an answer that are handed on at once.
-const PIECE: usize = 64 << 10;
+/// Bytes of an answer that are sent at once.
+const CHUNK: usize = 64 << 10;
 
-/// An answer of no more bytes is not accounted for: connections are few enough.
+/// Answers up to this size do not count against the budget: the number of connections bounds them.
 const SMALL: usize = 8 << 10;
 
-/// What packing an answer takes beside it, until it is taken.
-const PACKING: usize = 256 << 10;
+/// Memory that the compression of an answer takes, in bytes.
+const COMPRESSION: usize = 256 << 10;
 
 /// Counts requests by route and status.
 pub async fn measure(path: Option<MatchedPath>, request: Request, next: Next) -> Response {
@@ -48,8 +48,8 @@ pub async fn measure(path: Option<MatchedPath>, request: Request, next: Next) ->
     response
 }
 
-/// Refuses requests that name this machine by a foreign name.
-pub async fn name<S: ServableStore>(
+/// Rejects requests with two `Host` headers or a host name that is not allowed.
+pub async fn check_host<S: ServableStore>(
     State(app): State<Arc<App<S>>>,
     request: Request,
     next: Next,
@@ -58,14 +58,14 @@ pub async fn name<S: ServableStore>(
         return Err(Problem::new(
             StatusCode::MISDIRECTED_REQUEST,
             "foreign_name",
-            "the request names two hosts: send one `Host` header",
+            "the request has two `Host` headers; send one",
         ));
     }
     if app.options.by_address_only && !is_by_address(request.headers()) {
         return Err(Problem::new(
             StatusCode::MISDIRECTED_REQUEST,
             "foreign_name",
-            "this server answers to localhost and to addresses alone: set a token, or --insecure",
+            "without a token only an IP address or localhost is valid as host; set --token-file or --insecure",
         ));
     }
     Ok(next.run(request).await)
@@ -82,28 +82,28 @@ fn is_by_address(headers: &HeaderMap) -> bool {
     host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok()
 }
 
-/// Ends a request that takes too long, whatever its route.
-pub async fn end_slow(request: Request, next: Next) -> Result<Response, Problem> {
-    tokio::time::timeout(LONGEST, next.run(request)).await.map_err(|_| {
-        let detail = format!("the request took more than {} s", LONGEST.as_secs());
+/// Aborts requests that take longer than [`MAX_TIME`], on every route.
+pub async fn limit_time(request: Request, next: Next) -> Result<Response, Problem> {
+    tokio::time::timeout(MAX_TIME, next.run(request)).await.map_err(|_| {
+        let detail = format!("the request took more than {} s", MAX_TIME.as_secs());
         Problem::cut_off(StatusCode::SERVICE_UNAVAILABLE, "slow_request", detail)
     })
 }
 
-/// Works on so many requests at once. One that brings a body counts once the body is there
-/// ([`super::body::Limited`]): clients that send slowly keep nobody else out.
-pub async fn limit<S: ServableStore>(
+/// Limits concurrent requests. One with a body counts once the body is complete
+/// ([`super::body::Limited`]), so that slow uploads do not block other clients.
+pub async fn limit_requests<S: ServableStore>(
     State(app): State<Arc<App<S>>>,
     request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
-    let is_counted_later = request.method() == Method::POST;
-    let _permit = (!is_counted_later).then(|| app.acquire()).transpose()?;
+    let has_body = request.method() == Method::POST;
+    let _permit = (!has_body).then(|| app.acquire()).transpose()?;
     Ok(next.run(request).await)
 }
 
 impl<S: ServableStore> App<S> {
-    /// One more request that is worked on.
+    /// Acquires the permit of a request; fails if [`super::app::Options::requests`] is reached.
     pub(super) fn acquire(&self) -> Result<OwnedSemaphorePermit, Problem> {
         let permit = Arc::clone(&self.requests).try_acquire_owned();
         permit.map_err(|_| Problem::busy("requests", "too many requests at once"))
@@ -111,21 +111,21 @@ impl<S: ServableStore> App<S> {
 }
 
 /// An answer with its share of the memory of all answers.
-struct Paid {
+struct Accounted {
     bytes: Bytes,
     _share: Share,
 }
 
-impl AsRef<[u8]> for Paid {
+impl AsRef<[u8]> for Accounted {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-/// An answer in pieces. Each holds the whole, as it is one memory: it is let go with the last.
-struct Pieces(Bytes);
+/// A body that is sent in chunks. All chunks share one buffer, which is freed with the last.
+struct Chunks(Bytes);
 
-impl HttpBody for Pieces {
+impl HttpBody for Chunks {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -133,9 +133,9 @@ impl HttpBody for Pieces {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let length = self.0.len().min(PIECE);
-        let piece = (length > 0).then(|| Ok(Frame::data(self.0.split_to(length))));
-        Poll::Ready(piece)
+        let length = self.0.len().min(CHUNK);
+        let chunk = (length > 0).then(|| Ok(Frame::data(self.0.split_to(length))));
+        Poll::Ready(chunk)
     }
 
     fn is_end_stream(&self) -> bool {
@@ -147,31 +147,31 @@ impl HttpBody for Pieces {
     }
 }
 
-/// Bounds the memory of answers, one by one and all together: each counts until its client has
-/// taken it.
-pub async fn pay<S: ServableStore>(
+/// Limits the memory of each answer and of all answers. An answer counts until its client has read
+/// it.
+pub async fn limit_memory<S: ServableStore>(
     State(app): State<Arc<App<S>>>,
     request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
     let response = next.run(request).await;
-    // One without a length is a stream, which is never whole in memory.
+    // An answer without a length is a stream, which is never completely in memory.
     let length = response.body().size_hint().exact().and_then(|it| usize::try_from(it).ok());
     let Some(length) = length.filter(|length| *length > SMALL) else { return Ok(response) };
     if length > MAX_ANSWER {
         return Err(Problem::large_answer());
     }
-    let packing = if length > PIECE { PACKING } else { 0 };
-    let share = app.answers.reserve(length + packing)?;
+    let compression = if length > CHUNK { COMPRESSION } else { 0 };
+    let share = app.answers.reserve(length + compression)?;
     let (parts, body) = response.into_parts();
     let Ok(bytes) = body.collect().await.map(Collected::to_bytes) else {
-        return Err(Problem::busy("memory", "the answer broke off"));
+        return Err(Problem::busy("memory", "the answer was cut off"));
     };
-    let pieces = Pieces(Bytes::from_owner(Paid { bytes, _share: share }));
-    Ok(Response::from_parts(parts, Body::new(pieces)))
+    let chunks = Chunks(Bytes::from_owner(Accounted { bytes, _share: share }));
+    Ok(Response::from_parts(parts, Body::new(chunks)))
 }
 
-/// Headers of every answer.
+/// Sets the security and cache headers of every answer.
 pub async fn set_headers<S: ServableStore>(
     State(app): State<Arc<App<S>>>,
     request: Request,
@@ -192,8 +192,8 @@ pub async fn set_headers<S: ServableStore>(
     response
 }
 
-/// What the page may load, and from where: from this server alone, but for tiles where they are
-/// named.
+/// The `Content-Security-Policy` of the page: resources from this server only, and tiles from the
+/// host of `tiles`.
 pub fn policy(tiles: Option<&str>) -> String {
     let origin = tiles.and_then(|url| {
         let (scheme, rest) = url.split_once("://")?;
@@ -210,14 +210,14 @@ pub fn policy(tiles: Option<&str>) -> String {
     )
 }
 
-/// There is no such route.
+/// Answers requests to unknown paths.
 pub async fn not_found() -> Response {
-    let detail = "there is nothing at this path; /openapi.json lists what there is";
+    let detail = "this path does not exist; see /openapi.json";
     Problem::new(StatusCode::NOT_FOUND, "not_found", detail).into_response()
 }
 
-/// There is, but not with this method.
+/// Answers requests with a method that the path does not support.
 pub async fn method_not_allowed() -> Response {
-    let detail = "this path does not take this method; /openapi.json lists what there is";
+    let detail = "this path does not support this method; see /openapi.json";
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail).into_response()
 }

@@ -1,17 +1,17 @@
-//! Trips over HTTP, as JSON and as a page.
+//! The HTTP API and the map page.
 //!
-//! | file | what happens there |
+//! | module | contents |
 //! |---|---|
-//! | `app` | what every request is answered from |
-//! | `token`, `session`, `sessions`, `origin` | who may ask |
-//! | `guard`, `budget`, `clients` | how much at once, in all and of one client; what is counted |
-//! | `connection`, `pace` | how many connections, and how slow they may be |
-//! | `ask`, `body` | a request, read with all its faults |
+//! | `app` | state shared by all requests |
+//! | `token`, `session`, `sessions`, `origin` | authentication |
+//! | `middleware`, `budget`, `clients` | limits per server and per client; request metrics |
+//! | `connection`, `stream_pace` | connection limits and timeouts |
+//! | `params`, `body` | parameters and bodies of requests |
 //! | `trips`, `explain`, `devices`, `changes`, `samples`, `health` | the routes |
-//! | `feed` | where changes are read: the store, or the topic beside it |
-//! | `answer`, `problem` | what is answered |
-//! | `page` | the page, embedded |
-//! | `openapi` | the description of it all |
+//! | `feed` | the source of the change feed: the store or a topic |
+//! | `trip_response`, `problem` | responses |
+//! | `page` | the map page, embedded |
+//! | `openapi` | the description of the API |
 
 mod app;
 mod body;
@@ -51,9 +51,9 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 pub use app::{App, Options, Readiness, ServableStore};
 pub use token::Token;
 
-/// The routes, with what guards them.
+/// The routes and their middleware.
 fn router<S: ServableStore>(app: &Arc<App<S>>) -> Router {
-    let asked = Router::new()
+    let guarded = Router::new()
         .route("/v1/trips/lookup", get(trips::lookup::<S>).post(trips::lookup_many::<S>))
         .route("/v1/trips/{id}", get(trips::by_id::<S>))
         .route("/v1/trips/{id}/explain", get(explain::by_id::<S>))
@@ -66,9 +66,9 @@ fn router<S: ServableStore>(app: &Arc<App<S>>) -> Router {
         .route("/v1/page", get(session::page::<S>))
         .route("/v1/sessions", get(session::list::<S>))
         .route("/v1/sessions/{id}", delete(session::revoke::<S>))
-        .layer(from_fn_with_state(Arc::clone(app), middleware::limit::<S>))
+        .layer(from_fn_with_state(Arc::clone(app), middleware::limit_requests::<S>))
         .route("/metrics", get(health::metrics))
-        .layer(from_fn_with_state(Arc::clone(app), middleware::pay::<S>))
+        .layer(from_fn_with_state(Arc::clone(app), middleware::limit_memory::<S>))
         .layer(from_fn_with_state(Arc::clone(app), session::require_auth::<S>));
     let open = Router::new()
         .route("/v1/login", post(session::login::<S>))
@@ -79,12 +79,12 @@ fn router<S: ServableStore>(app: &Arc<App<S>>) -> Router {
         .route("/livez", get(health::live))
         .route("/readyz", get(health::ready::<S>))
         .route("/version", get(health::version));
-    asked
+    guarded
         .merge(open)
         .fallback(middleware::not_found)
         .method_not_allowed_fallback(middleware::method_not_allowed)
-        .layer(from_fn(middleware::end_slow))
-        .layer(from_fn_with_state(Arc::clone(app), middleware::name::<S>))
+        .layer(from_fn(middleware::limit_time))
+        .layer(from_fn_with_state(Arc::clone(app), middleware::check_host::<S>))
         .layer(cors(&app.options.cors))
         .layer(CompressionLayer::new())
         .layer(from_fn_with_state(Arc::clone(app), middleware::set_headers::<S>))
@@ -92,25 +92,25 @@ fn router<S: ServableStore>(app: &Arc<App<S>>) -> Router {
         .with_state(Arc::clone(app))
 }
 
-/// Pages of these origins may read answers; without one, none may.
+/// Allows pages of these origins to read answers.
 fn cors(origins: &[String]) -> CorsLayer {
     let origins = origins.iter().filter_map(|it| HeaderValue::from_str(it).ok());
-    let etag = [header::ETAG, header::LINK, header::CONTENT_LOCATION];
+    let exposed = [header::ETAG, header::LINK, header::CONTENT_LOCATION];
     let last_event = HeaderName::from_static("last-event-id");
     CorsLayer::new()
         .allow_origin(AllowOrigin::list(origins))
         .allow_methods([Method::GET, Method::POST])
         .allow_headers([header::AUTHORIZATION, header::CONTENT_TYPE, last_event])
-        .expose_headers(etag)
+        .expose_headers(exposed)
 }
 
-/// Answers requests until `stop` comes, and lets those end that are at work.
+/// Serves requests until `stop` completes, then waits for those in progress.
 pub async fn serve<S: ServableStore>(
     listener: TcpListener,
     app: Arc<App<S>>,
     stop: impl Future<Output = ()>,
 ) {
-    let (stopper, stopping) = watch::channel(false);
+    let (stop_sender, stopping) = watch::channel(false);
     let limits = connection::Limits {
         connections: app.options.connections,
         per_client: app.options.connections_per_client,
@@ -121,7 +121,7 @@ pub async fn serve<S: ServableStore>(
         () = &mut serving => (),
         () = stop => {
             app.stop();
-            stopper.send_replace(true);
+            stop_sender.send_replace(true);
             serving.await;
         }
     }

@@ -1,4 +1,4 @@
-//! The API, described.
+//! The OpenAPI description of the API.
 
 use std::sync::LazyLock;
 
@@ -9,42 +9,43 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{ContentBuilder, Ref, ResponseBuilder};
 use utoipa::{Modify, OpenApi};
 
-use super::page::{constant, pack};
+use super::page::{gzip, static_response};
 use super::{changes, devices, explain, health, samples, session, trips};
 
-/// The description of the API.
+/// The OpenAPI document.
 #[derive(OpenApi)]
 #[openapi(
     info(
         title = "tstar",
-        description = "Trips built from out-of-order location samples, each named <device, t*>. \
-            Times are RFC 3339 UTC with ms; any offset, or ms since 1970, may be given.",
+        description = "Trips built from out-of-order location samples, each identified by \
+            <device, t*>. Times in answers are RFC 3339 UTC with ms; requests may use any offset, \
+            or ms since 1970.",
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
     servers((url = "/")),
     security(("token" = [])),
-    modifiers(&Secured),
+    modifiers(&BearerAuth),
     tags(
         (name = "trips", description = "Trips by time, by id, and in lists"),
-        (name = "devices", description = "Which devices there are"),
+        (name = "devices", description = "Devices"),
         (name = "changes", description = "The change feed"),
-        (name = "samples", description = "Samples in"),
-        (name = "session", description = "For the page"),
-        (name = "health", description = "For those who run it"),
+        (name = "samples", description = "Sample upload"),
+        (name = "session", description = "Login of the map page"),
+        (name = "health", description = "Health checks and metrics"),
     ),
     paths(
         trips::lookup, trips::lookup_many, trips::by_id, explain::by_id, trips::of_device,
-        trips::of_day, devices::list, changes::list, changes::follow, samples::post_samples, session::login,
-        session::logout, session::list, session::revoke, session::page, health::live, health::ready,
-        health::version, health::metrics,
+        trips::of_day, devices::list, changes::list, changes::follow, samples::post_samples,
+        session::login, session::logout, session::list, session::revoke, session::page,
+        health::live, health::ready, health::version, health::metrics,
     )
 )]
-struct Described;
+struct ApiDoc;
 
-/// How a client shows the token.
-struct Secured;
+/// Adds the bearer token as a security scheme, and the responses that routes have in common.
+struct BearerAuth;
 
-impl Modify for Secured {
+impl Modify for BearerAuth {
     fn modify(&self, api: &mut utoipa::openapi::OpenApi) {
         let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
         let components = api.components.get_or_insert_default();
@@ -52,34 +53,34 @@ impl Modify for Secured {
         for item in api.paths.paths.values_mut() {
             for operation in [&mut item.get, &mut item.post, &mut item.delete].into_iter().flatten()
             {
-                // Those that ask for no token say so themselves.
-                common(operation);
+                add_common_responses(operation);
             }
         }
     }
 }
 
-/// What every route may answer, one that reads a body, and one that is guarded.
-fn common(operation: &mut Operation) {
+/// Adds the responses of all routes, of those with a body, and of those that require a token.
+fn add_common_responses(operation: &mut Operation) {
+    // Routes without authentication have an empty `security` of their own.
     let is_guarded = operation.security.is_none();
-    let told = [
-        (true, "421", "The server answers to its addresses alone, or the request names two hosts"),
-        (
-            true,
-            "503",
-            "Too much at once, or the store does not answer; `Retry-After` says when to come again",
-        ),
-        (operation.request_body.is_some(), "408", "The body does not come"),
+    let responses = [
+        (true, "421", "The `Host` header is not allowed, or is sent twice"),
+        (true, "503", "The server is over a limit, or the store is unavailable; see `Retry-After`"),
+        (operation.request_body.is_some(), "408", "The body does not arrive in time"),
         (operation.request_body.is_some(), "413", "The body is too large"),
-        (operation.request_body.is_some(), "415", "Neither gzip nor plain"),
-        (is_guarded, "401", "The token is missing, or another"),
+        (
+            operation.request_body.is_some(),
+            "415",
+            "The `Content-Encoding` is neither gzip nor identity",
+        ),
+        (is_guarded, "401", "The token is missing or wrong"),
         (
             is_guarded && operation.request_body.is_some(),
             "403",
-            "A page of another origin asks with the cookie of a login",
+            "The request has the cookie of a login, but is not from the page of this server",
         ),
     ];
-    for (_, status, description) in told.into_iter().filter(|(is_told, ..)| *is_told) {
+    for (_, status, description) in responses.into_iter().filter(|(applies, ..)| *applies) {
         let problem = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
         let response = ResponseBuilder::new()
             .description(description)
@@ -89,16 +90,16 @@ fn common(operation: &mut Operation) {
     }
 }
 
-/// The description.
+/// The OpenAPI document.
 #[must_use]
 pub fn document() -> utoipa::openapi::OpenApi {
-    Described::openapi()
+    ApiDoc::openapi()
 }
 
-/// The description, for clients.
+/// Serves the OpenAPI document.
 pub async fn answer(headers: HeaderMap) -> Response {
     static PLAIN: LazyLock<Vec<u8>> =
-        LazyLock::new(|| serde_json::to_vec(&document()).expect("it is plain data"));
-    static PACKED: LazyLock<Vec<u8>> = LazyLock::new(|| pack(&PLAIN));
-    constant(&headers, "application/json", &PLAIN, &PACKED)
+        LazyLock::new(|| serde_json::to_vec(&document()).expect("the document is plain data"));
+    static GZIP: LazyLock<Vec<u8>> = LazyLock::new(|| gzip(&PLAIN));
+    static_response(&headers, "application/json", &PLAIN, &GZIP)
 }

@@ -1,4 +1,4 @@
-//! Where a request was made: by a page of this server, of another origin, or by no page at all.
+//! Origin of a request: a page of this server, a page of another origin, or no page.
 
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 
@@ -11,12 +11,11 @@ fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     headers.get(name).map(|value| value.to_str().unwrap_or_default().trim())
 }
 
-/// Whether a page of this server made the request; `None` where no page did, or its browser does
-/// not tell.
+/// Whether a page of this server sent the request; `None` if no page did or it cannot be known.
 ///
-/// Browsers alone set `Sec-Fetch-Site`, and only where they trust the connection; `Origin` says
-/// the same of every request but a read, where a proxy keeps `Host`.
-fn is_same(headers: &HeaderMap) -> Option<bool> {
+/// Only browsers set `Sec-Fetch-Site`, and only on connections that they trust. `Origin` is set on
+/// every request other than a read; it compares to `Host` if proxies keep that header.
+fn is_same_origin(headers: &HeaderMap) -> Option<bool> {
     if let Some(site) = text(headers, FETCH_SITE) {
         return Some(site == "same-origin");
     }
@@ -30,29 +29,29 @@ fn foreign(detail: &str) -> Problem {
     Problem::new(StatusCode::FORBIDDEN, "foreign_origin", detail)
 }
 
-/// Rejects a request that a page of another origin makes.
+/// Rejects requests from pages of other origins.
 pub fn reject_foreign(headers: &HeaderMap) -> Result<(), Problem> {
-    let is_told = headers.contains_key(FETCH_SITE) || headers.contains_key(header::ORIGIN);
-    match is_same(headers) {
+    let is_from_page = headers.contains_key(FETCH_SITE) || headers.contains_key(header::ORIGIN);
+    match is_same_origin(headers) {
         Some(true) => Ok(()),
-        None if !is_told => Ok(()),
-        _ => Err(foreign("a page of another origin may not do this")),
+        None if !is_from_page => Ok(()),
+        _ => Err(foreign("pages of other origins may not send this request")),
     }
 }
 
-/// Rejects a request unless a page of this server makes it.
+/// Rejects requests that are not from a page of this server.
 pub fn require_same(headers: &HeaderMap) -> Result<(), Problem> {
-    match is_same(headers) {
+    match is_same_origin(headers) {
         Some(true) => Ok(()),
         _ => Err(foreign(
-            "with a login, only the page of this server may do this; programs send \
+            "with a login, only the page of this server may send this request; programs send \
              `Authorization: Bearer TOKEN`",
         )),
     }
 }
 
-/// Whether the client came by TLS, which a proxy took off. Whoever says so in vain loses its own
-/// cookie and nothing else, so there is no need to know whom to trust.
+/// Whether the client uses TLS, which a proxy terminates. The headers need no trust: a client that
+/// sends false ones only loses its own cookie.
 pub fn is_secure(headers: &HeaderMap) -> bool {
     let is_https = |text: &str| text.get(..8).is_some_and(|it| it.eq_ignore_ascii_case("https://"));
     let first = |text: &str| text.split(',').next().unwrap_or_default().trim().to_owned();
@@ -76,38 +75,38 @@ mod tests {
     #[test]
     fn an_origin_is_scheme_host_and_port() {
         let host = ("host", "maps.example.com:8443");
-        let told = |origin| is_same(&headers(&[host, ("origin", origin)]));
-        assert_eq!(told("https://maps.example.com:8443"), Some(true));
-        assert_eq!(told("https://MAPS.example.com:8443"), Some(true));
+        let is_same = |origin| is_same_origin(&headers(&[host, ("origin", origin)]));
+        assert_eq!(is_same("https://maps.example.com:8443"), Some(true));
+        assert_eq!(is_same("https://MAPS.example.com:8443"), Some(true));
         for other in ["https://maps.example.com", "https://x.maps.example.com:8443", "https://"] {
-            assert_eq!(told(other), Some(false), "{other}");
+            assert_eq!(is_same(other), Some(false), "{other}");
         }
-        // A page in a sandbox, or a broken header: it is told that there is a page, and no more.
+        // A sandboxed page, or a malformed header: from a page, but of an unknown origin.
         for odd in ["null", ""] {
-            assert_eq!(told(odd), None);
+            assert_eq!(is_same(odd), None);
             reject_foreign(&headers(&[host, ("origin", odd)])).unwrap_err();
             require_same(&headers(&[host, ("origin", odd)])).unwrap_err();
         }
-        assert_eq!(is_same(&headers(&[("origin", "https://a")])), None);
+        assert_eq!(is_same_origin(&headers(&[("origin", "https://a")])), None);
     }
 
     #[test]
-    fn what_the_browser_says_of_the_site_decides() {
+    fn sec_fetch_site_takes_precedence_over_origin() {
         let proxied = [("host", "127.0.0.1:8080"), ("origin", "https://maps.example.com")];
         reject_foreign(&headers(&proxied)).unwrap_err();
-        for (site, is_fine) in
+        for (site, is_allowed) in
             [("same-origin", true), ("same-site", false), ("cross-site", false), ("none", false)]
         {
             let headers = headers(&[&proxied[..], &[("sec-fetch-site", site)]].concat());
-            assert_eq!(reject_foreign(&headers).is_ok(), is_fine, "{site}");
-            assert_eq!(require_same(&headers).is_ok(), is_fine, "{site}");
+            assert_eq!(reject_foreign(&headers).is_ok(), is_allowed, "{site}");
+            assert_eq!(require_same(&headers).is_ok(), is_allowed, "{site}");
         }
         reject_foreign(&headers(&[("host", "a")])).unwrap();
         require_same(&headers(&[("host", "a")])).unwrap_err();
     }
 
     #[test]
-    fn tls_is_told_by_the_origin_or_a_proxy() {
+    fn tls_is_detected_by_origin_or_proxy_header() {
         for secure in [("origin", "https://a"), ("x-forwarded-proto", "HTTPS, http")] {
             assert!(is_secure(&headers(&[secure])), "{secure:?}");
         }

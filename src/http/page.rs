@@ -1,4 +1,4 @@
-//! The page, embedded in the binary.
+//! The map page, embedded in the binary.
 
 use std::io::Write;
 use std::sync::LazyLock;
@@ -13,20 +13,20 @@ use utoipa::ToSchema;
 
 use super::problem::Problem;
 
-/// What the page needs to begin.
+/// Settings of the map page.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct PageSettings {
-    /// Where map tiles come from; null shows the outline of the world alone.
+    /// URL of the map tiles; null: the page shows country outlines only.
     pub tiles: Option<String>,
-    /// Whether `/v1/changes/stream` is there.
+    /// Whether `/v1/changes/stream` is available.
     pub stream: bool,
-    /// Of the program.
+    /// Version of the program.
     pub version: &'static str,
     /// Samples at most this far apart share a trip, ms.
     pub max_gap_ms: i64,
-    /// The clock of the server.
+    /// Current time of the server.
     pub now: String,
-    /// Whether there is a session to log out of.
+    /// Whether the request has a session, which can be logged out.
     pub logged_in: bool,
 }
 
@@ -35,7 +35,7 @@ struct Asset {
     name: &'static str,
     kind: &'static str,
     bytes: &'static [u8],
-    packed: LazyLock<Vec<u8>>,
+    gzip: LazyLock<Vec<u8>>,
 }
 
 macro_rules! assets {
@@ -44,7 +44,7 @@ macro_rules! assets {
             name: $name,
             kind: $kind,
             bytes: include_bytes!(concat!("page/", $name)),
-            packed: LazyLock::new(|| pack(include_bytes!(concat!("page/", $name)))),
+            gzip: LazyLock::new(|| gzip(include_bytes!(concat!("page/", $name)))),
         }),+];
     };
 }
@@ -71,32 +71,32 @@ assets! {
     "world.json": "application/json",
 }
 
-/// The page itself.
+/// Serves the page.
 pub async fn index(headers: HeaderMap) -> Response {
     asset(Path("index.html".to_owned()), headers).await.into_response()
 }
 
-/// A file of the page.
+/// Serves a file of the page.
 pub async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Result<Response, Problem> {
     let found = ASSETS.iter().find(|asset| asset.name == name);
     let Some(asset) = found else {
         let detail = format!("the page has no file `{name}`");
         return Err(Problem::new(StatusCode::NOT_FOUND, "not_found", detail));
     };
-    Ok(constant(&headers, asset.kind, asset.bytes, &asset.packed))
+    Ok(static_response(&headers, asset.kind, asset.bytes, &asset.gzip))
 }
 
-/// Bytes as gzip, as small as it gets: they are packed once.
-pub fn pack(bytes: &[u8]) -> Vec<u8> {
-    let mut packer = GzEncoder::new(Vec::new(), Compression::best());
-    // Memory takes everything.
-    packer.write_all(bytes).and_then(|()| packer.finish()).unwrap_or_default()
+/// Compresses bytes at the best level: each file is compressed once.
+pub fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    // Writing to a Vec cannot fail.
+    encoder.write_all(bytes).and_then(|()| encoder.finish()).unwrap_or_default()
 }
 
-/// Whether a client takes gzip.
-fn takes_gzip(headers: &HeaderMap) -> bool {
-    let given = headers.get_all(header::ACCEPT_ENCODING).into_iter();
-    let mut codings = given.filter_map(|it| it.to_str().ok()).flat_map(|text| text.split(','));
+/// Whether the client accepts gzip.
+fn accepts_gzip(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(header::ACCEPT_ENCODING).into_iter();
+    let mut codings = values.filter_map(|it| it.to_str().ok()).flat_map(|text| text.split(','));
     codings.any(|coding| {
         let (name, quality) = coding.split_once(';').unwrap_or((coding, "q=1"));
         let quality = quality.trim().strip_prefix("q=").and_then(|it| it.parse::<f32>().ok());
@@ -104,28 +104,28 @@ fn takes_gzip(headers: &HeaderMap) -> bool {
     })
 }
 
-/// An answer that is the same for as long as the program runs: plain, or as it was packed once.
-pub fn constant(
+/// Serves content that does not change while the program runs: plain or compressed.
+pub fn static_response(
     headers: &HeaderMap,
     kind: &'static str,
     plain: &'static [u8],
-    packed: &'static [u8],
+    gzip: &'static [u8],
 ) -> Response {
-    // The same for all files of a build: another build has another commit.
+    // One tag for all files of a build: another build has another commit.
     let tag = concat!("W/\"", env!("CARGO_PKG_VERSION"), "-", env!("TSTAR_COMMIT"), "\"");
-    let is_known = headers.get(header::IF_NONE_MATCH).is_some_and(|it| it == tag);
-    let about = [
+    let is_unchanged = headers.get(header::IF_NONE_MATCH).is_some_and(|it| it == tag);
+    let fields = [
         (header::CONTENT_TYPE, kind),
         (header::ETAG, tag),
         (header::CACHE_CONTROL, "no-cache"),
         (header::VARY, "accept-encoding"),
     ];
-    if is_known {
-        (StatusCode::NOT_MODIFIED, about).into_response()
-    } else if takes_gzip(headers) {
-        (about, [(header::CONTENT_ENCODING, "gzip")], packed).into_response()
+    if is_unchanged {
+        (StatusCode::NOT_MODIFIED, fields).into_response()
+    } else if accepts_gzip(headers) {
+        (fields, [(header::CONTENT_ENCODING, "gzip")], gzip).into_response()
     } else {
-        (about, plain).into_response()
+        (fields, plain).into_response()
     }
 }
 
@@ -136,8 +136,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gzip_is_sent_to_those_who_take_it() {
-        for (given, is_taken) in [
+    fn gzip_is_sent_to_clients_that_accept_it() {
+        for (value, is_accepted) in [
             ("gzip", true),
             ("br, gzip;q=0.5", true),
             ("*", true),
@@ -147,9 +147,9 @@ mod tests {
             ("", false),
         ] {
             let mut headers = HeaderMap::new();
-            headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(given));
-            assert_eq!(takes_gzip(&headers), is_taken, "{given}");
+            headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(value));
+            assert_eq!(accepts_gzip(&headers), is_accepted, "{value}");
         }
-        assert!(!takes_gzip(&HeaderMap::new()));
+        assert!(!accepts_gzip(&HeaderMap::new()));
     }
 }

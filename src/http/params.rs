@@ -1,4 +1,4 @@
-//! What a request asks for: its parameters, read with every fault at once.
+//! Parameters of a request. All faults are reported at once.
 
 use axum::extract::{FromRequestParts, Query};
 use axum::http::StatusCode;
@@ -12,16 +12,17 @@ use crate::identity::{TripId, check_device_id, device_of_token};
 use crate::model::time::{parse_day, parse_time};
 use crate::store::Order;
 
-/// Trips or devices of a page, where nothing else is asked for.
-pub const LIMIT: usize = 100;
+/// Default items per page.
+pub const DEFAULT_LIMIT: usize = 100;
 
-/// The most of a page.
-pub const MOST: usize = 1000;
+/// Maximum items per page.
+pub const MAX_LIMIT: usize = 1000;
 
-/// The parameters of a request. Each is taken once; [`Ask::done`] refuses what nobody took.
+/// The parameters of a request. Each can be read once; [`Params::finish`] rejects unread ones.
 #[derive(Debug, Default)]
 pub struct Params {
-    given: Vec<(String, String)>,
+    /// Parameters that were not read yet.
+    unread: Vec<(String, String)>,
     faults: Vec<ParamError>,
 }
 
@@ -30,41 +31,41 @@ impl<S: Sync> FromRequestParts<S> for Params {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let pairs = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri);
-        Ok(Self { given: pairs.map(|pairs| pairs.0).unwrap_or_default(), faults: Vec::new() })
+        Ok(Self { unread: pairs.map(|pairs| pairs.0).unwrap_or_default(), faults: Vec::new() })
     }
 }
 
 impl Params {
-    /// A text.
+    /// An optional text.
     pub fn text(&mut self, name: &str) -> Option<String> {
-        let at = self.given.iter().position(|(known, _)| known == name)?;
-        let (_, value) = self.given.remove(at);
-        if self.given.iter().any(|(known, _)| known == name) {
-            self.fault(name, "it is given twice");
-            self.given.retain(|(known, _)| known != name);
+        let at = self.unread.iter().position(|(other, _)| other == name)?;
+        let (_, value) = self.unread.remove(at);
+        if self.unread.iter().any(|(other, _)| other == name) {
+            self.fault(name, "given more than once");
+            self.unread.retain(|(other, _)| other != name);
         }
         Some(value)
     }
 
-    /// A text that has to be there; the empty one where it is not.
+    /// A required text; empty if it is missing.
     pub fn required(&mut self, name: &str) -> String {
         self.text(name).unwrap_or_else(|| {
-            self.fault(name, "it is missing");
+            self.fault(name, "missing");
             String::new()
         })
     }
 
-    /// What `read` makes of a parameter.
+    /// An optional parameter, parsed by `parse`.
     pub fn read<T, E: ToString>(
         &mut self,
         name: &str,
-        read: impl FnOnce(&str) -> Result<T, E>,
+        parse: impl FnOnce(&str) -> Result<T, E>,
     ) -> Option<T> {
         let text = self.text(name)?;
-        read(&text).map_err(|error| self.fault(name, error)).ok()
+        parse(&text).map_err(|error| self.fault(name, error)).ok()
     }
 
-    /// A device id that has to be there.
+    /// The required device id.
     pub fn device(&mut self) -> String {
         let device = self.required("device");
         if let (false, Err(error)) = (self.has_fault("device"), check_device_id(&device)) {
@@ -73,7 +74,7 @@ impl Params {
         device
     }
 
-    /// The device id of a token in a path.
+    /// The device id of a token in the URL path.
     pub fn token(&mut self, token: &str) -> String {
         device_of_token(token).unwrap_or_else(|error| {
             self.fault("token", error);
@@ -81,8 +82,8 @@ impl Params {
         })
     }
 
-    /// A time, ms since 1970, that has to be there.
-    pub fn needed_time(&mut self, name: &str) -> i64 {
+    /// A required time, ms since 1970.
+    pub fn required_time(&mut self, name: &str) -> i64 {
         let text = self.required(name);
         match (self.has_fault(name), parse_time(&text)) {
             (false, Ok(time_ms)) => time_ms,
@@ -94,93 +95,93 @@ impl Params {
         }
     }
 
-    /// A span of times, ms since 1970, both ends inclusive; without an end it is open there. One
-    /// that ends before it begins is empty.
+    /// The span from `from` to `to`, ms since 1970, both inclusive and optional. It is empty if
+    /// `from` is later than `to`.
     pub fn span(&mut self) -> (i64, i64) {
         let from_ms = self.read("from", parse_time).unwrap_or(i64::MIN);
-        let upto_ms = self.read("to", parse_time).unwrap_or(i64::MAX);
-        (from_ms, upto_ms)
+        let to_ms = self.read("to", parse_time).unwrap_or(i64::MAX);
+        (from_ms, to_ms)
     }
 
-    /// A UTC day, whole days since 1970.
+    /// A UTC day, days since 1970.
     pub fn day(&mut self) -> Option<i64> {
         self.read("day", parse_day)
     }
 
-    /// How many of a page.
+    /// Maximum items of the page.
     pub fn limit(&mut self) -> usize {
-        let read = |text: &str| match text.parse() {
-            Ok(limit) if (1..=MOST).contains(&limit) => Ok(limit),
-            _ => Err(format!("`{text}` is no whole number from 1 to {MOST}")),
+        let parse = |text: &str| match text.parse() {
+            Ok(limit) if (1..=MAX_LIMIT).contains(&limit) => Ok(limit),
+            _ => Err(format!("`{text}` is not a whole number from 1 to {MAX_LIMIT}")),
         };
-        self.read("limit", read).unwrap_or(LIMIT)
+        self.read("limit", parse).unwrap_or(DEFAULT_LIMIT)
     }
 
-    /// Which way a page goes.
+    /// Sort order of the page.
     pub fn order(&mut self) -> Order {
-        let read = |text: &str| match text {
+        let parse = |text: &str| match text {
             "asc" => Ok(Order::Asc),
             "desc" => Ok(Order::Desc),
             other => Err(format!("`{other}` is neither asc nor desc")),
         };
-        self.read("order", read).unwrap_or_default()
+        self.read("order", parse).unwrap_or_default()
     }
 
-    /// Where a page goes on: a device, and a time in it.
+    /// The start of the page: a device, and a time of it.
     pub fn cursor(&mut self) -> Option<TripId> {
         self.read("cursor", |text| {
             TripId::parse_key_text(text)
-                .map_err(|_| format!("`{text}` is no cursor of an earlier page"))
+                .map_err(|_| format!("`{text}` is not a valid cursor; use `next` of a page"))
         })
     }
 
-    /// true or false.
+    /// A flag: true or false; false if it is absent.
     pub fn flag(&mut self, name: &str) -> bool {
-        let read = |text: &str| match text {
+        let parse = |text: &str| match text {
             "true" => Ok(true),
             "false" => Ok(false),
             other => Err(format!("`{other}` is neither true nor false")),
         };
-        self.read(name, read).unwrap_or(false)
+        self.read(name, parse).unwrap_or(false)
     }
 
-    /// How much of a path is wanted.
+    /// How much of the path the answer holds.
     pub fn detail(&mut self) -> Detail {
-        let read = |text: &str| match text.parse::<f64>() {
+        let parse = |text: &str| match text.parse::<f64>() {
             Ok(metres) if metres > 0.0 && metres <= 1e6 => Ok(metres),
-            _ => Err(format!("`{text}` is no number of metres above 0, up to 1000000")),
+            _ => Err(format!("`{text}` is not a distance above 0, up to 1000000 metres")),
         };
-        Detail { path: self.flag("path"), simplify_m: self.read("simplify", read) }
+        Detail { path: self.flag("path"), simplify_m: self.read("simplify", parse) }
     }
 
-    /// Whether something is wrong with a parameter.
+    /// Whether a parameter has a fault.
     pub fn has_fault(&self, name: &str) -> bool {
-        self.faults.iter().any(|fault| fault.place == name)
+        self.faults.iter().any(|fault| fault.location == name)
     }
 
-    /// Adds what is wrong.
-    pub fn fault(&mut self, place: &str, problem: impl ToString) {
-        self.faults.push(ParamError::new(place, problem));
+    /// Adds a fault.
+    pub fn fault(&mut self, location: &str, problem: impl ToString) {
+        self.faults.push(ParamError::new(location, problem));
     }
 
-    /// Everything that is wrong with the request, parameters that nobody took among it.
+    /// Reports all faults. Parameters that were not read are unknown, which is a fault, too.
     pub fn finish(mut self) -> Result<(), Problem> {
-        for (name, _) in std::mem::take(&mut self.given) {
-            self.fault(&name, "there is no such parameter");
+        for (name, _) in std::mem::take(&mut self.unread) {
+            self.fault(&name, "unknown parameter");
         }
         let Some(first) = self.faults.first() else { return Ok(()) };
-        let nowhere = |fault: &ParamError| matches!(&*fault.place, "token" | "cursor");
-        if !self.faults.iter().all(nowhere) {
+        let is_not_found = |fault: &ParamError| matches!(&*fault.location, "token" | "cursor");
+        if !self.faults.iter().all(is_not_found) {
             return Err(Problem::faults(self.faults));
         }
-        // As with any other path that leads nowhere.
-        let code = if first.place == "token" { "no_device" } else { "no_page" };
+        // A URL of a device or page that cannot exist: 404, as for any unknown path.
+        let code = if first.location == "token" { "no_device" } else { "no_page" };
         let problems: Vec<_> = self.faults.iter().map(|fault| &*fault.problem).collect();
         Err(Problem::new(StatusCode::NOT_FOUND, code, problems.join("; ")))
     }
 }
 
-/// A time as requests give it, for the description of the API.
+/// Schema of a time in requests.
 #[derive(Debug)]
 pub struct Moment;
 
@@ -202,8 +203,8 @@ impl ToSchema for Moment {}
 /// How much of a path an answer holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Detail {
-    /// The path is wanted.
+    /// Whether the path is included.
     pub path: bool,
-    /// Points may be left out that lie no further than this from the line of the others, m.
+    /// Tolerance of the simplification, m; `None`: the complete path.
     pub simplify_m: Option<f64>,
 }

@@ -1,4 +1,4 @@
-//! What went wrong, as RFC 9457 tells it.
+//! Error responses as problem details (RFC 9457).
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -9,62 +9,62 @@ use utoipa::ToSchema;
 
 use crate::identity::IdError;
 use crate::store::StoreError;
-use crate::views::SurfaceError;
+use crate::views::ViewError;
 
-/// One thing that is wrong with a request.
+/// A fault of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct ParamError {
-    /// Which parameter, or where in the body.
+    /// Parameter, or location in the body.
     #[schema(example = "at")]
     #[serde(rename = "where")]
-    pub place: String,
-    /// What is wrong with it, and what would be right.
+    pub location: String,
+    /// What is wrong, and what is valid.
     pub problem: String,
 }
 
 impl ParamError {
-    /// A fault of a parameter, or of a place in the body.
-    pub fn new(place: impl Into<String>, problem: impl ToString) -> Self {
-        Self { place: place.into(), problem: problem.to_string() }
+    /// A fault of a parameter, or of a location in the body.
+    pub fn new(location: impl Into<String>, problem: impl ToString) -> Self {
+        Self { location: location.into(), problem: problem.to_string() }
     }
 }
 
-/// An answer that is none: `application/problem+json`.
+/// An error response: `application/problem+json`.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Problem {
-    /// Always `about:blank`: the title says what the status says.
+    /// Always `about:blank`: the title is that of the status.
     #[serde(rename = "type")]
     #[schema(example = "about:blank")]
     kind: &'static str,
-    /// The status in words.
+    /// Title of the status.
     title: &'static str,
-    /// The status.
+    /// HTTP status.
     status: u16,
-    /// What happened here, for a person.
+    /// Message for people.
     detail: String,
-    /// What happened, for a program.
+    /// Code for programs.
     #[schema(example = "bad_request")]
     code: &'static str,
-    /// What only some problems tell.
+    /// Fields of some problems.
     #[serde(flatten)]
     more: Box<More>,
 }
 
-/// What only some problems tell.
+/// Fields of some problems.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
 struct More {
-    /// Everything that is wrong with the request.
+    /// All faults of the request.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     faults: Vec<ParamError>,
-    /// By code, as `previous` and `next` of a time that no trip covers.
+    /// Further fields, by code: for example `previous` and `next` with `no_trip`.
     #[serde(flatten)]
     #[schema(value_type = Object, additional_properties)]
     named: Map<String, Value>,
 }
 
 impl Problem {
-    /// A problem of a status and a code.
+    /// A problem with a status and a code.
     pub fn new(status: StatusCode, code: &'static str, detail: impl ToString) -> Self {
         Self {
             kind: "about:blank",
@@ -76,47 +76,46 @@ impl Problem {
         }
     }
 
-    /// Everything that is wrong with a request.
+    /// A `bad_request` with all faults of the request.
     pub fn faults(faults: Vec<ParamError>) -> Self {
         let all: Vec<_> =
-            faults.iter().map(|fault| format!("{}: {}", fault.place, fault.problem)).collect();
+            faults.iter().map(|fault| format!("{}: {}", fault.location, fault.problem)).collect();
         let mut problem = Self::new(StatusCode::BAD_REQUEST, "bad_request", all.join("; "));
         problem.more.faults = faults;
         problem
     }
 
-    /// What happened here, for a person.
+    /// Message for people.
     pub fn detail(&self) -> &str {
         &self.detail
     }
 
-    /// What happened, for a program.
+    /// Code for programs.
     #[cfg(test)]
     pub fn code(&self) -> &'static str {
         self.code
     }
 
-    /// The same, and what else is to be told.
+    /// Adds a field.
     pub fn with(mut self, name: &str, value: impl Serialize) -> Self {
         let value = serde_json::to_value(value).expect("an answer is plain data");
         self.more.named.insert(name.to_owned(), value);
         self
     }
 
-    /// Rejects a request for lack of capacity; counted by `reason`.
+    /// Rejects a request over a limit with 503. Counted by `reason`.
     pub fn busy(reason: &'static str, detail: &str) -> Self {
         crate::telemetry::rejected(reason);
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail)
     }
 
-    /// Rejects a request whose answer would be too large.
+    /// Rejects a request because its answer would be too large.
     pub fn large_answer() -> Self {
-        let detail = "the answer is too large: ask for less, as with `simplify` for a path or \
-            with fewer pairs";
+        let detail = "the answer is too large; request less: `simplify` for a path, or fewer pairs";
         Self::new(StatusCode::BAD_REQUEST, "answer_too_large", detail)
     }
 
-    /// Ends a request that takes too long; counted by `reason`.
+    /// Aborts a request that takes too long. Counted by `reason`.
     pub fn cut_off(status: StatusCode, reason: &'static str, detail: impl ToString) -> Self {
         crate::telemetry::rejected(reason);
         Self::new(status, "too_slow", detail)
@@ -125,7 +124,7 @@ impl Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(self.status).expect("it was made from one");
+        let status = StatusCode::from_u16(self.status).expect("it was made from a status");
         let mut response = (status, Json(self)).into_response();
         let headers = response.headers_mut();
         let kind = HeaderValue::from_static("application/problem+json");
@@ -143,27 +142,27 @@ impl IntoResponse for Problem {
     }
 }
 
-/// A store that fails is told as one that is away: the next try may find it. What it said goes to
-/// the log, as it names places that are no business of a client.
+/// Every store error is reported as unavailable, since a retry may succeed. The error itself goes
+/// to the log only, as it may name hosts and files.
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         crate::telemetry::failed(error.kind());
-        tracing::warn!(error = %chain(&error), "the store did not answer a request");
+        tracing::warn!(error = %chain(&error), "store error while answering a request");
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "store_unavailable",
-            "the store did not answer; the log of the server says why. Try again",
+            "the store did not answer; retry, or see the log of the server for the reason",
         )
     }
 }
 
-impl From<SurfaceError> for Problem {
-    fn from(error: SurfaceError) -> Self {
+impl From<ViewError> for Problem {
+    fn from(error: ViewError) -> Self {
         tracing::error!(error = %chain(&error), "a trip cannot be shown");
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "malformed_trip",
-            "the stored trip cannot be shown: see `tstar verify`",
+            "the stored trip cannot be shown; check the store with `tstar verify`",
         )
     }
 }
@@ -174,7 +173,7 @@ impl From<IdError> for Problem {
     }
 }
 
-/// An error with its causes, on one line.
+/// An error and its causes, on one line.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,4 +1,4 @@
-//! Who may ask: a program by the token, a browser by the cookie of a login.
+//! Authentication: programs send the token, browsers the cookie of a login.
 
 use std::sync::Arc;
 
@@ -20,27 +20,27 @@ use super::page::PageSettings;
 use super::problem::{ParamError, Problem};
 use super::sessions::{MAX_AGE_S, SessionView};
 use super::token::bearer;
-use super::trips::in_path;
+use super::trips::path_segment;
 use crate::model::time::format_time;
 
-/// Name of the cookie where there is no TLS.
+/// Name of the cookie without TLS.
 const COOKIE: &str = "tstar";
 
-/// Its name behind TLS: browsers take it from this very host alone, and never without TLS.
+/// Name of the cookie with TLS: browsers accept it from this host only, and only over TLS.
 const SECURE_COOKIE: &str = "__Host-tstar";
 
 /// How a request is authorised.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// The server asks for no token.
+    /// The server has no token.
     Open,
     /// By the token.
     Token,
-    /// By the cookie of the session of this name.
+    /// By the cookie of the session with this name.
     Session(String),
 }
 
-/// What a login shows.
+/// A login request.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Login {
@@ -48,10 +48,10 @@ pub struct Login {
     token: String,
 }
 
-/// The logins that hold now.
+/// The active sessions.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SessionList {
-    /// The one used last first.
+    /// Sessions, most recently used first.
     sessions: Vec<SessionView>,
 }
 
@@ -59,22 +59,22 @@ fn unauthorized(detail: &str) -> Problem {
     Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
 }
 
-/// A cookie of this server. A script cannot read it, and no other site's request bears it.
-fn cookie(id: &str, life_s: i64, is_secure: bool) -> String {
+/// A cookie of this server. Scripts cannot read it, and requests of other sites do not send it.
+fn cookie(id: &str, max_age_s: i64, is_secure: bool) -> String {
     let (name, secure) = if is_secure { (SECURE_COOKIE, "; Secure") } else { (COOKIE, "") };
-    format!("{name}={id}{secure}; HttpOnly; SameSite=Strict; Path=/; Max-Age={life_s}")
+    format!("{name}={id}{secure}; HttpOnly; SameSite=Strict; Path=/; Max-Age={max_age_s}")
 }
 
-/// Sets a cookie for the page.
+/// Starts a session and sets its cookie.
 #[utoipa::path(post, path = "/v1/login", tag = "session", operation_id = "login",
     request_body = Login, security(()),
     responses(
         (status = 204, description = "The cookie is set"),
-        (status = 400, description = "The body is no login, or the server asks for no token",
+        (status = 400, description = "The body is not a valid login, or the server has no token",
             body = Problem, content_type = "application/problem+json"),
         (status = 401, description = "The token is wrong",
             body = Problem, content_type = "application/problem+json"),
-        (status = 403, description = "A page of another origin asks",
+        (status = 403, description = "The request is from a page of another origin",
             body = Problem, content_type = "application/problem+json"),
     ))]
 pub async fn login<S: ServableStore>(
@@ -85,33 +85,33 @@ pub async fn login<S: ServableStore>(
     let headers = request.headers().clone();
     origin::reject_foreign(&headers)?;
     let Limited { bytes, .. } = Limited::<MAX_LOGIN>::from_request(request, &app).await?;
-    let given: Result<Login, _> = serde_json::from_slice(&bytes);
-    let given = given.map_err(|error| Problem::faults(vec![ParamError::new("body", error)]))?;
+    let login: Result<Login, _> = serde_json::from_slice(&bytes);
+    let login = login.map_err(|error| Problem::faults(vec![ParamError::new("body", error)]))?;
     let Some(token) = &app.options.token else {
-        let problem = "this server asks for no token";
+        let problem = "this server has no token";
         return Err(Problem::faults(vec![ParamError::new("token", problem)]));
     };
-    if !token.is(&given.token) {
+    if !token.matches(&login.token) {
         return Err(unauthorized("the token is wrong"));
     }
-    // A browser has one session: whoever logs in again leaves none behind.
+    // A browser has one session: a new login ends the former one.
     if let Some(name) = app.session_of(&headers) {
         app.sessions.close(&name);
     }
     let address = peer.map(|Extension(Peer(address))| address);
     let id = app.sessions.open(address, app.now_ms()).map_err(|error| {
-        tracing::error!(%error, "the system gives no random bytes");
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", "no session can be made now")
+        tracing::error!(%error, "cannot read random bytes");
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", "cannot start a session now")
     })?;
     let cookie = cookie(&id, MAX_AGE_S, origin::is_secure(&headers));
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
 }
 
-/// Ends the session of the cookie, and removes the cookie.
+/// Ends the session of the cookie and removes the cookie.
 #[utoipa::path(post, path = "/v1/logout", tag = "session", operation_id = "logout", security(()),
     responses(
-        (status = 204, description = "There is no session any more"),
-        (status = 403, description = "A page of another origin asks",
+        (status = 204, description = "The session is ended"),
+        (status = 403, description = "The request is from a page of another origin",
             body = Problem, content_type = "application/problem+json"),
     ))]
 pub async fn logout<S: ServableStore>(
@@ -127,9 +127,9 @@ pub async fn logout<S: ServableStore>(
     Ok((StatusCode::NO_CONTENT, AppendHeaders(removed)).into_response())
 }
 
-/// The logins that hold now.
+/// Lists the active sessions.
 #[utoipa::path(get, path = "/v1/sessions", tag = "session", operation_id = "sessions",
-    responses((status = 200, description = "Each with the name that it is revoked by",
+    responses((status = 200, description = "The sessions; `id` revokes one",
         body = SessionList)))]
 pub async fn list<S: ServableStore>(
     State(app): State<Arc<App<S>>>,
@@ -142,35 +142,35 @@ pub async fn list<S: ServableStore>(
     Json(SessionList { sessions: app.sessions.list(current, app.now_ms()) })
 }
 
-/// Revokes a login.
+/// Revokes a session.
 #[utoipa::path(delete, path = "/v1/sessions/{id}", tag = "session", operation_id = "revokeSession",
-    params(("id" = String, Path, description = "Its `id` in the list",
+    params(("id" = String, Path, description = "`id` of the session in the list",
         example = "0123456789abcdef")),
     responses(
-        (status = 204, description = "It is revoked"),
-        (status = 400, description = "Everything that is wrong with the request",
+        (status = 204, description = "The session is revoked"),
+        (status = 400, description = "The request is not valid; `faults` lists every fault",
             body = Problem, content_type = "application/problem+json"),
-        (status = 403, description = "A page of another origin asks",
+        (status = 403, description = "The request is from a page of another origin",
             body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "There is no such session",
+        (status = 404, description = "The session does not exist",
             body = Problem, content_type = "application/problem+json"),
     ))]
 pub async fn revoke<S: ServableStore>(
     State(app): State<Arc<App<S>>>,
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Response, Problem> {
-    match app.sessions.close(&in_path(id)?) {
+    match app.sessions.close(&path_segment(id)?) {
         true => Ok(StatusCode::NO_CONTENT.into_response()),
         false => {
-            let detail = "there is no such session; GET /v1/sessions lists them";
+            let detail = "the session does not exist; GET /v1/sessions lists them";
             Err(Problem::new(StatusCode::NOT_FOUND, "no_session", detail))
         }
     }
 }
 
-/// What the page needs to begin.
+/// Settings of the map page.
 #[utoipa::path(get, path = "/v1/page", tag = "session", operation_id = "page",
-    responses((status = 200, description = "What the page needs to begin", body = PageSettings)))]
+    responses((status = 200, description = "The settings", body = PageSettings)))]
 pub async fn page<S: ServableStore>(
     State(app): State<Arc<App<S>>>,
     Extension(access): Extension<Access>,
@@ -189,7 +189,7 @@ pub async fn page<S: ServableStore>(
 }
 
 impl<S: ServableStore> App<S> {
-    /// The name of the session whose cookie a request bears.
+    /// The name of the session whose cookie the request has.
     fn session_of(&self, headers: &HeaderMap) -> Option<String> {
         let text = |value: &HeaderValue| value.to_str().map(str::to_owned).ok();
         let cookies: Vec<_> =
@@ -197,31 +197,31 @@ impl<S: ServableStore> App<S> {
         let pairs = cookies.iter().flat_map(|text| text.split(';'));
         let mut pairs = pairs.filter_map(|pair| pair.split_once('='));
         pairs.find_map(|(name, id)| {
-            let is_ours = matches!(name.trim(), COOKIE | SECURE_COOKIE);
-            is_ours.then(|| self.sessions.touch(id.trim(), self.now_ms()))?
+            let is_session = matches!(name.trim(), COOKIE | SECURE_COOKIE);
+            is_session.then(|| self.sessions.touch(id.trim(), self.now_ms()))?
         })
     }
 
-    /// How a request is authorised, if it is.
+    /// How the request is authorised; `None` if it is not.
     pub(super) fn access(&self, headers: &HeaderMap) -> Option<Access> {
         let Some(token) = &self.options.token else { return Some(Access::Open) };
         match bearer(headers) {
-            Some(secret) => token.is(secret).then_some(Access::Token),
+            Some(secret) => token.matches(secret).then_some(Access::Token),
             None => self.session_of(headers).map(Access::Session),
         }
     }
 }
 
-/// Lets a request pass that is authorised. By a cookie, what is not a read is done for a page of
-/// this server alone.
+/// Rejects requests that are not authorised. With a cookie, requests other than reads have to come
+/// from a page of this server.
 pub async fn require_auth<S: ServableStore>(
     State(app): State<Arc<App<S>>>,
     mut request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
     let access = app.access(request.headers()).ok_or_else(|| {
-        let detail = "this server asks for its token: `Authorization: Bearer TOKEN`, or a login \
-            of the page";
+        let detail = "this server requires a token: send `Authorization: Bearer TOKEN`, or log in \
+            on the page";
         unauthorized(detail)
     })?;
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);

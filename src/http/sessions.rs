@@ -1,5 +1,5 @@
-//! The logins that hold now. Each has an id, which its browser alone knows, and a name, by which it
-//! can be revoked. They are in memory: a restart ends them all.
+//! The active sessions. Each has a secret id, known to its browser only, and a public name, which
+//! lists show and which revokes it. They are in memory: a restart ends them.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -12,19 +12,19 @@ use utoipa::ToSchema;
 
 use crate::model::time::format_time;
 
-/// Maximum sessions at once; one more ends the one that was used least recently.
+/// Maximum sessions; one more ends the least recently used one.
 const MAX_SESSIONS: usize = 1024;
 
 /// Maximum age of a session, s.
 pub const MAX_AGE_S: i64 = 30 * 24 * 3600;
 
-/// A session ends when it is not used for this long, s.
+/// Maximum time between two uses of a session, s.
 const MAX_IDLE_S: i64 = 7 * 24 * 3600;
 
-/// Bytes of an id, from the system's randomness.
+/// Random bytes of an id.
 const ID_BYTES: usize = 32;
 
-/// A login.
+/// A session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Session {
     name: String,
@@ -39,28 +39,27 @@ impl Session {
     }
 }
 
-/// A login, as a client sees it.
+/// A session, as clients see it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct SessionView {
-    /// Its name, by which it can be revoked.
+    /// Name of the session, which revokes it.
     #[schema(example = "0123456789abcdef")]
     id: String,
-    /// When the login was.
+    /// Time of the login.
     created: String,
-    /// When it was used last.
+    /// Time of the last request.
     last_used: String,
-    /// Where the login came from: a proxy, where there is one.
+    /// Address of the client that logged in, or of its proxy.
     address: Option<String>,
-    /// Whether this request is made with it.
+    /// Whether this request uses the session.
     current: bool,
 }
 
-/// The logins that hold now.
+/// The active sessions, by the hash of their ids.
 #[derive(Debug, Default)]
 pub struct Sessions(Mutex<HashMap<[u8; 32], Session>>);
 
-/// What ids are known by. How long a search takes says something about this hash alone, and nothing
-/// about an id.
+/// Hash of an id. The time of a lookup depends on the hash only and reveals nothing about the id.
 fn key(id: &str) -> [u8; 32] {
     Sha256::digest(id).into()
 }
@@ -70,10 +69,10 @@ impl Sessions {
         self.0.lock().expect("no holder of the lock panics")
     }
 
-    /// Begins a session, and returns its id.
+    /// Starts a session and returns its id.
     ///
     /// # Errors
-    /// The system gives no random bytes.
+    /// The system cannot provide random bytes.
     pub fn open(&self, address: Option<IpAddr>, now_ms: i64) -> Result<String, getrandom::Error> {
         let mut bytes = [0; ID_BYTES];
         getrandom::fill(&mut bytes)?;
@@ -92,7 +91,7 @@ impl Sessions {
         Ok(id)
     }
 
-    /// The name of the session of an id, if it holds; it counts as used.
+    /// The name of the session with this id, if it is active. Marks it as used.
     pub fn touch(&self, id: &str, now_ms: i64) -> Option<String> {
         let mut sessions = self.lock();
         let session = sessions.get_mut(&key(id)).filter(|session| !session.has_expired(now_ms))?;
@@ -100,7 +99,7 @@ impl Sessions {
         Some(session.name.clone())
     }
 
-    /// Whether there was a session of this name; it ends.
+    /// Ends the session with this name; false if there is none.
     pub fn close(&self, name: &str) -> bool {
         let mut sessions = self.lock();
         let before = sessions.len();
@@ -108,7 +107,7 @@ impl Sessions {
         sessions.len() < before
     }
 
-    /// Every session that holds, the one used last first.
+    /// The active sessions, most recently used first.
     pub fn list(&self, current: Option<&str>, now_ms: i64) -> Vec<SessionView> {
         let mut sessions: Vec<_> = self.lock().values().cloned().collect();
         sessions.retain(|session| !session.has_expired(now_ms));
@@ -131,22 +130,22 @@ mod tests {
     const DAY_MS: i64 = 24 * 3600 * 1000;
 
     #[test]
-    fn sessions_are_revoked_one_by_one() {
+    fn sessions_are_revoked_individually() {
         let sessions = Sessions::default();
-        let (one, other) = (sessions.open(None, 0).unwrap(), sessions.open(None, 1).unwrap());
-        assert_ne!(one, other);
-        let name = sessions.touch(&one, 2).unwrap();
+        let (first, second) = (sessions.open(None, 0).unwrap(), sessions.open(None, 1).unwrap());
+        assert_ne!(first, second);
+        let name = sessions.touch(&first, 2).unwrap();
         let listed = sessions.list(Some(&name), 2);
         assert_eq!(listed.iter().map(|it| it.current).collect::<Vec<_>>(), [true, false]);
         assert!(sessions.close(&name));
         assert!(!sessions.close(&name));
-        assert_eq!(sessions.touch(&one, 3), None);
-        assert!(sessions.touch(&other, 3).is_some());
-        assert_eq!(sessions.touch(&name, 3), None, "the name is no secret");
+        assert_eq!(sessions.touch(&first, 3), None);
+        assert!(sessions.touch(&second, 3).is_some());
+        assert_eq!(sessions.touch(&name, 3), None, "the name is not a credential");
     }
 
     #[test]
-    fn sessions_expire_by_age_and_by_idleness() {
+    fn sessions_expire_by_age_and_idle_time() {
         let sessions = Sessions::default();
         let (used, idle) = (sessions.open(None, 0).unwrap(), sessions.open(None, 0).unwrap());
         for day in 1..=30 {
@@ -158,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn their_number_is_bounded() {
+    fn the_number_of_sessions_is_limited() {
         let sessions = Sessions::default();
         let first = sessions.open(None, 0).unwrap();
         let second = sessions.open(None, 1).unwrap();
@@ -169,6 +168,6 @@ mod tests {
         sessions.open(None, 5001).unwrap();
         assert_eq!(sessions.list(None, 5001).len(), 1024);
         assert!(sessions.touch(&first, 5002).is_some());
-        assert_eq!(sessions.touch(&second, 5002), None, "it was used least recently");
+        assert_eq!(sessions.touch(&second, 5002), None, "the least recently used session is ended");
     }
 }

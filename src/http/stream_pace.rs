@@ -1,4 +1,4 @@
-//! A connection whose client has to take its answers at a minimum rate.
+//! A connection whose client has to read its answers at a minimum rate.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -9,41 +9,42 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// How fast a client has to be.
+/// Minimum rate of a client.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// In each time of this length in which something waits to be taken ...
+    /// While data is waiting to be read, in each window of this length ...
     pub window: Duration,
-    /// ... the client takes at least so many bytes.
+    /// ... the client has to read at least this many bytes.
     pub min_bytes: usize,
 }
 
-/// A stream that fails with [`io::ErrorKind::TimedOut`] where its client takes too little.
+/// A stream that fails with [`io::ErrorKind::TimedOut`] if its client reads too slowly.
 pub struct Paced<S> {
     stream: S,
     pace: Pace,
-    /// What was taken since the client first made us wait, and when it has to be enough.
+    /// Bytes read since the window began, and its end. `None` while no data is waiting.
     window: Option<(usize, Pin<Box<Sleep>>)>,
 }
 
 impl<S> Paced<S> {
-    /// A stream at a pace.
+    /// Wraps a stream.
     pub fn new(stream: S, pace: Pace) -> Self {
         Self { stream, pace, window: None }
     }
 
-    /// The client has to be waited for: whether it has been for too long.
+    /// Called while the client has to be waited for; ready with an error if it reads too slowly.
     fn poll_slow(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
         let Pace { window, min_bytes } = self.pace;
-        let begin = || (0, Box::pin(sleep_until(Instant::now() + window)));
-        let (taken, end) = self.window.get_or_insert_with(begin);
-        if *taken >= min_bytes {
-            *taken = 0;
+        let new_window = || (0, Box::pin(sleep_until(Instant::now() + window)));
+        let (written, end) = self.window.get_or_insert_with(new_window);
+        if *written >= min_bytes {
+            *written = 0;
             end.as_mut().reset(Instant::now() + window);
         }
         ready!(end.as_mut().poll(context));
         crate::telemetry::rejected("slow_reader");
-        let problem = format!("fewer than {min_bytes} bytes were taken in {} s", window.as_secs());
+        let problem =
+            format!("the client read fewer than {min_bytes} bytes in {} s", window.as_secs());
         Poll::Ready(io::Error::new(io::ErrorKind::TimedOut, problem))
     }
 }
@@ -59,18 +60,18 @@ impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
 }
 
 impl<S: AsyncWrite + Unpin> Paced<S> {
-    /// What came of a write: so much more was taken, or the client has to be waited for.
-    fn paced(
+    /// Counts the result of a write: bytes written, or a wait for the client.
+    fn count(
         &mut self,
-        written: Poll<io::Result<usize>>,
+        result: Poll<io::Result<usize>>,
         context: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
-        match (&written, &mut self.window) {
+        match (&result, &mut self.window) {
             (Poll::Pending, _) => return self.poll_slow(context).map(Err),
-            (Poll::Ready(Ok(more)), Some((taken, _))) => *taken += more,
+            (Poll::Ready(Ok(more)), Some((written, _))) => *written += more,
             _ => (),
         }
-        written
+        result
     }
 }
 
@@ -80,8 +81,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.paced(written, context)
+        let result = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.count(result, context)
     }
 
     fn poll_write_vectored(
@@ -89,16 +90,16 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
-        self.paced(written, context)
+        let result = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        self.count(result, context)
     }
 
-    /// Pieces of an answer are kept as they are, so that each is let go when it is written.
+    /// With vectored writes hyper does not copy chunks: each is freed as soon as it is written.
     fn is_write_vectored(&self) -> bool {
         self.stream.is_write_vectored()
     }
 
-    /// Called where everything is written: nothing waits for the client any more.
+    /// Called when everything is written: no data is waiting any more.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = ready!(Pin::new(&mut self.stream).poll_flush(context));
         self.window = None;
@@ -118,14 +119,14 @@ mod tests {
 
     const PACE: Pace = Pace { window: Duration::from_millis(200), min_bytes: 1000 };
 
-    /// Writes to a client that takes so many bytes at once, then pauses.
-    async fn write_to(reads: usize) -> io::Result<()> {
+    /// Writes to a client that reads `length` bytes at a time, with pauses between.
+    async fn write_to(length: usize) -> io::Result<()> {
         let (server, mut client) = duplex(64);
         let mut server = Paced::new(server, PACE);
         let reading = tokio::spawn(async move {
-            let mut taken = vec![0; reads];
+            let mut buffer = vec![0; length];
             let mut pause = tokio::time::interval(Duration::from_millis(20));
-            while client.read(&mut taken).await.is_ok_and(|read| read > 0) {
+            while client.read(&mut buffer).await.is_ok_and(|read| read > 0) {
                 pause.tick().await;
             }
         });
@@ -140,23 +141,23 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_that_takes_a_little_now_and_then_is_left() {
+    async fn a_slow_client_times_out() {
         let slow = write_to(1).await.unwrap_err();
         assert_eq!(slow.kind(), io::ErrorKind::TimedOut);
-        assert_eq!(slow.to_string(), "fewer than 1000 bytes were taken in 0 s");
+        assert_eq!(slow.to_string(), "the client read fewer than 1000 bytes in 0 s");
     }
 
     #[tokio::test]
-    async fn the_pause_between_two_answers_is_the_clients_own() {
+    async fn time_between_answers_does_not_count() {
         let (server, mut client) = duplex(64);
         let mut server = Paced::new(server, PACE);
         for _ in 0..2 {
-            let mut taken = [0; 100];
+            let mut buffer = [0; 100];
             let writing = async {
                 server.write_all(&[7; 100]).await.unwrap();
                 server.flush().await.unwrap();
             };
-            let ((), read) = tokio::join!(writing, client.read_exact(&mut taken));
+            let ((), read) = tokio::join!(writing, client.read_exact(&mut buffer));
             read.unwrap();
             assert!(server.window.is_none());
         }

@@ -1,4 +1,4 @@
-//! A trip as an answer: its form, its tag, its path.
+//! Responses that hold trips: formats, `ETag`, paths.
 
 use axum::Json;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -13,27 +13,27 @@ use super::problem::Problem;
 use crate::store::TripRow;
 use crate::views::{Extras, Form, TripJson, TripWriter};
 
-/// Bytes of trips that end a list, which goes on on the next page.
+/// Maximum size of a list of trips, about, in bytes; the rest is on the next page.
 pub const MAX_LIST: usize = 8 << 20;
 
-/// Paths of more samples are written while other requests are answered.
+/// Paths of more samples are written on a blocking thread.
 const LONG_PATH: u64 = 1000;
 
-/// Bytes that a sample of a path takes in an answer, at least.
+/// Minimum size of a sample in an answer, in bytes.
 const MIN_SAMPLE: u64 = 48;
 
-/// Bytes that a trip takes in a list, about: most is ids that it absorbed.
-pub fn weight(row: &TripRow) -> usize {
+/// Approximate size of a trip in a list, in bytes: mostly its absorbed ids.
+pub fn approximate_size(row: &TripRow) -> usize {
     1000 + row.absorbed.len() * (row.device_id.len() * 3 + 32)
 }
 
-/// A trip, and what the question calls for beside it.
+/// A trip as the answer to a request.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct TripAnswer {
     /// The trip.
     #[serde(flatten)]
     pub trip: TripJson,
-    /// What else the answer says.
+    /// The fields that depend on the request.
     #[serde(flatten)]
     pub extras: Extras,
 }
@@ -43,12 +43,12 @@ pub struct TripAnswer {
 pub struct TripPage {
     /// The trips, without their paths.
     pub trips: Vec<TripAnswer>,
-    /// Where the next page goes on; null where there is none.
+    /// Cursor of the next page; null on the last page.
     pub next: Option<String>,
 }
 
-/// In which form a trip is asked for, by the suffix of its id.
-pub fn form_of(id: &str) -> (&str, Form) {
+/// Splits an id from the suffix that selects the output format.
+pub fn split_format(id: &str) -> (&str, Form) {
     if let Some(id) = id.strip_suffix(".geojson") {
         (id, Form::GeoJson)
     } else if let Some(id) = id.strip_suffix(".gpx") {
@@ -58,30 +58,30 @@ pub fn form_of(id: &str) -> (&str, Form) {
     }
 }
 
-/// Tells one state of an answer from every other under its URL: a trip changes with its version,
-/// and `open` by the clock alone. Weak, as the answer may come compressed.
-fn tag(row: &TripRow, extras: &Extras) -> String {
+/// The `ETag` of a trip: it changes with the version, and with `open`, which depends on the clock.
+/// Weak, as the answer may be compressed.
+fn etag(row: &TripRow, extras: &Extras) -> String {
     let open = if extras.open == Some(true) { 'o' } else { 'c' };
     format!("W/\"{:x}-{:x}-{open}\"", row.t_star_ms, row.version)
 }
 
-/// Whether the client has this state already.
-fn is_known(headers: &HeaderMap, tag: &str) -> bool {
-    let given = headers.get_all(header::IF_NONE_MATCH).into_iter();
-    let mut tags = given.filter_map(|it| it.to_str().ok()).flat_map(|text| text.split(','));
-    let opaque = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
-    tags.any(|it| it.trim() == "*" || opaque(it) == opaque(tag))
+/// Whether the client has this version already (`If-None-Match`).
+fn is_unchanged(headers: &HeaderMap, etag: &str) -> bool {
+    let values = headers.get_all(header::IF_NONE_MATCH).into_iter();
+    let mut etags = values.filter_map(|it| it.to_str().ok()).flat_map(|text| text.split(','));
+    let opaque = |etag: &str| etag.trim().trim_start_matches("W/").to_owned();
+    etags.any(|it| it.trim() == "*" || opaque(it) == opaque(etag))
 }
 
 impl<S: ServableStore> App<S> {
-    /// A trip of a list.
-    pub(super) fn listed(&self, row: &TripRow) -> Result<TripAnswer, Problem> {
+    /// A trip as an item of a list.
+    pub(super) fn list_item(&self, row: &TripRow) -> Result<TripAnswer, Problem> {
         let extras = Extras { open: Some(self.is_open(row)), ..Extras::default() };
         Ok(TripAnswer { trip: TripJson::from_row(row)?, extras })
     }
 
-    /// A trip as the answer to a request.
-    pub(super) async fn answer(
+    /// The response for one trip.
+    pub(super) async fn trip_response(
         &self,
         row: Box<TripRow>,
         mut extras: Extras,
@@ -89,8 +89,8 @@ impl<S: ServableStore> App<S> {
         headers: &HeaderMap,
     ) -> Result<Response, Problem> {
         extras.open = Some(self.is_open(&row));
-        let tag = tag(&row, &extras);
-        let mut response = if is_known(headers, &tag) {
+        let etag = etag(&row, &extras);
+        let mut response = if is_unchanged(headers, &etag) {
             StatusCode::NOT_MODIFIED.into_response()
         } else if detail.path || form != Form::Json {
             let samples = u64::try_from(row.samples).unwrap_or_default();
@@ -98,14 +98,14 @@ impl<S: ServableStore> App<S> {
                 return Err(Problem::large_answer());
             }
             match samples > LONG_PATH {
-                true => self.off_runtime(move || body(&row, extras, form, detail)).await?,
+                true => self.run_blocking(move || body(&row, extras, form, detail)).await?,
                 false => body(&row, extras, form, detail)?,
             }
         } else {
             body(&row, extras, form, detail)?
         };
-        let tag = HeaderValue::from_str(&tag).expect("digits and quotes");
-        response.headers_mut().insert(header::ETAG, tag);
+        let etag = HeaderValue::from_str(&etag).expect("digits and quotes");
+        response.headers_mut().insert(header::ETAG, etag);
         Ok(response)
     }
 }
@@ -129,7 +129,7 @@ fn body(row: &TripRow, extras: Extras, form: Form, detail: Detail) -> Result<Res
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
 }
 
-/// Adds a header whose value is a URL path made of tokens, which need no escapes.
+/// Adds a header. The value is made of URL paths and tokens, which are valid in headers.
 pub fn with_header(mut response: Response, name: HeaderName, value: &str) -> Response {
     if let Ok(value) = HeaderValue::from_str(value) {
         response.headers_mut().insert(name, value);

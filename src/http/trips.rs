@@ -1,4 +1,4 @@
-//! Trips by time, by id, and in lists.
+//! Routes for trips: by time, by id, and in lists.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,10 +12,12 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::app::{App, ServableStore};
-use super::body::{Limited, MAX_ASKED};
+use super::body::{Limited, MAX_LOOKUP};
 use super::params::{Moment, Params};
 use super::problem::{ParamError, Problem};
-use super::trip_response::{MAX_LIST, TripAnswer, TripPage, form_of, weight, with_header};
+use super::trip_response::{
+    MAX_LIST, TripAnswer, TripPage, approximate_size, split_format, with_header,
+};
 use crate::identity::{AnyId, TripId, check_device_id};
 use crate::model::time::{format_time, parse_time};
 use crate::store::{self, DeviceScope, Forget, LookupResult, Order, StoreError, TripRow};
@@ -23,18 +25,18 @@ use crate::telemetry::LOOKUP_DURATION;
 use crate::timeline::DAY_MS;
 use crate::views::{Extras, Form, Match};
 
-/// The most pairs of one request.
-pub const MOST_PAIRS: usize = 1000;
+/// Maximum pairs of a request.
+pub const MAX_PAIRS: usize = 1000;
 
-/// Rows asked for at once: their paths are in memory together.
+/// Rows read at once; all of their paths are in memory.
 const CHUNK: usize = 50;
 
-/// Devices of a day asked for at once.
+/// Devices of a day read at once.
 const DEVICES: usize = 100;
 
 type Shared<S> = State<Arc<App<S>>>;
 
-/// A time of a device.
+/// A device and a time to look up.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Pair {
@@ -46,7 +48,7 @@ pub struct Pair {
     at: serde_json::Value,
 }
 
-/// Times of devices.
+/// Pairs of device and time to look up.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Pairs {
@@ -58,15 +60,16 @@ pub struct Pairs {
 /// The answer to one pair.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct PairAnswer {
-    /// The trip that covers the time.
+    /// The trip that covers the time; null if there is none.
     trip: Option<TripAnswer>,
-    /// Why there is none: `no_trip` or `gone`.
+    /// Why there is no trip: `no_trip` or `gone`; null if there is one.
     code: Option<&'static str>,
 }
 
-/// The answers, in the order of the pairs.
+/// Answers to the pairs.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct PairAnswers {
+    /// In the order of the pairs.
     answers: Vec<PairAnswer>,
 }
 
@@ -77,31 +80,31 @@ pub struct PairAnswers {
             description = "Device id", example = "truck-17"),
         ("at" = Moment, Query, description = "RFC 3339 with any offset, or ms since 1970",
             example = "2026-11-20T21:38:00Z"),
-        ("path" = Option<bool>, Query, description = "With the samples"),
+        ("path" = Option<bool>, Query, description = "Include the samples as `path`"),
         ("simplify" = Option<f64>, Query, exclusive_minimum = 0.0, maximum = 1e6,
-            description = "Leave samples out of the path that lie within so many metres of the line of the others"),
+            description = "Omit samples of the path within this distance, in metres, of the line through the others"),
     ),
     responses(
         (status = 200, description = "The trip", body = TripAnswer),
-        (status = 304, description = "The client has it already (If-None-Match)"),
-        (status = 400, description = "Everything that is wrong with the request",
+        (status = 304, description = "Not modified since the `ETag` in `If-None-Match`"),
+        (status = 400, description = "The request is not valid; `faults` lists every fault",
             body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "No trip covers the time; `previous` and `next` are its neighbours",
+        (status = 404, description = "No trip covers the time; `previous` and `next` are the nearest trips",
             body = Problem, content_type = "application/problem+json"),
-        (status = 410, description = "The trips up to a later time were erased",
+        (status = 410, description = "The trips of that time were erased",
             body = Problem, content_type = "application/problem+json"),
     ))]
 pub async fn lookup<S: ServableStore>(
     State(app): Shared<S>,
-    mut ask: Params,
+    mut params: Params,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let (device, at_ms, detail) = (ask.device(), ask.needed_time("at"), ask.detail());
-    ask.finish()?;
+    let (device, at_ms, detail) = (params.device(), params.required_time("at"), params.detail());
+    params.finish()?;
     let store = app.store()?;
     match find_at(store, &device, at_ms).await? {
         LookupResult::Trip(row) => {
-            app.answer(row, Extras::default(), (Form::Json, detail), &headers).await
+            app.trip_response(row, Extras::default(), (Form::Json, detail), &headers).await
         }
         LookupResult::Gone { device_id, forget } => Err(gone(&device_id, &forget)),
         LookupResult::Unknown => {
@@ -109,15 +112,15 @@ pub async fn lookup<S: ServableStore>(
             let detail = format!("no trip of device `{device}` covers {at}");
             let before = store.range(&device, i64::MIN, at_ms, Order::Desc, 1).await?;
             let after = store.range(&device, at_ms, i64::MAX, Order::Asc, 1).await?;
-            let shown = |rows: &[TripRow]| rows.first().map(|row| app.listed(row)).transpose();
+            let item = |rows: &[TripRow]| rows.first().map(|row| app.list_item(row)).transpose();
             Err(Problem::new(StatusCode::NOT_FOUND, "no_trip", detail)
-                .with("previous", shown(&before)?)
-                .with("next", shown(&after)?))
+                .with("previous", item(&before)?)
+                .with("next", item(&after)?))
         }
     }
 }
 
-/// A lookup, timed.
+/// Looks up a time of a device, and records how long it takes.
 async fn find_at(
     store: &impl ServableStore,
     device: &str,
@@ -141,35 +144,35 @@ fn gone(device_id: &str, forget: &Forget) -> Problem {
     Problem::new(StatusCode::GONE, "gone", detail)
 }
 
-/// The trips of many devices that cover a time each.
+/// Looks up many pairs of device and time.
 #[utoipa::path(post, path = "/v1/trips/lookup", tag = "trips", operation_id = "lookupMany",
     request_body = Pairs,
     responses(
-        (status = 200, description = "An answer for each pair, in order", body = PairAnswers),
-        (status = 400, description = "Everything that is wrong with the request",
+        (status = 200, description = "An answer for each pair, in the order of the pairs", body = PairAnswers),
+        (status = 400, description = "The request is not valid; `faults` lists every fault",
             body = Problem, content_type = "application/problem+json"),
         (status = 413, description = "The body is too large",
             body = Problem, content_type = "application/problem+json"),
     ))]
 pub async fn lookup_many<S: ServableStore>(
     State(app): Shared<S>,
-    ask: Params,
-    body: Limited<MAX_ASKED>,
+    params: Params,
+    body: Limited<MAX_LOOKUP>,
 ) -> Result<Response, Problem> {
-    ask.finish()?;
-    let asked = read_pairs(&body.bytes)?;
-    // Its bytes are done with, and the request is not.
+    params.finish()?;
+    let pairs = read_pairs(&body.bytes)?;
+    // Frees the body, but holds the permit until the end of the request.
     let _permit = body.permit;
     let store = app.store()?;
-    let (mut answers, mut bytes) = (Vec::with_capacity(asked.len()), 0);
-    for (device, at_ms) in &asked {
+    let (mut answers, mut bytes) = (Vec::with_capacity(pairs.len()), 0);
+    for (device, at_ms) in &pairs {
         answers.push(match find_at(store, device, *at_ms).await? {
             LookupResult::Trip(row) => {
-                bytes += weight(&row);
+                bytes += approximate_size(&row);
                 if bytes > MAX_LIST {
                     return Err(Problem::large_answer());
                 }
-                PairAnswer { trip: Some(app.listed(&row)?), code: None }
+                PairAnswer { trip: Some(app.list_item(&row)?), code: None }
             }
             LookupResult::Gone { .. } => PairAnswer { trip: None, code: Some("gone") },
             LookupResult::Unknown => PairAnswer { trip: None, code: Some("no_trip") },
@@ -178,57 +181,57 @@ pub async fn lookup_many<S: ServableStore>(
     Ok(Json(PairAnswers { answers }).into_response())
 }
 
-/// A number without a fraction, as whole ones are written.
-fn whole(value: &serde_json::Value) -> Option<String> {
-    // Beyond these a float is some number or its neighbour.
+/// Formats a float without a fractional part as an integer.
+fn as_integer(value: &serde_json::Value) -> Option<String> {
+    // 2^53: larger floats cannot represent every integer.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     let number = value.as_f64().filter(|number| value.is_f64() && number.abs() < EXACT)?;
     (number.fract() == 0.0).then(|| format!("{number:.0}"))
 }
 
 fn read_pairs(body: &[u8]) -> Result<Vec<(String, i64)>, Problem> {
-    let read: Result<Pairs, _> = serde_json::from_slice(body);
+    let parsed: Result<Pairs, _> = serde_json::from_slice(body);
     let Pairs { pairs } =
-        read.map_err(|error| Problem::faults(vec![ParamError::new("body", error)]))?;
-    if pairs.len() > MOST_PAIRS {
-        let problem = format!("{} pairs are more than {MOST_PAIRS}", pairs.len());
+        parsed.map_err(|error| Problem::faults(vec![ParamError::new("body", error)]))?;
+    if pairs.len() > MAX_PAIRS {
+        let problem = format!("{} pairs, more than {MAX_PAIRS}", pairs.len());
         return Err(Problem::faults(vec![ParamError::new("pairs", problem)]));
     }
-    let (mut asked, mut faults) = (Vec::with_capacity(pairs.len()), Vec::new());
+    let (mut parsed, mut faults) = (Vec::with_capacity(pairs.len()), Vec::new());
     for (pair, nth) in pairs.into_iter().zip(0..) {
         let time = match &pair.at {
             serde_json::Value::String(text) => parse_time(text),
-            // JSON does not tell 1 from 1.0.
-            other => parse_time(&whole(other).unwrap_or_else(|| other.to_string())),
+            // In JSON, 1 and 1.0 are the same number.
+            other => parse_time(&as_integer(other).unwrap_or_else(|| other.to_string())),
         };
         if let Err(error) = check_device_id(&pair.device) {
             faults.push(ParamError::new(format!("pairs[{nth}].device"), error));
         }
         match time {
-            Ok(at_ms) => asked.push((pair.device, at_ms)),
+            Ok(at_ms) => parsed.push((pair.device, at_ms)),
             Err(error) => faults.push(ParamError::new(format!("pairs[{nth}].at"), error)),
         }
     }
-    if faults.is_empty() { Ok(asked) } else { Err(Problem::faults(faults)) }
+    if faults.is_empty() { Ok(parsed) } else { Err(Problem::faults(faults)) }
 }
 
-/// The trip that an id finds, of any form, also one that a merge retired.
+/// The trip with an id, in any id form; retired ids work.
 #[utoipa::path(get, path = "/v1/trips/{id}", tag = "trips", operation_id = "trip",
     params(
         ("id" = String, Path,
-            description = "Text, key or UUID form; `.geojson` or `.gpx` after it asks for that form",
+            description = "Text, key or UUID form; the suffix `.geojson` or `.gpx` selects that format",
             example = "truck-17~20261120T213800.123Z"),
-        ("path" = Option<bool>, Query, description = "With the samples"),
+        ("path" = Option<bool>, Query, description = "Include the samples as `path`"),
         ("simplify" = Option<f64>, Query, exclusive_minimum = 0.0, maximum = 1e6,
-            description = "Leave samples out of the path that lie within so many metres of the line of the others"),
+            description = "Omit samples of the path within this distance, in metres, of the line through the others"),
     ),
     responses(
-        (status = 200, description = "The trip; `match` says how the id lies in it",
+        (status = 200, description = "The trip; `match` is how the id relates to it",
             content((TripAnswer = "application/json"), (Object = "application/geo+json"), (String = "application/gpx+xml"))),
-        (status = 304, description = "The client has it already (If-None-Match)"),
-        (status = 400, description = "Everything that is wrong with the request",
+        (status = 304, description = "Not modified since the `ETag` in `If-None-Match`"),
+        (status = 400, description = "The request is not valid; `faults` lists every fault",
             body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "No trip has the id, or it is none (`bad_id`)",
+        (status = 404, description = "No trip has the id (`no_trip`), or it is not a valid id (`bad_id`)",
             body = Problem, content_type = "application/problem+json"),
         (status = 410, description = "The trip was erased",
             body = Problem, content_type = "application/problem+json"),
@@ -236,13 +239,13 @@ fn read_pairs(body: &[u8]) -> Result<Vec<(String, i64)>, Problem> {
 pub async fn by_id<S: ServableStore>(
     State(app): Shared<S>,
     id: Result<Path<String>, PathRejection>,
-    mut ask: Params,
+    mut params: Params,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let given = in_path(id)?;
-    let (id, form) = form_of(&given);
-    let detail = ask.detail();
-    ask.finish()?;
+    let segment = path_segment(id)?;
+    let (id, form) = split_format(&segment);
+    let detail = params.detail();
+    params.finish()?;
     let found = find(&app, id).await?;
     let extras = Extras {
         requested_id: Some(id.to_owned()),
@@ -251,24 +254,25 @@ pub async fn by_id<S: ServableStore>(
         open: None,
     };
     let current = TripId::new(found.row.device_id.as_str(), found.row.t_star_ms)?.text()?;
-    let place = format!("/v1/trips/{current}{}", &given[id.len()..]);
-    let response = app.answer(found.row, extras, (form, detail), &headers).await?;
-    Ok(with_header(response, header::CONTENT_LOCATION, &place))
+    let url = format!("/v1/trips/{current}{}", &segment[id.len()..]);
+    let response = app.trip_response(found.row, extras, (form, detail), &headers).await?;
+    Ok(with_header(response, header::CONTENT_LOCATION, &url))
 }
 
-/// What stands in the path of a request.
-pub(super) fn in_path(given: Result<Path<String>, PathRejection>) -> Result<String, Problem> {
-    match given {
+/// The variable segment of a URL path.
+pub(super) fn path_segment(path: Result<Path<String>, PathRejection>) -> Result<String, Problem> {
+    match path {
         Ok(Path(text)) => Ok(text),
         Err(error) => Err(Problem::faults(vec![ParamError::new("path", error)])),
     }
 }
 
-/// The trip that an id finds.
+/// The trip of an id.
 pub(super) struct FoundTrip {
     pub row: Box<TripRow>,
     /// The time of the id, ms.
     pub t_star_ms: i64,
+    /// How the id relates to the trip.
     pub matched: Match,
 }
 
@@ -284,83 +288,83 @@ pub(super) async fn find<S: ServableStore>(app: &App<S>, id: &str) -> Result<Fou
         LookupResult::Gone { device_id, forget } => Err(gone(&device_id, &forget)),
         LookupResult::Unknown => {
             let time = format_time(t_star_ms);
-            let detail = format!("no trip has the id `{id}`: none of its device covers {time}");
+            let detail = format!("no trip has the id `{id}`: no trip of its device covers {time}");
             Err(Problem::new(StatusCode::NOT_FOUND, "no_trip", detail))
         }
     }
 }
 
-/// Trips of a device that overlap a span of time, by start time.
+/// Trips of a device that overlap a span of time, ordered by start time.
 #[utoipa::path(get, path = "/v1/devices/{token}/trips", tag = "trips", operation_id = "tripsOfDevice",
     params(
         ("token" = String, Path,
-            description = "The device id, each byte outside of A-Z a-z 0-9 . _ - as ~hh", example = "truck-17"),
-        ("from" = Option<Moment>, Query, description = "Only trips that end then or later"),
-        ("to" = Option<Moment>, Query, description = "Only trips that start then or before"),
-        ("order" = Option<String>, Query, pattern = "^(asc|desc)$", description = "By start time: asc (default) or desc"),
+            description = "The device id; each byte other than A-Z a-z 0-9 . _ - is written as ~hh", example = "truck-17"),
+        ("from" = Option<Moment>, Query, description = "Only trips that end at this time or later"),
+        ("to" = Option<Moment>, Query, description = "Only trips that start at this time or earlier"),
+        ("order" = Option<String>, Query, pattern = "^(asc|desc)$", description = "Order by start time: asc (default) or desc"),
         ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
-            description = "Trips of a page, 100 by default"),
-        ("cursor" = Option<String>, Query, pattern = "^[0-9a-v]+$", description = "`next` of the page before"),
+            description = "Maximum trips per page; default 100"),
+        ("cursor" = Option<String>, Query, pattern = "^[0-9a-v]+$", description = "`next` of the previous page"),
     ),
     responses(
-        (status = 200, description = "A page; its `Link` leads to the next", body = TripPage),
-        (status = 404, description = "There is no such device, or no such page",
+        (status = 200, description = "A page; `Link` is the URL of the next", body = TripPage),
+        (status = 404, description = "The device token or the cursor is not valid",
             body = Problem, content_type = "application/problem+json"),
-        (status = 400, description = "Everything that is wrong with the request",
+        (status = 400, description = "The request is not valid; `faults` lists every fault",
             body = Problem, content_type = "application/problem+json"),
     ))]
 pub async fn of_device<S: ServableStore>(
     State(app): Shared<S>,
     token: Result<Path<String>, PathRejection>,
     uri: Uri,
-    mut ask: Params,
+    mut params: Params,
 ) -> Result<Response, Problem> {
-    let device = ask.token(&in_path(token)?);
-    let ((mut from_ms, mut upto_ms), order) = (ask.span(), ask.order());
-    let (limit, cursor) = (ask.limit(), ask.cursor());
+    let device = params.token(&path_segment(token)?);
+    let ((mut from_ms, mut to_ms), order) = (params.span(), params.order());
+    let (limit, cursor) = (params.limit(), params.cursor());
     if let Some(cursor) = cursor {
         if cursor.device_id != device {
-            ask.fault("cursor", "it is of another device");
+            params.fault("cursor", "it is of another device");
         }
-        // What was shown lies before it, as trips of a device never overlap.
+        // Trips of a device never overlap: those of earlier pages are before the cursor.
         match order {
             Order::Asc => from_ms = from_ms.max(cursor.t_star_ms),
-            Order::Desc => upto_ms = upto_ms.min(cursor.t_star_ms),
+            Order::Desc => to_ms = to_ms.min(cursor.t_star_ms),
         }
     }
-    ask.finish()?;
+    params.finish()?;
     let mut page = Page::new(&app, limit);
-    page.fill(&device, (from_ms, upto_ms), order).await?;
+    page.fill(&device, (from_ms, to_ms), order).await?;
     Ok(page.answer(&uri))
 }
 
-/// Trips of all devices that touch a day, by device and start time.
+/// Trips of all devices that touch a day, ordered by device and start time.
 #[utoipa::path(get, path = "/v1/trips", tag = "trips", operation_id = "tripsOfDay",
     params(
         ("day" = String, Query, format = "date", description = "UTC day", example = "2026-11-20"),
         ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
-            description = "Trips of a page, 100 by default"),
-        ("cursor" = Option<String>, Query, pattern = "^[0-9a-v]+$", description = "`next` of the page before"),
+            description = "Maximum trips per page; default 100"),
+        ("cursor" = Option<String>, Query, pattern = "^[0-9a-v]+$", description = "`next` of the previous page"),
     ),
     responses(
-        (status = 200, description = "A page; its `Link` leads to the next", body = TripPage),
-        (status = 404, description = "There is no such page",
+        (status = 200, description = "A page; `Link` is the URL of the next", body = TripPage),
+        (status = 404, description = "The cursor is not valid",
             body = Problem, content_type = "application/problem+json"),
-        (status = 400, description = "Everything that is wrong with the request",
+        (status = 400, description = "The request is not valid; `faults` lists every fault",
             body = Problem, content_type = "application/problem+json"),
     ))]
 pub async fn of_day<S: ServableStore>(
     State(app): Shared<S>,
     uri: Uri,
-    mut ask: Params,
+    mut params: Params,
 ) -> Result<Response, Problem> {
-    let given = ask.day();
-    if given.is_none() && !ask.has_fault("day") {
-        ask.fault("day", "a list of all devices needs a day, such as 2026-11-20");
+    let day = params.day();
+    if day.is_none() && !params.has_fault("day") {
+        params.fault("day", "required for trips of all devices, such as 2026-11-20");
     }
-    let (limit, cursor) = (ask.limit(), ask.cursor());
-    ask.finish()?;
-    let day = given.unwrap_or_default();
+    let (limit, cursor) = (params.limit(), params.cursor());
+    params.finish()?;
+    let day = day.unwrap_or_default();
     let span = (day * DAY_MS, day * DAY_MS + DAY_MS - 1);
     let store = app.store()?;
     let mut page = Page::new(&app, limit);
@@ -382,14 +386,14 @@ pub async fn of_day<S: ServableStore>(
     Ok(page.answer(&uri))
 }
 
-/// A page that is being filled.
+/// A page under construction.
 struct Page<'a, S> {
     app: &'a App<S>,
     limit: usize,
     trips: Vec<TripAnswer>,
-    /// What they take as an answer, about.
+    /// Approximate size of the trips in the answer.
     bytes: usize,
-    /// Where the next page goes on: known once there is one trip too many.
+    /// Cursor of the next page, set when a trip does not fit on this one.
     next: Option<TripId>,
 }
 
@@ -402,27 +406,27 @@ impl<'a, S: ServableStore> Page<'a, S> {
         self.next.is_some()
     }
 
-    /// Adds the trips of a device that overlap a span, until there is one too many.
+    /// Adds the trips of a device that overlap a span, until the page is full.
     async fn fill(
         &mut self,
         device: &str,
-        (mut from_ms, mut upto_ms): (i64, i64),
+        (mut from_ms, mut to_ms): (i64, i64),
         order: Order,
     ) -> Result<(), Problem> {
-        while !self.is_full() && from_ms <= upto_ms {
-            let rows = self.app.store()?.range(device, from_ms, upto_ms, order, CHUNK).await?;
+        while !self.is_full() && from_ms <= to_ms {
+            let rows = self.app.store()?.range(device, from_ms, to_ms, order, CHUNK).await?;
             for row in &rows {
                 if self.trips.len() == self.limit || self.bytes > MAX_LIST {
                     let t_star_ms = if order == Order::Asc { row.start_ms } else { row.end_ms };
                     self.next = Some(TripId { device_id: device.to_owned(), t_star_ms });
                     return Ok(());
                 }
-                self.bytes += weight(row);
-                self.trips.push(self.app.listed(row)?);
+                self.bytes += approximate_size(row);
+                self.trips.push(self.app.list_item(row)?);
             }
             match (rows.last(), order) {
                 (Some(last), Order::Asc) if rows.len() == CHUNK => from_ms = last.end_ms + 1,
-                (Some(last), Order::Desc) if rows.len() == CHUNK => upto_ms = last.start_ms - 1,
+                (Some(last), Order::Desc) if rows.len() == CHUNK => to_ms = last.start_ms - 1,
                 _ => break,
             }
         }
@@ -440,10 +444,10 @@ impl<'a, S: ServableStore> Page<'a, S> {
     }
 }
 
-/// The `Link` to the next page: the same request with another cursor.
+/// The `Link` header of the next page: the same request with another cursor.
 pub(super) fn next_link(uri: &Uri, cursor: &str) -> String {
-    let kept = uri.query().unwrap_or_default().split('&');
-    let kept = kept.filter(|pair| !pair.is_empty() && !pair.starts_with("cursor="));
-    let query: Vec<_> = kept.map(str::to_owned).chain([format!("cursor={cursor}")]).collect();
+    let pairs = uri.query().unwrap_or_default().split('&');
+    let others = pairs.filter(|pair| !pair.is_empty() && !pair.starts_with("cursor="));
+    let query: Vec<_> = others.map(str::to_owned).chain([format!("cursor={cursor}")]).collect();
     format!("<{}?{}>; rel=\"next\"", uri.path(), query.join("&"))
 }

@@ -1,9 +1,9 @@
-//! The forms of a trip id, both ways: text, key, UUID, and the prefixes that select by time.
+//! Writes and parses the forms of a trip id: text, key, UUID, and prefixes that select by time.
 //!
-//! A trip is `<device, t_star>`. Every form has one spelling: a parser accepts what its writer
-//! writes and nothing else, so that equal ids are equal bytes wherever they are compared.
+//! A trip id is `<device, t_star>`. Each form has one canonical spelling. Parsers accept only what
+//! the writers produce, so equal ids are equal bytes everywhere.
 //!
-//! | form | example | reaches |
+//! | form | example | range of `t_star` |
 //! |---|---|---|
 //! | text | `truck-17~20261120T213800.123Z` | years 0000 to 9999 |
 //! | key, as bytes or base32hex | `ehp7aorb5koje040000q3un52stg` | every `i64` |
@@ -22,141 +22,144 @@ use std::ops::RangeInclusive;
 pub use prefix::{date_range, prefix, prefix_range};
 pub use uuid::{SHARDS, UuidId, shard};
 
-/// Longest device id, bytes.
+/// Maximum length of a device id, bytes.
 pub const MAX_DEVICE_ID_BYTES: usize = 256;
 
-/// Device times that an id can state as text, ms since 1970: the years 0000 to 9999. A sample of
-/// any other time is a dead letter, so no trip has an id that cannot be written.
+/// Device times that the text form covers, ms since 1970: the years 0000 to 9999. A sample of any
+/// other time is a dead letter, so every trip id has a text form.
 pub const TEXT_TIMES_MS: RangeInclusive<i64> = -62_167_219_200_000..=253_402_300_799_999;
 
-/// Why an id, or a part of one, is none.
+/// Why text or bytes are not a valid id or part of one, or why an id does not have a form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
-    /// The device part cannot be a device id.
-    #[error("device id {device}: {why}; it takes 1 to 256 bytes of UTF-8 without NUL")]
+    /// Not a valid device id.
+    #[error("{device} is not a valid device id: {reason}; use 1 to 256 bytes of UTF-8 without NUL")]
     Device {
-        /// The device id, shortened and escaped.
+        /// The device id, escaped and shortened.
         device: String,
-        /// What is wrong with it.
-        why: &'static str,
+        /// What is wrong.
+        reason: &'static str,
     },
     /// `t_star` lies outside the years 0000 to 9999.
     #[error(
-        "t_star {t_star_ms} ms has no text form, which reaches from year 0000 to 9999; \
+        "t_star {t_star_ms} ms has no text form, which covers the years 0000 to 9999; \
          use the key form (`--form bytes`)"
     )]
     NoText {
-        /// The time, ms since 1970.
+        /// `t_star`, ms since 1970.
         t_star_ms: i64,
     },
     /// `t_star` does not fit 48 bits.
     #[error(
-        "t_star {t_star_ms} ms has no UUID form, which reaches from 1970 to {most} ms; \
+        "t_star {t_star_ms} ms has no UUID form, which covers 0 to {max} ms since 1970; \
          use the key form (`--form bytes`)",
-        most = uuid::MOST_MS
+        max = uuid::MAX_MS
     )]
     NoUuid {
-        /// The time, ms since 1970.
+        /// `t_star`, ms since 1970.
         t_star_ms: i64,
     },
     /// Not a trip id in text form.
-    #[error("{given} is not a trip id: {why}; one looks like truck-17~20261120T213800.123Z")]
+    #[error(
+        "{given} is not a trip id: {reason}; a trip id looks like truck-17~20261120T213800.123Z"
+    )]
     Text {
-        /// The text, shortened and escaped.
+        /// The text, escaped and shortened.
         given: String,
-        /// What is wrong with it.
-        why: &'static str,
+        /// What is wrong.
+        reason: &'static str,
     },
     /// Not a trip id in key form.
     #[error(
-        "{given} is not a trip id: {why}; one looks like truck-17~20261120T213800.123Z, \
-         its key form like ehp7aorb5koje040000q3un52stg"
+        "{given} is not a trip id: {reason}; a trip id looks like \
+         truck-17~20261120T213800.123Z, in key form like ehp7aorb5koje040000q3un52stg"
     )]
     Key {
-        /// The key, shortened and escaped.
+        /// The key, escaped and shortened.
         given: String,
-        /// What is wrong with it.
-        why: &'static str,
+        /// What is wrong.
+        reason: &'static str,
     },
     /// Not a trip id in UUID form.
     #[error(
-        "{given} is not a trip's UUID: {why}; one looks like 01a1fae5-173b-8152-8ed4-88d4aacc8ddd"
+        "{given} is not the UUID form of a trip id: {reason}; it looks like \
+         01a1fae5-173b-8152-8ed4-88d4aacc8ddd"
     )]
     Uuid {
-        /// The text, shortened and escaped.
+        /// The text, escaped and shortened.
         given: String,
-        /// What is wrong with it.
-        why: &'static str,
+        /// What is wrong.
+        reason: &'static str,
     },
     /// Not a year, month, day or hour.
     #[error(
-        "{given} is not a date to select by: {why}; one looks like 2026, 2026-11, 2026-11-20 or \
-         2026-11-20T21, with or without the dashes"
+        "{given} is not a date: {reason}; write 2026, 2026-11, 2026-11-20 or 2026-11-20T21, \
+         with or without the dashes"
     )]
     Date {
-        /// The text, shortened and escaped.
+        /// The text, escaped and shortened.
         given: String,
-        /// What is wrong with it.
-        why: &'static str,
+        /// What is wrong.
+        reason: &'static str,
     },
-    /// Not a device as it stands in an id.
-    #[error("{given} is not a device's token: {why}; the device `a b` has the token a~20b")]
+    /// Not a device token.
+    #[error("{given} is not a device token: {reason}; the token of device `a b` is a~20b")]
     Token {
-        /// The text, shortened and escaped.
+        /// The text, escaped and shortened.
         given: String,
-        /// What is wrong with it.
-        why: &'static str,
+        /// What is wrong.
+        reason: &'static str,
     },
-    /// Not the beginning of an id in text form.
-    #[error("{given} is not a prefix of trip ids: {why}; one looks like truck-17~202611")]
+    /// Not a prefix of a text id.
+    #[error("{given} is not a prefix of trip ids: {reason}; a prefix looks like truck-17~202611")]
     Prefix {
-        /// The text, shortened and escaped.
+        /// The text, escaped and shortened.
         given: String,
-        /// What is wrong with it.
-        why: &'static str,
+        /// What is wrong.
+        reason: &'static str,
     },
 }
 
-/// A value as an error names it: quoted, escaped, and short whatever was given.
+/// Formats a value for an error: quoted, escaped, and cut to 80 characters.
 fn shown(given: &str) -> String {
-    const MOST: usize = 80;
-    match given.char_indices().nth(MOST) {
+    const MAX_CHARS: usize = 80;
+    match given.char_indices().nth(MAX_CHARS) {
         None => format!("{given:?}"),
         Some((cut, _)) => format!("{:?}... ({} bytes)", &given[..cut], given.len()),
     }
 }
 
-/// Judges a device id.
+/// Checks a device id.
 ///
 /// # Errors
-/// It is empty, longer than [`MAX_DEVICE_ID_BYTES`], or has a NUL in it (which ends the device in
-/// the key form).
+/// It is empty, longer than [`MAX_DEVICE_ID_BYTES`], or contains NUL (which ends the device in the
+/// key form).
 pub fn check_device_id(device_id: &str) -> Result<(), IdError> {
-    let why = if device_id.is_empty() {
+    let reason = if device_id.is_empty() {
         "it is empty"
     } else if device_id.len() > MAX_DEVICE_ID_BYTES {
         "it is too long"
     } else if device_id.as_bytes().contains(&0) {
-        "it has a NUL in it"
+        "it contains NUL"
     } else {
         return Ok(());
     };
-    Err(IdError::Device { device: shown(device_id), why })
+    Err(IdError::Device { device: shown(device_id), reason })
 }
 
-/// A device id as it stands in a text id, and in a URL: every byte outside of `A-Z a-z 0-9 . _ -`
-/// as `~hh`.
+/// The token of a device, as in text ids and URLs: the device id with every byte outside of
+/// `A-Z a-z 0-9 . _ -` written as `~hh`.
 #[must_use]
 pub fn token_of_device(device_id: &str) -> String {
     text::write_token(device_id)
 }
 
-/// The device id of such a token.
+/// The device id of a token.
 ///
 /// # Errors
-/// What is wrong with it, were it only its spelling.
+/// [`IdError::Token`] if it is not a token in canonical spelling.
 pub fn device_of_token(token: &str) -> Result<String, IdError> {
-    text::parse_token(token).map_err(|why| IdError::Token { given: shown(token), why })
+    text::parse_token(token).map_err(|reason| IdError::Token { given: shown(token), reason })
 }
 
 /// A trip's id: the device, and the device time of the trip's first-arrived sample.
@@ -179,7 +182,7 @@ impl TripId {
         Ok(Self { device_id, t_star_ms })
     }
 
-    /// The text form, `truck-17~20261120T213800.123Z`. Inside a device, byte order is time order.
+    /// The text form, `truck-17~20261120T213800.123Z`. Within a device, byte order is time order.
     ///
     /// # Errors
     /// `t_star` lies outside the years 0000 to 9999.
@@ -187,44 +190,44 @@ impl TripId {
         text::write(&self.device_id, self.t_star_ms)
     }
 
-    /// Reads the text form.
+    /// Parses the text form.
     ///
     /// # Errors
-    /// What is wrong with it, were it only its spelling.
+    /// [`IdError::Text`] if it is not a trip id in canonical spelling.
     pub fn parse_text(text: &str) -> Result<Self, IdError> {
         text::parse(text)
     }
 
-    /// The key form: device id, 00, big-endian `t_star_ms` with its sign bit turned. Byte order is
-    /// the order of devices by bytes, then of time.
+    /// The key form: device id, 00, big-endian `t_star_ms` with its sign bit flipped. Keys sort by
+    /// the bytes of the device id, then by time.
     #[must_use]
     pub fn key(&self) -> Vec<u8> {
         key::write(&self.device_id, self.t_star_ms)
     }
 
-    /// Reads the key form.
+    /// Parses the key form.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// [`IdError::Key`] if it is not a valid key.
     pub fn parse_key(key: &[u8]) -> Result<Self, IdError> {
         key::parse(key)
     }
 
-    /// The key form as lower-case base32hex without padding, which keeps its order.
+    /// The key form as lower-case base32hex without padding, which sorts like the bytes.
     #[must_use]
     pub fn key_text(&self) -> String {
         key::write_text(&self.device_id, self.t_star_ms)
     }
 
-    /// Reads the key form from base32hex.
+    /// Parses the key form from base32hex.
     ///
     /// # Errors
-    /// What is wrong with it, were it only its spelling.
+    /// [`IdError::Key`] if it is not a key in canonical spelling.
     pub fn parse_key_text(text: &str) -> Result<Self, IdError> {
         key::parse_text(text)
     }
 
-    /// The UUID form. It does not tell the device; [`UuidId::matches`] tells whether it is one's.
+    /// The UUID form. It has only a hash of the device id; see [`UuidId::matches`].
     ///
     /// # Errors
     /// `t_star` lies before 1970 or does not fit 48 bits.
@@ -236,14 +239,14 @@ impl TripId {
 /// A trip id in any form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AnyId {
-    /// One that tells device and time.
+    /// An id with device and time: text form or key form.
     Trip(TripId),
-    /// One that tells the time, and of the device only a hash.
+    /// An id with the time and a hash of the device id.
     Uuid(UuidId),
 }
 
 impl AnyId {
-    /// The device time in it, ms since 1970.
+    /// `t_star`, ms since 1970.
     #[must_use]
     pub fn t_star_ms(&self) -> i64 {
         match self {
@@ -252,13 +255,13 @@ impl AnyId {
         }
     }
 
-    /// Reads an id in text form, key form (base32hex) or UUID form.
+    /// Parses an id in text form, key form (base32hex) or UUID form.
     ///
-    /// No text can be meant in two ways: the text form always has a `~`, which neither of the
-    /// others ever has; of those the UUID always has a `-`, the key never.
+    /// The forms cannot be confused: only the text form has a `~`, and of the other two only the
+    /// UUID form has a `-`.
     ///
     /// # Errors
-    /// What is wrong with the form that it must be.
+    /// What is wrong, for the form that the text can only have.
     pub fn parse(given: &str) -> Result<Self, IdError> {
         if given.contains('~') {
             text::parse(given).map(Self::Trip)

@@ -1,4 +1,4 @@
-//! Prefixes of text ids: they select trips by the year, month, day or hour of `t_star`.
+//! Prefixes of text ids, which select trips by the year, month, day or hour of `t_star`.
 
 use chrono::{DateTime, Days, Months, NaiveDate, TimeDelta, Utc};
 
@@ -7,56 +7,57 @@ use super::{IdError, check_device_id, shown};
 
 /// A year, month, day or hour.
 struct Span {
-    /// Its basic spelling, `20261120T21`.
+    /// Spelling without dashes, such as `20261120T21`.
     basic: String,
-    /// Its first ms since 1970.
+    /// First ms of the span, since 1970.
     from_ms: i64,
-    /// Its last.
+    /// Last ms of the span, since 1970.
     upto_ms: i64,
 }
 
-/// The prefix that the text ids of a device's trips of a date have in common, `truck-17~20261120`.
-/// The date: `2026`, `2026-11`, `2026-11-20`, `2026-11-20T21`, or the same without dashes.
+/// The common prefix of the text ids of a device's trips of a date, such as `truck-17~20261120`.
+/// The date is `2026`, `2026-11`, `2026-11-20` or `2026-11-20T21`, with or without dashes.
 ///
 /// # Errors
-/// The device id or the date is none.
+/// The device id or the date is not valid.
 pub fn prefix(device_id: &str, date: &str) -> Result<String, IdError> {
     check_device_id(device_id)?;
     Ok(format!("{}~{}", write_token(device_id), parse_date(date)?.basic))
 }
 
 /// Device and time range of a prefix `truck-17~202611`: `(device_id, from_ms, upto_ms)`, both ends
-/// inclusive, ms since 1970. Only the spelling that stands in ids is accepted.
+/// inclusive, ms since 1970. Only the spelling used in ids is accepted.
 ///
 /// # Errors
-/// What is wrong with the prefix.
+/// [`IdError::Prefix`] if it is not a prefix in canonical spelling.
 pub fn prefix_range(prefix: &str) -> Result<(String, i64, i64), IdError> {
-    let wrong = |why| IdError::Prefix { given: shown(prefix), why };
+    let wrong = |reason| IdError::Prefix { given: shown(prefix), reason };
     let (token, date) = prefix.rsplit_once('~').ok_or_else(|| wrong("it has no `~`"))?;
     let span = parse_date(date)
         .ok()
         .filter(|span| span.basic == date)
-        .ok_or_else(|| wrong("after the last `~` stands no year, month, day or hour"))?;
+        .ok_or_else(|| wrong("the part after the last `~` is not a year, month, day or hour"))?;
     Ok((parse_token(token).map_err(wrong)?, span.from_ms, span.upto_ms))
 }
 
-/// Time range of a date, `(from_ms, upto_ms)`, both inclusive, ms since 1970. The spellings are
-/// those of [`prefix`].
+/// Time range of a date, `(from_ms, upto_ms)`, both inclusive, ms since 1970. Accepts the same
+/// spellings as [`prefix`].
 ///
 /// # Errors
-/// It is no year, month, day or hour.
+/// [`IdError::Date`] if it is not a year, month, day or hour.
 pub fn date_range(date: &str) -> Result<(i64, i64), IdError> {
     parse_date(date).map(|span| (span.from_ms, span.upto_ms))
 }
 
 fn parse_date(date: &str) -> Result<Span, IdError> {
-    let wrong = |why| IdError::Date { given: shown(date), why };
-    let basic = basic_spelling(date).ok_or_else(|| wrong("it has another form"))?;
-    let (from, until) = bounds(basic.as_bytes()).ok_or_else(|| wrong("no calendar has it"))?;
+    let wrong = |reason| IdError::Date { given: shown(date), reason };
+    let basic = basic_spelling(date).ok_or_else(|| wrong("its format is wrong"))?;
+    let (from, until) =
+        bounds(basic.as_bytes()).ok_or_else(|| wrong("it does not exist in the calendar"))?;
     Ok(Span { basic, from_ms: from.timestamp_millis(), upto_ms: until.timestamp_millis() - 1 })
 }
 
-/// The spelling without dashes. Dashes stand at all places or at none.
+/// The spelling without dashes. A date has all its dashes or none.
 fn basic_spelling(date: &str) -> Option<String> {
     const SHAPES: [&str; 7] =
         ["dddd", "dddd-dd", "dddd-dd-dd", "dddd-dd-ddTdd", "dddddd", "dddddddd", "ddddddddTdd"];
@@ -71,7 +72,7 @@ fn basic_spelling(date: &str) -> Option<String> {
     Some(date.replace('-', ""))
 }
 
-/// First moment of a date in basic spelling, and first moment after it.
+/// Start and exclusive end of a date in spelling without dashes.
 fn bounds(basic: &[u8]) -> Option<(DateTime<Utc>, DateTime<Utc>)> {
     let part = |from: usize, upto: usize| basic.get(from..upto).map(digits);
     let year = part(0, 4)??.cast_signed();

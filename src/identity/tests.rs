@@ -10,7 +10,7 @@ fn id(device_id: &str, t_star_ms: i64) -> TripId {
 }
 
 #[test]
-fn vectors_of_the_contract() {
+fn test_vectors_of_the_contract() {
     let truck = id("truck-17", TIME);
     assert_eq!(truck.text().unwrap(), "truck-17~20261120T213800.123Z");
     assert_eq!(truck.key_text(), "ehp7aorb5koje040000q3un52stg");
@@ -31,7 +31,7 @@ fn vectors_of_the_contract() {
 }
 
 #[test]
-fn edges_of_each_form() {
+fn range_of_each_form() {
     assert_eq!(id("a", YEAR_0).text().unwrap(), "a~00000101T000000.000Z");
     assert_eq!(id("a", YEAR_9999_END).text().unwrap(), "a~99991231T235959.999Z");
     for t_star_ms in [YEAR_0 - 1, YEAR_9999_END + 1, i64::MIN, i64::MAX] {
@@ -204,7 +204,7 @@ proptest! {
     }
 
     #[test]
-    fn order_of_time_is_order_of_bytes(
+    fn time_order_is_byte_order(
         device_id in device_id(), a in in_text(), b in in_text(), c: i64, d: i64
     ) {
         let (first, second) = (id(&device_id, a), id(&device_id, b));
@@ -221,7 +221,7 @@ proptest! {
         prop_assert_eq!(id(&a, c).key_text().cmp(&id(&b, d).key_text()), order);
     }
 
-    /// Whatever is accepted is what would be written.
+    /// A parser accepts only the canonical spelling.
     #[test]
     fn one_changed_character_is_refused_or_canonical(
         device_id in device_id(),
@@ -255,7 +255,7 @@ proptest! {
         }
     }
 
-    /// A trip has the prefixes of its own time and of no other.
+    /// A trip id starts with the prefixes of its own time only.
     #[test]
     fn a_prefix_selects_its_time(
         t_star_ms in in_text(),

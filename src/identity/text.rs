@@ -8,12 +8,12 @@ use super::{IdError, TEXT_TIMES_MS, TripId, check_device_id, shown};
 /// Length of `20261120T213800.123Z`.
 const TIME_LEN: usize = 20;
 
-/// Bytes that stand in a token as they are.
+/// Whether a byte is written to a token without escaping.
 fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-')
 }
 
-/// A device id as it stands in a text id. Ids are files' names too, so a token never is `.` or
+/// Writes the token of a device id. Ids are also used as file names, so a token is never `.` or
 /// `..`.
 pub fn write_token(device_id: &str) -> String {
     let dots_alone = device_id.bytes().all(|byte| byte == b'.');
@@ -28,7 +28,7 @@ pub fn write_token(device_id: &str) -> String {
     token
 }
 
-/// The device id of a token, or what is wrong with it.
+/// The device id of a token, or the reason why the token is not valid.
 pub fn parse_token(token: &str) -> Result<String, &'static str> {
     const ESCAPE: &str = "`~` in a device is not followed by two lower-case hex digits";
     let mut bytes = Vec::with_capacity(token.len());
@@ -46,14 +46,15 @@ pub fn parse_token(token: &str) -> Result<String, &'static str> {
         bytes.push(digit()? << 4 | digit()?);
     }
     let device_id = String::from_utf8(bytes).map_err(|_| "the device is not UTF-8")?;
-    check_device_id(&device_id).map_err(|_| "the device is empty, too long, or has a NUL in it")?;
+    check_device_id(&device_id).map_err(|_| "the device is empty, too long, or contains NUL")?;
     if write_token(&device_id) != token {
-        return Err("the device is not spelled as tstar spells it (escapes only where needed)");
+        return Err(
+            "the device is not in canonical spelling (bytes are escaped only if necessary)",
+        );
     }
     Ok(device_id)
 }
 
-/// Writes the text form.
 pub fn write(device_id: &str, t_star_ms: i64) -> Result<String, IdError> {
     let time = DateTime::from_timestamp_millis(t_star_ms)
         .filter(|_| TEXT_TIMES_MS.contains(&t_star_ms))
@@ -74,18 +75,18 @@ pub fn write(device_id: &str, t_star_ms: i64) -> Result<String, IdError> {
     Ok(text)
 }
 
-/// Reads the text form, from the right: a time has no `~`, a token may.
+/// Parses the text form from the right: a time has no `~`, but a token may have.
 pub fn parse(text: &str) -> Result<TripId, IdError> {
-    let wrong = |why| IdError::Text { given: shown(text), why };
+    let wrong = |reason| IdError::Text { given: shown(text), reason };
     let (token, time) = text.rsplit_once('~').ok_or_else(|| wrong("it has no `~`"))?;
     let t_star_ms = parse_time(time).ok_or_else(|| {
-        wrong("after the last `~` stands no time of the form 20261120T213800.123Z")
+        wrong("the part after the last `~` is not a time like 20261120T213800.123Z")
     })?;
     let device_id = parse_token(token).map_err(wrong)?;
     Ok(TripId { device_id, t_star_ms })
 }
 
-/// Reads `20261120T213800.123Z`.
+/// Parses `20261120T213800.123Z`.
 fn parse_time(time: &str) -> Option<i64> {
     let bytes = time.as_bytes();
     if bytes.len() != TIME_LEN || bytes[8] != b'T' || bytes[15] != b'.' || bytes[19] != b'Z' {
@@ -96,7 +97,7 @@ fn parse_time(time: &str) -> Option<i64> {
         digits(&bytes[4..6])?,
         digits(&bytes[6..8])?,
     )?;
-    // No leap second: a `t_star` counts ms since 1970, which has none.
+    // Second 60 is not valid: `t_star` is ms since 1970, which has no leap seconds.
     let time = day.and_hms_milli_opt(
         digits(&bytes[9..11])?,
         digits(&bytes[11..13])?,
@@ -106,7 +107,7 @@ fn parse_time(time: &str) -> Option<i64> {
     Some(time.and_utc().timestamp_millis())
 }
 
-/// A number of ASCII digits alone, no sign.
+/// Parses ASCII digits without a sign.
 pub fn digits(bytes: &[u8]) -> Option<u32> {
     bytes.iter().try_fold(0_u32, |number, byte| {
         byte.is_ascii_digit().then(|| number * 10 + u32::from(byte - b'0'))

@@ -1,23 +1,23 @@
 //! The UUID form, version 8: 48 bits of `t_star` in ms, then the first 10 bytes of
 //! SHA-256("tstar:v1:" + device id) with version and variant written over them.
 //!
-//! Byte by byte: 0 to 5 the time; 6 to 15 the hash's bytes 0 to 9. The version takes the high half
-//! of byte 6 (hash byte 0), the variant the two high bits of byte 8 (hash byte 2). Byte 7 is hash
-//! byte 1, whole: so the shard, its low 4 bits, can be read from the UUID alone.
+//! Bytes 0 to 5 are the time, bytes 6 to 15 are bytes 0 to 9 of the hash. The version overwrites
+//! the high half of byte 6 (hash byte 0), the variant the two high bits of byte 8 (hash byte 2).
+//! Byte 7 is hash byte 1 unchanged, so its low 4 bits give the shard without the device id.
 
 use sha2::{Digest, Sha256};
 use uuid::{Builder, Uuid, Variant, Version};
 
 use super::{IdError, shown};
 
-/// Latest time that fits 48 bits, ms since 1970.
-pub const MOST_MS: i64 = (1 << 48) - 1;
+/// Maximum time that fits 48 bits, ms since 1970.
+pub const MAX_MS: i64 = (1 << 48) - 1;
 
-/// Shards of a day's list of devices.
+/// Number of shards of a day in the day index.
 pub const SHARDS: u8 = 16;
 
-/// Which of the [`SHARDS`] of a day's list a device stands in: the low 4 bits of its hash's second
-/// byte, which the UUID form keeps.
+/// The shard of a device in the day index, below [`SHARDS`]: the low 4 bits of the second byte of
+/// its hash, which the UUID form contains.
 #[must_use]
 pub fn shard(device_id: &str) -> u8 {
     hash(device_id)[1] % SHARDS
@@ -27,9 +27,8 @@ fn hash(device_id: &str) -> [u8; 32] {
     Sha256::new_with_prefix("tstar:v1:").chain_update(device_id).finalize().into()
 }
 
-/// Writes the UUID form.
 pub fn write(device_id: &str, t_star_ms: i64) -> Result<Uuid, IdError> {
-    if !(0..=MOST_MS).contains(&t_star_ms) {
+    if !(0..=MAX_MS).contains(&t_star_ms) {
         return Err(IdError::NoUuid { t_star_ms });
     }
     let mut bytes = [0; 16];
@@ -38,7 +37,7 @@ pub fn write(device_id: &str, t_star_ms: i64) -> Result<Uuid, IdError> {
     Ok(Builder::from_custom_bytes(bytes).into_uuid())
 }
 
-/// A trip id in UUID form: it tells the time, and of the device 74 bits of a hash.
+/// A trip id in UUID form: the time, and 74 bits of a hash of the device id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct UuidId {
     /// Device time of the first-arrived sample, ms since 1970-01-01T00:00:00Z; fits 48 bits.
@@ -47,43 +46,43 @@ pub struct UuidId {
 }
 
 impl UuidId {
-    /// Reads a UUID in its canonical spelling: lower case, with hyphens.
+    /// Parses a UUID in canonical spelling: lower case, with hyphens.
     ///
     /// # Errors
-    /// What is wrong with it, were it only its spelling.
+    /// [`IdError::Uuid`] if it is not a version 8 UUID in canonical spelling.
     pub fn parse(given: &str) -> Result<Self, IdError> {
-        let wrong = |why| IdError::Uuid { given: shown(given), why };
-        let uuid = Uuid::try_parse(given).map_err(|_| wrong("it is no UUID"))?;
+        let wrong = |reason| IdError::Uuid { given: shown(given), reason };
+        let uuid = Uuid::try_parse(given).map_err(|_| wrong("it is not a UUID"))?;
         if uuid.hyphenated().encode_lower(&mut Uuid::encode_buffer()) != given {
-            return Err(wrong("it is not spelled in lower case with hyphens"));
+            return Err(wrong("it is not written in lower case with hyphens"));
         }
         Self::from_uuid(uuid)
     }
 
-    /// Takes a UUID, as a column of that type holds it.
+    /// The id in a UUID, such as the value of a UUID column.
     ///
     /// # Errors
-    /// It is not of version 8 and RFC 9562's variant.
+    /// [`IdError::Uuid`] if its version is not 8, or its variant not that of RFC 9562.
     pub fn from_uuid(uuid: Uuid) -> Result<Self, IdError> {
-        let wrong = |why| IdError::Uuid { given: shown(&uuid.to_string()), why };
+        let wrong = |reason| IdError::Uuid { given: shown(&uuid.to_string()), reason };
         if uuid.get_version() != Some(Version::Custom) {
-            return Err(wrong("it is not of version 8"));
+            return Err(wrong("its version is not 8"));
         }
         if uuid.get_variant() != Variant::RFC4122 {
-            return Err(wrong("it is not of the variant of RFC 9562"));
+            return Err(wrong("its variant is not that of RFC 9562"));
         }
         let mut time = [0; 8];
         time[2..].copy_from_slice(&uuid.as_bytes()[..6]);
         Ok(Self { t_star_ms: i64::from_be_bytes(time), uuid })
     }
 
-    /// Whether this is the UUID form of that device's trip.
+    /// Whether this is the UUID form of the id of this device and time.
     #[must_use]
     pub fn matches(&self, device_id: &str, t_star_ms: i64) -> bool {
         write(device_id, t_star_ms) == Ok(self.uuid)
     }
 
-    /// The shard of the day's list that the device stands in, as [`shard`] gives for the device.
+    /// The shard of the device in the day index, equal to [`shard`] of the device id.
     #[must_use]
     pub fn shard(&self) -> u8 {
         self.uuid.as_bytes()[7] % SHARDS

@@ -1,4 +1,4 @@
-//! How brokers are reached.
+//! Connection settings of the brokers.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,51 +10,54 @@ use rdkafka::types::RDKafkaErrorCode;
 
 use super::{KafkaError, client_error, options};
 
-/// Options of the client that the commit rule rests on, with why nobody may set them.
-const OURS: [(&str, &str); 10] = [
-    ("bootstrap.servers", "it is --brokers"),
-    ("group.id", "it is --group"),
-    ("group.instance.id", "it is --instance-id"),
-    ("enable.auto.commit", "offsets are committed when what they stand for is durable"),
-    ("enable.auto.offset.store", "offsets are committed when what they stand for is durable"),
-    ("auto.offset.reset", "it is --from"),
-    ("enable.partition.eof", "whether the end of a partition is an event is the reader's to say"),
-    ("isolation.level", "what a producer took back is no part of the log"),
+/// Client options that the commit rule depends on, each with the reason why a user may not set it.
+const FIXED_OPTIONS: [(&str, &str); 10] = [
+    ("bootstrap.servers", "use --brokers"),
+    ("group.id", "use --group"),
+    ("group.instance.id", "use --instance-id"),
+    ("enable.auto.commit", "tstar commits an offset once everything before it is durable"),
+    ("enable.auto.offset.store", "tstar commits an offset once everything before it is durable"),
+    ("auto.offset.reset", "use --from"),
+    ("enable.partition.eof", "each reader sets it as it needs"),
+    ("isolation.level", "records of aborted transactions are not part of the log"),
     (
         "receive.message.max.bytes",
-        "what a batch may unpack to has to be the same whoever reads it: beyond it is a dead letter",
+        "it has to be the same whoever reads it: a batch that unpacks to more is a dead letter",
     ),
-    ("transactional.id", "it is made of the topic, so that of two replays one gives way"),
+    (
+        "transactional.id",
+        "it is derived from the topic, so that the later of two replays fences the earlier",
+    ),
 ];
 
-/// How often the client tells what it knows, ms.
+/// Option: interval of the statistics, ms.
 pub(super) const STATISTICS: &str = "statistics.interval.ms";
 
-/// How brokers are reached.
+/// Connection settings of the brokers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Brokers {
     addresses: String,
     options: BTreeMap<String, String>,
-    /// How long they may keep silent; `None` leaves it to who asks.
-    patience: Option<Duration>,
+    /// Longest time without progress; `None`: each caller's default.
+    timeout: Option<Duration>,
 }
 
-/// Shorter than what a record waits for others to go with, no record would ever be sent.
-const LEAST_PATIENCE: Duration = Duration::from_millis(100);
+/// Has to exceed `linger.ms`: with a shorter timeout no record would ever be sent.
+const MIN_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// The client knows no longer times than some days.
-const MOST_PATIENCE: Duration = Duration::from_secs(86_400);
+/// librdkafka limits its timeouts to some days.
+const MAX_TIMEOUT: Duration = Duration::from_secs(86_400);
 
-/// How long to wait before the same question.
-const ASK_AGAIN: Duration = Duration::from_millis(200);
+/// Delay before the same request is sent again.
+const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
 impl Brokers {
     /// `addresses` as `host:port,host:port`; `options` are librdkafka's own.
     ///
     /// # Errors
-    /// An option is not the user's to set, or asks for TLS in a build without it.
+    /// An option may not be set, or needs TLS in a build without it.
     pub fn new(addresses: &str, options: BTreeMap<String, String>) -> Result<Self, KafkaError> {
-        for (name, why) in OURS {
+        for (name, why) in FIXED_OPTIONS {
             if options.contains_key(name) {
                 let problem = format!("`{name}` cannot be set with --kafka: {why}");
                 return Err(KafkaError::Options { problem });
@@ -62,35 +65,39 @@ impl Brokers {
         }
         if options.get(STATISTICS).is_some_and(|ms| ms.trim() == "0") {
             let problem = format!(
-                "`{STATISTICS}` cannot be 0 with --kafka: the client's statistics tell which commits the brokers keep; leave it out, or give ms"
+                "`{STATISTICS}` cannot be 0 with --kafka: the client's statistics show which \
+                 commits the brokers keep; leave it out, or set it in ms"
             );
             return Err(KafkaError::Options { problem });
         }
         #[cfg(not(feature = "tls"))]
         if is_tls(&options) {
-            let problem = "`security.protocol` asks for TLS, and this program was built without it: build it with `cargo build --release --features tls`".into();
+            let problem = "`security.protocol` needs TLS, which this build lacks; build with \
+                           `cargo build --release --features tls`"
+                .into();
             return Err(KafkaError::Options { problem });
         }
-        Ok(Self { addresses: addresses.to_owned(), options, patience: None })
+        Ok(Self { addresses: addresses.to_owned(), options, timeout: None })
     }
 
-    /// The same for a command that ends: brokers that get nothing done for so long are given up.
+    /// Sets the longest time without progress, for commands that end by themselves.
     #[must_use]
-    pub fn within(self, patience: Duration) -> Self {
-        Self { patience: Some(patience.clamp(LEAST_PATIENCE, MOST_PATIENCE)), ..self }
+    pub fn within(self, timeout: Duration) -> Self {
+        Self { timeout: Some(timeout.clamp(MIN_TIMEOUT, MAX_TIMEOUT)), ..self }
     }
 
-    /// How long brokers may keep silent, where that is bounded.
-    pub(super) fn patience(&self) -> Option<Duration> {
-        self.patience
+    /// The longest time without progress, if one is set.
+    pub(super) fn timeout(&self) -> Option<Duration> {
+        self.timeout
     }
 
-    /// How long to wait for an answer, by its own measure `usual`.
-    pub(super) fn limit(&self, usual: Duration) -> Duration {
-        self.patience.unwrap_or(usual)
+    /// The longest time without progress, or `default` if none is set.
+    pub(super) fn timeout_or(&self, default: Duration) -> Duration {
+        self.timeout.unwrap_or(default)
     }
 
-    /// What a failure of the client comes to: brokers that do not answer, or something else.
+    /// Converts an error of the client: [`KafkaError::Unreachable`] if no broker responded, else
+    /// [`KafkaError::Client`].
     pub(super) fn failed(&self, doing: &'static str, error: ClientError) -> KafkaError {
         use RDKafkaErrorCode as Code;
         match error.rdkafka_error_code() {
@@ -109,35 +116,35 @@ impl Brokers {
         }
     }
 
-    /// Asks again until there is an answer, or the time is up: a partition that was just made, or
-    /// that moves, has no leader for a while. Blocks.
-    pub(super) fn insist<T>(
+    /// Repeats a request until it succeeds or the deadline has passed: a partition that was just
+    /// created, or that moves, has no leader for a while. Blocks.
+    pub(super) fn retry_until<T>(
         &self,
-        until: Instant,
-        mut ask: impl FnMut() -> KafkaResult<T>,
+        deadline: Instant,
+        mut request: impl FnMut() -> KafkaResult<T>,
     ) -> Result<T, KafkaError> {
         loop {
-            match ask() {
+            match request() {
                 Ok(answer) => return Ok(answer),
-                Err(error) if Instant::now() >= until => {
+                Err(error) if Instant::now() >= deadline => {
                     let problem = error.to_string();
                     return Err(KafkaError::Unreachable {
                         brokers: self.addresses.clone(),
                         problem,
                     });
                 }
-                Err(_) => std::thread::sleep(ASK_AGAIN),
+                Err(_) => std::thread::sleep(RETRY_INTERVAL),
             }
         }
     }
 
-    /// The addresses, for messages.
+    /// The addresses, as given.
     #[must_use]
     pub fn addresses(&self) -> &str {
         &self.addresses
     }
 
-    /// A configuration with these options over those of the program, the user's over both.
+    /// Builds a client configuration from these options and the user's, which take precedence.
     pub(super) fn config(&self, ours: &[(&str, &str)]) -> ClientConfig {
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", &self.addresses);
@@ -146,7 +153,7 @@ impl Brokers {
             config.set(*name, *value);
         }
         #[cfg(feature = "tls")]
-        if let Some(file) = self.authorities() {
+        if let Some(file) = self.system_ca() {
             config.set("ssl.ca.location", file);
         }
         for (name, value) in &self.options {
@@ -155,14 +162,17 @@ impl Brokers {
         config
     }
 
-    /// A consumer that belongs to no group's work: it reads what was committed by producers, and
-    /// commits nothing itself. What expired, or a topic that was made anew, begins where it begins.
+    /// Creates a consumer that joins no group: it reads committed records and commits no offsets.
+    /// If an offset has expired, or the topic was recreated, it starts at the oldest record.
     ///
     /// # Errors
     /// An option is unknown to the client.
-    pub(super) fn onlooker(&self, ours: &[(&str, &str)]) -> Result<BaseConsumer, KafkaError> {
+    pub(super) fn standalone_consumer(
+        &self,
+        ours: &[(&str, &str)],
+    ) -> Result<BaseConsumer, KafkaError> {
         let common = [
-            // The client assigns nothing without one.
+            // The client assigns nothing without a group id.
             ("group.id", "tstar-scan"),
             ("enable.auto.commit", "false"),
             ("enable.auto.offset.store", "false"),
@@ -176,29 +186,29 @@ impl Brokers {
         config.create().map_err(|error| self.refused(&error))
     }
 
-    /// What is wrong with options that the client refuses, without the secrets among them.
+    /// Describes options that the client refuses, without the secrets among them.
     pub(super) fn refused(&self, error: &ClientError) -> KafkaError {
         options::refused(&self.options, error)
     }
 
-    /// A text of the client without the secrets among the options.
+    /// Removes the secrets among the options from a text of the client.
     pub(super) fn without_secrets(&self, text: &str) -> String {
         options::without_secrets(&self.options, text)
     }
 
-    /// Whom the system trusts, where TLS is asked for and nobody is named: the library is built
-    /// with the program and looks where no system keeps its certificates.
+    /// The system's CA file, if TLS is on and no CA is configured: the OpenSSL built into the
+    /// program does not know where the system keeps its certificates.
     #[cfg(feature = "tls")]
-    fn authorities(&self) -> Option<String> {
-        let mut named = ["ssl.ca.location", "ssl.ca.pem"].into_iter();
-        if !is_tls(&self.options) || named.any(|name| self.options.contains_key(name)) {
+    fn system_ca(&self) -> Option<String> {
+        let mut explicit = ["ssl.ca.location", "ssl.ca.pem"].into_iter();
+        if !is_tls(&self.options) || explicit.any(|name| self.options.contains_key(name)) {
             return None;
         }
         openssl_probe::probe().cert_file?.into_os_string().into_string().ok()
     }
 }
 
-/// Whether brokers are to be reached over TLS, with or without SASL.
+/// Whether the connection uses TLS, with or without SASL.
 fn is_tls(options: &BTreeMap<String, String>) -> bool {
     let protocol = options.get("security.protocol");
     protocol.is_some_and(|protocol| protocol.to_ascii_lowercase().ends_with("ssl"))
@@ -209,39 +219,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_commit_rule_rests_on_cannot_be_set() {
+    fn options_of_the_commit_rule_cannot_be_set() {
         let option = |name: &str| BTreeMap::from([(name.to_owned(), "x".to_owned())]);
-        for (name, why) in OURS {
+        for (name, why) in FIXED_OPTIONS {
             let refused = Brokers::new("b:1", option(name)).unwrap_err().to_string();
             assert!(refused.contains(name) && refused.contains(why), "{refused}");
         }
-        let silent = [(STATISTICS.to_owned(), "0".to_owned())];
-        let refused = Brokers::new("b:1", silent.into()).unwrap_err().to_string();
+        let no_statistics = [(STATISTICS.to_owned(), "0".to_owned())];
+        let refused = Brokers::new("b:1", no_statistics.into()).unwrap_err().to_string();
         assert!(refused.contains("which commits the brokers keep"), "{refused}");
         let brokers = Brokers::new("b:1", option("fetch.queue.backoff.ms")).unwrap();
         let config = brokers.config(&[("fetch.queue.backoff.ms", "10"), ("acks", "all")]);
-        assert_eq!(config.get("fetch.queue.backoff.ms"), Some("x"), "the user's stands");
+        assert_eq!(config.get("fetch.queue.backoff.ms"), Some("x"), "the user's value wins");
         assert_eq!(config.get("acks"), Some("all"));
     }
 
     #[test]
-    fn a_partition_without_a_leader_is_asked_for_again_until_the_time_is_up() {
+    fn a_partition_without_a_leader_is_retried_until_the_deadline() {
         let brokers = Brokers::new("b:1", BTreeMap::new()).unwrap();
         let no_leader = || ClientError::MetadataFetch(RDKafkaErrorCode::NotLeaderForPartition);
-        let mut asked = 0;
-        let soon = Instant::now() + Duration::from_mins(1);
-        let answer = brokers.insist(soon, || {
-            asked += 1;
-            if asked < 3 { Err(no_leader()) } else { Ok(asked) }
+        let mut calls = 0;
+        let deadline = Instant::now() + Duration::from_mins(1);
+        let answer = brokers.retry_until(deadline, || {
+            calls += 1;
+            if calls < 3 { Err(no_leader()) } else { Ok(calls) }
         });
         assert_eq!(answer.unwrap(), 3);
-        let refused = brokers.insist(Instant::now(), || Err::<(), _>(no_leader())).unwrap_err();
+        let refused =
+            brokers.retry_until(Instant::now(), || Err::<(), _>(no_leader())).unwrap_err();
         assert!(matches!(refused, KafkaError::Unreachable { .. }), "{refused}");
     }
 
-    /// Options of TLS, and one more.
+    /// Configuration with `security.protocol` and one more option.
     #[cfg(feature = "tls")]
-    fn over_tls(protocol: &str, name: &str, value: &str) -> ClientConfig {
+    fn tls_config(protocol: &str, name: &str, value: &str) -> ClientConfig {
         let options = [("security.protocol", protocol), (name, value)];
         let options = options.map(|(name, value)| (name.to_owned(), value.to_owned()));
         Brokers::new("b:1", options.into()).unwrap().config(&[])
@@ -249,17 +260,17 @@ mod tests {
 
     #[cfg(feature = "tls")]
     #[test]
-    fn whom_the_system_trusts_is_trusted_where_nobody_is_named() {
-        let system = openssl_probe::probe().cert_file.expect("this system trusts somebody");
+    fn the_systems_cas_are_trusted_unless_others_are_configured() {
+        let system = openssl_probe::probe().cert_file.expect("the system has CA certificates");
         for protocol in ["ssl", "SASL_SSL"] {
-            let config = over_tls(protocol, "acks", "all");
+            let config = tls_config(protocol, "acks", "all");
             assert_eq!(config.get("ssl.ca.location"), system.to_str(), "{protocol}");
-            let config = over_tls(protocol, "ssl.ca.location", "ca.pem");
+            let config = tls_config(protocol, "ssl.ca.location", "ca.pem");
             assert_eq!(config.get("ssl.ca.location"), Some("ca.pem"), "{protocol}");
-            let config = over_tls(protocol, "ssl.ca.pem", "-----BEGIN");
-            assert_eq!(config.get("ssl.ca.location"), None, "nobody but those named");
+            let config = tls_config(protocol, "ssl.ca.pem", "-----BEGIN");
+            assert_eq!(config.get("ssl.ca.location"), None, "only the configured CAs");
         }
-        let config = over_tls("sasl_plaintext", "acks", "all");
+        let config = tls_config("sasl_plaintext", "acks", "all");
         assert_eq!(config.get("ssl.ca.location"), None);
     }
 }

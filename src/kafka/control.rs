@@ -1,4 +1,4 @@
-//! Control records: what the log asks to do about a device, where the operator has signed it.
+//! Control records: commands about a device in the log, signed by the operator.
 
 use serde_json::Value;
 
@@ -8,51 +8,53 @@ use crate::model::reason::DeadReason;
 use crate::model::time::{format_duration, format_time, parse_time};
 use crate::source::{Control, SampleError};
 
-/// Header of a record that is about a device rather than from it.
+/// Header of a control record; its value is the kind of command.
 pub const CONTROL_HEADER: &str = "tstar-control";
 
-/// Header of the signature of such a record, as `KEY NAME:HEX`.
+/// Header of the signature of a control record, as `KEY NAME:HEX`.
 pub const SIGNATURE_HEADER: &str = "tstar-signature";
 
 /// Maximum length of the body of a control record, bytes.
 const MAX_BODY_BYTES: usize = 1 << 10;
 
-/// Who may give orders in a topic, and which.
+/// Keys and limits that control records of a topic have to satisfy.
 #[derive(Clone, Debug, Default)]
 pub struct Authority {
-    /// Name of the topic: an order of one counts in no other.
+    /// Name of the topic; a signature for another topic is invalid.
     pub topic: String,
-    /// Keys that count.
+    /// Valid keys.
     pub keys: ControlKeys,
     /// Maximum time that a `before` may lie past the log timestamp of its record, ms.
     pub max_future_ms: i64,
 }
 
 impl Authority {
-    /// Reads a control record of a kind. Without a right signature it is `not_authorised`,
+    /// Verifies and decodes a control record. Without a valid signature it is `not_authorised`,
     /// whatever else is wrong with it.
     pub(super) fn read(&self, record: &Record<'_>, kind: &[u8]) -> Result<Control, SampleError> {
         let key = record.key.unwrap_or_default();
         let before = self.signed_before(record, key, kind)?;
-        let bad = |message: String| Err(SampleError::new(DeadReason::BadType, message));
+        let bad_type = |message: String| Err(SampleError::new(DeadReason::BadType, message));
         if kind != b"forget" {
             let kind = String::from_utf8_lossy(kind);
-            return bad(format!("control record `{kind}` is not known; there is `forget`"));
+            return bad_type(format!(
+                "control record `{kind}` is unknown; the only kind is `forget`"
+            ));
         }
         let device_id = match std::str::from_utf8(key) {
             Ok(id) if (1..=256).contains(&id.len()) && !id.contains('\0') => id.to_owned(),
             _ => {
-                let message = "a control record needs a device id for its key";
+                let message = "the key of a control record has to be a device id";
                 return Err(SampleError::new(DeadReason::NoKey, message));
             }
         };
-        // No sample is older, and nothing is left of a day that far back to count in.
+        // No sample is older: `min_time` is 1970 or later.
         if before < 0 {
-            return bad(format!("before is {before} ms, which lies before 1970"));
+            return bad_type(format!("before is {before} ms, which is before 1970"));
         }
         if before > record.log_time_ms.saturating_add(self.max_future_ms) {
-            return Err(refused(format!(
-                "before {} lies more than --max-future, {}, past the record's timestamp {}",
+            return Err(not_authorised(format!(
+                "before {} is more than --max-future, {}, past the record's timestamp {}",
                 format_time(before),
                 format_duration(self.max_future_ms),
                 format_time(record.log_time_ms)
@@ -61,7 +63,7 @@ impl Authority {
         Ok(Control::Forget { offset: record.offset, device_id, before_ms: before })
     }
 
-    /// The `before` of a record that is signed by a key that counts.
+    /// The `before` of a record, if its signature is valid.
     fn signed_before(
         &self,
         record: &Record<'_>,
@@ -69,34 +71,36 @@ impl Authority {
         kind: &[u8],
     ) -> Result<i64, SampleError> {
         let Some(signature) = record.header(SIGNATURE_HEADER) else {
-            let message = "a control record counts with the operator's signature alone, and this \
-                 one has none; tstar forget signs";
-            return Err(refused(message));
+            let message = "a control record needs the operator's signature, and this one has \
+                 none; tstar forget signs";
+            return Err(not_authorised(message));
         };
         let Some(signature) = Signature::parse(signature) else {
-            return Err(refused("header tstar-signature is not NAME:HEX of 32 bytes"));
+            return Err(not_authorised(
+                "header tstar-signature is not NAME:HEX with 32 bytes of hex",
+            ));
         };
         let name = &signature.key;
         let Some(control_key) = self.keys.key_of(&signature) else {
-            let message = format!("it is signed by key `{name}`, and no key of that name counts");
-            return Err(SampleError { unknown_key: Some(name.clone()), ..refused(message) });
+            let message = format!("it is signed by key `{name}`, which is not a known control key");
+            return Err(SampleError { unknown_key: Some(name.clone()), ..not_authorised(message) });
         };
-        let before_ms = before(record.value.unwrap_or_default()).map_err(refused)?;
+        let before_ms = before(record.value.unwrap_or_default()).map_err(not_authorised)?;
         let claim = Claim { topic: &self.topic, device: key, kind, before_ms };
         if !control_key.verifies(&signature, &claim) {
-            return Err(refused(format!(
-                "the signature by key `{name}` is not one of this topic, device, kind and before"
+            return Err(not_authorised(format!(
+                "the signature by key `{name}` does not match this topic, device, kind and before"
             )));
         }
         Ok(before_ms)
     }
 }
 
-fn refused(message: impl Into<String>) -> SampleError {
+fn not_authorised(message: impl Into<String>) -> SampleError {
     SampleError::new(DeadReason::NotAuthorised, message)
 }
 
-/// `{"before": TIME}`, in ms since 1970.
+/// Parses `{"before": TIME}` into ms since 1970.
 fn before(value: &[u8]) -> Result<i64, String> {
     #[derive(serde::Deserialize)]
     #[serde(deny_unknown_fields)]

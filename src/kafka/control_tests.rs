@@ -23,7 +23,7 @@ fn claim(before_ms: i64) -> Claim<'static> {
     Claim { topic: TOPIC, device: b"truck-17", kind: b"forget", before_ms }
 }
 
-/// What a reader with one key makes of a record with this key, body and these headers.
+/// Reads a record with this key, body and headers; the reader knows one control key.
 fn read(device: &[u8], body: &str, headers: Headers) -> Result<i64, SampleError> {
     let keys = ControlKeys::parse(&key("ops").to_line()).unwrap();
     let authority = Authority { topic: TOPIC.into(), keys, max_future_ms: HOUR };
@@ -42,7 +42,7 @@ fn read(device: &[u8], body: &str, headers: Headers) -> Result<i64, SampleError>
         RecordContent::Control(Control::Forget { offset: 7, before_ms, .. }) => Ok(before_ms),
         RecordContent::Control(other) => panic!("{other:?}"),
         RecordContent::Samples => {
-            assert_eq!(*batch.headers[&7], record.headers, "a dead letter keeps them");
+            assert_eq!(*batch.headers[&7], record.headers, "a dead letter keeps the headers");
             let [entry] = &batch.entries[..] else { panic!("{:?}", batch.entries) };
             Err((**entry.content.as_ref().unwrap_err()).clone())
         }
@@ -54,15 +54,15 @@ fn body(before_ms: i64) -> String {
 }
 
 #[track_caller]
-fn is_refused(result: Result<i64, SampleError>, says: &str) -> SampleError {
-    let fault = result.unwrap_err();
-    assert_eq!(fault.reason, DeadReason::NotAuthorised, "{fault:?}");
-    assert!(fault.message.contains(says) && fault.message.len() < 600, "{fault:?}");
-    fault
+fn is_refused(result: Result<i64, SampleError>, text: &str) -> SampleError {
+    let error = result.unwrap_err();
+    assert_eq!(error.reason, DeadReason::NotAuthorised, "{error:?}");
+    assert!(error.message.contains(text) && error.message.len() < 600, "{error:?}");
+    error
 }
 
 #[test]
-fn a_signed_record_says_what_to_forget() {
+fn a_signed_record_is_a_forget() {
     let by = key("ops");
     for (text, before_ms) in
         [("5", 5), ("\"2026-11-20T21:38:00.123Z\"", T), ("1795214280123", T + HOUR)]
@@ -74,48 +74,48 @@ fn a_signed_record_says_what_to_forget() {
 
 #[test]
 fn without_the_key_every_record_is_a_dead_letter() {
-    let (by, right) = (key("ops"), signed(&key("ops"), &claim(5)));
-    let unsigned = right[..1].to_vec();
+    let (by, valid) = (key("ops"), signed(&key("ops"), &claim(5)));
+    let unsigned = valid[..1].to_vec();
     for text in [body(i64::MAX), body(5), String::new(), "no".into(), "x".repeat(9000)] {
-        is_refused(read(b"truck-17", &text, unsigned.clone()), "this one has none");
-        is_refused(read(b"", &text, unsigned.clone()), "this one has none");
+        is_refused(read(b"truck-17", &text, unsigned.clone()), "needs the operator's signature");
+        is_refused(read(b"", &text, unsigned.clone()), "needs the operator's signature");
     }
     let kind = |kind: &[u8]| vec![(CONTROL_HEADER.into(), Some(kind.to_vec()))];
-    is_refused(read(b"truck-17", "x", kind(b"erase")), "this one has none");
-    is_refused(read(b"truck-17", "x", kind(&[b'x'; 9000])), "this one has none");
+    is_refused(read(b"truck-17", "x", kind(b"erase")), "needs the operator's signature");
+    is_refused(read(b"truck-17", "x", kind(&[b'x'; 9000])), "needs the operator's signature");
     let with = |signature: &[u8]| {
         [&unsigned[..], &[(SIGNATURE_HEADER.into(), Some(signature.to_vec()))]].concat()
     };
     is_refused(read(b"truck-17", &body(5), with(b"ops")), "is not NAME:HEX");
     is_refused(read(b"truck-17", &body(5), with(&[b'x'; 9000])), "is not NAME:HEX");
-    // A right signature of something else.
-    let other = "not one of this topic, device, kind and before";
-    is_refused(read(b"truck-18", &body(5), right.clone()), other);
-    is_refused(read(b"truck-17", &body(6), right.clone()), other);
-    is_refused(read(b"truck-17", &body(i64::MAX), right.clone()), other);
+    // A valid signature of something else.
+    let other = "does not match this topic, device, kind and before";
+    is_refused(read(b"truck-18", &body(5), valid.clone()), other);
+    is_refused(read(b"truck-17", &body(6), valid.clone()), other);
+    is_refused(read(b"truck-17", &body(i64::MAX), valid.clone()), other);
     let elsewhere = Claim { topic: "samples2", ..claim(5) };
     is_refused(read(b"truck-17", &body(5), signed(&by, &elsewhere)), other);
-    let mut erase = right.clone();
+    let mut erase = valid.clone();
     erase[0].1 = Some(b"erase".to_vec());
     is_refused(read(b"truck-17", &body(5), erase), other);
-    // Nothing that could be signed.
+    // Bodies that cannot be signed.
     for text in ["", "{}", "[]", "no", r#"{"before":null}"#, r#"{"before":1.5}"#] {
-        is_refused(read(b"truck-17", text, right.clone()), "before");
+        is_refused(read(b"truck-17", text, valid.clone()), "before");
     }
     let twice = r#"{"before":5,"before":9}"#;
-    is_refused(read(b"truck-17", twice, right.clone()), "duplicate field");
-    is_refused(read(b"truck-17", &format!("{}{}", body(5), " ".repeat(2000)), right), "bytes");
+    is_refused(read(b"truck-17", twice, valid.clone()), "duplicate field");
+    is_refused(read(b"truck-17", &format!("{}{}", body(5), " ".repeat(2000)), valid), "bytes");
 }
 
 #[test]
-fn a_key_that_is_not_known_is_named() {
-    let fault = read(b"truck-17", &body(5), signed(&key("new"), &claim(5)));
-    let fault = is_refused(fault, "signed by key `new`, and no key of that name counts");
-    assert_eq!(fault.unknown_key.as_deref(), Some("new"));
+fn an_unknown_key_is_named() {
+    let error = read(b"truck-17", &body(5), signed(&key("new"), &claim(5)));
+    let error = is_refused(error, "signed by key `new`, which is not a known control key");
+    assert_eq!(error.unknown_key.as_deref(), Some("new"));
 }
 
 #[test]
-fn what_is_signed_and_makes_no_sense_says_so() {
+fn a_signed_record_with_invalid_content_is_refused() {
     let by = key("ops");
     is_refused(
         read(b"truck-17", &body(T + HOUR + 1), signed(&by, &claim(T + HOUR + 1))),
@@ -130,6 +130,6 @@ fn what_is_signed_and_makes_no_sense_says_so() {
     assert_eq!(reason(old), DeadReason::BadType);
     let erase = Claim { kind: b"erase", ..claim(5) };
     assert_eq!(reason(read(b"truck-17", &body(5), signed(&by, &erase))), DeadReason::BadType);
-    let nobody = Claim { device: b"", ..claim(5) };
-    assert_eq!(reason(read(b"", &body(5), signed(&by, &nobody))), DeadReason::NoKey);
+    let no_device = Claim { device: b"", ..claim(5) };
+    assert_eq!(reason(read(b"", &body(5), signed(&by, &no_device))), DeadReason::NoKey);
 }

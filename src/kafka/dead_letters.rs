@@ -1,8 +1,8 @@
-//! The topic of dead letters, seen from outside: what stands in it, and what became of it.
+//! Reads the topic of dead letters, and builds the records that resolve them.
 //!
-//! Nothing in a topic can be changed. That a letter was dealt with is told by a *fate record* in
-//! its partition, behind it: header `tstar-fate` says what became of it, `tstar-fate-of` names it
-//! as `partition:offset`. Its calls block.
+//! Records of a topic cannot be changed. A *fate record*, later in the partition of the letter,
+//! marks a letter as resolved: header `tstar-fate` gives its fate, `tstar-fate-of` names it as
+//! `partition:offset`. All calls block.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,38 +22,38 @@ use crate::model::reason::DeadReason;
 use crate::source::{Cut, Headers};
 use crate::store::DeadLetter;
 
-/// What the name of the topic beside a log ends with.
-pub(super) const LETTERS: &str = ".dlq";
+/// Suffix of the dead letter topic of a log.
+pub(super) const DLQ_SUFFIX: &str = ".dlq";
 
-/// Header of a fate record.
+/// Header of a fate record: the fate.
 const FATE: &str = "tstar-fate";
 
-/// Header that names the letter of a fate record.
+/// Header of a fate record: the letter, as `partition:offset`.
 const FATE_OF: &str = "tstar-fate-of";
 
-/// Header of a record that went back to the log: where it stood before, as
-/// `topic:partition:offset`, with `:element` where it was one of an array.
+/// Header of a replayed record: its earlier position, as `topic:partition:offset`, or
+/// `topic:partition:offset:element` for an element of an array.
 pub const ORIGIN: &str = "tstar-dlq-origin";
 
-/// Header of such a record: why it was a letter.
+/// Header of a replayed record: the reason why it was a dead letter.
 pub const ORIGIN_REASON: &str = "tstar-dlq-reason";
 
-/// Whether a letter is a record that went back to the log and came here again for the same reason:
-/// sent once more it would come again, each time as a letter more.
+/// Whether a letter is a replayed record that failed again for the same reason: another replay
+/// would only create one more letter.
 #[must_use]
 pub fn came_again(letter: &DeadLetter) -> bool {
     let reason = letter.headers.iter().rfind(|(name, _)| name == ORIGIN_REASON);
     reason.is_some_and(|(_, reason)| reason.as_deref() == Some(letter.reason.name().as_bytes()))
 }
 
-/// What became of a letter.
+/// How a letter was resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It went back to the log.
+    /// Replayed: sent to the log again.
     Replayed,
-    /// Somebody threw it away.
+    /// Deleted by `purge`.
     Purged,
-    /// It still fails, for another reason: a newer letter stands for it.
+    /// Replaced by a newer letter: it still fails, for another reason.
     Replaced,
 }
 
@@ -67,29 +67,29 @@ impl Fate {
     }
 }
 
-/// A record of the topic.
+/// A record of the dead letter topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DlqRecord {
-    /// Its partition.
+    /// Partition number, from 0.
     pub partition: i32,
-    /// Its offset.
+    /// Offset in the partition.
     pub offset: i64,
-    /// What it is.
+    /// Kind of the record.
     pub what: DlqRecordKind,
 }
 
-/// What a record of the topic is.
+/// Kind of a record of the dead letter topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DlqRecordKind {
     /// A dead letter.
     Letter(Box<DeadLetter>),
-    /// The end of the letter that stands at an offset of the same partition.
+    /// A fate record for the letter at this offset of the same partition.
     FateOf(i64),
-    /// Nothing of this program.
+    /// Not written by tstar.
     Foreign,
 }
 
-/// Letters that were dealt with: a bit for each offset, in pages of those alone that have any.
+/// Set of resolved letters: a bitmap over the offsets, in pages that exist only where a bit is set.
 #[derive(Debug, Default)]
 pub struct Fates(BTreeMap<(i32, i64), Box<[u64; 64]>>);
 
@@ -104,7 +104,7 @@ impl Fates {
         self.0.entry((partition, page)).or_insert_with(|| Box::new([0; 64]))[word] |= 1 << bit;
     }
 
-    /// Whether the letter was dealt with.
+    /// Whether the letter was resolved.
     #[must_use]
     pub fn has(&self, partition: i32, offset: i64) -> bool {
         let (page, word, bit) = Self::decode_offset(offset);
@@ -112,20 +112,20 @@ impl Fates {
     }
 }
 
-/// The topic of dead letters beside a log, as it stands when it is opened.
+/// The dead letter topic of a log, with the offset ranges that it had when it was opened.
 pub struct LetterTopic {
     brokers: Brokers,
-    /// Topic of the log.
+    /// Input topic.
     input: String,
     name: String,
     extents: Vec<OffsetRange>,
 }
 
 impl LetterTopic {
-    /// Looks at the topic beside the log `input`.
+    /// Opens the dead letter topic of the log `input`.
     ///
     /// # Errors
-    /// No broker answers, or there is no such topic.
+    /// No broker responds, or the topic does not exist.
     pub fn open(brokers: &Brokers, input: &str) -> Result<Self, KafkaError> {
         let topics = Topics::new(brokers)?;
         let name = Self::name_beside(input);
@@ -136,34 +136,34 @@ impl LetterTopic {
         Ok(Self { brokers: brokers.clone(), input: input.to_owned(), name, extents })
     }
 
-    /// The name of the topic beside a log.
+    /// Name of the dead letter topic of a log.
     #[must_use]
     pub fn name_beside(input: &str) -> String {
-        format!("{input}{LETTERS}")
+        format!("{input}{DLQ_SUFFIX}")
     }
 
-    /// Its name.
+    /// Name of this topic.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The topic of the log.
+    /// Input topic.
     #[must_use]
     pub fn input(&self) -> &str {
         &self.input
     }
 
-    /// The offset behind the last record of each partition that a [`LetterScan`] comes to.
+    /// End offset of each partition: a [`LetterScan`] stops there.
     #[must_use]
     pub fn ends(&self) -> BTreeMap<i32, i64> {
         (0..).zip(&self.extents).map(|(partition, extent)| (partition, extent.next)).collect()
     }
 
-    /// Which letters were dealt with: reads the whole topic.
+    /// Finds the resolved letters: reads the whole topic.
     ///
     /// # Errors
-    /// No broker answers, or the client cannot go on.
+    /// No broker responds, or the client failed.
     pub fn fates(&self) -> Result<Fates, KafkaError> {
         let (mut fates, mut scan) = (Fates::default(), self.scan()?);
         while let Some(found) = scan.next_found()? {
@@ -177,16 +177,16 @@ impl LetterTopic {
     /// Reads every record, partition by partition, oldest first.
     ///
     /// # Errors
-    /// The client cannot be made.
+    /// The client cannot be created.
     pub fn scan(&self) -> Result<LetterScan, KafkaError> {
-        let parts = (0..).zip(self.extents.iter().copied()).collect();
-        Ok(LetterScan(Scan::new(&self.brokers, &self.name, parts)?))
+        let extents = (0..).zip(self.extents.iter().copied()).collect();
+        Ok(LetterScan(Scan::new(&self.brokers, &self.name, extents)?))
     }
 
-    /// The letter at a place, unless it was dealt with.
+    /// Reads the letter at a position; `None` if there is none, or it was resolved.
     ///
     /// # Errors
-    /// No broker answers, or the client cannot go on.
+    /// No broker responds, or the client failed.
     pub fn find(&self, partition: i32, offset: i64) -> Result<Option<DeadLetter>, KafkaError> {
         let extent = usize::try_from(partition).ok().and_then(|at| self.extents.get(at));
         let Some(extent) = extent.filter(|it| (it.first..it.next).contains(&offset)) else {
@@ -210,26 +210,27 @@ impl LetterTopic {
         Ok(Some(letter))
     }
 
-    /// The record that tells what became of a letter.
+    /// Builds the fate record of a letter.
     #[must_use]
     pub fn fate(&self, partition: i32, offset: i64, fate: Fate) -> TransactionRecord {
-        let of = format!("{partition}:{offset}").into_bytes();
-        let headers = vec![(FATE.into(), Some(fate.name().into())), (FATE_OF.into(), Some(of))];
+        let position = format!("{partition}:{offset}").into_bytes();
+        let headers =
+            vec![(FATE.into(), Some(fate.name().into())), (FATE_OF.into(), Some(position))];
         let record = ProducerRecord { headers, ..ProducerRecord::default() };
         TransactionRecord { topic: self.name.clone(), partition: Some(partition), record }
     }
 
-    /// A letter that takes the place of another one of that partition.
+    /// Builds a letter that replaces another one of that partition.
     #[must_use]
     pub fn instead(&self, partition: i32, letter: &DeadLetter) -> TransactionRecord {
-        let record = letter_limit::whole(&self.input, letter);
+        let record = letter_limit::full_record(&self.input, letter);
         TransactionRecord { topic: self.name.clone(), partition: Some(partition), record }
     }
 }
 
-/// A letter as a record of the log `input` again, under a key, with a value and a timestamp. It
-/// keeps its headers, but for those of a control record, and names where it stood and why;
-/// `partition` is where it has to go, where not its key tells.
+/// Builds the record that replays a letter to the log `input`, with a key, a value and a timestamp.
+/// It keeps the headers of the letter, except those of a control record, and adds its position and
+/// reason. `partition` overrides the partition of the key.
 #[must_use]
 pub fn replay_record(
     input: &str,
@@ -238,10 +239,10 @@ pub fn replay_record(
     log_time_ms: i64,
     partition: Option<i32>,
 ) -> TransactionRecord {
-    // What makes a record an order never goes back, whoever wrote it into the letter.
-    let is_left_out =
+    // A replay never carries out a command, whoever put it into the letter.
+    let is_removed =
         |name: &str| [ORIGIN, ORIGIN_REASON, CONTROL_HEADER, SIGNATURE_HEADER].contains(&name);
-    let kept = letter.headers.iter().filter(|(name, _)| !is_left_out(name));
+    let kept = letter.headers.iter().filter(|(name, _)| !is_removed(name));
     let mut headers: Headers = kept.cloned().collect();
     let element = letter.element.map_or_else(String::new, |element| format!(":{element}"));
     let origin = format!("{input}:{}:{}{element}", letter.partition, letter.offset);
@@ -255,50 +256,53 @@ pub fn replay_record(
     }
 }
 
-/// The topic's records, one after the other.
+/// Reads the records of the topic, one after the other.
 pub struct LetterScan(Scan);
 
 impl LetterScan {
-    /// The next record; `None` at the end.
+    /// Returns the next record; `None` at the end.
     ///
     /// # Errors
-    /// No broker answers, or the client cannot go on.
+    /// No broker responds, or the client failed.
     pub fn next_found(&mut self) -> Result<Option<DlqRecord>, KafkaError> {
         let Some(message) = self.0.next_message()? else { return Ok(None) };
-        let what = found(&Record::of_letter(&message));
+        let what = classify(&Record::from_letter(&message));
         Ok(Some(DlqRecord { partition: message.partition(), offset: message.offset(), what }))
     }
 }
 
-fn found(record: &Record<'_>) -> DlqRecordKind {
+fn classify(record: &Record<'_>) -> DlqRecordKind {
     let headers = &record.headers;
-    if let Some(letter) = letter(record) {
+    if let Some(letter) = parse_letter(record) {
         return DlqRecordKind::Letter(Box::new(letter));
     }
-    // Headers that came with a sample are those of a letter, which has others behind them.
-    let of = match &headers[..] {
-        [(fate, Some(_)), (of, Some(place))] if fate == FATE && of == FATE_OF => place,
+    // A record with a sample may contain these headers too, but then it has further headers after
+    // them.
+    let letter_position = match &headers[..] {
+        [(fate, Some(_)), (fate_of, Some(position))] if fate == FATE && fate_of == FATE_OF => {
+            position
+        }
         _ => return DlqRecordKind::Foreign,
     };
-    let offset =
-        std::str::from_utf8(of).ok().and_then(|place| place.split_once(':')?.1.parse().ok());
+    let position = std::str::from_utf8(letter_position).ok();
+    let offset = position.and_then(|position| position.split_once(':')?.1.parse().ok());
     offset.map_or(DlqRecordKind::Foreign, DlqRecordKind::FateOf)
 }
 
-/// The dead letter that a record is: the counterpart of [`fit::whole`].
-fn letter(record: &Record<'_>) -> Option<DeadLetter> {
-    // Those that the record came with may have the same names; ours stand behind them.
-    let at = record.headers.iter().rposition(|(name, _)| name == letter_limit::TOPIC)?;
-    let (came, ours) = record.headers.split_at(at);
+/// Decodes a dead letter: the inverse of [`letter_limit::full_record`].
+fn parse_letter(record: &Record<'_>) -> Option<DeadLetter> {
+    // The original record may have headers of the same names; the letter's own come after them.
+    let start = record.headers.iter().rposition(|(name, _)| name == letter_limit::TOPIC)?;
+    let (original, ours) = record.headers.split_at(start);
     let text = |name: &str| {
-        let (_, value) = ours.iter().find(|(known, _)| known == name)?;
+        let (_, value) = ours.iter().find(|(header, _)| header == name)?;
         std::str::from_utf8(value.as_deref()?).ok()
     };
     if text(letter_limit::CONNECTOR)? != letter_limit::TSTAR {
         return None;
     }
     let value = record.value.unwrap_or_default().to_vec();
-    // Nothing of a part that is whole; `None` of what cannot be read.
+    // `Some(None)` for a part that is whole, `None` for an invalid header.
     let cut = |[length, hash]: [&str; 2]| -> Option<Option<Cut>> {
         let (Some(length), Some(hash)) = (text(length), text(hash)) else { return Some(None) };
         let sha256 = data_encoding::HEXLOWER.decode(hash.as_bytes()).ok()?.try_into().ok()?;
@@ -318,7 +322,7 @@ fn letter(record: &Record<'_>) -> Option<DeadLetter> {
         log_time_ms: log_time_ms.unwrap_or(record.log_time_ms),
         key: record.key.map(Arc::from),
         key_cut: cut(letter_limit::KEY_CUT)?,
-        headers: Arc::new(came.to_vec()),
+        headers: Arc::new(original.to_vec()),
         headers_cut: cut(letter_limit::HEADERS_CUT)?,
         value_bytes: value_cut.as_ref().map_or(value.len() as u64, |cut| cut.bytes),
         value,

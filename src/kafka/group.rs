@@ -1,4 +1,4 @@
-//! A consumer group from outside: who is in it, and how far it has read. Its calls block.
+//! Members and committed offsets of a consumer group. All calls block.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use rdkafka::topic_partition_list::Offset;
 use super::client::Brokers;
 use super::{KafkaError, client_error};
 
-/// How long a question to a broker may take, where nobody says.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Request timeout if [`Brokers`] sets none.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The client takes no longer session than a poll may take, ms.
-const MOST_MS: u128 = 300_000;
+/// Upper limit of librdkafka's `session.timeout.ms`: its default `max.poll.interval.ms`.
+const MAX_SESSION_MS: u128 = 300_000;
 
-/// Asks about a group that this process is no member of.
+/// Client for a group that this process does not join.
 pub struct Group {
     client: BaseConsumer,
     brokers: Brokers,
@@ -25,15 +25,15 @@ pub struct Group {
 }
 
 impl Group {
-    /// A client of its own; nothing is asked yet.
+    /// Creates a client; sends no request yet.
     ///
     /// # Errors
     /// An option is unknown to the client.
     pub fn new(brokers: &Brokers, name: &str) -> Result<Self, KafkaError> {
-        let session = brokers.patience().map(|it| it.as_millis().min(MOST_MS).to_string());
+        let session = brokers.timeout().map(|it| it.as_millis().min(MAX_SESSION_MS).to_string());
         let mut ours = vec![("group.id", name), ("enable.auto.commit", "false")];
         if let Some(session) = &session {
-            // So long it looks for who keeps the offsets. The group it never joins.
+            // The client looks for the group coordinator for this long. It never joins the group.
             ours.push(("session.timeout.ms", session));
         }
         let config = brokers.config(&ours);
@@ -41,44 +41,48 @@ impl Group {
         Ok(Self { client, brokers: brokers.clone(), name: name.to_owned() })
     }
 
-    /// How many members the group has now.
+    /// Number of members that the group has now.
     ///
     /// # Errors
-    /// No broker answers.
+    /// No broker responds.
     pub fn members(&self) -> Result<usize, KafkaError> {
-        let groups = self.client.fetch_group_list(Some(&self.name), self.brokers.limit(PATIENCE));
+        let groups = self
+            .client
+            .fetch_group_list(Some(&self.name), self.brokers.timeout_or(DEFAULT_TIMEOUT));
         let groups = groups.map_err(|error| self.unreachable(&error))?;
         Ok(groups.groups().iter().map(|group| group.members().len()).sum())
     }
 
-    /// The offsets that the group has committed, by partition.
+    /// Committed offsets of the group, by partition.
     ///
     /// # Errors
-    /// No broker answers.
+    /// No broker responds.
     pub fn committed(
         &self,
         topic: &str,
         partitions: i32,
     ) -> Result<BTreeMap<i32, i64>, KafkaError> {
-        let mut asked = TopicPartitionList::new();
+        let mut list = TopicPartitionList::new();
         for partition in 0..partitions {
-            asked.add_partition(topic, partition);
+            list.add_partition(topic, partition);
         }
-        let answer = self.client.committed_offsets(asked, self.brokers.limit(PATIENCE));
-        let answer = answer.map_err(|error| self.unreachable(&error))?;
-        let offset = |found: rdkafka::topic_partition_list::TopicPartitionListElem<'_>| match found
-            .offset()
-        {
-            Offset::Offset(offset) => Some((found.partition(), offset)),
-            _ => None,
-        };
-        Ok(answer.elements().into_iter().filter_map(offset).collect())
+        let committed =
+            self.client.committed_offsets(list, self.brokers.timeout_or(DEFAULT_TIMEOUT));
+        let committed = committed.map_err(|error| self.unreachable(&error))?;
+        let offset =
+            |element: rdkafka::topic_partition_list::TopicPartitionListElem<'_>| match element
+                .offset()
+            {
+                Offset::Offset(offset) => Some((element.partition(), offset)),
+                _ => None,
+            };
+        Ok(committed.elements().into_iter().filter_map(offset).collect())
     }
 
-    /// Sets the offsets of a group without members.
+    /// Commits offsets for a group without members.
     ///
     /// # Errors
-    /// The brokers refuse, or none answers.
+    /// The brokers refuse, or none responds.
     pub fn set(&self, topic: &str, offsets: &BTreeMap<i32, i64>) -> Result<(), KafkaError> {
         let mut list = TopicPartitionList::new();
         for (&partition, &offset) in offsets {

@@ -1,4 +1,4 @@
-//! The headers of a record, whatever their names.
+//! Reads the headers of a record, also those whose names are not UTF-8.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,52 +7,50 @@ use rdkafka::message::{Headers as _, Message};
 
 use crate::source::Headers;
 
-/// Headers read of a record, at most: an empty one takes a few bytes in the log, and many times
-/// that in memory.
+/// Maximum number of headers read of a record: an empty one takes a few bytes in the log, and many
+/// times that in memory.
 const MAX_HEADERS: usize = 10_000;
 
-/// Headers of a dead letter besides those of its record, at most: the one that stands for what was
-/// not read of these, and what the letter says itself.
-const LETTER_HEADERS: usize = 32;
+/// Maximum number of headers that a dead letter adds to those of its record: [`UNREAD`] and the
+/// letter's own.
+const MAX_LETTER_HEADERS: usize = 32;
 
-/// Header that stands for those that are not read: from the first one on whose name is not UTF-8,
-/// or that is over the limit. Its value is how many they are.
+/// Header that replaces unread headers: those from the first name on that is not UTF-8, or that is
+/// over the limit. Its value is their number.
 pub const UNREAD: &str = "tstar-headers-unread";
 
 thread_local! {
     static READING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether a panic of this thread is the client's about the name of a header, which ends nothing:
-/// for panic hooks.
+/// Whether a panic of this thread comes from reading headers, and is caught: for panic hooks.
 #[must_use]
 pub fn is_reading() -> bool {
     READING.get()
 }
 
-/// The headers of a record of the client.
+/// Reads the headers of a record.
 ///
-/// A name is any bytes to a broker; the client panics where they are not UTF-8, and has no other
-/// way to ask. Headers behind such a name are left unread, so that a record costs one panic however
-/// many it has.
-pub(super) fn headers_of<M: Message>(message: &M) -> Headers {
-    first(message, MAX_HEADERS)
+/// To a broker a name is any bytes; rdkafka panics on a name that is not UTF-8, and has no fallible
+/// call. Reading stops at such a name, so that a record costs at most one panic.
+pub(super) fn read_headers<M: Message>(message: &M) -> Headers {
+    read_at_most(message, MAX_HEADERS)
 }
 
-/// The headers of a dead letter: those of its record, as many as were read of that, and its own,
-/// which stand behind them.
-pub(super) fn of_letter<M: Message>(message: &M) -> Headers {
-    first(message, MAX_HEADERS + LETTER_HEADERS)
+/// Reads the headers of a dead letter: those of its record, up to their limit, followed by the
+/// letter's own.
+pub(super) fn read_letter_headers<M: Message>(message: &M) -> Headers {
+    read_at_most(message, MAX_HEADERS + MAX_LETTER_HEADERS)
 }
 
-fn first<M: Message>(message: &M, most: usize) -> Headers {
+fn read_at_most<M: Message>(message: &M, max: usize) -> Headers {
     let Some(headers) = message.headers() else { return Headers::new() };
     let count = headers.count();
-    let mut read = Headers::with_capacity(count.min(most));
+    let mut read = Headers::with_capacity(count.min(max));
     READING.set(true);
-    // What was read before a panic counts.
+    // Headers read before a panic are kept.
     catch_unwind(AssertUnwindSafe(|| {
-        for header in headers.iter().take(most) {
+        for header in headers.iter().take(max) {
             read.push((header.key.to_owned(), header.value.map(<[u8]>::to_vec)));
         }
     }))

@@ -1,4 +1,4 @@
-//! The change feed and the dead letters of a partition, and how far it is acknowledged.
+//! Writes the change feed and the dead letters of a partition, and acknowledges its offsets.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -15,39 +15,39 @@ use super::{KafkaError, letter_limit};
 use crate::store::{Change, DeadLetter, Flush, Journal, Position, StoreError, TripStore};
 use crate::views::event;
 
-/// Bytes of dead letters that are on their way at once, about.
-const AT_ONCE: usize = 4 << 20;
+/// Approximate maximum size of the dead letters in one request, bytes.
+const MAX_LETTER_BYTES: usize = 4 << 20;
 
-/// Where the changes and the dead letters of a topic go.
+/// Output topics of the log: change feed and dead letters.
 #[derive(Clone)]
 pub struct OutputTopics {
-    /// Sends them.
+    /// Sends to both topics.
     pub producer: Producer,
-    /// Topic that is read.
+    /// Input topic.
     pub input: String,
-    /// Topic of the changes; `None` where nobody wants them.
+    /// Topic of the change feed; `None`: no change feed.
     pub feed: Option<String>,
-    /// Topic of the dead letters; `None` where they were sent before.
+    /// Topic of the dead letters; `None` if an earlier run has sent them.
     pub letters: Option<String>,
-    /// How large an event may be, bytes.
+    /// Maximum size of an event, bytes.
     pub event_bytes: usize,
-    /// How large a dead letter may be.
+    /// Maximum size of a dead letter.
     pub letter_limit: Limit,
 }
 
-/// The journal of the owner of a partition: trips go to the store, then their changes and the dead
+/// The journal of a partition worker: it writes trips to the store, then their changes and the dead
 /// letters to topics, each acknowledged before the next; then the position may be committed.
 pub struct KafkaJournal<T> {
     trips: T,
     outputs: Arc<OutputTopics>,
-    holding: Arc<PartitionHandle>,
+    handle: Arc<PartitionHandle>,
 }
 
 impl<T> KafkaJournal<T> {
-    /// The journal of a partition that is held.
+    /// The journal of an assigned partition.
     #[must_use]
-    pub fn new(trips: T, outputs: Arc<OutputTopics>, holding: Arc<PartitionHandle>) -> Self {
-        Self { trips, outputs, holding }
+    pub fn new(trips: T, outputs: Arc<OutputTopics>, handle: Arc<PartitionHandle>) -> Self {
+        Self { trips, outputs, handle }
     }
 }
 
@@ -65,21 +65,21 @@ where
 
     async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
         self.stage(flush).await?;
-        self.holding.acknowledge(flush.position.delivered);
+        self.handle.acknowledge(flush.position.delivered);
         Ok(())
     }
 
     async fn position(&self) -> Result<Position, StoreError> {
-        Ok(Position { delivered: self.holding.acknowledged() })
+        Ok(Position { delivered: self.handle.acknowledged() })
     }
 }
 
 impl OutputTopics {
-    /// The topic of changes and that of dead letters, `None` for what nobody wants, with what each
-    /// takes; brokers that do not tell are found out by trying.
+    /// Outputs to the topics of the change feed and of dead letters (`None`: not written), with the
+    /// size limit of each topic. If the brokers do not report a limit, a refused record reveals it.
     ///
     /// # Errors
-    /// No broker answers, or an option is unknown to the client.
+    /// No broker responds, or the client rejects an option.
     pub async fn new(
         brokers: &Brokers,
         on_waiting: Arc<dyn Fn(&str) + Send + Sync>,
@@ -90,13 +90,13 @@ impl OutputTopics {
         let mut batch_bytes = usize::MAX;
         let (mut event_bytes, mut letter_bytes) = (usize::MAX, usize::MAX);
         for topic in feed.iter().chain(&letters) {
-            let Some(most) = topics.max_bytes(topic).await? else { continue };
-            batch_bytes = batch_bytes.min(most);
-            let of_topic = match Some(topic) == letters.as_ref() {
+            let Some(max) = topics.max_bytes(topic).await? else { continue };
+            batch_bytes = batch_bytes.min(max);
+            let topic_limit = match Some(topic) == letters.as_ref() {
                 true => &mut letter_bytes,
                 false => &mut event_bytes,
             };
-            *of_topic = most;
+            *topic_limit = max;
         }
         let producer = Producer::within(brokers, on_waiting, batch_bytes)?;
         let letter_limit = Limit { record: letter_bytes, content: producer.max_bytes() };
@@ -109,7 +109,7 @@ impl OutputTopics {
         move |error| {
             let source = match self.producer.failed(doing)(error) {
                 KafkaError::Client { source, .. } => source.into(),
-                away => away.into(),
+                error => error.into(),
             };
             StoreError::Failed { place: place.clone(), doing, source }
         }
@@ -118,26 +118,28 @@ impl OutputTopics {
     async fn send_changes(&self, flush: &Flush) -> Result<(), StoreError> {
         let Some(topic) = &self.feed else { return Ok(()) };
         let mut records = Vec::with_capacity(flush.changes.len() + flush.forgotten.len());
-        // What each record is about.
-        let mut of = Vec::with_capacity(records.capacity());
+        // The change of each record.
+        let mut sources = Vec::with_capacity(records.capacity());
         for change in &flush.changes {
             let parts = self.parts(topic, flush, change, self.event_bytes)?;
-            of.resize(of.len() + parts.len(), change);
+            sources.resize(sources.len() + parts.len(), change);
             records.extend(parts);
         }
         for forgotten in &flush.forgotten {
             records.push(keyed(&forgotten.device_id, event::forgotten(forgotten)));
         }
-        let too_large = self.producer.offer(topic, &records).await;
-        for nth in too_large.map_err(self.refused(topic, "sending changes"))? {
-            let bytes = size(&records[nth]);
-            let Some(change) = of.get(nth) else { return Err(too_small(topic, "event", bytes)) };
-            self.tell_smaller(topic, flush, change, bytes).await?;
+        let too_large = self.producer.send_fitting(topic, &records).await;
+        for index in too_large.map_err(self.refused(topic, "sending changes"))? {
+            let bytes = size(&records[index]);
+            let Some(change) = sources.get(index) else {
+                return Err(too_small_limit(topic, "event", bytes));
+            };
+            self.send_smaller_event(topic, flush, change, bytes).await?;
         }
         Ok(())
     }
 
-    /// The event of a change, in parts where it is larger than so many bytes.
+    /// Encodes the event of a change, split into parts if it exceeds `bytes`.
     fn parts(
         &self,
         topic: &str,
@@ -146,8 +148,8 @@ impl OutputTopics {
         bytes: usize,
     ) -> Result<Vec<ProducerRecord>, StoreError> {
         let row = &flush.trips[change.row];
-        let bare = size(&keyed(&row.device_id, String::new()));
-        let events = event::events(change, row, bytes.saturating_sub(bare));
+        let overhead = size(&keyed(&row.device_id, String::new()));
+        let events = event::events(change, row, bytes.saturating_sub(overhead));
         let events = events.map_err(|error| StoreError::Failed {
             place: topic.to_owned(),
             doing: "writing an event",
@@ -156,8 +158,8 @@ impl OutputTopics {
         Ok(events.into_iter().map(|event| keyed(&row.device_id, event)).collect())
     }
 
-    /// Sends an event of which the topic takes less than was known, in smaller and smaller parts.
-    async fn tell_smaller(
+    /// Sends an event that exceeds the actual limit of the topic, in smaller and smaller parts.
+    async fn send_smaller_event(
         &self,
         topic: &str,
         flush: &Flush,
@@ -168,9 +170,9 @@ impl OutputTopics {
             let parts = self.parts(topic, flush, change, refused / 2)?;
             let largest = parts.iter().map(size).max().unwrap_or(0);
             if largest >= refused {
-                return Err(too_small(topic, "event", refused));
+                return Err(too_small_limit(topic, "event", refused));
             }
-            let too_large = self.producer.offer(topic, &parts).await;
+            let too_large = self.producer.send_fitting(topic, &parts).await;
             if too_large.map_err(self.refused(topic, "sending changes"))?.is_empty() {
                 return Ok(());
             }
@@ -178,52 +180,53 @@ impl OutputTopics {
         }
     }
 
-    /// Sends dead letters, a few megabytes at a time: as records each repeats what it shares with
-    /// others.
+    /// Sends dead letters, a few megabytes at a time: letters share data in memory that each record
+    /// repeats.
     async fn send_dead_letters(&self, letters: &[DeadLetter]) -> Result<(), StoreError> {
         let Some(topic) = &self.letters else { return Ok(()) };
         let mut rest = letters;
         while !rest.is_empty() {
             let (mut records, mut bytes) = (Vec::new(), 0);
             for letter in rest {
-                let record = letter_limit::fitting(&self.input, letter, self.letter_limit);
+                let record = letter_limit::fitting_record(&self.input, letter, self.letter_limit);
                 bytes += size(&record);
                 records.push(record);
-                if bytes >= AT_ONCE {
+                if bytes >= MAX_LETTER_BYTES {
                     break;
                 }
             }
             let too_large = self.offer_letters(topic, &mut records).await;
             let too_large = too_large.map_err(self.refused(topic, "sending dead letters"))?;
-            let (now, later) = rest.split_at(records.len());
-            for nth in too_large {
-                self.bury_smaller(topic, &now[nth], size(&records[nth])).await?;
+            let (current, remaining) = rest.split_at(records.len());
+            for index in too_large {
+                self.send_smaller_letter(topic, &current[index], size(&records[index])).await?;
             }
-            rest = later;
+            rest = remaining;
         }
         Ok(())
     }
 
-    /// [`Producer::offer`] of letters, stamped as their records were where the topic takes that: it
-    /// may refuse times that the topic of the log took.
+    /// [`Producer::send_fitting`] for letters, with the timestamps of their records, or without if
+    /// the topic refuses those: its limits may differ from those of the input topic.
     async fn offer_letters(
         &self,
         topic: &str,
         letters: &mut [ProducerRecord],
     ) -> Result<Vec<usize>, ClientError> {
-        match self.producer.offer(topic, letters).await {
-            Err(error) if may_be_of_time(&error) => (),
-            offered => return offered,
+        match self.producer.send_fitting(topic, letters).await {
+            Err(error) if is_timestamp_refused(&error) => (),
+            sent => return sent,
         }
-        // Those that were taken come a second time; those of other partitions may be refused still.
+        // Letters that were already accepted are sent a second time; other partitions may still
+        // refuse theirs.
         for letter in &mut *letters {
-            *letter = letter_limit::undated(std::mem::take(letter));
+            *letter = letter_limit::without_timestamp(std::mem::take(letter));
         }
-        self.producer.offer_alone(topic, letters).await
+        self.producer.send_unbatched(topic, letters).await
     }
 
-    /// Sends a letter of which the topic takes less than was known: smaller and smaller.
-    async fn bury_smaller(
+    /// Sends a letter that exceeds the actual limit of the topic, smaller and smaller.
+    async fn send_smaller_letter(
         &self,
         topic: &str,
         letter: &DeadLetter,
@@ -231,10 +234,10 @@ impl OutputTopics {
     ) -> Result<(), StoreError> {
         loop {
             let limit = Limit { record: refused / 2, ..self.letter_limit };
-            let mut record = [letter_limit::fitting(&self.input, letter, limit)];
+            let mut record = [letter_limit::fitting_record(&self.input, letter, limit)];
             let bytes = size(&record[0]);
             if bytes >= refused {
-                return Err(too_small(topic, "dead letter", refused));
+                return Err(too_small_limit(topic, "dead letter", refused));
             }
             let too_large = self.offer_letters(topic, &mut record).await;
             if too_large.map_err(self.refused(topic, "sending a dead letter"))?.is_empty() {
@@ -245,8 +248,8 @@ impl OutputTopics {
     }
 }
 
-/// Brokers say of a batch with such a time that it has an invalid record.
-fn may_be_of_time(error: &ClientError) -> bool {
+/// Whether a batch may have been refused for a timestamp: brokers then report an invalid record.
+fn is_timestamp_refused(error: &ClientError) -> bool {
     use RDKafkaErrorCode as Code;
     matches!(error.rdkafka_error_code(), Some(Code::InvalidTimestamp | Code::InvalidRecord))
 }
@@ -259,11 +262,10 @@ fn keyed(device_id: &str, event: String) -> ProducerRecord {
     }
 }
 
-/// What to say of a topic that does not take the smallest form of a record.
-fn too_small(topic: &str, what: &str, bytes: usize) -> StoreError {
-    let problem = format!(
-        "the smallest form of this {what} has {bytes} bytes; raise max.message.bytes of `{topic}`"
-    );
+/// The error of a topic that refuses even the smallest encoding of a record.
+fn too_small_limit(topic: &str, what: &str, bytes: usize) -> StoreError {
+    let problem =
+        format!("this {what} has at least {bytes} bytes; raise max.message.bytes of `{topic}`");
     let source = KafkaError::TooLarge { problem }.into();
     StoreError::Failed { place: topic.to_owned(), doing: "sending a record", source }
 }

@@ -1,8 +1,8 @@
-//! A dead letter as a record that its topic takes.
+//! Encodes a dead letter as a record within the size limit of its topic.
 //!
-//! The original key, value, headers and timestamp, and why it is here under the names that Kafka
-//! Connect uses. Where that is too large, its largest parts are cut, one after the other: each to a
-//! head, with length and SHA-256 of the whole in headers of their own.
+//! The record has the original key, value, headers and timestamp, and describes the error in
+//! headers with the names of Kafka Connect. If it is too large, its largest parts are cut one after
+//! the other: each to a prefix, with length and SHA-256 of the whole part in additional headers.
 
 use sha2::{Digest, Sha256};
 
@@ -10,7 +10,7 @@ use super::producer::{ProducerRecord, size, size_of_header};
 use crate::source::{Cut, Headers, head_of};
 use crate::store::DeadLetter;
 
-/// Headers of a dead letter: the names that Kafka Connect uses, then ours.
+/// Headers of a dead letter: first the names that Kafka Connect uses, then ours.
 pub(super) const TOPIC: &str = "__connect.errors.topic";
 pub(super) const PARTITION: &str = "__connect.errors.partition";
 pub(super) const OFFSET: &str = "__connect.errors.offset";
@@ -18,52 +18,53 @@ pub(super) const CONNECTOR: &str = "__connect.errors.connector.name";
 pub(super) const REASON: &str = "__connect.errors.exception.class.name";
 pub(super) const MESSAGE: &str = "__connect.errors.exception.message";
 pub(super) const ELEMENT: &str = "tstar-element";
-/// The log's time of the record, ms, of a letter whose topic does not take it.
+/// Log timestamp of the record, ms, if the topic of the letter refuses that timestamp.
 pub(super) const LOG_TIME: &str = "tstar-log-time";
-/// Length and hash of a part that is a head, in this order: value, key, headers.
+/// Length and hash of a cut part: value, key, headers.
 pub(super) const VALUE_CUT: [&str; 2] = ["tstar-length", "tstar-sha256"];
 pub(super) const KEY_CUT: [&str; 2] = ["tstar-key-length", "tstar-key-sha256"];
 pub(super) const HEADERS_CUT: [&str; 2] = ["tstar-headers-length", "tstar-headers-sha256"];
 
-/// The connector's name: who wrote the letter.
+/// Connector name of letters written by tstar.
 pub(super) const TSTAR: &str = "tstar";
 
-/// Bytes kept of each part that is cut, the most first: the first ones that are enough.
-const HEADS: [usize; 4] = [1 << 10, 256, 64, 0];
+/// Lengths that parts are cut to, bytes; a shorter one is tried only if the longer ones are not
+/// enough.
+const HEAD_BYTES: [usize; 4] = [1 << 10, 256, 64, 0];
 
-/// How much is kept of each part, bytes: value, key, headers, message.
-type KeptBytes = [usize; 4];
+/// Length of each part, bytes: value, key, headers, message.
+type PartLengths = [usize; 4];
 
-/// A dead letter as a record, whole.
-pub(super) fn whole(input: &str, letter: &DeadLetter) -> ProducerRecord {
+/// Encodes a dead letter without cutting it.
+pub(super) fn full_record(input: &str, letter: &DeadLetter) -> ProducerRecord {
     cut_to(input, letter, lengths(letter), &Cuts::default())
 }
 
-/// How large a record may be, bytes.
+/// Size limit of a record, bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
-    /// All of it, as the topic counts.
+    /// Total size, as the topic counts it.
     pub record: usize,
-    /// Key and value, as the client counts.
+    /// Key and value, as the client counts them.
     pub content: usize,
 }
 
 impl Limit {
-    fn holds(self, record: &ProducerRecord) -> bool {
+    fn accepts(self, record: &ProducerRecord) -> bool {
         let content = record.key.as_ref().map_or(0, Vec::len) + record.value.len();
         size(record) <= self.record && content <= self.content
     }
 }
 
-/// A dead letter as a record within a limit where that can be, else as the smallest one.
-pub(super) fn fitting(input: &str, letter: &DeadLetter, limit: Limit) -> ProducerRecord {
+/// Encodes a dead letter within a limit, or as small as possible if that is not enough.
+pub(super) fn fitting_record(input: &str, letter: &DeadLetter, limit: Limit) -> ProducerRecord {
     let (mut kept, mut cuts) = (lengths(letter), Cuts::default());
     let mut out = cut_to(input, letter, kept, &cuts);
-    for head in HEADS {
-        while !limit.holds(&out) {
-            let largest = (0..kept.len()).filter(|part| kept[*part] > head);
+    for max in HEAD_BYTES {
+        while !limit.accepts(&out) {
+            let largest = (0..kept.len()).filter(|part| kept[*part] > max);
             let Some(part) = largest.max_by_key(|part| kept[*part]) else { break };
-            kept[part] = head;
+            kept[part] = max;
             cuts.mark_cut(letter, part);
             out = cut_to(input, letter, kept, &cuts);
         }
@@ -71,23 +72,24 @@ pub(super) fn fitting(input: &str, letter: &DeadLetter, limit: Limit) -> Produce
     out
 }
 
-/// The same letter at the time when it is sent: a topic may refuse times that lie too far from its
-/// clock, which that of the record may do (`message.timestamp.before.max.ms` and `after.max.ms`).
-pub(super) fn undated(mut letter: ProducerRecord) -> ProducerRecord {
+/// Moves the timestamp of a letter to a header, so that the letter gets the time of sending: a
+/// topic may refuse a timestamp that lies too far from its clock (`message.timestamp.before.max.ms`
+/// and `after.max.ms`).
+pub(super) fn without_timestamp(mut letter: ProducerRecord) -> ProducerRecord {
     if let Some(time_ms) = letter.timestamp_ms.take() {
         letter.headers.push((LOG_TIME.to_owned(), Some(time_ms.to_string().into_bytes())));
     }
     letter
 }
 
-fn lengths(letter: &DeadLetter) -> KeptBytes {
+fn lengths(letter: &DeadLetter) -> PartLengths {
     let key = letter.key.as_ref().map_or(0, |key| key.len());
-    // Each has a length even where it is empty, so it is counted as it is sent.
+    // Each header takes bytes even if it is empty, so count it as it is sent.
     let headers = letter.headers.iter().map(size_of_header).sum();
     [letter.value.len(), key, headers, letter.message.len()]
 }
 
-/// The wholes of what is cut here.
+/// Length and hash of the parts that are cut here.
 #[derive(Default)]
 struct Cuts {
     value: Option<Cut>,
@@ -96,7 +98,7 @@ struct Cuts {
 }
 
 impl Cuts {
-    /// Notes that a part is cut; one that was before is known by what it was then.
+    /// Marks a part as cut.
     fn mark_cut(&mut self, letter: &DeadLetter, part: usize) {
         match part {
             0 => {
@@ -106,7 +108,7 @@ impl Cuts {
                 self.key.get_or_insert_with(|| cut_of(letter.key.as_deref().unwrap_or_default()));
             }
             2 => {
-                self.headers.get_or_insert_with(|| of_headers(&letter.headers));
+                self.headers.get_or_insert_with(|| cut_of_headers(&letter.headers));
             }
             _ => (),
         }
@@ -117,14 +119,14 @@ fn cut_of(bytes: &[u8]) -> Cut {
     Cut { bytes: bytes.len() as u64, sha256: Sha256::digest(bytes).into() }
 }
 
-/// Bytes of names and values.
+/// Size of all names and values, bytes.
 fn length_of(headers: &Headers) -> usize {
     headers.iter().map(|(name, value)| name.len() + value.as_ref().map_or(0, Vec::len)).sum()
 }
 
-/// The hash is one of each name and each value in turn, in front of each its length as 8 bytes,
-/// big-endian; of a value that is null the length is 2^64 - 1.
-fn of_headers(headers: &Headers) -> Cut {
+/// Length and hash of headers. The hash covers each name and each value in turn, each preceded by
+/// its length as 8 bytes, big-endian; the length of a null value is 2^64 - 1.
+fn cut_of_headers(headers: &Headers) -> Cut {
     let mut hash = Sha256::new();
     for (name, value) in headers {
         hash.update((name.len() as u64).to_be_bytes());
@@ -136,8 +138,9 @@ fn of_headers(headers: &Headers) -> Cut {
     Cut { bytes: length_of(headers) as u64, sha256: hash.finalize().into() }
 }
 
-/// The heads of headers: the first that fit, no name and no value longer than a quarter of all.
-fn heads(headers: &Headers, bytes: usize) -> Headers {
+/// Cuts headers: keeps the first that fit, with no name and no value longer than a quarter of the
+/// limit.
+fn header_heads(headers: &Headers, bytes: usize) -> Headers {
     let (mut left, each) = (bytes, bytes / 4);
     let mut kept = Headers::new();
     for (name, value) in headers {
@@ -150,10 +153,10 @@ fn heads(headers: &Headers, bytes: usize) -> Headers {
     kept
 }
 
-fn cut_to(input: &str, letter: &DeadLetter, kept: KeptBytes, cuts: &Cuts) -> ProducerRecord {
+fn cut_to(input: &str, letter: &DeadLetter, kept: PartLengths, cuts: &Cuts) -> ProducerRecord {
     let [value, key, header_bytes, message] = kept;
     let mut headers = match cuts.headers {
-        Some(_) => heads(&letter.headers, header_bytes),
+        Some(_) => header_heads(&letter.headers, header_bytes),
         None => letter.headers.to_vec(),
     };
     let mut add = |name: &str, value: String| {
@@ -168,9 +171,9 @@ fn cut_to(input: &str, letter: &DeadLetter, kept: KeptBytes, cuts: &Cuts) -> Pro
     if let Some(element) = letter.element {
         add(ELEMENT, element.to_string());
     }
-    let before = letter.sha256.map(|sha256| Cut { bytes: letter.value_bytes, sha256 });
+    let value_cut = letter.sha256.map(|sha256| Cut { bytes: letter.value_bytes, sha256 });
     let parts = [
-        (VALUE_CUT, before.as_ref().or(cuts.value.as_ref())),
+        (VALUE_CUT, value_cut.as_ref().or(cuts.value.as_ref())),
         (KEY_CUT, letter.key_cut.as_ref().or(cuts.key.as_ref())),
         (HEADERS_CUT, letter.headers_cut.as_ref().or(cuts.headers.as_ref())),
     ];

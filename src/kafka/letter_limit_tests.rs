@@ -3,13 +3,13 @@ use std::sync::Arc;
 use super::*;
 use crate::model::reason::DeadReason;
 
-fn came() -> DeadLetter {
+fn sample_letter() -> DeadLetter {
     DeadLetter {
         partition: 3,
         offset: 71,
         element: Some(2),
         reason: DeadReason::BadTime,
-        message: "time is no time".into(),
+        message: "time has no value".into(),
         origin: "samples".into(),
         line: 0,
         log_time_ms: 1_795_210_680_123,
@@ -23,7 +23,7 @@ fn came() -> DeadLetter {
     }
 }
 
-fn of_size(record: usize) -> Limit {
+fn record_limit(record: usize) -> Limit {
     Limit { record, content: usize::MAX }
 }
 
@@ -37,19 +37,21 @@ fn hex(bytes: impl AsRef<[u8]>) -> String {
 }
 
 #[test]
-fn a_dead_letter_keeps_what_came_and_says_why() {
-    let came = came();
-    for out in [whole("samples", &came), fitting("samples", &came, of_size(2000))] {
-        assert_eq!(out.key.as_deref(), came.key.as_deref());
-        assert_eq!(out.timestamp_ms, Some(came.log_time_ms));
+fn a_dead_letter_keeps_its_record_and_the_reason() {
+    let letter = sample_letter();
+    for out in
+        [full_record("samples", &letter), fitting_record("samples", &letter, record_limit(2000))]
+    {
+        assert_eq!(out.key.as_deref(), letter.key.as_deref());
+        assert_eq!(out.timestamp_ms, Some(letter.log_time_ms));
         assert_eq!(out.value, b"{}");
-        assert_eq!(out.headers[..2], came.headers[..]);
+        assert_eq!(out.headers[..2], letter.headers[..]);
         for (name, value) in [
             ("__connect.errors.topic", "samples"),
             ("__connect.errors.partition", "3"),
             ("__connect.errors.offset", "71"),
             ("__connect.errors.exception.class.name", "bad_time"),
-            ("__connect.errors.exception.message", "time is no time"),
+            ("__connect.errors.exception.message", "time has no value"),
             ("tstar-element", "2"),
         ] {
             assert_eq!(header(&out, name), Some(value), "{name}");
@@ -59,36 +61,36 @@ fn a_dead_letter_keeps_what_came_and_says_why() {
 }
 
 #[test]
-fn the_largest_part_is_cut_first_and_known_by_length_and_hash() {
+fn the_largest_part_is_cut_first_with_length_and_hash() {
     let (key, value) = (vec![b'k'; 600_000], vec![b'v'; 5000]);
-    let letter = DeadLetter { key: Some(key[..].into()), value: value.clone(), ..came() };
-    let out = fitting("samples", &letter, of_size(100_000));
+    let letter = DeadLetter { key: Some(key[..].into()), value: value.clone(), ..sample_letter() };
+    let out = fitting_record("samples", &letter, record_limit(100_000));
     assert_eq!((out.key.unwrap().len(), out.value.len()), (1 << 10, 5000));
-    let out = fitting("samples", &letter, of_size(4000));
+    let out = fitting_record("samples", &letter, record_limit(4000));
     assert_eq!(out.key.as_deref(), Some(&key[..1 << 10]));
     assert_eq!(out.value, value[..1 << 10]);
     assert_eq!(header(&out, "tstar-key-length"), Some("600000"));
     assert_eq!(header(&out, "tstar-key-sha256"), Some(&hex(&key)[..]));
     assert_eq!(header(&out, "tstar-length"), Some("5000"));
     assert_eq!(header(&out, "tstar-sha256"), Some(&hex(&value)[..]));
-    assert_eq!(out.headers[..2], letter.headers[..], "small ones stay");
+    assert_eq!(out.headers[..2], letter.headers[..], "small parts stay");
     assert_eq!(header(&out, "tstar-headers-sha256"), None);
 }
 
 #[test]
-fn the_client_counts_key_and_value_alone() {
-    let letter = DeadLetter { value: vec![b'v'; 9_995], ..came() };
+fn the_client_counts_only_key_and_value() {
+    let letter = DeadLetter { value: vec![b'v'; 9_995], ..sample_letter() };
     let limit = |content| Limit { record: usize::MAX, content };
-    assert_eq!(fitting("samples", &letter, limit(10_003)), whole("samples", &letter));
-    assert_eq!(fitting("samples", &letter, limit(10_002)).value.len(), 1 << 10);
+    assert_eq!(fitting_record("samples", &letter, limit(10_003)), full_record("samples", &letter));
+    assert_eq!(fitting_record("samples", &letter, limit(10_002)).value.len(), 1 << 10);
 }
 
 #[test]
 fn headers_are_cut_to_the_heads_of_the_first_ones() {
     let long = |name: &str| (name.to_owned(), Some(vec![7; 400_000]));
     let headers: Headers = vec![long("one"), ("x".repeat(90_000), None), long("two")];
-    let letter = DeadLetter { headers: Arc::new(headers), ..came() };
-    let out = fitting("samples", &letter, of_size(3000));
+    let letter = DeadLetter { headers: Arc::new(headers), ..sample_letter() };
+    let out = fitting_record("samples", &letter, record_limit(3000));
     assert_eq!(out.headers[0], ("one".to_owned(), Some(vec![7; 256])));
     assert_eq!(out.headers[1], ("x".repeat(256), None));
     assert_eq!(header(&out, "tstar-headers-length"), Some("890006"));
@@ -101,37 +103,38 @@ fn headers_are_cut_to_the_heads_of_the_first_ones() {
     }
     let hash = data_encoding::HEXLOWER.encode(&hash.finalize());
     assert_eq!(header(&out, "tstar-headers-sha256"), Some(&hash[..]));
-    // Headers of nothing are many all the same.
-    let letter = DeadLetter { headers: Arc::new(vec![(String::new(), None); 100_000]), ..came() };
-    assert!(size(&fitting("samples", &letter, of_size(3000))) <= 3000);
+    // Even empty headers take bytes.
+    let letter =
+        DeadLetter { headers: Arc::new(vec![(String::new(), None); 100_000]), ..sample_letter() };
+    assert!(size(&fitting_record("samples", &letter, record_limit(3000))) <= 3000);
 }
 
 #[test]
 fn a_letter_fits_whatever_is_large_in_it() {
     let sizes = [0, 100, 5000, 700_000];
-    let names = sizes.len().pow(4);
-    for nth in 0..names {
-        let of = |part: u32| sizes[nth / sizes.len().pow(part) % sizes.len()];
+    let combinations = sizes.len().pow(4);
+    for nth in 0..combinations {
+        let size_of = |part: u32| sizes[nth / sizes.len().pow(part) % sizes.len()];
         let letter = DeadLetter {
-            key: Some(vec![b'k'; of(0)].into()),
-            value: vec![b'v'; of(1)],
-            headers: Arc::new(vec![("h".repeat(of(2)), Some(vec![1; of(2)])); 3]),
-            message: "é".repeat(of(3) / 2),
-            ..came()
+            key: Some(vec![b'k'; size_of(0)].into()),
+            value: vec![b'v'; size_of(1)],
+            headers: Arc::new(vec![("h".repeat(size_of(2)), Some(vec![1; size_of(2)])); 3]),
+            message: "é".repeat(size_of(3) / 2),
+            ..sample_letter()
         };
         for limit in [1200, 2000, 20_000, 1_000_000] {
-            let out = fitting(&"t".repeat(100), &letter, of_size(limit));
+            let out = fitting_record(&"t".repeat(100), &letter, record_limit(limit));
             assert!(size(&out) <= limit, "{nth}: {} of {limit}", size(&out));
-            let again = size(&whole(&"t".repeat(100), &letter)) <= limit;
-            assert!(header(&out, "tstar-key-sha256").is_none() || !again, "{nth}");
+            let is_small = size(&full_record(&"t".repeat(100), &letter)) <= limit;
+            assert!(header(&out, "tstar-key-sha256").is_none() || !is_small, "{nth}");
         }
-        let smallest = size(&fitting(&"t".repeat(249), &letter, of_size(0)));
+        let smallest = size(&fitting_record(&"t".repeat(249), &letter, record_limit(0)));
         assert!(smallest < 1500, "{smallest}");
     }
 }
 
 #[test]
-fn what_was_cut_before_stays_known_by_what_it_was() {
+fn a_part_that_was_cut_before_keeps_its_length_and_hash() {
     let cut = |byte| Some(Cut { bytes: 5_000_000, sha256: [byte; 32] });
     let letter = DeadLetter {
         value: vec![b'v'; 1024],
@@ -139,9 +142,9 @@ fn what_was_cut_before_stays_known_by_what_it_was() {
         sha256: Some([7; 32]),
         key_cut: cut(8),
         headers_cut: cut(9),
-        ..came()
+        ..sample_letter()
     };
-    let out = fitting("samples", &letter, of_size(0));
+    let out = fitting_record("samples", &letter, record_limit(0));
     assert_eq!((header(&out, "tstar-length"), out.value.len()), (Some("9000000"), 0));
     for (name, byte) in
         [("tstar-sha256", 7_u8), ("tstar-key-sha256", 8), ("tstar-headers-sha256", 9)]

@@ -1,22 +1,24 @@
-//! The log where it is a Kafka topic.
+//! The log when it is a Kafka topic.
 //!
-//! | file | what happens there |
+//! | module | contents |
 //! |---|---|
-//! | [`client`] | how brokers are reached, and what a user may not set |
-//! | [`topic`] | what a topic is, checked before anything is read from it |
-//! | [`record`] | a record to samples, with its key |
-//! | [`consumer`] | the thread that polls: who holds which partition, hand-over, commits |
-//! | [`fit`] | a dead letter as a record that its topic takes |
-//! | [`group`] | a consumer group from outside: members, offsets |
-//! | [`headers`] | the headers of a record, whatever their names |
-//! | [`holding`] | one partition while it is held: what its owner and that thread tell each other |
-//! | [`journal`] | the change feed and the dead letters of a partition |
-//! | [`letters`] | the topic of dead letters, seen from outside |
-//! | [`options`] | which options of the client may be shown |
-//! | [`producer`] | records out, acknowledged |
-//! | [`scan`] | what stands in a topic, read once |
-//! | [`tail`] | the latest records of a topic, for those who follow it |
-//! | [`transactions`] | records out, some at a time: all of them or none |
+//! | [`client`] | connection settings, and the options that a user may not set |
+//! | [`topic`] | topic metadata and administration |
+//! | [`record`] | decodes a record into samples, and checks its key |
+//! | [`consumer`] | the polling thread: rebalances, batches, commits |
+//! | [`control`] | signed control records |
+//! | [`dead_letters`] | reads the topic of dead letters |
+//! | [`group`] | members and committed offsets of a consumer group |
+//! | [`headers`] | reads the headers of a record, also those whose names are not UTF-8 |
+//! | [`journal`] | writes the change feed and the dead letters of a partition |
+//! | [`letter_limit`] | encodes a dead letter as a record within the size limit of its topic |
+//! | [`options`] | which client options may be shown |
+//! | [`partition_handle`] | state that the polling thread and a partition worker share |
+//! | [`partitioning`] | infers the partitioner of the producers |
+//! | [`producer`] | sends records and waits for their acknowledgement |
+//! | [`scan`] | reads a range of a topic once |
+//! | [`tail`] | keeps the latest records of a topic in memory |
+//! | [`transactions`] | sends records in transactions |
 
 pub mod client;
 pub mod consumer;
@@ -39,133 +41,150 @@ mod unreadable;
 
 use rdkafka::error::KafkaError as ClientError;
 
-/// The log cannot be read or written.
+/// An error of reading or writing Kafka.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KafkaError {
-    /// A client option that cannot be used.
+    /// A client option has an invalid value, or must not be set.
     #[error("Kafka client: {problem}")]
     Options {
-        /// What is wrong, with the option and its value.
+        /// The option, its value and what is wrong with it.
         problem: String,
     },
-    /// No broker answers.
-    #[error("no Kafka broker of `{brokers}` answers: {problem}; is it up, and --brokers right?")]
-    Unreachable {
-        /// Addresses that were tried.
-        brokers: String,
-        /// What the client said last.
-        problem: String,
-    },
-    /// The topic of samples is not there. None is made for a name that may be mistyped: how many
-    /// partitions it has is for good.
+    /// No broker responds.
     #[error(
-        "there is no topic `{topic}`: see the name and --brokers, or make it, with as many partitions as instances will ever share it: kafka-topics.sh --bootstrap-server {brokers} --create --topic {topic} --partitions 4"
+        "no Kafka broker of `{brokers}` answers: {problem}; check that it is up \
+         and that --brokers is right"
+    )]
+    Unreachable {
+        /// Addresses of the brokers, as given.
+        brokers: String,
+        /// The client's last error.
+        problem: String,
+    },
+    /// The input topic does not exist. It is never created automatically: its name may be mistyped,
+    /// and its partition count is permanent.
+    #[error(
+        "topic `{topic}` does not exist; check its name and --brokers, or create it with at \
+         least as many partitions as instances will ever share it: kafka-topics.sh \
+         --bootstrap-server {brokers} --create --topic {topic} --partitions 4"
     )]
     NoTopic {
         /// Addresses of the brokers.
         brokers: String,
-        /// Its name.
+        /// Name of the topic.
         topic: String,
     },
-    /// Topics that are written to are not there.
+    /// Output topics do not exist.
     #[error("{}", no_outputs(.brokers, .topics, .partitions))]
     NoOutputs {
         /// Addresses of the brokers.
         brokers: String,
-        /// Their names.
+        /// Names of the missing topics.
         topics: Vec<String>,
-        /// How many partitions each should have.
+        /// Partition count that each should have.
         partitions: i32,
     },
-    /// There is no topic of changes.
+    /// The topic of the change feed does not exist.
     #[error(
-        "there is no topic `{topic}`: no changes are told there; `tstar run --create-topics` makes it"
+        "topic `{topic}` does not exist, so there is no change feed; \
+         `tstar run --create-topics` creates it"
     )]
     NoChanges {
-        /// Its name.
+        /// Name of the topic.
         topic: String,
     },
-    /// There is no topic of dead letters.
+    /// The topic of dead letters does not exist.
     #[error(
-        "there is no topic `{topic}`: no dead letters were kept there; `tstar run --create-topics` makes it"
+        "topic `{topic}` does not exist, so there are no dead letters; \
+         `tstar run --create-topics` creates it"
     )]
     NoDlqTopic {
-        /// Its name.
+        /// Name of the topic.
         topic: String,
     },
-    /// Somebody else sends under the same name.
+    /// Another producer has started with the same transactional id.
     #[error(
-        "another `tstar dlq replay` or `tstar dlq purge` has begun since this one (`{name}`), which gave way: what it did before stays done; run it again once the other has ended"
+        "another `tstar dlq replay` or `tstar dlq purge` started after this one \
+         (`{name}`), so this one stopped; completed work is kept; rerun it once the other has ended"
     )]
     Fenced {
-        /// The name under which both send.
+        /// The transactional id.
         name: String,
     },
-    /// A record is larger than its topic, or the client, takes.
-    #[error("a record is too large: {problem}; see message.max.bytes of the topic, and of --kafka")]
+    /// A record exceeds the limit of its topic, or of the client.
+    #[error(
+        "a record is too large: {problem}; raise max.message.bytes of the topic, and \
+         message.max.bytes in --kafka"
+    )]
     TooLarge {
-        /// What the client said.
+        /// The client's error.
         problem: String,
     },
-    /// The topic is not fit to be the log.
+    /// The topic is unsuitable as a log.
     #[error("topic `{topic}` cannot be read as a log: {problem}")]
-    Unfit {
-        /// Its name.
+    Unsuitable {
+        /// Name of the topic.
         topic: String,
-        /// Why, and what to do.
+        /// What is wrong, and what to do.
         problem: String,
     },
-    /// The topic is not the one that the epoch was made for.
+    /// The topic does not match the epoch.
     #[error("topic `{topic}` {problem}")]
     TopicMismatch {
-        /// Its name.
+        /// Name of the topic.
         topic: String,
         /// What differs, and which command helps.
         problem: String,
     },
-    /// Records are gone that were not read.
+    /// Records expired before they were read.
     #[error(
-        "records {first} to {last} of partition {partition} of `{topic}` are gone before they were read ({why}); say --from earliest to go on with what is left, or --from latest or TIME"
+        "records {first} to {last} of partition {partition} of `{topic}` expired before they \
+         were read ({reason}); pass --from earliest to continue with the oldest \
+         record, or --from latest or TIME"
     )]
     Expired {
-        /// The topic.
+        /// Name of the topic.
         topic: String,
-        /// The partition.
+        /// Partition number, from 0.
         partition: i32,
-        /// The first offset that is gone.
+        /// First expired offset.
         first: i64,
-        /// The last offset that is gone.
+        /// Last expired offset.
         last: i64,
-        /// How it is known.
-        why: String,
+        /// What shows that they expired.
+        reason: String,
     },
-    /// The client cannot go on.
-    #[error("the Kafka client cannot go on while {doing}")]
+    /// The client failed.
+    #[error("the Kafka client failed while {doing}")]
     Client {
-        /// What was being done.
+        /// What the client was asked to do.
         doing: &'static str,
-        /// What it said.
+        /// The client's error.
         source: ClientError,
     },
-    /// A thread broke off.
-    #[error("the thread that polls Kafka broke off; this is a bug, please report it")]
+    /// The polling thread panicked, or one of its channels closed too early.
+    #[error("the thread that polls Kafka stopped; this is a bug, please report it")]
     Broken,
 }
 
 fn no_outputs(brokers: &str, topics: &[String], partitions: &i32) -> String {
-    let make = |topic: &String| {
+    let command = |topic: &String| {
         format!(
             "kafka-topics.sh --bootstrap-server {brokers} --create --topic {topic} --partitions \
              {partitions}"
         )
     };
-    let commands: Vec<String> = topics.iter().map(make).collect();
-    let (topics, commands) = (topics.join("`, no topic `"), commands.join("; "));
-    format!("there is no topic `{topics}`: start with --create-topics, or make it: {commands}")
+    let commands: Vec<String> = topics.iter().map(command).collect();
+    let (noun, verb) = if topics.len() == 1 { ("topic", "does") } else { ("topics", "do") };
+    let (topics, commands) = (topics.join("`, `"), commands.join("; "));
+    format!(
+        "{noun} `{topics}` {verb} not exist; start with --create-topics, or create \
+         by hand: {commands}"
+    )
 }
 
-/// Says what was being done when the client failed.
+/// Adds to an error of the client what it was asked to do.
 fn client_error(doing: &'static str) -> impl Fn(ClientError) -> KafkaError {
     move |source| KafkaError::Client { doing, source }
 }

@@ -1,16 +1,14 @@
-//! What of the client's options may be shown. An allow-list: librdkafka gains options that hold
-//! secrets, and nobody tells this program which.
+//! Decides which client options may be shown. An allow-list: librdkafka gains options that hold
+//! secrets, and gives no list of them.
 
 use std::collections::BTreeMap;
 
 use rdkafka::error::KafkaError as ClientError;
 
 use super::KafkaError;
+use crate::model::visible::NOT_SHOWN;
 
-/// What is shown in the place of a value.
-pub const NOT_SHOWN: &str = "(not shown)";
-
-/// Names, numbers, switches and paths, none of which lets anybody in.
+/// Options whose values are names, numbers, switches or paths, not secrets.
 const HARMLESS: &[&str] = &[
     "acks",
     "allow.auto.create.topics",
@@ -142,41 +140,43 @@ pub const SECRET_FILES: [&str; 6] = [
     "sasl.oauthbearer.assertion.private.key.file",
 ];
 
-/// Shorter parts of a value are words of other texts, too.
-const LEAST_PART: usize = 4;
+/// Minimum length of a part to hide, bytes: shorter parts also occur as words in other text.
+const MIN_SECRET_BYTES: usize = 4;
 
-/// Whether the value of an option may be shown to whoever sees the screen or the log.
+/// Whether the value of an option may appear on screen or in logs.
 #[must_use]
 pub fn is_harmless(name: &str) -> bool {
     HARMLESS.contains(&name)
 }
 
-/// The value of an option, as it may be shown.
+/// The value of an option, or [`NOT_SHOWN`].
 #[must_use]
 pub fn shown<'a>(name: &str, value: &'a str) -> &'a str {
     if is_harmless(name) || value.is_empty() { value } else { NOT_SHOWN }
 }
 
-/// A text of the client without what the options hold that is not to be shown. It quotes values
-/// when it refuses them, parts of them too.
+/// Removes the values of options that may not be shown from a text of the client, which quotes
+/// values that it refuses, or parts of them.
 pub(super) fn without_secrets(options: &BTreeMap<String, String>, text: &str) -> String {
     let secrets = options.iter().filter(|(name, _)| !is_harmless(name)).map(|(_, value)| value);
-    let is_between = |c: char| c.is_whitespace() || ",;=\"'".contains(c);
-    let parts = secrets.clone().flat_map(|value| value.split(is_between));
+    let is_separator = |c: char| c.is_whitespace() || ",;=\"'".contains(c);
+    let parts = secrets.clone().flat_map(|value| value.split(is_separator));
     let mut hidden: Vec<&str> = secrets.map(String::as_str).chain(parts).collect();
-    hidden.retain(|part| part.len() >= LEAST_PART);
-    // The whole before its parts.
+    hidden.retain(|part| part.len() >= MIN_SECRET_BYTES);
+    // Replace a whole value before its parts.
     hidden.sort_by_key(|part| std::cmp::Reverse(part.len()));
     hidden.iter().fold(text.to_owned(), |text, part| text.replace(part, NOT_SHOWN))
 }
 
-/// What is wrong with options that the client refuses.
+/// Describes options that the client refuses.
 pub(super) fn refused(options: &BTreeMap<String, String>, error: &ClientError) -> KafkaError {
     let problem = match error {
-        // What it says ends with the value, however short, and may quote it.
-        ClientError::ClientConfig(_, why, name, value) if !is_harmless(name) => {
-            let why = if value.is_empty() { why.clone() } else { why.replace(value, NOT_SHOWN) };
-            format!("`{name}` cannot be set with --kafka: {why}")
+        // The message of the client ends with the value, however short, and its reason may quote
+        // it.
+        ClientError::ClientConfig(_, reason, name, value) if !is_harmless(name) => {
+            let reason =
+                if value.is_empty() { reason.clone() } else { reason.replace(value, NOT_SHOWN) };
+            format!("`{name}` cannot be set with --kafka: {reason}")
         }
         other => other.to_string(),
     };
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_to_be_harmless_is_not_shown() {
+    fn options_not_known_to_be_harmless_are_hidden() {
         for name in [
             "ssl.key.pem",
             "ssl.key.password",
@@ -215,11 +215,11 @@ mod tests {
         assert_eq!(shown("linger.ms", "5"), "5");
         assert_eq!(shown("ssl.key.location", "key.pem"), "key.pem");
         assert!(SECRET_FILES.iter().all(|name| is_harmless(name)), "a path is shown");
-        assert!(HARMLESS.is_sorted(), "each once, and easily found");
+        assert!(HARMLESS.is_sorted(), "keep the list sorted");
     }
 
     #[test]
-    fn what_the_client_says_holds_no_secret() {
+    fn a_text_of_the_client_holds_no_secret() {
         let config = "principal=ada,scope=fleet:read secretkey=hunter2";
         let options = options(&[
             ("sasl.oauthbearer.config", config),
@@ -239,15 +239,15 @@ mod tests {
             let mut config = rdkafka::ClientConfig::new();
             config.set("bootstrap.servers", "b:1").set(name, value);
             let error = config.create::<rdkafka::consumer::BaseConsumer>().err().expect("refused");
-            let said = refused(&options, &error).to_string();
-            assert!(said.contains(name), "{said}");
-            assert!(value.len() < LEAST_PART || !said.contains(value), "{said}");
+            let message = refused(&options, &error).to_string();
+            assert!(message.contains(name), "{message}");
+            assert!(value.len() < MIN_SECRET_BYTES || !message.contains(value), "{message}");
         }
         let options = options(&[("linger.ms", "soon")]);
         let mut config = rdkafka::ClientConfig::new();
         config.set("linger.ms", "soon");
         let error = config.create::<rdkafka::consumer::BaseConsumer>().err().expect("refused");
-        let said = refused(&options, &error).to_string();
-        assert!(said.contains("linger.ms") && said.contains("soon"), "{said}");
+        let message = refused(&options, &error).to_string();
+        assert!(message.contains("linger.ms") && message.contains("soon"), "{message}");
     }
 }

@@ -1,8 +1,8 @@
-//! One partition while it is held: what its owner and the thread that polls tell each other.
+//! State that the polling thread and the worker of an assigned partition share.
 //!
-//! The thread hands batches over a bounded channel. The owner says how far everything is durable,
-//! and when it has ended. Neither waits for the other, but where a partition is given back: then
-//! the thread waits for the owner, so long as it may.
+//! The polling thread sends batches over a bounded channel. The worker reports how far everything
+//! is durable, and when it has exited. Neither waits for the other, except that the polling thread
+//! waits, with a time limit, for the workers of revoked partitions.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -12,53 +12,53 @@ use tokio::sync::watch;
 
 use crate::telemetry::Progress;
 
-/// How an owner ended.
+/// How a partition worker exited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkerExit {
-    /// Everything that it was handed is durable.
+    /// Every batch that it received is durable.
     Drained,
-    /// It was called off, or failed: what it had not acknowledged is lost to it.
+    /// It was cancelled, or failed: what it had not acknowledged is discarded.
     BrokenOff,
 }
 
-/// One partition while this process holds it.
+/// An assigned partition.
 #[derive(Debug)]
 pub struct PartitionHandle {
     partition: i32,
-    /// Offset after the last record before which everything is durable.
+    /// Next offset: everything before it is durable.
     acknowledged: AtomicI64,
     ended: Mutex<Option<WorkerExit>>,
-    /// Told when `ended` is set.
-    told: Condvar,
-    called_off: watch::Sender<bool>,
-    /// Why the owner failed, until it is told.
+    /// Notified when `ended` is set.
+    exited: Condvar,
+    cancel: watch::Sender<bool>,
+    /// Why the worker failed, until it is reported.
     problem: Mutex<Option<String>>,
-    /// For those who look on; nothing is decided by it.
+    /// For metrics and status only; no decision depends on it.
     progress: Arc<Progress>,
 }
 
 impl PartitionHandle {
-    /// A partition that is read from an offset on.
+    /// Handle of a partition that is read from `first_offset` on.
     #[must_use]
     pub fn new(partition: i32, first_offset: i64) -> Self {
         Self {
             partition,
             acknowledged: AtomicI64::new(first_offset),
             ended: Mutex::new(None),
-            told: Condvar::new(),
-            called_off: watch::Sender::new(false),
+            exited: Condvar::new(),
+            cancel: watch::Sender::new(false),
             problem: Mutex::default(),
             progress: Arc::new(Progress::new(first_offset)),
         }
     }
 
-    /// Which partition.
+    /// Partition number, from 0.
     #[must_use]
     pub fn partition(&self) -> i32 {
         self.partition
     }
 
-    /// How far it is read, for those who look on.
+    /// Progress, for metrics and status.
     #[must_use]
     pub fn progress(&self) -> &Arc<Progress> {
         &self.progress
@@ -70,56 +70,57 @@ impl PartitionHandle {
         self.acknowledged.load(Ordering::Acquire)
     }
 
-    /// The owner has made everything before an offset durable.
+    /// Reports that the worker has made everything before an offset durable.
     pub fn acknowledge(&self, next_offset: i64) {
         self.acknowledged.store(next_offset, Ordering::Release);
     }
 
-    /// The owner has failed: nothing more of the partition is read while this process holds it.
+    /// Reports that the worker failed: the partition stops for as long as it is assigned.
     pub fn stop(&self, problem: String) {
         self.progress.stop();
         *self.problem() = Some(problem);
     }
 
-    /// Why the owner failed, once.
+    /// Takes the reason why the worker failed; `None` once it was taken.
     #[must_use]
     pub fn take_problem(&self) -> Option<String> {
         self.problem().take()
     }
 
-    /// The owner ends.
+    /// Reports that the worker has exited.
     pub fn end(&self, ended: WorkerExit) {
         *self.ended() = Some(ended);
-        self.told.notify_all();
+        self.exited.notify_all();
     }
 
-    /// How the owner ended, if it has.
+    /// How the worker exited, if it has.
     #[must_use]
     pub fn has_ended(&self) -> Option<WorkerExit> {
         *self.ended()
     }
 
-    /// Waits for the owner to end, until a moment at most.
+    /// Waits for the worker to exit; `None` if it has not by the deadline. Blocks.
     #[must_use]
-    pub fn wait(&self, until: Instant) -> Option<WorkerExit> {
+    pub fn wait(&self, deadline: Instant) -> Option<WorkerExit> {
         let mut ended = self.ended();
         while ended.is_none() {
-            let left = until.checked_duration_since(Instant::now())?;
-            ended = self.told.wait_timeout(ended, left).expect("no holder of the lock panics").0;
+            let remaining = deadline.checked_duration_since(Instant::now())?;
+            ended =
+                self.exited.wait_timeout(ended, remaining).expect("no holder of the lock panics").0;
         }
         *ended
     }
 
-    /// The partition is somebody else's now: the owner is to stop where it stands.
+    /// Cancels the worker: another member may own the partition already.
     pub fn cancel(&self) {
-        self.called_off.send_replace(true);
+        self.cancel.send_replace(true);
     }
 
-    /// Waits until the partition is somebody else's.
+    /// Waits until the worker is cancelled.
     pub async fn cancelled(&self) {
-        let mut called_off = self.called_off.subscribe();
-        if called_off.wait_for(|called_off| *called_off).await.is_err() {
-            // Nobody is there to call it off.
+        let mut cancelled = self.cancel.subscribe();
+        if cancelled.wait_for(|is_cancelled| *is_cancelled).await.is_err() {
+            // The sender was dropped, so that nothing can cancel the worker.
             std::future::pending::<()>().await;
         }
     }
@@ -140,17 +141,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_wait_for_an_owner_ends_with_it_or_at_the_moment() {
-        let holding = PartitionHandle::new(3, 70);
-        assert_eq!(holding.wait(Instant::now() + Duration::from_millis(5)), None);
+    fn the_wait_for_a_worker_ends_with_it_or_at_the_deadline() {
+        let handle = PartitionHandle::new(3, 70);
+        assert_eq!(handle.wait(Instant::now() + Duration::from_millis(5)), None);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                holding.acknowledge(80);
-                holding.end(WorkerExit::Drained);
+                handle.acknowledge(80);
+                handle.end(WorkerExit::Drained);
             });
             let long = Instant::now() + Duration::from_secs(60);
-            assert_eq!(holding.wait(long), Some(WorkerExit::Drained));
+            assert_eq!(handle.wait(long), Some(WorkerExit::Drained));
         });
-        assert_eq!((holding.acknowledged(), holding.has_ended()), (80, Some(WorkerExit::Drained)));
+        assert_eq!((handle.acknowledged(), handle.has_ended()), (80, Some(WorkerExit::Drained)));
     }
 }

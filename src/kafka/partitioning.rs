@@ -1,4 +1,4 @@
-//! How the producers of a topic choose partitions, found from what they sent.
+//! Infers the partitioner of the producers of a topic from its records.
 
 use rdkafka::message::Message;
 
@@ -8,35 +8,35 @@ use super::scan::Scan;
 use super::topic::OffsetRange;
 use crate::model::partitioner::{Finder, Partitioner};
 
-/// So many records are looked at, over all partitions.
-const LOOKED_AT: usize = 4_000;
+/// Maximum number of records read, over all partitions.
+const MAX_RECORDS: usize = 4_000;
 
-/// No more than this is read for it, bytes.
-const LOOKED_AT_BYTES: usize = 64 << 20;
+/// Maximum size of the records read, bytes.
+const MAX_BYTES: usize = 64 << 20;
 
-/// The partitioner that the oldest records of a topic agree with; its partitions have these
-/// offsets. Blocks.
+/// Infers the partitioner that agrees with the oldest records of a topic, whose partitions have
+/// these offset ranges. Blocks.
 ///
 /// # Errors
-/// No broker answers.
+/// No broker responds.
 pub fn found(
     brokers: &Brokers,
     topic: &str,
     extents: &[OffsetRange],
 ) -> Result<Partitioner, KafkaError> {
     let count = i32::try_from(extents.len()).unwrap_or(i32::MAX);
-    let of_each = i64::try_from(LOOKED_AT / extents.len().max(1)).unwrap_or(1).max(1);
+    let per_partition = i64::try_from(MAX_RECORDS / extents.len().max(1)).unwrap_or(1).max(1);
     let head = |extent: &OffsetRange| OffsetRange {
-        next: extent.next.min(extent.first.saturating_add(of_each)),
+        next: extent.next.min(extent.first.saturating_add(per_partition)),
         ..*extent
     };
     let heads = (0..).zip(extents.iter().map(head)).collect();
     let (mut finder, mut scan) = (Finder::new(count), Scan::new(brokers, topic, heads)?);
     let (mut records, mut bytes) = (0, 0);
-    while records < LOOKED_AT && bytes < LOOKED_AT_BYTES {
+    while records < MAX_RECORDS && bytes < MAX_BYTES {
         let Some(message) = scan.next_message()? else { break };
         let key = message.key().unwrap_or_default();
-        // Without a key a producer chooses any partition.
+        // A producer may send a record without a key to any partition.
         if !key.is_empty() && !finder.see(key, message.partition()) {
             break;
         }

@@ -1,4 +1,4 @@
-//! Records out, acknowledged.
+//! Sends records and waits for their acknowledgement.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -13,81 +13,84 @@ use super::KafkaError;
 use super::client::Brokers;
 use crate::source::Headers;
 
-/// The least and the longest wait before a record is sent once more.
-const WAITS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+/// Minimum delay before a record is sent again.
+const MIN_BACKOFF: Duration = Duration::from_millis(50);
 
-/// How long the client tries on its own.
-const TRIES: Duration = Duration::from_secs(30);
+/// Maximum delay before a record is sent again.
+const MAX_BACKOFF: Duration = Duration::from_secs(5);
 
-/// What the client takes, and puts together, at most, where nobody says, bytes.
-const MOST_BYTES: usize = 1_000_000;
+/// Time in which the client itself retries a record.
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a batch of one record takes beside key, value and headers, at most, bytes.
-const FRAME: usize = 110;
+/// Default limit of `message.max.bytes` and `batch.size`, bytes.
+const DEFAULT_MAX_BYTES: usize = 1_000_000;
 
-/// What a header takes beside its name and value, at most, bytes.
-const HEADER_FRAME: usize = 10;
+/// Upper bound of the size of a batch of one record without key, value and headers, bytes.
+const BATCH_OVERHEAD: usize = 110;
+
+/// Upper bound of the size of a header without its name and value, bytes.
+const HEADER_OVERHEAD: usize = 10;
 
 /// A record to send.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProducerRecord {
-    /// Its key; records of one key go to one partition.
+    /// Key; records of one key go to one partition.
     pub key: Option<Vec<u8>>,
-    /// Its value.
+    /// Value.
     pub value: Vec<u8>,
-    /// Its headers.
+    /// Headers.
     pub headers: Headers,
-    /// Its timestamp, ms since 1970; `None` takes the clock.
+    /// Timestamp, ms since 1970; `None`: time of sending.
     pub timestamp_ms: Option<i64>,
 }
 
-/// What a record takes in a topic, about and at most, bytes.
+/// Approximate upper bound of the size of a record in a topic, bytes.
 pub(super) fn size(record: &ProducerRecord) -> usize {
     let headers: usize = record.headers.iter().map(size_of_header).sum();
-    FRAME + record.key.as_ref().map_or(0, Vec::len) + record.value.len() + headers
+    BATCH_OVERHEAD + record.key.as_ref().map_or(0, Vec::len) + record.value.len() + headers
 }
 
-/// What a header takes of it.
+/// Upper bound of the size of a header, bytes.
 pub(super) fn size_of_header((name, value): &(String, Option<Vec<u8>>)) -> usize {
-    name.len() + value.as_ref().map_or(0, Vec::len) + HEADER_FRAME
+    name.len() + value.as_ref().map_or(0, Vec::len) + HEADER_OVERHEAD
 }
 
-/// Where a record stands in a topic.
+/// Position of an acknowledged record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordMetadata {
-    /// Its partition.
+    /// Partition number, from 0.
     pub partition: i32,
-    /// Its offset; `None` where the broker has it from an earlier try and does not say.
+    /// Offset; `None` if the broker has the record from an earlier attempt and reports no offset.
     pub offset: Option<i64>,
 }
 
-/// Sends records, each until it is acknowledged by every replica in step. Partitions as Java's
-/// clients do.
+/// Sends records, and retries each until all in-sync replicas have acknowledged it. Chooses
+/// partitions like Java's client.
 #[derive(Clone)]
 pub struct Producer {
     client: FutureProducer,
     config: ClientConfig,
-    /// Sends each record in a batch of its own; there is none until one has to.
-    alone: Arc<OnceLock<FutureProducer>>,
+    /// Sends each record in its own batch; created when first needed.
+    unbatched: Arc<OnceLock<FutureProducer>>,
     max_bytes: usize,
     brokers: Brokers,
     on_waiting: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
 impl Producer {
-    /// A producer. `on_waiting` is told when a record has to wait, and why.
+    /// Creates a producer. It calls `on_waiting` with the reason when a record has to wait.
     ///
     /// # Errors
-    /// An option is unknown to the client.
+    /// The client rejects an option.
     pub fn new(
         brokers: &Brokers,
         on_waiting: Arc<dyn Fn(&str) + Send + Sync>,
     ) -> Result<Self, KafkaError> {
-        Self::within(brokers, on_waiting, MOST_BYTES)
+        Self::within(brokers, on_waiting, DEFAULT_MAX_BYTES)
     }
 
-    /// A producer for topics that take batches of so many bytes: one that is larger is refused with
-    /// every record in it.
+    /// Creates a producer for topics that accept batches of at most `batch_bytes`: brokers refuse a
+    /// larger batch with every record in it.
     ///
     /// # Errors
     /// Those of [`Producer::new`].
@@ -96,8 +99,8 @@ impl Producer {
         on_waiting: Arc<dyn Fn(&str) + Send + Sync>,
         batch_bytes: usize,
     ) -> Result<Self, KafkaError> {
-        let batch_bytes = batch_bytes.clamp(1, MOST_BYTES).to_string();
-        let tries = brokers.limit(TRIES).as_millis().to_string();
+        let batch_bytes = batch_bytes.clamp(1, DEFAULT_MAX_BYTES).to_string();
+        let delivery_timeout = brokers.timeout_or(DELIVERY_TIMEOUT).as_millis().to_string();
         let config = brokers.config(&[
             ("enable.idempotence", "true"),
             ("acks", "all"),
@@ -105,7 +108,7 @@ impl Producer {
             ("linger.ms", "5"),
             ("batch.size", &batch_bytes),
             ("compression.type", "lz4"),
-            ("message.timeout.ms", &tries),
+            ("message.timeout.ms", &delivery_timeout),
             ("allow.auto.create.topics", "false"),
         ]);
         let client = config.create();
@@ -114,37 +117,37 @@ impl Producer {
         Ok(Self {
             client,
             config,
-            alone: Arc::default(),
-            max_bytes: max_bytes.unwrap_or(MOST_BYTES),
+            unbatched: Arc::default(),
+            max_bytes: max_bytes.unwrap_or(DEFAULT_MAX_BYTES),
             brokers: brokers.clone(),
             on_waiting,
         })
     }
 
-    /// The largest record that the client takes, bytes.
+    /// Maximum record size of the client, bytes.
     #[must_use]
     pub fn max_bytes(&self) -> usize {
         self.max_bytes
     }
 
-    /// What an error of this producer says of the log.
+    /// Converts an error of this producer.
     pub fn failed(&self, doing: &'static str) -> impl Fn(ClientError) -> KafkaError {
         move |error| self.brokers.failed(doing, error)
     }
 
-    /// Sends records and waits for all of them to be acknowledged: for as long as it takes, or
-    /// until the patience with these brokers is over and none was meanwhile.
+    /// Sends records and waits until all are acknowledged: without limit, or until the brokers have
+    /// acknowledged none for longer than their timeout.
     ///
     /// # Errors
-    /// One that trying again cannot help, or the last one when the patience is over. Some of the
-    /// records may be there.
+    /// A permanent error, or the last one when the timeout has passed. Some of the records may have
+    /// been written.
     pub async fn send(&self, topic: &str, records: &[ProducerRecord]) -> Result<(), ClientError> {
         let records: Vec<_> = records.iter().map(|record| (record, None)).collect();
         self.send_to_partition(topic, &records).await.map(drop)
     }
 
-    /// [`Producer::send`], and where each record stands then. One that comes with a partition goes
-    /// there, whatever its key.
+    /// [`Producer::send`] that returns the position of each record. A partition that is given
+    /// overrides the key.
     ///
     /// # Errors
     /// Those of [`Producer::send`].
@@ -153,19 +156,19 @@ impl Producer {
         topic: &str,
         records: &[(&ProducerRecord, Option<i32>)],
     ) -> Result<Vec<RecordMetadata>, ClientError> {
-        let (placed, too_large) = self.deliver(&self.client, topic, records).await?;
+        let (metadata, too_large) = self.deliver(&self.client, topic, records).await?;
         match too_large.into_iter().next() {
             Some((_, error)) => Err(error),
-            None => Ok(placed),
+            None => Ok(metadata),
         }
     }
 
-    /// [`Producer::send`], but for those that are too large for the topic or the client: returns
-    /// which these are. The others are there, once each.
+    /// [`Producer::send`] that returns the indices of records that are too large for the topic or
+    /// the client. The others are written, once each.
     ///
     /// # Errors
     /// Those of [`Producer::send`].
-    pub async fn offer(
+    pub async fn send_fitting(
         &self,
         topic: &str,
         records: &[ProducerRecord],
@@ -173,37 +176,38 @@ impl Producer {
         let records: Vec<_> = records.iter().map(|record| (record, None)).collect();
         let (_, refused) = self.deliver(&self.client, topic, &records).await?;
         let mut too_large = Vec::with_capacity(refused.len());
-        for (nth, _) in refused {
-            // It may have been that of a batch which was.
-            let again = self.deliver(self.alone()?, topic, &records[nth..=nth]).await?;
-            if !again.1.is_empty() {
-                too_large.push(nth);
+        for (index, _) in refused {
+            // The whole batch may have been too large rather than this record.
+            let retry = self.deliver(self.unbatched()?, topic, &records[index..=index]).await?;
+            if !retry.1.is_empty() {
+                too_large.push(index);
             }
         }
         Ok(too_large)
     }
 
-    /// [`Producer::offer`] with a batch for each record, so that none shares another's refusal.
+    /// [`Producer::send_fitting`] with a batch per record, so that a refused record does not affect
+    /// others.
     ///
     /// # Errors
     /// Those of [`Producer::send`].
-    pub async fn offer_alone(
+    pub async fn send_unbatched(
         &self,
         topic: &str,
         records: &[ProducerRecord],
     ) -> Result<Vec<usize>, ClientError> {
         let records: Vec<_> = records.iter().map(|record| (record, None)).collect();
-        let (_, refused) = self.deliver(self.alone()?, topic, &records).await?;
-        Ok(refused.into_iter().map(|(nth, _)| nth).collect())
+        let (_, refused) = self.deliver(self.unbatched()?, topic, &records).await?;
+        Ok(refused.into_iter().map(|(index, _)| index).collect())
     }
 
-    fn alone(&self) -> Result<&FutureProducer, ClientError> {
-        if let Some(alone) = self.alone.get() {
-            return Ok(alone);
+    fn unbatched(&self) -> Result<&FutureProducer, ClientError> {
+        if let Some(client) = self.unbatched.get() {
+            return Ok(client);
         }
-        let alone = self.config.clone().set("batch.num.messages", "1").create()?;
-        // Another one may have been sooner.
-        Ok(self.alone.get_or_init(|| alone))
+        let client = self.config.clone().set("batch.num.messages", "1").create()?;
+        // Another task may have created one meanwhile.
+        Ok(self.unbatched.get_or_init(|| client))
     }
 
     /// Sends records until each is acknowledged, or refused as too large.
@@ -214,70 +218,70 @@ impl Producer {
         records: &[(&ProducerRecord, Option<i32>)],
     ) -> Result<(Vec<RecordMetadata>, TooLarge), ClientError> {
         let mut too_large = TooLarge::new();
-        let mut placed = vec![RecordMetadata { partition: -1, offset: None }; records.len()];
+        let mut metadata = vec![RecordMetadata { partition: -1, offset: None }; records.len()];
         let mut waiting: Vec<usize> = (0..records.len()).collect();
-        let (mut wait, mut heard) = (WAITS.0, Instant::now());
+        let (mut backoff, mut last_ack) = (MIN_BACKOFF, Instant::now());
         while !waiting.is_empty() {
-            let so_far = (&mut placed[..], &mut too_large);
-            let (failed, why) = try_once(client, topic, records, &waiting, so_far).await?;
+            let results = (&mut metadata[..], &mut too_large);
+            let (failed, reason) = send_once(client, topic, records, &waiting, results).await?;
             if failed.len() < waiting.len() {
-                heard = Instant::now();
+                last_ack = Instant::now();
             }
             waiting = failed;
-            if let Some(why) = why {
-                if self.brokers.patience().is_some_and(|patience| heard.elapsed() >= patience) {
-                    return Err(why);
+            if let Some(reason) = reason {
+                if self.brokers.timeout().is_some_and(|timeout| last_ack.elapsed() >= timeout) {
+                    return Err(reason);
                 }
-                (self.on_waiting)(&format!("topic `{topic}` takes no records: {why}"));
+                (self.on_waiting)(&format!("topic `{topic}` accepts no records: {reason}"));
                 let jitter = 0.5 + fastrand::f64() / 2.0;
-                tokio::time::sleep(wait.mul_f64(jitter)).await;
-                wait = (wait * 2).min(WAITS.1);
+                tokio::time::sleep(backoff.mul_f64(jitter)).await;
+                backoff = (backoff * 2).min(MAX_BACKOFF);
             }
         }
-        Ok((placed, too_large))
+        Ok((metadata, too_large))
     }
 }
 
-/// Which records are too large, and what was said of each.
+/// Indices of records that are too large, with the error of each.
 type TooLarge = Vec<(usize, ClientError)>;
 
-/// Sends each of those that wait once. Returns those that have to be sent again, with a reason.
-async fn try_once(
+/// Sends each waiting record once. Returns the indices of those to send again, and a reason.
+async fn send_once(
     client: &FutureProducer,
     topic: &str,
     records: &[(&ProducerRecord, Option<i32>)],
     waiting: &[usize],
-    (placed, too_large): (&mut [RecordMetadata], &mut TooLarge),
+    (metadata, too_large): (&mut [RecordMetadata], &mut TooLarge),
 ) -> Result<(Vec<usize>, Option<ClientError>), ClientError> {
-    let (mut sent, mut failed, mut why) = (Vec::with_capacity(waiting.len()), Vec::new(), None);
-    for &nth in waiting {
-        let (record, partition) = records[nth];
+    let (mut sent, mut failed, mut reason) = (Vec::with_capacity(waiting.len()), Vec::new(), None);
+    for &index in waiting {
+        let (record, partition) = records[index];
         match client.send_result(base_record(topic, record, partition)) {
-            Ok(delivery) => sent.push((nth, delivery)),
-            Err((error, _)) if is_too_large(&error) => too_large.push((nth, error)),
+            Ok(delivery) => sent.push((index, delivery)),
+            Err((error, _)) if is_too_large(&error) => too_large.push((index, error)),
             Err((error, _)) => {
-                refused(&error)?;
-                failed.push(nth);
-                why = Some(error);
+                fail_if_permanent(&error)?;
+                failed.push(index);
+                reason = Some(error);
             }
         }
     }
-    for (nth, delivery) in sent {
+    for (index, delivery) in sent {
         match delivery.await {
             Ok(Ok(done)) => {
                 let offset = Some(done.offset).filter(|offset| *offset >= 0);
-                placed[nth] = RecordMetadata { partition: done.partition, offset };
+                metadata[index] = RecordMetadata { partition: done.partition, offset };
             }
-            Ok(Err((error, _))) if is_too_large(&error) => too_large.push((nth, error)),
+            Ok(Err((error, _))) if is_too_large(&error) => too_large.push((index, error)),
             Ok(Err((error, _))) => {
-                refused(&error)?;
-                failed.push(nth);
-                why = Some(error);
+                fail_if_permanent(&error)?;
+                failed.push(index);
+                reason = Some(error);
             }
             Err(_) => return Err(ClientError::Canceled),
         }
     }
-    Ok((failed, why))
+    Ok((failed, reason))
 }
 
 fn base_record<'r>(
@@ -299,7 +303,7 @@ fn base_record<'r>(
     out
 }
 
-/// Headers as the client wants them; `None` for none.
+/// Converts headers to the client's type; `None` if there are none.
 pub(super) fn headers(headers: &Headers) -> Option<OwnedHeaders> {
     let new = || OwnedHeaders::new_with_capacity(headers.len());
     let add = |all: OwnedHeaders, (name, value): &(String, Option<Vec<u8>>)| {
@@ -317,8 +321,8 @@ fn is_too_large(error: &ClientError) -> bool {
     )
 }
 
-/// Whether an error stays an error however often the record is sent.
-fn refused(error: &ClientError) -> Result<(), ClientError> {
+/// Passes on an error that sending again cannot resolve; any other is `Ok`.
+fn fail_if_permanent(error: &ClientError) -> Result<(), ClientError> {
     use RDKafkaErrorCode as Code;
     match error.rdkafka_error_code() {
         Some(

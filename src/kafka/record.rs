@@ -1,7 +1,7 @@
-//! A record to samples, with its key.
+//! Decodes a record into samples, and checks its key.
 //!
-//! A record is one sample, or a JSON array of samples. Its key is the device id; each sample has to
-//! agree with it.
+//! A record is one sample, or a JSON array of samples. Its key is the device id, which each sample
+//! has to match.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,59 +21,59 @@ use crate::source::{
     MAX_BAD_ELEMENTS, SampleError, Span, memory_of_headers, short, span,
 };
 
-/// Bytes kept of a record that is too long.
+/// Length to which an oversize record is cut, bytes.
 const HEAD_BYTES: usize = 1 << 10;
 
-/// Bytes of a key that are looked at for a message, which shows fewer characters.
-const SHOWN_BYTES: usize = 1 << 10;
+/// Length of a key that is decoded for a message, bytes; the message shows fewer characters.
+const MAX_SHOWN_BYTES: usize = 1 << 10;
 
 /// Reads the records of a topic.
 pub struct RecordReader {
     decoder: Decoder,
-    layout: JsonTemplate,
+    template: JsonTemplate,
     /// The key has to be the device id of the sample.
     key_is_device: bool,
-    /// What is not of this device is passed over.
-    only: Option<String>,
-    /// Whose control records count; nobody's, where nobody says.
+    /// If set, other devices are skipped.
+    only_device: Option<String>,
+    /// Keys and limits for control records; the default accepts none.
     authority: Authority,
 }
 
-/// What a record is.
+/// Content of a record.
 pub enum RecordContent {
-    /// Samples, which stand in the batch.
+    /// Samples: they were added to the batch.
     Samples,
-    /// A control record: the batch is as it was.
+    /// A control record: nothing was added to the batch.
     Control(Control),
 }
 
-/// A record as it came.
+/// A record of the log.
 #[derive(Debug, Default)]
 pub struct Record<'a> {
-    /// Where it stands.
+    /// Partition number, from 0.
     pub partition: i32,
-    /// Its place in its partition.
+    /// Offset in the partition.
     pub offset: i64,
-    /// The log's own timestamp, ms since 1970; 0 where it has none.
+    /// Log timestamp, ms since 1970; 0 if there is none.
     pub log_time_ms: i64,
-    /// Its key.
+    /// Key.
     pub key: Option<&'a [u8]>,
-    /// Its value.
+    /// Value.
     pub value: Option<&'a [u8]>,
-    /// Its headers.
+    /// Headers.
     pub headers: Headers,
 }
 
 impl<'a> Record<'a> {
-    /// A record of the client.
+    /// Converts a record of the client.
     #[must_use]
     pub fn from_message<M: Message>(message: &'a M) -> Self {
-        Self { headers: headers::headers_of(message), ..Self::without_headers(message) }
+        Self { headers: headers::read_headers(message), ..Self::without_headers(message) }
     }
 
-    /// A dead letter of the client.
-    pub(super) fn of_letter<M: Message>(message: &'a M) -> Self {
-        Self { headers: headers::of_letter(message), ..Self::without_headers(message) }
+    /// Converts a record of the dead letter topic.
+    pub(super) fn from_letter<M: Message>(message: &'a M) -> Self {
+        Self { headers: headers::read_letter_headers(message), ..Self::without_headers(message) }
     }
 
     fn without_headers<M: Message>(message: &'a M) -> Self {
@@ -87,46 +87,47 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// The value of the first header of a name.
+    /// Value of the first header with a name.
     pub(super) fn header(&self, name: &str) -> Option<&[u8]> {
-        let header = self.headers.iter().find(|(known, _)| known == name);
+        let header = self.headers.iter().find(|(header, _)| header == name);
         header.map(|(_, value)| value.as_deref().unwrap_or_default())
     }
 
-    /// Puts a control record into a batch of its own, with what would be its dead letter.
+    /// Puts a control record into a batch of its own, with the dead letter that it becomes if it
+    /// fails.
     pub(super) fn put_control(&self, control: Control, batch: &mut Batch) {
         batch.control = Some(control);
         batch.next_offset = Some(self.offset + 1);
         batch.keep_headers(self.offset, &self.headers);
-        let fault = SampleError::new(DeadReason::NotAuthorised, "it was not carried out");
-        EntryWriter::new(self, batch).fault(fault);
+        let error = SampleError::new(DeadReason::NotAuthorised, "it was not carried out");
+        EntryWriter::new(self, batch).push_error(error);
     }
 }
 
 impl RecordReader {
-    /// A reader of records by these rules; with `key_is_device` a key has to be the device id.
+    /// Creates a reader; with `key_is_device` the key of a record has to be its device id.
     #[must_use]
     pub fn new(decoder: Decoder, key_is_device: bool) -> Self {
-        let (layout, authority) = (JsonTemplate::default(), Authority::default());
-        Self { decoder, layout, key_is_device, only: None, authority }
+        let (template, authority) = (JsonTemplate::default(), Authority::default());
+        Self { decoder, template, key_is_device, only_device: None, authority }
     }
 
-    /// Takes control records that this authority allows; without it every one is a dead letter.
+    /// Accepts control records that satisfy `authority`; without it every one becomes a dead
+    /// letter.
     #[must_use]
     pub fn allowing(mut self, authority: Authority) -> Self {
         self.authority = authority;
         self
     }
 
-    /// Passes over what is not of this device, and what cannot be read.
+    /// Skips records of other devices, and those that cannot be decoded.
     #[must_use]
     pub fn of_device(mut self, device_id: &str) -> Self {
-        self.only = Some(device_id.to_owned());
+        self.only_device = Some(device_id.to_owned());
         self
     }
 
-    /// Reads a record. Its samples, and what could not be read of it, are put at the end of the
-    /// batch.
+    /// Decodes a record. Its samples and errors are appended to the batch.
     pub fn read(&mut self, record: &Record<'_>, batch: &mut Batch) -> RecordContent {
         let control = record.header(CONTROL_HEADER);
         let control = control.map(|kind| self.authority.read(record, kind));
@@ -137,40 +138,41 @@ impl RecordReader {
         let before = (batch.entries.len(), batch.text.len(), batch.raw.len());
         batch.keep_headers(record.offset, &record.headers);
         let mut out = EntryWriter::new(record, batch);
-        if let Some(Err(fault)) = control {
-            out.fault(fault);
+        if let Some(Err(error)) = control {
+            out.push_error(error);
         } else if record.key.is_none_or(<[u8]>::is_empty) {
-            let message = "the record has no key; its producer has to key it by the device id";
-            out.fault(SampleError::new(DeadReason::NoKey, message));
+            let message = "the record has no key; its producer has to use the device id as the key";
+            out.push_error(SampleError::new(DeadReason::NoKey, message));
         } else {
             self.samples(record, &mut out);
         }
-        if let Some(only) = &self.only {
-            pass_over(batch, before, only, record.offset);
+        if let Some(only_device) = &self.only_device {
+            retain_device(batch, before, only_device, record.offset);
         }
         RecordContent::Samples
     }
 
-    /// Puts one entry at the end of the batch, for all records of a batch that cannot be unpacked.
-    pub(super) fn unreadable(&self, found: &UnreadableBatch, batch: &mut Batch) {
-        batch.next_offset = Some(found.last + 1);
-        if self.only.is_some() {
+    /// Appends one entry for all records of a batch that cannot be unpacked.
+    pub(super) fn push_unreadable(&self, unreadable: &UnreadableBatch, batch: &mut Batch) {
+        batch.next_offset = Some(unreadable.last + 1);
+        if self.only_device.is_some() {
             return;
         }
-        let message = match found.last - found.first {
-            0 => format!("the record cannot be unpacked: {}", found.problem),
+        let message = match unreadable.last - unreadable.first {
+            0 => format!("the record cannot be unpacked: {}", unreadable.problem),
             _ => format!(
-                "the records from offset {} to {} stand in a batch that cannot be unpacked: {}",
-                found.first, found.last, found.problem
+                "the records from offset {} to {} are in a batch that cannot be unpacked: {}",
+                unreadable.first, unreadable.last, unreadable.problem
             ),
         };
-        let record = Record { offset: found.last, ..Record::default() };
-        EntryWriter::new(&record, batch).fault(SampleError::new(DeadReason::BadRecord, message));
+        let record = Record { offset: unreadable.last, ..Record::default() };
+        EntryWriter::new(&record, batch)
+            .push_error(SampleError::new(DeadReason::BadRecord, message));
     }
 
     fn control(&self, control: Control, record: &Record<'_>, batch: &mut Batch) -> RecordContent {
         let Control::Forget { device_id, .. } = &control;
-        if self.only.as_ref().is_some_and(|only| only != device_id) {
+        if self.only_device.as_ref().is_some_and(|only_device| only_device != device_id) {
             batch.next_offset = Some(record.offset + 1);
             return RecordContent::Samples;
         }
@@ -179,22 +181,23 @@ impl RecordReader {
 
     fn samples(&mut self, record: &Record<'_>, out: &mut EntryWriter<'_>) {
         let Some(value) = record.value else {
-            return out.fault(SampleError::new(DeadReason::BadJson, "the record has no value"));
+            return out
+                .push_error(SampleError::new(DeadReason::BadJson, "the record has no value"));
         };
         if value.len() > MAX_RECORD_BYTES {
-            return out.oversize(value);
+            return out.push_oversize(value);
         }
         if value.trim_ascii_start().first() != Some(&b'[') {
             let content = self.sample(record, value, &mut out.batch.text);
             return out.push(None, value, content);
         }
-        if let Err(fault) = self.elements(record, value, out) {
-            out.fault(fault);
+        if let Err(error) = self.elements(record, value, out) {
+            out.push_error(error);
         }
     }
 
-    /// Reads an array, element by element: a list of all of them may take many times what the
-    /// record does. Where it cannot be split, it leaves nothing behind.
+    /// Decodes an array element by element: a list of all elements may take many times the memory
+    /// of the record. If the array cannot be split, nothing is left in the batch.
     fn elements(
         &mut self,
         record: &Record<'_>,
@@ -206,21 +209,21 @@ impl RecordReader {
             SampleError::new(DeadReason::BadUtf8, message)
         })?;
         let before = (out.batch.entries.len(), out.batch.text.len(), out.batch.raw.len());
-        let whole = out.keep(value);
-        let (mut nth, mut bad, mut more) = (0, 0, BTreeMap::new());
-        let split = each_element(text, |element| {
+        let whole = out.push_raw(value);
+        let (mut index, mut bad, mut more) = (0, 0, BTreeMap::new());
+        let split = visit_elements(text, |element| {
             let content = self.sample(record, element.as_bytes(), &mut out.batch.text);
-            if let Err(fault) = &content {
+            if let Err(error) = &content {
                 bad += 1;
                 if bad > MAX_BAD_ELEMENTS + 1 {
-                    *more.entry(fault.reason).or_default() += 1;
-                    nth += 1;
+                    *more.entry(error.reason).or_default() += 1;
+                    index += 1;
                     return;
                 }
             }
-            let at = whole.start as usize + element.as_ptr().addr() - text.as_ptr().addr();
-            out.enter(Some(nth), span(at, at + element.len()), content);
-            nth += 1;
+            let start = whole.start as usize + element.as_ptr().addr() - text.as_ptr().addr();
+            out.push_span(Some(index), span(start, start + element.len()), content);
+            index += 1;
         });
         if let Err(error) = split {
             out.batch.entries.truncate(before.0);
@@ -240,11 +243,11 @@ impl RecordReader {
         text: &mut String,
     ) -> Result<DecodedSample, Box<SampleError>> {
         let before = text.len();
-        let decoded = self.decoder.json_like(&mut self.layout, value, text)?;
+        let decoded = self.decoder.json_like(&mut self.template, value, text)?;
         let device = &text[decoded.device.start as usize..decoded.device.end as usize];
         if self.key_is_device && record.key != Some(device.as_bytes()) {
             let key = record.key.unwrap_or_default();
-            let head = String::from_utf8_lossy(&key[..key.len().min(SHOWN_BYTES)]);
+            let head = String::from_utf8_lossy(&key[..key.len().min(MAX_SHOWN_BYTES)]);
             let message = format!(
                 "the key is {}, the device {}: a device's records have to share a partition; \
                  --key any says that the producer keys by another id that is as stable",
@@ -258,24 +261,26 @@ impl RecordReader {
     }
 }
 
-/// Takes out of a batch what stands in it from a place on and is not of a device.
-fn pass_over(
+/// Removes the entries after `entries` that are not of a device.
+fn retain_device(
     batch: &mut Batch,
     (entries, text, raw): (usize, usize, usize),
-    only: &str,
+    only_device: &str,
     offset: i64,
 ) {
-    let mut at = 0;
+    let mut index = 0;
     let texts = &batch.text;
-    let is_of = |entry: &Entry| match &entry.content {
-        Ok(decoded) => texts[decoded.device.start as usize..decoded.device.end as usize] == *only,
+    let is_of_device = |entry: &Entry| match &entry.content {
+        Ok(decoded) => {
+            texts[decoded.device.start as usize..decoded.device.end as usize] == *only_device
+        }
         Err(_) => false,
     };
     batch.entries.retain(|entry| {
-        at += 1;
-        at <= entries || is_of(entry)
+        index += 1;
+        index <= entries || is_of_device(entry)
     });
-    // Its bad elements are nobody's here.
+    // Its bad elements have no device.
     batch.arrays.remove(&offset);
     if batch.entries.len() == entries {
         if let Some(headers) = batch.headers.remove(&offset) {
@@ -286,8 +291,8 @@ fn pass_over(
     }
 }
 
-/// Gives the elements of an array, as they were written, one after the other.
-fn each_element<'de>(text: &'de str, take: impl FnMut(&'de str)) -> serde_json::Result<()> {
+/// Calls `visit` with the raw text of each element of an array.
+fn visit_elements<'de>(text: &'de str, visit: impl FnMut(&'de str)) -> serde_json::Result<()> {
     struct Elements<F>(F);
     impl<'de, F: FnMut(&'de str)> Visitor<'de> for Elements<F> {
         type Value = ();
@@ -304,17 +309,17 @@ fn each_element<'de>(text: &'de str, take: impl FnMut(&'de str)) -> serde_json::
         }
     }
     let mut json = serde_json::Deserializer::from_str(text);
-    json.deserialize_seq(Elements(take))?;
+    json.deserialize_seq(Elements(visit))?;
     json.end()
 }
 
-fn kept(batch: &mut Batch, bytes: &[u8]) -> Span {
+fn push_raw(batch: &mut Batch, bytes: &[u8]) -> Span {
     let start = batch.raw.len();
     batch.raw.extend_from_slice(bytes);
     span(start, batch.raw.len())
 }
 
-/// Where the entries of a record go.
+/// Adds the entries of a record to a batch.
 struct EntryWriter<'a> {
     batch: &'a mut Batch,
     offset: i64,
@@ -325,13 +330,13 @@ struct EntryWriter<'a> {
 
 impl<'a> EntryWriter<'a> {
     fn new(record: &Record<'a>, batch: &'a mut Batch) -> Self {
-        let key = record.key.map(|key| kept(batch, key));
+        let key = record.key.map(|key| push_raw(batch, key));
         let (offset, log_time_ms) = (record.offset, record.log_time_ms);
         Self { batch, offset, log_time_ms, key, value: record.value.unwrap_or_default() }
     }
 
-    fn keep(&mut self, bytes: &[u8]) -> Span {
-        kept(self.batch, bytes)
+    fn push_raw(&mut self, bytes: &[u8]) -> Span {
+        push_raw(self.batch, bytes)
     }
 
     fn push(
@@ -340,12 +345,12 @@ impl<'a> EntryWriter<'a> {
         value: &[u8],
         content: Result<DecodedSample, Box<SampleError>>,
     ) {
-        let raw = self.keep(value);
-        self.enter(element, raw, content);
+        let raw = self.push_raw(value);
+        self.push_span(element, raw, content);
     }
 
-    /// Enters what stands in the batch already.
-    fn enter(
+    /// Adds an entry whose raw bytes are already in the batch.
+    fn push_span(
         &mut self,
         element: Option<u32>,
         raw: Span,
@@ -357,20 +362,20 @@ impl<'a> EntryWriter<'a> {
         self.batch.entries.push(entry);
     }
 
-    /// The record as a whole is of no use.
-    fn fault(&mut self, fault: SampleError) {
+    /// Adds an entry for a record that cannot be decoded.
+    fn push_error(&mut self, error: SampleError) {
         if self.value.len() > MAX_RECORD_BYTES {
-            return self.oversize(self.value);
+            return self.push_oversize(self.value);
         }
-        self.push(None, self.value, Err(Box::new(fault)));
+        self.push(None, self.value, Err(Box::new(error)));
     }
 
-    fn oversize(&mut self, value: &[u8]) {
+    fn push_oversize(&mut self, value: &[u8]) {
         let message =
             format!("the record has {} bytes; the limit is {MAX_RECORD_BYTES}", value.len());
-        let mut fault = SampleError::new(DeadReason::Oversize, message);
-        fault.cut = Some(Cut { bytes: value.len() as u64, sha256: Sha256::digest(value).into() });
-        self.push(None, &value[..HEAD_BYTES], Err(Box::new(fault)));
+        let mut error = SampleError::new(DeadReason::Oversize, message);
+        error.cut = Some(Cut { bytes: value.len() as u64, sha256: Sha256::digest(value).into() });
+        self.push(None, &value[..HEAD_BYTES], Err(Box::new(error)));
     }
 }
 

@@ -27,7 +27,7 @@ fn read(key_is_device: bool, record: &Record<'_>) -> Batch {
 }
 
 fn reasons(batch: &Batch) -> Vec<Option<DeadReason>> {
-    let reason = |entry: &Entry| entry.content.as_ref().err().map(|fault| fault.reason);
+    let reason = |entry: &Entry| entry.content.as_ref().err().map(|error| error.reason);
     batch.entries.iter().map(reason).collect()
 }
 
@@ -45,13 +45,13 @@ fn a_record_is_one_sample_or_an_array_of_them() {
     assert_eq!(reasons(&batch), [None, Some(DeadReason::MissingField), None]);
     let elements: Vec<_> = batch.entries.iter().map(|it| (it.offset, it.element)).collect();
     assert_eq!(elements, [(7, Some(0)), (7, Some(1)), (7, Some(2))]);
-    assert_eq!(batch.raw(&batch.entries[1]), br#"{"lat":3}"#, "a bad element comes alone");
+    assert_eq!(batch.raw(&batch.entries[1]), br#"{"lat":3}"#, "a bad element is its own entry");
 
     assert_eq!(reasons(&read(true, &record(Some("truck-17"), "[]"))), []);
 }
 
 #[test]
-fn what_cannot_be_read_is_an_entry_too() {
+fn an_unreadable_record_is_an_entry_too() {
     let good = sample("truck-17", 1);
     let cases = [
         (None, good.as_str(), DeadReason::NoKey),
@@ -73,9 +73,9 @@ fn what_cannot_be_read_is_an_entry_too() {
 
     let long = format!("{good}{}", " ".repeat(MAX_RECORD_BYTES));
     let batch = read(true, &record(Some("truck-17"), &long));
-    let fault = batch.entries[0].content.as_ref().unwrap_err();
-    assert_eq!(fault.reason, DeadReason::Oversize);
-    assert_eq!(fault.cut.as_ref().unwrap().bytes, long.len() as u64);
+    let error = batch.entries[0].content.as_ref().unwrap_err();
+    assert_eq!(error.reason, DeadReason::Oversize);
+    assert_eq!(error.cut.as_ref().unwrap().bytes, long.len() as u64);
     assert_eq!(batch.raw(&batch.entries[0]).len(), HEAD_BYTES);
 }
 
@@ -96,7 +96,7 @@ fn an_array_of_bad_elements_takes_little_more_than_its_bytes() {
     let more = 500_000 - batch.entries.len() as u64;
     assert_eq!(array.more, [(DeadReason::BadJson, more)].into());
     assert!(batch.memory() < 2 * value.len(), "{} bytes", batch.memory());
-    // What cannot be split to its end leaves one entry.
+    // An array that cannot be split leaves one entry.
     let mut batch = Batch::default();
     let broken = value.replace(']', "");
     reader(true).read(&Record { value: Some(broken.as_bytes()), ..record }, &mut batch);
@@ -111,7 +111,7 @@ fn a_message_is_bounded_whatever_the_key() {
     let value = br#"{"device":"truck-17","ts":1795210680123,"lat":1,"lon":2}"#;
     let record = Record { key: Some(&key), value: Some(value), ..Record::default() };
     reader(true).read(&record, &mut batch);
-    let fault = batch.entries[0].content.as_ref().unwrap_err();
-    assert_eq!(fault.reason, DeadReason::KeyMismatch);
-    assert!(fault.message.len() < 400, "{}", fault.message);
+    let error = batch.entries[0].content.as_ref().unwrap_err();
+    assert_eq!(error.reason, DeadReason::KeyMismatch);
+    assert!(error.message.len() < 400, "{}", error.message);
 }

@@ -1,4 +1,4 @@
-//! What stands in a topic, read once from one end to the other. Its calls block.
+//! Reads a range of a topic once, from start to end. All calls block.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -15,89 +15,92 @@ use super::unreadable::{self, UnreadableBatch};
 use super::{KafkaError, client_error};
 use crate::model::time::format_duration;
 
-/// How long one poll waits.
-const POLL: Duration = Duration::from_millis(100);
+/// Maximum wait of one poll.
+const POLL_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// How long a broker may keep silent, where nobody says.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Time without progress before giving up, if [`Brokers`] sets none.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Records of some partitions of a topic, partition by partition, oldest first. Those alone that
-/// were committed; what brokers put between them for themselves is none.
+/// Reads the records of some partitions of a topic, partition by partition, oldest first. Only
+/// committed records; transaction markers are skipped.
 pub struct Scan {
     consumer: BaseConsumer,
     brokers: Brokers,
-    patience: Duration,
+    timeout: Duration,
     topic: String,
-    /// Partitions that are still to be read, the next one last.
-    rest: Vec<(i32, OffsetRange)>,
-    /// The partition that is read, and which offsets of it are left.
+    /// Partitions still to be read, the next one last.
+    pending: Vec<(i32, OffsetRange)>,
+    /// Current partition, and the offsets of it that remain.
     current: Option<(i32, Range<i64>)>,
 }
 
 impl Scan {
-    /// The records of these partitions between these offsets.
+    /// Creates a scan of these offset ranges.
     ///
     /// # Errors
-    /// The client cannot be made.
+    /// The client cannot be created.
     pub fn new(
         brokers: &Brokers,
         topic: &str,
-        mut rest: Vec<(i32, OffsetRange)>,
+        mut pending: Vec<(i32, OffsetRange)>,
     ) -> Result<Self, KafkaError> {
-        let consumer = brokers.onlooker(&[
+        let consumer = brokers.standalone_consumer(&[
             ("queued.max.messages.kbytes", "16384"),
             ("fetch.wait.max.ms", "10"),
             ("fetch.queue.backoff.ms", "10"),
         ])?;
-        rest.reverse();
-        let (topic, kept) = (topic.to_owned(), brokers.clone());
-        let patience = brokers.limit(PATIENCE);
-        Ok(Self { consumer, brokers: kept, patience, topic, rest, current: None })
+        pending.reverse();
+        let (brokers, topic) = (brokers.clone(), topic.to_owned());
+        let timeout = brokers.timeout_or(DEFAULT_TIMEOUT);
+        Ok(Self { consumer, brokers, timeout, topic, pending, current: None })
     }
 
-    /// The next record; `None` at the end.
+    /// Returns the next record; `None` at the end.
     ///
     /// # Errors
-    /// No broker answers, or the client cannot go on.
+    /// No broker responds, or the client failed.
     pub fn next_message(&mut self) -> Result<Option<OwnedMessage>, KafkaError> {
-        let mut heard = Instant::now();
+        let mut last_progress = Instant::now();
         loop {
-            let Some((partition, left)) = &mut self.current else {
-                if !self.turn()? {
+            let Some((partition, remaining)) = &mut self.current else {
+                if !self.next_partition()? {
                     return Ok(None);
                 }
-                heard = Instant::now();
+                last_progress = Instant::now();
                 continue;
             };
             let partition = *partition;
-            match self.consumer.poll(POLL) {
+            match self.consumer.poll(POLL_TIMEOUT) {
                 Some(Ok(message)) if message.partition() == partition => {
                     let message = message.detach();
-                    left.start = message.offset() + 1;
-                    let is_asked_for = message.offset() < left.end;
-                    if left.is_empty() {
+                    remaining.start = message.offset() + 1;
+                    let is_in_range = message.offset() < remaining.end;
+                    if remaining.is_empty() {
                         self.current = None;
                     }
-                    if is_asked_for {
+                    if is_in_range {
                         return Ok(Some(message));
                     }
                 }
-                Some(Err(ClientError::PartitionEOF(at))) if at == partition => self.current = None,
+                Some(Err(ClientError::PartitionEOF(ended))) if ended == partition => {
+                    self.current = None
+                }
                 Some(Err(error))
-                    if unreadable::is_unreadable(&error) && heard.elapsed() <= self.patience =>
+                    if unreadable::is_unreadable(&error)
+                        && last_progress.elapsed() <= self.timeout =>
                 {
-                    self.pass_unreadable(&mut heard)?;
+                    self.skip_unreadable(&mut last_progress)?;
                 }
                 Some(Err(error @ ClientError::MessageConsumptionFatal(_))) => {
                     return Err(client_error("reading a topic")(error));
                 }
-                // The client gets over it, or never says anything again.
-                _ if heard.elapsed() > self.patience => {
-                    let patience_ms = i64::try_from(self.patience.as_millis()).unwrap_or(i64::MAX);
+                // The client recovers by itself, or stays silent.
+                _ if last_progress.elapsed() > self.timeout => {
+                    let timeout_ms = i64::try_from(self.timeout.as_millis()).unwrap_or(i64::MAX);
                     let problem = format!(
-                        "partition {partition} of `{}` says nothing for {}",
+                        "no response for partition {partition} of `{}` for {}",
                         self.topic,
-                        format_duration(patience_ms)
+                        format_duration(timeout_ms)
                     );
                     let brokers = self.brokers.addresses().to_owned();
                     return Err(KafkaError::Unreachable { brokers, problem });
@@ -107,15 +110,22 @@ impl Scan {
         }
     }
 
-    /// Goes on behind a batch that the client cannot unpack: whoever builds trips of the topic has
-    /// it among the dead letters. Notes when one was found.
-    fn pass_unreadable(&mut self, heard: &mut Instant) -> Result<(), KafkaError> {
-        let Some((partition, left)) = &self.current else { return Ok(()) };
-        let (partition, end) = (*partition, left.end);
-        let found = unreadable::find(&self.brokers, &self.topic, partition, left.start)?;
-        let Some(UnreadableBatch { first, last, problem }) = found else { return Ok(()) };
-        *heard = Instant::now();
-        tracing::warn!(topic = self.topic, partition, first, last, problem, "cannot be unpacked");
+    /// Skips a batch that the client cannot unpack: the daemon turns it into a dead letter. Resets
+    /// `last_progress` if one was found.
+    fn skip_unreadable(&mut self, last_progress: &mut Instant) -> Result<(), KafkaError> {
+        let Some((partition, remaining)) = &self.current else { return Ok(()) };
+        let (partition, end) = (*partition, remaining.end);
+        let batch = unreadable::find(&self.brokers, &self.topic, partition, remaining.start)?;
+        let Some(UnreadableBatch { first, last, problem }) = batch else { return Ok(()) };
+        *last_progress = Instant::now();
+        tracing::warn!(
+            topic = self.topic,
+            partition,
+            first,
+            last,
+            problem,
+            "skipped a batch that cannot be unpacked"
+        );
         self.current = None;
         if last + 1 < end {
             self.start_partition(partition, last + 1..end)?;
@@ -123,9 +133,9 @@ impl Scan {
         Ok(())
     }
 
-    /// Goes on to the next partition that has a record.
-    fn turn(&mut self) -> Result<bool, KafkaError> {
-        while let Some((partition, extent)) = self.rest.pop() {
+    /// Starts the next partition that is not empty; returns false if there is none.
+    fn next_partition(&mut self) -> Result<bool, KafkaError> {
+        while let Some((partition, extent)) = self.pending.pop() {
             if extent.first < extent.next {
                 self.start_partition(partition, extent.first..extent.next)?;
                 return Ok(true);
@@ -134,12 +144,12 @@ impl Scan {
         Ok(false)
     }
 
-    fn start_partition(&mut self, partition: i32, left: Range<i64>) -> Result<(), KafkaError> {
+    fn start_partition(&mut self, partition: i32, remaining: Range<i64>) -> Result<(), KafkaError> {
         let mut list = TopicPartitionList::new();
-        list.add_partition_offset(&self.topic, partition, Offset::Offset(left.start))
+        list.add_partition_offset(&self.topic, partition, Offset::Offset(remaining.start))
             .and_then(|()| self.consumer.assign(&list))
-            .map_err(client_error("beginning to read a topic"))?;
-        self.current = Some((partition, left));
+            .map_err(client_error("starting to read a topic"))?;
+        self.current = Some((partition, remaining));
         Ok(())
     }
 }

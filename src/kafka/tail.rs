@@ -1,5 +1,5 @@
-//! The latest records of a topic, kept in memory for those who follow it: one thread reads, however
-//! many ask.
+//! Keeps the latest records of a topic in memory for its clients: one thread reads, however many
+//! clients there are.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -18,21 +18,21 @@ use super::topic::Topics;
 use super::{KafkaError, client_error};
 use crate::telemetry;
 
-/// How long one poll waits.
-const POLL: Duration = Duration::from_millis(100);
+/// Maximum wait of one poll.
+const POLL_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// How long to wait before the topic is looked for again.
-const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// Delay before reading of the topic is tried again.
+const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
-/// How long between two looks at how many partitions there are.
-const COUNT_AGAIN: Duration = Duration::from_secs(60);
+/// Interval at which the partition count is checked.
+const PARTITION_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
-/// How much is kept: records, and bytes of them.
+/// Limits of the records in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Keep {
-    /// The most records.
+    /// Maximum number of records.
     pub records: usize,
-    /// The most bytes of their values.
+    /// Maximum size of their values, bytes.
     pub bytes: usize,
 }
 
@@ -42,21 +42,21 @@ impl Default for Keep {
     }
 }
 
-/// A place in the topic: by partition the offset of the next record.
+/// A position in the topic: the offset of the next record, by partition.
 pub type Offsets = Vec<i64>;
 
-/// The latest records of a topic. Reading ends with this value.
+/// The latest records of a topic. Dropping it stops the reading thread.
 pub struct Tail {
     shared: Arc<Mutex<Ring>>,
     topic: String,
 }
 
-/// Which places in the topic records can be told from.
+/// The positions that reading can start from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// The first place from which every record is kept.
+    /// First position from which every record is in memory.
     pub first: Offsets,
-    /// The place after the latest record.
+    /// Position after the latest record.
     pub next: Offsets,
 }
 
@@ -71,12 +71,12 @@ struct StoredEvent {
 struct Ring {
     keep: Keep,
     span: Span,
-    /// By partition, whether what was there at the start has come.
+    /// By partition, whether every record that existed at the start was read.
     caught_up: Vec<bool>,
     records: VecDeque<StoredEvent>,
     bytes: usize,
-    /// Why the topic is not read, as long as it never was.
-    why: String,
+    /// Why the topic is not available, if it never was.
+    unavailable: String,
 }
 
 impl Ring {
@@ -87,14 +87,14 @@ impl Ring {
         self.bytes = 0;
     }
 
-    fn is_whole(&self) -> bool {
+    fn is_caught_up(&self) -> bool {
         !self.caught_up.is_empty() && self.caught_up.iter().all(|it| *it)
     }
 
-    /// Takes a record; one without a value only moves the place.
+    /// Adds a record; without a value only the position moves.
     fn add(&mut self, partition: usize, offset: i64, value: Option<&str>) {
         if offset < self.span.next[partition] {
-            // The topic was made anew: nothing before it is a place in it.
+            // The topic was recreated: earlier positions in the partition are invalid.
             self.span.first[partition] = offset;
             self.records.retain(|kept| kept.partition != partition);
             self.bytes = self.records.iter().map(|kept| kept.value.len()).sum();
@@ -110,7 +110,7 @@ impl Ring {
         }
     }
 
-    /// Records after a place, each with the place after it, in the order in which they came.
+    /// Records after a position, each with the position after it, in arrival order.
     fn after(&self, from: &[i64], limit: usize) -> Vec<(Offsets, Arc<str>)> {
         let mut at: Offsets = from.to_vec();
         at.resize(self.span.next.len(), 0);
@@ -119,19 +119,19 @@ impl Ring {
         }
         let new = self.records.iter().filter(|kept| kept.offset >= at[kept.partition]);
         let new: Vec<_> = new.take(limit).collect();
-        let told = new.into_iter().map(|kept| {
+        let events = new.into_iter().map(|kept| {
             at[kept.partition] = kept.offset + 1;
             (at.clone(), Arc::clone(&kept.value))
         });
-        told.collect()
+        events.collect()
     }
 }
 
 impl Tail {
-    /// Reads a topic from its latest records on; the topic may come later.
+    /// Starts to read a topic at its latest records; the topic may be created later.
     ///
     /// # Errors
-    /// The client cannot be made.
+    /// The client or the thread cannot be created.
     pub fn start(brokers: &Brokers, topic: &str, keep: Keep) -> Result<Self, KafkaError> {
         let span = Span { first: Vec::new(), next: Vec::new() };
         let ring = Ring {
@@ -140,7 +140,7 @@ impl Tail {
             caught_up: Vec::new(),
             records: VecDeque::new(),
             bytes: 0,
-            why: format!("topic `{topic}` is not read yet"),
+            unavailable: format!("topic `{topic}` is not read yet"),
         };
         let shared = Arc::new(Mutex::new(ring));
         let reader = TailReader::new(brokers, topic, keep, Arc::downgrade(&shared))?;
@@ -150,22 +150,22 @@ impl Tail {
         Ok(Self { shared, topic: topic.to_owned() })
     }
 
-    /// The topic.
+    /// Name of the topic.
     #[must_use]
     pub fn topic(&self) -> &str {
         &self.topic
     }
 
-    /// Which places records can be told from.
+    /// The positions that reading can start from.
     ///
     /// # Errors
-    /// Why the topic is not read yet.
+    /// Why the topic is not available yet.
     pub fn span(&self) -> Result<Span, String> {
         let ring = self.ring();
-        if ring.is_whole() { Ok(ring.span.clone()) } else { Err(ring.why.clone()) }
+        if ring.is_caught_up() { Ok(ring.span.clone()) } else { Err(ring.unavailable.clone()) }
     }
 
-    /// Records after a place, each with the place after it.
+    /// Records after a position, each with the position after it.
     #[must_use]
     pub fn after(&self, from: &[i64], limit: usize) -> Vec<(Offsets, Arc<str>)> {
         self.ring().after(from, limit)
@@ -176,24 +176,24 @@ impl Tail {
     }
 }
 
-/// The thread that reads.
+/// The reading thread.
 struct TailReader {
     consumer: BaseConsumer,
     topics: Topics,
     topic: String,
     keep: Keep,
     ring: Weak<Mutex<Ring>>,
-    /// It has said that there are records of somebody else.
-    warned: Cell<bool>,
+    /// Whether it has logged a warning about records of another program.
+    has_warned: Cell<bool>,
 }
 
-/// The event that a record is: what tstar sends are objects of JSON.
+/// Parses the value of a record as an event: a JSON object.
 fn event_of(value: &[u8]) -> Option<&str> {
     let event: &RawValue = serde_json::from_slice(value).ok()?;
     Some(event.get()).filter(|text| text.starts_with('{'))
 }
 
-/// Nobody asks any more.
+/// The [`Tail`] was dropped.
 struct TailClosed;
 
 impl TailReader {
@@ -203,75 +203,76 @@ impl TailReader {
         keep: Keep,
         ring: Weak<Mutex<Ring>>,
     ) -> Result<Self, KafkaError> {
-        let consumer = brokers.onlooker(&[("queued.max.messages.kbytes", "4096")])?;
+        let consumer = brokers.standalone_consumer(&[("queued.max.messages.kbytes", "4096")])?;
         let topics = Topics::new(brokers)?;
-        let (topic, warned) = (topic.to_owned(), Cell::new(false));
-        // It is shown from now on.
+        let (topic, has_warned) = (topic.to_owned(), Cell::new(false));
+        // Registers the metric.
         telemetry::ignored(0);
-        Ok(Self { consumer, topics, topic, keep, ring, warned })
+        Ok(Self { consumer, topics, topic, keep, ring, has_warned })
     }
 
-    fn with<T>(&self, change: impl FnOnce(&mut Ring) -> T) -> Result<T, TailClosed> {
+    fn update<T>(&self, apply: impl FnOnce(&mut Ring) -> T) -> Result<T, TailClosed> {
         let ring = self.ring.upgrade().ok_or(TailClosed)?;
         let mut ring = ring.lock().expect("no holder of the lock panics");
-        Ok(change(&mut ring))
+        Ok(apply(&mut ring))
     }
 
     fn run(self) {
         loop {
             let read = match self.start() {
                 Ok(partitions) => self.read(partitions),
-                Err(error) => self.with(|ring| ring.why = error.to_string()).map(|()| {
-                    tracing::debug!(%error, topic = self.topic, "no changes are told yet");
+                Err(error) => self.update(|ring| ring.unavailable = error.to_string()).map(|()| {
+                    tracing::debug!(%error, topic = self.topic, "change feed not available yet");
                 }),
             };
             if read.is_err() {
                 return;
             }
-            std::thread::sleep(LOOK_AGAIN);
+            std::thread::sleep(RETRY_INTERVAL);
         }
     }
 
-    /// Begins at so many records before the end, shared by the partitions.
+    /// Starts to read: the latest `keep.records` records, shared equally by the partitions. Returns
+    /// the partition count.
     fn start(&self) -> Result<i32, KafkaError> {
         let Some(partitions) = self.topics.partitions(&self.topic)? else {
             return Err(KafkaError::NoChanges { topic: self.topic.clone() });
         };
         let extents = self.topics.extents(&self.topic, partitions)?;
-        let each = self.keep.records / extents.len().max(1);
-        let each = i64::try_from(each).unwrap_or(i64::MAX);
-        let starts: Vec<_> = extents.iter().map(|it| it.first.max(it.next - each)).collect();
+        let share = self.keep.records / extents.len().max(1);
+        let share = i64::try_from(share).unwrap_or(i64::MAX);
+        let starts: Vec<_> = extents.iter().map(|it| it.first.max(it.next - share)).collect();
         let mut list = TopicPartitionList::new();
         for (partition, &start) in (0..).zip(&starts) {
             list.add_partition_offset(&self.topic, partition, Offset::Offset(start))
-                .map_err(client_error("beginning to follow a topic"))?;
+                .map_err(client_error("starting to read the change feed"))?;
         }
-        self.consumer.assign(&list).map_err(client_error("beginning to follow a topic"))?;
+        self.consumer.assign(&list).map_err(client_error("starting to read the change feed"))?;
         let empty = extents.iter().map(|it| it.first >= it.next).collect();
-        // Gone: the next change of the ring tells.
-        self.with(|ring| ring.init_partitions(&starts, empty)).ok();
+        // If the `Tail` was dropped, the next update reports it.
+        self.update(|ring| ring.init_partitions(&starts, empty)).ok();
         Ok(partitions)
     }
 
-    /// Reads until there are more partitions.
+    /// Reads until the partition count grows or the client fails.
     fn read(&self, partitions: i32) -> Result<(), TailClosed> {
-        let mut counted = Instant::now();
+        let mut last_check = Instant::now();
         loop {
-            match self.consumer.poll(POLL) {
+            match self.consumer.poll(POLL_TIMEOUT) {
                 Some(Ok(message)) => self.push_message(&message)?,
                 Some(Err(ClientError::PartitionEOF(partition))) => {
-                    self.with(|ring| ring.caught_up[partition as usize] = true)?;
+                    self.update(|ring| ring.caught_up[partition as usize] = true)?;
                 }
                 Some(Err(error @ ClientError::MessageConsumptionFatal(_))) => {
-                    tracing::warn!(%error, topic = self.topic, "begins to follow anew");
+                    tracing::warn!(%error, topic = self.topic, "restarting the change feed reader");
                     return Ok(());
                 }
-                // The client gets over it.
-                _ => self.with(|_| ())?,
+                // The client recovers by itself.
+                _ => self.update(|_| ())?,
             }
-            if counted.elapsed() > COUNT_AGAIN {
-                counted = Instant::now();
-                // Where no broker answers, the next look tells.
+            if last_check.elapsed() > PARTITION_CHECK_INTERVAL {
+                last_check = Instant::now();
+                // If no broker responds, check again at the next interval.
                 if self.topics.partitions(&self.topic).ok().flatten() > Some(partitions) {
                     return Ok(());
                 }
@@ -284,18 +285,18 @@ impl TailReader {
         let event = event_of(message.payload().unwrap_or_default());
         if event.is_none() {
             telemetry::ignored(1);
-            if !self.warned.replace(true) {
+            if !self.has_warned.replace(true) {
                 tracing::warn!(
                     topic = self.topic,
                     partition,
                     offset,
-                    "a record is no event: somebody else writes to this topic; such records are \
-                     passed over, and counted in {}",
+                    "a record is not an event, so another program writes to this topic; such \
+                     records are skipped, and counted in {}",
                     telemetry::FEED_IGNORED
                 );
             }
         }
-        self.with(|ring| ring.add(partition as usize, offset, event))
+        self.update(|ring| ring.add(partition as usize, offset, event))
     }
 }
 
@@ -307,18 +308,19 @@ mod tests {
         let span = Span { first: Vec::new(), next: Vec::new() };
         let keep = Keep { records, bytes: 100 };
         let (records, caught_up) = (VecDeque::new(), Vec::new());
-        let mut ring = Ring { keep, span, caught_up, records, bytes: 0, why: String::new() };
+        let mut ring =
+            Ring { keep, span, caught_up, records, bytes: 0, unavailable: String::new() };
         ring.init_partitions(starts, vec![true; starts.len()]);
         ring
     }
 
     fn events_after(ring: &Ring, from: &[i64], limit: usize) -> Vec<(Offsets, String)> {
-        let told = ring.after(from, limit).into_iter();
-        told.map(|(at, value)| (at, value.to_string())).collect()
+        let events = ring.after(from, limit).into_iter();
+        events.map(|(at, value)| (at, value.to_string())).collect()
     }
 
     #[test]
-    fn a_client_goes_on_where_it_was_in_every_partition() {
+    fn a_client_resumes_in_every_partition() {
         let mut ring = ring(10, &[5, 0]);
         for (partition, offset, value) in [(0, 5, "a"), (1, 0, "b"), (0, 7, "c"), (1, 1, "d")] {
             ring.add(partition, offset, Some(value));
@@ -326,17 +328,17 @@ mod tests {
         let all = events_after(&ring, &[5, 0], 10);
         let expected = [([6, 0], "a"), ([6, 1], "b"), ([8, 1], "c"), ([8, 2], "d")];
         assert_eq!(all, expected.map(|(at, value)| (at.to_vec(), value.to_owned())));
-        // However far it came in each.
+        // From every intermediate position.
         for (nth, (at, _)) in all.iter().enumerate() {
             assert_eq!(events_after(&ring, at, 10), all[nth + 1..]);
         }
         assert_eq!(events_after(&ring, &[8, 0], 1), [(vec![8, 1], "b".to_owned())]);
-        // A topic that grew: nothing of the new partition was told.
+        // The topic grew: the client has no position in the new partition.
         assert_eq!(events_after(&ring, &[8], 10).len(), 2);
     }
 
     #[test]
-    fn what_does_not_fit_any_more_is_no_place_to_begin() {
+    fn evicted_records_move_the_first_position() {
         let mut ring = ring(2, &[0, 0]);
         for (partition, offset) in [(0, 0), (1, 0), (0, 1)] {
             ring.add(partition, offset, Some("x"));
@@ -345,18 +347,18 @@ mod tests {
         ring.add(0, 2, Some(&"x".repeat(99)));
         assert_eq!((ring.span.first.clone(), ring.records.len()), (vec![1, 1], 2));
         ring.add(1, 1, Some(&"x".repeat(101)));
-        assert_eq!((ring.records.len(), ring.bytes), (0, 0), "larger than all there is room for");
-        // Made anew.
+        assert_eq!((ring.records.len(), ring.bytes), (0, 0), "larger than the whole limit");
+        // The topic was recreated.
         ring.add(0, 0, Some("y"));
         assert_eq!(ring.span, Span { first: vec![0, 2], next: vec![1, 2] });
         assert_eq!(events_after(&ring, &[0, 2], 9), [(vec![1, 2], "y".to_owned())]);
     }
 
     #[test]
-    fn records_that_are_no_events_are_passed_over() {
+    fn records_that_are_not_events_are_skipped() {
         assert_eq!(event_of(br#" {"type":"grown"} "#), Some(r#"{"type":"grown"}"#));
-        for none in [&b""[..], b"\xff", b"{\"type\":\"\xff\"}", b"{", b"{}{}", b"[1]", b"7"] {
-            assert_eq!(event_of(none), None, "{none:?}");
+        for invalid in [&b""[..], b"\xff", b"{\"type\":\"\xff\"}", b"{", b"{}{}", b"[1]", b"7"] {
+            assert_eq!(event_of(invalid), None, "{invalid:?}");
         }
         let mut ring = ring(2, &[0]);
         ring.add(0, 0, None);

@@ -1,4 +1,4 @@
-//! What a topic is, checked before anything is read from it.
+//! Topic metadata and administration.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,33 +12,33 @@ use rdkafka::topic_partition_list::Offset;
 use rdkafka::types::RDKafkaErrorCode;
 
 use super::client::Brokers;
-use super::dead_letters::LETTERS;
+use super::dead_letters::DLQ_SUFFIX;
 use super::{KafkaError, client_error};
 
-/// How long a question to a broker may take, where nobody says.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Request timeout if [`Brokers`] sets none.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Where reading begins where nothing tells.
+/// Where to start on the first run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartFrom {
-    /// At the oldest record there is.
+    /// At the oldest record.
     Earliest,
-    /// At the next record to come.
+    /// At the next record to be written.
     Latest,
-    /// At the first record whose timestamp is at or past it, ms since 1970.
+    /// At the first record with this timestamp or a later one, ms since 1970.
     Time(i64),
 }
 
-/// Offsets that a partition has: `first` is the oldest one, `next` that of the next record to come.
+/// Offset range of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OffsetRange {
-    /// The oldest offset there is.
+    /// Oldest offset.
     pub first: i64,
-    /// The offset of the next record to come.
+    /// End offset: that of the next record to be written.
     pub next: i64,
 }
 
-/// Asks brokers about topics, and makes them. Its calls block.
+/// Queries and changes topics. Calls that are not `async` block.
 pub struct Topics {
     brokers: Brokers,
     client: BaseConsumer,
@@ -46,16 +46,16 @@ pub struct Topics {
 }
 
 impl Topics {
-    /// The addresses of the brokers, for messages.
+    /// The addresses of the brokers, as given.
     #[must_use]
     pub fn addresses(&self) -> &str {
         self.brokers.addresses()
     }
 
-    /// How many partitions a topic has that has to be there.
+    /// Partition count of a topic that has to exist.
     ///
     /// # Errors
-    /// [`KafkaError::NoTopic`], or no broker answers.
+    /// [`KafkaError::NoTopic`], or no broker responds.
     pub fn needed(&self, topic: &str) -> Result<i32, KafkaError> {
         self.partitions(topic)?.ok_or_else(|| KafkaError::NoTopic {
             brokers: self.addresses().to_owned(),
@@ -63,48 +63,48 @@ impl Topics {
         })
     }
 
-    /// How the brokers are reached.
+    /// Connection settings.
     #[must_use]
     pub fn brokers(&self) -> &Brokers {
         &self.brokers
     }
 
-    fn patience(&self) -> Duration {
-        self.brokers.limit(PATIENCE)
+    fn timeout(&self) -> Duration {
+        self.brokers.timeout_or(DEFAULT_TIMEOUT)
     }
 
-    /// A client of its own; nothing is asked yet.
+    /// Creates the clients; sends no request yet.
     ///
     /// # Errors
     /// An option is unknown to the client.
     pub fn new(brokers: &Brokers) -> Result<Self, KafkaError> {
         let config = brokers.config(&[]);
-        let options = |error: ClientError| brokers.refused(&error);
+        let refused = |error: ClientError| brokers.refused(&error);
         let (client, admin) =
-            (config.create().map_err(options)?, config.create().map_err(options)?);
+            (config.create().map_err(refused)?, config.create().map_err(refused)?);
         Ok(Self { brokers: brokers.clone(), client, admin })
     }
 
-    /// How many partitions a topic has; `None` where there is no such topic.
+    /// Partition count of a topic; `None` if it does not exist.
     ///
     /// # Errors
-    /// No broker answers.
+    /// No broker responds.
     pub fn partitions(&self, topic: &str) -> Result<Option<i32>, KafkaError> {
-        let metadata = self.client.fetch_metadata(Some(topic), self.patience());
+        let metadata = self.client.fetch_metadata(Some(topic), self.timeout());
         let metadata = metadata.map_err(|error| self.unreachable(&error))?;
         let found = metadata.topics().iter().find(|found| found.name() == topic);
         let count = found.filter(|found| found.error().is_none()).map(|it| it.partitions().len());
         Ok(count.filter(|count| *count > 0).and_then(|count| i32::try_from(count).ok()))
     }
 
-    /// The name of the cluster, which no other one has.
+    /// The globally unique id of the cluster.
     ///
     /// # Errors
-    /// No broker answers.
+    /// No broker responds.
     pub fn cluster(&self) -> Result<String, KafkaError> {
-        self.client.client().fetch_cluster_id(self.patience()).ok_or_else(|| {
+        self.client.client().fetch_cluster_id(self.timeout()).ok_or_else(|| {
             let brokers = self.brokers.addresses().to_owned();
-            let problem = "it does not tell the id of its cluster".to_owned();
+            let problem = "they report no cluster id".to_owned();
             KafkaError::Unreachable { brokers, problem }
         })
     }
@@ -114,92 +114,93 @@ impl Topics {
         KafkaError::Unreachable { brokers, problem: error.to_string() }
     }
 
-    /// The offsets that each partition has.
+    /// Offset range of each partition.
     ///
     /// # Errors
-    /// No broker answers.
+    /// No broker responds.
     pub fn extents(&self, topic: &str, partitions: i32) -> Result<Vec<OffsetRange>, KafkaError> {
-        let until = Instant::now() + self.patience();
+        let deadline = Instant::now() + self.timeout();
         let extent = |partition| {
-            let ask = || self.client.fetch_watermarks(topic, partition, self.patience());
-            let (first, next) = self.brokers.insist(until, ask)?;
+            let request = || self.client.fetch_watermarks(topic, partition, self.timeout());
+            let (first, next) = self.brokers.retry_until(deadline, request)?;
             Ok(OffsetRange { first, next })
         };
         (0..partitions).map(extent).collect()
     }
 
-    /// Where reading of each partition begins.
+    /// Start offset of each partition.
     ///
     /// # Errors
-    /// No broker answers.
+    /// No broker responds.
     pub fn offsets_from(
         &self,
         topic: &str,
         from: StartFrom,
         extents: &[OffsetRange],
     ) -> Result<BTreeMap<i32, i64>, KafkaError> {
-        let numbered = || (0..).zip(extents.iter().copied());
+        let by_partition = || (0..).zip(extents.iter().copied());
         let time_ms = match from {
             StartFrom::Earliest => {
-                return Ok(numbered().map(|(at, extent)| (at, extent.first)).collect());
+                return Ok(by_partition().map(|(at, extent)| (at, extent.first)).collect());
             }
             StartFrom::Latest => {
-                return Ok(numbered().map(|(at, extent)| (at, extent.next)).collect());
+                return Ok(by_partition().map(|(at, extent)| (at, extent.next)).collect());
             }
             StartFrom::Time(time_ms) => time_ms,
         };
-        let numbered: Vec<_> = numbered().collect();
-        let ask = || at_time(&self.client, topic, time_ms, &numbered, self.patience());
-        self.brokers.insist(Instant::now() + self.patience(), ask)
+        let by_partition: Vec<_> = by_partition().collect();
+        let request = || at_time(&self.client, topic, time_ms, &by_partition, self.timeout());
+        self.brokers.retry_until(Instant::now() + self.timeout(), request)
     }
 
-    /// A setting of a topic; `None` where the brokers do not tell.
+    /// A setting of a topic; `None` if the brokers do not report it.
     ///
     /// # Errors
-    /// No broker answers.
+    /// No broker responds.
     pub async fn setting(&self, topic: &str, name: &str) -> Result<Option<String>, KafkaError> {
-        let asked = [ResourceSpecifier::Topic(topic)];
-        let answer = self.admin.describe_configs(&asked, &self.admin_options()).await;
+        let resources = [ResourceSpecifier::Topic(topic)];
+        let answer = self.admin.describe_configs(&resources, &self.admin_options()).await;
         let answer = answer.map_err(|error| self.unreachable(&error))?;
         let mut found = answer.into_iter().flatten();
         Ok(found.find_map(|resource| resource.get(name).and_then(|entry| entry.value.clone())))
     }
 
-    /// The size of the largest batch of records that a topic takes, bytes; `None` where the brokers
-    /// do not tell.
+    /// Maximum size of a batch of records that a topic accepts, bytes; `None` if the brokers do not
+    /// report it.
     ///
     /// # Errors
-    /// No broker answers.
+    /// No broker responds.
     pub async fn max_bytes(&self, topic: &str) -> Result<Option<usize>, KafkaError> {
         let found = self.setting(topic, "max.message.bytes").await?;
         Ok(found.and_then(|bytes| bytes.parse().ok()))
     }
 
-    /// Refuses a topic whose records go by key: samples of a device share theirs.
+    /// Checks that a topic is not compacted: compaction would delete all but the last record of
+    /// each device.
     ///
     /// # Errors
-    /// The topic is compacted, or no broker answers.
+    /// The topic is compacted, or no broker responds.
     pub async fn check_retention(&self, topic: &str) -> Result<(), KafkaError> {
         let policy = self.setting(topic, "cleanup.policy").await?;
         if policy.is_some_and(|policy| policy.contains("compact")) {
-            let problem = "its cleanup.policy is `compact`, which keeps one sample a device \
-                 and loses the others; set cleanup.policy=delete"
+            let problem = "its cleanup.policy is `compact`, which keeps only the last record \
+                 of each device; set cleanup.policy=delete"
                 .to_owned();
-            return Err(KafkaError::Unfit { topic: topic.to_owned(), problem });
+            return Err(KafkaError::Unsuitable { topic: topic.to_owned(), problem });
         }
         Ok(())
     }
 
-    /// Deletes the records before an offset, by partition, so that brokers give their space back.
+    /// Deletes the records before an offset, by partition, to free disk space on the brokers.
     ///
     /// # Errors
-    /// The brokers refuse, or none answers.
+    /// The brokers refuse, or none responds.
     pub async fn delete_before(
         &self,
         topic: &str,
         offsets: &BTreeMap<i32, i64>,
     ) -> Result<(), KafkaError> {
-        let doing = "deleting dead letters that were dealt with";
+        let doing = "deleting resolved dead letters";
         let mut list = TopicPartitionList::new();
         for (&partition, &offset) in offsets {
             list.add_partition_offset(topic, partition, Offset::Offset(offset))
@@ -211,21 +212,21 @@ impl Topics {
         each.try_for_each(|partition| partition.error()).map_err(client_error(doing))
     }
 
-    /// Makes topics that are not there.
+    /// Creates topics that do not exist.
     ///
     /// # Errors
-    /// The brokers refuse, or none answers.
+    /// The brokers refuse, or none responds.
     pub async fn create(&self, topics: &[String], partitions: i32) -> Result<(), KafkaError> {
-        let made = topics.iter().map(|name| new_topic(name, partitions)).collect::<Vec<_>>();
-        let made = self.admin.create_topics(&made, &self.admin_options()).await;
-        let made = made.map_err(|error| self.unreachable(&error))?;
-        for outcome in made {
-            match outcome {
-                // Another instance was sooner.
+        let new = topics.iter().map(|name| new_topic(name, partitions)).collect::<Vec<_>>();
+        let results = self.admin.create_topics(&new, &self.admin_options()).await;
+        let results = results.map_err(|error| self.unreachable(&error))?;
+        for result in results {
+            match result {
+                // Another instance was faster.
                 Ok(_) | Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => (),
                 Err((topic, code)) => {
-                    let problem = format!("it could not be made: {code}");
-                    return Err(KafkaError::Unfit { topic, problem });
+                    let problem = format!("it cannot be created: {code}");
+                    return Err(KafkaError::Unsuitable { topic, problem });
                 }
             }
         }
@@ -233,32 +234,32 @@ impl Topics {
     }
 
     fn admin_options(&self) -> AdminOptions {
-        let patience = Some(self.patience());
-        AdminOptions::new().request_timeout(patience).operation_timeout(patience)
+        let timeout = Some(self.timeout());
+        AdminOptions::new().request_timeout(timeout).operation_timeout(timeout)
     }
 }
 
-/// A topic to make. A letter has the time of its record: by the brokers' default one of a record
-/// that is a week old would be gone minutes after it was written.
+/// Specification of a new topic. A dead letter has the timestamp of its record: with default
+/// retention, the letter of a week-old record would be deleted within minutes.
 fn new_topic(name: &str, partitions: i32) -> NewTopic<'_> {
     let topic = NewTopic::new(name, partitions, TopicReplication::Fixed(-1));
-    if name.ends_with(LETTERS) { topic.set("retention.ms", "-1") } else { topic }
+    if name.ends_with(DLQ_SUFFIX) { topic.set("retention.ms", "-1") } else { topic }
 }
 
-/// The first offset of each partition whose record is at or past a time; the next one to come where
-/// every record is older.
+/// Offset of the first record at or past a time, by partition; the end offset if every record is
+/// older.
 pub(super) fn at_time<C: ConsumerContext>(
     client: &BaseConsumer<C>,
     topic: &str,
     time_ms: i64,
     extents: &[(i32, OffsetRange)],
-    patience: Duration,
+    timeout: Duration,
 ) -> KafkaResult<BTreeMap<i32, i64>> {
-    let mut asked = TopicPartitionList::new();
+    let mut times = TopicPartitionList::new();
     for &(partition, _) in extents {
-        asked.add_partition_offset(topic, partition, Offset::Offset(time_ms))?;
+        times.add_partition_offset(topic, partition, Offset::Offset(time_ms))?;
     }
-    let answer = client.offsets_for_times(asked, patience)?;
+    let answer = client.offsets_for_times(times, timeout)?;
     let mut offsets = BTreeMap::new();
     for &(partition, extent) in extents {
         let found = answer.find_partition(topic, partition);

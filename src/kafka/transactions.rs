@@ -1,4 +1,4 @@
-//! Records out, some at a time: all of them or none. Its calls block.
+//! Sends records in transactions: all of them or none. All calls block.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -14,31 +14,32 @@ use super::KafkaError;
 use super::client::Brokers;
 use super::producer::{ProducerRecord, headers};
 
-/// A transaction whose process is gone is called off after this. Until then nobody reads past it.
-const LIMIT: Duration = Duration::from_secs(30);
+/// Brokers abort a transaction after this time if its process has died. Until then, consumers do
+/// not read past it.
+const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a broker may take, where nobody says.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time limit of each step, if [`Brokers`] sets none.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long to wait for room among what is on its way.
-const ROOM: Duration = Duration::from_millis(20);
+/// Time to wait for room in the send queue.
+const QUEUE_FULL_POLL: Duration = Duration::from_millis(20);
 
-/// A record, and where it goes.
+/// A record and its destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransactionRecord {
-    /// The topic.
+    /// Topic to send to.
     pub topic: String,
-    /// The partition; `None` leaves it to the key, as Java's clients place it.
+    /// Partition; `None`: chosen by the key, like Java's client.
     pub partition: Option<i32>,
     /// The record.
     pub record: ProducerRecord,
 }
 
-/// Hears what becomes of each record. What a transaction says of one that brokers refuse may be
-/// what that did to the others: that their numbers have a gap.
+/// Records whether a record was too large. The transaction itself may report only a consequence for
+/// the other records: a gap in their sequence numbers.
 #[derive(Default)]
 struct Deliveries {
-    is_one_too_large: AtomicBool,
+    has_too_large: AtomicBool,
 }
 
 impl ClientContext for Deliveries {}
@@ -49,32 +50,33 @@ impl ProducerContext for Deliveries {
     fn delivery(&self, delivery: &DeliveryResult<'_>, (): ()) {
         let refused = delivery.as_ref().err().and_then(|(error, _)| error.rdkafka_error_code());
         if refused == Some(RDKafkaErrorCode::MessageSizeTooLarge) {
-            self.is_one_too_large.store(true, Ordering::Release);
+            self.has_too_large.store(true, Ordering::Release);
         }
     }
 }
 
-/// Sends records in transactions. Of two with one name the later stops the earlier.
+/// Sends records in transactions. Of two with the same transactional id, the later fences the
+/// earlier.
 pub struct Transactions {
     client: ThreadedProducer<Deliveries>,
     brokers: Brokers,
-    patience: Duration,
+    timeout: Duration,
     name: String,
 }
 
 impl Transactions {
-    /// Begins to send under a name: what an earlier one of it left undone is called off, or done,
-    /// before this returns.
+    /// Starts with a transactional id, and fences an earlier producer with it; its open transaction
+    /// is aborted or completed before this returns.
     ///
     /// # Errors
-    /// No broker answers, or they refuse.
+    /// No broker responds, or they refuse.
     pub fn init(brokers: &Brokers, name: &str) -> Result<Self, KafkaError> {
-        let patience = brokers.limit(PATIENCE);
-        let ms = |limit: Duration| limit.as_millis().to_string();
+        let timeout = brokers.timeout_or(DEFAULT_TIMEOUT);
+        let ms = |duration: Duration| duration.as_millis().to_string();
         let config = brokers.config(&[
             ("transactional.id", name),
-            ("transaction.timeout.ms", &ms(LIMIT)),
-            ("message.timeout.ms", &ms(patience.min(LIMIT))),
+            ("transaction.timeout.ms", &ms(TRANSACTION_TIMEOUT)),
+            ("message.timeout.ms", &ms(timeout.min(TRANSACTION_TIMEOUT))),
             ("enable.idempotence", "true"),
             ("acks", "all"),
             ("partitioner", "murmur2_random"),
@@ -85,32 +87,33 @@ impl Transactions {
         let client = config.create_with_context(Deliveries::default());
         let client = client.map_err(|error| brokers.refused(&error))?;
         let (brokers, name) = (brokers.clone(), name.to_owned());
-        let begun = Self { client, brokers, patience, name };
-        begun.until("beginning transactions", || begun.client.init_transactions(patience))?;
-        Ok(begun)
+        let transactions = Self { client, brokers, timeout, name };
+        transactions
+            .retry("starting transactions", || transactions.client.init_transactions(timeout))?;
+        Ok(transactions)
     }
 
     /// Sends records, all or none.
     ///
     /// # Errors
-    /// Another one of this name has begun, a record is refused, or no broker answers. Then none of
-    /// them is there, but where the last answer was lost.
+    /// Another producer has fenced this one, a record is refused, or no broker responds. Then none
+    /// of the records was written, unless only the last response was lost.
     pub fn send(&mut self, records: &[TransactionRecord]) -> Result<(), KafkaError> {
         if records.is_empty() {
             return Ok(());
         }
-        self.until("beginning a transaction", || self.client.begin_transaction())?;
-        let sent = records.iter().try_for_each(|placed| self.queue(placed)).and_then(|()| {
-            self.until("committing", || self.client.commit_transaction(self.patience))
+        self.retry("starting a transaction", || self.client.begin_transaction())?;
+        let sent = records.iter().try_for_each(|target| self.enqueue(target)).and_then(|()| {
+            self.retry("committing a transaction", || self.client.commit_transaction(self.timeout))
         });
         let Err(error) = sent else { return Ok(()) };
-        // Where this fails too, the brokers call it off when its time is up.
-        self.client.abort_transaction(self.patience).ok();
-        let heard = &self.client.context().is_one_too_large;
-        match (heard.swap(false, Ordering::AcqRel), error) {
-            (_, gone @ (KafkaError::Fenced { .. } | KafkaError::Unreachable { .. })) => Err(gone),
+        // If this fails too, the brokers abort the transaction after its timeout.
+        self.client.abort_transaction(self.timeout).ok();
+        let flag = &self.client.context().has_too_large;
+        match (flag.swap(false, Ordering::AcqRel), error) {
+            (_, error @ (KafkaError::Fenced { .. } | KafkaError::Unreachable { .. })) => Err(error),
             (true, _) => {
-                // To the brokers the numbers of what comes next would have a gap.
+                // Start again: the refused record would leave a gap in the sequence numbers.
                 *self = Self::init(&self.brokers, &self.name)?;
                 let problem = RDKafkaErrorCode::MessageSizeTooLarge.to_string();
                 Err(KafkaError::TooLarge { problem })
@@ -119,40 +122,40 @@ impl Transactions {
         }
     }
 
-    fn queue(&self, placed: &TransactionRecord) -> Result<(), KafkaError> {
-        let ProducerRecord { key, value, headers: of, timestamp_ms } = &placed.record;
-        let until = Instant::now() + self.patience;
+    fn enqueue(&self, target: &TransactionRecord) -> Result<(), KafkaError> {
+        let ProducerRecord { key, value, headers: record_headers, timestamp_ms } = &target.record;
+        let deadline = Instant::now() + self.timeout;
         loop {
-            let mut record = BaseRecord::<[u8], [u8]>::to(&placed.topic).payload(value);
+            let mut record = BaseRecord::<[u8], [u8]>::to(&target.topic).payload(value);
             record.key = key.as_deref();
-            record.partition = placed.partition;
+            record.partition = target.partition;
             record.timestamp = *timestamp_ms;
-            record.headers = headers(of);
+            record.headers = headers(record_headers);
             match self.client.send(record) {
                 Ok(()) => return Ok(()),
                 Err((error, _))
                     if error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull)
-                        && Instant::now() < until =>
+                        && Instant::now() < deadline =>
                 {
-                    self.client.poll(ROOM);
+                    self.client.poll(QUEUE_FULL_POLL);
                 }
                 Err((error, _)) => return Err(self.failed("sending a record", error)),
             }
         }
     }
 
-    /// Calls again for as long as the client says that this helps.
-    fn until(
+    /// Repeats a call as long as the client reports that it can be retried.
+    fn retry(
         &self,
         doing: &'static str,
         call: impl Fn() -> Result<(), ClientError>,
     ) -> Result<(), KafkaError> {
-        let until = Instant::now() + self.patience;
+        let deadline = Instant::now() + self.timeout;
         loop {
             match call() {
                 Err(ClientError::Transaction(error))
-                    if error.is_retriable() && Instant::now() < until => {}
-                called => return called.map_err(|error| self.failed(doing, error)),
+                    if error.is_retriable() && Instant::now() < deadline => {}
+                result => return result.map_err(|error| self.failed(doing, error)),
             }
         }
     }

@@ -1,5 +1,4 @@
-//! Batches of records that the client cannot unpack: which partition one stands in, and where it
-//! ends.
+//! Finds the batches of records that the client cannot unpack: their partition and offsets.
 //!
 //! Producers compress records batch by batch, and a small batch may unpack to any size. librdkafka
 //! refuses a zstd batch that unpacks to more than `receive.message.max.bytes`, and never gets past
@@ -17,45 +16,46 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 use super::client::Brokers;
 use super::{KafkaError, client_error};
 
-/// How long one poll waits.
-const POLL: Duration = Duration::from_millis(100);
+/// Maximum wait of one poll.
+const POLL_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// How long a look may take by default. Other partitions wait meanwhile.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Time limit of one probe, if [`Brokers`] sets none. Other partitions wait meanwhile.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A batch of records that the client cannot unpack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct UnreadableBatch {
-    /// Offset of the first record of it that is to be read.
+    /// Offset of its first record to read.
     pub first: i64,
-    /// Offset of its last.
+    /// Offset of its last record.
     pub last: i64,
-    /// What the client says of it.
+    /// The client's error.
     pub problem: String,
 }
 
-/// Whether the client met a batch that it cannot unpack. The error does not name the partition.
+/// Whether an error is caused by a batch that the client cannot unpack. The error does not name the
+/// partition.
 pub(super) fn is_unreadable(error: &ClientError) -> bool {
-    matches!(error, ClientError::MessageConsumption(code) if is_of_a_batch(*code))
+    matches!(error, ClientError::MessageConsumption(code) if is_batch_error(*code))
 }
 
-fn is_of_a_batch(code: Code) -> bool {
+fn is_batch_error(code: Code) -> bool {
     matches!(code, Code::BadCompression | Code::BadMessage)
 }
 
-/// The batch that the client cannot unpack and that stands at an offset of a partition, if one
-/// does. Blocks.
+/// Finds the batch at an offset of a partition, if the client cannot unpack it. Blocks.
 ///
 /// # Errors
-/// No broker answers in time.
+/// No broker responds in time.
 pub(super) fn find(
     brokers: &Brokers,
     topic: &str,
     partition: i32,
     offset: i64,
 ) -> Result<Option<UnreadableBatch>, KafkaError> {
-    let consumer = brokers.onlooker(&[
-        // Behind the last record is none; the first of the log would be another batch.
+    let consumer = brokers.standalone_consumer(&[
+        // At the end of the partition there is no batch; with `earliest`, the client would read the
+        // first batch of the log.
         ("auto.offset.reset", "error"),
         ("fetch.wait.max.ms", "10"),
         ("fetch.error.backoff.ms", "10"),
@@ -63,33 +63,34 @@ pub(super) fn find(
     let Some(queue) = PartitionQueue::open(&consumer, topic, partition) else {
         return Ok(None);
     };
-    let look = Look { brokers, consumer: &consumer, queue, topic, partition };
-    let Some((base, problem)) = look.at(offset)? else { return Ok(None) };
+    let probe = Probe { brokers, consumer: &consumer, queue, topic, partition };
+    let Some((base, problem)) = probe.at(offset)? else { return Ok(None) };
     let last = last_of(offset, |offset| {
-        Ok::<_, KafkaError>(look.at(offset)?.is_some_and(|(at, _)| at == base))
+        Ok::<_, KafkaError>(probe.at(offset)?.is_some_and(|(at, _)| at == base))
     })?;
     Ok(Some(UnreadableBatch { first: offset, last, problem }))
 }
 
-/// The last offset of the batch that has `first`, where `has` tells whether it has an offset.
-fn last_of<E>(first: i64, mut has: impl FnMut(i64) -> Result<bool, E>) -> Result<i64, E> {
+/// Finds the last offset of the batch that starts at `first` or contains it; `contains` checks an
+/// offset.
+fn last_of<E>(first: i64, mut contains: impl FnMut(i64) -> Result<bool, E>) -> Result<i64, E> {
     let (mut inside, mut step) = (first, 1);
     let mut outside = loop {
         let next = inside.saturating_add(step);
-        if !has(next)? {
+        if !contains(next)? {
             break next;
         }
         (inside, step) = (next, step * 2);
     };
     while outside - inside > 1 {
         let middle = inside + (outside - inside) / 2;
-        if has(middle)? { inside = middle } else { outside = middle }
+        if contains(middle)? { inside = middle } else { outside = middle }
     }
     Ok(inside)
 }
 
-/// Looks at single offsets of a partition.
-struct Look<'a> {
+/// Reads single offsets of a partition.
+struct Probe<'a> {
     brokers: &'a Brokers,
     consumer: &'a BaseConsumer,
     queue: PartitionQueue<'a, DefaultConsumerContext>,
@@ -97,18 +98,18 @@ struct Look<'a> {
     partition: i32,
 }
 
-impl Look<'_> {
-    /// The base offset of the batch that has an offset, and what the client says of it, where it
-    /// cannot unpack it.
+impl Probe<'_> {
+    /// Base offset of the batch that contains an offset, and the error of the client; `None` if the
+    /// client can unpack it.
     fn at(&self, offset: i64) -> Result<Option<(i64, String)>, KafkaError> {
         self.assign(offset)?;
-        let patience = self.brokers.limit(PATIENCE);
-        let began = Instant::now();
+        let timeout = self.brokers.timeout_or(DEFAULT_TIMEOUT);
+        let started = Instant::now();
         loop {
-            match self.queue.poll(POLL) {
+            match self.queue.poll(POLL_TIMEOUT) {
                 Some(Event::Record(_)) => return Ok(None),
                 Some(Event::Failed { code, offset: Some(base), message })
-                    if is_of_a_batch(code) =>
+                    if is_batch_error(code) =>
                 {
                     return Ok(Some((base, message)));
                 }
@@ -117,11 +118,12 @@ impl Look<'_> {
                     ..
                 }) => return Ok(None),
                 // The client recovers by itself, or stays silent.
-                _ if began.elapsed() > patience => {
+                _ if started.elapsed() > timeout => {
                     let (topic, partition) = (self.topic, self.partition);
                     let brokers = self.brokers.addresses().to_owned();
-                    let problem =
-                        format!("partition {partition} of `{topic}` says nothing of {offset}");
+                    let problem = format!(
+                        "no response for offset {offset} of partition {partition} of `{topic}`"
+                    );
                     return Err(KafkaError::Unreachable { brokers, problem });
                 }
                 _ => (),
@@ -130,9 +132,9 @@ impl Look<'_> {
     }
 
     fn assign(&self, offset: i64) -> Result<(), KafkaError> {
-        let failed = || client_error("looking at a batch");
+        let failed = || client_error("reading a batch");
         self.consumer.unassign().map_err(failed())?;
-        // Events of the offset before do not count.
+        // Discard events of the previous offset.
         while self.queue.poll(Duration::ZERO).is_some() {}
         let mut list = TopicPartitionList::new();
         list.add_partition_offset(self.topic, self.partition, Offset::Offset(offset))
@@ -148,15 +150,15 @@ mod tests {
     use super::last_of;
 
     #[test]
-    fn the_last_offset_of_a_batch_is_found_in_few_looks() {
+    fn the_last_offset_of_a_batch_is_found_with_few_probes() {
         for (first, last) in [(0, 0), (7, 8), (7, 10), (5, 1_000_004), (0, i64::from(i32::MAX))] {
-            let looks = Cell::new(0);
-            let has = |offset| {
-                looks.set(looks.get() + 1);
+            let probes = Cell::new(0);
+            let contains = |offset| {
+                probes.set(probes.get() + 1);
                 Ok::<_, ()>((first..=last).contains(&offset))
             };
-            assert_eq!(last_of(first, has), Ok(last));
-            assert!(looks.get() <= 64, "{} looks for {first} to {last}", looks.get());
+            assert_eq!(last_of(first, contains), Ok(last));
+            assert!(probes.get() <= 64, "{} probes for {first} to {last}", probes.get());
         }
         assert_eq!(last_of(3, |offset| if offset < 9 { Ok(true) } else { Err(offset) }), Err(10));
     }

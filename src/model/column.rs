@@ -1,7 +1,7 @@
-//! Columns of packed zigzag varints, written and read in place: paths in rows, and long ones in
-//! memory.
+//! Columns of packed zigzag varints, written and read in place. Stored paths use them, and so do
+//! long paths in memory.
 
-/// Longest varint of 64 bits, bytes.
+/// Maximum length of a 64-bit varint, bytes.
 const MAX_VARINT: usize = 10;
 
 /// Appends a zigzag varint.
@@ -15,18 +15,18 @@ pub fn push(column: &mut Vec<u8>, value: i64) {
     column.push(rest.to_le_bytes()[0]);
 }
 
-/// How many varints a column holds: each has one byte without the high bit, its last.
+/// Counts the varints in a column: the last byte of each has no high bit.
 pub fn entries(column: &[u8]) -> usize {
     column.iter().filter(|&&byte| byte < 0x80).count()
 }
 
-/// Takes the first zigzag varint off a column; `None` where there is none, or one that is too long
-/// or not in its shortest form.
+/// Removes the first zigzag varint from a column and returns its value. `None` if the column has no
+/// complete varint, or if the varint is too long or not in its shortest form.
 #[inline]
 pub fn take_varint(column: &mut &[u8]) -> Option<i64> {
     let mut value = 0_u64;
     for (at, &byte) in column.iter().take(MAX_VARINT).enumerate() {
-        // The tenth byte has room for one bit.
+        // Only one bit of the tenth byte is used.
         if at == MAX_VARINT - 1 && byte > 1 {
             return None;
         }
@@ -42,7 +42,7 @@ pub fn take_varint(column: &mut &[u8]) -> Option<i64> {
     None
 }
 
-/// Second differences, wrapping: there is no pair of values whose difference cannot be written.
+/// Second differences, wrapping: every sequence of values can be encoded.
 #[derive(Clone, Copy, Default)]
 pub struct Steps {
     value: i64,
@@ -51,7 +51,7 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// The entry of the next value.
+    /// Encodes the next value.
     #[inline]
     pub fn entry(&mut self, value: i64) -> i64 {
         if !self.begun {
@@ -64,7 +64,7 @@ impl Steps {
         entry
     }
 
-    /// The value of the next entry.
+    /// Decodes the next entry.
     #[inline]
     pub fn value(&mut self, entry: i64) -> i64 {
         if !self.begun {

@@ -1,8 +1,8 @@
 //! Control keys: a control record counts only with the operator's signature.
 //!
-//! The signature is HMAC-SHA-256 over a [`Claim`], by a key whose name goes with it. Which keys
-//! count is kept beside the epoch, by name and fingerprint and insert-only, so that everybody who
-//! reads the log decides alike, whenever they read it.
+//! The signature is HMAC-SHA-256 over a [`Claim`] and names its key. The store keeps the name and
+//! fingerprint of each valid key with the epoch, insert-only, so that every reader of the log
+//! decides the same way at any time.
 
 use std::fmt;
 
@@ -11,31 +11,31 @@ use hmac::{Hmac, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// Minimum length of a secret, bytes: that of the hash.
+/// Minimum length of a secret, bytes: the length of the hash.
 const MIN_SECRET_BYTES: usize = 32;
 
 /// Maximum length of a name, bytes.
 const MAX_NAME_BYTES: usize = 64;
 
-/// Length of a fingerprint, bytes: enough to tell keys apart.
+/// Length of a fingerprint, bytes: enough to distinguish keys.
 const FINGERPRINT_BYTES: usize = 16;
 
-/// What a signature says.
+/// The fields that a signature covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim<'a> {
-    /// Topic that the record is for.
+    /// Topic that the record is sent to.
     pub topic: &'a str,
     /// The record's key: a device id.
     pub device: &'a [u8],
-    /// What is asked for, as in header `tstar-control`.
+    /// Kind of the control record, as in header `tstar-control`.
     pub kind: &'a [u8],
     /// The `before` of the record, ms since 1970.
     pub before_ms: i64,
 }
 
 impl Claim<'_> {
-    /// The bytes that are signed: a version tag and each field, each after its length (8 bytes,
-    /// big-endian), so that no two claims share them.
+    /// The bytes that are signed: a version tag and the fields. The length of each (8 bytes,
+    /// big-endian) precedes it, so that different claims have different bytes.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let before = self.before_ms.to_be_bytes();
@@ -50,12 +50,12 @@ impl Claim<'_> {
     }
 }
 
-/// A key as a store names it.
+/// A key as recorded in a store: without its secret.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct NamedKey {
-    /// Its name.
+    /// Name of the key.
     pub name: String,
-    /// Tells it from others, and nothing about its secret.
+    /// Distinguishes the key from others without revealing its secret.
     pub fingerprint: String,
 }
 
@@ -73,38 +73,39 @@ impl fmt::Debug for ControlKey {
     }
 }
 
-/// What is wrong with a key. Never holds a part of a secret.
+/// Error of a key or key file. Never contains a part of a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// The name is not usable in a header.
-    #[error("a key name has 1 to 64 of A-Z a-z 0-9 . _ -, not `{0}`")]
+    /// The name is not valid in a header.
+    #[error("`{0}` is not a valid key name; write 1 to 64 of A-Z a-z 0-9 . _ -")]
     Name(String),
-    /// A line is not a key.
+    /// A line is not a valid key.
     #[error(
-        "line {line}: {problem}; a key is NAME:SECRET, the secret 32 bytes or more in hex or base64 (tstar forget --new-key NAME makes one)"
+        "line {line}: {problem}; write NAME:SECRET, with a secret of at least 32 bytes in hex or \
+         base64 (tstar forget --new-key NAME creates a key)"
     )]
     Line {
-        /// From 1.
+        /// Line number, from 1.
         line: usize,
         /// What is wrong.
         problem: &'static str,
     },
-    /// Two keys of one name.
-    #[error("line {line}: key `{name}` is there twice; each key needs a name of its own")]
+    /// Two keys have the same name.
+    #[error("line {line}: key `{name}` is defined twice; give each key its own name")]
     Twice {
-        /// From 1.
+        /// Line number, from 1.
         line: usize,
-        /// The name.
+        /// Name of both keys.
         name: String,
     },
-    /// The system gives no random bytes.
-    #[error("the system gives no random bytes: {0}")]
+    /// The operating system returned no random bytes.
+    #[error("cannot read random bytes from the system: {0}")]
     Random(String),
 }
 
 impl ControlKey {
-    /// A new key, from the system's randomness.
+    /// Creates a key with a random secret.
     ///
     /// # Errors
     /// [`KeyError::Name`], [`KeyError::Random`].
@@ -117,19 +118,19 @@ impl ControlKey {
         Ok(Self { name: name.to_owned(), secret })
     }
 
-    /// The key as a line of a key file. Holds the secret.
+    /// The key as a line of a key file. Contains the secret.
     #[must_use]
     pub fn to_line(&self) -> String {
         format!("{}:{}", self.name, HEXLOWER.encode(&self.secret))
     }
 
-    /// Its name.
+    /// Name of the key.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The key as a store names it.
+    /// Name and fingerprint of the key, as recorded in a store.
     #[must_use]
     pub fn named(&self) -> NamedKey {
         let hash = Sha256::new_with_prefix(b"tstar:control-key:v1:").chain_update(&self.secret);
@@ -137,7 +138,7 @@ impl ControlKey {
         NamedKey { name: self.name.clone(), fingerprint }
     }
 
-    /// The signature of a claim, as header `tstar-signature` carries it.
+    /// Signs a claim. Returns the value of header `tstar-signature`.
     #[must_use]
     pub fn sign(&self, claim: &Claim<'_>) -> String {
         let code = self.mac(claim).finalize().into_bytes();
@@ -160,7 +161,7 @@ fn is_name(name: &str) -> bool {
     (1..=MAX_NAME_BYTES).contains(&name.len()) && name.bytes().all(is_plain)
 }
 
-/// A signature whose key is not known yet to be right.
+/// A parsed signature, not yet verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signature {
     /// Name of the key.
@@ -169,7 +170,7 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// Reads `NAME:HEX`; `None` where it is something else.
+    /// Parses `NAME:HEX`; `None` if the header has another form.
     #[must_use]
     pub fn parse(header: &[u8]) -> Option<Self> {
         let (name, code) = std::str::from_utf8(header).ok()?.split_once(':')?;
@@ -178,15 +179,15 @@ impl Signature {
     }
 }
 
-/// Keys with their secrets, in the order of their file: the first one signs.
+/// Keys with their secrets, in the order of the key file. The first one signs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ControlKeys(Vec<ControlKey>);
 
 impl ControlKeys {
-    /// Reads a key file: a key a line as `NAME:SECRET`, empty lines and comments (`#`) between.
+    /// Parses a key file: one `NAME:SECRET` per line; empty lines and comments (`#`) are skipped.
     ///
     /// # Errors
-    /// A line is not a key, or a name is there twice.
+    /// A line is not a valid key, or two keys have the same name.
     pub fn parse(text: &str) -> Result<Self, KeyError> {
         let mut keys: Vec<ControlKey> = Vec::new();
         for (line, number) in text.lines().map(str::trim).zip(1..) {
@@ -203,28 +204,30 @@ impl ControlKeys {
         Ok(Self(keys))
     }
 
-    /// The key that signs: the first one.
+    /// The key that signs: the first one of the file.
     #[must_use]
     pub fn signing(&self) -> Option<&ControlKey> {
         self.0.first()
     }
 
-    /// The keys as a store names them.
+    /// Name and fingerprint of each key, as recorded in a store.
     #[must_use]
     pub fn named(&self) -> Vec<NamedKey> {
         self.0.iter().map(ControlKey::named).collect()
     }
 
-    /// Those of them that a store names: no other key counts.
+    /// The keys that are also recorded in a store. No other key is valid.
     #[must_use]
     pub fn that_count(&self, named: &[NamedKey]) -> Self {
         Self(self.0.iter().filter(|key| named.contains(&key.named())).cloned().collect())
     }
 
-    /// Whether nobody who lacks a key would decide otherwise: every key that a store names is here.
+    /// Checks that every key recorded in a store is here, so that all processes with these keys
+    /// decide the same way.
     ///
     /// # Errors
-    /// What is missing, or other, with the next step.
+    /// A message that names each missing key, or the first one with another secret, and the next
+    /// step.
     pub fn agree_with(&self, named: &[NamedKey], store: &str) -> Result<(), String> {
         let mine = self.named();
         let of_name = |name: &str| mine.iter().find(|key| key.name == name);
@@ -232,17 +235,17 @@ impl ControlKeys {
             named.iter().filter(|key| of_name(&key.name).is_none()).map(quoted).collect();
         if !missing.is_empty() {
             return Err(format!(
-                "store `{store}` names control keys that control_key_file lacks: {}; add them: \
-                 without them control records of the log cannot be told from forged ones",
+                "store `{store}` requires control keys that control_key_file lacks: {}; add \
+                 them: without them, control records of the log cannot be verified",
                 missing.join(", ")
             ));
         }
         match named.iter().find(|key| of_name(&key.name) != Some(key)) {
             None => Ok(()),
             Some(key) => Err(format!(
-                "control key {} of control_key_file has another secret than the one that store \
-                 `{store}` names: fingerprint {}, the store's is {}; put that one back, and give \
-                 a new key a new name",
+                "control key {} of control_key_file has a different secret than in store \
+                 `{store}`: fingerprint {}, in the store {}; restore the old secret, and give \
+                 the new key a new name",
                 quoted(key),
                 of_name(&key.name).map_or("none", |mine| &mine.fingerprint),
                 key.fingerprint
@@ -250,7 +253,7 @@ impl ControlKeys {
         }
     }
 
-    /// The key of a signature; `None` where there is none of its name.
+    /// The key that a signature names; `None` if it is not here.
     #[must_use]
     pub fn key_of(&self, signature: &Signature) -> Option<&ControlKey> {
         self.0.iter().find(|key| key.name == signature.key)
@@ -258,7 +261,7 @@ impl ControlKeys {
 }
 
 impl ControlKey {
-    /// Whether a signature is this key's, of this claim.
+    /// Whether this key produced the signature for this claim.
     #[must_use]
     pub fn verifies(&self, signature: &Signature, claim: &Claim<'_>) -> bool {
         self.has_signed(claim, &signature.code)
@@ -275,7 +278,7 @@ fn parse_line(line: &str) -> Result<ControlKey, &'static str> {
     if !is_name(name) {
         return Err("its name is not 1 to 64 of A-Z a-z 0-9 . _ -");
     }
-    // What can be read as both is hex: nobody writes 64 hex digits and means base64.
+    // A secret that is valid in both encodings is hex: 64 hex digits are unlikely as base64.
     let decoded = HEXLOWER_PERMISSIVE.decode(secret);
     let decoded = decoded.or_else(|_| BASE64.decode(secret));
     let decoded = decoded.or_else(|_| BASE64_NOPAD.decode(secret));

@@ -5,13 +5,13 @@ fn claim<'a>() -> Claim<'a> {
     Claim { topic: "samples", device, kind, before_ms: 1_740_787_200_000 }
 }
 
-/// The bytes 0 to 31, under this name.
+/// A key of this name; its secret is the bytes 0 to 31.
 fn key(name: &str) -> ControlKey {
     ControlKey { name: name.into(), secret: (0..32).collect() }
 }
 
 #[test]
-fn the_encoding_and_the_code_are_those_of_any_other_implementation() {
+fn encoding_and_signature_match_another_implementation() {
     // Computed by Python's hmac and hashlib.
     let encoded = concat!(
         "0000000000000010",
@@ -32,7 +32,7 @@ fn the_encoding_and_the_code_are_those_of_any_other_implementation() {
 }
 
 #[test]
-fn a_signature_is_of_one_claim_and_one_key_alone() {
+fn a_signature_is_valid_for_one_claim_and_one_key_only() {
     let key = key("ops-1");
     let signature = Signature::parse(key.sign(&claim()).as_bytes()).unwrap();
     assert!(key.verifies(&signature, &claim()));
@@ -62,7 +62,7 @@ const HEX: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1
 const IN_BASE64: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 
 #[test]
-fn a_file_has_a_key_a_line_and_the_first_one_signs() {
+fn a_file_has_one_key_per_line_and_the_first_one_signs() {
     let text = format!("# ours\n\n new : {HEX}\r\nold:{IN_BASE64}\nolder:{}\n", &IN_BASE64[..43]);
     let keys = ControlKeys::parse(&text).unwrap();
     let names: Vec<_> = keys.named().into_iter().map(|key| key.name).collect();
@@ -73,33 +73,33 @@ fn a_file_has_a_key_a_line_and_the_first_one_signs() {
 }
 
 #[test]
-fn what_is_wrong_with_a_file_is_told_without_its_secrets() {
-    for (text, told) in [
+fn errors_of_a_key_file_name_the_fault_but_no_secret() {
+    for (text, expected) in [
         ("hidden", "line 1: it has no `:`"),
         (&format!("\na b:{HEX}"), "line 2: its name is not"),
         (&format!(":{HEX}"), "line 1: its name is not"),
         ("a:hidden!", "line 1: its secret is neither hex nor base64"),
         (&format!("a:{}", &HEX[2..]), "line 1: its secret is too short"),
-        (&format!("a:{HEX}\n#\na:{HEX}"), "line 3: key `a` is there twice"),
+        (&format!("a:{HEX}\n#\na:{HEX}"), "line 3: key `a` is defined twice"),
     ] {
         let error = ControlKeys::parse(text).unwrap_err();
         let text = format!("{error} {error:?}");
-        assert!(text.contains(told), "{text}");
+        assert!(text.contains(expected), "{text}");
         assert!(!text.contains("hidden") && !text.contains("0203"), "{text}");
     }
     assert!(!format!("{:?}", key("a")).contains("31"), "{:?}", key("a"));
 }
 
 #[test]
-fn a_new_key_is_one_of_its_own_and_comes_back_from_its_line() {
-    let (one, two) = (ControlKey::generate("a").unwrap(), ControlKey::generate("a").unwrap());
-    assert_ne!(one.named().fingerprint, two.named().fingerprint);
-    assert_eq!(ControlKeys::parse(&one.to_line()).unwrap().signing(), Some(&one));
+fn a_generated_key_is_unique_and_round_trips_through_its_line() {
+    let (key, other) = (ControlKey::generate("a").unwrap(), ControlKey::generate("a").unwrap());
+    assert_ne!(key.named().fingerprint, other.named().fingerprint);
+    assert_eq!(ControlKeys::parse(&key.to_line()).unwrap().signing(), Some(&key));
     assert_eq!(ControlKey::generate("a b"), Err(KeyError::Name("a b".into())));
 }
 
 #[test]
-fn a_key_counts_where_the_store_names_it_and_none_may_be_missing() {
+fn only_keys_of_the_store_are_valid_and_none_may_be_missing() {
     let (one, other) = (key("one"), ControlKey { secret: vec![7; 32], ..key("one") });
     let two = ControlKey { secret: vec![9; 32], ..key("two") };
     let keys = ControlKeys(vec![one.clone(), two.clone()]);
@@ -111,6 +111,6 @@ fn a_key_counts_where_the_store_names_it_and_none_may_be_missing() {
     let missing = missing.unwrap_err();
     assert!(missing.contains("control_key_file lacks: `two`"), "{missing}");
     let differs = keys.agree_with(&[other.named()], "s").unwrap_err();
-    assert!(differs.contains("control key `one` of control_key_file has another"), "{differs}");
+    assert!(differs.contains("control key `one` of control_key_file has a different"), "{differs}");
     assert!(differs.contains(&one.named().fingerprint), "{differs}");
 }

@@ -1,9 +1,9 @@
-//! Epochs: which version a record of the log has.
+//! Epochs: the generations of a log, which give its records their versions.
 //!
-//! `version = base(epoch) + 2 * offset`. An epoch is made once for each life of the log: a topic of
-//! so many partitions, read under one set of rules. Its base is the time at which it was made, so
-//! that every version of it is above those of the epochs before, and above whatever a wall clock
-//! stamped by then. A record keeps the version of the epoch that first held it, replays included.
+//! `version = base(epoch) + 2 * offset`. An epoch is one topic with a fixed number of partitions,
+//! read under one set of rules. Its base is the time of its creation, so that its versions are
+//! above those of all earlier epochs, and above every timestamp that a wall clock assigned before.
+//! A record keeps the version that its first epoch gave it, in replays too.
 
 use std::collections::BTreeMap;
 
@@ -12,52 +12,52 @@ use serde::{Deserialize, Serialize};
 use crate::model::partitioner::Partitioner;
 use crate::model::rules::Rules;
 
-/// A life of the log.
+/// A generation of the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Epoch {
-    /// From 1 on.
+    /// Number of the epoch, from 1.
     pub epoch: i32,
     /// Name of the topic.
     pub topic: String,
-    /// How many partitions it has.
+    /// Number of partitions of the topic.
     pub partitions: i32,
-    /// The first offset of each partition that is of this epoch.
+    /// First offset of this epoch in each partition.
     pub start_offsets: BTreeMap<i32, i64>,
     /// Version of offset 0, microseconds since 1970.
     pub base: i64,
-    /// The rules it is read by.
+    /// The rules under which the topic is read.
     pub rules: Rules,
-    /// How the partition of a device is decided. `None`: an earlier version made the epoch, which
-    /// has no claims from its beginning.
+    /// How the partition of a device is decided. `None`: an earlier tstar version created the
+    /// epoch, so devices seen at its start have no claims.
     #[serde(default)]
     pub partitioner: Option<Partitioner>,
 }
 
 impl Epoch {
-    /// How devices are divided among its partitions.
+    /// How devices are assigned to the partitions of the epoch.
     #[must_use]
     pub fn division(&self) -> Division {
         let is_keyed = self.rules.key == "device_id";
-        // Another key says nothing of its device.
+        // With another key rule, the key does not determine the device.
         let partitioner = self.partitioner.map(|it| if is_keyed { it } else { Partitioner::None });
         let versions = (self.base, i64::MAX);
         Division { epoch: self.epoch, partitions: self.partitions, partitioner, versions }
     }
 }
 
-/// How the devices of an epoch are divided among its partitions.
+/// How the devices of an epoch are assigned to its partitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Division {
     /// Number of the epoch.
     pub epoch: i32,
     partitions: i32,
     partitioner: Option<Partitioner>,
-    /// The first version of the epoch, and that of the one after it.
+    /// First version of this epoch, and of the next one.
     versions: (i64, i64),
 }
 
 impl Division {
-    /// The partition of a device, where it follows from the id; else its claim tells.
+    /// The partition of a device, if it follows from the device id. `None`: the claim decides.
     #[must_use]
     pub fn computed(&self, device_id: &str) -> Option<i32> {
         if self.partitions == 1 {
@@ -66,20 +66,21 @@ impl Division {
         self.partitioner?.partition(device_id.as_bytes(), self.partitions)
     }
 
-    /// Whether claims stand from the epoch's beginning: else a device that has none may have trips.
+    /// Whether claims exist since the start of the epoch. Otherwise a device without a claim may
+    /// have trips.
     #[must_use]
     pub fn has_claims_from_beginning(&self) -> bool {
         self.partitioner.is_some()
     }
 
-    /// Whether a version is of this epoch.
+    /// Whether a version belongs to this epoch.
     #[must_use]
     pub fn holds(&self, version: i64) -> bool {
         (self.versions.0..self.versions.1).contains(&version)
     }
 }
 
-/// How devices are divided in each of these epochs, oldest first.
+/// The division of each of these epochs, oldest first.
 #[must_use]
 pub fn divisions(epochs: &[Epoch]) -> Vec<Division> {
     let mut divisions: Vec<_> = epochs.iter().map(Epoch::division).collect();
@@ -89,23 +90,23 @@ pub fn divisions(epochs: &[Epoch]) -> Vec<Division> {
     divisions
 }
 
-/// The versions of one partition's records.
+/// Converts between the offsets and versions of one partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Versions {
     /// (first offset, base) of each epoch, in the order of the epochs.
     spans: Vec<(i64, i64)>,
-    /// How devices are divided in each; empty where the log is one of files.
+    /// The division of each epoch; empty for a log of files.
     divisions: Vec<Division>,
 }
 
 impl Versions {
-    /// Those of a log of files: base 0.
+    /// For a log of files: base 0.
     #[must_use]
     pub fn of_files() -> Self {
         Self { spans: vec![(0, 0)], divisions: Vec::new() }
     }
 
-    /// Those of a partition under these epochs, oldest first; at least one.
+    /// For a partition under these epochs, oldest first; at least one.
     #[must_use]
     pub fn of_partition(epochs: &[Epoch], partition: i32) -> Self {
         let start = |epoch: &Epoch| epoch.start_offsets.get(&partition).copied().unwrap_or(0);
@@ -117,12 +118,12 @@ impl Versions {
     #[must_use]
     pub fn version_at(&self, offset: i64) -> i64 {
         let newest = self.spans.iter().rev().find(|(first, _)| *first <= offset);
-        // Older than every epoch: nobody has read it, so the oldest will do.
+        // A record before the first epoch was never read, so the oldest base is as good as any.
         let (_, base) = newest.or(self.spans.first()).expect("there is an epoch");
         base + 2 * offset
     }
 
-    /// The offset of the record that has a version.
+    /// The offset of the record with a version.
     #[must_use]
     pub fn offset_of(&self, version: i64) -> i64 {
         let newest = self.spans.iter().rev().find(|(first, base)| base + 2 * first <= version);
@@ -130,14 +131,14 @@ impl Versions {
         (version - base) / 2
     }
 
-    /// How devices are divided in the epoch of the record at an offset; `None` for a log of files.
+    /// The division of the epoch of the record at an offset; `None` for a log of files.
     #[must_use]
     pub fn division_of(&self, offset: i64) -> Option<Division> {
         let nth = self.spans.iter().rposition(|(first, _)| *first <= offset);
         self.divisions.get(nth.unwrap_or(0)).copied()
     }
 
-    /// Whether two versions are of the same epoch.
+    /// Whether two versions belong to the same epoch.
     #[must_use]
     pub fn share_epoch(&self, one: i64, other: i64) -> bool {
         let epoch = |version| self.spans.iter().rposition(|(_, base)| *base <= version);
@@ -145,7 +146,7 @@ impl Versions {
     }
 }
 
-/// Which log a processor reads.
+/// The log that a processor reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {
     /// Partition of the topic; 0 for files.

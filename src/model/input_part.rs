@@ -1,52 +1,52 @@
-//! How far an input was read, and how its content is known again.
+//! How far an input was read, and how its content is recognised later.
 //!
-//! An input is known by what it holds, whatever its name and compression: by BLAKE3 of the
-//! decompressed bytes. What was read of it at one go is a [`Part`]. Parts follow each other: one
-//! that begins at a byte above 0 goes on where another ends.
+//! An input is identified by BLAKE3 of its decompressed bytes, whatever its name and compression.
+//! What one run read of it is a [`Part`]. A part that begins at a byte above 0 continues where
+//! another part ends.
 
-/// Bytes at the beginning of an input that tell most inputs apart.
+/// Bytes at the start of an input that are hashed first: enough to distinguish most inputs.
 pub const HEAD_BYTES: usize = 4096;
 
-/// Records of one input that follow each other in the log.
+/// A run of consecutive records of one input in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Offset of its first record.
+    /// Log offset of its first record.
     pub first_offset: i64,
-    /// Byte of the content at which it begins.
+    /// Position in the content at which it begins, bytes.
     pub from_bytes: u64,
-    /// Byte of the content at which it ends, after a whole record.
+    /// Position in the content at which it ends, after a whole record, bytes.
     pub upto_bytes: u64,
-    /// Line of the content, from 1, at which the next record begins.
+    /// Line at which the next record begins, from 1.
     pub line: u64,
-    /// BLAKE3 of the content up to [`HEAD_BYTES`], or up to `upto_bytes` where that is less.
+    /// BLAKE3 of the content up to [`HEAD_BYTES`], or up to `upto_bytes` if that is less.
     pub head: [u8; 32],
     /// BLAKE3 of the content up to `upto_bytes`.
     pub hash: [u8; 32],
-    /// Whether the records were rows of a table; else they were JSON.
+    /// Whether the records were CSV rows; otherwise they were JSON.
     pub is_csv: bool,
-    /// Whether it was the end of the content that told where its records end, as of a last line
-    /// without a line end: where more follows now, they were not whole.
+    /// Whether the last record was ended by the end of the content, such as a last line without a
+    /// line break. If the input has grown since, that record was incomplete.
     pub by_end: bool,
     /// Whether the content ended here.
     pub finished: bool,
-    /// Stands in for the log's timestamp of its records, ms since 1970.
+    /// Log timestamp used for its records, ms since 1970.
     pub log_time_ms: i64,
 }
 
 impl Part {
-    /// What a store keeps it by: offset of its first record, byte at which it begins.
+    /// Key of the part in a store: log offset of its first record, byte at which it begins.
     #[must_use]
     pub fn key(&self) -> (i64, u64) {
         (self.first_offset, self.from_bytes)
     }
 }
 
-/// A part that a store keeps.
+/// A part as recorded in a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredPart {
     /// The part.
     pub part: Part,
-    /// Whether the import that read it came to its end. So are parts of the import that goes on
-    /// now: another copy of a file in it is one that was read whole.
+    /// Whether the import that read it finished. Also set for the parts of the import that runs
+    /// now, so that a second copy of a file in it counts as read completely.
     pub import_finished: bool,
 }

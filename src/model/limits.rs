@@ -1,4 +1,4 @@
-//! The rules that decide trips, as the timeline takes them, and what they say of one sample.
+//! The rules that the timeline needs to decide trips, and the checks of a single sample.
 
 use super::sample::Sample;
 
@@ -20,12 +20,12 @@ impl Default for Limits {
     }
 }
 
-/// Which device times can be true, seen from the log's own clock.
+/// The range of plausible device times, relative to the log timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockGuard {
     /// Earliest device time accepted, ms since 1970.
     pub min_time_ms: i64,
-    /// How far past the log's timestamp a device time may lie, ms.
+    /// How far a device time may lie past the log timestamp, ms.
     pub max_future_ms: i64,
 }
 
@@ -33,26 +33,26 @@ pub struct ClockGuard {
 pub const YEAR_2000_MS: i64 = 946_684_800_000;
 
 impl Default for ClockGuard {
-    /// From the year 2000 to 24 hours past the log's timestamp.
+    /// From the year 2000 to 24 hours past the log timestamp.
     fn default() -> Self {
         Self { min_time_ms: YEAR_2000_MS, max_future_ms: 86_400_000 }
     }
 }
 
-/// A device time that cannot be true.
+/// Why a device time is implausible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockViolation {
     /// Before `min_time`.
     BeforeMin,
-    /// More than `max_future` past the log's timestamp.
+    /// More than `max_future` past the log timestamp.
     InFuture,
 }
 
 impl ClockGuard {
-    /// Judges a device time against the log's timestamp of its record.
+    /// Checks a device time against the log timestamp of its record.
     ///
     /// # Errors
-    /// How the time is wrong.
+    /// The bound that the time violates.
     pub fn judge(&self, time_ms: i64, log_time_ms: i64) -> Result<(), ClockViolation> {
         if time_ms < self.min_time_ms {
             return Err(ClockViolation::BeforeMin);
@@ -64,15 +64,15 @@ impl ClockGuard {
     }
 }
 
-/// Which samples count as movement; the others are counted and dropped. A function of one sample,
-/// so that nothing depends on the order of arrival.
+/// Which samples count as movement; the others are counted and dropped. Each check looks at one
+/// sample only, so that the result does not depend on the arrival order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MovementFilter {
-    /// Drop samples that say the ignition is off.
+    /// Drop samples that report the ignition as off.
     pub needs_ignition: bool,
-    /// Drop samples that report a lower speed, 0.01 m/s.
+    /// Drop samples that report a lower speed; in 0.01 m/s.
     pub min_speed_cmps: Option<i32>,
-    /// Drop samples that report a coarser fix, 0.1 m.
+    /// Drop samples that report a less accurate fix; in 0.1 m.
     pub max_accuracy_dm: Option<i32>,
 }
 
@@ -83,12 +83,12 @@ pub enum FilterReason {
     IgnitionOff,
     /// It is slower than `min_speed`.
     TooSlow,
-    /// Its fix is coarser than `max_accuracy`.
+    /// Its fix is less accurate than `max_accuracy`.
     BadFix,
 }
 
 impl MovementFilter {
-    /// Judges a sample. One that does not report a measurement passes the rule that needs it.
+    /// Checks a sample. A sample without a measurement passes the check that needs it.
     ///
     /// # Errors
     /// Why the sample does not count as movement.
@@ -96,13 +96,13 @@ impl MovementFilter {
         if self.needs_ignition && ignition == Some(false) {
             return Err(FilterReason::IgnitionOff);
         }
-        if let (Some(least), Some(speed)) = (self.min_speed_cmps, sample.speed_cmps.get())
-            && speed < least
+        if let (Some(min), Some(speed)) = (self.min_speed_cmps, sample.speed_cmps.get())
+            && speed < min
         {
             return Err(FilterReason::TooSlow);
         }
-        if let (Some(most), Some(accuracy)) = (self.max_accuracy_dm, sample.accuracy_dm.get())
-            && accuracy > most
+        if let (Some(max), Some(accuracy)) = (self.max_accuracy_dm, sample.accuracy_dm.get())
+            && accuracy > max
         {
             return Err(FilterReason::BadFix);
         }

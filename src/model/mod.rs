@@ -1,5 +1,6 @@
-//! Types and rules that all layers share: pure, without a clock and without I/O.
+//! Types and rules shared by all layers. Pure: no clock, no I/O.
 
+pub mod change;
 pub(crate) mod column;
 pub mod control;
 pub mod epoch;

@@ -1,24 +1,23 @@
-//! Partitioners: which partition a producer puts a key into.
+//! Partitioners: how a producer computes the partition of a key.
 
 use serde::{Deserialize, Serialize};
 
-/// How the partition of a device follows from its id, where the key is the device id.
+/// How the partition of a device follows from its id, if the key is the device id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Partitioner {
-    /// That of Kafka's Java client, and librdkafka's `murmur2` and `murmur2_random`.
+    /// The default of Kafka's Java client; librdkafka's `murmur2` and `murmur2_random`.
     Murmur2,
     /// librdkafka's default, `consistent_random`, and its `consistent`.
     Crc32,
-    /// None that is known: the first record of a device claims its partition.
+    /// Unknown: the first record of a device claims its partition.
     None,
 }
 
 impl Partitioner {
-    /// Those that compute a partition.
+    /// The partitioners that compute a partition from the key.
     pub const COMPUTED: [Self; 2] = [Self::Murmur2, Self::Crc32];
 
-    /// Every one of them.
     const ALL: [Self; 3] = [Self::Murmur2, Self::Crc32, Self::None];
 
     /// The name in settings and epochs.
@@ -31,29 +30,29 @@ impl Partitioner {
         }
     }
 
-    /// The partitioner of that name.
+    /// The partitioner with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|partitioner| partitioner.name() == name)
     }
 
-    /// The partitioner that a column of a store holds; none in the epochs of earlier versions.
+    /// The partitioner in a column of a store; `None` for epochs created by earlier tstar versions.
     ///
     /// # Errors
-    /// It is none that this version knows.
+    /// This version does not know the partitioner.
     pub(crate) fn from_column(name: Option<String>) -> Result<Option<Self>, String> {
         let known = |name: String| {
             Self::from_name(&name)
-                .ok_or_else(|| format!("partitioner `{name}` is not known: use a newer tstar"))
+                .ok_or_else(|| format!("partitioner `{name}` is unknown: use a newer tstar"))
         };
         name.map(known).transpose()
     }
 
-    /// The partition of a key, out of `partitions`, at least 1; `None` where it is not computed.
+    /// The partition of a key among `partitions` (at least 1); `None` if it is not computed.
     #[must_use]
     pub fn partition(self, key: &[u8], partitions: i32) -> Option<i32> {
         let hash = match self {
-            // What Java calls `toPositive`: the sign is masked, not taken away.
+            // Java's `toPositive`: the sign bit is cleared, the value is not negated.
             Self::Murmur2 => murmur2(key) & 0x7fff_ffff,
             Self::Crc32 => crc32fast::hash(key),
             Self::None => return None,
@@ -63,11 +62,11 @@ impl Partitioner {
     }
 }
 
-/// The hash of Kafka's Java client: `MurmurHash2`, 32 bits, with a seed of its own.
+/// The hash of Kafka's Java client: 32-bit `MurmurHash2` with Kafka's seed.
 fn murmur2(key: &[u8]) -> u32 {
     const M: u32 = 0x5bd1_e995;
     const SEED: u32 = 0x9747_b28c;
-    // Longer keys than Kafka takes wrap, as they do there.
+    // Keys longer than Kafka's limit wrap, as in the Java client.
     #[expect(clippy::cast_possible_truncation, reason = "the length of a key is an i32")]
     let mut hash = SEED ^ key.len() as u32;
     let (words, rest) = key.as_chunks::<4>();
@@ -87,26 +86,26 @@ fn murmur2(key: &[u8]) -> u32 {
     hash ^ (hash >> 15)
 }
 
-/// How sure it has to be that keys did not land where they are by chance, in bits.
+/// Minimum evidence that keys did not match a partitioner by chance, in bits.
 const SURE_BITS: f64 = 30.0;
 
-/// Finds the partitioner that the producers of a topic use, from records that it holds.
+/// Infers the partitioner that the producers of a topic use from the records of the topic.
 #[derive(Debug, Default)]
 pub struct Finder {
     partitions: i32,
     keys: std::collections::HashSet<Box<[u8]>, foldhash::fast::RandomState>,
-    /// Those of [`Partitioner::COMPUTED`] that a record did not agree with.
+    /// Which of [`Partitioner::COMPUTED`] contradict at least one record.
     wrong: [bool; 2],
 }
 
 impl Finder {
-    /// For a topic of so many partitions.
+    /// For a topic with this number of partitions.
     #[must_use]
     pub fn new(partitions: i32) -> Self {
         Self { partitions, ..Self::default() }
     }
 
-    /// Looks at the key of a record in a partition. Returns whether there is anything left to find.
+    /// Records the key and partition of a record. Returns false once no partitioner is left.
     pub fn see(&mut self, key: &[u8], partition: i32) -> bool {
         for (wrong, computed) in self.wrong.iter_mut().zip(Partitioner::COMPUTED) {
             *wrong |= computed.partition(key, self.partitions) != Some(partition);
@@ -117,7 +116,7 @@ impl Finder {
         self.wrong != [true; 2]
     }
 
-    /// The one that every record agreed with, where they were enough to tell.
+    /// The partitioner that matches every record, if the records are enough evidence.
     #[must_use]
     pub fn found(&self) -> Partitioner {
         #[expect(clippy::cast_precision_loss, reason = "some thousand keys")]
@@ -134,9 +133,9 @@ impl Finder {
 mod tests {
     use super::*;
 
-    /// Known vectors: those of the tests of Kafka's own client, and of CRC-32 (ISO-HDLC).
+    /// Test vectors of Kafka's Java client and of CRC-32 (ISO-HDLC).
     #[test]
-    fn hashes_are_those_of_the_clients() {
+    fn hashes_match_the_clients() {
         for (key, hash) in [
             ("21", -973_932_308),
             ("foobar", -790_332_482),
@@ -157,33 +156,37 @@ mod tests {
         }
     }
 
-    fn found(partitions: i32, keys: usize, place: impl Fn(&[u8], usize) -> i32) -> Partitioner {
+    fn found(
+        partitions: i32,
+        keys: usize,
+        partition_of: impl Fn(&[u8], usize) -> i32,
+    ) -> Partitioner {
         let mut finder = Finder::new(partitions);
         for nth in 0..keys {
             let key = format!("truck-{nth}").into_bytes();
-            if !finder.see(&key, place(&key, nth)) {
+            if !finder.see(&key, partition_of(&key, nth)) {
                 break;
             }
-            finder.see(&key, place(&key, nth));
+            finder.see(&key, partition_of(&key, nth));
         }
         finder.found()
     }
 
     #[test]
-    fn a_partitioner_is_found_where_enough_keys_agree_with_it_alone() {
-        for of in Partitioner::COMPUTED {
-            let place = |key: &[u8], _| of.partition(key, 4).unwrap();
-            assert_eq!(found(4, 15, place), of);
-            assert_eq!(found(4, 14, place), Partitioner::None, "too few keys");
+    fn a_partitioner_is_inferred_if_enough_keys_match_only_it() {
+        for used in Partitioner::COMPUTED {
+            let partition_of = |key: &[u8], _| used.partition(key, 4).unwrap();
+            assert_eq!(found(4, 15, partition_of), used);
+            assert_eq!(found(4, 14, partition_of), Partitioner::None, "too few keys");
             let [first, second] = Partitioner::COMPUTED;
-            let other = if of == first { second } else { first };
+            let other = if used == first { second } else { first };
             let mixed = |key: &[u8], nth: usize| {
-                let by = if nth < 300 { of } else { other };
+                let by = if nth < 300 { used } else { other };
                 by.partition(key, 4).unwrap()
             };
-            assert_eq!(found(4, 400, mixed), Partitioner::None, "two at work");
+            assert_eq!(found(4, 400, mixed), Partitioner::None, "two partitioners in use");
         }
-        assert_eq!(found(1, 400, |_, _| 0), Partitioner::None, "both agree");
+        assert_eq!(found(1, 400, |_, _| 0), Partitioner::None, "both match");
         assert_eq!(found(4, 400, |_, nth| nth as i32 % 4), Partitioner::None);
     }
 }

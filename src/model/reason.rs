@@ -1,8 +1,8 @@
-//! Why a sample was not applied: one vocabulary for JSON, headers and metrics.
+//! Why a sample was not applied: the same reasons in JSON, headers and metrics.
 
 use super::limits::{ClockViolation, FilterReason};
 
-/// Declares an enum whose variants have fixed names outside of the program.
+/// Declares an enum whose variants have fixed public names.
 macro_rules! named {
     (
         $(#[$doc:meta])*
@@ -22,7 +22,7 @@ macro_rules! named {
                 match self { $(Self::$variant => $text,)* }
             }
 
-            /// The reason of that name.
+            /// The reason with this name.
             #[must_use]
             pub fn from_name(name: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|reason| reason.name() == name)
@@ -38,76 +38,76 @@ macro_rules! named {
 }
 
 named! {
-    /// Why a sample cannot be used: it is kept among the dead letters.
+    /// Why a sample cannot be used. It becomes a dead letter.
     DeadReason {
         /// The bytes are not UTF-8.
         BadUtf8 = "bad_utf8",
         /// The text is not a JSON object.
         BadJson = "bad_json",
-        /// The text is not a row of the CSV file.
+        /// The text is not a valid CSV row of the file.
         BadCsv = "bad_csv",
         /// Device, time or position is absent.
         MissingField = "missing_field",
-        /// A value of another type than its field's.
+        /// A value whose type does not match its field.
         BadType = "bad_type",
         /// A number outside its field's range.
         OutOfRange = "out_of_range",
-        /// A time that cannot be read.
+        /// A time that cannot be parsed.
         BadTime = "bad_time",
         /// Device time before `min_time`.
         TimeBeforeMin = "time_before_min",
-        /// Device time more than `max_future` past the log's timestamp.
+        /// Device time more than `max_future` past the log timestamp.
         TimeInFuture = "time_in_future",
-        /// A device id that is empty, over 256 bytes, or has a NUL in it.
+        /// A device id that is empty, longer than 256 bytes, or contains NUL.
         BadDeviceId = "bad_device_id",
-        /// A record over the size limit; kept as head, length and hash.
+        /// A record over the size limit. Its dead letter contains head, length and hash.
         Oversize = "oversize",
         /// A log record without a key.
         NoKey = "no_key",
-        /// A log record whose key names another device than its value.
+        /// A log record whose key and value name different devices.
         KeyMismatch = "key_mismatch",
-        /// Two fields that may both be meant.
+        /// Two fields of the record could be the same canonical field.
         AmbiguousField = "ambiguous_field",
-        /// It lies inside a trip that holds `max_samples`.
+        /// The sample lies inside a trip that already has `max_samples`.
         TripFull = "trip_full",
-        /// The input ended in the middle of a record.
+        /// The input ended inside a record.
         TruncatedInput = "truncated_input",
-        /// Its device belongs to another partition.
+        /// The device belongs to another partition.
         OtherPartition = "other_partition",
         /// A control record without the operator's signature.
         NotAuthorised = "not_authorised",
-        /// Records in a batch that cannot be unpacked.
+        /// A record batch that cannot be decompressed or parsed.
         BadRecord = "bad_record",
     }
 }
 
 named! {
-    /// Why a good sample was left out on purpose: it is counted, not kept.
+    /// Why a valid sample was dropped. It is counted, but not stored.
     DropReason {
         /// Its ignition is off.
         IgnitionOff = "ignition_off",
         /// It is slower than `min_speed`.
         TooSlow = "too_slow",
-        /// Its fix is coarser than `max_accuracy`.
+        /// Its fix is less accurate than `max_accuracy`.
         BadFix = "bad_fix",
-        /// Its device's trips of that time were erased.
+        /// The trips of its device were erased up to a later time.
         Forgotten = "forgotten",
     }
 }
 
 named! {
-    /// Why a row is left out where rows are read: it is counted, and the rest is read.
+    /// Why a stored row is skipped. It is counted, and reading continues.
     SkipReason {
         /// Its columns or its path cannot be decoded, or contradict each other.
         Malformed = "malformed",
-        /// It has no version: another program wrote it.
+        /// It has no version, so another program wrote it.
         NoVersion = "no_version",
     }
 }
 
 impl From<ClockViolation> for DeadReason {
-    fn from(wrong: ClockViolation) -> Self {
-        match wrong {
+    fn from(violation: ClockViolation) -> Self {
+        match violation {
             ClockViolation::BeforeMin => Self::TimeBeforeMin,
             ClockViolation::InFuture => Self::TimeInFuture,
         }
@@ -115,8 +115,8 @@ impl From<ClockViolation> for DeadReason {
 }
 
 impl From<FilterReason> for DropReason {
-    fn from(none: FilterReason) -> Self {
-        match none {
+    fn from(reason: FilterReason) -> Self {
+        match reason {
             FilterReason::IgnitionOff => Self::IgnitionOff,
             FilterReason::TooSlow => Self::TooSlow,
             FilterReason::BadFix => Self::BadFix,

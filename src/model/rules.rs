@@ -1,7 +1,7 @@
 //! The settings that decide trips, in one struct with one hash.
 //!
-//! A store keeps the rules it was built with. Under other rules the same log gives other trips, so
-//! a store of other rules is refused, naming every rule that differs.
+//! A store records the rules it was built with. Other rules give other trips for the same log, so a
+//! store with other rules is refused with an error that lists every difference.
 
 use std::collections::BTreeMap;
 
@@ -31,14 +31,14 @@ pub enum TimeUnit {
 /// Unit of speeds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SpeedUnit {
-    /// Metres a second.
+    /// Metres per second.
     #[default]
     #[serde(rename = "mps")]
     MetresPerSecond,
-    /// Kilometres an hour.
+    /// Kilometres per hour.
     #[serde(rename = "kmh")]
     KilometresPerHour,
-    /// Miles an hour.
+    /// Miles per hour.
     #[serde(rename = "mph")]
     MilesPerHour,
     /// Knots.
@@ -46,35 +46,35 @@ pub enum SpeedUnit {
     Knots,
 }
 
-/// How a sample is quantised; it changes only with the program.
+/// How samples are quantised. Fixed in each tstar version.
 const QUANTISATION: &str = "ms,1e-7deg,0.01mps,0.1deg,0.1m";
 
-/// Everything that decides which trips a log gives.
+/// Everything that determines the trips of a log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rules {
     /// Samples at most this far apart share a trip, ms.
     pub max_gap_ms: i64,
-    /// No trip spans more, ms.
+    /// No trip spans more than this, ms.
     pub max_duration_ms: i64,
-    /// No trip keeps more samples.
+    /// No trip keeps more samples than this.
     pub max_samples: u32,
     /// Earliest device time accepted, ms since 1970.
     pub min_time_ms: i64,
-    /// How far a device time may lie past the log's timestamp, ms.
+    /// How far a device time may lie past the log timestamp, ms.
     pub max_future_ms: i64,
     /// Samples with the ignition off are dropped.
     pub drop_ignition_off: bool,
-    /// Slower samples are dropped, 0.01 m/s.
+    /// Slower samples are dropped; in 0.01 m/s.
     pub min_speed_cmps: Option<i32>,
-    /// Coarser fixes are dropped, 0.1 m.
+    /// Less accurate fixes are dropped; in 0.1 m.
     pub max_accuracy_dm: Option<i32>,
-    /// Canonical field name to the name or JSON Pointer that stands for it.
+    /// Maps a canonical field name to the field's name or JSON Pointer in the input.
     pub fields: BTreeMap<String, String>,
     /// Unit of integer times.
     pub time_unit: TimeUnit,
     /// Unit of speeds.
     pub speed_unit: SpeedUnit,
-    /// What a log record's key has to be.
+    /// What the key of a log record must be: `device_id` or `any`.
     pub key: String,
     /// How samples are quantised.
     pub quantisation: String,
@@ -105,7 +105,7 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// The part that the timeline decides by.
+    /// The limits that the timeline needs.
     #[must_use]
     pub fn limits(&self) -> Limits {
         Limits {
@@ -131,8 +131,8 @@ impl Rules {
         }
     }
 
-    /// The rules as one line of JSON, names in the order of this struct: the form that is stored
-    /// and hashed.
+    /// The rules as one line of JSON, in the field order of this struct. This form is stored and
+    /// hashed.
     #[must_use]
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("rules are plain data")
@@ -144,18 +144,18 @@ impl Rules {
         data_encoding::HEXLOWER.encode(&Sha256::digest(self.to_json()))
     }
 
-    /// Each rule that differs, as `name: the store has A, asked for B`; empty when none does.
+    /// Lists each rule that differs, as `name: the store has A, requested B`.
     #[must_use]
-    pub fn differences(&self, asked: &Self) -> Vec<String> {
+    pub fn differences(&self, requested: &Self) -> Vec<String> {
         let fields = |rules: &Self| match serde_json::to_value(rules) {
             Ok(serde_json::Value::Object(fields)) => fields,
             _ => unreachable!("rules are an object"),
         };
-        let (stored, asked) = (fields(self), fields(asked));
-        let differs = stored.iter().filter(|(name, value)| asked.get(*name) != Some(value));
+        let (stored, requested) = (fields(self), fields(requested));
+        let differs = stored.iter().filter(|(name, value)| requested.get(*name) != Some(value));
         differs
             .map(|(name, value)| {
-                format!("{name}: the store has {value}, asked for {}", asked[name])
+                format!("{name}: the store has {value}, requested {}", requested[name])
             })
             .collect()
     }
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_hash_follows_every_rule_and_survives_storing() {
+    fn the_hash_covers_every_rule_and_survives_a_round_trip() {
         let rules = Rules::default();
         let read: Rules = serde_json::from_str(&rules.to_json()).unwrap();
         assert_eq!(read, rules);
@@ -174,6 +174,6 @@ mod tests {
         let other = Rules { max_gap_ms: 600_000, ..Rules::default() };
         assert_ne!(other.hash(), rules.hash());
         let differences = rules.differences(&other);
-        assert_eq!(differences, ["max_gap_ms: the store has 300000, asked for 600000"]);
+        assert_eq!(differences, ["max_gap_ms: the store has 300000, requested 600000"]);
     }
 }

@@ -1,11 +1,11 @@
-//! One sample, quantised: the only form in which a trip ever sees it.
+//! A quantised sample: the only form of a sample that trips contain.
 //!
-//! Quantised on the way in (ms, 1e-7 degrees, 0.01 m/s, 0.1 degree, 0.1 m), so that a trip read
-//! back from its row is the trip that never left memory, to the byte.
+//! Samples are quantised on input (ms, 1e-7 degrees, 0.01 m/s, 0.1 degree, 0.1 m), so that a trip
+//! read back from its row equals, to the byte, a trip that never left memory.
 
 use crate::identity::TEXT_TIMES_MS;
 
-/// An optional measurement of a sample, in its quantum; absent costs no extra space.
+/// An optional measurement of a sample, in quanta. Uses no more memory than an `i32`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Reading(i32);
 
@@ -13,7 +13,7 @@ impl Reading {
     /// No measurement.
     pub const ABSENT: Self = Self(i32::MIN);
 
-    /// A measurement of `quanta`, or none. `i32::MIN` quanta stands for none and is not a value.
+    /// A measurement in quanta. `i32::MIN` means absent and is not a value.
     #[must_use]
     pub fn new(quanta: Option<i32>) -> Self {
         quanta.map_or(Self::ABSENT, Self)
@@ -51,10 +51,10 @@ pub struct Sample {
     pub accuracy_dm: Reading,
 }
 
-/// A sample as its source states it, before quantisation.
+/// A sample as its source sent it, before quantisation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RawSample {
-    /// Device time, ms since 1970-01-01T00:00:00Z, one of [`TEXT_TIMES_MS`].
+    /// Device time, ms since 1970-01-01T00:00:00Z, in [`TEXT_TIMES_MS`].
     pub time_ms: i64,
     /// Latitude, degrees north, -90 to 90.
     pub lat: f64,
@@ -70,12 +70,12 @@ pub struct RawSample {
     pub accuracy_m: Option<f64>,
 }
 
-/// A stated value that no device on earth can mean.
+/// A value outside the range of its field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OutOfRange {
     /// Canonical name of the field.
     pub field: &'static str,
-    /// The value, in the unit of [`Stated`].
+    /// The value, in the unit of [`RawSample`].
     pub value: f64,
     /// Smallest value accepted.
     pub least: f64,
@@ -114,24 +114,24 @@ fn time_out_of_range(time_ms: i64) -> OutOfRange {
 }
 
 impl Sample {
-    /// Quantises what a source stated.
+    /// Quantises a raw sample.
     ///
     /// # Errors
-    /// The first field whose value lies outside the range given at [`Stated`].
-    pub fn quantised(stated: &RawSample) -> Result<Self, OutOfRange> {
-        if !TEXT_TIMES_MS.contains(&stated.time_ms) {
-            return Err(time_out_of_range(stated.time_ms));
+    /// The first field whose value is outside the range documented at [`RawSample`].
+    pub fn quantised(raw: &RawSample) -> Result<Self, OutOfRange> {
+        if !TEXT_TIMES_MS.contains(&raw.time_ms) {
+            return Err(time_out_of_range(raw.time_ms));
         }
-        let heading = reading("heading", stated.heading_deg, (0.0, 360.0), 10.0)?;
+        let heading = reading("heading", raw.heading_deg, (0.0, 360.0), 10.0)?;
         Ok(Self {
-            time_ms: stated.time_ms,
-            lat_e7: quanta("lat", stated.lat, (-90.0, 90.0), 1e7)?,
-            lon_e7: quanta("lon", stated.lon, (-180.0, 180.0), 1e7)?,
-            speed_cmps: reading("speed", stated.speed_mps, (0.0, 1e3), 100.0)?,
-            // 360 degrees are north again.
+            time_ms: raw.time_ms,
+            lat_e7: quanta("lat", raw.lat, (-90.0, 90.0), 1e7)?,
+            lon_e7: quanta("lon", raw.lon, (-180.0, 180.0), 1e7)?,
+            speed_cmps: reading("speed", raw.speed_mps, (0.0, 1e3), 100.0)?,
+            // 360 degrees equal 0.
             heading_ddeg: Reading::new(heading.get().map(|ddeg| ddeg % 3600)),
-            altitude_dm: reading("altitude", stated.altitude_m, (-12e3, 1e5), 10.0)?,
-            accuracy_dm: reading("accuracy", stated.accuracy_m, (0.0, 1e8), 10.0)?,
+            altitude_dm: reading("altitude", raw.altitude_m, (-12e3, 1e5), 10.0)?,
+            accuracy_dm: reading("accuracy", raw.accuracy_m, (0.0, 1e8), 10.0)?,
         })
     }
 
@@ -158,8 +158,8 @@ mod tests {
     }
 
     #[test]
-    fn quantises_to_the_nearest() {
-        let stated = RawSample {
+    fn rounds_to_the_nearest_quantum() {
+        let raw = RawSample {
             time_ms: 7,
             lat: -25.451_837,
             lon: 179.999_999_96,
@@ -168,7 +168,7 @@ mod tests {
             altitude_m: Some(-0.04),
             accuracy_m: None,
         };
-        let sample = Sample::quantised(&stated).unwrap();
+        let sample = Sample::quantised(&raw).unwrap();
         assert_eq!(sample.lat_e7, -254_518_370);
         assert_eq!(sample.lon_e7, 1_800_000_000);
         assert_eq!(sample.speed_cmps.get(), Some(1389));
@@ -178,8 +178,8 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_not_on_earth_and_names_it() {
-        for (stated, field) in [
+    fn refuses_values_out_of_range_and_names_the_field() {
+        for (raw, field) in [
             (RawSample { time_ms: 253_402_300_800_000, ..RawSample::default() }, "time"),
             (RawSample { time_ms: -62_167_219_200_001, ..RawSample::default() }, "time"),
             (RawSample { time_ms: i64::MAX, ..RawSample::default() }, "time"),
@@ -192,7 +192,7 @@ mod tests {
             (RawSample { altitude_m: Some(2e5), ..RawSample::default() }, "altitude"),
             (RawSample { accuracy_m: Some(-1.0), ..RawSample::default() }, "accuracy"),
         ] {
-            assert_eq!(Sample::quantised(&stated).unwrap_err().field, field);
+            assert_eq!(Sample::quantised(&raw).unwrap_err().field, field);
         }
     }
 }

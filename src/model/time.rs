@@ -1,18 +1,18 @@
-//! Times, days and durations as people write them: RFC 3339 with any offset or integer ms in,
-//! RFC 3339 UTC with ms out; durations as a whole number with one unit.
+//! Parses and formats times, days and durations. Times in: RFC 3339 with any offset, or integer ms.
+//! Times out: RFC 3339 UTC with ms. A duration is a whole number with one unit.
 
 use chrono::{DateTime, NaiveDate, SecondsFormat};
 
 /// A UTC day, ms.
 pub const DAY_MS: i64 = 86_400_000;
 
-/// Which UTC day a time falls in, as whole days since 1970.
+/// The UTC day of a time, as whole days since 1970.
 #[must_use]
 pub fn day_of(time_ms: i64) -> i64 {
     time_ms.div_euclid(DAY_MS)
 }
 
-/// A time, day or duration that cannot be read.
+/// A time, day or duration that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MomentError {
     /// Not a time.
@@ -20,13 +20,13 @@ pub enum MomentError {
         "`{text}` is not a time: write RFC 3339 such as 2026-11-20T21:38:00Z or 2026-11-20T22:38:00+01:00, or ms since 1970 as a whole number"
     )]
     Time {
-        /// What was given.
+        /// The text.
         text: String,
     },
     /// Not a UTC day.
     #[error("`{text}` is not a day: write it as 2026-11-20 (UTC)")]
     Day {
-        /// What was given.
+        /// The text.
         text: String,
     },
     /// Not a duration.
@@ -34,21 +34,21 @@ pub enum MomentError {
         "`{text}` is not a duration: {problem}; write a whole number and one unit of ms, s, m, h, d, such as 90s"
     )]
     Duration {
-        /// What was given.
+        /// The text.
         text: String,
         /// What is wrong with it.
         problem: &'static str,
     },
 }
 
-/// Units of durations, largest first, so that a duration is shown in the largest that fits.
+/// Units of durations, largest first: a duration is formatted in the largest that fits.
 const UNITS: [(&str, i64); 5] =
     [("d", DAY_MS), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
-/// A time as ms since 1970, floored to ms.
+/// Parses a time as ms since 1970, floored to ms.
 ///
 /// # Errors
-/// [`MomentError::Time`] where it is neither RFC 3339 nor a whole number.
+/// [`MomentError::Time`] if it is neither RFC 3339 nor a whole number.
 pub fn parse_time(text: &str) -> Result<i64, MomentError> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let is_integer = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -60,20 +60,20 @@ pub fn parse_time(text: &str) -> Result<i64, MomentError> {
     time_ms.ok_or_else(|| MomentError::Time { text: text.to_owned() })
 }
 
-/// A UTC day as whole days since 1970.
+/// Parses a UTC day as whole days since 1970.
 ///
 /// # Errors
-/// [`MomentError::Day`] where it is not `YYYY-MM-DD`.
+/// [`MomentError::Day`] if it is not `YYYY-MM-DD`.
 pub fn parse_day(text: &str) -> Result<i64, MomentError> {
-    // chrono would take 2026-1-2 as well; one spelling is enough, and a short year is a slip.
+    // chrono accepts 2026-1-2 too. Only one spelling is valid: a short year is likely a typo.
     let day =
         (text.len() == 10).then(|| NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()).flatten();
     day.map(|day| i64::from(day.to_epoch_days()))
         .ok_or_else(|| MomentError::Day { text: text.to_owned() })
 }
 
-/// A time as RFC 3339 UTC with ms. Years that RFC 3339 cannot write are given as ms since 1970,
-/// which [`parse_time`] reads as well.
+/// Formats a time as RFC 3339 UTC with ms. A year outside 0000 to 9999 has no RFC 3339 form; such
+/// a time becomes ms since 1970, which [`parse_time`] accepts.
 #[must_use]
 pub fn format_time(time_ms: i64) -> String {
     use chrono::Datelike;
@@ -85,10 +85,10 @@ pub fn format_time(time_ms: i64) -> String {
     }
 }
 
-/// A duration in ms, never negative.
+/// Parses a duration as ms, never negative.
 ///
 /// # Errors
-/// [`MomentError::Duration`], which says what is wrong.
+/// [`MomentError::Duration`] with the problem.
 pub fn parse_duration(text: &str) -> Result<i64, MomentError> {
     let wrong = |problem| MomentError::Duration { text: text.to_owned(), problem };
     let end = text.bytes().take_while(u8::is_ascii_digit).count();
@@ -106,13 +106,13 @@ pub fn parse_duration(text: &str) -> Result<i64, MomentError> {
     number.checked_mul(*unit_ms).ok_or_else(|| wrong("it is too long"))
 }
 
-/// A duration in the largest unit that says it in a whole number.
+/// Formats a duration in the largest unit that gives a whole number.
 #[must_use]
 pub fn format_duration(duration_ms: i64) -> String {
     if duration_ms == 0 {
         return "0s".into();
     }
-    // 24h is how people say a day; two days and more read better as days.
+    // One day reads better as 24h, two and more as days.
     let fits = |(name, unit_ms): &&(&str, i64)| {
         duration_ms % unit_ms == 0 && (*name != "d" || duration_ms > *unit_ms)
     };

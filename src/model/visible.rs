@@ -1,8 +1,9 @@
-//! Text from the outside, as it may be shown: what a reader cannot see, and what moves what they
-//! do see, stands as its code. Not for what programs read: it cannot be undone.
+//! Makes untrusted text safe to display: characters that are invisible, or that move or reorder
+//! visible text, are escaped. The escaping is not reversible, so output for programs must not use
+//! it.
 
-/// Characters that are not seen, or that change how others are: control and format characters,
-/// line and paragraph separators, private use, and what fonts are to leave out.
+/// Invisible characters, and those that change how others are displayed: format characters, line
+/// and paragraph separators, private use, and default-ignorable characters.
 const HIDDEN: [(char, char); 28] = [
     ('\u{ad}', '\u{ad}'),
     ('\u{34f}', '\u{34f}'),
@@ -34,14 +35,14 @@ const HIDDEN: [(char, char); 28] = [
     ('\u{100000}', '\u{10fffd}'),
 ];
 
-/// Whether a character does something else than to be seen.
+/// Whether a character is invisible or changes how others are displayed.
 #[must_use]
 pub fn is_hidden(character: char) -> bool {
     let is_listed = || HIDDEN.iter().any(|(first, last)| (*first..=*last).contains(&character));
     character.is_control() || (!character.is_ascii() && is_listed())
 }
 
-/// A text on one line that shows as it reads.
+/// The text on one line, with hidden characters escaped.
 #[must_use]
 pub fn visible(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
@@ -51,7 +52,7 @@ pub fn visible(text: &str) -> String {
     line
 }
 
-/// The same of a character, at the end of a text.
+/// Appends a character, escaped if it is hidden.
 pub fn push_visible(line: &mut String, character: char) {
     match character {
         character if character.is_control() => line.extend(character.escape_default()),
@@ -60,27 +61,42 @@ pub fn push_visible(line: &mut String, character: char) {
     }
 }
 
+/// Placeholder in messages for secrets: passwords, and the user names next to them.
+pub const NOT_SHOWN: &str = "(not shown)";
+
+/// A URL for a message, with user name and password replaced.
+#[must_use]
+pub fn without_credentials(url: &str) -> String {
+    let begin = url.find("://").map(|at| at + 3).or_else(|| url.find(':').map(|at| at + 1));
+    match (begin, url.rfind('@')) {
+        (Some(begin), Some(end)) if begin < end => {
+            format!("{}{NOT_SHOWN}{}", &url[..begin], &url[end..])
+        }
+        _ => url.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_seen_stands_as_its_code() {
+    fn hidden_characters_are_escaped() {
         let hostile = "a\nb\r\u{1b}[31mc\u{9b}d\u{7f}e\u{2028}f\u{202e}g\0h\ti";
         let line = visible(hostile);
         assert_eq!(line, r"a\nb\r\u{1b}[31mc\u{9b}d\u{7f}e\u{2028}f\u{202e}g\u{0}h\ti");
-        let turns = "\u{61c}\u{200e}\u{200f}\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2066}\
+        let bidi = "\u{61c}\u{200e}\u{200f}\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2066}\
                      \u{2067}\u{2068}\u{2069}";
         let empty = "\u{ad}\u{34f}\u{115f}\u{180e}\u{200b}\u{200c}\u{200d}\u{2060}\u{2064}\u{3164}\
                      \u{fe0f}\u{feff}\u{ffa0}\u{fff9}\u{e000}\u{e0041}\u{e0100}\u{10fffd}";
-        for character in turns.chars().chain(empty.chars()) {
+        for character in bidi.chars().chain(empty.chars()) {
             let code = format!("x\\u{{{:x}}}", u32::from(character));
             assert_eq!(visible(&format!("x{character}")), code);
         }
     }
 
     #[test]
-    fn what_is_seen_stays() {
+    fn visible_text_is_unchanged() {
         for text in ["Zürich `x` \"y\" \\ 東京", "עברית", "مرحبا", "नमस्ते", "山田\u{3000}太郎", "🚚"]
         {
             assert_eq!(visible(text), text);
@@ -88,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_stand_in_order() {
+    fn ranges_are_sorted() {
         assert!(HIDDEN.iter().all(|(first, last)| first <= last));
         assert!(HIDDEN.windows(2).all(|pair| pair[0].1 < pair[1].0));
     }

@@ -17,8 +17,8 @@ use crate::ops::verify::reference::{AnewError, ImportedFiles};
 use crate::pipeline::daemon::DaemonError;
 use crate::pipeline::daemon::topic_replay::{TopicReplay, by_epoch};
 use crate::source::{Batch, Control, DecodedSample, Entry, Source};
+use crate::store::EmbeddedStore;
 use crate::store::TripRow;
-use crate::store::sqlite::SqliteStore;
 use crate::timeline::{Arrival, Outcome, Timeline};
 
 /// What a sample of a trip did when it came.
@@ -218,7 +218,7 @@ impl<'a> TripHistory<'a> {
     /// A file cannot be read, or they are not those.
     pub async fn read_files(
         &mut self,
-        store: &SqliteStore,
+        store: &EmbeddedStore,
         files: &[PathBuf],
     ) -> Result<(), AnewError> {
         let (mut source, rules) = ImportedFiles::open(store, files).await?;

@@ -19,8 +19,8 @@ use crate::kafka::producer::{Producer, ProducerRecord};
 use crate::model::rules::Rules;
 use crate::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
 use crate::source::{Batch, Decoder, Entry, MapError, span};
+use crate::store::EmbeddedStore;
 use crate::store::StoreError;
-use crate::store::sqlite::SqliteStore;
 
 /// Most samples of one request.
 pub const MOST_SAMPLES: usize = 100_000;
@@ -257,7 +257,7 @@ impl FileIntake {
         let log_time_ms = (self.clock)();
         let work = move || -> Result<Vec<SampleResult>, IngestError> {
             let _turn = turn;
-            let store = match SqliteStore::open_writer(&path, &rules, keep) {
+            let store = match EmbeddedStore::open_writer(&path, &rules, keep) {
                 Err(StoreError::Locked { .. }) => return Err(IngestError::Busy),
                 opened => opened?,
             };
@@ -270,7 +270,7 @@ impl FileIntake {
 }
 
 async fn into_file(
-    store: &SqliteStore,
+    store: &EmbeddedStore,
     rules: &Rules,
     records: &Records,
     log_time_ms: i64,

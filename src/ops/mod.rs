@@ -1,6 +1,14 @@
-//! The use cases behind the commands and the HTTP API.
+//! The use cases behind the commands and the HTTP API: request in, outcome out, progress by
+//! callback. No flags, no printing, no settings: those lie above.
 
+pub mod device_partition;
 pub mod explain;
 pub mod ingest_request;
+mod outcome;
 pub mod redecode;
+pub mod topic_log;
 pub mod verify;
+
+pub use outcome::{
+    BadData, Cancel, InvalidRequest, NoResult, Notify, PartialResult, PreconditionFailed, Stopped,
+};

@@ -1,5 +1,5 @@
-//! Samples to rows: what joins source, timeline and store for one partition, and the workers that
-//! run it for many.
+//! The pipeline from samples to rows. [`processor`] connects source, timeline and store for one
+//! partition; [`daemon`] runs one worker for each assigned partition.
 
 pub mod daemon;
 pub mod processor;

@@ -3,8 +3,9 @@
 use std::net::SocketAddr;
 
 use super::setting::{Kind, Setting};
-use super::values::{count, flag, text, without_credentials};
+use super::values::{count, flag, text};
 use super::{Problem, Settings};
+use crate::model::visible::without_credentials;
 
 /// How HTTP is answered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -129,7 +130,7 @@ pub(super) static SETTINGS: &[Setting] = &[
         http.listen,
         listen,
         listen_text,
-        "Where HTTP is answered, ADDRESS:PORT, or off; port 0 takes a free one"
+        "HTTP listen address, ADDRESS:PORT or off; port 0: any free port"
     ),
     setting!(
         "token_file",
@@ -140,7 +141,7 @@ pub(super) static SETTINGS: &[Setting] = &[
         http.token_file,
         text,
         String::clone,
-        "File of the token that HTTP clients have to show; none lets everybody in"
+        "File with the HTTP bearer token; unset: no authentication"
     ),
     setting!(
         "insecure",
@@ -184,7 +185,7 @@ pub(super) static SETTINGS: &[Setting] = &[
         http.connections,
         count,
         u64::to_string,
-        "HTTP connections at once; one more is told 503"
+        "Maximum concurrent HTTP connections; more get 503"
     ),
     setting!(
         "max_requests",

@@ -10,7 +10,6 @@ mod setting;
 mod file;
 mod http;
 mod nearest;
-mod place;
 mod secret;
 mod size;
 mod table;
@@ -24,13 +23,12 @@ use crate::model::partitioner::Partitioner;
 use crate::model::rules::{Rules, SpeedUnit, TimeUnit};
 use crate::model::time::format_duration;
 use crate::source::file::InputFormat;
-use crate::store::scylla::Consistency;
+use crate::store::Consistency;
 use crate::timeline::DAY_MS;
 use nearest::nearest;
 
 pub use file::SettingsFile;
 pub use http::HttpSettings;
-pub use place::{StoreUrl, StoreUrlError};
 pub use secret::{Secret, exposed_files, read_secret};
 pub use setting::{Kind, Setting, TABLE};
 pub use values::LogFormat;
@@ -64,7 +62,7 @@ pub struct Settings {
     pub time_unit: TimeUnit,
     /// Form of input files; `None` tells by the content.
     pub input_format: Option<InputFormat>,
-    /// Least time between two writes of a trip, ms.
+    /// Minimum interval between writes of a trip, ms.
     pub flush_interval_ms: i64,
     /// Longest time a change waits to be written, ms.
     pub max_staleness_ms: i64,
@@ -90,9 +88,9 @@ pub struct Settings {
     pub partitioner: Option<Partitioner>,
     /// No changes are sent.
     pub no_feed: bool,
-    /// Longest time to store what was read of a partition that is given back, ms.
+    /// Time limit for flushing a revoked partition, ms.
     pub revoke_timeout_ms: i64,
-    /// Longest time to store what was read when the daemon is to stop, ms.
+    /// Time limit for flushing on shutdown, ms.
     pub drain_timeout_ms: i64,
     /// How long after `end + max_gap` a trip is still reported open, ms.
     pub settle_ms: i64,

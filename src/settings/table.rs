@@ -21,7 +21,7 @@ pub(super) static SETTINGS: &[Setting] = &[
         store,
         store,
         String::clone,
-        "Where the trips are kept: sqlite:FILE or scylla://HOST/KEYSPACE"
+        "Store URL: sqlite:FILE or scylla://HOST/KEYSPACE"
     ),
     setting!(
         "max_gap",
@@ -43,7 +43,7 @@ pub(super) static SETTINGS: &[Setting] = &[
         max_duration_ms,
         parse_duration,
         duration,
-        "No trip spans more than this"
+        "Maximum span of a trip"
     ),
     setting!(
         "max_samples",
@@ -54,7 +54,7 @@ pub(super) static SETTINGS: &[Setting] = &[
         max_samples,
         count,
         u64::to_string,
-        "No trip keeps more samples than this"
+        "Maximum samples of a trip"
     ),
     setting!(
         "min_time",
@@ -65,7 +65,7 @@ pub(super) static SETTINGS: &[Setting] = &[
         min_time_ms,
         parse_time,
         time,
-        "Samples of an earlier device time are dead letters"
+        "Dead-letter samples with an earlier device time"
     ),
     setting!(
         "max_future",
@@ -76,7 +76,7 @@ pub(super) static SETTINGS: &[Setting] = &[
         max_future_ms,
         parse_duration,
         duration,
-        "Samples further ahead of the log's clock are dead letters"
+        "Dead-letter samples further ahead of the record's timestamp"
     ),
     setting!(
         "drop_ignition_off",
@@ -87,7 +87,7 @@ pub(super) static SETTINGS: &[Setting] = &[
         drop_ignition_off,
         flag,
         bool::to_string,
-        "Drop samples that say the ignition is off"
+        "Drop samples whose ignition is off"
     ),
     setting!(
         "min_speed",
@@ -98,7 +98,7 @@ pub(super) static SETTINGS: &[Setting] = &[
         min_speed_mps,
         speed,
         number,
-        "Drop samples that report a lower speed, m/s"
+        "Drop samples with a lower speed, m/s"
     ),
     setting!(
         "max_accuracy",
@@ -109,7 +109,7 @@ pub(super) static SETTINGS: &[Setting] = &[
         max_accuracy_m,
         accuracy,
         number,
-        "Drop samples that report a coarser fix, m"
+        "Drop samples with a worse accuracy, m"
     ),
     setting!(
         "map",
@@ -120,7 +120,7 @@ pub(super) static SETTINGS: &[Setting] = &[
         map,
         fields,
         fields_text,
-        "Names of the input's fields, such as device_id=vehicle,lat=/gps/lat"
+        "Field names of the input, such as device_id=vehicle,lat=/gps/lat"
     ),
     setting!(
         "speed_unit",
@@ -153,7 +153,7 @@ pub(super) static SETTINGS: &[Setting] = &[
         input_format,
         input_format,
         input_format_text,
-        "Form of input files: ndjson or csv; none tells by the content"
+        "Format of input files: ndjson or csv; none: detected from the content"
     ),
     setting!(
         "flush_interval",
@@ -164,7 +164,7 @@ pub(super) static SETTINGS: &[Setting] = &[
         flush_interval_ms,
         parse_duration,
         duration,
-        "Least time between two writes of a trip"
+        "Minimum interval between writes of a trip"
     ),
     setting!(
         "max_staleness",
@@ -175,7 +175,7 @@ pub(super) static SETTINGS: &[Setting] = &[
         max_staleness_ms,
         parse_duration,
         duration,
-        "Longest time that a change waits to be written, unless samples are set aside"
+        "Maximum delay before a change is written (longer while spilling)"
     ),
     setting!(
         "keep_changes",
@@ -186,7 +186,7 @@ pub(super) static SETTINGS: &[Setting] = &[
         keep_changes,
         count,
         u64::to_string,
-        "How many events the table of changes keeps"
+        "Number of change events an embedded store keeps"
     ),
     setting!(
         "memory",
@@ -197,7 +197,7 @@ pub(super) static SETTINGS: &[Setting] = &[
         memory,
         parse_size,
         size,
-        "About how much memory an import takes; what is over goes to the disk"
+        "Approximate memory limit; imports spill the rest to disk"
     ),
     setting!(
         "brokers",
@@ -230,7 +230,7 @@ pub(super) static SETTINGS: &[Setting] = &[
         group,
         name,
         String::clone,
-        "Consumer group: its members share the partitions"
+        "Consumer group; its members share the partitions"
     ),
     setting!(
         "instance_id",
@@ -241,7 +241,7 @@ pub(super) static SETTINGS: &[Setting] = &[
         instance_id,
         optional_name,
         optional_text,
-        "Name of this member, which the group then knows again after a restart"
+        "Static member id (group.instance.id); avoids rebalances on restart"
     ),
     setting!(
         "kafka",
@@ -252,7 +252,7 @@ pub(super) static SETTINGS: &[Setting] = &[
         kafka,
         options,
         options_text,
-        "Options of librdkafka, KEY=VALUE; in the file and the variable a line each"
+        "librdkafka options, KEY=VALUE; one per line in file and variable"
     ),
     setting!(
         "key",
@@ -263,7 +263,7 @@ pub(super) static SETTINGS: &[Setting] = &[
         key,
         key_rule,
         key_rule_text,
-        "What records are keyed by: device_id, or any other id that is as stable"
+        "Record key: device_id, or any other stable id"
     ),
     setting!(
         "control_key_file",
@@ -296,7 +296,7 @@ pub(super) static SETTINGS: &[Setting] = &[
         no_feed,
         flag,
         bool::to_string,
-        "Send no changes to TOPIC.trips"
+        "Do not write the change feed TOPIC.trips"
     ),
     setting!(
         "revoke_timeout",
@@ -307,7 +307,7 @@ pub(super) static SETTINGS: &[Setting] = &[
         revoke_timeout_ms,
         parse_duration,
         duration,
-        "Longest time to store what was read of a partition that is given back"
+        "Time limit for flushing a revoked partition"
     ),
     setting!(
         "drain_timeout",
@@ -318,7 +318,7 @@ pub(super) static SETTINGS: &[Setting] = &[
         drain_timeout_ms,
         parse_duration,
         duration,
-        "Longest time to store what was read when the daemon is to stop"
+        "Time limit for flushing on shutdown"
     ),
     setting!(
         "settle",
@@ -340,7 +340,7 @@ pub(super) static SETTINGS: &[Setting] = &[
         consistency,
         consistency,
         consistency_text,
-        "Replicas of a Scylla store that have to answer: local_quorum, quorum or all"
+        "Consistency level of a Scylla store: local_quorum, quorum or all"
     ),
     setting!(
         "datacenter",
@@ -351,7 +351,7 @@ pub(super) static SETTINGS: &[Setting] = &[
         datacenter,
         text,
         String::clone,
-        "Datacenter of a Scylla store whose nodes are asked, and no others; none asks all alike"
+        "Datacenter to connect to; unset: all"
     ),
     setting!(
         "cql_user",
@@ -362,7 +362,7 @@ pub(super) static SETTINGS: &[Setting] = &[
         cql_user,
         text,
         String::clone,
-        "Name that a Scylla store asks for; its password is in TSTAR_CQL_PASSWORD or a file"
+        "CQL user; its password is in TSTAR_CQL_PASSWORD or cql_password_file"
     ),
     setting!(
         "cql_password_file",
@@ -384,7 +384,7 @@ pub(super) static SETTINGS: &[Setting] = &[
         cql_tls,
         flag,
         bool::to_string,
-        "Talk to a Scylla store over TLS, in a build with the feature tls"
+        "Connect to a Scylla store over TLS; needs a build with the feature tls"
     ),
     setting!(
         "cql_tls_ca",
@@ -395,7 +395,7 @@ pub(super) static SETTINGS: &[Setting] = &[
         cql_tls_ca,
         text,
         String::clone,
-        "File of PEM certificates that nodes are to be signed by; none trusts what the system does"
+        "PEM file of trusted CAs; unset: the system's"
     ),
     setting!(
         "cql_tls_cert",
@@ -406,7 +406,7 @@ pub(super) static SETTINGS: &[Setting] = &[
         cql_tls_cert,
         text,
         String::clone,
-        "File of the PEM certificate that is shown to nodes, and those between it and theirs"
+        "PEM client certificate, followed by its intermediates"
     ),
     setting!(
         "cql_tls_key",
@@ -428,7 +428,7 @@ pub(super) static SETTINGS: &[Setting] = &[
         connect_timeout_ms,
         parse_duration,
         duration,
-        "How long a command waits for a server that does not answer"
+        "How long a one-shot command waits for an unresponsive server"
     ),
     setting!(
         "log_format",
@@ -439,6 +439,6 @@ pub(super) static SETTINGS: &[Setting] = &[
         log_format,
         log_format,
         log_format_text,
-        "Form of what a daemon says on stderr: text or json, a line an entry"
+        "Log format on stderr: text or json, one event per line"
     ),
 ];

@@ -1,4 +1,3 @@
-use super::nearest::edit_distance;
 use super::*;
 
 fn file(text: &str) -> SettingsFile {
@@ -139,15 +138,6 @@ fn unknown_variables_warn_and_known_others_are_silent() {
     assert!(warnings[0].ends_with("did you mean `TSTAR_MAX_GAP`?"), "{}", warnings[0]);
     assert!(warnings[1].ends_with("has no effect"), "{}", warnings[1]);
     assert!(Settings::resolve(&[], &env, None).is_ok());
-}
-
-#[test]
-fn counts_edits() {
-    for (from, to, edits) in
-        [("", "", 0), ("ab", "ab", 0), ("max-gap", "max_gap", 1), ("kitten", "sitting", 3)]
-    {
-        assert_eq!(edit_distance(from, to), edits);
-    }
 }
 
 #[test]

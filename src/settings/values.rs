@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::size::format_size;
-use super::{InputFormat, KeyRule, StoreUrl};
-use crate::kafka::options::{NOT_SHOWN, shown};
+use super::{InputFormat, KeyRule};
+use crate::kafka::options::shown;
 use crate::model::partitioner::Partitioner;
 use crate::model::rules::{SpeedUnit, TimeUnit};
 use crate::model::time::{format_duration, format_time};
 use crate::source::{MapError, parse_map};
-use crate::store::scylla::Consistency;
+use crate::store::{Consistency, StoreUrl};
 
 /// Names of units, the first of each the one that is written.
 const SPEED_UNITS: [(&str, SpeedUnit); 4] = [
@@ -232,15 +232,4 @@ pub(super) fn brokers(text: &str) -> Result<String, String> {
         );
     }
     name(text)
-}
-
-/// A URL for a message: without the name and the password in it.
-pub(super) fn without_credentials(url: &str) -> String {
-    let begin = url.find("://").map(|at| at + 3).or_else(|| url.find(':').map(|at| at + 1));
-    match (begin, url.rfind('@')) {
-        (Some(begin), Some(end)) if begin < end => {
-            format!("{}{NOT_SHOWN}{}", &url[..begin], &url[end..])
-        }
-        _ => url.to_owned(),
-    }
 }

@@ -1,8 +1,9 @@
-//! One device: its current trip, and what can arrive next so that it is of a given kind.
+//! One device: its current trip, and the next arrival of a given kind.
 //!
-//! A trip is a line of points, some seconds apart. It is first seen in its middle; from there ends
-//! and beginnings move outward, now and then past a few points that arrive later, inside. A merge
-//! takes a point beyond `max_gap` of the end, a new trip, and some arrivals later one between.
+//! A trip is a line of points, some seconds apart. Its first arrival is in the middle; from there
+//! ends and beginnings move outward and now and then skip a few points, which arrive later, inside.
+//! A merge takes two arrivals: a point more than `max_gap` after the end, which starts a new trip,
+//! and some arrivals later a point between the two.
 
 use super::line::{Content, Event};
 use super::random::Random;
@@ -10,19 +11,19 @@ use super::route::Drive;
 use super::{DeadReason, Ledger, START_MS, malformed};
 use crate::timeline::{Limits, Sample};
 
-/// Skipped points that a device remembers, at most; more are never sent.
+/// Maximum skipped points per device; further ones are never sent.
 const MAX_SKIPPED: usize = 64;
 
-/// With fewer skipped points than this in hand, a growing trip skips some more.
+/// A growing trip skips more points while fewer than this are available.
 const ENOUGH_SKIPPED: usize = 8;
 
-/// Longest way past skipped points, ms; well below `max_gap`.
+/// Maximum device time over skipped points, ms; well below `max_gap`.
 const MAX_SKIP_MS: i64 = 120_000;
 
-/// A trip of this span ends, ms; well below `max_duration`.
+/// Maximum span of a trip, ms; well below `max_duration`.
 const MAX_SPAN_MS: i64 = 12 * 3_600_000;
 
-/// Samples of the shortest trip, and of the longest.
+/// Minimum and maximum samples of a trip.
 const TRIP_SAMPLES: (i64, i64) = (30, 600);
 
 /// Share of duplicates.
@@ -30,7 +31,7 @@ const DUPLICATES: f64 = 0.005;
 
 const DRIVERS: [&str; 6] = ["Ana", "Bea", "Chen", "Dora", "Emil", "Farid"];
 
-/// The kinds of arrival that a mix names, in its order.
+/// The arrival kinds of a mix, in its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Extends the end.
@@ -39,7 +40,7 @@ pub enum Kind {
     Inside,
     /// Extends the start.
     Beginning,
-    /// Joins two trips.
+    /// Merges two trips.
     Merge,
 }
 
@@ -47,16 +48,15 @@ impl Kind {
     const ALL: [Self; 4] = [Self::End, Self::Inside, Self::Beginning, Self::Merge];
 }
 
-/// A trip beyond the current one's end that a merge is to join.
+/// A trip after the end of the current one, which a merge will join to it.
 #[derive(Clone, Copy, Debug)]
 struct Satellite {
     point: i64,
-    /// Arrivals until the bridge comes.
+    /// Arrivals until the bridging sample.
     wait: u64,
 }
 
-/// A trip that grows. Points are counted from `base_ms`; the first is the earliest that it may
-/// have.
+/// A growing trip. Points are numbered from `base_ms`; point 0 is the earliest that it may have.
 #[derive(Debug)]
 struct Trip {
     base_ms: i64,
@@ -71,7 +71,7 @@ struct Trip {
 
 impl Trip {
     fn time_ms(&self, point: i64) -> i64 {
-        // Clocks are not exact: up to a quarter second late, by the point alone.
+        // Jitter of a real clock: up to a quarter second late, a function of the point alone.
         let jitter = point.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64.cast_signed()).cast_unsigned();
         self.base_ms + point * self.step_ms + (jitter >> 56).cast_signed()
     }
@@ -87,13 +87,13 @@ pub struct Device {
     number: u32,
     drive: Drive,
     trip: Option<Trip>,
-    /// Points within the trip that did not arrive yet.
+    /// Points inside the trip that have not arrived yet.
     skipped: Vec<i64>,
     latest: Option<(Sample, Option<&'static str>)>,
 }
 
 impl Device {
-    /// The nth device, from 0.
+    /// The device of this number, from 0.
     pub fn new(device: u32, random: &mut Random) -> Self {
         let drive = Drive::new(device, random);
         Self { number: device + 1, drive, trip: None, skipped: Vec::new(), latest: None }
@@ -119,7 +119,7 @@ impl Device {
                 self.grow(ledger, random)
             }
         };
-        let trip = self.trip.as_mut().expect("begun above at the latest");
+        let trip = self.trip.as_mut().expect("a trip was started above");
         trip.sent += 1;
         let (sample, driver) = (self.drive.at(trip.time_ms(point)), trip.driver);
         self.latest = Some((sample, driver));
@@ -137,7 +137,7 @@ impl Device {
         Event { device: self.number, content: Content::Bad { reason, line } }
     }
 
-    /// Begins a trip past the former one, in its middle: before it stays room for beginnings.
+    /// Starts a trip after the former one, in its middle: earlier points are left for beginnings.
     fn begin_trip(&mut self, ledger: &Ledger, random: &mut Random) -> i64 {
         let max_gap_ms = Limits::default().max_gap_ms;
         let after_ms = self.trip.as_ref().map_or(START_MS, |trip| trip.time_ms(trip.last));
@@ -146,10 +146,10 @@ impl Device {
         let [end, _, beginning, _] = ledger.mix;
         let share = if beginning > 0.0 { beginning / (end + beginning) } else { 0.0 };
         #[expect(clippy::cast_precision_loss, reason = "at most 600")]
-        let room = wanted as f64 * share * (0.8 + 0.6 * random.unit());
+        let earlier = wanted as f64 * share * (0.8 + 0.6 * random.unit());
         #[expect(clippy::cast_possible_truncation, reason = "at most 1.4 times 600")]
-        let first = if share > 0.0 { 2 + room as i64 } else { 0 };
-        // Two devices of three name a driver, who may change from trip to trip.
+        let first = if share > 0.0 { 2 + earlier as i64 } else { 0 };
+        // Two of three devices name a driver, who may change from trip to trip.
         let shift = random.index(2);
         let driver = (!self.number.is_multiple_of(3))
             .then(|| DRIVERS[(self.number as usize + shift) % DRIVERS.len()]);
@@ -168,12 +168,12 @@ impl Device {
         first
     }
 
-    /// Draws what the mix is owed; where that cannot come now, what makes room for it.
+    /// Draws the kind that the mix lacks; if it is impossible now, one that prepares it.
     fn grow(&mut self, ledger: &mut Ledger, random: &mut Random) -> i64 {
-        let owed = random.weighted(ledger.owed()).or_else(|| random.weighted(ledger.mix));
-        let trip = self.trip.as_ref().expect("grow is for a trip that is there");
+        let drawn = random.weighted(ledger.missing()).or_else(|| random.weighted(ledger.mix));
+        let trip = self.trip.as_ref().expect("a trip was started");
         let joins = trip.satellite.is_some();
-        match Kind::ALL[owed.expect("a mix has a weight that is not 0")] {
+        match Kind::ALL[drawn.expect("a mix has a weight that is not 0")] {
             Kind::Inside if !self.skipped.is_empty() => {
                 ledger.sent[Kind::Inside as usize] += 1;
                 self.skipped.swap_remove(random.index(self.skipped.len()))
@@ -183,7 +183,7 @@ impl Device {
                 self.begin_satellite(random)
             }
             Kind::Beginning if trip.first > 0 => self.begin_earlier(ledger, random),
-            // Nothing to fall into yet: the trip has to grow on the side that the mix wants.
+            // No skipped points yet: the trip has to grow on the side that the mix allows.
             Kind::Inside if ledger.mix[Kind::End as usize] == 0.0 && trip.first > 0 => {
                 self.begin_earlier(ledger, random)
             }
@@ -193,39 +193,39 @@ impl Device {
             },
             Kind::Beginning if trip.sent >= TRIP_SAMPLES.0 => self.begin_trip(ledger, random),
             _ if trip.is_full() => self.begin_trip(ledger, random),
-            _ => self.end_later(ledger, random).expect("nothing lies beyond the end"),
+            _ => self.end_later(ledger, random).expect("no satellite limits the end"),
         }
     }
 
-    /// How many points to pass over, so that insides have somewhere to come from.
+    /// Number of points to skip, so that later arrivals can be inside.
     fn skip(&self, ledger: &Ledger, random: &mut Random) -> i64 {
         let [end, inside, beginning, _] = ledger.mix;
         if inside == 0.0 || self.skipped.len() >= ENOUGH_SKIPPED {
             return 0;
         }
         let step_ms = self.trip.as_ref().map_or(1_000, |trip| trip.step_ms);
-        let most = MAX_SKIP_MS / step_ms - 1;
+        let max = MAX_SKIP_MS / step_ms - 1;
         #[expect(clippy::cast_precision_loss, reason = "at most 119")]
-        let wanted = (2.0 * inside / (end + beginning) + 1.0).min(most as f64);
+        let wanted = (2.0 * inside / (end + beginning) + 1.0).min(max as f64);
         #[expect(clippy::cast_possible_truncation, reason = "at most 119; infinite becomes that")]
         random.between(0, wanted as i64)
     }
 
     fn begin_earlier(&mut self, ledger: &mut Ledger, random: &mut Random) -> i64 {
         let skip = self.skip(ledger, random);
-        let trip = self.trip.as_mut().expect("a beginning is for a trip that is there");
+        let trip = self.trip.as_mut().expect("a trip was started");
         let point = (trip.first - 1 - skip).max(0);
-        let passed = point + 1..trip.first;
+        let skipped = point + 1..trip.first;
         trip.first = point;
-        self.pass(passed);
+        self.add_skipped(skipped);
         ledger.sent[Kind::Beginning as usize] += 1;
         point
     }
 
-    /// The next end; none where it would reach the trip that a merge is to join.
+    /// The next end; `None` if it would come within `max_gap` of the satellite.
     fn end_later(&mut self, ledger: &mut Ledger, random: &mut Random) -> Option<i64> {
         let skip = self.skip(ledger, random);
-        let trip = self.trip.as_mut().expect("an end is for a trip that is there");
+        let trip = self.trip.as_mut().expect("a trip was started");
         let point = trip.last + 1 + skip;
         if let Some(satellite) = trip.satellite {
             let gap_ms = trip.time_ms(satellite.point) - trip.time_ms(point);
@@ -233,16 +233,16 @@ impl Device {
                 return None;
             }
         }
-        let passed = trip.last + 1..point;
+        let skipped = trip.last + 1..point;
         trip.last = point;
-        self.pass(passed);
+        self.add_skipped(skipped);
         ledger.sent[Kind::End as usize] += 1;
         Some(point)
     }
 
-    /// A new trip just beyond `max_gap`, near enough for one sample to bridge.
+    /// Starts a new trip more than `max_gap` after the end, near enough for one sample to bridge.
     fn begin_satellite(&mut self, random: &mut Random) -> i64 {
-        let trip = self.trip.as_mut().expect("a merge is for a trip that is there");
+        let trip = self.trip.as_mut().expect("a trip was started");
         let max_gap_ms = Limits::default().max_gap_ms;
         let far = random.between(max_gap_ms * 6 / 5, max_gap_ms * 9 / 5) / trip.step_ms;
         let point = trip.last + far;
@@ -250,26 +250,26 @@ impl Device {
         point
     }
 
-    /// The sample between a trip and its satellite, which joins them. The ledger has it already.
+    /// The sample that merges a trip and its satellite. The ledger already counts the merge.
     fn bridge(&mut self, random: &mut Random) -> i64 {
-        let trip = self.trip.as_mut().expect("a bridge is for a trip that is there");
-        let satellite = trip.satellite.take().expect("a bridge is to a satellite");
+        let trip = self.trip.as_mut().expect("a trip was started");
+        let satellite = trip.satellite.take().expect("the trip has a satellite");
         let middle = i64::midpoint(trip.last, satellite.point);
-        // A point or so off the middle stays within `max_gap` of both.
+        // One point off the middle is still within `max_gap` of both.
         let point = middle + random.between(-1, 1);
         let (before, after) = (trip.last + 1..point, point + 1..satellite.point);
         trip.last = satellite.point;
-        self.pass(before);
-        self.pass(after);
+        self.add_skipped(before);
+        self.add_skipped(after);
         point
     }
 
-    fn pass(&mut self, points: std::ops::Range<i64>) {
-        let room = MAX_SKIPPED - self.skipped.len();
-        self.skipped.extend(points.take(room));
+    fn add_skipped(&mut self, points: std::ops::Range<i64>) {
+        let free = MAX_SKIPPED - self.skipped.len();
+        self.skipped.extend(points.take(free));
     }
 
-    /// Skipped points in hand.
+    /// Number of skipped points.
     #[cfg(test)]
     pub fn skipped(&self) -> usize {
         self.skipped.len()

@@ -1,4 +1,4 @@
-//! One arrival, as values and as a line.
+//! One arrival: its values, and the line that it is written as.
 
 use std::io::{self, Write};
 
@@ -6,21 +6,21 @@ use super::DeadReason;
 use crate::model::time::format_time;
 use crate::timeline::Sample;
 
-/// What a line holds.
+/// Content of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// A sample, with the driver where the device names one.
+    /// A sample, with the driver if the device names one.
     Good {
-        /// The sample, as `timeline` takes it.
+        /// The quantised sample.
         sample: Sample,
-        /// The driver.
+        /// Driver name.
         driver: Option<&'static str>,
     },
     /// A malformed line.
     Bad {
-        /// Why no sample can be read from it.
+        /// The dead-letter reason that the line leads to.
         reason: DeadReason,
-        /// Its bytes, without a line end.
+        /// The line without its line end.
         line: Vec<u8>,
     },
 }
@@ -28,14 +28,14 @@ pub enum Content {
 /// One arrival of the fleet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Which device, from 1.
+    /// Device number, from 1.
     pub device: u32,
-    /// What arrived.
+    /// Content of the line.
     pub content: Content,
 }
 
 impl Event {
-    /// The device's id, `truck-1` and on.
+    /// Device id: `truck-` and the number.
     #[must_use]
     pub fn device_id(&self) -> String {
         format!("truck-{}", self.device)
@@ -74,7 +74,7 @@ impl Event {
     }
 }
 
-/// Quanta of 10^-decimals as a number, from integers alone; zeros at the end are left out.
+/// Writes an integer number of 10^-decimals as a decimal, without trailing zeros. Uses no floats.
 pub fn write_decimal(quanta: i32, decimals: u32, out: &mut impl Write) -> io::Result<()> {
     let unit = 10_u32.pow(decimals);
     let (mut fraction, mut digits) = (quanta.unsigned_abs() % unit, decimals as usize);

@@ -1,4 +1,4 @@
-//! Malformed lines: one way or several for each reason that a line of a file can have.
+//! Malformed lines: some variants for each dead-letter reason that a line of a file can have.
 
 use super::DeadReason;
 use super::line::write_decimal;
@@ -6,7 +6,7 @@ use super::random::Random;
 use crate::model::time::format_time;
 use crate::timeline::Sample;
 
-/// Reasons that lines are made for.
+/// Reasons that malformed lines are generated for.
 pub const REASONS: [DeadReason; 10] = [
     DeadReason::BadUtf8,
     DeadReason::BadJson,
@@ -20,11 +20,11 @@ pub const REASONS: [DeadReason; 10] = [
     DeadReason::AmbiguousField,
 ];
 
-/// A line of the given reason, made from a good sample; without a line end.
+/// A line that is dead-lettered for `reason`, made from a valid sample; without a line end.
 pub fn line(reason: DeadReason, device: u32, sample: &Sample, random: &mut Random) -> Vec<u8> {
     let text = |write: &dyn Fn(&mut Vec<u8>) -> std::io::Result<()>| {
         let mut bytes = Vec::new();
-        write(&mut bytes).expect("a Vec takes what is written to it");
+        write(&mut bytes).expect("writing to a Vec cannot fail");
         String::from_utf8(bytes).expect("numbers and times are ASCII")
     };
     let id = format!(r#""device_id":"truck-{device}""#);
@@ -34,38 +34,38 @@ pub fn line(reason: DeadReason, device: u32, sample: &Sample, random: &mut Rando
     let lon = format!(r#""lon":{lon_value}"#);
     let object = |fields: &[&str]| format!("{{{}}}", fields.join(",")).into_bytes();
     let (id, time, lat, lon) = (id.as_str(), time.as_str(), lat.as_str(), lon.as_str());
-    let way = random.index(3);
+    let variant = random.index(3);
     match reason {
         DeadReason::BadUtf8 => {
             let mut line = object(&[id, time, lat, lon, r#""driver":"J?rgen""#]);
-            let at = line.iter().rposition(|&byte| byte == b'?').expect("the driver has it");
-            line[at] = [0xfc, 0xff, 0xc3][way];
+            let at = line.iter().rposition(|&byte| byte == b'?').expect("the driver contains it");
+            line[at] = [0xfc, 0xff, 0xc3][variant];
             line
         }
-        DeadReason::BadJson => match way {
+        DeadReason::BadJson => match variant {
             0 => format!("{{{id},{time},\"la").into_bytes(),
             1 => b"connection reset by peer".to_vec(),
             _ => format!("{{{id};{time};{lat};{lon}}}").into_bytes(),
         },
         DeadReason::MissingField => {
-            object([&[time, lat, lon][..], &[id, lat, lon], &[id, time, lon]][way])
+            object([&[time, lat, lon][..], &[id, lat, lon], &[id, time, lon]][variant])
         }
         DeadReason::BadType => {
-            let lat = [r#""lat":true"#, r#""lat":[1]"#, r#""lat":"north""#][way];
+            let lat = [r#""lat":true"#, r#""lat":[1]"#, r#""lat":"north""#][variant];
             object(&[id, time, lat, lon])
         }
-        DeadReason::OutOfRange => match way {
+        DeadReason::OutOfRange => match variant {
             0 => object(&[id, time, r#""lat":91.5"#, lon]),
             1 => object(&[id, time, lat, r#""lon":-200.25"#]),
             _ => object(&[id, time, lat, lon, r#""speed":-3.5"#]),
         },
         DeadReason::BadTime | DeadReason::TimeBeforeMin | DeadReason::TimeInFuture => {
-            object(&[id, &format!(r#""time":"{}""#, wrong_time(reason)[way]), lat, lon])
+            object(&[id, &format!(r#""time":"{}""#, wrong_time(reason)[variant]), lat, lon])
         }
         DeadReason::BadDeviceId => {
             let long = format!(r#""device_id":"{}""#, "x".repeat(300));
             object(&[
-                [r#""device_id":"""#, r#""device_id":"truck\u0000""#, &long][way],
+                [r#""device_id":"""#, r#""device_id":"truck\u0000""#, &long][variant],
                 time,
                 lat,
                 lon,
@@ -78,11 +78,11 @@ pub fn line(reason: DeadReason, device: u32, sample: &Sample, random: &mut Rando
     }
 }
 
-/// Times that cannot be read, or that the clock guard stops whatever day it is.
+/// Times that cannot be parsed, or that the clock guard rejects on any day.
 fn wrong_time(reason: DeadReason) -> [&'static str; 3] {
     match reason {
         DeadReason::BadTime => ["yesterday", "2025-02-30T00:00:00Z", "2025-01-01 99:00"],
-        // A receiver without a fix: the epoch of GPS, that of Unix, and the last ms refused.
+        // Receivers without a fix send the GPS or Unix epoch; the last is the latest rejected time.
         DeadReason::TimeBeforeMin => {
             ["1980-01-06T00:00:00.000Z", "1970-01-01T00:00:00.000Z", "1999-12-31T23:59:59.999Z"]
         }

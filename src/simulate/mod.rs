@@ -1,18 +1,18 @@
-//! A seeded fleet whose samples arrive out of order, in a mix that is asked for.
+//! A seeded fleet whose samples arrive out of order, with a given arrival mix.
 //!
-//! Same settings, same bytes, on every host: the random numbers are `ChaCha`'s, the trigonometry is
-//! libm's, everything else is sums of integers and plain IEEE arithmetic. Memory grows with the
-//! devices, not with the samples.
+//! The same settings give the same bytes on every host: `ChaCha` makes the random numbers, libm the
+//! trigonometry, and everything else is integer sums and plain IEEE arithmetic. Memory grows with
+//! the number of devices, not of samples.
 //!
-//! The mix is kept by correction: each arrival is drawn by what is still owed to each kind, over
-//! the whole fleet. From about 500 samples a device on, what `timeline` counts is within one
-//! percentage point of what was asked. In smaller runs trips that have just begun weigh in: a
-//! device's first arrivals can hardly lie inside anything. A mix without ends and beginnings cannot
-//! be met: nothing lies inside a trip that does not grow.
+//! Each arrival kind is drawn with a weight that corrects the mix so far, over the whole fleet.
+//! From about 500 samples per device, the mix that `timeline` counts is within one percentage
+//! point of the given one. In smaller runs new trips distort it: the first arrivals of a device
+//! can hardly lie inside a trip. A mix without ends and beginnings cannot be met: nothing lies
+//! inside a trip that does not grow.
 //!
-//! Device times start at 2025-01-01T00:00:00Z. A device covers a day in some 20,000 samples or
-//! more; several million samples of one device may so reach into the reader's future, where the
-//! clock guard stops them: ask for more devices.
+//! Device times start at 2025-01-01T00:00:00Z. A device needs about 20,000 samples or more to cover
+//! a day, so several million samples of one device may reach into the future, where the clock guard
+//! rejects them: use more devices then.
 
 mod device;
 mod line;
@@ -32,65 +32,65 @@ use random::Random;
 /// First device time of the fleet: 2025-01-01T00:00:00Z, ms since 1970.
 pub const START_MS: i64 = 1_735_689_600_000;
 
-/// Longest run of arrivals of one device before another one has its turn.
+/// Maximum consecutive arrivals of one device.
 const MAX_BURST: u64 = 20;
 
-/// How many arrivals ahead the mix is balanced: short enough to stay within a point in a run of
-/// 5,000, long enough that arrivals do not alternate like clockwork.
+/// Number of arrivals over which the mix is corrected: few enough to stay within a percentage point
+/// in a run of 5,000, enough that the kinds do not alternate regularly.
 const HORIZON: f64 = 60.0;
 
-/// What a fleet is asked to be.
+/// Settings of a fleet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FleetSettings {
-    /// How many devices, `truck-1` and on; at least 1.
+    /// Number of devices (`truck-1`, `truck-2`, ...), at least 1.
     pub devices: u32,
-    /// How many lines in all, malformed ones included.
+    /// Number of lines, including malformed ones.
     pub samples: u64,
-    /// Where the random numbers start.
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// Weights of end, inside, beginning and merge, of the arrivals that are neither new nor
-    /// duplicates; normalised.
+    /// Weights of end, inside, beginning and merge among the arrivals that are neither new nor
+    /// duplicates. They need not add up to 1.
     pub mix: [f64; 4],
     /// Share of malformed lines, 0 to 1.
     pub bad: f64,
 }
 
 impl Default for FleetSettings {
-    /// Ten devices, 100,000 samples, the arrival mix of the yardstick, nothing malformed.
+    /// Ten devices, 100,000 samples, the arrival mix of the contract, no malformed lines.
     fn default() -> Self {
         Self { devices: 10, samples: 100_000, seed: 1, mix: [46.0, 34.0, 19.0, 1.0], bad: 0.0 }
     }
 }
 
-/// Why there is no such fleet.
+/// Settings that no fleet can meet.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum FleetError {
-    /// No device.
-    #[error("a fleet of 0 devices sends nothing; ask for at least 1")]
+    /// Zero devices.
+    #[error("a fleet of 0 devices sends no samples; give at least 1")]
     NoDevices,
-    /// Weights that are no mix.
+    /// Weights that do not form a mix.
     #[error(
-        "the mix {0:?} is none; give four weights (end, inside, beginning, merge), none negative, \
-         not all 0, like 46,34,19,1"
+        "{0:?} is not a valid mix; give four weights (end, inside, beginning, merge), none \
+         negative, not all 0, like 46,34,19,1"
     )]
     Mix([f64; 4]),
-    /// A share that is none.
-    #[error("the share {0} of malformed lines is none; give 0 to 1, like 0.01")]
+    /// A share outside of 0 to 1.
+    #[error("{0} is not a valid share of malformed lines; give 0 to 1, like 0.01")]
     Bad(f64),
 }
 
-/// The mix asked and what was sent so far, over the whole fleet.
+/// The target mix and the arrivals sent so far, over the whole fleet.
 #[derive(Debug)]
 struct Ledger {
-    /// Shares of end, inside, beginning, merge; they add up to 1.
+    /// Target shares of end, inside, beginning, merge; they add up to 1.
     mix: [f64; 4],
-    /// How many of each were sent; a merge counts as soon as its second trip is begun.
+    /// Arrivals sent of each kind; a merge counts as soon as its second trip starts.
     sent: [u64; 4],
 }
 
 impl Ledger {
-    /// What is owed to each kind, to be right some arrivals from now.
-    fn owed(&self) -> [f64; 4] {
+    /// Arrivals missing of each kind for the mix to be right after [`HORIZON`] more arrivals.
+    fn missing(&self) -> [f64; 4] {
         #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
         let sent = self.sent.map(|count| count as f64);
         let ahead = sent.iter().sum::<f64>() + HORIZON;
@@ -104,14 +104,18 @@ pub struct Fleet {
     random: Random,
     ledger: Ledger,
     devices: Vec<Device>,
+    /// Share of malformed lines.
     bad: f64,
+    /// Lines still to come.
     left: u64,
+    /// Index of the current device.
     turn: usize,
+    /// Arrivals left in its burst.
     burst: u64,
 }
 
 impl Fleet {
-    /// Sets the fleet up. Memory: less than a kilobyte a device.
+    /// Creates the fleet. It uses less than a kilobyte of memory per device.
     ///
     /// # Errors
     /// Settings that no fleet can meet.
@@ -133,8 +137,8 @@ impl Fleet {
         Ok(Self { random, ledger, devices, bad, left: samples, turn: 0, burst: 0 })
     }
 
-    /// Moves on to another device when this one's burst is over.
-    fn take_turn(&mut self) {
+    /// Picks a device at the end of each burst.
+    fn next_turn(&mut self) {
         if self.burst == 0 {
             self.turn = self.random.index(self.devices.len());
             self.burst = 1 + self.random.below(MAX_BURST);
@@ -148,7 +152,7 @@ impl Iterator for Fleet {
 
     fn next(&mut self) -> Option<Event> {
         self.left = self.left.checked_sub(1)?;
-        self.take_turn();
+        self.next_turn();
         let device = &mut self.devices[self.turn];
         if self.bad > 0.0 && self.random.unit() < self.bad {
             let reason = malformed::REASONS[self.random.index(malformed::REASONS.len())];

@@ -1,13 +1,13 @@
-//! Where a device is at a time: a winding drive around a city, the same whenever it is asked for.
+//! Position of a device at a time: a winding drive around a city, a function of the time alone.
 
 use super::START_MS;
 use super::random::Random;
 use crate::timeline::{Reading, Sample};
 
-/// Metres in a degree of latitude, on the sphere that distances are measured on.
-const METRES_A_DEGREE: f64 = 111_195.08;
+/// Length of a degree of latitude, m, on the sphere that distances are computed on.
+const METRES_PER_DEGREE: f64 = 111_195.08;
 
-/// Centres of the cities driven in, degrees north and east.
+/// City centres, degrees (latitude, longitude).
 const CITIES: [(f64, f64); 8] = [
     (52.52, 13.405),
     (48.8566, 2.3522),
@@ -19,7 +19,7 @@ const CITIES: [(f64, f64); 8] = [
     (1.3521, 103.8198),
 ];
 
-/// A circle driven at a steady speed.
+/// Motion on a circle at a constant speed.
 #[derive(Clone, Copy, Debug)]
 struct Circle {
     radius_m: f64,
@@ -28,7 +28,7 @@ struct Circle {
 }
 
 impl Circle {
-    /// Offset (east, north) in m and velocity (east, north) in m/s at a time in s.
+    /// Offset (east, north) in m and velocity (east, north) in m/s at `time_s`, in seconds.
     fn at(&self, time_s: f64) -> ([f64; 2], [f64; 2]) {
         let angle = self.phase + self.speed_mps / self.radius_m * time_s;
         let (sin, cos) = (libm::sin(angle), libm::cos(angle));
@@ -36,7 +36,7 @@ impl Circle {
     }
 }
 
-/// A device's drive: a large circle with a small one upon it, 10 to 24 m/s together.
+/// Route of a device: the sum of a large and a small circle, 10 to 24 m/s.
 #[derive(Clone, Copy, Debug)]
 pub struct Drive {
     lat: f64,
@@ -46,39 +46,40 @@ pub struct Drive {
 }
 
 impl Drive {
-    /// The drive of the nth device.
+    /// The route of the device of this number, from 0.
     pub fn new(device: u32, random: &mut Random) -> Self {
         let (lat, lon) = CITIES[device as usize % CITIES.len()];
-        let mut from = |least: f64, most: f64| least + (most - least) * random.unit();
+        let mut between = |min: f64, max: f64| min + (max - min) * random.unit();
         Self {
-            lat: lat + from(-0.05, 0.05),
-            lon: lon + from(-0.05, 0.05),
+            lat: lat + between(-0.05, 0.05),
+            lon: lon + between(-0.05, 0.05),
             large: Circle {
-                radius_m: from(1_500.0, 5_000.0),
-                speed_mps: from(14.0, 20.0),
-                phase: from(0.0, std::f64::consts::TAU),
+                radius_m: between(1_500.0, 5_000.0),
+                speed_mps: between(14.0, 20.0),
+                phase: between(0.0, std::f64::consts::TAU),
             },
             small: Circle {
-                radius_m: from(80.0, 300.0),
-                speed_mps: from(-4.0, 4.0),
-                phase: from(0.0, std::f64::consts::TAU),
+                radius_m: between(80.0, 300.0),
+                speed_mps: between(-4.0, 4.0),
+                phase: between(0.0, std::f64::consts::TAU),
             },
         }
     }
 
-    /// The sample at a device time, in quanta of which a line needs six decimals at most.
+    /// The sample at a device time. Its coordinates have at most six decimals.
     #[expect(clippy::cast_possible_truncation, reason = "metres around a city, speeds of a truck")]
     pub fn at(&self, time_ms: i64) -> Sample {
         #[expect(clippy::cast_precision_loss, reason = "ms of centuries fit 53 bits")]
         let time_s = (time_ms - START_MS) as f64 / 1e3;
-        let ([east, north], [to_east, to_north]) = self.large.at(time_s);
-        let ([more_east, more_north], [to_more_east, to_more_north]) = self.small.at(time_s);
-        let (to_east, to_north) = (to_east + to_more_east, to_north + to_more_north);
-        let lat = self.lat + (north + more_north) / METRES_A_DEGREE;
-        let a_degree_east = METRES_A_DEGREE * libm::cos(self.lat.to_radians());
-        let lon = self.lon + (east + more_east) / a_degree_east;
-        let speed_mps = libm::sqrt(to_east * to_east + to_north * to_north);
-        let heading_deg = libm::atan2(to_east, to_north).to_degrees();
+        let ([east, north], [large_east_mps, large_north_mps]) = self.large.at(time_s);
+        let ([small_east, small_north], [small_east_mps, small_north_mps]) = self.small.at(time_s);
+        let (east_mps, north_mps) =
+            (large_east_mps + small_east_mps, large_north_mps + small_north_mps);
+        let lat = self.lat + (north + small_north) / METRES_PER_DEGREE;
+        let metres_per_degree_east = METRES_PER_DEGREE * libm::cos(self.lat.to_radians());
+        let lon = self.lon + (east + small_east) / metres_per_degree_east;
+        let speed_mps = libm::sqrt(east_mps * east_mps + north_mps * north_mps);
+        let heading_deg = libm::atan2(east_mps, north_mps).to_degrees();
         let heading_ddeg = libm::round(heading_deg * 10.0) as i32;
         Sample {
             time_ms,

@@ -2,7 +2,8 @@ use super::*;
 use crate::timeline::{Arrival, Limits, Outcome, RawSample, Sample, Timeline};
 use std::collections::BTreeMap;
 
-const YARDSTICK: [f64; 4] = [46.0, 34.0, 19.0, 1.0];
+/// The arrival mix of the contract: end, inside, beginning, merge.
+const ARTICLE_MIX: [f64; 4] = [46.0, 34.0, 19.0, 1.0];
 
 fn settings(devices: u32, samples: u64, mix: [f64; 4]) -> FleetSettings {
     FleetSettings { devices, samples, mix, ..FleetSettings::default() }
@@ -16,7 +17,7 @@ fn bytes(settings: &FleetSettings) -> Vec<u8> {
     out
 }
 
-/// What the real timeline counts.
+/// Arrivals as the real timeline classifies them.
 #[derive(Debug, Default)]
 struct Counts {
     new: u64,
@@ -60,10 +61,10 @@ fn counted(settings: &FleetSettings) -> Counts {
 }
 
 #[test]
-fn the_mix_is_met_within_a_point() {
+fn the_mix_is_met_within_a_percentage_point() {
     let mut worst: f64 = 0.0;
     for mix in [
-        YARDSTICK,
+        ARTICLE_MIX,
         [70.0, 20.0, 10.0, 0.0],
         [25.0, 25.0, 40.0, 10.0],
         [100.0, 0.0, 0.0, 0.0],
@@ -75,8 +76,8 @@ fn the_mix_is_met_within_a_point() {
             for seed in [1, 7] {
                 let counts = counted(&FleetSettings { seed, ..settings(devices, samples, mix) });
                 let sum: f64 = mix.iter().sum();
-                for (share, asked) in counts.shares().into_iter().zip(mix) {
-                    let off = (share - 100.0 * asked / sum).abs();
+                for (share, expected) in counts.shares().into_iter().zip(mix) {
+                    let off = (share - 100.0 * expected / sum).abs();
                     worst = worst.max(off);
                     assert!(off < 1.0, "{mix:?} {devices} {samples}: {:?}", counts.shares());
                 }
@@ -87,11 +88,11 @@ fn the_mix_is_met_within_a_point() {
 }
 
 #[test]
-fn a_million_samples_have_the_yardsticks_mix() {
-    let counts = counted(&settings(50, 1_000_000, YARDSTICK));
+fn a_million_samples_have_the_article_mix() {
+    let counts = counted(&settings(50, 1_000_000, ARTICLE_MIX));
     println!("{counts:?} {:?}", counts.shares());
-    for (share, asked) in counts.shares().into_iter().zip(YARDSTICK) {
-        assert!((share - asked).abs() < 0.1, "{:?}", counts.shares());
+    for (share, expected) in counts.shares().into_iter().zip(ARTICLE_MIX) {
+        assert!((share - expected).abs() < 0.1, "{:?}", counts.shares());
     }
     assert!((1_000..2_300).contains(&counts.conflicting), "{counts:?}");
     assert!((2_500..4_200).contains(&counts.exact), "{counts:?}");
@@ -99,9 +100,9 @@ fn a_million_samples_have_the_yardsticks_mix() {
 }
 
 #[test]
-fn small_runs_still_give_their_lines() {
+fn small_runs_have_the_requested_number_of_lines() {
     for (devices, samples) in [(1, 0), (1, 1), (5, 3), (1_000, 5_000), (1, 10_000)] {
-        for mix in [YARDSTICK, [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]] {
+        for mix in [ARTICLE_MIX, [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]] {
             let settings = FleetSettings { bad: 0.2, ..settings(devices, samples, mix) };
             counted(&settings);
             let lines = bytes(&settings).iter().filter(|&&byte| byte == b'\n').count();
@@ -111,12 +112,12 @@ fn small_runs_still_give_their_lines() {
 }
 
 #[test]
-fn a_seed_is_its_bytes() {
-    let one = FleetSettings { bad: 0.05, ..settings(10, 20_000, YARDSTICK) };
-    let first = bytes(&one);
-    assert!(first == bytes(&one));
-    assert!(first != bytes(&FleetSettings { seed: 2, ..one }));
-    // The bytes are the promise, on any host: this hash changes only with the generator.
+fn a_seed_determines_the_bytes() {
+    let settings = FleetSettings { bad: 0.05, ..settings(10, 20_000, ARTICLE_MIX) };
+    let first = bytes(&settings);
+    assert!(first == bytes(&settings));
+    assert!(first != bytes(&FleetSettings { seed: 2, ..settings }));
+    // The bytes are the same on every host: this hash changes only with the generator.
     let hash: [u8; 32] = sha2::Digest::finalize(sha2::Digest::chain_update(
         <sha2::Sha256 as sha2::Digest>::new(),
         &first,
@@ -125,14 +126,16 @@ fn a_seed_is_its_bytes() {
     assert_eq!(data_encoding::HEXLOWER.encode(&hash[..8]), "8cc83e4e4448c81c");
 }
 
-/// A line says what the event holds, to the quantum.
+/// A line holds exactly the sample of its event.
 #[test]
-fn lines_are_the_samples() {
-    for event in Fleet::new(&settings(9, 5_000, YARDSTICK)).unwrap() {
+fn lines_hold_their_samples() {
+    for event in Fleet::new(&settings(9, 5_000, ARTICLE_MIX)).unwrap() {
         let mut line = Vec::new();
         event.write_line(&mut line).unwrap();
         let value: serde_json::Value = serde_json::from_slice(&line).unwrap();
-        let Content::Good { sample, driver } = event.content.clone() else { panic!("no bad ones") };
+        let Content::Good { sample, driver } = event.content.clone() else {
+            panic!("no line is malformed")
+        };
         let time = chrono::DateTime::parse_from_rfc3339(value["time"].as_str().unwrap()).unwrap();
         let read = Sample::quantised(&RawSample {
             time_ms: time.timestamp_millis(),
@@ -176,8 +179,8 @@ fn paths_look_like_drives() {
 }
 
 #[test]
-fn malformed_lines_have_their_share_and_every_reason() {
-    let settings = FleetSettings { bad: 0.02, ..settings(10, 50_000, YARDSTICK) };
+fn malformed_lines_have_the_given_share_and_every_reason() {
+    let settings = FleetSettings { bad: 0.02, ..settings(10, 50_000, ARTICLE_MIX) };
     let mut reasons = BTreeMap::new();
     for event in Fleet::new(&settings).unwrap() {
         if let Content::Bad { reason, line } = event.content {
@@ -195,8 +198,8 @@ fn malformed_lines_have_their_share_and_every_reason() {
     assert!((850..1_150).contains(&all), "{all}");
     assert!(malformed::REASONS.iter().all(|reason| reasons.get(reason) > Some(&50)), "{reasons:?}");
     let counts = counted(&settings);
-    for (share, asked) in counts.shares().into_iter().zip(YARDSTICK) {
-        assert!((share - asked).abs() < 1.0, "{:?}", counts.shares());
+    for (share, expected) in counts.shares().into_iter().zip(ARTICLE_MIX) {
+        assert!((share - expected).abs() < 1.0, "{:?}", counts.shares());
     }
 }
 
@@ -204,15 +207,15 @@ fn malformed_lines_have_their_share_and_every_reason() {
 fn state_does_not_grow_with_the_samples() {
     assert!(size_of::<Device>() < 400, "{}", size_of::<Device>());
     let mut fleet = Fleet::new(&settings(5, 300_000, [25.0, 25.0, 40.0, 10.0])).unwrap();
-    let mut most = 0;
+    let mut max_skipped = 0;
     while fleet.next().is_some() {
-        most = most.max(fleet.devices.iter().map(Device::skipped).max().unwrap());
+        max_skipped = max_skipped.max(fleet.devices.iter().map(Device::skipped).max().unwrap());
     }
-    assert!((8..=64).contains(&most), "{most}");
+    assert!((8..=64).contains(&max_skipped), "{max_skipped}");
 }
 
 #[test]
-fn refuses_settings_that_no_fleet_can_meet() {
+fn settings_that_no_fleet_can_meet_are_refused() {
     let good = FleetSettings::default();
     let no_devices = FleetSettings { devices: 0, ..good };
     assert_eq!(Fleet::new(&no_devices).unwrap_err(), FleetError::NoDevices);

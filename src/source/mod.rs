@@ -251,9 +251,7 @@ pub enum SourceError {
     #[error("{}", list(.0))]
     Inputs(Vec<SourceError>),
     /// The reading thread broke off, or could not begin.
-    #[error(
-        "the thread that reads the input broke off: {problem}; this is a bug, please report it"
-    )]
+    #[error("the input thread stopped: {problem}; this is a bug, please report it")]
     Broken {
         /// What it said last.
         problem: String,

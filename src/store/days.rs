@@ -1,7 +1,9 @@
 //! The walk of a range over the days of a device, some at a time: a few trips of a device with
 //! thousands of days cost a few of its days.
 
-use super::Order;
+use super::{Order, TripRow};
+use crate::codec::trip_row::resolve_overlaps;
+use crate::timeline::day_of;
 
 /// Days asked for at first, and at most; each time twice as many.
 const CHUNK: (usize, usize) = (16, 1024);
@@ -37,6 +39,23 @@ impl Days {
             Order::Desc => self.upto = last - 1,
         }
     }
+}
+
+/// Of the rows of one day, the trips that a range shows in it, in the order asked for. Each trip
+/// shows in the first of its days that the range has: so every trip comes once, and the days bring
+/// the trips in order of their start.
+pub(super) fn shown_in(
+    day: i64,
+    rows: Vec<TripRow>,
+    (first_day, upto_ms): (i64, i64),
+    order: Order,
+) -> Vec<TripRow> {
+    let mut rows = resolve_overlaps(rows);
+    rows.retain(|row| row.start_ms <= upto_ms && day_of(row.start_ms).max(first_day) == day);
+    if order == Order::Desc {
+        rows.reverse();
+    }
+    rows
 }
 
 #[cfg(test)]

@@ -1,4 +1,6 @@
-//! Why a store cannot do what it is asked.
+//! Errors of stores.
+
+use crate::codec::trip_row::RowError;
 
 /// A trip row cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -66,19 +68,8 @@ pub enum StoreError {
         differences: String,
     },
     /// A stored row breaks an invariant of a trip; trying again cannot help.
-    #[error(
-        "stored trip is malformed: device=`{device}` bucket={bucket} end_time={end_ms}: {reason}"
-    )]
-    Malformed {
-        /// Device id.
-        device: String,
-        /// UTC day of the copy, ms.
-        bucket: i64,
-        /// End of the trip, ms.
-        end_ms: i64,
-        /// Which invariant.
-        reason: String,
-    },
+    #[error(transparent)]
+    Malformed(#[from] RowError),
     /// There is no room for the store.
     #[error(
         "the disk of store `{place}` is full (while {doing}); what was stored before is whole: make room, then run the same command again"
@@ -160,7 +151,7 @@ pub enum StoreError {
     },
     /// A server does not let this program in, or to its tables.
     #[error(
-        "store `{place}` refuses who asks: see cql_user, its password (cql_password_file or TSTAR_CQL_PASSWORD) and what the role may do"
+        "access to store `{place}` denied: check cql_user, its password (cql_password_file or TSTAR_CQL_PASSWORD) and what the role may do"
     )]
     Denied {
         /// URL of the store.

@@ -13,7 +13,7 @@ impl StoreError {
             Self::FormatTooNew { .. } => "newer",
             Self::FormatTooOld { .. } => "older",
             Self::RulesMismatch { .. } => "other_rules",
-            Self::Malformed { .. } => "malformed",
+            Self::Malformed(_) => "malformed",
             Self::Full { .. } => "full",
             Self::Unwritable { .. } => "unwritable",
             Self::ReadOnly { .. } => "read_only",

@@ -4,7 +4,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::claims::known_home;
-use super::{DeviceScope, Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore};
+use super::forward::forward_trip_store;
+use super::{Flush, Journal, Position, StoreError, TripStore};
 use crate::model::epoch::{Division, Epoch, divisions};
 
 /// Where claims stand already: which partition a device claims is chance, and has fallen there.
@@ -55,50 +56,20 @@ pub struct Guided<S, G> {
     pub guide: Guide<G>,
 }
 
+macro_rules! store {
+    ($self:expr, $operation:literal, $($call:tt)*) => {
+        $self.store.$($call)*.await
+    };
+}
+
 impl<S, G> TripStore for Guided<S, G>
 where
     S: Deref<Target: TripStore> + Send + Sync,
     G: TripStore,
 {
-    async fn apply(&self, trips: &[TripRow]) -> Result<(), StoreError> {
-        self.store.apply(trips).await
-    }
-
-    async fn covering(&self, device_id: &str, time_ms: i64) -> Result<Option<TripRow>, StoreError> {
-        self.store.covering(device_id, time_ms).await
-    }
-
-    async fn rows_of_day(&self, device_id: &str, day: i64) -> Result<Vec<TripRow>, StoreError> {
-        self.store.rows_of_day(device_id, day).await
-    }
-
-    async fn range(
-        &self,
-        device_id: &str,
-        from_ms: i64,
-        upto_ms: i64,
-        order: Order,
-        limit: usize,
-    ) -> Result<Vec<TripRow>, StoreError> {
-        self.store.range(device_id, from_ms, upto_ms, order, limit).await
-    }
-
-    async fn devices(
-        &self,
-        whose: DeviceScope,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<Vec<String>, StoreError> {
-        self.store.devices(whose, after, limit).await
-    }
-
-    async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>, StoreError> {
-        self.store.forgets(device_id).await
-    }
-
-    async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
-        self.store.forget(device_id, forget).await
-    }
+    forward_trip_store!(
+        store: apply, covering, rows_of_day, range, devices, forgets, erased, forget, claim,
+    );
 
     async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>, StoreError> {
         if let Some(standing) = self.store.claimed(device_id, epoch).await? {
@@ -109,10 +80,6 @@ where
             Some(partition) => self.store.claim(device_id, epoch, partition).await.map(Some),
             None => Ok(None),
         }
-    }
-
-    async fn claim(&self, device_id: &str, epoch: i32, own: i32) -> Result<i32, StoreError> {
-        self.store.claim(device_id, epoch, own).await
     }
 }
 

@@ -6,11 +6,11 @@ use std::sync::{Mutex, MutexGuard};
 use crate::identity;
 use crate::timeline::day_of;
 
-use super::trip_row::resolve_overlaps;
 use super::{
     Change, DeadLetter, DeviceScope, Flush, Forget, Forgotten, Journal, Order, Position,
     StoreError, TripRow, TripStore,
 };
+use crate::codec::trip_row::resolve_overlaps;
 
 #[derive(Default)]
 struct State {

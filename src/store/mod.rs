@@ -4,6 +4,7 @@
 //! changes and rules. The embedded store is both, in one transaction; with Kafka and Scylla the
 //! journal is the log's. `tests/it/conformance.rs` runs one suite over every store.
 
+pub mod any;
 pub mod claims;
 mod days;
 mod erased;
@@ -11,6 +12,7 @@ mod error;
 mod error_kind;
 pub mod files;
 mod find;
+pub(crate) mod forward;
 mod guided;
 mod keys;
 pub mod memory;
@@ -20,11 +22,15 @@ pub mod raw;
 pub mod scylla;
 mod skip;
 pub mod sqlite;
-pub mod trip_row;
+mod timed;
+mod url;
 
 use std::future::Future;
 use std::sync::Arc;
 
+pub use crate::codec::trip_row::{DayWrite, RowError, TripRow};
+pub use crate::model::change::{Change, ChangeKind, Forget, Forgotten};
+pub use any::{Access, AnyStore, EmbeddedStore, OpenOptions};
 pub use erased::was_erased;
 pub use error::StoreError;
 pub use find::{LookupResult, find, find_at};
@@ -32,7 +38,10 @@ pub use guided::{Guide, Guided};
 pub use keys::{AskKeys, KeyStore, KeysAnswer, ask_keys};
 pub use overlay::Overlay;
 pub use pair::Pair;
-pub use trip_row::{DayWrite, TripRow};
+pub use scylla::{ClientIdentity, Consistency, Health, ServerOptions, Tls};
+pub use sqlite::{DeadLetterFilter, KeptDeadLetter, LetterUpdates, RetryJournal, Step};
+pub use timed::Timed;
+pub use url::{StoreUrl, StoreUrlError};
 
 use crate::model::epoch::Epoch;
 use crate::model::input_part::Part;
@@ -58,40 +67,6 @@ pub enum Order {
     Asc,
     /// Latest start first.
     Desc,
-}
-
-/// What kind of change an event of the change feed tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChangeKind {
-    /// The trip is new.
-    Started,
-    /// The trip has more samples.
-    Grown,
-    /// The trip took in others.
-    Merged,
-}
-
-impl ChangeKind {
-    /// The name in events.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Started => "started",
-            Self::Grown => "grown",
-            Self::Merged => "merged",
-        }
-    }
-}
-
-/// One event of the change feed: a trip that a flush changed. The trip is a row of the same flush.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
-    /// What happened.
-    pub kind: ChangeKind,
-    /// The `t_star`s that this change retired, ms, rising.
-    pub retired: Vec<i64>,
-    /// Which of [`Flush::trips`] it is about.
-    pub row: usize,
 }
 
 /// A sample that could not be used, as it came.
@@ -135,24 +110,6 @@ impl DeadLetter {
     pub fn is_cut(&self) -> bool {
         self.sha256.is_some() || self.key_cut.is_some() || self.headers_cut.is_some()
     }
-}
-
-/// The trips of a device that end before a time are erased, and its samples before it dropped.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Forget {
-    /// Version of the record that says so.
-    pub version: i64,
-    /// Device time, ms.
-    pub before_ms: i64,
-}
-
-/// What the change feed tells of a [`Forget`] that was carried out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Forgotten {
-    /// Device id.
-    pub device_id: String,
-    /// What was carried out.
-    pub forget: Forget,
 }
 
 /// How far the log has been read.

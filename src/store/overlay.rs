@@ -2,8 +2,8 @@
 
 use std::ops::Deref;
 
-use super::trip_row::resolve_overlaps;
 use super::{DeviceScope, Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore};
+use crate::codec::trip_row::resolve_overlaps;
 use crate::timeline::day_of;
 
 /// Reads of both stores, writes to the upper one. Rows of the lower one show as those of the

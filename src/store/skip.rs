@@ -1,10 +1,11 @@
 //! Rows that are left out where rows are read: nobody stops for one, and each is counted and told.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{StoreError, TripRow};
+use super::TripRow;
 use crate::model::reason::SkipReason;
 use crate::telemetry;
 use crate::timeline::Trip;
@@ -19,7 +20,7 @@ const MAX_TOLD: usize = 1000;
 static TOLD: Mutex<Option<HashMap<String, Instant>>> = Mutex::new(None);
 
 /// Counts a malformed row that is left out, and logs it.
-pub(crate) fn malformed(error: &StoreError) {
+pub(crate) fn malformed(error: &impl Display) {
     telemetry::skipped(SkipReason::Malformed);
     let problem = error.to_string();
     if is_news(&problem) {

@@ -1,11 +1,11 @@
-//! What became of every sample: nothing is dropped uncounted (I3).
+//! Counters of one run: every delivered sample is counted once, by its result (I3).
 
 use std::collections::BTreeMap;
 
 use crate::model::reason::{DeadReason, DropReason};
 use crate::timeline::Arrival;
 
-/// Where in their trips the applied samples arrived.
+/// Applied samples by arrival kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArrivalCounts {
     /// Began a trip.
@@ -21,7 +21,7 @@ pub struct ArrivalCounts {
 }
 
 impl ArrivalCounts {
-    /// Counts one.
+    /// Counts one applied sample.
     pub fn count(&mut self, arrival: Arrival) {
         let counter = match arrival {
             Arrival::New => &mut self.new,
@@ -33,19 +33,19 @@ impl ArrivalCounts {
         *counter += 1;
     }
 
-    /// All of them.
+    /// Number of applied samples.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.new + self.joined()
     }
 
-    /// Those that met a trip that was there: the ones a key could change under.
+    /// Samples that joined an existing trip: only these can change the key of a trip.
     #[must_use]
     pub fn joined(&self) -> u64 {
         self.end + self.inside + self.beginning + self.merge
     }
 
-    /// Under each way to key a trip, how many arrivals changed the key of a trip that had one.
+    /// Number of arrivals that changed the key of an existing trip, for each way to key a trip.
     #[must_use]
     pub fn key_changes(&self) -> KeyChanges {
         KeyChanges {
@@ -57,7 +57,7 @@ impl ArrivalCounts {
     }
 }
 
-/// How many arrivals changed a trip's key, by what the key is made of beside the device.
+/// Number of arrivals that changed the key of a trip, by what the key contains besides the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyChanges {
     /// The time of the first-arrived sample.
@@ -70,39 +70,39 @@ pub struct KeyChanges {
     pub start_end: u64,
 }
 
-/// Counts of one run. `delivered` = `applied` + `duplicates` + dropped + dead letters.
+/// Counters of one run. `delivered` = `applied` + `duplicates` + dropped + dead letters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SampleCounts {
-    /// Samples delivered; a record that could not be read counts as one.
+    /// Samples delivered; a record that cannot be split into samples counts as one.
     pub delivered: u64,
     /// Samples kept.
     pub applied: u64,
-    /// Samples of a device time that was kept already.
+    /// Samples with a device time that already has a kept sample.
     pub duplicates: u64,
-    /// Those among the duplicates that differ from the kept one.
+    /// Duplicates that differ from the kept sample.
     pub conflicting: u64,
-    /// Samples left out on purpose.
+    /// Dropped samples by reason.
     pub dropped: BTreeMap<DropReason, u64>,
-    /// Samples that could not be used.
+    /// Dead letters by reason.
     pub dead_letters: BTreeMap<DeadReason, u64>,
-    /// Where the applied ones arrived; they add up to `applied`.
+    /// Applied samples by arrival kind; they add up to `applied`.
     pub arrivals: ArrivalCounts,
-    /// Loaded rows that overlapped another trip; the overlap rule settled them.
+    /// Loaded rows that overlapped another trip and were resolved by the overlap rule.
     pub overlaps: u64,
-    /// Loaded rows of a partition that their device does not belong to; they were passed over.
+    /// Loaded rows that were ignored: written by a partition that their device does not belong to.
     pub foreign_rows: u64,
-    /// Dead letters whose time would be a good one if it were read in seconds.
+    /// Dead letters whose device time would be valid if it were in seconds.
     pub looks_like_seconds: u64,
-    /// Control records carried out; they are no samples.
+    /// Control records executed; they do not count as samples.
     pub controls: u64,
-    /// Flushes committed.
+    /// Number of committed flushes.
     pub flushes: u64,
-    /// Trip rows handed to the store.
+    /// Trip rows passed to the store.
     pub trips_written: u64,
 }
 
 impl SampleCounts {
-    /// Adds those of another run.
+    /// Adds the counters of another run.
     pub fn add(&mut self, other: &Self) {
         self.delivered += other.delivered;
         self.applied += other.applied;
@@ -127,7 +127,7 @@ impl SampleCounts {
         self.trips_written += other.trips_written;
     }
 
-    /// Samples that could not be used, all reasons together.
+    /// Number of dead letters, all reasons together.
     #[must_use]
     pub fn dead(&self) -> u64 {
         self.dead_letters.values().sum()

@@ -1,10 +1,10 @@
-//! Kinds of failures of a store, as labels of metrics.
+//! Kinds of store failures: values of the label `kind`.
 
-/// A request to a server that failed, and is made again: no error yet.
+/// A failed request that is retried; not an error yet.
 pub(super) const RETRIED: &str = "retried";
 
-/// Kinds that a daemon may meet.
-pub(crate) const MET: [&str; 10] = [
+/// Kinds that a daemon can encounter.
+pub(crate) const FAILURE_KINDS: [&str; 10] = [
     RETRIED,
     "unreachable",
     "failed",

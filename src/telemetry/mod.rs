@@ -1,17 +1,17 @@
-//! What is counted and timed, as Prometheus reads it.
+//! Metrics in the Prometheus text format.
 //!
-//! | file | what happens there |
+//! | item | content |
 //! |---|---|
 //! | [`TABLE`] | every metric: name, kind, unit, labels, help |
-//! | `samples` | what became of samples, published as differences of [`counts::Counts`] |
-//! | [`counts`] | what became of samples |
-//! | `failures` | the kinds of failures of a store |
-//! | [`Progress`] | how far the partitions that are held are read, looked at when asked |
-//! | `process` | what the system tells of the process |
-//! | `text` | lines of the text form |
+//! | `samples` | publishes [`counts::SampleCounts`] as counter increments |
+//! | [`counts`] | samples by result |
+//! | `failures` | kinds of store failures |
+//! | [`Progress`] | position, lag and committed offset of the assigned partitions, read on scrape |
+//! | `process` | CPU, memory and file descriptors of the process |
+//! | `text` | lines of the text format |
 //!
-//! Whoever serves them calls [`install`], before anything is counted. Without it nothing is: calls
-//! of the `metrics` facade find no recorder, and [`is_on`] spares the rest.
+//! A program that serves metrics calls [`install`] before anything is counted. Without it, nothing
+//! is recorded: the `metrics` facade finds no recorder, and code that checks [`is_on`] is skipped.
 
 pub mod counts;
 mod failures;
@@ -34,22 +34,22 @@ pub use samples::publish;
 pub use table::*;
 
 use crate::model::reason::{DeadReason, DropReason, SkipReason};
-use failures::{MET, RETRIED};
+use failures::{FAILURE_KINDS, RETRIED};
 use progress::Partitions;
 
 /// The media type of [`Handle::render`].
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Values of histograms wait in memory until they are put into buckets, which is done so often.
+/// Interval at which recorded histogram values are moved into buckets; until then they use memory.
 const UPKEEP: Duration = Duration::from_secs(5);
 
-/// Buckets of what takes microseconds to seconds.
+/// Histogram buckets of durations, seconds.
 const DURATIONS: [f64; 17] = [
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
     5.0, 10.0, 30.0,
 ];
 
-/// Buckets of delays: a clock that runs ahead, seconds, minutes, hours, days.
+/// Histogram buckets of delays, seconds, up to 30 days; the first one takes clocks that run ahead.
 const DELAYS: [f64; 16] = [
     0.0,
     1.0,
@@ -71,32 +71,32 @@ const DELAYS: [f64; 16] = [
 
 static HANDLE: OnceLock<Handle> = OnceLock::new();
 
-/// What was recorded.
+/// The recorded metrics.
 #[derive(Debug)]
 pub struct Handle {
     recorded: PrometheusHandle,
-    /// Those that are held now.
+    /// The assigned partitions.
     partitions: Mutex<Partitions>,
 }
 
-/// Begins to record, once in the life of the process: later calls find what the first one made.
+/// Installs the recorder of the process. Later calls return the handle of the first one.
 ///
 /// # Errors
-/// Another recorder is there already, or the system gives no thread.
+/// Another recorder is installed already, or the system cannot start a thread.
 pub fn install() -> io::Result<&'static Handle> {
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _guard = ONE_AT_A_TIME.lock().expect("no holder of the lock panics");
+    static INSTALLING: Mutex<()> = Mutex::new(());
+    let _guard = INSTALLING.lock().expect("no holder of the lock panics");
     if let Some(handle) = HANDLE.get() {
         return Ok(handle);
     }
     let recorder = builder().map_err(io::Error::other)?.build_recorder();
     let recorded = recorder.handle();
-    let kept = recorded.clone();
+    let upkeep_handle = recorded.clone();
     metrics::set_global_recorder(recorder).map_err(|error| io::Error::other(error.to_string()))?;
     let upkeep = move || {
         loop {
             std::thread::park_timeout(UPKEEP);
-            kept.run_upkeep();
+            upkeep_handle.run_upkeep();
         }
     };
     std::thread::Builder::new().name("tstar-metrics".into()).spawn(upkeep)?;
@@ -104,20 +104,19 @@ pub fn install() -> io::Result<&'static Handle> {
     Ok(HANDLE.get_or_init(|| Handle { recorded, partitions: Mutex::default() }))
 }
 
-/// What was recorded; `None` where nothing is.
+/// The recorded metrics; `None` without [`install`].
 #[must_use]
 pub fn handle() -> Option<&'static Handle> {
     HANDLE.get()
 }
 
-/// Everything that was recorded, in the text form of Prometheus, as [`CONTENT_TYPE`]; empty where
-/// nothing is.
+/// All metrics in the Prometheus text format, see [`CONTENT_TYPE`]; empty without [`install`].
 #[must_use]
 pub fn render() -> String {
     handle().map(Handle::render).unwrap_or_default()
 }
 
-/// Whether anything is recorded.
+/// Whether metrics are recorded.
 #[must_use]
 pub fn is_on() -> bool {
     HANDLE.get().is_some()
@@ -144,8 +143,8 @@ fn describe() {
     }
 }
 
-/// Shows what a daemon counts from the beginning, as 0: a counter that comes into being with its
-/// first event has no rate at that event.
+/// Registers the counters of a daemon with value 0: a counter that first appears with its first
+/// event has no rate at that event.
 pub fn register_counters() {
     for position in samples::POSITIONS {
         counter!(SAMPLES, "position" => position).increment(0);
@@ -170,38 +169,38 @@ pub fn register_counters() {
     for reason in HTTP_LIMITS {
         counter!(HTTP_REJECTED, "reason" => reason).increment(0);
     }
-    for kind in MET {
+    for kind in FAILURE_KINDS {
         counter!(STORE_ERRORS, "kind" => kind).increment(0);
     }
     for name in [LAST_RECORD, STATE_BYTES] {
         gauge!(name).set(0.0);
     }
-    // It is shown once somebody has asked for it.
+    // Creating the handle registers the histogram.
     drop(histogram!(SAMPLE_DELAY));
 }
 
-/// Times an operation of a store.
+/// Runs a store operation and records its duration.
 pub async fn operation<T>(op: &'static str, operation: impl Future<Output = T>) -> T {
     if !is_on() {
         return operation.await;
     }
-    let began = Instant::now();
-    let done = operation.await;
-    histogram!(STORE_OPERATION_DURATION, "op" => op).record(began.elapsed());
-    done
+    let started = Instant::now();
+    let result = operation.await;
+    histogram!(STORE_OPERATION_DURATION, "op" => op).record(started.elapsed());
+    result
 }
 
-/// Counts records of the topic of changes that are no events.
+/// Counts records of the change feed topic that are not events.
 pub fn ignored(records: u64) {
     counter!(FEED_IGNORED).increment(records);
 }
 
-/// Counts a failure of a store. Of an operation that is timed, too: who ends by it counts it.
+/// Counts a store failure. Called where the failure ends the work, also for timed operations.
 pub fn failed(kind: &'static str) {
     counter!(STORE_ERRORS, "kind" => kind).increment(1);
 }
 
-/// Limits of HTTP that end something.
+/// HTTP limits that end a connection, request or response.
 const HTTP_LIMITS: [&str; 9] = [
     "client_connections",
     "client_streams",
@@ -214,14 +213,14 @@ const HTTP_LIMITS: [&str; 9] = [
     "streams",
 ];
 
-/// Counts what a limit of HTTP ended.
+/// Counts a connection, request or response that an HTTP limit ended.
 pub fn rejected(reason: &'static str) {
-    debug_assert!(HTTP_LIMITS.contains(&reason), "{reason} is not shown from the beginning");
+    debug_assert!(HTTP_LIMITS.contains(&reason), "{reason} is not a registered HTTP limit");
     counter!(HTTP_REJECTED, "reason" => reason).increment(1);
 }
 
 impl Handle {
-    /// Everything in the text form of Prometheus, as [`CONTENT_TYPE`].
+    /// All metrics in the Prometheus text format, see [`CONTENT_TYPE`].
     #[must_use]
     pub fn render(&self) -> String {
         let mut text = self.recorded.render();
@@ -236,23 +235,23 @@ impl Handle {
     }
 }
 
-/// A request to a store failed, and is made again.
+/// Counts a failed store request that is retried.
 pub(crate) fn retried() {
     counter!(STORE_ERRORS, "kind" => RETRIED).increment(1);
 }
 
-/// A row of a trip was left out where it was read.
+/// Counts a stored trip row that a read skipped.
 pub(crate) fn skipped(reason: SkipReason) {
     counter!(ROWS_SKIPPED, "reason" => reason.name()).increment(1);
 }
 
-/// The clock, ms since 1970.
+/// The system clock, ms since 1970.
 fn now_ms() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// As Prometheus counts time.
+/// Milliseconds to seconds, the Prometheus base unit.
 #[expect(clippy::cast_precision_loss, reason = "times stay far below 2^53 ms")]
 pub(crate) fn seconds(ms: i64) -> f64 {
     ms as f64 / 1000.0

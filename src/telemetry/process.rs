@@ -1,4 +1,4 @@
-//! What the system tells of the process. Linux tells it in files; elsewhere nothing is told.
+//! Process metrics from `/proc`. Only Linux has them; elsewhere they are absent.
 
 use std::fs;
 use std::sync::OnceLock;
@@ -6,10 +6,10 @@ use std::sync::OnceLock;
 use super::text::family;
 use super::{CPU_SECONDS, MAX_FDS, OPEN_FDS, RESIDENT_BYTES, START_TIME};
 
-/// Ticks a second, by which the kernel counts CPU time for programs, on every machine.
+/// Clock ticks per second (`USER_HZ`) in `/proc`; 100 on every architecture.
 const TICKS: f64 = 100.0;
 
-/// Writes what is told.
+/// Writes the metrics that the system provides.
 pub(super) fn write(text: &mut String) {
     let stat = fs::read_to_string("/proc/self/stat").ok();
     let stat = stat.as_deref();
@@ -28,7 +28,8 @@ fn read_proc(file: &str) -> Option<String> {
     fs::read_to_string(file).ok()
 }
 
-/// A field by its number in `man 5 proc`. The second is a name, which may hold anything.
+/// A field of `/proc/self/stat` by its number in `man 5 proc`. Field 2 is a name in parentheses and
+/// may contain any character, so fields are counted from the last `)`.
 fn field(stat: &str, nth: usize) -> Option<f64> {
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_whitespace().nth(nth - 3)?.parse().ok()
@@ -45,7 +46,7 @@ fn resident_bytes(status: &str) -> Option<f64> {
 
 fn open_fds() -> Option<f64> {
     let open = fs::read_dir("/proc/self/fd").ok()?.count();
-    // One of them is that of the folder.
+    // One of them is the descriptor of the open directory.
     u32::try_from(open).ok()?.checked_sub(1).map(f64::from)
 }
 
@@ -53,7 +54,7 @@ fn max_fds(limits: &str) -> Option<f64> {
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     match line.split_whitespace().next()? {
         "unlimited" => Some(f64::INFINITY),
-        most => most.parse().ok(),
+        limit => limit.parse().ok(),
     }
 }
 
@@ -72,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_linux_says_is_read() {
+    fn proc_files_are_parsed() {
         let stat = "7 (a) b c) S 1 7 7 0 -1 4 90 0 1 0 250 50 0 0 20 0 3 0 12345 9 8 7";
         assert_eq!((cpu_seconds(stat), field(stat, 22)), (Some(3.0), Some(12345.0)));
         assert_eq!(resident_bytes("VmPeak:\t9 kB\nVmRSS:\t   20 kB\n"), Some(20_480.0));
@@ -84,7 +85,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn this_process_is_told_of() {
+    fn own_process_has_plausible_values() {
         let mut text = String::new();
         write(&mut text);
         let value = |name: &str| {

@@ -1,5 +1,5 @@
-//! How far the partitions that are held are read: looked at when somebody asks, so that reading
-//! costs no more than it did.
+//! Position, lag and committed offset of the assigned partitions. The metrics are computed on
+//! scrape, so that they cost the consumer next to nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,28 +10,28 @@ use super::{
     seconds, text,
 };
 
-/// What is not known yet.
+/// Marks a value that is not known yet.
 const UNKNOWN: i64 = i64::MIN;
 
-/// How far a partition is read, while it is held.
+/// Progress of an assigned partition.
 #[derive(Debug)]
 pub struct Progress {
     /// Offset after the last record that was processed.
     next: AtomicI64,
-    /// The log's timestamp of that record, ms since 1970.
+    /// Log timestamp of that record, ms since 1970.
     log_time_ms: AtomicI64,
-    /// Offset after the last record that is there to be read.
+    /// End offset of the partition.
     end: AtomicI64,
     /// Offset before which everything is durable.
     acknowledged: AtomicI64,
-    /// The offset that the brokers keep.
+    /// Offset committed to the brokers.
     committed: AtomicI64,
-    /// Nothing more is read of it.
+    /// Whether the partition failed and is not read any more.
     stopped: AtomicBool,
 }
 
 impl Progress {
-    /// Of a partition that is read from an offset on.
+    /// Progress of a partition that is read from offset `from`.
     #[must_use]
     pub fn new(from: i64) -> Self {
         Self {
@@ -44,7 +44,8 @@ impl Progress {
         }
     }
 
-    /// Everything before an offset is processed; the last record that has a timestamp has this one.
+    /// Records that everything before offset `next` is processed. `log_time_ms` is the log
+    /// timestamp of the last record, if it has one.
     pub fn processed(&self, next: i64, log_time_ms: Option<i64>) {
         self.next.store(next, Ordering::Relaxed);
         if let Some(log_time_ms) = log_time_ms {
@@ -52,55 +53,55 @@ impl Progress {
         }
     }
 
-    /// There is no record at or past an offset now.
+    /// Sets the end offset of the partition.
     pub fn ends_at(&self, end: i64) {
         self.end.store(end, Ordering::Relaxed);
     }
 
-    /// Everything before an offset is durable.
+    /// Records that everything before offset `next` is durable.
     pub fn acknowledged(&self, next: i64) {
         self.acknowledged.store(next, Ordering::Relaxed);
     }
 
-    /// The brokers keep an offset.
+    /// Records the offset committed to the brokers.
     pub fn committed(&self, next: i64) {
         self.committed.store(next, Ordering::Relaxed);
     }
 
-    /// The partition has failed: nothing more is read of it.
+    /// Marks the partition as stopped: it failed and is not read any more.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Offsets that are not processed yet; `None` while the end is not known.
+    /// Number of offsets that are not processed yet; `None` while the end offset is not known.
     fn lag(&self) -> Option<i64> {
         let end = self.end.load(Ordering::Relaxed);
         (end != UNKNOWN).then(|| (end - self.next.load(Ordering::Relaxed)).max(0))
     }
 }
 
-/// Who keeps the offsets of a partition.
+/// Where the committed offset of a partition is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OffsetStorage {
-    /// The brokers, for the group.
+    /// In the brokers, for the consumer group.
     ByBrokers,
-    /// The store, with what it holds.
+    /// In the store, together with the trips.
     ByStore,
 }
 
-/// A partition that is shown.
+/// A partition in the metrics.
 #[derive(Debug)]
 struct Partition {
     progress: Arc<Progress>,
-    kept: OffsetStorage,
+    storage: OffsetStorage,
     since_ms: i64,
 }
 
-/// Those that are shown, by topic and number.
+/// The partitions in the metrics, by topic and number.
 #[derive(Debug, Default)]
 pub(super) struct Partitions(BTreeMap<(String, i32), Partition>);
 
-/// Shows a partition until it is dropped.
+/// Keeps a partition in the metrics until it is dropped.
 #[derive(Debug)]
 #[must_use]
 pub struct PartitionGauge {
@@ -108,16 +109,15 @@ pub struct PartitionGauge {
     progress: Arc<Progress>,
 }
 
-/// Shows how far a partition is read, until the answer is dropped. Nothing where nothing is
-/// recorded.
+/// Adds a partition to the metrics until the returned gauge is dropped; `None` if metrics are off.
 pub fn show(
     topic: &str,
     partition: i32,
     progress: &Arc<Progress>,
-    kept: OffsetStorage,
+    storage: OffsetStorage,
 ) -> Option<PartitionGauge> {
     let key = (topic.to_owned(), partition);
-    let shown = Partition { progress: Arc::clone(progress), kept, since_ms: now_ms() };
+    let shown = Partition { progress: Arc::clone(progress), storage, since_ms: now_ms() };
     handle()?.partitions().0.insert(key.clone(), shown);
     Some(PartitionGauge { key, progress: Arc::clone(progress) })
 }
@@ -126,9 +126,9 @@ impl Drop for PartitionGauge {
     fn drop(&mut self) {
         let Some(handle) = handle() else { return };
         let mut partitions = handle.partitions();
-        // It may be held anew already.
-        let is_this = |shown: &Partition| Arc::ptr_eq(&shown.progress, &self.progress);
-        if partitions.0.get(&self.key).is_some_and(is_this) {
+        // The partition may have been assigned again in the meantime.
+        let is_same = |shown: &Partition| Arc::ptr_eq(&shown.progress, &self.progress);
+        if partitions.0.get(&self.key).is_some_and(is_same) {
             partitions.0.remove(&self.key);
         }
     }
@@ -145,7 +145,7 @@ impl Partition {
     }
 
     fn committed(&self) -> i64 {
-        match self.kept {
+        match self.storage {
             OffsetStorage::ByBrokers => self.progress.committed.load(Ordering::Relaxed),
             OffsetStorage::ByStore => self.progress.acknowledged.load(Ordering::Relaxed),
         }
@@ -161,9 +161,9 @@ impl Partitions {
         self.family(out, PARTITION_STOPPED, |it| Some(f64::from(u8::from(stopped(it)))));
     }
 
-    fn family(&self, out: &mut String, name: &str, of: impl Fn(&Partition) -> Option<f64>) {
+    fn family(&self, out: &mut String, name: &str, metric: impl Fn(&Partition) -> Option<f64>) {
         let values = self.0.iter().filter_map(|((topic, partition), shown)| {
-            of(shown).map(|value| (topic, partition.to_string(), value))
+            metric(shown).map(|value| (topic, partition.to_string(), value))
         });
         let values: Vec<_> = values.collect();
         let labelled = values.iter().map(|(topic, partition, value)| {
@@ -183,9 +183,9 @@ mod tests {
     use super::*;
 
     fn text_of(partition: &Partition, now_ms: i64) -> String {
-        let Partition { progress, kept, since_ms } = partition;
+        let Partition { progress, storage, since_ms } = partition;
         let partition =
-            Partition { progress: Arc::clone(progress), kept: *kept, since_ms: *since_ms };
+            Partition { progress: Arc::clone(progress), storage: *storage, since_ms: *since_ms };
         let partitions = Partitions(BTreeMap::from([(("a\"b".to_owned(), 3), partition)]));
         let mut text = String::new();
         partitions.write(&mut text, now_ms);
@@ -193,9 +193,9 @@ mod tests {
     }
 
     #[test]
-    fn lag_is_told_once_the_end_is_known_and_its_time_where_there_is_lag() {
+    fn lag_needs_the_end_offset_and_lag_seconds_are_zero_without_lag() {
         let progress = Arc::new(Progress::new(70));
-        let mut shown = Partition { progress, kept: OffsetStorage::ByBrokers, since_ms: 1_000 };
+        let mut shown = Partition { progress, storage: OffsetStorage::ByBrokers, since_ms: 1_000 };
         let text = text_of(&shown, 5_000);
         assert!(!text.contains(CONSUMER_LAG), "{text}");
         assert!(text.contains("committed_offset{topic=\"a\\\"b\",partition=\"3\"} 70\n"), "{text}");
@@ -206,7 +206,7 @@ mod tests {
         assert!(text.contains("lag_seconds{topic=\"a\\\"b\",partition=\"3\"} 4\n"), "{text}");
 
         shown.progress.processed(80, Some(2_500));
-        // A record that has no sample has no timestamp here.
+        // A record without samples has no log timestamp here.
         shown.progress.processed(81, None);
         shown.progress.acknowledged(75);
         shown.progress.committed(72);
@@ -220,9 +220,9 @@ mod tests {
         let text = text_of(&shown, 5_000);
         assert!(text.contains("stopped{topic=\"a\\\"b\",partition=\"3\"} 1\n"), "{text}");
 
-        // What the client knows of the end may be older than what was processed since.
+        // The end offset in the client's statistics may be older than the position.
         shown.progress.processed(95, Some(4_000));
-        shown.kept = OffsetStorage::ByStore;
+        shown.storage = OffsetStorage::ByStore;
         let text = text_of(&shown, 5_000);
         assert!(text.contains("lag{topic=\"a\\\"b\",partition=\"3\"} 0\n"), "{text}");
         assert!(text.contains("lag_seconds{topic=\"a\\\"b\",partition=\"3\"} 0\n"), "{text}");

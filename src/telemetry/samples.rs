@@ -1,4 +1,4 @@
-//! What became of samples: the counts of an owner, published as differences.
+//! Publishes the sample counters of a partition worker as increments.
 
 use metrics::{counter, gauge};
 
@@ -8,39 +8,48 @@ use super::{
     is_on, now_ms, seconds,
 };
 
-/// The positions of [`SAMPLES`], in the order of [`by_position`].
+/// Values of the label `position` of [`SAMPLES`], in the order of [`by_position`].
 pub(super) const POSITIONS: [&str; 8] =
     ["new", "end", "inside", "beginning", "merge", "duplicate", "dropped", "dead"];
 
-/// Samples by position; together they are those delivered.
+/// Samples by result; they add up to those delivered.
 fn by_position(counts: &SampleCounts) -> [u64; 8] {
-    let at = &counts.arrivals;
+    let arrivals = &counts.arrivals;
     let dropped = counts.dropped.values().sum();
     let dead = counts.dead();
-    [at.new, at.end, at.inside, at.beginning, at.merge, counts.duplicates, dropped, dead]
+    [
+        arrivals.new,
+        arrivals.end,
+        arrivals.inside,
+        arrivals.beginning,
+        arrivals.merge,
+        counts.duplicates,
+        dropped,
+        dead,
+    ]
 }
 
-/// Publishes what was counted since `before`, once some more records were processed.
+/// Publishes the difference between two states of the same counters.
 pub fn publish(before: &SampleCounts, now: &SampleCounts) {
     if !is_on() {
         return;
     }
-    let news = by_position(now).into_iter().zip(by_position(before));
-    for (position, (now, before)) in POSITIONS.into_iter().zip(news) {
+    let pairs = by_position(now).into_iter().zip(by_position(before));
+    for (position, (now, before)) in POSITIONS.into_iter().zip(pairs) {
         if now > before {
             counter!(SAMPLES, "position" => position).increment(now - before);
         }
     }
     for (reason, &count) in &now.dead_letters {
-        let news = count - before.dead_letters.get(reason).copied().unwrap_or(0);
-        if news > 0 {
-            counter!(DEAD_LETTERS, "reason" => reason.name()).increment(news);
+        let increment = count - before.dead_letters.get(reason).copied().unwrap_or(0);
+        if increment > 0 {
+            counter!(DEAD_LETTERS, "reason" => reason.name()).increment(increment);
         }
     }
     for (reason, &count) in &now.dropped {
-        let news = count - before.dropped.get(reason).copied().unwrap_or(0);
-        if news > 0 {
-            counter!(SAMPLES_DROPPED, "reason" => reason.name()).increment(news);
+        let increment = count - before.dropped.get(reason).copied().unwrap_or(0);
+        if increment > 0 {
+            counter!(SAMPLES_DROPPED, "reason" => reason.name()).increment(increment);
         }
     }
     counter!(TRIPS_CREATED).increment(now.arrivals.new - before.arrivals.new);

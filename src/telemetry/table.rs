@@ -2,19 +2,19 @@
 
 use metrics::Unit;
 
-/// What a metric is.
+/// Type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It only grows.
+    /// Only increases.
     Counter,
-    /// It goes up and down.
+    /// Goes up and down.
     Gauge,
-    /// Values by size, in buckets.
+    /// Counts values by size, in buckets.
     Histogram,
 }
 
 impl Kind {
-    /// The name that Prometheus has for it.
+    /// The name of the type in the Prometheus text format.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -25,30 +25,30 @@ impl Kind {
     }
 }
 
-/// A metric.
+/// Description of a metric.
 #[derive(Debug)]
 pub struct Metric {
-    /// Its name, unit included.
+    /// Name, including the unit.
     pub name: &'static str,
-    /// What it is.
+    /// Type.
     pub kind: Kind,
-    /// What it is in.
+    /// Unit of the values.
     pub unit: Unit,
-    /// Names of its labels. None is a device: there are too many of them.
+    /// Names of the labels. A device is never a label: there are too many devices.
     pub labels: &'static [&'static str],
-    /// What it tells, in one line.
+    /// Help text, one line.
     pub help: &'static str,
 }
 
 impl Metric {
-    /// The metric of a name.
+    /// The metric with this name.
     #[must_use]
     pub fn by_name(name: &str) -> Option<&'static Self> {
         TABLE.iter().find(|metric| metric.name == name)
     }
 }
 
-/// A constant for each name, and the table of them all.
+/// Defines a constant for each name, and the table of all metrics.
 macro_rules! metrics {
     ($(
         $id:ident = $name:literal, $kind:ident in $unit:ident by [$($label:literal),*],
@@ -72,69 +72,69 @@ macro_rules! metrics {
 
 metrics! {
     BUILD_INFO = "tstar_build_info", Gauge in Count by ["version", "commit"],
-        "1, of the program that runs.";
+        "Always 1; the labels describe the running program.";
     CONSUMER_LAG = "tstar_kafka_consumer_lag", Gauge in Count by ["topic", "partition"],
-        "Offsets that there are to be read and are not processed yet, by the client's statistics of the last seconds; the ends of transactions do not count. Gone with the partition: who holds it next has it.";
+        "Offsets not processed yet, by the client statistics of the last seconds; transaction markers do not count. Removed when the partition is revoked; its next owner reports it.";
     CONSUMER_LAG_SECONDS = "tstar_kafka_consumer_lag_seconds", Gauge in Seconds by ["topic", "partition"],
-        "Now minus the log's timestamp of the last record processed, where there is lag, else 0; before the first record, the time since the partition was given. Gone with the partition.";
+        "Now minus the log timestamp of the last processed record if there is lag, else 0; before the first record, the time since the partition was assigned. Removed when the partition is revoked.";
     COMMITTED_OFFSET = "tstar_kafka_committed_offset", Gauge in Count by ["topic", "partition"],
-        "Offset that is kept: everything before it is durable. Gone with the partition.";
+        "Committed offset: everything before it is durable. Removed when the partition is revoked.";
     PARTITION_STOPPED = "tstar_kafka_partition_stopped", Gauge in Count by ["topic", "partition"],
-        "1 where the partition has stopped and is not read until a restart, else 0. Gone with the partition.";
+        "1 if the partition is stopped and is not read until a restart, else 0. Removed when the partition is revoked.";
     COMMITS_REPEATED = "tstar_kafka_commits_repeated_total", Counter in Count by [],
-        "Commits of a partition that the brokers did not keep, so that they were made again.";
+        "Offset commits that the brokers did not store and that were repeated.";
     REBALANCES = "tstar_kafka_rebalances_total", Counter in Count by [],
-        "How often the group gave partitions to this member or took some from it.";
+        "Rebalances that assigned partitions to this member or revoked them.";
     SAMPLES = "tstar_samples_total", Counter in Count by ["position"],
-        "Samples delivered, by what became of them: where in its trip one arrived (new, end, inside, beginning, merge), or duplicate, dropped, dead.";
+        "Delivered samples by result: the arrival kind of an applied sample (new, end, inside, beginning, merge), or duplicate, dropped, dead.";
     DEAD_LETTERS = "tstar_dead_letters_total", Counter in Count by ["reason"],
-        "Samples that could not be used, by why.";
+        "Dead letters by reason.";
     SAMPLES_DROPPED = "tstar_samples_dropped_total", Counter in Count by ["reason"],
-        "Samples left out on purpose, by why.";
+        "Dropped samples by reason.";
     TRIPS_CREATED = "tstar_trips_created_total", Counter in Count by [],
-        "Trips that a sample began.";
+        "Trips created.";
     TRIP_MERGES = "tstar_trip_merges_total", Counter in Count by [],
-        "Merges: each retired an id, which still finds its trip.";
+        "Trip merges; each retires an id, and lookups by that id still find the trip.";
     SAMPLE_DELAY = "tstar_sample_delay_seconds", Histogram in Seconds by [],
-        "The log's timestamp minus the device time of samples that were applied; one sample in 64 is observed.";
+        "Log timestamp minus device time of applied samples; one in 64 is observed.";
     STORE_OPERATION_DURATION = "tstar_store_operation_duration_seconds", Histogram in Seconds by ["op"],
-        "How long operations of the store took, tries and waits included; stage and commit also send what a flush tells.";
+        "Duration of store operations, including retries and waits; stage and commit also send events and dead letters.";
     STORE_ERRORS = "tstar_store_errors_total", Counter in Count by ["kind"],
-        "Failures of the store, by how; kind retried is a request that is made again.";
+        "Store failures by kind; retried counts requests that were sent again.";
     ROWS_SKIPPED = "tstar_store_rows_skipped_total", Counter in Count by ["reason"],
-        "Stored rows of trips that were left out each time they were read: malformed (verify --repair mends them) or no_version (another program wrote them).";
+        "Stored trip rows that reads skipped, counted on each read: malformed (verify --repair fixes them) or no_version (another program wrote them).";
     FEED_IGNORED = "tstar_feed_records_ignored_total", Counter in Count by [],
-        "Records of the topic of changes that are no event, so that no client is told of them.";
+        "Records of the change feed topic that are not events; clients do not receive them.";
     CLAIMS = "tstar_claims_total", Counter in Count by ["how"],
-        "Devices that came into memory whose partition is not computed, by how the claim that decides it was found: read, or inserted, which is a lightweight transaction.";
+        "Claims looked up for devices whose partition is not computed, by how the claim was found: read, or inserted with a lightweight transaction.";
     FOREIGN_ROWS = "tstar_rows_of_other_partitions_total", Counter in Count by [],
-        "Rows that loads passed over: they are of a partition that their device does not belong to.";
+        "Rows that loads ignored because their device belongs to another partition.";
     LAST_RECORD = "tstar_last_record_processed_timestamp_seconds", Gauge in Seconds by [],
-        "When a record was processed last, seconds since 1970; 0 before the first.";
+        "Time of the last processed record, seconds since 1970; 0 before the first.";
     STATE_BYTES = "tstar_state_bytes", Gauge in Bytes by [],
-        "What the trips in memory take, about.";
+        "Approximate memory used by trips.";
     LOOKUP_DURATION = "tstar_lookup_duration_seconds", Histogram in Seconds by ["result"],
-        "How long lookups over HTTP took, by what was found.";
+        "Duration of HTTP lookups by result.";
     HTTP_REQUESTS = "tstar_http_requests_total", Counter in Count by ["route", "code"],
         "HTTP requests answered.";
     HTTP_REQUEST_DURATION = "tstar_http_request_duration_seconds", Histogram in Seconds by ["route"],
-        "How long HTTP requests took.";
+        "Duration of HTTP requests.";
     HTTP_REJECTED = "tstar_http_rejected_total", Counter in Count by ["reason"],
-        "HTTP connections, requests and answers that a limit ended, by which.";
+        "HTTP connections, requests and responses that a limit ended, by limit.";
     CPU_SECONDS = "process_cpu_seconds_total", Counter in Seconds by [],
         "CPU time of the process, user and system.";
     RESIDENT_BYTES = "process_resident_memory_bytes", Gauge in Bytes by [],
-        "Memory of the process that is resident.";
+        "Resident memory of the process.";
     OPEN_FDS = "process_open_fds", Gauge in Count by [],
-        "File descriptors that are open.";
+        "Open file descriptors.";
     MAX_FDS = "process_max_fds", Gauge in Count by [],
-        "File descriptors that may be open.";
+        "Maximum number of open file descriptors.";
     START_TIME = "process_start_time_seconds", Gauge in Seconds by [],
-        "When the process started, seconds since 1970.";
+        "Start time of the process, seconds since 1970.";
 }
 
-/// The claim was there: a value of the label of [`CLAIMS`].
+/// Label value of [`CLAIMS`]: the claim existed.
 pub const CLAIM_READ: &str = "read";
 
-/// The claim was inserted: a value of the label of [`CLAIMS`].
+/// Label value of [`CLAIMS`]: the claim was inserted.
 pub const CLAIM_INSERTED: &str = "inserted";

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use super::*;
 
 #[test]
-fn names_say_kind_and_unit_and_no_label_is_a_device() {
+fn names_contain_type_and_unit_and_no_label_is_a_device() {
     let names: BTreeSet<_> = TABLE.iter().map(|metric| metric.name).collect();
     assert_eq!(names.len(), TABLE.len());
     for metric in TABLE {
@@ -19,7 +19,7 @@ fn names_say_kind_and_unit_and_no_label_is_a_device() {
 }
 
 #[test]
-fn what_a_daemon_counts_is_there_from_the_beginning() {
+fn counters_of_a_daemon_are_registered_with_zero() {
     let recorder = builder().unwrap().build_recorder();
     let handle = recorder.handle();
     metrics::with_local_recorder(&recorder, || {

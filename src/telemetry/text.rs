@@ -1,10 +1,10 @@
-//! Lines of the text form, of what is looked at when it is asked for.
+//! Lines of the text format, for metrics that are computed on scrape.
 
 use std::fmt::Write;
 
 use super::Metric;
 
-/// Writes a metric with its values by labels; nothing where there are none.
+/// Writes a metric with its values by labels; writes nothing if there are no values.
 pub(super) fn family<'a, const LABELS: usize>(
     text: &mut String,
     name: &str,
@@ -13,7 +13,9 @@ pub(super) fn family<'a, const LABELS: usize>(
     let mut values = values.into_iter().peekable();
     let (Some(metric), Some(_)) = (Metric::by_name(name), values.peek()) else { return };
     let kind = metric.kind.name();
-    let mut put = |line: std::fmt::Arguments<'_>| text.write_fmt(line).expect("a String takes all");
+    let mut put = |line: std::fmt::Arguments<'_>| {
+        text.write_fmt(line).expect("writing to a String cannot fail");
+    };
     put(format_args!("# HELP {name} {}\n# TYPE {name} {kind}\n", metric.help));
     for (labels, value) in values {
         let labels: Vec<_> =

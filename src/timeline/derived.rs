@@ -1,20 +1,20 @@
-//! What follows from a path alone: distance, greatest speed, corners.
+//! Statistics of a path: distance, maximum speed, bbox.
 //!
-//! Computed from the quantised samples in order of time, never summed up in order of arrival, and
-//! with a mathematics library that gives the same bits on every host: the same path gives the same
-//! row wherever it is written.
+//! Computed from the quantised samples in time order, never summed up in arrival order. The
+//! mathematics library gives the same bits on every host, so the same path always gives the same
+//! row.
 
 use super::{Path, Sample};
 
 /// Mean radius of the earth (IUGG), m.
 const EARTH_RADIUS_M: f64 = 6_371_008.8;
 
-/// What a row states of its path.
+/// The columns of a row that are derived from its path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PathStats {
     /// Great-circle length along the path on a sphere of radius 6,371,008.8 m.
     pub distance_m: f64,
-    /// Largest reported speed, m/s; `None` where no sample reports one.
+    /// Largest reported speed, m/s; `None` if no sample reports one.
     pub max_speed_mps: Option<f64>,
     /// Southernmost latitude, degrees.
     pub min_lat: f64,
@@ -27,7 +27,7 @@ pub struct PathStats {
 }
 
 impl PathStats {
-    /// Walks the path once.
+    /// Computes the statistics in one pass over the path.
     #[must_use]
     pub fn from_path(path: &Path) -> Self {
         let first = path.first();
@@ -40,9 +40,9 @@ impl PathStats {
             (south, north) = (south.min(sample.lat_e7), north.max(sample.lat_e7));
             (west, east) = (west.min(sample.lon_e7), east.max(sample.lon_e7));
             fastest = fastest.max(sample.speed_cmps.get());
-            let place = TrigPoint::from_sample(&sample);
-            distance_m += previous.distance_m(&place);
-            previous = place;
+            let point = TrigPoint::from_sample(&sample);
+            distance_m += previous.distance_m(&point);
+            previous = point;
         }
         let degrees = |e7: i32| f64::from(e7) / 1e7;
         Self {
@@ -56,7 +56,7 @@ impl PathStats {
     }
 }
 
-/// A position with the cosine of its latitude, which each of its two legs needs.
+/// A position and the cosine of its latitude, computed once for its two legs.
 struct TrigPoint {
     lat_e7: i32,
     lon_e7: i32,
@@ -69,8 +69,8 @@ impl TrigPoint {
         Self { lat_e7: sample.lat_e7, lon_e7: sample.lon_e7, cos_lat }
     }
 
-    /// Haversine distance. Differences are taken in whole quanta: no digit is lost between points
-    /// that are centimetres apart.
+    /// Haversine distance. Differences are computed in integer quanta, so that points that are
+    /// centimetres apart lose no precision.
     fn distance_m(&self, to: &Self) -> f64 {
         if (self.lat_e7, self.lon_e7) == (to.lat_e7, to.lon_e7) {
             return 0.0;
@@ -92,15 +92,15 @@ mod tests {
     use super::*;
     use crate::timeline::RawSample;
 
-    fn path(places: &[(f64, f64, Option<f64>)]) -> Path {
-        let samples = places.iter().zip(0..).map(|(&(lat, lon, speed_mps), time_ms)| {
+    fn path(points: &[(f64, f64, Option<f64>)]) -> Path {
+        let samples = points.iter().zip(0..).map(|(&(lat, lon, speed_mps), time_ms)| {
             Sample::quantised(&RawSample { time_ms, lat, lon, speed_mps, ..RawSample::default() })
                 .unwrap()
         });
         Path::from_sorted(samples).unwrap()
     }
 
-    /// Vincenty's formula for a sphere: another way to the same distance.
+    /// Vincenty's formula for a sphere: an independent formula for the same distance.
     fn vincenty_m(a: (f64, f64), b: (f64, f64)) -> f64 {
         let (lat_a, lat_b) = (a.0.to_radians(), b.0.to_radians());
         let lon = (b.1 - a.1).to_radians();
@@ -127,16 +127,16 @@ mod tests {
     }
 
     #[test]
-    fn states_corners_and_greatest_speed() {
+    fn computes_bbox_and_maximum_speed() {
         let derived = PathStats::from_path(&path(&[
             (1.0, 7.0, Some(3.0)),
             (2.0, 5.0, Some(12.34)),
             (-1.5, 6.0, None),
         ]));
         assert_eq!(derived.max_speed_mps, Some(12.34));
-        let corners = (derived.min_lat, derived.min_lon, derived.max_lat, derived.max_lon);
-        assert_eq!(corners, (-1.5, 5.0, 2.0, 7.0));
-        let still = PathStats::from_path(&path(&[(1.0, 7.0, None), (1.0, 7.0, None)]));
-        assert_eq!((still.distance_m, still.max_speed_mps), (0.0, None));
+        let bbox = (derived.min_lat, derived.min_lon, derived.max_lat, derived.max_lon);
+        assert_eq!(bbox, (-1.5, 5.0, 2.0, 7.0));
+        let stationary = PathStats::from_path(&path(&[(1.0, 7.0, None), (1.0, 7.0, None)]));
+        assert_eq!((stationary.distance_m, stationary.max_speed_mps), (0.0, None));
     }
 }

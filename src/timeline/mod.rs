@@ -1,28 +1,29 @@
-//! The trips of one device, built from samples in any order of arrival.
+//! The trips of one device, built from samples in any arrival order.
 //!
-//! Pure: no clock, no I/O, no async, no serialisation (`tests/it/tidy.rs` checks the border). Hand
-//! in a sample, learn what it did; take the changed trips out when a store is to have them.
+//! Pure: no clock, no I/O, no async, no serialisation (`tests/it/tidy.rs` checks the imports).
+//! [`Timeline::absorb`] applies a sample and returns its effect. The caller writes changed trips to
+//! the store.
 //!
-//! Holds between any two calls; `Timeline::check` asserts it in tests:
+//! Invariants between calls, asserted by `Timeline::check` in tests:
 //! - T1 trips are sorted and disjoint
-//! - T2 neighbouring trips lie more than `max_gap` apart, unless a limit keeps them apart, or days
-//!   between them are not known
-//! - T3 `start_time <= t_star <= end_time`, and so for every absorbed `t_star`
+//! - T2 neighbouring trips are more than `max_gap` apart, unless a limit keeps them apart or a day
+//!   between them is not loaded
+//! - T3 `start_time <= t_star <= end_time`, for every absorbed `t_star` too
 //!
-//! Holds over whole runs: spans depend only on the set of kept device times (while no trip meets a
-//! limit); ids also depend on the order of arrival, so the same log gives the same ids, always.
+//! Over a whole run, spans depend only on the set of kept device times (as long as no trip reaches
+//! a limit). Ids also depend on the arrival order, so the same log always gives the same ids.
 //!
 //! ```
-//! use tstar::timeline::{Limits, Sample, Stated, Timeline};
+//! use tstar::timeline::{Limits, RawSample, Sample, Timeline};
 //!
 //! let mut timeline = Timeline::default();
 //! for (minute, version) in [10, 12, 0, 2, 6].into_iter().zip((0..).step_by(2)) {
 //!     let time_ms = minute * 60_000;
-//!     let stated = Stated { time_ms, lat: 52.5, lon: 13.4, ..Stated::default() };
-//!     let sample = Sample::quantised(&stated).expect("it is on earth");
+//!     let raw = RawSample { time_ms, lat: 52.5, lon: 13.4, ..RawSample::default() };
+//!     let sample = Sample::quantised(&raw).expect("every field is in range");
 //!     timeline.absorb(&Limits::default(), version, sample, None);
 //! }
-//! // Minute 6 joined two trips: the earlier one's id stays, and finds what 10 stood for.
+//! // Minute 6 joined two trips. The merged trip keeps the id of the earlier one and absorbs 10.
 //! let trips: Vec<_> = timeline.trips().collect();
 //! assert_eq!(trips.len(), 1);
 //! assert_eq!((trips[0].t_star_ms, trips[0].samples()), (0, 5));
@@ -48,52 +49,52 @@ pub use crate::model::limits::{
 pub use crate::model::sample::{OutOfRange, RawSample, Reading, Sample};
 pub use crate::model::time::{DAY_MS, day_of};
 
-/// Where in its trip a sample arrived.
+/// How a sample changed the trips of its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// It began a trip.
+    /// It started a trip.
     New,
-    /// It extended a trip's end.
+    /// It moved the end of a trip.
     End,
-    /// It fell inside a trip.
+    /// It lies inside a trip.
     Inside,
-    /// It extended a trip's start.
+    /// It moved the start of a trip.
     Beginning,
-    /// It joined two trips; the later one's id is retired.
+    /// It joined two trips and retired the id of the later one.
     Merge,
 }
 
-/// What a sample did.
+/// The result of absorbing a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is kept.
+    /// The sample is kept.
     Applied(Arrival),
-    /// A sample of that device time is kept already; nothing changed.
+    /// The trip already keeps a sample of this device time. Nothing changed.
     Duplicate {
-        /// It differs from the kept one.
+        /// Whether it differs from the kept sample.
         conflicting: bool,
     },
-    /// It lies inside a trip that holds `max_samples`, or that was loaded as it was after this
-    /// record: a dead letter.
+    /// A dead letter: the sample lies inside a trip that has `max_samples`, or inside a loaded trip
+    /// whose version is at or past the record.
     TripFull,
 }
 
-/// The trips of one device, as far as they are in memory.
+/// The trips of one device that are in memory.
 #[derive(Clone, Debug, Default)]
 pub struct Timeline {
-    /// By start time. Boxed: a tree node then moves pointers.
+    /// By start time. Boxed, so that tree nodes move pointers instead of trips.
     trips: BTreeMap<i64, Box<Trip>>,
-    /// Days whose rows have been loaded, rising.
+    /// Days whose rows have been loaded, ascending.
     known_days: Vec<i64>,
-    /// What the trips take in memory, about, bytes.
+    /// Approximate memory used by the trips, bytes.
     memory: usize,
 }
 
 impl Timeline {
-    /// Decides what a sample of the record at `version` does, and does it.
+    /// Applies a sample of the record at `version`.
     ///
-    /// Versions of calls for one device rise, or stay for samples of one record. The days of
-    /// [`Timeline::unknown_days`] must have been handed to [`Timeline::know`] before.
+    /// Versions must not decrease from call to call; samples of one record share a version. Before,
+    /// load the days of [`Timeline::missing_days`] with [`Timeline::insert_loaded`].
     pub fn absorb(
         &mut self,
         limits: &Limits,
@@ -111,7 +112,7 @@ impl Timeline {
                 && reaches(trip, limits, version, time_ms)
                 && fits(limits, trip.start_ms(), time_ms, trip.samples())
             {
-                // Most samples extend the newest trip: nothing follows that they could reach.
+                // The common case: the sample extends the newest trip, so no trip follows it.
                 add(trip, version, sample, driver);
                 Some(Outcome::Applied(Arrival::End))
             } else {
@@ -127,7 +128,7 @@ impl Timeline {
         Outcome::Applied(arrival)
     }
 
-    /// Rule 3 of the contract, for a sample that no trip spans.
+    /// Rule 3 of the contract: a sample that no trip covers.
     fn classify(&self, limits: &Limits, version: i64, time_ms: i64) -> Arrival {
         let left = self.before(time_ms).filter(|trip| reaches(trip, limits, version, time_ms));
         let right = self.after(time_ms).filter(|trip| {
@@ -191,7 +192,7 @@ impl Timeline {
         self.trips.remove(&start_ms).expect("it was just found")
     }
 
-    /// Days whose rows have to be loaded before a sample of `time_ms` is absorbed, rising.
+    /// Days whose rows must be loaded before a sample of `time_ms` is absorbed, ascending.
     #[must_use]
     pub fn missing_days(&self, limits: &Limits, time_ms: i64) -> Vec<i64> {
         let near = near_days(limits, time_ms);
@@ -201,12 +202,13 @@ impl Timeline {
         near.filter(|day| self.known_days.binary_search(day).is_err()).collect()
     }
 
-    /// Takes in the rows of `days`, as a store holds them. Returns how many overlapped another
+    /// Inserts the rows that a store has for `days`. Returns how many of them overlapped another
     /// trip.
     ///
-    /// The overlap rule: of overlapping trips the one of the highest version stands, whole. One
-    /// that overlapped, and any at or past `acknowledged` (the version of the first record that
-    /// a commit would not pass), has to be written and announced again from there.
+    /// The overlap rule: of overlapping trips, the one with the highest version wins, whole. A trip
+    /// that overlapped another, or whose version is at or past `acknowledged` (the version of the
+    /// first record that a commit would not pass), is marked dirty from `acknowledged`: it is
+    /// written and announced again.
     pub fn insert_loaded(&mut self, days: &[i64], rows: Vec<Trip>, acknowledged: i64) -> usize {
         let overlaps = rows
             .into_iter()
@@ -276,33 +278,33 @@ impl Timeline {
         self.trips.range(after).next().map(|(_, trip)| &**trip)
     }
 
-    /// The trips in memory, by start time, to take their changes.
+    /// The trips in memory, by start time, for flushing their changes.
     pub fn trips_mut(&mut self) -> impl Iterator<Item = &mut Trip> {
         self.trips.values_mut().map(|trip| &mut **trip)
     }
 
-    /// Lets go of the trips that end before a time: they are erased.
+    /// Removes the trips that end before a time, which are being erased.
     pub fn forget(&mut self, before_ms: i64) {
         self.trips.retain(|_, trip| trip.end_ms() >= before_ms);
         self.weigh();
     }
 
-    /// Lets go of every trip that has no change to flush, and of what is known of days: a sample
-    /// that needs them loads them again. Call it only when what was flushed is acknowledged.
+    /// Evicts every trip without a change to flush, and forgets which days are loaded: the next
+    /// sample loads them again. Call it only when all flushed changes are acknowledged.
     pub fn evict(&mut self) {
         self.trips.retain(|_, trip| trip.unflushed().is_some());
         self.known_days.clear();
         self.weigh();
     }
 
-    /// Packs the paths of long trips but for their latest samples: they take a third to a fifth of
-    /// the memory, and longer to add to.
+    /// Packs the paths of long trips except for their latest samples. A packed path uses a third to
+    /// a fifth of the memory, but inserting into it is slower.
     pub fn pack(&mut self) {
         self.trips.values_mut().for_each(|trip| trip.pack());
         self.weigh();
     }
 
-    /// What the trips take in memory, about, bytes.
+    /// Approximate memory used by the trips, bytes.
     #[must_use]
     pub fn memory(&self) -> usize {
         self.memory
@@ -312,10 +314,10 @@ impl Timeline {
         self.memory = self.trips.values().map(|trip| trip.memory()).sum();
     }
 
-    /// Asserts T1 to T3, and what the trips take.
+    /// Asserts T1 to T3 and the memory count.
     ///
     /// # Panics
-    /// Where one of them does not hold.
+    /// One of them does not hold.
     pub fn check(&self, limits: &Limits) {
         let mut before: Option<&Trip> = None;
         for (&start_ms, trip) in &self.trips {
@@ -326,7 +328,7 @@ impl Timeline {
                 let joined = trip.end_ms() - before.start_ms() <= limits.max_duration_ms
                     && before.samples() + trip.samples() <= limits.max_samples;
                 let apart = gap > limits.max_gap_ms;
-                // A trip between them may be out of memory, and keep them apart.
+                // A trip between them that is not in memory may keep them apart.
                 let mut between = day_of(before.end_ms())..=day_of(trip.start_ms());
                 let known = apart || between.all(|day| self.known_days.contains(&day));
                 assert!(apart || !joined || !known, "T2: {before:?} {trip:?}");
@@ -340,12 +342,12 @@ impl Timeline {
     }
 }
 
-/// Whether a trip of so many samples may grow by one to these ends.
+/// Whether a trip with `samples` samples may take one more and span `start_ms..=end_ms`.
 fn fits(limits: &Limits, start_ms: i64, end_ms: i64, samples: usize) -> bool {
     end_ms - start_ms <= limits.max_duration_ms && samples < limits.max_samples
 }
 
-/// Whether a trip that takes records of this version ends near enough before a time.
+/// Whether a trip ends at most `max_gap` before a time and does not include the record yet.
 fn reaches(trip: &Trip, limits: &Limits, version: i64, time_ms: i64) -> bool {
     time_ms - trip.end_ms() <= limits.max_gap_ms && !trip.already_includes(version)
 }
@@ -355,7 +357,7 @@ fn add(trip: &mut Trip, version: i64, sample: Sample, driver: Option<&str>) {
     trip.add(version, sample, driver).expect("no trip spans the time, so none keeps it");
 }
 
-/// Rules 1 and 2 of the contract, for a sample within the span of a trip.
+/// Rules 1 and 2 of the contract: a sample inside the span of a trip.
 fn absorb_inside(
     trip: &mut Trip,
     limits: &Limits,
@@ -376,7 +378,7 @@ fn absorb_inside(
     }
 }
 
-/// The days in which a trip within `max_gap` of a time can stand.
+/// The days that may have a trip within `max_gap` of a time.
 fn near_days(limits: &Limits, time_ms: i64) -> RangeInclusive<i64> {
     let first = day_of(time_ms.saturating_sub(limits.max_gap_ms));
     first..=day_of(time_ms.saturating_add(limits.max_gap_ms))

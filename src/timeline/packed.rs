@@ -1,5 +1,5 @@
-//! Chunks of a path. One that nothing was added to for a while is packed: a third to a
-//! fifth of the space.
+//! Chunks of a path. A chunk that has not grown for a while is packed to a third or a fifth of its
+//! size.
 
 use std::borrow::Cow;
 
@@ -22,7 +22,7 @@ impl Chunk {
         }
     }
 
-    /// The samples, unpacked where they have to be.
+    /// The samples; a packed chunk is unpacked first.
     pub(super) fn samples(&self) -> Cow<'_, [Sample]> {
         match self {
             Self::Open(samples) => Cow::Borrowed(samples),
@@ -31,11 +31,11 @@ impl Chunk {
     }
 }
 
-/// Numbers of a sample.
+/// Number of columns: the fields of a sample.
 const COLUMNS: usize = 7;
 
-/// A sorted chunk, packed: for each sample a byte that tells which of its numbers differ from what
-/// the samples before let expect, then the differences.
+/// A sorted chunk, packed. Each sample is one byte that marks the columns whose second difference
+/// is not 0, followed by those differences.
 #[derive(Clone, Debug)]
 pub(super) struct Packed {
     first: Sample,
@@ -43,13 +43,13 @@ pub(super) struct Packed {
     bytes: Box<[u8]>,
 }
 
-/// The numbers of a sample. Of an absent reading it is the one that no reading has.
+/// The columns of a sample; `i32::MIN` for an absent reading.
 fn numbers(sample: &Sample) -> [i64; COLUMNS] {
-    let of = |reading: Reading| i64::from(reading.get().unwrap_or(i32::MIN));
+    let number = |reading: Reading| i64::from(reading.get().unwrap_or(i32::MIN));
     let Sample { time_ms, lat_e7, lon_e7, speed_cmps, heading_ddeg, altitude_dm, accuracy_dm } =
         *sample;
     let [speed, heading, altitude, accuracy] =
-        [speed_cmps, heading_ddeg, altitude_dm, accuracy_dm].map(of);
+        [speed_cmps, heading_ddeg, altitude_dm, accuracy_dm].map(number);
     [time_ms, lat_e7.into(), lon_e7.into(), speed, heading, altitude, accuracy]
 }
 
@@ -94,12 +94,12 @@ impl Packed {
         self.len
     }
 
-    /// What it takes in memory, bytes.
+    /// Memory used, bytes.
     pub(super) fn memory(&self) -> usize {
         size_of::<Self>() + self.bytes.len()
     }
 
-    /// The samples again.
+    /// The samples.
     pub(super) fn unpacked(&self) -> Vec<Sample> {
         let mut steps = [Steps::default(); COLUMNS];
         let mut rest = &self.bytes[..];
@@ -113,7 +113,7 @@ impl Packed {
             }
             Some(sample(numbers))
         };
-        (0..self.len).map(|_| next().expect("it was packed so")).collect()
+        (0..self.len).map(|_| next().expect("`new` packed `len` samples")).collect()
     }
 }
 
@@ -139,7 +139,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_chunk_comes_back_as_it_was(
+        fn a_chunk_round_trips(
             all in prop::collection::vec(numbers(), 1..130), is_steady: bool,
         ) {
             let mut chunk: Vec<_> = all.into_iter().map(sample).collect();

@@ -1,14 +1,13 @@
-//! The kept samples of one trip, in order of device time.
+//! The kept samples of one trip, sorted by device time.
 //!
-//! Samples arrive in any order. In order they are pushed on the tail, O(1); any other goes into a
-//! chunk of at most [`CHUNK`] samples that a B-tree finds, O(log n). Always sorted: reading moves
-//! nothing, so reads between arrivals cost no more than the reading.
+//! Samples arrive in any order. A sample later than all others is pushed to the tail, O(1). Any
+//! other sample is inserted into a chunk of at most [`CHUNK`] samples, found by a B-tree, O(log n).
+//! The path is always sorted, so reads between arrivals do not sort.
 //!
-//! Holds between any two calls, asserted by `Path::check` in tests:
-//! - P1 no chunk is empty, none holds more than `CHUNK` samples; the tail holds at least one
-//! - P2 times rise strictly through the chunks and on through the tail
-//! - P3 the first chunk's key is the earliest time there is, every other key is the chunk's first
-//!   time
+//! Invariants between calls, asserted by `Path::check` in tests:
+//! - P1 no chunk is empty or has more than `CHUNK` samples; the tail has at least one
+//! - P2 times rise strictly through the chunks and then the tail
+//! - P3 the key of the first chunk is `i64::MIN`, every other key is the first time of its chunk
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -18,17 +17,17 @@ use super::Sample;
 use super::cost::spend;
 use super::packed::{Chunk, Packed};
 
-/// Samples in a chunk, at most: 4 KiB of them, so that making room in one costs less than a miss.
+/// Maximum number of samples in a chunk: 4 KiB, so that an insertion costs less than a cache miss.
 const CHUNK: usize = 128;
 
-/// A B-tree moves at most a node's entries for an insertion, and splits once in a node's entries.
+/// Entries that a B-tree insertion moves: at most one node, plus its share of a split.
 const NODE: usize = 2 * 11;
 
-/// A chunk's key: no sample of it is earlier.
+/// Key of a chunk: a lower bound of its times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Since(i64);
 
-/// Key of the first chunk: a new earliest sample then never changes a key.
+/// Key of the first chunk, so that a new earliest sample never changes a key.
 const EARLIEST: Since = Since(i64::MIN);
 
 impl Ord for Since {
@@ -44,10 +43,10 @@ impl PartialOrd for Since {
     }
 }
 
-/// Chunks of a path that stay open when the others are packed, the latest ones.
+/// Number of latest chunks that [`Path::pack`] leaves open.
 const OPEN_CHUNKS: usize = 4;
 
-/// What a sample takes in an open chunk, with the room that is left for others, bytes.
+/// Memory of a sample in an open chunk, including unused capacity, bytes.
 const OPEN_SAMPLE: usize = 48;
 
 /// The kept samples of a trip, sorted by device time; never empty.
@@ -56,13 +55,13 @@ pub struct Path {
     chunks: BTreeMap<Since, Chunk>,
     tail: Vec<Sample>,
     len: usize,
-    /// Samples in packed chunks, and the bytes that those take.
+    /// Number of samples in packed chunks, and the memory of those chunks in bytes.
     packed: (usize, usize),
-    /// Place in the tail behind the sample that was added there last: samples come in bursts.
+    /// Index in the tail behind the sample inserted there last: samples often arrive in bursts.
     behind: usize,
 }
 
-/// Where a sample of time `time_ms` stands in a sorted chunk, or would.
+/// Index of the sample of `time_ms` in a sorted chunk, or where to insert it.
 fn position(chunk: &[Sample], time_ms: i64) -> Result<usize, usize> {
     chunk.binary_search_by(|sample| {
         spend(1);
@@ -70,7 +69,7 @@ fn position(chunk: &[Sample], time_ms: i64) -> Result<usize, usize> {
     })
 }
 
-/// Puts `sample` at `at`. A chunk that was full gives up what follows its middle.
+/// Inserts `sample` at `at`. A full chunk is split first; returns its second half.
 fn insert_at(chunk: &mut Vec<Sample>, at: usize, sample: Sample) -> Option<Vec<Sample>> {
     if chunk.len() < CHUNK {
         spend(chunk.len() - at);
@@ -93,7 +92,7 @@ impl Path {
         Self { chunks: BTreeMap::new(), tail: vec![sample], len: 1, packed: (0, 0), behind: 1 }
     }
 
-    /// The path of samples that are sorted by strictly rising time; `None` if they are not, or if
+    /// The path of samples sorted by strictly rising time. `None` if they are not sorted, or if
     /// there are none.
     #[must_use]
     pub fn from_sorted(samples: impl IntoIterator<Item = Sample>) -> Option<Self> {
@@ -108,7 +107,7 @@ impl Path {
         Some(path)
     }
 
-    /// How many samples the path holds, at least 1.
+    /// Number of samples, at least 1.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "a path is never empty")]
     pub fn len(&self) -> usize {
@@ -130,13 +129,13 @@ impl Path {
         self.tail.last().expect("P1: the tail holds at least one")
     }
 
-    /// The samples in order of time.
+    /// The samples in time order.
     pub fn iter(&self) -> impl Iterator<Item = Sample> {
         let chunks = self.chunks.values().map(Chunk::samples).chain([Cow::Borrowed(&*self.tail)]);
         chunks.flat_map(|samples| (0..samples.len()).map(move |at| samples[at]))
     }
 
-    /// The kept sample of a time, if there is one.
+    /// The sample of a time.
     #[must_use]
     pub fn get(&self, time_ms: i64) -> Option<Sample> {
         let chunk = if self.in_tail(time_ms) {
@@ -148,8 +147,8 @@ impl Path {
         position(&chunk, time_ms).ok().map(|at| chunk[at])
     }
 
-    /// Packs a long path but for its latest chunks. A sample that falls into a packed chunk opens
-    /// it again.
+    /// Packs the chunks of a long path except for the latest ones. Inserting a sample into a packed
+    /// chunk unpacks it.
     pub fn pack(&mut self) {
         if self.chunks.len() <= 2 * OPEN_CHUNKS {
             return;
@@ -165,7 +164,7 @@ impl Path {
         }
     }
 
-    /// What the path takes in memory, about, bytes.
+    /// Approximate memory used by the path, bytes.
     #[must_use]
     pub fn memory(&self) -> usize {
         (self.len - self.packed.0) * OPEN_SAMPLE + self.packed.1
@@ -176,7 +175,7 @@ impl Path {
         self.chunks.is_empty() || time_ms >= self.tail[0].time_ms
     }
 
-    /// Adds a sample; one of the same time that is there already stays, and is the error.
+    /// Inserts a sample, unless the path has one of the same time.
     ///
     /// # Errors
     /// The kept sample of that device time.
@@ -195,7 +194,7 @@ impl Path {
         Ok(())
     }
 
-    /// Adds the latest sample.
+    /// Appends a sample that is later than all others.
     fn push(&mut self, sample: Sample) {
         spend(1);
         if self.tail.len() == CHUNK {
@@ -207,7 +206,8 @@ impl Path {
         self.len += 1;
     }
 
-    /// Where a sample stands in the tail, or would: most likely behind the one before it.
+    /// Index of a time in the tail, or where to insert it. Tries the index behind the previous
+    /// insertion first.
     fn position_in_tail(&self, time_ms: i64) -> Result<usize, usize> {
         spend(1);
         let (before, after) = (self.behind.wrapping_sub(1), self.tail.get(self.behind));
@@ -248,9 +248,9 @@ impl Path {
         let Chunk::Open(chunk) = chunk else { unreachable!("it was just opened") };
         match position(chunk, sample.time_ms) {
             Ok(at) => return Err(chunk[at]),
-            // Only the first chunk can be entered at its front (P3). A chunk of its own for the new
-            // earliest sample leaves room for the next one, where a split would fill and split
-            // again.
+            // Only the first chunk can get a sample at its front (P3). The new earliest sample
+            // starts a chunk of its own, which has space for the next ones; a split half would soon
+            // be full again.
             Err(0) if chunk.len() == CHUNK => {
                 debug_assert_eq!(from, EARLIEST);
                 self.put_first_chunk(Chunk::Open(vec![sample]));
@@ -275,7 +275,7 @@ impl Path {
         self.chunks.insert(from, chunk);
     }
 
-    /// A chunk that precedes all others takes over the first key.
+    /// Inserts a chunk that precedes all others, under the first key.
     fn put_first_chunk(&mut self, chunk: Chunk) {
         if let Some((_, former)) = self.chunks.pop_first() {
             spend(2 * NODE);
@@ -284,8 +284,8 @@ impl Path {
         self.chunks.insert(EARLIEST, chunk);
     }
 
-    /// Appends a path that begins after this one ends. The smaller one's chunks move, so that any
-    /// number of merges costs each chunk O(log n) moves.
+    /// Appends a path that begins after this one ends. Moves the chunks of the smaller path, so
+    /// that over any number of merges each chunk moves O(log n) times.
     pub fn append(&mut self, mut later: Self) {
         debug_assert!(self.last().time_ms < later.first().time_ms);
         self.len += later.len;
@@ -365,9 +365,9 @@ mod tests {
         times
     }
 
-    /// Elements moved and compared to absorb `times` into one path. With `reading`, the path is
-    /// opened for reading after every sample, and read to its end each time it has grown by a
-    /// twentieth, as a flush does.
+    /// Elements moved and compared to insert `times` into one path. With `reading`, the first
+    /// sample is read after every insertion, and the whole path whenever it has grown by 5 %, as a
+    /// flush does.
     fn spent(times: &[i64], reading: bool) -> u64 {
         cost::take();
         let mut path = Path::new(at(times[0]));
@@ -418,7 +418,7 @@ mod tests {
 
     #[test]
     fn merging_many_small_paths_is_not_quadratic() {
-        // Newest trip first, each one joined in front of what there is.
+        // Newest trip first; each earlier one is prepended.
         let spent = |trips: i64| {
             cost::take();
             let mut path = Path::new(at(trips * 10));

@@ -1,16 +1,16 @@
-//! One trip: identity, kept samples, and what a store has to know of it.
+//! One trip: identity, kept samples, and the state that flushing needs.
 
 use std::collections::BTreeMap;
 
 use super::{Path, Sample};
 
-/// What a trip takes beside its path: itself, a driver, its place among others, bytes.
+/// Approximate memory of a trip without its path: the struct, a driver, its map entry; bytes.
 const OVERHEAD: usize = size_of::<Trip>() + 128;
 
-/// What an absorbed `t_star` takes, with the room that is left for others, bytes.
+/// Memory of an absorbed `t_star`, including unused capacity, bytes.
 const ABSORBED: usize = 32;
 
-/// Who drove, by the earliest kept sample of the trip that says so.
+/// The driver named by the earliest kept sample that names one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Driver {
     /// The driver's name or number, as the device sent it.
@@ -22,24 +22,24 @@ pub struct Driver {
 /// A trip in memory.
 #[derive(Clone, Debug)]
 pub struct Trip {
-    /// Device time of the first-arrived sample; after a merge that of the earlier trip.
+    /// Device time of the first-arrived sample; after a merge, that of the earlier trip.
     pub t_star_ms: i64,
     /// Version of the trip's first-arrived sample.
     pub minted: i64,
     /// Version of the last sample that changed the trip.
     pub version: i64,
-    /// `t_star` of each trip that a merge retired, to the version of that merge.
+    /// Maps each retired `t_star` to the version of the merge that retired it.
     pub absorbed: BTreeMap<i64, i64>,
     /// The driver, if a kept sample names one.
     pub driver: Option<Driver>,
-    /// Partition of the row that it was loaded from, until it changes; `None`: its reader's.
+    /// Partition of the row that the trip was loaded from. `None` after a change: the reader's own.
     pub partition: Option<i32>,
     path: Path,
-    /// Version the trip had when it was loaded; `i64::MIN` for one that began in memory.
+    /// Version of the trip when it was loaded; `i64::MIN` for a trip that started in memory.
     loaded: i64,
-    /// Lowest version among the changes not handed to a flush yet.
+    /// Lowest version of the changes that no flush has taken yet.
     unflushed: Option<i64>,
-    /// How long these changes have waited, as the caller counts it, ms.
+    /// How long these changes have been delayed, as counted by the caller, ms.
     waited_ms: u32,
 }
 
@@ -62,7 +62,7 @@ impl Trip {
         trip
     }
 
-    /// A trip as a store holds it at `version`.
+    /// A trip as loaded from a store, at `version`.
     #[must_use]
     pub fn loaded(
         t_star_ms: i64,
@@ -98,7 +98,7 @@ impl Trip {
         self.path.last().time_ms
     }
 
-    /// How many samples the trip keeps, at least 1.
+    /// Number of kept samples, at least 1.
     #[must_use]
     pub fn samples(&self) -> usize {
         self.path.len()
@@ -110,7 +110,7 @@ impl Trip {
         &self.path
     }
 
-    /// What the trip takes in memory, about, bytes.
+    /// Approximate memory used by the trip, bytes.
     pub(super) fn memory(&self) -> usize {
         OVERHEAD + self.absorbed.len() * ABSORBED + self.path.memory()
     }
@@ -119,25 +119,25 @@ impl Trip {
         self.path.pack();
     }
 
-    /// Lowest version among the changes not handed to a flush yet; `None` when there is none.
+    /// Lowest version of the changes that no flush has taken yet; `None` if there are none.
     #[must_use]
     pub fn unflushed(&self) -> Option<i64> {
         self.unflushed
     }
 
-    /// The trip is being handed to a flush: returns the lowest version among the changes in it.
+    /// Hands the changes to a flush: returns their lowest version and marks the trip as clean.
     pub fn take_unflushed(&mut self) -> Option<i64> {
         self.waited_ms = 0;
         self.unflushed.take()
     }
 
-    /// Its changes are passed over by a flush, so they wait longer. Returns how long in all, ms.
+    /// Adds to the delay of the changes, which a flush has left out. Returns the total delay, ms.
     pub fn wait(&mut self, ms: u32) -> u32 {
         self.waited_ms = self.waited_ms.saturating_add(ms);
         self.waited_ms
     }
 
-    /// The record at `version` has had its say on this trip: it is in the row that was loaded.
+    /// Whether the loaded row already includes the effect of the record at `version`.
     pub(super) fn already_includes(&self, version: i64) -> bool {
         version <= self.loaded
     }
@@ -146,7 +146,7 @@ impl Trip {
         self.start_ms() <= other.end_ms() && other.start_ms() <= self.end_ms()
     }
 
-    /// Whether two trips would be the same row.
+    /// Whether both trips have the same row in a store.
     pub(super) fn is_same_row(&self, other: &Self) -> bool {
         self.version == other.version
             && self.t_star_ms == other.t_star_ms
@@ -155,7 +155,7 @@ impl Trip {
             && self.samples() == other.samples()
     }
 
-    /// Marks the trip to be written and announced again, as if changed at `version`.
+    /// Marks the trip dirty from `version`: it is written and announced again.
     pub(super) fn mark_unflushed(&mut self, version: i64) {
         self.unflushed = Some(self.unflushed.map_or(version, |lowest| lowest.min(version)));
     }
@@ -163,7 +163,7 @@ impl Trip {
     /// Adds a sample of a record at `version`.
     ///
     /// # Errors
-    /// The kept sample of that device time; the trip is as it was.
+    /// The kept sample of that device time. The trip is unchanged.
     pub(super) fn add(
         &mut self,
         version: i64,
@@ -176,8 +176,8 @@ impl Trip {
         Ok(())
     }
 
-    /// Takes in the trip that follows, once a sample at `version` has closed the gap between them.
-    /// This trip is the earlier one, so its `t_star` is the smaller and stays.
+    /// Merges the following trip into this one, after a sample at `version` has closed the gap.
+    /// This trip is the earlier one, so its `t_star` is smaller and survives.
     pub(super) fn absorb(&mut self, version: i64, later: Self) {
         debug_assert!(self.t_star_ms < later.t_star_ms);
         self.absorbed.extend(later.absorbed);
@@ -192,7 +192,7 @@ impl Trip {
         self.change(version);
     }
 
-    /// The row is this reader's from now on.
+    /// Marks a change at `version`. The row now belongs to this reader's partition.
     fn change(&mut self, version: i64) {
         self.version = version;
         self.partition = None;

@@ -1,12 +1,13 @@
-//! The events of the change feed: each a function of a trip's row and of the changes it tells.
+//! The events of the change feed. Each is a function of a trip's row and of the change it reports.
 
 use serde::Serialize;
 
+use crate::codec::trip_row::TripRow;
+use crate::model::change::{Change, Forgotten};
 use crate::model::time::format_time;
-use crate::store::{Change, Forgotten, TripRow};
-use crate::views::{SurfaceError, TripJson, text_id};
+use crate::views::{TripJson, ViewError, text_id};
 
-/// An event, keys in the order of the contract.
+/// A change event, keys in the order of the contract.
 #[derive(Serialize)]
 struct Event {
     #[serde(rename = "type")]
@@ -14,15 +15,16 @@ struct Event {
     id: String,
     absorbed: Vec<String>,
     version: i64,
-    /// Which part of it this is, from 1, and of how many.
+    /// Number of this part, from 1, if the event was split.
     #[serde(skip_serializing_if = "Option::is_none")]
     part: Option<usize>,
+    /// Number of parts, if the event was split.
     #[serde(skip_serializing_if = "Option::is_none")]
     parts: Option<usize>,
     trip: TripJson,
 }
 
-/// The event of trips that were erased.
+/// The event of an erasure.
 #[derive(Serialize)]
 struct ForgottenEvent<'a> {
     #[serde(rename = "type")]
@@ -33,7 +35,7 @@ struct ForgottenEvent<'a> {
 }
 
 impl Event {
-    fn new(change: &Change, row: &TripRow) -> Result<Self, SurfaceError> {
+    fn new(change: &Change, row: &TripRow) -> Result<Self, ViewError> {
         let retired = change.retired.iter().map(|t_star_ms| text_id(&row.device_id, *t_star_ms));
         let absorbed = retired.collect::<Result<_, _>>()?;
         let trip = TripJson::from_row(row)?;
@@ -41,54 +43,54 @@ impl Event {
         Ok(Self { kind, id, absorbed, version, part: None, parts: None, trip })
     }
 
-    fn text(&self) -> String {
+    fn to_json(&self) -> String {
         serde_json::to_string(self).expect("an event is plain data")
     }
 }
 
-/// The event of a change, as one line of JSON: `{type, id, absorbed, version, trip}`, `absorbed`
-/// being the ids that this change retired, `trip` the trip without its path.
+/// The event of a change, as one line of JSON: `{type, id, absorbed, version, trip}`. `absorbed`
+/// holds the ids that this change retired, `trip` the trip without its path.
 ///
 /// # Errors
 /// An id of the trip has no text form.
-pub fn event(change: &Change, row: &TripRow) -> Result<String, SurfaceError> {
-    Ok(Event::new(change, row)?.text())
+pub fn event(change: &Change, row: &TripRow) -> Result<String, ViewError> {
+    Ok(Event::new(change, row)?.to_json())
 }
 
-/// The event of a change within so many bytes: where it is longer, and names ids, in parts. Each is
-/// an event of the trip as it is, with `part` (from 1) and `parts`, and has its share of the ids of
-/// `absorbed` and of `trip.absorbed`: a consumer that needs spans alone may take any of them, and
-/// one that keeps ids apart learns of every one that was retired.
+/// The event of a change, split into parts if it is longer than `max_bytes` and names retired ids.
+/// Each part is a complete event with `part` (from 1) and `parts`, and holds a share of the ids in
+/// `absorbed` and `trip.absorbed`. A consumer that only needs spans can use any part; one that
+/// tracks ids gets every retired id from all of them.
 ///
 /// # Errors
 /// An id of the trip has no text form.
-pub fn events(change: &Change, row: &TripRow, most: usize) -> Result<Vec<String>, SurfaceError> {
+pub fn events(change: &Change, row: &TripRow, max_bytes: usize) -> Result<Vec<String>, ViewError> {
     let mut event = Event::new(change, row)?;
-    let whole = event.text();
+    let whole = event.to_json();
     let retired = std::mem::take(&mut event.absorbed);
     let absorbed = std::mem::take(&mut event.trip.absorbed);
-    let Some(id) = retired.first().or(absorbed.first()).filter(|_| whole.len() > most) else {
+    let Some(id) = retired.first().or(absorbed.first()).filter(|_| whole.len() > max_bytes) else {
         return Ok(vec![whole]);
     };
     (event.part, event.parts) = (Some(usize::MAX), Some(usize::MAX));
-    // Of one device every id is as long, with quotes and a comma.
-    let each = (most.saturating_sub(event.text().len()) / (id.len() + 3)).max(1);
-    let parts = (retired.len() + absorbed.len()).div_ceil(each);
+    // All ids of a device have the same length; quotes and a comma add 3 bytes.
+    let per_part = (max_bytes.saturating_sub(event.to_json().len()) / (id.len() + 3)).max(1);
+    let parts = (retired.len() + absorbed.len()).div_ceil(per_part);
     let share = |ids: &[String], nth: usize, before: usize| -> Vec<String> {
-        let place = |at: usize| at.saturating_sub(before).min(ids.len());
-        ids[place(nth * each)..place((nth + 1) * each)].to_vec()
+        let index = |at: usize| at.saturating_sub(before).min(ids.len());
+        ids[index(nth * per_part)..index((nth + 1) * per_part)].to_vec()
     };
     let part = |nth| {
         (event.part, event.parts) = (Some(nth + 1), Some(parts));
         event.absorbed = share(&retired, nth, 0);
         event.trip.absorbed = share(&absorbed, nth, retired.len());
-        event.text()
+        event.to_json()
     };
     Ok((0..parts).map(part).collect())
 }
 
-/// The event of a forget that was carried out, as one line of JSON: `{type, device_id, before,
-/// version}`: every trip of the device that ends before `before` is gone.
+/// The event of an executed forget, as one line of JSON: `{type, device_id, before, version}`.
+/// Every trip of the device that ends before `before` is erased.
 #[must_use]
 pub fn forgotten(forgotten: &Forgotten) -> String {
     let event = ForgottenEvent {
@@ -107,40 +109,40 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::store::ChangeKind;
+    use crate::model::change::ChangeKind;
     use crate::timeline::{Limits, RawSample, Sample, Timeline};
 
-    /// A trip of a device with the longest id there is, as a small `--max-gap` allows: every second
-    /// sample joins two trips.
+    /// A trip with many retired ids, of a device with the longest possible id: every second sample
+    /// joins two trips.
     fn merged(samples: i64) -> (Change, TripRow) {
         let mut timeline = Timeline::default();
         let limits = Limits { max_gap_ms: 1000, ..Limits::default() };
         let (even, odd) = ((0..samples).step_by(2), (1..samples - 1).step_by(2));
         for (version, second) in (1..).zip(even.chain(odd)) {
-            let stated = RawSample { time_ms: second * 1000, ..RawSample::default() };
-            timeline.absorb(&limits, version * 2, Sample::quantised(&stated).unwrap(), None);
+            let raw = RawSample { time_ms: second * 1000, ..RawSample::default() };
+            timeline.absorb(&limits, version * 2, Sample::quantised(&raw).unwrap(), None);
         }
         let row = TripRow::from_trip(&"\u{1}".repeat(256), timeline.trips().next().unwrap());
         let retired = row.absorbed.keys().copied().skip(3).collect();
         (Change { kind: ChangeKind::Merged, retired, row: 0 }, row)
     }
 
-    fn ids(of: &Value) -> impl Iterator<Item = String> {
-        of.as_array().unwrap().iter().map(|id| id.as_str().unwrap().to_owned())
+    fn ids(array: &Value) -> impl Iterator<Item = String> {
+        array.as_array().unwrap().iter().map(|id| id.as_str().unwrap().to_owned())
     }
 
     #[test]
-    fn an_event_that_is_too_long_comes_in_parts_that_name_every_id_once() {
+    fn a_long_event_is_split_and_names_every_id_once() {
         let (change, row) = merged(2001);
         let whole = event(&change, &row).unwrap();
         assert!(whole.len() > 1_500_000, "{} bytes", whole.len());
         assert_eq!(events(&change, &row, whole.len()).unwrap(), [whole.as_str()]);
         let whole: Value = serde_json::from_str(&whole).unwrap();
-        for most in [8_000, 100_000, 1_000_000] {
-            let parts = events(&change, &row, most).unwrap();
+        for max_bytes in [8_000, 100_000, 1_000_000] {
+            let parts = events(&change, &row, max_bytes).unwrap();
             let (mut absorbed, mut of_trip) = (Vec::new(), Vec::new());
             for (nth, part) in (1..).zip(&parts) {
-                assert!(part.len() <= most, "{} of {most}", part.len());
+                assert!(part.len() <= max_bytes, "{} of {max_bytes}", part.len());
                 let mut part: Value = serde_json::from_str(part).unwrap();
                 absorbed.extend(ids(&part["absorbed"]));
                 of_trip.extend(ids(&part["trip"]["absorbed"]));
@@ -158,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_names_no_ids_has_no_parts() {
+    fn an_event_without_retired_ids_is_not_split() {
         let (change, row) = merged(1);
         let whole = event(&change, &row).unwrap();
         assert_eq!(events(&change, &row, 10).unwrap(), [whole]);

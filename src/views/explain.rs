@@ -1,24 +1,24 @@
-//! How a trip came to be, by its row alone: versions are places in the log.
+//! The history of a trip, from its row alone: each version is a log position.
 
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::SurfaceError;
+use super::ViewError;
 use super::trip_json::{Match, text_id};
+use crate::codec::trip_row::TripRow;
 use crate::model::epoch::{Epoch, Versions};
 use crate::model::time::format_time;
-use crate::store::TripRow;
 
-/// A place in the log. Others parse it, as all that follows: names and order are fixed.
+/// A position in the log. Clients parse this and the types below: names and order are fixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct LogPosition {
-    /// The version.
+    /// The version at this position.
     pub version: i64,
-    /// Null for files, and for an epoch that the store does not know.
+    /// Number of the epoch; null for files, and for an epoch that the store does not know.
     pub epoch: Option<i32>,
-    /// Null for files, and where the topic had another number of partitions then.
+    /// Partition number, from 0; null for files, and if the topic had another partition count then.
     pub partition: Option<i32>,
-    /// Offset in the partition; of files, which of their records, from 0.
+    /// Offset in the partition; for files, the number of the record, from 0.
     pub offset: Option<i64>,
 }
 
@@ -27,7 +27,7 @@ pub struct LogPosition {
 pub struct Minted {
     /// Device time of the sample.
     pub time: String,
-    /// Where it stands.
+    /// Log position of its record.
     #[serde(flatten)]
     pub place: LogPosition,
 }
@@ -35,24 +35,24 @@ pub struct Minted {
 /// An id that a merge retired.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Absorbed {
-    /// The id.
+    /// Text id.
     pub id: String,
-    /// Where the sample stands that merged the two.
+    /// Log position of the record whose sample merged the two trips.
     #[serde(flatten)]
     pub place: LogPosition,
 }
 
-/// How a trip came to be, by its row.
+/// The history of a trip, from its row.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Explanation {
     /// Text id.
     pub id: String,
-    /// The id that was asked for.
+    /// The id of the request, as the client wrote it.
     pub requested_id: String,
-    /// How that lies in the trip.
+    /// How the requested id relates to the trip.
     #[serde(rename = "match")]
     pub matched: Match,
-    /// The merge that retired the requested id; null where none did.
+    /// The merge that retired the requested id; null if the id is not retired.
     pub retired: Option<LogPosition>,
     /// Device id.
     pub device_id: String,
@@ -60,19 +60,19 @@ pub struct Explanation {
     pub start_time: String,
     /// Time of the last sample.
     pub end_time: String,
-    /// How many samples.
+    /// Number of samples.
     pub samples: i32,
-    /// The sample that minted it.
+    /// The first-arrived sample, which minted the trip.
     pub minted: Minted,
-    /// The ids that merges retired, by time.
+    /// The ids that merges retired, ordered by their time.
     pub absorbed: Vec<Absorbed>,
-    /// The sample that changed it last.
+    /// Log position of the last change.
     pub last_change: LogPosition,
 }
 
 impl Explanation {
-    /// What a row tells to who asked for `requested_id`, whose time is `t_star_ms`, under these
-    /// epochs of its store, oldest first; none are files.
+    /// The history in `row`, for a request of `requested_id`, whose time is `t_star_ms`. `epochs`
+    /// are those of the store, oldest first; empty for a log of files.
     ///
     /// # Errors
     /// An id of the trip has no text form.
@@ -81,7 +81,7 @@ impl Explanation {
         requested_id: &str,
         t_star_ms: i64,
         epochs: &[Epoch],
-    ) -> Result<Self, SurfaceError> {
+    ) -> Result<Self, ViewError> {
         let absorbed = row.absorbed.iter().map(|(&t_star_ms, &version)| {
             let id = text_id(&row.device_id, t_star_ms)?;
             Ok(Absorbed { id, place: log_position(version, row, epochs) })
@@ -100,20 +100,20 @@ impl Explanation {
                 time: format_time(row.t_star_ms),
                 place: log_position(row.minted, row, epochs),
             },
-            absorbed: absorbed.collect::<Result<_, SurfaceError>>()?,
+            absorbed: absorbed.collect::<Result<_, ViewError>>()?,
             last_change: log_position(row.version, row, epochs),
         })
     }
 }
 
-/// Where a version stands, seen from a row of that partition.
+/// The log position of a version of `row`. The row names the partition.
 fn log_position(version: i64, row: &TripRow, epochs: &[Epoch]) -> LogPosition {
     if epochs.is_empty() {
         let offset = Some(Versions::of_files().offset_of(version));
         return LogPosition { version, epoch: None, partition: None, offset };
     }
-    let of = |version: i64| epochs.iter().rev().find(|epoch| epoch.base <= version);
-    let (Some(epoch), Some(latest)) = (of(version), of(row.version)) else {
+    let epoch_of = |version: i64| epochs.iter().rev().find(|epoch| epoch.base <= version);
+    let (Some(epoch), Some(latest)) = (epoch_of(version), epoch_of(row.version)) else {
         return LogPosition { version, epoch: None, partition: None, offset: None };
     };
     let partition = (epoch.partitions == latest.partitions).then_some(row.partition);

@@ -6,9 +6,9 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use super::trip_json::{Answer, read_path};
-use super::{SurfaceError, TripJson};
+use super::{TripJson, ViewError};
+use crate::codec::trip_row::TripRow;
 use crate::model::time::format_time;
-use crate::store::TripRow;
 use crate::timeline::{Path, Sample};
 
 /// A trip as a GeoJSON feature.
@@ -21,9 +21,9 @@ pub struct Feature {
     pub id: String,
     /// West, south, east, north, degrees.
     pub bbox: [f64; 4],
-    /// The path.
+    /// The path of the trip.
     pub geometry: Geometry,
-    /// The trip without what the geometry says.
+    /// The fields of the trip, without those that the geometry and the bbox already hold.
     pub properties: serde_json::Value,
 }
 
@@ -33,7 +33,7 @@ pub struct Feature {
 pub enum Geometry {
     /// A path of one sample.
     Point(Vec<f64>),
-    /// A longer one.
+    /// A path of two or more samples.
     LineString(Vec<Vec<f64>>),
 }
 
@@ -58,7 +58,7 @@ impl Geometry {
 }
 
 impl Feature {
-    /// The feature of a row and its answer, its path simplified where a tolerance, m, is given.
+    /// The feature of a row and its answer. `tolerance_m`, in metres, simplifies the path.
     ///
     /// # Errors
     /// The path cannot be read.
@@ -66,13 +66,13 @@ impl Feature {
         row: &TripRow,
         answer: &Answer<'_>,
         tolerance_m: Option<f64>,
-    ) -> Result<Self, SurfaceError> {
+    ) -> Result<Self, ViewError> {
         let trip = &answer.trip;
         let geometry = Geometry::from_path(&read_path(row, &trip.id, tolerance_m)?);
         let mut properties = serde_json::to_value(answer).expect("an answer is plain data");
         if let serde_json::Value::Object(fields) = &mut properties {
-            for said_by_geometry in ["start", "end", "bbox", "path"] {
-                fields.remove(said_by_geometry);
+            for field_of_geometry in ["start", "end", "bbox", "path"] {
+                fields.remove(field_of_geometry);
             }
         }
         let (id, bbox) = (trip.id.clone(), trip.bbox);
@@ -80,24 +80,24 @@ impl Feature {
     }
 }
 
-/// What a GPX file begins with.
+/// Start of a GPX file.
 pub(super) const GPX_HEAD: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
     <gpx version=\"1.1\" creator=\"tstar\" xmlns=\"http://www.topografix.com/GPX/1/1\">\n";
 
-/// What it ends with.
+/// End of a GPX file.
 pub(super) const GPX_TAIL: &str = "</gpx>\n";
 
-/// A trip as a GPX track: its id as the name, its device as the source; its path simplified where
-/// a tolerance, m, is given.
+/// A trip as a GPX track: the id is its name, the device its source. `tolerance_m`, in metres,
+/// simplifies the path.
 pub(super) fn gpx_track(
     row: &TripRow,
     trip: &TripJson,
     tolerance_m: Option<f64>,
-) -> Result<String, SurfaceError> {
+) -> Result<String, ViewError> {
     let path = read_path(row, &trip.id, tolerance_m)?;
     let mut track = format!("<trk>\n<name>{}</name>\n", escaped(&trip.id));
     let mut add = |text: std::fmt::Arguments<'_>| {
-        track.write_fmt(text).expect("a String takes every text");
+        track.write_fmt(text).expect("writing to a String cannot fail");
     };
     // GPX fixes the order of these elements.
     if let Some(driver) = &trip.driver {
@@ -115,7 +115,7 @@ pub(super) fn gpx_track(
     Ok(track)
 }
 
-/// Text for XML 1.0, which cannot hold most control characters at all: they become U+FFFD.
+/// Escapes text for XML 1.0. XML cannot hold most control characters: they become U+FFFD.
 fn escaped(text: &str) -> Cow<'_, str> {
     let plain = |character: char| {
         !matches!(character, '&' | '<' | '>' | '"' | '\'' | '\0'..='\x1f' | '\u{fffe}' | '\u{ffff}')
@@ -131,7 +131,7 @@ fn escaped(text: &str) -> Cow<'_, str> {
             '>' => safe.push_str("&gt;"),
             '"' => safe.push_str("&quot;"),
             '\'' => safe.push_str("&apos;"),
-            // As a reference, or a reader would fold them into spaces.
+            // As character references: parsers turn literal ones into spaces.
             '\t' | '\n' | '\r' => safe.push_str(&format!("&#{};", u32::from(character))),
             other if plain(other) => safe.push(other),
             _ => safe.push('\u{fffd}'),

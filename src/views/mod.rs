@@ -1,7 +1,7 @@
-//! Trips in the forms that others read. Pure but for the writer it is given.
+//! Trips and events in output formats. Pure, except for the output that [`TripWriter`] writes to.
 //!
-//! [`TripJson`] is the trip of the contract; every other form is made from the same values, so that
-//! two forms never disagree. [`TripWriter`] streams: it holds one trip at a time.
+//! [`TripJson`] is the trip of the contract. Every other format is made from the same values, so
+//! that two formats never disagree. [`TripWriter`] streams: it holds one trip at a time.
 
 pub mod event;
 mod explain;
@@ -17,13 +17,13 @@ pub(crate) use trip_json::text_id;
 pub use trip_json::{Answer, Extras, LatLon, Match, PathJson, TripJson, is_open};
 pub use writer::{Form, TripWriter};
 
+use crate::codec::trip_row::RowError;
 use crate::identity::IdError;
-use crate::store::StoreError;
 
-/// A trip cannot be shown.
+/// A trip cannot be shown in an output format.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum SurfaceError {
+pub enum ViewError {
     /// Its id has no text form.
     #[error("trip of device `{device}` with t_star={t_star_ms} has no text id")]
     Id {
@@ -31,18 +31,18 @@ pub enum SurfaceError {
         device: String,
         /// Identity time, ms.
         t_star_ms: i64,
-        /// Why.
+        /// What is wrong with the id.
         source: IdError,
     },
     /// Its path cannot be read.
     #[error("the path of trip `{id}` cannot be read")]
     Path {
-        /// The trip.
+        /// Text id of the trip.
         id: String,
-        /// Why.
-        source: StoreError,
+        /// What is wrong with the path.
+        source: RowError,
     },
-    /// The output is gone.
+    /// The output cannot be written.
     #[error("cannot write the output")]
     Write(#[from] std::io::Error),
 }

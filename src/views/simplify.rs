@@ -1,59 +1,59 @@
-//! A path with fewer points, for maps.
+//! Simplifies paths for maps.
 
 use crate::timeline::{Path, Sample};
 
-/// A degree of latitude, m, on the sphere that distances are measured on.
+/// Length of a degree of latitude, m, on the sphere that distances are computed on.
 const DEGREE_M: f64 = 6_371_008.8 * std::f64::consts::PI / 180.0;
 
-/// A path without the samples that lie within `tolerance_m` of the line through the kept ones
-/// before and after them. First and last stay, and no sample that is left out lies further than
-/// twice the tolerance from the line that is drawn instead.
+/// Omits the samples of a path that lie within `tolerance_m` of the line through the retained ones
+/// before and after them. The first and the last sample are always retained. No omitted sample lies
+/// further than twice the tolerance from the resulting line.
 ///
-/// One pass: from the last kept sample on, the directions in which a line passes all samples since
-/// then closely enough are an angle that shrinks; where a sample lies outside of it, or the path
-/// turns back, the sample before is kept (Zhao and Saalfeld, "Linear-time sleeve-fitting polyline
-/// simplification algorithms", 1997).
+/// One pass: the directions from the last retained sample that pass all later samples within the
+/// tolerance form an angle (the sleeve), which shrinks with each sample. When a sample lies outside
+/// of it, or the path turns back, the sample before is retained (Zhao and Saalfeld, "Linear-time
+/// sleeve-fitting polyline simplification algorithms", 1997).
 #[must_use]
 pub fn simplify(path: &Path, tolerance_m: f64) -> Path {
     let first = *path.first();
-    let (mut kept, mut before) = (vec![first], first);
+    let (mut retained, mut before) = (vec![first], first);
     let mut sleeve = Sleeve::new(&first);
     for sample in path.iter().skip(1) {
-        if !sleeve.takes(&sample, tolerance_m) {
-            kept.push(before);
+        if !sleeve.admit(&sample, tolerance_m) {
+            retained.push(before);
             sleeve = Sleeve::new(&before);
-            let taken = sleeve.takes(&sample, tolerance_m);
-            debug_assert!(taken, "a new sleeve takes every sample");
+            let is_admitted = sleeve.admit(&sample, tolerance_m);
+            debug_assert!(is_admitted, "a new sleeve admits every sample");
         }
         before = sample;
     }
     if path.len() > 1 {
-        kept.push(before);
+        retained.push(before);
     }
-    Path::from_sorted(kept).expect("the first is among them")
+    Path::from_sorted(retained).expect("the first sample is retained")
 }
 
-/// The directions that a line from a sample on may take.
+/// The directions that a line from a retained sample, the anchor, may take.
 struct Sleeve {
     lat: f64,
     lon: f64,
-    /// How much shorter a degree of longitude is.
+    /// Length of a degree of longitude relative to a degree of latitude.
     shrink: f64,
-    /// The first direction, and the angles from it that are still free, radians.
-    free: Option<(f64, f64, f64)>,
-    /// How far the path has come, m.
+    /// The first direction, and the least and greatest allowed angle from it, radians.
+    allowed: Option<(f64, f64, f64)>,
+    /// Greatest distance from the anchor so far, m.
     furthest_m: f64,
 }
 
 impl Sleeve {
     fn new(anchor: &Sample) -> Self {
         let (lat, lon) = (anchor.lat(), anchor.lon());
-        Self { lat, lon, shrink: lat.to_radians().cos(), free: None, furthest_m: 0.0 }
+        Self { lat, lon, shrink: lat.to_radians().cos(), allowed: None, furthest_m: 0.0 }
     }
 
-    /// Whether a line from the anchor to this sample passes the samples before it.
-    fn takes(&mut self, sample: &Sample, tolerance_m: f64) -> bool {
-        // The shorter way round the earth.
+    /// Narrows the sleeve by a sample; false if a line to it misses a sample before it.
+    fn admit(&mut self, sample: &Sample, tolerance_m: f64) -> bool {
+        // The shorter way around the earth.
         let degrees = (sample.lon() - self.lon + 540.0).rem_euclid(360.0) - 180.0;
         let (east, north) =
             (degrees * self.shrink * DEGREE_M, (sample.lat() - self.lat) * DEGREE_M);
@@ -67,8 +67,8 @@ impl Sleeve {
         }
         let direction = north.atan2(east);
         let half = (tolerance_m / distance_m).asin();
-        let Some((first, low, high)) = self.free else {
-            self.free = Some((direction, -half, half));
+        let Some((first, low, high)) = self.allowed else {
+            self.allowed = Some((direction, -half, half));
             return true;
         };
         let turn = std::f64::consts::TAU;
@@ -76,7 +76,7 @@ impl Sleeve {
         if angle < low || angle > high {
             return false;
         }
-        self.free = Some((first, low.max(angle - half), high.min(angle + half)));
+        self.allowed = Some((first, low.max(angle - half), high.min(angle + half)));
         true
     }
 }
@@ -96,14 +96,14 @@ mod tests {
         Path::from_sorted(points.iter().enumerate().map(sample)).unwrap()
     }
 
-    /// East and north of a place, m.
+    /// Offset of `to` from `from` to the east and to the north, m.
     fn metres(from: &Sample, to: &Sample) -> (f64, f64) {
         let shrink = from.lat().to_radians().cos();
         ((to.lon() - from.lon()) * shrink * DEGREE_M, (to.lat() - from.lat()) * DEGREE_M)
     }
 
-    /// From a sample to the line between two others, m.
-    fn off(from: &Sample, to: &Sample, sample: &Sample) -> f64 {
+    /// Distance of a sample from the line between two others, m.
+    fn distance_m(from: &Sample, to: &Sample, sample: &Sample) -> f64 {
         let ((x, y), (px, py)) = (metres(from, to), metres(from, sample));
         let length = x * x + y * y;
         let along = if length > 0.0 { ((px * x + py * y) / length).clamp(0.0, 1.0) } else { 0.0 };
@@ -111,23 +111,24 @@ mod tests {
     }
 
     fn check(points: &[(f64, f64)], tolerance_m: f64) -> usize {
-        let (whole, kept) = (path(points), simplify(&path(points), tolerance_m));
-        let kept: Vec<_> = kept.iter().collect();
-        assert_eq!(kept.first().unwrap().time_ms, whole.first().time_ms);
-        assert_eq!(kept.last().unwrap().time_ms, whole.last().time_ms);
+        let (whole, retained) = (path(points), simplify(&path(points), tolerance_m));
+        let retained: Vec<_> = retained.iter().collect();
+        assert_eq!(retained.first().unwrap().time_ms, whole.first().time_ms);
+        assert_eq!(retained.last().unwrap().time_ms, whole.last().time_ms);
         for sample in whole.iter() {
-            let off = kept
+            let off_m = retained
                 .windows(2)
                 .filter(|ends| (ends[0].time_ms..=ends[1].time_ms).contains(&sample.time_ms))
-                .map(|ends| off(&ends[0], &ends[1], &sample))
+                .map(|ends| distance_m(&ends[0], &ends[1], &sample))
                 .fold(f64::INFINITY, f64::min);
-            assert!(kept.len() == 1 || off <= 2.0 * tolerance_m + 0.1, "{off} m: {sample:?}");
+            let is_near = off_m <= 2.0 * tolerance_m + 0.1;
+            assert!(retained.len() == 1 || is_near, "{off_m} m: {sample:?}");
         }
-        kept.len()
+        retained.len()
     }
 
     #[test]
-    fn a_straight_line_keeps_its_ends_and_a_corner_stays() {
+    fn ends_and_corners_are_retained() {
         let straight: Vec<_> = (0..1000).map(|n| (52.0, 13.0 + f64::from(n) / 1e4)).collect();
         assert_eq!(check(&straight, 5.0), 2);
         let corner = [(52.0, 13.0), (52.0, 13.1), (52.1, 13.1)];
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn there_and_back_keeps_the_far_end() {
+    fn a_turning_point_is_retained() {
         let there = (0..100).map(|n| (52.0, 13.0 + f64::from(n) / 1e3));
         let back: Vec<_> = there.clone().chain(there.clone().rev()).collect();
         assert_eq!(check(&back, 5.0), 3);
@@ -144,7 +145,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_drawn_far_from_where_it_was(
+        fn omitted_samples_are_near_the_line(
             steps in prop::collection::vec((-1e-3..1e-3, -1e-3..1e-3), 1..300),
             tolerance_m in 1.0..200.0,
         ) {

@@ -1,12 +1,12 @@
-//! A trip as JSON: names, order and units of the contract. Absent is null, never left out.
+//! A trip as JSON: names, order and units of the contract. An absent value is null, never omitted.
 
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{SurfaceError, simplify};
+use super::{ViewError, simplify};
+use crate::codec::trip_row::TripRow;
 use crate::identity::TripId;
 use crate::model::time::format_time;
-use crate::store::TripRow;
 use crate::timeline::{Path, Reading};
 
 /// A trip, keys in the order of the contract.
@@ -22,29 +22,29 @@ pub struct TripJson {
     pub start_time: String,
     /// Time of the latest sample.
     pub end_time: String,
-    /// From start to end, s.
+    /// Time from start to end, s.
     pub duration_s: f64,
-    /// How many samples it keeps.
+    /// Number of kept samples.
     pub samples: i32,
     /// Length of the path, m, to 0.1.
     pub distance_m: f64,
-    /// Distance by duration, m/s, to 0.01; null for a trip of one time.
+    /// Distance divided by duration, m/s, to 0.01; null if the duration is 0.
     pub avg_speed_mps: Option<f64>,
     /// Largest reported speed, m/s.
     pub max_speed_mps: Option<f64>,
-    /// Who drove.
+    /// Driver named by the earliest sample that has one.
     pub driver: Option<String>,
-    /// First position.
+    /// Position of the earliest sample.
     pub start: LatLon,
-    /// Last position.
+    /// Position of the latest sample.
     pub end: LatLon,
     /// West, south, east, north, degrees.
     pub bbox: [f64; 4],
-    /// Text ids that merges retired, rising.
+    /// Text ids that merges retired, ordered by their time.
     pub absorbed: Vec<String>,
-    /// Log position of the last change.
+    /// Version of the last change.
     pub version: i64,
-    /// The samples, where asked for.
+    /// The samples, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathJson>,
 }
@@ -52,39 +52,39 @@ pub struct TripJson {
 /// A position, degrees.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, ToSchema)]
 pub struct LatLon {
-    /// North.
+    /// Latitude, positive to the north.
     pub lat: f64,
-    /// East.
+    /// Longitude, positive to the east.
     pub lon: f64,
 }
 
-/// The samples of a trip as columns of one length.
+/// The samples of a trip as columns of equal length.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
 pub struct PathJson {
     /// Device times.
     pub times: Vec<String>,
-    /// Longitude, latitude.
+    /// Positions as [longitude, latitude], degrees.
     pub coordinates: Vec<[f64; 2]>,
-    /// Speeds, m/s.
+    /// Reported speeds, m/s.
     pub speed_mps: Vec<Option<f64>>,
-    /// Headings from north, degrees.
+    /// Reported headings, degrees clockwise from north.
     pub heading_deg: Vec<Option<f64>>,
 }
 
-/// How the time of an id lies in the trip that covers it.
+/// How the time of an id relates to the trip that covers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Match {
-    /// It is the trip's `t_star`.
+    /// The time is the trip's `t_star`.
     Current,
-    /// A merge retired it.
+    /// A merge retired the id.
     Retired,
     /// Neither: a time inside the trip.
     Covers,
 }
 
 impl Match {
-    /// How `t_star_ms` of an id lies in the trip that covers it.
+    /// How the time `t_star_ms` of an id relates to the trip `row`, which covers it.
     #[must_use]
     pub fn classify(t_star_ms: i64, row: &TripRow) -> Self {
         if row.t_star_ms == t_star_ms {
@@ -96,7 +96,7 @@ impl Match {
         }
     }
 
-    /// The name in answers.
+    /// The name in output.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -107,16 +107,16 @@ impl Match {
     }
 }
 
-/// What an answer says beside the trip; only what the question calls for is written.
+/// Fields of an answer that depend on the request; unset ones are omitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Extras {
     /// Whether the trip may still grow at its end, by the reader's clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open: Option<bool>,
-    /// The id that was asked for, as it was written.
+    /// The id of the request, as the client wrote it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requested_id: Option<String>,
-    /// How that id lies in the trip.
+    /// How that id relates to the trip.
     #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
     pub matched: Option<Match>,
     /// Whether a merge retired that id.
@@ -124,13 +124,13 @@ pub struct Extras {
     pub merged: Option<bool>,
 }
 
-/// A trip as the answer to a question.
+/// A trip as the answer to a request.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Answer<'a> {
     /// The trip.
     #[serde(flatten)]
     pub trip: TripJson,
-    /// What else the answer says.
+    /// The fields that depend on the request.
     #[serde(flatten)]
     pub extras: &'a Extras,
 }
@@ -142,8 +142,8 @@ pub fn is_open(row: &TripRow, max_gap_ms: i64, settle_ms: i64, now_ms: i64) -> b
 }
 
 /// The text id of a device and a `t_star`.
-pub(crate) fn text_id(device: &str, t_star_ms: i64) -> Result<String, SurfaceError> {
-    TripId::new(device, t_star_ms).and_then(|id| id.text()).map_err(|source| SurfaceError::Id {
+pub(crate) fn text_id(device: &str, t_star_ms: i64) -> Result<String, ViewError> {
+    TripId::new(device, t_star_ms).and_then(|id| id.text()).map_err(|source| ViewError::Id {
         device: device.to_owned(),
         t_star_ms,
         source,
@@ -155,7 +155,7 @@ impl TripJson {
     ///
     /// # Errors
     /// An id of the trip has no text form.
-    pub fn from_row(row: &TripRow) -> Result<Self, SurfaceError> {
+    pub fn from_row(row: &TripRow) -> Result<Self, ViewError> {
         let device = row.device_id.as_str();
         let absorbed = row.absorbed.keys().map(|t_star_ms| text_id(device, *t_star_ms));
         #[expect(clippy::cast_precision_loss, reason = "a duration below 2^53 ms")]
@@ -182,27 +182,23 @@ impl TripJson {
         })
     }
 
-    /// The same with the path of the row, simplified where a tolerance, m, is given.
+    /// Adds the path of the row. `tolerance_m`, in metres, simplifies it.
     ///
     /// # Errors
     /// The path cannot be read.
-    pub fn with_path(
-        mut self,
-        row: &TripRow,
-        tolerance_m: Option<f64>,
-    ) -> Result<Self, SurfaceError> {
+    pub fn with_path(mut self, row: &TripRow, tolerance_m: Option<f64>) -> Result<Self, ViewError> {
         self.path = Some(PathJson::from_path(&read_path(row, &self.id, tolerance_m)?));
         Ok(self)
     }
 }
 
-/// The path of a row, simplified where a tolerance, m, is given.
+/// The path of a row. `tolerance_m`, in metres, simplifies it.
 pub(super) fn read_path(
     row: &TripRow,
     id: &str,
     tolerance_m: Option<f64>,
-) -> Result<Path, SurfaceError> {
-    let trip = row.to_trip().map_err(|source| SurfaceError::Path { id: id.to_owned(), source })?;
+) -> Result<Path, ViewError> {
+    let trip = row.to_trip().map_err(|source| ViewError::Path { id: id.to_owned(), source })?;
     Ok(match tolerance_m {
         Some(tolerance_m) => simplify(trip.path(), tolerance_m),
         None => trip.path().clone(),

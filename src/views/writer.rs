@@ -1,28 +1,28 @@
-//! Writes trips one after another in one of the forms.
+//! Writes trips one after another in an output format.
 
 use std::io::Write;
 
 use super::geo::{Feature, GPX_HEAD, GPX_TAIL, gpx_track};
 use super::trip_json::Answer;
-use super::{Extras, SurfaceError, TripJson};
-use crate::store::TripRow;
+use super::{Extras, TripJson, ViewError};
+use crate::codec::trip_row::TripRow;
 
-/// A form of trips for programs.
+/// A machine-readable output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// One object a line.
+    /// One JSON object per line.
     Ndjson,
-    /// One array.
+    /// One JSON array.
     Json,
-    /// Rows under a header.
+    /// CSV with a header line.
     Csv,
-    /// One `FeatureCollection`.
+    /// One GeoJSON `FeatureCollection`.
     GeoJson,
     /// One GPX 1.1 file.
     Gpx,
 }
 
-/// Columns of the CSV form, then those of [`Extras`] that are set.
+/// CSV columns; those of [`Extras`] that are set follow them.
 const COLUMNS: [&str; 21] = [
     "id",
     "device_id",
@@ -47,25 +47,26 @@ const COLUMNS: [&str; 21] = [
     "version",
 ];
 
-/// Writes trips in a form; holds one at a time.
+/// Writes trips in an output format; holds one at a time.
 pub struct TripWriter<W: Write> {
     out: W,
     form: Form,
     with_path: bool,
-    /// How far from the drawn line samples that are left out may lie, m.
+    /// Tolerance of [`simplify`](super::simplify()), m; `None`: complete paths.
     tolerance_m: Option<f64>,
     /// Trips written so far.
     written: u64,
 }
 
 impl<W: Write> TripWriter<W> {
-    /// A writer of `form`; `with_path` adds the samples to the JSON forms. The map forms always
+    /// A writer of `form`. `with_path` adds the samples to the JSON formats; GeoJSON and GPX always
     /// have them, CSV never.
     pub fn new(out: W, form: Form, with_path: bool) -> Self {
         Self { out, form, with_path, tolerance_m: None, written: 0 }
     }
 
-    /// Leaves out samples of paths that lie so near to the line of the others, m.
+    /// Simplifies paths: omits samples within `tolerance_m`, in metres, of the line through the
+    /// others.
     #[must_use]
     pub fn simplified(mut self, tolerance_m: Option<f64>) -> Self {
         self.tolerance_m = tolerance_m;
@@ -75,8 +76,8 @@ impl<W: Write> TripWriter<W> {
     /// Writes a trip.
     ///
     /// # Errors
-    /// The trip cannot be shown, or the output takes no more.
-    pub fn write(&mut self, row: &TripRow, extras: &Extras) -> Result<(), SurfaceError> {
+    /// The trip cannot be shown in this format, or the output cannot be written.
+    pub fn write(&mut self, row: &TripRow, extras: &Extras) -> Result<(), ViewError> {
         let mut trip = TripJson::from_row(row)?;
         if self.with_path && matches!(self.form, Form::Ndjson | Form::Json) {
             trip = trip.with_path(row, self.tolerance_m)?;
@@ -92,8 +93,8 @@ impl<W: Write> TripWriter<W> {
             self.write_start(extras)?;
         }
         if matches!(self.form, Form::Json | Form::GeoJson) {
-            let between = if self.written == 0 { "\n" } else { ",\n" };
-            self.out.write_all(between.as_bytes())?;
+            let separator = if self.written == 0 { "\n" } else { ",\n" };
+            self.out.write_all(separator.as_bytes())?;
         }
         self.out.write_all(text.as_bytes())?;
         if self.form == Form::Ndjson {
@@ -103,12 +104,12 @@ impl<W: Write> TripWriter<W> {
         Ok(())
     }
 
-    /// Writes what the form ends with, and hands the output on. Without a trip the form is still a
-    /// whole one: an empty array, a header alone.
+    /// Writes the end of the format, flushes the output and returns the number of trips. Without a
+    /// trip the output is still valid: an empty array, a header alone.
     ///
     /// # Errors
-    /// The output takes no more.
-    pub fn finish(mut self) -> Result<u64, SurfaceError> {
+    /// The output cannot be written.
+    pub fn finish(mut self) -> Result<u64, ViewError> {
         if self.written == 0 {
             self.write_start(&Extras::default())?;
         }
@@ -125,7 +126,7 @@ impl<W: Write> TripWriter<W> {
         Ok(self.written)
     }
 
-    fn write_start(&mut self, extras: &Extras) -> Result<(), SurfaceError> {
+    fn write_start(&mut self, extras: &Extras) -> Result<(), ViewError> {
         let head = match self.form {
             Form::Ndjson => String::new(),
             Form::Json => "[".to_owned(),
@@ -163,7 +164,7 @@ fn extra_values(extras: &Extras) -> Vec<(&'static str, String)> {
     values
 }
 
-/// The values of [`COLUMNS`], and the extras; absent is empty.
+/// The values of [`COLUMNS`] and of the extras; an absent value is empty.
 fn csv_values(answer: &Answer<'_>) -> Vec<String> {
     let trip = &answer.trip;
     let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
@@ -180,20 +181,20 @@ fn csv_values(answer: &Answer<'_>) -> Vec<String> {
         number(trip.max_speed_mps),
         trip.driver.clone().unwrap_or_default(),
     ];
-    let places = [trip.start.lat, trip.start.lon, trip.end.lat, trip.end.lon];
-    values.extend(places.iter().chain(&trip.bbox).map(f64::to_string));
+    let positions = [trip.start.lat, trip.start.lon, trip.end.lat, trip.end.lon];
+    values.extend(positions.iter().chain(&trip.bbox).map(f64::to_string));
     values.push(trip.absorbed.join(" "));
     values.push(trip.version.to_string());
     values.extend(extra_values(answer.extras).into_iter().map(|(_, value)| value));
     values
 }
 
-/// One line of CSV, quoted where RFC 4180 asks for it.
+/// One line of CSV, quoted where RFC 4180 requires it.
 fn csv_line(values: &[String]) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(values).expect("memory takes every record");
-    let line = writer.into_inner().expect("memory takes every record");
-    String::from_utf8(line).expect("made of text")
+    writer.write_record(values).expect("writing to a Vec cannot fail");
+    let line = writer.into_inner().expect("writing to a Vec cannot fail");
+    String::from_utf8(line).expect("the values are UTF-8")
 }
 
 #[cfg(test)]

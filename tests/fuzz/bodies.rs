@@ -1,6 +1,6 @@
-//! What has to hold for any bytes: the bodies of the fuzz targets here, and of `tests/it/fuzz.rs`,
-//! which feeds them in every ordinary test run. Each panics where a property fails, and tells
-//! whether there was anything good in the bytes.
+//! Properties that hold for any bytes: the bodies of the fuzz targets here, and of
+//! `tests/it/fuzz.rs`, which runs them in every ordinary test run. Each panics where a property
+//! fails, and returns whether the bytes held anything valid.
 
 use std::cell::RefCell;
 use std::io::{Seek, Write};
@@ -15,7 +15,7 @@ use tstar::source::file::{FileSource, InputFormat, Options};
 use tstar::source::{DecodedSample, Decoder, JsonTemplate, SampleError, Source, Span, parse_map};
 use tstar::timeline::{Path, Reading, Sample};
 
-/// Longest message of a fault, bytes: values in it are cut short whatever was given.
+/// Longest error message, bytes: values in it are truncated.
 const MAX_MESSAGE: usize = 1000;
 
 static PLAIN: LazyLock<Arc<Decoder>> = LazyLock::new(|| decoder(""));
@@ -32,13 +32,13 @@ fn decoder(map: &str) -> Arc<Decoder> {
 
 /// One record of NDJSON.
 pub fn json(data: &[u8]) -> bool {
-    let found = one_json(&PLAIN, data);
-    let mapped = one_json(&MAPPED, data);
+    let found = decode_json(&PLAIN, data);
+    let mapped = decode_json(&MAPPED, data);
     let Some(rest) = data.strip_prefix(b"{") else { return false };
-    // A name that stands for nothing changes nothing.
+    // An unknown field name changes nothing.
     let empty = rest.trim_ascii_start().starts_with(b"}");
     let member: &[u8] = if empty { b"{\"~\":[{}]" } else { b"{\"~\":[{}]," };
-    let more = one_json(&PLAIN, &[member, rest].concat());
+    let more = decode_json(&PLAIN, &[member, rest].concat());
     if more.is_ok() || found.is_ok() {
         assert_eq!(found, more, "an unknown name changes the sample");
     }
@@ -47,15 +47,15 @@ pub fn json(data: &[u8]) -> bool {
 
 type Read = Result<(String, Option<String>, Option<bool>, Sample), DeadReason>;
 
-fn one_json(decoder: &Decoder, data: &[u8]) -> Read {
+fn decode_json(decoder: &Decoder, data: &[u8]) -> Read {
     let read = decoded(data, |text| decoder.json(data, text));
     let again = decoded(data, |text| decoder.json(data, text));
-    assert_eq!(read, again, "one record, two answers");
-    // The first is parsed and learnt from, the second may be read by what was learnt.
+    assert_eq!(read, again, "one record, two results");
+    // The first record is parsed and yields a template; the second may be read by it.
     let mut layout = JsonTemplate::default();
     for _ in 0..2 {
         let like = decoded(data, |text| decoder.json_like(&mut layout, data, text));
-        assert_eq!(read, like, "a layout changes the answer");
+        assert_eq!(read, like, "a template changes the result");
     }
     let Ok(text) = std::str::from_utf8(data) else {
         assert_eq!(read, Err(DeadReason::BadUtf8));
@@ -63,7 +63,7 @@ fn one_json(decoder: &Decoder, data: &[u8]) -> Read {
     };
     assert_ne!(read, Err(DeadReason::BadUtf8));
     if serde_json::from_str::<IgnoredAny>(text).is_err() {
-        assert_eq!(read, Err(DeadReason::BadJson), "{text:?} is no JSON");
+        assert_eq!(read, Err(DeadReason::BadJson), "{text:?} is not JSON");
     }
     read
 }
@@ -86,7 +86,7 @@ fn decoded(
     }
 }
 
-/// What a record states, once it was seen to be what a sample can be.
+/// What a record states, after checking that it is a possible sample.
 fn checked(decoded: &DecodedSample, text: &str) -> (String, Option<String>, Option<bool>, Sample) {
     let part = |span: &Span| text[span.start as usize..span.end as usize].to_owned();
     let device = part(&decoded.device);
@@ -111,7 +111,7 @@ fn check_sample(sample: &Sample) {
     assert!(within(sample.accuracy_dm, 0, 1_000_000_000), "{sample:?}");
 }
 
-/// A message is for a person at a terminal.
+/// Checks that a message is fit for a person at a terminal.
 fn check_fault(fault: &SampleError) {
     let message = &fault.message;
     assert!(!message.is_empty() && message.len() < MAX_MESSAGE, "{} bytes", message.len());
@@ -119,9 +119,9 @@ fn check_fault(fault: &SampleError) {
 }
 
 thread_local! {
-    /// A file to write to and a runtime, made once: making them costs more than a small input does.
-    static DESK: RefCell<(tempfile::NamedTempFile, tokio::runtime::Runtime)> = RefCell::new((
-        // In memory where that is offered: on some disks it takes ms to empty a file.
+    /// A file to write to and a runtime, created once: they cost more than a small input.
+    static SCRATCH: RefCell<(tempfile::NamedTempFile, tokio::runtime::Runtime)> = RefCell::new((
+        // In memory where possible: on some disks truncating a file takes milliseconds.
         tempfile::NamedTempFile::new_in("/dev/shm")
             .or_else(|_| tempfile::NamedTempFile::new())
             .expect("there is a temporary folder"),
@@ -129,12 +129,12 @@ thread_local! {
     ));
 }
 
-/// One entry of a file: line, bytes, and what it states.
+/// One entry of a file: line, bytes, decoded content.
 type Row = (u64, Vec<u8>, Read);
 
-/// The entries of a file, and why it could not be read on.
+/// The entries of a file, and the error that ended it.
 fn rows(data: &[u8], format: Option<InputFormat>) -> (Vec<Row>, Option<String>) {
-    DESK.with_borrow_mut(|(file, runtime)| {
+    SCRATCH.with_borrow_mut(|(file, runtime)| {
         let out = file.as_file_mut();
         out.set_len(0).and_then(|()| out.rewind()).expect("the file can be emptied");
         out.write_all(data).expect("the file can be written");
@@ -153,12 +153,12 @@ fn rows(data: &[u8], format: Option<InputFormat>) -> (Vec<Row>, Option<String>) 
                 Ok(Some(batch)) => batch,
                 Ok(None) => return (rows, None),
                 Err(error) => {
-                    // Its thread has then ended.
+                    // Its thread has ended by now.
                     assert!(matches!(runtime.block_on(source.next()), Ok(None)), "{error}");
                     return (rows, Some(error.to_string()));
                 }
             };
-            assert!(!batch.entries.is_empty() || batch.part.is_some(), "it tells nothing");
+            assert!(!batch.entries.is_empty() || batch.part.is_some(), "an empty batch");
             for entry in &batch.entries {
                 assert_eq!(entry.offset, 10 + rows.len() as i64, "offsets count the entries");
                 assert_eq!((entry.log_time_ms, entry.element), (5, None));
@@ -175,16 +175,16 @@ fn rows(data: &[u8], format: Option<InputFormat>) -> (Vec<Row>, Option<String>) 
     })
 }
 
-/// A whole file: read as a table, as NDJSON, and as what it looks like.
+/// A whole file: read as a table, as NDJSON, and by detection.
 pub fn csv(data: &[u8]) -> bool {
     let forms = [Some(InputFormat::Csv), Some(InputFormat::Ndjson), None];
     let read = forms.map(|form| rows(data, form));
-    assert_eq!(rows(data, forms[0]), read[0], "one file, two answers");
-    assert!(read[2] == read[0] || read[2] == read[1], "it is one of the two forms");
+    assert_eq!(rows(data, forms[0]), read[0], "one file, two results");
+    assert!(read[2] == read[0] || read[2] == read[1], "it is one of the two formats");
     for ((rows, error), form) in read.iter().zip(forms) {
         assert!(rows.is_sorted_by(|one, next| one.0 < next.0), "lines rise");
         assert!(form != Some(InputFormat::Ndjson) || error.is_none(), "{error:?}");
-        // Compressed, the bytes are others.
+        // Decompressed, the bytes differ.
         let compressed = data.starts_with(&[0x1f, 0x8b])
             || matches!(data, [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..]);
         if error.is_none() && !compressed && data.len() < tstar::source::file::MAX_RECORD_BYTES {
@@ -194,14 +194,15 @@ pub fn csv(data: &[u8]) -> bool {
     read.iter().any(|(rows, _)| rows.iter().any(|row| row.2.is_ok()))
 }
 
-/// Bytes that are no space of a line.
-fn ink(bytes: &[u8]) -> Vec<u8> {
+/// Bytes that are not whitespace of a line.
+fn non_blank(bytes: &[u8]) -> Vec<u8> {
     bytes.iter().copied().filter(|byte| !b" \t\r\n".contains(byte)).collect()
 }
 
 fn check_nothing_is_lost(data: &[u8], rows: &[Row], form: Option<InputFormat>) {
     let data = data.strip_prefix(b"\xef\xbb\xbf").unwrap_or(data);
-    let (kept, all) = (rows.iter().flat_map(|row| ink(&row.1)).collect::<Vec<_>>(), ink(data));
+    let (kept, all) =
+        (rows.iter().flat_map(|row| non_blank(&row.1)).collect::<Vec<_>>(), non_blank(data));
     assert!(all.ends_with(&kept), "entries are what the file ends with, in order");
     if form == Some(InputFormat::Ndjson) {
         assert_eq!(kept, all);
@@ -218,14 +219,14 @@ fn check_nothing_is_lost(data: &[u8], rows: &[Row], form: Option<InputFormat>) {
     }
 }
 
-/// The rows of a table behind its header, cut byte by byte and each for itself.
+/// The rows of a table after its header, cut byte by byte.
 fn table_rows(mut rest: &[u8]) -> Vec<&[u8]> {
     let (mut rows, mut delimiter) = (Vec::new(), None);
     while !rest.is_empty() {
         let line_end = rest.iter().position(|byte| *byte == b'\n');
         let end = match row_end(rest, delimiter.unwrap_or(b',')) {
             Ok(end) => end,
-            // A quote that is not closed costs its line.
+            // An unclosed quote costs its line.
             Err(()) => line_end,
         };
         let row = end.map_or(rest, |end| rest[..end].strip_suffix(b"\r").unwrap_or(&rest[..end]));
@@ -242,7 +243,8 @@ fn table_rows(mut rest: &[u8]) -> Vec<&[u8]> {
     rows
 }
 
-/// The line end that ends a row; none where the table ends it; an error where a quote is open then.
+/// The line end that ends a row; `None` at the end of the table; an error where a quote is open
+/// there.
 fn row_end(bytes: &[u8], delimiter: u8) -> Result<Option<usize>, ()> {
     let (mut quoted, mut cell_begins, mut closed) = (false, true, false);
     for (at, byte) in bytes.iter().enumerate() {
@@ -258,7 +260,7 @@ fn row_end(bytes: &[u8], delimiter: u8) -> Result<Option<usize>, ()> {
     if quoted { Err(()) } else { Ok(None) }
 }
 
-/// An id, a prefix or a date in any form; and the forms of an id made of the bytes.
+/// An id, a prefix or a date in any form; and the forms of an id built from the bytes.
 pub fn id(data: &[u8]) -> bool {
     if let Ok(trip) = TripId::parse_key(data) {
         assert_eq!(trip.key(), data);
@@ -307,7 +309,7 @@ fn check_message(message: &str) {
     assert!(!message.chars().any(char::is_control), "{message:?}");
 }
 
-/// Every form that an id has leads back to it.
+/// Every form of an id parses back to it.
 fn check_forms(trip: &TripId) {
     assert_eq!(TripId::parse_key(&trip.key()).as_ref(), Ok(trip));
     assert_eq!(AnyId::parse(&trip.key_text()), Ok(AnyId::Trip(trip.clone())));
@@ -325,7 +327,7 @@ fn check_forms(trip: &TripId) {
     }
 }
 
-/// A path's blob; the bytes behind its header, compressed; and a path made of the bytes.
+/// A path's blob; the bytes after its header, compressed; and a path built from the bytes.
 pub fn blob(data: &[u8]) -> bool {
     check_blob(data);
     if let Ok(packed) = zstd::bulk::compress(data, 1) {
@@ -337,7 +339,7 @@ pub fn blob(data: &[u8]) -> bool {
     let written = tstar::codec::encode(&path);
     let read = tstar::codec::decode(&written).expect("what was written is read");
     assert!(read.iter().eq(path.iter()), "a path comes back as it was");
-    // One that was damaged in two places.
+    // A blob damaged in two places.
     let mut damaged = written;
     for change in changes.chunks_exact(3) {
         let at = usize::from(u16::from_be_bytes([change[0], change[1]])) % damaged.len();
@@ -347,7 +349,7 @@ pub fn blob(data: &[u8]) -> bool {
     true
 }
 
-/// What is taken as a path is one, and is written in one way.
+/// Bytes that decode are a valid path with a single encoding.
 fn check_blob(bytes: &[u8]) {
     let path = match tstar::codec::decode(bytes) {
         Ok(path) => path,
@@ -361,15 +363,15 @@ fn check_blob(bytes: &[u8]) {
     assert!(again.iter().eq(path.iter()), "{bytes:?}");
     assert_eq!(tstar::codec::encode(&again), written, "one path, two blobs");
     if bytes.first() == Some(&1) && written.first() == Some(&1) {
-        // The order of its fields is all that is free in a plain message.
+        // In a plain message only the order of the fields is free.
         assert_eq!(bytes.len(), written.len(), "{bytes:?} is longer than {written:?}");
     }
 }
 
-/// Samples of 12 bytes each: steps of time and place, and readings that may be absent.
+/// Samples of 12 bytes each: steps of time and position, and optional readings.
 fn path_of(data: &[u8]) -> Option<Path> {
     let (mut time_ms, mut lat_e7, mut lon_e7) = (0_i64, 0_i32, 0_i32);
-    // So few that the times stay within an i64.
+    // Few enough for the times to fit into an i64.
     let samples = data.chunks_exact(12).take(400).map(|piece| {
         let number = |at: usize| i32::from(i16::from_be_bytes([piece[at], piece[at + 1]]));
         // A shift makes some steps large.

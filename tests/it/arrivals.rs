@@ -32,7 +32,7 @@ fn for_model(limits: &Limits) -> literal::Limits {
     }
 }
 
-/// The model's word for an outcome.
+/// The model's name for an outcome.
 fn did(outcome: Outcome) -> literal::Did {
     match outcome {
         Outcome::Applied(Arrival::New) => literal::Did::New,
@@ -70,7 +70,7 @@ fn is_equal(found: &Trip, expected: &literal::Trip) -> bool {
         && found.path().iter().eq(kept.into_iter().map(sample))
 }
 
-/// I1 and I2 against the definition, which knows no limits.
+/// I1 and I2 against the definition, which has no limits.
 #[track_caller]
 fn assert_defined(trips: &[&Trip], arrivals: &[i64], max_gap: i64) {
     let found = trips.iter().map(|trip| spans::Span {
@@ -83,7 +83,7 @@ fn assert_defined(trips: &[&Trip], arrivals: &[i64], max_gap: i64) {
     assert!(found.eq(expected.iter().cloned()), "found {trips:#?}\nexpected {expected:#?}");
 }
 
-/// Reads `-3+1b@ann`: minute -3 and 1 ms, at place b, driven by ann.
+/// Parses `-3+1b@ann`: minute -3 and 1 ms, at place b, driven by ann.
 fn fix(word: &'static str) -> Fix {
     let (word, driver) = word.split_once('@').map_or((word, None), |(w, name)| (w, Some(name)));
     let time = word.trim_end_matches(|c: char| c.is_ascii_lowercase());
@@ -100,7 +100,7 @@ fn minutes(ms: i64) -> String {
     }
 }
 
-/// Takes in one record for each word, at versions 0, 2, 4 and so on.
+/// Applies one record per word, at versions 0, 2, 4 and so on.
 fn run(limits: &Limits, arrivals: &'static str) -> (Timeline, Vec<Outcome>) {
     let mut timeline = Timeline::default();
     let outcomes =
@@ -121,7 +121,7 @@ fn spelled(timeline: &Timeline) -> String {
     trips.collect::<Vec<_>>().join(" ")
 }
 
-/// Arrivals, and the trips after them as `start..end#t_star`, in minutes. `max_gap` is 5 minutes.
+/// Arrivals, and the resulting trips as `start..end#t_star`, in minutes. `max_gap` is 5 minutes.
 #[track_caller]
 fn check(arrivals: &'static str, expected: &str) {
     check_within(&UNLIMITED, arrivals, expected);
@@ -132,7 +132,7 @@ fn check_within(limits: &Limits, arrivals: &'static str, expected: &str) {
     assert_eq!(spelled(&run(limits, arrivals).0), expected, "{arrivals}");
 }
 
-/// What each arrival did.
+/// The arrival kind of each sample.
 #[track_caller]
 fn check_did(limits: &Limits, arrivals: &'static str, expected: &str) {
     let outcomes = run(limits, arrivals).1.into_iter().map(|outcome| match did(outcome) {
@@ -203,7 +203,7 @@ fn no_trip_spans_more_than_max_duration() {
     check_within(&limits, "0 5 10+1", "0..5#0 10+1..10+1#10+1");
     check_within(&limits, "10 5 0", "0..10#10");
     check_within(&limits, "10 5 -1", "-1..-1#-1 5..10#10");
-    // A merge that is refused: the sample goes to the earlier trip, then the later, then its own.
+    // A refused merge: the sample joins the earlier trip, else the later one, else a new one.
     check_did(&limits, "0 4 12 8", "new end new end");
     check_did(&limits, "0 5 14 10 12", "new end new end beginning");
     check_did(&limits, "0 5 10 15 20 25 12", "new end end new end end new");
@@ -251,7 +251,7 @@ fn the_driver_is_that_of_the_earliest_sample_that_names_one() {
 
 #[test]
 fn a_chain_of_merges_keeps_the_version_of_each() {
-    // 20 and 10 are joined by the record at 6, then 0 joins them by the record at 10.
+    // The record at version 6 joins 20 and 10; the record at version 10 joins 0 to them.
     let (timeline, _) = run(&UNLIMITED, "20 10 24 15 0 5");
     let [trip] = &timeline.trips().collect::<Vec<_>>()[..] else { panic!("{timeline:?}") };
     assert_eq!((trip.t_star_ms, trip.minted, trip.version), (0, 8, 10));
@@ -276,7 +276,7 @@ fn orders() -> Vec<[usize; 6]> {
     found
 }
 
-/// Takes in the samples of `fixes` in the given order, and compares with the models.
+/// Applies the samples of `fixes` in the given order, and compares with the models.
 fn compare(limits: &Limits, fixes: &[Fix; 6], order: &[usize; 6]) -> bool {
     let (mut timeline, mut device) = (Timeline::default(), literal::Device::new(for_model(limits)));
     for (&nth, version) in order.iter().zip((0..).step_by(2)) {
@@ -315,7 +315,7 @@ fn every_order_of_every_pattern_of_six() {
             logs += 1;
         }
     }
-    println!("{logs} logs of six, each without limits and with: {limited} met one");
+    println!("{logs} logs of six, each without limits and with: {limited} reached one");
     assert_eq!(logs, 737_280);
     assert!(limited > logs / 4);
 }

@@ -1,5 +1,5 @@
-//! Brokers that go away midway: a command that ends says so and what stays, and the same command
-//! does the rest.
+//! Brokers that fail midway: a one-shot command reports the failure and its partial result, and the
+//! same command resumes.
 
 mod between;
 
@@ -15,22 +15,22 @@ use crate::support::block_on;
 use crate::topic::file::until_read;
 use crate::topic::{Topic, drain, records, start};
 use crate::verify::file::dump;
-use between::{Between, Request};
+use between::{KafkaProxy, Request};
 
 const PARTITIONS: i32 = 4;
 const SAMPLES: usize = 6000;
 
-/// Records that are sent together: a broker gives whole batches.
+/// Records per batch: a broker returns whole batches.
 const TOGETHER: usize = 50;
 
-/// So long nothing may come; and what comes, comes in small pieces.
+/// A short timeout, and small fetches.
 const FLAGS: &str = "--connect-timeout 3s --kafka fetch.message.max.bytes=4096";
 
-/// A fleet in a topic, read into `live.db`, and a proxy before its broker.
+/// A fleet in a topic, imported into `live.db`, and a proxy before its broker.
 struct Site {
     topic: Topic,
     folder: Folder,
-    between: Between,
+    between: KafkaProxy,
 }
 
 impl Site {
@@ -44,13 +44,13 @@ impl Site {
         let running = start(&folder, &words);
         until_read(&folder, "live.db", &topic);
         drain(running, &words).ends(0);
-        let between = Between::before(&topic.brokers);
+        let between = KafkaProxy::start(&topic.brokers);
         Some(Self { topic, folder, between })
     }
 
     fn of_fleet() -> Option<Self> {
         let lines = fleet(&Folder::new());
-        Self::new(&records(&lines, "nobody"))
+        Self::new(&records(&lines, "no-device"))
     }
 
     /// Runs a command through the proxy.
@@ -58,20 +58,25 @@ impl Site {
         self.folder.run(&format!("{words} --brokers {}", self.between.address))
     }
 
-    /// Runs a command, in the middle of which the broker falls silent.
+    /// Runs a command during which the broker falls silent.
     #[track_caller]
-    fn breaks_off(&self, words: &str, (request, nth): (Request, usize), stays: &[&str]) -> Ran {
+    fn is_stopped(
+        &self,
+        words: &str,
+        (request, nth): (Request, usize),
+        partial_result: &[&str],
+    ) -> Ran {
         self.between.fall_silent_at(request, nth);
         let ran = self.run(words);
-        assert!(self.between.is_silent(), "it never came to that\n{ran}");
+        assert!(self.between.is_silent(), "the broker never fell silent\n{ran}");
         self.between.heal();
         let brokers = format!("no Kafka broker of `{}`", self.between.address);
-        ran.ends(69).says(&[&brokers, "broke off; "]).says(stays)
+        ran.ends(69).says(&[&brokers, "broke off; "]).says(partial_result)
     }
 
-    /// The same command with a broker that answers.
+    /// The same command with a broker that responds.
     #[track_caller]
-    fn goes_on(&self, words: &str) -> Ran {
+    fn resumes(&self, words: &str) -> Ran {
         self.run(words).ends(0)
     }
 }
@@ -80,14 +85,14 @@ fn fleet(folder: &Folder) -> Vec<u8> {
     folder.run(&format!("simulate --devices 20 --samples {SAMPLES} --seed 12")).ends(0).stdout
 }
 
-/// How many samples a command says that it read.
+/// How many samples a command reports as read.
 fn read_before(ran: &Ran) -> usize {
     let words: Vec<&str> = ran.stderr.split_whitespace().collect();
     let at = words.windows(2).position(|pair| pair == ["samples", "were"]).unwrap();
     words[at - 1].parse().unwrap()
 }
 
-/// The trips of a store, but for versions.
+/// The trips of a store, without versions.
 fn spans(folder: &Folder, store: &str) -> Vec<Value> {
     let mut trips = folder.trips(store);
     for trip in &mut trips {
@@ -114,8 +119,8 @@ fn a_look_that_is_stopped_says_that_nothing_was_stored() {
     }
 }
 
-const NOTHING: &str = "nothing was stored, the same command begins anew";
-const READ: &str = "what was read is stored, the same command goes on from there";
+const NOTHING: &str = "nothing was stored; rerun to start over";
+const READ: &str = "what was read is stored; rerun to continue";
 
 #[test]
 fn what_only_looks_begins_anew() {
@@ -129,12 +134,12 @@ fn what_only_looks_begins_anew() {
         (format!("explain {id} --log"), false),
     ] {
         let words = format!("{words} --store sqlite:live.db {FLAGS}");
-        let ran = site.breaks_off(&words, (Request::Fetch, 4), &[NOTHING]).prints_nothing();
+        let ran = site.is_stopped(&words, (Request::Fetch, 4), &[NOTHING]).prints_nothing();
         if has_counted {
             let read = read_before(&ran);
             assert!(0 < read && read < SAMPLES, "{read} samples\n{ran}");
         }
-        site.goes_on(&words);
+        site.resumes(&words);
     }
     assert!(dump(&site.folder.path("live.db")) == before);
 }
@@ -146,19 +151,19 @@ fn what_writes_has_stored_what_it_read_and_goes_on() {
     folder.write("epochs.json", folder.text("epoch export --store sqlite:live.db"));
     folder.run("epoch import epochs.json --store sqlite:copy.db").ends(0);
     let words = format!("replay topic --from earliest --apply --store sqlite:copy.db {FLAGS}");
-    let ran = site.breaks_off(&words, (Request::Fetch, 4), &[READ]).prints_nothing();
+    let ran = site.is_stopped(&words, (Request::Fetch, 4), &[READ]).prints_nothing();
     let kept: u64 = folder.trips("copy.db").iter().map(|trip| number(&trip["samples"])).sum();
     let read = read_before(&ran);
     assert!(kept > 0 && kept <= read as u64 && read < SAMPLES, "{kept} of {read} samples\n{ran}");
-    site.goes_on(&words);
+    site.resumes(&words);
     assert!(dump(&folder.path("copy.db")) == dump(&folder.path("live.db")));
 
     let of = format!("--store sqlite:live.db --max-gap 10m {FLAGS} --json");
     let words = format!("rebuild --into sqlite:ten.db {of}");
-    let ran = site.breaks_off(&words, (Request::Fetch, 4), &[READ]).prints_nothing();
-    let rest = site.goes_on(&words).json();
+    let ran = site.is_stopped(&words, (Request::Fetch, 4), &[READ]).prints_nothing();
+    let rest = site.resumes(&words).json();
     assert_eq!(number(&rest["records"]), (SAMPLES - read_before(&ran)) as u64, "the rest alone");
-    let whole = site.goes_on(&format!("rebuild --into sqlite:whole.db {of}")).json();
+    let whole = site.resumes(&format!("rebuild --into sqlite:whole.db {of}")).json();
     assert_eq!((number(&whole["records"]), &whole["equal"]), (SAMPLES as u64, &rest["equal"]));
     assert!(spans(folder, "ten.db") == spans(folder, "whole.db"));
 }
@@ -166,15 +171,15 @@ fn what_writes_has_stored_what_it_read_and_goes_on() {
 #[test]
 fn what_sends_says_how_far_it_came_and_goes_on() {
     let first = minutes("first", &[1]);
-    let Some(site) = Site::new(&records(first.as_bytes(), "nobody")) else { return };
+    let Some(site) = Site::new(&records(first.as_bytes(), "no-device")) else { return };
     let lines = fleet(&site.folder);
     site.folder.write("late.ndjson", &lines);
     let limit = "--connect-timeout 3s";
     let words = format!("replay files late.ndjson --apply --topic {} {limit}", site.topic.name);
-    let stays = ["samples were sent", "`tstar-replay.ndjson` keeps how far it came"];
-    let ran = site.breaks_off(&words, (Request::Produce, 6), &stays).prints_nothing();
+    let partial_result = ["samples were sent", "`tstar-replay.ndjson` keeps how far it came"];
+    let ran = site.is_stopped(&words, (Request::Produce, 6), &partial_result).prints_nothing();
     assert!(read_before(&ran) < SAMPLES, "{ran}");
-    site.goes_on(&words);
+    site.resumes(&words);
     let sent: BTreeSet<Vec<u8>> =
         site.topic.records_of(&site.topic.name).into_iter().map(|kept| kept.value).collect();
     let lines: BTreeSet<Vec<u8>> =
@@ -182,9 +187,10 @@ fn what_sends_says_how_far_it_came_and_goes_on() {
     assert!(lines.is_subset(&sent) && sent.len() == lines.len() + 1, "{}", sent.len());
 
     let words = format!("forget first --yes --store sqlite:live.db {limit}");
-    let stays = ["asked for are those that were told", "erasing the trips of device `first`"];
-    site.breaks_off(&words, (Request::Produce, 1), &stays).prints_nothing();
-    assert_eq!(site.goes_on(&words).json()["asked"], "first");
+    let partial_result =
+        ["asked for are those that were told", "erasing the trips of device `first`"];
+    site.is_stopped(&words, (Request::Produce, 1), &partial_result).prints_nothing();
+    assert_eq!(site.resumes(&words).json()["asked"], "first");
 }
 
 #[test]
@@ -200,10 +206,10 @@ fn letters_go_back_once_each_whenever_the_brokers_go_away() {
     let left = || site.folder.run(&list).ends(0).objects().len();
     assert_eq!(left(), letters);
     let words = "dlq replay --map time=when --store sqlite:live.db --connect-timeout 3s";
-    let stays = ["letters that went back before: 500; the others stay"];
-    site.breaks_off(words, (Request::EndTransaction, 2), &stays).prints_nothing();
+    let partial_result = ["letters that went back before: 500; the others stay"];
+    site.is_stopped(words, (Request::EndTransaction, 2), &partial_result).prints_nothing();
     assert_eq!(left(), letters - 500);
-    let rest = site.goes_on(words).json();
+    let rest = site.resumes(words).json();
     assert_eq!((number(&rest["replayed"]), left()), (letters as u64 - 500, 0));
     let sent = site.topic.records_of(&site.topic.name).into_iter();
     let sent = sent.filter_map(|mut kept| kept.headers.remove("tstar-dlq-origin"));

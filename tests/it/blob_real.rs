@@ -1,4 +1,4 @@
-//! The blob on real drives.
+//! The size of path blobs of real drives.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};

@@ -1,7 +1,7 @@
-//! Instances that are killed, stopped and moved about over a real broker and a real CQL server.
+//! Instances that are killed, stopped and moved over a real broker and a real CQL server.
 //!
-//! Always the same question: do store, feed and dead letters end as they do after a run that
-//! nobody disturbed, and was every committed offset earned?
+//! Each test asks: do store, feed and dead letters end as after an undisturbed run, and was every
+//! committed offset durable?
 
 mod check;
 mod outcome;
@@ -31,43 +31,43 @@ use crate::topic::{Topic, records};
 
 const PARTITIONS: i32 = 4;
 
-/// The group notices soon who is gone, and flushes are short: much happens in little time.
+/// The group notices a lost member soon, and flushes are short: much happens in little time.
 const HASTE: &str = "--kafka session.timeout.ms=1500 --kafka heartbeat.interval.ms=300 \
      --flush-interval 100ms --max-staleness 1s";
 
-/// Samples of a fleet, and the topics and the keyspace that they are for.
+/// Samples of a fleet, and their topics and keyspace.
 struct Site {
     topic: Topic,
     feed: Topic,
     letters: Topic,
     keyspace: Keyspace,
     folder: Folder,
-    /// In order of arrival.
+    /// In arrival order.
     lines: Vec<ProducerRecord>,
-    /// Lines that are no sample.
+    /// Lines that are not samples.
     bad: HashSet<Vec<u8>>,
     producer: Producer,
-    /// Asks for the ends of topics.
+    /// Queries the ends of topics.
     watch: BaseConsumer,
 }
 
 impl Site {
-    /// So many samples of the arrival mix, bad ones among them; none is sent yet.
+    /// `samples` samples of the arrival mix, bad ones among them; none is sent yet.
     fn new(devices: u32, samples: usize, seed: u64) -> Option<Self> {
         let topic = Topic::new(PARTITIONS)?;
         let keyspace = Keyspace::new(ClusteringOrder::Desc)?;
-        let beside = |end: &str| {
+        let companion = |end: &str| {
             let name = format!("{}.{end}", topic.name);
             Topic::on(topic.brokers.clone(), name, PARTITIONS, &[])
         };
-        let (feed, letters) = (beside("trips"), beside("dlq"));
+        let (feed, letters) = (companion("trips"), companion("dlq"));
         let folder = Folder::new();
         let fleet =
             format!("simulate --devices {devices} --samples {samples} --seed {seed} --bad 0.01");
         let log = folder.run(&fleet).ends(0).stdout;
-        let lines = records(&log, "nobody");
+        let lines = records(&log, "no-device");
         assert_eq!(lines.len(), samples);
-        // Which lines are bad, a file of them tells.
+        // An import into a file finds the bad lines.
         folder.write("all.ndjson", &log);
         folder.ingest("all.ndjson --store sqlite:file.db");
         let refused = folder.run("dlq ls --store sqlite:file.db").ends(0).objects();
@@ -83,14 +83,14 @@ impl Site {
         block_on(self.producer.send(&self.topic.name, lines)).unwrap();
     }
 
-    /// The command of an instance, its group named after the topic.
+    /// The command of an instance; its group is named after the topic.
     fn words(&self) -> String {
         self.words_of(&self.keyspace, &self.topic.name)
     }
 
     fn words_of(&self, keyspace: &Keyspace, group: &str) -> String {
-        let (flags, place) = (self.topic.flags(), &keyspace.place);
-        format!("run {flags} --store {place} --group {group} --from earliest {HASTE}")
+        let (flags, url) = (self.topic.flags(), &keyspace.url);
+        format!("run {flags} --store {url} --group {group} --from earliest {HASTE}")
     }
 
     fn committed(&self, group: &str) -> BTreeMap<i32, i64> {
@@ -98,16 +98,16 @@ impl Site {
     }
 
     /// How many events the feed has.
-    fn told(&self) -> i64 {
+    fn events(&self) -> i64 {
         let patience = Duration::from_secs(30);
         let end = |at| self.watch.fetch_watermarks(&self.feed.name, at, patience).unwrap().1;
         (0..PARTITIONS).map(end).sum()
     }
 
-    /// Waits until a group has committed all there is.
+    /// Waits until a group has committed the whole topic.
     fn until_committed(&self, group: &str, instances: &mut [Instance]) {
         let ends = self.topic.ends(PARTITIONS);
-        until("the group to come to the ends", || {
+        until("the group to commit the ends", || {
             for instance in &mut *instances {
                 instance.must_run();
             }
@@ -124,10 +124,10 @@ impl Site {
         epochs[0].base
     }
 
-    /// Where each dead letter came from: partition, offset, element.
-    fn buried(&self) -> BTreeSet<(i32, i64, Option<u32>)> {
+    /// The source of each dead letter: partition, offset, element.
+    fn dead_letters(&self) -> BTreeSet<(i32, i64, Option<u32>)> {
         let letters = self.topic.records_of(&self.letters.name);
-        let from = |letter: &crate::topic::Kept| {
+        let from = |letter: &crate::topic::StoredRecord| {
             let number = |name: &str| letter.header(name).parse().unwrap();
             let element = letter.headers.contains_key("tstar-element");
             let element = element.then(|| letter.header("tstar-element").parse().unwrap());
@@ -144,19 +144,19 @@ impl Site {
     }
 }
 
-/// What an instance says about a partition.
+/// What an instance logs about a partition.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Said {
-    Held(i32),
-    GivenBack(i32),
+enum LoggedEvent {
+    Assigned(i32),
+    Revoked(i32),
     Lost(i32),
 }
 
-/// A daemon that runs. It does not outlive its test.
+/// A running daemon, killed when dropped.
 struct Instance {
     words: String,
     child: Child,
-    /// Files that take what it prints and says.
+    /// Files for its stdout and stderr.
     printed: PathBuf,
     said: PathBuf,
 }
@@ -170,8 +170,8 @@ impl Instance {
         Self { words: words.to_owned(), child, printed, said }
     }
 
-    /// Its process, and what it said, for a person.
-    fn tell(&self) -> String {
+    /// Its log's name, its process id and its log.
+    fn describe(&self) -> String {
         let said = std::fs::read_to_string(&self.said).unwrap_or_default();
         format!("{}, pid {}\n{said}", self.said.display(), self.child.id())
     }
@@ -182,18 +182,18 @@ impl Instance {
         assert!(sent.unwrap().success(), "{name}");
     }
 
-    /// What it said of partitions, in order.
-    fn has_said(&self) -> Vec<Said> {
+    /// What it logged about partitions, in order.
+    fn logged(&self) -> Vec<LoggedEvent> {
         let text = std::fs::read_to_string(&self.said).unwrap();
         assert!(!text.contains("stopped until"), "{text}");
         let read = |line: &str| {
-            let (_, told) = line.split_once("partition ")?;
-            let (partition, what) = told.split_once(": ")?;
+            let (_, event) = line.split_once("partition ")?;
+            let (partition, what) = event.split_once(": ")?;
             let partition = partition.parse().ok()?;
             match what.split(' ').next()? {
-                "reading" => Some(Said::Held(partition)),
-                "given" => Some(Said::GivenBack(partition)),
-                "lost," => Some(Said::Lost(partition)),
+                "reading" => Some(LoggedEvent::Assigned(partition)),
+                "revoked" | "revoked," => Some(LoggedEvent::Revoked(partition)),
+                "lost," => Some(LoggedEvent::Lost(partition)),
                 _ => None,
             }
         };
@@ -203,10 +203,12 @@ impl Instance {
     /// The partitions that it has now.
     fn holds(&self) -> BTreeSet<i32> {
         let mut holds = BTreeSet::new();
-        for said in self.has_said() {
+        for said in self.logged() {
             match said {
-                Said::Held(partition) => holds.insert(partition),
-                Said::GivenBack(partition) | Said::Lost(partition) => holds.remove(&partition),
+                LoggedEvent::Assigned(partition) => holds.insert(partition),
+                LoggedEvent::Revoked(partition) | LoggedEvent::Lost(partition) => {
+                    holds.remove(&partition)
+                }
             };
         }
         holds
@@ -215,11 +217,11 @@ impl Instance {
     #[track_caller]
     fn must_run(&mut self) {
         if let Some(status) = self.child.try_wait().unwrap() {
-            panic!("an instance ended: {status}\ntstar {}\n{}", self.words, self.tell());
+            panic!("an instance ended: {status}\ntstar {}\n{}", self.words, self.describe());
         }
     }
 
-    /// Waits for its end, as after SIGTERM; gives what it counted.
+    /// Waits for its end, as after SIGTERM; returns its summary.
     #[track_caller]
     fn drains(&mut self) -> Value {
         let status = until("an instance to drain", || self.child.try_wait().unwrap());

@@ -1,4 +1,4 @@
-//! Which partition a device belongs to, and what becomes of its records in another one.
+//! The partition of a device, and what happens to its records in another one.
 
 mod found;
 mod race;
@@ -17,8 +17,8 @@ use crate::topic::{Topic, drain, start};
 
 const PARTITIONS: i32 = 4;
 
-/// Sends records into partitions of their own, or those that a partitioner chooses.
-fn place<'r>(
+/// Sends records to the given partitions, or to those that a partitioner chooses.
+fn send_to<'r>(
     topic: &Topic,
     partitioner: &str,
     records: impl IntoIterator<Item = (Option<i32>, &'r str, String)>,
@@ -60,10 +60,10 @@ fn claims(site: &Site) -> i64 {
     connection.query_row("SELECT count(*) FROM claims", [], |row| row.get(0)).unwrap()
 }
 
-/// Each of two devices has a record in the partition of the other one.
+/// Sends a record of each of two devices to the partition of the other one.
 fn astray(topic: &Topic, [first, second]: [&str; 2]) {
     let (at, other) = (Some(1), Some(2));
-    place(
+    send_to(
         topic,
         "murmur2_random",
         [
@@ -84,10 +84,10 @@ fn a_record_in_another_partition_is_a_dead_letter_and_goes_where_it_belongs() {
         let site = Site { topic, folder: Folder::new() };
         let (first, second) = (device_of(1), device_of(2));
         if claimed > 0 {
-            // Which of two partitions comes first is chance: here it is settled before.
+            // Which of two partitions is read first is chance: decide it here.
             let before =
                 [(Some(1), &*first, sample(&first, 0)), (Some(2), &second, sample(&second, 0))];
-            place(&site.topic, "murmur2_random", before);
+            send_to(&site.topic, "murmur2_random", before);
             read(&site, &format!("{flags} --from earliest"));
         }
         astray(&site.topic, [&first, &second]);
@@ -106,10 +106,10 @@ fn a_record_in_another_partition_is_a_dead_letter_and_goes_where_it_belongs() {
         site.folder.run(&format!("verify {of}")).ends(0);
         let sent = site.folder.run(&format!("dlq replay {of}")).ends(0).json();
         assert_eq!(sent["replayed"], 2);
-        // Behind what ends a transaction, which nobody reads.
+        // After the marker that ends a transaction, which is not read as a record.
         let behind =
             [(Some(1), &*first, sample(&first, 4)), (Some(2), &second, sample(&second, 4))];
-        place(&site.topic, "murmur2_random", behind);
+        send_to(&site.topic, "murmur2_random", behind);
         let summary = read(&site, flags);
         assert_eq!(summary["applied"], 4, "{summary}");
         let samples = site.folder.trips("t.db").into_iter();
@@ -126,7 +126,7 @@ fn a_forget_that_leaves_nothing_of_a_device_leaves_no_claim_and_the_decision() {
     let Some(topic) = Topic::new(PARTITIONS) else { return };
     let site = Site { topic, folder: control_keys::folder() };
     let sample = |minute| [(Some(3), "key", sample("truck-1", minute))];
-    place(&site.topic, "murmur2_random", sample(1));
+    send_to(&site.topic, "murmur2_random", sample(1));
     read(&site, "--key any --from earliest");
     assert_eq!(claims(&site), 1);
     let of = format!("--store sqlite:t.db --brokers {}", site.topic.brokers);
@@ -134,10 +134,10 @@ fn a_forget_that_leaves_nothing_of_a_device_leaves_no_claim_and_the_decision() {
     read(&site, "--key any");
     assert_eq!((claims(&site), site.count("t.db", "forgets")), (0, 1));
     let later = self::sample("truck-1", 1).replace("2024", "2025");
-    place(&site.topic, "murmur2_random", [(Some(0), "key", later.clone())]);
+    send_to(&site.topic, "murmur2_random", [(Some(0), "key", later.clone())]);
     let summary = read(&site, "--key any");
     assert_eq!(summary["dead_letters"]["other_partition"], 1, "{summary}");
-    place(&site.topic, "murmur2_random", [(Some(3), "key", later)]);
+    send_to(&site.topic, "murmur2_random", [(Some(3), "key", later)]);
     assert_eq!(read(&site, "--key any")["applied"], 1);
     site.folder.run(&format!("verify {of}")).ends(0);
 }

@@ -1,4 +1,4 @@
-//! The program as its users run it: the real binary, a folder of its own for each test.
+//! The program as its users run it: the real binary, each test in a folder of its own.
 
 mod answers;
 mod examples;
@@ -19,10 +19,10 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// What the fleet of most tests is made by.
+/// The command that generates the fleet of most tests.
 const FLEET: &str = "simulate --devices 20 --samples 20000 --seed 3 --bad 0.01";
 
-/// A folder that commands run in.
+/// A folder in which commands run.
 pub struct Folder {
     pub dir: TempDir,
     env: Vec<(&'static str, String)>,
@@ -33,7 +33,7 @@ impl Folder {
         Self { dir: tempfile::tempdir().unwrap(), env: Vec::new() }
     }
 
-    /// A folder with a file.
+    /// A folder with one file.
     pub fn with(name: &str, content: impl AsRef<[u8]>) -> Self {
         let folder = Self::new();
         folder.write(name, content);
@@ -61,7 +61,7 @@ impl Folder {
         std::fs::read(self.path(name)).unwrap()
     }
 
-    /// The command of words that are separated by spaces.
+    /// A command from words that are separated by spaces.
     pub fn command(&self, words: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tstar"));
         command.args(words.split_whitespace()).current_dir(self.dir.path()).stdin(Stdio::null());
@@ -75,13 +75,13 @@ impl Folder {
     }
 
     pub fn run(&self, words: &str) -> Ran {
-        Ran::of(words, &mut self.command(words))
+        Ran::run(words, &mut self.command(words))
     }
 
-    /// Runs a command with a file of the folder as its stdin.
+    /// Runs a command with a file of the folder as stdin.
     pub fn run_from(&self, words: &str, stdin: &str) -> Ran {
         let stdin = File::open(self.path(stdin)).unwrap();
-        Ran::of(words, self.command(words).stdin(stdin))
+        Ran::run(words, self.command(words).stdin(stdin))
     }
 
     /// Stdout of a command that has to succeed.
@@ -89,7 +89,7 @@ impl Folder {
         self.run(words).ends(0).text()
     }
 
-    /// Writes the samples of [`FLEET`], some of which are no UTF-8, and then these lines.
+    /// Writes the samples of [`FLEET`], some of them not UTF-8, and then these lines.
     pub fn write_fleet(&self, name: &str, then: &str) {
         let mut log = self.run(FLEET).ends(0).stdout;
         log.extend_from_slice(then.as_bytes());
@@ -101,7 +101,7 @@ impl Folder {
         self.run(&format!("ingest {words} --json")).ends(0).json()
     }
 
-    /// The trips of a store, an object each.
+    /// The trips of a store, one object each.
     pub fn trips(&self, store: &str) -> Vec<Value> {
         self.run(&format!("export --store sqlite:{store}")).ends(0).objects()
     }
@@ -116,7 +116,7 @@ pub struct Ran {
 }
 
 impl Ran {
-    pub fn of(words: &str, command: &mut Command) -> Self {
+    pub fn run(words: &str, command: &mut Command) -> Self {
         Self::new(words, command.output().unwrap())
     }
 
@@ -131,11 +131,11 @@ impl Ran {
 
     #[track_caller]
     pub fn ends(self, code: i32) -> Self {
-        assert!(self.code == Some(code), "asked for exit {code}\n{self}");
+        assert!(self.code == Some(code), "expected exit {code}\n{self}");
         self
     }
 
-    /// Stderr has each of these.
+    /// Stderr contains each of these.
     #[track_caller]
     pub fn says(self, words: &[&str]) -> Self {
         for word in words {
@@ -156,7 +156,7 @@ impl Ran {
         String::from_utf8(self.stdout.clone()).unwrap_or_else(|_| panic!("not text\n{self}"))
     }
 
-    /// The one JSON value that stdout is, on one line.
+    /// Stdout as a single JSON value on one line.
     #[track_caller]
     pub fn json(&self) -> Value {
         let text = self.text();
@@ -164,7 +164,7 @@ impl Ran {
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{self}"))
     }
 
-    /// The JSON values that stdout is, one a line.
+    /// Stdout as JSON values, one per line.
     #[track_caller]
     pub fn objects(&self) -> Vec<Value> {
         let read = |line: &str| {
@@ -188,7 +188,7 @@ impl fmt::Display for Ran {
     }
 }
 
-/// The keys of an object in the order they are written, which a `Value` forgets.
+/// The keys of an object in the order in which they are written, which a `Value` does not keep.
 struct Keys(Vec<String>);
 
 impl<'de> Deserialize<'de> for Keys {
@@ -217,20 +217,20 @@ fn keys(object: &str) -> Vec<String> {
     serde_json::from_str::<Keys>(object).unwrap().0
 }
 
-/// The text of each field of an object.
+/// The raw text of each field of an object.
 fn fields(object: &str) -> BTreeMap<String, Box<serde_json::value::RawValue>> {
     serde_json::from_str(object).unwrap()
 }
 
 pub fn number(value: &Value) -> u64 {
-    value.as_u64().unwrap_or_else(|| panic!("{value} is no count"))
+    value.as_u64().unwrap_or_else(|| panic!("{value} is not a count"))
 }
 
 pub fn sum(object: &Value) -> u64 {
     object.as_object().unwrap().values().map(number).sum()
 }
 
-/// Samples of one device of 2024-05-01 at these minutes past eight.
+/// Samples of one device on 2024-05-01 at these minutes past eight.
 pub fn minutes(device: &str, minutes: &[u32]) -> String {
     let line = |minute: &u32| {
         format!(

@@ -1,7 +1,7 @@
-//! One suite over every store: what [`TripStore`] and [`Journal`] promise.
+//! One suite over every store: the guarantees of [`TripStore`] and [`Journal`].
 //!
-//! A store joins with one line of `conformance!` and a function that makes an empty one. The cases
-//! know nothing of any store.
+//! A store joins with one line of `conformance!` and a function that creates an empty one. The
+//! cases do not depend on any store.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ fn sample(time_ms: i64) -> Sample {
     }
 }
 
-/// A trip at minutes after midnight, its first sample the first-arrived one.
+/// A trip at minutes after midnight; its first sample arrived first.
 pub fn trip(device_id: &str, minutes: &[i64], version: i64) -> TripRow {
     let samples = minutes.iter().map(|minute| sample(MIDNIGHT + minute * MINUTE));
     let path = Path::from_sorted(samples).unwrap();
@@ -262,7 +262,8 @@ async fn a_forget_erases_whole_trips_and_is_remembered(store: impl TripStore + J
         assert_eq!(store.forgets("truck-17").await.unwrap(), std::slice::from_ref(&forget));
         assert_eq!(store.erased("truck-17").await.unwrap().as_ref(), Some(&forget));
         assert_eq!(store.covering("truck-17", at(-40)).await.unwrap(), None);
-        // A row older than the forget stays away; one that reaches past its time came whole.
+        // A row older than the forget stays erased; one that extends past its time was stored
+        // whole.
         store.apply(std::slice::from_ref(&over)).await.unwrap();
     }
     let today = MIDNIGHT / DAY_MS;
@@ -284,7 +285,7 @@ async fn a_forget_erases_whole_trips_and_is_remembered(store: impl TripStore + J
     assert_eq!(all(&store, "truck-18").await, [other]);
 }
 
-/// Runs every case on a store of its own, where there is one.
+/// Runs every case on a store of its own, where that store is available.
 macro_rules! conformance {
     ($store:ident, $make:expr, [$($case:ident),* $(,)?]) => {
         mod $store {

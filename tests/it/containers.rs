@@ -1,7 +1,7 @@
-//! Servers in containers, started by testcontainers on the engine of this machine.
+//! Servers in containers, started by testcontainers on this machine's engine.
 //!
-//! Nothing ends what a test holds when that test is killed, so another process holds the container
-//! and ends with its standard input: this binary again, running [`hold`].
+//! A killed test cannot stop its container. So another process holds the container and ends with
+//! its standard input: this binary again, running [`hold`].
 
 use std::env;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -32,7 +32,7 @@ const NO_ENGINE: &str = "no container engine answers; start one, or see tests/se
 /// An image may have to be pulled first.
 const PULL_LIMIT: Duration = Duration::from_secs(900);
 
-/// What a broker needs of settings when it is given any.
+/// Settings that a broker needs when any are given.
 const KAFKA_SETTINGS: [(&str, &str); 14] = [
     ("CLUSTER_ID", "dHN0YXItdGVzdHMtYWJjZA"),
     ("KAFKA_NODE_ID", "1"),
@@ -50,12 +50,12 @@ const KAFKA_SETTINGS: [(&str, &str); 14] = [
     ("KAFKA_HEAP_OPTS", "-Xmx768m"),
 ];
 
-/// An engine that answers: a client on the path, or a socket that nobody listens on, is none.
+/// An engine that responds: a client on the path, or a socket without a listener, does not count.
 pub struct Engine {
     host: String,
 }
 
-/// The engine of this machine.
+/// This machine's engine.
 pub fn engine() -> Option<&'static Engine> {
     static ENGINE: OnceLock<Option<Engine>> = OnceLock::new();
     let look = || {
@@ -68,12 +68,12 @@ pub fn engine() -> Option<&'static Engine> {
 }
 
 impl Engine {
-    /// Where it listens, as `DOCKER_HOST` has it.
+    /// Its address, in the form of `DOCKER_HOST`.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// Status and body of an answer of its API.
+    /// Status and body of a response of its API.
     pub fn get(&self, path: &str) -> io::Result<(u16, String)> {
         let request = format!("GET {path} HTTP/1.0\r\nHost: engine\r\n\r\n");
         let mut answer = String::new();
@@ -101,16 +101,16 @@ impl Engine {
     }
 }
 
-/// A container that another process of ours holds. It ends with this value, and with this process
-/// however that ends.
-pub struct Held {
+/// A container that a child process holds. It ends with this value, and with this process however
+/// that ends.
+pub struct HeldContainer {
     child: Child,
-    /// Its address, id and image, as [`hold`] says them.
+    /// Its address, id and image, as [`hold`] prints them.
     said: Value,
 }
 
-impl Held {
-    /// Starts a server and waits until it answers; an error is what the holder said instead.
+impl HeldContainer {
+    /// Starts a server and waits until it responds; an error is the child's output instead.
     pub fn start(kind: Kind) -> Result<Self, String> {
         let mut command = Command::new(env::current_exe().unwrap());
         command.args(["--exact", "containers::hold", "--ignored", "--nocapture"]);
@@ -135,21 +135,21 @@ impl Held {
         self.word("address")
     }
 
-    /// Name, id and image, for a person.
-    pub fn tell(&self) -> String {
+    /// Name, id and image, for display.
+    pub fn describe(&self) -> String {
         let (id, digest) = (self.word("id"), self.word("digest"));
         format!("container {id} of {} ({digest})", self.word("image"))
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldContainer {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
         self.child.wait().unwrap();
     }
 }
 
-/// Name and tag of the image of a server.
+/// Name and tag of a server's image.
 fn image(kind: Kind) -> String {
     let (variable, image) = match kind {
         Kind::Kafka => ("TSTAR_TEST_KAFKA_IMAGE", KAFKA_IMAGE),
@@ -159,7 +159,7 @@ fn image(kind: Kind) -> String {
     named.unwrap_or_else(|| image.to_owned())
 }
 
-/// A server on a port of this machine, which has to be known before: a broker tells it to clients.
+/// A server on a fixed port of this machine: a broker advertises it to clients.
 fn request(kind: Kind, port: u16) -> ContainerRequest<GenericImage> {
     let image = image(kind);
     let (name, tag) = image.rsplit_once(':').expect("an image with its tag");
@@ -174,8 +174,8 @@ fn request(kind: Kind, port: u16) -> ContainerRequest<GenericImage> {
             for (setting, value) in KAFKA_SETTINGS {
                 request = request.with_env_var(setting, value);
             }
-            let told = format!("PLAINTEXT://127.0.0.1:{port}");
-            request.with_env_var("KAFKA_ADVERTISED_LISTENERS", told)
+            let address = format!("PLAINTEXT://127.0.0.1:{port}");
+            request.with_env_var("KAFKA_ADVERTISED_LISTENERS", address)
         }
         Kind::Cql if name.contains("scylla") => {
             let small = "--smp 1 --memory 1G --overprovisioned 1 --developer-mode 1";
@@ -204,7 +204,7 @@ fn run(kind: Kind) -> Result<(Container<GenericImage>, String), TestcontainersEr
     Ok((container, address))
 }
 
-/// What [`Held`] runs: one server in a container, until the standard input closes.
+/// What [`HeldContainer`] runs: one server in a container, until the standard input closes.
 #[test]
 #[ignore = "another test runs it: holds a container until its standard input closes"]
 fn hold() {
@@ -216,30 +216,31 @@ fn hold() {
     println!("\nHELD {}", json!({"address": address, "id": id, "image": image, "digest": digest}));
     io::stdin().read_to_end(&mut Vec::new()).unwrap();
     drop(container);
-    // Nobody may be there any more who reads how this test went.
+    // The parent may have ended, so the test's output may go nowhere.
     std::process::exit(0);
 }
 
-/// Host and port of a containerised Kafka broker, which all tests of this process share.
+/// Host and port of a containerised Kafka broker, shared by all tests of this process.
 pub fn kafka() -> Option<String> {
-    static HELD: OnceLock<Option<Held>> = OnceLock::new();
+    static HELD: OnceLock<Option<HeldContainer>> = OnceLock::new();
     shared(&HELD, Kind::Kafka)
 }
 
-/// Host and port of a containerised CQL server, which all tests of this process share.
+/// Host and port of a containerised CQL server, shared by all tests of this process.
 pub fn cql() -> Option<String> {
-    static HELD: OnceLock<Option<Held>> = OnceLock::new();
+    static HELD: OnceLock<Option<HeldContainer>> = OnceLock::new();
     shared(&HELD, Kind::Cql)
 }
 
-/// `None` only without an engine, which has been told; with one, no server is a failure.
-fn shared(held: &'static OnceLock<Option<Held>>, kind: Kind) -> Option<String> {
+/// `None` only without an engine, which has been reported; with one, no server is a failure.
+fn shared(held: &'static OnceLock<Option<HeldContainer>>, kind: Kind) -> Option<String> {
     let start = || {
         if engine().is_none() {
             return skip(NO_ENGINE);
         }
-        let held = Held::start(kind).unwrap_or_else(|fault| panic!("{}: {fault}", kind.name()));
-        println!("\nCONTAINER {}: {}", kind.name(), held.tell());
+        let held =
+            HeldContainer::start(kind).unwrap_or_else(|fault| panic!("{}: {fault}", kind.name()));
+        println!("\nCONTAINER {}: {}", kind.name(), held.describe());
         Some(held)
     };
     held.get_or_init(start).as_ref().map(|held| held.address().to_owned())

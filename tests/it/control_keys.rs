@@ -1,4 +1,4 @@
-//! Only the operator erases: control records count with a signature by a key that the store names.
+//! Only the operator erases: control records count only if signed by a key that the store names.
 
 mod rotation;
 mod unsigned;
@@ -12,19 +12,19 @@ use crate::cli::Folder;
 use crate::topic::file::until_read;
 use crate::topic::{Topic, drain, start};
 
-/// Name of the key that tests sign by.
+/// Name of the tests' signing key.
 pub const NAME: &str = "ops";
 
-/// Its file.
+/// Name of the key file.
 const FILE: &str = "control.keys";
 
-/// A key whose secret is a byte over and over.
+/// A key whose secret is one byte repeated.
 fn key(name: &str, byte: u8) -> ControlKey {
     let line = format!("{name}:{}", data_encoding::HEXLOWER.encode(&[byte; 32]));
     ControlKeys::parse(&line).unwrap().signing().unwrap().clone()
 }
 
-/// Commands of a folder have these keys from now on.
+/// Gives the commands of a folder these keys.
 fn write(folder: &mut Folder, keys: &[ControlKey]) {
     let lines = keys.iter().map(|key| key.to_line() + "\n").collect::<String>();
     folder.write(FILE, format!("# keys of a test\n{lines}"));
@@ -33,15 +33,15 @@ fn write(folder: &mut Folder, keys: &[ControlKey]) {
     folder.env("TSTAR_CONTROL_KEY_FILE", path.to_str().unwrap());
 }
 
-/// Commands of a folder have the key that [`forget`] signs by.
-pub fn hold(folder: &mut Folder) {
+/// Gives the commands of a folder the key that [`forget`] signs with.
+pub fn install_key(folder: &mut Folder) {
     write(folder, &[key(NAME, 7)]);
 }
 
 /// A folder whose commands have that key.
 pub fn folder() -> Folder {
     let mut folder = Folder::new();
-    hold(&mut folder);
+    install_key(&mut folder);
     folder
 }
 
@@ -58,7 +58,7 @@ fn signed_by(key: &ControlKey, topic: &str, device: &str, before_ms: i64) -> Pro
     }
 }
 
-/// A control record of the operator.
+/// A control record signed by the operator.
 pub fn forget(topic: &Topic, device: &str, before: &str) -> ProducerRecord {
     let before_ms = tstar::model::time::parse_time(before).unwrap();
     signed_by(&key(NAME, 7), &topic.name, device, before_ms)

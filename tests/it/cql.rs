@@ -1,4 +1,4 @@
-//! The store in Scylla or Cassandra, on a real server: what the suite of all stores cannot ask.
+//! The store in Scylla or Cassandra, on a real server: what the conformance suite cannot test.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -13,7 +13,7 @@ use scylla::value::CqlTimestamp;
 use tstar::model::epoch::Epoch;
 use tstar::model::partitioner::Partitioner;
 use tstar::model::rules::Rules;
-use tstar::store::scylla::{ScyllaOptions, ScyllaStore, ScyllaUrl};
+use tstar::store::scylla::{ScyllaStore, ScyllaUrl, ServerOptions};
 use tstar::store::{DeviceScope, EpochStore, Forget, Order, StoreError, TripRow, TripStore};
 use tstar::timeline::DAY_MS;
 
@@ -32,9 +32,9 @@ where
     found.rows::<R>().unwrap().map(Result::unwrap).collect()
 }
 
-/// What somebody else's UPDATE leaves behind: a row that has a driver and no version.
+/// Leaves a row with a driver and no version, as another program's UPDATE does.
 async fn phantom(session: &Session, device: &str, end_minute: i64) {
-    let update = "UPDATE trips SET driver = 'somebody' WHERE device_id = ? AND bucket = ?
+    let update = "UPDATE trips SET driver = 'someone' WHERE device_id = ? AND bucket = ?
          AND end_time = ? AND start_time = ?";
     let (end, start) = (CqlTimestamp(at(end_minute)), CqlTimestamp(at(0)));
     session.query_unpaged(update, (device, CqlTimestamp(MIDNIGHT), end, start)).await.unwrap();
@@ -45,7 +45,7 @@ async fn all(store: &ScyllaStore, device: &str) -> Vec<TripRow> {
 }
 
 #[test]
-fn rows_of_somebody_else_are_skipped_and_counted() {
+fn foreign_rows_are_skipped_and_counted() {
     let Some(keyspace) = Keyspace::shared(ClusteringOrder::Desc) else { return };
     let (store, session) = (keyspace.store(), &keyspace.session);
     keyspace.runtime.block_on(async {
@@ -61,7 +61,7 @@ fn rows_of_somebody_else_are_skipped_and_counted() {
         assert_eq!(store.foreign_rows(), 10);
         assert_eq!(store.rows_of_day("haunted", TODAY).await.unwrap(), rows);
         assert_eq!(store.owner().foreign_rows(), 20, "owners count together");
-        // After so many that cover the time, a lookup takes the day for one of somebody else's.
+        // After this many foreign rows that cover the time, a lookup gives up on the day.
         for minute in 41..=49 {
             for second in 0..8 {
                 let update = "UPDATE trips SET driver = 'x' WHERE device_id = ? AND bucket = ?
@@ -74,7 +74,7 @@ fn rows_of_somebody_else_are_skipped_and_counted() {
         assert_eq!(store.covering("haunted", at(40)).await.unwrap(), None);
         assert_eq!(store.foreign_rows(), 84, "64 rows are read, and no more");
         assert_eq!(store.rows_of_day("haunted", TODAY).await.unwrap(), rows);
-        // A day that holds nothing but theirs is no day of ours.
+        // A day with foreign rows only does not count as ours.
         let forget = Forget { version: 20, before_ms: at(0) + DAY_MS };
         store.apply(&[trip("haunted", &[-60], 14)]).await.unwrap();
         store.forget("haunted", &forget).await.unwrap();
@@ -134,7 +134,7 @@ fn a_row_that_would_be_lost_is_refused() {
         std::mem::swap(&mut turned.start_ms, &mut turned.end_ms);
         for row in [trip("wrong", &[10], 0), trip("wrong", &[10], -2), turned] {
             let refused = store.apply(&[trip("wrong", &[30], 8), row]).await;
-            assert!(matches!(refused, Err(StoreError::Malformed { .. })), "{refused:?}");
+            assert!(matches!(refused, Err(StoreError::Malformed(_))), "{refused:?}");
         }
         assert_eq!(store.rows_of_day("wrong", TODAY).await.unwrap(), []);
     });
@@ -149,7 +149,7 @@ fn what_is_absent_is_no_tombstone() {
     keyspace.runtime.block_on(async {
         store.apply(std::slice::from_ref(&row)).await.unwrap();
         assert_eq!(all(&store, "bare").await, std::slice::from_ref(&row));
-        // At one timestamp a tombstone would win over a value.
+        // At the same timestamp a tombstone would win over a value.
         let update = "UPDATE trips USING TIMESTAMP 41 SET driver = 'x', driver_time = ?,
              max_speed_mps = 2 WHERE device_id = 'bare' AND bucket = ? AND end_time = ?
              AND start_time = ?";
@@ -171,7 +171,8 @@ fn a_forget_that_was_begun_is_done_again_with_its_days() {
         let day = DAY_MS / MINUTE;
         let rows = [trip("gone", &[-2 * day], 2), trip("gone", &[-day], 4)];
         store.apply(&rows).await.unwrap();
-        // An executor before noted the first day and unlisted it, and its delete was lost.
+        // An earlier executor recorded the first day and removed it from the index; its delete was
+        // lost.
         let bucket = |day: i64| CqlTimestamp((TODAY + day) * DAY_MS);
         let note =
             "INSERT INTO forgets (device_id, version, before, days) VALUES ('gone', 30, ?, ?)
@@ -188,7 +189,7 @@ fn a_forget_that_was_begun_is_done_again_with_its_days() {
         let select = "SELECT days FROM forgets WHERE device_id = 'gone'";
         let found: Vec<(BTreeSet<CqlTimestamp>,)> = self::rows(session, select, ()).await;
         assert_eq!(found, [(BTreeSet::from([bucket(-2), bucket(-1)]),)]);
-        // Days that it cleared are listed anew by the same owner.
+        // The same worker adds cleared days to the index again.
         let newer = trip("gone", &[-day], 40);
         store.apply(std::slice::from_ref(&newer)).await.unwrap();
         assert_eq!(all(&store, "gone").await, [newer]);
@@ -207,7 +208,7 @@ fn owners_remember_listed_days_apart() {
         first.apply(&[trip("moved", &[-day, 5 - day], 4)]).await.unwrap();
         first.forget("moved", &Forget { version: 10, before_ms: at(0) }).await.unwrap();
         assert_eq!(all(&first, "moved").await, []);
-        // The partition moved on to an owner that knows nothing.
+        // The partition moved to a worker that knows nothing.
         let newer = trip("moved", &[-day], 12);
         let third = second.owner();
         third.apply(std::slice::from_ref(&newer)).await.unwrap();
@@ -241,10 +242,10 @@ fn of_two_who_add_an_epoch_one_succeeds() {
     });
 }
 
-/// Runs the program on a store; gives its exit code, what it printed, and what it said.
-fn tstar(place: &ScyllaUrl, args: &[&str]) -> (i32, String, String) {
+/// Runs the program on a store; returns its exit code, stdout and stderr.
+fn tstar(url: &ScyllaUrl, args: &[&str]) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tstar"));
-    let output = command.args(args).arg("--store").arg(place.to_string()).output().unwrap();
+    let output = command.args(args).arg("--store").arg(url.to_string()).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
@@ -252,30 +253,30 @@ fn tstar(place: &ScyllaUrl, args: &[&str]) -> (i32, String, String) {
 #[test]
 fn a_store_is_made_by_a_command_and_read_by_others() {
     let Some(keyspace) = Keyspace::bare() else { return };
-    let mut place = keyspace.place.clone();
-    let connect = || keyspace.runtime.block_on(ScyllaStore::connect(&place, patient()));
+    let mut url = keyspace.url.clone();
+    let connect = || keyspace.runtime.block_on(ScyllaStore::connect(&url, patient()));
     let missing = connect().unwrap_err();
     assert!(matches!(missing, StoreError::NoSchema { .. }), "{missing:?}");
-    let told = missing.to_string();
+    let error = missing.to_string();
     assert!(
-        told.contains("no table trips, device_days, days_of_device, epochs, forgets, claims"),
-        "{told}"
+        error.contains("no table trips, device_days, days_of_device, epochs, forgets, claims"),
+        "{error}"
     );
-    let command = format!("`tstar schema apply --store {place}`");
-    assert!(told.contains(&command), "{told}");
+    let command = format!("`tstar schema apply --store {url}`");
+    assert!(error.contains(&command), "{error}");
 
-    let (code, printed, said) = tstar(&place, &["schema", "apply"]);
+    let (code, printed, said) = tstar(&url, &["schema", "apply"]);
     assert_eq!((code, printed.as_str()), (0, "ok\n"), "{said}");
     assert!(said.contains("replication factor 1"), "{said}");
-    assert_eq!(tstar(&place, &["schema", "apply", "--create-keyspace"]).0, 0, "again");
+    assert_eq!(tstar(&url, &["schema", "apply", "--create-keyspace"]).0, 0, "again");
     let store = connect().unwrap();
     let row = trip("truck-17", &[10, 12], 4);
     keyspace.runtime.block_on(store.apply(&[row, trip("z", &[-5, 5], 6)])).unwrap();
     let lookup = ["lookup", "truck-17", "2026-11-20T00:11:00Z", "--json"];
-    let (code, printed, said) = tstar(&place, &lookup);
+    let (code, printed, said) = tstar(&url, &lookup);
     assert_eq!(code, 0, "{said}");
     assert!(printed.contains("\"id\":\"truck-17~20261120T001000.000Z\""), "{printed}");
-    let (code, _, said) = tstar(&place, &["lookup", "truck-17", "2026-11-20T00:13:00Z"]);
+    let (code, _, said) = tstar(&url, &["lookup", "truck-17", "2026-11-20T00:13:00Z"]);
     assert_eq!(code, 1, "{said}");
     for (args, lines) in [
         (vec!["trips", "truck-17"], 1),
@@ -285,34 +286,34 @@ fn a_store_is_made_by_a_command_and_read_by_others() {
         (vec!["export"], 2),
         (vec!["trip", "truck-17~20261120T001000.000Z"], 1),
     ] {
-        let (code, printed, said) = tstar(&place, &args);
+        let (code, printed, said) = tstar(&url, &args);
         assert_eq!((code, printed.lines().count()), (0, lines), "{args:?}\n{printed}{said}");
     }
-    assert_eq!(tstar(&place, &["devices", "--consistency", "all"]).0, 0);
+    assert_eq!(tstar(&url, &["devices", "--consistency", "all"]).0, 0);
 
-    place.keyspace.push_str("_none");
-    let (code, _, said) = tstar(&place, &["devices"]);
+    url.keyspace.push_str("_none");
+    let (code, _, said) = tstar(&url, &["devices"]);
     assert_eq!(code, 78, "{said}");
-    let command = format!("`tstar schema apply --create-keyspace --store {place}`");
+    let command = format!("`tstar schema apply --create-keyspace --store {url}`");
     assert!(said.contains(&command), "{said}");
-    assert_eq!(tstar(&place, &["schema", "apply"]).0, 78);
+    assert_eq!(tstar(&url, &["schema", "apply"]).0, 78);
 }
 
 #[test]
 fn a_datacenter_that_no_node_is_in_is_told_with_those_there_are() {
     let Some(keyspace) = Keyspace::new(ClusteringOrder::Desc) else { return };
-    let place = &keyspace.place;
+    let url = &keyspace.url;
     let find = "SELECT data_center FROM system.local";
     let found = keyspace.runtime.block_on(rows::<(String,)>(&keyspace.session, find, ()));
     let here = found[0].0.as_str();
     for args in [["devices"].as_slice(), &["schema", "apply"]] {
         let asked = |datacenter| [args, &["--datacenter", datacenter]].concat();
-        let (code, _, said) = tstar(place, &asked(here));
+        let (code, _, said) = tstar(url, &asked(here));
         assert_eq!(code, 0, "{said}");
-        let (code, printed, said) = tstar(place, &asked("nowhere"));
+        let (code, printed, said) = tstar(url, &asked("nowhere"));
         assert_eq!((code, printed.as_str()), (78, ""), "{said}");
-        let told = format!("no node is in the datacenter `nowhere`; name one of `{here}`");
-        assert!(said.contains(&told), "{said}");
+        let expected = format!("no node is in the datacenter `nowhere`; name one of `{here}`");
+        assert!(said.contains(&expected), "{said}");
     }
 }
 
@@ -322,9 +323,9 @@ fn whether_a_trip_is_open_follows_from_the_rules_of_the_newest_epoch() {
     let store = keyspace.store();
     let row = trip("truck-17", &[10, 12], 4);
     let is_open = || {
-        // Long after the trip, but for rules of so long a gap.
+        // Long after the trip, but the rules have a long gap.
         let lookup = ["lookup", "truck-17", "2026-11-20T00:11:00Z", "--json", "--settle", "0s"];
-        let (code, printed, said) = tstar(&keyspace.place, &lookup);
+        let (code, printed, said) = tstar(&keyspace.url, &lookup);
         assert_eq!(code, 0, "{said}");
         printed.contains("\"open\":true")
     };
@@ -338,30 +339,30 @@ fn whether_a_trip_is_open_follows_from_the_rules_of_the_newest_epoch() {
 }
 
 #[test]
-fn a_server_that_does_not_answer_is_given_up_after_the_patience() {
-    // A port that nobody listens on, and one that takes connections and never says a word.
+fn a_server_that_does_not_answer_is_abandoned_after_the_timeout() {
+    // A port without a listener, and one that accepts connections and stays silent.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     for node in ["127.0.0.1:1".to_owned(), silent.local_addr().unwrap().to_string()] {
-        let place = ScyllaUrl { nodes: vec![node], keyspace: "fleet".into() };
-        let (told, count) = (Arc::new(Mutex::new(String::new())), Arc::new(AtomicUsize::new(0)));
+        let url = ScyllaUrl { nodes: vec![node], keyspace: "fleet".into() };
+        let (line, count) = (Arc::new(Mutex::new(String::new())), Arc::new(AtomicUsize::new(0)));
         let on_waiting = {
-            let (told, count) = (Arc::clone(&told), Arc::clone(&count));
+            let (last, count) = (Arc::clone(&line), Arc::clone(&count));
             move |line: &str| {
-                line.clone_into(&mut told.lock().unwrap());
+                line.clone_into(&mut last.lock().unwrap());
                 count.fetch_add(1, Ordering::Relaxed);
             }
         };
-        let options = ScyllaOptions {
+        let options = ServerOptions {
             patience: Some(Duration::from_millis(700)),
             on_waiting: Arc::new(on_waiting),
-            ..ScyllaOptions::default()
+            ..ServerOptions::default()
         };
-        let error = block_on(ScyllaStore::connect(&place, options)).unwrap_err();
+        let error = block_on(ScyllaStore::connect(&url, options)).unwrap_err();
         assert!(matches!(error, StoreError::Unreachable { .. }), "{error:?}");
-        assert!(error.to_string().contains(&place.to_string()), "{error}");
-        // A try may take all the patience there is, and then nobody waits.
-        assert!(count.load(Ordering::Relaxed) <= 1, "not at every try");
-        let told = told.lock().unwrap();
-        assert!(told.is_empty() || told.starts_with("waiting for the store: "), "{told}");
+        assert!(error.to_string().contains(&url.to_string()), "{error}");
+        // An attempt may take the whole timeout; then there is no wait to report.
+        assert!(count.load(Ordering::Relaxed) <= 1, "not at every attempt");
+        let line = line.lock().unwrap();
+        assert!(line.is_empty() || line.starts_with("waiting for the store: "), "{line}");
     }
 }

@@ -1,5 +1,5 @@
-//! README and `docs/`: every link resolves, every block of commands runs or says why not, and every
-//! table that the program can give is the program's.
+//! README and `docs/`: every link resolves, every block of commands runs or has a reason not to,
+//! and every table that the program can generate matches.
 
 mod blocks;
 mod console;
@@ -20,7 +20,7 @@ pub struct Page {
     pub text: String,
 }
 
-/// A fenced block: its language, its text, and the line where it begins.
+/// A fenced block: its language, its text, and its first line.
 pub struct Block {
     pub language: String,
     pub text: String,
@@ -31,7 +31,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A page by its path.
+/// Reads a page.
 pub fn page(path: &str) -> Page {
     let text = std::fs::read_to_string(root().join(path));
     Page { path: path.to_owned(), text: text.unwrap_or_else(|error| panic!("{path}: {error}")) }
@@ -50,12 +50,12 @@ pub fn pages() -> Vec<Page> {
 }
 
 impl Page {
-    /// What the page consists of, with the place of each part.
+    /// The Markdown events of the page, each with its range.
     pub fn events(&self) -> impl Iterator<Item = (Event<'_>, std::ops::Range<usize>)> {
         Parser::new_ext(&self.text, Options::ENABLE_TABLES).into_offset_iter()
     }
 
-    /// Its fenced blocks. A block without a language could hide commands, so there is none.
+    /// Its fenced blocks. Each needs a language, for a block without one could hide commands.
     pub fn blocks(&self) -> Vec<Block> {
         let mut blocks: Vec<Block> = Vec::new();
         let mut is_inside = false;

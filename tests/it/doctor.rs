@@ -1,4 +1,4 @@
-//! `doctor`, over what is well and what is not.
+//! `doctor`, over healthy and broken stores and topics.
 
 use serde_json::Value;
 
@@ -8,13 +8,13 @@ use crate::topic::file::until_read;
 use crate::topic::{Topic, drain, start};
 
 /// The findings of one check, as (state, detail).
-fn of<'v>(findings: &'v Value, check: &str) -> Vec<(&'v str, &'v str)> {
+fn findings_of<'v>(findings: &'v Value, check: &str) -> Vec<(&'v str, &'v str)> {
     let all = findings.as_array().unwrap().iter().filter(|it| it["check"] == check);
     all.map(|it| (it["state"].as_str().unwrap(), it["detail"].as_str().unwrap())).collect()
 }
 
 fn states<'v>(findings: &'v Value, check: &str) -> Vec<&'v str> {
-    of(findings, check).into_iter().map(|(state, _)| state).collect()
+    findings_of(findings, check).into_iter().map(|(state, _)| state).collect()
 }
 
 #[test]
@@ -32,16 +32,16 @@ fn a_store_of_files_is_well_and_one_that_is_not_there_is_told() {
     assert!(!folder.has("none.db"));
     folder.run("doctor --format csv").ends(2);
 
-    folder.write("text.db", "this is no database, and long enough to be none at all");
+    folder.write("text.db", "not a database at all, and long enough for a database's header");
     let foreign = folder.run("doctor --store sqlite:text.db --json").ends(1).json();
-    assert!(of(&foreign, "store")[0].1.contains("not a tstar store"), "{foreign}");
+    assert!(findings_of(&foreign, "store")[0].1.contains("not a tstar store"), "{foreign}");
 }
 
 #[test]
 fn a_log_that_cannot_be_read_on_fails() {
     let Some(topic) = Topic::new(4) else { return };
     let folder = Folder::new();
-    topic.send_lines(minutes("truck-1", &[0, 1]).as_bytes(), "nobody");
+    topic.send_lines(minutes("truck-1", &[0, 1]).as_bytes(), "no-device");
     let words = format!("run {} --store sqlite:t.db --from earliest", topic.flags());
     let running = start(&folder, &words);
     until_read(&folder, "t.db", &topic);
@@ -56,35 +56,43 @@ fn a_log_that_cannot_be_read_on_fails() {
     assert!(findings.to_string().contains("message.timestamp.type=LogAppendTime"), "{findings}");
     assert_eq!(states(&findings, "compression"), ["warn"]);
     assert!(findings.to_string().contains("compression.type=uncompressed"), "{findings}");
-    assert!(of(&findings, "position").iter().all(|(_, detail)| detail.contains("lag 0")));
+    assert!(findings_of(&findings, "position").iter().all(|(_, detail)| detail.contains("lag 0")));
 
     topic.grow(5);
     let grown = folder.run(&doctor).ends(1).json();
-    assert!(of(&grown, "epoch")[0].1.contains("has 5 partitions, and had 4"), "{grown}");
+    assert!(findings_of(&grown, "epoch")[0].1.contains("has 5 partitions, and had 4"), "{grown}");
 
-    // Nobody listens on port 1.
+    // Nothing listens on port 1.
     let none = folder.run("doctor --json --store sqlite:t.db --brokers 127.0.0.1:1").ends(1);
     assert_eq!(states(&none.json(), "brokers"), ["fail"]);
     topic.remove();
 }
 
 #[test]
-fn a_row_that_somebody_else_wrote_fails() {
+fn a_foreign_row_fails() {
     let Some(keyspace) = Keyspace::new(ClusteringOrder::Desc) else { return };
     let folder = Folder::new();
-    let doctor = format!("doctor --json --store {}", keyspace.place);
+    let doctor = format!("doctor --json --store {}", keyspace.url);
     let well = folder.run(&doctor).ends(0).json();
     for check in ["store", "servers", "server clock", "rows", "partitioner", "log"] {
         assert_eq!(states(&well, check), ["ok"], "{check}");
     }
-    assert!(of(&well, "schema").iter().any(|(_, detail)| detail.contains("replication factor 1")));
+    assert!(
+        findings_of(&well, "schema")
+            .iter()
+            .any(|(_, detail)| detail.contains("replication factor 1"))
+    );
 
     keyspace.run("ALTER TABLE trips WITH gc_grace_seconds = 60");
     keyspace
         .run("INSERT INTO trips (device_id, bucket, end_time, start_time) VALUES ('x', 0, 2, 1)");
     let ill = folder.run(&doctor).ends(1).json();
-    assert!(of(&ill, "rows")[0].1.contains("1 of 1 looked at have no version"), "{ill}");
-    assert!(of(&ill, "schema").iter().any(|(_, detail)| detail.contains("gc_grace_seconds = 60")));
+    assert!(findings_of(&ill, "rows")[0].1.contains("1 of 1 looked at have no version"), "{ill}");
+    assert!(
+        findings_of(&ill, "schema")
+            .iter()
+            .any(|(_, detail)| detail.contains("gc_grace_seconds = 60"))
+    );
 
     for partition in [0, 1] {
         keyspace.run(&format!(
@@ -93,5 +101,5 @@ fn a_row_that_somebody_else_wrote_fails() {
         ));
     }
     let mixed = folder.run(&doctor).ends(1).json();
-    assert!(of(&mixed, "partitioner")[0].1.contains("partitions 0 and 1"), "{mixed}");
+    assert!(findings_of(&mixed, "partitioner")[0].1.contains("partitions 0 and 1"), "{mixed}");
 }

@@ -1,4 +1,4 @@
-//! `explain`: what is told of a trip is what the contract's rules, word by word, say of it.
+//! `explain`: its history of a trip matches the contract's rules, applied literally by the model.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::topic::{Topic, drain, start};
 
 const PARTITIONS: i32 = 4;
 
-/// What a record did, as an explanation names it.
+/// The effect of a record, as an explanation names it.
 fn name(did: Did) -> Option<&'static str> {
     match did {
         Did::Duplicate { .. } => Some("duplicate"),
@@ -31,34 +31,37 @@ fn name(did: Did) -> Option<&'static str> {
     }
 }
 
-/// Per device, the time of each sample and what it did, by the model.
-fn told_by_the_model(lines: &[u8], limits: Limits) -> BTreeMap<String, Vec<(i64, &'static str)>> {
+/// Per device, the time of each sample and its effect, by the model.
+fn history_by_the_model(
+    lines: &[u8],
+    limits: Limits,
+) -> BTreeMap<String, Vec<(i64, &'static str)>> {
     let mut devices: BTreeMap<String, (Device, Vec<_>)> = BTreeMap::new();
     for line in lines.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
         let sample: Value = serde_json::from_slice(line).unwrap();
         let time = parse_time(sample["time"].as_str().unwrap()).unwrap();
         let name_of = sample["device_id"].as_str().unwrap().to_owned();
-        let (device, told) =
+        let (device, effects) =
             devices.entry(name_of).or_insert_with(|| (Device::new(limits), Vec::new()));
         let did = device.arrive(0, Fix { time, place: 0, driver: None });
-        told.extend(name(did).map(|did| (time, did)));
+        effects.extend(name(did).map(|did| (time, did)));
     }
-    devices.into_iter().map(|(name, (_, told))| (name, told)).collect()
+    devices.into_iter().map(|(name, (_, effects))| (name, effects)).collect()
 }
 
 fn ms(value: &Value) -> i64 {
     parse_time(value.as_str().unwrap()).unwrap()
 }
 
-/// What the records of an explanation did, with their times.
-fn told(explained: &Value) -> Vec<(i64, String)> {
+/// The effects of the records of an explanation, with their times.
+fn history(explained: &Value) -> Vec<(i64, String)> {
     let records = explained["log"]["records"].as_array().unwrap();
     let one = |it: &Value| (ms(&it["time"]), it["did"].as_str().unwrap().to_owned());
     records.iter().map(one).collect()
 }
 
 fn dids(explained: &Value) -> Vec<String> {
-    told(explained).into_iter().map(|(_, did)| did).collect()
+    history(explained).into_iter().map(|(_, did)| did).collect()
 }
 
 /// The id of a sample of [`minutes`].
@@ -99,7 +102,7 @@ fn the_worked_examples_are_told_as_the_contract_tells_them() {
     let other = other.ends(0).json();
     assert_eq!(dids(&other), ["new", "beginning", "beginning", "beginning", "beginning"]);
     assert_eq!((&other["absorbed"], &other["minted"]["offset"]), (&json!([]), &json!(6)));
-    // A time inside of it finds it too.
+    // A time inside the trip finds it too.
     let inside = folder.run(&format!("explain {}", id("truck-2", 5))).ends(0).json();
     assert_eq!((&inside["match"], &inside["retired"]), (&json!("covers"), &Value::Null));
 
@@ -115,15 +118,15 @@ fn the_worked_examples_are_told_as_the_contract_tells_them() {
     }
 }
 
-/// Each trip of a fleet is told as the model tells it, and all of them together as the summary of
-/// the import does.
+/// The history of each trip of a fleet matches the model, and all of them together the summary of
+/// the import.
 fn as_the_model(flags: &str, limits: Limits) {
     let folder = Folder::new();
     let fleet = "simulate --devices 3 --samples 900 --seed 9 --mix 40,30,20,10";
     let lines = folder.run(fleet).ends(0).stdout;
     folder.write("all.ndjson", &lines);
     let summary = folder.ingest(&format!("all.ndjson --store sqlite:t.db {flags}"));
-    let model = told_by_the_model(&lines, limits);
+    let model = history_by_the_model(&lines, limits);
     let (mut counts, mut merges): (BTreeMap<String, u64>, _) = (BTreeMap::new(), 0);
     for trip in folder.trips("t.db") {
         let (id, device) = (trip["id"].as_str().unwrap(), trip["device_id"].as_str().unwrap());
@@ -132,7 +135,7 @@ fn as_the_model(flags: &str, limits: Limits) {
         let span = ms(&trip["start_time"])..=ms(&trip["end_time"]);
         let of_model = model[device].iter().filter(|(time, _)| span.contains(time));
         let of_model: Vec<_> = of_model.map(|&(time, did)| (time, did.to_owned())).collect();
-        assert_eq!(told(&explained), of_model, "{id}");
+        assert_eq!(history(&explained), of_model, "{id}");
         merges += explained["absorbed"].as_array().unwrap().len() as u64;
         dids(&explained).into_iter().for_each(|did| *counts.entry(did).or_default() += 1);
     }
@@ -157,7 +160,7 @@ fn limits_that_keep_trips_apart_do_not_mislead() {
     as_the_model("--max-duration 20m --max-samples 12", limits);
 }
 
-/// A trip over midnight, late in part, whose pieces were merged, and others around it.
+/// A trip over midnight, partly late, whose parts were merged, and others around it.
 fn over_midnight() -> String {
     let at = |time: &str| {
         format!(r#"{{"device_id":"truck-1","time":"2024-05-{time}:00Z","lat":52.5,"lon":13.5}}"#)
@@ -172,7 +175,7 @@ fn over_midnight() -> String {
 
 const MIDNIGHT: [&str; 6] = ["new", "end", "new", "end", "merge", "duplicate"];
 
-/// What is the same wherever the records were.
+/// What does not depend on where the records were.
 fn check_midnight(explained: &Value, topic: &Topic) {
     assert_eq!(explained["id"], "truck-1~20240501T235500.000Z");
     assert_eq!(
@@ -184,16 +187,17 @@ fn check_midnight(explained: &Value, topic: &Topic) {
     let of_truck: Vec<_> =
         records.iter().filter(|it| it.key.as_deref() == Some(b"truck-1".as_slice())).collect();
     let places: Vec<_> = of_truck[1..7].iter().map(|it| (it.partition, it.offset)).collect();
-    for (told, kept) in explained["log"]["records"].as_array().unwrap().iter().zip(&of_truck[1..7])
+    for (record, sent) in
+        explained["log"]["records"].as_array().unwrap().iter().zip(&of_truck[1..7])
     {
         assert_eq!(
-            (&told["partition"], &told["offset"]),
-            (&json!(kept.partition), &json!(kept.offset))
+            (&record["partition"], &record["offset"]),
+            (&json!(sent.partition), &json!(sent.offset))
         );
-        assert_eq!(ms(&told["log_time"]), kept.timestamp_ms);
-        assert_eq!((&told["file"], &told["line"]), (&Value::Null, &Value::Null));
-        let late = (kept.timestamp_ms - ms(&told["time"])) as f64 / 1e3;
-        assert_eq!(told["late_s"], json!(late));
+        assert_eq!(ms(&record["log_time"]), sent.timestamp_ms);
+        assert_eq!((&record["file"], &record["line"]), (&Value::Null, &Value::Null));
+        let late = (sent.timestamp_ms - ms(&record["time"])) as f64 / 1e3;
+        assert_eq!(record["late_s"], json!(late));
     }
     for (place, nth) in [
         (&explained["minted"], 2),
@@ -211,7 +215,7 @@ fn check_midnight(explained: &Value, topic: &Topic) {
 fn a_store_of_a_topic_is_told_from_its_log() {
     let Some(topic) = Topic::new(PARTITIONS) else { return };
     let folder = Folder::new();
-    topic.send_lines(over_midnight().as_bytes(), "nobody");
+    topic.send_lines(over_midnight().as_bytes(), "no-device");
     let words = format!("run {} --store sqlite:t.db --from earliest", topic.flags());
     let running = start(&folder, &words);
     until_read(&folder, "t.db", &topic);
@@ -223,15 +227,15 @@ fn a_store_of_a_topic_is_told_from_its_log() {
     assert!(text.contains("(epoch 1)") && text.contains("duplicate"), "{text}");
     assert_eq!(folder.run(asked).ends(0).json()["log"], Value::Null);
 
-    // What was sent meanwhile, and is not stored yet, is no part of the story.
-    topic.send_lines(over_midnight().as_bytes(), "nobody");
+    // Records that were sent since, and are not stored yet, do not appear.
+    topic.send_lines(over_midnight().as_bytes(), "no-device");
     assert_eq!(dids(&folder.run(&explain).ends(0).json()), MIDNIGHT);
-    let nobody = format!("{asked} --log --brokers 127.0.0.1:{}", crate::servers::free_port());
-    folder.run(&nobody).ends(69).prints_nothing();
+    let unreachable = format!("{asked} --log --brokers 127.0.0.1:{}", crate::servers::free_port());
+    folder.run(&unreachable).ends(69).prints_nothing();
     folder.run(&format!("{asked} a.ndjson")).ends(2).says(&["--log reads it again"]);
     folder.run(&format!("{explain} a.ndjson")).ends(2);
 
-    // Records that are gone do no harm unless they were of the trip.
+    // Expired records do no harm unless the trip had them.
     let partition = topic.records_of(&topic.name).into_iter();
     let mut of_truck = partition.filter(|it| it.key.as_deref() == Some(b"truck-1".as_slice()));
     let (first, second) = (of_truck.next().unwrap(), of_truck.next().unwrap());
@@ -247,16 +251,16 @@ fn a_store_of_a_topic_is_told_from_its_log() {
     folder.run(&explain).ends(78).prints_nothing().says(&["does not give this trip", "retention"]);
     folder.run(asked).ends(0);
     topic.remove();
-    folder.run(&explain).ends(78).prints_nothing().says(&["no topic"]);
+    folder.run(&explain).ends(78).prints_nothing().says(&["does not exist"]);
 }
 
 #[test]
 fn a_keyspace_is_told_from_its_log() {
     let (Some(topic), Some(keyspace)) = (Topic::new(PARTITIONS), Keyspace::bare()) else { return };
     let folder = Folder::new();
-    let place = &keyspace.place;
+    let place = &keyspace.url;
     let store = format!("--store scylla://{}/{}", place.nodes[0], place.keyspace);
-    topic.send_lines(over_midnight().as_bytes(), "nobody");
+    topic.send_lines(over_midnight().as_bytes(), "no-device");
     folder.run(&format!("schema apply {store}")).ends(0);
     let log = format!("{} --group {}", topic.flags(), topic.name);
     let words = format!("run {log} {store} --from earliest --create-topics");
@@ -266,7 +270,7 @@ fn a_keyspace_is_told_from_its_log() {
     let asked = format!("explain truck-1~20240502T000400.000Z {store}");
     let log = format!("--brokers {} --group {}", topic.brokers, topic.name);
     check_midnight(&folder.run(&format!("{asked} --log {log}")).ends(0).json(), &topic);
-    // A group that has committed nothing: the row is ahead, and tells how far.
+    // A group without commits: the row is ahead, and shows how far.
     let other = format!("--brokers {} --group other-{}", topic.brokers, topic.name);
     let ahead = folder.run(&format!("{asked} --log {other}")).ends(0).json();
     assert_eq!(dids(&ahead), MIDNIGHT[..5]);
@@ -294,7 +298,7 @@ fn what_makes_no_sense_says_so() {
     ] {
         folder.run(&format!("explain {words}")).ends(code).prints_nothing().says(&[why]);
     }
-    // An erasure has a place among the records.
+    // An erasure has a position among the records.
     let explained = folder.run(&format!("explain {known} a.ndjson b.ndjson")).ends(0).json();
     assert_eq!(dids(&explained), ["new", "end", "end"]);
 }

@@ -1,7 +1,6 @@
-//! Runs that end where nobody planned it: crashes, signals, a full disk, a store that goes away.
+//! Runs that end unexpectedly: crashes, signals, a full disk, a store that disappears.
 //!
-//! Always the same question: does the same command, run again until it ends, give what a run gives
-//! that nobody disturbed?
+//! Each test asks: does the same command, rerun until it ends, give what an undisturbed run gives?
 
 mod abort;
 mod disk;
@@ -22,16 +21,16 @@ use serde_json::Value;
 use crate::cli::input::gzip;
 use crate::cli::{Folder, Ran};
 
-/// A flush after each batch, which a second's patience would make one flush.
+/// A flush after each batch; the default delay would make it one flush.
 const EACH_BATCH: &str = "--flush-interval 1ms --max-staleness 1ms";
 
-/// What stands before a table: nothing, a byte order mark, a blank line.
+/// Prefixes of a table: nothing, a byte order mark, a blank line.
 const MARKS: [&[u8]; 3] = [b"", b"\xef\xbb\xbf", b"\n"];
 
-/// Nothing that is waited for takes that long, beside other suites either.
+/// Time limit of a wait, generous enough for a busy machine.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Calls again and again until there is an answer.
+/// Polls until there is a result.
 #[track_caller]
 pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
@@ -40,20 +39,20 @@ pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
             return answer;
         }
         assert!(began.elapsed() < LIMIT, "waited too long for {what}");
-        // What is waited for needs the processor more than the question does.
+        // Leave the processor to the process that is waited for.
         std::thread::park_timeout(Duration::from_millis(2));
     }
 }
 
-/// Files in every form, with bad lines, and what a run gives that nobody disturbs.
+/// Files in every format, with bad lines, and the result of an undisturbed run.
 struct Work {
     folder: Folder,
-    /// Their names, as a command names them.
+    /// Their names, as command arguments.
     files: String,
     expected: Outcome,
 }
 
-/// What a store holds, as a user sees it.
+/// The content of a store, as a user sees it.
 #[derive(PartialEq)]
 struct Outcome {
     trips: String,
@@ -62,18 +61,18 @@ struct Outcome {
 }
 
 impl Work {
-    /// Files with so many samples in all.
+    /// Files with `samples` samples in all.
     fn new(samples: usize) -> Self {
         let folder = Folder::new();
         let fleet = format!("simulate --devices 20 --samples {samples} --seed 3 --bad 0.01");
         let log = folder.run(&fleet).ends(0).stdout;
         let lines: Vec<&[u8]> = log.split_inclusive(|&byte| byte == b'\n').collect();
         let mut files = Vec::new();
-        // Small files among them: what is known of a file is most likely wrong at its ends.
+        // Small files among them: errors in resuming are most likely at the ends of a file.
         for (nth, lines) in lines.chunks(samples.div_ceil(12)).enumerate() {
             let mut plain = lines.concat();
             if nth % 3 == 0 {
-                // A last line without its end is known in another way than the lines before it.
+                // A last line without a line end is recognised in a different way.
                 plain.pop();
             }
             let (name, content) = match nth % 4 {
@@ -88,7 +87,7 @@ impl Work {
         let files = files.join(" ");
         let ran = folder.run(&format!("ingest {files} --json --store sqlite:whole.db"));
         assert_eq!(ran.ends(0).json()["delivered"], samples);
-        let expected = Outcome::of(&folder, "whole.db");
+        let expected = Outcome::load(&folder, "whole.db");
         assert!(expected.trips.lines().count() > 20 && expected.letters.len() > samples / 200);
         Self { folder, files, expected }
     }
@@ -97,7 +96,7 @@ impl Work {
         format!("ingest {} --json {EACH_BATCH} --store sqlite:{store}", self.files)
     }
 
-    /// A completed store is that of a run that nobody disturbed, also after one more run.
+    /// A completed store equals that of an undisturbed run, also after one more run.
     #[track_caller]
     fn is_whole(&self, store: &str) {
         self.expected.is_in(&self.folder, store);
@@ -109,7 +108,7 @@ impl Work {
 
     fn remove(&self, store: &str) {
         for suffix in ["", "-wal", "-shm", "-lock"] {
-            // Not each of them is there.
+            // Not all of them exist.
             drop(std::fs::remove_file(self.folder.path(&format!("{store}{suffix}"))));
         }
     }
@@ -117,7 +116,7 @@ impl Work {
 
 impl Outcome {
     #[track_caller]
-    fn of(folder: &Folder, store: &str) -> Self {
+    fn load(folder: &Folder, store: &str) -> Self {
         Self {
             trips: folder.text(&format!("export --path --store sqlite:{store}")),
             letters: letters(folder, store),
@@ -125,10 +124,10 @@ impl Outcome {
         }
     }
 
-    /// A store holds the same, to the byte.
+    /// Checks that a store holds the same, byte for byte.
     #[track_caller]
     fn is_in(&self, folder: &Folder, store: &str) {
-        let found = Self::of(folder, store);
+        let found = Self::load(folder, store);
         assert_eq!(found.delivered, self.delivered, "records in {store}");
         assert_eq!(found.letters.len(), self.letters.len(), "dead letters in {store}");
         for (found, expected) in found.letters.iter().zip(&self.letters) {
@@ -138,7 +137,7 @@ impl Outcome {
     }
 }
 
-/// The dead letters of a store, without the clock, which no two runs share.
+/// The dead letters of a store, without clock values, which differ between runs.
 #[track_caller]
 fn letters(folder: &Folder, store: &str) -> Vec<Value> {
     let mut letters = folder.run(&format!("dlq ls --store sqlite:{store}")).ends(0).objects();
@@ -152,7 +151,7 @@ fn letters(folder: &Folder, store: &str) -> Vec<Value> {
     letters
 }
 
-/// A table with its columns in another order. A line that is no sample is a row that is none.
+/// A table with its columns in another order. A line that is not a sample becomes a malformed row.
 fn table(lines: &[&[u8]]) -> Vec<u8> {
     let names = ["lon", "lat", "speed", "driver", "heading", "time", "device_id"];
     let mut table = names.join(",") + "\n";
@@ -173,14 +172,14 @@ fn table(lines: &[&[u8]]) -> Vec<u8> {
     table.into_bytes()
 }
 
-/// How many records a store says were delivered; `None` while there is no store to ask.
+/// How many records a store counts as delivered; `None` until it exists.
 fn delivered(store: &Path) -> Option<i64> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
     let connection = Connection::open_with_flags(store, flags).ok()?;
     connection.query_row("SELECT delivered FROM log", [], |row| row.get(0)).ok()
 }
 
-/// A command that runs. It does not outlive its test.
+/// A running command, killed when dropped.
 pub struct Running(Option<Child>);
 
 impl Running {
@@ -204,7 +203,7 @@ impl Running {
         sent.unwrap();
     }
 
-    /// The most memory that it ever took, bytes.
+    /// Peak memory, bytes.
     #[cfg(target_os = "linux")]
     pub fn peak_memory(&mut self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child().id()));
@@ -213,7 +212,7 @@ impl Running {
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
     }
 
-    /// Reads what it says until a line has a word in it; what it says later is lost.
+    /// Reads stderr until a line contains a word; the rest is discarded.
     #[track_caller]
     pub fn until_says(&mut self, word: &str, said: &mut String) {
         let stderr = self.child().stderr.take().unwrap();

@@ -1,4 +1,4 @@
-//! What is erased stays erased, and nothing else goes.
+//! What is erased stays erased, and nothing else is.
 
 mod file;
 mod keyspace;
@@ -12,10 +12,10 @@ use serde_json::Value;
 
 use crate::cli::{Folder, Ran, number};
 
-/// All samples of the fleets are older, and so are their days.
+/// Later than all samples of the fleets, and their days.
 const LATER: &str = "2025-03-01T00:00:00.000Z";
 
-/// Flags of daemons: flushes are short, as nobody measures them.
+/// Flags of daemons: short flush intervals, to save time.
 const HASTE: &str = "--flush-interval 100ms --max-staleness 1s";
 
 /// Samples of 30 devices, bad ones among them.
@@ -27,7 +27,7 @@ fn fleet(folder: &Folder, samples: usize) -> Vec<u8> {
 /// The same lines in another order.
 fn shuffled(log: &[u8]) -> Vec<u8> {
     let lines: Vec<&[u8]> = log.split_inclusive(|&byte| byte == b'\n').collect();
-    // A step without a common divisor comes by every line once.
+    // A step coprime to the count visits every line once.
     let step = (7919..).find(|step| gcd(*step, lines.len()) == 1).unwrap();
     (0..lines.len()).flat_map(|nth| lines[nth * step % lines.len()]).copied().collect()
 }
@@ -46,7 +46,7 @@ fn samples_of(folder: &Folder, log: &[u8], device: &str) -> u64 {
     number(&summary["applied"]) + number(&summary["duplicates"])
 }
 
-/// Every trip with its samples, a line each, but for those of some devices.
+/// Every trip with its samples, one per line, except those of some devices.
 fn others(folder: &Folder, store: &str, without: &[&str]) -> Vec<String> {
     let text = folder.text(&format!("export --path --store {store}"));
     let of = |line: &str| {
@@ -68,7 +68,7 @@ fn devices(folder: &Folder, store: &str) -> Vec<String> {
     found.iter().map(|it| it["device_id"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Nothing shows a device any more, and its ids say why.
+/// The device appears nowhere, and its ids answer that they were erased.
 #[track_caller]
 fn is_gone(folder: &Folder, store: &str, device: &str, ids: &[String]) {
     assert_eq!(self::ids(folder, store, device), [""; 0]);
@@ -93,12 +93,12 @@ fn is_gone(folder: &Folder, store: &str, device: &str, ids: &[String]) {
     }
 }
 
-/// The lines that a forget has printed of one kind, in order.
-pub fn told(ran: &Ran, kind: &str) -> Vec<Value> {
+/// The lines of one kind that a forget has printed, in order.
+pub fn lines_of(ran: &Ran, kind: &str) -> Vec<Value> {
     ran.objects().into_iter().filter(|line| line[kind].is_string()).collect()
 }
 
-/// Rows of a store of which a query counts.
+/// The count that a query on a store returns.
 pub fn count(store: &Path, query: &str) -> i64 {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
     let connection = Connection::open_with_flags(store, flags).unwrap();

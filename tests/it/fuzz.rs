@@ -1,5 +1,5 @@
-//! The bodies of the fuzz targets, fed with random bytes and with good inputs that were damaged:
-//! a short run of what `tests/fuzz` does for as long as one lets it.
+//! The bodies of the fuzz targets, run on random bytes and on damaged valid inputs: a short version
+//! of `tests/fuzz`, which runs for as long as one likes.
 
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -24,7 +24,7 @@ const ID: [&[u8]; 4] = [
     include_bytes!("../fuzz/seeds/id/uuid"),
 ];
 
-/// Bytes that mean something to one of the readers.
+/// Bytes that are significant to one of the readers.
 const TOKENS: [&[u8]; 24] = [
     b"\"",
     b"{",
@@ -74,7 +74,7 @@ fn edit() -> impl Strategy<Value = Edit> {
     ]
 }
 
-/// A piece of at most 12 bytes.
+/// A range of at most 12 bytes.
 fn piece(bytes: &[u8], from: &Index, length: &Index) -> std::ops::Range<usize> {
     let from = from.index(bytes.len() + 1);
     from..from + length.index(12.min(bytes.len() - from) + 1)
@@ -131,7 +131,7 @@ proptest! {
         bodies::id(&seed);
     }
 
-    /// The body makes its own good paths, of the bytes it is given.
+    /// The body builds its own valid paths from the bytes.
     #[test]
     fn blob(random in bytes()) {
         bodies::blob(&random);
@@ -139,7 +139,7 @@ proptest! {
 }
 
 proptest! {
-    // Each reads eight files.
+    // Each case reads eight files.
     #![proptest_config(ProptestConfig::with_cases(2500))]
 
     #[test]

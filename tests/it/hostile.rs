@@ -1,5 +1,5 @@
-//! Inputs that are broken, wrong or made to harm, read by the real program: what is bad ends among
-//! the dead letters with its bytes, what is good around it is read as if it stood alone.
+//! Inputs that are broken, wrong or malicious, read by the real program: bad samples become dead
+//! letters with their bytes, and the good ones around them are unaffected.
 
 mod files;
 mod judge;
@@ -29,7 +29,7 @@ struct Letter {
 }
 
 impl Letter {
-    /// The bytes it came as, or their head.
+    /// The bytes of the record, or their head.
     fn bytes(&self) -> Vec<u8> {
         match (&self.value, &self.value_base64) {
             (Some(text), None) => text.clone().into_bytes(),
@@ -44,7 +44,7 @@ fn letters(folder: &Folder, store: &str) -> Vec<Letter> {
     serde_json::from_slice(&listed.stdout).unwrap_or_else(|error| panic!("{error}\n{listed}"))
 }
 
-/// The summary of an import that ended in this way, once its sums were seen to hold.
+/// The summary of an import that ended with this code; checks its sums.
 #[track_caller]
 fn summary(ran: Ran, code: i32) -> Value {
     assert!(!ran.stderr.contains("internal error"), "{ran}");
@@ -56,7 +56,7 @@ fn summary(ran: Ran, code: i32) -> Value {
     summary
 }
 
-/// How many letters there are of each reason, as the summary has it.
+/// Dead letters per reason, as in the summary.
 fn by_reason(letters: &[Letter]) -> BTreeMap<&str, u64> {
     let mut reasons = BTreeMap::new();
     for letter in letters {

@@ -1,4 +1,4 @@
-//! Trips over HTTP: the real binary, asked through real sockets.
+//! Trips over HTTP: the real binary, queried through real sockets.
 
 mod abuse;
 mod asking;
@@ -24,10 +24,10 @@ use crate::cli::{Folder, minutes};
 use crate::servers::LIMIT;
 use crate::servers::ready::until;
 
-/// No answer takes that long.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Read timeout, longer than any response takes.
+const IO_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A server that runs; it does not outlive its test.
+/// A running server, killed when dropped.
 pub struct Server {
     child: Child,
     log: PathBuf,
@@ -71,10 +71,10 @@ impl Server {
         Some(format!("the server ended with {status}: {}", self.said()))
     }
 
-    /// Sends bytes, and reads what comes until the server closes.
+    /// Sends bytes, and reads until the server closes the connection.
     pub fn raw(&self, bytes: &[u8]) -> Vec<u8> {
         let mut stream = self.connect();
-        // A server that has heard enough may have closed.
+        // The server may have closed before it read everything.
         drop(stream.write_all(bytes));
         let mut answer = Vec::new();
         drop(stream.read_to_end(&mut answer));
@@ -83,13 +83,13 @@ impl Server {
 
     pub fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(IO_TIMEOUT)).unwrap();
+        stream.set_write_timeout(Some(IO_TIMEOUT)).unwrap();
         stream
     }
 
-    /// Asks with headers, each with its line end.
-    pub fn ask(&self, method: &str, target: &str, headers: &str, body: &[u8]) -> Answer {
+    /// Sends a request with headers, each with its line end.
+    pub fn request(&self, method: &str, target: &str, headers: &str, body: &[u8]) -> Answer {
         let mut bytes = format!(
             "{method} {target} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n{headers}\
              content-length: {}\r\n\r\n",
@@ -102,10 +102,10 @@ impl Server {
     }
 
     pub fn get(&self, target: &str) -> Answer {
-        self.ask("GET", target, "", b"")
+        self.request("GET", target, "", b"")
     }
 
-    /// The value of a metric with its labels, where it is shown.
+    /// The value of a metric with its labels, where it is exposed.
     pub fn metric(&self, series: &str) -> Option<f64> {
         let text = self.get("/metrics").is(200).text();
         let value = |line: &str| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok();
@@ -118,7 +118,7 @@ impl Server {
         self.ends(0)
     }
 
-    /// Ends it as an operator would, with this code.
+    /// Ends it as an operator would, with this exit code.
     #[track_caller]
     pub fn ends(mut self, code: i32) -> String {
         let sent = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
@@ -129,7 +129,7 @@ impl Server {
         self.said()
     }
 
-    /// Memory that it takes now, bytes.
+    /// Resident memory now, bytes.
     fn memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -145,7 +145,7 @@ impl Drop for Server {
     }
 }
 
-/// An answer, whole.
+/// A whole response.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -182,16 +182,16 @@ impl Answer {
             .unwrap_or_else(|error| panic!("{error}: {} {}", self.head, self.text()))
     }
 
-    /// It has this status.
+    /// Asserts the status.
     #[track_caller]
     pub fn is(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{}\n{}", self.head, self.text());
         self
     }
 
-    /// It is a problem of this status and code.
+    /// Asserts that it is a problem with this status and code.
     #[track_caller]
-    pub fn tells(self, status: u16, code: &str) -> Value {
+    pub fn fails(self, status: u16, code: &str) -> Value {
         let kind = self.header("content-type").map(str::to_owned);
         assert_eq!(kind.as_deref(), Some("application/problem+json"), "{self:?}");
         let problem = self.is(status).json();
@@ -215,7 +215,7 @@ fn unchunked(mut body: &[u8]) -> Vec<u8> {
 
 /// A store with a merged trip of `truck-17` (8:00 to 8:12; 8:10 is retired), a second one at 8:40
 /// the same day, and one of `a b`.
-pub fn worked(folder: &Folder) {
+pub fn worked_example(folder: &Folder) {
     let mut lines = minutes("truck-17", &[10, 12, 0, 2, 6, 40]);
     lines += &minutes("a b", &[5]);
     folder.write("worked.ndjson", lines);

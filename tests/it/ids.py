@@ -1,4 +1,4 @@
-"""The forms of trip ids, written from their description alone with Python's standard library.
+"""The forms of trip ids, written from their description only, with Python's standard library.
 
 Reads lines of JSON, [device id, t_star in ms]; prints for each {text, bytes, uuid, prefix}, null
 where an id has no such form.
@@ -23,7 +23,7 @@ def token(device):
 
 
 def text(device, ms):
-    # Python's calendar begins with year 1.
+    # Python's calendar starts at year 1.
     try:
         at = EPOCH + datetime.timedelta(milliseconds=ms)
     except OverflowError:

@@ -11,7 +11,7 @@ use tstar::model::time::format_time;
 use crate::cli::Folder;
 use crate::servers::skip;
 
-/// What the other implementation makes of ids.
+/// The ids by the other implementation.
 fn others(ids: &[(String, i64)]) -> Option<Vec<Value>> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/ids.py");
     let mut python = Command::new("python3");
@@ -23,14 +23,14 @@ fn others(ids: &[(String, i64)]) -> Option<Vec<Value>> {
     let ran = child.wait_with_output().unwrap();
     feeder.join().unwrap().unwrap();
     assert!(ran.status.success(), "{}", ran.status);
-    let told = String::from_utf8(ran.stdout).unwrap();
-    Some(told.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
+    let output = String::from_utf8(ran.stdout).unwrap();
+    Some(output.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
 }
 
-/// 0001-01-01T00:00:00Z, where Python's calendar begins.
+/// 0001-01-01T00:00:00Z, the start of Python's calendar.
 const YEAR_1: i64 = -62_135_596_800_000;
 
-/// Every kind of device id and time, and many at random.
+/// Every kind of device id and time, and many random ones.
 fn ids() -> Vec<(String, i64)> {
     let devices =
         ["truck-17", "a~b", ".", "..", "a.b", "é", "日本", "🚚", " ", "\n", "%41", "x/../y", "~"];

@@ -8,27 +8,27 @@ use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use tokio::runtime::Runtime;
 use tstar::store::memory::MemoryStore;
-use tstar::store::scylla::{ScyllaOptions, ScyllaStore, ScyllaUrl, ddl};
+use tstar::store::scylla::{ScyllaStore, ScyllaUrl, ServerOptions, ddl};
 use tstar::store::{
     DeviceScope, Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore,
 };
 
 use crate::servers;
 
-/// Order in which the table keeps its rows.
+/// Clustering order of the table's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClusteringOrder {
-    /// As `schema/trips.cql` has it.
+    /// As in `schema/trips.cql`.
     Desc,
-    /// The other one.
+    /// The opposite one.
     Asc,
 }
 
 /// A keyspace that is dropped with its last user.
 pub struct Keyspace {
-    /// Where it is.
-    pub place: ScyllaUrl,
-    /// A session of the keyspace, to look behind the store.
+    /// Its URL.
+    pub url: ScyllaUrl,
+    /// A session of the keyspace, to inspect it without the store.
     pub session: Session,
     /// The sessions of stores live here; a case may run elsewhere.
     pub runtime: Runtime,
@@ -36,19 +36,19 @@ pub struct Keyspace {
 
 impl Drop for Keyspace {
     fn drop(&mut self) {
-        let drop = format!("DROP KEYSPACE IF EXISTS \"{}\"", self.place.keyspace);
-        // What cannot be dropped is left behind.
+        let drop = format!("DROP KEYSPACE IF EXISTS \"{}\"", self.url.keyspace);
+        // A keyspace that cannot be dropped is left behind.
         self.runtime.block_on(self.session.query_unpaged(drop, ())).ok();
     }
 }
 
-/// Those of this process that somebody uses: DESC, ASC.
+/// The keyspaces of this process in use: DESC, ASC.
 static SHARED: Mutex<[Weak<Keyspace>; 2]> = Mutex::new([Weak::new(), Weak::new()]);
 
-/// Patience with a server that is there.
-pub fn patient() -> ScyllaOptions {
+/// Options that wait up to a minute for the server.
+pub fn patient() -> ServerOptions {
     let patience = Some(Duration::from_secs(60));
-    ScyllaOptions { patience, ..ScyllaOptions::default() }
+    ServerOptions { patience, ..ServerOptions::default() }
 }
 
 impl Keyspace {
@@ -70,8 +70,8 @@ impl Keyspace {
             session.use_keyspace(&keyspace, true).await.unwrap();
             session
         });
-        let place = ScyllaUrl { nodes: vec![node], keyspace };
-        Some(Self { place, session, runtime })
+        let url = ScyllaUrl { nodes: vec![node], keyspace };
+        Some(Self { url, session, runtime })
     }
 
     /// A keyspace with the tables of the schema.
@@ -86,7 +86,8 @@ impl Keyspace {
         Some(keyspace)
     }
 
-    /// One for all who use it at a time: tables are slow to make. Each takes devices of its own.
+    /// A keyspace shared by its concurrent users, since tables are slow to create. Each user takes
+    /// devices of its own.
     pub fn shared(order: ClusteringOrder) -> Option<Arc<Self>> {
         let mut shared = SHARED.lock().unwrap();
         let place = &mut shared[usize::from(order == ClusteringOrder::Asc)];
@@ -106,15 +107,15 @@ impl Keyspace {
 
     /// A store over it.
     pub fn store(&self) -> ScyllaStore {
-        self.runtime.block_on(ScyllaStore::connect(&self.place, patient())).unwrap()
+        self.runtime.block_on(ScyllaStore::connect(&self.url, patient())).unwrap()
     }
 }
 
-/// Versions of a log begin with its epoch: 0 is no write timestamp.
+/// Versions of a log begin with its epoch: 0 is not a write timestamp.
 const BASE: i64 = 1_000_000;
 
-/// A store with a journal: the log's, of which the memory store is the stand-in. Its devices are
-/// its own, however many there are in the keyspace.
+/// A store with a journal: that of the log, for which the memory store is the stand-in. It sees its
+/// own devices only, however many the keyspace has.
 pub struct WithJournal {
     store: ScyllaStore,
     journal: MemoryStore,
@@ -179,7 +180,7 @@ impl TripStore for WithJournal {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<String>, StoreError> {
-        // Those of one prefix stand side by side in the order of bytes.
+        // Devices with the same prefix are adjacent in byte order.
         let after = self.device(after.unwrap_or(""));
         let found = self.store.devices(whose, Some(&after), limit).await?;
         let own = found.iter().map_while(|device| device.strip_prefix(&self.prefix));

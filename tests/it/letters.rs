@@ -1,4 +1,4 @@
-//! Dead letters in a table and in a topic: listed, shown, sent back, thrown away.
+//! Dead letters in a table and in a topic: listed, shown, replayed, purged.
 
 mod again;
 mod kill;
@@ -19,12 +19,12 @@ use crate::cli::{Folder, minutes};
 use crate::faults::until;
 use crate::keyspace::{ClusteringOrder, Keyspace};
 use crate::servers;
-use crate::topic::{Kept, Topic, drain, start};
+use crate::topic::{StoredRecord, Topic, drain, start};
 
-/// How many partitions the topics have.
+/// Partitions of the topics.
 const PARTITIONS: i32 = 3;
 
-/// Why each of [`bad_records`] is none, sorted.
+/// The reason of each of [`bad_records`], sorted.
 const REASONS: [&str; 8] = [
     "bad_json",
     "bad_utf8",
@@ -75,7 +75,7 @@ fn bad_records() -> Vec<ProducerRecord> {
     ]
 }
 
-/// A topic of bad records, and a keyspace that has read it.
+/// A topic of bad records, and a keyspace that was built from it.
 struct Site {
     topic: Topic,
     keyspace: Keyspace,
@@ -83,13 +83,13 @@ struct Site {
 }
 
 impl Site {
-    /// A topic and a keyspace, nothing in either.
+    /// An empty topic and an empty keyspace.
     fn bare() -> Option<Self> {
         let (topic, keyspace) = (Topic::new(PARTITIONS)?, Keyspace::new(ClusteringOrder::Desc)?);
         Some(Self { topic, keyspace, folder: Folder::new() })
     }
 
-    /// The daemon has read [`bad_records`].
+    /// A site whose daemon has read [`bad_records`].
     fn new() -> Option<Self> {
         let site = Self::bare()?;
         site.topic.send(&bad_records());
@@ -100,19 +100,16 @@ impl Site {
         Some(site)
     }
 
-    /// Flags of the log; its group is its own.
+    /// Flags of the log, with a group of its own.
     fn log(&self) -> String {
         format!("{} --group {}", self.topic.flags(), self.topic.name)
     }
 
     fn store(&self) -> String {
-        format!(
-            "--store scylla://{}/{}",
-            self.keyspace.place.nodes[0], self.keyspace.place.keyspace
-        )
+        format!("--store scylla://{}/{}", self.keyspace.url.nodes[0], self.keyspace.url.keyspace)
     }
 
-    /// Runs the daemon until something is so.
+    /// Runs the daemon until `ask` returns something.
     fn run_until<T>(&self, what: &str, ask: impl FnMut() -> Option<T>) -> T {
         let (flags, store) = (self.log(), self.store());
         let words = format!("run {flags} {store} --from earliest --create-topics");
@@ -122,7 +119,7 @@ impl Site {
         found
     }
 
-    /// The words of a `dlq` command over the topic.
+    /// Arguments of a `dlq` command over the topic.
     fn words(&self, words: &str) -> String {
         format!("dlq {words} {} --brokers {}", self.store(), self.topic.brokers)
     }
@@ -139,9 +136,9 @@ impl Site {
         format!("{}.dlq", self.topic.name)
     }
 
-    /// The records that went back to the log, by where they stood.
-    fn sent_back(&self) -> BTreeMap<String, Vec<Kept>> {
-        let mut sent: BTreeMap<String, Vec<Kept>> = BTreeMap::new();
+    /// The replayed records in the log, by their origin.
+    fn sent_back(&self) -> BTreeMap<String, Vec<StoredRecord>> {
+        let mut sent: BTreeMap<String, Vec<StoredRecord>> = BTreeMap::new();
         for kept in self.topic.records_of(&self.topic.name) {
             if kept.headers.contains_key("tstar-dlq-origin") {
                 sent.entry(kept.header("tstar-dlq-origin").to_owned()).or_default().push(kept);
@@ -163,7 +160,7 @@ fn reasons(letters: &[Value]) -> Vec<&str> {
     reasons
 }
 
-/// Letters by their place in the log, without what names them.
+/// Dead letters by their log position, without their ids.
 fn by_place(letters: Vec<Value>) -> Vec<Value> {
     let mut letters = letters;
     for letter in &mut letters {
@@ -194,7 +191,7 @@ fn a_topic_of_letters_shows_what_a_table_of_them_shows() {
         ("--reason missing_field", 3),
         ("--reason trip_full", 0),
         ("--device truck-9", 1),
-        // By the key, and by what the body says.
+        // By the key, and by the device in the value.
         ("--device truck-1", 4),
         ("--device truck-2", 1),
         ("--device truck-1 --reason missing_field", 2),
@@ -219,7 +216,7 @@ fn a_topic_of_letters_shows_what_a_table_of_them_shows() {
     let shown = site.run(&format!("show {} --raw", utf8["id"].as_str().unwrap()));
     assert_eq!(shown.stdout, [b'{', 0xff]);
 
-    // A reader that goes away is no fault.
+    // A reader that closes the pipe is not an error.
     let mut command = site.folder.command(&site.words("ls"));
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
@@ -245,7 +242,7 @@ fn what_makes_no_sense_says_so() {
     assert!(site.keyspace.runtime.block_on(store.add_epoch(&epoch)).unwrap());
     let letters = site.letter_topic();
     for words in ["ls", "show 0:0", "replay", "purge --all --yes"] {
-        let none = format!("no topic `{letters}`");
+        let none = format!("topic `{letters}` does not exist");
         site.run(words).ends(78).prints_nothing().says(&[&none, "--create-topics"]);
     }
     let made = Topic::on(site.topic.brokers.clone(), letters, PARTITIONS, &[]);
@@ -270,6 +267,7 @@ fn what_makes_no_sense_says_so() {
     made.grow(4);
     site.topic.grow(4);
     site.run("replay").ends(78).says(&["has 4 partitions, and had 3", "tstar epoch new"]);
-    let nobody = format!("dlq ls {} --brokers 127.0.0.1:{}", site.store(), servers::free_port());
-    site.folder.run(&nobody).ends(69).prints_nothing().says(&["no Kafka broker"]);
+    let unreachable =
+        format!("dlq ls {} --brokers 127.0.0.1:{}", site.store(), servers::free_port());
+    site.folder.run(&unreachable).ends(69).prints_nothing().says(&["no Kafka broker"]);
 }

@@ -1,6 +1,6 @@
-//! Every integration test, in one binary: one link, and helpers are shared.
+//! Every integration test, in one binary: a single link step and shared helpers.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 mod arrivals;
 mod away;

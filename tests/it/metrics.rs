@@ -1,4 +1,4 @@
-//! Metrics as Prometheus gets them, and what is made of them.
+//! Metrics as Prometheus scrapes them, and the dashboard and alerts over them.
 
 mod deploy;
 mod exposed;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tstar::telemetry::{Kind, Metric};
 
-/// One value: its name, labels, and what it is.
+/// One value of a series.
 #[derive(Clone, Debug, PartialEq)]
 struct Value {
     name: String,
@@ -19,15 +19,15 @@ struct Value {
     value: f64,
 }
 
-/// What was answered to one question for metrics.
+/// One response of `/metrics`.
 struct Scrape {
     text: String,
-    /// By name, as `# TYPE` says.
+    /// By name, from `# TYPE`.
     types: BTreeMap<String, String>,
     values: Vec<Value>,
 }
 
-/// The body of an answer of HTTP.
+/// The body of an HTTP response.
 fn get(address: &str, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
@@ -43,8 +43,8 @@ fn get(address: &str, path: &str) -> Option<String> {
 }
 
 impl Scrape {
-    /// Asks; `None` where nobody listens yet.
-    fn of(address: &str) -> Option<Self> {
+    /// Fetches the metrics; `None` while nothing listens.
+    fn fetch(address: &str) -> Option<Self> {
         let text = get(address, "/metrics")?;
         let (mut types, mut values) = (BTreeMap::new(), Vec::new());
         for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with("# HELP ")) {
@@ -104,7 +104,7 @@ fn metric_of(series: &str) -> Option<&'static Metric> {
     Metric::by_name(series).filter(|it| it.kind != Kind::Histogram).or_else(of_histogram)
 }
 
-/// Labels that a metric is shown with.
+/// Labels of a metric's series.
 fn labels_of(metric: &Metric) -> BTreeSet<&str> {
     metric.labels.iter().copied().collect()
 }

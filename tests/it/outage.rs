@@ -1,7 +1,6 @@
-//! Servers that go away while the daemon runs, and come back.
+//! Servers that fail while the daemon runs, and return.
 //!
-//! Always the same question: once they are back, does the store hold what a run gives that nobody
-//! disturbed?
+//! Each test asks: afterwards, does the store hold what an undisturbed run gives?
 
 mod behind;
 mod kill;
@@ -25,7 +24,7 @@ use crate::topic::{Topic, records};
 
 const PARTITIONS: i32 = 4;
 
-/// A daemon that runs; what it says goes to a file. It does not outlive its test.
+/// A running daemon whose stderr goes to a file, killed when dropped.
 struct Daemon {
     child: Child,
     log: PathBuf,
@@ -43,18 +42,18 @@ impl Daemon {
         String::from_utf8_lossy(&std::fs::read(&self.log).unwrap()).into_owned()
     }
 
-    /// How often it has said this.
+    /// How often its log contains this.
     fn times(&self, word: &str) -> usize {
         self.said().matches(word).count()
     }
 
-    /// Its end, told; `None` while it runs.
+    /// How it ended; `None` while it runs.
     fn ended(&mut self) -> Option<String> {
         let status = self.child.try_wait().unwrap()?;
         Some(format!("the daemon ended with {status}: {}", self.said()))
     }
 
-    /// Waits until it has said this more often than before.
+    /// Waits until its log contains this more than `before` times.
     #[track_caller]
     fn until_says(&mut self, word: &str, before: usize) {
         let log = self.log.clone();
@@ -80,14 +79,14 @@ impl Daemon {
         assert_eq!(self.ended(), None);
     }
 
-    /// The most memory that it ever took, bytes.
+    /// Peak memory, bytes.
     fn peak_memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
     }
 
-    /// Ends it as an operator would; gives its summary.
+    /// Ends it as an operator would; returns its summary.
     #[track_caller]
     fn drain(mut self) -> Value {
         let sent = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
@@ -115,11 +114,11 @@ fn fleet(folder: &Folder, samples: usize, bad: &str) -> Vec<u8> {
     folder.run(&words).ends(0).stdout
 }
 
-/// Lines as records. An empty id would be an empty key, and a reason of its own.
+/// Lines as records. An empty device id would be an empty key, and so have a reason of its own.
 fn keyed(lines: &[u8]) -> Vec<ProducerRecord> {
-    let mut records = records(lines, "nobody");
+    let mut records = records(lines, "unknown");
     for record in records.iter_mut().filter(|it| it.key.as_deref() == Some(b"")) {
-        record.key = Some(b"nobody".to_vec());
+        record.key = Some(b"unknown".to_vec());
     }
     records
 }
@@ -134,7 +133,7 @@ fn sent(topic: &Topic) -> i64 {
     topic.ends(PARTITIONS).values().sum()
 }
 
-/// The trips of a store, but for versions, which no two logs share.
+/// The trips of a store, without versions, which differ between logs.
 fn trips(folder: &Folder, store: &str) -> Vec<Value> {
     let mut trips = folder.run(&format!("export --path --store {store}")).ends(0).objects();
     for trip in &mut trips {
@@ -144,7 +143,7 @@ fn trips(folder: &Folder, store: &str) -> Vec<Value> {
     trips
 }
 
-/// Two stores hold the same; returns how many trips.
+/// Two stores hold the same; returns the number of trips.
 #[track_caller]
 fn are_same(folder: &Folder, store: &str, expected: &str) -> usize {
     let (found, expected) = (trips(folder, store), trips(folder, expected));
@@ -155,7 +154,8 @@ fn are_same(folder: &Folder, store: &str, expected: &str) -> usize {
     found.len()
 }
 
-/// Imports what a topic holds, in the order of its partitions, into `calm.db`; gives the summary.
+/// Imports the records of a topic, in the order of its partitions, into `calm.db`; returns the
+/// summary.
 fn import(folder: &Folder, topic: &Topic) -> Value {
     let mut lines = Vec::new();
     for record in topic.records_of(&topic.name) {
@@ -180,7 +180,7 @@ fn letters(topic: &Topic) -> BTreeMap<String, u64> {
     counts
 }
 
-/// Device and device time of a record that is a sample, ms.
+/// Device and device time, ms, of a record that is a sample.
 fn sample(value: &[u8]) -> Option<(String, i64)> {
     let value: Value = serde_json::from_slice(value).ok()?;
     let time = parse_time(value["time"].as_str()?).ok()?;

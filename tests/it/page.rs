@@ -1,7 +1,7 @@
 //! The page in a real Chromium: what a person sees, clicks and types.
 //!
-//! Each case starts the real binary and a browser of its own, one case at a time. Pictures of what
-//! it saw are in `target/screenshots`.
+//! Each case starts the real binary and a browser of its own, one case at a time. Screenshots are
+//! in `target/screenshots`.
 
 mod browser;
 mod fleet;
@@ -25,19 +25,19 @@ fn merged_samples() -> String {
     minutes("van", &[10, 12, 0, 2, 6]) + &minutes("van", &[40, 42, 44])
 }
 
-/// A folder with a store of these.
+/// A folder with a store of these samples.
 fn merged() -> Folder {
     stored(&merged_samples())
 }
 
-/// A folder with a store of these samples.
+/// A folder with a store of the given samples.
 fn stored(samples: &str) -> Folder {
     let folder = Folder::with("samples.ndjson", samples);
     folder.ingest("samples.ndjson --store sqlite:trips.db");
     folder
 }
 
-/// The page over the store of [`stored`]; none without a browser, which has been told.
+/// The page over the store of [`stored`]; `None`, with a message, without a browser.
 fn opened(folder: &Folder) -> Option<(Serve, Browser)> {
     let browser = Browser::start()?;
     let serve = Serve::start(folder, "--store sqlite:trips.db");

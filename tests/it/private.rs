@@ -1,5 +1,5 @@
-//! What is nobody else's business: the program's own files, secrets in what it prints, and text
-//! from the outside that would look like another.
+//! Privacy: the modes of the program's files, secrets in its output, and external text that would
+//! look like other text.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -19,7 +19,7 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 #[test]
-fn a_store_and_what_lies_beside_it_are_for_their_owner_alone() {
+fn a_store_and_the_files_of_its_folder_are_for_their_owner_alone() {
     let folder = Folder::with("a.ndjson", minutes("truck-17", &[1, 2, 3]));
     folder.text("ingest a.ndjson");
     let store = folder.path("trips.db");
@@ -27,7 +27,7 @@ fn a_store_and_what_lies_beside_it_are_for_their_owner_alone() {
         assert_eq!(mode(&folder.path(name)), 0o600, "{name}");
     }
     for expected in [0o600, 0o640] {
-        // A mode that somebody gave it stays, and counts for what SQLite puts beside it.
+        // An existing mode stays, and applies to the files that SQLite adds.
         set_mode(&store, expected);
         let reader = Connection::open(&store).unwrap();
         reader.query_row("SELECT count(*) FROM trips", [], |_| Ok(())).unwrap();
@@ -43,20 +43,20 @@ fn a_store_and_what_lies_beside_it_are_for_their_owner_alone() {
 #[test]
 fn a_lock_that_leads_elsewhere_is_refused() {
     let folder = Folder::with("a.ndjson", minutes("truck-17", &[1, 2, 3]));
-    folder.write("theirs", "somebody else's");
+    folder.write("theirs", "another user's");
     symlink(folder.path("theirs"), folder.path("trips.db-lock")).unwrap();
     folder.run("ingest a.ndjson").ends(74).says(&["symbolic link", "remove it"]);
-    assert_eq!(folder.read("theirs"), b"somebody else's");
+    assert_eq!(folder.read("theirs"), b"another user's");
     assert!(!folder.has("trips.db"));
 }
 
-/// None of these is anywhere in what a command says.
+/// No output of a command contains these secrets.
 #[track_caller]
 fn hides(folder: &Folder, words: &str, code: i32, secrets: &[&str]) -> String {
     let ran = folder.run(words).ends(code);
     let said = ran.text() + &ran.stderr;
     for secret in secrets {
-        assert!(!said.contains(secret), "`{words}` tells {secret}\n{ran}");
+        assert!(!said.contains(secret), "`{words}` prints {secret}\n{ran}");
     }
     said
 }
@@ -78,7 +78,7 @@ fn config_show_prints_no_secret() {
 }
 
 #[test]
-fn faults_tell_no_secret() {
+fn errors_contain_no_secret() {
     let mut folder = Folder::new();
     let url = "scylla://me:hunter2@host/fleet";
     hides(&folder, &format!("devices --store {url}"), 2, &["hunter2"]);
@@ -91,7 +91,7 @@ fn faults_tell_no_secret() {
     folder.write("tstar.toml", "");
     folder.env("TSTAR_KAFKA", "ssl.key.pem=-----BEGIN\nMIIEhunter2");
     hides(&folder, "config check", 78, &["hunter2"]);
-    // What the client refuses it quotes.
+    // The client quotes a rejected option.
     folder.env("TSTAR_KAFKA", "sasl.pasword=hunter2");
     let said = hides(&folder, "run --listen off", 78, &["hunter2"]);
     assert!(said.contains("sasl.pasword"), "{said}");
@@ -105,8 +105,8 @@ fn secrets_that_others_may_read_are_warned_of() {
     let words = "devices --store scylla://127.0.0.1:1/fleet --cql-user me --cql-password-file \
                  password --connect-timeout 10ms";
     set_mode(&folder.path("password"), 0o640);
-    let told = folder.run(words).ends(69).says(&["warning: cql_password_file", "0640", "chmod"]);
-    assert_eq!(told.stderr.matches("warning").count(), 1, "{told}");
+    let ran = folder.run(words).ends(69).says(&["warning: cql_password_file", "0640", "chmod"]);
+    assert_eq!(ran.stderr.matches("warning").count(), 1, "{ran}");
     set_mode(&folder.path("password"), 0o600);
     assert!(!folder.run(words).ends(69).stderr.contains("warning"));
 
@@ -151,7 +151,7 @@ fn tables_show_what_cannot_be_seen() {
     assert!(letters.contains("no\\u{202e}time"), "{letters}");
     let shown = [devices, trips, letters].concat();
     assert!(!shown.contains(['\u{202e}', '\u{200b}', '\u{2066}']), "{shown}");
-    // For programs they are what they were.
+    // In formats for programs they are unchanged.
     let devices = folder.text("devices --format ndjson");
     assert!(devices.contains(turned) && devices.contains(empty), "{devices}");
     let ran = folder.command("lookup").args([turned, "2020-01-01T00:00:00Z"]).output().unwrap();

@@ -1,4 +1,4 @@
-//! The join: whatever the batches, the flushes and the memory, the store ends the same.
+//! The processor: whatever the batches, the flushes and the memory, the store ends the same.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,9 +24,9 @@ const MINUTE: i64 = 60_000;
 /// 2026-11-20T23:00:00Z: an hour before a midnight.
 const EVENING: i64 = 1_795_215_600_000;
 
-/// What one entry of a test's log holds.
+/// One entry of a test's log.
 #[derive(Clone, Debug)]
-enum Says {
+enum LogEntry {
     Sample { device: u8, minute: i64, lat_e7: i32 },
     Unreadable,
     IgnitionOff,
@@ -35,7 +35,7 @@ enum Says {
 }
 
 /// One record: its entries share an offset.
-type Record = Vec<Says>;
+type Record = Vec<LogEntry>;
 
 fn sample(time_ms: i64, lat_e7: i32) -> Sample {
     let none = Reading::ABSENT;
@@ -57,28 +57,30 @@ fn decoded(batch: &mut Batch, device: u8, time_ms: i64, lat_e7: i32) -> DecodedS
     DecodedSample { device, driver: None, ignition: Some(true), sample: sample(time_ms, lat_e7) }
 }
 
-/// Puts records into batches of so many records.
+/// Splits records into batches of `records_each`.
 fn batches(log: &[Record], records_each: usize, first_offset: i64) -> Vec<Batch> {
     let mut offset = first_offset;
     let mut all = Vec::new();
     for records in log.chunks(records_each) {
         let mut batch = Batch { origin: Arc::from("log"), ..Batch::default() };
         for record in records {
-            for (says, element) in record.iter().zip(0..) {
+            for (log_entry, element) in record.iter().zip(0..) {
                 let from = u32::try_from(batch.raw.len()).unwrap();
-                batch.raw.extend_from_slice(format!("{says:?}").as_bytes());
+                batch.raw.extend_from_slice(format!("{log_entry:?}").as_bytes());
                 let raw = from..u32::try_from(batch.raw.len()).unwrap();
-                let content = match says {
-                    Says::Sample { device, minute, lat_e7 } => {
+                let content = match log_entry {
+                    LogEntry::Sample { device, minute, lat_e7 } => {
                         Ok(decoded(&mut batch, *device, EVENING + minute * MINUTE, *lat_e7))
                     }
-                    Says::Unreadable => Err(Box::new(SampleError::new(DeadReason::BadJson, "no"))),
-                    Says::IgnitionOff => Ok(DecodedSample {
+                    LogEntry::Unreadable => {
+                        Err(Box::new(SampleError::new(DeadReason::BadJson, "no")))
+                    }
+                    LogEntry::IgnitionOff => Ok(DecodedSample {
                         ignition: Some(false),
                         ..decoded(&mut batch, 0, EVENING, 0)
                     }),
-                    Says::TooEarly => Ok(decoded(&mut batch, 0, 1_795_210_680, 0)),
-                    Says::TooLate => Ok(decoded(&mut batch, 0, EVENING + 90_000 * MINUTE, 0)),
+                    LogEntry::TooEarly => Ok(decoded(&mut batch, 0, 1_795_210_680, 0)),
+                    LogEntry::TooLate => Ok(decoded(&mut batch, 0, EVENING + 90_000 * MINUTE, 0)),
                 };
                 let (line, log_time_ms) = (u64::try_from(offset).unwrap() + 1, EVENING);
                 let element = (record.len() > 1).then_some(element);
@@ -93,13 +95,13 @@ fn batches(log: &[Record], records_each: usize, first_offset: i64) -> Vec<Batch>
     all
 }
 
-/// Gives batches, then ends or fails.
-struct Given {
+/// A source that returns batches, then ends or fails.
+struct TestSource {
     batches: std::vec::IntoIter<Batch>,
     fails: bool,
 }
 
-impl Source for Given {
+impl Source for TestSource {
     async fn next(&mut self) -> Result<Option<Batch>, SourceError> {
         match self.batches.next() {
             None if self.fails => {
@@ -128,7 +130,7 @@ fn process(
     process_with(store, log, each, pace, None)
 }
 
-/// With a folder, samples may be set aside there.
+/// With a folder, samples may be spilled there.
 fn process_with(
     store: &(impl TripStore + Journal),
     log: &[Record],
@@ -143,7 +145,7 @@ fn process_with(
         }
         let first = processor.position().delivered;
         let batches = batches(log, each, first).into_iter();
-        let mut source = Given { batches, fails: false };
+        let mut source = TestSource { batches, fails: false };
         processor.run(&mut source, |_, _| ()).await.unwrap();
         assert_eq!(processor.position().delivered, first + log.len() as i64);
         assert_eq!(store.position().await.unwrap(), processor.position());
@@ -162,12 +164,12 @@ fn rows(store: &impl TripStore) -> Vec<TripRow> {
     })
 }
 
-/// The rows by the timeline alone, which the models of `arrivals` hold to the contract.
+/// The rows by the timeline only, which the models of `arrivals` compare with the contract.
 fn expected(log: &[Record]) -> Vec<TripRow> {
     let mut devices: BTreeMap<String, Timeline> = BTreeMap::new();
     for (record, offset) in log.iter().zip(0..) {
-        for says in record {
-            if let Says::Sample { device, minute, lat_e7 } = says {
+        for log_entry in record {
+            if let LogEntry::Sample { device, minute, lat_e7 } = log_entry {
                 let timeline = devices.entry(format!("truck-{device}")).or_default();
                 let sample = sample(EVENING + minute * MINUTE, *lat_e7);
                 timeline.absorb(&rules().limits(), 2 * offset, sample, None);
@@ -180,14 +182,14 @@ fn expected(log: &[Record]) -> Vec<TripRow> {
     devices.iter().flat_map(of).collect()
 }
 
-fn says() -> impl Strategy<Value = Says> {
+fn log_entry() -> impl Strategy<Value = LogEntry> {
     prop_oneof![
         12 => (0..3_u8, 0..150_i64, 0..3_i32)
-            .prop_map(|(device, minute, lat_e7)| Says::Sample { device, minute, lat_e7 }),
-        1 => Just(Says::Unreadable),
-        1 => Just(Says::IgnitionOff),
-        1 => Just(Says::TooEarly),
-        1 => Just(Says::TooLate),
+            .prop_map(|(device, minute, lat_e7)| LogEntry::Sample { device, minute, lat_e7 }),
+        1 => Just(LogEntry::Unreadable),
+        1 => Just(LogEntry::IgnitionOff),
+        1 => Just(LogEntry::TooEarly),
+        1 => Just(LogEntry::TooLate),
     ]
 }
 
@@ -204,7 +206,7 @@ proptest! {
 
     #[test]
     fn batches_flushes_and_memory_do_not_change_the_trips(
-        log in prop::collection::vec(prop::collection::vec(says(), 1..4), 1..60),
+        log in prop::collection::vec(prop::collection::vec(log_entry(), 1..4), 1..60),
         each in 1..40_usize,
         interval_ms in prop_oneof![Just(0_u64), Just(60_000)],
         memory in prop_oneof![Just(0_usize), Just(2_500), Just(1_000_000)],
@@ -240,14 +242,15 @@ proptest! {
     }
 }
 
-/// The dead letters by their place in the log: those of samples set aside come later.
+/// The dead letters by log position: those of spilled samples come later.
 fn by_offset(store: &MemoryStore) -> Vec<DeadLetter> {
     let mut letters = store.dead_letters();
     letters.sort_by_key(|letter| (letter.offset, letter.element));
     letters
 }
 
-/// Every id retired was announced as retired, every id that lives as started or in place of others.
+/// Every retired id was announced as retired, every live one as started or as the survivor of a
+/// merge.
 fn announced(store: &MemoryStore) {
     let mut retired = Vec::new();
     for (change, row) in store.changes() {
@@ -263,10 +266,10 @@ fn announced(store: &MemoryStore) {
 
 #[test]
 fn sqlite_ends_like_memory_and_keeps_every_dead_letter() {
-    let sample = |device, minute| vec![Says::Sample { device, minute, lat_e7: 7 }];
+    let sample = |device, minute| vec![LogEntry::Sample { device, minute, lat_e7: 7 }];
     let mut log: Vec<Record> = (0..200).map(|n| sample((n % 3) as u8, n * 7 % 160)).collect();
-    log.insert(20, vec![Says::Unreadable]);
-    log.insert(40, vec![Says::TooEarly, Says::IgnitionOff, Says::TooLate]);
+    log.insert(20, vec![LogEntry::Unreadable]);
+    log.insert(40, vec![LogEntry::TooEarly, LogEntry::IgnitionOff, LogEntry::TooLate]);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("trips.db");
     let pace = ProcessorConfig {
@@ -295,7 +298,7 @@ fn sqlite_ends_like_memory_and_keeps_every_dead_letter() {
 
 #[test]
 fn a_time_in_seconds_is_hinted_at() {
-    let log = [vec![Says::TooEarly], vec![Says::TooLate]];
+    let log = [vec![LogEntry::TooEarly], vec![LogEntry::TooLate]];
     let counts = process(&MemoryStore::default(), &log, 1, ProcessorConfig::default());
     assert_eq!(counts.looks_like_seconds, 1);
     let reasons = [(DeadReason::TimeBeforeMin, 1), (DeadReason::TimeInFuture, 1)];
@@ -303,13 +306,14 @@ fn a_time_in_seconds_is_hinted_at() {
 }
 
 #[test]
-fn what_a_failing_source_gave_is_stored() {
-    let log = [vec![Says::Sample { device: 1, minute: 3, lat_e7: 7 }], vec![Says::Unreadable]];
+fn what_a_source_returned_before_it_failed_is_stored() {
+    let log =
+        [vec![LogEntry::Sample { device: 1, minute: 3, lat_e7: 7 }], vec![LogEntry::Unreadable]];
     let store = MemoryStore::default();
     block_on(async {
         let mut processor =
             Processor::new(&store, &rules(), ProcessorConfig::default()).await.unwrap();
-        let mut source = Given { batches: batches(&log, 1, 0).into_iter(), fails: true };
+        let mut source = TestSource { batches: batches(&log, 1, 0).into_iter(), fails: true };
         let ended = processor.run(&mut source, |_, _| ()).await;
         assert!(matches!(ended, Err(RunError::Source(_))), "{ended:?}");
     });
@@ -318,8 +322,8 @@ fn what_a_failing_source_gave_is_stored() {
 }
 
 #[test]
-fn a_forget_finds_what_was_set_aside_before_it() {
-    let at = |minute| vec![Says::Sample { device: 1, minute, lat_e7: 7 }];
+fn a_forget_finds_samples_spilled_before_it() {
+    let at = |minute| vec![LogEntry::Sample { device: 1, minute, lat_e7: 7 }];
     let mut all = batches(&[at(0), at(2)], 1, 0);
     let before_ms = EVENING + MINUTE;
     let control = Some(Control::Forget { offset: 2, device_id: "truck-1".into(), before_ms });
@@ -329,10 +333,10 @@ fn a_forget_finds_what_was_set_aside_before_it() {
         let pace = ProcessorConfig { memory: 1, ..ProcessorConfig::default() };
         let mut processor = Processor::new(&store, &rules(), pace).await.unwrap();
         processor.enable_spill(Spill::new(folder.path())).await.unwrap();
-        let mut source = Given { batches: all.into_iter(), fails: false };
+        let mut source = TestSource { batches: all.into_iter(), fails: false };
         processor.run(&mut source, |_, _| ()).await.unwrap();
     });
-    // The trip reaches past the time, so it stays whole.
+    // The trip extends past the time, so it stays whole.
     let samples: Vec<_> = rows(&store).iter().map(|row| row.samples).collect();
     assert_eq!(samples, [2]);
 }
@@ -352,7 +356,7 @@ fn log(partition: i32) -> Log {
 
 #[test]
 fn of_two_partitions_that_have_a_device_in_memory_one_builds_it() {
-    let records = [vec![Says::Sample { device: 1, minute: 0, lat_e7: 1 }]];
+    let records = [vec![LogEntry::Sample { device: 1, minute: 0, lat_e7: 1 }]];
     let batch = &batches(&records, 1, 0)[0];
     for loads in 1..=2 {
         let (store, budget) = (MemoryStore::default(), Budget::new(1 << 20));
@@ -370,7 +374,7 @@ fn of_two_partitions_that_have_a_device_in_memory_one_builds_it() {
         let (none, letter) = (BTreeMap::new(), BTreeMap::from([(DeadReason::OtherPartition, 1)]));
         assert_eq!(absorb(3), (1, none.clone()));
         assert_eq!(absorb(5), (0, letter));
-        // It is read again by another owner.
+        // Another worker reads it again.
         assert_eq!(absorb(3), (0, none));
         assert_eq!(store.dead_letters()[0].partition, 5);
         let rows: Vec<_> = rows(&store).iter().map(|row| row.partition).collect();

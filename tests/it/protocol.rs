@@ -1,11 +1,11 @@
 //! The whole protocol under crashes: the real timeline, processor and rows over a simulated
 //! cluster, in random schedules.
 //!
-//! One schedule is a random log, read by owners that crash, sleep and wake as former owners, hand
-//! over, and start again at the committed offset or at the first record. In some there are two
-//! partitions, with such owners each, and both hold records of one device. Three replicas get each
-//! write in any order, twice, late, or never where its sender died. `TSTAR_TEST_SCHEDULES` asks for
-//! more of them; `TSTAR_TEST_SEED` replays one and tells its story.
+//! A schedule is a random log, read by owners that crash, sleep and wake as former owners, hand
+//! over, and start again at the committed offset or at the first record. Some schedules have two
+//! partitions, each with such owners, and both hold records of one device. Three replicas receive
+//! each write in any order, twice, late, or never if its sender died. `TSTAR_TEST_SCHEDULES` is the
+//! number of schedules; `TSTAR_TEST_SEED` replays one and prints its events.
 
 mod checks;
 mod directed;
@@ -19,9 +19,9 @@ mod world;
 use std::collections::BTreeSet;
 use std::thread;
 
-use world::Seen;
+use world::EventCounts;
 
-/// Each has to occur.
+/// Events that have to occur.
 const OCCURS: [&str; 29] = [
     "claims inserted",
     "claims that a forget erases",
@@ -40,7 +40,7 @@ const OCCURS: [&str; 29] = [
     "forgets",
     "forgets in another partition",
     "forgets of a contested device",
-    "forgets that nobody signed",
+    "forgets without a signature",
     "forgets that were begun before",
     "half-written quorums",
     "loads of forgets that are ahead",
@@ -54,23 +54,23 @@ const OCCURS: [&str; 29] = [
     "schedules of two epochs",
 ];
 
-/// So many wrong schedules are enough to tell how rare a fault is.
+/// This number of wrong schedules is enough to estimate how rare a fault is.
 const MANY: usize = 50;
 
 fn from_environment(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect(name))
 }
 
-/// What came of some schedules.
+/// Results of some schedules.
 #[derive(Default)]
 struct Tally {
     ran: u64,
-    seen: Seen,
-    /// Seeds and what went wrong under them.
+    seen: EventCounts,
+    /// Seeds and the violations under them.
     wrong: Vec<(u64, BTreeSet<&'static str>)>,
 }
 
-/// Every `step`th seed from `first` on; no more once many went wrong.
+/// Runs every `step`th seed from `first` on; stops once many went wrong.
 fn run_some(first: u64, step: usize, end: u64) -> Tally {
     let mut tally = Tally::default();
     for seed in (first..end).step_by(step) {
@@ -87,7 +87,7 @@ fn run_some(first: u64, step: usize, end: u64) -> Tally {
 }
 
 fn replay(seed: u64) {
-    let mut seen = Seen::new();
+    let mut seen = EventCounts::new();
     let bad = schedule::run(seed, true, &mut seen);
     println!("{seen:#?}");
     assert!(bad.is_empty(), "seed {seed}: {bad:?}");
@@ -105,7 +105,7 @@ fn every_schedule_ends_as_if_undisturbed() {
         let running: Vec<_> = (0..threads).map(run).collect();
         running.into_iter().map(|it| it.join().expect("a schedule never panics")).collect()
     });
-    let (mut ran, mut seen, mut wrong) = (0, Seen::new(), Vec::new());
+    let (mut ran, mut seen, mut wrong) = (0, EventCounts::new(), Vec::new());
     for mut tally in tallies {
         ran += tally.ran;
         wrong.append(&mut tally.wrong);
@@ -114,7 +114,7 @@ fn every_schedule_ends_as_if_undisturbed() {
     println!("{ran} schedules: {seen:#?}");
     if let Some((seed, bad)) = wrong.iter().min_by_key(|(seed, _)| seed) {
         panic!(
-            "{} of {ran} schedules went wrong\nseed {seed}: {bad:?}\nits story: TSTAR_TEST_SEED={seed} \
+            "{} of {ran} schedules went wrong\nseed {seed}: {bad:?}\nreplay: TSTAR_TEST_SEED={seed} \
              cargo test --locked --test it -- protocol::every_schedule --nocapture",
             wrong.len()
         );

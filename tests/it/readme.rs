@@ -25,5 +25,5 @@ fn the_demo_shows_the_figures_that_the_readme_states() {
     }
     assert!(shown.contains("retired"), "{shown}");
     let again = run("tstar demo", folder.path());
-    assert_eq!(shown, again, "the demo is made anew each time");
+    assert_eq!(shown, again, "the demo is created from scratch each time");
 }

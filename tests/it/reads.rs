@@ -1,5 +1,5 @@
-//! How many rows a question reads for those it finds, on each store: what other ids are praised
-//! for, a prefix, the newest first, a day of all, one short name, costs no more than its answer.
+//! Rows read per row found, on each store: a query by prefix, newest first, by day or by UUID costs
+//! no more than its result.
 
 use tstar::identity::{AnyId, TripId, prefix, prefix_range, shard};
 use tstar::model::time::format_time;
@@ -14,13 +14,13 @@ use crate::support::block_on;
 
 const DEVICES: usize = 40;
 const DAYS: usize = 30;
-/// A day of a device has so many trips.
+/// Trips per device and day.
 const TRIPS: usize = 3;
 
-/// Days that a list of days is asked for at first.
+/// Days that a range query reads first.
 const FIRST_DAYS: u64 = 16;
 
-/// Rows that a lookup of a time reads at most, where no two trips overlap.
+/// Rows that a lookup of a time reads at most, where no trips overlap.
 const LOOKUP: u64 = 4;
 
 fn device(nth: usize) -> String {
@@ -40,25 +40,25 @@ fn trips_of(nth: usize) -> Vec<TripRow> {
     trips
 }
 
-/// A question, what it found, and what it read.
-struct Told {
+/// A query, with the number of rows found and read.
+struct QueryCost {
     name: &'static str,
     found: usize,
     read: u64,
 }
 
-/// Asks, and says what it took.
-async fn ask<T>(
+/// Runs a query and counts the rows that it reads.
+async fn measure<T>(
     name: &'static str,
     rows_read: &impl Fn() -> u64,
-    asked: impl Future<Output = (T, usize)>,
-) -> (T, Told) {
+    query: impl Future<Output = (T, usize)>,
+) -> (T, QueryCost) {
     let before = rows_read();
-    let (answer, found) = asked.await;
-    (answer, Told { name, found, read: rows_read() - before })
+    let (answer, found) = query.await;
+    (answer, QueryCost { name, found, read: rows_read() - before })
 }
 
-async fn questions(store: &impl TripStore, rows_read: impl Fn() -> u64) -> Vec<Told> {
+async fn queries(store: &impl TripStore, rows_read: impl Fn() -> u64) -> Vec<QueryCost> {
     for nth in 0..DEVICES {
         store.apply(&trips_of(nth)).await.unwrap();
     }
@@ -72,20 +72,20 @@ async fn questions(store: &impl TripStore, rows_read: impl Fn() -> u64) -> Vec<T
         let count = found.len();
         (found, count)
     };
-    let (found, told) = ask("trips --prefix, a day", count, by_prefix).await;
+    let (found, cost) = measure("trips --prefix, a day", count, by_prefix).await;
     assert!(found.iter().all(|row| row.t_star_ms / DAY_MS == day), "those of the day");
-    all.push(told);
+    all.push(cost);
 
     let newest = async {
         let found = store.range(&device(7), i64::MIN, i64::MAX, Order::Desc, 10).await.unwrap();
         let count = found.len();
         (found, count)
     };
-    let (found, told) = ask("trips --order desc --limit 10", count, newest).await;
+    let (found, cost) = measure("trips --order desc --limit 10", count, newest).await;
     let mut expected = trips_of(7).split_off(DAYS * TRIPS - 10);
     expected.reverse();
     assert_eq!(found, expected);
-    all.push(told);
+    all.push(cost);
 
     let of_day = async {
         let devices = store.devices(DeviceScope::OfDay(day), None, 1000).await.unwrap();
@@ -96,34 +96,34 @@ async fn questions(store: &impl TripStore, rows_read: impl Fn() -> u64) -> Vec<T
         }
         (devices, found)
     };
-    let (devices, told) = ask("trips --day", count, of_day).await;
+    let (devices, cost) = measure("trips --day", count, of_day).await;
     assert_eq!(devices, (0..DEVICES).map(device).collect::<Vec<_>>());
-    all.push(told);
+    all.push(cost);
 
     let page = async {
         let devices = store.devices(DeviceScope::OfDay(day), Some(&device(20)), 5).await.unwrap();
         let count = devices.len();
         (devices, count)
     };
-    let (devices, told) = ask("devices --day, a page of 5", count, page).await;
+    let (devices, cost) = measure("devices --day, a page of 5", count, page).await;
     assert_eq!(devices, (21..26).map(device).collect::<Vec<_>>());
-    all.push(told);
+    all.push(cost);
 
     let wanted = &trips_of(7)[7 * TRIPS + 1];
     let uuid = TripId::new(device(7), wanted.t_star_ms).unwrap().uuid().unwrap().to_string();
     let by_uuid = async { (find(store, &AnyId::parse(&uuid).unwrap()).await.unwrap(), 1) };
-    let (found, told) = ask("trip UUID", count, by_uuid).await;
+    let (found, cost) = measure("trip UUID", count, by_uuid).await;
     assert!(matches!(found, LookupResult::Trip(row) if *row == *wanted), "the trip of the UUID");
-    all.push(told);
+    all.push(cost);
     let by_time = async { (store.covering(&device(7), wanted.end_ms).await.unwrap(), 1) };
-    let (found, told) = ask("lookup", count, by_time).await;
+    let (found, cost) = measure("lookup", count, by_time).await;
     assert_eq!(found.as_ref(), Some(wanted));
-    all.push(told);
+    all.push(cost);
     all
 }
 
-/// Holds what was read against what the schema allows.
-fn is_cheap(store: &str, all: &[Told]) {
+/// Compares the rows read with the schema's limits.
+fn is_cheap(store: &str, all: &[QueryCost]) {
     let of_shard = (0..DEVICES).filter(|nth| shard(&device(*nth)) == shard(&device(7))).count();
     assert!(of_shard < DEVICES / 4, "{of_shard} devices of one shard");
     let day_of_all = (DEVICES * (1 + 1 + TRIPS)) as u64;
@@ -136,11 +136,11 @@ fn is_cheap(store: &str, all: &[Told]) {
         (1, of_shard as u64 + LOOKUP),
         (1, LOOKUP),
     ];
-    for (told, (found, most)) in all.iter().zip(expected) {
-        println!("{store}: {}: {} rows read for {} found", told.name, told.read, told.found);
-        assert_eq!(told.found, found, "{}", told.name);
-        assert!(told.read <= most, "{}: {} rows read, {most} allowed", told.name, told.read);
-        assert!(told.read >= found.min(5) as u64, "{}: {} rows counted", told.name, told.read);
+    for (cost, (found, most)) in all.iter().zip(expected) {
+        println!("{store}: {}: {} rows read for {} found", cost.name, cost.read, cost.found);
+        assert_eq!(cost.found, found, "{}", cost.name);
+        assert!(cost.read <= most, "{}: {} rows read, {most} allowed", cost.name, cost.read);
+        assert!(cost.read >= found.min(5) as u64, "{}: {} rows counted", cost.name, cost.read);
     }
     assert_eq!(all.len(), expected.len());
 }
@@ -150,12 +150,12 @@ fn questions_to_a_file_read_what_they_find() {
     let folder = Folder::new();
     let rules = tstar::model::rules::Rules::default();
     let store = SqliteStore::open_writer(&folder.path("reads.db"), &rules, 0).unwrap();
-    is_cheap("sqlite", &block_on(questions(&store, || store.rows_read())));
+    is_cheap("sqlite", &block_on(queries(&store, || store.rows_read())));
 }
 
 #[test]
 fn questions_to_a_keyspace_read_what_they_find() {
     let Some(keyspace) = Keyspace::new(ClusteringOrder::Desc) else { return };
     let store = keyspace.store();
-    is_cheap("cql", &keyspace.runtime.block_on(questions(&store, || store.rows_read())));
+    is_cheap("cql", &keyspace.runtime.block_on(queries(&store, || store.rows_read())));
 }

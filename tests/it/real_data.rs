@@ -19,7 +19,7 @@ use crate::support::{block_on, data};
 /// 2026-11-21: later than every sample.
 const LOG_TIME_MS: i64 = 1_795_219_200_000;
 
-/// What a file has, by the README beside it.
+/// Properties of a file, from the README next to it.
 struct Known {
     name: &'static str,
     max_gap_ms: i64,
@@ -65,7 +65,7 @@ fn import(file: PathBuf, max_gap_ms: i64) -> (SampleCounts, Vec<TripRow>) {
     })
 }
 
-/// A trip without what the order of arrival decides.
+/// The fields of a trip that do not depend on the arrival order.
 fn span(row: &TripRow) -> (&str, i64, i64, i32, f64) {
     (&row.device_id, row.start_ms, row.end_ms, row.samples, row.distance_m)
 }
@@ -74,10 +74,10 @@ fn check_counts(known: &Known, counts: &SampleCounts, rows: &[TripRow]) {
     assert_eq!((counts.delivered, counts.duplicates), (known.samples, known.duplicates));
     assert_eq!((counts.applied, counts.dead()), (known.samples - known.duplicates, 0));
     assert_eq!(rows.len(), known.trips);
-    // Trips nearer than the gap would have been kept apart by a limit: spans then follow arrival.
+    // A limit would have separated trips nearer than the gap; spans would then depend on arrival.
     for pair in rows.windows(2).filter(|pair| pair[0].device_id == pair[1].device_id) {
         let gap_ms = pair[1].start_ms - pair[0].end_ms;
-        assert!(gap_ms > known.max_gap_ms, "a limit is met: {:?}", span(&pair[1]));
+        assert!(gap_ms > known.max_gap_ms, "a limit is reached: {:?}", span(&pair[1]));
     }
     let samples: i64 = rows.iter().map(|row| i64::from(row.samples)).sum();
     assert_eq!(samples, counts.applied as i64);

@@ -1,4 +1,4 @@
-//! `replay topic`, `rebuild`, and data that comes late: what was told once stays true.
+//! `replay topic`, `rebuild`, and late data: published ids stay valid.
 
 mod kill;
 mod late;
@@ -17,16 +17,16 @@ use crate::topic::keyspace::until_committed;
 use crate::topic::{Topic, drain, start};
 use crate::verify::file::dump;
 
-/// Flags of daemons: flushes are short, as nobody measures them.
+/// Flags of daemons: short flush intervals, to save time.
 const HASTE: &str = "--flush-interval 100ms --max-staleness 1s";
 
 const PARTITIONS: i32 = 4;
 const SAMPLES: usize = 5000;
 
-/// A device that was erased in the middle of the log, up to a time.
+/// A device that is erased up to a time in the middle of the log.
 const ERASED: &str = "truck-7";
 
-/// A topic with a fleet in it, and something erased in between.
+/// A topic with a fleet in it, and an erasure in between.
 pub struct Site {
     pub topic: Topic,
     pub folder: Folder,
@@ -39,9 +39,9 @@ impl Site {
         let log = site.folder.run(&fleet).ends(0).stdout;
         let half = log.len() / 2;
         let half = half + log[half..].iter().position(|&byte| byte == b'\n').unwrap() + 1;
-        site.topic.send_lines(&log[..half], "nobody");
+        site.topic.send_lines(&log[..half], "no-device");
         site.topic.send(&[control_keys::forget(&site.topic, ERASED, "2025-01-01T00:30:00Z")]);
-        site.topic.send_lines(&log[half..], "nobody");
+        site.topic.send_lines(&log[half..], "no-device");
         Some(site)
     }
 
@@ -60,7 +60,7 @@ impl Site {
         let (flags, group) = (self.topic.flags(), &self.topic.name);
         let words = format!(
             "run {flags} --store {} --group {group} --from earliest --create-topics {HASTE}",
-            keyspace.place
+            keyspace.url
         );
         let running = start(&self.folder, &words);
         until_committed(&self.topic, group);
@@ -68,23 +68,23 @@ impl Site {
         Some(keyspace)
     }
 
-    /// Makes another store that knows the epochs of one, and nothing else.
+    /// Creates another store with the epochs of one, and nothing else.
     pub fn import(&self, from: &str, to: &str) {
         let exported = self.folder.text(&format!("epoch export --store {from}"));
         self.folder.write("epochs.json", exported);
         self.folder.run(&format!("epoch import epochs.json --store {to}")).ends(0);
     }
 
-    /// An empty keyspace that knows the epochs of a store.
+    /// An empty keyspace with the epochs of a store.
     pub fn empty(&self, from: &str) -> Keyspace {
         let empty = Keyspace::new(ClusteringOrder::Desc).unwrap();
-        self.import(from, &empty.place.to_string());
+        self.import(from, &empty.url.to_string());
         empty
     }
 
-    /// Flags that lead to the log of a store; as a group that has read all of it, or nothing.
-    pub fn of(&self, store: &str, has_read: bool) -> String {
-        let not = if has_read { "" } else { "-nobody" };
+    /// Flags for the log of a store, as a group that has read all of it or nothing.
+    pub fn flags(&self, store: &str, has_read: bool) -> String {
+        let not = if has_read { "" } else { "-unread" };
         format!("--store {store} --brokers {} --group {}{not}", self.topic.brokers, self.topic.name)
     }
 
@@ -92,13 +92,13 @@ impl Site {
         self.folder.run(&format!("replay topic {flags}"))
     }
 
-    /// How many events the change feed has.
+    /// Number of events in the change feed.
     pub fn events(&self) -> i64 {
         let feed = format!("{}.trips", self.topic.name);
         self.topic.records_of(&feed).len() as i64
     }
 
-    /// What a file holds but for events and letters.
+    /// The content of a file without events and dead letters.
     pub fn dump(&self, store: &str) -> Vec<String> {
         let path = self.folder.path(store);
         let mut all = dump(&path);
@@ -111,7 +111,7 @@ impl Site {
         all
     }
 
-    /// A count of a table of a file.
+    /// The number of rows of a table of a file.
     pub fn count(&self, store: &str, table: &str) -> i64 {
         let connection = Connection::open(self.folder.path(store)).unwrap();
         let count = format!("SELECT count(*) FROM {table}");
@@ -119,7 +119,7 @@ impl Site {
     }
 }
 
-/// Fails without printing all of both.
+/// Compares without printing all of both.
 #[track_caller]
 pub fn same(found: &[String], expected: &[String], what: &str) {
     for (found, expected) in found.iter().zip(expected) {

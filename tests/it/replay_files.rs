@@ -11,11 +11,11 @@ use crate::cli::{Folder, minutes, number, sum};
 use crate::faults::{Running, until};
 use crate::support;
 use crate::topic::file::until_read;
-use crate::topic::{Kept, Topic, drain, start};
+use crate::topic::{StoredRecord, Topic, drain, start};
 
 const PARTITIONS: i32 = 4;
 
-/// Lines that are sent together, at most: 256 KiB of those of a fleet.
+/// Maximum number of lines that are sent together: 256 KiB of a fleet's lines.
 const CHUNK: usize = 4096;
 
 /// Lines of a fleet.
@@ -28,7 +28,7 @@ fn lines(bytes: &[u8]) -> Vec<&[u8]> {
     bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).collect()
 }
 
-/// A daemon reads all of a topic into a file; gives its summary.
+/// Reads all of a topic into a file with a daemon; returns its summary.
 fn read_all(folder: &Folder, topic: &Topic, store: &str) -> Value {
     let words = format!("run {} --store sqlite:{store} --from earliest", topic.flags());
     let running = start(folder, &words);
@@ -36,7 +36,7 @@ fn read_all(folder: &Folder, topic: &Topic, store: &str) -> Value {
     drain(running, &words).ends(0).json()
 }
 
-/// Trips without versions, which no two logs share.
+/// Trips without versions, which differ between logs.
 fn spans(folder: &Folder, store: &str) -> Vec<Value> {
     let mut trips = folder.trips(store);
     for trip in &mut trips {
@@ -45,7 +45,7 @@ fn spans(folder: &Folder, store: &str) -> Vec<Value> {
     trips
 }
 
-fn sent(topic: &Topic) -> Vec<Kept> {
+fn sent(topic: &Topic) -> Vec<StoredRecord> {
     topic.records_of(&topic.name)
 }
 
@@ -74,10 +74,10 @@ fn what_is_sent_are_the_lines_and_a_run_gives_what_an_import_gives() {
         assert_eq!(kept.key.as_deref(), sample["device_id"].as_str().map(str::as_bytes));
         assert_eq!(kept.headers, BTreeMap::new());
     }
-    // Where the producers of the fleet would have sent them.
+    // To the partitions to which the fleet's producers would have sent them.
     let Some(other) = Topic::new(PARTITIONS) else { return };
-    other.send_lines(rest, "nobody");
-    let homes = |records: &[Kept]| -> BTreeSet<(Option<Vec<u8>>, i32)> {
+    other.send_lines(rest, "no-device");
+    let homes = |records: &[StoredRecord]| -> BTreeSet<(Option<Vec<u8>>, i32)> {
         records.iter().map(|kept| (kept.key.clone(), kept.partition)).collect()
     };
     assert!(homes(&records).is_superset(&homes(&sent(&other)[..5000])));
@@ -89,21 +89,21 @@ fn what_is_sent_are_the_lines_and_a_run_gives_what_an_import_gives() {
     }
     assert_eq!(spans(&folder, "topic.db"), spans(&folder, "file.db"));
 
-    // A line that a crash cut short says nothing.
+    // A line that a crash truncated is ignored.
     let state = [folder.read("tstar-replay.ndjson"), b"{\"log\":\"x".to_vec()].concat();
     folder.write("tstar-replay.ndjson", state);
-    // Once more sends nothing, another name or form of the same content either.
+    // A second run sends nothing, and neither does another name or format of the same content.
     let again = folder.run(&words).ends(0).says(&["were dealt with by an earlier run"]).json();
     assert_eq!((&again["samples"], number(&again["lines_before"])), (&json!(0), 20_001));
     folder.write("same.ndjson", first);
     let same = format!("replay files same.ndjson --apply {}", topic.flags());
     assert_eq!(folder.run(&same).ends(0).json()["samples"], 0);
-    // What a file has more is.
+    // Lines that a file has gained are sent.
     let more = minutes("truck-1", &[1, 2]);
     folder.write("2.ndjson", [rest, more.as_bytes()].concat());
     assert_eq!(folder.run(&words).ends(0).json()["samples"], 2);
     assert_eq!(sent(&topic).len() as u64, 20_002);
-    // To another topic all of it goes.
+    // To another topic everything is sent.
     let elsewhere = format!("replay files 2.ndjson --apply {}", other.flags());
     assert!(number(&folder.run(&elsewhere).ends(0).json()["samples"]) > 9_000);
 }
@@ -112,7 +112,7 @@ fn what_is_sent_are_the_lines_and_a_run_gives_what_an_import_gives() {
 fn a_table_in_other_units_goes_in_the_form_of_the_log() {
     let Some(topic) = Topic::new(PARTITIONS) else { return };
     let folder = Folder::new();
-    topic.send_lines(minutes("truck-1", &[1]).as_bytes(), "nobody");
+    topic.send_lines(minutes("truck-1", &[1]).as_bytes(), "no-device");
     read_all(&folder, &topic, "t.db");
     let table = "vehicle;when;lat;lon;speed\n\
         truck-1;1714550520;52.5;13.5;36\n\
@@ -152,13 +152,13 @@ fn a_table_in_other_units_goes_in_the_form_of_the_log() {
     );
     let summary = read_all(&folder, &topic, "t.db");
     assert_eq!(summary["arrivals"], dry["would"]["arrivals"]);
-    // In another form the same lines are others: they are not known.
+    // In another format the same lines differ, so they are not recognised.
     let other = folder.run(&format!("{in_ms} --apply")).ends(0).json();
     assert_eq!((&other["samples"], sum(&other["bad"])), (&json!(0), 5));
 }
 
 #[test]
-fn what_a_look_tells_is_what_a_run_then_does() {
+fn a_preview_reports_what_the_run_then_does() {
     let Some(topic) = Topic::new(PARTITIONS) else { return };
     let folder = Folder::new();
     let all = fleet(&folder, 12_000, 11);
@@ -168,7 +168,7 @@ fn what_a_look_tells_is_what_a_run_then_does() {
         let chosen = lines(&all).into_iter().enumerate().filter(|(nth, _)| is_late(*nth) == late);
         chosen.flat_map(|(_, line)| [line, b"\n"].concat()).collect()
     };
-    topic.send_lines(&part(false), "nobody");
+    topic.send_lines(&part(false), "no-device");
     read_all(&folder, &topic, "t.db");
     let before = folder.trips("t.db");
     folder.write("late.ndjson", part(true));
@@ -197,13 +197,13 @@ fn what_a_look_tells_is_what_a_run_then_does() {
     let new = now.keys().filter(|id| !before.contains_key(*id)).count();
     let grown = now.iter().filter(|(id, count)| before.get(*id).is_some_and(|was| was < count));
     let retired = before.keys().filter(|id| absorbed.contains(id.as_str())).count();
-    let told = |name: &str| usize::try_from(number(&dry[name])).unwrap();
+    let count = |name: &str| usize::try_from(number(&dry[name])).unwrap();
     assert_eq!(
-        (told("trips_new"), told("trips_grown"), told("ids_retired")),
+        (count("trips_new"), count("trips_grown"), count("ids_retired")),
         (new, grown.count(), retired)
     );
     assert!(retired > 0, "{dry}");
-    // Now all of it is there.
+    // Now the store has everything.
     let nothing = folder.run(&words).ends(0).json();
     assert_eq!(nothing["would"]["duplicates"], 4_000);
     assert_eq!((&nothing["trips_new"], &nothing["trips_grown"]), (&json!(0), &json!(0)));
@@ -229,7 +229,7 @@ fn killed_again_and_again_it_sends_every_sample_and_little_twice() {
         (0..spins).for_each(|_| std::hint::spin_loop());
         if running.has_ended() {
             running.ran(&words).ends(0);
-            // There is more of it now.
+            // Append more lines.
             all.extend(fleet(&folder, 60_000, 100 + u32::try_from(kills).unwrap()));
             folder.write("all.ndjson", &all);
             continue;
@@ -262,15 +262,15 @@ fn what_makes_no_sense_says_so() {
     let flags = topic.flags();
     folder.write("state.json", "{\"x\": 7}");
     folder.ingest("a.ndjson --store sqlite:files.db");
-    let nobody = crate::servers::free_port();
+    let unused_port = crate::servers::free_port();
     for (words, code, why) in [
         (flags.clone(), 74, "there is no store"),
         (format!("{flags} --store sqlite:none.db --apply"), 74, "there is no store"),
         (format!("{flags} --store sqlite:files.db"), 78, "has no epoch"),
         (format!("{flags} --state state.json --apply"), 65, "no state of a replay"),
         (format!("{flags} --apply --map devise=x"), 2, "devise"),
-        (format!("--apply --brokers {} --topic no-such", topic.brokers), 78, "no topic"),
-        (format!("--apply --brokers 127.0.0.1:{nobody}"), 69, "no Kafka broker"),
+        (format!("--apply --brokers {} --topic no-such", topic.brokers), 78, "does not exist"),
+        (format!("--apply --brokers 127.0.0.1:{unused_port}"), 69, "no Kafka broker"),
     ] {
         let ran = folder.run(&format!("replay files a.ndjson {words}"));
         ran.ends(code).prints_nothing().says(&[why]);
@@ -280,8 +280,8 @@ fn what_makes_no_sense_says_so() {
     let compact = Topic::with(1, &[("cleanup.policy", "compact")]).unwrap();
     let refused = folder.run(&format!("replay files a.ndjson --apply {}", compact.flags()));
     refused.ends(78).says(&["cleanup.policy"]);
-    // A store belongs to one topic; one that nobody names is that.
-    topic.send_lines(minutes("truck-1", &[1]).as_bytes(), "nobody");
+    // A store belongs to one topic; without --topic, that one is used.
+    topic.send_lines(minutes("truck-1", &[1]).as_bytes(), "no-device");
     read_all(&folder, &topic, "t.db");
     let other = format!("replay files a.ndjson --apply --store sqlite:t.db {}", compact.flags());
     folder.run(&other).ends(78);
@@ -292,7 +292,7 @@ fn what_makes_no_sense_says_so() {
 }
 
 #[test]
-fn under_any_key_the_trips_of_a_device_tell_its_partition() {
+fn under_any_key_the_trips_of_a_device_give_its_partition() {
     let Some(topic) = Topic::new(PARTITIONS) else { return };
     let folder = Folder::new();
     let mut records = crate::topic::records(minutes("truck-1", &[1]).as_bytes(), "x");

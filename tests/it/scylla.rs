@@ -1,4 +1,4 @@
-//! What is true of Scylla alone. On another CQL server these say so and do nothing.
+//! Behaviour of Scylla only. On another CQL server these tests print a message and do nothing.
 
 use scylla::value::Row;
 use tstar::store::TripStore;
@@ -7,7 +7,7 @@ use tstar::store::scylla::{ScyllaStore, apply_schema};
 use crate::conformance::{at, trip};
 use crate::keyspace::{ClusteringOrder, Keyspace, patient};
 
-/// Whether the server is Scylla; tells where it is not.
+/// Whether the server is Scylla; prints a message if it is not.
 fn is_scylla(store: &ScyllaStore) -> bool {
     if !store.is_scylla() {
         println!("NOT RUN: the CQL server is not Scylla");
@@ -21,14 +21,14 @@ fn tombstones_are_kept_as_long_as_writes_may_come_late() {
     if !is_scylla(&keyspace.store()) {
         return;
     }
-    let applied = apply_schema(&keyspace.place, patient(), None);
+    let applied = apply_schema(&keyspace.url, patient(), None);
     let notes = keyspace.runtime.block_on(applied).unwrap();
     assert!(!notes.iter().any(|note| note.contains("tombstone_gc")), "{notes:?}");
     for table in ["trips", "device_days", "days_of_device", "forgets"] {
         let describe = keyspace.session.query_unpaged(format!("DESCRIBE TABLE {table}"), ());
         let described = keyspace.runtime.block_on(describe).unwrap().into_rows_result().unwrap();
         let described = format!("{:?}", described.first_row::<Row>().unwrap());
-        // With one replica `repair`, the default, would let them go at once.
+        // With one replica `repair`, the default, would drop them at once.
         assert!(described.contains("'mode': 'timeout'"), "{described}");
     }
 }
@@ -44,7 +44,8 @@ fn both_orders_agree_over_range_tombstones_in_memory() {
     let mut version = 2;
     for round in 0..8 {
         for nth in 0..40 {
-            // Grows at both ends by turns, so that ranges nest, meet and leave rows between them.
+            // Grows at both ends by turns, so that ranges nest, overlap and leave rows between
+            // them.
             let (start, end) = (nth * 20 - round % 3, nth * 20 + round);
             let row = [trip("ghost", &[start, end.max(start + 1)], version)];
             desc.runtime.block_on(desc_store.apply(&row)).unwrap();

@@ -1,8 +1,8 @@
 //! A real Kafka broker and a real CQL server, for the tests that need one.
 //!
-//! [`kafka`] and [`cql`] give the address of a server that all tests of this process share:
-//! somebody's own, one in a container, or one that a JRE runs. `start_kafka` and `start_cassandra`
-//! give servers that a test may kill. `tests/servers/README.md` has the order and the versions.
+//! [`kafka`] and [`cql`] return the address of a server that all tests of this process share: an
+//! external one, one in a container, or one that a JRE runs. `start_kafka` and `start_cassandra`
+//! return servers that a test may kill. `tests/servers/README.md` has the order and the versions.
 
 pub mod lifeline;
 pub mod own;
@@ -13,12 +13,12 @@ use std::env;
 use std::io::Read;
 use std::sync::OnceLock;
 
-use crate::containers::{self, Engine, Held};
+use crate::containers::{self, Engine, HeldContainer};
 pub use process::{Server, free_port, start_cassandra, start_kafka};
 use process::{jars, run_folder};
 pub use ready::LIMIT;
 
-/// Which server.
+/// The kind of server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Kafka,
@@ -36,7 +36,7 @@ impl Kind {
         }
     }
 
-    /// The variable that holds the address of somebody's own.
+    /// The variable with the address of an external server.
     fn variable(self) -> &'static str {
         match self {
             Self::Kafka => "TSTAR_TEST_KAFKA",
@@ -47,44 +47,44 @@ impl Kind {
 
 /// What keeps a server alive.
 enum Keeper {
-    Somebody,
-    Container(Held),
+    External,
+    Container(HeldContainer),
     Process(Server),
 }
 
-/// A server that runs, and where.
+/// A running server, and its address.
 struct Shared {
     address: String,
     keeper: Keeper,
 }
 
 impl Shared {
-    /// What it is, for a person.
-    fn tell(&self) -> String {
+    /// A description, for the output.
+    fn describe(&self) -> String {
         match &self.keeper {
-            Keeper::Somebody => "given".to_owned(),
-            Keeper::Container(held) => held.tell(),
+            Keeper::External => "external".to_owned(),
+            Keeper::Container(held) => held.describe(),
             Keeper::Process(server) => format!("{}, pid {}", server.version(), server.pid()),
         }
     }
 }
 
-/// A test that cannot run where it is: CI fails, anyone else is told.
+/// A test that cannot run here: fails in CI, prints a message elsewhere.
 pub fn skip<T>(why: &str) -> Option<T> {
     assert!(env::var_os("CI").is_none(), "CI needs this: {why}");
     eprintln!("SKIPPED: {why}");
     None
 }
 
-/// Host and port of a Kafka broker, which all tests of this process share: so names of topics and
-/// groups have to be a test's own.
+/// Host and port of a Kafka broker, shared by all tests of this process: names of topics and groups
+/// have to be unique.
 pub fn kafka() -> Option<String> {
     static SERVER: OnceLock<Option<Shared>> = OnceLock::new();
     shared(&SERVER, Kind::Kafka)
 }
 
-/// Host and port of a CQL server, which all tests of this process share: so keyspaces have to be
-/// a test's own.
+/// Host and port of a CQL server, shared by all tests of this process: names of keyspaces have to
+/// be unique.
 pub fn cql() -> Option<String> {
     static SERVER: OnceLock<Option<Shared>> = OnceLock::new();
     shared(&SERVER, Kind::Cql)
@@ -95,19 +95,19 @@ fn shared(server: &'static OnceLock<Option<Shared>>, kind: Kind) -> Option<Strin
     shared.map(|shared| shared.address.clone())
 }
 
-/// The first that there is: somebody's own, a container, a process.
+/// The first available: an external server, a container, a process.
 fn provide(kind: Kind) -> Option<Shared> {
     if let Some(address) = env::var(kind.variable()).ok().filter(|address| !address.is_empty()) {
         ready::wait(kind, &address, LIMIT, || None);
-        return Some(Shared { address, keeper: Keeper::Somebody });
+        return Some(Shared { address, keeper: Keeper::External });
     }
     if containers::engine().is_some() {
-        match Held::start(kind) {
+        match HeldContainer::start(kind) {
             Ok(held) => {
                 let address = held.address().to_owned();
                 return Some(Shared { address, keeper: Keeper::Container(held) });
             }
-            // An engine that reaches no registry, for one.
+            // For example an engine without access to a registry.
             Err(fault) => eprintln!("no {} in a container: {fault}; without one then", kind.name()),
         }
     }
@@ -132,7 +132,7 @@ fn up() {
     let wanted = Kind::ALL.into_iter().filter(|kind| names.contains(kind.name()));
     let servers: Vec<_> = wanted.filter_map(|kind| Some((kind, provide(kind)?))).collect();
     for (kind, shared) in &servers {
-        println!("\n{}: {}", kind.name(), shared.tell());
+        println!("\n{}: {}", kind.name(), shared.describe());
         if *kind == Kind::Cql {
             println!("cql: it says it is {}", own::release(&shared.address));
         }
@@ -144,7 +144,7 @@ fn up() {
     for (_, shared) in servers {
         match shared.keeper {
             Keeper::Process(server) => server.remove(),
-            Keeper::Container(_) | Keeper::Somebody => {}
+            Keeper::Container(_) | Keeper::External => {}
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The file of the embedded store: whose it is, which format, who writes, under which rules.
+//! The file of the embedded store: its owner, its format, its writers, its rules.
 
 use std::path::Path;
 
@@ -43,7 +43,7 @@ fn flush(names: &[&str]) -> Flush {
 }
 
 #[test]
-fn a_second_writer_is_told_and_a_reader_is_served() {
+fn a_second_writer_is_refused_and_a_reader_is_served() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("trips.db");
     let writer = open(&file).unwrap();
@@ -58,7 +58,7 @@ fn a_second_writer_is_told_and_a_reader_is_served() {
 }
 
 #[test]
-fn a_second_writer_by_another_name_is_told_too() {
+fn a_second_writer_by_another_name_is_refused_too() {
     let folder = tempfile::tempdir().unwrap();
     let (file, link) = (folder.path().join("trips.db"), folder.path().join("link.db"));
     std::os::unix::fs::symlink(&file, &link).unwrap();
@@ -107,7 +107,7 @@ fn other_rules_are_refused_and_both_are_named() {
     drop(open(&file).unwrap());
     let asked = Rules { max_gap_ms: 600_000, ..Rules::default() };
     let refused = SqliteStore::open_writer(&file, &asked, 100).unwrap_err().to_string();
-    assert!(refused.contains("max_gap_ms: the store has 300000, asked for 600000"), "{refused}");
+    assert!(refused.contains("max_gap_ms: the store has 300000, requested 600000"), "{refused}");
     open(&file).unwrap();
 }
 
@@ -116,7 +116,8 @@ fn an_older_format_is_migrated_with_its_trips_and_a_newer_one_refused() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("trips.db");
     {
-        // A file of format 1, as the first statements alone make it, with a row of today's.
+        // A file of format 1, as the first statements alone create it, with a row of today's
+        // format.
         block_on(open(&file).unwrap().apply(&[trip("truck-17")])).unwrap();
         let connection = Connection::open(&file).unwrap();
         let undo = "DROP TABLE log; DROP TABLE imports; DROP TABLE dead_letters;
@@ -222,14 +223,14 @@ fn a_flush_that_fails_leaves_nothing_behind() {
 }
 
 #[test]
-fn what_was_staged_without_a_flush_is_gone_and_nobody_else_saw_it() {
+fn what_was_staged_without_a_flush_is_gone_and_was_never_visible() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("trips.db");
     let store = open(&file).unwrap();
     block_on(store.stage(&flush(&["truck-1"]))).unwrap();
     let reader = SqliteStore::open_reader(&file).unwrap();
     assert_eq!(block_on(reader.covering("truck-1", NOON)).unwrap(), None);
-    // A piece that fails undoes those before it.
+    // A failing piece undoes those before it.
     let mut bad = flush(&["truck-2"]);
     bad.trips[0].distance_m = f64::NAN;
     block_on(store.stage(&bad)).unwrap_err();

@@ -1,4 +1,4 @@
-//! What several suites need.
+//! Helpers of several suites.
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -9,13 +9,13 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     runtime.block_on(future)
 }
 
-/// How many kills a command is to survive: `TSTAR_TEST_KILLS`, or as many as are usual.
+/// How many kills a command has to survive: `TSTAR_TEST_KILLS`, or the suite's default.
 pub fn kills(usual: u64) -> u64 {
-    const ASKED: &str = "TSTAR_TEST_KILLS";
-    std::env::var(ASKED).map_or(usual, |text| text.parse().expect(ASKED))
+    const VARIABLE: &str = "TSTAR_TEST_KILLS";
+    std::env::var(VARIABLE).map_or(usual, |text| text.parse().expect(VARIABLE))
 }
 
-/// A file of `tests/data`, whose README says where each is from.
+/// A file of `tests/data`, whose README names the sources.
 pub fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }

@@ -1,11 +1,11 @@
-//! Rules of the house, each with a planted violation that it has to find.
+//! Rules of the repository, each with a planted violation that it has to find.
 
 mod layers;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What may stand at the top of the repository, besides dot files.
+/// Names allowed at the top of the repository, besides dot files.
 const TOP_LEVEL: &[&str] = &[
     "Cargo.toml",
     "Cargo.lock",
@@ -23,7 +23,7 @@ const TOP_LEVEL: &[&str] = &[
     "deploy",
 ];
 
-/// Words that reach out of the deciding ring: async, serialisation, clocks, I/O, other processes.
+/// Words that `timeline/` must not use: async, serialisation, clocks, I/O, other processes.
 const IMPURE: &[&str] = &[
     "tokio",
     "rdkafka",
@@ -52,12 +52,12 @@ const UNFINISHED: &[&str] = &[
     concat!("FIX", "ME"),
 ];
 
-/// Folders of one machine. Split, so that this file passes its own rule.
+/// Home folders of one machine. Split, so that this file passes its own rule.
 const MACHINE: &[&str] =
     &[concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/Us", "ers/"), concat!("/wo", "rk/")];
 
-/// What looks like a path and leads to no file: a hostile device id, a folder that a build makes, a
-/// link as a page of the documents has it.
+/// Texts that look like paths out of the repository and are not: a hostile device id, a folder that
+/// a build creates, a link within the docs.
 const NO_PATH: &[&str] = &["../../etc/passwd", "../target/book", "../README.md"];
 
 const MAX_LINES: usize = 500;
@@ -72,7 +72,7 @@ fn read(path: &Path) -> String {
     text.unwrap_or_else(|fault| panic!("{}: {fault}", path.display()))
 }
 
-/// The repository's files, those included that wait to be added.
+/// The repository's files, untracked ones included.
 fn files() -> Vec<PathBuf> {
     listed(&["--cached", "--others", "--exclude-standard"])
 }
@@ -97,7 +97,7 @@ fn rust_files(under: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Applies `rule` to each file, and fails with all that it found.
+/// Applies `rule` to each file, and fails with all its findings.
 fn hold(files: Vec<PathBuf>, rule: impl Fn(&str) -> Vec<String>) {
     let found: Vec<_> = files
         .iter()
@@ -108,7 +108,7 @@ fn hold(files: Vec<PathBuf>, rule: impl Fn(&str) -> Vec<String>) {
     assert!(found.is_empty(), "\n{}", found.join("\n"));
 }
 
-/// Code alone: without comments, and without the tests at the end of the file.
+/// Code only: without comments, and without the tests at the end of the file.
 fn code(text: &str) -> String {
     let lines: Vec<_> = text.lines().collect();
     let is_tests = |at: usize| {
@@ -131,7 +131,7 @@ fn unfinished(text: &str) -> Vec<String> {
     found.map(|word| format!("has {word}")).collect()
 }
 
-/// Lines over the width. One that a quotation takes there is fine: a message that is broken in two
+/// Lines over the width. A long string literal may exceed it, for a message that is split in two
 /// cannot be searched for.
 fn too_wide(text: &str) -> Vec<String> {
     let unquoted = |line: &str| line.split('"').next().map_or(0, |before| before.chars().count());
@@ -158,7 +158,7 @@ fn shares_code(text: &str) -> Vec<String> {
     named.into_iter().chain(ways).map(|way| format!("names {way}")).collect()
 }
 
-/// Dependencies that do not say what they are for.
+/// Dependencies without a stated reason.
 fn unreasoned(manifest: &str) -> Vec<String> {
     let mut inside = false;
     let mut found = Vec::new();
@@ -179,10 +179,10 @@ fn unreasoned(manifest: &str) -> Vec<String> {
     found
 }
 
-/// The one image whose digest nobody has looked up yet.
+/// The one image whose digest has not been looked up yet.
 const BY_TAG: &str = "scylladb/scylla:2026.2.4";
 
-/// Images that a tag alone names by default, which may be another one tomorrow.
+/// Images that default to a tag, which may change at any time.
 fn movable(text: &str) -> Vec<String> {
     let names = text.lines().map(str::trim).filter_map(|line| {
         let value = |prefix| line.strip_prefix(prefix).map(str::trim);
@@ -197,7 +197,7 @@ fn movable(text: &str) -> Vec<String> {
         let inner = name.strip_prefix("${").and_then(|it| it.strip_suffix('}'));
         inner.and_then(|it| it.split_once(":-")).map_or(name, |(_, default)| default).to_owned()
     };
-    // What this project builds itself has no digest before.
+    // An image that this project builds has no digest in advance.
     let found = names.map(default).filter(|name| name != "tstar:local" && name != BY_TAG);
     let is_digest = |hex: &str| hex.len() == 64 && hex.bytes().all(|it| it.is_ascii_hexdigit());
     let is_fixed =
@@ -213,11 +213,11 @@ fn strangers(paths: &[PathBuf]) -> Vec<String> {
     found.into_iter().map(|name| format!("{name} at the top level")).collect()
 }
 
-/// Paths in a file of the repository that lead out of it: they climb too high from the file's own
-/// folder, are not there, or lie in a folder of one machine.
+/// Paths in a file of the repository that leave it: they climb too high from the file's own folder,
+/// do not exist, or lie in a home folder of one machine.
 fn outside(file: &Path, text: &str) -> Vec<String> {
     let is_of_path = |c: char| c.is_alphanumeric() || "._-/".contains(c);
-    // A shell writes a default behind `:-`.
+    // A shell's default comes after `:-`.
     let words = text.split(|c| !is_of_path(c)).map(|word| word.trim_start_matches('-'));
     let words = words.filter(|word| !NO_PATH.contains(word));
     let leads_out = |word: &&str| {
@@ -287,7 +287,7 @@ fn every_dependency_says_why() {
 fn the_top_level_holds_only_what_belongs_there() {
     let planted = ["src/lib.rs", "notes.md", "tools/a", "tools/b", ".ci/run"].map(PathBuf::from);
     assert_eq!(strangers(&planted), ["notes.md at the top level", "tools at the top level"]);
-    // Somebody's own data may lie beside the tracked files.
+    // Untracked data of the developer may lie there too.
     assert_eq!(strangers(&listed(&["--cached"])), Vec::<String>::new());
 }
 

@@ -1,5 +1,5 @@
-//! TLS to CQL nodes and to brokers. Most of it is there only in a build with the feature `tls`,
-//! which `TSTAR_TEST_TLS=1 tests/all` makes.
+//! TLS to CQL nodes and to brokers. Most of it exists only in a build with the feature `tls`, which
+//! `TSTAR_TEST_TLS=1 tests/all` makes.
 
 #[cfg(feature = "tls")]
 mod authority;
@@ -12,7 +12,7 @@ mod nodes;
 #[test]
 fn a_build_without_it_refuses_and_says_how_to_make_one_with_it() {
     let folder = crate::cli::Folder::with("ca.pem", "");
-    // Nobody listens there: it is refused before anybody is asked.
+    // Nothing listens there: the flag is refused before any connection.
     let store = "--store scylla://127.0.0.1:1/fleet --cql-tls";
     let with = "`cargo build --release --features tls`";
     for words in ["schema apply", "devices", "devices --cql-tls-ca ca.pem", "run --topic samples"] {

@@ -29,10 +29,10 @@ use crate::servers;
 use crate::servers::LIMIT;
 use crate::support::block_on;
 
-/// How long a question to the broker may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Timeout of a request to the broker.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How many partitions most topics have.
+/// Partitions of most topics.
 pub const PARTITIONS: i32 = 4;
 
 /// Lines of a fleet, bad ones among them.
@@ -41,7 +41,7 @@ fn fleet(folder: &Folder, samples: usize) -> Vec<u8> {
     folder.run(&words).ends(0).stdout
 }
 
-/// A topic of a test's own, on the broker that all tests share.
+/// A topic of one test, on the broker that all tests share.
 pub struct Topic {
     pub brokers: String,
     pub name: String,
@@ -49,12 +49,12 @@ pub struct Topic {
 }
 
 impl Topic {
-    /// A topic of so many partitions; `None` where there is no broker.
+    /// A topic with `partitions` partitions; `None` without a broker.
     pub fn new(partitions: i32) -> Option<Self> {
         Self::with(partitions, &[])
     }
 
-    /// A topic with options of its own.
+    /// A topic with the given options.
     pub fn with(partitions: i32, options: &[(&str, &str)]) -> Option<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let brokers = servers::kafka()?;
@@ -77,29 +77,29 @@ impl Topic {
         for (name, value) in options {
             new = new.set(name, value);
         }
-        let options = AdminOptions::new().operation_timeout(Some(PATIENCE));
+        let options = AdminOptions::new().operation_timeout(Some(REQUEST_TIMEOUT));
         let made = block_on(self.admin.create_topics([&new], &options)).unwrap();
         made.into_iter().for_each(|made| drop(made.unwrap()));
     }
 
     pub fn remove(&self) {
-        let options = AdminOptions::new().operation_timeout(Some(PATIENCE));
+        let options = AdminOptions::new().operation_timeout(Some(REQUEST_TIMEOUT));
         let gone = block_on(self.admin.delete_topics(&[&self.name], &options)).unwrap();
         gone.into_iter().for_each(|gone| drop(gone.unwrap()));
     }
 
     pub fn grow(&self, partitions: usize) {
-        let options = AdminOptions::new().operation_timeout(Some(PATIENCE));
+        let options = AdminOptions::new().operation_timeout(Some(REQUEST_TIMEOUT));
         let new = NewPartitions::new(&self.name, partitions);
         let grown = block_on(self.admin.create_partitions([&new], &options)).unwrap();
         grown.into_iter().for_each(|grown| drop(grown.unwrap()));
     }
 
-    /// Loses the records of a partition before an offset, as a retention would.
-    pub fn lose(&self, partition: i32, before: i64) {
+    /// Deletes the records of a partition before an offset, as retention would.
+    pub fn delete_records_before(&self, partition: i32, before: i64) {
         let mut lost = TopicPartitionList::new();
         lost.add_partition_offset(&self.name, partition, Offset::Offset(before)).unwrap();
-        let options = AdminOptions::new().operation_timeout(Some(PATIENCE));
+        let options = AdminOptions::new().operation_timeout(Some(REQUEST_TIMEOUT));
         block_on(self.admin.delete_records(&lost, &options)).unwrap();
     }
 
@@ -117,7 +117,7 @@ impl Topic {
         block_on(self.producer().send(&self.name, records)).unwrap();
     }
 
-    /// Sends lines of NDJSON, each keyed by the device that it names, or else by `key`.
+    /// Sends lines of NDJSON, each keyed by its device, or else by `key`.
     pub fn send_lines(&self, lines: &[u8], key: &str) {
         self.send(&records(lines, key));
     }
@@ -126,7 +126,7 @@ impl Topic {
         ClientConfig::new()
             .set("bootstrap.servers", &self.brokers)
             .set("group.id", group)
-            // A commit that is done ends a poll with nothing, as if its time were up.
+            // A completed commit would end a poll with nothing, like a timeout.
             .set("enable.auto.commit", "false")
             .set("enable.partition.eof", "true")
             .create()
@@ -139,7 +139,7 @@ impl Topic {
         (0..partitions).for_each(|partition| {
             asked.add_partition(&self.name, partition);
         });
-        let answer = self.consumer(group).committed_offsets(asked, PATIENCE).unwrap();
+        let answer = self.consumer(group).committed_offsets(asked, REQUEST_TIMEOUT).unwrap();
         let offset = |(at, offset): ((String, i32), Offset)| match offset {
             Offset::Offset(offset) => Some((at.1, offset)),
             _ => None,
@@ -148,21 +148,21 @@ impl Topic {
     }
 
     pub fn exists(&self) -> bool {
-        let metadata = self.consumer("none").fetch_metadata(None, PATIENCE).unwrap();
+        let metadata = self.consumer("none").fetch_metadata(None, REQUEST_TIMEOUT).unwrap();
         metadata.topics().iter().any(|topic| topic.name() == self.name)
     }
 
     /// The offset of the next record of each partition.
     pub fn ends(&self, partitions: i32) -> BTreeMap<i32, i64> {
         let consumer = self.consumer("none");
-        let end = |at| (at, consumer.fetch_watermarks(&self.name, at, PATIENCE).unwrap().1);
+        let end = |at| (at, consumer.fetch_watermarks(&self.name, at, REQUEST_TIMEOUT).unwrap().1);
         (0..partitions).map(end).collect()
     }
 
     /// Every record of a topic of this broker, by partition and offset.
-    pub fn records_of(&self, topic: &str) -> Vec<Kept> {
+    pub fn records_of(&self, topic: &str) -> Vec<StoredRecord> {
         let consumer = self.consumer("none");
-        let metadata = consumer.fetch_metadata(Some(topic), PATIENCE).unwrap();
+        let metadata = consumer.fetch_metadata(Some(topic), REQUEST_TIMEOUT).unwrap();
         let partitions = metadata.topics()[0].partitions().len();
         let mut list = TopicPartitionList::new();
         for partition in 0..i32::try_from(partitions).unwrap() {
@@ -171,9 +171,9 @@ impl Topic {
         consumer.assign(&list).unwrap();
         let (mut kept, mut ended) = (Vec::new(), 0);
         while ended < partitions {
-            // Long: on a busy machine the client may hold a partition back for a while.
+            // Long: on a busy machine the client may delay a partition for a while.
             match consumer.poll(LIMIT).expect("an answer in time") {
-                Ok(message) => kept.push(Kept::of(&message)),
+                Ok(message) => kept.push(StoredRecord::from_message(&message)),
                 Err(rdkafka::error::KafkaError::PartitionEOF(_)) => ended += 1,
                 Err(error) => panic!("{error}"),
             }
@@ -185,7 +185,7 @@ impl Topic {
 
 /// A record that was read back.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Kept {
+pub struct StoredRecord {
     pub partition: i32,
     pub offset: i64,
     pub key: Option<Vec<u8>>,
@@ -194,8 +194,8 @@ pub struct Kept {
     pub timestamp_ms: i64,
 }
 
-impl Kept {
-    fn of(message: &impl Message) -> Self {
+impl StoredRecord {
+    fn from_message(message: &impl Message) -> Self {
         let headers = message.headers().map_or_else(BTreeMap::new, |headers| {
             let pairs = headers.iter();
             pairs.map(|it| (it.key.to_owned(), it.value.unwrap_or_default().to_vec())).collect()

@@ -1,4 +1,4 @@
-//! `verify`: what somebody spoiled is found and set right, and nothing else is.
+//! `verify`: planted faults are found and repaired, and nothing else is reported.
 
 mod bad;
 mod clean;
@@ -30,7 +30,7 @@ use crate::cli::Folder;
 use crate::faults::until;
 use crate::support::block_on;
 
-/// 2024-02-28: a leap day comes soon.
+/// 2024-02-28, shortly before a leap day.
 pub const FIRST_DAY: i64 = 19_781;
 
 pub fn below(random: &mut ChaCha8Rng, limit: u64) -> u64 {
@@ -41,8 +41,8 @@ fn signed(random: &mut ChaCha8Rng, limit: u64) -> i64 {
     below(random, limit).cast_signed()
 }
 
-/// Lines of some devices in order of arrival: trips of some minutes, one in three over midnight,
-/// late by up to two hours, so that some merge.
+/// Lines of some devices in arrival order: trips of some minutes, one in three over midnight, late
+/// by up to two hours, so that some merge.
 pub fn lines(random: &mut ChaCha8Rng, devices: u64, trips: u64) -> Vec<String> {
     let mut samples = Vec::new();
     for device in 1..=devices {
@@ -72,20 +72,20 @@ pub fn lines(random: &mut ChaCha8Rng, devices: u64, trips: u64) -> Vec<String> {
     samples.into_iter().map(|(_, line)| line + "\n").collect()
 }
 
-/// A store of files, made by the library, and the files.
-pub struct Made {
+/// A store of files, built with the library, and the files.
+pub struct ImportedStore {
     pub folder: Folder,
     pub store: PathBuf,
     pub files: Vec<PathBuf>,
 }
 
-impl Made {
+impl ImportedStore {
     pub fn empty() -> Self {
         let folder = Folder::new();
         Self { store: folder.path("clean.db"), files: Vec::new(), folder }
     }
 
-    /// All kinds of trips, in two files, with something erased between them.
+    /// All kinds of trips, in two files, with an erasure between them.
     pub fn new(random: &mut ChaCha8Rng, devices: u64, trips: u64) -> Self {
         let mut made = Self::empty();
         let lines = lines(random, devices, trips);
@@ -141,22 +141,22 @@ impl Made {
         });
     }
 
-    /// The store that is right.
-    pub fn anew(&self) -> SqliteStore {
+    /// The reference store.
+    pub fn reference(&self) -> SqliteStore {
         let imported = SqliteStore::open_reader(&self.store).unwrap();
         let room = Workspace { folder: self.folder.dir.path(), memory: 100_000_000 };
         block_on(reference::of_files(&imported, &self.files, room, |_, _| ())).unwrap()
     }
 
-    /// The names of the files, as a command names them.
+    /// The names of the files, as command arguments.
     pub fn names(&self) -> String {
         let names = self.files.iter().map(|file| file.display().to_string());
         names.collect::<Vec<_>>().join(" ")
     }
 }
 
-/// Opens a store to write to it. A child that another test has just begun may hold the lock that
-/// was given back, until it is a program of its own.
+/// Opens a store to write to it. A child that another test has just forked may hold the released
+/// lock until it executes its program.
 pub fn writer(store: &Path) -> SqliteStore {
     until("the lock", || match SqliteStore::open_writer(store, &Rules::default(), 100) {
         Err(StoreError::Locked { .. }) => None,
@@ -164,29 +164,33 @@ pub fn writer(store: &Path) -> SqliteStore {
     })
 }
 
-/// What a comparison found, each difference with whether it is there still.
-pub type Found = (Comparison, Vec<(Difference, bool)>);
+/// The result of a comparison, with each difference and whether it is left.
+pub type CompareResult = (Comparison, Vec<(Difference, bool)>);
 
-/// Compares all of a store of files.
-pub fn look(right: &SqliteStore, found: &SqliteStore, repair: bool) -> Found {
-    block_on(looked(right, found, repair))
+/// Compares a whole store of files with its reference.
+pub fn compare_all(reference: &SqliteStore, found: &SqliteStore, repair: bool) -> CompareResult {
+    block_on(compare_with(reference, found, repair))
 }
 
-pub async fn looked<S: RawRows + TripStore>(right: &SqliteStore, found: &S, repair: bool) -> Found {
+pub async fn compare_with<S: RawRows + TripStore>(
+    reference: &SqliteStore,
+    found: &S,
+    repair: bool,
+) -> CompareResult {
     let mut seen = Vec::new();
     let mut see = |difference: &Difference, left| seen.push((difference.clone(), left));
-    let asked = CompareOptions { device_id: None, repair };
+    let options = CompareOptions { device_id: None, repair };
     let of = (Bounds::default(), &FixedLog);
-    let compared = compare(right, found, &asked, of, &mut see).await.unwrap();
+    let compared = compare(reference, found, &options, of, &mut see).await.unwrap();
     assert_eq!(compared.count(), seen.len() as u64);
     assert_eq!(compared.count_left(), seen.iter().filter(|(_, left)| *left).count() as u64);
     (compared, seen)
 }
 
-/// Copies a store that nobody has open.
+/// Copies a store that no process has open.
 pub fn copy(from: &Path, to: &Path) {
     for suffix in ["-wal", "-shm"] {
-        // Not each of them is there.
+        // Not all of them exist.
         drop(std::fs::remove_file(format!("{}{suffix}", to.display())));
     }
     std::fs::copy(from, to).unwrap();

@@ -1,8 +1,8 @@
-//! The queue of one partition of a consumer, read event by event.
+//! Reads the queue of one partition of a consumer, event by event.
 //!
-//! The Rust client tells that a batch of records could not be unpacked, and neither which partition
-//! it stands in nor where. librdkafka's own event has both. This crate reads them; it is the only
-//! place with unsafe code, so that the program itself can forbid it.
+//! When a batch of records cannot be unpacked, rdkafka's error gives neither its partition nor its
+//! offset; librdkafka's own event has both. This crate reads that event. It is the only place with
+//! unsafe code, so that the program itself can forbid it.
 
 use std::ffi::{CStr, CString};
 use std::ptr::NonNull;
@@ -12,64 +12,68 @@ use rdkafka::bindings as sys;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::types::RDKafkaErrorCode;
 
-/// The queue of a partition, taken out of the consumer's own for as long as this lives.
+/// The queue of a partition, detached from the consumer's own queue for as long as this value
+/// lives.
 pub struct PartitionQueue<'a, C: ConsumerContext> {
-    /// It has to outlive the queue, and answers for credentials when it is polled.
+    /// Has to outlive the queue, and refreshes credentials when it is polled.
     consumer: &'a BaseConsumer<C>,
     queue: NonNull<sys::rd_kafka_queue_t>,
 }
 
-/// What a partition says.
+/// An event of a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Records are there; this is the offset of the first.
+    /// Records are available; this is the offset of the first.
     Record(i64),
-    /// Something went wrong.
+    /// librdkafka reported an error or the end of the partition.
     Failed {
-        /// What, by librdkafka's code; the end of a partition is one of them.
+        /// librdkafka's error code; the end of the partition has one too.
         code: RDKafkaErrorCode,
-        /// Where. Of a batch that cannot be unpacked it is the offset of its first record.
+        /// Offset of the error, if it has one. For a batch that cannot be unpacked: the offset of
+        /// its first record.
         offset: Option<i64>,
-        /// What librdkafka says of it.
+        /// librdkafka's error message.
         message: String,
     },
 }
 
-/// An event of librdkafka, destroyed when it goes.
+/// An event of librdkafka, destroyed on drop.
 struct EventHandle(NonNull<sys::rd_kafka_event_t>);
 
 impl Drop for EventHandle {
     fn drop(&mut self) {
-        // SAFETY: the event came from a poll, only its owner has it, and it is destroyed once.
+        // SAFETY: the event came from a poll, only this handle refers to it, and it is destroyed
+        // once.
         unsafe { sys::rd_kafka_event_destroy(self.0.as_ptr()) }
     }
 }
 
 impl<'a, C: ConsumerContext> PartitionQueue<'a, C> {
-    /// Takes the queue of a partition out of the consumer's. `None` where the topic's name is none,
-    /// or the client knows no such partition.
+    /// Detaches the queue of a partition from the consumer's. `None` if the topic name contains a
+    /// NUL, or the client does not know the partition.
     #[must_use]
     pub fn open(consumer: &'a BaseConsumer<C>, topic: &str, partition: i32) -> Option<Self> {
         let topic = CString::new(topic).ok()?;
         let client = consumer.client().native_ptr();
-        // SAFETY: the client lives as long as the consumer does, and the name ends with a NUL.
+        // SAFETY: the client lives as long as the consumer, and the name ends with a NUL.
         let queue = unsafe { sys::rd_kafka_queue_get_partition(client, topic.as_ptr(), partition) };
         let queue = NonNull::new(queue)?;
-        // SAFETY: the queue was just given to us; without a target events stay in it.
+        // SAFETY: we just got this reference to the queue; without a target, events stay in it.
         unsafe { sys::rd_kafka_queue_forward(queue.as_ptr(), std::ptr::null_mut()) }
         Some(Self { consumer, queue })
     }
 
-    /// The next event of the partition, if one comes in time. Other events of the consumer, such as
-    /// of its brokers, go to its context; its errors are returned without an offset.
+    /// Returns the next event of the partition, or `None` on timeout. Other events of the consumer,
+    /// such as those of its brokers, go to its context; the consumer's errors are returned without
+    /// an offset.
     pub fn poll(&self, timeout: Duration) -> Option<Event> {
-        // This renews credentials. Events of the partition do not come here: its queue is taken.
+        // Refreshes credentials. Events of the partition do not come here: its queue is detached.
         if let Some(Err(error)) = self.consumer.poll(Duration::ZERO) {
             let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown);
             return Some(Event::Failed { code, offset: None, message: error.to_string() });
         }
         let timeout_ms = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
-        // SAFETY: the queue lives as long as this does.
+        // SAFETY: the queue lives as long as `self`.
         let event = unsafe { sys::rd_kafka_queue_poll(self.queue.as_ptr(), timeout_ms) };
         read(&EventHandle(NonNull::new(event)?))
     }
@@ -77,20 +81,20 @@ impl<'a, C: ConsumerContext> PartitionQueue<'a, C> {
 
 impl<C: ConsumerContext> Drop for PartitionQueue<'_, C> {
     fn drop(&mut self) {
-        // SAFETY: the reference is ours, it is given up once, and the client still lives.
+        // SAFETY: the reference is ours, it is released once, and the client still lives.
         unsafe { sys::rd_kafka_queue_destroy(self.queue.as_ptr()) }
     }
 }
 
-/// An event, where it is one of a partition.
+/// Converts an event; `None` for kinds other than records and errors.
 fn read(event: &EventHandle) -> Option<Event> {
     let event = event.0.as_ptr();
-    // SAFETY: the event lives until its owner goes; so below.
+    // SAFETY: the event lives as long as its handle; so below.
     let kind = unsafe { sys::rd_kafka_event_type(event) };
     if kind == sys::RD_KAFKA_EVENT_FETCH {
         // SAFETY: as above.
         let message = unsafe { sys::rd_kafka_event_message_next(event) };
-        // SAFETY: librdkafka gives a message that lives as long as its event, or null.
+        // SAFETY: librdkafka returns null or a message that lives as long as its event.
         return unsafe { message.as_ref() }.map(|message| Event::Record(message.offset));
     }
     if kind != sys::RD_KAFKA_EVENT_ERROR {
@@ -103,20 +107,20 @@ fn read(event: &EventHandle) -> Option<Event> {
     let message = if message.is_null() {
         String::new()
     } else {
-        // SAFETY: librdkafka's texts end with a NUL and live as long as their event.
+        // SAFETY: librdkafka's strings end with a NUL and live as long as their event.
         unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned()
     };
     Some(Event::Failed { code: code.into(), offset: offset_of(event), message })
 }
 
-/// Where the error happened, if it happened at an offset.
+/// Offset of an error, if it has one.
 fn offset_of(event: *mut sys::rd_kafka_event_t) -> Option<i64> {
-    // SAFETY: the caller has the event.
-    let place = unsafe { sys::rd_kafka_event_topic_partition(event) };
-    let place = NonNull::new(place)?;
-    // SAFETY: it is not null and ours until it is destroyed.
-    let offset = unsafe { place.as_ref() }.offset;
-    // SAFETY: librdkafka hands it over to its caller, who does not use it after this.
-    unsafe { sys::rd_kafka_topic_partition_destroy(place.as_ptr()) }
+    // SAFETY: the caller holds a live event.
+    let partition = unsafe { sys::rd_kafka_event_topic_partition(event) };
+    let partition = NonNull::new(partition)?;
+    // SAFETY: the pointer is not null, and ours until we destroy it.
+    let offset = unsafe { partition.as_ref() }.offset;
+    // SAFETY: librdkafka passes ownership to its caller, and we do not use the pointer after this.
+    unsafe { sys::rd_kafka_topic_partition_destroy(partition.as_ptr()) }
     (offset >= 0).then_some(offset)
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
+use tstar::ops::{InvalidRequest, NoResult};
 
 use serde::{Serialize, Serializer};
 use tstar::kafka::client::Brokers;
@@ -10,16 +12,15 @@ use tstar::model::epoch::Epoch;
 use tstar::model::reason::DeadReason;
 use tstar::model::rules::Rules;
 use tstar::model::time::parse_time;
-use tstar::settings::{Settings, StoreUrl};
+use tstar::settings::Settings;
 use tstar::source::Decoder;
-use tstar::store::sqlite::{DeadLetterFilter, KeptDeadLetter, SqliteStore};
-use tstar::store::{DeadLetter, EpochStore};
+use tstar::store::{
+    DeadLetter, DeadLetterFilter, EmbeddedStore, EpochStore, KeptDeadLetter, StoreUrl,
+};
 
 use super::{FilterFlags, PlaceFlags};
-use crate::cli::exit::{NoResult, Usage};
 use crate::cli::flags::Context;
 use crate::cli::open;
-use crate::cli::topic_log;
 
 /// Dead letters of a table that are read at once: each may have a megabyte.
 const PAGE: usize = 64;
@@ -79,7 +80,7 @@ impl FilterFlags {
         let from_ms = self.from.as_deref().map(parse_time).transpose()?;
         let upto_ms = self.to.as_deref().map(parse_time).transpose()?;
         if from_ms.zip(upto_ms).is_some_and(|(from, upto)| upto < from) {
-            return Err(Usage("--from is later than --to; turn them round".into()).into());
+            return Err(InvalidRequest("--from is later than --to; turn them round".into()).into());
         }
         Ok(Filter { reason, device: self.device.clone(), from_ms, upto_ms })
     }
@@ -91,10 +92,10 @@ impl FilterFlags {
     }
 }
 
-fn parse_reason(name: &str) -> Result<DeadReason, Usage> {
+fn parse_reason(name: &str) -> Result<DeadReason, InvalidRequest> {
     DeadReason::from_name(name).ok_or_else(|| {
         let names: Vec<_> = DeadReason::ALL.iter().map(|reason| reason.name()).collect();
-        Usage(format!("`{name}` is no reason; the reasons are {}", names.join(", ")))
+        InvalidRequest(format!("`{name}` is no reason; the reasons are {}", names.join(", ")))
     })
 }
 
@@ -117,7 +118,7 @@ impl Filter {
 /// Where dead letters are.
 pub enum LetterStore {
     /// In a table of the file that holds the trips.
-    Table { path: PathBuf, store: SqliteStore },
+    Table { path: PathBuf, store: Arc<EmbeddedStore> },
     /// In the topic beside the log.
     Topic(LetterTopic),
 }
@@ -139,14 +140,16 @@ impl Letters {
     pub async fn open(place: &PlaceFlags, context: &Context) -> anyhow::Result<Self> {
         let flags = [&place.brokers.0[..], &place.server.0].concat();
         let settings = context.settings(&flags)?.0;
-        let brokers = topic_log::brokers(&settings)?;
+        let brokers = open::brokers(&settings)?;
         let reader = open::reader(&settings, context).await?;
         let epochs = reader.epochs().await?;
         let newest = epochs.last();
-        let (place, rules) = match (StoreUrl::parse(&settings.store)?, reader) {
-            (StoreUrl::Sqlite(path), open::AnyStore::Sqlite(store)) => {
+        let url = StoreUrl::parse(&settings.store)?;
+        let (place, rules) = match (url.path(), reader.embedded()) {
+            (Some(path), Some(store)) => {
                 let rules = newest.map(|epoch| epoch.rules.clone());
                 let rules = rules.map_or_else(|| store.rules(), |rules| Ok(Some(rules)))?;
+                let (path, store) = (path.to_owned(), Arc::clone(store));
                 (LetterStore::Table { path, store }, rules.unwrap_or_default())
             }
             _ => {
@@ -188,7 +191,7 @@ impl Letters {
     /// The letter of an id, as `dlq ls` gives it.
     pub fn find(&self, id: &str) -> anyhow::Result<StoredLetter> {
         let unread = |form: &str| {
-            Usage(format!(
+            InvalidRequest(format!(
                 "`{id}` is no id of a dead letter here: it is {form}; see `tstar dlq ls`"
             ))
         };
@@ -223,7 +226,7 @@ pub struct Reading<'a> {
 
 enum Source<'a> {
     Table {
-        store: &'a SqliteStore,
+        store: &'a EmbeddedStore,
         after: i64,
         /// What is at hand, the next one last.
         page: Vec<KeptDeadLetter>,
@@ -272,7 +275,7 @@ impl Reading<'_> {
 }
 
 fn next_page(
-    store: &SqliteStore,
+    store: &EmbeddedStore,
     filter: &Filter,
     after: i64,
 ) -> anyhow::Result<Vec<KeptDeadLetter>> {

@@ -3,10 +3,10 @@
 use data_encoding::{BASE64, HEXLOWER};
 use serde::Serialize;
 use tstar::model::time::format_time;
+use tstar::ops::InvalidRequest;
 use tstar::source::Cut;
 
 use super::letters::{Filter, Id, Letters, StoredLetter};
-use crate::cli::exit::Usage;
 use crate::cli::flags::{Format, OutputFlags};
 use crate::cli::print::Printer;
 use crate::cli::table;
@@ -82,7 +82,7 @@ pub fn list(
     printer: &mut Printer<'_>,
 ) -> anyhow::Result<()> {
     if !matches!(format, Format::Table | Format::Ndjson | Format::Json) {
-        return Err(Usage("dead letters come as table, ndjson or json".into()).into());
+        return Err(InvalidRequest("dead letters come as table, ndjson or json".into()).into());
     }
     let (mut rows, mut printed) = (Vec::new(), 0_u64);
     let mut reading = letters.read(filter)?;
@@ -144,6 +144,6 @@ pub fn show(
             Ok(printer.line(&table::fields(&object, &names))?)
         }
         Format::Json | Format::Ndjson => Ok(printer.line(&object.to_string())?),
-        _ => Err(Usage("a dead letter comes as table, ndjson or json".into()).into()),
+        _ => Err(InvalidRequest("a dead letter comes as table, ndjson or json".into()).into()),
     }
 }

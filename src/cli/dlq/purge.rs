@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
+use tstar::ops::{InvalidRequest, NoResult};
 
 use serde::Serialize;
 use tstar::kafka::dead_letters::{DlqRecordKind, Fate, LetterTopic};
 use tstar::kafka::topic::Topics;
-use tstar::store::sqlite::{LetterUpdates, SqliteStore};
+use tstar::store::{EmbeddedStore, LetterUpdates};
 
 use super::letters::{Filter, Id, LetterStore, Letters};
 use super::{FilterFlags, PlaceFlags, replay};
-use crate::cli::exit::{self, NoResult, Usage};
+use crate::cli::exit;
 use crate::cli::flags::Context;
 use crate::cli::print::Printer;
 
@@ -40,12 +41,12 @@ pub async fn run(
     let filter = asked.filter.read()?;
     if asked.all != asked.filter.is_empty() {
         let problem = "say which: --reason, --device, --from or --to; or else --all";
-        return Err(Usage(problem.into()).into());
+        return Err(InvalidRequest(problem.into()).into());
     }
     let is_watched = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     if !asked.yes && !is_watched {
         let problem = "nobody is there to be asked whether they shall go: say --yes";
-        return Err(Usage(problem.into()).into());
+        return Err(InvalidRequest(problem.into()).into());
     }
     let letters = Letters::open(asked.place, context).await?;
     if !asked.yes && !agreed(&letters, &filter)? {
@@ -55,9 +56,9 @@ pub async fn run(
         LetterStore::Table { path, .. } => {
             let keep = letters.settings.keep_changes;
             let open = if letters.epochs.is_empty() {
-                SqliteStore::open_writer
+                EmbeddedStore::open_writer
             } else {
-                SqliteStore::open_for_topic
+                EmbeddedStore::open_for_topic
             };
             of_table(&open(path, &letters.rules, keep)?, &letters, &filter)?
         }
@@ -81,7 +82,7 @@ fn agreed(letters: &Letters, filter: &Filter) -> anyhow::Result<bool> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-fn of_table(store: &SqliteStore, letters: &Letters, filter: &Filter) -> anyhow::Result<u64> {
+fn of_table(store: &EmbeddedStore, letters: &Letters, filter: &Filter) -> anyhow::Result<u64> {
     let (mut reading, mut purged) = (letters.read(filter)?, 0);
     loop {
         let mut gone = Vec::new();

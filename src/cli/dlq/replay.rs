@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tstar::ops::PreconditionFailed;
 
 use serde::Serialize;
 use tstar::kafka::KafkaError;
@@ -13,16 +14,17 @@ use tstar::model::reason::DeadReason;
 use tstar::ops::redecode::{Origin, Outcome, Redecoder, Unrecoverable};
 use tstar::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
 use tstar::source::{Batch, Decoder, Entry};
-use tstar::store::sqlite::{LetterUpdates, RetryJournal, SqliteStore};
-use tstar::store::{DeadLetter, Pair, StoreError};
+use tstar::store::{
+    AnyStore, DeadLetter, EmbeddedStore, LetterUpdates, Pair, RetryJournal, StoreError,
+};
 
 use super::ReplayArgs;
 use super::letters::{Filter, Id, LetterStore, Letters, Reading, StoredLetter};
-use crate::cli::device_partition::PartitionFinder;
-use crate::cli::exit::{self, PreconditionFailed};
+use crate::cli::exit;
 use crate::cli::flags::Context;
-use crate::cli::open::{self, AnyStore};
+use crate::cli::open;
 use crate::cli::print::Printer;
+use tstar::ops::device_partition::PartitionFinder;
 
 /// Letters that are dealt with together, at most.
 const TOGETHER: usize = 500;
@@ -71,14 +73,14 @@ pub async fn run(
             in_topic(topic, &letters, &filter, way).await?;
         }
         (LetterStore::Table { path, .. }, Some(epoch)) => {
-            let store = SqliteStore::open_for_topic(path, &letters.rules, 0)?;
+            let store = EmbeddedStore::open_for_topic(path, &letters.rules, 0)?;
             let partitions = Partitions::new(&letters, epoch, context).await?;
             let way = Way { partitions, retry: &mut retry, summary: &mut summary };
             to_topic(&store, &epoch.topic, &letters, &filter, way).await?;
         }
         (LetterStore::Table { path, .. }, None) => {
             let keep = letters.settings.keep_changes;
-            let store = SqliteStore::open_writer(path, &letters.rules, keep)?;
+            let store = EmbeddedStore::open_writer(path, &letters.rules, keep)?;
             let mut reading = letters.read(&filter)?;
             into_file(store, &letters, &mut reading, &mut retry, &mut summary).await?;
         }
@@ -320,7 +322,7 @@ async fn in_topic(
 /// Letters of a table whose log is a topic: they leave the table once the topic has them. Killed
 /// between, they go back a second time: as duplicates, which change nothing.
 async fn to_topic(
-    store: &SqliteStore,
+    store: &EmbeddedStore,
     input: &str,
     letters: &Letters,
     filter: &Filter,
@@ -363,7 +365,7 @@ fn changed(tried: &ReplayOutcomes) -> Vec<(i64, DeadReason, String)> {
 /// Letters of a table whose log is one of files: further records at its end, with which they leave
 /// the table in one transaction.
 async fn into_file(
-    store: SqliteStore,
+    store: EmbeddedStore,
     letters: &Letters,
     reading: &mut Reading<'_>,
     retry: &mut Redecoder,

@@ -4,11 +4,10 @@ use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
 use tstar::store::raw::RawRows;
-use tstar::store::{EpochStore, StoreError};
+use tstar::store::{AnyStore, EpochStore, StoreError};
 
 use super::CheckResult;
 use crate::cli::flags::clock_ms;
-use crate::cli::open::AnyStore;
 
 /// Rows that are looked at, at most.
 const ROWS: usize = 10_000;
@@ -19,45 +18,40 @@ const MAX_SKEW_MS: i64 = 1000;
 /// Looks at a store.
 pub(super) async fn inspect(reader: &AnyStore) -> Vec<CheckResult> {
     let mut findings = Vec::new();
-    let rows = match reader {
-        AnyStore::Sqlite(store) => {
-            findings.push(match store.is_sound() {
-                Ok(None) => CheckResult::ok("file", "SQLite finds no fault in it"),
-                Ok(Some(fault)) => CheckResult::fail(
-                    "file",
-                    format!("SQLite finds: {fault}"),
-                    "build it anew from its log: tstar rebuild, or ingest into another file",
-                ),
-                Err(error) => CheckResult::failed("file", &error.into()),
+    if let Some(store) = reader.embedded() {
+        findings.push(match store.is_sound() {
+            Ok(None) => CheckResult::ok("file", "SQLite finds no fault in it"),
+            Ok(Some(fault)) => CheckResult::fail(
+                "file",
+                format!("SQLite finds: {fault}"),
+                "rebuild it from its log: tstar rebuild, or ingest into another file",
+            ),
+            Err(error) => CheckResult::failed("file", &error.into()),
+        });
+    }
+    let before_ms = clock_ms();
+    match reader.health().await {
+        Err(error) => findings.push(CheckResult::failed("servers", &error.into())),
+        Ok(Some(health)) => {
+            findings.push(CheckResult::ok("servers", health.server));
+            // Read between the request and the answer, which a busy server delays.
+            let between = before_ms..=clock_ms().max(before_ms);
+            let skew = skew(health.clock_ms, &between);
+            findings.push(if skew.abs() > MAX_SKEW_MS {
+                CheckResult::warn(
+                    "server clock",
+                    format!("{skew} ms from this machine's"),
+                    "keep all clocks in step (NTP): a new epoch takes its base from one",
+                )
+            } else {
+                CheckResult::ok("server clock", format!("{skew} ms from this machine's"))
             });
-            sample(store).await
+            let notes = health.notes.into_iter();
+            findings.extend(notes.map(|(note, fix)| CheckResult::warn("schema", note, fix)));
         }
-        AnyStore::Scylla(store) => {
-            let asked_ms = clock_ms();
-            match store.health().await {
-                Err(error) => findings.push(CheckResult::failed("servers", &error.into())),
-                Ok(health) => {
-                    findings.push(CheckResult::ok("servers", health.server));
-                    // It was read between the question and the answer, which a busy server delays.
-                    let asked = asked_ms..=clock_ms().max(asked_ms);
-                    let skew = skew(health.clock_ms, &asked);
-                    findings.push(if skew.abs() > MAX_SKEW_MS {
-                        CheckResult::warn(
-                            "server clock",
-                            format!("{skew} ms from this machine's"),
-                            "keep all clocks in step (NTP): a new epoch takes its base from one",
-                        )
-                    } else {
-                        CheckResult::ok("server clock", format!("{skew} ms from this machine's"))
-                    });
-                    let notes = health.notes.into_iter();
-                    findings
-                        .extend(notes.map(|(note, fix)| CheckResult::warn("schema", note, fix)));
-                }
-            }
-            sample(store).await
-        }
-    };
+        Ok(None) => {}
+    }
+    let rows = sample(reader).await;
     match rows {
         Ok(of) => findings.extend(of),
         Err(error) => findings.push(CheckResult::failed("rows", &error.into())),

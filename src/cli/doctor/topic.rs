@@ -6,12 +6,13 @@ use tstar::kafka::topic::Topics;
 use tstar::model::epoch::Epoch;
 use tstar::pipeline::daemon::preflight;
 use tstar::settings::Settings;
-use tstar::store::KeyStore;
+use tstar::store::{AnyStore, KeyStore};
 
 use super::CheckResult;
 use crate::cli::epoch::earlier;
-use crate::cli::open::AnyStore;
-use crate::cli::{keys, topic_log};
+use crate::cli::keys;
+use crate::cli::open;
+use tstar::ops::topic_log;
 
 /// A day, ms: what is kept for less is told of.
 const SHORT_RETENTION_MS: i64 = 86_400_000;
@@ -33,7 +34,7 @@ async fn try_to_look(
     settings: &Settings,
     newest: &Epoch,
 ) -> anyhow::Result<Vec<CheckResult>> {
-    let brokers = topic_log::brokers(settings)?;
+    let brokers = open::brokers(settings)?;
     let topics = Arc::new(Topics::new(&brokers)?);
     let fit = preflight::inspect(&topics, &newest.topic).await?;
     let mut findings = vec![CheckResult::ok("brokers", format!("`{}` answer", settings.brokers))];
@@ -58,7 +59,7 @@ async fn try_to_look(
         (None, None) => CheckResult::ok("partitioner", "one partition needs none"),
         (None, Some(partitioner)) => CheckResult::ok("partitioner", partitioner.name()),
     });
-    if matches!(reader, AnyStore::Scylla(_)) {
+    if reader.embedded().is_none() {
         // Those of a file are tables of it.
         findings.extend(outputs(&topics, newest)?);
     }
@@ -66,7 +67,7 @@ async fn try_to_look(
     findings.push(timestamps(&topics, newest).await?);
     findings.push(compression(&topics, newest).await?);
     findings.push(control_keys(reader, settings).await?);
-    let kept = topic_log::kept(reader, settings, &brokers, newest)?;
+    let kept = topic_log::committed_offsets(reader, &open::log_access(settings)?, newest)?;
     for (partition, extent) in (0..).zip(&fit.extents) {
         let first = newest.start_offsets.get(&partition).copied().unwrap_or(0);
         let at = kept.get(&partition).copied().unwrap_or(first);

@@ -1,8 +1,7 @@
 //! Asks before anything is erased.
 
 use std::io::{self, IsTerminal, Write};
-
-use crate::cli::exit::{NoResult, Usage};
+use tstar::ops::{InvalidRequest, NoResult};
 
 /// Asks on the terminal. Where there is none to ask on, it has to be asked for by a flag.
 ///
@@ -10,7 +9,9 @@ use crate::cli::exit::{NoResult, Usage};
 /// There is no terminal, or the answer is another one.
 pub async fn on_terminal(what: &str, device: Option<&str>) -> anyhow::Result<()> {
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
-        return Err(Usage(format!("this erases {what}: there is no way back; say --yes")).into());
+        return Err(
+            InvalidRequest(format!("this erases {what}: there is no way back; say --yes")).into()
+        );
     }
     let answers = device.map_or("`yes`".to_owned(), |device| format!("`{device}` or `yes`"));
     let mut question = io::stderr();

@@ -2,18 +2,18 @@
 
 use tstar::model::epoch::Log;
 use tstar::model::rules::Rules;
+use tstar::ops::NoResult;
 use tstar::pipeline::processor::{Processor, ProcessorConfig};
 use tstar::source::{Batch, Control};
-use tstar::store::sqlite::SqliteStore;
-use tstar::store::{DeviceScope, TripStore};
+use tstar::store::{AnyStore, DeviceScope, EmbeddedStore, TripStore};
 
 use super::{ForgetJob, Sent, State, progress};
-use crate::cli::device_partition::latest_trip;
 use crate::cli::devices::PAGE;
-use crate::cli::exit::{self, NoResult};
+use crate::cli::exit;
 use crate::cli::ingest;
 use crate::cli::open;
 use crate::cli::print::Printer;
+use tstar::ops::device_partition::latest_trip;
 
 /// What holds the samples still.
 const STILL_THERE: &str = "the files that were imported hold the samples still, its dead letters \
@@ -22,11 +22,11 @@ const STILL_THERE: &str = "the files that were imported hold the samples still, 
 /// Erases from the file of `reader`.
 pub async fn erase(
     job: &ForgetJob<'_>,
-    reader: SqliteStore,
+    reader: AnyStore,
     printer: &mut Printer<'_>,
 ) -> anyhow::Result<()> {
     let store = &job.settings.store;
-    let Some(rules) = reader.rules()? else {
+    let Some(rules) = reader.rules().await? else {
         return Err(NoResult(format!("store `{store}` is empty")).into());
     };
     job.check_before(&rules)?;
@@ -50,8 +50,8 @@ async fn carry_out(
     rules: &Rules,
     printer: &mut Printer<'_>,
 ) -> anyhow::Result<usize> {
-    let path = open::sqlite_path(&job.settings.store, "it is no file")?;
-    let mut store = SqliteStore::open_writer(&path, rules, job.settings.keep_changes)?;
+    let path = open::file_path(&job.settings.store, "it is no file")?;
+    let mut store = EmbeddedStore::open_writer(&path, rules, job.settings.keep_changes)?;
     if let Some((step, count)) = job.context.break_off() {
         ingest::break_off(&mut store, step, count);
     }
@@ -77,7 +77,7 @@ async fn carry_out(
 /// Erases of some devices in one transaction, and tells of it.
 async fn erase_of(
     job: &ForgetJob<'_>,
-    processor: &mut Processor<'_, SqliteStore>,
+    processor: &mut Processor<'_, EmbeddedStore>,
     devices: Vec<String>,
     printer: &mut Printer<'_>,
 ) -> anyhow::Result<()> {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tstar::ops::{NoResult, PreconditionFailed};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use tstar::kafka::control::{CONTROL_HEADER, SIGNATURE_HEADER};
@@ -14,11 +15,13 @@ use tstar::settings::Settings;
 use tstar::store::{DeviceScope, EpochStore, KeyStore, Order, StoreError, TripStore};
 
 use super::{ForgetJob, Sent, State, progress};
-use crate::cli::device_partition::{LocatedDevice, PartitionFinder};
 use crate::cli::devices::PAGE;
-use crate::cli::exit::{self, NoResult, PreconditionFailed};
+use crate::cli::exit;
+use crate::cli::keys;
+use crate::cli::open;
 use crate::cli::print::Printer;
-use crate::cli::{keys, topic_log};
+use tstar::ops::device_partition::{LocatedDevice, PartitionFinder};
+use tstar::ops::topic_log;
 
 /// How many devices the store is asked about at a time.
 const ASKED_TOGETHER: usize = 32;
@@ -42,10 +45,10 @@ pub async fn request_forget<S: TripStore + EpochStore + KeyStore>(
     printer: &mut Printer<'_>,
 ) -> anyhow::Result<()> {
     let settings = job.settings;
-    let brokers = topic_log::brokers(settings)?;
+    let brokers = open::brokers(settings)?;
     let topics = Arc::new(Topics::new(&brokers)?);
-    let of = (settings, job.origins, job.context);
-    let (topic, _, epochs) = topic_log::topic_of(store, &topics, newest, of).await?;
+    let request = open::topic_request(settings, job.origins, job.context);
+    let (topic, _, epochs) = topic_log::topic_of(store, &topics, newest, &request).await?;
     let key = signing_key(store, settings).await?;
     let producer = Producer::new(&brokers, Arc::new(exit::print_status))?;
     let is_keyed = newest.rules.key == "device_id";

@@ -14,9 +14,9 @@ use tstar::source::{
 use tstar::store::{StoreError, TripStore};
 use tstar::timeline::ClockGuard;
 
-use crate::cli::device_partition::PartitionFinder;
 use crate::cli::exit;
 use crate::cli::flags::clock_ms;
+use tstar::ops::device_partition::PartitionFinder;
 
 /// Bad lines that are shown, at most.
 const SHOWN: u64 = 10;

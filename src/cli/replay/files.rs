@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use tstar::ops::{BadData, InvalidRequest, PartialResult, PreconditionFailed, Stopped};
 
 use clap::Args;
 use serde::Serialize;
@@ -15,23 +16,23 @@ use tstar::model::rules::Rules;
 use tstar::ops::verify::reference::Workspace;
 use tstar::pipeline::daemon::preflight;
 use tstar::pipeline::processor::SampleCounts;
-use tstar::settings::{KeyRule, Origin, Origins, Settings, StoreUrl};
+use tstar::settings::{KeyRule, Origin, Origins, Settings};
 use tstar::source::Decoder;
 use tstar::source::file::{FileSource, Options};
-use tstar::store::EpochStore;
+use tstar::store::{AnyStore, EpochStore, StoreUrl};
 
 use super::file_records::{Chunk, Lines};
 use super::preview::{self, Change};
 use super::state::State;
-use crate::cli::device_partition::PartitionFinder;
-use crate::cli::exit::{self, BadData, PartialResult, PreconditionFailed, Stopped, Usage};
+use crate::cli::exit;
 use crate::cli::flags::{BrokerFlags, Context, FixFlags, FormFlag, RoomFlags, ServerFlags};
-use crate::cli::open::{self, AnyStore};
+use crate::cli::open;
 use crate::cli::print::Printer;
 use crate::cli::progress::Progress;
 use crate::cli::report;
-use crate::cli::stop::Stop;
-use crate::cli::topic_log;
+use crate::cli::stop;
+use tstar::ops::device_partition::PartitionFinder;
+use tstar::ops::topic_log;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -113,7 +114,7 @@ async fn store(
     (apply, context): (bool, &Context),
 ) -> anyhow::Result<Option<AnyStore>> {
     let is_named = origins["store"] != Origin::Default;
-    if let StoreUrl::Sqlite(path) = StoreUrl::parse(&settings.store)?
+    if let Some(path) = StoreUrl::parse(&settings.store)?.path()
         && apply
         && !is_named
         && !path.exists()
@@ -129,13 +130,13 @@ impl Target {
         origins: &Origins,
         (store, context): (Option<&AnyStore>, &Context),
     ) -> anyhow::Result<Self> {
-        let brokers = topic_log::brokers(settings)?;
+        let brokers = open::brokers(settings)?;
         let topics = Arc::new(Topics::new(&brokers)?);
         let Some(store) = store else {
             if settings.key != KeyRule::DeviceId {
                 let problem = "under --key any a store tells where the records of a device go: \
                      name it with --store";
-                return Err(Usage(problem.into()).into());
+                return Err(InvalidRequest(problem.into()).into());
             }
             let topic = settings.topic.clone();
             let extents = preflight::inspect(&topics, &topic).await?.extents;
@@ -151,8 +152,9 @@ impl Target {
             );
             return Err(PreconditionFailed(problem).into());
         };
-        let of = (settings, origins, context);
-        let (topic, extents, epochs) = topic_log::topic_of(store, &topics, newest, of).await?;
+        let request = open::topic_request(settings, origins, context);
+        let (topic, extents, epochs) =
+            topic_log::topic_of(store, &topics, newest, &request).await?;
         let rules = newest.rules.clone();
         Ok(Self { brokers, topics, topic, extents, rules, epochs })
     }
@@ -238,7 +240,7 @@ impl FileReplayJob<'_> {
         let mut lines = Lines::new(source, &target.rules, self.homes)?;
         lines.next = state.lines();
         let producer = Producer::new(&target.brokers, Arc::new(exit::print_status))?;
-        let mut stop = Stop::on_signals_of(PartialResult::Sent)?;
+        let mut stop = stop::on_signals(PartialResult::Sent)?;
         let (mut sent, mut before) = (0, 0);
         loop {
             let chunk = tokio::select! {
@@ -267,9 +269,9 @@ impl FileReplayJob<'_> {
             progress.show(&chunk.batch, &SampleCounts { delivered, ..SampleCounts::default() });
         }
         progress.finish();
-        if let Some(signal) = stop.asked() {
+        if let Some(signal) = stop.signal() {
             exit::print_status(&format!("sent {sent} samples; the rest was not"));
-            return Err(Stopped { signal, stays: PartialResult::Sent }.into());
+            return Err(Stopped { signal, partial: PartialResult::Sent }.into());
         }
         Ok(Summary { lines_before: before, ..self.summary(sent, &lines) })
     }

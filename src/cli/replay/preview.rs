@@ -6,12 +6,10 @@ use tstar::model::epoch::{Epoch, Log, Versions};
 use tstar::ops::verify::reference::Workspace;
 use tstar::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
 use tstar::source::Batch;
-use tstar::store::sqlite::SqliteStore;
-use tstar::store::{DeviceScope, Order, Overlay, StoreError, TripStore};
+use tstar::store::{AnyStore, DeviceScope, EmbeddedStore, Order, Overlay, StoreError, TripStore};
 
 use super::file_records::Lines;
 use crate::cli::devices::PAGE;
-use crate::cli::open::AnyStore;
 
 /// Trips of a device that are looked at together.
 const TOGETHER: usize = 256;
@@ -63,7 +61,7 @@ pub async fn what_would_change(
 }
 
 /// What stands in a store that took all changes from a version on.
-async fn changed(over: &SqliteStore, under: &AnyStore, base: i64) -> Result<Change, StoreError> {
+async fn changed(over: &EmbeddedStore, under: &AnyStore, base: i64) -> Result<Change, StoreError> {
     let mut change = Change { trips_new: 0, trips_grown: 0, ids_retired: 0 };
     let mut after: Option<String> = None;
     loop {

@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use tstar::ops::{BadData, PreconditionFailed};
 
 use anyhow::{Context as _, anyhow};
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 use tstar::model::input_part::{Part, StoredPart};
 use tstar::store::files::{self, with_suffix};
-
-use crate::cli::exit::{BadData, PreconditionFailed};
 
 /// A part of a file, as it is written.
 #[derive(Clone, Debug, Serialize, Deserialize)]

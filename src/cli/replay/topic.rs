@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use tstar::ops::{Cancel, InvalidRequest, NoResult, PartialResult, PreconditionFailed, Stopped};
 
 use clap::Args;
 use serde::Serialize;
@@ -12,18 +13,17 @@ use tstar::ops::verify::compare::{CompareOptions, compare};
 use tstar::ops::verify::reference::{self, Workspace};
 use tstar::pipeline::daemon::topic_replay::{TopicReplay, first_offsets, versions_before};
 use tstar::pipeline::daemon::{CountingStores, Report, RowCounts, ScyllaStores, SqliteStores};
-use tstar::settings::{Settings, StoreUrl};
+use tstar::settings::Settings;
 use tstar::store::raw::RawRows;
-use tstar::store::sqlite::SqliteStore;
-use tstar::store::{DeviceScope, EpochStore, TripStore};
+use tstar::store::{Access, AnyStore, DeviceScope, EpochStore, StoreUrl, TripStore};
 
-use crate::cli::exit::{self, NoResult, PartialResult, PreconditionFailed, Stopped, Usage};
+use crate::cli::exit;
 use crate::cli::flags::{Context, LogFlags, RoomFlags, ServerFlags};
-use crate::cli::open::{self, AnyStore};
+use crate::cli::open;
 use crate::cli::print::Printer;
 use crate::cli::progress;
-use crate::cli::stop::Stop;
-use crate::cli::topic_log::{self, TopicLog};
+use crate::cli::stop;
+use tstar::ops::topic_log::{self, TopicLog};
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -75,9 +75,11 @@ enum Where {
     Log(StartFrom),
 }
 
-fn parse_where(text: &str) -> Result<Where, Usage> {
+fn parse_where(text: &str) -> Result<Where, InvalidRequest> {
     let bad = |why: &str| {
-        Usage(format!("--from {text}: neither `earliest`, nor offset:N, nor a time: {why}"))
+        InvalidRequest(format!(
+            "--from {text}: neither `earliest`, nor offset:N, nor a time: {why}"
+        ))
     };
     if text == "earliest" {
         return Ok(Where::Log(StartFrom::Earliest));
@@ -101,10 +103,10 @@ pub async fn run(
     let settings = context.settings(&flags)?.0;
     let from = parse_where(&args.from)?;
     let reader = Arc::new(open::reader(&settings, context).await?);
-    let log = TopicLog::open(&reader, &settings).await?;
-    let mut log = log.ok_or_else(|| match &*reader {
-        AnyStore::Scylla(_) => topic_log::no_epoch(&settings.store),
-        AnyStore::Sqlite(_) => PreconditionFailed(format!(
+    let log = TopicLog::open(&reader, &open::log_access(&settings)?).await?;
+    let mut log = log.ok_or_else(|| match reader.embedded() {
+        None => topic_log::no_epoch(&settings.store),
+        Some(_) => PreconditionFailed(format!(
             "store `{}` has no epoch: it was built from files, which `tstar ingest` reads again, \
              or from nothing yet: tstar epoch import",
             settings.store
@@ -117,14 +119,14 @@ pub async fn run(
     let job = TopicReplayJob { args, settings: &settings, context, log };
     let from = job.beginnings(from)?;
     let stays = if args.apply { PartialResult::Read } else { PartialResult::Nothing };
-    let mut stop = Stop::on_signals_of(stays)?;
+    let mut stop = stop::on_signals(stays)?;
     let done = if args.apply {
         drop(reader);
         job.apply(&from, &mut stop).await
     } else {
         job.preview(&reader, &from, &mut stop).await
     };
-    let done = done.map_err(|error| stays.after(error))?;
+    let done = done.map_err(|error| exit::interrupted(stays, error))?;
     if let (Some(device), 0) = (&args.device, done.records) {
         let reason = format!("the log has no sample of device `{device}` there");
         return Err(NoResult(reason).into());
@@ -173,7 +175,7 @@ impl TopicReplayJob<'_> {
         &self,
         store: &Arc<AnyStore>,
         from: &[i64],
-        stop: &mut Stop,
+        stop: &mut Cancel,
     ) -> anyhow::Result<ReplayJson> {
         self.log.is_whole()?;
         let reread = self.log.reread(self.log.all_there(), self.args.device.clone())?;
@@ -192,20 +194,15 @@ impl TopicReplayJob<'_> {
         };
         let asked = CompareOptions { device_id: self.args.device.as_deref(), repair: false };
         let of = (bounds, &self.log);
-        let compare = async {
-            match &**store {
-                AnyStore::Sqlite(found) => compare(&right, found, &asked, of, &mut see).await,
-                AnyStore::Scylla(found) => compare(&right, found, &asked, of, &mut see).await,
-            }
-        };
+        let compare = compare(&right, &**store, &asked, of, &mut see);
         let compared = tokio::select! {
             biased;
             () = stop.wait() => None,
             compared = compare => Some(compared?),
         };
         let Some(compared) = compared else {
-            let signal = stop.asked().expect("it was waited for");
-            return Err(Stopped { signal, stays: PartialResult::Nothing }.into());
+            let signal = stop.signal().expect("it was waited for");
+            return Err(Stopped { signal, partial: PartialResult::Nothing }.into());
         };
         Ok(ReplayJson {
             applied: false,
@@ -233,34 +230,32 @@ impl TopicReplayJob<'_> {
         self.log.reread(spans, self.args.device.clone())
     }
 
-    async fn apply(&self, from: &[i64], stop: &mut Stop) -> anyhow::Result<ReplayJson> {
+    async fn apply(&self, from: &[i64], stop: &mut Cancel) -> anyhow::Result<ReplayJson> {
         let reread = self.reread(from)?;
         let tally = Arc::new(RowCounts::default());
-        let report = match StoreUrl::parse(&self.settings.store)? {
-            StoreUrl::Sqlite(path) => {
-                if self.args.device.is_some() {
-                    return Err(Usage(
-                        "--device with --apply is for a keyspace: a file keeps one position for \
-                         all devices of a partition"
-                            .into(),
-                    )
-                    .into());
-                }
-                let rules = &self.log.epochs.last().expect("there is an epoch").rules;
-                let keep = if self.args.announce { self.settings.keep_changes } else { 0 };
-                let store = Arc::new(SqliteStore::open_for_topic(&path, rules, keep)?);
-                let owners = || SqliteStores(Arc::clone(&store));
+        let url = StoreUrl::parse(&self.settings.store)?;
+        if url.path().is_some() && self.args.device.is_some() {
+            let problem = "--device with --apply is for a keyspace: a file keeps one position for \
+                 all devices of a partition";
+            return Err(InvalidRequest(problem.into()).into());
+        }
+        let rules = &self.log.epochs.last().expect("there is an epoch").rules;
+        let mut options = open::options(self.settings, self.context)?;
+        if !self.args.announce {
+            options.keep_changes = 0;
+        }
+        let store = Arc::new(AnyStore::open(&url, Access::WriteTopic(rules), options).await?);
+        let report = match store.embedded() {
+            Some(file) => {
+                let owners = || SqliteStores(Arc::clone(file));
                 self.write(&reread, owners, (&store, &tally), stop).await?
             }
-            StoreUrl::Scylla(_) => {
-                let AnyStore::Scylla(store) = open::reader(self.settings, self.context).await?
-                else {
-                    unreachable!("the place is a keyspace")
-                };
-                let (store, outputs) = (Arc::new(store), self.log.outputs(self.args.announce)?);
+            None => {
+                let outputs = self.log.outputs(self.args.announce)?;
                 let owners = || {
                     let store = Arc::clone(&store);
-                    ScyllaStores { owner: move || store.owner(), outputs: Arc::clone(&outputs) }
+                    let outputs = Arc::clone(&outputs);
+                    ScyllaStores { owner: move || store.for_worker(), outputs }
                 };
                 self.write(&reread, owners, (&store, &tally), stop).await?
             }
@@ -279,7 +274,7 @@ impl TopicReplayJob<'_> {
         reread: &TopicReplay,
         owners: impl Fn() -> O,
         (rows, tally): (&Arc<R>, &Arc<RowCounts>),
-        stop: &mut Stop,
+        stop: &mut Cancel,
     ) -> anyhow::Result<Report>
     where
         O: tstar::pipeline::daemon::PartitionStores,
@@ -289,14 +284,14 @@ impl TopicReplayJob<'_> {
             let (rows, tally) = (Arc::clone(rows), Arc::clone(tally));
             CountingStores { owners: owners(), rows, tally }
         };
-        let work = (topic_log::pace(self.settings), progress::trouble());
+        let work = (open::processor_config(self.settings), progress::trouble());
         Ok(reread.run(watched, work, stop.wait()).await?)
     }
 }
 
-fn ended(report: &Report, stop: &Stop, stays: PartialResult) -> anyhow::Result<()> {
-    match (report.stopped, stop.asked()) {
-        (true, Some(signal)) => Err(Stopped { signal, stays }.into()),
+fn ended(report: &Report, stop: &Cancel, stays: PartialResult) -> anyhow::Result<()> {
+    match (report.stopped, stop.signal()) {
+        (true, Some(signal)) => Err(Stopped { signal, partial: stays }.into()),
         _ => Ok(()),
     }
 }

@@ -1,12 +1,12 @@
-// The server: requests, its problems, and whether it can be reached.
+// Requests to the server, their errors, and whether the server is reachable.
 
-/** Says `unauthorized`, `offline` (with why), `online`. */
+/** Dispatches `unauthorized`, `offline` (`detail`: the reason) and `online`. */
 export const server = new EventTarget();
 
-let reachable = true;
+let isReachable = true;
 
-/** What the server refused, or that it cannot be reached (`status` 0). */
-export class Refused extends Error {
+/** An error response, or an unreachable server (`status` 0). */
+export class RequestError extends Error {
   constructor(status, problem) {
     super(problem.detail || problem.title || `the server answered ${status}`);
     this.status = status;
@@ -15,74 +15,73 @@ export class Refused extends Error {
   }
 }
 
-function reached(now, why = "") {
-  if (now === reachable) return;
-  reachable = now;
-  server.dispatchEvent(new CustomEvent(now ? "online" : "offline", { detail: why }));
+function setReachable(now, reason = "") {
+  if (now === isReachable) return;
+  isReachable = now;
+  server.dispatchEvent(new CustomEvent(now ? "online" : "offline", { detail: reason }));
 }
 
-async function problemOf(answer) {
+async function problemOf(response) {
   try {
-    return await answer.json();
+    return await response.json();
   } catch {
-    return { title: answer.statusText };
+    return { title: response.statusText };
   }
 }
 
-/** The JSON of an answer; throws `Refused`, or the abort of `signal`. */
-export async function ask(path, { signal, method = "GET", body } = {}) {
+/** Sends a request and returns the JSON; throws `RequestError`, or the abort of `signal`. */
+export async function request(path, { signal, method = "GET", body } = {}) {
   const headers = body === undefined ? {} : { "Content-Type": "application/json" };
-  const sent = body === undefined ? undefined : JSON.stringify(body);
-  let answer;
+  const json = body === undefined ? undefined : JSON.stringify(body);
+  let response;
   try {
-    answer = await fetch(path, { signal, method, headers, body: sent });
-  } catch (fault) {
-    if (signal?.aborted) throw fault;
-    const detail = "The server cannot be reached.";
-    reached(false, detail);
-    throw new Refused(0, { detail, code: "offline" });
+    response = await fetch(path, { signal, method, headers, body: json });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    const detail = "Cannot reach the server.";
+    setReachable(false, detail);
+    throw new RequestError(0, { detail, code: "offline" });
   }
-  // It opens its store still, or has too much to do.
-  if (answer.status === 503) reached(false, "The server is not ready.");
-  else reached(true);
-  if (answer.ok) return answer.status === 204 ? null : answer.json();
-  const problem = await problemOf(answer);
-  const refused = new Refused(answer.status, problem);
-  if (answer.status === 401 && path !== "/v1/login") {
+  // The store is not open yet, or the server is over a limit.
+  if (response.status === 503) setReachable(false, "The server is not ready.");
+  else setReachable(true);
+  if (response.ok) return response.status === 204 ? null : response.json();
+  const error = new RequestError(response.status, await problemOf(response));
+  if (response.status === 401 && path !== "/v1/login") {
     server.dispatchEvent(new Event("unauthorized"));
   }
-  throw refused;
+  throw error;
 }
 
-/** `?a=1&b=2` of what is neither null nor undefined. */
+/** Query string of the values that are neither null nor undefined. */
 export function query(values) {
   const pairs = Object.entries(values).filter(([, value]) => value !== null && value !== undefined);
   return pairs.length ? `?${new URLSearchParams(pairs)}` : "";
 }
 
-export const page = () => ask("/v1/page");
-export const login = (token) => ask("/v1/login", { method: "POST", body: { token } });
-export const logout = () => ask("/v1/logout", { method: "POST" });
+export const page = () => request("/v1/page");
+export const login = (token) => request("/v1/login", { method: "POST", body: { token } });
+export const logout = () => request("/v1/logout", { method: "POST" });
 
 export const devices = (cursor, limit, signal) =>
-  ask(`/v1/devices${query({ limit, cursor })}`, { signal });
+  request(`/v1/devices${query({ limit, cursor })}`, { signal });
 
-/** Trips that overlap a range of ms, the latest first. */
+/** Trips that overlap the span from `from` to `to`, ms; latest first. */
 export const trips = (token, { from, to, cursor, limit = 1000 }, signal) => {
   const iso = (ms) => (ms === undefined || ms === null ? null : new Date(ms).toISOString());
-  const asked = query({ from: iso(from), to: iso(to), order: "desc", limit, cursor });
-  return ask(`/v1/devices/${token}/trips${asked}`, { signal });
+  const parameters = query({ from: iso(from), to: iso(to), order: "desc", limit, cursor });
+  return request(`/v1/devices/${token}/trips${parameters}`, { signal });
 };
 
 /** The trip of a device that covers a time. */
 export const lookup = (device, ms, signal) =>
-  ask(`/v1/trips/lookup${query({ device, at: new Date(ms).toISOString() })}`, { signal });
+  request(`/v1/trips/lookup${query({ device, at: new Date(ms).toISOString() })}`, { signal });
 
-/** The trip that any form of an id finds. */
-export const trip = (id, signal) => ask(`/v1/trips/${encodeURIComponent(id)}`, { signal });
+/** The trip of an id, in any id form. */
+export const trip = (id, signal) => request(`/v1/trips/${encodeURIComponent(id)}`, { signal });
 
-/** The same with its path, to so many metres. */
+/** The trip of an id with its path, simplified with a tolerance of `metres`. */
 export const path = (id, metres, signal) => {
-  const asked = query({ path: "true", simplify: metres || null });
-  return ask(`/v1/trips/${encodeURIComponent(id)}${asked}`, { signal });
+  const parameters = query({ path: "true", simplify: metres || null });
+  return request(`/v1/trips/${encodeURIComponent(id)}${parameters}`, { signal });
 };

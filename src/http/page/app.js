@@ -1,4 +1,4 @@
-// Joins the parts: what was chosen, what the server says, what changed meanwhile.
+// Connects the parts of the page: selection, server answers and change events.
 
 import * as api from "./api.js";
 import { Detail } from "./detail.js";
@@ -6,27 +6,29 @@ import { Devices } from "./devices.js";
 import {
   DAY, dayOf, deviceOf, isoDay, make, moment, plural, tokenOf, visible,
 } from "./format.js";
-import { Live, whileAway } from "./live.js";
+import { Live, retryWhileOffline } from "./live.js";
 import { TripMap } from "./map.js";
 import { Timeline } from "./timeline.js";
 import { Trips, timed } from "./trips.js";
-import { say, setUpFrame, showLogin, showState, toast } from "./frame.js";
+import { announce, setUpFrame, showLogin, showState, toast } from "./frame.js";
 
-const KEY_REST_MS = 150;
-const REFRESH_MS = 400;
+/** Delay of a lookup after a key press or a drag, ms. */
+const LOOKUP_DELAY_MS = 150;
+/** Delay before the selected trip is shown again after a change, ms. */
+const REFRESH_DELAY_MS = 400;
 
 const get = (id) => document.getElementById(id);
 
 const state = {
   page: null,
-  /** Server's clock less this one's, ms. */
-  ahead: 0,
+  /** Clock of the server minus the local clock, ms. */
+  clockOffset: 0,
   device: null,
   trips: new Trips(),
-  /** The trip shown, and what was asked for it. */
+  /** The selected trip, and the request that found it. */
   chosen: null,
-  asked: {},
-  /** Counts openings, so that a late answer of an earlier one is known. */
+  lookup: {},
+  /** Number of `open` calls: identifies late answers to an earlier one. */
   opening: 0,
 };
 
@@ -41,22 +43,22 @@ const map = new TripMap({
   onPath: (trip, path) => detail.path(trip, path),
 });
 const timeline = new Timeline({
-  onLookup: (ms, isSettled) => lookUpSoon(ms, isSettled ? 0 : KEY_REST_MS),
+  onLookup: (ms, isSettled) => lookUpSoon(ms, isSettled ? 0 : LOOKUP_DELAY_MS),
   onEnter: () => get("detail").focus(),
 });
-const live = new Live({ onEvent: hear, onPoll: poll, onState: tellLive });
+const live = new Live({ onEvent, onPoll: poll, onState: showLive });
 
-/** Puts what is shown into the address, so that it can be sent to somebody. */
+/** Puts the view into the URL, so that it can be shared. */
 function setHash(hash, push = false) {
   if (location.hash === hash) return;
   history[push ? "pushState" : "replaceState"](null, "", hash || location.pathname);
 }
 
-/** A trip with `open` by the server's clock where the answer has none. */
-function dated(trip) {
-  const known = timed(trip);
-  const now = Date.now() + state.ahead;
-  return { ...known, open: trip.open ?? known.endMs + state.page.max_gap_ms >= now };
+/** A trip with its times as ms, and `open` by the server's clock if the answer has none. */
+function prepared(trip) {
+  const result = timed(trip);
+  const now = Date.now() + state.clockOffset;
+  return { ...result, open: trip.open ?? result.endMs + state.page.max_gap_ms >= now };
 }
 
 // Devices and their days
@@ -69,7 +71,7 @@ async function pick(device) {
   timeline.root.querySelector("[tabindex='0']")?.focus({ preventScroll: true });
 }
 
-/** Opens a device at its newest trips, or at the trips up to a time. */
+/** Opens a device at its newest trips, or at the trips up to a time; false if that failed. */
 async function open(device, uptoMs = Infinity) {
   state.opening += 1;
   state.device = device;
@@ -86,13 +88,13 @@ async function open(device, uptoMs = Infinity) {
   get("upto").value = uptoMs === Infinity ? "" : isoDay(dayOf(uptoMs));
   document.title = `${visible(device)} · tstar`;
   detail.hint();
-  const isDone = await loadEarlier();
-  if (!isDone) return false;
+  const isLoaded = await loadEarlier();
+  if (!isLoaded) return false;
   showDayOnMap();
   return true;
 }
 
-/** Loads the next page of trips, going back in time. False: it did not come, or came too late. */
+/** Loads the next page of earlier trips; false if that failed or another device was opened. */
 async function loadEarlier() {
   const { trips, opening } = state;
   const token = tokenOf(state.device);
@@ -101,25 +103,25 @@ async function loadEarlier() {
   get("lanes-state").textContent = "Loading the trips…";
   get("earlier").hidden = true;
   lanes.setAttribute("aria-busy", "true");
-  let says = "";
+  let message = "";
   try {
     const page = await api.trips(token, { to, cursor: trips.cursor });
     if (opening !== state.opening) return false;
-    for (const trip of page.trips) trips.take(dated(trip));
+    for (const trip of page.trips) trips.add(prepared(trip));
     trips.cursor = page.next;
     const earliest = Math.min(...page.trips.map((trip) => Date.parse(trip.start_time)));
     trips.fromMs = page.next ? earliest : -Infinity;
-    if (!trips.size) says = "This device has no trips here.";
+    if (!trips.size) message = "This device has no trips here.";
     return true;
-  } catch (refused) {
+  } catch (error) {
     if (opening !== state.opening) return false;
-    says = `The trips did not come: ${refused.message}`;
+    message = `Cannot load the trips: ${error.message}`;
     return false;
   } finally {
     if (opening === state.opening) {
       lanes.removeAttribute("aria-busy");
       render();
-      get("lanes-state").textContent = says;
+      get("lanes-state").textContent = message;
     }
   }
 }
@@ -128,11 +130,11 @@ function render(into) {
   timeline.render(into);
   const { trips } = state;
   get("earlier").hidden = !timeline.hiddenDays && !trips.cursor;
-  const shown = [plural(trips.size, "trip")];
+  const facts = [plural(trips.size, "trip")];
   const merged = [...trips.byId.values()].filter((trip) => trip.retired.length).length;
-  if (merged) shown.push(`${merged} merged`);
-  shown.push(`${plural(trips.days().size, "day")}${trips.cursor ? " loaded" : ""}, UTC`);
-  get("device-facts").textContent = trips.size ? shown.join(" · ") : "";
+  if (merged) facts.push(`${merged} merged`);
+  facts.push(`${plural(trips.days().size, "day")}${trips.cursor ? " loaded" : ""}, UTC`);
+  get("device-facts").textContent = trips.size ? facts.join(" · ") : "";
 }
 
 function dayTrips(ms) {
@@ -145,112 +147,112 @@ function showDayOnMap() {
   map.showNone(dayTrips(timeline.cursorMs));
 }
 
-// Times and ids
+// Lookups by time and id
 
-let restTimer = 0;
-let asking = null;
+let lookupTimer = 0;
+let lookupAbort = null;
 
-function lookUpSoon(ms, rest) {
-  asking?.abort();
-  clearTimeout(restTimer);
-  restTimer = setTimeout(() => lookUp(ms), rest);
+function lookUpSoon(ms, delay) {
+  lookupAbort?.abort();
+  clearTimeout(lookupTimer);
+  lookupTimer = setTimeout(() => lookUp(ms), delay);
 }
 
-/** Asks the server which trip covers a time. */
+/** Looks up the trip that covers a time. */
 async function lookUp(ms) {
   const { device, opening } = state;
-  asking = new AbortController();
-  const { signal } = asking;
-  detail.loading("Looking it up…");
+  lookupAbort = new AbortController();
+  const { signal } = lookupAbort;
+  detail.loading("Looking up the trip…");
   try {
     const trip = await api.lookup(device, ms, signal);
-    if (opening === state.opening) await choose(dated(trip), { at: ms });
-  } catch (refused) {
+    if (opening === state.opening) await choose(prepared(trip), { at: ms });
+  } catch (error) {
     if (signal.aborted || opening !== state.opening) return;
     state.chosen = null;
     timeline.select(null);
-    if (refused.code === "no_trip") {
-      const { previous, next } = refused.problem;
-      detail.none(ms, previous && dated(previous), next && dated(next));
-      say(`${moment(ms)} lies in no trip`);
+    if (error.code === "no_trip") {
+      const { previous, next } = error.problem;
+      detail.none(ms, previous && prepared(previous), next && prepared(next));
+      announce(`${moment(ms)} is not covered by a trip`);
       setHash(`#device=${tokenOf(device)}&at=${new Date(ms).toISOString()}`);
       showDayOnMap();
     } else {
-      detail.fault("The lookup failed", refused.message, {
-        text: "Try again",
+      detail.fault("The lookup failed", error.message, {
+        text: "Retry",
         run: () => lookUp(ms),
       });
     }
   }
 }
 
-/** Finds the trip of any form of an id. */
+/** Looks up the trip of an id, in any id form. */
 async function find(id, push = true) {
   get("find-id").value = id;
   get("below").hidden = false;
   try {
     const trip = await api.trip(id);
-    await choose(dated(trip), { requested_id: trip.requested_id, match: trip.match }, { push });
-    say(`${visible(id)}: ${trip.match}`);
+    await choose(prepared(trip), { requested_id: trip.requested_id, match: trip.match }, { push });
+    announce(`${visible(id)}: ${trip.match}`);
     get("detail").scrollIntoView({ block: "nearest" });
-  } catch (refused) {
-    if (refused.status === 401) return;
+  } catch (error) {
+    if (error.status === 401) return;
     const titles = {
-      bad_id: "This is no trip id",
-      no_trip: "No trip covers it",
-      gone: "It was forgotten",
+      bad_id: "Not a valid trip id",
+      no_trip: "Trip not found",
+      gone: "Trip erased",
     };
-    const title = titles[refused.code];
-    const isForm = refused.code === "bad_id";
+    const title = titles[error.code];
+    const isInvalid = error.code === "bad_id";
     const run = () => pick(id);
-    detail.fault(title ?? "It could not be looked up", refused.message,
-      isForm ? { text: "Open a device of this name", run } : null);
-    say(title ?? refused.message);
+    detail.fault(title ?? "The lookup failed", error.message,
+      isInvalid ? { text: "Open the device with this id", run } : null);
+    announce(title ?? error.message);
   }
 }
 
-/** Shows a trip, on its device, day and map. */
-async function choose(trip, asked, { push = false } = {}) {
+/** Selects a trip and shows its device, day and path. */
+async function choose(trip, lookup, { push = false } = {}) {
   if (!trip) return;
   const isElsewhere = trip.device_id !== state.device;
-  const isOutside = !state.trips.wants(trip);
+  const isOutside = !state.trips.overlapsLoaded(trip);
   if (isElsewhere || isOutside) {
     const end = (dayOf(trip.endMs) + 1) * DAY - 1;
     const isOpen = await open(trip.device_id, isElsewhere ? Infinity : end);
     if (!isOpen) return;
-    if (!state.trips.wants(trip) && !(await open(trip.device_id, end))) return;
+    if (!state.trips.overlapsLoaded(trip) && !(await open(trip.device_id, end))) return;
   }
-  state.trips.take(trip);
+  state.trips.add(trip);
   state.chosen = trip;
-  state.asked = asked;
-  timeline.cursorMs = asked.at ?? trip.starMs;
+  state.lookup = lookup;
+  timeline.cursorMs = lookup.at ?? trip.starMs;
   timeline.select(trip.id);
   timeline.reveal();
-  detail.trip(trip, asked);
+  detail.trip(trip, lookup);
   setHash(`#trip=${encodeURIComponent(trip.id)}`, push);
   await map.show(trip, dayTrips(timeline.cursorMs));
 }
 
-// Changes
+// Change events
 
-const waiting = [];
-let isQueued = false;
+const pending = [];
+let isScheduled = false;
 
-function hear(event) {
+function onEvent(event) {
   if (event.type === "forgotten") {
     if (event.device_id !== state.device) return;
   } else {
     const { device_id } = event.trip;
-    devices.heard({ device_id, token: tokenOf(device_id) });
+    devices.add({ device_id, token: tokenOf(device_id) });
     if (device_id !== state.device) return;
   }
-  waiting.push(event);
-  if (isQueued) return;
-  isQueued = true;
-  // However many come, they are drawn together.
+  pending.push(event);
+  if (isScheduled) return;
+  isScheduled = true;
+  // Draws all events of a short time together.
   setTimeout(() => {
-    isQueued = false;
-    applyAll(waiting.splice(0));
+    isScheduled = false;
+    applyAll(pending.splice(0));
   }, 50);
 }
 
@@ -262,31 +264,31 @@ function applyAll(events) {
       state.trips.forget(typeof before === "number" ? before : Date.parse(before));
       continue;
     }
-    const trip = dated(event.trip);
-    if (!state.trips.wants(trip)) continue;
-    const change = state.trips.take(trip);
+    const trip = prepared(event.trip);
+    if (!state.trips.overlapsLoaded(trip)) continue;
+    const change = state.trips.add(trip);
     if (change) changes.push({ ...change, absorbed: event.absorbed });
   }
   showChanges(changes);
 }
 
-/** Draws what changed; a merge is seen and said. */
+/** Draws changes; animates and announces merges. */
 function showChanges(changes) {
   const into = new Map();
-  for (const { trip, gone, absorbed } of changes) {
-    for (const other of gone) into.set(other.id, trip);
-    const retired = absorbed?.length ? absorbed : gone.map((other) => other.id);
-    if (retired.length) tellMerge(trip, retired);
+  for (const { trip, replaced, absorbed } of changes) {
+    for (const other of replaced) into.set(other.id, trip);
+    const retired = absorbed?.length ? absorbed : replaced.map((other) => other.id);
+    if (retired.length) announceMerge(trip, retired);
   }
   render(into);
   get("lanes-state").textContent = state.trips.size ? "" : "This device has no trips here.";
   if (state.chosen) refreshSoon(into);
 }
 
-function tellMerge(trip, retired) {
+function announceMerge(trip, retired) {
   const ids = retired.map(visible).join(", ");
-  say(`Trips became one: ${visible(trip.id)} took in ${ids}. The retired id still finds it.`);
-  toast([make("b", "", "Two trips became one. "), "Retired: ", make("bdi", "ident", ids)], {
+  announce(`Trips merged: ${visible(trip.id)} absorbed ${ids}. Retired ids still find it.`);
+  toast([make("b", "", "Trips merged. "), "Retired: ", make("bdi", "ident", ids)], {
     text: "Find the retired id",
     run: () => find(retired[0]),
   });
@@ -294,12 +296,12 @@ function tellMerge(trip, retired) {
 
 let refreshTimer = 0;
 
-/** The chosen trip as it is now; one that was retired goes on under its new id. */
+/** Updates the selected trip; if a merge retired its id, selects the merged trip. */
 function refreshSoon(into) {
   const { chosen } = state;
   const winner = into.get(chosen.id);
   if (winner) {
-    state.asked = { requested_id: chosen.id, match: "retired" };
+    state.lookup = { requested_id: chosen.id, match: "retired" };
     state.chosen = winner;
     timeline.select(winner.id);
   }
@@ -310,13 +312,13 @@ function refreshSoon(into) {
   refreshTimer = setTimeout(() => {
     const trip = state.trips.byId.get(state.chosen?.id);
     if (!trip) return;
-    detail.trip(trip, state.asked);
+    detail.trip(trip, state.lookup);
     setHash(`#trip=${encodeURIComponent(trip.id)}`);
     map.show(trip, dayTrips(timeline.cursorMs));
-  }, REFRESH_MS);
+  }, REFRESH_DELAY_MS);
 }
 
-/** Without a stream: the newest trips once more. */
+/** Reloads the newest trips, when there is no stream. */
 async function poll() {
   if (state.device === null) {
     if (!devices.all.length) await devices.load();
@@ -326,29 +328,29 @@ async function poll() {
   const to = trips.uptoMs === Infinity ? null : trips.uptoMs;
   const page = await api.trips(tokenOf(device), { to });
   if (opening !== state.opening) return;
-  const changes = page.trips.map((trip) => trips.take(dated(trip))).filter(Boolean);
-  const seen = new Set(page.trips.map((trip) => trip.id));
+  const changes = page.trips.map((trip) => trips.add(prepared(trip))).filter(Boolean);
+  const current = new Set(page.trips.map((trip) => trip.id));
   const earliest = Math.min(...page.trips.map((trip) => Date.parse(trip.start_time)));
-  const isAway = (trip) => !seen.has(trip.id) && (!page.next || trip.startMs > earliest);
-  const gone = [...trips.byId.values()].filter(isAway);
-  for (const trip of gone) trips.byId.delete(trip.id);
-  if (changes.length || gone.length) showChanges(changes);
+  const isErased = (trip) => !current.has(trip.id) && (!page.next || trip.startMs > earliest);
+  const erased = [...trips.byId.values()].filter(isErased);
+  for (const trip of erased) trips.byId.delete(trip.id);
+  if (changes.length || erased.length) showChanges(changes);
 }
 
-function tellLive(how) {
-  const texts = { stream: "Live", poll: "Live, by asking", wait: "Reconnecting" };
-  showState(how, texts[how]);
-  // Is it the stream alone, or the server? The answer shows the banner.
-  if (how === "wait") api.page().catch(() => {});
+function showLive(mode) {
+  const texts = { stream: "Live", poll: "Live (polling)", wait: "Reconnecting" };
+  showState(mode, texts[mode]);
+  // Checks whether only the stream failed: an unreachable server shows the banner.
+  if (mode === "wait") api.page().catch(() => {});
 }
 
 // Start
 
-/** Shows what the address names. */
+/** Shows the view that the URL names. */
 async function route() {
   if (!state.page) return;
-  const named = new URLSearchParams(location.hash.slice(1).replaceAll("+", "%2B"));
-  const [id, token, at] = ["trip", "device", "at"].map((name) => named.get(name));
+  const parameters = new URLSearchParams(location.hash.slice(1).replaceAll("+", "%2B"));
+  const [id, token, at] = ["trip", "device", "at"].map((name) => parameters.get(name));
   if (id) {
     await find(id, false);
   } else if (token) {
@@ -364,15 +366,15 @@ async function route() {
 async function start() {
   try {
     state.page = await api.page();
-  } catch (refused) {
-    if (refused.status !== 401) showState("off", "Offline");
+  } catch (error) {
+    if (error.status !== 401) showState("off", "Offline");
     return;
   }
-  state.ahead = Date.parse(state.page.now) - Date.now();
+  state.clockOffset = Date.parse(state.page.now) - Date.now();
   get("logout").hidden = !state.page.logged_in;
-  if (!map.isGrounded) {
-    map.isGrounded = true;
-    map.ground(state.page.tiles).catch(() => (map.isGrounded = false));
+  if (!map.hasBase) {
+    map.hasBase = true;
+    map.loadBase(state.page.tiles).catch(() => (map.hasBase = false));
   }
   live.start(state.page.stream);
   await Promise.all([devices.load(), route()]);
@@ -394,11 +396,11 @@ get("upto").addEventListener("change", async () => {
 get("logout").addEventListener("click", async () => {
   try {
     await api.logout();
-    // Nothing of what was shown stays.
+    // Clears everything on the page.
     location.reload();
-  } catch (refused) {
-    toast(`Logging out failed: ${refused.message}`, {
-      text: "Try again",
+  } catch (error) {
+    toast(`Cannot log out: ${error.message}`, {
+      text: "Retry",
       run: () => get("logout").click(),
     });
   }
@@ -423,7 +425,7 @@ api.server.addEventListener("online", () => {
   else if (state.trips.size) poll().catch(() => {});
   else open(state.device, state.trips.uptoMs);
 });
-whileAway(async () => {
+retryWhileOffline(async () => {
   const page = await api.page();
   if (!state.page) await start();
   return page;

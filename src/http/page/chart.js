@@ -1,31 +1,31 @@
-// Speed along a trip, drawn small: the fastest of each stretch of time, so that no peak is lost.
+// Speed chart of a trip. Each bin of time shows its maximum, so that no peak is lost.
 
 import { clock, draw, make, speed } from "./format.js";
 
 const WIDE = 320;
 const HIGH = 88;
 
-/** Speeds of a path, m/s: reported ones, else the distance to the point before by the time. */
+/** Speeds of a path, m/s: as reported, else computed from distance and time between points. */
 export function speedsOf(path) {
   const times = path.times.map((time) => Date.parse(time));
   const isReported = path.speed_mps.some((mps) => mps !== null);
   if (isReported) return { times, mps: path.speed_mps, isReported };
   const mps = times.slice(1).map((ms, at) => {
-    const metres = apart(path.coordinates[at], path.coordinates[at + 1]);
+    const metres = metresBetween(path.coordinates[at], path.coordinates[at + 1]);
     return (metres * 1000) / (ms - times[at]);
   });
-  // The first point has the speed of the way to the second.
+  // The first point gets the speed of the second.
   return { times, mps: mps.length ? [mps[0], ...mps] : [null], isReported };
 }
 
-/** Metres between two [lon, lat] that are near each other. */
-function apart([lonA, latA], [lonB, latB]) {
+/** Approximate distance of two nearby points [lon, lat], m. */
+function metresBetween([lonA, latA], [lonB, latB]) {
   const rad = Math.PI / 180;
   const x = (lonB - lonA) * Math.cos(((latA + latB) / 2) * rad);
   return Math.hypot(x, latB - latA) * rad * 6_371_008.8;
 }
 
-/** The fastest of each of `WIDE / 2` stretches, null where nothing is known. */
+/** Maximum speed in each of `WIDE / 2` bins of time; null without samples. */
 function peaks(times, mps) {
   const bins = new Array(WIDE / 2).fill(null);
   const [first, last] = [times[0], times.at(-1)];
@@ -37,11 +37,11 @@ function peaks(times, mps) {
   return bins;
 }
 
-/** The chart; `onPoint(ms | null)` says which time the pointer is at. */
+/** The chart; `onPoint(ms | null)` gets the time under the pointer. */
 export function chart(path, onPoint) {
   const { times, mps, isReported } = speedsOf(path);
   const known = mps.filter((value) => value !== null);
-  if (known.length < 2) return make("p", "muted", "Too little is known to draw the speed.");
+  if (known.length < 2) return make("p", "muted", "Too few samples for a speed chart.");
   const top = Math.max(known.reduce((a, b) => Math.max(a, b), 0) * 3.6, 10);
   const scale = Math.ceil(top / 10) * 10;
   const x = (bin) => (bin / (WIDE / 2 - 1)) * WIDE;
@@ -69,15 +69,15 @@ export function chart(path, onPoint) {
   );
   const pointer = draw("line", { class: "pointer", y1: 0, y2: HIGH, visibility: "hidden" });
   svg.append(pointer);
-  const says = make("span", "chart-now", isReported ? "as reported" : "from the distances");
-  listen(svg, pointer, { times, mps, says, rest: says.textContent, onPoint });
+  const label = make("span", "chart-now", isReported ? "as reported" : "from distances");
+  listen(svg, pointer, { times, mps, label, idle: label.textContent, onPoint });
   const scaleText = make("span", "", `0–${scale} km/h`);
-  return make("figure", "speed", [make("figcaption", "", [scaleText, says]), svg,
+  return make("figure", "speed", [make("figcaption", "", [scaleText, label]), svg,
     make("div", "chart-ends", [make("span", "", clock(times[0])),
       make("span", "", clock(times.at(-1)))])]);
 }
 
-function listen(svg, pointer, { times, mps, says, rest, onPoint }) {
+function listen(svg, pointer, { times, mps, label, idle, onPoint }) {
   svg.addEventListener("pointermove", (event) => {
     const box = svg.getBoundingClientRect();
     const share = Math.min(Math.max((event.clientX - box.left) / box.width, 0), 1);
@@ -86,12 +86,12 @@ function listen(svg, pointer, { times, mps, says, rest, onPoint }) {
     pointer.setAttribute("visibility", "visible");
     pointer.setAttribute("x1", share * WIDE);
     pointer.setAttribute("x2", share * WIDE);
-    says.textContent = `${clock(ms)} · ${speed(mps[after] ?? null)}`;
+    label.textContent = `${clock(ms)} · ${speed(mps[after] ?? null)}`;
     onPoint(ms);
   });
   svg.addEventListener("pointerleave", () => {
     pointer.setAttribute("visibility", "hidden");
-    says.textContent = rest;
+    label.textContent = idle;
     onPoint(null);
   });
 }

@@ -1,4 +1,4 @@
-// What is known of a trip, or of a time that no trip covers.
+// Details of a trip, or of a time that no trip covers.
 
 import { chart } from "./chart.js";
 import {
@@ -7,8 +7,8 @@ import {
 
 const MATCHES = {
   current: ["", "is the id of this trip."],
-  retired: ["retired", "was retired by a merge. The trip goes on under the id below."],
-  covers: ["covers", "names no trip, but its time lies in this one."],
+  retired: ["retired", "was retired by a merge. The trip now has the id below."],
+  covers: ["covers", "is not the id of a trip, but this trip covers its time."],
 };
 
 const ident = (text) => make("bdi", "ident", visible(text));
@@ -21,11 +21,11 @@ function button(text, onClick, className = "button") {
 }
 
 export class Detail {
-  /** `onId(id)`: find it; `onTrip(trip)`: go there; `onPoint(ms)`: show the place of a time. */
+  /** `onId(id)`: looks up an id; `onTrip(trip)`: selects a trip; `onPoint(ms)`: marks a time. */
   constructor({ onId, onTrip, onPoint }) {
     Object.assign(this, { onId, onTrip, onPoint });
     this.root = document.getElementById("detail");
-    this.copied = document.getElementById("says");
+    this.status = document.getElementById("says");
   }
 
   hint() {
@@ -34,9 +34,9 @@ export class Detail {
     );
   }
 
-  loading(what) {
+  loading(text) {
     this.root.setAttribute("aria-busy", "true");
-    if (!this.root.childElementCount) this.root.append(make("p", "muted", what));
+    if (!this.root.childElementCount) this.root.append(make("p", "muted", text));
   }
 
   put(...content) {
@@ -44,29 +44,29 @@ export class Detail {
     this.root.replaceChildren(...content.filter(Boolean));
   }
 
-  /** A trip, and what was asked for: `{at}` ms, or the answer's `requested_id` and `match`. */
-  trip(trip, asked = {}) {
+  /** Shows a trip and the lookup that found it: `{at}` in ms, or `requested_id` and `match`. */
+  trip(trip, lookup = {}) {
     const isSame = this.shown === trip.id;
     const speeds = isSame ? this.root.querySelector(".speed") : null;
     this.shown = trip.id;
     const open = make("span", `badge ${trip.open ? "open" : ""}`, trip.open ? "open" : "closed");
-    open.title = trip.open ? "May still grow at its end" : "No longer grows at its end";
+    open.title = trip.open ? "May still grow at its end" : "Its end is final";
     const retired = trip.retired.length;
     const badges = make("p", "badges", [open]);
     if (retired) badges.append(make("span", "badge merged", `merged · ${plural(retired, "id")}`));
-    this.chartBox = make("div", "chart-box", speeds ?? make("p", "muted", "Speed follows…"));
-    this.put(this.asked(asked), this.title(trip), badges, this.when(trip), this.chartBox,
+    this.chartBox = make("div", "chart-box", speeds ?? make("p", "muted", "Loading the speed…"));
+    this.put(this.lookup(lookup), this.title(trip), badges, this.when(trip), this.chartBox,
       this.facts(trip), this.absorbed(trip), this.links(trip));
   }
 
-  asked({ at, requested_id: id, match }) {
+  lookup({ at, requested_id: id, match }) {
     if (at !== undefined && at !== null) {
       return make("p", "asked", [make("b", "", moment(at)), " is covered by"]);
     }
     if (!id) return null;
-    const [className, says] = MATCHES[match] ?? ["", "finds this trip."];
+    const [className, text] = MATCHES[match] ?? ["", "finds this trip."];
     const word = make("b", "match", match);
-    const line = make("p", `asked ${className}`, [word, " ", ident(id), ` ${says}`]);
+    const line = make("p", `asked ${className}`, [word, " ", ident(id), ` ${text}`]);
     line.dataset.match = match;
     return line;
   }
@@ -75,7 +75,7 @@ export class Detail {
     const copy = button("Copy", async () => {
       await navigator.clipboard?.writeText(trip.id);
       copy.textContent = "Copied";
-      this.copied.textContent = "Id copied";
+      this.status.textContent = "Id copied";
       setTimeout(() => (copy.textContent = "Copy"), 1500);
     }, "button small");
     copy.setAttribute("aria-label", "Copy the id");
@@ -84,7 +84,7 @@ export class Detail {
   }
 
   when({ startMs, endMs, start_time, end_time }) {
-    // To the second; the whole of it where one points.
+    // To the second; the tooltip has the milliseconds.
     const [from, to] = [startMs, endMs].map((ms) => moment(Math.floor(ms / 1000) * 1000));
     const until = dayOf(startMs) === dayOf(endMs) ? to.slice(11) : to;
     return make("p", "when", [
@@ -100,7 +100,7 @@ export class Detail {
       ["Duration", duration(trip.endMs - trip.startMs)],
       ["Distance", distance(trip.distance_m)],
       ["Average", speed(trip.avg_speed_mps)],
-      ["Fastest", speed(trip.max_speed_mps)],
+      ["Maximum", speed(trip.max_speed_mps)],
       ["Samples", count(trip.samples)],
       ["Driver", trip.driver === null ? "–" : visible(trip.driver)],
       ["t*", moment(trip.starMs).slice(11)],
@@ -111,7 +111,7 @@ export class Detail {
     return make("dl", "numbers", cells);
   }
 
-  /** The chart of a path that has come. */
+  /** Draws the speed chart of a loaded path. */
   path(trip, path) {
     if (this.shown !== trip.id) return;
     this.chartBox.replaceChildren(chart(path, this.onPoint));
@@ -121,11 +121,11 @@ export class Detail {
     if (!trip.retired.length) return null;
     const items = trip.retired.map(({ id }) => {
       const find = button(ident(id), () => this.onId(id), "link");
-      find.title = "Find it: a retired id still finds its trip";
+      find.title = "Look up this id: retired ids still find their trip";
       return make("li", "", find);
     });
     return make("section", "absorbed", [
-      make("h4", "", "Retired ids, which still find this trip"),
+      make("h4", "", "Retired ids (they still find this trip)"),
       make("ul", "", items),
     ]);
   }
@@ -143,18 +143,18 @@ export class Detail {
     ]);
   }
 
-  /** No trip covers a time: those on either side. */
+  /** Shows that no trip covers a time, and the trips before and after it. */
   none(ms, previous, next) {
     this.shown = null;
     const side = (trip, word, gap) => {
-      if (!trip) return make("p", "muted", `No ${word} trip near.`);
+      if (!trip) return make("p", "muted", `No ${word} trip.`);
       const go = button([`${word === "previous" ? "← Previous" : "Next →"}: `, duration(gap),
         word === "previous" ? " earlier" : " later"], () => this.onTrip(trip));
       go.dataset.side = word;
       return go;
     };
     this.put(
-      make("p", "asked none", [make("b", "", moment(ms)), " lies in no trip."]),
+      make("p", "asked none", [make("b", "", moment(ms)), " is not covered by a trip."]),
       make("div", "sides", [
         side(previous, "previous", ms - (previous?.endMs ?? 0)),
         side(next, "next", (next?.startMs ?? 0) - ms),
@@ -162,7 +162,7 @@ export class Detail {
     );
   }
 
-  /** What could not be found, and what to try. */
+  /** Shows an error, with an action that may help. */
   fault(title, text, action) {
     this.shown = null;
     const go = action ? button(action.text, action.run) : null;

@@ -1,12 +1,12 @@
-// The list of devices: paged, searched, and any id may be typed.
+// The list of devices: paged and searchable; any id can be typed.
 
 import * as api from "./api.js";
 import { count, make, plural, visible } from "./format.js";
 
 const PAGE = 1000;
 const SHOWN = 200;
-/** So many pages are read for one search; a button reads on. */
-const PAGES_A_SEARCH = 20;
+/** Maximum pages loaded for one search; a button loads more. */
+const PAGES_PER_SEARCH = 20;
 
 export class Devices {
   constructor({ onPick }) {
@@ -14,7 +14,7 @@ export class Devices {
     this.onPick = onPick;
     this.list = get("device-list");
     this.state = get("device-state");
-    this.counted = get("device-count");
+    this.countLabel = get("device-count");
     this.search = get("device-search");
     this.more = get("device-more");
     this.all = [];
@@ -22,7 +22,7 @@ export class Devices {
     this.next = null;
     this.shown = SHOWN;
     this.chosen = null;
-    this.loads = null;
+    this.isLoading = false;
     this.listen();
   }
 
@@ -30,7 +30,7 @@ export class Devices {
     this.search.addEventListener("input", () => {
       this.shown = SHOWN;
       this.render();
-      this.readOn();
+      this.loadMore();
     });
     this.search.addEventListener("keydown", (event) => {
       if (event.key === "ArrowDown") this.list.querySelector("button")?.focus();
@@ -48,12 +48,12 @@ export class Devices {
     });
     this.more.addEventListener("click", async () => {
       this.shown += SHOWN;
-      if (this.matches().length < this.shown) await this.readOn(true);
+      if (this.matches().length < this.shown) await this.loadMore(true);
       this.render();
     });
   }
 
-  /** Reads the first page. */
+  /** Loads the first page. */
   async load() {
     this.all = [];
     this.known.clear();
@@ -63,8 +63,8 @@ export class Devices {
     try {
       await this.page();
       this.render();
-    } catch (refused) {
-      this.state.textContent = `The devices did not come: ${refused.message}`;
+    } catch (error) {
+      this.state.textContent = `Cannot load the devices: ${error.message}`;
     } finally {
       this.list.removeAttribute("aria-busy");
     }
@@ -80,26 +80,26 @@ export class Devices {
     }
   }
 
-  /** Reads pages until the search has enough to show. */
-  async readOn(isAsked = false) {
-    if (this.loads || !this.next) return;
-    const enough = () => this.matches().length >= this.shown;
-    if (!isAsked && !this.search.value) return;
-    this.loads = true;
+  /** Loads pages until enough devices match; without a search only if `isForced`. */
+  async loadMore(isForced = false) {
+    if (this.isLoading || !this.next) return;
+    const hasEnough = () => this.matches().length >= this.shown;
+    if (!isForced && !this.search.value) return;
+    this.isLoading = true;
     try {
-      for (let page = 0; page < PAGES_A_SEARCH && this.next && !enough(); page += 1) {
+      for (let page = 0; page < PAGES_PER_SEARCH && this.next && !hasEnough(); page += 1) {
         await this.page();
         this.render();
       }
-    } catch (refused) {
-      this.state.textContent = refused.message;
+    } catch (error) {
+      this.state.textContent = error.message;
     } finally {
-      this.loads = null;
+      this.isLoading = false;
     }
   }
 
-  /** A device that was heard of. */
-  heard(device) {
+  /** Adds a device from a change event, once all pages are loaded. */
+  add(device) {
     if (this.next || this.known.has(device.device_id)) return;
     this.known.add(device.device_id);
     this.all.push(device);
@@ -114,7 +114,7 @@ export class Devices {
     return typed ? this.all.filter(has) : this.all;
   }
 
-  /** Enter: the device of that very id, else the only one that matches, else what was typed. */
+  /** Opens the device with the typed id, else the only match, else the typed id as it is. */
   openTyped() {
     const typed = this.search.value;
     const found = this.matches();
@@ -151,17 +151,17 @@ export class Devices {
       [...this.list.querySelectorAll("button")].find((b) => b.device === focused)?.focus();
     }
     const known = count(this.all.length) + (this.next ? "+" : "");
-    this.counted.textContent = this.all.length ? known : "";
+    this.countLabel.textContent = this.all.length ? known : "";
     this.more.hidden = found.length <= this.shown && !this.next;
-    this.tell(found);
+    this.showStatus(found);
   }
 
-  tell(found) {
+  showStatus(found) {
     const typed = this.search.value;
     if (!this.all.length) {
-      this.state.textContent = "No device yet. Import samples: tstar ingest FILE --store URL";
+      this.state.textContent = "No devices yet. Import samples: tstar ingest FILE --store URL";
     } else if (typed && !found.length) {
-      this.state.textContent = `Nothing matches; Enter opens ${visible(typed)} all the same.`;
+      this.state.textContent = `No match; press Enter to open ${visible(typed)} anyway.`;
     } else if (typed) {
       this.state.textContent = `${plural(found.length, "device")} found`;
     } else {

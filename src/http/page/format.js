@@ -1,4 +1,4 @@
-// Times, lengths and ids as people read them. Everything is UTC, as the API is.
+// Formats times, lengths and ids for people. All times are UTC, as in the API.
 
 export const DAY = 86_400_000;
 
@@ -18,7 +18,7 @@ export const dayName = (day) => `${DAYS[(((day + 4) % 7) + 7) % 7]} ${isoDay(day
 /** `14:03:20`. */
 export const clock = (ms) => new Date(ms).toISOString().slice(11, 19);
 
-/** `2026-11-20 14:03:20`, with ms where there are any. */
+/** `2026-11-20 14:03:20`, with ms unless they are 0. */
 export function moment(ms) {
   const text = new Date(ms).toISOString().replace("T", " ").slice(0, -1);
   return text.endsWith(".000") ? text.slice(0, -4) : text;
@@ -46,7 +46,7 @@ export function distance(m) {
 
 export const speed = (mps) => (mps === null ? "–" : `${(mps * 3.6).toFixed(1)} km/h`);
 
-/** A text in which what cannot be seen, or turns the writing around, stands as its code. */
+/** Replaces invisible characters and those that change the text direction by their codes. */
 export function visible(text) {
   const hidden = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{DI}]/gu;
   return text.replace(hidden, (c) => {
@@ -55,7 +55,7 @@ export function visible(text) {
   });
 }
 
-/** A device id as it stands in paths and trip ids. */
+/** The token of a device id, as in URL paths and trip ids. */
 export function tokenOf(device) {
   const dots = /^\.+$/.test(device);
   let token = "";
@@ -81,14 +81,14 @@ export function deviceOf(token) {
   return decoder.decode(new Uint8Array(bytes));
 }
 
-/** The `t_star` of a text id, ms; NaN where it is none. */
+/** The `t_star` of a text id, ms; NaN if the id is not valid. */
 export function starOf(id) {
   const [, y, mo, d, h, mi, s] =
     /~(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d\.\d{3})Z$/.exec(id) ?? [];
   return Date.parse(`${y}-${mo}-${d}T${h}:${mi}:${s}Z`);
 }
 
-/** An element: its class, what it holds (texts stay texts), its attributes. */
+/** An HTML element with class, content (strings are never parsed as HTML) and attributes. */
 export function make(tag, className = "", content = [], attributes = {}) {
   const el = document.createElement(tag);
   if (className) el.className = className;

@@ -1,4 +1,4 @@
-// What surrounds the trips: theme, banner, login, what is said and what pops up.
+// Frame of the page: theme, banner, login, announcements and toasts.
 
 import { server } from "./api.js";
 import { make } from "./format.js";
@@ -7,12 +7,12 @@ const get = (id) => document.getElementById(id);
 const TOAST_MS = 15_000;
 const TOASTS = 3;
 
-/** Says it to those who listen to the page. */
-export function say(text) {
+/** Announces a text to screen readers. */
+export function announce(text) {
   get("says").textContent = text;
 }
 
-/** A note that goes by itself, with one thing to do about it. */
+/** Shows a message with one action; it disappears by itself. */
 export function toast(content, { text, run }) {
   const box = get("toasts");
   const act = make("button", "button small", text);
@@ -20,24 +20,24 @@ export function toast(content, { text, run }) {
   act.type = close.type = "button";
   close.setAttribute("aria-label", "Close");
   const el = make("div", "toast", [make("p", "", content), act, close]);
-  const drop = () => el.remove();
+  const remove = () => el.remove();
   act.addEventListener("click", () => {
-    drop();
+    remove();
     run();
   });
-  close.addEventListener("click", drop);
+  close.addEventListener("click", remove);
   box.append(el);
   while (box.childElementCount > TOASTS) box.firstElementChild.remove();
-  setTimeout(drop, TOAST_MS);
+  setTimeout(remove, TOAST_MS);
 }
 
-/** How changes come. */
-export function showState(how, text) {
-  get("live").dataset.state = how;
+/** Shows how the page receives changes. */
+export function showState(mode, text) {
+  get("live").dataset.state = mode;
   get("live-text").textContent = text;
 }
 
-/** Asks for the token until `onToken(token)` is content with one. */
+/** Asks for the token until `onToken(token)` succeeds. */
 export function showLogin(onToken) {
   const dialog = get("login");
   if (dialog.open) return;
@@ -48,9 +48,9 @@ export function showLogin(onToken) {
       await onToken(get("login-token").value);
       get("login-token").value = "";
       dialog.close();
-    } catch (refused) {
+    } catch (error) {
       get("login-fault").textContent =
-        refused.status === 401 ? "The server does not take this token." : refused.message;
+        error.status === 401 ? "The token is wrong." : error.message;
       get("login-token").select();
     }
   };
@@ -66,19 +66,19 @@ function setUpTheme(onTheme) {
     button.setAttribute("aria-pressed", String(isDark()));
     onTheme();
   };
-  let kept = null;
+  let saved = null;
   try {
-    kept = localStorage.getItem("theme");
+    saved = localStorage.getItem("theme");
   } catch {
-    // A browser that keeps nothing: the system's theme.
+    // Storage is disabled: use the system's theme.
   }
-  if (kept === "dark" || kept === "light") root.dataset.theme = kept;
+  if (saved === "dark" || saved === "light") root.dataset.theme = saved;
   button.addEventListener("click", () => {
     root.dataset.theme = isDark() ? "light" : "dark";
     try {
       localStorage.setItem("theme", root.dataset.theme);
     } catch {
-      // It holds for as long as the page is open.
+      // Storage is disabled: the choice lasts until the page is closed.
     }
     show();
   });
@@ -89,7 +89,7 @@ function setUpTheme(onTheme) {
 export function setUpFrame({ onTheme, onRetry }) {
   setUpTheme(onTheme);
   server.addEventListener("offline", ({ detail }) => {
-    get("banner-text").textContent = `${detail} Trying again by itself.`;
+    get("banner-text").textContent = `${detail} Retrying automatically.`;
     get("banner").hidden = false;
     showState("off", "Offline");
   });

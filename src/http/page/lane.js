@@ -1,10 +1,10 @@
-// One UTC day of a device: a bar a trip, a dot at its t*, a ring at each id that a merge retired.
+// One UTC day of a device: a bar per trip, a dot at its t*, a circle at each retired id.
 
 import { DAY, clock, dayName, draw, duration, make, plural } from "./format.js";
 
-/** Below this many px a trip, dots would hide the bars. */
+/** Below this width per trip, px, the dots are hidden. */
 const DENSE_PX = 9;
-/** On a bar below this the dot of the t* would hide the bar. */
+/** On bars below this width, px, the dot of the t* would hide the bar. */
 const THIN_PX = 12;
 const MERGE_MS = 1100;
 
@@ -13,8 +13,8 @@ export class Lane {
     this.day = day;
     this.startMs = day * DAY;
     this.bars = new Map();
-    this.counted = make("span", "lane-count");
-    this.label = make("div", "lane-label", [make("b", "", dayName(day)), this.counted]);
+    this.countLabel = make("span", "lane-count");
+    this.label = make("div", "lane-label", [make("b", "", dayName(day)), this.countLabel]);
     this.barLayer = draw("g");
     this.markLayer = draw("g", { class: "marks" });
     this.hover = draw("line", { class: "hover", y1: 0, y2: "100%", visibility: "hidden" });
@@ -32,26 +32,26 @@ export class Lane {
     this.el = make("div", "lane", [this.label, this.track]);
   }
 
-  /** Where a time stands in the view, percent. */
+  /** Position of a time in the view, percent. */
   at(ms, view) {
     return ((ms - this.startMs - view.from) / (view.to - view.from)) * 100;
   }
 
   /**
-   * Shows the trips of the day. `into` maps ids that a merge has just retired to the trip that goes
-   * on: their bars move into its bar before they go.
+   * Shows the trips of the day. `into` maps ids that a merge has just retired to the merged trip:
+   * their bars move into its bar before they disappear.
    */
   show(trips, view, selected, into = new Map()) {
     this.trips = trips;
     this.view = view;
     const text = plural(trips.length, "trip");
-    this.counted.textContent = text;
+    this.countLabel.textContent = text;
     this.track.setAttribute("aria-label", `${dayName(this.day)} UTC, ${text}`);
     const shown = new Set();
     for (const trip of trips) {
       shown.add(trip.id);
       const bar = this.bars.get(trip.id) ?? this.addBar(trip.id);
-      this.place(bar, trip, view);
+      this.position(bar, trip, view);
       bar.rect.classList.toggle("selected", trip.id === selected);
       bar.rect.classList.toggle("open", Boolean(trip.open));
       bar.marks.classList.toggle("selected", trip.id === selected);
@@ -73,7 +73,7 @@ export class Lane {
     return bar;
   }
 
-  place(bar, trip, view) {
+  position(bar, trip, view) {
     const key = `${trip.startMs} ${trip.endMs} ${trip.retired.length} ${view.from} ${view.to}`;
     if (bar.key === key) return;
     bar.key = key;
@@ -83,12 +83,12 @@ export class Lane {
     bar.rect.classList.toggle("merged", trip.retired.length > 0);
     const wide = ((to - from) / (view.to - view.from)) * (this.track.clientWidth || 800);
     bar.marks.classList.toggle("thin", wide < THIN_PX);
-    // Retired ids stand above the bar, so that many of them do not hide it.
+    // Retired ids are drawn above the bar, so that many of them do not hide it.
     const dots = [...trip.retired.map(({ ms }) => [ms, "retired", 8]), [trip.starMs, "star", 22]];
     const inside = dots.filter(([ms]) => ms >= this.startMs && ms < this.startMs + DAY);
     bar.marks.replaceChildren(
-      ...inside.map(([ms, what, cy]) =>
-        draw("circle", { class: what, cx: `${this.at(ms, view)}%`, cy, r: 3.5 }),
+      ...inside.map(([ms, kind, cy]) =>
+        draw("circle", { class: kind, cx: `${this.at(ms, view)}%`, cy, r: 3.5 }),
       ),
     );
   }
@@ -100,7 +100,7 @@ export class Lane {
       bar.rect.remove();
       return;
     }
-    // Seen: the bar moves into the one that goes on, then it is gone.
+    // A visible merge: the bar moves into the bar of the merged trip, then disappears.
     bar.rect.classList.add("retiring");
     delete bar.rect.dataset.trip;
     span(bar.rect, this.at(Math.max(trip.startMs, this.startMs), view),
@@ -113,13 +113,13 @@ export class Lane {
     }, MERGE_MS);
   }
 
-  /** The time looked up, or null. */
-  setCursor(ms, what) {
+  /** Marks a time, or none with null; `text` describes it. */
+  setCursor(ms, text) {
     const isHere = ms !== null && ms >= this.startMs && ms < this.startMs + DAY;
     mark(this.cursor, isHere ? this.at(ms, this.view) : null);
     const value = isHere ? Math.floor((ms - this.startMs) / 1000) : 0;
     this.track.setAttribute("aria-valuenow", value);
-    this.track.setAttribute("aria-valuetext", isHere ? `${clock(ms)}, ${what}` : "no time chosen");
+    this.track.setAttribute("aria-valuetext", isHere ? `${clock(ms)}, ${text}` : "no time chosen");
     this.track.classList.toggle("has-cursor", isHere);
   }
 
@@ -127,7 +127,7 @@ export class Lane {
     mark(this.hover, ms === null ? null : this.at(ms, this.view));
   }
 
-  /** The time under a place on the screen; on a bar too short to hit, a time of its trip. */
+  /** The time at a screen position; on a bar that is wider than its trip, a time of the trip. */
   timeAt(x, target) {
     const box = this.track.getBoundingClientRect();
     const share = Math.min(Math.max((x - box.left) / box.width, 0), 1);
@@ -138,15 +138,15 @@ export class Lane {
     return trip ? Math.min(Math.max(ms, trip.startMs), trip.endMs) : ms;
   }
 
-  /** What a trip is, in a few words. */
-  static tell(trip) {
+  /** A short description of a trip. */
+  static describe(trip) {
     if (!trip) return "no trip";
     const long = duration(trip.endMs - trip.startMs);
     return `trip ${clock(trip.startMs)} to ${clock(trip.endMs)}, ${long}`;
   }
 }
 
-/** Puts a bar at percents; never too thin to see. By CSS, so that it can move. */
+/** Places a bar, in percent, at least 3 px wide. Uses CSS, so that it can be animated. */
 function span(rect, from, to) {
   rect.style.setProperty("x", `${from.toFixed(4)}%`);
   rect.style.setProperty("width", `max(3px, ${(to - from).toFixed(4)}%)`);

@@ -1,15 +1,15 @@
-// Changes as they happen: server-sent events, else questions every few seconds.
+// Change events: by server-sent events, else by polling.
 
 import { server } from "./api.js";
 
 const POLL_MS = 3000;
-/** After so many questions the stream is tried again. */
+/** Number of polls after which the stream is tried again. */
 const POLLS = 8;
 const TYPES = ["started", "grown", "merged", "forgotten"];
 
 /**
- * Calls `onEvent(event)` for each change, or `onPoll()` every few seconds where there is no stream;
- * `onState("stream" | "poll" | "wait")` says which.
+ * Calls `onEvent(event)` for each change event, or `onPoll()` every few seconds if there is no
+ * stream. `onState("stream" | "poll" | "wait")` reports the mode.
  */
 export class Live {
   constructor({ onEvent, onPoll, onState }) {
@@ -34,12 +34,12 @@ export class Live {
   listen() {
     const source = new EventSource("/v1/changes/stream");
     this.source = source;
-    let opened = false;
+    let wasOpen = false;
     source.onopen = () => {
       this.onState("stream");
-      // What happened between the last event and now is asked for once.
-      if (opened) this.onPoll().catch(() => {});
-      opened = true;
+      // After a reconnect, polls once for changes that were missed.
+      if (wasOpen) this.onPoll().catch(() => {});
+      wasOpen = true;
     };
     source.onerror = () => {
       if (this.source !== source) return;
@@ -58,33 +58,33 @@ export class Live {
   poll() {
     this.onState("poll");
     let polls = 0;
-    const again = async () => {
+    const next = async () => {
       if (!document.hidden) await this.onPoll().catch(() => {});
       polls += 1;
-      // Stopped in the meantime: no more.
+      // `stop` was called meanwhile.
       if (!this.timer) return;
-      // The feed may have come meanwhile.
+      // The stream may be available again.
       if (polls === POLLS) this.start(true);
-      else this.timer = setTimeout(again, POLL_MS);
+      else this.timer = setTimeout(next, POLL_MS);
     };
-    this.timer = setTimeout(again, POLL_MS);
+    this.timer = setTimeout(next, POLL_MS);
   }
 }
 
-/** Asks `probe` again, ever later, while the server is away. */
-export function whileAway(probe) {
-  let wait = 1000;
+/** Calls `probe` with exponential backoff while the server is offline. */
+export function retryWhileOffline(probe) {
+  let delay = 1000;
   let timer = 0;
-  const again = () => {
+  const retry = () => {
     timer = setTimeout(() => {
-      wait = Math.min(wait * 2, 15_000);
-      probe().catch(() => again());
-    }, wait);
+      delay = Math.min(delay * 2, 15_000);
+      probe().catch(() => retry());
+    }, delay);
   };
   server.addEventListener("offline", () => {
-    wait = 1000;
+    delay = 1000;
     clearTimeout(timer);
-    again();
+    retry();
   });
   server.addEventListener("online", () => clearTimeout(timer));
 }

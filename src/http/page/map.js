@@ -1,31 +1,33 @@
-// The map: the world's outline or tiles, the trips of a day, the path of the chosen one.
+// The map: tiles or country outlines, the trips of a day, the path of the selected trip.
 
 import * as api from "./api.js";
 
 const L = window.L;
 
-/** Width in px that a line of the grid keeps from the next, and the steps to choose from. */
+/** Minimum distance of grid lines, px, and the possible steps, degrees. */
 const GRID_PX = 90;
 const GRID_DEGREES = [30, 10, 5, 2, 1, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001];
-const DEEPEST = 18;
-/** The ways of so many other trips of a day are asked for, so coarse, so many at once. */
-const TRACED = 40;
+const MAX_ZOOM = 18;
+/** The paths of the other trips are loaded on days with at most this many trips. */
+const MAX_TRACED = 40;
+/** Tolerance of those paths, m. */
 const TRACE_METRES = 25;
-const AT_ONCE = 3;
+/** Concurrent requests for those paths. */
+const TRACE_REQUESTS = 3;
 
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-/** Metres that one px shows. */
-const metresAPx = (zoom, lat) =>
+/** Metres per px. */
+const metresPerPx = (zoom, lat) =>
   (40_075_016.7 * Math.cos((lat * Math.PI) / 180)) / (256 * 2 ** zoom);
 
-/** How far a path may be simplified at a zoom, metres: a power of two; 0 close up. */
-export function fineness(zoom, lat) {
-  const metres = metresAPx(zoom, lat) * 0.75;
+/** Tolerance for paths at a zoom, m: a power of two; 0 when zoomed in. */
+export function toleranceAt(zoom, lat) {
+  const metres = metresPerPx(zoom, lat) * 0.75;
   return metres < 0.5 ? 0 : 2 ** Math.floor(Math.log2(metres));
 }
 
-/** Lines of longitude and latitude, so that a map without tiles has a scale. */
+/** Lines of longitude and latitude, for maps without tiles. */
 const Grid = L.GridLayer.extend({
   createTile({ x, y, z }) {
     const tile = document.createElement("canvas");
@@ -46,7 +48,7 @@ const Grid = L.GridLayer.extend({
       context.moveTo(...points[0]);
       context.lineTo(...points[1]);
       context.stroke();
-      // No text over the edge of the tile, where it would be cut.
+      // Skips labels that the edge of the tile would cut.
       if (at[0] + context.measureText(text).width < 256) context.fillText(text, ...at);
     };
     for (let n = Math.ceil(corner.lng / step); n * step < end.lng; n += 1) {
@@ -61,7 +63,7 @@ const Grid = L.GridLayer.extend({
   },
 });
 
-/** Rings of a TopoJSON of countries, as [lat, lon]. */
+/** Polygons of the countries in a TopoJSON, as [lat, lon]. */
 function outlines(world) {
   const { scale, translate } = world.transform;
   const arcs = world.arcs.map((arc) => {
@@ -72,15 +74,15 @@ function outlines(world) {
       return [y * scale[1] + translate[1], x * scale[0] + translate[0]];
     });
   });
-  const ring = (indexes) =>
+  const lineRing = (indexes) =>
     indexes.flatMap((at) => (at < 0 ? arcs[~at].toReversed() : arcs[at]));
   return world.objects.countries.geometries.flatMap(({ type, arcs: shape }) =>
-    (type === "Polygon" ? [shape] : shape).map((rings) => rings.map(ring)),
+    (type === "Polygon" ? [shape] : shape).map((rings) => rings.map(lineRing)),
   );
 }
 
 export class TripMap {
-  /** `onPick(id)`: a trip was clicked; `onPath(path)`: that of the chosen trip has come. */
+  /** `onPick(id)`: a trip was clicked; `onPath(trip, path)`: the selected path was loaded. */
   constructor({ onPick, onPath }) {
     this.onPick = onPick;
     this.onPath = onPath;
@@ -89,7 +91,7 @@ export class TripMap {
     this.map = L.map("map", {
       preferCanvas: true,
       renderer: this.canvas,
-      maxZoom: DEEPEST,
+      maxZoom: MAX_ZOOM,
       worldCopyJump: true,
       attributionControl: false,
       zoomSnap: 0.5,
@@ -98,34 +100,34 @@ export class TripMap {
     this.map.createPane("grid").style.zIndex = 250;
     this.base = L.layerGroup().addTo(this.map);
     this.others = L.layerGroup().addTo(this.map);
-    this.own = L.layerGroup().addTo(this.map);
+    this.selected = L.layerGroup().addTo(this.map);
     this.trip = null;
     this.path = null;
-    /** Id to the way of another trip of the day, and its version. */
-    this.ways = new Map();
+    /** Points and version of the other trips of the day, by id. */
+    this.traces = new Map();
     this.map.on("zoomend", () => this.refine());
     new ResizeObserver(() => this.map.invalidateSize({ animate: false })).observe(
       this.map.getContainer(),
     );
   }
 
-  /** What lies beneath: tiles where the server names some, else the outline of the countries. */
-  async ground(tiles) {
+  /** Loads the base layer: tiles if the server has a tile URL, else country outlines. */
+  async loadBase(tiles) {
     this.tiles = tiles;
     const note = L.control.attribution({ prefix: false });
     note.addAttribution(tiles ? "Leaflet" : "Leaflet · Natural Earth").addTo(this.map);
     if (!tiles) {
-      const answer = await fetch("/assets/world.json");
-      this.world = outlines(await answer.json());
+      const response = await fetch("/assets/world.json");
+      this.world = outlines(await response.json());
     }
     this.paint();
   }
 
-  /** Everything in the colours of the theme. */
+  /** Draws everything in the colours of the theme. */
   paint() {
     this.base.clearLayers();
     if (this.tiles) {
-      L.tileLayer(this.tiles, { maxZoom: DEEPEST }).addTo(this.base);
+      L.tileLayer(this.tiles, { maxZoom: MAX_ZOOM }).addTo(this.base);
     } else {
       if (this.world) {
         const style = { color: css("--map-border"), fillColor: css("--map-land"), fillOpacity: 1 };
@@ -133,19 +135,19 @@ export class TripMap {
         const renderer = (this.landCanvas ??= L.canvas({ pane: "tilePane", padding: 0.3 }));
         L.polygon(this.world, { ...shape, renderer }).addTo(this.base);
       }
-      new Grid({ pane: "grid", maxZoom: DEEPEST }).addTo(this.base);
+      new Grid({ pane: "grid", maxZoom: MAX_ZOOM }).addTo(this.base);
     }
     if (this.dayTrips) this.drawDay();
-    if (this.trip) this.drawOwn();
+    if (this.trip) this.drawSelected();
   }
 
-  /** The other trips of a day: each from where it began to where it ended, soon by its way. */
+  /** Shows the other trips of a day: first as straight lines, then by their paths. */
   showDay(trips) {
     this.dayTrips = trips;
     this.drawDay();
     this.tracing?.abort();
     this.tracing = new AbortController();
-    if (trips.length <= TRACED) this.trace(trips, this.tracing.signal);
+    if (trips.length <= MAX_TRACED) this.trace(trips, this.tracing.signal);
   }
 
   drawDay() {
@@ -154,37 +156,37 @@ export class TripMap {
     for (const trip of this.dayTrips) {
       if (trip.id === this.trip?.id) continue;
       const ends = [[trip.start.lat, trip.start.lon], [trip.end.lat, trip.end.lon]];
-      const way = this.ways.get(trip.id)?.points;
-      const line = L.polyline(way ?? ends, { ...style, dashArray: way ? null : "2 5" });
+      const points = this.traces.get(trip.id)?.points;
+      const line = L.polyline(points ?? ends, { ...style, dashArray: points ? null : "2 5" });
       const dot = L.circleMarker(ends[0], { ...style, radius: 4, fillOpacity: 0.6 });
       for (const layer of [line, dot]) layer.on("click", () => this.onPick(trip.id));
       this.others.addLayer(line).addLayer(dot);
     }
-    this.own.eachLayer((layer) => layer.bringToFront());
+    this.selected.eachLayer((layer) => layer.bringToFront());
   }
 
-  /** Asks for the ways that are not known yet; without them the straight lines stay. */
+  /** Loads the paths that are missing; trips without one keep their straight lines. */
   async trace(trips, signal) {
     const wanted = trips.filter(
-      ({ id, version }) => id !== this.trip?.id && this.ways.get(id)?.version !== version,
+      ({ id, version }) => id !== this.trip?.id && this.traces.get(id)?.version !== version,
     );
     if (!wanted.length) return;
-    const ask = async () => {
+    const load = async () => {
       for (let trip = wanted.pop(); trip; trip = wanted.pop()) {
         const { path } = await api.path(trip.id, TRACE_METRES, signal);
         const points = path.coordinates.map(([lon, lat]) => [lat, lon]);
-        this.ways.set(trip.id, { points, version: trip.version });
+        this.traces.set(trip.id, { points, version: trip.version });
       }
     };
-    await Promise.allSettled(Array.from({ length: AT_ONCE }, ask));
+    await Promise.allSettled(Array.from({ length: TRACE_REQUESTS }, load));
     if (!signal.aborted) this.drawDay();
   }
 
-  /** Shows no trip, but the whole of a day. */
+  /** Shows all trips of a day; selects none. */
   showNone(trips) {
     this.trip = null;
     this.path = null;
-    this.own.clearLayers();
+    this.selected.clearLayers();
     this.loading?.abort();
     this.state.textContent = "";
     this.showDay(trips);
@@ -197,7 +199,7 @@ export class TripMap {
     this.map.fitBounds(bounds, { padding: [32, 32], maxZoom: 15, animate: false });
   }
 
-  /** Shows a trip, and asks for its path as fine as the zoom needs it. */
+  /** Selects a trip and loads its path, simplified for the zoom. */
   async show(trip, trips) {
     const isSame = this.trip?.id === trip.id;
     this.trip = trip;
@@ -205,23 +207,23 @@ export class TripMap {
     this.showDay(trips);
     const [w, s, e, n] = trip.bbox;
     const bounds = L.latLngBounds([s, w], [n, e]);
-    // A trip that grows while one looks around must not take the view along.
+    // A growing trip does not move the view unless it leaves it.
     if (!isSame || !this.map.getBounds().contains(bounds)) this.fit(bounds);
-    this.drawOwn();
+    this.drawSelected();
     await this.load();
   }
 
-  /** Asks again where the zoom now shows more than the path has. */
+  /** Loads a finer path if the zoom needs one. */
   refine() {
     if (!this.trip || !this.path) return;
-    if (fineness(this.map.getZoom(), this.trip.bbox[1]) < this.metres) this.load();
+    if (toleranceAt(this.map.getZoom(), this.trip.bbox[1]) < this.metres) this.load();
   }
 
   async load() {
     this.loading?.abort();
     const loading = new AbortController();
     this.loading = loading;
-    const metres = fineness(this.map.getZoom(), this.trip.bbox[1]);
+    const metres = toleranceAt(this.map.getZoom(), this.trip.bbox[1]);
     if (!this.path) this.state.textContent = "Loading the path…";
     try {
       const found = await api.path(this.trip.id, metres, loading.signal);
@@ -230,16 +232,17 @@ export class TripMap {
       this.times = found.path.times.map((time) => Date.parse(time));
       this.metres = metres;
       this.state.textContent = "";
-      this.drawOwn();
+      this.drawSelected();
       this.onPath(this.trip, this.path);
-    } catch (refused) {
-      if (!loading.signal.aborted) this.state.textContent = `No path: ${refused.message}`;
+    } catch (error) {
+      if (loading.signal.aborted) return;
+      this.state.textContent = `Cannot load the path: ${error.message}`;
     }
   }
 
-  drawOwn() {
+  drawSelected() {
     const { trip, path } = this;
-    this.own.clearLayers();
+    this.selected.clearLayers();
     const accent = css("--chosen");
     const surface = css("--surface");
     const points = path
@@ -247,10 +250,10 @@ export class TripMap {
       : [[trip.start.lat, trip.start.lon], [trip.end.lat, trip.end.lon]];
     const dash = path ? {} : { dashArray: "2 6" };
     const weight = points.length > 5000 ? 2.5 : 4;
-    L.polyline(points, { color: accent, weight, interactive: false, ...dash }).addTo(this.own);
-    const ring = { color: accent, weight: 3, fillColor: surface, fillOpacity: 1, radius: 6 };
+    L.polyline(points, { color: accent, weight, interactive: false, ...dash }).addTo(this.selected);
+    const base = { color: accent, weight: 3, fillColor: surface, fillOpacity: 1, radius: 6 };
     const dot = (at, style, title) => {
-      const marker = L.circleMarker(at, { ...ring, ...style }).addTo(this.own);
+      const marker = L.circleMarker(at, { ...base, ...style }).addTo(this.selected);
       marker.bindTooltip(title, { direction: "top", offset: [0, -6] });
     };
     dot(points[0], {}, "start");
@@ -258,28 +261,28 @@ export class TripMap {
     if (!path) return;
     const thin = { radius: 5, weight: 2 };
     for (const { ms } of trip.retired) {
-      dot(this.placeAt(ms), { ...thin, color: css("--retired") }, "t* of a retired id");
+      dot(this.positionAt(ms), { ...thin, color: css("--retired") }, "t* of a retired id");
     }
-    dot(this.placeAt(trip.starMs), { ...thin, color: surface, fillColor: css("--star") }, "t*");
+    dot(this.positionAt(trip.starMs), { ...thin, color: surface, fillColor: css("--star") }, "t*");
   }
 
-  /** Where the trip was at a time, between the points that the path has. */
-  placeAt(ms) {
+  /** Position of the trip at a time, interpolated between points of the path. */
+  positionAt(ms) {
     const after = this.times.findIndex((time) => time >= ms);
     const at = after < 0 ? this.times.length - 1 : after;
     const before = Math.max(at - 1, 0);
-    const long = this.times[at] - this.times[before];
-    const share = long > 0 ? Math.min(Math.max((ms - this.times[before]) / long, 0), 1) : 1;
+    const length = this.times[at] - this.times[before];
+    const share = length > 0 ? Math.min(Math.max((ms - this.times[before]) / length, 0), 1) : 1;
     const [a, b] = [this.path.coordinates[before], this.path.coordinates[at]];
     return [a[1] + (b[1] - a[1]) * share, a[0] + (b[0] - a[0]) * share];
   }
 
-  /** Marks where the chosen trip was at a time; null: no mark. */
+  /** Marks the position of the selected trip at a time; null removes the mark. */
   pointAt(ms) {
     this.pointer?.remove();
     if (ms === null || !this.path) return;
     const style = { radius: 7, weight: 3, color: css("--text"), fillColor: css("--surface") };
     const shown = { ...style, fillOpacity: 1, interactive: false };
-    this.pointer = L.circleMarker(this.placeAt(ms), shown).addTo(this.map);
+    this.pointer = L.circleMarker(this.positionAt(ms), shown).addTo(this.map);
   }
 }

@@ -1,4 +1,4 @@
-// The days of a device as lanes: one look tells when it drove, one click or key asks for a time.
+// Timeline of a device: one lane per day. A click or a key looks up a time.
 
 import { DAY, clock, dayOf, draw, duration } from "./format.js";
 import { Lane } from "./lane.js";
@@ -7,11 +7,11 @@ const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const STEPS_MIN = [1, 2, 5, 10, 15, 30, 60, 120, 180, 240, 360];
 const LABEL_PX = 64;
-const SHORTEST = 10 * MINUTE;
+const MIN_VIEW = 10 * MINUTE;
 const MORE_DAYS = 14;
 
 export class Timeline {
-  /** `onLookup(ms, isSettled)`: a time was chosen; `onEnter()`: go on to the trip. */
+  /** `onLookup(ms, isSettled)`: looks up a chosen time; `onEnter()`: moves to the trip. */
   constructor({ onLookup, onEnter }) {
     const get = (id) => document.getElementById(id);
     this.onLookup = onLookup;
@@ -42,7 +42,7 @@ export class Timeline {
     this.selected = null;
   }
 
-  /** Days that are loaded and not shown yet. */
+  /** Number of loaded days that are not shown yet. */
   get hiddenDays() {
     return Math.max(0, this.days.size - this.shownDays);
   }
@@ -52,15 +52,15 @@ export class Timeline {
     this.render();
   }
 
-  /** Shows what is loaded; `into`: see `Lane.show`. */
+  /** Draws the loaded trips; `into`: see `Lane.show`. */
   render(into) {
     this.days = this.trips.days();
     const cursorDay = this.cursorMs === null ? null : dayOf(this.cursorMs);
-    const place = [...this.days.keys()].indexOf(cursorDay);
-    this.shownDays = Math.max(this.shownDays, place + 1);
+    const index = [...this.days.keys()].indexOf(cursorDay);
+    this.shownDays = Math.max(this.shownDays, index + 1);
     document.getElementById("zoom-fit").textContent = duration(this.view.to - this.view.from);
     const wanted = [...this.days].slice(0, this.shownDays);
-    if (into?.size) this.move();
+    if (into?.size) this.animate();
     const els = [this.grid];
     for (const [day, trips] of wanted) {
       if (!this.lanes.has(day)) this.lanes.set(day, new Lane(day));
@@ -77,11 +77,11 @@ export class Timeline {
     this.setCursor(this.cursorMs);
   }
 
-  /** Lets bars move for a moment. */
-  move() {
+  /** Enables the transitions of the bars for a moment. */
+  animate() {
     this.root.classList.add("moving");
-    clearTimeout(this.moving);
-    this.moving = setTimeout(() => this.root.classList.remove("moving"), 1200);
+    clearTimeout(this.animation);
+    this.animation = setTimeout(() => this.root.classList.remove("moving"), 1200);
   }
 
   select(id) {
@@ -89,19 +89,19 @@ export class Timeline {
     this.render();
   }
 
-  /** Marks a time; its lane is the one that Tab reaches. */
+  /** Marks a time, and makes its lane the one that Tab focuses. */
   setCursor(ms) {
     this.cursorMs = ms;
-    const what = ms === null ? "" : Lane.tell(this.trips.covering(ms));
+    const text = ms === null ? "" : Lane.describe(this.trips.covering(ms));
     const day = ms === null ? null : dayOf(ms);
-    const reached = this.lanes.has(day) ? day : this.lanes.keys().next().value;
+    const focusable = this.lanes.has(day) ? day : this.lanes.keys().next().value;
     for (const lane of this.lanes.values()) {
-      lane.setCursor(ms, what);
-      lane.track.setAttribute("tabindex", lane.day === reached ? "0" : "-1");
+      lane.setCursor(ms, text);
+      lane.track.setAttribute("tabindex", lane.day === focusable ? "0" : "-1");
     }
   }
 
-  /** Brings the lane and the time into sight. */
+  /** Scrolls and zooms so that the chosen time is visible. */
   reveal() {
     if (this.cursorMs === null) return;
     const within = this.cursorMs - dayOf(this.cursorMs) * DAY;
@@ -111,19 +111,19 @@ export class Timeline {
     const lane = this.lanes.get(dayOf(this.cursorMs))?.el;
     if (!lane) return;
     const top = lane.offsetTop - scroll.offsetTop;
-    const isSeen = top - 24 >= scroll.scrollTop &&
+    const isVisible = top - 24 >= scroll.scrollTop &&
       top + lane.offsetHeight <= scroll.scrollTop + scroll.clientHeight;
-    if (!isSeen) scroll.scrollTop = Math.max(0, top - scroll.clientHeight / 2);
+    if (!isVisible) scroll.scrollTop = Math.max(0, top - scroll.clientHeight / 2);
   }
 
-  /** Shows `factor` times as much of a day, around the chosen time. */
+  /** Changes the visible part of the day by `factor`, around the chosen time. */
   zoom(factor, middle = this.cursorMs) {
     const { from, to } = this.view;
-    const wide = Math.min(Math.max((to - from) * factor, SHORTEST), DAY);
+    const wide = Math.min(Math.max((to - from) * factor, MIN_VIEW), DAY);
     const centre = middle === null ? (from + to) / 2 : middle - dayOf(middle) * DAY;
-    // The chosen time keeps its place while it is in sight.
-    const isSeen = centre >= from && centre <= to && factor !== 1;
-    const share = isSeen ? (centre - from) / (to - from) : 0.5;
+    // The chosen time keeps its position while it is visible.
+    const isVisible = centre >= from && centre <= to && factor !== 1;
+    const share = isVisible ? (centre - from) / (to - from) : 0.5;
     const start = Math.min(Math.max(centre - share * wide, 0), DAY - wide);
     this.view = { from: start, to: start + wide };
     this.render();
@@ -179,7 +179,7 @@ export class Timeline {
       const lane = dragged ?? this.laneOf(event.target);
       if (!lane) return;
       const ms = point(event, lane, dragged ? null : event.target);
-      // A click that trembles is no drag.
+      // Ignores moves of 0 px, which are not a drag.
       if (dragged && Math.abs(event.movementX) > 0) this.choose(ms, false);
     });
     root.addEventListener("pointerup", () => {
@@ -245,12 +245,12 @@ export class Timeline {
   go(ms, now) {
     if (ms === undefined) return;
     const day = dayOf(now);
-    // Past the end of a lane that has no neighbour: stay on it.
+    // Without a lane for that day: stays on this one.
     const isShown = this.lanes.has(dayOf(ms));
-    const kept = isShown ? ms : Math.min(Math.max(ms, day * DAY), day * DAY + DAY - 1000);
-    this.setCursor(kept);
+    const target = isShown ? ms : Math.min(Math.max(ms, day * DAY), day * DAY + DAY - 1000);
+    this.setCursor(target);
     this.reveal();
-    this.lanes.get(dayOf(kept))?.track.focus({ preventScroll: true });
-    this.onLookup(kept, false);
+    this.lanes.get(dayOf(target))?.track.focus({ preventScroll: true });
+    this.onLookup(target, false);
   }
 }

@@ -1,4 +1,4 @@
-// The trips of the chosen device, as far as they are loaded.
+// The loaded trips of the selected device.
 
 import { DAY, dayOf, starOf } from "./format.js";
 
@@ -16,9 +16,9 @@ export function timed(trip) {
 export class Trips {
   constructor() {
     this.byId = new Map();
-    /** Nothing earlier is loaded, ms; -Infinity where all is. */
+    /** Start of the loaded span, ms; -Infinity if all earlier trips are loaded. */
     this.fromMs = Infinity;
-    /** Nothing later is wanted, ms. */
+    /** End of the span to load, ms. */
     this.uptoMs = Infinity;
     this.cursor = null;
   }
@@ -28,36 +28,36 @@ export class Trips {
   }
 
   /**
-   * Takes a trip by the overlap rule: of overlapping trips the one of the highest version stands.
-   * Answers null where nothing changed, else the trip and the other trips that it replaced.
+   * Adds a trip by the overlap rule: of overlapping trips the one with the highest version wins.
+   * Returns null if nothing changed, else the trip and the other trips that it replaced.
    */
-  take(trip) {
-    const over = [...this.byId.values()].filter(
+  add(trip) {
+    const overlapping = [...this.byId.values()].filter(
       (other) => other.startMs <= trip.endMs && other.endMs >= trip.startMs,
     );
-    if (over.some((other) => other.version > trip.version)) return null;
+    if (overlapping.some((other) => other.version > trip.version)) return null;
     const before = this.byId.get(trip.id);
-    if (over.length === 1 && before?.version === trip.version) {
+    if (overlapping.length === 1 && before?.version === trip.version) {
       this.byId.set(trip.id, trip);
       return null;
     }
-    for (const other of over) this.byId.delete(other.id);
+    for (const other of overlapping) this.byId.delete(other.id);
     this.byId.set(trip.id, trip);
-    const gone = over.filter((other) => other.id !== trip.id);
-    return { trip, gone, isNew: before === undefined };
+    const replaced = overlapping.filter((other) => other.id !== trip.id);
+    return { trip, replaced, isNew: before === undefined };
   }
 
-  /** Forgets the trips that end before a time. */
+  /** Removes the trips that end before a time. */
   forget(beforeMs) {
     for (const [id, trip] of this.byId) if (trip.endMs < beforeMs) this.byId.delete(id);
   }
 
-  /** Whether a trip lies where trips are loaded. */
-  wants(trip) {
+  /** Whether a trip overlaps the loaded span. */
+  overlapsLoaded(trip) {
     return trip.endMs >= this.fromMs && trip.startMs <= this.uptoMs;
   }
 
-  /** By start. */
+  /** Trips ordered by start. */
   sorted() {
     return [...this.byId.values()].sort((a, b) => a.startMs - b.startMs);
   }
@@ -69,14 +69,14 @@ export class Trips {
     return null;
   }
 
-  /** The nearest trip after (`step` 1) or before (-1) a time, as far as loaded. */
+  /** The nearest loaded trip after (`step` 1) or before (-1) a time. */
   next(ms, step) {
     const sorted = this.sorted();
     if (step > 0) return sorted.find((trip) => trip.startMs > ms) ?? null;
     return sorted.findLast((trip) => trip.endMs < ms) ?? null;
   }
 
-  /** Day to the trips that touch it, the latest day first. */
+  /** Trips by the days that they touch, latest day first. */
   days() {
     const days = new Map();
     const earliest = dayOf(this.fromMs);

@@ -1,9 +1,9 @@
-//! The thread that polls: who holds which partition, hand-over, commits.
+//! The polling thread: rebalances, batches, commits.
 //!
-//! It never waits for a store. Batches go to the owners of partitions over bounded channels; a
-//! partition whose channel is full is paused until there is room. What owners acknowledge is
-//! committed from here, and only for partitions that are held. The one wait is for the owners of
-//! partitions that are given back, and it has an end.
+//! It never waits for a store. It sends batches to the partition workers over bounded channels, and
+//! pauses a partition whose channel is full. It commits what the workers have acknowledged, and
+//! only for partitions that are assigned. It waits, with a time limit, only for the workers of
+//! revoked partitions.
 
 mod commits;
 mod positions;
@@ -37,158 +37,157 @@ use crate::model::time::format_duration;
 use crate::source::Batch;
 use crate::telemetry;
 
-/// How long one poll waits.
-const POLL: Duration = Duration::from_millis(20);
+/// Maximum wait of one poll.
+const POLL_TIMEOUT: Duration = Duration::from_millis(20);
 
-/// How often batches are handed over that are not full.
-const HAND_OVER: Duration = Duration::from_millis(20);
+/// Interval at which incomplete batches are sent.
+const SEND_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Batches that wait for an owner, at most.
-const BATCHES_AHEAD: usize = 4;
+/// Maximum number of batches queued for a partition worker.
+const MAX_QUEUED_BATCHES: usize = 4;
 
-/// A paused partition goes on when so many more fit.
-const BATCHES_LOW: usize = 2;
+/// A paused partition resumes when its channel has room for this number of batches.
+const RESUME_CAPACITY: usize = 2;
 
-/// A batch is handed over when it has so many entries.
-const BATCH_ENTRIES: usize = 4096;
+/// Maximum number of entries of a batch.
+const MAX_BATCH_ENTRIES: usize = 4096;
 
-/// A batch is handed over when it has so many bytes, at most; less where many partitions are held.
-const BATCH_BYTES: usize = 1 << 20;
+/// Maximum size of a batch, bytes; the more partitions are assigned, the smaller.
+const MAX_BATCH_BYTES: usize = 1 << 20;
 
-/// A batch takes as many bytes however many partitions are held.
-const LEAST_BYTES: usize = 16 << 10;
+/// Lower limit of the batch size, however many partitions are assigned, bytes.
+const MIN_BATCH_BYTES: usize = 16 << 10;
 
-/// The clock is looked at each time so many records were taken.
-const LOOK_EVERY: u32 = 64;
+/// The clock is read once per this number of records.
+const CLOCK_CHECK_INTERVAL: u32 = 64;
 
-/// How long the client may take to go to another offset.
-const SEEK: Duration = Duration::from_secs(5);
+/// Time limit of a seek.
+const SEEK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often offsets are committed.
-const COMMIT_EVERY: Duration = Duration::from_secs(1);
+/// Interval of commits.
+const COMMIT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often the client tells where partitions end and what was committed, ms, where somebody looks
-/// at it.
+/// Interval of the client's statistics (end offsets, committed offsets), ms.
 const STATISTICS_MS: &str = "2000";
 
-/// Who decides which partitions this process reads.
+/// Which partitions this process reads, and from where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Assignment {
-    /// The group does, among its members; offsets are kept by the brokers.
+    /// The group assigns partitions to its members; the brokers store the offsets.
     Group {
-        /// Where reading begins where no valid offset is kept.
+        /// Where to start a partition that has no valid committed offset.
         from: Option<StartFrom>,
     },
-    /// All of them, from these offsets on, by partition; offsets are kept elsewhere.
+    /// All partitions, from these offsets, by partition; the caller stores the offsets.
     All(Vec<i64>),
-    /// All of them, these offsets of each, by partition. Reading ends with the last of them; no
-    /// offset is kept.
+    /// All partitions, these offsets of each, by partition. Reading ends after the last of them; no
+    /// offset is committed.
     Spans(Vec<Range<i64>>),
 }
 
-/// What to read, and how.
+/// Configuration of the polling thread.
 #[derive(Clone, Debug)]
 pub struct ConsumerConfig {
-    /// How brokers are reached.
+    /// Connection settings.
     pub brokers: Brokers,
-    /// What is read.
+    /// Topic to read.
     pub topic: String,
-    /// Name of the consumer group.
+    /// Consumer group.
     pub group: String,
-    /// Name of this member, where the group should know it again after a restart.
+    /// Static member id (`group.instance.id`), if any.
     pub instance_id: Option<String>,
-    /// Which partitions.
+    /// Partitions and start offsets.
     pub assignment: Assignment,
-    /// The epoch under which it is read.
+    /// Epoch that the topic has to match.
     pub epoch: Epoch,
-    /// How long owners may take to store what they have when partitions are given back.
+    /// Time limit for the workers of revoked partitions to store what they have.
     pub revoke_timeout: Duration,
-    /// How long they may take at the end.
+    /// Time limit for all workers to store what they have on shutdown.
     pub drain_timeout: Duration,
-    /// Memory for batches on their way, bytes.
+    /// Memory for queued batches, bytes.
     pub memory: usize,
 }
 
-/// A partition that is held from now on, for an owner.
+/// A newly assigned partition, for a partition worker.
 #[derive(Debug)]
 pub struct AssignedPartition {
-    /// What the owner reports to.
+    /// State shared with the polling thread.
     pub holding: Arc<PartitionHandle>,
-    /// What it reads; it ends when the partition is given back.
+    /// Batches to process; the channel closes when the partition is revoked or fully read.
     pub batches: mpsc::Receiver<Batch>,
 }
 
-/// What the thread tells while it runs.
+/// Event of the polling thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConsumerEvent {
-    /// A partition is held from now on, from an offset on.
+    /// A partition was assigned.
     Assigned {
-        /// Which.
+        /// Partition number, from 0.
         partition: i32,
-        /// The first offset.
+        /// First offset to read.
         from: i64,
     },
-    /// A partition was given back, everything before the offset committed.
+    /// A partition was revoked; everything before the offset is committed.
     Revoked {
-        /// Which.
+        /// Partition number, from 0.
         partition: i32,
-        /// What was committed.
+        /// Committed offset.
         committed: i64,
-        /// Its owner was called off before it had stored all it had.
+        /// The worker was cancelled before it had stored everything.
         late: bool,
     },
-    /// A partition has stopped, the others go on. It stays so while it is held.
+    /// A worker failed: its partition stops for as long as it is assigned, the others continue.
     Stopped {
-        /// Which.
+        /// Partition number, from 0.
         partition: i32,
-        /// Why.
+        /// Why the worker failed.
         problem: String,
     },
-    /// A partition was lost: somebody else holds it already.
+    /// A partition was lost: another member may already read it.
     Lost {
-        /// Which.
+        /// Partition number, from 0.
         partition: i32,
     },
-    /// Records are gone that were not read; `--from` said where to go on.
+    /// Records expired before they were read; reading resumes where `--from` says.
     Expired {
-        /// Which.
+        /// Partition number, from 0.
         partition: i32,
-        /// First offset that is gone.
+        /// First expired offset.
         first: i64,
-        /// Where reading goes on.
+        /// Offset at which reading resumes.
         next: i64,
     },
-    /// The client said something that it gets over by itself.
+    /// The client reported a problem that it recovers from by itself.
     Warning(String),
 }
 
-/// What hears it.
+/// Callback for events of the polling thread.
 pub type OnConsumerEvent = Arc<dyn Fn(ConsumerEvent) + Send + Sync>;
 
-/// How reading ended.
+/// Result of draining the partition workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DrainResult {
-    /// Everything that was handed over is durable, and committed.
+    /// Everything that was sent to the workers is durable, and committed.
     All,
-    /// The time was up before.
+    /// The time limit passed before, or a worker failed.
     NotInTime,
 }
 
-/// Reads until `stop` is set, and drains then. Runs on a thread of its own.
+/// Polls until `stop` is set, then drains. Runs on its own thread.
 ///
 /// # Errors
-/// The topic is not what the epoch says, records are gone, or the client cannot go on.
+/// The topic does not match the epoch, records expired, or the client failed.
 pub fn run(
-    plan: &ConsumerConfig,
+    config: &ConsumerConfig,
     reader: RecordReader,
-    handed: mpsc::UnboundedSender<AssignedPartition>,
-    hear: &OnConsumerEvent,
+    assigned: mpsc::UnboundedSender<AssignedPartition>,
+    on_event: &OnConsumerEvent,
     stop: &AtomicBool,
 ) -> Result<DrainResult, KafkaError> {
-    let context = RebalanceContext::new(plan.clone(), handed, Arc::clone(hear));
+    let context = RebalanceContext::new(config.clone(), assigned, Arc::clone(on_event));
     let mut ours = vec![
-        ("group.id", plan.group.as_str()),
+        ("group.id", config.group.as_str()),
         ("group.protocol", "classic"),
         ("partition.assignment.strategy", "cooperative-sticky"),
         ("enable.auto.commit", "false"),
@@ -199,117 +198,125 @@ pub fn run(
         ("session.timeout.ms", "45000"),
         ("queued.max.messages.kbytes", "16384"),
         ("queued.min.messages", "10000"),
-        // Its default, a second, leaves the consumer idle: see deps-and-limits, 2.3.
+        // With the default of 1 s, the consumer idles after its queue was full.
         ("fetch.queue.backoff.ms", "10"),
         ("check.crcs", "true"),
         ("allow.auto.create.topics", "false"),
     ];
-    if let Some(id) = &plan.instance_id {
+    if let Some(id) = &config.instance_id {
         ours.push(("group.instance.id", id));
     }
-    if let Assignment::Spans(_) = &plan.assignment {
-        // The last offset of a span may be none of a record: the mark of a transaction has one.
+    if let Assignment::Spans(_) = &config.assignment {
+        // The last offset of a span may belong to a transaction marker rather than a record.
         ours.push(("enable.partition.eof", "true"));
     }
-    if telemetry::is_on() || matches!(plan.assignment, Assignment::Group { .. }) {
+    if telemetry::is_on() || matches!(config.assignment, Assignment::Group { .. }) {
         ours.push((STATISTICS, STATISTICS_MS));
     }
-    let consumer: BaseConsumer<RebalanceContext> = plan
+    let consumer: BaseConsumer<RebalanceContext> = config
         .brokers
         .config(&ours)
-        // Why a commit failed is a warning.
+        // The reason of a failed commit is logged as a warning.
         .set_log_level(RDKafkaLogLevel::Warning)
         .create_with_context(context)
-        .map_err(|error| plan.brokers.refused(&error))?;
-    Polling { plan, consumer: &consumer, reader, hear, said: Instant::now(), silent: None }
-        .run(stop)
+        .map_err(|error| config.brokers.refused(&error))?;
+    Poller {
+        config,
+        consumer: &consumer,
+        reader,
+        on_event,
+        last_commit: Instant::now(),
+        silent_since: None,
+    }
+    .run(stop)
 }
 
-struct Polling<'a> {
-    plan: &'a ConsumerConfig,
+struct Poller<'a> {
+    config: &'a ConsumerConfig,
     consumer: &'a BaseConsumer<RebalanceContext>,
     reader: RecordReader,
-    hear: &'a OnConsumerEvent,
-    /// When commits were sent last.
-    said: Instant,
-    /// Since when brokers owe a record and give none.
-    silent: Option<Instant>,
+    on_event: &'a OnConsumerEvent,
+    /// Time of the last commit.
+    last_commit: Instant,
+    /// Start of the current wait for a record from the brokers.
+    silent_since: Option<Instant>,
 }
 
-impl Polling<'_> {
+impl Poller<'_> {
     fn run(mut self, stop: &AtomicBool) -> Result<DrainResult, KafkaError> {
-        match &self.plan.assignment {
+        match &self.config.assignment {
             Assignment::Group { .. } => {
-                let subscribed = self.consumer.subscribe(&[&self.plan.topic]);
-                subscribed.map_err(client_error("subscribing"))?;
+                let result = self.consumer.subscribe(&[&self.config.topic]);
+                result.map_err(client_error("subscribing"))?;
             }
             Assignment::All(offsets) => {
-                let endless = |&offset| offset..i64::MAX;
-                let spans = (0..).zip(offsets.iter().map(endless));
-                self.consumer.context().take_all(self.consumer, spans)?;
+                let unbounded = |&offset| offset..i64::MAX;
+                let spans = (0..).zip(offsets.iter().map(unbounded));
+                self.consumer.context().assign_all(self.consumer, spans)?;
             }
             Assignment::Spans(spans) => {
-                // Where nothing is to be read, nothing has to be there.
+                // An empty span need not exist.
                 let spans = (0..).zip(spans.iter().cloned()).filter(|(_, span)| !span.is_empty());
-                self.consumer.context().take_all(self.consumer, spans)?;
+                self.consumer.context().assign_all(self.consumer, spans)?;
             }
         }
-        while !stop.load(Ordering::Acquire) && !self.is_through() {
-            self.poll_for_a_while()?;
+        while !stop.load(Ordering::Acquire) && !self.is_finished() {
+            self.poll_records()?;
             self.consumer.context().fault()?;
-            self.hand_over();
+            self.send_batches();
             self.commit();
-            if let Some(away) = self.brokers_lost() {
-                // What was read is stored first.
+            if let Some(error) = self.brokers_lost() {
+                // Store what was read before failing.
                 self.drain()?;
-                return Err(away);
+                return Err(error);
             }
         }
         self.drain()
     }
 
-    /// Takes records until it is time to hand them over, or none comes.
-    fn poll_for_a_while(&mut self) -> Result<(), KafkaError> {
-        let until = Instant::now() + HAND_OVER;
-        let share = self.plan.memory / (BATCHES_AHEAD + 1);
-        let limit = share / self.consumer.context().state().held.len().max(1);
-        let limit = limit.clamp(LEAST_BYTES, BATCH_BYTES);
-        let (mut taken, mut patience) = (0_u32, Duration::ZERO);
+    /// Polls records until the next send is due, or none is available.
+    fn poll_records(&mut self) -> Result<(), KafkaError> {
+        let deadline = Instant::now() + SEND_INTERVAL;
+        let budget = self.config.memory / (MAX_QUEUED_BATCHES + 1);
+        let limit = budget / self.consumer.context().state().held.len().max(1);
+        let limit = limit.clamp(MIN_BATCH_BYTES, MAX_BATCH_BYTES);
+        let (mut polled, mut timeout) = (0_u32, Duration::ZERO);
         loop {
-            match self.consumer.poll(patience) {
+            match self.consumer.poll(timeout) {
                 Some(Ok(message)) => {
-                    self.silent = None;
+                    self.silent_since = None;
                     self.push_record(&message, limit);
                 }
                 Some(Err(ClientError::PartitionEOF(partition))) => {
-                    self.silent = None;
-                    self.consumer.context().at_end(partition);
+                    self.silent_since = None;
+                    self.consumer.context().mark_at_end(partition);
                 }
-                Some(Err(error)) if unreadable::is_unreadable(&error) => self.pass_unreadable(),
-                Some(Err(error)) => self.trouble(&error)?,
-                None if patience > Duration::ZERO => return Ok(()),
-                // Nothing lies there just now.
-                None if Instant::now() < until => {
-                    patience = POLL;
+                Some(Err(error)) if unreadable::is_unreadable(&error) => self.skip_unreadable(),
+                Some(Err(error)) => self.handle_error(&error)?,
+                None if timeout > Duration::ZERO => return Ok(()),
+                // No record is available without waiting: wait once.
+                None if Instant::now() < deadline => {
+                    timeout = POLL_TIMEOUT;
                     continue;
                 }
                 None => return Ok(()),
             }
-            // Records that lie there come sooner than the clock is read.
-            patience = Duration::ZERO;
-            taken += 1;
-            if taken.is_multiple_of(LOOK_EVERY) && Instant::now() >= until {
+            // Fetch buffered records without waiting, and read the clock only now and then.
+            timeout = Duration::ZERO;
+            polled += 1;
+            if polled.is_multiple_of(CLOCK_CHECK_INTERVAL) && Instant::now() >= deadline {
                 return Ok(());
             }
         }
     }
 
-    /// Takes a record; a batch of so many bytes is handed over.
+    /// Adds a record to the batch of its partition, and sends the batch once it reaches `limit`
+    /// bytes.
     fn push_record(&mut self, message: &rdkafka::message::BorrowedMessage<'_>, limit: usize) {
         let mut state = self.consumer.context().state();
-        // Of one that was given back meanwhile the next owner reads it.
+        // The partition was revoked meanwhile: its next worker reads the record.
         let Some(held) = state.held.get_mut(&message.partition()) else { return };
-        if !held.wants(message.offset()) {
+        if !held.accepts(message.offset()) {
             return;
         }
         let record = Record::from_message(message);
@@ -321,146 +328,150 @@ impl Polling<'_> {
                 held.finish_batch();
             }
         }
-        if held.batch.entries.len() >= BATCH_ENTRIES || held.batch.memory() >= limit {
+        if held.batch.entries.len() >= MAX_BATCH_ENTRIES || held.batch.memory() >= limit {
             held.finish_batch();
-            held.hand_over(self.consumer, &self.plan.topic);
+            held.send_ready(self.consumer, &self.config.topic);
         }
     }
 
-    /// Keeps a batch that the client cannot unpack as one dead letter, and goes on behind it. The
-    /// error does not name the partition, and comes again until the batch is passed.
-    fn pass_unreadable(&self) {
-        for (partition, offset) in self.consumer.context().awaited() {
-            match unreadable::find(&self.plan.brokers, &self.plan.topic, partition, offset) {
+    /// Replaces each batch that the client cannot unpack with one dead letter, and continues after
+    /// it. The error does not name the partition, and recurs until the batch is skipped.
+    fn skip_unreadable(&self) {
+        for (partition, offset) in self.consumer.context().fetching() {
+            match unreadable::find(&self.config.brokers, &self.config.topic, partition, offset) {
                 Ok(None) => (),
-                Ok(Some(batch)) => self.pass(partition, &batch),
-                Err(error) => (self.hear)(ConsumerEvent::Warning(error.to_string())),
+                Ok(Some(batch)) => self.skip_batch(partition, &batch),
+                Err(error) => (self.on_event)(ConsumerEvent::Warning(error.to_string())),
             }
         }
     }
 
-    fn pass(&self, partition: i32, batch: &UnreadableBatch) {
+    fn skip_batch(&self, partition: i32, batch: &UnreadableBatch) {
         let next = Offset::Offset(batch.last + 1);
         let UnreadableBatch { first, last, problem } = batch;
-        if let Err(error) = self.consumer.seek(&self.plan.topic, partition, next, SEEK) {
-            return (self.hear)(ConsumerEvent::Warning(format!(
-                "partition {partition}: cannot go on behind the batch from offset {first} to {last}: {error}"
+        if let Err(error) = self.consumer.seek(&self.config.topic, partition, next, SEEK_TIMEOUT) {
+            return (self.on_event)(ConsumerEvent::Warning(format!(
+                "partition {partition}: cannot skip the batch from offset {first} to {last}: \
+                 {error}"
             )));
         }
-        (self.hear)(ConsumerEvent::Warning(format!(
-            "partition {partition}: offsets {first} to {last} are a batch that cannot be unpacked, \
-             now one dead letter: {problem}"
+        (self.on_event)(ConsumerEvent::Warning(format!(
+            "partition {partition}: the batch from offset {first} to {last} cannot be unpacked, \
+             and is now one dead letter: {problem}"
         )));
         let mut state = self.consumer.context().state();
         let Some(held) = state.held.get_mut(&partition) else { return };
-        if held.wants(*last) {
-            self.reader.unreadable(batch, &mut held.batch);
+        if held.accepts(*last) {
+            self.reader.push_unreadable(batch, &mut held.batch);
         }
     }
 
-    /// Hands over what there is, and goes on with partitions that have room again.
-    fn hand_over(&self) {
-        self.consumer.context().tell_stopped();
+    /// Sends all batches, and resumes partitions whose channels have room again.
+    fn send_batches(&self) {
+        self.consumer.context().report_stopped();
         let mut state = self.consumer.context().state();
         for held in state.held.values_mut() {
             held.finish_batch();
-            held.hand_over(self.consumer, &self.plan.topic);
-            held.resume(self.consumer, &self.plan.topic);
-            held.close_at_end(self.consumer, &self.plan.topic);
+            held.send_ready(self.consumer, &self.config.topic);
+            held.resume(self.consumer, &self.config.topic);
+            held.close_at_end(self.consumer, &self.config.topic);
         }
     }
 
-    /// Whether all that was to be read is stored.
-    fn is_through(&self) -> bool {
-        matches!(self.plan.assignment, Assignment::Spans(_)) && self.consumer.context().all_ended()
+    /// Whether every span was read and processed.
+    fn is_finished(&self) -> bool {
+        matches!(self.config.assignment, Assignment::Spans(_))
+            && self.consumer.context().all_ended()
     }
 
-    /// What to say of brokers that have been silent for longer than who reads to an end has
-    /// patience. Partitions that wait for their owners are none of their doing.
+    /// Returns an error if the brokers of a bounded read have sent no record for longer than their
+    /// timeout. Time spent waiting for workers does not count.
     fn brokers_lost(&mut self) -> Option<KafkaError> {
-        let bound = matches!(self.plan.assignment, Assignment::Spans(_));
-        let patience = self.plan.brokers.patience().filter(|_| bound)?;
-        if !self.consumer.context().awaits_brokers() {
-            self.silent = None;
+        let is_bounded = matches!(self.config.assignment, Assignment::Spans(_));
+        let timeout = self.config.brokers.timeout().filter(|_| is_bounded)?;
+        if !self.consumer.context().is_fetching() {
+            self.silent_since = None;
             return None;
         }
-        let silent = self.silent.get_or_insert_with(Instant::now).elapsed();
-        (silent >= patience).then(|| {
-            let patience_ms = i64::try_from(patience.as_millis()).unwrap_or(i64::MAX);
-            let (topic, silent) = (&self.plan.topic, format_duration(patience_ms));
-            let problem = format!("topic `{topic}` gave no record for {silent}");
-            KafkaError::Unreachable { brokers: self.plan.brokers.addresses().to_owned(), problem }
+        let silent_for = self.silent_since.get_or_insert_with(Instant::now).elapsed();
+        (silent_for >= timeout).then(|| {
+            let timeout_ms = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
+            let (topic, timeout) = (&self.config.topic, format_duration(timeout_ms));
+            let problem = format!("no record of topic `{topic}` for {timeout}");
+            KafkaError::Unreachable { brokers: self.config.brokers.addresses().to_owned(), problem }
         })
     }
 
-    /// Commits what is acknowledged, of the partitions that are held.
+    /// Commits acknowledged offsets of the assigned partitions, at most once per interval.
     fn commit(&mut self) {
-        if self.is_group() && self.said.elapsed() >= COMMIT_EVERY {
-            self.said = Instant::now();
+        if self.is_group() && self.last_commit.elapsed() >= COMMIT_INTERVAL {
+            self.last_commit = Instant::now();
             self.consumer.context().commit_held(self.consumer, CommitMode::Async);
         }
     }
 
     fn is_group(&self) -> bool {
-        matches!(self.plan.assignment, Assignment::Group { .. })
+        matches!(self.config.assignment, Assignment::Group { .. })
     }
 
-    fn trouble(&self, error: &ClientError) -> Result<(), KafkaError> {
+    fn handle_error(&self, error: &ClientError) -> Result<(), KafkaError> {
         use RDKafkaErrorCode as Code;
-        let other_life =
-            |problem: String| KafkaError::TopicMismatch { topic: self.plan.topic.clone(), problem };
+        let mismatch = |problem: String| KafkaError::TopicMismatch {
+            topic: self.config.topic.clone(),
+            problem,
+        };
         match error {
             ClientError::MessageConsumptionFatal(_) => Err(client_error("polling")(error.clone())),
             ClientError::MessageConsumption(Code::AutoOffsetReset | Code::OffsetOutOfRange) => {
-                Err(other_life(
-                    "has no record at an offset that was to be read next: it was made anew, or its \
-                     records expired; start again, which tells which"
+                Err(mismatch(
+                    "has no record at the next offset: it was recreated, or its records expired; \
+                     restart to find out which"
                         .to_owned(),
                 ))
             }
-            ClientError::MessageConsumption(Code::LogTruncation) => Err(other_life(
-                "lost records that were read (an unclean leader election): its offsets stand for \
-                 other records now; stop all instances, then make a new epoch: tstar epoch new"
+            ClientError::MessageConsumption(Code::LogTruncation) => Err(mismatch(
+                "lost records that were already read (unclean leader election), and reuses their \
+                 offsets; stop all instances, then start a new epoch: tstar epoch new"
                     .to_owned(),
             )),
-            // The context has told it already, and the client gets over it.
+            // The context has already reported it, and the client recovers by itself.
             _ => Ok(()),
         }
     }
 
-    /// Waits for the owners to store what they have, commits it, and leaves.
+    /// Waits for the workers to store what they have, commits it, and leaves the group.
     fn drain(self) -> Result<DrainResult, KafkaError> {
-        let until = Instant::now() + self.plan.drain_timeout;
+        let deadline = Instant::now() + self.config.drain_timeout;
         let partitions = self.consumer.context().close_all();
         let mut list = TopicPartitionList::new();
         for partition in partitions {
-            list.add_partition(&self.plan.topic, partition);
+            list.add_partition(&self.config.topic, partition);
         }
-        // Else the client goes on fetching what nobody takes.
+        // Without the pause, the client would keep fetching records that no worker takes.
         if let Err(error) = self.consumer.pause(&list) {
-            (self.hear)(ConsumerEvent::Warning(error.to_string()));
+            (self.on_event)(ConsumerEvent::Warning(error.to_string()));
         }
         let drained = loop {
-            self.consumer.context().tell_stopped();
+            self.consumer.context().report_stopped();
             if self.consumer.context().all_ended() {
                 break DrainResult::All;
             }
-            if Instant::now() >= until {
+            if Instant::now() >= deadline {
                 break DrainResult::NotInTime;
             }
-            // Partitions may be taken away meanwhile.
-            self.consumer.poll(POLL);
+            // Polling handles a rebalance that revokes partitions meanwhile.
+            self.consumer.poll(POLL_TIMEOUT);
         };
-        // A rebalance may be on, which the next try waits for.
+        // The commit fails during a rebalance: retry once polling has completed it.
         while self.is_group()
             && !self.consumer.context().commit_held(self.consumer, CommitMode::Sync)
-            && Instant::now() < until
+            && Instant::now() < deadline
         {
-            self.consumer.poll(POLL);
+            self.consumer.poll(POLL_TIMEOUT);
         }
-        let all = self.consumer.context().give_up();
+        let exits = self.consumer.context().cancel_all();
         self.consumer.context().fault()?;
-        let all_drained = all.iter().all(|ended| *ended == Some(WorkerExit::Drained));
+        let all_drained = exits.iter().all(|exit| *exit == Some(WorkerExit::Drained));
         Ok(if drained == DrainResult::All && all_drained {
             DrainResult::All
         } else {

@@ -1,4 +1,4 @@
-//! Where reading of a partition begins, and whether the topic is still the one that was read.
+//! Finds the start offset of a partition, and checks that the topic is still the one of the epoch.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -13,28 +13,32 @@ use crate::kafka::KafkaError;
 use crate::kafka::topic::{OffsetRange, StartFrom, at_time};
 use crate::model::epoch::Epoch;
 
-/// How long one question may take, and all of them together.
-const PATIENCE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(60));
+/// Time limit of one request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The first offset to read of each partition that comes.
+/// Time limit for all requests together.
+const TOTAL_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Finds the start offset of each newly assigned partition.
 pub(super) fn resolve(
     consumer: &BaseConsumer<RebalanceContext>,
-    plan: &ConsumerConfig,
+    config: &ConsumerConfig,
     partitions: &[i32],
-    hear: &OnConsumerEvent,
+    on_event: &OnConsumerEvent,
 ) -> Result<Vec<(i32, i64)>, KafkaError> {
-    let until = Instant::now() + PATIENCE.1;
-    let committed = plan.brokers.insist(until, || committed(consumer, plan, partitions))?;
+    let deadline = Instant::now() + TOTAL_TIMEOUT;
+    let committed =
+        config.brokers.retry_until(deadline, || committed(consumer, config, partitions))?;
     let mut starts = Vec::with_capacity(partitions.len());
     for &partition in partitions {
-        let watermarks = || consumer.fetch_watermarks(&plan.topic, partition, PATIENCE.0);
-        let (first, next) = plan.brokers.insist(until, watermarks)?;
+        let watermarks = || consumer.fetch_watermarks(&config.topic, partition, REQUEST_TIMEOUT);
+        let (first, next) = config.brokers.retry_until(deadline, watermarks)?;
         let extent = OffsetRange { first, next };
-        let kept = committed.get(&partition).copied();
-        let Assignment::Group { from } = plan.assignment else {
-            unreachable!("without a group nothing is resolved here")
+        let committed_offset = committed.get(&partition).copied();
+        let Assignment::Group { from } = config.assignment else {
+            unreachable!("start offsets are resolved only for a group")
         };
-        let start = match resume_point(&plan.epoch, from, partition, kept, extent)? {
+        let start = match resume_point(&config.epoch, from, partition, committed_offset, extent)? {
             ResumePoint::At(offset) => offset,
             ResumePoint::Gone { first, from } => {
                 let next = match from {
@@ -42,11 +46,12 @@ pub(super) fn resolve(
                     StartFrom::Latest => extent.next,
                     StartFrom::Time(time_ms) => {
                         let extents = [(partition, extent)];
-                        let ask = || at_time(consumer, &plan.topic, time_ms, &extents, PATIENCE.0);
-                        plan.brokers.insist(until, ask)?[&partition]
+                        let request =
+                            || at_time(consumer, &config.topic, time_ms, &extents, REQUEST_TIMEOUT);
+                        config.brokers.retry_until(deadline, request)?[&partition]
                     }
                 };
-                hear(ConsumerEvent::Expired { partition, first, next });
+                on_event(ConsumerEvent::Expired { partition, first, next });
                 next
             }
         };
@@ -55,49 +60,48 @@ pub(super) fn resolve(
     Ok(starts)
 }
 
-/// Where a partition goes on.
+/// Where reading of a partition resumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResumePoint {
     /// At this offset.
     At(i64),
-    /// What was to be read next is gone.
+    /// The records at the resume offset have expired.
     Gone {
-        /// The first offset that is.
+        /// First expired offset.
         first: i64,
-        /// Where to go on.
+        /// Where to start instead.
         from: StartFrom,
     },
 }
 
-/// Decides where a partition goes on, from the offset that is kept of it and those that it has.
+/// Decides where a partition resumes, from its committed offset and the offsets that it has.
 ///
 /// # Errors
-/// The topic is not the one that the epoch was made for, or records are gone and `from` does not
-/// say where to go on.
+/// The topic does not match the epoch, or records expired and `from` is `None`.
 pub fn resume_point(
     epoch: &Epoch,
     from: Option<StartFrom>,
     partition: i32,
-    kept: Option<i64>,
+    committed_offset: Option<i64>,
     extent: OffsetRange,
 ) -> Result<ResumePoint, KafkaError> {
     let topic = || epoch.topic.clone();
     if partition >= epoch.partitions {
         let problem = format!(
-            "has partition {partition} now, and had {} in epoch {}: devices may have moved \
-             between partitions; stop all instances at lag 0, then: tstar epoch new",
+            "now has partition {partition}, but had {} partitions in epoch {}: devices may have \
+             moved between them; stop all instances at lag 0, then: tstar epoch new",
             epoch.partitions, epoch.epoch
         );
         return Err(KafkaError::TopicMismatch { topic: topic(), problem });
     }
-    // Where nothing was committed yet, the epoch says where it began.
+    // Without a committed offset, the epoch decides.
     let first = epoch.start_offsets.get(&partition).copied().unwrap_or(0);
-    let wanted = kept.unwrap_or(first);
+    let wanted = committed_offset.unwrap_or(first);
     if wanted > extent.next || first > extent.next {
         let (wanted, next) = (wanted.max(first), extent.next);
         let problem = format!(
-            "was made anew: partition {partition} is to be read from offset {wanted}, and ends at \
-             {next}; stop all instances, then: tstar epoch new"
+            "was recreated: partition {partition} resumes at offset {wanted}, but ends at {next}; \
+             stop all instances, then: tstar epoch new"
         );
         return Err(KafkaError::TopicMismatch { topic: topic(), problem });
     }
@@ -105,29 +109,29 @@ pub fn resume_point(
         return Ok(ResumePoint::At(wanted));
     }
     let Some(from) = from else {
-        let why = format!("the oldest one there is has offset {}", extent.first);
+        let reason = format!("the oldest remaining offset is {}", extent.first);
         let last = extent.first - 1;
-        return Err(KafkaError::Expired { topic: topic(), partition, first: wanted, last, why });
+        return Err(KafkaError::Expired { topic: topic(), partition, first: wanted, last, reason });
     };
     Ok(ResumePoint::Gone { first: wanted, from })
 }
 
-/// The offsets that the group has committed.
+/// Committed offsets of the group.
 fn committed(
     consumer: &BaseConsumer<RebalanceContext>,
-    plan: &ConsumerConfig,
+    config: &ConsumerConfig,
     partitions: &[i32],
 ) -> KafkaResult<BTreeMap<i32, i64>> {
-    let mut asked = TopicPartitionList::new();
+    let mut list = TopicPartitionList::new();
     for &partition in partitions {
-        asked.add_partition(&plan.topic, partition);
+        list.add_partition(&config.topic, partition);
     }
-    let answer = consumer.committed_offsets(asked, PATIENCE.0)?;
+    let committed = consumer.committed_offsets(list, REQUEST_TIMEOUT)?;
     let mut offsets = BTreeMap::new();
-    for found in answer.elements() {
-        found.error()?;
-        if let Offset::Offset(offset) = found.offset() {
-            offsets.insert(found.partition(), offset);
+    for element in committed.elements() {
+        element.error()?;
+        if let Offset::Offset(offset) = element.offset() {
+            offsets.insert(element.partition(), offset);
         }
     }
     Ok(offsets)
@@ -138,14 +142,18 @@ mod tests {
     use super::*;
     use crate::model::rules::Rules;
 
-    fn start(partition: i32, kept: Option<i64>, extent: (i64, i64)) -> Result<ResumePoint, String> {
-        start_from(None, partition, kept, extent)
+    fn start(
+        partition: i32,
+        committed_offset: Option<i64>,
+        extent: (i64, i64),
+    ) -> Result<ResumePoint, String> {
+        start_from(None, partition, committed_offset, extent)
     }
 
     fn start_from(
         from: Option<StartFrom>,
         partition: i32,
-        kept: Option<i64>,
+        committed_offset: Option<i64>,
         (first, next): (i64, i64),
     ) -> Result<ResumePoint, String> {
         let epoch = Epoch {
@@ -158,11 +166,12 @@ mod tests {
             partitioner: None,
         };
         let extent = OffsetRange { first, next };
-        resume_point(&epoch, from, partition, kept, extent).map_err(|error| error.to_string())
+        resume_point(&epoch, from, partition, committed_offset, extent)
+            .map_err(|error| error.to_string())
     }
 
     #[test]
-    fn what_is_committed_decides_then_the_epoch() {
+    fn the_committed_offset_decides_then_the_epoch() {
         assert_eq!(start(0, Some(150), (50, 200)), Ok(ResumePoint::At(150)));
         assert_eq!(start(0, Some(200), (50, 200)), Ok(ResumePoint::At(200)));
         assert_eq!(start(0, None, (50, 200)), Ok(ResumePoint::At(100)));
@@ -170,17 +179,17 @@ mod tests {
     }
 
     #[test]
-    fn another_life_of_the_topic_is_refused_with_the_command_that_helps() {
+    fn another_topic_of_the_name_is_refused_with_the_command_that_helps() {
         let shorter = start(0, Some(150), (0, 120)).unwrap_err();
-        assert!(shorter.contains("from offset 150, and ends at 120"), "{shorter}");
-        let anew = start(0, None, (0, 7)).unwrap_err();
-        assert!(anew.contains("tstar epoch new"), "{anew}");
-        let more = start(2, None, (0, 7)).unwrap_err();
-        assert!(more.contains("partition 2 now, and had 2 in epoch 3"), "{more}");
+        assert!(shorter.contains("at offset 150, but ends at 120"), "{shorter}");
+        let recreated = start(0, None, (0, 7)).unwrap_err();
+        assert!(recreated.contains("tstar epoch new"), "{recreated}");
+        let grown = start(2, None, (0, 7)).unwrap_err();
+        assert!(grown.contains("partition 2, but had 2 partitions in epoch 3"), "{grown}");
     }
 
     #[test]
-    fn records_that_expired_are_named_unless_from_says_where_to_go_on() {
+    fn expired_records_are_an_error_unless_from_is_given() {
         let refused = start(0, Some(150), (180, 200)).unwrap_err();
         assert!(refused.contains("records 150 to 179 of partition 0"), "{refused}");
         let gone = ResumePoint::Gone { first: 150, from: StartFrom::Earliest };

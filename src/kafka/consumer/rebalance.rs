@@ -1,4 +1,4 @@
-//! Membership: what happens when partitions come and go. Its callbacks run on the polling thread.
+//! Handles rebalances. The callbacks run on the polling thread.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -16,50 +16,50 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 use super::commits::Commits;
 use super::statistics;
 use super::{
-    AssignedPartition, Assignment, BATCHES_AHEAD, BATCHES_LOW, ConsumerConfig, ConsumerEvent,
-    OnConsumerEvent, positions,
+    AssignedPartition, Assignment, ConsumerConfig, ConsumerEvent, MAX_QUEUED_BATCHES,
+    OnConsumerEvent, RESUME_CAPACITY, positions,
 };
 use crate::kafka::partition_handle::{PartitionHandle, WorkerExit};
 use crate::kafka::{KafkaError, client_error};
 use crate::source::Batch;
 use crate::telemetry::{self, OffsetStorage, PartitionGauge};
 
-/// A partition that is held.
+/// State of an assigned partition.
 pub(super) struct PartitionState {
     partition: i32,
-    holding: Arc<PartitionHandle>,
-    /// `None` once no more is handed over.
-    to: Option<mpsc::Sender<Batch>>,
-    /// What was polled and is not full yet.
+    handle: Arc<PartitionHandle>,
+    /// `None` once no more batches are sent.
+    sender: Option<mpsc::Sender<Batch>>,
+    /// Incomplete batch of polled records.
     pub(super) batch: Batch,
-    /// Offset after the last record of the batches before it.
+    /// Offset after the last record of all earlier batches.
     finished: i64,
-    /// What is to be handed over.
+    /// Complete batches that are not sent yet.
     ready: VecDeque<Batch>,
     paused: bool,
-    /// No record at or past it is read.
-    upto: i64,
-    /// Every record before `upto` was polled.
+    /// End of the range to read: no record at or past it is read.
+    end_offset: i64,
+    /// Every record before `end_offset` was polled.
     at_end: bool,
     commits: Commits,
     origin: Arc<str>,
-    /// Goes with it: who holds it next shows it.
-    _shown: Option<PartitionGauge>,
+    /// Metrics of the partition, removed on drop.
+    _gauge: Option<PartitionGauge>,
 }
 
 impl PartitionState {
-    /// The brokers keep an offset.
-    fn keep(&mut self, offset: i64) {
-        self.commits.keep(offset);
-        self.holding.progress().committed(offset);
+    /// Records that the brokers confirmed a commit.
+    fn mark_committed(&mut self, offset: i64) {
+        self.commits.mark_committed(offset);
+        self.handle.progress().committed(offset);
     }
 
-    /// Offset after the last record that was polled.
-    fn polled(&self) -> i64 {
+    /// Offset after the last polled record.
+    fn next_offset(&self) -> i64 {
         self.batch.next_offset.unwrap_or(self.finished)
     }
 
-    /// What was polled is one batch.
+    /// Completes the current batch, if it is not empty.
     pub(super) fn finish_batch(&mut self) {
         let Some(next_offset) = self.batch.next_offset else { return };
         self.finished = next_offset;
@@ -67,38 +67,39 @@ impl PartitionState {
         self.ready.push_back(std::mem::replace(&mut self.batch, next));
     }
 
-    /// Whether the record at an offset is to be read.
-    pub(super) fn wants(&mut self, offset: i64) -> bool {
-        self.at_end |= offset + 1 >= self.upto;
-        offset < self.upto
+    /// Whether the record at an offset lies in the range to read. Notes when the range ends with
+    /// it.
+    pub(super) fn accepts(&mut self, offset: i64) -> bool {
+        self.at_end |= offset + 1 >= self.end_offset;
+        offset < self.end_offset
     }
 
-    /// Whether brokers are to give the next record of it.
+    /// Whether the partition waits for a record from the brokers.
     fn is_fetching(&self) -> bool {
-        self.to.is_some() && !self.paused && !self.at_end
+        self.sender.is_some() && !self.paused && !self.at_end
     }
 
-    /// Ends what the owner reads, once it was handed all of it.
+    /// Closes the channel to the worker once it has received every batch.
     pub(super) fn close_at_end(&mut self, consumer: &BaseConsumer<RebalanceContext>, topic: &str) {
-        if self.at_end && self.ready.is_empty() && self.to.take().is_some() {
+        if self.at_end && self.ready.is_empty() && self.sender.take().is_some() {
             self.pause(consumer, topic);
         }
     }
 
-    /// Hands over what fits; pauses the partition where not all does.
-    pub(super) fn hand_over(&mut self, consumer: &BaseConsumer<RebalanceContext>, topic: &str) {
-        let Some(to) = &self.to else { return };
+    /// Sends complete batches; pauses the partition if its channel is full.
+    pub(super) fn send_ready(&mut self, consumer: &BaseConsumer<RebalanceContext>, topic: &str) {
+        let Some(sender) = &self.sender else { return };
         while let Some(batch) = self.ready.pop_front() {
-            match to.try_send(batch) {
+            match sender.try_send(batch) {
                 Ok(()) => (),
                 Err(TrySendError::Full(batch)) => {
                     self.ready.push_front(batch);
                     break;
                 }
-                // The owner has failed, and said so: the partition stands still.
+                // The worker failed, and has reported why: the partition stops.
                 Err(TrySendError::Closed(_)) => {
                     self.ready.clear();
-                    self.to = None;
+                    self.sender = None;
                     self.pause(consumer, topic);
                     return;
                 }
@@ -110,14 +111,14 @@ impl PartitionState {
     }
 
     fn pause(&mut self, consumer: &BaseConsumer<RebalanceContext>, topic: &str) {
-        // Where this fails it is tried again with the next batch.
+        // If this fails, the next batch pauses it.
         self.paused =
             self.paused || consumer.pause(&single_partition(topic, self.partition)).is_ok();
     }
 
     pub(super) fn resume(&mut self, consumer: &BaseConsumer<RebalanceContext>, topic: &str) {
-        let Some(to) = &self.to else { return };
-        if self.paused && self.ready.is_empty() && to.capacity() >= BATCHES_LOW {
+        let Some(sender) = &self.sender else { return };
+        if self.paused && self.ready.is_empty() && sender.capacity() >= RESUME_CAPACITY {
             self.paused = consumer.resume(&single_partition(topic, self.partition)).is_err();
         }
     }
@@ -129,52 +130,52 @@ fn single_partition(topic: &str, partition: i32) -> TopicPartitionList {
     list
 }
 
-/// What the callbacks and the polling loop share; one thread has it at a time.
+/// State shared by the callbacks and the polling loop.
 #[derive(Default)]
 pub(super) struct State {
-    /// By partition.
+    /// Assigned partitions, by number.
     pub(super) held: BTreeMap<i32, PartitionState>,
-    /// Why reading cannot go on.
+    /// Error that ends reading.
     fault: Option<KafkaError>,
-    /// No more is taken: this member is about to leave.
+    /// This member is about to leave, and accepts no more partitions.
     closing: bool,
 }
 
-/// The context of the client.
+/// The context of the client: callbacks and the state that they share with the polling loop.
 pub(super) struct RebalanceContext {
-    plan: ConsumerConfig,
-    handed: mpsc::UnboundedSender<AssignedPartition>,
-    hear: OnConsumerEvent,
+    config: ConsumerConfig,
+    assigned: mpsc::UnboundedSender<AssignedPartition>,
+    on_event: OnConsumerEvent,
     state: Mutex<State>,
 }
 
 impl RebalanceContext {
     pub(super) fn new(
-        plan: ConsumerConfig,
-        handed: mpsc::UnboundedSender<AssignedPartition>,
-        hear: OnConsumerEvent,
+        config: ConsumerConfig,
+        assigned: mpsc::UnboundedSender<AssignedPartition>,
+        on_event: OnConsumerEvent,
     ) -> Self {
-        Self { plan, handed, hear, state: Mutex::default() }
+        Self { config, assigned, on_event, state: Mutex::default() }
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no holder of the lock panics")
     }
 
-    /// The fault that a callback met.
+    /// Takes the error of a callback, if one failed.
     pub(super) fn fault(&self) -> Result<(), KafkaError> {
         self.state().fault.take().map_or(Ok(()), Err)
     }
 
-    /// Takes partitions without a group: these offsets of each.
-    pub(super) fn take_all(
+    /// Assigns partitions without a group: these offsets of each.
+    pub(super) fn assign_all(
         &self,
         consumer: &BaseConsumer<Self>,
         spans: impl Iterator<Item = (i32, Range<i64>)> + Clone,
     ) -> Result<(), KafkaError> {
         let list = self.list(spans.clone().map(|(partition, span)| (partition, span.start)))?;
-        self.hold(spans);
-        consumer.assign(&list).map_err(client_error("taking the partitions"))
+        self.start_partitions(spans);
+        consumer.assign(&list).map_err(client_error("assigning partitions"))
     }
 
     fn list(
@@ -183,254 +184,263 @@ impl RebalanceContext {
     ) -> Result<TopicPartitionList, KafkaError> {
         let mut list = TopicPartitionList::new();
         for (partition, offset) in starts {
-            list.add_partition_offset(&self.plan.topic, partition, Offset::Offset(offset))
+            list.add_partition_offset(&self.config.topic, partition, Offset::Offset(offset))
                 .map_err(client_error("naming an offset"))?;
         }
         Ok(list)
     }
 
-    /// Every record that a partition has was polled.
-    pub(super) fn at_end(&self, partition: i32) {
+    /// Marks a partition as fully polled.
+    pub(super) fn mark_at_end(&self, partition: i32) {
         if let Some(held) = self.state().held.get_mut(&partition) {
             held.at_end = true;
         }
     }
 
-    fn hold(&self, spans: impl Iterator<Item = (i32, Range<i64>)>) {
+    fn start_partitions(&self, spans: impl Iterator<Item = (i32, Range<i64>)>) {
         let mut state = self.state();
         if state.closing {
-            // Nobody would read it to its end; who gets it next begins where this one would have.
+            // The member leaves: the next owner of the partition starts at the same offset.
             return;
         }
-        for (partition, Range { start: offset, end: upto }) in spans {
-            let (to, batches) = mpsc::channel(BATCHES_AHEAD);
-            let holding = Arc::new(PartitionHandle::new(partition, offset));
-            let origin: Arc<str> = self.plan.topic.as_str().into();
+        for (partition, Range { start: offset, end: end_offset }) in spans {
+            let (sender, batches) = mpsc::channel(MAX_QUEUED_BATCHES);
+            let handle = Arc::new(PartitionHandle::new(partition, offset));
+            let origin: Arc<str> = self.config.topic.as_str().into();
             let held = PartitionState {
                 partition,
-                holding: Arc::clone(&holding),
-                to: Some(to),
+                handle: Arc::clone(&handle),
+                sender: Some(sender),
                 batch: Batch { origin: Arc::clone(&origin), ..Batch::default() },
                 finished: offset,
                 ready: VecDeque::new(),
                 paused: false,
-                upto,
-                at_end: offset >= upto,
+                end_offset,
+                at_end: offset >= end_offset,
                 commits: Commits::new(offset),
                 origin,
-                _shown: self.show(&holding),
+                _gauge: self.register_gauge(&handle),
             };
             state.held.insert(partition, held);
-            (self.hear)(ConsumerEvent::Assigned { partition, from: offset });
-            if self.handed.send(AssignedPartition { holding, batches }).is_err() {
+            (self.on_event)(ConsumerEvent::Assigned { partition, from: offset });
+            if self.assigned.send(AssignedPartition { holding: handle, batches }).is_err() {
                 state.fault = Some(KafkaError::Broken);
             }
         }
     }
 
-    /// Shows how far a partition is read, until it is held no more.
-    fn show(&self, holding: &PartitionHandle) -> Option<PartitionGauge> {
-        let kept = match self.plan.assignment {
+    /// Registers the metrics of a partition for as long as it is assigned.
+    fn register_gauge(&self, handle: &PartitionHandle) -> Option<PartitionGauge> {
+        let storage = match self.config.assignment {
             Assignment::Group { .. } => OffsetStorage::ByBrokers,
             Assignment::All(_) => OffsetStorage::ByStore,
-            // Whoever reads once more is nobody's lag.
+            // A replay has no consumer lag.
             Assignment::Spans(_) => return None,
         };
-        telemetry::show(&self.plan.topic, holding.partition(), holding.progress(), kept)
+        telemetry::show(&self.config.topic, handle.partition(), handle.progress(), storage)
     }
 
-    /// Hands no more over. Returns the partitions that are held.
+    /// Closes the channels of all workers. Returns the assigned partitions.
     pub(super) fn close_all(&self) -> Vec<i32> {
         let mut state = self.state();
         state.closing = true;
-        state.held.values_mut().for_each(|held| held.to = None);
+        state.held.values_mut().for_each(|held| held.sender = None);
         state.held.keys().copied().collect()
     }
 
-    /// Tells of partitions whose owners have failed. It is told from here, as is what is held and
-    /// what is given back: nobody hears that a partition stopped after it went elsewhere.
-    pub(super) fn tell_stopped(&self) {
+    /// Reports partitions whose workers have failed. Like assignments and revocations, this is
+    /// reported from the polling thread, so that a partition is never reported as stopped after it
+    /// was revoked.
+    pub(super) fn report_stopped(&self) {
         for held in self.state().held.values() {
-            self.tell_if_stopped(held);
+            self.report_if_stopped(held);
         }
     }
 
-    fn tell_if_stopped(&self, held: &PartitionState) {
-        if let Some(problem) = held.holding.take_problem() {
-            (self.hear)(ConsumerEvent::Stopped { partition: held.partition, problem });
+    fn report_if_stopped(&self, held: &PartitionState) {
+        if let Some(problem) = held.handle.take_problem() {
+            (self.on_event)(ConsumerEvent::Stopped { partition: held.partition, problem });
         }
     }
 
     pub(super) fn all_ended(&self) -> bool {
-        self.state().held.values().all(|held| held.holding.has_ended().is_some())
+        self.state().held.values().all(|held| held.handle.has_ended().is_some())
     }
 
-    /// The partitions whose next record the brokers are to give, and its offset at the least.
-    pub(super) fn awaited(&self) -> Vec<(i32, i64)> {
+    /// Partitions that wait for a record from the brokers, each with a lower bound of its offset.
+    pub(super) fn fetching(&self) -> Vec<(i32, i64)> {
         let state = self.state();
-        let awaited = state.held.values().filter(|held| held.is_fetching());
-        awaited.map(|held| (held.partition, held.polled())).collect()
+        let fetching = state.held.values().filter(|held| held.is_fetching());
+        fetching.map(|held| (held.partition, held.next_offset())).collect()
     }
 
-    /// Whether brokers are to give the next record of any partition.
-    pub(super) fn awaits_brokers(&self) -> bool {
+    /// Whether any partition waits for a record from the brokers.
+    pub(super) fn is_fetching(&self) -> bool {
         self.state().held.values().any(PartitionState::is_fetching)
     }
 
-    /// Calls off every owner that has not ended. Returns how each ended before.
-    pub(super) fn give_up(&self) -> Vec<Option<WorkerExit>> {
+    /// Cancels all workers, and releases their partitions. Returns how each had exited before.
+    pub(super) fn cancel_all(&self) -> Vec<Option<WorkerExit>> {
         let held = std::mem::take(&mut self.state().held);
-        let give_up = |held: &PartitionState| {
-            let ended = held.holding.has_ended();
-            held.holding.cancel();
+        let cancel = |held: &PartitionState| {
+            let ended = held.handle.has_ended();
+            held.handle.cancel();
             ended
         };
-        held.values().map(give_up).collect()
+        held.values().map(cancel).collect()
     }
 
-    /// Commits what is acknowledged beyond what was committed. Tells whether the client took it.
+    /// Commits the acknowledged offsets that are not committed yet. Returns whether the client
+    /// accepted the commit.
     pub(super) fn commit_held(&self, consumer: &BaseConsumer<Self>, mode: CommitMode) -> bool {
-        let mut news = Vec::new();
+        let mut due = Vec::new();
         for held in self.state().held.values() {
-            let acknowledged = held.holding.acknowledged();
-            let is_news = match mode {
-                CommitMode::Sync => !held.commits.is_kept(acknowledged),
+            let acknowledged = held.handle.acknowledged();
+            let is_due = match mode {
+                CommitMode::Sync => !held.commits.is_committed(acknowledged),
                 CommitMode::Async => held.commits.is_due(acknowledged),
             };
-            if is_news {
-                news.push((held.partition, acknowledged));
-                held.commits.lost().into_iter().for_each(|lost| self.lost(held.partition, lost));
+            if is_due {
+                due.push((held.partition, acknowledged));
+                held.commits
+                    .lost()
+                    .into_iter()
+                    .for_each(|lost| self.report_lost(held.partition, lost));
             }
         }
-        if news.is_empty() {
+        if due.is_empty() {
             return true;
         }
-        let list = self.list(news.iter().copied());
+        let list = self.list(due.iter().copied());
         let Ok(list) = list else { return false };
         if let Err(error) = consumer.commit(&list, mode) {
-            self.not_committed(&error);
+            self.warn_not_committed(&error);
             return false;
         }
         let mut state = self.state();
-        for (partition, offset) in news {
+        for (partition, offset) in due {
             let Some(held) = state.held.get_mut(&partition) else { continue };
             match mode {
-                CommitMode::Sync => held.keep(offset),
-                // Statistics will show it.
-                CommitMode::Async => held.commits.send(offset),
+                CommitMode::Sync => held.mark_committed(offset),
+                // Statistics will confirm it.
+                CommitMode::Async => held.commits.mark_sent(offset),
             }
         }
         true
     }
 
-    /// A commit has not come to the brokers, or they refused it: it is made again.
-    fn lost(&self, partition: i32, offset: i64) {
+    /// Reports a commit that did not reach the brokers, or that they refused; it is repeated.
+    fn report_lost(&self, partition: i32, offset: i64) {
         ::metrics::counter!(telemetry::COMMITS_REPEATED).increment(1);
-        (self.hear)(ConsumerEvent::Warning(format!(
+        (self.on_event)(ConsumerEvent::Warning(format!(
             "partition {partition}: the brokers do not keep offset {offset}, which was committed; \
-             committing again"
+             committing it again"
         )));
     }
 
-    fn not_committed(&self, error: &ClientError) {
-        (self.hear)(ConsumerEvent::Warning(format!("offsets were not committed: {error}")));
+    fn warn_not_committed(&self, error: &ClientError) {
+        (self.on_event)(ConsumerEvent::Warning(format!("offsets were not committed: {error}")));
     }
 
     fn assign(&self, consumer: &BaseConsumer<Self>, partitions: &[i32]) -> Result<(), KafkaError> {
-        let starts = positions::resolve(consumer, &self.plan, partitions, &self.hear)?;
+        let starts = positions::resolve(consumer, &self.config, partitions, &self.on_event)?;
         let list = self.list(starts.iter().copied())?;
-        self.hold(starts.into_iter().map(|(partition, offset)| (partition, offset..i64::MAX)));
-        let assigned = match consumer.rebalance_protocol() {
+        self.start_partitions(
+            starts.into_iter().map(|(partition, offset)| (partition, offset..i64::MAX)),
+        );
+        let result = match consumer.rebalance_protocol() {
             RebalanceProtocol::Cooperative => consumer.incremental_assign(&list),
             _ => consumer.assign(&list),
         };
-        assigned.map_err(client_error("taking partitions"))
+        result.map_err(client_error("assigning partitions"))
     }
 
     fn revoke(&self, consumer: &BaseConsumer<Self>, partitions: &[i32]) -> Result<(), KafkaError> {
-        let mut going: Vec<PartitionState> = {
+        let mut revoked: Vec<PartitionState> = {
             let mut state = self.state();
             partitions.iter().filter_map(|partition| state.held.remove(partition)).collect()
         };
         if consumer.assignment_lost() {
-            for held in &going {
-                held.holding.cancel();
-                (self.hear)(ConsumerEvent::Lost { partition: held.partition });
+            for held in &revoked {
+                held.handle.cancel();
+                (self.on_event)(ConsumerEvent::Lost { partition: held.partition });
             }
         } else {
-            going.iter_mut().for_each(|held| held.to = None);
-            self.give_back(consumer, &going);
+            revoked.iter_mut().for_each(|held| held.sender = None);
+            self.drain_revoked(consumer, &revoked);
         }
-        // The client keeps a pause beyond the assignment: here again, it would stay paused.
-        for held in going.iter().filter(|held| held.paused) {
-            if let Err(error) = consumer.resume(&single_partition(&self.plan.topic, held.partition))
+        // A pause outlives the assignment in the client: without this, the partition would stay
+        // paused when it is assigned again.
+        for held in revoked.iter().filter(|held| held.paused) {
+            if let Err(error) =
+                consumer.resume(&single_partition(&self.config.topic, held.partition))
             {
-                (self.hear)(ConsumerEvent::Warning(error.to_string()));
+                (self.on_event)(ConsumerEvent::Warning(error.to_string()));
             }
         }
         let mut list = TopicPartitionList::new();
         for &partition in partitions {
-            list.add_partition(&self.plan.topic, partition);
+            list.add_partition(&self.config.topic, partition);
         }
-        let given = match consumer.rebalance_protocol() {
+        let result = match consumer.rebalance_protocol() {
             RebalanceProtocol::Cooperative => consumer.incremental_unassign(&list),
             _ => consumer.unassign(),
         };
-        given.map_err(client_error("giving partitions back"))
+        result.map_err(client_error("revoking partitions"))
     }
 
-    /// Waits for owners to store what they have, and commits that.
-    fn give_back(&self, consumer: &BaseConsumer<Self>, going: &[PartitionState]) {
-        let until = Instant::now() + self.plan.revoke_timeout;
+    /// Waits for the workers of revoked partitions to store what they have, and commits that.
+    fn drain_revoked(&self, consumer: &BaseConsumer<Self>, revoked: &[PartitionState]) {
+        let deadline = Instant::now() + self.config.revoke_timeout;
         let mut list = TopicPartitionList::new();
-        for held in going {
-            let ended = held.holding.wait(until);
-            self.tell_if_stopped(held);
-            held.holding.cancel();
-            let (partition, committed) = (held.partition, held.holding.acknowledged());
+        for held in revoked {
+            let ended = held.handle.wait(deadline);
+            self.report_if_stopped(held);
+            held.handle.cancel();
+            let (partition, committed) = (held.partition, held.handle.acknowledged());
             let offset = Offset::Offset(committed);
-            if list.add_partition_offset(&self.plan.topic, partition, offset).is_ok() {
+            if list.add_partition_offset(&self.config.topic, partition, offset).is_ok() {
                 let late = ended != Some(WorkerExit::Drained);
-                (self.hear)(ConsumerEvent::Revoked { partition, committed, late });
+                (self.on_event)(ConsumerEvent::Revoked { partition, committed, late });
             }
         }
         if list.count() > 0
             && let Err(error) = consumer.commit(&list, CommitMode::Sync)
         {
-            // The next owner reads again what it brings.
-            (self.hear)(ConsumerEvent::Warning(format!("offsets were not committed: {error}")));
+            // The next owner of the partition reads those records again.
+            (self.on_event)(ConsumerEvent::Warning(format!("offsets were not committed: {error}")));
         }
     }
 }
 
 impl ClientContext for RebalanceContext {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
-        // The client has no other way to tell why a commit failed that nobody waited for.
+        // The client reports the reason of a failed asynchronous commit only in its log.
         if level as i32 <= RDKafkaLogLevel::Error as i32 || facility == "COMMITFAIL" {
-            (self.hear)(ConsumerEvent::Warning(self.plan.brokers.without_secrets(message)));
+            (self.on_event)(ConsumerEvent::Warning(self.config.brokers.without_secrets(message)));
         }
     }
 
     fn stats_raw(&self, statistics: &[u8]) {
         let mut state = self.state();
-        for known in statistics::read(statistics, &self.plan.topic) {
-            let Some(held) = state.held.get_mut(&known.partition) else { continue };
-            if let Some(end) = known.end {
-                let end = if end.is_polled { held.polled() } else { end.offset };
-                held.holding.progress().ends_at(end);
+        for stats in statistics::read(statistics, &self.config.topic) {
+            let Some(held) = state.held.get_mut(&stats.partition) else { continue };
+            if let Some(end) = stats.end {
+                let end = if end.is_polled { held.next_offset() } else { end.offset };
+                held.handle.progress().ends_at(end);
             }
-            held.commits.observe(known.committed);
-            if let Some(committed) = known.committed {
-                held.holding.progress().committed(committed);
+            held.commits.observe(stats.committed);
+            if let Some(committed) = stats.committed {
+                held.handle.progress().committed(committed);
             }
         }
     }
 
     fn error(&self, error: ClientError, reason: &str) {
-        // The end of a partition is one to us, and is told by the poll.
+        // librdkafka treats the end of a partition as an error; the poll handles it.
         if error.rdkafka_error_code() != Some(RDKafkaErrorCode::PartitionEOF) {
-            let said = self.plan.brokers.without_secrets(&format!("{error}: {reason}"));
-            (self.hear)(ConsumerEvent::Warning(said));
+            let message = self.config.brokers.without_secrets(&format!("{error}: {reason}"));
+            (self.on_event)(ConsumerEvent::Warning(message));
         }
     }
 }
@@ -444,12 +454,12 @@ impl ConsumerContext for RebalanceContext {
     ) {
         let partitions: Vec<i32> = list.elements().iter().map(|it| it.partition()).collect();
         ::metrics::counter!(telemetry::REBALANCES).increment(1);
-        let done = if err == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS {
+        let result = if err == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS {
             self.assign(consumer, &partitions)
         } else {
             self.revoke(consumer, &partitions)
         };
-        if let Err(fault) = done {
+        if let Err(fault) = result {
             self.state().fault.get_or_insert(fault);
         }
     }

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::day::{self, Day};
 use super::{Bounds, Difference, Kind};
+use crate::store::EmbeddedStore;
 use crate::store::raw::{RawRow, RawRows};
-use crate::store::sqlite::SqliteStore;
 use crate::store::{DeviceScope, StoreError, TripRow, TripStore};
 use crate::timeline::{DAY_MS, day_of};
 
@@ -76,7 +76,7 @@ impl LogEnds for FixedLog {
 /// # Errors
 /// One of the stores cannot be read, or written where differences are to be set right.
 pub async fn compare<S: RawRows + TripStore>(
-    right: &SqliteStore,
+    right: &EmbeddedStore,
     found: &S,
     asked: &CompareOptions<'_>,
     (bounds, ends): (Bounds, &impl LogEnds),
@@ -91,7 +91,7 @@ pub async fn compare<S: RawRows + TripStore>(
 }
 
 struct Work<'a, S, E, F> {
-    right: &'a SqliteStore,
+    right: &'a EmbeddedStore,
     found: &'a S,
     asked: &'a CompareOptions<'a>,
     bounds: Bounds,

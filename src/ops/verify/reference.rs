@@ -14,7 +14,7 @@ use crate::pipeline::processor::{Processor, ProcessorConfig, RunError, SampleCou
 use crate::source::file::{FileSource, Options};
 use crate::source::spill::Spill;
 use crate::source::{Batch, Control, Decoder, MapError, Source, SourceError};
-use crate::store::sqlite::SqliteStore;
+use crate::store::EmbeddedStore;
 use crate::store::{Forget, Guide, Journal, StoreError, TripStore};
 
 /// Nothing is flushed before the end, or before memory is full: each trip is written once.
@@ -67,8 +67,8 @@ impl Workspace<'_> {
     ///
     /// # Errors
     /// The folder takes no file.
-    pub fn store(&self, rules: &Rules, of_topic: bool) -> Result<SqliteStore, StoreError> {
-        let store = SqliteStore::scratch(self.folder, rules, of_topic)?;
+    pub fn store(&self, rules: &Rules, of_topic: bool) -> Result<EmbeddedStore, StoreError> {
+        let store = EmbeddedStore::scratch(self.folder, rules, of_topic)?;
         store.set_cache((self.memory / 8).min(MAX_CACHE))?;
         Ok(store)
     }
@@ -97,7 +97,7 @@ pub async fn of_topic<S: TripStore + 'static>(
     room: Workspace<'_>,
     notify: OnEvent,
     stop: impl Future<Output = ()>,
-) -> Result<(Arc<SqliteStore>, Report), AnewError> {
+) -> Result<(Arc<EmbeddedStore>, Report), AnewError> {
     let rules = &reread.epochs.last().expect("there is an epoch").rules;
     let store = Arc::new(room.store(rules, true)?);
     let guide = Guide::new(Arc::clone(found), &reread.epochs);
@@ -114,11 +114,11 @@ pub async fn of_topic<S: TripStore + 'static>(
 /// # Errors
 /// A file cannot be read, was never imported into the other store, or one that was is not named.
 pub async fn of_files(
-    imported: &SqliteStore,
+    imported: &EmbeddedStore,
     files: &[PathBuf],
     room: Workspace<'_>,
     watch: impl FnMut(&Batch, &SampleCounts),
-) -> Result<SqliteStore, AnewError> {
+) -> Result<EmbeddedStore, AnewError> {
     let (mut source, rules) = ImportedFiles::open(imported, files).await?;
     let store = room.store(&rules, false)?;
     let mut processor = Processor::new(&store, &rules, room.pace()).await?;
@@ -145,7 +145,7 @@ fn never_imported(file: &str, place: &str) -> String {
 ///
 /// # Errors
 /// Those of [`of_files`].
-pub async fn is_all(imported: &SqliteStore, files: &[PathBuf]) -> Result<(), AnewError> {
+pub async fn is_all(imported: &EmbeddedStore, files: &[PathBuf]) -> Result<(), AnewError> {
     let (mut source, _) = ImportedFiles::open(imported, files).await?;
     while source.next().await?.is_some() {}
     source.check()
@@ -164,7 +164,10 @@ pub enum ImportStep {
 ///
 /// # Errors
 /// A file cannot be read, or was never imported into the store.
-pub async fn past(imported: &SqliteStore, files: &[PathBuf]) -> Result<Vec<ImportStep>, AnewError> {
+pub async fn past(
+    imported: &EmbeddedStore,
+    files: &[PathBuf],
+) -> Result<Vec<ImportStep>, AnewError> {
     let (options, _) = options(imported).await?;
     let mut forgets = VecDeque::from(imported.every_forget()?);
     let mut past: Vec<ImportStep> = Vec::new();
@@ -186,7 +189,7 @@ pub async fn past(imported: &SqliteStore, files: &[PathBuf]) -> Result<Vec<Impor
 }
 
 /// How the files of a store are read as the records that they were, and the rules of that.
-async fn options(imported: &SqliteStore) -> Result<(Options, Rules), AnewError> {
+async fn options(imported: &EmbeddedStore) -> Result<(Options, Rules), AnewError> {
     let place = imported.path();
     let Some(rules) = imported.rules()? else {
         return Err(AnewError::OtherFiles(format!("store `{place}` holds nothing")));
@@ -253,7 +256,7 @@ impl ImportedFiles {
     /// # Errors
     /// Those of [`of_files`].
     pub async fn open(
-        imported: &SqliteStore,
+        imported: &EmbeddedStore,
         files: &[PathBuf],
     ) -> Result<(Self, Rules), AnewError> {
         let place = imported.path();

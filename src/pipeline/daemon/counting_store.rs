@@ -1,4 +1,4 @@
-//! Counts what owners write that is there already.
+//! Counts written rows by whether the store already contained them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use crate::kafka::partition_handle::PartitionHandle;
 use crate::store::raw::{RawRow, RawRows};
 use crate::store::{Flush, Journal, Pair, Position, StoreError, TripRow};
 
-/// How many rows of trips were written.
+/// Number of written trip rows.
 #[derive(Debug, Default)]
 pub struct RowCounts {
     same: AtomicU64,
@@ -16,53 +16,53 @@ pub struct RowCounts {
 }
 
 impl RowCounts {
-    /// Rows, a copy for each day, that were there already, byte for byte.
+    /// Rows that the store already contained, byte for byte; a trip has one row for each day.
     #[must_use]
     pub fn same(&self) -> u64 {
         self.same.load(Ordering::Relaxed)
     }
 
-    /// Rows that were not.
+    /// Rows that the store did not contain, or contained with other bytes.
     #[must_use]
     pub fn other(&self) -> u64 {
         self.other.load(Ordering::Relaxed)
     }
 }
 
-/// Owners that count what they write.
+/// Partition stores that count the rows written to them.
 pub struct CountingStores<O, R> {
-    /// They do the work.
+    /// The wrapped partition stores.
     pub owners: O,
-    /// What they write to.
+    /// The stored rows, read before each write.
     pub rows: Arc<R>,
-    /// Where it is counted.
+    /// The counters.
     pub tally: Arc<RowCounts>,
 }
 
 impl<O: PartitionStores, R: RawRows + 'static> PartitionStores for CountingStores<O, R> {
-    type Store = Pair<Arc<O::Store>, WatchedJournal<O::Store, R>>;
+    type Store = Pair<Arc<O::Store>, CountingJournal<O::Store, R>>;
 
-    fn store(&self, holding: &Arc<PartitionHandle>) -> Self::Store {
-        let trips = Arc::new(self.owners.store(holding));
+    fn store(&self, handle: &Arc<PartitionHandle>) -> Self::Store {
+        let trips = Arc::new(self.owners.store(handle));
         let (rows, tally) = (Arc::clone(&self.rows), Arc::clone(&self.tally));
-        let journal = WatchedJournal { inner: Arc::clone(&trips), rows, tally };
+        let journal = CountingJournal { inner: Arc::clone(&trips), rows, tally };
         Pair { trips, journal }
     }
 }
 
-/// Looks at what is there before a flush is written.
-pub struct WatchedJournal<S, R> {
+/// A journal that reads the stored rows before it writes a flush.
+pub struct CountingJournal<S, R> {
     inner: Arc<S>,
     rows: Arc<R>,
     tally: Arc<RowCounts>,
 }
 
-impl<S, R: RawRows> WatchedJournal<S, R> {
+impl<S, R: RawRows> CountingJournal<S, R> {
     async fn count(&self, trips: &[TripRow]) -> Result<(), StoreError> {
         for trip in trips {
             for day in trip.days() {
-                let there = self.rows.raw_day(&trip.device_id, day).await?;
-                let is_same = there.contains(&RawRow::from_trip_row(trip, day));
+                let stored = self.rows.raw_day(&trip.device_id, day).await?;
+                let is_same = stored.contains(&RawRow::from_trip_row(trip, day));
                 let count = if is_same { &self.tally.same } else { &self.tally.other };
                 count.fetch_add(1, Ordering::Relaxed);
             }
@@ -71,7 +71,7 @@ impl<S, R: RawRows> WatchedJournal<S, R> {
     }
 }
 
-impl<S: Journal, R: RawRows> Journal for WatchedJournal<S, R> {
+impl<S: Journal, R: RawRows> Journal for CountingJournal<S, R> {
     async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
         self.count(&ahead.trips).await?;
         self.inner.stage(ahead).await

@@ -1,17 +1,17 @@
-//! The partitions of a topic, each with an owner that builds its trips.
+//! Reads a topic: one worker for each assigned partition builds its trips.
 //!
-//! | file | what happens there |
+//! | module | content |
 //! |---|---|
-//! | [`start`] | what is checked before anything is read: the topic, its epoch, where to begin |
-//! | `measured` | what owners ask of their stores, timed |
-//! | `owner` | one partition: batches in, [`crate::pipeline::processor`], flushes out |
-//! | `owners` | where owners keep what they build |
-//! | `watched` | how much of what owners write is there already |
-//! | [`reread`] | spans of the topic once more, to their ends |
+//! | [`preflight`] | preflight checks: topic, epoch, start offsets |
+//! | `worker` | one partition: batches in, [`crate::pipeline::processor`], flushes out |
+//! | `stores` | the stores of the partition workers |
+//! | `timed_store` | times the store operations of a worker |
+//! | `counting_store` | counts written rows by whether the store already contained them |
+//! | [`topic_replay`] | reads spans of the topic again, up to their ends |
 //!
-//! The thread that polls ([`crate::kafka::consumer`]) hands partitions over as the group gives
-//! them; each gets a task of its own. A partition is taken back by closing its channel (its owner
-//! stores what it has and ends), or by calling the owner off (somebody else has it already).
+//! The polling thread ([`crate::kafka::consumer`]) passes on partitions as the group assigns them;
+//! each gets a task of its own. A revoked partition's channel is closed: its worker flushes and
+//! ends. The worker of a lost partition is cancelled, since another member already owns it.
 
 mod counting_store;
 pub mod preflight;
@@ -47,32 +47,32 @@ pub enum DaemonError {
     /// The log cannot be read or written.
     #[error(transparent)]
     Kafka(#[from] KafkaError),
-    /// Brokers went away midway. What was read before is where it was to go.
+    /// The brokers became unreachable. The records read before are processed.
     #[error("{away}; {delivered} samples were read before")]
     BrokeOff {
-        /// How many samples were read.
+        /// Number of samples that were read.
         delivered: u64,
-        /// What is said of the brokers.
+        /// The broker error.
         away: KafkaError,
     },
-    /// The store failed in a way that trying again cannot help.
+    /// The store failed with an error that retries cannot fix.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Something is not as it has to be before a start.
+    /// A precondition of the start is not met.
     #[error("{0}")]
     Precondition(String),
-    /// The system gave no thread.
+    /// The system cannot start a thread.
     #[error("cannot start the thread that polls Kafka")]
     Thread(#[source] std::io::Error),
 }
 
-/// What the daemon tells while it runs.
+/// Events of a running daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DaemonEvent {
-    /// A server does not answer; it is asked again.
+    /// A server does not answer; the request is retried.
     Waiting(String),
-    /// A partition was given, taken or lost, or has stopped, or the client met something.
+    /// A partition was assigned, revoked, lost or stopped, or the client reported a warning.
     Consumer(ConsumerEvent),
 }
 
@@ -80,29 +80,30 @@ impl std::fmt::Display for DaemonEvent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Waiting(what) => write!(f, "waiting: {what}"),
-            Self::Consumer(told) => match told {
+            Self::Consumer(event) => match event {
                 ConsumerEvent::Assigned { partition, from } => {
                     write!(f, "partition {partition}: reading from offset {from}")
                 }
                 ConsumerEvent::Revoked { partition, committed, late: false } => {
-                    write!(f, "partition {partition}: given back, committed {committed}")
+                    write!(f, "partition {partition}: revoked, committed {committed}")
                 }
                 ConsumerEvent::Revoked { partition, committed, late: true } => write!(
                     f,
-                    "partition {partition}: given back before all was stored, committed {committed}"
+                    "partition {partition}: revoked before everything was stored, committed \
+                     {committed}"
                 ),
                 ConsumerEvent::Stopped { partition, problem } => write!(
                     f,
-                    "partition {partition} stopped until a restart, the others go on: {problem}; \
+                    "partition {partition} stopped until restart, the others continue: {problem}; \
                      stop the instances that write to the store, run `tstar verify --repair`, and \
                      start them again"
                 ),
                 ConsumerEvent::Lost { partition } => {
-                    write!(f, "partition {partition}: lost, another member has it")
+                    write!(f, "partition {partition}: lost, another member owns it")
                 }
                 ConsumerEvent::Expired { partition, first, next } => write!(
                     f,
-                    "partition {partition}: records {first} to {} are gone unread, going on there",
+                    "partition {partition}: records {first} to {} expired unread; reading from {next}",
                     next - 1
                 ),
                 ConsumerEvent::Warning(what) => write!(f, "kafka: {what}"),
@@ -111,50 +112,50 @@ impl std::fmt::Display for DaemonEvent {
     }
 }
 
-/// What hears it.
+/// Callback for events.
 pub type OnEvent = Arc<dyn Fn(DaemonEvent) + Send + Sync>;
 
-/// Where the owners of partitions keep what they build.
+/// Creates the stores of partition workers.
 pub trait PartitionStores: Send + Sync + 'static {
-    /// A store and a journal for one owner.
+    /// Store and journal of one partition worker.
     type Store: TripStore + Journal + 'static;
 
-    /// Those of the owner of a partition.
-    fn store(&self, holding: &Arc<PartitionHandle>) -> Self::Store;
+    /// Store and journal of the worker of a partition.
+    fn store(&self, handle: &Arc<PartitionHandle>) -> Self::Store;
 }
 
-/// How the daemon works.
+/// Options of the daemon.
 #[derive(Clone)]
 pub struct Options {
-    /// What is read, and how.
+    /// What to read, and how.
     pub plan: ConsumerConfig,
     /// Every epoch of the log, oldest first.
     pub epochs: Vec<Epoch>,
-    /// How each owner works; the memory is that of all of them together.
+    /// Settings of each partition worker, except `memory`: all workers share it.
     pub pace: ProcessorConfig,
-    /// Is told what happens.
+    /// Receives the events.
     pub notify: OnEvent,
-    /// Asks which control keys count by now, where other instances may add some.
+    /// Reads the registered control keys, if other instances may register more.
     pub ask_keys: Option<AskKeys>,
 }
 
-/// What the daemon did.
+/// Result of a daemon.
 #[derive(Debug)]
 pub struct Report {
-    /// What became of the samples.
+    /// Counters of the samples, all partitions together.
     pub counts: SampleCounts,
-    /// Whether all that was read is stored.
+    /// Whether everything that was read is stored.
     pub drained: DrainResult,
-    /// It was asked to stop.
+    /// Whether it ended because of a stop request.
     pub stopped: bool,
-    /// What stopped a partition, the first of them, while the others went on.
-    pub stood_still: Option<StoreError>,
+    /// The first error that stopped a partition; the others continued.
+    pub partition_error: Option<StoreError>,
 }
 
-/// Builds trips until `stop` comes, and stores what was read then.
+/// Builds trips until `stop` completes, then stores everything that was read.
 ///
 /// # Errors
-/// [`DaemonError`]; what was acknowledged before is committed.
+/// [`DaemonError`]; everything acknowledged before is committed.
 pub async fn run<O: PartitionStores>(
     owners: O,
     options: Options,
@@ -162,12 +163,12 @@ pub async fn run<O: PartitionStores>(
     stop: impl Future<Output = ()>,
 ) -> Result<Report, DaemonError> {
     telemetry::register_counters();
-    let (to, mut handed) = mpsc::unbounded_channel();
+    let (sender, mut assignments) = mpsc::unbounded_channel();
     let halt = Arc::new(AtomicBool::new(false));
-    let mut polling = poll(&options, reader, to, Arc::clone(&halt))?;
+    let mut polling = poll(&options, reader, sender, Arc::clone(&halt))?;
     let budget = Budget::new(options.pace.memory);
     let (mut tasks, mut counts) = (JoinSet::new(), SampleCounts::default());
-    let (mut failed, mut stood_still): (Option<StoreError>, _) = (None, None);
+    let (mut failed, mut partition_error): (Option<StoreError>, _) = (None, None);
     tokio::pin!(stop);
     let mut stopping = false;
     let drained = loop {
@@ -176,16 +177,16 @@ pub async fn run<O: PartitionStores>(
                 stopping = true;
                 halt.store(true, Ordering::Release);
             }
-            Some(handed) = handed.recv() => {
-                tasks.spawn(spawn_worker(&owners, &options, handed, Arc::clone(&budget)));
+            Some(assigned) = assignments.recv() => {
+                tasks.spawn(worker_task(&owners, &options, assigned, Arc::clone(&budget)));
             }
             Some(ended) = tasks.join_next() => {
-                let WorkerReport { counts: of_one, error } = joined(ended);
-                counts.add(&of_one);
+                let WorkerReport { counts: partition_counts, error } = joined(ended);
+                counts.add(&partition_counts);
                 match error {
                     None => (),
-                    Some(error) if worker::is_of_a_partition(&error) => {
-                        stood_still.get_or_insert(error);
+                    Some(error) if worker::is_partition_error(&error) => {
+                        partition_error.get_or_insert(error);
                     }
                     Some(error) => {
                         failed.get_or_insert(error);
@@ -204,39 +205,42 @@ pub async fn run<O: PartitionStores>(
         (None, Err(away @ KafkaError::Unreachable { .. })) => {
             Err(DaemonError::BrokeOff { delivered: counts.delivered, away })
         }
-        (None, drained) => Ok(Report { counts, drained: drained?, stopped: stopping, stood_still }),
+        (None, drained) => {
+            Ok(Report { counts, drained: drained?, stopped: stopping, partition_error })
+        }
     }
 }
 
-fn spawn_worker<O: PartitionStores>(
+fn worker_task<O: PartitionStores>(
     owners: &O,
     options: &Options,
-    handed: AssignedPartition,
+    assigned: AssignedPartition,
     budget: Arc<Budget>,
 ) -> impl Future<Output = WorkerReport> + Send + use<O> {
-    let store = owners.store(&handed.holding);
+    let store = owners.store(&assigned.holding);
     let ask_keys = options.ask_keys.clone();
-    worker::run_worker(store, handed, (options.epochs.clone(), ask_keys), (options.pace, budget))
+    worker::run_worker(store, assigned, (options.epochs.clone(), ask_keys), (options.pace, budget))
 }
 
-/// A task that panicked has ended the process already, by the panic hook; in tests it ends here.
+/// Outside of tests, the panic hook ends the process before a panicked task is joined.
 fn joined(ended: Result<WorkerReport, tokio::task::JoinError>) -> WorkerReport {
-    ended.expect("an owner does not panic")
+    ended.expect("a partition worker does not panic")
 }
 
-/// Starts the thread that polls.
+/// Starts the polling thread.
 fn poll(
     options: &Options,
     reader: RecordReader,
-    to: mpsc::UnboundedSender<AssignedPartition>,
+    sender: mpsc::UnboundedSender<AssignedPartition>,
     halt: Arc<AtomicBool>,
 ) -> Result<oneshot::Receiver<Result<DrainResult, KafkaError>>, DaemonError> {
     let (done, ended) = oneshot::channel();
     let (plan, notify) = (options.plan.clone(), Arc::clone(&options.notify));
-    let hear: consumer::OnConsumerEvent = Arc::new(move |told| notify(DaemonEvent::Consumer(told)));
+    let on_event: consumer::OnConsumerEvent =
+        Arc::new(move |event| notify(DaemonEvent::Consumer(event)));
     let work = move || {
-        let result = consumer::run(&plan, reader, to, &hear, &halt);
-        // Nobody waits for it where the daemon itself was dropped.
+        let result = consumer::run(&plan, reader, sender, &on_event, &halt);
+        // There is no receiver if the daemon was dropped.
         done.send(result).ok();
     };
     let thread = std::thread::Builder::new().name("tstar-kafka".into());

@@ -1,4 +1,4 @@
-//! What is checked before anything is read: the topic, its epoch, where to begin.
+//! Preflight checks: topic, epoch, start offsets.
 
 use std::sync::Arc;
 
@@ -14,21 +14,22 @@ use crate::model::partitioner::Partitioner;
 use crate::model::rules::Rules;
 use crate::store::{EpochStore, KeyStore, StoreError};
 
-/// A server refuses writes that are stamped further ahead, microseconds.
+/// How far a version may lie ahead of the clock, microseconds: CQL servers refuse later write
+/// timestamps.
 const MAX_AHEAD: i64 = 3 * 86_400_000_000;
 
-/// A topic that is fit to be read.
+/// Layout of a topic that is suitable as a log.
 pub struct TopicLayout {
-    /// How many partitions it has.
+    /// Number of partitions.
     pub partitions: i32,
-    /// The offsets that each has.
+    /// Offset range of each partition.
     pub extents: Vec<OffsetRange>,
 }
 
-/// Looks at the topic.
+/// Reads the layout of a topic and checks its retention.
 ///
 /// # Errors
-/// No broker answers, there is no such topic, or it is not fit to be a log.
+/// No broker answers, the topic does not exist, or it is not suitable as a log.
 pub async fn inspect(topics: &Arc<Topics>, topic: &str) -> Result<TopicLayout, DaemonError> {
     let partitions = query_brokers(topics, topic, |topics, topic| topics.needed(topic)).await?;
     topics.check_retention(topic).await?;
@@ -37,21 +38,21 @@ pub async fn inspect(topics: &Arc<Topics>, topic: &str) -> Result<TopicLayout, D
     Ok(TopicLayout { partitions, extents: extents.await? })
 }
 
-/// Asks brokers on a thread that may wait.
+/// Runs a blocking broker request on a blocking thread.
 async fn query_brokers<T: Send + 'static>(
     topics: &Arc<Topics>,
     topic: &str,
-    question: impl FnOnce(&Topics, &str) -> Result<T, KafkaError> + Send + 'static,
+    request: impl FnOnce(&Topics, &str) -> Result<T, KafkaError> + Send + 'static,
 ) -> Result<T, KafkaError> {
     let (topics, topic) = (Arc::clone(topics), topic.to_owned());
-    let asked = tokio::task::spawn_blocking(move || question(&topics, &topic)).await;
-    asked.unwrap_or(Err(KafkaError::Broken))
+    let result = tokio::task::spawn_blocking(move || request(&topics, &topic)).await;
+    result.unwrap_or(Err(KafkaError::Broken))
 }
 
-/// Finds the topics that are written to, or makes them.
+/// Checks that the output topics exist, or creates them.
 ///
 /// # Errors
-/// They are not there and may not be made, or brokers refuse to.
+/// A topic does not exist and `create` is not set, or the brokers refuse to create it.
 pub async fn outputs(
     topics: &Arc<Topics>,
     names: &[String],
@@ -74,56 +75,57 @@ pub async fn outputs(
     Ok(topics.create(&missing, partitions).await?)
 }
 
-/// What a store is asked to be the store of.
+/// What the newest epoch of a store must match.
 pub struct EpochRequest<'a> {
-    /// Where the store is, for messages.
+    /// URL of the store, for messages.
     pub place: &'a str,
-    /// The topic.
+    /// Input topic.
     pub topic: &'a str,
-    /// The rules.
+    /// Rules that decide trips.
     pub rules: &'a Rules,
-    /// How the partition of a device is decided, where that is asked for.
+    /// Partitioner from the settings; unset: the epoch's, or detected for the first epoch.
     pub partitioner: Option<Partitioner>,
-    /// Where a first start begins.
+    /// Start offsets of the first run.
     pub from: Option<StartFrom>,
-    /// The clock, microseconds since 1970.
+    /// The system clock, microseconds since 1970.
     pub now_us: i64,
 }
 
-/// The epochs of the log, the newest of which fits what is asked for. The first start makes the
-/// first one.
+/// Reads the epochs of the log and checks that the newest one matches the request. The first run
+/// creates the first epoch.
 ///
 /// # Errors
-/// The store belongs to another topic, or the topic or the rules are not the epoch's.
+/// The store belongs to another topic, or the topic or the rules do not match the newest epoch.
 pub async fn epochs(
     store: &impl EpochStore,
     topics: &Arc<Topics>,
-    fit: &TopicLayout,
-    asked: &EpochRequest<'_>,
+    layout: &TopicLayout,
+    request: &EpochRequest<'_>,
 ) -> Result<Vec<Epoch>, DaemonError> {
     let mut epochs = store.epochs().await?;
     if epochs.is_empty() {
-        let Some(from) = asked.from else {
+        let Some(from) = request.from else {
             return Err(DaemonError::Precondition(format!(
-                "store `{}` has not read topic `{}` before; say where to begin: --from earliest, \
+                "store `{}` has not read topic `{}` before; pass a start: --from earliest, \
                  --from latest, or --from TIME",
-                asked.place, asked.topic
+                request.place, request.topic
             )));
         };
-        let first = first_epoch(topics, fit, asked, from).await?;
-        // Another instance may be sooner: then its epoch is the one.
+        let first = first_epoch(topics, layout, request, from).await?;
+        // If another instance inserted an epoch first, that one applies.
         store.add_epoch(&first).await?;
         epochs = store.epochs().await?;
     }
-    let newest = epochs.last().expect("one was made").clone();
-    check_layout(&newest, fit, asked)?;
+    let newest = epochs.last().expect("an epoch was added").clone();
+    check_layout(&newest, layout, request)?;
     Ok(epochs)
 }
 
-/// Makes the control keys of a process count, and checks that it lacks none that does.
+/// Registers the control keys of this process in the store, and checks that it has every registered
+/// key.
 ///
 /// # Errors
-/// The store names a key that the process lacks, or one of that name with another secret.
+/// A registered key is missing in this process, or has another secret here.
 pub async fn control_keys(
     store: &impl KeyStore,
     keys: &ControlKeys,
@@ -137,7 +139,7 @@ pub async fn control_keys(
         is_changed = true;
     }
     if is_changed {
-        // Another instance may have been sooner, with other keys.
+        // Another instance may have registered other keys first.
         let named = store.control_keys().await?;
         keys.agree_with(&named, place).map_err(DaemonError::Precondition)?;
     }
@@ -146,54 +148,54 @@ pub async fn control_keys(
 
 async fn first_epoch(
     topics: &Arc<Topics>,
-    fit: &TopicLayout,
-    asked: &EpochRequest<'_>,
+    layout: &TopicLayout,
+    request: &EpochRequest<'_>,
     from: StartFrom,
 ) -> Result<Epoch, DaemonError> {
-    let extents = fit.extents.clone();
-    let offsets = query_brokers(topics, asked.topic, move |topics, topic| {
+    let extents = layout.extents.clone();
+    let offsets = query_brokers(topics, request.topic, move |topics, topic| {
         topics.offsets_from(topic, from, &extents)
     });
-    let extents = fit.extents.clone();
-    let partitioner = match asked.partitioner {
+    let extents = layout.extents.clone();
+    let partitioner = match request.partitioner {
         Some(partitioner) => partitioner,
-        None if asked.rules.key != "device_id" => Partitioner::None,
+        None if request.rules.key != "device_id" => Partitioner::None,
         None => {
             let find = move |topics: &Topics, topic: &str| {
                 partitioning::found(topics.brokers(), topic, &extents)
             };
-            query_brokers(topics, asked.topic, find).await?
+            query_brokers(topics, request.topic, find).await?
         }
     };
     Ok(Epoch {
         epoch: 1,
-        topic: asked.topic.to_owned(),
-        partitions: fit.partitions,
+        topic: request.topic.to_owned(),
+        partitions: layout.partitions,
         start_offsets: offsets.await?,
-        base: asked.now_us,
-        rules: asked.rules.clone(),
+        base: request.now_us,
+        rules: request.rules.clone(),
         partitioner: Some(partitioner),
     })
 }
 
-/// Where reading of each partition goes on, where no group keeps that.
+/// Start offset of each partition when no consumer group stores the committed offsets.
 ///
 /// # Errors
-/// The topic is not the epoch's, records are gone, or no broker answers.
+/// The topic does not match the epoch, records expired, or no broker answers.
 pub async fn positions(
     topics: &Arc<Topics>,
-    fit: &TopicLayout,
+    layout: &TopicLayout,
     epoch: &Epoch,
     from: Option<StartFrom>,
-    kept: impl Fn(i32) -> Result<Option<i64>, StoreError>,
+    committed: impl Fn(i32) -> Result<Option<i64>, StoreError>,
     notify: &OnEvent,
 ) -> Result<Vec<i64>, DaemonError> {
-    let mut positions = Vec::with_capacity(fit.extents.len());
-    for (&extent, partition) in fit.extents.iter().zip(0..) {
-        let position = match resume_point(epoch, from, partition, kept(partition)?, extent)? {
+    let mut positions = Vec::with_capacity(layout.extents.len());
+    for (&extent, partition) in layout.extents.iter().zip(0..) {
+        let position = match resume_point(epoch, from, partition, committed(partition)?, extent)? {
             ResumePoint::At(offset) => offset,
             ResumePoint::Gone { first, from } => {
-                let extents = fit.extents.clone();
+                let extents = layout.extents.clone();
                 let offsets = query_brokers(topics, &epoch.topic, move |topics, topic| {
                     topics.offsets_from(topic, from, &extents)
                 });
@@ -207,10 +209,10 @@ pub async fn positions(
     Ok(positions)
 }
 
-/// Whether an epoch of the store at `place` is of a topic read by these rules.
+/// Checks that an epoch of the store at `place` belongs to this topic and these rules.
 ///
 /// # Errors
-/// [`StoreError::OtherLog`], [`StoreError::OtherRules`].
+/// [`StoreError::LogMismatch`], [`StoreError::RulesMismatch`].
 pub fn check_origin(
     epoch: &Epoch,
     topic: &str,
@@ -229,65 +231,65 @@ pub fn check_origin(
     Err(StoreError::RulesMismatch { place, differences: differences.join("; ") })
 }
 
-/// Whether an epoch is that of a topic as it is now, read by these rules.
+/// Checks that an epoch matches the request and the layout of the topic.
 fn check_layout(
     epoch: &Epoch,
-    fit: &TopicLayout,
-    asked: &EpochRequest<'_>,
+    layout: &TopicLayout,
+    request: &EpochRequest<'_>,
 ) -> Result<(), DaemonError> {
-    check_origin(epoch, asked.topic, asked.rules, asked.place)?;
-    if epoch.partitions != fit.partitions {
+    check_origin(epoch, request.topic, request.rules, request.place)?;
+    if epoch.partitions != layout.partitions {
         let problem = format!(
             "has {} partitions, and had {} in epoch {}: devices moved between partitions; stop all \
              instances at lag 0, then: tstar epoch new",
-            fit.partitions, epoch.partitions, epoch.epoch
+            layout.partitions, epoch.partitions, epoch.epoch
         );
-        return Err(KafkaError::TopicMismatch { topic: asked.topic.to_owned(), problem }.into());
+        return Err(KafkaError::TopicMismatch { topic: request.topic.to_owned(), problem }.into());
     }
-    if asked.partitioner.is_some_and(|asked| epoch.partitioner != Some(asked)) {
+    if request.partitioner.is_some_and(|expected| epoch.partitioner != Some(expected)) {
         let found = epoch.partitioner.map_or("none, from an earlier version", Partitioner::name);
         return Err(DaemonError::Precondition(format!(
-            "epoch {} of store `{}` has the partitioner {found}: leave --partitioner out, or begin \
-             an epoch that has another one: stop all instances at lag 0, then: tstar epoch new",
-            epoch.epoch, asked.place
+            "epoch {} of store `{}` has the partitioner {found}: omit --partitioner, or start an \
+             epoch with another one: stop all instances at lag 0, then: tstar epoch new",
+            epoch.epoch, request.place
         )));
     }
-    let newest = fit.extents.iter().map(|extent| extent.next).max().unwrap_or(0);
-    if epoch.base + 2 * newest > asked.now_us + MAX_AHEAD {
+    let newest = layout.extents.iter().map(|extent| extent.next).max().unwrap_or(0);
+    if epoch.base + 2 * newest > request.now_us + MAX_AHEAD {
         return Err(DaemonError::Precondition(format!(
-            "epoch {} of store `{}` begins at {} us, ahead of this machine's clock: set the clock \
-             right",
-            epoch.epoch, asked.place, epoch.base
+            "epoch {} of store `{}` begins at {} us, ahead of this machine's clock; correct the \
+             clock",
+            epoch.epoch, request.place, epoch.base
         )));
     }
     Ok(())
 }
 
-/// The epoch that follows the newest one.
+/// Builds the epoch that follows the newest one.
 ///
 /// # Errors
-/// Its versions would not be above those before: the clock is behind.
+/// The clock is behind: versions of the new epoch would not be above those of the newest one.
 pub fn next_epoch(
     newest: &Epoch,
-    fit: &TopicLayout,
+    layout: &TopicLayout,
     start_offsets: std::collections::BTreeMap<i32, i64>,
     now_us: i64,
     (rules, partitioner): (&Rules, Partitioner),
 ) -> Result<Epoch, DaemonError> {
-    // The versions of the epoch before end below twice the highest offset it may have had.
+    // The versions of the newest epoch end below its base plus twice its highest possible offset.
     let ends = newest.start_offsets.values().chain(start_offsets.values()).copied();
-    let highest = ends.chain(fit.extents.iter().map(|extent| extent.next)).max().unwrap_or(0);
-    let least = newest.base + 2 * highest + 1;
-    if now_us <= least {
+    let highest = ends.chain(layout.extents.iter().map(|extent| extent.next)).max().unwrap_or(0);
+    let min = newest.base + 2 * highest + 1;
+    if now_us <= min {
         return Err(DaemonError::Precondition(format!(
-            "the clock says {now_us} us, the versions of epoch {} reach {least}: set the clock right",
+            "the clock is at {now_us} us, and the versions of epoch {} reach {min}; correct the clock",
             newest.epoch
         )));
     }
     Ok(Epoch {
         epoch: newest.epoch + 1,
         topic: newest.topic.clone(),
-        partitions: fit.partitions,
+        partitions: layout.partitions,
         start_offsets,
         base: now_us,
         rules: rules.clone(),
@@ -295,24 +297,24 @@ pub fn next_epoch(
     })
 }
 
-/// The partitioner of the epoch that follows: the one that is asked for, else that of the one
-/// before, else what the records of that one tell. Blocks.
+/// The partitioner of the next epoch: from the settings, else that of the newest epoch, else
+/// detected from the records of that epoch. Blocks.
 ///
 /// # Errors
 /// No broker answers.
 pub fn next_partitioner(
     brokers: &Brokers,
     newest: &Epoch,
-    fit: &TopicLayout,
-    asked: Option<Partitioner>,
+    layout: &TopicLayout,
+    configured: Option<Partitioner>,
 ) -> Result<Partitioner, KafkaError> {
-    match asked.or(newest.partitioner) {
+    match configured.or(newest.partitioner) {
         Some(partitioner) => Ok(partitioner),
         None if newest.rules.key != "device_id" => Ok(Partitioner::None),
         None => {
-            // The oldest of them were sent when there were so many partitions.
-            let before = usize::try_from(newest.partitions).unwrap_or(0).min(fit.extents.len());
-            partitioning::found(brokers, &newest.topic, &fit.extents[..before])
+            // Partitions added later do not contain the oldest records.
+            let before = usize::try_from(newest.partitions).unwrap_or(0).min(layout.extents.len());
+            partitioning::found(brokers, &newest.topic, &layout.extents[..before])
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Where the owners of partitions keep what they build.
+//! Stores of the partition workers, one implementation for each kind of store.
 
 use std::sync::Arc;
 
@@ -8,25 +8,25 @@ use crate::kafka::partition_handle::PartitionHandle;
 use crate::store::sqlite::{SqlitePartition, SqliteStore};
 use crate::store::{Guide, Guided, Pair, TripStore};
 
-/// All partitions in one file; changes and dead letters are tables of it.
+/// All partitions in one SQLite file, which also contains the change feed and the dead letters.
 pub struct SqliteStores(pub Arc<SqliteStore>);
 
 impl PartitionStores for SqliteStores {
     type Store = Pair<Arc<SqliteStore>, SqlitePartition>;
 
-    fn store(&self, holding: &Arc<PartitionHandle>) -> Self::Store {
+    fn store(&self, handle: &Arc<PartitionHandle>) -> Self::Store {
         let trips = Arc::clone(&self.0);
         let journal =
-            SqlitePartition::new(Arc::clone(&trips), holding.partition(), holding.acknowledged());
+            SqlitePartition::new(Arc::clone(&trips), handle.partition(), handle.acknowledged());
         Pair { trips, journal }
     }
 }
 
-/// Each partition in a store of many writers; changes and dead letters go to topics.
+/// All partitions in one keyspace; the change feed and the dead letters are topics.
 pub struct ScyllaStores<F> {
-    /// The store as one owner uses it.
+    /// Creates the store of one partition worker.
     pub owner: F,
-    /// Where changes and dead letters go.
+    /// Topics of the change feed and the dead letters.
     pub outputs: Arc<OutputTopics>,
 }
 
@@ -37,25 +37,25 @@ where
 {
     type Store = Pair<Arc<T>, KafkaJournal<Arc<T>>>;
 
-    fn store(&self, holding: &Arc<PartitionHandle>) -> Self::Store {
+    fn store(&self, handle: &Arc<PartitionHandle>) -> Self::Store {
         let (trips, outputs) = (Arc::new((self.owner)()), Arc::clone(&self.outputs));
-        let journal = KafkaJournal::new(Arc::clone(&trips), outputs, Arc::clone(holding));
+        let journal = KafkaJournal::new(Arc::clone(&trips), outputs, Arc::clone(handle));
         Pair { trips, journal }
     }
 }
 
-/// Owners that decide by another store which partition a device belongs to.
+/// Partition stores that take the claims of devices from another store.
 pub struct GuidedOwners<O, G> {
-    /// They do the work.
+    /// The wrapped partition stores.
     pub owners: O,
-    /// Whose claims count.
+    /// The store whose claims apply.
     pub guide: Guide<G>,
 }
 
 impl<O: PartitionStores, G: TripStore + 'static> PartitionStores for GuidedOwners<O, G> {
     type Store = Guided<Arc<O::Store>, G>;
 
-    fn store(&self, holding: &Arc<PartitionHandle>) -> Self::Store {
-        Guided { store: Arc::new(self.owners.store(holding)), guide: self.guide.clone() }
+    fn store(&self, handle: &Arc<PartitionHandle>) -> Self::Store {
+        Guided { store: Arc::new(self.owners.store(handle)), guide: self.guide.clone() }
     }
 }

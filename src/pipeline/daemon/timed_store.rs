@@ -1,71 +1,29 @@
-//! Times what an owner asks of its store.
+//! Times the store operations of a partition worker.
 
 use std::sync::Arc;
 
 use crate::kafka::partition_handle::PartitionHandle;
-use crate::store::{
-    DeviceScope, Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore,
-};
+use crate::store::forward::forward_trip_store;
+use crate::store::{Flush, Journal, Position, StoreError, TripStore};
 use crate::telemetry::operation;
 
-/// A store whose operations are timed, where anything is.
+/// A store whose operations are timed while metrics are recorded.
 pub(super) struct TimedStore<S> {
     pub(super) store: S,
-    pub(super) holding: Arc<PartitionHandle>,
+    pub(super) handle: Arc<PartitionHandle>,
+}
+
+macro_rules! timed {
+    ($self:expr, $operation:literal, $($call:tt)*) => {
+        operation($operation, $self.store.$($call)*).await
+    };
 }
 
 impl<S: TripStore> TripStore for TimedStore<S> {
-    async fn apply(&self, trips: &[TripRow]) -> Result<(), StoreError> {
-        operation("apply", self.store.apply(trips)).await
-    }
-
-    async fn covering(&self, device_id: &str, time_ms: i64) -> Result<Option<TripRow>, StoreError> {
-        operation("covering", self.store.covering(device_id, time_ms)).await
-    }
-
-    async fn rows_of_day(&self, device_id: &str, day: i64) -> Result<Vec<TripRow>, StoreError> {
-        operation("near", self.store.rows_of_day(device_id, day)).await
-    }
-
-    async fn range(
-        &self,
-        device_id: &str,
-        from_ms: i64,
-        upto_ms: i64,
-        order: Order,
-        limit: usize,
-    ) -> Result<Vec<TripRow>, StoreError> {
-        operation("range", self.store.range(device_id, from_ms, upto_ms, order, limit)).await
-    }
-
-    async fn devices(
-        &self,
-        whose: DeviceScope,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<Vec<String>, StoreError> {
-        operation("devices", self.store.devices(whose, after, limit)).await
-    }
-
-    async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>, StoreError> {
-        operation("forgets", self.store.forgets(device_id)).await
-    }
-
-    async fn erased(&self, device_id: &str) -> Result<Option<Forget>, StoreError> {
-        operation("forgets", self.store.erased(device_id)).await
-    }
-
-    async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
-        operation("forget", self.store.forget(device_id, forget)).await
-    }
-
-    async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>, StoreError> {
-        operation("claimed", self.store.claimed(device_id, epoch)).await
-    }
-
-    async fn claim(&self, device_id: &str, epoch: i32, own: i32) -> Result<i32, StoreError> {
-        operation("claim", self.store.claim(device_id, epoch, own)).await
-    }
+    forward_trip_store!(
+        timed: apply, covering, rows_of_day, range, devices, forgets, erased, forget, claimed,
+        claim,
+    );
 }
 
 impl<S: Journal> Journal for TimedStore<S> {
@@ -75,7 +33,7 @@ impl<S: Journal> Journal for TimedStore<S> {
 
     async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
         operation("commit", self.store.commit(flush)).await?;
-        self.holding.progress().acknowledged(flush.position.delivered);
+        self.handle.progress().acknowledged(flush.position.delivered);
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! A topic once more: spans of it, under the epochs that they were read by.
+//! Replays spans of a topic, each record under the epoch that it was first read in.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -16,41 +16,41 @@ use crate::model::epoch::{Epoch, Versions};
 use crate::pipeline::processor::{ProcessorConfig, SampleCounts};
 use crate::source::{Decoder, MapError};
 
-/// The group of those who read again. It has no members, and no offset of it is kept.
+/// Consumer group of replays. It has no members and no committed offsets.
 const GROUP: &str = "tstar-reread";
 
-/// Who reads again has as long to end as it takes.
-const NO_HURRY: Duration = Duration::from_secs(86_400);
+/// A replay has no deadline to flush.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(86_400);
 
-/// A topic with the epochs that it was read by, and which of its records to read.
+/// A topic, its epochs, and which of its records to read.
 #[derive(Clone)]
 pub struct TopicReplay {
-    /// How brokers are reached.
+    /// Broker addresses and options.
     pub brokers: Brokers,
     /// Every epoch of the log, oldest first.
     pub epochs: Vec<Epoch>,
-    /// The offsets to read, by partition.
+    /// Offsets to read, by partition.
     pub spans: Vec<Range<i64>>,
-    /// Of these records those of one device alone.
+    /// Reads only the records of this device; unset: all.
     pub device_id: Option<String>,
-    /// The control keys that count.
+    /// The control keys whose signatures are accepted.
     pub keys: ControlKeys,
 }
 
 impl TopicReplay {
-    /// The versions of the records up to the ends of the spans, by partition; of one that is empty
-    /// the version before its first.
+    /// The version of the last record of each span, by partition; of an empty span, the version
+    /// before its start.
     #[must_use]
     pub fn last_versions(&self) -> BTreeMap<i32, i64> {
         let ends: Vec<i64> = self.spans.iter().map(|span| span.end).collect();
         versions_before(&self.epochs, &ends)
     }
 
-    /// Reads the spans, epoch by epoch, each by its own rules: devices may have moved between
-    /// partitions from one to the next.
+    /// Reads the spans epoch by epoch, each with its own rules: devices may move between partitions
+    /// from one epoch to the next.
     ///
     /// # Errors
-    /// Records are gone, brokers or the store fail, a partition cannot go on.
+    /// Records expired, the brokers or the store fail, or a partition stopped.
     pub async fn run<O: PartitionStores>(
         &self,
         owners: impl Fn() -> O,
@@ -68,32 +68,32 @@ impl TopicReplay {
                 instance_id: None,
                 assignment: Assignment::Spans(spans),
                 epoch: epoch.clone(),
-                revoke_timeout: NO_HURRY,
-                drain_timeout: NO_HURRY,
+                revoke_timeout: FLUSH_TIMEOUT,
+                drain_timeout: FLUSH_TIMEOUT,
                 memory: pace.memory / 4,
             };
             let epochs = self.epochs[..=nth].to_vec();
             let notify = notify.clone();
-            // The keys were asked for after the ends of the spans, so none that counts is missing.
+            // The keys were read after the ends of the spans, so they are complete.
             let options = Options { plan, epochs, pace, notify, ask_keys: None };
             let reader = self.reader(epoch)?;
             let report = run(owners(), options, reader, &mut stop).await;
-            let report = report.map_err(|error| after(counts.delivered, error))?;
+            let report = report.map_err(|error| add_delivered(counts.delivered, error))?;
             counts.add(&report.counts);
-            // A daemon goes on with the other partitions; what lacks one is not what was asked for.
-            if let Some(error) = report.stood_still {
+            // A daemon continues with the other partitions; a replay has to be complete.
+            if let Some(error) = report.partition_error {
                 return Err(error.into());
             }
             if report.drained != DrainResult::All || report.stopped {
                 return Ok(Report { counts, ..report });
             }
         }
-        Ok(Report { counts, drained: DrainResult::All, stopped: false, stood_still: None })
+        Ok(Report { counts, drained: DrainResult::All, stopped: false, partition_error: None })
     }
 }
 
 impl TopicReplay {
-    /// A reader of an epoch's records.
+    /// A reader of an epoch's records, filtered by device.
     pub(crate) fn reader(&self, epoch: &Epoch) -> Result<RecordReader, DaemonError> {
         let reader = reader(epoch, &self.keys)?;
         Ok(match &self.device_id {
@@ -103,8 +103,8 @@ impl TopicReplay {
     }
 }
 
-/// An error of a part, before which so many samples were read.
-fn after(before: u64, error: DaemonError) -> DaemonError {
+/// Adds the samples of the epochs before to an error of the current one.
+fn add_delivered(before: u64, error: DaemonError) -> DaemonError {
     match error {
         DaemonError::BrokeOff { delivered, away } => {
             DaemonError::BrokeOff { delivered: before + delivered, away }
@@ -116,11 +116,11 @@ fn after(before: u64, error: DaemonError) -> DaemonError {
 /// A reader of an epoch's records.
 ///
 /// # Errors
-/// Its rules cannot be used.
+/// The field map of its rules is not valid.
 pub fn reader(epoch: &Epoch, keys: &ControlKeys) -> Result<RecordReader, DaemonError> {
     let decoder = Decoder::new(&epoch.rules).map_err(|error: MapError| {
         DaemonError::Precondition(format!(
-            "the rules of epoch {} cannot be used: {error}",
+            "the rules of epoch {} are not valid: {error}",
             epoch.epoch
         ))
     })?;
@@ -132,7 +132,7 @@ pub fn reader(epoch: &Epoch, keys: &ControlKeys) -> Result<RecordReader, DaemonE
     Ok(RecordReader::new(decoder, epoch.rules.key == "device_id").allowing(authority))
 }
 
-/// The version of the last record before each of these offsets, by partition.
+/// The version of the record before each of these offsets, by partition.
 #[must_use]
 pub fn versions_before(epochs: &[Epoch], offsets: &[i64]) -> BTreeMap<i32, i64> {
     let version = |(partition, &offset): (i32, &i64)| {
@@ -141,74 +141,74 @@ pub fn versions_before(epochs: &[Epoch], offsets: &[i64]) -> BTreeMap<i32, i64> 
     (0..).zip(offsets).map(version).collect()
 }
 
-/// Where each partition of the log begins: at the oldest epoch whose records are of the topic as it
-/// is now.
+/// First offset of each partition of the log: the start of the oldest epoch of the current topic.
 #[must_use]
 pub fn first_offsets(epochs: &[Epoch]) -> Vec<i64> {
     let newest = epochs.last().expect("there is an epoch");
-    let lives = &epochs[first_of_topic(epochs)..];
+    let current = &epochs[first_of_topic(epochs)..];
     let start = |partition: i32| {
-        let mut starts = lives.iter().filter_map(|epoch| epoch.start_offsets.get(&partition));
+        let mut starts = current.iter().filter_map(|epoch| epoch.start_offsets.get(&partition));
         starts.next().copied().unwrap_or(0)
     };
     (0..newest.partitions).map(start).collect()
 }
 
-/// The first epoch of the topic as it is now: one that begins before the one before it ends was
-/// made for a topic that was made anew.
+/// Index of the first epoch of the current topic. An epoch with fewer partitions than the previous
+/// one, or with a lower start offset, was created for a recreated topic.
 fn first_of_topic(epochs: &[Epoch]) -> usize {
-    let is_anew = |pair: &[Epoch]| {
+    let is_recreated = |pair: &[Epoch]| {
         pair[1].partitions < pair[0].partitions
             || pair[0].start_offsets.iter().any(|(partition, start)| {
                 pair[1].start_offsets.get(partition).is_some_and(|next| next < start)
             })
     };
-    epochs.windows(2).rposition(is_anew).map_or(0, |nth| nth + 1)
+    epochs.windows(2).rposition(is_recreated).map_or(0, |nth| nth + 1)
 }
 
-/// The number of an epoch that was, or may have been, made for a topic that was made anew: no
-/// record of the epoch before it is there to be read.
+/// Number of the last epoch that was, or may have been, created for a recreated topic: no record of
+/// the epoch before it can be read. `None` if there is no such epoch.
 #[must_use]
 pub fn recreated_in(epochs: &[Epoch]) -> Option<i32> {
     let first = first_of_topic(epochs);
-    let held_nothing = |pair: &&[Epoch]| {
-        let same = |(partition, start): (&i32, &i64)| {
+    let has_empty_predecessor = |pair: &&[Epoch]| {
+        let is_empty = |(partition, start): (&i32, &i64)| {
             pair[1].start_offsets.get(partition).is_none_or(|next| next <= start)
         };
-        pair[0].start_offsets.iter().all(same)
+        pair[0].start_offsets.iter().all(is_empty)
     };
-    let anew = epochs.windows(2).rfind(held_nothing).map(|pair| pair[1].epoch);
-    anew.or_else(|| (first > 0).then(|| epochs[first].epoch))
+    let found = epochs.windows(2).rfind(has_empty_predecessor).map(|pair| pair[1].epoch);
+    found.or_else(|| (first > 0).then(|| epochs[first].epoch))
 }
 
-/// The part of each span that is of each epoch, oldest first.
+/// Splits spans by epoch, oldest first: the index of each epoch and its part of each span.
 pub(crate) fn by_epoch(epochs: &[Epoch], spans: &[Range<i64>]) -> Vec<(usize, Vec<Range<i64>>)> {
     let first = first_of_topic(epochs);
     let start = |nth: usize, partition: i32| {
         let epoch = epochs.get(nth)?;
         Some(epoch.start_offsets.get(&partition).copied().unwrap_or(0))
     };
-    let of = |nth: usize| {
+    let spans_of = |nth: usize| {
         let part = |(partition, span): (i32, &Range<i64>)| {
             let begins = start(nth, partition).unwrap_or(0);
-            // What is older than every epoch was read by none.
+            // No epoch covers records before the first start offset.
             let ends = start(nth + 1, partition).unwrap_or(i64::MAX);
             let from = span.start.max(begins);
             from..span.end.min(ends).max(from)
         };
         (nth, (0..).zip(spans).map(part).collect::<Vec<_>>())
     };
-    let parts = (first..epochs.len()).map(of);
+    let parts = (first..epochs.len()).map(spans_of);
     parts.filter(|(_, spans)| spans.iter().any(|span| !span.is_empty())).collect()
 }
 
-/// The first records that are to be read and gone already, by partition: (first, oldest there is).
+/// The first span whose start expired: its partition, and the offsets from the start of the span to
+/// the first one that the topic still has.
 #[must_use]
 pub fn gone(spans: &[Range<i64>], extents: &[OffsetRange]) -> Option<(i32, Range<i64>)> {
     let pairs = (0..).zip(spans.iter().zip(extents));
-    let mut gone =
+    let mut expired =
         pairs.filter(|(_, (span, extent))| !span.is_empty() && span.start < extent.first);
-    gone.next().map(|(partition, (span, extent))| (partition, span.start..extent.first))
+    expired.next().map(|(partition, (span, extent))| (partition, span.start..extent.first))
 }
 
 #[cfg(test)]
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn each_record_is_read_under_the_epoch_that_first_held_it() {
+    fn each_record_is_read_under_its_first_epoch() {
         let epochs = [epoch(1, 1, &[(0, 5)]), epoch(2, 2, &[(0, 100), (1, 0)])];
         assert_eq!((first_offsets(&epochs), recreated_in(&epochs)), (vec![5, 0], None));
         let parts = by_epoch(&epochs, &[5..120, 0..7]);
@@ -232,14 +232,14 @@ mod tests {
     }
 
     #[test]
-    fn a_topic_that_was_made_anew_begins_with_its_own_epoch() {
+    fn a_recreated_topic_begins_with_its_own_epoch() {
         let epochs = [epoch(1, 2, &[(0, 50), (1, 9)]), epoch(2, 2, &[(0, 0), (1, 0)])];
         assert_eq!((first_offsets(&epochs), recreated_in(&epochs)), (vec![0, 0], Some(2)));
         assert_eq!(by_epoch(&epochs, &[0..60, 0..3]), [(1, vec![0..60, 0..3])]);
     }
 
     #[test]
-    fn records_that_expired_are_told() {
+    fn expired_records_are_found() {
         let extents = [OffsetRange { first: 3, next: 9 }, OffsetRange { first: 0, next: 2 }];
         assert_eq!(gone(&[0..9, 0..2], &extents), Some((0, 0..3)));
         assert_eq!(gone(&[3..9, 0..2], &extents), None);

@@ -1,4 +1,4 @@
-//! The owner of one partition.
+//! The worker of one partition.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,22 +13,22 @@ use crate::source::{Batch, Entry, Source, SourceError};
 use crate::store::{AskKeys, Journal, StoreError, TripStore};
 use crate::telemetry;
 
-/// How the owner of a partition ended.
+/// Result of a partition worker.
 #[derive(Debug)]
 pub struct WorkerReport {
-    /// What became of the samples that it was handed.
+    /// Counters of the samples that it received.
     pub counts: SampleCounts,
-    /// Why it could not go on.
+    /// The error that stopped it.
     pub error: Option<StoreError>,
 }
 
-/// Whether an error is one of the data of a partition: the others can go on.
-pub(super) fn is_of_a_partition(error: &StoreError) -> bool {
-    matches!(error, StoreError::Malformed { .. })
+/// Whether an error is caused by the data of one partition, so that the other workers can continue.
+pub(super) fn is_partition_error(error: &StoreError) -> bool {
+    matches!(error, StoreError::Malformed(_))
 }
 
 /// The error with its causes, on one line.
-fn in_full(error: &StoreError) -> String {
+fn with_causes(error: &StoreError) -> String {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {
@@ -38,46 +38,46 @@ fn in_full(error: &StoreError) -> String {
     text
 }
 
-/// The batches of a partition, until it is given back.
+/// The batches of a partition, until it is revoked.
 struct Batches {
-    from: mpsc::Receiver<Batch>,
+    receiver: mpsc::Receiver<Batch>,
     partition: i32,
     ask_keys: Option<AskKeys>,
-    /// One that came and was not returned yet.
-    ahead: Option<Batch>,
-    /// Why there are no more.
+    /// Received, but not returned yet: a dropped call of `next` must not lose a batch.
+    pending: Option<Batch>,
+    /// The error that ended the batches.
     failed: Option<StoreError>,
 }
 
 impl Source for Batches {
     async fn next(&mut self) -> Result<Option<Batch>, SourceError> {
-        if self.ahead.is_none() {
-            self.ahead = self.from.recv().await;
+        if self.pending.is_none() {
+            self.pending = self.receiver.recv().await;
         }
-        if let Some(batch) = &self.ahead
+        if let Some(batch) = &self.pending
             && let Err(error) = self.check_keys(batch).await
         {
             self.failed = Some(error);
             return Ok(None);
         }
-        Ok(self.ahead.take())
+        Ok(self.pending.take())
     }
 }
 
 impl Batches {
-    /// Refuses a control record that somebody who has its key would carry out: a key that was
-    /// added since this process began.
+    /// Fails on a control record signed with a key that this process lacks and that was registered
+    /// since it started: other instances would execute the record.
     async fn check_keys(&self, batch: &Batch) -> Result<(), StoreError> {
         let unknown = |entry: &Entry| {
             let fault = entry.content.as_ref().err()?;
             Some((entry.offset, fault.unknown_key.clone()?))
         };
         let mut unknown = batch.entries.iter().filter_map(unknown).peekable();
-        let Some(ask) = self.ask_keys.as_ref().filter(|_| unknown.peek().is_some()) else {
+        let Some(ask_keys) = self.ask_keys.as_ref().filter(|_| unknown.peek().is_some()) else {
             return Ok(());
         };
-        let named = ask().await?;
-        match unknown.find(|(_, name)| named.iter().any(|key| key.name == *name)) {
+        let registered = ask_keys().await?;
+        match unknown.find(|(_, name)| registered.iter().any(|key| key.name == *name)) {
             None => Ok(()),
             Some((offset, name)) => {
                 Err(StoreError::LacksKey { partition: self.partition, offset, name })
@@ -86,28 +86,29 @@ impl Batches {
     }
 }
 
-/// Builds the trips of a partition until it is given back, or taken away.
+/// Builds the trips of a partition until it is revoked or lost.
 pub(super) async fn run_worker<S: TripStore + Journal>(
     store: S,
-    handed: AssignedPartition,
+    assigned: AssignedPartition,
     (epochs, ask_keys): (Vec<Epoch>, Option<AskKeys>),
     (pace, budget): (ProcessorConfig, Arc<Budget>),
 ) -> WorkerReport {
-    let AssignedPartition { holding, batches } = handed;
-    let store = TimedStore { store, holding: Arc::clone(&holding) };
-    let partition = holding.partition();
-    let mut batches = Batches { from: batches, partition, ask_keys, ahead: None, failed: None };
+    let AssignedPartition { holding: handle, batches } = assigned;
+    let store = TimedStore { store, handle: Arc::clone(&handle) };
+    let partition = handle.partition();
+    let mut batches =
+        Batches { receiver: batches, partition, ask_keys, pending: None, failed: None };
     let counts = Mutex::new(SampleCounts::default());
-    let see = |seen: &SampleCounts| {
+    let publish = |current: &SampleCounts| {
         let mut counts = counts.lock().expect("no holder panics");
-        telemetry::publish(&counts, seen);
-        counts.clone_from(seen);
+        telemetry::publish(&counts, current);
+        counts.clone_from(current);
     };
-    let watch = |batch: &Batch, seen: &SampleCounts| {
-        see(seen);
+    let on_batch = |batch: &Batch, current: &SampleCounts| {
+        publish(current);
         if let Some(next) = batch.next_offset {
             let last = batch.entries.last();
-            holding.progress().processed(next, last.map(|entry| entry.log_time_ms));
+            handle.progress().processed(next, last.map(|entry| entry.log_time_ms));
         }
     };
     let work = async {
@@ -115,26 +116,26 @@ pub(super) async fn run_worker<S: TripStore + Journal>(
         let log = Log { partition, versions: Versions::of_partition(&epochs, partition) };
         let processor = Processor::of_log(&store, log, rules, pace).await?;
         let mut processor = processor.sharing(budget);
-        let ran = processor.run(&mut batches, watch).await;
-        see(processor.counts());
-        match ran {
+        let result = processor.run(&mut batches, on_batch).await;
+        publish(processor.counts());
+        match result {
             Ok(()) => batches.failed.map_or(Ok(()), Err),
             Err(RunError::Store(error)) => Err(error),
             Err(RunError::Source(_)) => unreachable!("a channel does not fail"),
         }
     };
-    let ran = tokio::select! {
+    let result = tokio::select! {
         biased;
-        () = holding.cancelled() => None,
-        ran = work => Some(ran),
+        () = handle.cancelled() => None,
+        result = work => Some(result),
     };
-    let ended =
-        if matches!(ran, Some(Ok(()))) { WorkerExit::Drained } else { WorkerExit::BrokenOff };
-    let error = ran.and_then(Result::err);
-    if let Some(error) = error.as_ref().filter(|error| is_of_a_partition(error)) {
-        holding.stop(in_full(error));
+    let exit =
+        if matches!(result, Some(Ok(()))) { WorkerExit::Drained } else { WorkerExit::BrokenOff };
+    let error = result.and_then(Result::err);
+    if let Some(error) = error.as_ref().filter(|error| is_partition_error(error)) {
+        handle.stop(with_causes(error));
     }
-    holding.end(ended);
+    handle.end(exit);
     error.iter().map(StoreError::kind).for_each(telemetry::failed);
     WorkerReport { counts: counts.into_inner().expect("no holder panics"), error }
 }

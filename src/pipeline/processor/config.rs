@@ -1,34 +1,34 @@
-//! How a processor works.
+//! Settings of a processor.
 
 use std::time::Duration;
 
-/// How a processor works; none of it decides trips.
+/// Settings of a processor; none of them affects the resulting trips.
 #[derive(Clone, Copy, Debug)]
 pub struct ProcessorConfig {
-    /// How long changes may wait before they are flushed, at least.
+    /// Minimum time between two flushes, and minimum delay of a change with `by_trip`.
     pub flush_interval: Duration,
-    /// How long changes may wait before they are flushed, at most; but those of samples that are
-    /// set aside wait until these come back.
+    /// Maximum time that a change waits for a flush, except for spilled samples: they wait until
+    /// the spill is absorbed.
     pub max_staleness: Duration,
-    /// How much memory trips take, about, bytes. Above it they leave memory once they are stored,
-    /// and come back when a sample needs them, however late.
+    /// Approximate memory limit of the trips, bytes. Above it, stored trips are evicted, and loaded
+    /// again when a sample needs them.
     pub memory: usize,
-    /// A flush passes over a trip whose changes are young for its length: it waits
-    /// [`Pace::WAIT_PER_SAMPLE`] for each of its samples, within the bounds above. For a store to
-    /// which every row travels; without it a flush writes all that changed.
+    /// Whether a trip is written only after a delay of [`ProcessorConfig::WAIT_PER_SAMPLE`] for
+    /// each of its samples, within the limits above. For a store across a network; without it, a
+    /// flush writes every dirty trip.
     pub by_trip: bool,
-    /// How many devices are loaded at a time.
+    /// Maximum number of devices that are loaded concurrently.
     pub loads: usize,
 }
 
 impl ProcessorConfig {
-    /// How long a trip waits for each sample that it holds: so rewriting a path that grows costs
-    /// O(n log n), not O(n^2).
+    /// Delay before a dirty trip is written, for each of its samples: rewriting a growing path then
+    /// costs O(n log n), not O(n^2).
     pub const WAIT_PER_SAMPLE: Duration = Duration::from_millis(50);
 }
 
 impl Default for ProcessorConfig {
-    /// 1 s, 30 s, and 400 MB, for a store beside the program.
+    /// 1 s, 30 s, 400 MB and one load at a time: for a store on the same machine.
     fn default() -> Self {
         Self {
             flush_interval: Duration::from_secs(1),

@@ -1,4 +1,4 @@
-//! Control records: what the log asks to do about a device.
+//! Control records: commands in the log about a device.
 
 use super::Processor;
 use crate::model::reason::DeadReason;
@@ -6,9 +6,9 @@ use crate::source::{Batch, Control, SampleError};
 use crate::store::{Flush, Forget, Forgotten, Journal, StoreError, TripStore};
 
 impl<S: TripStore + Journal> Processor<'_, S> {
-    /// Why a control record with a right signature does not count: its device belongs to another
-    /// partition. A device that belongs nowhere yet belongs here from now on, so that a record of
-    /// another partition meets its claim or, once that is erased, the forget.
+    /// Why a control record with a valid signature is rejected: its device belongs to another
+    /// partition. A device without a partition is claimed for this one, so that a record in another
+    /// partition finds the claim or, once that is erased, the forget.
     async fn refusal(&self, control: &Control) -> Result<Option<SampleError>, StoreError> {
         let Control::Forget { offset, device_id, .. } = control;
         if self.is_own(device_id, *offset).await? {
@@ -22,7 +22,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         Ok(Some(SampleError::new(DeadReason::NotAuthorised, message)))
     }
 
-    /// Does what the control record of a batch asks for, or makes a dead letter of it.
+    /// Executes the control record of a batch, or dead-letters it.
     pub(super) async fn control(
         &mut self,
         batch: &Batch,
@@ -37,8 +37,8 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         Ok(())
     }
 
-    /// Each step is acknowledged before the next: what came before it, then the erasure, then what
-    /// is told of it.
+    /// Executes a forget. Each step is acknowledged before the next: earlier changes of the device,
+    /// the erasure, the event.
     async fn carry_out(&mut self, control: &Control) -> Result<(), StoreError> {
         let Control::Forget { offset, device_id, before_ms } = control;
         let forget =
@@ -47,14 +47,14 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         let mut before = Flush { dead_letters: std::mem::take(&mut self.dead), ..Flush::default() };
         self.dead_bytes = 0;
         if let Some(place) = place {
-            // It stays in the list of those that changed, which nothing is taken out of here.
+            // The flag stays as it was: the slot stays in the list of dirty devices.
             let changed = self.devices[place].changed;
             self.take_rows(place, None, &mut before);
             self.devices[place].changed = changed;
         }
         self.store.stage(&before).await?;
         self.store.forget(device_id, &forget).await?;
-        // It holds what was erased now, also of devices that are not in memory.
+        // The store now contains the forget, even of a device that is not in memory.
         self.store_was_empty = false;
         if let Some(place) = place {
             let device = &mut self.devices[place];

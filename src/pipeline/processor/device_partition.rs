@@ -1,4 +1,5 @@
-//! Homes: the partition that a device belongs to. What comes of it in another one does not count.
+//! Device partitions: the partition that a device belongs to. Its records in others are dead
+//! letters.
 
 use super::{Device, Processor};
 use crate::model::epoch::Division;
@@ -7,7 +8,7 @@ use crate::source::SampleError;
 use crate::store::claims::home;
 use crate::store::{Journal, StoreError, TripStore};
 
-/// Where a device belongs.
+/// Partition of a device in an epoch.
 #[derive(Clone, Copy)]
 pub(super) struct Home {
     epoch: i32,
@@ -15,7 +16,7 @@ pub(super) struct Home {
 }
 
 impl Device {
-    /// What is wrong with a sample of it in a partition that it does not belong to.
+    /// The error of a sample in `partition`, if the device belongs to another one.
     pub(super) fn is_foreign(&self, name: &str, partition: i32) -> Option<SampleError> {
         let home = self.home.filter(|home| home.partition != partition)?;
         let message = format!(
@@ -29,8 +30,8 @@ impl Device {
 }
 
 impl<S: TripStore + Journal> Processor<'_, S> {
-    /// Whether a device belongs to the partition that is read, in the epoch of the record at an
-    /// offset. Where it belongs nowhere yet, it belongs here from now on.
+    /// Whether a device belongs to this partition, in the epoch of the record at `offset`. Claims a
+    /// device without a partition for this one.
     pub(super) async fn is_own(&self, device_id: &str, offset: i64) -> Result<bool, StoreError> {
         let own = self.log.partition;
         let Some(division) = self.log.versions.division_of(offset) else { return Ok(true) };
@@ -42,8 +43,8 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         Ok(home == own)
     }
 
-    /// What has to be asked of the store to know where a device belongs in the epoch of the record
-    /// at an offset; `None` where that is known.
+    /// What the store needs to look up the partition of a device, in the epoch of the record at
+    /// `offset`; `None` if the partition is known or computed.
     pub(super) fn unknown_home(&mut self, place: usize, offset: i64) -> Option<Division> {
         let division = self.log.versions.division_of(offset)?;
         let (name, device) = self.devices.get_index_mut(place).expect("it was given this place");
@@ -55,7 +56,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         computed.is_none().then_some(division)
     }
 
-    /// Remembers where a device belongs in an epoch.
+    /// Stores the partition of a device in an epoch.
     pub(super) fn set_home(&mut self, place: usize, epoch: i32, partition: i32) {
         self.devices[place].home = Some(Home { epoch, partition });
     }

@@ -1,4 +1,4 @@
-//! Flushes: when, in how many pieces, and what leaves memory behind them.
+//! Flushes: when they are due, in how many batches rows are staged, and what is evicted afterwards.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -10,34 +10,35 @@ use crate::source::spill::{GROUPS, Spill};
 use crate::store::{Change, ChangeKind, Flush, Journal, Position, StoreError, TripRow, TripStore};
 use crate::timeline::Trip;
 
-/// Flushing takes a twentieth of the time: the next one waits nineteen times as long as it will
-/// take, by the number of devices that changed.
+/// The delay before a flush, as a multiple of its expected duration, which is estimated from the
+/// number of dirty devices: flushing takes a twentieth of the time.
 const FLUSH_SHARE: u32 = 19;
 
-/// Dead letters do not wait for a flush when they take this much memory, bytes. A vector that grows
-/// has room for twice as many, and each text takes more than its length.
+/// Maximum memory of pending dead letters, bytes; above it they are staged without a flush. Actual
+/// usage is higher: a growing vector reserves twice its length, and strings have overhead.
 pub(super) const MAX_DEAD_BYTES: usize = 8 << 20;
 
-/// Rows are handed to the store when there are so many, or when their paths take so many bytes.
+/// Maximum number of pending rows, and maximum bytes of their paths, before they are staged.
 const STAGED: (usize, usize) = (1024, 4 << 20);
 
-/// Where memory fills up before each device in it has had so many samples, to load devices again
-/// and again would cost more than to set samples aside.
+/// Minimum average number of samples for each device in memory when memory is full. Below it,
+/// repeated loads would cost more than spilling.
 const FEW_VISITS: u64 = 64;
 
-/// How much more may be set aside than memory holds: as much is not durable meanwhile.
+/// Maximum size of the spill, as a multiple of the memory limit: spilled samples are not durable
+/// yet.
 const SET_ASIDE_SHARE: u64 = 32;
 
-/// How often `max_staleness` samples may be set aside before they come back: as much is read again
-/// after a crash.
+/// Maximum age of the spill, as a multiple of `max_staleness`: after a crash, everything in it is
+/// replayed.
 const SET_ASIDE_STALENESS: u32 = 10;
 
-/// The part of the memory that a group of devices may take when its samples come back, while the
-/// groups after it still wait in memory.
+/// A spill group may use this part of the memory limit while it is absorbed; the devices of the
+/// groups after it are still in memory.
 const GROUP_SHARE: usize = 4;
 
 impl<S: TripStore + Journal> Processor<'_, S> {
-    /// How long changes may wait now.
+    /// Delay before the next flush.
     fn patience(&self) -> Duration {
         let devices = u32::try_from(self.changed.len()).unwrap_or(u32::MAX);
         let will_take = self.device_took.saturating_mul(devices);
@@ -45,8 +46,8 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         wait.min(self.pace.max_staleness)
     }
 
-    /// When what waits for a flush has waited long enough, if the source stays silent until then;
-    /// `None` where nothing waits.
+    /// When the next flush is due if the source delivers nothing until then; `None` if nothing is
+    /// pending.
     pub(super) fn next_flush(&self) -> Option<Instant> {
         let waits = self.acknowledged != self.position
             || !self.changed.is_empty()
@@ -55,7 +56,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
             return None;
         }
         if self.sets_aside {
-            // Only a source that is silent for long is worth what it costs.
+            // Absorbing the spill is expensive: do it early only if the source is silent for long.
             return Instant::now().checked_add(self.pace.max_staleness);
         }
         self.flushed_at.checked_add(self.patience())
@@ -77,8 +78,8 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         }
     }
 
-    /// Flushes, or begins to set samples aside where memory is full of devices that sent little:
-    /// what is in memory stays there until their samples come back.
+    /// Flushes, or starts to spill if memory is full of devices with few samples each. While
+    /// spilling, the devices in memory stay there until the spill is absorbed.
     pub(super) async fn flush_or_spill(&mut self) -> Result<(), StoreError> {
         let visits = FEW_VISITS * self.devices.len() as u64;
         if self.is_full() && !self.sets_aside && self.spill.is_some() && self.decided < visits {
@@ -88,21 +89,22 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         self.flush_some().await
     }
 
-    /// Hands every change since the last flush to the store.
+    /// Writes every change since the last flush to the store.
     ///
     /// # Errors
-    /// The store fails; then nothing of this flush counts as stored, and the processor is spent.
+    /// The store fails; then nothing of this flush counts as stored, and the processor must not be
+    /// used any more.
     pub async fn flush(&mut self) -> Result<(), StoreError> {
         self.flush_those(None).await
     }
 
-    /// Hands the changes to the store that have waited long enough by the clock.
+    /// Writes the trips whose delay has passed by the clock.
     pub(super) async fn flush_some(&mut self) -> Result<(), StoreError> {
         self.flush_waited(self.flushed_at.elapsed()).await
     }
 
-    /// Hands the changes to the store that have waited long enough, once they have waited `round`
-    /// longer; all of them where [`Pace::by_trip`] is not asked for, or where memory is full.
+    /// Adds `round` to the age of all dirty trips and writes those whose delay has passed; writes
+    /// all of them without [`ProcessorConfig::by_trip`], or if memory is full.
     ///
     /// # Errors
     /// As for [`Processor::flush`].
@@ -111,7 +113,8 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         self.flush_those(some.then_some(round)).await
     }
 
-    /// With the time since the last round, only changes that have waited long enough.
+    /// Flushes all dirty trips or, with the time since the last round, those whose delay has
+    /// passed.
     async fn flush_those(&mut self, round: Option<Duration>) -> Result<(), StoreError> {
         let began = Instant::now();
         let devices = u32::try_from(self.changed.len()).unwrap_or(u32::MAX);
@@ -128,7 +131,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         }
         let is_full = self.is_full();
         if last.dead_letters.is_empty() {
-            // Appended they would be in memory twice: an empty vector keeps its room.
+            // Appending would copy them: the emptied vector keeps its capacity.
             last.dead_letters = std::mem::take(&mut self.dead);
         } else {
             last.dead_letters.append(&mut self.dead);
@@ -142,14 +145,15 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         }
         self.acknowledged = last.position;
         self.flushed_at = Instant::now();
-        // Not before it is acknowledged.
+        // Nothing unacknowledged is evicted.
         if is_full && self.changed.is_empty() {
             self.evict_idle();
         }
         Ok(())
     }
 
-    /// Lets devices go: where that helps, those alone that sent nothing since the last time.
+    /// Evicts devices: those without a sample since the last eviction, or all if that frees too
+    /// little.
     fn evict_idle(&mut self) {
         let before = self.resident;
         if self.spill.is_none() {
@@ -167,7 +171,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         }
     }
 
-    /// Up to where everything is durable once what was taken is: the commit rule.
+    /// The position that can be committed once the taken rows are durable: the commit rule.
     fn committable_position(&self) -> Position {
         let waiting = self.changed.iter().flat_map(|&place| self.devices[place].timeline.trips());
         let lowest = waiting.filter_map(Trip::unflushed).min();
@@ -176,12 +180,12 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         Position { delivered }
     }
 
-    /// Makes rows of what changed, and hands them over but for the last ones.
+    /// Builds the rows of dirty trips and stages them, except for the last batch, which it returns.
     async fn stage_changes(&mut self, round: Option<Duration>) -> Result<Flush, StoreError> {
         let mut rows = Flush::default();
         let mut bytes = 0;
         let mut changed = std::mem::take(&mut self.changed);
-        // In the order of the store's index: rows side by side there are written side by side.
+        // Sorted as in the store's index: rows that are adjacent there are written together.
         changed.sort_unstable_by_key(|&place| self.devices.get_index(place).map(|(name, _)| name));
         for place in changed {
             bytes += self.take_rows(place, round, &mut rows);
@@ -196,8 +200,8 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         Ok(rows)
     }
 
-    /// Takes the changes of a device that have waited long enough, all of them without a round.
-    /// Returns what their paths take, bytes.
+    /// Takes the dirty trips of a device whose delay has passed; without a round, all of them.
+    /// Returns the size of their paths, bytes.
     pub(super) fn take_rows(
         &mut self,
         place: usize,
@@ -215,7 +219,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
             let since = trip.take_unflushed().expect("there is a change");
             rows.changes.push(change(trip, since, rows.trips.len()));
             let mut row = TripRow::from_trip(name, trip);
-            // A row of another partition, of another epoch, stays one: same version, same bytes.
+            // A row keeps its partition from an earlier epoch: same version, same bytes.
             row.partition = trip.partition.unwrap_or(self.log.partition);
             bytes += row.path.len();
             rows.trips.push(row);
@@ -230,7 +234,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         bytes
     }
 
-    /// Absorbs what was set aside, group by group, and lets each group go. Returns the last rows.
+    /// Absorbs the spilled samples group by group and evicts each group. Returns the last rows.
     async fn absorb_groups(&mut self, spill: &mut Spill) -> Result<Flush, StoreError> {
         let mut groups: Vec<Devices> = (0..GROUPS).map(|_| Devices::default()).collect();
         self.changed.clear();
@@ -264,7 +268,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         Ok(last)
     }
 
-    /// Sets the samples of a batch aside; what is none is counted at once.
+    /// Spills the samples of a batch. Entries that are not samples are counted now.
     pub(super) fn set_aside(&mut self, batch: &Batch) -> Result<(), StoreError> {
         for record in batch.entries.chunk_by(|one, next| one.offset == next.offset) {
             let mut refused = RefusedElements::default();
@@ -287,7 +291,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         Ok(())
     }
 
-    /// Lets the devices go. Everything is with the store, so what is needed again can be loaded.
+    /// Evicts all devices. All their changes are staged, so they can be loaded again.
     fn empty_memory(&mut self) {
         debug_assert!(self.changed.is_empty());
         let weights = self.devices.iter().map(|(name, device)| device.memory(name));
@@ -303,7 +307,7 @@ pub(super) fn not_set_aside(spill: &Spill, error: io::Error) -> StoreError {
     StoreError::of_io(place, doing, error)
 }
 
-/// Whether the changes of a trip have waited long enough, once another round has passed.
+/// Adds `round` to the age of a dirty trip. Returns whether its delay has passed.
 fn has_waited(trip: &mut Trip, round: Duration, pace: &ProcessorConfig) -> bool {
     let waited = trip.wait(u32::try_from(round.as_millis()).unwrap_or(u32::MAX));
     let samples = u32::try_from(trip.samples()).unwrap_or(u32::MAX);
@@ -312,7 +316,8 @@ fn has_waited(trip: &mut Trip, round: Duration, pace: &ProcessorConfig) -> bool 
     Duration::from_millis(waited.into()) >= due
 }
 
-/// The event of a trip's changes at and past version `since`: a function of the row and of `since`.
+/// The change event of a trip's changes at and past version `since`; depends on the row and `since`
+/// only.
 fn change(trip: &Trip, since: i64, row: usize) -> Change {
     let retired = trip.absorbed.iter().filter(|&(_, &merged)| merged >= since);
     let retired: Vec<i64> = retired.map(|(&t_star_ms, _)| t_star_ms).collect();

@@ -1,4 +1,4 @@
-//! Dead letters: a sample that cannot be used is kept as it came, with why.
+//! Dead letters: an unusable sample is stored as it arrived, with the reason.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,13 +11,14 @@ use crate::source::{Array, Batch, Entry, MAX_BAD_ELEMENTS, SampleError, Span, me
 use crate::store::{DeadLetter, Flush, Journal, StoreError, TripStore};
 use crate::timeline::{ClockGuard, ClockViolation};
 
-/// How many times its own size the letters of a record may repeat of its key and headers.
+/// Maximum size of the key and header copies in the letters of a record, as a multiple of the
+/// record's size.
 const REPEATED: usize = 4;
 
-/// A record that is smaller is as good as one of this size, bytes.
+/// Smaller records count as this size, bytes.
 const SMALL_RECORD: usize = 16 << 10;
 
-/// What is wrong with a device time that cannot be true.
+/// The error of a device time that violates the clock limits.
 #[must_use]
 pub fn wrong_clock(
     guard: &ClockGuard,
@@ -37,13 +38,13 @@ pub fn wrong_clock(
     SampleError::new(wrong.into(), message)
 }
 
-/// What is said of an array that is one dead letter, `first` being the message of its first bad
+/// The message of an array that becomes one dead letter; `first` is the message of its first bad
 /// element.
-fn of_array(bad: u64, elements: u64, element: u32, first: &str) -> String {
+fn array_message(bad: u64, elements: u64, element: u32, first: &str) -> String {
     format!("{bad} of {elements} elements cannot be used; element {element}: {first}")
 }
 
-/// Whether a message says of an array what `first` says of an element of it.
+/// Whether a message is that of an array whose first bad element has the message `first`.
 #[must_use]
 pub fn says_of_array(message: &str, first: &str) -> bool {
     let rest = message.strip_suffix(first).and_then(|rest| rest.strip_suffix(": "));
@@ -53,14 +54,14 @@ pub fn says_of_array(message: &str, first: &str) -> bool {
 /// The bad elements of an array.
 #[derive(Default)]
 pub(super) struct RefusedElements {
-    /// The first of them, with their places in the record; one more than may be letters.
+    /// The first bad elements with their index in the record, at most [`MAX_BAD_ELEMENTS`] + 1.
     first: Vec<(usize, SampleError)>,
     by_reason: BTreeMap<DeadReason, u64>,
     look_like_seconds: u64,
 }
 
 impl RefusedElements {
-    fn record_fault(&mut self, nth: usize, fault: SampleError) {
+    fn add(&mut self, nth: usize, fault: SampleError) {
         *self.by_reason.entry(fault.reason).or_default() += 1;
         self.look_like_seconds += u64::from(fault.looks_like_seconds);
         if self.first.len() <= MAX_BAD_ELEMENTS {
@@ -74,7 +75,8 @@ impl RefusedElements {
 }
 
 impl<S: TripStore + Journal> Processor<'_, S> {
-    /// What is wrong with a device time that cannot be true, and whether it may be in seconds.
+    /// The error of a device time that violates the clock limits, and whether it looks like
+    /// seconds.
     pub(super) fn wrong_clock(
         &self,
         wrong: ClockViolation,
@@ -89,13 +91,14 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         fault
     }
 
-    /// Counts an entry that is dropped.
+    /// Counts a dropped entry.
     pub(super) fn drop_one(&mut self, reason: DropReason) {
         self.counts.delivered += 1;
         *self.counts.dropped.entry(reason).or_default() += 1;
     }
 
-    /// Refuses an entry of a record: at once, or with the others of its array.
+    /// Rejects an entry: dead-letters it now, or collects it with the other bad elements of its
+    /// array.
     pub(super) fn refuse(
         &mut self,
         batch: &Batch,
@@ -104,13 +107,13 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         refused: &mut RefusedElements,
     ) {
         match batch.arrays.contains_key(&entry.offset) {
-            true => refused.record_fault(nth, fault),
+            true => refused.add(nth, fault),
             false => self.dead_letter(batch, entry, fault),
         }
     }
 
-    /// Counts the bad elements of an array, and keeps them: each as a letter, or all as one where
-    /// they are many, or would repeat large headers many times.
+    /// Counts and dead-letters the bad elements of an array: one letter for each, or one for the
+    /// whole array if there are too many, or if they would repeat large headers too often.
     pub(super) fn bury_array(
         &mut self,
         batch: &Batch,
@@ -126,7 +129,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
             return;
         }
         if refused.count() <= MAX_BAD_ELEMENTS as u64
-            && !repeats_much(batch, first, array, refused.first.len())
+            && !is_repetitive(batch, first, array, refused.first.len())
         {
             for (nth, fault) in refused.first {
                 self.dead_letter(batch, &record[nth], fault);
@@ -141,23 +144,23 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         let elements = record.len() as u64 + array.more.values().sum::<u64>();
         let (bad, (nth, mut fault)) = (refused.count(), refused.first.swap_remove(0));
         let element = record[nth].element.unwrap_or_default();
-        fault.message = of_array(bad, elements, element, &fault.message);
-        self.keep(batch, &record[nth], (None, &array.value), fault);
+        fault.message = array_message(bad, elements, element, &fault.message);
+        self.add_letter(batch, &record[nth], (None, &array.value), fault);
     }
 
-    /// Counts an entry that cannot be used, and keeps it.
+    /// Counts and dead-letters an entry.
     pub(super) fn dead_letter(&mut self, batch: &Batch, entry: &Entry, fault: SampleError) {
         self.counts.delivered += 1;
         *self.counts.dead_letters.entry(fault.reason).or_default() += 1;
         self.counts.looks_like_seconds += u64::from(fault.looks_like_seconds);
-        // Else its dead letter is kept already.
+        // The dead letter of a redelivered entry is stored already.
         if !entry.again {
-            self.keep(batch, entry, (entry.element, &entry.raw), fault);
+            self.add_letter(batch, entry, (entry.element, &entry.raw), fault);
         }
     }
 
-    /// Keeps a dead letter: an element of an entry's record, or the record.
-    fn keep(
+    /// Adds a dead letter: an element of the entry's record, or the whole record.
+    fn add_letter(
         &mut self,
         batch: &Batch,
         entry: &Entry,
@@ -169,9 +172,9 @@ impl<S: TripStore + Journal> Processor<'_, S> {
             Some(cut) => (cut.bytes, Some(cut.sha256)),
             None => (value.len() as u64, None),
         };
-        let before = self.dead.last();
+        let previous = self.dead.last();
         let (key, headers) = (batch.key(entry), batch.headers.get(&entry.offset));
-        let key = match before.and_then(|before| before.key.as_ref()) {
+        let key = match previous.and_then(|previous| previous.key.as_ref()) {
             Some(same) if Some(&same[..]) == key => Some(Arc::clone(same)),
             _ => key.map(Arc::from),
         };
@@ -192,12 +195,12 @@ impl<S: TripStore + Journal> Processor<'_, S> {
             value_bytes,
             sha256,
         };
-        self.dead_bytes += memory(&letter, before);
+        self.dead_bytes += memory(&letter, previous);
         self.dead.push(letter);
     }
 
-    /// Hands the dead letters over where those that wait take much memory. They may go ahead of the
-    /// rows of their record.
+    /// Sends the pending dead letters if they use too much memory, possibly before the rows of
+    /// their record.
     pub(super) async fn stage_dead(&mut self) -> Result<(), StoreError> {
         if self.dead_bytes <= MAX_DEAD_BYTES {
             return Ok(());
@@ -208,24 +211,23 @@ impl<S: TripStore + Journal> Processor<'_, S> {
     }
 }
 
-/// Whether letters of so many elements would repeat key and headers more often than the size of
-/// their record is worth.
-fn repeats_much(batch: &Batch, entry: &Entry, array: &Array, letters: usize) -> bool {
+/// Whether `letters` copies of key and headers are too large for the size of their record.
+fn is_repetitive(batch: &Batch, entry: &Entry, array: &Array, letters: usize) -> bool {
     let key = batch.key(entry).map_or(0, <[u8]>::len);
     let headers = batch.headers.get(&entry.offset).map_or(0, |headers| memory_of_headers(headers));
     let (shared, record) = (key + headers, batch.bytes(&array.value).len() + key + headers);
     shared.saturating_mul(letters) > REPEATED * record.max(SMALL_RECORD)
 }
 
-/// What a letter takes in memory, bytes: of a short line it is itself the larger part. What it
-/// shares with the one before it counts once.
-fn memory(letter: &DeadLetter, before: Option<&DeadLetter>) -> usize {
+/// Memory used by a letter, bytes, including the struct, which is the larger part for short
+/// records. Key and headers shared with the previous letter count once.
+fn memory(letter: &DeadLetter, previous: Option<&DeadLetter>) -> usize {
     let texts = letter.value.len() + letter.message.len() + letter.origin.len();
     let key = letter.key.as_ref().filter(|key| {
-        let same = before.and_then(|before| before.key.as_ref());
+        let same = previous.and_then(|previous| previous.key.as_ref());
         !same.is_some_and(|same| Arc::ptr_eq(same, key))
     });
-    let same = before.is_some_and(|before| Arc::ptr_eq(&before.headers, &letter.headers));
+    let same = previous.is_some_and(|previous| Arc::ptr_eq(&previous.headers, &letter.headers));
     let headers = if same { 0 } else { memory_of_headers(&letter.headers) };
     size_of::<DeadLetter>() + texts + key.map_or(0, |key| key.len()) + headers
 }

@@ -1,4 +1,4 @@
-//! Loads: what the store holds of a device comes into memory before a record of it is absorbed.
+//! Loads the stored trips of a device before a record of the device is absorbed.
 
 use futures_util::{StreamExt, stream};
 use indexmap::IndexMap;
@@ -10,19 +10,19 @@ use crate::store::claims::home;
 use crate::store::{Forget, Journal, StoreError, TripRow, TripStore};
 use crate::timeline::{Timeline, Trip};
 
-/// What the log asked to erase of a device, as far as it is known.
+/// Known forgets of a device.
 pub(super) struct ForgetState {
-    /// Trips that end before it are gone, samples before it are dropped, ms.
+    /// The floor, ms: trips that end before it are erased, samples before it are dropped.
     floor_ms: i64,
-    /// Version of the newest record that asked for it: it is noted once those before it are carried
-    /// out, so nothing older is news where it is none.
+    /// Version of the newest known forget. Forgets are stored in the order of their versions, so an
+    /// older one adds nothing.
     newest: i64,
 }
 
-/// What a store holds of a device.
+/// Stored state of a device.
 struct LoadedDevice {
     rows: Vec<TripRow>,
-    /// Read after the rows: one that is ahead of this log's reader shows in one of the two.
+    /// Read after the rows, so that a forget by an instance ahead of this one shows in one of them.
     erased: Option<Forget>,
 }
 
@@ -38,8 +38,8 @@ async fn find(
     Ok(LoadedDevice { rows, erased: store.erased(name).await? })
 }
 
-/// What a store holds of a device, and where it belongs, if that is asked. Of one that belongs
-/// elsewhere nothing is read.
+/// Reads the stored state of a device and, if `unknown` is set, its partition. Reads no rows of a
+/// device of another partition.
 async fn find_own(
     store: &impl TripStore,
     (name, days): (&str, &[i64]),
@@ -62,7 +62,7 @@ impl Device {
         self.erased.as_ref().is_some_and(|erased| time_ms < erased.floor_ms)
     }
 
-    /// Takes note of what was erased. Returns whether that was news.
+    /// Applies a forget. Returns whether it was new.
     pub(super) fn erase(&mut self, forget: &Forget) -> bool {
         let none = ForgetState { floor_ms: i64::MIN, newest: i64::MIN };
         let erased = self.erased.get_or_insert_with(|| Box::new(none));
@@ -74,7 +74,7 @@ impl Device {
 }
 
 impl<S: TripStore + Journal> Processor<'_, S> {
-    /// Loads the trips that a sample may meet. Returns the place of its device. `ahead` are the
+    /// Loads the trips that a sample may join. Returns the slot of its device. `ahead` contains the
     /// entries of the batch from the sample's record on.
     pub(super) async fn load(
         &mut self,
@@ -93,13 +93,13 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         if self.pace.loads > 1 {
             self.load_several(batch, ahead, at).await?;
         }
-        // Before anything is read of it, so that no two partitions build it.
+        // Claimed before its rows are read, so that no two partitions build it.
         if let Some(division) = self.unknown_home(place, offset) {
             let name = self.devices.get_index(place).expect("it was given this place").0;
             let found = home(self.store, name, &division, self.log.partition).await?;
             self.set_home(place, division.epoch, found);
         }
-        // Twice where the first load shows that something was erased.
+        // Loads twice if the first load finds a new forget.
         loop {
             let days = self.days_to_load(place, time_ms);
             if days.is_empty() {
@@ -115,7 +115,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         }
     }
 
-    /// Whether rows that a sample may meet are not in memory.
+    /// Whether the days that a sample may touch are not loaded.
     pub(super) fn lacks(&self, judged: &EntryClass<'_>, place: usize) -> bool {
         let EntryClass::Sample(decoded) = judged else { return false };
         !self.days_to_load(place, decoded.sample.time_ms).is_empty()
@@ -130,8 +130,8 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         device.timeline.missing_days(&self.limits, time_ms)
     }
 
-    /// Loads what the next entries need, several devices at a time: a store that is a network away
-    /// answers many questions as soon as one.
+    /// Loads what the next entries need, several devices concurrently: across a network, many
+    /// requests take as long as one.
     async fn load_several(
         &mut self,
         batch: &Batch,
@@ -140,7 +140,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
     ) -> Result<(), StoreError> {
         let mut wanted: IndexMap<usize, (Option<Division>, Vec<i64>)> = IndexMap::new();
         let division = self.log.versions.division_of(ahead[0].offset);
-        // In the next epoch a device may belong elsewhere.
+        // In the next epoch, a device may belong to another partition.
         let same = |entry: &&Entry| self.log.versions.division_of(entry.offset) == division;
         let length = ahead.iter().take_while(same).count();
         for entry in &ahead[..length] {
@@ -183,7 +183,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         Ok(())
     }
 
-    /// Takes in what the store holds of a device near some days; `at` is the version of the record
+    /// Inserts the loaded state of a device and days into memory; `at` is the version of the record
     /// that is absorbed next.
     fn take_in(
         &mut self,
@@ -197,7 +197,8 @@ impl<S: TripStore + Journal> Processor<'_, S> {
             found.erased.is_some_and(|forget| device.erase(&forget) && forget.version >= at);
         self.resident -= device.timeline.memory();
         if is_behind {
-            // Somebody ahead of us erased: all before that is durable, and ours may be older.
+            // An instance ahead of this one executed a forget: everything before it is durable, and
+            // this memory may be older. Discard it and load again.
             device.timeline = Timeline::default();
             return Ok(());
         }
@@ -205,11 +206,11 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         for row in found.rows {
             let is_own = row.partition == self.log.partition;
             if !is_own && self.log.versions.share_epoch(row.version, at) {
-                // Nothing that a device's own partition writes is of another one.
+                // The partition of a device writes only rows with its own number.
                 self.counts.foreign_rows += 1;
                 continue;
             }
-            // Its delete may still be on the way.
+            // The delete of an erased row may not have arrived yet.
             if !device.has_erased(row.end_ms) {
                 trips.extend(row.decoded());
             }

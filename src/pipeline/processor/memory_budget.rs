@@ -1,4 +1,4 @@
-//! What the owners of several partitions share: memory.
+//! The memory limit that the processors of several partitions share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,66 +7,66 @@ use metrics::{Gauge, gauge};
 
 use crate::telemetry::STATE_BYTES;
 
-/// How much memory the trips of all processors take together.
+/// Memory used by the trips of all processors together, and its limit.
 #[derive(Debug)]
 pub struct Budget {
     limit: usize,
     taken: AtomicUsize,
-    sharers: AtomicUsize,
+    shares: AtomicUsize,
 }
 
 impl Budget {
-    /// A budget of so many bytes.
+    /// Creates a budget of `limit` bytes.
     #[must_use]
     pub fn new(limit: usize) -> Arc<Self> {
-        let (taken, sharers) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Arc::new(Self { limit, taken, sharers })
+        let (taken, shares) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Arc::new(Self { limit, taken, shares })
     }
 
-    /// What all trips take now, about, bytes.
+    /// Approximate memory used by all trips, bytes.
     #[must_use]
     pub fn taken(&self) -> usize {
         self.taken.load(Ordering::Relaxed)
     }
 }
 
-/// One processor's part of a budget, given back when it is dropped.
+/// Memory that one processor uses of a budget; released on drop.
 #[derive(Debug)]
 pub(super) struct Share {
     budget: Arc<Budget>,
-    told: usize,
-    /// Of all of them together.
-    shown: Gauge,
+    reported: usize,
+    /// Metric of the whole budget.
+    gauge: Gauge,
 }
 
 impl Share {
     pub(super) fn new(budget: Arc<Budget>) -> Self {
-        budget.sharers.fetch_add(1, Ordering::Relaxed);
-        Self { budget, told: 0, shown: gauge!(STATE_BYTES) }
+        budget.shares.fetch_add(1, Ordering::Relaxed);
+        Self { budget, reported: 0, gauge: gauge!(STATE_BYTES) }
     }
 
-    /// Tells what the processor's trips take now.
+    /// Sets the memory that the trips of the processor use, bytes.
     pub(super) fn set_resident(&mut self, resident: usize) {
         self.budget.taken.fetch_add(resident, Ordering::Relaxed);
-        self.budget.taken.fetch_sub(self.told, Ordering::Relaxed);
-        self.told = resident;
+        self.budget.taken.fetch_sub(self.reported, Ordering::Relaxed);
+        self.reported = resident;
         #[expect(clippy::cast_precision_loss, reason = "memory stays far below 2^53 bytes")]
-        self.shown.set(self.budget.taken() as f64);
+        self.gauge.set(self.budget.taken() as f64);
     }
 
-    /// Whether the processor has to let go of trips: memory is short, and it is not one of those
-    /// that take little.
+    /// Whether the processor has to evict trips: the budget is exceeded, and the processor uses
+    /// more than half of an equal share.
     pub(super) fn is_over(&self) -> bool {
-        let sharers = self.budget.sharers.load(Ordering::Relaxed).max(1);
-        let fair = self.budget.limit / sharers;
-        self.budget.taken() > self.budget.limit && self.told > fair / 2
+        let shares = self.budget.shares.load(Ordering::Relaxed).max(1);
+        let equal_share = self.budget.limit / shares;
+        self.budget.taken() > self.budget.limit && self.reported > equal_share / 2
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
         self.set_resident(0);
-        self.budget.sharers.fetch_sub(1, Ordering::Relaxed);
+        self.budget.shares.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_takes_much_lets_go_and_who_ends_gives_back() {
+    fn only_large_shares_evict_and_a_dropped_share_is_released() {
         let budget = Budget::new(1000);
         let (mut large, mut small) = (Share::new(Arc::clone(&budget)), Share::new(budget.clone()));
         large.set_resident(700);

@@ -1,11 +1,11 @@
-//! Source to timeline to store.
+//! Builds trips from a source and writes them to a store.
 //!
-//! One loop owns the timelines. It takes a batch from the source, loads what the batch's records
-//! need, lets the timelines decide, and from time to time hands every change since to the store, in
-//! one flush. Nothing is acknowledged before it is durable (I6).
+//! One loop owns the timelines. It takes a batch from the source, loads the trips that the batch's
+//! records need, absorbs the samples into the timelines, and writes all changes to the store in one
+//! flush when it is due. Nothing is acknowledged before it is durable (I6).
 //!
-//! Always: a record is absorbed whole. Its loads come before its first sample, and no flush splits
-//! it: every row ever written is a trip as it was after some whole record.
+//! Invariant: a record is absorbed whole. Its loads come before its first sample, and no flush
+//! splits it, so every row ever written is a trip as it was after some whole record.
 
 mod config;
 mod control;
@@ -42,24 +42,24 @@ pub use crate::telemetry::counts::{ArrivalCounts, KeyChanges, SampleCounts};
 use crate::telemetry::{self, SAMPLE_DELAY};
 use crate::timeline::{ClockGuard, ClockViolation, Limits, MovementFilter, Outcome, Timeline};
 
-/// What a device takes to write before any was written, as good as any guess.
+/// Assumed time to write a device, until a flush was measured.
 const FIRST_GUESS: Duration = Duration::from_micros(20);
 
-/// What a device takes in memory beside its name and trips, bytes: itself, its place among others,
-/// the days that are known of it.
+/// Memory of a device without its name and trips, bytes: the struct, its slot in the map, and its
+/// loaded days.
 const DEVICE_BYTES: usize = size_of::<Device>() + 320;
 
-/// Of so many samples that were applied, the delay of one is observed.
+/// One in this many applied samples is observed for the metric of delays.
 const OBSERVED: u64 = 64;
 
 /// Why a run ended before the end of its source.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The source cannot go on. What it gave is stored.
+    /// The source failed. Everything that it delivered is stored.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// The store failed. What was not flushed is not stored.
+    /// The store failed. Changes that were not flushed are not stored.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -68,27 +68,27 @@ pub enum RunError {
 #[derive(Default)]
 struct Device {
     timeline: Timeline,
-    /// It stands in the list of those that changed.
+    /// Whether it is in the list of dirty devices.
     changed: bool,
-    /// A sample of it came since devices were let go last.
+    /// Whether it had a sample since the last eviction.
     touched: bool,
-    /// What the log asked to erase of it.
+    /// Known forgets.
     erased: Option<Box<ForgetState>>,
-    /// Where it belongs, as far as that was asked. A log of files has no partitions.
+    /// Its partition, once looked up. A log of files has no partitions.
     home: Option<Home>,
 }
 
 impl Device {
-    /// What it takes in memory, about, bytes.
+    /// Approximate memory, bytes.
     fn memory(&self, name: &str) -> usize {
         DEVICE_BYTES + name.len() + self.timeline.memory()
     }
 }
 
-/// Ids are others' to choose, so the hash is seeded anew in each process.
+/// Clients choose the ids, so each process uses a random hash seed.
 type Devices = IndexMap<Box<str>, Device, foldhash::fast::RandomState>;
 
-/// Builds trips from the entries of one log, and keeps them in a store.
+/// Builds trips from the entries of one log and writes them to a store.
 pub struct Processor<'a, S> {
     store: &'a S,
     log: Log,
@@ -98,52 +98,52 @@ pub struct Processor<'a, S> {
     time_unit: TimeUnit,
     pace: ProcessorConfig,
     devices: Devices,
-    /// The device of the sample before: samples come in bursts.
+    /// Slot of the previous sample's device: samples come in bursts.
     latest: usize,
-    /// Places of the devices with a trip that changed since the last flush.
+    /// Slots of the dirty devices: those with a trip that changed since its last flush.
     changed: Vec<usize>,
     dead: Vec<DeadLetter>,
     dead_bytes: usize,
-    /// What was read of each input since the last flush.
+    /// Input parts read since the last flush.
     parts: Vec<Part>,
-    /// What the devices in memory take, about, bytes.
+    /// Approximate memory of the devices, bytes.
     resident: usize,
-    /// Samples decided since memory was emptied.
+    /// Samples absorbed since all devices were evicted.
     decided: u64,
-    /// Its part of the memory that several processors share.
+    /// Its share of a memory budget; unset: `pace.memory` applies.
     share: Option<Share>,
-    /// Where samples may be set aside.
+    /// The spill; unset: samples are never spilled.
     spill: Option<Spill>,
-    /// More devices send than fit into memory, so samples are set aside.
+    /// Whether samples are spilled: the active devices do not fit into memory.
     sets_aside: bool,
-    /// The store held nothing, and no device has left memory since: nothing is there to load.
+    /// Whether the store was empty and no device was evicted since, so that loads can be skipped.
     store_was_empty: bool,
     /// Offset after the last record absorbed.
     position: Position,
     /// Offset up to which everything is durable.
     acknowledged: Position,
     flushed_at: Instant,
-    /// What it took to write a device, the last time.
+    /// Time to write a device in the last flush.
     device_took: Duration,
     counts: SampleCounts,
-    /// How late samples come.
+    /// Log timestamp minus device time of samples.
     delays: Histogram,
 }
 
-/// What is decided of an entry before its device's trips are looked at.
+/// Class of an entry, decided without the trips of its device.
 enum EntryClass<'b> {
     Sample(&'b DecodedSample),
     Dropped(DropReason),
     Dead(&'b SampleError),
-    /// Its device time cannot be true.
+    /// Its device time violates the clock limits.
     Untimely(&'b DecodedSample, ClockViolation),
 }
 
 impl<'a, S: TripStore + Journal> Processor<'a, S> {
-    /// A processor of files that goes on where the store's log ended.
+    /// Creates a processor of files that resumes at the store's position.
     ///
     /// # Errors
-    /// The store cannot tell its position.
+    /// The position cannot be read from the store.
     pub async fn new(
         store: &'a S,
         rules: &Rules,
@@ -152,10 +152,10 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         Self::of_log(store, Log::of_files(), rules, pace).await
     }
 
-    /// A processor of a log that goes on at the journal's position.
+    /// Creates a processor of a log that resumes at the journal's position.
     ///
     /// # Errors
-    /// The journal cannot tell its position.
+    /// The position cannot be read from the journal.
     pub async fn of_log(
         store: &'a S,
         log: Log,
@@ -192,21 +192,21 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         })
     }
 
-    /// Lets samples be set aside on the disk where more devices send than fit into memory. For a
-    /// store that is this processor's alone: trips may reach it as late as at the end, and where it
-    /// is empty nothing is looked up in it.
+    /// Allows the processor to spill samples to disk if the active devices do not fit into memory.
+    /// Only for a store without other writers: trips may be written as late as at the end, and an
+    /// empty store is not read.
     ///
     /// # Errors
     /// The store cannot be read.
     pub async fn enable_spill(&mut self, spill: Spill) -> Result<(), StoreError> {
-        // One whose trips were erased holds what says so.
+        // A store that contains forgets is not empty: its position is past 0.
         self.store_was_empty = self.position.delivered == 0
             && self.store.devices(DeviceScope::All, None, 1).await?.is_empty();
         self.spill = Some(spill);
         Ok(())
     }
 
-    /// Takes part in a budget, in place of [`Pace::memory`].
+    /// Uses a shared memory budget instead of [`ProcessorConfig::memory`].
     #[must_use]
     pub fn sharing(mut self, budget: Arc<Budget>) -> Self {
         self.share = Some(Share::new(budget));
@@ -219,23 +219,22 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         self.position
     }
 
-    /// Up to where everything is durable.
+    /// Position up to which everything is durable.
     #[must_use]
     pub fn acknowledged(&self) -> Position {
         self.acknowledged
     }
 
-    /// What became of the samples so far.
+    /// Counters of the samples so far.
     #[must_use]
     pub fn counts(&self) -> &SampleCounts {
         &self.counts
     }
 
-    /// Absorbs everything the source has and flushes it. `watch` sees each batch once it is
-    /// absorbed.
+    /// Absorbs the source to its end and flushes. Calls `watch` after each absorbed batch.
     ///
     /// # Errors
-    /// The source or the store fails. What a failing source gave before is flushed all the same.
+    /// The source or the store fails. What a failing source delivered before is still flushed.
     pub async fn run<Input: Source>(
         &mut self,
         source: &mut Input,
@@ -246,7 +245,7 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
                 None => source.next().await,
                 Some(due) => match timeout_at(due.into(), source.next()).await {
                     Ok(next) => next,
-                    // Nothing comes just now, and what came has waited long enough.
+                    // The source is silent, and the delay of pending changes has passed.
                     Err(_) => {
                         self.flush_some().await?;
                         continue;
@@ -273,21 +272,21 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
     /// Absorbs a batch, record by record.
     ///
     /// # Errors
-    /// The store cannot be read, or nothing can be set aside.
+    /// The store cannot be read, or samples cannot be spilled.
     pub async fn absorb(&mut self, batch: &Batch) -> Result<(), StoreError> {
         if self.sets_aside && batch.control.is_some() {
-            // What came before it is decided before it.
+            // Samples before the control record are absorbed before it is executed.
             self.flush().await?;
         }
         if batch.control.is_some() {
-            // Its entry stands for it, and is no sample.
+            // The entry of the batch is the control record itself, not a sample.
         } else if self.sets_aside {
             self.set_aside(batch)?;
         } else {
             self.absorb_records(batch).await?;
         }
         if let Some(last) = batch.entries.last() {
-            // A file that is read again comes as the records it was.
+            // A file that is read again keeps the offsets of its first import.
             self.position.delivered = self.position.delivered.max(last.offset + 1);
         }
         if let Some(next) = batch.next_offset {
@@ -316,7 +315,7 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         Ok(())
     }
 
-    /// Of each part the latest state counts.
+    /// Records the latest state of an input part.
     fn record_part(&mut self, part: &Part) {
         match self.parts.last_mut() {
             Some(last) if last.key() == part.key() => last.clone_from(part),
@@ -324,7 +323,7 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         }
     }
 
-    /// Absorbs the record of so many entries that `ahead` begins with.
+    /// Absorbs the record that consists of the first `length` entries of `ahead`.
     async fn absorb_record(
         &mut self,
         batch: &Batch,
@@ -332,7 +331,7 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         length: usize,
     ) -> Result<(), StoreError> {
         let record = &ahead[..length];
-        // One sample is the common record: it needs no list of places.
+        // Most records have one sample and need no list of slots.
         if let [entry] = record {
             let judged = self.classify(entry);
             let place = self.load(batch, ahead, &judged).await?;
@@ -347,7 +346,7 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
             let place = self.load(batch, ahead, &judged).await?;
             loaded.push((judged, place));
         }
-        // A load that shows that something was erased empties what one before it brought.
+        // A load that finds a new forget discards what earlier loads inserted.
         while let Some(nth) = loaded.iter().position(|(it, place)| self.lacks(it, *place)) {
             self.load(batch, ahead, &loaded[nth].0).await?;
         }
@@ -376,7 +375,7 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         }
     }
 
-    /// Where a device stands in memory.
+    /// Slot of a device in memory; adds the device if it is missing.
     #[inline]
     fn slot_of(&mut self, name: &str) -> usize {
         let is_latest = self.devices.get_index(self.latest).is_some_and(|(id, _)| **id == *name);
@@ -393,8 +392,8 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         self.latest
     }
 
-    /// Counts an entry, and lets its device's timeline decide where there is a sample to decide on.
-    /// One that cannot be used is not counted yet: returns why.
+    /// Counts an entry, and absorbs its sample into the timeline of its device. A bad entry is not
+    /// counted yet: returns its error.
     fn apply_entry(
         &mut self,
         batch: &Batch,

@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use super::requests::{Failure, RetryPolicy};
 use super::statements::Statements;
 use super::tls::Layer;
-use super::{Consistency, ScyllaOptions, ScyllaUrl, Shared, schema};
+use super::{Consistency, ScyllaUrl, ServerOptions, Shared, schema};
 use crate::store::StoreError;
 
 /// A try to connect takes no longer.
@@ -113,7 +113,7 @@ fn known(session: &Session, datacenter: &str) -> Result<(), String> {
 /// A session of a keyspace that has the tables.
 pub(super) async fn connect(
     place: &ScyllaUrl,
-    options: ScyllaOptions,
+    options: ServerOptions,
 ) -> Result<Shared, StoreError> {
     let concurrency = options.concurrency.max(1);
     let retry = RetryPolicy::new(place, options);

@@ -1,4 +1,4 @@
-//! Which devices there are. Servers tell them in the order of their tokens, callers want them in
+//! List devices. Servers tell them in the order of their tokens, callers want them in
 //! that of their ids, a page at a time: so a part of the list that is many pages long is found in
 //! one scan, and the pages are cut from it.
 

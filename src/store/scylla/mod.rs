@@ -35,7 +35,7 @@ use statements::Statements;
 use super::StoreError;
 
 pub use schema::{Health, apply_schema, ddl};
-pub use tls::{Identity, Tls};
+pub use tls::{ClientIdentity, Tls};
 
 /// Address of a store: nodes to begin with, and a keyspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub enum Consistency {
 
 /// How a store is talked to.
 #[derive(Clone)]
-pub struct ScyllaOptions {
+pub struct ServerOptions {
     /// How many replicas have to answer.
     pub consistency: Consistency,
     /// Who asks; without a name nobody does.
@@ -90,7 +90,7 @@ pub struct ScyllaOptions {
     pub on_waiting: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
-impl Default for ScyllaOptions {
+impl Default for ServerOptions {
     fn default() -> Self {
         Self {
             consistency: Consistency::default(),
@@ -144,7 +144,7 @@ impl ScyllaStore {
     /// [`StoreError::Unreachable`] once the patience of the options has run out,
     /// [`StoreError::Options`] for TLS that cannot be had and for an unknown datacenter,
     /// [`StoreError::NoSchema`] for a keyspace without the tables.
-    pub async fn connect(place: &ScyllaUrl, options: ScyllaOptions) -> Result<Self, StoreError> {
+    pub async fn connect(place: &ScyllaUrl, options: ServerOptions) -> Result<Self, StoreError> {
         let shared = Arc::new(connect::connect(place, options).await?);
         Ok(Self { shared, listed: Mutex::default(), found: Mutex::default() })
     }

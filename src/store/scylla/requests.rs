@@ -11,7 +11,7 @@ use scylla::errors::{
     RowsError, UseKeyspaceError,
 };
 
-use super::{ScyllaOptions, ScyllaUrl};
+use super::{ScyllaUrl, ServerOptions};
 use crate::store::StoreError;
 use crate::telemetry;
 
@@ -169,12 +169,12 @@ permanent!(IntoRowsResultError, RowsError, TypeCheckError, DeserializationError,
 /// How a store waits for its server.
 pub(super) struct RetryPolicy {
     place: String,
-    options: ScyllaOptions,
+    options: ServerOptions,
     told_at: Mutex<Option<Instant>>,
 }
 
 impl RetryPolicy {
-    pub(super) fn new(place: &ScyllaUrl, options: ScyllaOptions) -> Self {
+    pub(super) fn new(place: &ScyllaUrl, options: ServerOptions) -> Self {
         Self { place: place.to_string(), options, told_at: Mutex::new(None) }
     }
 
@@ -182,7 +182,7 @@ impl RetryPolicy {
         &self.place
     }
 
-    pub(super) fn options(&self) -> &ScyllaOptions {
+    pub(super) fn options(&self) -> &ServerOptions {
         &self.options
     }
 
@@ -263,7 +263,7 @@ mod tests {
 
     use super::*;
 
-    fn retry(options: ScyllaOptions) -> RetryPolicy {
+    fn retry(options: ServerOptions) -> RetryPolicy {
         let place = ScyllaUrl { nodes: vec!["a:9042".into()], keyspace: "fleet".into() };
         RetryPolicy::new(&place, options)
     }
@@ -300,7 +300,7 @@ mod tests {
         let told = Arc::new(Mutex::new(Vec::new()));
         let lines = Arc::clone(&told);
         let on_waiting = move |line: &str| lines.lock().unwrap().push(line.to_owned());
-        let options = ScyllaOptions { on_waiting: Arc::new(on_waiting), ..Default::default() };
+        let options = ServerOptions { on_waiting: Arc::new(on_waiting), ..Default::default() };
         assert_eq!(block_on(failing_request(&retry(options), 3, timeout())).unwrap(), 4);
         let told = told.lock().unwrap();
         assert_eq!(told.len(), 1, "{told:?}");
@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn what_the_server_refuses_is_not_asked_again() {
-        let retry = retry(ScyllaOptions::default());
+        let retry = retry(ServerOptions::default());
         for error in [
             refused(DbError::Invalid),
             refused(DbError::SyntaxError),
@@ -342,13 +342,13 @@ mod tests {
     fn patience_and_a_sign_from_outside_end_the_waiting() {
         let patience = Some(Duration::from_millis(80));
         let began = Instant::now();
-        let impatient = retry(ScyllaOptions { patience, ..Default::default() });
+        let impatient = retry(ServerOptions { patience, ..Default::default() });
         let ended = block_on(failing_request(&impatient, u32::MAX, timeout()));
         assert!(matches!(ended, Err(StoreError::Unreachable { .. })), "{ended:?}");
         assert!(began.elapsed() >= Duration::from_millis(80));
 
         let (cancel, cancelled) = watch::channel(false);
-        let options = ScyllaOptions { cancelled: Some(cancelled), ..Default::default() };
+        let options = ServerOptions { cancelled: Some(cancelled), ..Default::default() };
         let retry = retry(options);
         let ended = block_on(async {
             let asked = async { cancel.send(true).unwrap() };

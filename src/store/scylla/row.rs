@@ -6,7 +6,7 @@ use scylla::value::{CqlTimestamp, MaybeUnset};
 use scylla::{DeserializeRow, SerializeRow};
 
 use crate::store::raw::{Cell, RawRow};
-use crate::store::{DayWrite, StoreError, TripRow};
+use crate::store::{DayWrite, RowError, StoreError, TripRow};
 use crate::timeline::DAY_MS;
 
 /// What the delete of a span is bound to.
@@ -65,7 +65,7 @@ pub(super) fn check(trip: &TripRow) -> Result<(), StoreError> {
         return Ok(());
     };
     let (device, bucket) = (trip.device_id.clone(), trip.days().start() * DAY_MS);
-    Err(StoreError::Malformed { device, bucket, end_ms: trip.end_ms, reason })
+    Err(RowError { device, bucket, end_ms: trip.end_ms, reason }.into())
 }
 
 /// What the copy of a trip in a day is written with: the delete, then the insert one later, as of
@@ -183,12 +183,9 @@ impl Raw {
     pub(super) fn into_row(self) -> Result<Option<TripRow>, StoreError> {
         let Some(version) = self.version else { return Ok(None) };
         let (device, bucket, end_ms) = (self.device_id.clone(), self.bucket.0, self.end_time.0);
-        self.whole(version).map(Some).ok_or_else(|| StoreError::Malformed {
-            device,
-            bucket,
-            end_ms,
-            reason: "a column that every trip has is null".into(),
-        })
+        let reason = "a column that every trip has is null".to_owned();
+        let malformed = || RowError { device, bucket, end_ms, reason }.into();
+        self.whole(version).map(Some).ok_or_else(malformed)
     }
 
     fn whole(self, version: i64) -> Option<TripRow> {

@@ -13,6 +13,7 @@ use crate::store::{StoreError, TripRow};
 use crate::timeline::day_of;
 
 /// Where reading goes on.
+#[derive(Debug)]
 pub enum ScanCursor {
     /// In the whole table, in the order of tokens.
     Everywhere(PagingState),

@@ -10,7 +10,7 @@ use scylla::value::Row;
 
 use super::connect;
 use super::requests::RetryPolicy;
-use super::{ScyllaOptions, ScyllaUrl};
+use super::{ScyllaUrl, ServerOptions};
 use crate::store::StoreError;
 
 /// The files, trips first.
@@ -46,7 +46,7 @@ pub fn ddl() -> Vec<String> {
 /// [`StoreError::Unreachable`], or [`StoreError::Failed`] with what the server said.
 pub async fn apply_schema(
     place: &ScyllaUrl,
-    options: ScyllaOptions,
+    options: ServerOptions,
     create_keyspace: Option<u32>,
 ) -> Result<Vec<String>, StoreError> {
     let retry = RetryPolicy::new(place, options);

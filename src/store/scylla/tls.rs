@@ -10,12 +10,12 @@ pub struct Tls {
     /// Certificates of those who may sign for a node; without them whom the system trusts.
     pub authorities: Option<Vec<u8>>,
     /// What nodes know this program by, where they ask.
-    pub identity: Option<Identity>,
+    pub identity: Option<ClientIdentity>,
 }
 
 /// What nodes know a program by.
 #[derive(Clone)]
-pub struct Identity {
+pub struct ClientIdentity {
     /// Its certificate, then those between that and whom the nodes trust.
     pub certificates: Vec<u8>,
     /// Its key, not encrypted.
@@ -65,7 +65,7 @@ mod with {
     use scylla::client::session_builder::SessionBuilder;
 
     use super::super::retry::Failure;
-    use super::{Identity, Tls};
+    use super::{ClientIdentity, Tls};
 
     /// What the connections of a session have in common.
     pub struct Layer {
@@ -146,7 +146,7 @@ mod with {
         set.map_err(|error| format!("the system's certificates `{}`: {error}", file.display()))
     }
 
-    fn show(connector: &mut SslConnectorBuilder, identity: &Identity) -> Result<(), String> {
+    fn show(connector: &mut SslConnectorBuilder, identity: &ClientIdentity) -> Result<(), String> {
         let of_library =
             |error: ErrorStack| format!("cql_tls_cert and cql_tls_key cannot be used: {error}");
         let mut chain = certificates("cql_tls_cert", &identity.certificates)?.into_iter();

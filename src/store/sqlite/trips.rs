@@ -7,10 +7,9 @@ use rusqlite::{CachedStatement, Connection, Error, Row, named_params, params};
 
 use super::{SqliteStore, failed, forgets};
 use crate::identity::{self, SHARDS};
-use crate::store::days::Days;
+use crate::store::days::{Days, shown_in};
 use crate::store::skip;
-use crate::store::trip_row::shown_in;
-use crate::store::{DeviceScope, Forget, Order, StoreError, TripRow, TripStore};
+use crate::store::{DeviceScope, Forget, Order, RowError, StoreError, TripRow, TripStore};
 use crate::timeline::{DAY_MS, day_of};
 
 macro_rules! columns {
@@ -143,7 +142,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Option<TripRow>> {
             | Error::Utf8Error(..)),
         ) => {
             let end_ms: i64 = row.get(1)?;
-            skip::malformed(&StoreError::Malformed {
+            skip::malformed(&RowError {
                 device: String::from_utf8_lossy(row.get_ref(0)?.as_bytes()?).into_owned(),
                 bucket: row.get(BUCKET)?,
                 end_ms,

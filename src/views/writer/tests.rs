@@ -9,8 +9,8 @@ const T: i64 = 1_795_210_680_123;
 
 fn row(device: &str, driver: Option<&str>, samples: &[RawSample]) -> TripRow {
     let mut timeline = Timeline::default();
-    for (stated, version) in samples.iter().zip((0..).step_by(2)) {
-        let sample = Sample::quantised(stated).unwrap();
+    for (raw, version) in samples.iter().zip((0..).step_by(2)) {
+        let sample = Sample::quantised(raw).unwrap();
         timeline.absorb(&Limits::default(), version, sample, driver);
     }
     let mut trips = timeline.trips();
@@ -19,7 +19,7 @@ fn row(device: &str, driver: Option<&str>, samples: &[RawSample]) -> TripRow {
     row
 }
 
-/// A trip of three samples; the one that came last joined two trips.
+/// A trip of three samples; the last to arrive merged two trips.
 fn merged() -> TripRow {
     let at = |after_ms: i64, lat: f64, lon: f64| RawSample {
         time_ms: T + after_ms,
@@ -69,7 +69,7 @@ const MERGED: &str = concat!(
 );
 
 #[test]
-fn a_trip_as_json_is_the_contract_to_the_letter() {
+fn trip_json_matches_the_contract_exactly() {
     let plain = written(Form::Ndjson, false, &[merged()], &Extras::default());
     assert_eq!(plain, format!("{MERGED}}}\n"));
     let path = concat!(
@@ -82,7 +82,7 @@ fn a_trip_as_json_is_the_contract_to_the_letter() {
 }
 
 #[test]
-fn absent_is_null_and_an_answer_says_more() {
+fn absent_values_are_null_and_extras_follow_the_trip() {
     let extras = Extras {
         open: Some(false),
         requested_id: Some("x".into()),
@@ -111,7 +111,7 @@ fn a_match_is_current_retired_or_covers() {
 }
 
 #[test]
-fn a_trip_is_open_up_to_and_with_its_last_moment() {
+fn a_trip_is_open_until_max_gap_and_settle_have_passed() {
     let row = single("a");
     assert!(is_open(&row, 300_000, 60_000, T + 360_000));
     assert!(!is_open(&row, 300_000, 60_000, T + 360_001));
@@ -119,7 +119,7 @@ fn a_trip_is_open_up_to_and_with_its_last_moment() {
 }
 
 #[test]
-fn an_array_is_one_json_value_also_when_empty() {
+fn an_array_is_valid_json_even_when_empty() {
     let none = Extras::default();
     assert_eq!(written(Form::Json, false, &[], &none), "[]\n");
     assert_eq!(written(Form::Ndjson, false, &[], &none), "");
@@ -129,7 +129,7 @@ fn an_array_is_one_json_value_also_when_empty() {
 }
 
 #[test]
-fn csv_has_a_header_and_quotes_what_needs_it() {
+fn csv_has_a_header_and_quotes_where_needed() {
     let none = Extras::default();
     let empty = written(Form::Csv, false, &[], &none);
     assert_eq!(empty.trim_end(), COLUMNS.join(","));
@@ -195,7 +195,7 @@ fn gpx_escapes_names_and_is_well_formed() {
     check_nesting(&written(Form::Gpx, false, &[], &none));
 }
 
-/// Every element is closed by its own end, and there is one outermost element.
+/// Asserts that every element has its own end tag, and that there is one outermost element.
 fn check_nesting(xml: &str) {
     let body = xml.strip_prefix("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n").unwrap();
     let (mut open, mut outermost): (Vec<&str>, usize) = (Vec::new(), 0);

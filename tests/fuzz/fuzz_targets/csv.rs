@@ -1,6 +1,6 @@
 #![no_main]
 
-// Each target uses one of the bodies.
+// Each target uses one of the bodies only.
 #[allow(dead_code)]
 #[path = "../bodies.rs"]
 mod bodies;

@@ -11,7 +11,7 @@ use tstar::timeline::{Limits, Timeline, Trip};
 
 const DAY: i64 = 86_400_000;
 
-/// Names the seed of the log that was at work if a check panics.
+/// Prints the seed of the running log if a check panics.
 struct Replay(u64);
 
 impl Drop for Replay {
@@ -25,7 +25,7 @@ impl Drop for Replay {
 struct Dice(ChaCha8Rng);
 
 impl Dice {
-    /// A number of `0..n`.
+    /// A number in `0..n`.
     fn below(&mut self, n: usize) -> usize {
         (self.0.next_u64() % n as u64) as usize
     }
@@ -49,7 +49,7 @@ impl Log {
         let unit = dice.one_of(&[1, 60_000, DAY / 4, DAY / 2 + 1]);
         let origin = dice.one_of(&[0, DAY, -DAY, -20 * unit, DAY - 10 * unit, 20_000 * DAY]);
         let max_gap_ms = unit * (1 + dice.below(6) as i64);
-        // Of the logs with limits about two in three meet one, so that half of all do.
+        // About two in three logs with limits reach one, so half of all logs do.
         let limits = if dice.below(4) > 0 {
             let max_duration_ms = unit * dice.below(30) as i64;
             Limits { max_gap_ms, max_duration_ms, max_samples: 1 + dice.below(7) }
@@ -88,7 +88,7 @@ impl Log {
     }
 }
 
-/// What came of the arrivals, counted.
+/// Arrivals by kind.
 #[derive(Debug, Default, PartialEq)]
 struct Counts {
     new: usize,
@@ -121,20 +121,20 @@ impl Counts {
     }
 }
 
-/// An owner of the device: what it has in memory, over a store.
+/// The partition worker of the device: its memory, over a store.
 #[derive(Clone, Default)]
-struct Owner {
+struct Worker {
     timeline: Timeline,
     rows: Rows,
 }
 
-impl Owner {
-    /// The version of the first record that a commit would not pass, before that at `version`.
+impl Worker {
+    /// The version of the first record that a commit would not pass, before the one at `version`.
     fn acknowledged(&self, version: i64) -> i64 {
         self.timeline.trips().filter_map(Trip::unflushed).min().unwrap_or(version).min(version)
     }
 
-    /// Takes in a record whole, after all that it needs is loaded.
+    /// Applies a record whole, after loading all that it needs.
     fn absorb(&mut self, limits: &Limits, (version, fixes): &Record) -> Vec<literal::Did> {
         for fix in fixes {
             let days = self.timeline.missing_days(limits, fix.time);
@@ -142,7 +142,7 @@ impl Owner {
                 let acknowledged = self.acknowledged(*version);
                 let overlaps =
                     self.timeline.insert_loaded(&days, self.rows.load(&days), acknowledged);
-                // The former row of a trip that has changed since; nobody else writes here.
+                // The former row of a trip that has changed since; this is the only writer.
                 let changed = self.timeline.trips().any(|trip| trip.unflushed().is_some());
                 assert!(overlaps == 0 || changed, "{overlaps} rows overlap");
             }
@@ -152,7 +152,7 @@ impl Owner {
         fixes.iter().map(absorb).collect()
     }
 
-    /// Writes each changed trip that the dice choose.
+    /// Writes each dirty trip that the dice choose.
     fn flush(&mut self, mut choose: impl FnMut() -> bool) {
         for trip in self.timeline.trips_mut() {
             if trip.unflushed().is_some() && choose() {
@@ -163,16 +163,16 @@ impl Owner {
         }
     }
 
-    /// Everything is written: the store's trips.
+    /// Writes everything and returns the store's trips.
     fn finish(&mut self) -> Vec<Trip> {
         self.flush(|| true);
         self.rows.0.iter().map(Row::trip).collect()
     }
 }
 
-/// In memory alone. After every record: I1, I2, I5; at the end I3.
+/// In memory only. After every record: I1, I2, I5; at the end: I3.
 fn whole(log: &Log) -> (Timeline, literal::Device) {
-    let (mut owner, mut device) = (Owner::default(), literal::Device::new(for_model(&log.limits)));
+    let (mut owner, mut device) = (Worker::default(), literal::Device::new(for_model(&log.limits)));
     let (mut counts, mut arrived, mut published) = (Counts::default(), vec![], BTreeSet::new());
     for record in &log.records {
         let expected: Vec<_> = record.1.iter().map(|&fix| device.arrive(record.0, fix)).collect();
@@ -197,7 +197,7 @@ fn whole(log: &Log) -> (Timeline, literal::Device) {
     (owner.timeline, device)
 }
 
-/// I2: the trip that covers a published id's time is that trip, or has absorbed it.
+/// I2: the trip that covers a published id's time has that id or has absorbed it.
 fn assert_resolve(published: &BTreeSet<i64>, trips: &[&Trip]) {
     for t_star in published {
         let covers = |trip: &&&Trip| trip.start_ms() <= *t_star && *t_star <= trip.end_ms();
@@ -210,7 +210,7 @@ fn assert_resolve(published: &BTreeSet<i64>, trips: &[&Trip]) {
 
 /// The same log again, later: nothing changes.
 fn repeated(log: &Log, mut timeline: Timeline) {
-    let before: Vec<_> = timeline.trips().map(Row::of).collect();
+    let before: Vec<_> = timeline.trips().map(Row::from_trip).collect();
     for (version, fixes) in &log.records {
         for fix in fixes {
             let found = did(timeline.absorb(&log.limits, version + 10_000, sample(*fix), None));
@@ -218,13 +218,13 @@ fn repeated(log: &Log, mut timeline: Timeline) {
             assert!(matches!(found, Duplicate { .. } | TripFull), "{fix:?}: {found:?}");
         }
     }
-    assert!(timeline.trips().map(Row::of).eq(before));
+    assert!(timeline.trips().map(Row::from_trip).eq(before));
 }
 
-/// Over a store, with flushes and evictions in between. Returns an owner as it was between two
+/// Over a store, with flushes and evictions in between. Returns a worker as it was between two
 /// records, with the version of the record that it was about to read.
-fn stored(log: &Log, device: &literal::Device, dice: &mut Dice) -> (Owner, i64) {
-    let (mut owner, mut counts) = (Owner::default(), Counts::default());
+fn stored(log: &Log, device: &literal::Device, dice: &mut Dice) -> (Worker, i64) {
+    let (mut owner, mut counts) = (Worker::default(), Counts::default());
     let mut crashed = (owner.clone(), log.records[0].0);
     let crash_at = dice.below(log.records.len());
     for (nth, record) in log.records.iter().enumerate() {
@@ -248,9 +248,9 @@ fn stored(log: &Log, device: &literal::Device, dice: &mut Dice) -> (Owner, i64) 
     crashed
 }
 
-/// From the first record over the rows of the last: all is decided already.
+/// From the first record, over the rows after the last: everything is already decided.
 fn replayed_ahead(log: &Log, rows: &Rows) {
-    let mut owner = Owner { timeline: Timeline::default(), rows: rows.clone() };
+    let mut owner = Worker { timeline: Timeline::default(), rows: rows.clone() };
     for record in &log.records {
         for did in owner.absorb(&log.limits, record) {
             use literal::Did::{Duplicate, TripFull};
@@ -261,12 +261,12 @@ fn replayed_ahead(log: &Log, rows: &Rows) {
     assert_eq!(owner.rows, *rows);
 }
 
-/// Memory is lost; the next owner reads on from the acknowledged position, or from anywhere before,
-/// over rows of which some are ahead of it.
-fn recovered(log: &Log, device: &literal::Device, (crashed, at): (Owner, i64), dice: &mut Dice) {
+/// Memory is lost; the next worker reads on from the acknowledged position, or from any earlier
+/// one, over rows of which some are ahead of it.
+fn recovered(log: &Log, device: &literal::Device, (crashed, at): (Worker, i64), dice: &mut Dice) {
     let acknowledged = crashed.acknowledged(at);
     let from = if dice.below(2) == 0 { acknowledged } else { i64::MIN };
-    let mut owner = Owner { timeline: Timeline::default(), rows: crashed.rows };
+    let mut owner = Worker { timeline: Timeline::default(), rows: crashed.rows };
     for record in log.records.iter().filter(|record| record.0 >= from) {
         owner.absorb(&log.limits, record);
         if dice.below(3) == 0 {
@@ -277,15 +277,15 @@ fn recovered(log: &Log, device: &literal::Device, (crashed, at): (Owner, i64), d
     assert_equal(&owner.finish().iter().collect::<Vec<_>>(), device);
 }
 
-/// Another order of arrival: the same spans, while no limit is met.
+/// Another arrival order: the same spans, as long as no limit is reached.
 fn reordered(log: &Log, spans: &[(i64, i64)], dice: &mut Dice) {
     let (timeline, device) = whole(&log.shuffled(dice));
-    assert!(!device.met_a_limit, "limits depend on the spans alone, until one is met");
+    assert!(!device.met_a_limit, "limits depend on the spans only, until one is reached");
     let found = timeline.trips().map(|trip| (trip.start_ms(), trip.end_ms()));
     assert!(found.eq(spans.iter().copied()));
 }
 
-/// Whether the log met a limit.
+/// Whether the log reached a limit.
 fn try_log(seed: u64) -> bool {
     let _replay = Replay(seed);
     let mut dice = Dice(ChaCha8Rng::seed_from_u64(seed));
@@ -310,8 +310,8 @@ fn random_logs_equal_the_models() {
     let logs = from_environment("TSTAR_TEST_LOGS", 100_000);
     let seed = from_environment("TSTAR_TEST_SEED", 1);
     let limited = (seed..seed + logs).filter(|&seed| try_log(seed)).count() as u64;
-    println!("{logs} random logs from seed {seed}: {limited} met a limit");
-    assert!(logs < 1000 || limited * 5 > logs * 2, "too few logs met a limit: {limited}");
+    println!("{logs} random logs from seed {seed}: {limited} reached a limit");
+    assert!(logs < 1000 || limited * 5 > logs * 2, "too few logs reached a limit: {limited}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::{MINUTE, UNLIMITED, fix, run, sample};
 use std::collections::BTreeMap;
 use tstar::timeline::{Driver, Limits, Path, Sample, Timeline, Trip};
 
-/// A trip as a store keeps it.
+/// A trip as a store holds it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     pub t_star: i64,
@@ -17,7 +17,7 @@ pub struct Row {
 }
 
 impl Row {
-    pub fn of(trip: &Trip) -> Self {
+    pub fn from_trip(trip: &Trip) -> Self {
         Self {
             t_star: trip.t_star_ms,
             minted: trip.minted,
@@ -52,13 +52,13 @@ impl Rows {
     pub fn write(&mut self, trip: &Trip) {
         let (start, end) = (trip.start_ms(), trip.end_ms());
         self.0.retain(|row| row.end() < start || end < row.start());
-        self.0.push(Row::of(trip));
+        self.0.push(Row::from_trip(trip));
         self.0.sort_unstable_by_key(Row::start);
     }
 
-    /// A copy for each of `days` that a row touches, as each day has its own.
+    /// One copy per day of `days` that a row touches.
     pub fn load(&self, days: &[i64]) -> Vec<Trip> {
-        // Not the program's own function: the store's days are not the program's to move.
+        // Not the program's own function: a change of it must not move the days of the store.
         let day = |time: i64| time.div_euclid(86_400_000);
         let of_day = |asked: i64| {
             let touches = move |row: &&Row| day(row.start()) <= asked && asked <= day(row.end());
@@ -70,13 +70,13 @@ impl Rows {
 
 fn row(arrivals: &'static str, version: i64) -> Trip {
     let (timeline, _) = run(&UNLIMITED, arrivals);
-    let mut row = Row::of(timeline.trips().next().expect("one trip"));
+    let mut row = Row::from_trip(timeline.trips().next().expect("one trip"));
     row.version = version;
     row.trip()
 }
 
-/// Rows join the trips of `arrivals`: how many overlapped, then each trip as
-/// `start..end@version` and the version from which it has to be written again.
+/// Loads rows into the trips of `arrivals`: how many overlapped, then each trip as
+/// `start..end@version` and the version from which it is dirty.
 fn joined(arrivals: &'static str, rows: Vec<Trip>, acknowledged: i64) -> (usize, Vec<String>) {
     let (mut timeline, _) = run(&UNLIMITED, arrivals);
     timeline.trips_mut().for_each(|trip| {
@@ -92,7 +92,7 @@ fn joined(arrivals: &'static str, rows: Vec<Trip>, acknowledged: i64) -> (usize,
 }
 
 #[test]
-fn of_overlapping_trips_the_newest_stands_whole_and_is_written_again() {
+fn of_overlapping_trips_the_newest_wins_whole_and_is_written_again() {
     let (overlaps, trips) = joined("0 5", vec![row("0 5 10", 8)], 6);
     assert_eq!((overlaps, trips), (1, vec!["0..10@8 Some(6)".into()]));
     let (overlaps, trips) = joined("0 5", vec![row("3 8", 1)], 6);
@@ -163,7 +163,7 @@ fn only_what_was_flushed_is_evicted() {
 
 #[test]
 fn a_check_allows_for_trips_that_are_not_in_memory() {
-    // Three trips that only max_samples keeps apart. Without the middle one the others look as if
+    // Three trips that only max_samples keeps apart. Without the middle one, the others look as if
     // they should be one.
     let limits = Limits { max_samples: 3, ..UNLIMITED };
     let (mut timeline, _) = run(&limits, "1 2 3 0 4");

@@ -1,8 +1,8 @@
-//! A proxy before a broker, which falls silent at a request of somebody's choice.
+//! A proxy before a broker, which falls silent at a chosen request.
 //!
-//! Clients go on to the address that a broker says it has; in its answers the proxy's stands there
-//! instead. A request and an answer each are a length and so many bytes, first of a request the
-//! number of what is asked for.
+//! Clients follow the address that a broker advertises; the proxy replaces it by its own in every
+//! response. A request and a response each start with their length; a request continues with its
+//! API key.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -15,7 +15,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 
 use crate::servers::LIMIT;
 
-/// What clients ask for.
+/// API keys of Kafka's protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     Produce = 0,
@@ -23,19 +23,19 @@ pub enum Request {
     EndTransaction = 26,
 }
 
-/// When it falls silent.
+/// When the proxy falls silent.
 #[derive(Default)]
-struct Fate {
-    /// At which request of which kind.
+struct ProxyState {
+    /// The kind of request, and how many of it are still let through.
     at: Mutex<Option<(Request, usize)>>,
-    /// Nothing gets through any more.
+    /// Nothing passes any more.
     silent: AtomicBool,
     ended: AtomicBool,
 }
 
-impl Fate {
-    /// Whether a request gets through.
-    fn lets(&self, request: &[u8]) -> bool {
+impl ProxyState {
+    /// Whether a request passes.
+    fn passes(&self, request: &[u8]) -> bool {
         let mut at = self.at.lock().unwrap();
         if let Some((kind, left)) = at.as_mut()
             && request.get(..2) == Some(&(*kind as i16).to_be_bytes())
@@ -51,72 +51,72 @@ impl Fate {
 }
 
 /// A proxy between clients and a broker.
-pub struct Between {
+pub struct KafkaProxy {
     pub address: String,
-    fate: Arc<Fate>,
+    state: Arc<ProxyState>,
 }
 
-impl Between {
-    pub fn before(broker: &str) -> Self {
+impl KafkaProxy {
+    pub fn start(broker: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let fate = Arc::new(Fate::default());
+        let state = Arc::new(ProxyState::default());
         let address = format!("127.0.0.1:{port}");
         let swap = (said(broker), named("127.0.0.1", port.into()));
         assert_eq!(swap.0.len(), swap.1.len(), "an answer would change its length: {broker}");
-        let (broker, of_all) = (broker.to_owned(), Arc::clone(&fate));
+        let (broker, of_all) = (broker.to_owned(), Arc::clone(&state));
         thread::spawn(move || {
             for client in listener.incoming() {
                 if of_all.ended.load(Ordering::SeqCst) {
                     return;
                 }
                 let (client, server) = (client.unwrap(), TcpStream::connect(&broker).unwrap());
-                let (fate, swap) = (Arc::clone(&of_all), swap.clone());
+                let (state, swap) = (Arc::clone(&of_all), swap.clone());
                 let (from, to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-                thread::spawn(move || pass(from, to, |request| fate.lets(request)));
-                let fate = Arc::clone(&of_all);
+                thread::spawn(move || pass(from, to, |request| state.passes(request)));
+                let state = Arc::clone(&of_all);
                 thread::spawn(move || {
                     pass(server, client, |answer| {
                         replace(answer, &swap.0, &swap.1);
-                        !fate.silent.load(Ordering::SeqCst)
+                        !state.silent.load(Ordering::SeqCst)
                     });
                 });
             }
         });
-        Self { address, fate }
+        Self { address, state }
     }
 
-    /// Falls silent at the so-manieth request of a kind, and stays so.
+    /// Falls silent at the nth request of a kind, and stays silent.
     pub fn fall_silent_at(&self, request: Request, nth: usize) {
-        *self.fate.at.lock().unwrap() = Some((request, nth));
+        *self.state.at.lock().unwrap() = Some((request, nth));
     }
 
-    /// Whether it came to that.
+    /// Whether the request came and silenced the proxy.
     pub fn is_silent(&self) -> bool {
-        self.fate.silent.load(Ordering::SeqCst)
+        self.state.silent.load(Ordering::SeqCst)
     }
 
-    /// Lets through what is asked from now on.
+    /// Lets requests pass again.
     pub fn heal(&self) {
-        *self.fate.at.lock().unwrap() = None;
-        self.fate.silent.store(false, Ordering::SeqCst);
+        *self.state.at.lock().unwrap() = None;
+        self.state.silent.store(false, Ordering::SeqCst);
     }
 }
 
-impl Drop for Between {
+impl Drop for KafkaProxy {
     fn drop(&mut self) {
-        self.fate.ended.store(true, Ordering::SeqCst);
-        // It waits for somebody, who this is. It may have ended.
+        self.state.ended.store(true, Ordering::SeqCst);
+        // Wakes the thread that accepts connections. It may have ended.
         drop(TcpStream::connect(&self.address));
     }
 }
 
-/// A host and a port as an answer has them, one behind the other.
+/// A host and a port as a response encodes them.
 fn named(host: &str, port: i32) -> Vec<u8> {
     [host.as_bytes(), &port.to_be_bytes()].concat()
 }
 
-/// The address that a broker says it has.
+/// The address that the broker advertises.
 fn said(broker: &str) -> Vec<u8> {
     let consumer: BaseConsumer =
         ClientConfig::new().set("bootstrap.servers", broker).create().unwrap();
@@ -133,8 +133,8 @@ fn replace(answer: &mut [u8], old: &[u8], new: &[u8]) {
     }
 }
 
-/// Passes on what comes, one after the other; what does not get through is gone.
-fn pass(mut from: TcpStream, mut to: TcpStream, mut lets: impl FnMut(&mut [u8]) -> bool) {
+/// Forwards what arrives; drops what may not pass.
+fn pass(mut from: TcpStream, mut to: TcpStream, mut passes: impl FnMut(&mut [u8]) -> bool) {
     let mut next = || {
         let mut length = [0; 4];
         from.read_exact(&mut length).ok()?;
@@ -143,11 +143,11 @@ fn pass(mut from: TcpStream, mut to: TcpStream, mut lets: impl FnMut(&mut [u8]) 
         Some((length, body))
     };
     while let Some((length, mut body)) = next() {
-        if lets(&mut body) && to.write_all(&[&length[..], &body].concat()).is_err() {
+        if passes(&mut body) && to.write_all(&[&length[..], &body].concat()).is_err() {
             break;
         }
     }
-    // One side is gone; so is the other, then.
+    // When one side closes, so does the other.
     drop(to.shutdown(Shutdown::Both));
     drop(from.shutdown(Shutdown::Both));
 }

@@ -1,4 +1,4 @@
-//! What is looked at while instances come and go: committed offsets are never ahead (I6).
+//! Checks while instances come and go: committed offsets are never ahead (I6).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -33,7 +33,7 @@ pub fn texts(values: &Value) -> Vec<String> {
 /// Every event of the feed, in the order of each partition.
 pub fn events(site: &Site) -> Vec<Event> {
     let records = site.topic.records_of(&site.feed.name);
-    let read = |record: crate::topic::Kept| {
+    let read = |record: crate::topic::StoredRecord| {
         let event: Value = serde_json::from_slice(&record.value).unwrap();
         let trip = &event["trip"];
         let time = |name: &str| parse_time(trip[name].as_str().unwrap()).unwrap();
@@ -77,38 +77,41 @@ fn sample(line: &[u8]) -> (String, i64) {
     (text(&sample["device_id"]), time_ms)
 }
 
-/// What lies before committed offsets is in the store, and told, or it is buried. Returns how many
-/// records were looked at.
+/// What lies before committed offsets is stored and announced, or it is a dead letter. Returns how
+/// many records were checked.
 pub fn nothing_is_ahead(site: &Site, committed: &BTreeMap<i32, i64>) -> usize {
     let store = site.keyspace.store();
     let base = site.base(&store);
     let input = site.topic.records_of(&site.topic.name);
-    let buried = site.buried();
-    let mut told: HashMap<String, Vec<Event>> = HashMap::new();
+    let dead_letters = site.dead_letters();
+    let mut announced: HashMap<String, Vec<Event>> = HashMap::new();
     for event in events(site) {
-        told.entry(event.device.clone()).or_default().push(event);
+        announced.entry(event.device.clone()).or_default().push(event);
     }
     let mut stored: HashMap<String, BTreeSet<i64>> = HashMap::new();
     for row in rows(site, &store) {
         stored.entry(row.device_id.clone()).or_default().extend(times(&row));
     }
-    let (mut seen, mut looked_at) = (HashSet::new(), 0);
+    let (mut seen, mut checked) = (HashSet::new(), 0);
     for record in &input {
         let (partition, offset) = (record.partition, record.offset);
         if committed.get(&partition).is_none_or(|committed| offset >= *committed) {
             continue;
         }
-        looked_at += 1;
+        checked += 1;
         if site.bad.contains(&record.value) {
             let letter = (partition, offset, None);
-            assert!(buried.contains(&letter), "{letter:?} was committed and is not buried");
+            assert!(
+                dead_letters.contains(&letter),
+                "{letter:?} was committed and is not a dead letter"
+            );
             continue;
         }
         let (device, time_ms) = sample(&record.value);
         if !seen.insert((device.clone(), time_ms)) {
             continue;
         }
-        // A trip that changes while its days are listed may be missed there, never by a lookup.
+        // A trip that changes while its days are listed may be missing there, but not in a lookup.
         let is_listed = stored.get(&device).is_some_and(|times| times.contains(&time_ms));
         let is_stored = is_listed || {
             let row = site.keyspace.runtime.block_on(store.covering(&device, time_ms)).unwrap();
@@ -116,11 +119,12 @@ pub fn nothing_is_ahead(site: &Site, committed: &BTreeMap<i32, i64>) -> usize {
         };
         let place = format!("{device} at {time_ms}, offset {offset} of partition {partition}");
         assert!(is_stored, "{place} was committed and is not stored");
-        let tells = |event: &Event| {
+        let announces = |event: &Event| {
             (event.start_ms..=event.end_ms).contains(&time_ms) && event.version >= base + 2 * offset
         };
-        let is_told = told.get(&device).is_some_and(|events| events.iter().any(tells));
-        assert!(is_told, "{place} was committed and is not told");
+        let is_announced =
+            announced.get(&device).is_some_and(|events| events.iter().any(announces));
+        assert!(is_announced, "{place} was committed and is not announced");
     }
-    looked_at
+    checked
 }

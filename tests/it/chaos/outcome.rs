@@ -1,5 +1,5 @@
-//! What a keyspace, its feed and its dead letters are in the end, against a run of the same log
-//! that nobody disturbed.
+//! The final state of a keyspace, its feed and its dead letters, against an undisturbed run of the
+//! same log.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -22,7 +22,7 @@ struct Undisturbed {
 
 fn undisturbed(site: &Site) -> Undisturbed {
     let folder = &site.folder;
-    let exported = folder.text(&format!("epoch export --store {}", site.keyspace.place));
+    let exported = folder.text(&format!("epoch export --store {}", site.keyspace.url));
     folder.write("epochs.json", exported);
     folder.run("epoch import epochs.json --store sqlite:whole.db").ends(0);
     let flags = site.topic.flags();
@@ -50,16 +50,16 @@ fn undisturbed(site: &Site) -> Undisturbed {
     }
 }
 
-/// Store, feed and dead letters are whole.
+/// Checks that store, feed and dead letters are complete.
 pub fn is_whole(site: &Site) {
     let expected = undisturbed(site);
-    let exported = site.folder.text(&format!("export --path --store {}", site.keyspace.place));
+    let exported = site.folder.text(&format!("export --path --store {}", site.keyspace.url));
     for (found, expected) in exported.lines().zip(expected.trips.lines()) {
         assert!(found == expected, "found a trip\n{found}\nundisturbed\n{expected}");
     }
     assert!(exported == expected.trips, "one has more trips than the other");
     assert!(expected.letters.len() >= site.bad.len());
-    assert_eq!(site.buried(), expected.letters);
+    assert_eq!(site.dead_letters(), expected.letters);
 
     let store = site.keyspace.store();
     let (rows, events) = (rows(site, &store), events(site));
@@ -70,13 +70,13 @@ pub fn is_whole(site: &Site) {
     };
     let trips: BTreeMap<_, _> = exported.lines().map(trip).collect();
     assert_eq!(trips.len(), rows.len());
-    assert_eq!(by_span(&events), trips, "a consumer that keeps to spans");
-    assert_eq!(by_retired(&events), trips, "a consumer that keeps to retired ids");
-    every_merge_is_told(&trips, &events);
+    assert_eq!(by_span(&events), trips, "a consumer that resolves overlaps");
+    assert_eq!(by_retired(&events), trips, "a consumer that drops retired ids");
+    every_merge_is_announced(&trips, &events);
     every_id_resolves(site, &events);
 }
 
-/// The trips of a consumer that knows spans: of those that overlap the newest stands.
+/// The trips of a consumer that knows spans: of overlapping ones the newest wins.
 fn by_span(events: &[Event]) -> BTreeMap<String, Value> {
     let mut newest: Vec<_> = events.iter().collect();
     newest.sort_by_key(|event| std::cmp::Reverse(event.version));
@@ -91,7 +91,7 @@ fn by_span(events: &[Event]) -> BTreeMap<String, Value> {
     stand.into_values().map(|event| (event.id.clone(), event.trip.clone())).collect()
 }
 
-/// The trips of a consumer without spans: the newest of each id, but for those once retired.
+/// The trips of a consumer without spans: the newest of each id, without ids once retired.
 fn by_retired(events: &[Event]) -> BTreeMap<String, Value> {
     let retired: HashSet<&String> = events.iter().flat_map(|event| &event.absorbed).collect();
     let mut newest: BTreeMap<&String, &Event> = BTreeMap::new();
@@ -104,16 +104,16 @@ fn by_retired(events: &[Event]) -> BTreeMap<String, Value> {
     newest.into_values().map(|event| (event.id.clone(), event.trip.clone())).collect()
 }
 
-fn every_merge_is_told(trips: &BTreeMap<String, Value>, events: &[Event]) {
-    let told: HashSet<_> = events.iter().flat_map(|event| &event.absorbed).collect();
+fn every_merge_is_announced(trips: &BTreeMap<String, Value>, events: &[Event]) {
+    let announced: HashSet<_> = events.iter().flat_map(|event| &event.absorbed).collect();
     let retired: Vec<_> = trips.values().flat_map(|trip| texts(&trip["absorbed"])).collect();
     assert!(!retired.is_empty(), "the log has merges");
     for id in &retired {
-        assert!(told.contains(id), "{id} was retired, and nobody was told");
+        assert!(announced.contains(id), "{id} was retired without an event");
     }
 }
 
-/// Every id that was ever told leads to the trip that has it, or took it in.
+/// Every id that was ever announced resolves to the trip that has or absorbed it.
 fn every_id_resolves(site: &Site, events: &[Event]) {
     let ids = events.iter().flat_map(|event| event.absorbed.iter().chain([&event.id]));
     let ids: BTreeSet<_> = ids.map(|id| TripId::parse_text(id).unwrap()).collect();

@@ -1,4 +1,4 @@
-//! A partition that was paused as it went, and comes back.
+//! A partition that is revoked while paused, and assigned again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use crate::topic::Topic;
 
 const RECORDS: i64 = 60_000;
 
-/// A thread that polls, and the partitions that it hands over. It ends with `halt`.
+/// A polling thread, and the partitions that it is assigned. It ends with `halt`.
 struct Member<'scope> {
-    handed: UnboundedReceiver<AssignedPartition>,
+    assigned: UnboundedReceiver<AssignedPartition>,
     thread: ScopedJoinHandle<'scope, ()>,
 }
 
@@ -34,7 +34,7 @@ fn member<'scope>(
     let options = [("session.timeout.ms", "1500"), ("heartbeat.interval.ms", "300")];
     let options = options.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let short = Duration::from_millis(100);
-    let plan = ConsumerConfig {
+    let config = ConsumerConfig {
         brokers: Brokers::new(&topic.brokers, BTreeMap::from(options)).unwrap(),
         topic: topic.name.clone(),
         group: topic.name.clone(),
@@ -53,16 +53,16 @@ fn member<'scope>(
         drain_timeout: short,
         memory: 1 << 30,
     };
-    let (to, handed) = mpsc::unbounded_channel();
+    let (to, assigned) = mpsc::unbounded_channel();
     let reader = RecordReader::new(Decoder::new(&Rules::default()).unwrap(), false);
-    let hear: consumer::OnConsumerEvent = Arc::new(|told| println!("{told:?}"));
+    let on_event: consumer::OnConsumerEvent = Arc::new(|event| println!("{event:?}"));
     let thread = scope.spawn(move || {
-        consumer::run(&plan, reader, to, &hear, halt).unwrap();
+        consumer::run(&config, reader, to, &on_event, halt).unwrap();
     });
-    Member { handed, thread }
+    Member { assigned, thread }
 }
 
-/// Ends members, also where the test fails.
+/// Stops the members, also when the test fails.
 struct Halt<'a>([&'a AtomicBool; 2]);
 
 impl Drop for Halt<'_> {
@@ -84,17 +84,17 @@ fn a_partition_that_was_paused_as_it_went_is_read_when_it_comes_back() {
     std::thread::scope(|scope| {
         let _halt = Halt(halts.each_ref());
         let mut first = member(scope, &topic, &halts[0]);
-        let mut next = |what: &str| until(what, || first.handed.try_recv().ok());
+        let mut next = |what: &str| until(what, || first.assigned.try_recv().ok());
         let both = [next("a partition"), next("the other")];
-        for handed in &both {
-            // Nobody takes what comes: soon the partition is paused.
-            until("a full channel", || (handed.batches.len() == 4).then_some(()));
+        for assigned in &both {
+            // The channel is not drained, so the partition is soon paused.
+            until("a full channel", || (assigned.batches.len() == 4).then_some(()));
         }
         let mut second = member(scope, &topic, &halts[1]);
-        let moved = until("a partition to move", || second.handed.try_recv().ok());
+        let moved = until("a partition to move", || second.assigned.try_recv().ok());
         halts[1].store(true, Ordering::Release);
         second.thread.join().unwrap();
-        let mut back = next("the partition to come back");
+        let mut back = next("the partition to be assigned again");
         assert_eq!(back.holding.partition(), moved.holding.partition());
         until("its records", || back.batches.try_recv().ok());
     });

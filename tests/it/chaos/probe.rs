@@ -16,14 +16,14 @@ use crate::model::literal::{Device, Did, Limits};
 
 const DEVICES: usize = 12;
 
-/// Arrivals of a device, within so many minutes of midnight.
+/// Arrivals per device, and the minutes around midnight that they spread over.
 const ARRIVALS: (usize, i64) = (70, 40);
 
-/// Minutes that are covered by what was acknowledged.
+/// Minutes covered by acknowledged writes.
 type Covered = Mutex<Vec<(String, i64)>>;
 
-/// Writes what a device's arrivals make of its trips, one by one. After each it waits for a lookup,
-/// so that as many happen however busy the machine is. Returns how many merges reached over
+/// Writes the trips of a device after each of its arrivals. After each write it waits for a lookup,
+/// so that the count does not depend on the machine's load. Returns how many merges spanned
 /// midnight.
 async fn write(
     store: &impl TripStore,
@@ -56,7 +56,7 @@ async fn write(
     over_midnight
 }
 
-/// Looks covered times up, again and again, the newest most often, and counts those that it found.
+/// Looks up covered times repeatedly, the newest most often, and counts the hits.
 async fn probe(
     store: &impl TripStore,
     (covered, found): (&Covered, &AtomicUsize),
@@ -84,7 +84,7 @@ async fn probe(
     }
 }
 
-/// Ends the probes, also where the writer fails.
+/// Stops the probes, also when the writer fails.
 struct Done<'a>(&'a AtomicBool);
 
 impl Drop for Done<'_> {

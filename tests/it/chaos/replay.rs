@@ -1,4 +1,4 @@
-//! The whole topic once more: into the store that has it all, and into empty ones.
+//! A replay of the whole topic: into the store that has it all, and into empty ones.
 
 use scylla::value::Row;
 
@@ -29,7 +29,7 @@ const COLUMNS: [&str; 18] = [
     "path",
 ];
 
-/// Every column of every row, with when each was written.
+/// Every column of every row, with its write timestamp.
 pub fn everything(keyspace: &Keyspace) -> Vec<String> {
     let writetimes = COLUMNS.map(|column| format!("WRITETIME({column})")).join(", ");
     let tables = ["trips", "device_days", "days_of_device", "forgets"];
@@ -47,7 +47,7 @@ pub fn everything(keyspace: &Keyspace) -> Vec<String> {
     found
 }
 
-/// Reads the topic to its end with so many instances. Returns what they counted: delivered and
+/// Reads the topic to its end with `instances` instances. Returns their counts: delivered and
 /// applied.
 fn read(site: &Site, keyspace: &Keyspace, group: &str, instances: usize) -> (u64, u64) {
     let words = site.words_of(keyspace, group);
@@ -82,16 +82,16 @@ fn a_replay_changes_nothing_and_gives_the_same_to_the_byte() {
     let once = everything(&site.keyspace);
     assert!(once.len() > 50, "{} rows", once.len());
 
-    // Another group begins where the epoch does.
+    // Another group starts where the epoch does.
     let again = read(&site, &site.keyspace, &format!("{}-other", site.topic.name), 1);
     assert_eq!(again, (SAMPLES as u64, 0));
     assert_same(&everything(&site.keyspace), &once);
 
-    let exported = site.folder.text(&format!("epoch export --store {}", site.keyspace.place));
+    let exported = site.folder.text(&format!("epoch export --store {}", site.keyspace.url));
     site.folder.write("epochs.json", exported);
     for instances in 1..=2 {
         let empty = Keyspace::new(ClusteringOrder::Desc).unwrap();
-        let import = format!("epoch import epochs.json --store {}", empty.place);
+        let import = format!("epoch import epochs.json --store {}", empty.url);
         site.folder.run(&import).ends(0);
         read(&site, &empty, &format!("{}-{instances}", site.topic.name), instances);
         assert_same(&everything(&empty), &once);

@@ -1,5 +1,5 @@
-//! Schedules of kills, stops, joins and leaves. A seed makes one: `TSTAR_TEST_CHAOS_SEED` runs it
-//! alone, `TSTAR_TEST_CHAOS` says how many are run.
+//! Schedules of kills, stops, joins and leaves. Each has a seed: `TSTAR_TEST_CHAOS_SEED` runs that
+//! one only, `TSTAR_TEST_CHAOS` is the number of schedules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{AddAssign, Range};
@@ -13,13 +13,13 @@ use tstar::kafka::group::Group;
 
 use super::check::{events, nothing_is_ahead};
 use super::outcome::is_whole;
-use super::{Instance, PARTITIONS, Said, Site};
+use super::{Instance, LoggedEvent, PARTITIONS, Site};
 use crate::faults::until;
 use crate::servers;
 
 const SAMPLES: usize = 20_000;
 
-/// Schedules that run side by side.
+/// Schedules that run concurrently.
 const SIDE_BY_SIDE: usize = 2;
 
 /// What happens to instances.
@@ -33,30 +33,30 @@ enum Act {
 
 const ACTS: [Act; 6] = [Act::Kill, Act::Kill, Act::Stop, Act::Stop, Act::Join, Act::Leave];
 
-/// What the schedules were.
+/// Events of the schedules, counted.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     /// Kills between the first and the last flush.
     kills: usize,
-    /// Stops for longer than the session lasts.
+    /// Stops for longer than the session timeout.
     stops: usize,
-    /// Records that were applied and told, and had to be read again.
+    /// Records that were applied and announced, and had to be read again.
     read_again: i64,
-    /// Partitions that went to another instance.
+    /// Partitions that moved to another instance.
     moves: usize,
-    /// Partitions that an instance had lost before it knew.
+    /// Partitions that an instance had lost before it noticed.
     lost: usize,
-    /// Merges that were told when their instance was killed or stopped, and not committed yet.
+    /// Merges that were announced and not yet committed when their instance was killed or stopped.
     merges_in_flight: usize,
-    /// Committed records that were looked for in the middle.
-    looked_at: usize,
+    /// Committed records that were checked while a schedule ran.
+    checked: usize,
 }
 
 impl Tally {
     fn counts(&self) -> [usize; 7] {
         let read_again = usize::try_from(self.read_again).unwrap();
-        let Self { kills, stops, moves, lost, merges_in_flight, looked_at, .. } = *self;
-        [kills, stops, read_again, moves, lost, merges_in_flight, looked_at]
+        let Self { kills, stops, moves, lost, merges_in_flight, checked, .. } = *self;
+        [kills, stops, read_again, moves, lost, merges_in_flight, checked]
     }
 }
 
@@ -68,11 +68,11 @@ impl AddAssign for Tally {
         self.moves += other.moves;
         self.lost += other.lost;
         self.merges_in_flight += other.merges_in_flight;
-        self.looked_at += other.looked_at;
+        self.checked += other.checked;
     }
 }
 
-/// One schedule while it runs.
+/// A running schedule.
 struct Schedule<'a> {
     site: &'a Site,
     group: Group,
@@ -80,7 +80,7 @@ struct Schedule<'a> {
     running: Vec<Instance>,
     ended: Vec<Instance>,
     sent: usize,
-    /// How long the feed was at each kill.
+    /// Length of the feed at each kill.
     kills: Vec<i64>,
     tally: Tally,
 }
@@ -103,17 +103,17 @@ impl<'a> Schedule<'a> {
         self.running.push(Instance::start(&self.site.folder, &self.site.words(), &name));
     }
 
-    /// Sends the next part of the log, and waits until some of it is told.
-    fn go_on(&mut self, parts: usize) {
-        let before = self.site.told();
+    /// Sends the next part of the log, and waits until some of it is announced.
+    fn send_next(&mut self, parts: usize) {
+        let before = self.site.events();
         let upto = (self.sent + SAMPLES.div_ceil(parts)).min(SAMPLES);
         self.site.send(&self.site.lines[self.sent..upto]);
         self.sent = upto;
         let more = i64::try_from(self.below(40)).unwrap() + 1;
-        until("events", || (self.site.told() >= before + more).then_some(()));
+        until("events", || (self.site.events() >= before + more).then_some(()));
     }
 
-    /// Waits until each instance has a partition, so that whichever is hit is at work.
+    /// Waits until each instance has a partition, so that whichever is hit is busy.
     fn until_each_holds(&mut self) {
         until("each instance to hold a partition", || {
             self.running.iter_mut().for_each(Instance::must_run);
@@ -145,21 +145,21 @@ impl<'a> Schedule<'a> {
 
     fn kill(&mut self, nth: usize) {
         let mut killed = self.running.remove(nth);
-        let told = self.site.told();
+        let events = self.site.events();
         killed.kill();
         let committed = self.site.committed(&self.site.topic.name);
         self.interrupted(&killed.holds(), &committed);
         self.ended.push(killed);
         if self.kills.is_empty() {
-            self.tally.looked_at += nothing_is_ahead(self.site, &committed);
+            self.tally.checked += nothing_is_ahead(self.site, &committed);
         }
-        self.kills.push(told);
+        self.kills.push(events);
         if self.below(2) == 0 {
             self.join();
         }
     }
 
-    /// Stops an instance until the group has given it up and others go on, then lets it wake.
+    /// Stops an instance until its partitions have moved, then resumes it.
     fn stop(&mut self, nth: usize) {
         let stopped = &self.running[nth];
         stopped.signal("STOP");
@@ -167,16 +167,15 @@ impl<'a> Schedule<'a> {
         let holds = stopped.holds();
         self.interrupted(&holds, &committed);
         let others = self.running.len() - 1;
-        until("the group to give an instance up", || {
+        until("the group to evict an instance", || {
             (self.group.members().unwrap() == others).then_some(())
         });
-        self.go_on(ACTS.len() * 3);
+        self.send_next(ACTS.len() * 3);
         self.running[nth].signal("CONT");
         self.tally.stops += 1;
     }
 
-    /// Counts what an instance had done beyond what was committed. Nobody else has its partitions
-    /// yet.
+    /// Counts what an instance had done beyond its commits. Its partitions have not moved yet.
     fn interrupted(&mut self, holds: &BTreeSet<i32>, committed: &BTreeMap<i32, i64>) {
         let base = self.site.base(&self.site.keyspace.store());
         let events = events(self.site);
@@ -191,7 +190,7 @@ impl<'a> Schedule<'a> {
         }
     }
 
-    /// All that is left runs to the ends of the log and drains.
+    /// Runs what is left to the ends of the log and drains it.
     fn heal(&mut self) {
         if self.running.is_empty() {
             self.join();
@@ -214,18 +213,19 @@ impl<'a> Schedule<'a> {
         }
         (0..3).for_each(|_| self.join());
         for act in acts {
-            self.go_on(ACTS.len() * 3 / 2);
+            self.send_next(ACTS.len() * 3 / 2);
             self.act(act);
         }
-        self.go_on(1);
+        self.send_next(1);
         assert_eq!(self.sent, SAMPLES);
         self.heal();
-        let told = self.site.told();
-        self.tally.kills = self.kills.iter().filter(|at| (1..told).contains(*at)).count();
-        let said: Vec<_> = self.ended.iter().flat_map(Instance::has_said).collect();
-        let count = |is: fn(&Said) -> bool| said.iter().filter(|said| is(said)).count();
-        self.tally.moves = count(|said| matches!(said, Said::Held(_))) - PARTITIONS as usize;
-        self.tally.lost = count(|said| matches!(said, Said::Lost(_)));
+        let events = self.site.events();
+        self.tally.kills = self.kills.iter().filter(|at| (1..events).contains(*at)).count();
+        let said: Vec<_> = self.ended.iter().flat_map(Instance::logged).collect();
+        let count = |is: fn(&LoggedEvent) -> bool| said.iter().filter(|said| is(said)).count();
+        self.tally.moves =
+            count(|said| matches!(said, LoggedEvent::Assigned(_))) - PARTITIONS as usize;
+        self.tally.lost = count(|said| matches!(said, LoggedEvent::Lost(_)));
         self.tally
     }
 }
@@ -234,13 +234,13 @@ impl Drop for Schedule<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             for instance in self.ended.iter().chain(&self.running) {
-                eprintln!("{}", instance.tell());
+                eprintln!("{}", instance.describe());
             }
         }
     }
 }
 
-/// Says how to run a schedule again that failed.
+/// Prints how to rerun a failed schedule.
 struct Replay(u64);
 
 impl Drop for Replay {
@@ -259,11 +259,11 @@ fn number(name: &str) -> Option<u64> {
     Some(asked.parse().unwrap_or_else(|_| panic!("{name} is {asked}")))
 }
 
-/// How often as many schedules are run, where not all had occurred before: what meets what is up
-/// to the servers.
+/// The schedules are repeated up to this often until each kind of event has occurred: which ones
+/// occur depends on the servers' timing.
 const AT_MOST: u64 = 4;
 
-/// Runs the schedules of these seeds, some side by side; adds what they were.
+/// Runs the schedules of these seeds, some concurrently; adds up their events.
 fn run(seeds: Range<u64>, all: &Mutex<Tally>) {
     let next = AtomicU64::new(seeds.start);
     let work = || {
@@ -287,7 +287,7 @@ fn run(seeds: Range<u64>, all: &Mutex<Tally>) {
 }
 
 #[test]
-fn schedules_of_faults_end_as_a_run_that_nobody_disturbs() {
+fn schedules_of_faults_end_as_an_undisturbed_run() {
     if servers::kafka().is_none() || servers::cql().is_none() {
         return;
     }

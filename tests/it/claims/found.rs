@@ -1,19 +1,19 @@
-//! Partitioners: what the clients do, and what is found of it.
+//! Partitioners: what clients do, and what is detected.
 
 use tstar::model::partitioner::Partitioner;
 
-use super::{PARTITIONS, place, sample};
+use super::{PARTITIONS, sample, send_to};
 use crate::cli::Folder;
 use crate::replay::Site;
 use crate::topic::Topic;
 
-/// What librdkafka calls those that compute a partition.
+/// librdkafka's names of those that compute a partition from the key.
 const CLIENTS: [(Partitioner, &str); 2] =
     [(Partitioner::Murmur2, "murmur2_random"), (Partitioner::Crc32, "consistent_random")];
 
-fn some(topic: &Topic, partitioner: &str, keys: usize) {
+fn send_keys(topic: &Topic, partitioner: &str, keys: usize) {
     let keys: Vec<_> = (0..keys).map(|nth| format!("wagon-{}", nth * nth)).collect();
-    place(topic, partitioner, keys.iter().map(|key| (None, &**key, sample(key, 1))));
+    send_to(topic, partitioner, keys.iter().map(|key| (None, &**key, sample(key, 1))));
 }
 
 #[test]
@@ -21,7 +21,7 @@ fn partitions_are_computed_as_the_client_does() {
     for partitions in [PARTITIONS, 7] {
         for (partitioner, name) in CLIENTS {
             let Some(topic) = Topic::new(partitions) else { return };
-            some(&topic, name, 300);
+            send_keys(&topic, name, 300);
             let records = topic.records_of(&topic.name);
             assert_eq!(records.len(), 300);
             for record in records {
@@ -45,7 +45,7 @@ fn the_first_start_finds_the_partitioner_where_all_records_agree() {
     ] {
         let Some(topic) = Topic::new(PARTITIONS) else { return };
         let site = Site { topic, folder: Folder::new() };
-        clients.iter().for_each(|client| some(&site.topic, client, keys));
+        clients.iter().for_each(|client| send_keys(&site.topic, client, keys));
         super::read(&site, &format!("--from earliest {flags}"));
         let epoch = site.folder.run("epoch show --store sqlite:t.db").ends(0).json();
         assert_eq!(epoch["partitioner"], found, "{clients:?} {flags}");

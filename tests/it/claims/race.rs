@@ -1,4 +1,4 @@
-//! Two processes that see a device in two partitions at once: one of them builds it.
+//! Two processes that see a device in two partitions at once: one of them builds its trips.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Barrier};
@@ -15,7 +15,7 @@ use tstar::store::memory::MemoryStore;
 use tstar::store::scylla::ScyllaStore;
 use tstar::store::{Forget, Order, Pair, TripStore};
 
-use super::{place, sample};
+use super::{sample, send_to};
 use crate::cli::Folder;
 use crate::conformance::{at, trip};
 use crate::keyspace::{ClusteringOrder, Keyspace, patient};
@@ -24,7 +24,7 @@ use crate::topic::Topic;
 use crate::topic::keyspace::until_committed;
 use crate::topic::{drain, start};
 
-/// Devices that come in two partitions.
+/// Devices that arrive in two partitions.
 const DEVICES: u32 = 24;
 
 fn epoch() -> Epoch {
@@ -43,7 +43,7 @@ fn device(nth: u32) -> String {
     format!("racer-{nth}")
 }
 
-/// What an owner of a partition did of each device, all at once.
+/// Absorbs all devices at once as the worker of a partition; returns the counts.
 async fn absorb(store: ScyllaStore, partition: i32, loads: usize) -> (u64, u64) {
     let epoch = epoch();
     let log = Log {
@@ -56,7 +56,7 @@ async fn absorb(store: ScyllaStore, partition: i32, loads: usize) -> (u64, u64) 
     let mut reader = RecordReader::new(Decoder::new(&epoch.rules).unwrap(), true);
     let mut batch = Batch { origin: Arc::from("samples"), ..Default::default() };
     for offset in 0..DEVICES {
-        // Not in the same order, so that neither comes first everywhere.
+        // In different orders, so that neither is first everywhere.
         let nth = if partition == 0 { offset } else { DEVICES - 1 - offset };
         let (key, value) = (device(nth), sample(&device(nth), 1));
         let record = Record {
@@ -76,7 +76,7 @@ async fn absorb(store: ScyllaStore, partition: i32, loads: usize) -> (u64, u64) 
 }
 
 #[test]
-fn of_two_that_claim_a_device_at_once_both_hear_of_one() {
+fn of_two_claims_of_a_device_at_once_one_wins() {
     let Some(keyspace) = Keyspace::new(ClusteringOrder::Desc) else { return };
     let barrier = Arc::new(Barrier::new(4));
     let claim = |nth: i32| {
@@ -134,13 +134,13 @@ fn replay_and_verify_agree_with_what_two_processes_decided() {
         let both = names.iter().flat_map(|name| {
             (0..4).map(move |at| (Some(at), &**name, sample(name, 2 * minute + at as u32 % 2)))
         });
-        place(&site.topic, "murmur2_random", both);
+        send_to(&site.topic, "murmur2_random", both);
     }
     let (flags, group) = (site.topic.flags(), &site.topic.name);
     let words = format!(
         "run {flags} --key any --store {} --group {group} --from earliest --create-topics \
          --flush-interval 100ms --max-staleness 1s",
-        keyspace.place
+        keyspace.url
     );
     let running = [start(&site.folder, &words), start(&site.folder, &words)];
     until_committed(&site.topic, group);
@@ -150,7 +150,7 @@ fn replay_and_verify_agree_with_what_two_processes_decided() {
         dead += summary["dead_letters"]["other_partition"].as_u64().unwrap_or(0);
     }
     assert!(dead >= u64::from(DEVICES) * 5 * 3, "{dead}");
-    let of = format!("--store {} --brokers {} --group {group}", keyspace.place, site.topic.brokers);
+    let of = format!("--store {} --brokers {} --group {group}", keyspace.url, site.topic.brokers);
     site.folder.run(&format!("verify {of}")).ends(0);
     let replayed = site.folder.run(&format!("replay topic --from earliest {of}")).ends(0).json();
     assert_eq!(replayed["rows_that_differ"], 0);
@@ -185,7 +185,7 @@ fn a_forget_that_leaves_nothing_leaves_the_decision_alone() {
     });
     assert_eq!(claim_rows(&keyspace), 2, "a trip is left");
     keyspace.runtime.block_on(async {
-        // Twice: an executor that died is followed by another one.
+        // Twice: another executor follows one that died.
         for _ in 0..2 {
             let forget = Forget { version: 1_000_022, before_ms: at(2 * 24 * 60) };
             store.forget("truck-17", &forget).await.unwrap();
@@ -196,11 +196,11 @@ fn a_forget_that_leaves_nothing_leaves_the_decision_alone() {
         for (epoch, partition) in [(1, Some(3)), (2, Some(5)), (3, None)] {
             assert_eq!(store.claimed("truck-17", epoch).await.unwrap(), partition);
         }
-        // Somebody who knew of neither claims at last: the first decision stands all the same.
+        // A process without either claims at last: the first decision still holds.
         assert_eq!(store.claim("truck-17", 1, 6).await.unwrap(), 3);
         assert_eq!(store.claimed("truck-17", 1).await.unwrap(), Some(3));
         assert_eq!(store.forgets("truck-17").await.unwrap().len(), 2);
-        // A forget that comes upon that claim, again or newly, erases it and keeps the first.
+        // A forget that finds this claim, new or old, erases it and keeps the first.
         for version in [1_000_022, 1_000_024] {
             store.claim("truck-17", 1, 6).await.unwrap();
             let forget = Forget { version, before_ms: at(2 * 24 * 60) };
@@ -215,17 +215,17 @@ fn a_forget_that_leaves_nothing_leaves_the_decision_alone() {
 fn a_keyspace_of_an_earlier_version_is_told_what_it_lacks_and_gets_it() {
     let Some(keyspace) = Keyspace::new(ClusteringOrder::Desc) else { return };
     let folder = Folder::new();
-    let connect = || keyspace.runtime.block_on(ScyllaStore::connect(&keyspace.place, patient()));
+    let connect = || keyspace.runtime.block_on(ScyllaStore::connect(&keyspace.url, patient()));
     for (undo, lacks) in [
         ("DROP TABLE claims", "no table claims"),
         ("ALTER TABLE epochs DROP partitioner", "no column epochs.partitioner"),
         ("ALTER TABLE forgets DROP claims", "no column forgets.claims"),
     ] {
         keyspace.run(undo);
-        let told = connect().unwrap_err().to_string();
-        assert!(told.contains(lacks) && told.contains("tstar schema apply"), "{told}");
+        let error = connect().unwrap_err().to_string();
+        assert!(error.contains(lacks) && error.contains("tstar schema apply"), "{error}");
         for _ in 0..2 {
-            folder.run(&format!("schema apply --store {}", keyspace.place)).ends(0);
+            folder.run(&format!("schema apply --store {}", keyspace.url)).ends(0);
         }
         connect().unwrap();
     }

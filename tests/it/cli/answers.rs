@@ -1,10 +1,10 @@
-//! Single answers: by a time, by an id in every form, and where there is none.
+//! Lookups: by time, by an id in every form, and without a result.
 
 use serde_json::json;
 
 use super::{Folder, keys, minutes};
 
-/// Keys of a trip, in the order of the contract.
+/// Keys of a trip, in the contract's order.
 pub const TRIP: [&str; 17] = [
     "id",
     "device_id",
@@ -45,7 +45,7 @@ fn a_lookup_answers_with_one_object() {
         assert!(trip["max_speed_mps"].is_null() && trip["driver"].is_null());
         assert!(ran.stderr.is_empty(), "{ran}");
     }
-    // No clock that runs this has passed 2100.
+    // No test machine's clock has passed 2100.
     folder.write("later", minutes("truck-17", &[0]).replace("2024", "2100"));
     folder.ingest("later --max-future 36500d --store sqlite:later.db");
     let ran = folder.run("lookup truck-17 2100-05-01T08:00:00Z --json --store sqlite:later.db");
@@ -136,7 +136,7 @@ fn lists_of_trips_and_devices() {
     assert_eq!(starts(&format!("trips b {range}")), "20");
     assert_eq!(starts("trips b --prefix 20240501T08"), "00 20 40");
     assert_eq!(starts("trips b --prefix 20240501T09"), "");
-    assert_eq!(starts("trips nobody"), "");
+    assert_eq!(starts("trips unknown"), "");
     assert_eq!(starts("trips --day 2024-05-01"), "00 00 20 40");
     assert_eq!(folder.text("devices --format csv"), "device_id\na\nb\n");
     assert_eq!(folder.text("devices --day 2024-05-02 --json"), "[]\n");

@@ -1,4 +1,4 @@
-//! Every example of every command's help is run.
+//! Runs every example of every command's help.
 
 use super::Folder;
 use super::input::gzip;
@@ -7,7 +7,7 @@ use crate::keyspace::Keyspace;
 /// A folder in which the examples succeed.
 fn prepared() -> Folder {
     let mut folder = Folder::new();
-    // The times of the examples may lie ahead of the clock of whoever runs the tests.
+    // The times of the examples may lie ahead of the test machine's clock.
     folder.env("TSTAR_MAX_FUTURE", "36500d");
     let sample = |time: &str| {
         format!(
@@ -15,7 +15,7 @@ fn prepared() -> Folder {
              \"lat\":52.5,\"lon\":13.4,\"speed\":8.5,\"heading\":90}}\n"
         )
     };
-    // The first to arrive names the trip.
+    // The first to arrive gives the trip its id.
     let times = ["38:00.123", "38:00", "38:30.500"].map(sample).concat();
     folder.write("day1.ndjson.gz", gzip(format!("{times}no sample\n").as_bytes()));
     let table = "vehicle,time,lat,lon,speed\nvan-2,2026-11-20T09:00:00Z,52.5,13.4,36\n";
@@ -35,7 +35,7 @@ fn commands(help: &str) -> Vec<&str> {
     names.collect()
 }
 
-/// The examples of a command and of those below it; counts the commands that do something.
+/// Collects the examples of a command and its subcommands; counts the commands that do something.
 fn collect(folder: &Folder, command: &str, found: &mut Vec<String>, leaves: &mut usize) {
     let help = folder.text(&format!("{command} --help"));
     let below = commands(&help);
@@ -49,15 +49,15 @@ fn collect(folder: &Folder, command: &str, found: &mut Vec<String>, leaves: &mut
     }
 }
 
-/// An example with its address replaced by that of a server that is there.
+/// An example with its address replaced by that of a running server.
 fn at(example: &str, url: &str) -> String {
     let word =
         |word: &str| if word.starts_with("scylla://") { url.into() } else { word.to_owned() };
     example.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// An example that wants a topic, or goes on until somebody ends it: the tests of `topic` and of
-/// `http` run such commands.
+/// Whether an example needs a topic, or runs until it is stopped: the tests of `topic` and `http`
+/// run such commands.
 fn wants_more(example: &str) -> bool {
     let first = example.split(' ').next();
     matches!(first, Some("run" | "serve" | "epoch" | "replay")) || example.contains("--brokers")
@@ -70,18 +70,18 @@ fn every_example_of_the_help_succeeds() {
     collect(&folder, "", &mut examples, &mut leaves);
     examples.sort();
     examples.dedup();
-    // Fewer would mean that the help is not read rightly any more.
+    // Fewer would mean that the help is no longer parsed correctly.
     assert!(leaves >= 17 && examples.len() >= 35, "{leaves} commands, {examples:#?}");
     let before = examples.len();
     examples.retain(|example| !wants_more(example));
     assert!(before > examples.len(), "those of `run` are gone");
-    // What erases comes last.
+    // Commands that erase come last.
     examples.sort_by_key(|example| example.starts_with("forget"));
     let (served, alone): (Vec<_>, Vec<_>) =
         examples.iter().cloned().partition(|example| example.contains("scylla://"));
     let keyspace = Keyspace::bare();
     let served = keyspace.iter().flat_map(|keyspace| {
-        let url = keyspace.place.to_string();
+        let url = keyspace.url.to_string();
         served.iter().map(move |example| at(example, &url))
     });
     for example in alone.into_iter().chain(served) {

@@ -1,4 +1,4 @@
-//! What goes wrong: exit codes, reasons on stderr, and where settings come from.
+//! Errors: exit codes, messages on stderr, and the origin of settings.
 
 use super::{Folder, minutes};
 
@@ -58,7 +58,7 @@ fn other_rules_on_an_old_store_are_78_and_name_both() {
     ran.says(&["max_gap", "max_samples", "100000"]);
     assert_eq!(folder.text("export --path"), before);
     folder.ingest("log --max-gap 300s");
-    // Readers take the store's rules, whatever they were asked for.
+    // Readers use the store's rules, whatever the settings.
     folder.write("tstar.toml", "max_gap = \"10m\"\n");
     folder.run("lookup truck-17 2024-05-01T08:00:00Z").ends(0);
 }
@@ -68,7 +68,7 @@ fn a_file_of_another_program_is_78_and_stays_as_it_was() {
     let folder = one_sample();
     folder.write(
         "text.db",
-        "a letter to somebody, longer than the head of a database file is, ".repeat(9),
+        "a letter to a friend, longer than the head of a database file is, ".repeat(9),
     );
     let other = rusqlite::Connection::open(folder.path("other.db")).unwrap();
     other.execute_batch("CREATE TABLE songs (title TEXT)").unwrap();
@@ -97,7 +97,7 @@ fn every_fault_of_the_settings_file_is_told_with_its_line() {
     assert_eq!(folder.text("config check good.toml"), "ok\n");
     assert_eq!(folder.text("config check --config good.toml"), "ok\n");
     folder.run("config check nowhere.toml").ends(78).prints_nothing().says(&["nowhere.toml"]);
-    // What is shown is a settings file itself.
+    // The output of `config show` is itself a settings file.
     folder.write("shown.toml", folder.text("config show --config good.toml"));
     assert_eq!(folder.text("config check shown.toml"), "ok\n");
 }

@@ -1,4 +1,4 @@
-//! `export` in each of its forms.
+//! `export` in each output format.
 
 use std::io::Read;
 use std::process::Stdio;
@@ -38,7 +38,7 @@ fn ndjson_is_sorted_and_has_each_trip_once() {
             assert!(text(one, "end_time") < text(next, "start_time"), "{one}\ntouches\n{next}");
         }
     }
-    // In bytes `truck-2` comes after `truck-19`.
+    // In byte order `truck-2` comes after `truck-19`.
     let of = |device: &str| trips.iter().position(|trip| text(trip, "device_id") == device);
     assert!(of("truck-19").unwrap() < of("truck-2").unwrap());
     assert_eq!(folder.text("export"), ran.text());
@@ -146,7 +146,7 @@ fn a_closed_pipe_ends_quietly() {
         let said = String::from_utf8_lossy(&ended.stderr);
         assert_eq!((ended.status.code(), said.as_ref()), (Some(0), ""), "{words}");
     }
-    // More than a pipe holds, or the command might have ended before the pipe closed.
+    // More than a pipe holds, or the command might end before the pipe closes.
     assert!(folder.text("export --path").len() > 1 << 20);
 }
 

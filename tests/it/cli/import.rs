@@ -1,4 +1,4 @@
-//! `simulate` and `ingest`: the summary, its sums, and imports that repeat each other.
+//! `simulate` and `ingest`: the summary, its sums, and repeated imports.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use super::{Folder, fields, keys, minutes, number, sum};
 
-/// Shares of end, inside, beginning and merge among the arrivals that met a trip, percent.
+/// Shares of end, inside, beginning and merge among the arrivals that are neither new nor
+/// duplicate, percent.
 fn mix(summary: &Value) -> [f64; 4] {
     let count = |name: &str| number(&summary["arrivals"][name]) as f64;
     let counts = ["end", "inside", "beginning", "merge"].map(count);
@@ -57,7 +58,7 @@ fn simulate_gives_the_asked_mix_and_the_same_bytes() {
         folder.write("log", &log);
         let found = mix(&folder.ingest(&format!("log --store sqlite:{}.db", asked[0])));
         for (found, asked) in found.iter().zip(asked) {
-            assert!((found - asked).abs() <= 1.0, "{found} % where {asked} % was asked");
+            assert!((found - asked).abs() <= 1.0, "{found} % where {asked} % was requested");
         }
     }
     let other = folder.text("simulate --devices 20 --samples 20000 --seed 4");
@@ -81,7 +82,7 @@ fn what_is_imported_again_changes_nothing() {
     assert!(folder.text("export --path") == before, "a second import changed the trips");
 }
 
-/// Whether a line has what a sample needs, by the contract alone.
+/// Whether a line has what a sample needs, by the contract only.
 fn is_good(line: &[u8]) -> bool {
     let Ok(value) = serde_json::from_slice::<Value>(line) else { return false };
     let within = |name: &str, most: f64| {
@@ -135,7 +136,7 @@ fn a_dead_letter_keeps_the_original_bytes_and_their_place() {
         assert!(shown.stdout == line, "not the bytes of line {}\n{shown}", letter["line"]);
         assert_eq!(number(&letter["value_bytes"]), line.len() as u64);
     }
-    assert!(letters.iter().any(|letter| letter["value"].is_null()), "no line that is no UTF-8");
+    assert!(letters.iter().any(|letter| letter["value"].is_null()), "no line that is not UTF-8");
     folder.run("dlq show 999999").ends(1).prints_nothing().says(&["no dead letter 999999"]);
 }
 

@@ -1,4 +1,4 @@
-//! What `ingest` reads: compressed, piped, as CSV, under other names and units, cut off.
+//! Inputs of `ingest`: compressed, piped, as CSV, with other names and units, truncated.
 
 use std::io::{Read, Write};
 
@@ -44,7 +44,7 @@ fn every_form_of_one_log_gives_the_same_trips() {
     for (name, content) in [
         ("a.gz", gzip(log.as_bytes())),
         ("b.zst", zstd::encode_all(log.as_bytes(), 3).unwrap()),
-        // The content tells, not the name.
+        // The content decides, not the name.
         ("c.txt", gzip(log.as_bytes())),
         ("d.csv", table.clone()),
         ("e.csv.gz", gzip(&table)),

@@ -1,6 +1,6 @@
-//! Whether a text is well-formed XML, as far as the program writes it.
+//! Checks that a text is well-formed XML, as far as the program writes it.
 
-/// The names of the elements in the order they open.
+/// The names of the elements in the order in which they open.
 pub fn elements(text: &str) -> Result<Vec<String>, String> {
     let (mut open, mut all): (Vec<&str>, Vec<String>) = (Vec::new(), Vec::new());
     let mut rest = text.strip_prefix("<?xml version=\"1.0\" encoding=\"UTF-8\"?>").ok_or("head")?;

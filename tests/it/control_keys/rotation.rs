@@ -1,11 +1,11 @@
-//! Keys come, and take over from others; nobody decides without the one that is needed.
+//! Keys are added and take over from others; an instance that lacks a needed key stops.
 
 use std::os::unix::fs::PermissionsExt;
 
 use super::{FILE, NAME, folder, key, read, signed_by, write};
 use crate::cli::{Folder, minutes};
 use crate::faults::until;
-use crate::forget::told;
+use crate::forget::lines_of;
 use crate::keyspace::{ClusteringOrder, Keyspace};
 use crate::topic::keyspace::until_committed;
 use crate::topic::{PARTITIONS, Topic, drain, start};
@@ -25,7 +25,7 @@ fn a_new_key_signs_once_every_instance_has_it_and_old_ones_stay() {
     let Some(topic) = Topic::new(PARTITIONS) else { return };
     let mut folder = folder();
     let lines = ["truck-1", "truck-2", "truck-3"].map(|device| minutes(device, &[1, 2])).concat();
-    topic.send_lines(lines.as_bytes(), "nobody");
+    topic.send_lines(lines.as_bytes(), "no-device");
     read(&folder, &topic, "t.db");
     let forget = |folder: &Folder, device: &str| {
         let words = format!("forget {device} --before {LATER} --yes {}", topic.flags());
@@ -34,7 +34,7 @@ fn a_new_key_signs_once_every_instance_has_it_and_old_ones_stay() {
     forget(&folder, "truck-1").ends(0);
     assert_eq!(signer(&topic), NAME);
 
-    // Nobody else would take what the new one signs yet.
+    // No instance accepts the new key's signature yet.
     let (old, new) = (key(NAME, 7), key("ops-2", 9));
     let ends = topic.ends(PARTITIONS);
     write(&mut folder, &[new.clone(), old.clone()]);
@@ -53,7 +53,7 @@ fn a_new_key_signs_once_every_instance_has_it_and_old_ones_stay() {
     let verify = format!("verify --store sqlite:t.db --brokers {}", topic.brokers);
     folder.run(&verify).ends(0);
 
-    // The log holds records by both, and so do stores that are made from this one.
+    // The log holds records by both keys, so stores copied from this one know both.
     let exported = folder.text("epoch export --store sqlite:t.db");
     folder.write("epochs.json", exported);
     folder.run("epoch import epochs.json --store sqlite:copy.db").ends(0);
@@ -70,14 +70,14 @@ fn a_new_key_signs_once_every_instance_has_it_and_old_ones_stay() {
     folder.run(&verify).ends(78).says(&["lacks"]);
 }
 
-/// Words of a daemon on a keyspace.
+/// Arguments of a daemon on a keyspace.
 fn words(topic: &Topic, keyspace: &Keyspace, group: &str) -> String {
     format!(
         "run {} --group {}{group} --store {} --from earliest --create-topics --flush-interval \
          100ms --max-staleness 1s",
         topic.flags(),
         topic.name,
-        keyspace.place
+        keyspace.url
     )
 }
 
@@ -90,22 +90,22 @@ fn an_instance_that_lacks_a_key_that_another_one_added_stops_at_its_record() {
     };
     let (old, mut new) = (folder(), Folder::new());
     write(&mut new, &[key("ops-2", 9), key(NAME, 7)]);
-    topic.send_lines(minutes("truck-1", &[1, 2]).as_bytes(), "nobody");
+    topic.send_lines(minutes("truck-1", &[1, 2]).as_bytes(), "no-device");
     let first = words(&topic, &keyspace, "");
     let mut behind = start(&old, &first);
     until_committed(&topic, &topic.name);
-    // By a key that no store names: a dead letter, and it goes on.
-    topic.send(&[signed_by(&key("nobody", 8), &topic.name, "truck-1", 1_800_000_000_000)]);
+    // Signed by a key that no store names: a dead letter, and the daemon continues.
+    topic.send(&[signed_by(&key("stranger", 8), &topic.name, "truck-1", 1_800_000_000_000)]);
     until_committed(&topic, &topic.name);
 
     let second = words(&topic, &keyspace, "-second");
     let ahead = start(&new, &second);
     until_committed(&topic, &format!("{}-second", topic.name));
     drain(ahead, &second).ends(0);
-    let store = &keyspace.place;
+    let store = &keyspace.url;
     let forget = format!("forget truck-1 --before {LATER} --yes {} --store {store}", topic.flags());
     let ran = new.run(&forget).ends(0);
-    assert_eq!((told(&ran, "asked").len(), signer(&topic)), (1, "ops-2".to_owned()));
+    assert_eq!((lines_of(&ran, "asked").len(), signer(&topic)), (1, "ops-2".to_owned()));
     until("the first instance to stop", || behind.has_ended().then_some(()));
     let stopped = behind.ran(&first).ends(78);
     stopped.says(&["is signed by key `ops-2`, which the store names", "add that key to the file"]);
@@ -125,7 +125,7 @@ fn an_instance_that_lacks_a_key_that_another_one_added_stops_at_its_record() {
 fn without_a_key_a_topic_takes_no_forget_and_the_command_says_how_to_make_one() {
     let Some(topic) = Topic::new(PARTITIONS) else { return };
     let mut folder = Folder::new();
-    topic.send_lines(minutes("truck-1", &[1, 2]).as_bytes(), "nobody");
+    topic.send_lines(minutes("truck-1", &[1, 2]).as_bytes(), "no-device");
     read(&folder, &topic, "t.db");
     let words = format!("forget truck-1 --yes {} --store sqlite:t.db", topic.flags());
     let refused = folder.run(&words).ends(78).prints_nothing();
@@ -143,7 +143,7 @@ fn without_a_key_a_topic_takes_no_forget_and_the_command_says_how_to_make_one() 
     let bad = folder.run(&words).ends(78).says(&["control_key_file `control.keys`: line 2: "]);
     assert!(!bad.stderr.contains(secret), "{bad}");
 
-    // Whoever can read it can erase.
+    // A file that others can read lets others erase.
     folder.write(FILE, &line);
     let mode = |mode| {
         let permissions = std::fs::Permissions::from_mode(mode);

@@ -1,4 +1,4 @@
-//! Whoever may produce to the topic, and has no key, fills the dead letters at worst.
+//! A producer without a key can fill the dead letters, and do nothing else.
 
 use serde_json::json;
 use tstar::kafka::producer::ProducerRecord;
@@ -28,7 +28,7 @@ fn unsigned(value: &str) -> ProducerRecord {
     }
 }
 
-/// Everything that somebody without the key can think of, against `truck-1`.
+/// All kinds of forgeries of a forget of `truck-1`.
 fn forged(topic: &Topic) -> Vec<ProducerRecord> {
     let (ours, name) = (key(NAME, 7), topic.name.as_str());
     let of_another = forget(topic, "truck-2", "2024-05-01T07:00:00Z");
@@ -41,9 +41,9 @@ fn forged(topic: &Topic) -> Vec<ProducerRecord> {
         unsigned("no body"),
         ProducerRecord { headers: vec![kind(b"erase")], ..unsigned("{}") },
         ProducerRecord { key: None, ..unsigned("{}") },
-        // By another secret, for another topic, of another device, of another time.
+        // With another secret, for another topic, of another device, of another time.
         signed_by(&key(NAME, 8), name, "truck-1", T + 3_600_000),
-        signed_by(&key("nobody", 8), name, "truck-1", T + 3_600_000),
+        signed_by(&key("stranger", 8), name, "truck-1", T + 3_600_000),
         signed_by(&ours, "another-topic", "truck-1", T + 3_600_000),
         ProducerRecord { key: Some("truck-1".into()), ..of_another },
         ProducerRecord { value: json!({ "before": i64::MAX }).to_string().into(), ..later },
@@ -58,7 +58,7 @@ fn no_record_without_a_right_signature_erases_and_none_comes_to_life() {
     let Some(topic) = Topic::new(PARTITIONS) else { return };
     let folder = folder();
     let lines = minutes("truck-1", &[1, 2, 30]) + &minutes("truck-2", &[1, 2]);
-    topic.send_lines(lines.as_bytes(), "nobody");
+    topic.send_lines(lines.as_bytes(), "no-device");
     read(&folder, &topic, "t.db");
     let trips = folder.trips("t.db");
     assert_eq!(trips.len(), 3);
@@ -75,11 +75,11 @@ fn no_record_without_a_right_signature_erases_and_none_comes_to_life() {
     assert_eq!(summary["dead_letters"], json!({ "not_authorised": all }), "{summary}");
     assert_eq!(folder.trips("t.db"), trips);
     assert_eq!(count(&folder.path("t.db"), "SELECT count(*) FROM forgets"), 0);
-    let told = "SELECT count(*) FROM changes WHERE event LIKE '%forgotten%'";
-    assert_eq!(count(&folder.path("t.db"), told), 0);
+    let events = "SELECT count(*) FROM changes WHERE event LIKE '%forgotten%'";
+    assert_eq!(count(&folder.path("t.db"), events), 0);
     forged.clear();
 
-    // A dead one stays dead, and later samples are as welcome as ever.
+    // A replay does not accept them, and later samples are processed as usual.
     let ends = topic.ends(PARTITIONS);
     let brokers = format!("--brokers {} --store sqlite:t.db", topic.brokers);
     for flags in ["--dry-run", "", "--reason not_authorised"] {
@@ -92,12 +92,12 @@ fn no_record_without_a_right_signature_erases_and_none_comes_to_life() {
         );
     }
     assert_eq!(topic.ends(PARTITIONS), ends);
-    topic.send_lines(minutes("truck-1", &[3]).as_bytes(), "nobody");
+    topic.send_lines(minutes("truck-1", &[3]).as_bytes(), "no-device");
     assert_eq!(read(&folder, &topic, "t.db")["applied"], 1);
     agree(&folder, &topic);
 }
 
-/// All who read the log decide alike.
+/// All readers of the log decide alike.
 fn agree(folder: &Folder, topic: &Topic) {
     let brokers = format!("--brokers {} --json", topic.brokers);
     let report = folder.run(&format!("verify --store sqlite:t.db {brokers}")).ends(0).json();
@@ -117,7 +117,7 @@ fn a_signed_one_counts_in_the_partition_of_its_device_alone() {
     for partitioner in ["none", "murmur2"] {
         let (folder, store) = (folder(), "t.db");
         let device = format!("truck-of-{partitioner}");
-        topic.send_lines(minutes(&device, &[1, 2, 30]).as_bytes(), "nobody");
+        topic.send_lines(minutes(&device, &[1, 2, 30]).as_bytes(), "no-device");
         let words = format!("run {} --from earliest --partitioner {partitioner}", topic.flags());
         let drained = |folder: &Folder| {
             let words = format!("{words} --store sqlite:{store}");
@@ -155,7 +155,7 @@ fn one_with_a_right_signature_erases_for_all_who_have_the_key_and_no_one_else_re
     let Some(topic) = Topic::new(PARTITIONS) else { return };
     let folder = folder();
     let lines = minutes("truck-1", &[1, 2, 30]) + &minutes("truck-2", &[1, 2]);
-    topic.send_lines(lines.as_bytes(), "nobody");
+    topic.send_lines(lines.as_bytes(), "no-device");
     topic.send(&[forget(&topic, "truck-1", "2024-05-01T08:20:00Z")]);
     read(&folder, &topic, "t.db");
     assert_eq!(folder.trips("t.db").len(), 2);
@@ -167,7 +167,7 @@ fn one_with_a_right_signature_erases_for_all_who_have_the_key_and_no_one_else_re
 
     let mut keyless = folder;
     keyless.env("TSTAR_CONTROL_KEY_FILE", "");
-    let lacks = format!("names control keys that control_key_file lacks: `{NAME}`");
+    let lacks = format!("requires control keys that control_key_file lacks: `{NAME}`");
     for words in [
         format!("run {}", topic.flags()),
         format!("verify {brokers}"),
@@ -184,5 +184,6 @@ fn one_with_a_right_signature_erases_for_all_who_have_the_key_and_no_one_else_re
     keyless.write(FILE, key(NAME, 8).to_line());
     let ran =
         keyless.run(&format!("verify {brokers} --control-key-file {FILE} --store sqlite:t.db"));
-    ran.ends(78).says(&[&format!("control key `{NAME}` of control_key_file has another secret")]);
+    let differs = format!("control key `{NAME}` of control_key_file has a different secret");
+    ran.ends(78).says(&[&differs]);
 }

@@ -13,7 +13,7 @@ use crate::servers::{LIMIT, free_port};
 /// The addresses that pages name.
 const ADDRESSES: [&str; 2] = ["127.0.0.1:8080", "127.0.0.1:8093"];
 
-/// A shell with the built program first on its path, and no settings of the tests.
+/// A shell with the built program first on its path, without the tests' settings.
 pub fn shell(script: &str, folder: &Path) -> Command {
     let program = Path::new(env!("CARGO_BIN_EXE_tstar")).parent().unwrap();
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
@@ -24,12 +24,12 @@ pub fn shell(script: &str, folder: &Path) -> Command {
             shell.env_remove(name);
         }
     }
-    // As in the transcripts.
+    // The user of the transcripts.
     shell.env("PATH", path).env("USER", "ada").env_remove("LOGNAME");
     shell
 }
 
-/// Runs a block; gives what it printed.
+/// Runs a block; returns its output.
 pub fn run(script: &str, folder: &Path) -> String {
     let script = script.replace("cargo run --release --", "tstar");
     let output = shell(&script, folder).output().unwrap();
@@ -44,7 +44,7 @@ struct Serving(Child);
 
 impl Serving {
     fn start(command: &str, address: &str, folder: &Path) -> Self {
-        // In the place of the shell, so that it ends with the test.
+        // Replaces the shell, so that it ends with the test.
         let mut program = shell(&format!("exec {command}"), folder);
         let child = program.env("TSTAR_LISTEN", address).stderr(Stdio::null()).spawn().unwrap();
         let mut serving = Self(child);
@@ -63,7 +63,7 @@ impl Drop for Serving {
     }
 }
 
-/// A page that is run: its folder, its servers, and what its last block printed.
+/// A page being run: its folder, its servers, and the output of its last block.
 struct Reader {
     folder: tempfile::TempDir,
     address: String,
@@ -100,7 +100,7 @@ impl Reader {
                 self.ran += 1;
             }
             "json" => {
-                // What comes over HTTP has no line end.
+                // HTTP responses have no line end.
                 assert_eq!(self.printed.trim_end(), text.trim_end(), "{here} shows another output");
                 self.compared += 1;
             }
@@ -125,7 +125,7 @@ impl Reader {
     }
 }
 
-/// The place in the list of blocks that are not run.
+/// The index in the list of blocks that are not run.
 fn unrun_at(page: &Page, block: &Block) -> Option<usize> {
     let is_command = matches!(block.language.as_str(), "sh" | "console");
     let is_it =

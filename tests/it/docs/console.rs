@@ -1,6 +1,6 @@
-//! Transcripts: commands after `$ `, and what each prints.
+//! Transcripts: commands after `$ `, and their output.
 
-/// A command, and what the page shows of its output.
+/// A command, and the part of its output that the page shows.
 pub struct Step {
     pub command: String,
     pub shown: String,
@@ -22,12 +22,12 @@ pub fn steps(text: &str) -> Vec<Step> {
     steps
 }
 
-/// Output without what a page leaves out: the rules of tables, spaces at line ends, the clock.
+/// Output without what pages omit: table rules, trailing spaces, the clock.
 fn plain(text: &str) -> String {
     let is_rule = |line: &&str| !line.is_empty() && line.chars().all(|c| "─═".contains(c));
     let lines = text.lines().filter(|line| !is_rule(line)).map(str::trim_end);
     let mut plain = lines.collect::<Vec<_>>().join("\n");
-    // As long as a time of RFC 3339 in UTC, with milliseconds.
+    // As long as an RFC 3339 time in UTC with milliseconds.
     const TIME: usize = "2026-11-21T23:25:40.671Z".len();
     for before in ["\"at\":\"", "tstar: at "] {
         let places: Vec<_> = plain.match_indices(before).map(|(at, _)| at + before.len()).collect();
@@ -39,7 +39,7 @@ fn plain(text: &str) -> String {
     plain
 }
 
-/// Whether an output is what is shown, in which `...` matches anything.
+/// Whether an output matches what is shown, in which `...` matches anything.
 pub fn is_shown(shown: &str, printed: &str) -> bool {
     let (shown, printed) = (plain(shown), plain(printed));
     let parts: Vec<_> = shown.split("...").collect();

@@ -1,5 +1,5 @@
-//! Parts of pages that the program writes: settings, metrics, routes, exit codes, help pages. And
-//! tables that people write about something that the program lists, compared by their names.
+//! Parts of pages that the program generates: settings, metrics, routes, exit codes, help pages.
+//! And handwritten tables about something that the program lists, compared by their names.
 
 use std::fmt::Write as _;
 
@@ -52,7 +52,7 @@ fn metrics() -> String {
     table
 }
 
-/// The routes of the API's description.
+/// The routes in the description of the API.
 fn routes() -> String {
     let api = serde_json::to_value(tstar::http::openapi::document()).unwrap();
     let mut table = String::from("| route | parameters | what it gives |\n|---|---|---|\n");
@@ -83,7 +83,7 @@ fn exit_codes() -> String {
     table
 }
 
-/// What belongs between the marks of a name.
+/// The text for the marks of a name.
 fn generated(name: &str) -> String {
     match name {
         "settings" => settings(),
@@ -95,7 +95,7 @@ fn generated(name: &str) -> String {
     }
 }
 
-/// The names that the first column of a table has to have, in this order.
+/// The names that the first column of a table must have, in order.
 fn names(of: &str) -> Vec<String> {
     match of {
         "dead-letter reasons" => DeadReason::ALL.iter().map(|it| format!("`{it}`")).collect(),

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 /// The short help of a command.
 fn help(command: &[String]) -> String {
     let mut program = Command::new(env!("CARGO_BIN_EXE_tstar"));
-    // As wide wherever the tests run: without a terminal, it looks at COLUMNS.
+    // A fixed width: without a terminal, the help uses COLUMNS.
     let program = program.args(command).arg("-h").env("COLUMNS", "100").stdin(Stdio::null());
     let output = program.output().unwrap();
     assert!(output.status.success(), "{command:?}");
@@ -24,7 +24,7 @@ fn listed(help: &str) -> Vec<String> {
     names.filter(|name| *name != "help").map(str::to_owned).collect()
 }
 
-/// A page without the entries of settings, and the settings that it had.
+/// A page without the entries of settings, and the names of those settings.
 fn without_settings(help: &str) -> (String, Vec<&'static str>) {
     let flags: BTreeSet<_> = tstar::settings::TABLE.iter().map(|it| it.flag).collect();
     let (mut kept, mut found, mut is_setting) = (String::new(), Vec::new(), false);
@@ -47,7 +47,7 @@ fn without_settings(help: &str) -> (String, Vec<&'static str>) {
     (kept, found)
 }
 
-/// The section of a command, and those of the commands below it.
+/// The section of a command, and those of its subcommands.
 fn section(command: &[String]) -> String {
     let help = help(command);
     let (text, settings) = without_settings(&help);

@@ -1,4 +1,4 @@
-//! The commands for Kafka of README and docs, on the servers of the tests.
+//! The Kafka commands of README and docs, on the servers of the tests.
 
 use std::process::Stdio;
 
@@ -10,13 +10,13 @@ use crate::keyspace::Keyspace;
 use crate::servers::free_port;
 use crate::topic::Topic;
 
-/// Partitions that the pages give their topic.
+/// Partitions of the pages' topic.
 const PARTITIONS: i32 = 16;
 
-/// What the pages call the keyspace.
+/// The pages' name for the keyspace.
 const KEYSPACE: &str = "scylla://127.0.0.1:9042/tstar";
 
-/// A topic with samples, a daemon, and a question in another terminal.
+/// A topic with samples, a daemon, and a query in another terminal.
 type Sequence = [Block; 3];
 
 /// The sequences of blocks of a page.
@@ -30,7 +30,7 @@ fn sequences(path: &str) -> Vec<Sequence> {
     found
 }
 
-/// Follows a sequence; `None` where there is no server for it.
+/// Runs a sequence; `None` without a server for it.
 fn follow([made, daemon, question]: &Sequence) -> Option<()> {
     let topic = Topic::new(PARTITIONS)?;
     let folder = Folder::new();
@@ -40,28 +40,27 @@ fn follow([made, daemon, question]: &Sequence) -> Option<()> {
         let text = text.replace("127.0.0.1:9092", &topic.brokers);
         let text = text.replace("--topic samples", &format!("--topic {}", topic.name));
         match &keyspace {
-            Some(keyspace) => text.replace(KEYSPACE, &keyspace.place.to_string()),
+            Some(keyspace) => text.replace(KEYSPACE, &keyspace.url.to_string()),
             None => text,
         }
     };
-    // The tool of Kafka's distribution is not part of the servers of the tests, which create the
-    // same topic by the same request.
+    // The tests' servers lack the tool of Kafka's distribution; the same request creates the topic.
     let (create, rest) = made.text.split_once('\n').unwrap();
     let created = "kafka-topics.sh --bootstrap-server 127.0.0.1:9092 --create --topic samples";
     assert_eq!(create, format!("{created} --partitions {PARTITIONS}"));
-    // The broker may learn of it a moment after its controller.
+    // The broker may see it a moment after its controller.
     until("the topic", || topic.exists().then_some(()));
     run(&own(rest), folder.dir.path());
 
     let mut command = shell(&format!("exec {}", own(&daemon.text)), folder.dir.path());
     let address = format!("127.0.0.1:{}", free_port());
-    // A group is shared by all topics of a broker, and a port by all tests of a machine.
+    // All topics of a broker share its groups, and all tests of a machine share its ports.
     command.env("TSTAR_GROUP", &topic.name).env("TSTAR_LISTEN", address);
     let mut running = Running::start(&mut command);
     let question = own(&question.text);
     until("the trips", || {
         assert!(!running.has_ended(), "`{}` ended", daemon.text);
-        // It fails as long as there is no store.
+        // It fails until there is a store.
         let output = shell(&question, folder.dir.path()).stderr(Stdio::null()).output().unwrap();
         String::from_utf8(output.stdout).unwrap().contains("\"truck-17~").then_some(())
     });

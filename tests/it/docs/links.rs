@@ -11,7 +11,7 @@ use super::{Page, page, pages, root};
 /// The README is what a newcomer reads first.
 const README_BYTES: usize = 10_000;
 
-/// The anchor of a heading, as mdBook and GitHub make it.
+/// The anchor of a heading, as mdBook and GitHub generate it.
 fn anchor(heading: &str) -> String {
     let kept = heading.trim().chars().filter_map(|c| match c {
         ' ' => Some('-'),
@@ -22,7 +22,7 @@ fn anchor(heading: &str) -> String {
     kept.flat_map(char::to_lowercase).collect()
 }
 
-/// Anchors of a page. Two headings alike would get numbers, so there are none.
+/// Anchors of a page. Equal headings would get numbers, so they are not allowed.
 fn anchors(page: &Page) -> BTreeSet<String> {
     let mut anchors = BTreeSet::new();
     let mut heading = None;
@@ -41,7 +41,7 @@ fn anchors(page: &Page) -> BTreeSet<String> {
     anchors
 }
 
-/// Targets of the links and pictures of a page.
+/// Targets of the links and images of a page.
 fn targets(page: &Page) -> Vec<String> {
     let target = |event| match event {
         Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
@@ -52,7 +52,8 @@ fn targets(page: &Page) -> Vec<String> {
     page.events().filter_map(|(event, _)| target(event)).collect()
 }
 
-/// The path from the top of the repository that a link of a page leads to; `None` outside of it.
+/// The path from the top of the repository that a link leads to; `None` if it leaves the
+/// repository.
 fn resolved(page: &Page, link: &str) -> Option<PathBuf> {
     let mut path = Path::new(&page.path).parent().unwrap().to_owned();
     for part in Path::new(link).components() {
@@ -66,7 +67,7 @@ fn resolved(page: &Page, link: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-/// What is wrong with the links of a page, given the anchors of all.
+/// The broken links of a page, given the anchors of all pages.
 fn wrong(page: &Page, all: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
     let mut wrong = Vec::new();
     for target in targets(page) {
@@ -83,7 +84,7 @@ fn wrong(page: &Page, all: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
             wrong.push(format!("{}: no file {target}", page.path));
             continue;
         };
-        // The book has its own folder alone.
+        // The book contains its own folder only.
         if page.path.starts_with("docs/") && !path.starts_with("docs/") {
             wrong.push(format!("{}: {target} leads out of the book", page.path));
         }
@@ -174,7 +175,7 @@ fn code_names_only_pages_that_are_there() {
     let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(root()).output().unwrap();
     let listed = String::from_utf8(listed.stdout).unwrap();
     let mut seen = 0;
-    // Data of others name pages of theirs.
+    // Third-party data name pages of their own.
     let is_ours =
         |path: &&str| *path != "tests/it/docs/links.rs" && !path.starts_with("tests/data/");
     for path in listed.split_terminator('\0').filter(is_ours) {

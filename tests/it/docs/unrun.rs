@@ -1,4 +1,4 @@
-//! Blocks of commands that the tests of the documents do not run, each with its reason.
+//! Blocks of commands that the tests of the documents do not run, each with a reason.
 
 /// A block by its page and the start of its text, and why it is not run.
 pub struct Unrun {
@@ -17,7 +17,7 @@ const DOCKER: &str = "needs Docker: suite containers starts what the Compose fil
 const CQL: &str = "needs a CQL server: suites topic and control_keys run these commands";
 const BROKER: &str = "needs Kafka: suites replay, replay_files and letters run these commands";
 
-/// All of them.
+/// All blocks that are not run.
 pub const UNRUN: &[Unrun] = &[
     unrun("README.md", "cargo install", "takes minutes, and writes outside of the test's folder"),
     unrun("README.md", "kafka-topics.sh", KAFKA),

@@ -10,8 +10,8 @@ use super::Work;
 
 const SIGABRT: i32 = 6;
 
-/// Runs an import that is to break off at a point; returns whether it did.
-fn breaks_off(work: &Work, store: &str, point: &str) -> bool {
+/// Runs an import that is to abort at a point; returns whether it did.
+fn aborts(work: &Work, store: &str, point: &str) -> bool {
     let mut command: Command = work.folder.command(&work.import(store));
     let output = command.env("TSTAR_TEST_ABORT", point).output().unwrap();
     let ended = output.status.code() == Some(0);
@@ -26,7 +26,7 @@ fn a_crash_at_any_point_of_any_flush_changes_nothing() {
         for nth in [1, 2, 5, 7] {
             let point = format!("{step}:{nth}");
             let store = format!("{step}{nth}.db");
-            assert!(breaks_off(&work, &store, &point), "{point} was not reached");
+            assert!(aborts(&work, &store, &point), "{point} was not reached");
             work.folder.run(&work.import(&store)).ends(0);
             work.is_whole(&store);
         }
@@ -41,13 +41,13 @@ fn crashes_one_after_another_change_nothing() {
     for store in ["a.db", "b.db", "c.db", "d.db"] {
         loop {
             let step = ["before", "within", "after"][random.next_u32() as usize % 3];
-            // What a resumed run flushes first may be no more than that it knows its files.
+            // The first flush of a resumed run may record no more than that it has seen its files.
             let point = format!("{step}:{}", 1 + random.next_u32() % 8);
-            if !breaks_off(&work, store, &point) {
+            if !aborts(&work, store, &point) {
                 break;
             }
             crashes += 1;
-            assert!(crashes < 2000, "resumed runs get nowhere");
+            assert!(crashes < 2000, "resumed runs make no progress");
         }
         work.is_whole(store);
     }

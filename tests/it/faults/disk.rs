@@ -1,4 +1,4 @@
-//! No room for the store.
+//! No disk space for the store.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use super::{Work, delivered};
 use crate::cli::{Folder, Ran};
 
-/// The files of a store, copied to where there is room, are a whole store.
+/// The files of a store, copied to a disk with free space, are a complete store.
 fn is_sound(folder: &Folder, store: &str) {
     let copy = folder.path("copy.db");
     for suffix in ["", "-wal"] {
@@ -24,7 +24,7 @@ fn is_sound(folder: &Folder, store: &str) {
     assert_eq!(answer, "ok");
 }
 
-/// The import that ran out of room said so, and kept what it had flushed.
+/// An import that ran out of space reports it and keeps what it had flushed.
 #[track_caller]
 fn ran_out(work: &Work, ran: Ran, store: &str, why: &str) {
     ran.ends(74).prints_nothing().says(&[store, why, "run the same command again"]);
@@ -38,21 +38,21 @@ fn ran_out(work: &Work, ran: Ran, store: &str, why: &str) {
 fn a_limit_on_file_sizes_is_told_and_the_run_goes_on_later() {
     let work = Work::new(60_000);
     let words = work.import("small.db");
-    // Blocks of 512 bytes, and no signal where a file would become larger: writing fails then.
+    // Blocks of 512 bytes; without the signal, a write beyond the limit fails.
     let script = "trap '' XFSZ; ulimit -f 3000; exec \"$0\" \"$@\"";
     let mut command = Command::new("sh");
     command.args(["-c", script, env!("CARGO_BIN_EXE_tstar")]).args(words.split_whitespace());
     command.current_dir(work.folder.dir.path());
-    ran_out(&work, Ran::of(&words, &mut command), "small.db", "limit");
+    ran_out(&work, Ran::run(&words, &mut command), "small.db", "limit");
     work.folder.run(&words).ends(0);
     work.is_whole("small.db");
 }
 
-/// A file system of its own, as small as a test wants it.
+/// A file system of the given size.
 pub struct Mounted(PathBuf);
 
 impl Mounted {
-    /// Mounts it in a folder; `None`, and a word about it, where the system does not allow it.
+    /// Mounts it in a folder; `None`, with a message, where the system does not allow it.
     pub fn new(folder: &Folder, name: &str, size: &str) -> Option<Self> {
         let place = folder.path(name);
         std::fs::create_dir(&place).unwrap();
@@ -65,7 +65,7 @@ impl Mounted {
         }
     }
 
-    /// Changes its options.
+    /// Changes its mount options.
     pub fn remount(&self, options: &str) {
         mount(&["-o", &format!("remount,{options}")], &self.0).unwrap();
     }
@@ -95,8 +95,8 @@ fn a_full_disk_is_told_and_the_run_goes_on_once_there_is_room() {
     let Some(mounted) = Mounted::new(&work.folder, "small", "2m") else { return };
     let words = work.import("small/trips.db");
     ran_out(&work, work.folder.run(&words), "small/trips.db", "is full");
-    // Without room it fails again, and loses nothing. What its log of changes holds can be moved
-    // into pages that the store has already, and the log begins anew: a short flush may fit in.
+    // Without space it fails again, and loses nothing. A checkpoint may move the WAL into existing
+    // pages and restart it: then a short flush fits.
     std::fs::write(work.folder.path("small/filler"), vec![0; 2 << 20]).unwrap_err();
     let before = delivered(&work.folder.path("copy.db"));
     work.folder.run(&words).ends(74).prints_nothing().says(&["small/trips.db", "is full"]);

@@ -8,34 +8,34 @@ use crate::support::kills;
 
 const SAMPLES: usize = 30_000;
 
-/// What the kills were.
+/// Kills, counted.
 #[derive(Default)]
 struct Tally {
     kills: u64,
-    /// Those that left some of the records in the store, not all.
+    /// Kills that left some of the records in the store, not all.
     between: u64,
-    /// Those that left none of them there.
+    /// Kills that left no record in the store.
     before: u64,
     resumes: u64,
     completed: u64,
 }
 
 impl Tally {
-    /// Three in ten fell into the run.
+    /// Whether three in ten fell into the run.
     fn is_enough(&self) -> bool {
         10 * self.between >= 3 * self.kills
     }
 }
 
-/// Starts the import and kills it at a random moment, or lets it end if that comes first. Returns
-/// whether it ended.
+/// Starts the import and kills it at a random moment, unless it ends before. Returns whether it
+/// ended.
 fn once(work: &Work, store: &str, random: &mut ChaCha8Rng, tally: &mut Tally) -> bool {
     let path = work.folder.path(store);
     let total = work.expected.delivered;
     let before = delivered(&path).unwrap_or(0);
     tally.resumes += u64::from(before > 0);
     let mut below = |limit: u64| random.next_u64() % limit;
-    // Some are killed while they begin, however far that is.
+    // Some are killed while they start, however far that is.
     let early = below(8) == 0;
     let steps = below(total.cast_unsigned() / 4).cast_signed();
     let spins = below(if early { 500_000 } else { 60_000 });
@@ -65,7 +65,7 @@ fn a_run_killed_again_and_again_ends_as_one_that_was_not() {
     let mut random = ChaCha8Rng::seed_from_u64(20_261_121);
     let mut tally = Tally::default();
     let asked = kills(100);
-    // Where a busy machine lets few of them fall into the run, there are more.
+    // On a busy machine few kills fall into the run; then there are more of them.
     while tally.kills < asked || !tally.is_enough() {
         assert!(tally.kills < 4 * asked, "{} of {} fell into the run", tally.between, tally.kills);
         let store = format!("{}.db", tally.completed);

@@ -1,4 +1,4 @@
-//! More devices than fit into memory: samples are set aside, and nobody can tell from the store.
+//! More devices than fit into memory: samples are spilled, and the store does not show it.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
@@ -7,13 +7,13 @@ use serde_json::Value;
 use super::{Outcome, letters};
 use crate::cli::Folder;
 
-/// More than 64 MB hold beside the program's buffers.
+/// Their trips need more than 64 MB besides the program's buffers.
 const DEVICES: usize = 30_000;
 
-/// When each device sends, seconds after its first sample; the last one falls into a full trip.
+/// When each device sends, seconds after its first sample; the last sample falls into a full trip.
 const ROUNDS: [i64; 5] = [0, 60, 120, 180, 90];
 
-/// Flushes wait for the end, or for memory to be full.
+/// Flushes wait for the end of the input, or for memory to be full.
 const IMPORT: &str =
     "ingest log --json --max-samples 4 --flush-interval 10m --max-staleness 10m --store";
 
@@ -35,9 +35,9 @@ fn log() -> String {
     log
 }
 
-/// What the store holds. Letters of samples that were set aside come by device.
+/// The content of the store. Dead letters of spilled samples come by device.
 fn outcome(folder: &Folder, store: &str) -> Outcome {
-    let mut outcome = Outcome::of(folder, store);
+    let mut outcome = Outcome::load(folder, store);
     outcome.letters = letters(folder, store);
     outcome.letters.sort_by_key(|letter| letter["line"].as_u64());
     for letter in &mut outcome.letters {
@@ -46,7 +46,7 @@ fn outcome(folder: &Folder, store: &str) -> Outcome {
     outcome
 }
 
-fn breaks_off(folder: &Folder, words: &str, point: &str) -> bool {
+fn aborts(folder: &Folder, words: &str, point: &str) -> bool {
     let output = folder.command(words).env("TSTAR_TEST_ABORT", point).output().unwrap();
     output.status.code() != Some(0)
 }
@@ -56,7 +56,7 @@ fn count(summary: &Value, name: &str) -> u64 {
 }
 
 #[test]
-fn samples_set_aside_and_crashes_among_them_change_nothing() {
+fn spilled_samples_and_crashes_among_them_change_nothing() {
     let folder = Folder::with("log", log());
     let whole = folder.run(&format!("{IMPORT} sqlite:whole.db")).ends(0).json();
     let bad = ROUNDS.len() * DEVICES / 1000;
@@ -69,12 +69,12 @@ fn samples_set_aside_and_crashes_among_them_change_nothing() {
     assert_eq!(summary, whole);
     assert!(outcome(&folder, "bounded.db") == expected, "the bound changed the store");
 
-    // A flush of 64 groups comes in more pieces than one of all devices: so samples were set aside.
+    // A flush of 64 groups has more pieces than one of all devices, so samples were spilled.
     let unbounded = format!("{IMPORT} sqlite:once.db");
-    assert!(!breaks_off(&folder, &unbounded, "within:60"), "without a bound in as many pieces");
+    assert!(!aborts(&folder, &unbounded, "within:60"), "as many pieces without a limit");
     for point in ["before:1", "within:60", "after:1"] {
         let store = format!("{}.db", point.replace(':', ""));
-        assert!(breaks_off(&folder, &bounded(&store), point), "{point} was not reached");
+        assert!(aborts(&folder, &bounded(&store), point), "{point} was not reached");
         folder.run(&bounded(&store)).ends(0);
         assert!(outcome(&folder, &store) == expected, "{point} changed the store");
     }

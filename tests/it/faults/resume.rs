@@ -1,4 +1,4 @@
-//! What an import knows of files that were read before.
+//! How an import recognises files that were read before.
 
 use serde_json::{Value, json};
 
@@ -23,12 +23,12 @@ fn position(folder: &Folder) -> i64 {
     delivered(&folder.path("trips.db")).unwrap()
 }
 
-/// The store holds what one import of these files into a new store gives, in trips and letters.
+/// The store holds what a single import of these files gives, in trips and dead letters.
 #[track_caller]
 fn is_as_at_once(folder: &Folder, files: &str) {
     folder.ingest(&format!("{files} --store sqlite:once.db"));
-    let once = Outcome::of(folder, "once.db");
-    assert!(Outcome::of(folder, "trips.db").trips == once.trips, "other trips");
+    let once = Outcome::load(folder, "once.db");
+    assert!(Outcome::load(folder, "trips.db").trips == once.trips, "other trips");
     let without_names = |store: &str| {
         let mut letters = letters(folder, store);
         letters.iter_mut().for_each(|letter| letter["file"] = Value::Null);
@@ -40,7 +40,7 @@ fn is_as_at_once(folder: &Folder, files: &str) {
 /// Imports a file that is known to its end: nothing changes.
 #[track_caller]
 fn is_known(folder: &Folder, words: &str, code: i32) {
-    let before = Outcome::of(folder, "trips.db");
+    let before = Outcome::load(folder, "trips.db");
     let summary = folder.run(&format!("ingest {words} --json")).ends(code).json();
     assert_eq!(summary["applied"], 0);
     before.is_in(folder, "trips.db");
@@ -68,7 +68,7 @@ fn a_copy_in_the_same_import_is_known_too() {
     folder.ingest("log --store sqlite:one.db");
     let summary = folder.ingest("log copy.gz");
     assert_eq!(summary["delivered"], 6000);
-    Outcome::of(&folder, "one.db").is_in(&folder, "trips.db");
+    Outcome::load(&folder, "one.db").is_in(&folder, "trips.db");
     is_known(&folder, "log copy.gz", 0);
 }
 
@@ -101,7 +101,7 @@ fn of_a_grown_table_the_new_rows_are_read() {
     is_as_at_once(&folder, "log.csv");
 }
 
-/// Imports the beginning of a file, twice, and then the file.
+/// Imports the beginning of a file, twice, and then the whole file.
 #[track_caller]
 fn grows(begins: &[u8], whole: &[u8], delivered: u64) -> Folder {
     let folder = Folder::with("log", begins);
@@ -133,7 +133,7 @@ fn a_last_line_without_its_end_is_read_again_once_there_is_more() {
     ] {
         grows(&whole[..cut], &whole, delivered);
     }
-    // Before the only line is nothing that is a record, and still the line is known.
+    // No record precedes the only line, and still the line is recognised.
     grows(b"\xef\xbb\xbf{oops", b"\xef\xbb\xbf{oops}\n{}\n", 2);
     grows(b"\n \r\n{oops", b"\n \r\n{oops}\n{}\n", 2);
 }
@@ -175,7 +175,7 @@ fn a_file_with_another_beginning_is_new() {
     let summary = folder.ingest("log");
     assert_eq!((&summary["delivered"], &summary["applied"]), (&json!(5), &json!(2)));
     assert_eq!(letters(&folder, "trips.db").len(), 2);
-    // Far behind the head, too.
+    // Also when the difference is far behind the head.
     let mut lines = lines();
     folder.write("long", lines.concat());
     folder.ingest("long");
@@ -186,7 +186,7 @@ fn a_file_with_another_beginning_is_new() {
 }
 
 #[test]
-fn a_cut_off_download_that_is_whole_now_is_gone_on_with() {
+fn a_cut_off_download_that_is_whole_now_is_resumed() {
     let lines = lines();
     let whole = gzip(&lines.concat());
     for share in [3, 2] {
@@ -205,7 +205,7 @@ fn a_cut_off_download_that_is_whole_now_is_gone_on_with() {
             trips.iter().map(|trip| json!([trip["id"], trip["path"]])).collect::<Vec<_>>()
         };
         assert_eq!(spans("trips.db"), spans("once.db"));
-        // One more than the whole file has: the cut itself.
+        // One more than from the whole file: the cut itself.
         let count = |store: &str| letters(&folder, store).len();
         assert_eq!(count("trips.db"), count("once.db") + 1);
     }
@@ -261,7 +261,7 @@ fn a_file_cut_off_between_two_lines_is_known() {
 }
 
 #[test]
-fn an_import_stopped_behind_a_file_that_is_cut_off_goes_on() {
+fn an_import_stopped_behind_a_truncated_file_resumes() {
     let lines = lines();
     let whole = gzip(&lines[..1500].concat());
     for cut in [whole[..whole.len() / 2].to_vec(), cut_between_lines(&lines)] {
@@ -269,14 +269,14 @@ fn an_import_stopped_behind_a_file_that_is_cut_off_goes_on() {
         folder.write_fleet("log", "");
         let words = "ingest cut.gz log --json";
         folder.run(&format!("{words} --store sqlite:whole.db")).ends(65);
-        let expected = Outcome::of(&folder, "whole.db");
+        let expected = Outcome::load(&folder, "whole.db");
         for abort in ["after:1", "after:2", "within:3"] {
             let store = format!("{}.db", abort.replace(':', ""));
             let words = format!("{words} {EACH_BATCH} --store sqlite:{store}");
             folder.env("TSTAR_TEST_ABORT", abort);
             assert_eq!(folder.run(&words).code, None, "{abort} was not reached");
             folder.env("TSTAR_TEST_ABORT", "");
-            // It says so as often as it finds the file cut off.
+            // Each run reports that the file is truncated.
             folder.run(&words).ends(65).says(&["breaks off"]);
             expected.is_in(&folder, &store);
         }
@@ -284,14 +284,14 @@ fn an_import_stopped_behind_a_file_that_is_cut_off_goes_on() {
 }
 
 #[test]
-fn an_import_stopped_behind_a_table_that_breaks_off_in_its_header_goes_on() {
+fn an_import_stopped_behind_a_table_truncated_in_its_header_resumes() {
     let columns: Vec<_> = (0..20_000).map(|n| format!("column {}", n * 7919 % 10_007)).collect();
     let whole = gzip(format!("device,ts,lat,lon,{}\na,5,1,2\n", columns.join(",")).as_bytes());
     let mut folder = Folder::with("table.csv.gz", &whole[..whole.len() / 2]);
     folder.write_fleet("log", "");
     let words = |store: &str| format!("ingest table.csv.gz log --json --store sqlite:{store}");
     folder.run(&words("whole.db")).ends(65);
-    let expected = Outcome::of(&folder, "whole.db");
+    let expected = Outcome::load(&folder, "whole.db");
     let words = format!("{} {EACH_BATCH}", words("trips.db"));
     folder.env("TSTAR_TEST_ABORT", "before:3");
     assert_eq!(folder.run(&words).code, None, "the point was not reached");

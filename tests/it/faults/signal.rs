@@ -10,14 +10,14 @@ use crate::cli::{Folder, Ran, minutes, number, sum};
 
 const SIGNALS: [(&str, i32); 2] = [("INT", 130), ("TERM", 143)];
 
-/// What a stopped run says and leaves.
+/// The messages and the summary of a stopped run.
 #[track_caller]
 fn is_stopped(folder: &Folder, ran: Ran, store: &str) -> Value {
     let ran = ran.says(&[
         "a second signal",
         "stopped by SIG",
         "what was read is stored",
-        "goes on from there",
+        "rerun to continue",
     ]);
     let summary = ran.json();
     let count = |name: &str| number(&summary[name]);
@@ -31,13 +31,13 @@ fn is_stopped(folder: &Folder, ran: Ran, store: &str) -> Value {
 }
 
 #[test]
-fn a_stopped_import_has_stored_what_it_counts_and_goes_on() {
+fn a_stopped_import_has_stored_what_it_counts_and_resumes() {
     let work = Work::new(60_000);
     for (name, code) in SIGNALS {
         let store = format!("{name}.db");
         let words = work.import(&store);
         let path = work.folder.path(&store);
-        // Where the machine is busy elsewhere, a run may end before its signal comes.
+        // On a busy machine a run may end before its signal arrives.
         let stopped = until("a run that a signal meets", || {
             work.remove(&store);
             let mut running = Running::start(&mut work.folder.command(&words));
@@ -59,9 +59,9 @@ fn a_stopped_import_has_stored_what_it_counts_and_goes_on() {
 }
 
 #[test]
-fn what_a_pipe_brought_before_it_fell_silent_is_stored_all_the_same() {
+fn what_a_pipe_brought_before_it_fell_silent_is_stored() {
     let folder = Folder::new();
-    // Long enough for the first samples to come before it is over.
+    // Long enough for the first samples to arrive.
     let words = "ingest - --json --flush-interval 300ms";
     let mut running = Running::start(folder.command(words).stdin(Stdio::piped()));
     let mut stdin = running.child().stdin.take().unwrap();
@@ -86,14 +86,14 @@ fn a_signal_ends_a_run_that_waits_for_a_silent_pipe() {
         let summary = is_stopped(&folder, running.ran(&words).ends(code), "trips.db");
         assert_eq!((&summary["delivered"], &summary["applied"]), (&4.into(), &3.into()));
         drop(stdin);
-        // A pipe is never gone on with: what it brings is news.
+        // A pipe cannot be resumed: its content is always new.
         folder.write("more", minutes("truck-17", &[8, 10]));
         let more = folder.run_from("ingest - --json", "more").ends(0).json();
         assert_eq!((&more["delivered"], &more["applied"]), (&2.into(), &2.into()));
         folder.write("log", minutes("truck-17", &[0, 2, 6]) + "no sample\n");
         folder.ingest("log more --store sqlite:whole.db");
-        let whole = Outcome::of(&folder, "whole.db");
-        let found = Outcome::of(&folder, "trips.db");
+        let whole = Outcome::load(&folder, "whole.db");
+        let found = Outcome::load(&folder, "trips.db");
         assert_eq!(found.delivered, whole.delivered);
         assert!(found.trips == whole.trips, "other trips");
     }

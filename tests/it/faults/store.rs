@@ -1,4 +1,4 @@
-//! The store's file, while somebody else has it, or takes it away.
+//! The store's file while another process has it, replaces it or removes it.
 
 use std::fs::Permissions;
 use std::io::Write;
@@ -9,7 +9,7 @@ use std::process::{ChildStdin, Stdio};
 use super::{EACH_BATCH, Running, delivered, until};
 use crate::cli::{Folder, Ran, minutes};
 
-/// An import that has stored a trip and waits for more from stdin.
+/// An import that has stored a trip and waits for more on stdin.
 fn waiting(folder: &Folder) -> (Running, ChildStdin, String) {
     let words = format!("ingest - --json {EACH_BATCH}");
     let mut running = Running::start(folder.command(&words).stdin(Stdio::piped()));
@@ -19,7 +19,7 @@ fn waiting(folder: &Folder) -> (Running, ChildStdin, String) {
     (running, stdin, words)
 }
 
-/// Its end, after more samples came.
+/// Ends the import after more samples.
 fn end(waiting: (Running, ChildStdin, String)) -> Ran {
     let (running, mut stdin, words) = waiting;
     stdin.write_all(minutes("truck-17", &[4, 6]).as_bytes()).unwrap();
@@ -28,7 +28,7 @@ fn end(waiting: (Running, ChildStdin, String)) -> Ran {
 }
 
 #[test]
-fn a_store_that_is_removed_while_it_is_written_to_is_told() {
+fn a_store_that_is_removed_while_it_is_written_to_is_reported() {
     let folder = Folder::with("log", minutes("truck-17", &[0, 2, 4, 6]));
     let import = waiting(&folder);
     for name in ["trips.db", "trips.db-wal", "trips.db-shm", "trips.db-lock"] {
@@ -40,7 +40,7 @@ fn a_store_that_is_removed_while_it_is_written_to_is_told() {
 }
 
 #[test]
-fn a_store_that_is_replaced_while_it_is_written_to_is_told_and_the_other_one_stays() {
+fn a_store_that_is_replaced_while_it_is_written_to_is_reported_and_the_other_one_stays() {
     let folder = Folder::with("log", minutes("truck-18", &[0, 2, 4, 6]));
     let import = waiting(&folder);
     for suffix in ["", "-wal", "-shm", "-lock"] {
@@ -55,18 +55,18 @@ fn a_store_that_is_replaced_while_it_is_written_to_is_told_and_the_other_one_sta
 }
 
 #[test]
-fn a_second_import_is_told_who_keeps_it_out_until_the_first_has_ended() {
+fn a_second_import_is_refused_with_the_holder_until_the_first_has_ended() {
     let folder = Folder::with("log", minutes("truck-18", &[0, 2, 4]));
     let import = waiting(&folder);
-    let told = ["locked by another writer", "trips.db-lock"];
-    folder.run("ingest log --json").ends(74).prints_nothing().says(&told);
+    let expected = ["locked by another writer", "trips.db-lock"];
+    folder.run("ingest log --json").ends(74).prints_nothing().says(&expected);
     assert_eq!(folder.text("devices"), "{\"device_id\":\"truck-17\"}\n");
     end(import).ends(0);
     assert_eq!(folder.ingest("log")["trips"], 2);
 }
 
 #[test]
-fn a_killed_import_keeps_nobody_out() {
+fn a_killed_import_leaves_no_lock() {
     let folder = Folder::with("log", minutes("truck-18", &[0, 2, 4]));
     let (running, _stdin, _) = waiting(&folder);
     folder.run("ingest log --json").ends(74);
@@ -74,11 +74,11 @@ fn a_killed_import_keeps_nobody_out() {
     assert_eq!(folder.ingest("log")["trips"], 2);
 }
 
-/// Somebody who is not root, for root may write to everything.
-const NOBODY: u32 = 65_534;
+/// A user other than root, who may write to everything.
+const OTHER_USER: u32 = 65_534;
 
 #[test]
-fn a_store_that_may_only_be_read_is_told() {
+fn a_store_that_may_only_be_read_is_reported() {
     let folder = Folder::with("log", minutes("truck-17", &[0, 2]));
     folder.ingest("log");
     folder.write("log", minutes("truck-17", &[0, 2, 4]));
@@ -90,16 +90,20 @@ fn a_store_that_may_only_be_read_is_told() {
     let words = "ingest log --json";
     let mut command = folder.command(words);
     if std::fs::write(folder.path("trips.db"), folder.read("trips.db")).is_ok() {
-        // Root it is.
+        // This is root.
         for name in ["", "log", "trips.db", "trips.db-lock"] {
-            chown(folder.path(name), Some(NOBODY), Some(NOBODY)).unwrap();
+            chown(folder.path(name), Some(OTHER_USER), Some(OTHER_USER)).unwrap();
         }
         command = std::process::Command::new(folder.path("tstar"));
         std::fs::copy(env!("CARGO_BIN_EXE_tstar"), folder.path("tstar")).unwrap();
-        command.args(words.split(' ')).current_dir(folder.dir.path()).uid(NOBODY).gid(NOBODY);
+        command
+            .args(words.split(' '))
+            .current_dir(folder.dir.path())
+            .uid(OTHER_USER)
+            .gid(OTHER_USER);
     }
-    let ran = Ran::of(words, &mut command).ends(74).prints_nothing();
+    let ran = Ran::run(words, &mut command).ends(74).prints_nothing();
     ran.says(&["trips.db", "may only be read"]);
     may(0o644);
-    assert_eq!(Ran::of(words, &mut command).ends(0).json()["applied"], 1);
+    assert_eq!(Ran::run(words, &mut command).ends(0).json()["applied"], 1);
 }

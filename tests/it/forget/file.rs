@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tstar::model::rules::Rules;
 use tstar::store::sqlite::SqliteStore;
 
-use super::{LATER, count, devices, fleet, ids, is_gone, others, samples_of, shuffled, told};
+use super::{LATER, count, devices, fleet, ids, is_gone, lines_of, others, samples_of, shuffled};
 use crate::cli::{Folder, minutes, number, sum};
 
 const STORE: &str = "sqlite:t.db";
@@ -47,7 +47,7 @@ fn a_device_goes_and_no_import_brings_it_back() {
     folder.run(&words).ends(1).prints_nothing().says(&["there are no trips of device `truck-7`"]);
 
     let samples = samples_of(&folder, &log, DEVICE);
-    // The same file comes as the records it was, a shuffled copy as new ones.
+    // The same file counts as the same records, a shuffled copy as new ones.
     for name in ["all.ndjson", "shuffled.ndjson", "all.ndjson", "shuffled.ndjson"] {
         let summary = folder.ingest(&format!("{name} --store {STORE}"));
         assert_eq!(number(&summary["delivered"]), 8000);
@@ -88,20 +88,20 @@ fn a_trip_that_reaches_past_the_time_stays_whole() {
     at("02").ends(1).says(&["gone: "]);
     at("21").ends(0);
     at("30").ends(1).says(&["no trip of device"]);
-    // A sample before the time goes, whatever it would meet; the others are as welcome as ever.
+    // A sample before the time is dropped, whatever it would join; the others are applied as usual.
     folder.write("late.ndjson", minutes("truck-1", &[21, 24, 3]));
     let summary = folder.ingest(&format!("late.ndjson --store {STORE}"));
     assert_eq!((&summary["applied"], &summary["dropped"]["forgotten"]), (&1.into(), &2.into()));
     let trip = at("20").ends(0).json();
     assert_eq!((&trip["samples"], &trip["version"]), (&3.into(), &16.into()));
-    // Once it is older as a whole, it goes.
+    // Once the whole trip is older, it is erased.
     let words = format!("--before 2024-05-01T08:25:00Z --yes --store {STORE}");
     folder.run(&format!("forget truck-1 {words}")).ends(0);
     assert_eq!(folder.trips("t.db"), before[2..]);
     at("20").ends(1).says(&["before 2024-05-01T08:25:00.000Z were erased"]);
 }
 
-/// Trips without their versions: a forget between takes a place in the log.
+/// Trips without their versions: a forget in between takes an offset of the log.
 fn without_versions(folder: &Folder, store: &str, without: &str) -> Vec<Value> {
     let mut trips = folder.trips(store);
     trips.retain(|trip| trip["device_id"] != without);
@@ -112,7 +112,7 @@ fn without_versions(folder: &Folder, store: &str, without: &str) -> Vec<Value> {
 }
 
 #[test]
-fn an_import_that_was_stopped_goes_on_behind_a_forget() {
+fn an_import_that_was_stopped_resumes_after_a_forget() {
     let folder = Folder::new();
     let log = fleet(&folder, 20_000);
     folder.write("all.ndjson", &log);
@@ -122,7 +122,7 @@ fn an_import_that_was_stopped_goes_on_behind_a_forget() {
         "ingest all.ndjson --json --flush-interval 1ms --max-staleness 1ms --store {STORE}"
     );
     let stopped = folder.command(&import).env("TSTAR_TEST_ABORT", "after:2").output().unwrap();
-    assert_eq!(stopped.status.code(), None, "it broke off");
+    assert_eq!(stopped.status.code(), None, "it did not abort");
     let place = folder.path("t.db");
     let before = count(&place, "SELECT delivered FROM log");
     assert!(before > 0 && before < 20_000, "{before}");
@@ -135,8 +135,8 @@ fn an_import_that_was_stopped_goes_on_behind_a_forget() {
     assert!(number(&rest["dropped"]["forgotten"]) > 0, "{rest}");
     is_gone(&folder, STORE, DEVICE, &erased);
     assert_eq!(count(&place, "SELECT delivered FROM log"), 20_001);
-    assert_eq!(without_versions(&folder, "t.db", "nobody"), expected);
-    // It is known by all its parts: each record comes again at its own place.
+    assert_eq!(without_versions(&folder, "t.db", "none"), expected);
+    // All its parts are recognised: each record comes again at its own offset.
     let kept = others(&folder, STORE, &[]);
     let again = folder.run(&import).ends(0).json();
     assert_eq!((number(&again["applied"]), number(&again["delivered"])), (0, 20_000));
@@ -162,7 +162,7 @@ fn all_devices_up_to_a_time() {
     let words = format!("forget --all-before {middle} --yes --store {STORE}");
     for round in 0..2 {
         let ran = folder.run(&words).ends(0).says(&["devices erased: 30;"]);
-        let lines = told(&ran, "forgot");
+        let lines = lines_of(&ran, "forgot");
         let names: Vec<_> = lines.iter().map(|line| line["forgot"].as_str().unwrap()).collect();
         assert_eq!(names, all);
         let offsets: Vec<_> = lines.iter().map(|line| number(&line["offset"])).collect();

@@ -1,8 +1,8 @@
-//! A keyspace: the forget goes through the topic, other groups replay it.
+//! A keyspace: the forget goes through the topic, and other groups replay it.
 
 use scylla::value::Row;
 
-use super::{HASTE, LATER, devices, fleet, ids, is_gone, others, told};
+use super::{HASTE, LATER, devices, fleet, ids, is_gone, lines_of, others};
 use crate::cli::{Folder, number};
 use crate::control_keys;
 use crate::keyspace::{ClusteringOrder, Keyspace};
@@ -12,7 +12,7 @@ use crate::topic::{Topic, drain, start};
 const PARTITIONS: i32 = 4;
 const DEVICE: &str = "truck-7";
 
-/// Rows of the tables that a device could show in.
+/// Rows of the tables in which a device could appear.
 fn rows(keyspace: &Keyspace, device: Option<&str>) -> Vec<String> {
     let mut found = Vec::new();
     for table in ["trips", "device_days", "days_of_device"] {
@@ -35,7 +35,7 @@ fn replay(folder: &Folder, topic: &Topic, keyspace: &Keyspace, group: &str) -> (
     let words = format!(
         "run {} --store {} --group {group} --from earliest --create-topics {HASTE}",
         topic.flags(),
-        keyspace.place
+        keyspace.url
     );
     let running = start(folder, &words);
     until_committed(topic, &group);
@@ -51,18 +51,18 @@ fn run_carries_it_out_and_no_replay_brings_it_back() {
         return;
     };
     let folder = control_keys::folder();
-    let store = keyspace.place.to_string();
+    let store = keyspace.url.to_string();
     let words = format!("{} --store {store}", topic.flags());
     let none = folder.run(&format!("forget {DEVICE} --yes {words}"));
     none.ends(1).prints_nothing().says(&["has no epoch"]);
-    topic.send_lines(&fleet(&folder, 6000), "nobody");
+    topic.send_lines(&fleet(&folder, 6000), "no-device");
     replay(&folder, &topic, &keyspace, "first");
     let (kept, erased) = (others(&folder, &store, &[DEVICE]), ids(&folder, &store, DEVICE));
     assert!(!rows(&keyspace, Some(DEVICE)).is_empty());
 
     let running = start(&folder, &format!("run {words} --group {}-first {HASTE}", topic.name));
     let ran = folder.run(&format!("forget {DEVICE} --before {LATER} --yes --wait {words}")).ends(0);
-    assert_eq!((told(&ran, "asked").len(), told(&ran, "forgot").len()), (1, 1));
+    assert_eq!((lines_of(&ran, "asked").len(), lines_of(&ran, "forgot").len()), (1, 1));
     until_committed(&topic, &format!("{}-first", topic.name));
     drain(running, "run").ends(0);
     is_gone(&folder, &store, DEVICE, &erased);
@@ -80,14 +80,14 @@ fn run_carries_it_out_and_no_replay_brings_it_back() {
     assert_eq!(rows(&keyspace, None), all);
     folder.write("epochs.json", folder.text(&format!("epoch export --store {store}")));
     let empty = Keyspace::new(ClusteringOrder::Desc).unwrap();
-    folder.run(&format!("epoch import epochs.json --store {}", empty.place)).ends(0);
+    folder.run(&format!("epoch import epochs.json --store {}", empty.url)).ends(0);
     replay(&folder, &topic, &empty, "empty");
     assert_eq!(rows(&empty, None), all);
-    is_gone(&folder, &empty.place.to_string(), DEVICE, &erased);
+    is_gone(&folder, &empty.url.to_string(), DEVICE, &erased);
 
-    // Then all the others.
+    // Then all other devices.
     let ran = folder.run(&format!("forget --all-before {LATER} --yes {words}")).ends(0);
-    assert_eq!(told(&ran, "asked").len(), 29);
+    assert_eq!(lines_of(&ran, "asked").len(), 29);
     replay(&folder, &topic, &keyspace, "first");
     assert_eq!(devices(&folder, &store), [""; 0]);
     assert_eq!(rows(&keyspace, None), [""; 0]);

@@ -1,4 +1,4 @@
-//! Runs that end in the middle: the same command, run again, ends as one that nobody disturbed.
+//! Interrupted runs: the same command, run again, ends like an undisturbed one.
 
 use std::os::unix::process::ExitStatusExt;
 use std::time::Instant;
@@ -16,12 +16,12 @@ const DEVICE: &str = "truck-7";
 const SAMPLES: usize = 6000;
 const SIGABRT: i32 = 6;
 
-/// Two stores: one with everything, one from which a part was erased; and what is to be done next.
+/// Two stores, one with everything and one from which a part was erased; and the next commands.
 struct Work {
     folder: Folder,
     /// Erases a part of `full.db`, which gives `part.db`.
     erase: String,
-    /// Imports into `part.db` what it holds, and what was erased from it, in another order.
+    /// Imports into `part.db` what it holds and what was erased from it, in another order.
     import: String,
     expected: (Vec<String>, Vec<String>),
 }
@@ -33,7 +33,7 @@ impl Work {
         folder.write("all.ndjson", &log);
         folder.write("shuffled.ndjson", shuffled(&log));
         folder.ingest("all.ndjson --store sqlite:full.db");
-        // All devices keep something, but for one.
+        // All devices but one keep something.
         folder
             .run(&format!("forget {DEVICE} --before {LATER} --yes --store sqlite:full.db"))
             .ends(0);
@@ -43,7 +43,7 @@ impl Work {
         );
         let work = Self { folder, erase, import, expected: (vec![], vec![]) };
         let whole = others(&work.folder, "sqlite:full.db", &[]);
-        work.take("full.db");
+        work.copy("full.db");
         work.folder.run(&work.erase).ends(0);
         std::fs::copy(work.folder.path("t.db"), work.folder.path("part.db")).unwrap();
         let expected = work.found();
@@ -52,15 +52,15 @@ impl Work {
     }
 
     /// Makes `t.db` a copy of a store.
-    fn take(&self, name: &str) {
+    fn copy(&self, name: &str) {
         for suffix in ["-wal", "-shm", "-lock"] {
-            // Not each of them is there.
+            // Not all of them exist.
             drop(std::fs::remove_file(self.folder.path(&format!("t.db{suffix}"))));
         }
         std::fs::copy(self.folder.path(name), self.folder.path("t.db")).unwrap();
     }
 
-    /// Trips with their samples and versions, and the devices that are listed.
+    /// Trips with their samples and versions, and the indexed devices.
     fn found(&self) -> (Vec<String>, Vec<String>) {
         (others(&self.folder, STORE, &[]), devices(&self.folder, STORE))
     }
@@ -81,15 +81,15 @@ impl Work {
 fn a_crash_at_any_step_leaves_all_or_nothing() {
     let work = Work::new();
     for (point, forgets) in [("before:1", 1), ("within:1", 1), ("within:30", 1), ("after:1", 30)] {
-        work.take("full.db");
+        work.copy("full.db");
         let mut command = work.folder.command(&work.erase);
         let output = command.env("TSTAR_TEST_ABORT", point).output().unwrap();
         assert_eq!(output.status.signal(), Some(SIGABRT), "{point}");
         assert_eq!(work.forgets(), forgets, "{point}");
-        assert!(output.stdout.is_empty(), "nothing is told before it is so");
+        assert!(output.stdout.is_empty(), "nothing is reported before it is done");
         let said = String::from_utf8_lossy(&output.stderr);
         let intent = "erasing the trips of every device that ended before 2025-01-01T01:00:00.000Z";
-        assert!(said.contains(intent), "what was to be erased is told before: {said}");
+        assert!(said.contains(intent), "the intent is reported first: {said}");
         work.ends_as_expected(&work.erase);
     }
 }
@@ -100,9 +100,9 @@ fn a_kill_at_any_moment_leaves_all_or_nothing() {
     let mut random = ChaCha8Rng::seed_from_u64(20_261_122);
     let asked = support::kills(60);
     let (mut kills, mut ended, mut nothing, mut all) = (0, 0, 0, 0);
-    // How long a run takes here that nobody disturbs.
+    // The length of an undisturbed run on this machine.
     let lengths = [("full.db", &work.erase), ("part.db", &work.import)].map(|(from, words)| {
-        work.take(from);
+        work.copy(from);
         let began = Instant::now();
         work.folder.run(words).ends(0);
         began.elapsed()
@@ -113,7 +113,7 @@ fn a_kill_at_any_moment_leaves_all_or_nothing() {
         let is_import = random.next_u32() % 3 == 0;
         let (from, words) =
             if is_import { ("part.db", &work.import) } else { ("full.db", &work.erase) };
-        work.take(from);
+        work.copy(from);
         let part = f64::from(random.next_u32()) / f64::from(u32::MAX);
         let moment = lengths[usize::from(is_import)].mul_f64(part);
         let began = Instant::now();

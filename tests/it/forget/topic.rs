@@ -4,7 +4,7 @@ use rusqlite::Connection;
 use serde_json::Value;
 use tstar::kafka::producer::ProducerRecord;
 
-use super::{HASTE, LATER, count, devices, fleet, ids, is_gone, others, told};
+use super::{HASTE, LATER, count, devices, fleet, ids, is_gone, lines_of, others};
 use crate::cli::{Folder, Ran, minutes, number};
 use crate::control_keys;
 use crate::faults::until;
@@ -36,7 +36,7 @@ fn run_carries_it_out_and_no_replay_brings_it_back() {
     let Some(topic) = Topic::new(PARTITIONS) else { return };
     let folder = control_keys::folder();
     let log = fleet(&folder, 8000);
-    topic.send_lines(&log, "nobody");
+    topic.send_lines(&log, "no-device");
     let flags = topic.flags();
     let words = format!("run {flags} {HASTE} --store {STORE} --from earliest");
     let running = start(&folder, &words);
@@ -45,11 +45,11 @@ fn run_carries_it_out_and_no_replay_brings_it_back() {
     let kept = others(&folder, STORE, &[DEVICE, second, third]);
     let erased = [DEVICE, second, third].map(|device| ids(&folder, STORE, device));
 
-    // The daemon runs: it can be waited for. The topic is the store's, named or not.
+    // The daemon runs, so the command can wait for it. The topic is the store's, named or not.
     let brokers = format!("--brokers {} --store {STORE}", topic.brokers);
     let forget = format!("forget {DEVICE} --before {LATER} --yes --wait {brokers}");
     let ran = folder.run(&forget).ends(0).says(&["`tstar run` carries it out", "retention ends"]);
-    let (asked, forgot) = (told(&ran, "asked").remove(0), told(&ran, "forgot").remove(0));
+    let (asked, forgot) = (lines_of(&ran, "asked").remove(0), lines_of(&ran, "forgot").remove(0));
     for field in ["before", "partition", "offset", "version", "by"] {
         assert_eq!(asked[field], forgot[field], "{field}");
     }
@@ -62,11 +62,11 @@ fn run_carries_it_out_and_no_replay_brings_it_back() {
     is_gone(&folder, STORE, DEVICE, &erased[0]);
     drain(running, &words).ends(0);
 
-    // Nobody runs: the record waits in the topic.
+    // Without a daemon, the record waits in the topic.
     let forget = format!("forget {second} --before {LATER} --yes {flags} --store {STORE}");
     let waited = folder.run(&format!("{forget} --wait --wait-timeout 300ms"));
     let waited = waited.ends(1).says(&["0 of 1 devices were erased within --wait-timeout, 300ms"]);
-    assert_eq!((told(&waited, "asked").len(), told(&waited, "forgot").len()), (1, 0));
+    assert_eq!((lines_of(&waited, "asked").len(), lines_of(&waited, "forgot").len()), (1, 0));
     folder.run(&forget.replace(second, third)).ends(0);
     assert_eq!(ids(&folder, STORE, second), erased[1]);
     read(&folder, &topic, "t.db", "");
@@ -78,14 +78,14 @@ fn run_carries_it_out_and_no_replay_brings_it_back() {
     };
     is_right(STORE);
 
-    // A sample that was on the way comes too late.
+    // A sample that was in flight comes too late.
     let late = String::from_utf8_lossy(&log);
     let late = late.lines().find(|line| line.contains("\"truck-7\"")).unwrap();
     topic.send_lines(late.as_bytes(), DEVICE);
     let summary = read(&folder, &topic, "t.db", "");
     assert_eq!(number(&summary["dropped"]["forgotten"]), 1, "{summary}");
 
-    // Everything once more: into the file that has it all, and into an empty one.
+    // A replay of everything: into the file that has it all, and into an empty one.
     let file = Connection::open(folder.path("t.db")).unwrap();
     file.execute("UPDATE positions SET next_offset = 0", []).unwrap();
     drop(file);
@@ -107,18 +107,18 @@ fn run_carries_it_out_and_no_replay_brings_it_back() {
 }
 
 #[test]
-fn what_has_no_trip_is_asked_for_and_what_is_no_log_is_refused() {
+fn a_device_without_trips_is_accepted_and_another_log_is_refused() {
     let Some(topic) = Topic::new(PARTITIONS) else { return };
     let folder = control_keys::folder();
-    topic.send_lines(minutes("truck-1", &[1, 2]).as_bytes(), "nobody");
+    topic.send_lines(minutes("truck-1", &[1, 2]).as_bytes(), "no-device");
     read(&folder, &topic, "t.db", "--from earliest --partitioner murmur2");
     let flags = topic.flags();
     let words = format!("--yes {flags} --store {STORE}");
-    // It is there before the first sample is.
+    // The record comes before the first sample.
     let ran = folder.run(&format!("forget truck-2 --before 2024-05-01T08:05:00Z {words}")).ends(0);
     let ran = ran.says(&["no trip of device `truck-2` is stored; the record is sent all the same"]);
     let partition = ran.json()["partition"].clone();
-    topic.send_lines(minutes("truck-2", &[4, 30]).as_bytes(), "nobody");
+    topic.send_lines(minutes("truck-2", &[4, 30]).as_bytes(), "no-device");
     let records = topic.records_of(&topic.name);
     let of_it = records.iter().filter(|it| it.key.as_deref() == Some(b"truck-2"));
     let partitions: Vec<_> = of_it.map(|it| it.partition).collect();
@@ -206,7 +206,7 @@ fn a_device_that_is_keyed_otherwise_is_found_by_its_trips() {
     let refused = folder.run(&format!("forget truck-9 {words}")).ends(78).prints_nothing();
     refused.says(&["its partition", "does not follow from its id", "no trip of it is stored"]);
     let ran = folder.run(&format!("forget --all-before {LATER} {words}")).ends(0);
-    let lines = told(&ran, "asked");
+    let lines = lines_of(&ran, "asked");
     assert_eq!(lines.len(), 8);
     let mut elsewhere = 0;
     for (nth, name) in names.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Whole files that are not what a file should be.
+//! Whole files that are not valid inputs.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -36,7 +36,7 @@ fn a_gzip_file_cut_anywhere_keeps_what_came_before() {
     let folder = Folder::new();
     let log: String = (0..60).map(|minute| minutes("a", &[minute])).collect();
     let whole = crate::cli::input::gzip(log.as_bytes());
-    // Its header, its middle, its checksum at the end, which comes after the last line.
+    // Cut in its header, in its middle, and in its checksum, which follows the last line.
     for (at, kept) in [(5, 0..=0), (whole.len() / 2, 1..=59), (whole.len() - 1, 60..=60)] {
         let (name, store) = (format!("{at}.gz"), format!("{at}.db"));
         folder.write(&name, &whole[..at]);
@@ -57,7 +57,7 @@ fn make_fifo(folder: &Folder, name: &str) {
     assert!(Command::new("mkfifo").arg(folder.path(name)).status().unwrap().success());
 }
 
-/// Runs a command, and does `meanwhile` once it was begun.
+/// Runs a command, and runs `meanwhile` once it has started.
 fn run_while(folder: &Folder, words: &str, meanwhile: impl FnOnce()) -> Ran {
     let mut command = folder.command(words);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -65,8 +65,8 @@ fn run_while(folder: &Folder, words: &str, meanwhile: impl FnOnce()) -> Ran {
     Ran::new(words, child.wait_with_output().unwrap())
 }
 
-/// What an import made of the beginning of `log`: each line a sample, but for the last one, which
-/// may be torn and is then a dead letter with all of its bytes. Gives the number of whole lines.
+/// Checks an import of a prefix of `log`: each line is a sample, except that the last one may be
+/// torn and is then a dead letter with all its bytes. Returns the number of whole lines.
 #[track_caller]
 fn check_prefix(folder: &Folder, ran: Ran, log: &str) -> usize {
     let summary = summary(ran, 0);
@@ -113,7 +113,7 @@ fn a_fifo_is_read_to_the_byte_its_writer_stops_at() {
     assert_eq!(check_prefix(&folder, ran, &log), 2000);
 }
 
-/// The FIFO comes first, so the file behind it was looked at and is not read before it ends.
+/// The FIFO comes first, so the file after it was inspected early and is read late.
 #[test]
 fn what_a_file_has_when_it_is_read_counts_not_what_it_had() {
     for (before, then) in [(2000, 2900), (2000, 500)] {
@@ -148,7 +148,7 @@ fn a_file_that_grows_while_it_is_read_loses_no_torn_record() {
     let ran = std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut file = OpenOptions::new().append(true).open(folder.path("log")).unwrap();
-            // Pieces that end nowhere in particular.
+            // Pieces that end at arbitrary bytes.
             for piece in rest.chunks(97) {
                 if ended.load(Ordering::Relaxed) {
                     break;

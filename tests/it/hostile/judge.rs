@@ -1,18 +1,18 @@
-//! What a line of NDJSON is, by the contract alone: a reader of JSON and of samples that shares
+//! Classifies a line of NDJSON by the contract only: a reader of JSON and of samples that shares
 //! nothing with the program's.
 
 use chrono::DateTime;
 
-/// What a line is.
+/// The class of a line.
 #[derive(Debug, PartialEq)]
 pub enum Verdict {
-    /// No record at all.
+    /// Not a record.
     Blank,
     /// A sample of this device and time, ms.
     Good(String, i64),
-    /// A dead letter of this reason.
+    /// A dead letter with this reason.
     Bad(&'static str),
-    /// So near to the edge of the future that it depends on when it is read.
+    /// So close to `max_future` that the result depends on the time of the import.
     Unsure,
 }
 
@@ -20,14 +20,14 @@ pub enum Verdict {
 enum Json {
     Null,
     Bool,
-    /// As it is written.
+    /// As written.
     Number(String),
-    /// `None`: it has half of a surrogate pair, which no text has.
+    /// `None`: it contains an unpaired surrogate, which no text has.
     Text(Option<String>),
     Nested,
 }
 
-/// A reader of RFC 8259 that goes over a text once.
+/// A one-pass reader of RFC 8259.
 struct Reader<'a> {
     rest: &'a str,
 }
@@ -114,7 +114,7 @@ impl Reader<'_> {
         good.then(|| Json::Number(number.to_owned()))
     }
 
-    /// A text; the inner `None` is one that has half of a surrogate pair.
+    /// A text; the inner `None` is a text with an unpaired surrogate.
     fn text(&mut self) -> Option<Option<String>> {
         self.eat("\"")?;
         let mut units: Vec<u16> = Vec::new();
@@ -152,7 +152,7 @@ impl Reader<'_> {
     }
 }
 
-/// Each field with its canonical name first.
+/// The names of each field, the canonical one first.
 const NAMES: [&[&str]; 10] = [
     &["device_id", "deviceId", "device"],
     &["time", "ts", "timestamp"],
@@ -179,7 +179,7 @@ pub fn judge(line: &[u8], now_ms: i64) -> Verdict {
         Err(reason) => return Verdict::Bad(reason),
     };
     let latest = now_ms + 24 * HOUR_MS;
-    // The years 0000 to 9999, which the text form of an id has.
+    // The years 0000 to 9999, which the text form of an id covers.
     match time_ms {
         ..-62_167_219_200_000 | 253_402_300_800_000.. => Verdict::Bad("out_of_range"),
         ..946_684_800_000 => Verdict::Bad("time_before_min"),
@@ -197,7 +197,7 @@ fn sample(text: &str) -> Result<(String, i64), &'static str> {
     let known = |name: &str| NAMES.iter().any(|names| names.contains(&name));
     let mut stated: Vec<(&str, &Json)> = Vec::new();
     for (name, value) in &members {
-        // A name is always read, a value where it stands for something.
+        // A name is always read, a value only where its field is known.
         let name = name.as_deref().ok_or("bad_json")?;
         if known(name) {
             stated.push((name, value));
@@ -276,7 +276,7 @@ fn stated_sample(values: [Option<&Json>; 10]) -> Result<(String, i64), &'static 
     Ok((device, time_ms))
 }
 
-/// An integer of JSON that 64 bits hold; `-0` is a float's.
+/// An integer of JSON that fits into 64 bits; `-0` is a float.
 fn integer(number: &str) -> Option<i128> {
     let value: i128 = number.parse().ok()?;
     let fits = (i128::from(i64::MIN)..=i128::from(u64::MAX)).contains(&value);

@@ -1,4 +1,4 @@
-//! One bad record of each kind between good ones: an import of its own for each.
+//! One bad record of each kind between good ones, each in an import of its own.
 
 use chrono::{DateTime, TimeDelta};
 use serde_json::json;
@@ -8,8 +8,8 @@ use crate::cli::{Folder, minutes, number};
 
 const GOOD: &str = r#""device_id":"a","time":"2024-05-01T08:01:00Z","lat":52.5,"lon":13.5"#;
 
-/// A record like the good ones with one member written otherwise.
-fn but(name: &str, value: &str) -> Vec<u8> {
+/// A record like the good ones with one member replaced.
+fn with_member(name: &str, value: &str) -> Vec<u8> {
     let member = |known: &str, good: &str| {
         format!("\"{known}\":{}", if known == name { value } else { good })
     };
@@ -22,15 +22,15 @@ fn but(name: &str, value: &str) -> Vec<u8> {
     format!("{{{}}}", members.join(",")).into_bytes()
 }
 
-fn plus(member: &str) -> Vec<u8> {
+fn with_extra(member: &str) -> Vec<u8> {
     format!("{{{GOOD},{member}}}").into_bytes()
 }
 
 fn nested(depth: usize) -> Vec<u8> {
-    plus(&format!("\"x\":{}{}", "[".repeat(depth), "]".repeat(depth)))
+    with_extra(&format!("\"x\":{}{}", "[".repeat(depth), "]".repeat(depth)))
 }
 
-/// A record, and why it cannot be used.
+/// A record, and the reason why it is bad.
 type Case = (Vec<u8>, &'static str);
 
 fn lines() -> Vec<Case> {
@@ -48,46 +48,46 @@ fn lines() -> Vec<Case> {
         (text("null"), "bad_json"),
         (text("\"{}\""), "bad_json"),
         (text("device_id,time,lat,lon"), "bad_json"),
-        (but("lat", "NaN"), "bad_json"),
-        (but("lon", "-Infinity"), "bad_json"),
-        (but("lat", "052.5"), "bad_json"),
+        (with_member("lat", "NaN"), "bad_json"),
+        (with_member("lon", "-Infinity"), "bad_json"),
+        (with_member("lat", "052.5"), "bad_json"),
         (nested(100_000), "bad_json"),
         ("{\"x\":".repeat(100_000).into_bytes(), "bad_json"),
         (text("{}"), "missing_field"),
-        (but("device_id", "null"), "missing_field"),
-        (but("time", "null"), "missing_field"),
-        (but("device_id", "true"), "bad_type"),
-        (but("device_id", "1e3"), "bad_type"),
-        (but("lat", "\"52.5\""), "bad_type"),
-        (but("lat", "[52.5]"), "bad_type"),
-        (but("lon", "{\"deg\":13}"), "bad_type"),
-        (but("time", "{}"), "bad_type"),
-        (plus("\"heading\":\"north\""), "bad_type"),
-        (plus("\"ignition\":\"half\""), "bad_type"),
-        (but("lat", "91"), "out_of_range"),
-        (but("lat", "-90.0000001"), "out_of_range"),
-        (but("lon", "180.5"), "out_of_range"),
-        (but("lat", "1e999"), "out_of_range"),
-        (plus("\"speed\":-1"), "out_of_range"),
-        (plus("\"altitude\":1e7"), "out_of_range"),
-        (but("time", "\"soon\""), "bad_time"),
-        (but("time", "\"2024-02-30T00:00:00Z\""), "bad_time"),
-        (but("time", "1714550460000.5"), "bad_time"),
-        (but("time", "9223372036854775808"), "bad_time"),
-        (but("time", "\"1980-01-06T00:00:00Z\""), "time_before_min"),
-        (but("time", "\"1999-12-31T23:59:59.999Z\""), "time_before_min"),
-        (but("time", "0"), "time_before_min"),
-        (but("time", "-9223372036854775808"), "out_of_range"),
-        (but("time", "\"2999-01-01T00:00:00Z\""), "time_in_future"),
-        (but("time", "9223372036854775807"), "out_of_range"),
-        (but("device_id", "\"\""), "bad_device_id"),
-        (but("device_id", &id(257)), "bad_device_id"),
-        (but("device_id", &format!("\"{}\"", "é".repeat(129))), "bad_device_id"),
-        (but("device_id", "\"a\\u0000b\""), "bad_device_id"),
-        (plus("\"lat\":52.5"), "ambiguous_field"),
-        (plus("\"lat\":null"), "ambiguous_field"),
+        (with_member("device_id", "null"), "missing_field"),
+        (with_member("time", "null"), "missing_field"),
+        (with_member("device_id", "true"), "bad_type"),
+        (with_member("device_id", "1e3"), "bad_type"),
+        (with_member("lat", "\"52.5\""), "bad_type"),
+        (with_member("lat", "[52.5]"), "bad_type"),
+        (with_member("lon", "{\"deg\":13}"), "bad_type"),
+        (with_member("time", "{}"), "bad_type"),
+        (with_extra("\"heading\":\"north\""), "bad_type"),
+        (with_extra("\"ignition\":\"half\""), "bad_type"),
+        (with_member("lat", "91"), "out_of_range"),
+        (with_member("lat", "-90.0000001"), "out_of_range"),
+        (with_member("lon", "180.5"), "out_of_range"),
+        (with_member("lat", "1e999"), "out_of_range"),
+        (with_extra("\"speed\":-1"), "out_of_range"),
+        (with_extra("\"altitude\":1e7"), "out_of_range"),
+        (with_member("time", "\"soon\""), "bad_time"),
+        (with_member("time", "\"2024-02-30T00:00:00Z\""), "bad_time"),
+        (with_member("time", "1714550460000.5"), "bad_time"),
+        (with_member("time", "9223372036854775808"), "bad_time"),
+        (with_member("time", "\"1980-01-06T00:00:00Z\""), "time_before_min"),
+        (with_member("time", "\"1999-12-31T23:59:59.999Z\""), "time_before_min"),
+        (with_member("time", "0"), "time_before_min"),
+        (with_member("time", "-9223372036854775808"), "out_of_range"),
+        (with_member("time", "\"2999-01-01T00:00:00Z\""), "time_in_future"),
+        (with_member("time", "9223372036854775807"), "out_of_range"),
+        (with_member("device_id", "\"\""), "bad_device_id"),
+        (with_member("device_id", &id(257)), "bad_device_id"),
+        (with_member("device_id", &format!("\"{}\"", "é".repeat(129))), "bad_device_id"),
+        (with_member("device_id", "\"a\\u0000b\""), "bad_device_id"),
+        (with_extra("\"lat\":52.5"), "ambiguous_field"),
+        (with_extra("\"lat\":null"), "ambiguous_field"),
         (text(r#"{"deviceId":"a","device":"a","time":1,"lat":1,"lon":2}"#), "ambiguous_field"),
-        (but("device_id", &id(1 << 20)), "oversize"),
+        (with_member("device_id", &id(1 << 20)), "oversize"),
     ]
 }
 
@@ -117,7 +117,7 @@ fn rows() -> Vec<Case> {
     ]
 }
 
-/// Imports `bad` as the line `nth` of a file whose other samples are good.
+/// Imports `bad` as line `nth` of a file whose other samples are good.
 fn alone(folder: &Folder, name: &str, [before, after]: [&str; 2], (bad, reason): &Case) -> String {
     let nth = before.lines().count() as u64 + 1;
     folder.write(name, [before.as_bytes(), bad, b"\n", after.as_bytes()].concat());
@@ -147,7 +147,7 @@ fn a_bad_line_costs_itself_alone() {
     let (before, after) = (minutes("a", &[0, 2]), minutes("a", &[4, 9]));
     for (case, nth) in lines().iter().zip(0..) {
         let found = alone(&folder, &format!("{nth}"), [&before, &after], case);
-        // A letter takes a place in the log: the version tells it, and nothing else differs.
+        // A dead letter takes an offset of the log, so versions differ, and nothing else does.
         assert_eq!(without_version(&found), without_version(&expected), "case {nth}: {}", case.1);
     }
 }
@@ -176,7 +176,7 @@ fn without_version(export: &str) -> Vec<serde_json::Value> {
 }
 
 #[test]
-fn all_kinds_in_one_file_are_told_apart() {
+fn all_kinds_in_one_file_are_distinguished() {
     let folder = Folder::new();
     let good = minutes("a", &[0]);
     let cases = lines();
@@ -195,28 +195,29 @@ fn all_kinds_in_one_file_are_told_apart() {
     assert_eq!(json!(super::by_reason(&letters)), summary["dead_letters"]);
 }
 
-/// A receiver whose week counter, of 10 bits, began again states a time 1024 weeks too early.
+/// A receiver whose 10-bit week counter rolled over reports a time 1024 weeks too early.
 #[test]
 fn a_week_number_that_rolled_over_is_before_min_time_or_can_be_made_to_be() {
     let rolled = |text: &str| {
         let time = DateTime::parse_from_rfc3339(text).unwrap() - TimeDelta::weeks(1024);
         time.to_rfc3339()
     };
-    for (told, rolled_over, caught) in [
+    for (actual, rolled_over, caught) in [
         ("2026-11-20T21:38:00+00:00", "2007-04-06T21:38:00+00:00", false),
         ("2019-08-17T00:00:00+00:00", "2000-01-01T00:00:00+00:00", false),
         ("2019-08-16T23:59:59+00:00", "1999-12-31T23:59:59+00:00", true),
         ("2019-04-07T00:00:00+00:00", "1999-08-22T00:00:00+00:00", true),
     ] {
-        assert_eq!(rolled(told), rolled_over);
-        let sample = but("time", &format!("\"{rolled_over}\""));
+        assert_eq!(rolled(actual), rolled_over);
+        let sample = with_member("time", &format!("\"{rolled_over}\""));
         let folder = Folder::with("log", [sample.as_slice(), b"\n"].concat());
         let dead = |ran| summary(ran, 0)["dead_letters"].clone();
         let before_min = json!({ "time_before_min": 1 });
-        // What lands after 2000 looks like any other time of 2007: only the user can tell.
+        // A result after 2000 looks like any other time of 2007: only the user can know.
         let expected = if caught { before_min.clone() } else { json!({}) };
         assert_eq!(dead(folder.run("ingest log --json")), expected, "{rolled_over}");
-        let told = "ingest log --json --min-time 2010-01-01T00:00:00Z --store sqlite:since-2010.db";
-        assert_eq!(dead(folder.run(told)), before_min, "{rolled_over}");
+        let words =
+            "ingest log --json --min-time 2010-01-01T00:00:00Z --store sqlite:since-2010.db";
+        assert_eq!(dead(folder.run(words)), before_min, "{rolled_over}");
     }
 }

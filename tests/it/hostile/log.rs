@@ -1,9 +1,9 @@
-//! No record up to the broker's size stops anything, swells anything or erases anything: hostile
-//! records in every combination of a seeded generator, between good samples of other devices,
-//! through a real broker into a file and into a keyspace.
+//! Records up to the broker's size limit: none stops a partition, takes unbounded memory or erases
+//! anything. A seeded generator combines hostile records of all kinds, between good samples of
+//! other devices, and sends them through a real broker into a file and into a keyspace.
 //!
-//! `TSTAR_TEST_HOSTILE_RECORDS` says how many there are. A failure names seed and index of a
-//! record; `TSTAR_TEST_HOSTILE_ONLY=SEED:INDEX` then sends that one alone.
+//! `TSTAR_TEST_HOSTILE_RECORDS` is the number of hostile records. A failure names the seed and
+//! index of a record; `TSTAR_TEST_HOSTILE_ONLY=SEED:INDEX` then sends that one only.
 
 mod body;
 mod check;
@@ -20,37 +20,37 @@ use serde_json::Value;
 
 use self::check::Model;
 use self::daemon::Daemon;
-use self::generate::{Made, Shape, hostile, well_meant};
+use self::generate::{Shape, TestRecord, hostile, well_behaved};
 use self::site::Site;
 use crate::cli::number;
 use crate::faults::until;
 use crate::topic::Topic;
 
-/// `max.message.bytes` that a broker has where nobody says otherwise.
+/// A broker's default `max.message.bytes`.
 const LIMIT: usize = 1_048_588;
 
-/// What the daemon is told to take.
+/// The daemon's `--memory`.
 const MEMORY: (&str, u64) = ("64MB", 64_000_000);
 
-/// Besides, bytes: the program itself, the client's queues, and what the allocator does not give
-/// back between batches of a megabyte a record.
+/// Memory besides, bytes: the program itself, the client's queues, and what the allocator retains
+/// between batches of a megabyte per record.
 const BARE: u64 = 96 << 20;
 
-/// and so many times the largest record: it lies in the client's queue, in a batch, in the letters
-/// of that batch, in the record that a letter becomes, and in the client's queue again.
+/// And this many times the largest record: it is in the client's queue, in a batch, in the dead
+/// letters of that batch, in the record of a dead letter, and in the client's queue again.
 const TIMES_THE_LARGEST: u64 = 16;
 
-/// Good samples beside hostile records: one for so many.
+/// One good sample per this many hostile records.
 const EACH: u64 = 2;
 
 fn number_of(name: &str, usual: u64) -> u64 {
     std::env::var(name).map_or(usual, |text| text.parse().expect(name))
 }
 
-/// Hostile records between good ones; there are good ones first and last. `None`: the one that is
-/// asked for is another run's.
-fn records(shape: Shape) -> Option<Box<dyn Iterator<Item = Made>>> {
-    let good = move |nth| well_meant(&shape, nth);
+/// Hostile records between good ones; the first and the last are good. `None`: the requested record
+/// belongs to another run.
+fn records(shape: Shape) -> Option<Box<dyn Iterator<Item = TestRecord>>> {
+    let good = move |nth| well_behaved(&shape, nth);
     if let Ok(only) = std::env::var("TSTAR_TEST_HOSTILE_ONLY") {
         let (seed, index) = only.split_once(':').expect("SEED:INDEX");
         let one = hostile(&shape, index.parse().unwrap());
@@ -59,14 +59,14 @@ fn records(shape: Shape) -> Option<Box<dyn Iterator<Item = Made>>> {
     }
     let first = shape.records / 10;
     let mixed = (0..shape.records).flat_map(move |index| {
-        let beside = index.is_multiple_of(EACH).then(|| good(first + index / EACH));
-        std::iter::once(hostile(&shape, index)).chain(beside)
+        let good = index.is_multiple_of(EACH).then(|| good(first + index / EACH));
+        std::iter::once(hostile(&shape, index)).chain(good)
     });
     let last = first + shape.records.div_ceil(EACH);
     Some(Box::new((0..first).map(good).chain(mixed).chain((last..last + 100).map(good))))
 }
 
-/// What the metrics say of samples.
+/// The sample counts of the metrics.
 fn metrics(daemon: &Daemon) -> BTreeMap<&'static str, u64> {
     let samples = |label: &str| daemon.metric("tstar_samples_total", label);
     BTreeMap::from([
@@ -77,8 +77,8 @@ fn metrics(daemon: &Daemon) -> BTreeMap<&'static str, u64> {
     ])
 }
 
-/// Runs the daemon over all that a site was sent, and looks at everything afterwards. Returns what
-/// it counted.
+/// Runs the daemon over all records of a site, and checks everything afterwards. Returns its
+/// summary.
 #[track_caller]
 fn prove(site: &Site) -> Value {
     let words = site.words(MEMORY.0);
@@ -89,9 +89,9 @@ fn prove(site: &Site) -> Value {
     let counted = metrics(&daemon);
     let peak = daemon.peak_bytes();
     let said = daemon.said();
-    assert!(!said.contains("stands still"), "{said}");
+    assert!(!said.contains("stopped until"), "{said}");
     let summary = daemon.drain().ends(0).json();
-    let model = Model::of(site);
+    let model = Model::from_site(site);
     check::trips(site, &model);
     check::dead_letters(site);
     check::counts(&model, &summary, &counted);
@@ -102,7 +102,7 @@ fn prove(site: &Site) -> Value {
     summary
 }
 
-/// The next start is ready, reads nothing again, and ends as well.
+/// The next start is ready, reads nothing again, and ends cleanly.
 #[track_caller]
 fn restarts(site: &Site) {
     let before = site.committed();
@@ -117,14 +117,14 @@ fn restarts(site: &Site) {
     assert_eq!(site.committed(), before);
 }
 
-/// How many hostile records of the run into a file there are; the others have a part of them.
-fn asked() -> u64 {
+/// Hostile records of the run into a file; the other runs have a part of them.
+fn requested_records() -> u64 {
     number_of("TSTAR_TEST_HOSTILE_RECORDS", 10_000)
 }
 
 #[test]
 fn no_record_stops_a_run_into_a_file() {
-    let shape = Shape { seed: 15, partitions: 4, limit: LIMIT, records: asked() };
+    let shape = Shape { seed: 15, partitions: 4, limit: LIMIT, records: requested_records() };
     let Some(records) = records(shape) else { return };
     let Some(mut site) = Site::new(shape, None) else { return };
     site.send(records);
@@ -133,17 +133,18 @@ fn no_record_stops_a_run_into_a_file() {
 
 #[test]
 fn no_record_stops_a_run_into_a_keyspace() {
-    let shape = Shape { seed: 16, partitions: 4, limit: LIMIT, records: asked() / 5 };
+    let shape = Shape { seed: 16, partitions: 4, limit: LIMIT, records: requested_records() / 5 };
     let Some(records) = records(shape) else { return };
     let Some(mut site) = Site::in_keyspace(shape) else { return };
     site.send(records);
     prove(&site);
 }
 
-/// The input takes four times what is usual, the topic of dead letters a fiftieth.
+/// The input takes four times the usual size, the dead-letter topic a fiftieth.
 #[test]
 fn no_large_record_stops_a_run_with_small_letters() {
-    let shape = Shape { seed: 17, partitions: 2, limit: 4 << 20, records: asked() / 20 };
+    let shape =
+        Shape { seed: 17, partitions: 2, limit: 4 << 20, records: requested_records() / 20 };
     let Some(records) = records(shape) else { return };
     let Some(mut site) = Site::in_keyspace(shape) else { return };
     let letters = format!("{}.dlq", site.topic.name);

@@ -13,10 +13,10 @@ use super::judge::{Verdict, judge};
 use super::{Letter, by_reason, letters, summary};
 use crate::cli::{Folder, number};
 
-/// Malformed lines, and good ones, at least.
+/// Minimum number of malformed lines, and of good ones.
 const EACH: usize = 300_000;
 
-/// Values of the wrong type, or of the right one and no value of a sample.
+/// Values of the wrong type, or of the right type and not valid in a sample.
 const VALUES: [&[u8]; 16] = [
     b"null",
     b"true",
@@ -36,7 +36,7 @@ const VALUES: [&[u8]; 16] = [
     b"\"a\\u0000b\"",
 ];
 
-/// Members that a good line may be given once more.
+/// Members that a good line may contain twice.
 const MEMBERS: [&[u8]; 9] = [
     b"\"lat\":1,",
     b"\"deviceId\":\"x\",",
@@ -49,7 +49,7 @@ const MEMBERS: [&[u8]; 9] = [
     b"\"altitude\":null,",
 ];
 
-/// Bytes that mean something in JSON, and some that mean nothing anywhere.
+/// Bytes that are significant in JSON, and some that are valid nowhere.
 const BYTES: &[u8] = b"\"{}[]:,\\-+.e0159 \t\r\nuntx\x00\x01\x7f\x80\xc3\xe2\xed\xff";
 
 struct Mutator(ChaCha8Rng);
@@ -59,7 +59,7 @@ impl Mutator {
         (self.0.next_u64() % bound as u64) as usize
     }
 
-    fn of<T: Copy>(&mut self, list: &[T]) -> T {
+    fn pick<T: Copy>(&mut self, list: &[T]) -> T {
         list[self.below(list.len())]
     }
 
@@ -69,9 +69,9 @@ impl Mutator {
         let end = (at + 1 + self.below(8)).min(line.len());
         match self.below(9) {
             0 if at < line.len() => line[at] ^= 1 << self.below(8),
-            1 if at < line.len() => line[at] = self.of(BYTES),
+            1 if at < line.len() => line[at] = self.pick(BYTES),
             2 => line.truncate(at),
-            3 => line.insert(at, self.of(BYTES)),
+            3 => line.insert(at, self.pick(BYTES)),
             4 => drop(line.drain(at..end)),
             5 => {
                 let again = line[at..end].to_vec();
@@ -79,37 +79,37 @@ impl Mutator {
             }
             6 => self.replace_value(line),
             7 => {
-                let member = self.of(&MEMBERS);
+                let member = self.pick(&MEMBERS);
                 line.splice(1.min(line.len())..1.min(line.len()), member.iter().copied());
             }
             _ => self.repeat_member(line),
         }
     }
 
-    /// Puts another value behind one of the colons that end a name.
+    /// Replaces the value after one of the colons that end a name.
     fn replace_value(&mut self, line: &mut Vec<u8>) {
         let ends: Vec<_> = line.windows(2).enumerate().filter(|(_, pair)| pair == b"\":").collect();
         let Some(start) = (!ends.is_empty()).then(|| ends[self.below(ends.len())].0 + 2) else {
             return;
         };
         let length = line[start..].iter().position(|byte| b",}".contains(byte));
-        let value = self.of(&VALUES);
+        let value = self.pick(&VALUES);
         line.splice(start..start + length.unwrap_or(0), value.iter().copied());
     }
 
-    /// Says one of the members once more at the end.
+    /// Repeats one of the members at the end.
     fn repeat_member(&mut self, line: &mut Vec<u8>) {
         let Some(inner) = line.strip_prefix(b"{").and_then(|line| line.strip_suffix(b"}")) else {
             return;
         };
         let members: Vec<_> = inner.split(|byte| *byte == b',').collect();
-        let again = [b",".as_slice(), self.of(&members), b"}"].concat();
+        let again = [b",".as_slice(), self.pick(&members), b"}"].concat();
         line.pop();
         line.extend_from_slice(&again);
     }
 }
 
-/// A log, and what is to become of it.
+/// A log, and its expected result.
 #[derive(Default)]
 struct Log {
     bytes: Vec<u8>,
@@ -121,10 +121,10 @@ struct Log {
 }
 
 impl Log {
-    /// Puts down the lines that a line is by now, unless one of them depends on the clock.
+    /// Appends the lines of a mutated line, unless one of them depends on the clock.
     fn push(&mut self, line: &[u8], now_ms: i64) {
         let pieces: Vec<_> = line.split(|byte| *byte == b'\n').collect();
-        // The program leaves out one CR at the end of a line.
+        // The program drops one CR at the end of a line.
         let bare = |piece: &[u8]| judge(piece.strip_suffix(b"\r").unwrap_or(piece), now_ms);
         let verdicts: Vec<_> = pieces.iter().map(|piece| bare(piece)).collect();
         if verdicts.contains(&Verdict::Unsure) {
@@ -146,7 +146,7 @@ impl Log {
     }
 }
 
-/// The fleet's lines, a sixth of them malformed, and behind each a line that was made of it.
+/// The fleet's lines, a sixth of them malformed, each followed by a line mutated from it.
 fn make(folder: &Folder) -> Log {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let now_ms = i64::try_from(now.as_millis()).unwrap();
@@ -186,7 +186,7 @@ fn every_malformed_line_is_kept_and_every_good_one_counts() {
     let log = make(&folder);
     folder.write("log", &log.bytes);
     let ran = folder.run("ingest log --json");
-    assert_eq!(ran.stderr.lines().count(), 1, "it says what it kept and no more\n{ran}");
+    assert_eq!(ran.stderr.lines().count(), 1, "a single line on stderr\n{ran}");
     let summary = summary(ran, 0);
     let letters = letters(&folder, "trips.db");
     check_letters(&log, &letters);
@@ -209,10 +209,10 @@ fn every_malformed_line_is_kept_and_every_good_one_counts() {
     }
     assert!(stored == kept, "samples of each device");
 
-    let mut told = String::new();
+    let mut counts = String::new();
     for (reason, count) in &reasons {
-        write!(told, ", {reason} {count}").unwrap();
+        write!(counts, ", {reason} {count}").unwrap();
     }
     let (bad, delivered) = (log.bad.len(), &summary["delivered"]);
-    println!("hostile: {bad} malformed of {delivered} lines: {}", &told[2..]);
+    println!("hostile: {bad} malformed of {delivered} lines: {}", &counts[2..]);
 }

@@ -1,7 +1,6 @@
-//! Inputs that are far larger than they look, or made to be kept: the program reads them in bounded
-//! memory. It runs under a limit of the system that an ordinary run fits into, and that keeping any
-//! of these inputs would break. Of the systems that have such a limit, Linux counts by it what is
-//! mapped too.
+//! Inputs that are far larger than they look, or made to be retained: the program reads them in
+//! bounded memory. It runs under a system limit that an ordinary run fits into, and that holding
+//! any of these inputs would exceed. Only Linux has such a limit; it also counts mapped memory.
 
 use std::io::{self, Read, Write};
 use std::process::Command;
@@ -13,13 +12,13 @@ use serde_json::{Value, json};
 use super::{letters, summary};
 use crate::cli::{Folder, Ran, minutes};
 
-/// What a run may take of memory that it can write to, KiB.
+/// Limit of a run's writable memory, KiB.
 const LIMIT: u32 = 64 << 10;
 
-/// What a store keeps in memory besides, once it is that large: as much after good samples, KiB.
+/// The cache that a store of this size needs besides, as after good samples, KiB.
 const CACHE: u32 = 64 << 10;
 
-/// Bytes that the limit has no room for.
+/// Bytes that exceed the limit.
 const LARGE: u64 = 300 << 20;
 
 /// Runs a command under a limit.
@@ -35,14 +34,14 @@ fn run_limited(folder: &Folder, words: &str, limit: u32) -> Ran {
         };
     }
     shell.current_dir(inner.get_current_dir().unwrap()).stdin(std::process::Stdio::null());
-    Ran::of(words, &mut shell)
+    Ran::run(words, &mut shell)
 }
 
 fn ingest_limited(folder: &Folder, words: &str, code: i32) -> Value {
     summary(run_limited(folder, &format!("ingest {words} --json"), LIMIT), code)
 }
 
-/// A file of a head, so many bytes alike, and a tail.
+/// Writes a head, `count` equal bytes, and a tail.
 fn write_filled(mut out: impl Write, parts: [&str; 2], byte: u8, count: u64) {
     out.write_all(parts[0].as_bytes()).unwrap();
     io::copy(&mut io::repeat(byte).take(count), &mut out).unwrap();
@@ -64,7 +63,7 @@ fn the_limit_fits_an_ordinary_run_and_bites() {
 }
 
 #[test]
-fn more_devices_than_fit_are_set_aside() {
+fn samples_of_more_devices_than_fit_are_spilled() {
     let folder = Folder::new();
     let mut log = create(&folder, "log");
     for time in [1_700_000_000_000_u64, 1_700_000_060_000] {
@@ -74,17 +73,17 @@ fn more_devices_than_fit_are_set_aside() {
         }
     }
     drop(log);
-    // Half as much again as the program is told: it says "about".
+    // Half as much again as `--memory`, which is approximate.
     let limit = LIMIT + LIMIT / 2;
     let words = "ingest log --json --memory";
     let unbounded = run_limited(&folder, &format!("{words} 1GB --store sqlite:no.db"), limit);
-    assert!(unbounded.code != Some(0), "they fit into the limit all the same");
+    assert!(unbounded.code != Some(0), "they fit into the limit without spilling");
     let summary = summary(run_limited(&folder, &format!("{words} 64MB"), limit), 0);
     assert_eq!((&summary["applied"], &summary["trips"]), (&json!(240_000), &json!(120_000)));
 }
 
 #[test]
-fn a_line_of_100_mb_is_let_pass() {
+fn a_line_of_100_mb_is_skipped() {
     let folder = Folder::new();
     let [before, after] = [minutes("a", &[0]), minutes("a", &[1])];
     let parts = [format!("{before}{{\"x\":\""), format!("\"}}\n{after}")];
@@ -98,7 +97,7 @@ fn a_line_of_100_mb_is_let_pass() {
     assert!(letters[0].sha256.is_some());
     let head = format!("{{\"x\":\"{}", "y".repeat(1018));
     assert_eq!(letters[0].bytes(), head.as_bytes());
-    // As the cell of a table, in quotes and without.
+    // As the cell of a table, with and without quotes.
     for (quote, name) in [("\"", "quoted"), ("", "bare")] {
         let head = format!("device_id,time,lat,lon\na,2024-05-01T08:00:00Z,1,2\n{quote}");
         let tail = format!("{quote},2024-05-01T08:00:00Z,1,2\na,2024-05-01T08:01:00Z,1,2\n");
@@ -109,7 +108,7 @@ fn a_line_of_100_mb_is_let_pass() {
     }
 }
 
-/// A gzip file whose content is a head, very many bytes alike, and a tail.
+/// A gzip file whose content is a head, very many equal bytes, and a tail.
 fn write_bomb(folder: &Folder, name: &str, parts: [&str; 2], byte: u8) {
     let encoder = |level| GzEncoder::new(Vec::new(), level);
     let packed = |text: &str| {
@@ -118,7 +117,7 @@ fn write_bomb(folder: &Folder, name: &str, parts: [&str; 2], byte: u8) {
         packed.finish().unwrap()
     };
     let mut filled = encoder(Compression::best());
-    // Blank lines cost more each, so there are fewer of them, yet more than there is room for.
+    // Blank lines cost more each, so there are fewer of them, still more than fit.
     let count = if byte == b'\n' { LARGE / 3 } else { LARGE };
     io::copy(&mut io::repeat(byte).take(count / 20), &mut filled).unwrap();
     let filled = filled.finish().unwrap();
@@ -140,7 +139,7 @@ fn a_bomb_of_one_line_is_one_dead_letter() {
         let letter = &letters(&folder, &format!("{name}.db"))[0];
         assert_eq!((letter.line, letter.value_bytes), (2, LARGE), "{name}");
     }
-    // Zeros alone are neither of the two forms.
+    // Zeros only match neither format.
     write_bomb(&folder, "nothing.gz", ["", ""], 0);
     let ran = run_limited(&folder, "ingest nothing.gz --store sqlite:nothing.db", LIMIT).ends(65);
     ran.says(&["nothing.gz", "--input-format"]);
@@ -153,12 +152,12 @@ fn a_bomb_of_blanks_is_nothing() {
     write_bomb(&folder, "lines.gz", [&before, &after], b'\n');
     let summary = ingest_limited(&folder, "lines.gz --store sqlite:lines.db", 0);
     assert_eq!((&summary["delivered"], &summary["applied"]), (&json!(2), &json!(2)));
-    // Before all else, where the form of the file is looked for.
+    // At the start of the file, where its format is detected.
     write_bomb(&folder, "first.gz", ["", &after], b'\n');
     assert_eq!(ingest_limited(&folder, "first.gz --store sqlite:first.db", 0)["applied"], 1);
 }
 
-/// A frame of zstd with a window of so many bits, which holds one long line between good ones.
+/// A zstd frame with a window of `window_log` bits, which holds one long line between good ones.
 fn zstd_bomb(window_log: u32) -> Vec<u8> {
     let mut encoder = zstd::stream::Encoder::new(Vec::new(), 1).unwrap();
     encoder.window_log(window_log).unwrap();
@@ -167,7 +166,7 @@ fn zstd_bomb(window_log: u32) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// A frame may ask for a window of any size: up to 128 MiB zstd grants it, beyond that it refuses.
+/// A frame may ask for a window of any size: zstd grants up to 128 MiB and refuses more.
 #[test]
 fn a_zstd_frame_gets_the_window_it_asks_for_up_to_a_bound() {
     let folder = Folder::new();
@@ -184,13 +183,13 @@ fn a_zstd_frame_gets_the_window_it_asks_for_up_to_a_bound() {
     assert!(letters(&folder, "trips.db")[0].message.contains("memory"));
 }
 
-/// Each dead letter is small, and they are very many: they are not kept until the end.
+/// Each dead letter is small, and there are very many: they are not held until the end.
 #[test]
 fn a_million_bad_lines_are_stored_as_they_come() {
     let folder = Folder::new();
     let lines = 1_000_000;
     folder.write("log", format!("{}{}", minutes("a", &[0]), "x\n".repeat(lines)));
-    // Flushes come while many wait, or few.
+    // Flushes happen while many are pending, or few.
     for interval in ["", "--flush-interval 50ms"] {
         let words = format!("ingest log --json --store sqlite:trips{interval:.1}.db {interval}");
         let summary = summary(run_limited(&folder, &words, LIMIT + CACHE), 0);
@@ -198,8 +197,8 @@ fn a_million_bad_lines_are_stored_as_they_come() {
     }
 }
 
-/// Each line opens a quote that none closes, so the end of a row is looked for from each. Were all
-/// of the file looked at each time, this would take a quarter of an hour.
+/// Each line opens a quote that none closes, so the end of a row is searched from each. If every
+/// search read the rest of the file, this would take a quarter of an hour.
 #[test]
 fn quotes_that_never_close_cost_each_line_its_own_length() {
     let folder = Folder::new();

@@ -1,27 +1,27 @@
-//! Clients that mean harm, or might as well.
+//! Clients that are malicious, or behave as if they were.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{Answer, Server, worked};
+use super::{Answer, Server, worked_example};
 use crate::cli::Folder;
 
-/// What the server may take beside what it serves.
-const MOST_MEMORY: u64 = 150 << 20;
+/// Maximum memory of the server besides what it serves.
+const MAX_MEMORY: u64 = 150 << 20;
 
 fn serving(folder: &Folder, more: &str) -> Server {
-    worked(folder);
+    worked_example(folder);
     Server::start(folder, &format!("serve --store sqlite:trips.db {more}"))
 }
 
 fn is_well(server: &Server) {
     server.get("/v1/trips/lookup?device=truck-17&at=2024-05-01T08:05:00Z").is(200);
-    assert!(server.memory() < MOST_MEMORY, "{} bytes", server.memory());
+    assert!(server.memory() < MAX_MEMORY, "{} bytes", server.memory());
 }
 
 #[test]
-fn slow_clients_hold_nobody_up_and_are_left() {
+fn slow_clients_block_no_other_and_are_closed() {
     let folder = Folder::new();
     let server = serving(&folder, "");
     let connect = |_| {
@@ -31,17 +31,17 @@ fn slow_clients_hold_nobody_up_and_are_left() {
     };
     let mut slow: Vec<TcpStream> = (0..1000).map(connect).collect();
     is_well(&server);
-    // Nobody waits for them for ever: each is closed, told or not.
+    // They do not hold the server for ever: each is closed, with or without a response.
     for stream in &mut slow {
-        let mut told = Vec::new();
-        stream.read_to_end(&mut told).unwrap();
-        assert!(told.is_empty() || told.starts_with(b"HTTP/1.1 408"), "{told:?}");
+        let mut response = Vec::new();
+        stream.read_to_end(&mut response).unwrap();
+        assert!(response.is_empty() || response.starts_with(b"HTTP/1.1 408"), "{response:?}");
     }
     is_well(&server);
 }
 
 #[test]
-fn one_connection_too_many_is_told() {
+fn one_connection_too_many_is_rejected() {
     let folder = Folder::new();
     let server = serving(&folder, "--max-connections 20");
     let held: Vec<TcpStream> = (0..20).map(|_| server.connect()).collect();
@@ -72,8 +72,8 @@ fn large_and_odd_requests_are_refused() {
     assert!(matches!(server.get(&long).status, 400 | 414 | 431));
     let declared = "POST /v1/trips/lookup HTTP/1.1\r\nhost: localhost\r\ncontent-length: 104857600\r\n\
         connection: close\r\n\r\n";
-    Answer::read(&server.raw(declared.as_bytes())).tells(413, "too_large");
-    // The same without saying so before.
+    Answer::read(&server.raw(declared.as_bytes())).fails(413, "too_large");
+    // The same without a declared length.
     let mut chunked = b"POST /v1/trips/lookup HTTP/1.1\r\nhost: localhost\r\n\
         transfer-encoding: chunked\r\nconnection: close\r\n\r\n"
         .to_vec();
@@ -83,11 +83,11 @@ fn large_and_odd_requests_are_refused() {
         chunked.extend_from_slice(&chunk);
         chunked.extend_from_slice(b"\r\n");
     }
-    Answer::read(&server.raw(&chunked)).tells(413, "too_large");
+    Answer::read(&server.raw(&chunked)).fails(413, "too_large");
     let pairs =
         format!(r#"{{"pairs":[{}]}}"#, vec![r#"{"device":"truck-17","at":0}"#; 1001].join(","));
-    server.ask("POST", "/v1/trips/lookup", "", pairs.as_bytes()).tells(400, "bad_request");
-    server.get("/v1/devices?limit=1000000000").tells(400, "bad_request");
+    server.request("POST", "/v1/trips/lookup", "", pairs.as_bytes()).fails(400, "bad_request");
+    server.get("/v1/devices?limit=1000000000").fails(400, "bad_request");
     let wide = "/v1/devices/truck-17/trips?from=1000-01-01T00:00:00Z&to=2999-01-01T00:00:00Z";
     assert_eq!(server.get(wide).is(200).json()["trips"].as_array().unwrap().len(), 2);
     for odd in ["GET", "GET / HTTP/9.9\r\n\r\n", "\0\0\0\0\r\n\r\n", "GET /%ff%fe HTTP/1.1\r\n\r\n"]
@@ -99,7 +99,7 @@ fn large_and_odd_requests_are_refused() {
             String::from_utf8_lossy(&answer)
         );
     }
-    server.get("/v1/trips/%ff%fe").tells(400, "bad_request");
+    server.get("/v1/trips/%ff%fe").fails(400, "bad_request");
     is_well(&server);
 }
 
@@ -124,11 +124,11 @@ fn numbers_at_the_ends_of_what_there_is_are_answered() {
         if !(0..=1).contains(&number) {
             // The two others are followed, without an end.
             let last = format!("last-event-id: {number}\r\n");
-            let status = server.ask("GET", "/v1/changes/stream", &last, b"").status;
+            let status = server.request("GET", "/v1/changes/stream", &last, b"").status;
             assert!(matches!(status, 400 | 404), "{number}: {status}");
         }
         let body = format!(r#"{{"pairs":[{{"device":"truck-17","at":{number}}}]}}"#);
-        server.ask("POST", "/v1/trips/lookup", "", body.as_bytes()).is(200);
+        server.request("POST", "/v1/trips/lookup", "", body.as_bytes()).is(200);
         let id = tstar::identity::TripId::new("truck-17", number).unwrap().key_text();
         assert_eq!(server.get(&format!("/v1/trips/{id}")).status, 404, "{number}");
         let target = format!("/v1/devices/truck-17/trips?cursor={id}");
@@ -160,7 +160,7 @@ fn requests_in_one_go_are_answered_in_order() {
 }
 
 #[test]
-fn more_than_can_be_done_is_told_and_the_rest_is_done() {
+fn requests_over_capacity_are_rejected_and_the_rest_answered() {
     let folder = Folder::new();
     let server = serving(&folder, "--max-requests 4");
     let (done, busy) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -169,7 +169,7 @@ fn more_than_can_be_done_is_told_and_the_rest_is_done() {
             scope.spawn(|| {
                 for _ in 0..50 {
                     let body = br#"{"pairs":[{"device":"truck-17","at":"2024-05-01T08:05:00Z"}]}"#;
-                    let answer = server.ask("POST", "/v1/trips/lookup", "", body);
+                    let answer = server.request("POST", "/v1/trips/lookup", "", body);
                     match answer.status {
                         200 => done.fetch_add(1, Ordering::Relaxed),
                         503 => {
@@ -183,7 +183,7 @@ fn more_than_can_be_done_is_told_and_the_rest_is_done() {
         }
     });
     let (done, busy) = (done.into_inner(), busy.into_inner());
-    println!("{done} answered, {busy} told to come again");
+    println!("{done} answered, {busy} rejected as busy");
     assert_eq!(done + busy, 2000);
     assert!(done > 0);
     is_well(&server);

@@ -1,8 +1,8 @@
-//! Trips and devices, asked for in every way.
+//! Queries for trips and devices, in all their forms.
 
 use serde_json::Value;
 
-use super::{Server, worked};
+use super::{Server, worked_example};
 use crate::cli::Folder;
 use crate::keyspace::{ClusteringOrder, Keyspace};
 use crate::topic::Topic;
@@ -13,7 +13,7 @@ const RETIRED: &str = "truck-17~20240501T081000.000Z";
 #[test]
 fn a_time_finds_the_trip_that_covers_it_or_its_neighbours() {
     let folder = Folder::new();
-    worked(&folder);
+    worked_example(&folder);
     let server = Server::start(&folder, "serve --store sqlite:trips.db");
     let at = |at: &str| server.get(&format!("/v1/trips/lookup?device=truck-17&at={at}"));
     let found = at("2024-05-01T08:05:00Z").is(200);
@@ -22,8 +22,8 @@ fn a_time_finds_the_trip_that_covers_it_or_its_neighbours() {
     // The same time with an offset, and as ms since 1970.
     assert_eq!(at("2024-05-01T10:05:00%2B02:00").is(200).json(), found.json());
     assert_eq!(at("1714550700000").is(200).json(), found.json());
-    let told = folder.run("lookup truck-17 2024-05-01T08:05:00Z --json").ends(0).json();
-    assert_eq!(told, found.json(), "the command line says something else");
+    let expected = folder.run("lookup truck-17 2024-05-01T08:05:00Z --json").ends(0).json();
+    assert_eq!(expected, found.json(), "the command line differs");
     let metrics = server.get("/metrics").is(200).text();
     for counted in [
         "tstar_lookup_duration_seconds_count{result=\"found\"} 3",
@@ -32,21 +32,21 @@ fn a_time_finds_the_trip_that_covers_it_or_its_neighbours() {
         assert!(metrics.contains(counted), "{counted} is not in {metrics}");
     }
 
-    let between = at("2024-05-01T08:30:00Z").tells(404, "no_trip");
+    let between = at("2024-05-01T08:30:00Z").fails(404, "no_trip");
     assert_eq!(between["previous"]["id"], ID);
     assert_eq!(between["next"]["start_time"], "2024-05-01T08:40:00.000Z");
-    let before = at("2024-04-01T00:00:00Z").tells(404, "no_trip");
+    let before = at("2024-04-01T00:00:00Z").fails(404, "no_trip");
     assert_eq!((&before["previous"], &before["next"]["id"]), (&Value::Null, &ID.into()));
 
     folder.run("forget truck-17 --before 2024-05-01T08:20:00Z --yes").ends(0);
-    at("2024-05-01T08:05:00Z").tells(410, "gone");
-    server.get(&format!("/v1/trips/{ID}")).tells(410, "gone");
+    at("2024-05-01T08:05:00Z").fails(410, "gone");
+    server.get(&format!("/v1/trips/{ID}")).fails(410, "gone");
 }
 
 #[test]
 fn an_id_of_any_form_finds_its_trip_also_a_retired_one() {
     let folder = Folder::new();
-    worked(&folder);
+    worked_example(&folder);
     let server = Server::start(&folder, "serve --store sqlite:trips.db");
     let forms = folder.run(&format!("id decode {RETIRED} --json")).ends(0).json();
     let ids = [RETIRED, forms["bytes"].as_str().unwrap(), forms["uuid"].as_str().unwrap()];
@@ -60,9 +60,9 @@ fn an_id_of_any_form_finds_its_trip_also_a_retired_one() {
     assert_eq!(server.get(&format!("/v1/trips/{ID}")).json()["match"], "current");
     let inside = "/v1/trips/truck-17~20240501T080300.000Z";
     assert_eq!(server.get(inside).json()["match"], "covers");
-    server.get("/v1/trips/truck-17~20240501T090000.000Z").tells(404, "no_trip");
-    server.get("/v1/trips/nonsense").tells(404, "bad_id");
-    server.get("/v1/trips/truck-17~2024").tells(404, "bad_id");
+    server.get("/v1/trips/truck-17~20240501T090000.000Z").fails(404, "no_trip");
+    server.get("/v1/trips/nonsense").fails(404, "bad_id");
+    server.get("/v1/trips/truck-17~2024").fails(404, "bad_id");
 
     let geo = server.get(&format!("/v1/trips/{ID}.geojson")).is(200);
     assert_eq!(geo.header("content-type"), Some("application/geo+json"));
@@ -71,7 +71,7 @@ fn an_id_of_any_form_finds_its_trip_also_a_retired_one() {
     assert_eq!(gpx.text().matches("<trkpt").count(), 5);
     let path = |more: &str| server.get(&format!("/v1/trips/{ID}?path=true{more}")).is(200).json();
     assert_eq!(path("")["path"]["times"].as_array().unwrap().len(), 5);
-    // The five lie on one meridian.
+    // All five lie on one meridian.
     assert_eq!(path("&simplify=50")["path"]["times"].as_array().unwrap().len(), 2);
     let feature = server.get(&format!("/v1/trips/{ID}.geojson?simplify=50")).is(200).json();
     let points = feature["features"][0]["geometry"]["coordinates"].as_array().unwrap().len();
@@ -82,11 +82,12 @@ fn an_id_of_any_form_finds_its_trip_also_a_retired_one() {
 #[test]
 fn an_answer_that_the_client_has_already_is_not_sent_again() {
     let folder = Folder::new();
-    worked(&folder);
+    worked_example(&folder);
     let server = Server::start(&folder, "serve --store sqlite:trips.db");
     let target = format!("/v1/trips/{ID}");
     let tag = server.get(&target).header("etag").unwrap().to_owned();
-    let again = |tag: &str| server.ask("GET", &target, &format!("if-none-match: {tag}\r\n"), b"");
+    let again =
+        |tag: &str| server.request("GET", &target, &format!("if-none-match: {tag}\r\n"), b"");
     assert!(again(&tag).is(304).body.is_empty());
     assert!(again(&format!("\"x\", {tag}")).is(304).body.is_empty());
     again("\"x\"").is(200);
@@ -128,15 +129,15 @@ fn pages_together_are_the_whole_list_in_either_order() {
     let token = devices[3]["token"].as_str().unwrap();
     for order in ["asc", "desc"] {
         let found = all(&format!("/v1/devices/{token}/trips?limit=3&order={order}"), "trips");
-        let told = folder.run(&format!("trips {device} --order {order}")).ends(0).objects();
-        assert_eq!(without_open(found), told);
+        let expected = folder.run(&format!("trips {device} --order {order}")).ends(0).objects();
+        assert_eq!(without_open(found), expected);
     }
     let first = without_open(all(&format!("/v1/devices/{token}/trips?limit=3"), "trips"));
     let day = &first[first.len() / 2]["start_time"].as_str().unwrap()[..10];
     let found = without_open(all(&format!("/v1/trips?day={day}&limit=5"), "trips"));
-    let mut told = folder.run(&format!("trips --day {day}")).ends(0).objects();
-    told.sort_by_key(|trip| (trip["device_id"].to_string(), trip["start_time"].to_string()));
-    assert_eq!(found, told);
+    let mut expected = folder.run(&format!("trips --day {day}")).ends(0).objects();
+    expected.sort_by_key(|trip| (trip["device_id"].to_string(), trip["start_time"].to_string()));
+    assert_eq!(found, expected);
     let (from, to) =
         (first[1]["end_time"].as_str().unwrap(), first[3]["start_time"].as_str().unwrap());
     let target = format!("/v1/devices/{token}/trips?from={from}&to={to}");
@@ -155,13 +156,13 @@ fn without_open(mut trips: Vec<Value>) -> Vec<Value> {
 #[test]
 fn many_times_are_answered_in_order() {
     let folder = Folder::new();
-    worked(&folder);
+    worked_example(&folder);
     let server = Server::start(&folder, "serve --store sqlite:trips.db");
     let body = r#"{"pairs":[
         {"device":"a b","at":"2024-05-01T08:05:00Z"},
-        {"device":"nobody","at":1714550700000},
+        {"device":"unknown","at":1714550700000},
         {"device":"truck-17","at":"2024-05-01T08:40:00Z"}]}"#;
-    let answer = server.ask("POST", "/v1/trips/lookup", "", body.as_bytes()).is(200).json();
+    let answer = server.request("POST", "/v1/trips/lookup", "", body.as_bytes()).is(200).json();
     let answers = answer["answers"].as_array().unwrap();
     assert_eq!(answers[0]["trip"]["id"], "a~20b~20240501T080500.000Z");
     assert_eq!((&answers[1]["trip"], &answers[1]["code"]), (&Value::Null, &"no_trip".into()));
@@ -173,42 +174,42 @@ fn many_times_are_answered_in_order() {
 }
 
 #[test]
-fn everything_that_is_wrong_with_a_request_is_told_at_once() {
+fn everything_that_is_wrong_with_a_request_is_reported_at_once() {
     let folder = Folder::new();
-    worked(&folder);
+    worked_example(&folder);
     let server = Server::start(&folder, "serve --store sqlite:trips.db");
     let faults = |problem: &Value| -> Vec<String> {
         let faults = problem["faults"].as_array().unwrap().iter();
         faults.map(|fault| fault["where"].as_str().unwrap().to_owned()).collect()
     };
     let problem = server.get("/v1/trips/lookup?at=yesterday&simplify=-1&colour=red");
-    let problem = problem.tells(400, "bad_request");
+    let problem = problem.fails(400, "bad_request");
     assert_eq!(faults(&problem), ["device", "at", "simplify", "colour"]);
     let target = "/v1/devices/a%20b/trips?from=2&to=1&limit=1000000000&order=up&cursor=x";
-    let problem = server.get(target).tells(400, "bad_request");
+    let problem = server.get(target).fails(400, "bad_request");
     assert_eq!(faults(&problem), ["token", "order", "limit", "cursor"]);
     let body = br#"{"pairs":[{"device":"","at":"x"},{"device":"d","at":true}]}"#;
-    let problem = server.ask("POST", "/v1/trips/lookup", "", body).tells(400, "bad_request");
+    let problem = server.request("POST", "/v1/trips/lookup", "", body).fails(400, "bad_request");
     assert_eq!(faults(&problem), ["pairs[0].device", "pairs[0].at", "pairs[1].at"]);
     for target in ["/v1/trips", "/v1/trips?day=20251120"] {
-        let problem = server.get(target).tells(400, "bad_request");
+        let problem = server.get(target).fails(400, "bad_request");
         assert_eq!(faults(&problem), ["day"], "{target}");
     }
-    server.get("/v1/devices/a%20b/trips").tells(404, "no_device");
-    server.get("/v1/devices?cursor=x").tells(404, "no_page");
-    let both = server.get("/v1/devices/a%20b/trips?cursor=x").tells(404, "no_device");
-    assert!(both["detail"].as_str().unwrap().contains("no cursor"), "{both}");
+    server.get("/v1/devices/a%20b/trips").fails(404, "no_device");
+    server.get("/v1/devices?cursor=x").fails(404, "no_page");
+    let both = server.get("/v1/devices/a%20b/trips?cursor=x").fails(404, "no_device");
+    assert!(both["detail"].as_str().unwrap().contains("not a valid cursor"), "{both}");
     let empty = server.get("/v1/devices/truck-17/trips?from=2&to=1").is(200);
     assert_eq!(empty.json()["trips"], Value::Array(vec![]));
-    server.get("/v1/nothing").tells(404, "not_found");
-    server.ask("DELETE", "/v1/devices", "", b"").tells(405, "method_not_allowed");
-    server.get("/assets/..%2fCargo.toml").tells(404, "not_found");
+    server.get("/v1/nothing").fails(404, "not_found");
+    server.request("DELETE", "/v1/devices", "", b"").fails(405, "method_not_allowed");
+    server.get("/assets/..%2fCargo.toml").fails(404, "not_found");
 }
 
 #[test]
 fn health_does_not_wait_for_anything() {
     let folder = Folder::new();
-    worked(&folder);
+    worked_example(&folder);
     let server = Server::start(&folder, "serve --store sqlite:trips.db");
     assert_eq!(server.get("/livez").is(200).text(), "ok\n");
     let ready = server.get("/readyz?verbose").is(200).json();
@@ -220,7 +221,7 @@ fn health_does_not_wait_for_anything() {
     assert!(policy.starts_with("default-src 'self'"), "{policy}");
     server.drain();
 
-    // Nobody listens there: the server lives, says that it is not ready, and ends when asked.
+    // Nothing listens there: the server lives, is not ready, and ends on SIGTERM.
     let away = "serve --store scylla://127.0.0.1:1/none --connect-timeout 1s";
     let log = folder.path("away.log");
     let mut command = folder.command(&format!("{away} --listen 127.0.0.1:0"));
@@ -236,7 +237,7 @@ fn health_does_not_wait_for_anything() {
     assert_eq!(server.get("/livez").is(200).text(), "ok\n");
     let ready = server.get("/readyz?verbose").is(503).json();
     assert_eq!(ready["checks"][0]["ok"], false, "{ready}");
-    server.get("/v1/devices").tells(503, "store_unavailable");
+    server.get("/v1/devices").fails(503, "store_unavailable");
     server.drain();
 }
 
@@ -244,11 +245,11 @@ fn health_does_not_wait_for_anything() {
 fn a_keyspace_is_served_as_a_file_is() {
     let Some(topic) = Topic::new(4) else { return };
     let Some(keyspace) = Keyspace::new(ClusteringOrder::Desc) else { return };
-    let (node, name) = (&keyspace.place.nodes[0], &keyspace.place.keyspace);
+    let (node, name) = (&keyspace.url.nodes[0], &keyspace.url.keyspace);
     let store = format!("scylla://{node}/{name}");
     let folder = Folder::new();
-    worked(&folder);
-    topic.send_lines(&folder.read("worked.ndjson"), "nobody");
+    worked_example(&folder);
+    topic.send_lines(&folder.read("worked.ndjson"), "no-device");
     let words = format!(
         "run {} --store {store} --group {} --from earliest --create-topics --max-staleness 1s \
          --flush-interval 1s",
@@ -269,18 +270,18 @@ fn a_keyspace_is_served_as_a_file_is() {
     assert_eq!(server.get("/v1/devices").json()["devices"].as_array().unwrap().len(), 2);
     assert_eq!(server.get("/v1/trips?day=2024-05-01").json()["trips"].as_array().unwrap().len(), 3);
     let explained = server.get(&format!("/v1/trips/{RETIRED}/explain")).is(200).json();
-    let told = folder.run(&format!("explain {RETIRED} --store {store} --json")).ends(0).json();
+    let expected = folder.run(&format!("explain {RETIRED} --store {store} --json")).ends(0).json();
     assert_eq!(explained["retired"]["epoch"], 1, "{explained}");
     for (name, value) in explained.as_object().unwrap() {
-        assert_eq!(*value, told[name], "{name}");
+        assert_eq!(*value, expected[name], "{name}");
     }
     server.drain();
-    // Nobody there tells of changes.
+    // Without the broker there is no change feed.
     let gone = crate::servers::free_port();
     let server =
         Server::start(&folder, &format!("serve --store {store} --brokers 127.0.0.1:{gone}"));
-    server.get("/v1/changes").tells(501, "no_changes");
-    server.get("/v1/changes/stream").tells(501, "no_changes");
+    server.get("/v1/changes").fails(501, "no_changes");
+    server.get("/v1/changes/stream").fails(501, "no_changes");
     assert_eq!(server.get("/v1/page").json()["stream"], false);
     server.drain();
 }

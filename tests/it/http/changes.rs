@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use serde_json::{Value, json};
 use tstar::kafka::producer::ProducerRecord;
 
-use super::{Server, worked};
+use super::{Server, worked_example};
 use crate::cli::{Folder, minutes};
 use crate::keyspace::{ClusteringOrder, Keyspace};
 use crate::servers::LIMIT;
@@ -13,7 +13,7 @@ use crate::servers::ready::until;
 use crate::support::block_on;
 use crate::topic::Topic;
 
-/// The next event of a stream, as (mark, name, event).
+/// The next event of a stream, as (cursor, name, event).
 fn next_marked(lines: &mut impl Iterator<Item = String>) -> (String, String, Value) {
     let (mut mark, mut name) = (String::new(), String::new());
     for line in lines {
@@ -27,7 +27,7 @@ fn next_marked(lines: &mut impl Iterator<Item = String>) -> (String, String, Val
     panic!("the stream ended");
 }
 
-/// The same of a store, whose marks are numbers.
+/// The same for a store whose cursors are numbers.
 fn next(lines: &mut impl Iterator<Item = String>) -> (i64, String, Value) {
     let (mark, name, event) = next_marked(lines);
     (mark.parse().unwrap(), name, event)
@@ -43,7 +43,7 @@ fn follow(server: &Server, headers: &str) -> impl Iterator<Item = String> + use<
     lines
 }
 
-/// The mark so many records on, in the partition that a mark and the next one differ in.
+/// A cursor `by` records further, in the partition in which the two cursors differ.
 fn ahead(before: &str, mark: &str, by: i64) -> String {
     let numbers =
         |mark: &str| -> Vec<i64> { mark.split('.').map(|it| it.parse().unwrap()).collect() };
@@ -53,9 +53,9 @@ fn ahead(before: &str, mark: &str, by: i64) -> String {
 }
 
 #[test]
-fn events_come_as_they_happen_and_a_client_goes_on_where_it_was() {
+fn events_come_as_they_happen_and_a_client_resumes_where_it_was() {
     let folder = Folder::new();
-    worked(&folder);
+    worked_example(&folder);
     let server = Server::start(&folder, "serve --store sqlite:trips.db");
     let newest = server.get("/v1/changes").is(200).json();
     assert_eq!(newest["changes"], Value::Array(vec![]));
@@ -81,38 +81,38 @@ fn events_come_as_they_happen_and_a_client_goes_on_where_it_was() {
     let mut again = follow(&server, &format!("last-event-id: {newest}\r\n"));
     assert_eq!(next(&mut again).0, newest + 1);
     assert_eq!(next(&mut again).0, newest + 2);
-    // Streams end with the server, and do not hold it up.
+    // Streams end with the server, and do not delay its end.
     server.drain();
     let rest = live.count();
     println!("{rest} lines more until the end");
 }
 
 #[test]
-fn what_is_not_kept_any_more_is_gone() {
+fn expired_changes_are_gone() {
     let folder = Folder::new();
     folder.write_fleet("fleet.ndjson", "");
     folder.ingest("fleet.ndjson --keep-changes 10 --store sqlite:trips.db");
     let server = Server::start(&folder, "serve --store sqlite:trips.db");
-    let gone = server.get("/v1/changes?after=1").tells(410, "changes_gone");
+    let gone = server.get("/v1/changes?after=1").fails(410, "changes_gone");
     let oldest = gone["oldest"].as_i64().unwrap();
     let kept = server.get(&format!("/v1/changes?after={}", oldest - 1)).is(200).json();
     assert_eq!(kept["changes"].as_array().unwrap().len(), 10);
-    let stream = server.ask("GET", "/v1/changes/stream", "last-event-id: 1\r\n", b"");
-    stream.tells(410, "changes_gone");
-    server.get(&format!("/v1/changes?after={}", oldest + 1000)).tells(404, "no_change");
-    server.get("/v1/changes?after=-1").tells(400, "bad_request");
+    let stream = server.request("GET", "/v1/changes/stream", "last-event-id: 1\r\n", b"");
+    stream.fails(410, "changes_gone");
+    server.get(&format!("/v1/changes?after={}", oldest + 1000)).fails(404, "no_change");
+    server.get("/v1/changes?after=-1").fails(400, "bad_request");
 }
 
 #[test]
-fn a_keyspace_tells_what_its_topic_of_changes_tells() {
+fn a_keyspace_serves_its_change_feed() {
     let Some(topic) = Topic::new(4) else { return };
     let Some(keyspace) = Keyspace::new(ClusteringOrder::Desc) else { return };
-    let store = format!("scylla://{}/{}", keyspace.place.nodes[0], keyspace.place.keyspace);
+    let store = format!("scylla://{}/{}", keyspace.url.nodes[0], keyspace.url.keyspace);
     let folder = Folder::new();
     // Served before anything was read into it.
     let early =
         Server::start(&folder, &format!("serve --store {store} --brokers {}", topic.brokers));
-    early.get("/v1/changes").tells(501, "no_changes");
+    early.get("/v1/changes").fails(501, "no_changes");
     let words = format!(
         "run {} --store {store} --group {} --from earliest --create-topics --max-staleness 1s \
          --flush-interval 1s",
@@ -120,38 +120,38 @@ fn a_keyspace_tells_what_its_topic_of_changes_tells() {
         topic.name
     );
     let run = Server::start(&folder, &words);
-    let is_told = |server: &Server| {
+    let has_feed = |server: &Server| {
         let page = server.get("/v1/changes");
         (page.status == 200).then(|| page.json()["next"].as_str().unwrap().to_owned())
     };
-    let start = until("the topic to be followed", LIMIT, || is_told(&run), || None);
+    let start = until("the topic to be followed", LIMIT, || has_feed(&run), || None);
     assert_eq!(start, "0.0.0.0");
-    until("the epoch to be seen", LIMIT, || is_told(&early), || None);
+    until("the epoch to be seen", LIMIT, || has_feed(&early), || None);
     assert_eq!(early.get("/v1/page").json()["stream"], true);
 
     let mut live = follow(&early, "");
-    let mut told = Vec::new();
+    let mut events = Vec::new();
     for (device, at) in
         [("truck-17", &[10, 12][..]), ("truck-17", &[0, 2]), ("truck-17", &[6]), ("truck-18", &[1])]
     {
-        topic.send_lines(minutes(device, at).as_bytes(), "nobody");
-        told.push(next_marked(&mut live));
+        topic.send_lines(minutes(device, at).as_bytes(), "no-device");
+        events.push(next_marked(&mut live));
     }
-    let names: Vec<_> = told.iter().map(|(_, name, _)| name.as_str()).collect();
+    let names: Vec<_> = events.iter().map(|(_, name, _)| name.as_str()).collect();
     assert_eq!(names, ["started", "started", "merged", "started"]);
-    assert_eq!(told[2].2["absorbed"].as_array().unwrap().len(), 1);
-    let marks: Vec<_> = told.iter().map(|(mark, ..)| mark.clone()).collect();
+    assert_eq!(events[2].2["absorbed"].as_array().unwrap().len(), 1);
+    let marks: Vec<_> = events.iter().map(|(mark, ..)| mark.clone()).collect();
 
-    // Another server goes on where this one was, at whichever place.
+    // Another server resumes from any cursor of this one.
     for (nth, after) in [&start].into_iter().chain(&marks).enumerate() {
         let rest = run.get(&format!("/v1/changes?after={after}")).is(200).json();
-        let rest_of: Vec<_> = told[nth..].iter().map(|(.., event)| event).collect();
-        let events: Vec<_> =
+        let rest_of: Vec<_> = events[nth..].iter().map(|(.., event)| event).collect();
+        let found: Vec<_> =
             rest["changes"].as_array().unwrap().iter().map(|it| &it["event"]).collect();
-        assert_eq!((events, &rest["next"]), (rest_of, &marks[3].clone().into()), "{after}");
+        assert_eq!((found, &rest["next"]), (rest_of, &marks[3].clone().into()), "{after}");
     }
     let mut again = follow(&run, &format!("last-event-id: {}\r\n", marks[0]));
-    assert_eq!(next_marked(&mut again), told[1]);
+    assert_eq!(next_marked(&mut again), events[1]);
     let page = run.get(&format!("/v1/changes?after={start}&limit=1")).is(200).json();
     assert_eq!(
         (&page["changes"][0]["seq"], &page["next"]),
@@ -159,17 +159,17 @@ fn a_keyspace_tells_what_its_topic_of_changes_tells() {
     );
     foreign_records_and_a_client_that_is_ahead(&topic, &run, [&marks[2], &marks[3]]);
 
-    run.get("/v1/changes?after=9.9.9.9").tells(404, "no_change");
-    run.get("/v1/changes?after=1.2.3.4.5").tells(404, "no_change");
-    run.get("/v1/changes?after=x").tells(400, "bad_request");
+    run.get("/v1/changes?after=9.9.9.9").fails(404, "no_change");
+    run.get("/v1/changes?after=1.2.3.4.5").fails(404, "no_change");
+    run.get("/v1/changes?after=x").fails(400, "bad_request");
     run.drain();
     early.drain();
 }
 
-/// A record that is no event, and a client that heard of one elsewhere; `marks` are the last two,
-/// of a partition each.
+/// A record that is not an event, and a client that is ahead of this server; `marks` are the last
+/// two, each of one partition.
 fn foreign_records_and_a_client_that_is_ahead(topic: &Topic, run: &Server, marks: [&String; 2]) {
-    // What somebody else writes there is passed over, and counted.
+    // A foreign record in the feed is skipped, and counted.
     let (producer, changes) = (topic.producer(), format!("{}.trips", topic.name));
     let send = |value: &[u8]| {
         let (key, value) = (Some(b"truck-18".to_vec()), value.to_vec());
@@ -182,7 +182,7 @@ fn foreign_records_and_a_client_that_is_ahead(topic: &Topic, run: &Server, marks
         scraped.contains("tstar_feed_records_ignored_total 1\n").then_some(())
     };
     until("the foreign record to be counted", LIMIT, counted, || None);
-    // A client that heard more elsewhere than is read here waits for it.
+    // A client that read more elsewhere than this server has waits for it.
     let ahead = ahead(marks[0], marks[1], 2);
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| run.get(&format!("/v1/changes?after={ahead}")));

@@ -1,34 +1,35 @@
-//! The API against its own description, by schemathesis: requests made from the document, good ones
-//! and bad ones, and every answer held against it; and the description against its standard.
+//! The API against its own description, by schemathesis: requests generated from the document,
+//! valid and invalid, and every response checked against it; and the description against its
+//! standard.
 
 use std::env;
 use std::path::Path;
 use std::process::Command;
 
-use super::{Server, worked};
+use super::{Server, worked_example};
 use crate::cli::Folder;
 use crate::servers::skip;
 
 const SECRET: &str = "correct-horse-battery";
 
-/// Where `tests/all` puts programs.
+/// Where `tests/all` installs programs.
 const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/target/contract/bin");
 
 /// The seed of its requests, or [`SEED`].
-const SEED_ASKED: &str = "TSTAR_TEST_CONTRACT_SEED";
+const SEED_VARIABLE: &str = "TSTAR_TEST_CONTRACT_SEED";
 const SEED: &str = "1";
 
-/// Fewer cases than that are no trial.
-const LEAST: u64 = 300;
+/// Minimum number of cases of a useful run.
+const MIN_CASES: u64 = 300;
 
-/// The largest number that stands before `word`.
+/// The largest number before `word`.
 fn count_of(text: &str, word: &str) -> u64 {
     let words: Vec<_> = text.split_whitespace().collect();
     let pairs = words.windows(2).filter(|pair| pair[1].trim_end_matches([',', '.']) == word);
     pairs.filter_map(|pair| pair[0].replace(',', "").parse().ok()).max().unwrap_or(0)
 }
 
-/// A program, if it is there.
+/// A program, if it is installed.
 fn program(name: &str) -> Option<Command> {
     let path = Path::new(PROGRAMS).join(name);
     if !path.exists() {
@@ -40,10 +41,10 @@ fn program(name: &str) -> Option<Command> {
 #[test]
 fn the_document_is_sound() {
     let folder = Folder::new();
-    worked(&folder);
+    worked_example(&folder);
     let server = Server::start(&folder, "serve --store sqlite:trips.db");
     let document = server.get("/openapi.json").is(200).json();
-    // The check finds what is wrong.
+    // The check detects a defect.
     let mut wrong = document.clone();
     wrong["paths"]["/v1/trips"]["get"]["responses"] = "none".into();
     for (name, document, is_sound) in [("good", &document, true), ("wrong", &wrong, false)] {
@@ -57,14 +58,14 @@ fn the_document_is_sound() {
 }
 
 #[test]
-fn no_request_gets_an_answer_that_the_document_does_not_know() {
+fn every_response_is_in_the_document() {
     let Some(mut schemathesis) = program("schemathesis") else { return };
     let folder = Folder::new();
-    worked(&folder);
+    worked_example(&folder);
     folder.write("token", SECRET);
     let server = Server::start(&folder, "serve --store sqlite:trips.db --token-file token");
     let examples = env::var("TSTAR_TEST_CONTRACT").unwrap_or("20".into());
-    let seed = env::var(SEED_ASKED).unwrap_or(SEED.into());
+    let seed = env::var(SEED_VARIABLE).unwrap_or(SEED.into());
     let ran = schemathesis
         .args(["run", &format!("http://{}/openapi.json", server.address)])
         .args(["--header", &format!("Authorization: Bearer {SECRET}")])
@@ -78,11 +79,11 @@ fn no_request_gets_an_answer_that_the_document_does_not_know() {
     let said = String::from_utf8_lossy(&ran.stdout);
     assert!(
         ran.status.success(),
-        "{SEED_ASKED}={seed}: {said}{}",
+        "{SEED_VARIABLE}={seed}: {said}{}",
         String::from_utf8_lossy(&ran.stderr)
     );
     let cases = count_of(&said, "generated");
-    assert!(cases >= LEAST, "{cases} cases: {said}");
+    assert!(cases >= MIN_CASES, "{cases} cases: {said}");
     println!("{cases} requests made from the document by seed {seed}");
     server.drain();
 }

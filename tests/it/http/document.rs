@@ -1,11 +1,11 @@
-//! The description of the API, and whether answers are as it says.
+//! The description of the API, and whether responses match it.
 
 use serde_json::{Value, json};
 
-use super::{Server, worked};
+use super::{Server, worked_example};
 use crate::cli::Folder;
 
-/// Whether a value is as a schema of the document says; what is not so is told.
+/// The violations of a schema of the document by a value.
 fn faults(document: &Value, schema: &Value, value: &Value) -> Vec<String> {
     // References lead into the document.
     let mut root = json!({ "components": document["components"] });
@@ -28,7 +28,7 @@ fn schema_of<'a>(document: &'a Value, path: &str, method: &str, status: u16) -> 
 #[test]
 fn every_answer_is_as_the_document_says() {
     let folder = Folder::new();
-    worked(&folder);
+    worked_example(&folder);
     let server = Server::start(&folder, "serve --store sqlite:trips.db");
     let document = server.get("/openapi.json").is(200).json();
     assert_eq!(document["openapi"], "3.1.0");
@@ -55,7 +55,7 @@ fn every_answer_is_as_the_document_says() {
         let found = faults(&document, schema_of(&document, path, "get", status), &answer);
         assert_eq!(found, Vec::<String>::new(), "{target}: {answer}");
     }
-    // The check finds what is wrong.
+    // The check detects a defect.
     let mut wrong = server.get(id).json();
     wrong["samples"] = "five".into();
     assert!(
@@ -66,7 +66,7 @@ fn every_answer_is_as_the_document_says() {
 #[test]
 fn every_route_is_described_and_every_description_has_a_route() {
     let folder = Folder::new();
-    worked(&folder);
+    worked_example(&folder);
     let server = Server::start(&folder, "serve --store sqlite:trips.db");
     let document = server.get("/openapi.json").json();
     let paths = document["paths"].as_object().unwrap();
@@ -79,15 +79,15 @@ fn every_route_is_described_and_every_description_has_a_route() {
             if path.ends_with("/stream") {
                 continue;
             }
-            let answer = server.ask(&method.to_uppercase(), &target, "", b"");
+            let answer = server.request(&method.to_uppercase(), &target, "", b"");
             let status = answer.status;
-            // A route that is not there says `not_found`.
+            // An unknown route answers `not_found`.
             let is_routed = status != 405 && !answer.text().contains("\"not_found\"");
             assert!(is_routed, "{method} {path}: {status}");
             let described = &operation["responses"][status.to_string()];
             assert!(!described.is_null(), "{method} {path}: {status} is not described");
         }
-        let status = server.ask("PATCH", &target, "", b"").status;
+        let status = server.request("PATCH", &target, "", b"").status;
         assert_eq!(status, 405, "{path}");
     }
 }

@@ -1,4 +1,4 @@
-//! What one client, and all of them together, may hold of a server.
+//! Resource limits per client and for all clients together.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -7,7 +7,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use socket2::{Domain, Socket, Type};
 
-use super::{Answer, PATIENCE, Server, worked};
+use super::{Answer, IO_TIMEOUT, Server, worked_example};
 use crate::cli::{Folder, minutes};
 use crate::servers::LIMIT;
 use crate::servers::ready::until;
@@ -18,9 +18,9 @@ fn bearer() -> String {
     format!("authorization: Bearer {SECRET}\r\n")
 }
 
-/// A server over [`worked`] that takes samples.
+/// A server over [`worked_example`] that accepts samples.
 fn taking(folder: &Folder, more: &str) -> Server {
-    worked(folder);
+    worked_example(folder);
     folder.write("token", SECRET);
     Server::start(folder, &format!("serve --store sqlite:trips.db --token-file token {more}"))
 }
@@ -31,7 +31,7 @@ pub fn gzip(body: &[u8]) -> Vec<u8> {
     gzip.finish().unwrap()
 }
 
-/// A trip of `van` with so many samples, a second apart or less.
+/// A trip of `van` with `samples` samples, at most a second apart.
 pub fn long_trip(samples: u64) -> String {
     let line = |nth: u64| {
         let time = 1_714_550_400_000 + nth * 800;
@@ -58,7 +58,7 @@ fn connect_from(server: &Server, address: [u8; 4]) -> TcpStream {
     let remote: SocketAddr = server.address.parse().unwrap();
     socket.connect(&remote.into()).unwrap();
     let stream = TcpStream::from(socket);
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(IO_TIMEOUT)).unwrap();
     stream
 }
 
@@ -66,16 +66,16 @@ fn send(mut stream: &TcpStream, head: &str) {
     stream.write_all(head.as_bytes()).unwrap();
 }
 
-/// The first bytes of an answer, with its status.
+/// The start of a response, up to its status.
 fn status(mut stream: &TcpStream) -> String {
     let mut line = [0; 12];
     stream.read_exact(&mut line).unwrap();
     String::from_utf8_lossy(&line[9..]).into_owned()
 }
 
-/// A counter of `/metrics`; 0 where there is none.
+/// A counter of `/metrics`; 0 if absent.
 fn metric(server: &Server, name: &str) -> u64 {
-    let text = server.ask("GET", "/metrics", &bearer(), b"").is(200).text();
+    let text = server.request("GET", "/metrics", &bearer(), b"").is(200).text();
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     line.map_or(0, |value| value.trim().parse().unwrap())
 }
@@ -91,9 +91,9 @@ fn a_small_body_of_countless_samples_takes_little_memory() {
         assert!(packed.len() < 64 << 10, "{} bytes", packed.len());
         let headers = format!("{}content-encoding: gzip\r\n", bearer());
         for _ in 0..3 {
-            let told = server.ask("POST", "/v1/samples", &headers, &packed);
-            let told = told.tells(400, "bad_request");
-            assert!(told["detail"].as_str().unwrap().contains("more than 100000"), "{told}");
+            let problem = server.request("POST", "/v1/samples", &headers, &packed);
+            let problem = problem.fails(400, "bad_request");
+            assert!(problem["detail"].as_str().unwrap().contains("more than 100000"), "{problem}");
         }
     }
     assert!(server.memory() < 150 << 20, "{} bytes", server.memory());
@@ -114,7 +114,7 @@ fn bodies_of_all_requests_share_a_budget() {
         .map(|_| {
             let mut stream = server.connect();
             stream.write_all(head.as_bytes()).unwrap();
-            // One that is refused may be closed by now.
+            // A refused connection may be closed by now.
             stream.write_all(&part).ok();
             stream
         })
@@ -124,17 +124,17 @@ fn bodies_of_all_requests_share_a_budget() {
     until("a refusal", LIMIT, refused, || None);
     assert!(server.memory() < 200 << 20, "{} bytes", server.memory());
     drop(held);
-    // What they held goes back.
+    // The budget they held is released.
     let lines = minutes("late", &[1]) + &" ".repeat(15 << 20);
     let taken = || {
-        let answer = server.ask("POST", "/v1/samples", &bearer(), lines.as_bytes());
+        let answer = server.request("POST", "/v1/samples", &bearer(), lines.as_bytes());
         (answer.status == 200).then_some(())
     };
     until("samples to be taken again", LIMIT, taken, || None);
 }
 
 #[test]
-fn bodies_that_never_come_are_left_on_every_route() {
+fn bodies_that_never_come_are_closed_on_every_route() {
     let folder = Folder::new();
     let server = taking(&folder, "--max-connections 600 --max-requests 4");
     let routes = [
@@ -166,7 +166,7 @@ fn bodies_that_never_come_are_left_on_every_route() {
         if let Some(expected) = expected {
             assert_eq!(status(&stream), expected, "{target}");
         }
-        // The end comes, and not because this side has lost its patience.
+        // The server closes, rather than this side's timeout.
         let mut rest = Vec::new();
         match stream.read_to_end(&mut rest) {
             Ok(_) => (),
@@ -180,17 +180,17 @@ fn a_login_is_small() {
     let folder = Folder::new();
     let server = taking(&folder, "");
     let body = format!(r#"{{"token":"{}"}}"#, "x".repeat(4096));
-    server.ask("POST", "/v1/login", "", body.as_bytes()).tells(413, "too_large");
+    server.request("POST", "/v1/login", "", body.as_bytes()).fails(413, "too_large");
     let packed = gzip(body.as_bytes());
     let headers = "content-encoding: gzip\r\n";
-    server.ask("POST", "/v1/login", headers, &packed).tells(413, "too_large");
+    server.request("POST", "/v1/login", headers, &packed).fails(413, "too_large");
 }
 
 #[test]
-fn it_says_that_it_lives_when_all_connections_are_taken() {
+fn liveness_is_answered_when_all_connections_are_taken() {
     let folder = Folder::new();
     let server = taking(&folder, "--max-connections 20");
-    // More than there may be, and more than are heard beyond that.
+    // More than the maximum, and more than are answered beyond it.
     let held: Vec<TcpStream> = (0..300).map(|_| server.connect()).collect();
     for _ in 0..20 {
         assert_eq!(server.get("/livez").is(200).text(), "ok\n");
@@ -215,7 +215,7 @@ fn one_address_holds_its_share_of_connections_alone() {
     assert_eq!(ask([127, 0, 0, 8]), "200");
     drop(held);
     let answered = || (ask([127, 0, 0, 9]) == "200").then_some(());
-    until("a place", LIMIT, answered, || None);
+    until("a free connection", LIMIT, answered, || None);
     let words = "serve --store sqlite:trips.db --max-connections 5 --max-client-connections 6";
     folder.run(words).ends(2).says(&["max_client_connections", "0 to 5"]);
 }
@@ -236,11 +236,11 @@ fn one_client_follows_the_changes_so_often_and_no_more() {
     assert_eq!(follow([127, 0, 0, 8]).0, "200");
     drop(held);
     let followed = || (follow([127, 0, 0, 9]).0 == "200").then_some(());
-    until("a place", LIMIT, followed, || None);
+    until("a free stream", LIMIT, followed, || None);
 }
 
 #[test]
-fn large_answers_count_until_they_are_taken_and_slow_readers_are_left() {
+fn large_answers_count_until_they_are_taken_and_slow_readers_are_closed() {
     let folder = Folder::with("long.ndjson", long_trip(50_000));
     folder.ingest("long.ndjson --store sqlite:trips.db");
     let server = taking(&folder, "");
@@ -253,25 +253,25 @@ fn large_answers_count_until_they_are_taken_and_slow_readers_are_left() {
             stream
         })
         .collect();
-    let told: Vec<String> = readers.iter().map(status).collect();
-    let count = |status: &str| told.iter().filter(|it| *it == status).count();
+    let found: Vec<String> = readers.iter().map(status).collect();
+    let count = |status: &str| found.iter().filter(|it| *it == status).count();
     let (answered, refused) = (count("200"), count("503"));
     println!("{answered} answers on their way, {refused} refused, {} bytes", server.memory());
-    assert!(answered >= 5 && refused >= 5 && answered + refused == 80, "{told:?}");
+    assert!(answered >= 5 && refused >= 5 && answered + refused == 80, "{found:?}");
     assert!(server.memory() < 250 << 20, "{} bytes", server.memory());
-    // They take a little now and then, and are left all the same.
+    // They read a little now and then, and are closed nevertheless.
     let name = "tstar_http_rejected_total{reason=\"slow_reader\"} ";
     let left = || {
         for mut stream in &readers {
-            // One that was refused has ended.
+            // A refused one has ended.
             stream.read_exact(&mut [0; 16]).ok();
         }
         (metric(&server, name) >= answered as u64).then_some(())
     };
     until("all slow readers to be left", LIMIT, left, || None);
-    // What they held goes back, and a client that reads gets it all.
+    // The memory they held is released, and a client that reads gets the whole response.
     let target = format!("/v1/trips/{LONG_TRIP}?path=true");
-    let trip = server.ask("GET", &target, &bearer(), b"").is(200).json();
+    let trip = server.request("GET", &target, &bearer(), b"").is(200).json();
     assert_eq!(trip["path"]["times"].as_array().unwrap().len(), 50_000);
 }
 
@@ -281,7 +281,7 @@ fn the_bytes_of_an_answer_are_bounded() {
         format!("{{\"device_id\":\"zip\",\"time\":{time},\"lat\":52.5,\"lon\":13.5}}\n")
     };
     let begin = 1_714_550_400_000;
-    // Each second one joins two trips.
+    // Every second sample joins two trips.
     let apart = (0..600).map(|nth| line(begin + nth * 8000));
     let joining = (0..599).map(|nth| line(begin + nth * 8000 + 4000));
     let folder = Folder::with("zip.ndjson", apart.chain(joining).collect::<String>());
@@ -292,10 +292,10 @@ fn the_bytes_of_an_answer_are_bounded() {
     let ask = |pairs: usize| {
         let pair = format!(r#"{{"device":"zip","at":{begin}}}"#);
         let body = format!(r#"{{"pairs":[{}]}}"#, vec![pair; pairs].join(","));
-        server.ask("POST", "/v1/trips/lookup", "", body.as_bytes())
+        server.request("POST", "/v1/trips/lookup", "", body.as_bytes())
     };
     ask(20).is(200);
-    ask(1000).tells(400, "answer_too_large");
+    ask(1000).fails(400, "answer_too_large");
 }
 
 #[test]
@@ -304,7 +304,7 @@ fn a_request_names_one_host() {
     let server = taking(&folder, "");
     for hosts in ["host: localhost\r\nhost: localhost\r\n", "host: a\r\nHost: b\r\n"] {
         let request = format!("GET /livez HTTP/1.1\r\n{hosts}connection: close\r\n\r\n");
-        Answer::read(&server.raw(request.as_bytes())).tells(421, "foreign_name");
+        Answer::read(&server.raw(request.as_bytes())).fails(421, "foreign_name");
     }
 }
 
@@ -315,10 +315,10 @@ fn what_never_changes_is_packed_once() {
     for target in ["/", "/assets/leaflet.js", "/openapi.json"] {
         let plain = server.get(target).is(200);
         assert_eq!(plain.header("content-encoding"), None, "{target}");
-        let packed = server.ask("GET", target, "accept-encoding: gzip\r\n", b"").is(200);
+        let packed = server.request("GET", target, "accept-encoding: gzip\r\n", b"").is(200);
         assert_eq!(packed.header("content-encoding"), Some("gzip"), "{target}");
         assert_eq!(packed.header("vary"), Some("accept-encoding"), "{target}");
-        // It was whole before it was sent.
+        // It was complete before it was sent.
         let length = packed.header("content-length").map(|it| it.parse().unwrap());
         assert_eq!(length, Some(packed.body.len()), "{target}");
         let mut unpacked = Vec::new();
@@ -328,17 +328,17 @@ fn what_never_changes_is_packed_once() {
 }
 
 #[test]
-fn strangers_are_told_what_is_missing_in_one_word() {
+fn clients_without_a_token_get_a_one_word_reason() {
     let folder = Folder::new();
     folder.write("token", SECRET);
     let port = crate::servers::free_port();
     let store = format!("scylla://127.0.0.1:{port}/fleet");
     let server = Server::launch(&folder, &format!("serve --store {store} --token-file token"));
     let ready = |headers: &str| {
-        let ready = server.ask("GET", "/readyz?verbose", headers, b"").is(503).json();
+        let ready = server.request("GET", "/readyz?verbose", headers, b"").is(503).json();
         ready["checks"][0]["problem"].as_str().unwrap().to_owned()
     };
     assert_eq!(ready(""), "not_reached");
     assert_eq!(ready("authorization: Bearer other\r\n"), "not_reached");
-    assert_eq!(ready(&bearer()), "it is not reached yet");
+    assert_eq!(ready(&bearer()), "not connected yet");
 }

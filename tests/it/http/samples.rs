@@ -1,4 +1,4 @@
-//! Samples that come by HTTP.
+//! Samples sent by HTTP.
 
 use std::io::Write;
 
@@ -6,7 +6,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::Value;
 
-use super::{Answer, Server, worked};
+use super::{Answer, Server, worked_example};
 use crate::cli::{Folder, minutes};
 use crate::servers::LIMIT;
 use crate::servers::ready::until;
@@ -16,7 +16,7 @@ const SECRET: &str = "correct-horse-battery";
 
 fn post(server: &Server, headers: &str, body: &[u8]) -> Answer {
     let headers = format!("authorization: Bearer {SECRET}\r\n{headers}");
-    server.ask("POST", "/v1/samples", &headers, body)
+    server.request("POST", "/v1/samples", &headers, body)
 }
 
 fn statuses(answer: &Value) -> Vec<&str> {
@@ -26,11 +26,11 @@ fn statuses(answer: &Value) -> Vec<&str> {
 #[test]
 fn a_store_of_files_takes_samples_and_says_what_became_of_each() {
     let folder = Folder::new();
-    worked(&folder);
+    worked_example(&folder);
     let server = Server::start(&folder, "serve --store sqlite:trips.db");
-    // Without a token nobody may write.
-    let refused = server.ask("POST", "/v1/samples", "", minutes("x", &[1]).as_bytes());
-    refused.tells(403, "takes_no_samples");
+    // Without a token, writes are refused.
+    let refused = server.request("POST", "/v1/samples", "", minutes("x", &[1]).as_bytes());
+    refused.fails(403, "takes_no_samples");
     server.drain();
 
     folder.write("token", SECRET);
@@ -46,10 +46,10 @@ fn a_store_of_files_takes_samples_and_says_what_became_of_each() {
     assert_eq!(reasons, ["missing_field", "bad_json"]);
     let letters = folder.run("dlq ls --format ndjson").ends(0).objects();
     assert_eq!(letters.len(), 2, "what could not be used is kept: {letters:?}");
-    // Durable with the answer, and seen at once.
+    // Durable with the response, and visible at once.
     let bearer = format!("authorization: Bearer {SECRET}\r\n");
     let target = "/v1/trips/lookup?device=truck-17&at=2024-05-01T08:14:00Z";
-    assert_eq!(server.ask("GET", target, &bearer, b"").is(200).json()["samples"], 7);
+    assert_eq!(server.request("GET", target, &bearer, b"").is(200).json()["samples"], 7);
 
     let lines = minutes("truck-17", &[25, 26]);
     let array = format!("[{}]", lines.trim().replace('\n', ","));
@@ -61,16 +61,16 @@ fn a_store_of_files_takes_samples_and_says_what_became_of_each() {
     let again = post(&server, "", array.as_bytes()).is(200).json();
     assert_eq!(statuses(&again), ["duplicate", "duplicate"]);
 
-    post(&server, "", b"\n").tells(400, "bad_request");
+    post(&server, "", b"\n").fails(400, "bad_request");
     assert_eq!(post(&server, "", b"[]").is(200).json()["results"], Value::Array(vec![]));
-    post(&server, "", b"[1,").tells(400, "bad_request");
-    post(&server, "content-encoding: br\r\n", b"x").tells(415, "unsupported_encoding");
-    post(&server, "content-encoding: gzip\r\n", b"x").tells(400, "bad_request");
-    // Small when packed, and 64 MB when not.
+    post(&server, "", b"[1,").fails(400, "bad_request");
+    post(&server, "content-encoding: br\r\n", b"x").fails(415, "unsupported_encoding");
+    post(&server, "content-encoding: gzip\r\n", b"x").fails(400, "bad_request");
+    // Small when compressed, 64 MB when not.
     let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
     gzip.write_all(&vec![b' '; 64 << 20]).unwrap();
     let bomb = gzip.finish().unwrap();
-    post(&server, "content-encoding: gzip\r\n", &bomb).tells(413, "too_large");
+    post(&server, "content-encoding: gzip\r\n", &bomb).fails(413, "too_large");
     assert!(server.memory() < 200 << 20, "{} bytes", server.memory());
 }
 
@@ -90,7 +90,7 @@ fn a_store_of_a_topic_is_written_through_its_topic() {
     let body = lines.into_bytes();
     let sent = || {
         let answer = post(&server, "", &body);
-        // The store is opened once the daemon has made it.
+        // The store is opened once the daemon has created it.
         (answer.status == 200).then(|| answer.json())
     };
     let answer = until("the samples to be taken", LIMIT, sent, || None);
@@ -100,7 +100,7 @@ fn a_store_of_a_topic_is_written_through_its_topic() {
     let bearer = format!("authorization: Bearer {SECRET}\r\n");
     let target = "/v1/trips/truck-17~20240501T081000.000Z";
     let merged = || {
-        let answer = server.ask("GET", target, &bearer, b"");
+        let answer = server.request("GET", target, &bearer, b"");
         (answer.status == 200 && answer.json()["samples"] == 5).then(|| answer.json())
     };
     let trip = until("the trip", LIMIT, merged, || None);

@@ -2,20 +2,20 @@
 
 use serde_json::json;
 
-use super::{Answer, Server, worked};
+use super::{Answer, Server, worked_example};
 use crate::cli::{Folder, minutes};
 
 const SECRET: &str = "correct-horse-battery";
 
 fn guarded(folder: &Folder) -> Server {
-    worked(folder);
+    worked_example(folder);
     folder.write("token", SECRET);
     Server::start(folder, "serve --store sqlite:trips.db --token-file token")
 }
 
 fn log_in_with(server: &Server, headers: &str) -> Answer {
     let body = json!({ "token": SECRET }).to_string();
-    server.ask("POST", "/v1/login", headers, body.as_bytes())
+    server.request("POST", "/v1/login", headers, body.as_bytes())
 }
 
 /// The cookie of a login.
@@ -35,10 +35,10 @@ fn with_a_cookie_only_the_page_of_this_server_changes_anything() {
     let server = guarded(&folder);
     let (cookie, own) = (log_in(&server), origin(&server));
     let body = minutes("new", &[1]);
-    let post = |headers: &str| server.ask("POST", "/v1/samples", headers, body.as_bytes());
+    let post = |headers: &str| server.request("POST", "/v1/samples", headers, body.as_bytes());
     let foreign = [
         "",
-        // Other ports, and other names under the same one, are of the same site.
+        // Other ports, and other names under the same one, are same-site.
         "origin: http://127.0.0.1:1\r\n",
         "origin: null\r\n",
         "sec-fetch-site: same-site\r\n",
@@ -46,20 +46,20 @@ fn with_a_cookie_only_the_page_of_this_server_changes_anything() {
         "sec-fetch-site: none\r\n",
     ];
     for headers in foreign {
-        post(&format!("{cookie}{headers}")).tells(403, "foreign_origin");
+        post(&format!("{cookie}{headers}")).fails(403, "foreign_origin");
     }
-    post(&format!("{cookie}{own}sec-fetch-site: same-site\r\n")).tells(403, "foreign_origin");
+    post(&format!("{cookie}{own}sec-fetch-site: same-site\r\n")).fails(403, "foreign_origin");
     let target = "/v1/trips/lookup?device=new&at=2024-05-01T08:01:00Z";
-    server.ask("GET", target, &cookie, b"").tells(404, "no_trip");
+    server.request("GET", target, &cookie, b"").fails(404, "no_trip");
     for headers in foreign[1..].iter() {
-        log_in_with(&server, headers).tells(403, "foreign_origin");
-        server.ask("POST", "/v1/logout", headers, b"").tells(403, "foreign_origin");
+        log_in_with(&server, headers).fails(403, "foreign_origin");
+        server.request("POST", "/v1/logout", headers, b"").fails(403, "foreign_origin");
     }
     for headers in [&*own, "sec-fetch-site: same-origin\r\n"] {
         post(&format!("{cookie}{headers}")).is(200);
     }
-    server.ask("GET", target, &cookie, b"").is(200);
-    // A program shows the token, from wherever it comes.
+    server.request("GET", target, &cookie, b"").is(200);
+    // A program sends the token, from any origin.
     post(&format!("authorization: Bearer {SECRET}\r\norigin: http://elsewhere\r\n")).is(200);
 }
 
@@ -77,7 +77,7 @@ fn behind_tls_the_cookie_is_of_this_host_alone() {
         assert!(set.starts_with("__Host-tstar="), "{set}");
         assert!(set.contains("; Secure; HttpOnly; SameSite=Strict; Path=/; Max-Age="), "{set}");
         let cookie = set.split(';').next().unwrap();
-        server.ask("GET", "/v1/devices", &format!("cookie: {cookie}\r\n"), b"").is(200);
+        server.request("GET", "/v1/devices", &format!("cookie: {cookie}\r\n"), b"").is(200);
     }
     let answer = log_in_with(&server, &origin(&server)).is(204);
     let set = answer.header("set-cookie").unwrap();
@@ -90,19 +90,19 @@ fn a_logout_ends_one_login() {
     let server = guarded(&folder);
     let (one, other, own) = (log_in(&server), log_in(&server), origin(&server));
     assert_ne!(one, other);
-    let page = |cookie: &str| server.ask("GET", "/v1/page", cookie, b"");
+    let page = |cookie: &str| server.request("GET", "/v1/page", cookie, b"");
     assert_eq!(page(&one).is(200).json()["logged_in"], true);
-    server.ask("POST", "/v1/logout", &one, b"").tells(403, "foreign_origin");
+    server.request("POST", "/v1/logout", &one, b"").fails(403, "foreign_origin");
     page(&one).is(200);
-    let answer = server.ask("POST", "/v1/logout", &format!("{one}{own}"), b"").is(204);
+    let answer = server.request("POST", "/v1/logout", &format!("{one}{own}"), b"").is(204);
     let removed = answer.header("set-cookie").unwrap();
     assert!(removed.contains("tstar=;") && removed.contains("Max-Age=0"), "{removed}");
-    page(&one).tells(401, "unauthorized");
+    page(&one).fails(401, "unauthorized");
     page(&other).is(200);
-    // Whoever is out can go out again, and whoever is in leaves no login behind by a second one.
-    server.ask("POST", "/v1/logout", &format!("{one}{own}"), b"").is(204);
+    // A logout can be repeated, and a second login replaces the first.
+    server.request("POST", "/v1/logout", &format!("{one}{own}"), b"").is(204);
     log_in_with(&server, &format!("{other}{own}")).is(204);
-    page(&other).tells(401, "unauthorized");
+    page(&other).fails(401, "unauthorized");
     let bearer = format!("authorization: Bearer {SECRET}\r\n");
     assert_eq!(page(&bearer).is(200).json()["logged_in"], false);
 }
@@ -113,7 +113,7 @@ fn each_login_can_be_revoked() {
     let server = guarded(&folder);
     let (one, other) = (log_in(&server), log_in(&server));
     let list = |headers: &str| {
-        let list = server.ask("GET", "/v1/sessions", headers, b"").is(200).json();
+        let list = server.request("GET", "/v1/sessions", headers, b"").is(200).json();
         list["sessions"].as_array().unwrap().clone()
     };
     let listed = list(&one);
@@ -122,16 +122,16 @@ fn each_login_can_be_revoked() {
     let [current] = current[..] else { panic!("{listed:?}") };
     assert_eq!(current["address"], "127.0.0.1");
     let target = format!("/v1/sessions/{}", current["id"].as_str().unwrap());
-    server.ask("DELETE", &target, &other, b"").tells(403, "foreign_origin");
-    server.ask("DELETE", &target, "", b"").tells(401, "unauthorized");
+    server.request("DELETE", &target, &other, b"").fails(403, "foreign_origin");
+    server.request("DELETE", &target, "", b"").fails(401, "unauthorized");
     let bearer = format!("authorization: Bearer {SECRET}\r\n");
-    server.ask("DELETE", &target, &bearer, b"").is(204);
-    server.ask("DELETE", &target, &bearer, b"").tells(404, "no_session");
-    server.ask("GET", "/v1/devices", &one, b"").tells(401, "unauthorized");
-    server.ask("GET", "/v1/devices", &other, b"").is(200);
+    server.request("DELETE", &target, &bearer, b"").is(204);
+    server.request("DELETE", &target, &bearer, b"").fails(404, "no_session");
+    server.request("GET", "/v1/devices", &one, b"").fails(401, "unauthorized");
+    server.request("GET", "/v1/devices", &other, b"").is(200);
     assert_eq!(list(&bearer).len(), 1);
     server.drain();
-    // They are in memory alone.
+    // Sessions are in memory only.
     let server = Server::start(&folder, "serve --store sqlite:trips.db --token-file token");
-    server.ask("GET", "/v1/devices", &other, b"").tells(401, "unauthorized");
+    server.request("GET", "/v1/devices", &other, b"").fails(401, "unauthorized");
 }

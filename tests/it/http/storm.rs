@@ -1,5 +1,5 @@
-//! Hostile requests, made from a seed, and slow clients of every kind, all at once: the server says
-//! throughout that it lives, serves those who mean well afterwards, and its memory stays bounded.
+//! Hostile requests, generated from a seed, and slow clients of every kind, all at once: the server
+//! stays live throughout, serves well-behaved clients afterwards, and its memory stays bounded.
 
 use std::env;
 use std::io::Write;
@@ -9,19 +9,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use fastrand::Rng;
 
 use super::limits::{LONG_TRIP, gzip, long_trip};
-use super::{Server, worked};
+use super::{Server, worked_example};
 use crate::cli::Folder;
 use crate::servers::LIMIT;
 use crate::servers::ready::until;
 
 const SECRET: &str = "correct-horse-battery";
 
-/// What the server may take, however many requests and clients there are: four of the largest
-/// bodies (64 MB), the answers on their way (64 MB), and what it takes for itself and its
+/// Maximum memory of the server, however many requests and clients there are: four of the largest
+/// bodies (64 MB), the responses in flight (64 MB), and what it needs for itself and its
 /// connections.
 const MAX_MEMORY: u64 = 400 << 20;
 
-/// Requests of one connection, the last of which may be none.
+/// Requests per connection, the last of which may be incomplete.
 const BATCH: u64 = 20;
 
 /// Clients that send requests at the same time.
@@ -31,7 +31,7 @@ fn count(name: &str, default: u64) -> u64 {
     env::var(name).map_or(default, |value| value.parse().unwrap())
 }
 
-/// Bodies that unpack to far more than they are, made once.
+/// Bodies that decompress to far more than their size, made once.
 struct Bodies {
     bombs: Vec<Vec<u8>>,
 }
@@ -65,7 +65,7 @@ fn number(rng: &mut Rng) -> String {
 
 fn target(rng: &mut Rng) -> String {
     let (odd, number) = (noise(rng, 30), number(rng));
-    // Mostly what may stand in a target: the rest ends the connection.
+    // Mostly valid characters of a target: others end the connection.
     let is_fine = |char: char| char.is_ascii_alphanumeric() || "~.-_!$&'()*+,;=:@/?".contains(char);
     let odd = if rng.u8(..50) > 0 { odd.replace(|char| !is_fine(char), "~") } else { odd };
     match rng.u8(..16) {
@@ -130,7 +130,7 @@ fn body(rng: &mut Rng, bodies: &Bodies) -> (&'static str, Vec<u8>) {
     }
 }
 
-/// So many requests, one after the other; the last is none at times.
+/// `requests` requests, one after the other; the last is sometimes invalid.
 fn batch(rng: &mut Rng, bodies: &Bodies, requests: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     for nth in 1..=requests {
@@ -153,7 +153,7 @@ fn batch(rng: &mut Rng, bodies: &Bodies, requests: u64) -> Vec<u8> {
     bytes
 }
 
-/// The statuses of answers that came one after the other.
+/// The statuses of consecutive responses.
 fn statuses(answers: &[u8]) -> Vec<u16> {
     const START: &[u8] = b"HTTP/1.1 ";
     let starts = answers.windows(START.len()).enumerate().filter(|(_, it)| *it == START);
@@ -168,14 +168,14 @@ fn send(server: &Server, bodies: &Bodies, seed: u64, left: &AtomicU64, answered:
     while let Ok(left) = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) {
         let bytes = batch(&mut rng, bodies, left.min(BATCH));
         let answers = server.raw(&bytes);
-        let told = statuses(&answers);
+        let found = statuses(&answers);
         let is_fault = |status: &u16| *status == 500 || !(200..600).contains(status);
-        assert!(!told.iter().any(is_fault), "seed {seed}: {told:?} to {bytes:?}");
-        answered.fetch_add(told.len() as u64, Ordering::Relaxed);
+        assert!(!found.iter().any(is_fault), "seed {seed}: {found:?} to {bytes:?}");
+        answered.fetch_add(found.len() as u64, Ordering::Relaxed);
     }
 }
 
-/// A client that begins, and does not go on.
+/// A client that starts a request, and does not continue.
 fn slow(server: &Server, nth: u64) -> TcpStream {
     let mut stream = server.connect();
     let bearer = format!("host: localhost\r\nauthorization: Bearer {SECRET}\r\n");
@@ -187,12 +187,12 @@ fn slow(server: &Server, nth: u64) -> TcpStream {
         4 => format!("GET /v1/trips/{LONG_TRIP}?path=true HTTP/1.1\r\n{bearer}\r\n"),
         _ => format!("GET /v1/changes/stream HTTP/1.1\r\n{bearer}\r\n"),
     };
-    // It may be one too many.
+    // The connection may exceed the limit.
     drop(stream.write_all(bytes.as_bytes()));
     stream
 }
 
-/// CPU time that the server took, s.
+/// CPU time of the server, s.
 fn cpu(server: &Server) -> f64 {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.child.id())).unwrap();
     let (_, rest) = stat.rsplit_once(')').unwrap();
@@ -205,7 +205,7 @@ fn no_request_and_no_client_takes_the_server_down() {
     let (requests, clients) =
         (count("TSTAR_TEST_HOSTILE_REQUESTS", 2000), count("TSTAR_TEST_SLOW_CLIENTS", 40));
     let folder = Folder::with("long.ndjson", long_trip(20_000));
-    worked(&folder);
+    worked_example(&folder);
     folder.ingest("long.ndjson --store sqlite:trips.db");
     folder.write("token", SECRET);
     let words = "serve --store sqlite:trips.db --token-file token --max-connections 1000";
@@ -244,7 +244,7 @@ fn no_request_and_no_client_takes_the_server_down() {
     let bearer = format!("authorization: Bearer {SECRET}\r\n");
     let target = "/v1/trips/lookup?device=truck-17&at=2024-05-01T08:05:00Z";
     let answer = || {
-        let answer = server.ask("GET", target, &bearer, b"");
+        let answer = server.request("GET", target, &bearer, b"");
         (answer.status == 200).then(|| answer.json())
     };
     assert_eq!(until("an answer", LIMIT, answer, || None)["samples"], 5);

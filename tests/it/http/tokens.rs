@@ -1,33 +1,33 @@
-//! Who may ask.
+//! Authentication.
 
-use super::{Server, worked};
+use super::{Server, worked_example};
 use crate::cli::Folder;
 
 const SECRET: &str = "correct-horse-battery";
 
 fn guarded(folder: &Folder) -> Server {
-    worked(folder);
+    worked_example(folder);
     folder.write("token", format!("{SECRET}\n"));
     Server::start(folder, "serve --store sqlite:trips.db --token-file token")
 }
 
 #[test]
-fn nobody_reads_without_the_token() {
+fn reads_need_the_token() {
     let folder = Folder::new();
     let server = guarded(&folder);
     for target in ["/v1/devices", "/v1/changes/stream", "/metrics", "/v1/page", "/v1/trips?day=x"] {
-        server.get(target).tells(401, "unauthorized");
+        server.get(target).fails(401, "unauthorized");
     }
     for target in ["/livez", "/readyz", "/version", "/", "/openapi.json", "/assets/app.js"] {
         server.get(target).is(200);
     }
     let bearer = |secret: &str| format!("authorization: Bearer {secret}\r\n");
-    server.ask("GET", "/v1/devices", &bearer(SECRET), b"").is(200);
+    server.request("GET", "/v1/devices", &bearer(SECRET), b"").is(200);
     for wrong in ["", "x", &SECRET[1..], &format!("{SECRET}x"), "\u{e9}"] {
-        server.ask("GET", "/v1/devices", &bearer(wrong), b"").tells(401, "unauthorized");
+        server.request("GET", "/v1/devices", &bearer(wrong), b"").fails(401, "unauthorized");
     }
-    server.ask("GET", "/v1/devices", "authorization: Basic eDp5\r\n", b"").is(401);
-    assert!(!server.said().contains(SECRET), "the log tells the token");
+    server.request("GET", "/v1/devices", "authorization: Basic eDp5\r\n", b"").is(401);
+    assert!(!server.said().contains(SECRET), "the log contains the token");
 }
 
 #[test]
@@ -36,17 +36,17 @@ fn a_login_sets_a_cookie_that_scripts_cannot_read() {
     let server = guarded(&folder);
     let login = |token: &str| {
         let body = serde_json::json!({ "token": token }).to_string();
-        server.ask("POST", "/v1/login", "", body.as_bytes())
+        server.request("POST", "/v1/login", "", body.as_bytes())
     };
-    login("wrong").tells(401, "unauthorized");
-    server.ask("POST", "/v1/login", "", b"token=x").tells(400, "bad_request");
+    login("wrong").fails(401, "unauthorized");
+    server.request("POST", "/v1/login", "", b"token=x").fails(400, "bad_request");
     let answer = login(SECRET).is(204);
     let set = answer.header("set-cookie").unwrap();
     assert!(set.contains("; HttpOnly; SameSite=Strict; Path=/"), "{set}");
     assert!(!set.contains(SECRET), "{set}");
     let cookie = set.split(';').next().unwrap();
     let with =
-        |cookie: &str| server.ask("GET", "/v1/devices", &format!("cookie: {cookie}\r\n"), b"");
+        |cookie: &str| server.request("GET", "/v1/devices", &format!("cookie: {cookie}\r\n"), b"");
     with(&format!("other=1; {cookie}")).is(200);
     with(&format!("{cookie}0")).is(401);
     with("tstar=").is(401);
@@ -55,7 +55,7 @@ fn a_login_sets_a_cookie_that_scripts_cannot_read() {
 #[test]
 fn beyond_this_machine_it_answers_with_a_token_alone() {
     let folder = Folder::new();
-    worked(&folder);
+    worked_example(&folder);
     let serve = "serve --store sqlite:trips.db";
     let refused = folder.run(&format!("{serve} --listen 0.0.0.0:0")).ends(2);
     refused.says(&["token_file", "insecure"]).prints_nothing();
@@ -76,8 +76,8 @@ fn beyond_this_machine_it_answers_with_a_token_alone() {
             format!("GET /v1/devices HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
         super::Answer::read(&server.raw(asked.as_bytes()))
     };
-    host("evil.example.com").tells(421, "foreign_name");
-    host("127.0.0.1.evil.example.com:8080").tells(421, "foreign_name");
+    host("evil.example.com").fails(421, "foreign_name");
+    host("127.0.0.1.evil.example.com:8080").fails(421, "foreign_name");
     for own in ["localhost:8080", "LOCALHOST", "127.0.0.1", "[::1]:8080", "192.168.1.7:80"] {
         host(own).is(200);
     }
@@ -86,12 +86,12 @@ fn beyond_this_machine_it_answers_with_a_token_alone() {
 #[test]
 fn pages_of_other_origins_read_only_where_they_are_named() {
     let folder = Folder::new();
-    worked(&folder);
+    worked_example(&folder);
     let words = "serve --store sqlite:trips.db --cors https://maps.example.com";
     let server = Server::start(&folder, words);
     let from = |origin: &str| {
         let answer =
-            server.ask("GET", "/v1/devices", &format!("origin: {origin}\r\n"), b"").is(200);
+            server.request("GET", "/v1/devices", &format!("origin: {origin}\r\n"), b"").is(200);
         answer.header("access-control-allow-origin").map(str::to_owned)
     };
     assert_eq!(from("https://maps.example.com").as_deref(), Some("https://maps.example.com"));

@@ -1,4 +1,5 @@
-//! Letters that went back before, and letters that do not fit: they stay, the others go.
+//! Dead letters that were replayed before, and dead letters that are too large: they stay, the
+//! others go.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +29,7 @@ impl Site {
         if found.code == Some(0) { found.objects() } else { vec![] }
     }
 
-    /// Reads what there is, until letters are as they have to be.
+    /// Reads what there is, until the dead letters meet a condition.
     fn read_until(&self, are_right: impl Fn(&[Value]) -> bool) {
         let flags = "--store sqlite:trips.db --from earliest --max-samples 2";
         let words = format!("run {} {flags}", self.topic.flags());
@@ -42,8 +43,8 @@ impl Site {
     }
 }
 
-/// What the last try of it was for.
-fn tried_for(letter: &Value) -> Option<&str> {
+/// The reason of its last replay.
+fn replayed_for(letter: &Value) -> Option<&str> {
     let headers = letter["headers"].as_array().unwrap();
     headers.iter().find(|it| it[0] == "tstar-dlq-reason")?[1].as_str()
 }
@@ -55,19 +56,19 @@ fn what_came_again_for_the_same_reason_stays_unless_it_is_asked_for() {
     site.topic.send(&lines);
     site.topic.send(&[keyed("truck-1", renamed("truck-1", 4))]);
     site.read_until(|letters| letters.len() == 2);
-    // Once each of them goes, for what it is here: one is full, one is fixed, and full then.
+    // Each is replayed once per reason: one is full; one is fixed, and then full.
     let summary = site.replay("--map time=when").json();
     assert_eq!((&summary["replayed"], &summary["still_failing"]), (&json!(2), &json!({})));
     let full = |letters: &[Value]| letters.iter().filter(|it| it["reason"] == "trip_full").count();
     site.read_until(|letters| full(letters) == 2);
     let mut letters = site.ls();
-    letters.sort_by_key(|it| tried_for(it).map(str::to_owned));
+    letters.sort_by_key(|it| replayed_for(it).map(str::to_owned));
     assert_eq!(
-        [0, 1].map(|nth| tried_for(&letters[nth])),
+        [0, 1].map(|nth| replayed_for(&letters[nth])),
         [Some("missing_field"), Some("trip_full")]
     );
 
-    // That one was not tried for what it is now; the other one was.
+    // The first was not replayed for its current reason yet; the second was.
     let dry = site.replay("--dry-run").says(&["came again for the same reason: 1"]);
     assert_eq!(dry.json()["replayed"], 1);
     let summary = site.replay("").says(&["came again for the same reason: 1; they stay"]).json();
@@ -83,7 +84,7 @@ fn what_came_again_for_the_same_reason_stays_unless_it_is_asked_for() {
     assert_eq!((&asked["replayed"], site.ls().len()), (&json!(2), 0));
 }
 
-/// A sample without a key, of so many bytes, which no compression makes small.
+/// A sample without a key, of `bytes` bytes, which no compression shrinks.
 fn large(minute: u32, bytes: usize) -> ProducerRecord {
     let mut random = ChaCha8Rng::seed_from_u64(minute.into());
     let mut ballast = vec![0; bytes];
@@ -97,14 +98,14 @@ fn large(minute: u32, bytes: usize) -> ProducerRecord {
 
 #[test]
 fn one_that_is_too_large_stays_and_the_others_go() {
-    // By the topic's limit, which a broker knows, and by the client's: as it came it fits, with a
-    // key and the headers of what goes back it does not.
+    // Beyond the topic's limit, which a broker knows, and beyond the client's: as received the
+    // record fits, with a key and the replay's headers it does not.
     for (limit, bytes) in [("20000", 19_880), ("2000000", 999_950)] {
         let Some(site) = Site::new(&[("max.message.bytes", limit)]) else { return };
         for minute in 0..20 {
             let letter = match minute {
                 7 => large(minute, bytes),
-                // Each fits, some of them together do not.
+                // Each fits, several together do not.
                 8..12 => large(minute, 9_000),
                 _ => ProducerRecord {
                     value: sample("truck-1", minute).into(),

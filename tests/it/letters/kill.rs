@@ -1,4 +1,4 @@
-//! `dlq replay` killed at random moments and run again: each letter goes back once.
+//! `dlq replay` killed at random moments and run again: each dead letter is sent once.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use crate::faults::{Running, until};
 use crate::support::{self, block_on};
 use crate::topic::Topic;
 
-/// Letters that are added when there is none left: several transactions.
+/// Dead letters that are added when none is left: several transactions.
 const LETTERS: i64 = 4000;
 
-/// A dead letter as the daemon writes it, of a record that never was.
+/// A dead letter as the daemon writes it, of a record that does not exist.
 fn letter(topic: &str, nth: i64) -> ProducerRecord {
     let header = |name: &str, value: &str| (name.to_owned(), Some(value.as_bytes().to_vec()));
     let error = |name: &str, value: &str| header(&format!("__connect.errors.{name}"), value);
@@ -40,7 +40,7 @@ fn letter(topic: &str, nth: i64) -> ProducerRecord {
     }
 }
 
-/// Records in a topic, also those of transactions that are not committed.
+/// The end of a topic, uncommitted transactions included.
 fn end_of(watch: &BaseConsumer, topic: &str) -> i64 {
     let end = |at| watch.fetch_watermarks(topic, at, Duration::from_secs(30)).unwrap().1;
     (0..PARTITIONS).map(end).sum()
@@ -66,7 +66,7 @@ fn a_replay_killed_again_and_again_sends_each_letter_once() {
     let asked = support::kills(50);
     let (mut made, mut kills, mut between, mut all_sent) = (0_i64, 0, 0, true);
     let words = site.words("replay --map time=when");
-    // Where a busy machine lets few of them fall into the sending, there are more.
+    // On a busy machine few kills fall into the sending; then there are more of them.
     while kills < asked || 4 * between < kills {
         assert!(kills < 4 * asked, "{between} of {kills} kills fell into the sending");
         if all_sent {
@@ -77,7 +77,7 @@ fn a_replay_killed_again_and_again_sends_each_letter_once() {
         }
         let before = end_of(&watch, &name);
         let mut below = |limit: u64| i64::try_from(random.next_u64() % limit).unwrap();
-        // Some are killed while they begin, most while they send.
+        // Some are killed while they start, most while they send.
         let (early, target, spins) = (below(8) == 0, below(900), below(400_000));
         let mut running = Running::start(&mut site.folder.command(&words));
         until("records", || {
@@ -91,7 +91,7 @@ fn a_replay_killed_again_and_again_sends_each_letter_once() {
             running.kill();
             kills += 1;
         }
-        // What is committed: also that of a replay that had asked for it and was killed then.
+        // What is committed: also by a replay that was killed after requesting the commit.
         let now = i64::try_from(site.sent_back().len()).unwrap();
         between += u64::from(now < made && end_of(&watch, &name) > before);
         all_sent = now == made;

@@ -1,4 +1,4 @@
-//! Letters that are large, or many: of records that are made to be.
+//! Dead letters that are large, or many, of records made for that.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use tstar::kafka::producer::ProducerRecord;
 
 use super::{PARTITIONS, Site, keyed, renamed, sample};
 use crate::faults::until;
-use crate::topic::{Kept, Topic, drain, start};
+use crate::topic::{StoredRecord, Topic, drain, start};
 
 impl Site {
-    /// Whether everything that stands in the topic was read, and that is committed.
+    /// Whether everything in the topic was read and committed.
     fn is_read(&self) -> Option<()> {
         let committed = self.topic.committed(&self.topic.name, PARTITIONS);
         let ends = self.topic.ends(PARTITIONS);
@@ -20,8 +20,8 @@ impl Site {
     }
 }
 
-/// What a record takes in its topic, without what frames it.
-fn size(kept: &Kept) -> usize {
+/// The size of a record in its topic, without its framing.
+fn size(kept: &StoredRecord) -> usize {
     let headers = kept.headers.iter().map(|(name, value)| name.len() + value.len());
     kept.key.as_ref().map_or(0, Vec::len) + kept.value.len() + headers.sum::<usize>()
 }
@@ -54,7 +54,7 @@ fn large_records() -> Vec<ProducerRecord> {
 }
 
 #[test]
-fn a_letter_fits_its_topic_and_those_beside_it_come_whole_and_once() {
+fn a_letter_fits_its_topic_and_its_neighbours_come_whole_and_once() {
     for limit in ["2000", "1000000"] {
         let Some(site) = Site::bare() else { return };
         let options = [("max.message.bytes", limit)];
@@ -70,7 +70,7 @@ fn a_letter_fits_its_topic_and_those_beside_it_come_whole_and_once() {
         assert_eq!(kept.len(), 39 + 6, "{limit}");
         let most: usize = limit.parse().unwrap();
         assert!(kept.iter().all(|kept| size(kept) < most), "{limit}");
-        // Nothing comes again, and nothing is in the way.
+        // Nothing comes again, and nothing blocks what follows.
         site.topic.send(&[keyed("truck-1", sample("truck-1", 42))]);
         site.run_until("one more", || site.is_read());
         assert_eq!(site.topic.records_of(&site.letter_topic()), kept);
@@ -93,8 +93,8 @@ fn a_letter_fits_its_topic_and_those_beside_it_come_whole_and_once() {
     }
 }
 
-/// What a record of half a megabyte may take of memory on its way: the client has it twice, the
-/// batch once, its letters a few times.
+/// Memory for a record of half a megabyte in flight: the client has it twice, the batch once, its
+/// dead letters a few times.
 #[cfg(target_os = "linux")]
 const RECORD_MEMORY: u64 = 64 << 20;
 
@@ -126,7 +126,7 @@ fn an_array_of_very_many_bad_elements_costs_a_few_times_its_size() {
     let bad = 10_000 + 450_000 + 150;
     assert_eq!(summary["dead_letters"], json!({ "bad_json": bad }));
     assert_eq!((&summary["delivered"], &summary["applied"]), (&json!(bad + 12), &json!(12)));
-    let said = |kept: &Kept| kept.header("__connect.errors.exception.message").to_owned();
+    let said = |kept: &StoredRecord| kept.header("__connect.errors.exception.message").to_owned();
     let letters = site.topic.records_of(&site.letter_topic());
     let heads: BTreeMap<_, _> = letters
         .iter()
@@ -137,7 +137,7 @@ fn an_array_of_very_many_bad_elements_costs_a_few_times_its_size() {
     assert_eq!(heads[&20_001], format!("10000 of 10000 {of}"));
     assert_eq!(heads[&900_001], format!("450000 of 450000 {of}"));
     assert!(heads.values().any(|said| *said == format!("150 of 160 {of}")), "{heads:?}");
-    // Good elements of it are duplicates then, and its bad ones one letter again.
+    // Its good elements are duplicates then, and its bad ones one dead letter again.
     let replayed = site.run("replay --dry-run").ends(0).json();
     assert_eq!((&replayed["replayed"], &replayed["new_reason"]), (&json!(1), &json!(0)));
     assert_eq!(replayed["still_failing"], json!({"bad_json": 2}));

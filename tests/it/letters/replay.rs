@@ -1,4 +1,4 @@
-//! What can be used goes back, what cannot stays, what is thrown away goes.
+//! Dead letters that can be decoded are replayed, others stay, purged ones are deleted.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use tstar::kafka::transactions::{TransactionRecord, Transactions};
 use super::{PARTITIONS, REASONS, Site, by_place, reasons};
 use crate::topic::Topic;
 
-/// Fails whatever the names are; `bad_time` once the time is found.
+/// These fail whatever the names are; `bad_time` once the time is found.
 const STAY: [&str; 5] = ["bad_json", "bad_time", "bad_utf8", "key_mismatch", "time_in_future"];
 
 #[test]
@@ -43,7 +43,7 @@ fn what_a_fix_decodes_goes_back_once_and_the_rest_stays_with_its_reason() {
     }
     site.run(&format!("show {}", was["id"].as_str().unwrap())).ends(1);
 
-    // The same once more does nothing.
+    // A second run does nothing.
     expected["replayed"] = 0.into();
     expected["new_reason"] = 0.into();
     assert_eq!(site.run("replay --map time=when").ends(0).json(), expected);
@@ -54,7 +54,7 @@ fn what_a_fix_decodes_goes_back_once_and_the_rest_stays_with_its_reason() {
     went_back(&site);
     site.run_until("the trips", || (site.samples() == 7).then_some(()));
     assert_eq!(site.ls(""), left, "nothing of it came again");
-    // What ends a transaction in the log is nothing that is unread.
+    // The marker that ends a transaction does not count as unread.
     let (flags, store) = (site.log(), site.store());
     site.folder.run(&format!("epoch new {flags} {store}")).ends(0);
 }
@@ -76,7 +76,7 @@ fn went_back(site: &Site) {
         assert_eq!(kept.key.as_deref(), object["device_id"].as_str().map(str::as_bytes));
         assert!(object["time"].is_string(), "{object}");
         match &came.key {
-            // It goes back as it came, and says who it is from.
+            // It is replayed unchanged, and names its origin.
             None => {
                 assert_eq!((&kept.value, &kept.headers["trace"]), (&came.value, &vec![7, 0xff]));
             }
@@ -106,7 +106,7 @@ fn a_time_ahead_is_judged_by_its_timestamp_or_by_the_clock() {
 }
 
 #[test]
-fn what_is_thrown_away_goes_and_gives_its_space_back() {
+fn what_is_thrown_away_goes_and_frees_its_space() {
     let Some(site) = Site::new() else { return };
     let before = site.ls("");
     let purge = "purge --reason missing_field --device truck-1 --yes";
@@ -115,7 +115,7 @@ fn what_is_thrown_away_goes_and_gives_its_space_back() {
     let stays = |it: &&serde_json::Value| it["reason"] != "missing_field" || it["key"] != "truck-1";
     let expected: Vec<_> = before.iter().filter(stays).cloned().collect();
     assert_eq!(by_place(left.clone()), by_place(expected));
-    // Nothing before the first that is wanted is kept.
+    // No record before the first wanted dead letter remains.
     let first = |partition: i64| {
         let of = left
             .iter()
@@ -135,13 +135,13 @@ fn what_is_thrown_away_goes_and_gives_its_space_back() {
     assert_eq!(site.ls("").len(), 0);
     let kept = site.topic.records_of(&site.letter_topic());
     let letters = kept.iter().filter(|it| it.headers.contains_key("__connect.errors.topic"));
-    assert_eq!(letters.count(), 0, "every letter's space is given back");
+    assert_eq!(letters.count(), 0, "the space of every dead letter is freed");
     assert_eq!(site.run("purge --all --yes").ends(0).json(), json!({"purged": 0}));
     assert_eq!(site.run("replay").ends(0).json()["replayed"], 0);
 }
 
 #[test]
-fn of_two_at_a_time_the_first_gives_way() {
+fn of_two_at_a_time_the_first_fails() {
     let Some(topic) = Topic::new(PARTITIONS) else { return };
     let brokers = Brokers::new(&topic.brokers, BTreeMap::new()).unwrap();
     let name = format!("tstar-dlq-{}", topic.name);

@@ -44,7 +44,7 @@ fn letters_of_files_become_records_at_the_end_of_the_log() {
     let again = replay(&folder, "--map time=when").json();
     assert_eq!((&again["replayed"], &again["new_reason"]), (&0.into(), &0.into()));
 
-    // The files read again change nothing.
+    // Importing the files again changes nothing.
     let summary = folder.ingest("log rows.csv");
     assert_eq!((&summary["applied"], samples(&folder), ls(&folder, "").len()), (&0.into(), 3, 5));
     let purged = folder.run("dlq purge --reason bad_time --yes").ends(0).json();

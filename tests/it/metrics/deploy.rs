@@ -1,4 +1,4 @@
-//! The dashboard and the alert rules: everything they name is there.
+//! The dashboard and the alert rules: every name in them exists.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,10 @@ use tstar::telemetry::TABLE;
 
 use super::{labels_of, metric_of};
 
-/// Labels that Prometheus itself gives.
+/// Labels that Prometheus adds.
 const GIVEN: [&str; 3] = ["job", "instance", "le"];
 
-/// Metrics that Prometheus itself makes.
+/// Metrics that Prometheus adds.
 const OWN: [&str; 1] = ["up"];
 
 fn read(name: &str) -> String {
@@ -18,16 +18,16 @@ fn read(name: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The questions of the dashboard.
-fn asked_by_dashboard() -> Vec<String> {
+/// The queries of the dashboard.
+fn dashboard_queries() -> Vec<String> {
     let dashboard: Value = serde_json::from_str(&read("grafana.json")).unwrap();
     let panels = dashboard["panels"].as_array().unwrap();
     let targets = panels.iter().filter_map(|panel| panel["targets"].as_array()).flatten();
     targets.map(|target| target["expr"].as_str().unwrap().to_owned()).collect()
 }
 
-/// The questions of the alert rules: `expr: ` and what is indented below it.
-fn asked_by_alerts() -> Vec<String> {
+/// The queries of the alert rules: `expr: ` and what is indented below it.
+fn alert_queries() -> Vec<String> {
     let text = read("alerts.yml");
     let indent = |line: &str| line.len() - line.trim_start().len();
     let mut asked: Vec<String> = Vec::new();
@@ -47,7 +47,7 @@ fn asked_by_alerts() -> Vec<String> {
     asked
 }
 
-/// Words that are names of metrics, by their form.
+/// Words that look like names of metrics.
 fn names(expr: &str) -> Vec<String> {
     let words = expr.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let is_name = |word: &&str| {
@@ -56,7 +56,7 @@ fn names(expr: &str) -> Vec<String> {
     words.filter(is_name).map(str::to_owned).collect()
 }
 
-/// Labels that are asked for: in selectors, and after `by` and `on`.
+/// Labels that a query uses: in selectors, and after `by` and `on`.
 fn labels(expr: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let word = |text: &str| text.trim().to_owned();
@@ -73,7 +73,7 @@ fn labels(expr: &str) -> BTreeSet<String> {
     found
 }
 
-/// What is wrong with a question.
+/// The errors of a query.
 fn wrong(expr: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut known: BTreeSet<&str> = GIVEN.into();
@@ -108,12 +108,12 @@ fn the_dashboard_and_the_alerts_name_only_what_there_is() {
     assert_eq!(wrong("sum(up"), ["( and ) do not match"]);
     assert_eq!(wrong("vector(1)"), ["no metric"]);
 
-    let (dashboard, alerts) = (asked_by_dashboard(), asked_by_alerts());
+    let (dashboard, alerts) = (dashboard_queries(), alert_queries());
     assert!(dashboard.len() >= 20 && alerts.len() >= 8, "{} {}", dashboard.len(), alerts.len());
     for expr in dashboard.iter().chain(&alerts) {
         assert!(wrong(expr).is_empty(), "{expr}: {:?}", wrong(expr));
     }
-    // And the dashboard shows all there is.
+    // The dashboard shows every metric.
     let shown: BTreeSet<&str> = dashboard
         .iter()
         .flat_map(|expr| names(expr))

@@ -1,4 +1,4 @@
-//! What a run over a real topic exposes, beside what it says it did.
+//! The metrics of a run over a real topic, compared with its summary.
 
 use tstar::telemetry::{Kind, TABLE};
 
@@ -9,7 +9,7 @@ use crate::servers::free_port;
 use crate::topic::file::until_read;
 use crate::topic::{Topic, drain, start};
 
-/// Every metric is there with its type, help and labels, and no label is a device.
+/// Every metric has its type, help and labels, and no label is a device.
 fn is_whole(scrape: &Scrape) {
     for metric in TABLE {
         let name = metric.name;
@@ -35,7 +35,7 @@ fn a_run_exposes_every_metric_and_counts_what_its_summary_says() {
     let folder = Folder::new();
     let fleet = "simulate --devices 20 --samples 20000 --seed 5 --bad 0.01";
     let lines = folder.run(fleet).ends(0).stdout;
-    topic.send_lines(&lines, "nobody");
+    topic.send_lines(&lines, "no-device");
     let address = format!("127.0.0.1:{}", free_port());
     let words = format!(
         "run {} --store sqlite:t.db --from earliest --listen {address} --min-speed 12",
@@ -43,12 +43,12 @@ fn a_run_exposes_every_metric_and_counts_what_its_summary_says() {
     );
     let running = start(&folder, &words);
     until_read(&folder, "t.db", &topic);
-    // What is asked for over HTTP is counted, too, once it is answered.
+    // Requests over HTTP are counted, too, once they are answered.
     until("a first answer", || get(&address, "/metrics"));
     until("the store to answer", || get(&address, "/readyz"));
-    get(&address, "/v1/trips/lookup?device=nobody&at=2024-05-01T08:00:00Z");
-    let scrape = until("the lag to be told", || {
-        let scrape = Scrape::of(&address)?;
+    get(&address, "/v1/trips/lookup?device=unknown&at=2024-05-01T08:00:00Z");
+    let scrape = until("the lag to be shown", || {
+        let scrape = Scrape::fetch(&address)?;
         (scrape.all("tstar_kafka_consumer_lag").len() == 4).then_some(scrape)
     });
     let summary = drain(running, &words).ends(0).json();

@@ -1,5 +1,5 @@
-//! Lag: of a partition that holds records of another one's device, whatever that is called, and of
-//! one whose last offset is no record.
+//! Lag of a partition that holds records of another partition's device, whatever its name, and of
+//! one whose last offset is not a record.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::faults::until;
 use crate::servers::free_port;
 use crate::topic::{Topic, drain, start};
 
-/// Everything that would break a line, or show as what it is not.
+/// Characters that could break a line, or disguise text.
 const HOSTILE: &str = "a\nb\r\u{1b}[31m\u{9b}<img onerror=x>\"'../\u{202e}\u{2028}";
 
 fn sample(device: &str, minute: u32) -> Vec<u8> {
@@ -62,7 +62,7 @@ fn lag(scrape: &Scrape, name: &str, partition: &str) -> Option<f64> {
 }
 
 #[test]
-fn a_partition_with_records_of_a_device_of_another_one_goes_on() {
+fn a_partition_with_records_of_a_device_of_another_one_continues() {
     for format in ["text", "json"] {
         let Some(topic) = Topic::new(2) else { return };
         let folder = Folder::new();
@@ -77,27 +77,27 @@ fn a_partition_with_records_of_a_device_of_another_one_goes_on() {
         send(&topic, &first, &[1, 2, 3]);
         let end = f64::from(topic.ends(2)[&0] as i32);
         until("the first partition to be stored", || {
-            let scrape = Scrape::of(&address)?;
+            let scrape = Scrape::fetch(&address)?;
             (lag(&scrape, "tstar_kafka_committed_offset", "0")? == end).then_some(())
         });
-        // Its device comes in another partition: that one goes on without it.
+        // A device of the first partition also comes in the second, which continues without it.
         send(&topic, &second, &[4, 5, 6]);
         let letters = Some(("reason", "other_partition"));
         let scrape = until("letters", || {
-            let scrape = Scrape::of(&address)?;
+            let scrape = Scrape::fetch(&address)?;
             (scrape.sum("tstar_dead_letters_total", letters) == 3.0).then_some(scrape)
         });
         assert_eq!(scrape.sum("tstar_claims_total", Some(("how", "inserted"))), 1.0);
         for partition in ["0", "1"] {
             until("no lag", || {
-                let scrape = Scrape::of(&address)?;
+                let scrape = Scrape::fetch(&address)?;
                 (lag(&scrape, "tstar_kafka_consumer_lag", partition)? == 0.0).then_some(())
             });
         }
 
         let ran = drain(running, &words);
         let lines: Vec<&str> = ran.stderr.lines().collect();
-        assert!(!ran.stderr.contains("stands still"), "{ran}");
+        assert!(!ran.stderr.contains("stopped until"), "{ran}");
         for line in lines {
             assert!(!line.chars().any(char::is_control), "{line:?}");
             if format == "text" {
@@ -111,7 +111,7 @@ fn a_partition_with_records_of_a_device_of_another_one_goes_on() {
 }
 
 #[test]
-fn the_end_of_a_transaction_is_no_lag() {
+fn the_end_of_a_transaction_adds_no_lag() {
     let Some(topic) = Topic::new(1) else { return };
     let folder = Folder::new();
     let address = format!("127.0.0.1:{}", free_port());
@@ -133,12 +133,12 @@ fn the_end_of_a_transaction_is_no_lag() {
     }
     assert_eq!(topic.ends(1)[&0], 10, "a mark after each record");
     until("all of it to be processed", || {
-        let scrape = Scrape::of(&address)?;
+        let scrape = Scrape::fetch(&address)?;
         let all = scrape.all("tstar_samples_total");
         (all.iter().map(|value| value.value).sum::<f64>() == 5.0).then_some(())
     });
     until("no lag", || {
-        let scrape = Scrape::of(&address)?;
+        let scrape = Scrape::fetch(&address)?;
         (lag(&scrape, "tstar_kafka_consumer_lag", "0")? == 0.0).then_some(())
     });
     drain(running, &words).ends(0);

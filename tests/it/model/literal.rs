@@ -1,5 +1,5 @@
-//! The contract's rules for a sample, word by word, on plain lists: slow, and easy to compare with
-//! the page.
+//! The contract's rules for a sample, applied literally to plain lists: slow, and easy to compare
+//! with the page.
 
 use super::Fix;
 
@@ -28,7 +28,7 @@ pub struct Trip {
     pub version: i64,
     /// Retired `t_star` and the version of the merge that retired it, in order of retirement.
     pub absorbed: Vec<(i64, i64)>,
-    /// In order of arrival within each trip that was merged.
+    /// In arrival order within each trip that was merged.
     pub kept: Vec<Fix>,
 }
 
@@ -41,7 +41,7 @@ impl Trip {
         self.kept.iter().map(|fix| fix.time).max().expect("a trip keeps a sample")
     }
 
-    /// The driver that the earliest kept sample names, and that sample's time.
+    /// The driver that the earliest kept sample with a driver names, and that sample's time.
     pub fn driver(&self) -> Option<(&'static str, i64)> {
         let named = self.kept.iter().filter_map(|fix| Some((fix.driver?, fix.time)));
         named.min_by_key(|&(_, time)| time)
@@ -53,7 +53,7 @@ impl Trip {
     }
 }
 
-/// All trips of one device, in no order.
+/// All trips of one device, unordered.
 #[derive(Clone, Debug)]
 pub struct Device {
     limits: Limits,
@@ -67,7 +67,7 @@ impl Device {
         Self { limits, trips: Vec::new(), met_a_limit: false }
     }
 
-    /// What the sample of the record at `version` does, and does it.
+    /// Applies the sample of the record at `version`, and returns its effect.
     pub fn arrive(&mut self, version: i64, fix: Fix) -> Did {
         let t = fix.time;
         if let Some(kept) = self.kept_at(t) {
@@ -81,7 +81,7 @@ impl Device {
             self.trips[nth].add(version, fix);
             return Did::Inside;
         }
-        self.beside(version, fix)
+        self.extend_or_start(version, fix)
     }
 
     fn kept_at(&self, t: i64) -> Option<Fix> {
@@ -89,7 +89,7 @@ impl Device {
     }
 
     /// Rule 3.
-    fn beside(&mut self, version: i64, fix: Fix) -> Did {
+    fn extend_or_start(&mut self, version: i64, fix: Fix) -> Did {
         let (t, gap) = (fix.time, self.limits.max_gap);
         let trips = 0..self.trips.len();
         let left = trips.clone().filter(|&n| self.trips[n].end() < t);

@@ -1,14 +1,14 @@
-//! Trips by their definition, while no limit is met: sort the set of kept times, cut it at gaps.
-//! The id is the smallest seed, a seed being a time that had no kept time within `max_gap` as it
+//! Trips by their definition, as long as no limit is reached: sort the set of kept times, cut it at
+//! gaps. The id is the smallest seed; a seed is a time without a kept time within `max_gap` when it
 //! arrived.
 
-/// A trip, as far as it follows from times and their order of arrival.
+/// A trip, as far as it follows from times and their arrival order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
     pub start: i64,
     pub end: i64,
     pub t_star: i64,
-    /// The other seeds, rising.
+    /// The other seeds, ascending.
     pub absorbed: Vec<i64>,
 }
 

@@ -1,4 +1,4 @@
-//! The daemon behind a proxy that fails it by a seeded script.
+//! The daemon behind a proxy that injects faults by a seeded script.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use tstar::kafka::producer::ProducerRecord;
 use tstar::model::time::parse_time;
 use tstar::store::sqlite::SqliteStore;
 
-use super::proxy::{Between, Fault, Seeded};
+use super::proxy::{Fault, FaultProxy, Seeded};
 use super::{Daemon, PARTITIONS, are_same, fleet, sample, sent};
 use crate::cli::{Folder, minutes};
 use crate::control_keys;
@@ -17,20 +17,20 @@ use crate::servers::LIMIT;
 use crate::servers::ready::until;
 use crate::topic::Topic;
 
-/// Lines of the fleet that come while a fault is waited for.
+/// Lines of the fleet that arrive during a fault.
 const LINES: usize = 400;
 
-/// Records that come while the store is silent, and the bytes of each.
+/// Number of records that arrive while the store is silent, and bytes of each.
 const FLOOD: (usize, usize) = (50_000, 5_000);
 
-/// What the daemon may take: `--memory`, and what its code, threads and allocator come to.
-const MOST_MEMORY: u64 = 96 << 20;
+/// Maximum memory of the daemon: `--memory`, plus its code, threads and allocator.
+const MAX_MEMORY: u64 = 96 << 20;
 
-/// Every sample that the group has committed lies in a trip that the server holds (I6). Returns
-/// how many there are.
+/// Every sample that the group has committed lies in a trip that the server holds (I6). Returns the
+/// number of samples.
 #[track_caller]
 fn is_durable(folder: &Folder, topic: &Topic, direct: &str, but: &BTreeSet<String>) -> usize {
-    // First what is committed, then what is there: the other way round would prove nothing.
+    // First the committed offsets, then the rows: the reverse would prove nothing.
     let committed = topic.committed(&topic.name, PARTITIONS);
     let exported = folder.run(&format!("export --store {direct}")).ends(0).objects();
     let mut trips: BTreeMap<String, Vec<(i64, i64)>> = BTreeMap::new();
@@ -47,14 +47,14 @@ fn is_durable(folder: &Folder, topic: &Topic, direct: &str, but: &BTreeSet<Strin
         if is_committed && !but.contains(&device) {
             let spans = trips.get(&device).into_iter().flatten();
             let covered = spans.clone().any(|(start, end)| *start <= time && time <= *end);
-            assert!(covered, "{device} at {time} is committed and nowhere: {record:?}");
+            assert!(covered, "{device} at {time} is committed and not stored: {record:?}");
             count += 1;
         }
     }
     count
 }
 
-/// Samples of many devices, with a field that nobody reads and that no compression makes small.
+/// Samples of many devices, with an unknown field that no compression shrinks.
 fn flood() -> Vec<ProducerRecord> {
     let mut random = rand_chacha::ChaCha8Rng::from_seed([5; 32]);
     let mut ballast = vec![0; FLOOD.1 / 2];
@@ -87,22 +87,22 @@ fn until_read(folder: &Folder, topic: &Topic, calm: &mut Daemon) {
     until("the undisturbed run", LIMIT, ask, || calm.ended());
 }
 
-/// One test: a daemon behind a proxy, and another one into a file that nobody disturbs.
+/// A daemon behind a proxy, and an undisturbed one that writes a file.
 struct Case {
     folder: Folder,
     topic: Topic,
-    between: Between,
+    between: FaultProxy,
     daemon: Daemon,
-    /// The store, past the proxy.
+    /// The store, without the proxy.
     direct: String,
-    /// Devices that are forgotten in part.
+    /// Devices that are partly erased.
     forgotten: BTreeSet<String>,
 }
 
 impl Case {
     fn new(keyspace: &Keyspace, topic: Topic) -> Self {
-        let (node, name) = (&keyspace.place.nodes[0], &keyspace.place.keyspace);
-        let (folder, between) = (control_keys::folder(), Between::before(node));
+        let (node, name) = (&keyspace.url.nodes[0], &keyspace.url.keyspace);
+        let (folder, between) = (control_keys::folder(), FaultProxy::start(node));
         let direct = format!("scylla://{node}/{name}");
         let words = format!(
             "run {} --group {} --from earliest --create-topics --memory 64MB --max-staleness 3s \
@@ -115,12 +115,13 @@ impl Case {
         Self { folder, topic, between, daemon, direct, forgotten: BTreeSet::new() }
     }
 
-    /// Records come, one fault befalls so many requests, and what is committed is durable.
+    /// Sends records while a fault hits `times` requests, and checks that what is committed is
+    /// durable.
     fn step(&mut self, nth: usize, fault: Fault, times: usize, lines: &[u8]) -> usize {
         let mut befell = self.between.inject(fault, times);
-        self.topic.send_lines(lines, "nobody");
+        self.topic.send_lines(lines, "no-device");
         let fresh = minutes(&format!("fresh-{nth}"), &[1, 2, 3, 20]);
-        self.topic.send_lines(fresh.as_bytes(), "nobody");
+        self.topic.send_lines(fresh.as_bytes(), "no-device");
         if nth % 5 == 4 {
             let device = format!("fresh-{}", nth - 2);
             let forget = control_keys::forget(&self.topic, &device, "2024-05-01T08:10:00Z");
@@ -133,15 +134,16 @@ impl Case {
         is_durable(&self.folder, &self.topic, &self.direct, &self.forgotten)
     }
 
-    /// The server is silent while more comes than may be held: partitions wait on the broker.
+    /// The server is silent while more arrives than fits into memory: partitions wait on the
+    /// broker.
     fn silence(&mut self) {
         let mut befell = self.between.inject(Fault::Dropped, usize::MAX);
         let before = sent(&self.topic);
         self.topic.send(&flood());
         let daemon = &mut self.daemon;
-        // Each owner loads some devices at once, so these are several tries of all of them. One
-        // that is caught in a flush asks with few at a time, and waits longer after each: on a busy
-        // machine a hundred take longer than anything else here.
+        // Each worker loads several devices at once, so these are several attempts of all of them.
+        // A worker inside a flush has few requests in flight, and waits longer after each: on a
+        // busy machine a hundred would take longer than anything else here.
         let many = || (befell.count() >= 100).then_some(());
         until("a hundred requests without an answer", 2 * LIMIT, many, || daemon.ended());
         let held = self.topic.committed(&self.topic.name, PARTITIONS);
@@ -157,7 +159,7 @@ impl Case {
             silent >> 20,
             peak >> 20
         );
-        assert!(peak < MOST_MEMORY, "{peak} bytes");
+        assert!(peak < MAX_MEMORY, "{peak} bytes");
     }
 }
 
@@ -185,7 +187,7 @@ fn a_daemon_behind_a_failing_server_stays_small_and_writes_no_wrong_row() {
     calm.drain();
     let (waits, summary) = (case.daemon.times("waiting for the store"), case.daemon.drain());
     let same = are_same(&case.folder, &case.direct, "sqlite:calm.db");
-    println!("{fired:?}; {checked} times a committed sample was found; waiting told {waits} times");
+    println!("{fired:?}; {checked} times a committed sample was found; {waits} waits logged");
     println!("{same} trips, delivered {}", summary["delivered"]);
     assert!(checked > 0 && waits > 0);
 }

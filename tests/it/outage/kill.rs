@@ -1,4 +1,4 @@
-//! Servers that are not there at the start, and that are killed under load.
+//! Servers that are absent at the start, or killed under load.
 
 use super::{Daemon, PARTITIONS, are_same, committed, fleet, import, keyed, letters, sent};
 use crate::cli::Folder;
@@ -11,18 +11,18 @@ const GROUP: &str = "tstar";
 const WAITS: &str = "waiting for the store";
 const NO_BROKER: &str = "no Kafka broker";
 
-/// So few that sending them all takes much longer than the first commit.
+/// Lines per request: few, so that sending all takes much longer than the first commit.
 const AT_A_TIME: usize = 40;
 
-/// Servers of a test's own, with a topic and a keyspace.
-struct Own {
+/// Servers of this test only, with a topic and a keyspace.
+struct OwnServers {
     broker: Server,
     node: Server,
     topic: Topic,
     store: String,
 }
 
-impl Own {
+impl OwnServers {
     fn start(folder: &Folder) -> Option<Self> {
         let (kafka, cql) = (folder.path("kafka"), folder.path("cassandra"));
         let mut node = start_cassandra(&cql, free_port(), "127.0.0.1", "127.0.0.1")?;
@@ -35,7 +35,7 @@ impl Own {
         Some(Self { broker, node, topic, store })
     }
 
-    /// Both are gone; the daemon starts, says of each what it waits for, and reads when they came.
+    /// Starts the daemon without servers; it logs what it waits for, and reads once they run.
     fn comes_late(&mut self, folder: &Folder, words: &str) -> Daemon {
         self.broker.kill();
         self.node.kill();
@@ -65,7 +65,7 @@ impl Own {
         });
     }
 
-    /// The node dies while trips are written, and records go on coming.
+    /// The node dies while trips are written and records keep coming.
     fn loses_its_node(&mut self, daemon: &mut Daemon, lines: &[u8]) {
         let Self { node, topic, .. } = self;
         let waits = daemon.times(WAITS);
@@ -82,7 +82,7 @@ impl Own {
     }
 }
 
-/// Sends lines, a few at a time; a fault comes between them, once the daemon has stored some. The
+/// Sends lines in small groups; the fault comes between them, once the daemon has stored some. The
 /// second half is held back until then, so that there is a load however fast the machine is.
 fn under_load(topic: &Topic, daemon: &mut Daemon, lines: &[u8], fault: impl FnOnce(&mut Daemon)) {
     let before = committed(topic, GROUP);
@@ -97,7 +97,7 @@ fn under_load(topic: &Topic, daemon: &mut Daemon, lines: &[u8], fault: impl FnOn
         };
         scope.spawn(move || {
             send(first);
-            // Where the test fails before that, nobody is there to say so.
+            // If the test fails before that, the sender is dropped.
             begun.recv().ok();
             send(second);
         });
@@ -116,7 +116,7 @@ fn under_load(topic: &Topic, daemon: &mut Daemon, lines: &[u8], fault: impl FnOn
 #[test]
 fn servers_that_come_late_and_are_killed_under_load_cost_nothing() {
     let folder = Folder::new();
-    let Some(mut own) = Own::start(&folder) else { return };
+    let Some(mut own) = OwnServers::start(&folder) else { return };
     let flags = format!("{} --store {}", own.topic.flags(), own.store);
     let words = format!("run {flags} --from earliest --create-topics --max-staleness 5s");
     let lines = fleet(&folder, 60_000, "0.01");
@@ -130,7 +130,7 @@ fn servers_that_come_late_and_are_killed_under_load_cost_nothing() {
     let waits = [WAITS, NO_BROKER, "kafka: "].map(|word| (word, daemon.times(word)));
     let summary = daemon.drain();
     let expected = import(&folder, &own.topic);
-    // What no broker acknowledged in time was sent again, and may have been kept all the same.
+    // What no broker acknowledged in time was sent again, and may have been kept the first time.
     let sent = sent(&own.topic);
     assert!(sent >= 60_000 && expected["delivered"] == sent, "{sent}: {expected}");
     let same = are_same(&folder, &own.store, "sqlite:calm.db");

@@ -1,4 +1,4 @@
-//! Three nodes with three copies, one of them down at a time.
+//! Three nodes with three replicas, one of them down at a time.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -18,13 +18,13 @@ use crate::topic::Topic;
 
 const HOSTS: [&str; 3] = ["127.0.0.1", "127.0.0.2", "127.0.0.3"];
 
-/// Lines that come at a time.
+/// Lines per round.
 const LINES: usize = 500;
 
-/// How often they come while a node is down.
+/// Rounds while a node is down.
 const ROUNDS: usize = 3;
 
-/// Nodes that are one cluster.
+/// Nodes of one cluster.
 struct Cluster {
     nodes: Vec<Server>,
     runtime: Runtime,
@@ -60,7 +60,7 @@ impl Cluster {
         let mut select = Statement::new("SELECT peer FROM system.peers");
         select.set_load_balancing_policy(Some(SingleTargetLoadBalancingPolicy::new(only, None)));
         let ask = || {
-            // The session itself may not have heard of a node that is new.
+            // The session may not know a new node yet.
             self.runtime.block_on(self.session.refresh_metadata()).ok()?;
             let rows =
                 self.runtime.block_on(self.session.query_unpaged(select.clone(), ())).ok()?;
@@ -72,7 +72,7 @@ impl Cluster {
         until("three nodes to be one cluster", LIMIT, ask, || None)
     }
 
-    /// Waits until every node answers one question together.
+    /// Waits until all nodes answer a query together.
     fn until_whole(&self) {
         let ask = || {
             let mut select = Statement::new("SELECT topic FROM fleet.epochs");
@@ -103,7 +103,7 @@ impl Load<'_> {
         self.daemon.until_committed(self.topic, &self.topic.name);
     }
 
-    /// Trips that the store acknowledged: each is told of after that.
+    /// Trips that the store acknowledged: each is announced after that.
     fn acknowledged(&self) -> usize {
         self.topic.records_of(&format!("{}.trips", self.topic.name)).len()
     }
@@ -115,7 +115,7 @@ impl Load<'_> {
         assert_eq!(found["device_id"], device.as_str());
     }
 
-    /// Everything goes on without a node, and with it again.
+    /// Everything continues without a node, and with it again.
     fn loses(&mut self, cluster: &mut Cluster, down: usize) {
         let store = cluster.store();
         let before = (self.acknowledged(), committed(self.topic, &self.topic.name));
@@ -174,5 +174,5 @@ fn three_nodes_of_which_one_is_down_at_a_time_lose_nothing() {
     let expected = import(&folder, &topic);
     let same = are_same(&folder, &store, "sqlite:calm.db");
     assert_eq!(serde_json::to_value(letters(&topic)).unwrap(), expected["dead_letters"]);
-    println!("{same} trips, delivered {}, waiting told {waits} times", summary["delivered"]);
+    println!("{same} trips, delivered {}, {waits} waits logged", summary["delivered"]);
 }

@@ -1,4 +1,4 @@
-//! What befalls requests between the driver and a real server.
+//! Faults between the driver and a real server.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use scylla_proxy::{
 };
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tstar::store::scylla::{ScyllaOptions, ScyllaStore, ScyllaUrl};
+use tstar::store::scylla::{ScyllaStore, ScyllaUrl, ServerOptions};
 use tstar::store::{Forget, TripRow, TripStore};
 use tstar::timeline::DAY_MS;
 
@@ -22,27 +22,27 @@ use crate::conformance::{MIDNIGHT, at, trip};
 use crate::keyspace::{ClusteringOrder, Keyspace};
 use crate::servers::{LIMIT, free_port};
 
-/// What the body of an answer begins with: that of a write is no more than this.
+/// The first bytes of a response's body: the response to a write has no others.
 const VOID: [u8; 4] = [0, 0, 0, 1];
 const ROWS: [u8; 4] = [0, 0, 0, 2];
 const PREPARED: [u8; 4] = [0, 0, 0, 4];
 
-/// What may befall a request.
+/// A fault of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It comes late.
+    /// The request is delayed.
     Delayed,
-    /// It never comes.
+    /// The request is lost.
     Dropped,
-    /// The server says that it has too much to do.
+    /// The server replies that it is overloaded.
     Overloaded,
-    /// The connection is gone before the server has it.
+    /// The connection closes before the server has the request.
     Reset,
-    /// A write was made, and the server says that it may not have been.
+    /// A write succeeded, and the server reports that it may have failed.
     WriteTimeout,
-    /// A write was made, and no answer comes.
+    /// A write succeeded, and its response is lost.
     Unanswered,
-    /// A write was made, and the connection is gone.
+    /// A write succeeded, and the connection closes.
     ResetAfter,
 }
 
@@ -57,7 +57,7 @@ impl Fault {
         Self::ResetAfter,
     ];
 
-    /// What happens to a request before the server has it.
+    /// The effect on a request before the server has it.
     fn of_request(self) -> Option<RequestReaction> {
         match self {
             Self::Delayed => Some(RequestReaction::delay(Duration::from_millis(700))),
@@ -68,7 +68,7 @@ impl Fault {
         }
     }
 
-    /// What happens to the answer to a write.
+    /// The effect on the response to a write.
     fn of_answer(self) -> ResponseReaction {
         match self {
             Self::Unanswered => ResponseReaction::drop_frame(),
@@ -81,7 +81,7 @@ impl Fault {
     }
 }
 
-/// The frames that a fault befell.
+/// The frames that a fault hit.
 pub struct Fired {
     requests: UnboundedReceiver<(RequestFrame, Option<TargetShard>)>,
     answers: UnboundedReceiver<(ResponseFrame, Option<TargetShard>)>,
@@ -89,7 +89,7 @@ pub struct Fired {
 }
 
 impl Fired {
-    /// How many, so far.
+    /// Their number, so far.
     pub fn count(&mut self) -> usize {
         while self.requests.try_recv().is_ok() {
             self.count += 1;
@@ -103,18 +103,18 @@ impl Fired {
 }
 
 /// A proxy between the driver and a server.
-pub struct Between {
+pub struct FaultProxy {
     pub address: SocketAddr,
     proxy: RunningProxy,
     /// The proxy runs here.
     pub runtime: Runtime,
 }
 
-impl Between {
-    /// One before a node.
-    pub fn before(node: &str) -> Self {
+impl FaultProxy {
+    /// A proxy before a node.
+    pub fn start(node: &str) -> Self {
         let real = node.to_socket_addrs().unwrap().next().unwrap();
-        // The driver keeps to the address that it connects to, for the only node there is.
+        // The driver keeps the address that it connects to, as there is only one node.
         let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
@@ -123,8 +123,8 @@ impl Between {
         Self { address, proxy, runtime }
     }
 
-    /// Lets a fault befall the next so many requests that read or write trips; those faults that
-    /// come after a write, the next so many writes.
+    /// Injects a fault into the next `times` requests that read or write trips; faults after a
+    /// write hit the next `times` writes.
     pub fn inject(&mut self, fault: Fault, times: usize) -> Fired {
         let (to_requests, requests) = unbounded_channel();
         let (to_answers, answers) = unbounded_channel();
@@ -151,13 +151,13 @@ impl Between {
         Fired { requests, answers, count: 0 }
     }
 
-    /// No more faults.
+    /// Ends the injection of faults.
     pub fn calm(&mut self) {
         self.proxy.turn_off_rules();
     }
 }
 
-/// Numbers of a seed.
+/// Seeded random numbers.
 pub struct Seeded(ChaCha8Rng);
 
 impl Seeded {
@@ -169,7 +169,7 @@ impl Seeded {
         self.0.next_u32() as usize % limit
     }
 
-    /// Each fault so often, in an order of the seed's.
+    /// Each fault `each` times, in random order.
     pub fn faults(&mut self, each: usize) -> Vec<Fault> {
         let mut faults = Fault::ALL.repeat(each);
         for last in (1..faults.len()).rev() {
@@ -179,34 +179,34 @@ impl Seeded {
     }
 }
 
-/// A store behind a proxy, and one that is not.
+/// A store behind a proxy, and one that connects directly.
 struct Pair {
     keyspace: Arc<Keyspace>,
     direct: ScyllaStore,
     store: ScyllaStore,
-    between: Between,
-    told: Arc<AtomicUsize>,
+    between: FaultProxy,
+    waits: Arc<AtomicUsize>,
 }
 
 impl Pair {
     fn new() -> Option<Self> {
         let keyspace = Keyspace::shared(ClusteringOrder::Desc)?;
-        let between = Between::before(&keyspace.place.nodes[0]);
+        let between = FaultProxy::start(&keyspace.url.nodes[0]);
         let nodes = vec![between.address.to_string()];
-        let place = ScyllaUrl { nodes, keyspace: keyspace.place.keyspace.clone() };
-        let told = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&told);
+        let url = ScyllaUrl { nodes, keyspace: keyspace.url.keyspace.clone() };
+        let waits = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&waits);
         let on_waiting = Arc::new(move |_: &str| {
             count.fetch_add(1, Ordering::Relaxed);
         });
         let request_timeout = Duration::from_millis(500);
-        let options = ScyllaOptions { request_timeout, on_waiting, ..ScyllaOptions::default() };
-        let connected = ScyllaStore::connect(&place, options);
+        let options = ServerOptions { request_timeout, on_waiting, ..ServerOptions::default() };
+        let connected = ScyllaStore::connect(&url, options);
         let store = between.runtime.block_on(connected).unwrap();
-        Some(Self { direct: keyspace.store(), keyspace, store, between, told })
+        Some(Self { direct: keyspace.store(), keyspace, store, between, waits })
     }
 
-    /// What the server holds of a device, asked without the proxy.
+    /// The rows of a device on the server, read without the proxy.
     fn held(&self, device: &str) -> Vec<TripRow> {
         self.keyspace.runtime.block_on(self.direct.rows_of_day(device, MIDNIGHT / DAY_MS)).unwrap()
     }
@@ -218,7 +218,7 @@ impl Pair {
 }
 
 #[test]
-fn what_is_acknowledged_is_durable_whatever_befalls_requests() {
+fn what_is_acknowledged_is_durable_whatever_happens_to_requests() {
     let Some(mut pair) = Pair::new() else { return };
     let mut random = Seeded::new(7);
     let (mut fired, mut rows) = (0, Vec::new());
@@ -252,7 +252,7 @@ fn what_is_acknowledged_is_durable_whatever_befalls_requests() {
         fired += 2;
     }
     pair.between.calm();
-    let told = pair.told.load(Ordering::Relaxed);
-    println!("{fired} faults befell requests, waiting was told {told} times");
-    assert!(told > 0);
+    let waits = pair.waits.load(Ordering::Relaxed);
+    println!("{fired} requests with a fault, {waits} waits logged");
+    assert!(waits > 0);
 }

@@ -20,7 +20,7 @@ use tokio::runtime::Runtime;
 use crate::servers::ready::until;
 use crate::servers::{LIMIT, skip};
 
-/// Nothing but the page: no look for updates, no request of the browser's own, no name resolved.
+/// Nothing but the page: no update checks, no requests of the browser's own, no name resolution.
 const FLAGS: [&str; 12] = [
     "--headless=new",
     "--no-sandbox",
@@ -36,29 +36,29 @@ const FLAGS: [&str; 12] = [
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 ];
 
-/// Becomes the driver. When its standard input closes, however that comes, the whole group goes:
-/// the driver and its browsers.
+/// Becomes the driver. When its standard input closes, for whatever reason, the whole process group
+/// ends: the driver and its browsers.
 const LIFELINE: &str = r#"
 exec 3<&0 </dev/null
 ( while read -r -u 3 _; do :; done; kill -9 0 ) >/dev/null 2>&1 &
 exec chromedriver --port=0 3<&-
 "#;
 
-/// Of this process, one at a time: several would fight for the processor.
+/// Browsers of this process run one at a time, for several would compete for the processor.
 static TURN: Mutex<()> = Mutex::new(());
 
 pub struct Browser {
     runtime: Runtime,
     client: Option<Client>,
     session: String,
-    /// Its port of 127.0.0.1.
+    /// Its port on 127.0.0.1.
     port: u16,
     driver: Child,
     _turn: MutexGuard<'static, ()>,
 }
 
 impl Browser {
-    /// None: there is none here, which has been told.
+    /// `None`, with a message, where Chromium is not installed.
     pub fn start() -> Option<Self> {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let is_there = |name: &&str| Command::new(name).arg("--version").output().is_ok();
@@ -92,7 +92,7 @@ impl Browser {
         self.runtime.block_on(self.client().goto(url)).unwrap();
     }
 
-    /// What a script returns, `arguments` being these.
+    /// The result of a script with these arguments.
     #[track_caller]
     pub fn js(&self, script: &str, arguments: &[Value]) -> Value {
         let ran = self.runtime.block_on(self.client().execute(script, arguments.to_vec()));
@@ -112,14 +112,14 @@ impl Browser {
         until(expression, LIMIT, is_true, || None);
     }
 
-    /// What an element says, without spaces around it.
+    /// The text of an element, trimmed.
     #[track_caller]
     pub fn text(&self, css: &str) -> String {
         let script = "return document.querySelector(arguments[0]).textContent.trim()";
         self.js(script, &[json!(css)]).as_str().unwrap().to_owned()
     }
 
-    /// Waits until an element says a text somewhere.
+    /// Waits until the text of an element contains a text.
     #[track_caller]
     pub fn until_says(&self, css: &str, text: &str) {
         let (css, text) = (json!(css), json!(text));
@@ -134,19 +134,19 @@ impl Browser {
         found.as_u64().unwrap()
     }
 
-    /// Waits until there are so many of an element.
+    /// Waits until a selector matches this number of elements.
     #[track_caller]
     pub fn until_count(&self, css: &str, count: u64) {
         self.until(&format!("document.querySelectorAll({}).length === {count}", json!(css)));
     }
 
-    /// A click of the mouse in the middle of an element.
+    /// A mouse click in the middle of an element.
     #[track_caller]
     pub fn click(&self, css: &str) {
         self.click_at(css, 0.5);
     }
 
-    /// A click at a share of the width of an element, which has to be on the screen and on top.
+    /// A click at a share of the width of an element, which has to be visible and on top.
     #[track_caller]
     pub fn click_at(&self, css: &str, share: f64) {
         let script = "
@@ -168,7 +168,7 @@ impl Browser {
         self.runtime.block_on(self.client().perform_actions(click)).unwrap();
     }
 
-    /// Keys pressed and let go, one after the other, wherever the focus is.
+    /// Presses and releases keys, one after the other, wherever the focus is.
     #[track_caller]
     pub fn keys(&self, keys: &str) {
         let pressed = keys.chars().fold(KeyActions::new("keys".to_owned()), |actions, value| {
@@ -182,7 +182,7 @@ impl Browser {
         self.keys(&char::from(key).to_string());
     }
 
-    /// A text pasted into a field, over what it holds, and Enter.
+    /// Pastes a text into a field, replacing its content, and presses Enter.
     #[track_caller]
     pub fn paste(&self, css: &str, text: &str) {
         let script = "const el = document.querySelector(arguments[0]);
@@ -192,26 +192,26 @@ impl Browser {
         self.key(Key::Enter);
     }
 
-    /// A command of the browser's own protocol.
+    /// A command of the DevTools protocol.
     #[track_caller]
     pub fn devtools(&self, command: &str, parameters: &Value) -> Value {
         self.post("goog/cdp/execute", &json!({ "cmd": command, "params": parameters }))
     }
 
-    /// A screen of a phone, so wide and high.
+    /// The screen of a phone, in CSS pixels.
     pub fn phone(&self, width: u32, height: u32) {
         let screen =
             json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": true });
         self.devtools("Emulation.setDeviceMetricsOverride", &screen);
     }
 
-    /// A system that likes it dark, or light.
+    /// The system's colour scheme, dark or light.
     pub fn scheme(&self, value: &str) {
         let feature = json!({ "name": "prefers-color-scheme", "value": value });
         self.devtools("Emulation.setEmulatedMedia", &json!({ "features": [feature] }));
     }
 
-    /// Where requests went since the last question.
+    /// URLs of the requests since the last call.
     #[track_caller]
     pub fn requests(&self) -> Vec<String> {
         let entries = self.post("se/log", &json!({ "type": "performance" }));
@@ -225,7 +225,7 @@ impl Browser {
         sent.map(url).collect()
     }
 
-    /// What the client has no name for: a command of the session.
+    /// A command of the session that the client has no method for.
     #[track_caller]
     fn post(&self, command: &str, body: &Value) -> Value {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
@@ -238,7 +238,7 @@ impl Browser {
         );
         stream.set_read_timeout(Some(LIMIT)).unwrap();
         stream.write_all((head + &body).as_bytes()).unwrap();
-        // The driver keeps the connection: its answer is as long as it says.
+        // The driver keeps the connection open: its response has a known length.
         let mut stream = BufReader::new(stream);
         let (mut head, mut length) = (String::new(), 0);
         while !head.ends_with("\r\n\r\n") {
@@ -256,7 +256,7 @@ impl Browser {
         answer["value"].clone()
     }
 
-    /// A picture of what is on the screen, for people: `target/screenshots/NAME.png`.
+    /// A screenshot, for people: `target/screenshots/NAME.png`.
     pub fn picture(&self, name: &str) {
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).with_file_name("screenshots");
         std::fs::create_dir_all(&folder).unwrap();
@@ -271,7 +271,7 @@ impl Drop for Browser {
             self.picture("failed");
         }
         if let Some(client) = self.client.take() {
-            // What cannot be closed ends with its lifeline.
+            // A session that cannot be closed ends with its lifeline.
             self.runtime.block_on(client.close()).ok();
         }
         drop(self.driver.stdin.take());
@@ -279,7 +279,7 @@ impl Drop for Browser {
     }
 }
 
-/// The driver, in a group of its own, and the port that it took.
+/// The driver, in a process group of its own, and its port.
 fn spawn() -> (Child, u16) {
     let mut command = Command::new("bash");
     command.args(["-c", LIFELINE]).process_group(0);

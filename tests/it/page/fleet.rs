@@ -1,4 +1,4 @@
-//! A few vans in the streets of a town, for pictures.
+//! A few vans in the streets of a town, for screenshots.
 
 use std::f64::consts::TAU;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ const VANS: [&str; 8] =
 /// Seconds between two samples.
 const STEP: i64 = 20;
 
-/// Where a van is, and which way it looks; streets cross at right angles, a little turned.
+/// Position and heading of a van; streets cross at right angles, slightly rotated.
 struct Van {
     lat: f64,
     lon: f64,
@@ -35,7 +35,7 @@ impl Van {
     }
 }
 
-/// Their samples as they arrive: some trips in two parts, and last what joins these.
+/// Their samples in arrival order: some trips in two parts, and last the samples that join them.
 pub fn samples() -> String {
     let mut random = Rng::with_seed(17);
     let (mut lines, mut late) = (String::new(), String::new());

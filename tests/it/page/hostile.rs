@@ -1,4 +1,4 @@
-//! Device ids that would be more than text.
+//! Device ids that could be taken for more than text.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -32,7 +32,7 @@ const KINDS: [&str; 22] = [
     "\u{3164}filler\u{fe0f}\u{34f}",
 ];
 
-/// 500 of them, each its own.
+/// 500 distinct ids of these kinds.
 fn ids() -> BTreeSet<String> {
     let with = |nth: usize| match nth / KINDS.len() {
         0 => KINDS[nth].to_owned(),
@@ -43,7 +43,7 @@ fn ids() -> BTreeSet<String> {
     ids
 }
 
-/// How the page shows an id: what cannot be seen as its code.
+/// How the page shows an id: invisible characters as their codes.
 fn visible(id: &str) -> String {
     let is_format = |c: char| {
         let is_space = matches!(c, '\u{200b}'..='\u{200f}' | '\u{feff}');
@@ -62,7 +62,7 @@ fn visible(id: &str) -> String {
     shown
 }
 
-/// How many elements there are that the page did not make.
+/// Number of elements that the page did not create.
 const STRANGE: &str = "document.querySelectorAll(
     'img:not([src=\"/assets/icon.svg\"]), script:not([src]), svg[onload], [onmouseover]').length";
 
@@ -93,7 +93,7 @@ fn ids_are_text_and_nothing_else() {
     browser.picture("hostile");
 
     for id in KINDS {
-        // By what was typed, as it is; an input holds no line breaks.
+        // Selects by the id as typed; an input holds no line breaks.
         let click = "[...document.querySelectorAll('.device')]
             .find((button) => button.device === arguments[0]).click()";
         browser.js(click, &[json!(id)]);
@@ -114,13 +114,13 @@ fn ids_are_text_and_nothing_else() {
     }
     assert_eq!(browser.value("window.ran === undefined"), json!(true), "a script ran");
     assert_eq!(browser.value(STRANGE), json!(0));
-    // The check finds what it looks for.
+    // The check detects a script that runs.
     for id in &KINDS[4..7] {
         browser.js("document.body.insertAdjacentHTML('beforeend', arguments[0])", &[json!(id)]);
     }
     assert_eq!(browser.value(STRANGE), json!(3));
     assert_eq!(browser.value("window.ran === undefined"), json!(true), "the policy holds");
-    // As a link from elsewhere.
+    // As a link from another page.
     browser.goto("about:blank");
     browser.goto(&serve.url("#device=~3cimg~20src=x~20onerror=alert~281~29~3e"));
     let name: Value = json!("<img src=x onerror=alert(1)>");

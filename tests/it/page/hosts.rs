@@ -1,4 +1,4 @@
-//! The page asks its own server, and nobody else.
+//! The page sends requests to its own server only.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{World, merged, merged_samples, on_both, opened};
 
-/// Requests that went elsewhere than to this origin.
+/// Requests to other origins.
 fn strangers(origin: &str, urls: &[String]) -> BTreeSet<String> {
     let is_own = |url: &&String| {
         url.strip_prefix(origin).is_some_and(|rest| rest.starts_with('/'))
@@ -17,10 +17,10 @@ fn strangers(origin: &str, urls: &[String]) -> BTreeSet<String> {
 
 #[test]
 fn no_request_goes_to_another_host() {
-    on_both(&merged_samples(), ask_nobody_else);
+    on_both(&merged_samples(), asks_its_own_server_only);
 }
 
-fn ask_nobody_else(world: &World) {
+fn asks_its_own_server_only(world: &World) {
     let World { serve, browser, .. } = world;
     let origin = serve.origin();
     browser.until_count(".device", 1);
@@ -42,7 +42,7 @@ fn ask_nobody_else(world: &World) {
     }
     assert_eq!(strangers(origin, &urls), BTreeSet::new());
 
-    // A planted one: the policy keeps it in, and says so.
+    // A planted request: the policy blocks it, and reports it.
     let elsewhere = "http://127.0.0.2:9/planted.png";
     let plant = "window.kept = [];
         document.addEventListener('securitypolicyviolation', (e) => kept.push(e.blockedURI));
@@ -60,7 +60,7 @@ fn ask_nobody_else(world: &World) {
         json!(true),
         "no script in the page runs"
     );
-    // And without a policy the check finds it.
+    // And without a policy the check detects it.
     browser.devtools("Page.setBypassCSP", &json!({ "enabled": true }));
     browser.goto("about:blank");
     browser.goto(&serve.url(""));

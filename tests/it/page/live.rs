@@ -1,4 +1,4 @@
-//! What changes while one looks.
+//! Live changes on the page.
 
 use fantoccini::key::Key;
 
@@ -19,10 +19,10 @@ fn see_a_merge(world: &World) {
     browser.until_count("rect.bar", 2);
     browser.until_says("#live-text", "Live");
     browser.until_says(".asked[data-match=current]", retired);
-    // So close up that one can see it.
+    // Zoomed in far enough to see it.
     (0..4).for_each(|_| browser.click("#zoom-in"));
     browser.picture("merge-before");
-    // Which bars were there on the way, and where they went.
+    // Which bars existed on the way, and where they went.
     browser.js(
         "window.seen = [];
          new MutationObserver((all) => {
@@ -36,9 +36,9 @@ fn see_a_merge(world: &World) {
     browser.picture("merge-during");
     browser.until_count("rect.bar", 1);
     assert_eq!(browser.count("circle.retired"), 1);
-    browser.until_says("#says", "Trips became one: van~20240501T080000.000Z");
+    browser.until_says("#says", "Trips merged: van~20240501T080000.000Z");
     browser.until_says(".toast", retired);
-    // The trip that was looked at goes on under the id that stays.
+    // The selected trip continues under the surviving id.
     browser.until_says(".asked[data-match=retired]", retired);
     assert_eq!(browser.text(".trip-id"), "van~20240501T080000.000Z");
     browser.picture("merge-after");
@@ -66,7 +66,7 @@ fn see_growth(world: &World) {
 }
 
 #[test]
-fn a_server_that_goes_away_is_missed_and_found_again() {
+fn a_server_that_goes_away_is_reported_until_it_returns() {
     let folder = stored(&minutes("van", &[0, 2]));
     let Some(browser) = Browser::start() else { return };
     let mut serve = Serve::start(&folder, "--store sqlite:trips.db");
@@ -95,7 +95,7 @@ fn a_token_is_asked_for_once() {
     browser.until("document.querySelector('#login').open");
     browser.keys("wrong");
     browser.key(Key::Enter);
-    browser.until_says("#login-fault", "does not take this token");
+    browser.until_says("#login-fault", "token is wrong");
     browser.picture("login");
     browser.paste("#login-token", "a-secret-of-some-length-0123456789");
     browser.until("!document.querySelector('#login').open");
@@ -121,7 +121,7 @@ fn a_logout_locks_the_page() {
     browser.click("#logout");
     browser.until("document.querySelector('#login').open");
     assert_eq!(browser.count("rect.bar"), 0);
-    // The server has forgotten it, too.
+    // The server has ended the session, too.
     browser.goto("about:blank");
     browser.goto(&serve.url("#device=van"));
     browser.until("document.querySelector('#login').open");
@@ -134,6 +134,6 @@ fn an_empty_store_says_what_to_do() {
     let Some((serve, browser)) = opened(&folder) else { return };
     browser.until_says("#device-state", "tstar ingest");
     browser.picture("empty");
-    browser.goto(&serve.url("#device=nobody"));
+    browser.goto(&serve.url("#device=unknown"));
     browser.until_says("#lanes-state", "no trips");
 }

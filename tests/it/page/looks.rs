@@ -1,4 +1,4 @@
-//! Keyboard alone, in the dark, on a phone; and the pictures that README and docs show.
+//! Keyboard only, dark mode, a phone; and the screenshots in README and docs.
 
 use fantoccini::key::Key;
 use serde_json::json;
@@ -6,13 +6,13 @@ use serde_json::json;
 use super::browser::Browser;
 use super::{World, fleet, merged, merged_samples, on_both, opened, stored};
 
-/// What has the focus: its id, else its class.
+/// The id of the focused element, else its class.
 fn focus(browser: &Browser) -> String {
     let focus = "document.activeElement.id || document.activeElement.getAttribute('class')";
     browser.value(focus).as_str().unwrap_or_default().to_owned()
 }
 
-/// Tab until something has the focus, which has to be seen.
+/// Presses Tab until an element has the focus, which has to be visible.
 #[track_caller]
 fn tab_to(browser: &Browser, wanted: &str) {
     for _ in 0..40 {
@@ -42,7 +42,7 @@ fn by_keys_alone(world: &World) {
     assert_eq!(focus(browser), "device");
     browser.key(Key::Enter);
     browser.until_count("rect.bar", 2);
-    // The newest day has the focus: one goes on from there.
+    // The newest day has the focus: continue from there.
     browser.until("document.activeElement.classList.contains('track')");
     let says = "document.activeElement.getAttribute('aria-valuetext')";
     browser.keys("p");
@@ -51,10 +51,10 @@ fn by_keys_alone(world: &World) {
     browser.keys("n");
     browser.until_says(".trip-id", "van~20240501T084000.000Z");
     (0..5).for_each(|_| browser.key(Key::Left));
-    browser.until_says(".asked", "2024-05-01 08:35:00 lies in no trip");
+    browser.until_says(".asked", "2024-05-01 08:35:00 is not covered by a trip");
     assert_eq!(browser.value(says), "08:35:00, no trip");
     browser.key(Key::PageUp);
-    browser.until_says(".asked", "2024-05-01 07:35:00 lies in no trip");
+    browser.until_says(".asked", "2024-05-01 07:35:00 is not covered by a trip");
     browser.key(Key::PageDown);
     (0..5).for_each(|_| browser.key(Key::Right));
     browser.until_says(".asked", "2024-05-01 08:40:00 is covered by");
@@ -111,14 +111,14 @@ fn in_the_dark(world: &World) {
     browser.until("document.querySelector('#theme').getAttribute('aria-pressed') === 'true'");
     browser.click("#theme");
     browser.until(&format!("{back} === '{light}'"));
-    // It is kept.
+    // The choice is stored.
     browser.goto("about:blank");
     browser.goto(&serve.url("#trip=van~20240501T081000.000Z"));
     browser.until_count("rect.bar.selected", 1);
     assert_eq!(browser.value(back), light);
     browser.click("#theme");
     browser.until(&format!("{back} === '{dark}'"));
-    // What is written can be read: 4.5 to 1, as WCAG has it.
+    // Text has a contrast of at least 4.5 to 1, as WCAG requires.
     let script = "
         const rgb = (text) => text.match(/[\\d.]+/g).slice(0, 3).map(Number);
         const light = (text) => rgb(text).map((c) => c / 255)
@@ -176,7 +176,7 @@ fn on_a_phone(world: &World) {
     browser.until_count(".absorbed", 1);
     browser.until(fits);
     browser.goto(&serve.url("#device=van&at=2024-05-01T08:30:00.000Z"));
-    browser.until_says(".asked", "lies in no trip");
+    browser.until_says(".asked", "is not covered by a trip");
     browser.until(fits);
 }
 

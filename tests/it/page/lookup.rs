@@ -3,29 +3,29 @@
 use super::browser::Browser;
 use super::{World, merged_samples, on_both};
 
-/// Where a minute of the day lies on a lane.
+/// The position of a minute of the day on a lane, from 0 to 1.
 fn share(minute: u32) -> f64 {
     f64::from(minute) / 1440.0
 }
 
-/// What there is of `van`.
+/// Times and ids of `van`.
 struct Day {
-    /// A trip, from and to, minutes of the day as all of these.
+    /// Start and end of the first trip, minutes of the day as all times here.
     trip: [u32; 2],
-    /// In no trip.
+    /// A time in no trip.
     between: u32,
-    /// In a later trip.
+    /// A time in a later trip.
     later: u32,
-    /// Of the first trip.
+    /// The id of the first trip.
     id: &'static str,
-    /// A merge into the first trip retired it.
+    /// An id that a merge into the first trip retired.
     retired: &'static str,
-    /// Names no trip, but lies in the first.
+    /// An id of a time inside the first trip.
     covers: &'static str,
 }
 
-/// Asks all of it, on whatever store.
-fn ask(browser: &Browser, day: &Day) {
+/// Runs all lookups, on either store.
+fn look_up(browser: &Browser, day: &Day) {
     browser.until_count(".device", 1);
     assert_eq!(browser.text(".device"), "van");
     browser.click(".device");
@@ -35,7 +35,7 @@ fn ask(browser: &Browser, day: &Day) {
     assert_eq!(browser.text("#device-name"), "van");
     assert!(browser.text("#device-facts").starts_with("2 trips · 1 merged"));
 
-    // A bar is thin: a click beside the trip's exact time is a click on the trip.
+    // A bar is thin: a click near the trip's exact time selects the trip.
     browser.click_at(".track", share(day.trip[0].midpoint(day.trip[1])));
     browser.until_says(".asked", "is covered by");
     assert_eq!(browser.text(".trip-id"), day.id);
@@ -44,7 +44,7 @@ fn ask(browser: &Browser, day: &Day) {
     assert_eq!(browser.value("decodeURIComponent(location.hash)"), format!("#trip={}", day.id));
 
     browser.click_at(".track", share(day.between));
-    browser.until_says(".asked", "lies in no trip");
+    browser.until_says(".asked", "is not covered by a trip");
     assert_eq!(browser.count("rect.bar.selected"), 0);
     browser.click("[data-side=next]");
     browser.until_count("rect.bar.selected", 1);
@@ -68,7 +68,7 @@ fn a_time_and_any_id_find_the_trip() {
 
 fn find_it(world: &World) {
     let World { serve, browser, .. } = world;
-    ask(
+    look_up(
         browser,
         &Day {
             trip: [480, 492],
@@ -87,10 +87,10 @@ fn find_it(world: &World) {
         browser.until_says(".asked[data-match=retired]", id.trim());
     }
     browser.paste("#find-id", "no id at all");
-    browser.until_says("#detail", "This is no trip id");
+    browser.until_says("#detail", "Not a valid trip id");
     browser.paste("#find-id", "van~20230101T000000.000Z");
-    browser.until_says("#detail", "No trip covers it");
-    // The link of a trip leads back to it, in a page that knows nothing yet.
+    browser.until_says("#detail", "Trip not found");
+    // The link of a trip leads back to it in a fresh page.
     browser.goto("about:blank");
     browser.goto(&serve.url("#trip=van~20240501T081000.000Z"));
     browser.until_count(".asked[data-match=retired]", 1);

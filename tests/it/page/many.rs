@@ -14,7 +14,7 @@ fn busy() -> String {
     lines
 }
 
-/// One trip of `train`, a sample a second for a day.
+/// One trip of `train`, a sample per second for a day.
 fn long() -> String {
     let mut lines = String::new();
     for second in 0_u32..86_400 {
@@ -37,7 +37,7 @@ fn much_is_moved_and_simplified() {
     let Some((serve, browser)) = opened(&folder) else { return };
     browser.goto(&serve.url("#device=bus"));
     browser.until_count("rect.bar", 300);
-    // A frame of it moves the bars that are there. How long that takes is up to the machine.
+    // A frame moves the existing bars. Its duration depends on the machine.
     let frame = "const bars = () => [...document.querySelectorAll('rect.bar')];
         for (const bar of bars()) bar.wasThere = true;
         const began = performance.now();
@@ -46,7 +46,7 @@ fn much_is_moved_and_simplified() {
         return [bars().filter((bar) => bar.wasThere).length, performance.now() - began];";
     let frame = browser.js(frame, &[]);
     println!("300 trips moved in {:.0} ms", frame[1].as_f64().unwrap());
-    assert_eq!(frame[0], 300, "bars were drawn anew");
+    assert_eq!(frame[0], 300, "bars were drawn again");
     browser.until_count("rect.bar", 300);
     browser.picture("busy");
     let begun = std::time::Instant::now();
@@ -59,7 +59,7 @@ fn much_is_moved_and_simplified() {
     println!("its path came in {size} bytes");
     assert!(size < 300_000, "{size} bytes: the path was not simplified");
     browser.picture("long");
-    // Close up it is asked for as fine as it is.
+    // Zoomed in, it is requested at full resolution.
     let before = "performance.getEntriesByType('resource')
         .filter((entry) => entry.name.includes('path=true')).length";
     let asked = browser.value(before).as_u64().unwrap();

@@ -8,13 +8,13 @@ use crate::cli::Folder;
 use crate::servers::LIMIT;
 use crate::servers::ready::until;
 
-/// What it says when it can be asked.
+/// Its message when it accepts requests.
 const LISTENING: &str = "listening on ";
 
 pub struct Serve {
     child: Child,
     origin: String,
-    /// Reads on, so that the server never waits for a reader of what it logs.
+    /// Drains stderr, so that the server's logging never blocks.
     rest: Option<JoinHandle<()>>,
 }
 
@@ -40,7 +40,7 @@ impl Serve {
         };
         let rest = thread::spawn(move || {
             let mut sink = Vec::new();
-            // What cannot be read any more has ended.
+            // A read error means that the server has ended.
             stderr.read_to_end(&mut sink).ok();
         });
         Self { child, origin, rest: Some(rest) }
@@ -51,7 +51,7 @@ impl Serve {
         &self.origin
     }
 
-    /// The page, with what its address names.
+    /// The page, with a fragment.
     pub fn url(&self, hash: &str) -> String {
         format!("{}/{hash}", self.origin)
     }
@@ -61,7 +61,7 @@ impl Serve {
         self.origin.trim_start_matches("http://").to_owned()
     }
 
-    /// SIGTERM, after which it ends well.
+    /// Sends SIGTERM, after which it exits cleanly.
     #[track_caller]
     pub fn stop(&mut self) {
         let pid = self.child.id().to_string();
@@ -75,7 +75,7 @@ impl Serve {
 
 impl Drop for Serve {
     fn drop(&mut self) {
-        // It may have ended already.
+        // It may have ended.
         self.child.kill().ok();
         self.child.wait().ok();
         if let Some(rest) = self.rest.take() {

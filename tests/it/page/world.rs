@@ -1,4 +1,4 @@
-//! What a case looks at: a store, where samples for it go, the page over it.
+//! The setting of a case: a store, the input for its samples, and the page over it.
 
 use super::browser::Browser;
 use super::serve::Serve;
@@ -8,7 +8,7 @@ use crate::keyspace::{ClusteringOrder, Keyspace};
 use crate::topic::keyspace::until_committed;
 use crate::topic::{PARTITIONS, Topic, start};
 
-/// Whether changes are told yet.
+/// Whether changes are streamed yet.
 const STREAMS: &str = "(() => {
     const asked = new XMLHttpRequest();
     asked.open('GET', '/v1/page', false);
@@ -16,14 +16,14 @@ const STREAMS: &str = "(() => {
     return asked.status === 200 && JSON.parse(asked.responseText).stream;
 })()";
 
-/// A topic, read into a keyspace all the time.
+/// A topic, and a daemon that reads it into a keyspace.
 struct Topical {
     _run: Running,
     topic: Topic,
     keyspace: Keyspace,
 }
 
-/// A store, and where samples for it go.
+/// A store, and the input for its samples.
 pub struct World {
     folder: Folder,
     topical: Option<Topical>,
@@ -32,7 +32,7 @@ pub struct World {
 }
 
 impl World {
-    /// A file with these samples, and the page over it; none without a browser.
+    /// A file with these samples, and the page over it; `None` without a browser.
     pub fn of_file(samples: &str) -> Option<Self> {
         let browser = Browser::start()?;
         let folder = super::stored(samples);
@@ -41,14 +41,14 @@ impl World {
         Some(Self { folder, topical: None, serve, browser })
     }
 
-    /// The same in a keyspace, whose changes come from its topic; none without servers.
+    /// The same in a keyspace, with its change feed in a topic; `None` without servers.
     pub fn of_keyspace(samples: &str) -> Option<Self> {
         let browser = Browser::start()?;
         let topic = Topic::new(PARTITIONS)?;
         let keyspace = Keyspace::new(ClusteringOrder::Desc)?;
         let folder = Folder::new();
-        let store = format!("scylla://{}/{}", keyspace.place.nodes[0], keyspace.place.keyspace);
-        topic.send_lines(samples.as_bytes(), "nobody");
+        let store = format!("scylla://{}/{}", keyspace.url.nodes[0], keyspace.url.keyspace);
+        topic.send_lines(samples.as_bytes(), "no-device");
         let words = format!(
             "run {} --store {store} --group {} --from earliest --create-topics --listen off \
              --max-staleness 1s --flush-interval 1s",
@@ -65,10 +65,10 @@ impl World {
         Some(Self { folder, topical: Some(Topical { _run: run, topic, keyspace }), serve, browser })
     }
 
-    /// More samples come.
+    /// Sends more samples.
     pub fn add(&self, samples: &str) {
         match &self.topical {
-            Some(topical) => topical.topic.send_lines(samples.as_bytes(), "nobody"),
+            Some(topical) => topical.topic.send_lines(samples.as_bytes(), "no-device"),
             None => {
                 self.folder.write("more.ndjson", samples);
                 self.folder.ingest("more.ndjson --store sqlite:trips.db");
@@ -76,19 +76,19 @@ impl World {
         }
     }
 
-    /// An id of another form.
+    /// An id in another form.
     pub fn text(&self, words: &str) -> String {
         self.folder.text(words)
     }
 
-    /// What it is about, for those who watch.
+    /// The kind of store, for the output.
     fn name(&self) -> String {
-        let keyspace = self.topical.as_ref().map(|it| &it.keyspace.place.keyspace);
+        let keyspace = self.topical.as_ref().map(|it| &it.keyspace.url.keyspace);
         keyspace.map_or("a file".into(), |name| format!("keyspace {name}"))
     }
 }
 
-/// A case over a file, then over a keyspace.
+/// Runs a case over a file, then over a keyspace.
 pub fn on_both(samples: &str, case: impl Fn(&World)) {
     for make in [World::of_file, World::of_keyspace] {
         let Some(world) = make(samples) else { continue };

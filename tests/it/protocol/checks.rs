@@ -1,9 +1,9 @@
-//! What has to hold: at a hand-over, for a reader at any moment, and once all is quiet.
+//! The invariants: at a hand-over, for a reader at any moment, and once all is quiet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tstar::store::trip_row::resolve_overlaps;
+use tstar::codec::trip_row::resolve_overlaps;
 use tstar::store::{ChangeKind, TripRow};
 use tstar::timeline::day_of;
 
@@ -38,9 +38,9 @@ pub fn commit(world: &mut World, truth: &Truth, (lane, script): (usize, &Script)
         world.bad.insert("I6 dead letters");
     }
     let version = script.log.versions.version_at(committed);
-    let told = announced(world.feed.iter());
+    let merges = announced(world.feed.iter());
     let mut of_lane = truth.merges.iter().filter(|(merge, of)| **of == lane && merge.2 < version);
-    if of_lane.any(|(merge, _)| !told.contains(merge)) {
+    if of_lane.any(|(merge, _)| !merges.contains(merge)) {
         world.bad.insert("I6 feed");
     }
 }
@@ -83,12 +83,12 @@ pub fn reader(world: &mut World, truth: &Truth) {
         row.t_star_ms == of.t_star_ms || row.absorbed.contains_key(&of.t_star_ms)
     });
     if !resolves {
-        world.tell(|| format!("{of:?} does not resolve"));
+        world.log(|| format!("{of:?} does not resolve"));
         world.bad.insert("I2 id does not resolve");
     }
 }
 
-/// The trips of the records that are committed.
+/// The trips of the committed records.
 fn committed(world: &World, truth: &Truth) -> Vec<Arc<TripRow>> {
     let lanes = 0..truth.states.len();
     lanes.flat_map(|lane| truth.state(lane, world.committed[lane]).to_vec()).collect()
@@ -110,7 +110,7 @@ fn listing(world: &mut World, truth: &Truth) {
     }
 }
 
-/// Everything has arrived and nobody does anything more.
+/// Everything has arrived and all owners are idle.
 pub fn end(world: &mut World, truth: &Truth) {
     rows(world, truth);
     let dead: BTreeSet<_> = world.dead.iter().copied().collect();
@@ -140,7 +140,8 @@ fn named(row: &TripRow) -> Named {
     (device_of(row), row.t_star_ms, row.version)
 }
 
-/// Each pair of replicas holds the rows of the truth in each day, all columns, and lists the days.
+/// Each pair of replicas holds the rows of the truth in each day, all columns, and indexes the
+/// days.
 fn rows(world: &mut World, truth: &Truth) {
     let end = truth.end();
     for pair in PAIRS {
@@ -194,7 +195,7 @@ fn feed(world: &mut World, truth: &Truth) {
     world.bad.extend(bad);
 }
 
-/// Before which time events forgot each device.
+/// The time before which events erased each device.
 #[derive(Default)]
 struct Floors(BTreeMap<Device, i64>);
 
@@ -209,7 +210,7 @@ impl Floors {
     }
 }
 
-/// A consumer that knows spans: of overlapping trips the one of the highest version stands.
+/// A consumer that knows spans: of overlapping trips the one with the highest version wins.
 fn by_overlap(events: &[Event]) -> BTreeSet<Named> {
     let (mut trips, mut floors) = (Vec::<&Arc<TripRow>>::new(), Floors::default());
     for event in events {
@@ -233,8 +234,8 @@ fn by_overlap(events: &[Event]) -> BTreeSet<Named> {
     trips.into_iter().map(|trip| named(trip)).collect()
 }
 
-/// A consumer that knows ids alone: the highest version of an id stands, and an id that was once
-/// retired never lives again.
+/// A consumer that knows ids only: the highest version of an id wins, and an id that was once
+/// retired stays retired.
 fn by_ids(events: &[Event]) -> BTreeSet<Named> {
     let mut trips: BTreeMap<(Device, i64), &Arc<TripRow>> = BTreeMap::new();
     let (mut gone, mut floors) = (BTreeSet::new(), Floors::default());

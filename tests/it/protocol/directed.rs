@@ -1,4 +1,4 @@
-//! Schedules by hand, for what comes about in fewer than one of a thousand random ones.
+//! Handwritten schedules, for events that fewer than one in a thousand random ones contain.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use tstar::pipeline::processor::ProcessorConfig;
 
 use super::log::{CONTESTED, Record, Script, hour};
 use super::schedule::Schedule;
-use super::world::{Command, Device, Dice, Seen};
+use super::world::{Command, Device, Dice, EventCounts};
 use crate::model::Fix;
 
 /// Everything stays in memory.
@@ -28,9 +28,9 @@ fn samples_of(device: Device, hours: &[i64]) -> Record {
 }
 
 /// A former owner has the first record in memory while its successor erases the trip up to hour 35
-/// and goes on. The second record's last sample makes the former one load another day, and so learn
-/// of it: what it has of the day before is older than the store, and has to be loaded again before
-/// hour 36 is decided.
+/// and continues. The second record's last sample makes the former owner load another day, and so
+/// find the forget: its copy of the day before is older than the store, and has to be loaded again
+/// before hour 36 is decided.
 #[test]
 fn one_that_is_behind_learns_of_a_forget_within_a_record() {
     for loads in 1..=2 {
@@ -44,14 +44,14 @@ fn one_that_is_behind_learns_of_a_forget_within_a_record() {
             schedule.take_over(0, 0, Some(pace));
             schedule.does((0, 1), &[Command::Absorb(2), Command::Absorb(1), Command::Flush]);
             schedule.does((0, 0), &[Command::Absorb(1), Command::Flush]);
-            let bad = schedule.finish(&mut Seen::new());
+            let bad = schedule.finish(&mut EventCounts::new());
             assert!(bad.is_empty(), "{second:?}, {loads} at a time: {bad:?}");
         }
     }
 }
 
-/// A device moves to another partition with an epoch, and the one that it left is read again from
-/// its first record: it loads rows of the other one, and writes them as they were.
+/// A device moves to another partition with an epoch, and the partition that it left is read again
+/// from its first record: it loads rows of the other one, and writes them unchanged.
 #[test]
 fn rows_of_another_partition_stay_its_own_when_an_older_epoch_is_read_again() {
     let of = |hours| samples_of(CONTESTED, hours);
@@ -65,6 +65,6 @@ fn rows_of_another_partition_stay_its_own_when_an_older_epoch_is_read_again() {
     schedule.does((1, 0), &[Command::Absorb(1), Command::Absorb(1), Command::Flush]);
     schedule.take_over(0, 0, Some(LASTING));
     schedule.does((0, 1), &[Command::Absorb(2), Command::Flush]);
-    let bad = schedule.finish(&mut Seen::new());
+    let bad = schedule.finish(&mut EventCounts::new());
     assert!(bad.is_empty(), "{bad:?}");
 }

@@ -1,5 +1,5 @@
-//! The logs of a schedule, one for each partition: records of one device each, some with a bad
-//! sample, some that forget; the rules and epochs they are read by.
+//! The logs of a schedule, one per partition: records of one device each, some with a bad sample,
+//! some that forget; and their rules and epochs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub const HOUR: i64 = 3_600_000;
 pub const ORIGIN: i64 = 20_000 * DAY_MS;
 pub const DAYS: i64 = 3;
 pub const PARTITION: i32 = 7;
-/// Another partition, and a device that comes in both.
+/// Another partition, and a device that occurs in both.
 pub const OTHER: i32 = 3;
 pub const CONTESTED: Device = b'c';
 const TOPIC: &str = "samples";
@@ -35,7 +35,7 @@ pub enum Record {
     /// `None` is a sample that cannot be read.
     Samples(Device, Vec<Option<Fix>>),
     Forget(Device, i64),
-    /// A forget that nobody signed.
+    /// A forget without a signature.
     Forged(Device, i64),
 }
 
@@ -50,7 +50,7 @@ impl Record {
 #[derive(Clone, Debug)]
 pub struct Script {
     pub records: Vec<Record>,
-    /// Those that it has records of.
+    /// The devices of its records.
     pub devices: BTreeSet<Device>,
     pub rules: Rules,
     pub log: Log,
@@ -58,7 +58,7 @@ pub struct Script {
     pub starts: Vec<i64>,
 }
 
-/// What a kind of schedule has.
+/// The features of a schedule.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
     pub limits: bool,
@@ -72,7 +72,7 @@ pub fn hour(hour: i64) -> i64 {
     ORIGIN + hour * HOUR
 }
 
-/// Random records of these devices, `middle` being the hour that most are near to.
+/// Random records of these devices, most of them near the hour `middle`.
 fn records(dice: &mut Dice, kind: Kind, devices: &[Device], middle: i64) -> Vec<Record> {
     let when = |dice: &mut Dice| {
         let near = dice.percent(85);
@@ -169,12 +169,12 @@ impl Script {
         self.records.len() as i64
     }
 
-    /// The offset after the last record while so many epochs have begun.
+    /// The end offset of the first `epochs` epochs.
     pub fn upto(&self, epochs: usize) -> i64 {
         self.starts.get(epochs).copied().unwrap_or(self.len())
     }
 
-    /// The records from an offset on, at most so many; a forget comes alone. `None` at the end.
+    /// At most `most` records from an offset on; a forget comes alone. `None` at the end.
     pub fn batch(&self, offset: i64, most: usize) -> Option<Batch> {
         let rest = &self.records[usize::try_from(offset).unwrap()..];
         let mut batch = Batch { origin: Arc::from("samples"), ..Batch::default() };
@@ -194,7 +194,7 @@ impl Script {
         (!batch.entries.is_empty()).then_some(batch)
     }
 
-    /// Puts what a reader makes of a forget, signed or not.
+    /// Adds what a reader makes of a forget, signed or not.
     fn control(&self, batch: &mut Batch, offset: i64, forget: (Device, i64), is_signed: bool) {
         let (key, body) = (name(forget.0), format!("{{\"before\":{}}}", forget.1));
         let keys = ControlKeys::parse(KEYS).expect("a key");
@@ -217,7 +217,7 @@ impl Script {
         let reader = RecordReader::new(Decoder::new(&self.rules).unwrap(), true);
         if let RecordContent::Control(control) = reader.allowing(authority).read(&record, batch) {
             batch.control = Some(control);
-            // What would be its dead letter.
+            // Its dead letter.
             put_entry(batch, offset, None, Err(DeadReason::NotAuthorised));
         }
     }

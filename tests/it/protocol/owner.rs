@@ -12,7 +12,7 @@ use tstar::store::StoreError;
 
 use super::log::Script;
 use super::store::{Shared, SimStore, lock};
-use super::world::{Command, Desk, Dice};
+use super::world::{Command, Dice, OwnerState};
 
 pub struct Owner {
     pub id: usize,
@@ -21,37 +21,37 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// An owner that begins at an offset. It is the current one from here on.
+    /// An owner that starts at an offset and becomes the current one.
     pub fn new(
         world: &Shared,
         (lane, script): (usize, &Arc<Script>),
         start: i64,
-        pace: ProcessorConfig,
+        config: ProcessorConfig,
     ) -> Self {
         let id = {
             let mut world = lock(world);
             let id = world.desks.len();
             let (position, acknowledged) = (start, start);
-            world.desks.push(Desk { lane, position, acknowledged, ..Desk::default() });
+            world.desks.push(OwnerState { lane, position, acknowledged, ..OwnerState::default() });
             world.current[lane] = id;
             let partition = script.log.partition;
-            world.tell(|| format!("{id} begins at {start} of {partition}, {pace:?}"));
+            world.log(|| format!("{id} begins at {start} of {partition}, {config:?}"));
             id
         };
         let (of, script) = (Arc::clone(world), Arc::clone(script));
         let listed = Mutex::new(BTreeSet::new());
         let store = SimStore { world: of, owner: id, script, start, listed };
-        let future = Box::pin(work(store, pace));
+        let future = Box::pin(work(store, config));
         let mut owner = Self { id, future, world: Arc::clone(world) };
         owner.poll();
         owner
     }
 
-    /// Lets it go on, as far as it can.
+    /// Runs it as far as it can.
     pub fn poll(&mut self) {
         let mut context = Context::from_waker(Waker::noop());
         if self.future.as_mut().poll(&mut context).is_ready() {
-            // Its loop has no end, so it was an error.
+            // Its loop has no end, so it failed.
             let mut world = lock(&self.world);
             world.bad.insert("an owner failed");
             world.desks[self.id].idle = true;
@@ -63,11 +63,11 @@ impl Owner {
         lock(&self.world).desks[self.id].idle
     }
 
-    /// Asks it to do something, if it does nothing just now.
-    pub fn ask(&self, command: Command) {
+    /// Gives it a command, if it is idle.
+    pub fn submit(&self, command: Command) {
         let mut world = lock(&self.world);
         if world.desks[self.id].idle {
-            world.tell(|| format!("{}: {command:?}", self.id));
+            world.log(|| format!("{}: {command:?}", self.id));
             world.desks[self.id].command = Some(command);
         }
     }
@@ -81,8 +81,8 @@ impl Owner {
     }
 }
 
-/// A pace that the dice choose.
-pub fn some_pace(dice: &mut Dice) -> ProcessorConfig {
+/// A configuration that the dice choose.
+pub fn random_config(dice: &mut Dice) -> ProcessorConfig {
     ProcessorConfig {
         flush_interval: Duration::ZERO,
         max_staleness: Duration::from_millis(dice.one_of(&[100, 500])),
@@ -92,11 +92,12 @@ pub fn some_pace(dice: &mut Dice) -> ProcessorConfig {
     }
 }
 
-async fn work(store: SimStore, pace: ProcessorConfig) -> Result<(), StoreError> {
+async fn work(store: SimStore, config: ProcessorConfig) -> Result<(), StoreError> {
     let script = &store.script;
-    let mut processor = Processor::of_log(&store, script.log.clone(), &script.rules, pace).await?;
+    let mut processor =
+        Processor::of_log(&store, script.log.clone(), &script.rules, config).await?;
     loop {
-        note(&store, &processor);
+        report(&store, &processor);
         match store.command().await {
             Command::Absorb(most) => {
                 let position = processor.position().delivered;
@@ -117,8 +118,8 @@ async fn work(store: SimStore, pace: ProcessorConfig) -> Result<(), StoreError> 
     }
 }
 
-/// Tells the world how far the owner is. I3.
-fn note(store: &SimStore, processor: &Processor<'_, SimStore>) {
+/// Reports the owner's position to the world. I3.
+fn report(store: &SimStore, processor: &Processor<'_, SimStore>) {
     let (mut world, counts) = (store.world(), processor.counts());
     let dropped: u64 = counts.dropped.values().sum();
     if counts.delivered != counts.applied + counts.duplicates + dropped + counts.dead() {

@@ -1,4 +1,4 @@
-//! One schedule: owners come, work, crash, sleep and wake, as the dice of its seed have it.
+//! One schedule: owners start, work, crash, sleep and wake, as the dice of its seed decide.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,29 +7,30 @@ use tstar::pipeline::processor::ProcessorConfig;
 
 use super::checks;
 use super::log::{CONTESTED, Kind, Record, Script};
-use super::owner::{Owner, some_pace};
+use super::owner::{Owner, random_config};
 use super::store::{Shared, lock};
 use super::truth::{Truth, is_own};
-use super::world::{Command, Dice, Homes, Seen, World};
+use super::world::{Command, Dice, EventCounts, Homes, World};
 
 /// Steps of a schedule before its last owners finish.
 const STEPS: usize = 2_000;
 
-/// Steps that the last owners take at most.
+/// Maximum number of steps of the last owners.
 const LAST_STEPS: usize = 20_000;
 
 pub struct Schedule {
     /// The log of each partition.
     scripts: Vec<Arc<Script>>,
     truth: Truth,
-    /// Where devices belong, by which `truth` is true.
+    /// The partitions of devices on which `truth` is based.
     homes: Homes,
     world: Shared,
-    /// Those of each partition. The last one is the current one; the others are paused or late.
+    /// The owners of each partition. The last one is the current one; the others are paused or
+    /// late.
     owners: Vec<Vec<Owner>>,
 }
 
-/// Names the seed that was at work if something panics.
+/// Names the running seed if something panics.
 struct Replay(u64);
 
 impl Drop for Replay {
@@ -40,8 +41,8 @@ impl Drop for Replay {
     }
 }
 
-/// Runs the schedule of a seed. Returns what went wrong, and adds to what occurred.
-pub fn run(seed: u64, tells: bool, seen: &mut Seen) -> BTreeSet<&'static str> {
+/// Runs the schedule of a seed. Returns the violations, and adds to the events that occurred.
+pub fn run(seed: u64, is_verbose: bool, seen: &mut EventCounts) -> BTreeSet<&'static str> {
     let _replay = Replay(seed);
     let mut dice = Dice::new(seed);
     let kind = Kind {
@@ -51,7 +52,7 @@ pub fn run(seed: u64, tells: bool, seen: &mut Seen) -> BTreeSet<&'static str> {
         contested: dice.percent(25),
     };
     let scripts = Script::random(&mut dice, kind);
-    let mut schedule = Schedule::new(dice, scripts, tells);
+    let mut schedule = Schedule::new(dice, scripts, is_verbose);
     if kind.epochs {
         lock(&schedule.world).see("schedules of two epochs");
     }
@@ -63,34 +64,34 @@ pub fn run(seed: u64, tells: bool, seen: &mut Seen) -> BTreeSet<&'static str> {
 }
 
 impl Schedule {
-    pub fn new(dice: Dice, scripts: Vec<Script>, tells: bool) -> Self {
+    pub fn new(dice: Dice, scripts: Vec<Script>, is_verbose: bool) -> Self {
         let scripts: Vec<_> = scripts.into_iter().map(Arc::new).collect();
         let homes = Homes::new();
-        let truth = Truth::of(&scripts, &homes);
-        let mut world = World::new(dice, tells);
+        let truth = Truth::new(&scripts, &homes);
+        let mut world = World::new(dice, is_verbose);
         if scripts.len() == 1 {
-            // One epoch follows the other in each partition alone.
+            // Each partition reads its epochs in sequence.
             world.epochs = scripts[0].starts.len();
         }
         let owners = scripts.iter().map(|_| Vec::new()).collect();
         let schedule = Self { scripts, truth, homes, world: Arc::new(world.into()), owners };
-        schedule.scripts.iter().filter(|_| tells).for_each(|script| print(script));
+        schedule.scripts.iter().filter(|_| is_verbose).for_each(|script| print(script));
         schedule
     }
 
-    /// Another owner begins at an offset, at a pace of its own or some pace.
-    pub fn take_over(&mut self, lane: usize, start: i64, pace: Option<ProcessorConfig>) {
-        let pace = pace.unwrap_or_else(|| some_pace(&mut lock(&self.world).dice));
-        let owner = Owner::new(&self.world, (lane, &self.scripts[lane]), start, pace);
+    /// Another owner starts at an offset, with the given configuration or a random one.
+    pub fn take_over(&mut self, lane: usize, start: i64, config: Option<ProcessorConfig>) {
+        let config = config.unwrap_or_else(|| random_config(&mut lock(&self.world).dice));
+        let owner = Owner::new(&self.world, (lane, &self.scripts[lane]), start, config);
         self.owners[lane].push(owner);
     }
 
-    /// An owner does one thing after the other, each to its end; all that is sent arrives.
+    /// An owner executes commands one after the other, each to its end; all messages arrive.
     pub fn does(&mut self, (lane, nth): (usize, usize), commands: &[Command]) {
         for &command in commands {
             self.begin_epochs();
             let owner = &mut self.owners[lane][nth];
-            owner.ask(command);
+            owner.submit(command);
             owner.poll();
             while !owner.is_idle() {
                 lock(&self.world).deliver(usize::MAX);
@@ -107,8 +108,8 @@ impl Schedule {
         lock(&self.world).dice.percent(of_hundred)
     }
 
-    /// One of the partitions.
-    fn some_lane(&self) -> usize {
+    /// A random partition.
+    fn random_lane(&self) -> usize {
         if self.scripts.len() == 1 { 0 } else { self.below(self.scripts.len()) }
     }
 
@@ -127,7 +128,7 @@ impl Schedule {
         if both.all(|(owner, script)| owner.acknowledged() >= script.starts[epochs]) {
             let mut world = lock(&self.world);
             world.epochs += 1;
-            world.tell(|| format!("epoch {} begins", epochs + 1));
+            world.log(|| format!("epoch {} begins", epochs + 1));
         }
     }
 
@@ -135,7 +136,7 @@ impl Schedule {
         let mut hand_overs = self.below(7);
         for _ in 0..STEPS {
             self.begin_epochs();
-            let lane = self.some_lane();
+            let lane = self.random_lane();
             let owners = self.owners[lane].len();
             let nth = if self.percent(60) { owners - 1 } else { self.below(owners) };
             self.owners[lane][nth].poll();
@@ -144,7 +145,7 @@ impl Schedule {
                 30..42 => self.flush(lane, nth),
                 42..72 => self.deliver(9),
                 72..75 => {
-                    self.hear();
+                    self.update_homes();
                     checks::reader(&mut lock(&self.world), &self.truth);
                 }
                 75..82 if hand_overs > 0 => {
@@ -160,18 +161,18 @@ impl Schedule {
         }
     }
 
-    /// Takes note of where devices belong: that is decided once for each, and epoch.
-    fn hear(&mut self) {
+    /// Updates the partitions of devices: they are decided once per device and epoch.
+    fn update_homes(&mut self) {
         let world = lock(&self.world);
         if world.homes != self.homes {
             self.homes.clone_from(&world.homes);
-            self.truth = Truth::of(&self.scripts, &self.homes);
+            self.truth = Truth::new(&self.scripts, &self.homes);
         }
     }
 
     fn absorb(&mut self, lane: usize, nth: usize) {
         let most = 1 + self.below(4);
-        self.owners[lane][nth].ask(Command::Absorb(most));
+        self.owners[lane][nth].submit(Command::Absorb(most));
         self.owners[lane][nth].poll();
     }
 
@@ -181,7 +182,7 @@ impl Schedule {
         if nth + 1 < self.owners[lane].len() && self.owners[lane][nth].is_idle() {
             lock(&self.world).see("flushes of a former owner");
         }
-        self.owners[lane][nth].ask(command);
+        self.owners[lane][nth].submit(command);
         self.owners[lane][nth].poll();
     }
 
@@ -190,12 +191,12 @@ impl Schedule {
         lock(&self.world).deliver(messages);
     }
 
-    /// A partition gets another owner: after a clean end of the former one, or not.
+    /// A partition gets another owner, with or without a clean end of the former one.
     fn hand_over(&mut self, lane: usize) {
         if self.percent(25) {
             self.leave(lane);
         }
-        self.hear();
+        self.update_homes();
         let (start, is_replay) = {
             let mut world = lock(&self.world);
             checks::commit(&mut world, &self.truth, (lane, &self.scripts[lane]));
@@ -216,7 +217,7 @@ impl Schedule {
         }
     }
 
-    /// The current owner flushes, commits and goes; the world goes on meanwhile.
+    /// The current owner flushes, commits and leaves, while the world continues.
     fn leave(&mut self, lane: usize) {
         let mut asked = false;
         for _ in 0..LAST_STEPS {
@@ -224,20 +225,20 @@ impl Schedule {
                 if asked {
                     break;
                 }
-                self.current(lane).ask(Command::Flush);
+                self.current(lane).submit(Command::Flush);
                 asked = true;
             }
             self.current(lane).poll();
-            self.others_go_on();
+            self.run_others();
             self.deliver(9);
         }
         lock(&self.world).see("clean hand-overs");
         self.owners[lane].pop();
     }
 
-    /// A former owner goes on.
-    fn others_go_on(&mut self) {
-        let lane = self.some_lane();
+    /// A former owner continues.
+    fn run_others(&mut self) {
+        let lane = self.random_lane();
         if self.owners[lane].is_empty() {
             return;
         }
@@ -251,7 +252,7 @@ impl Schedule {
         }
     }
 
-    pub fn finish(mut self, seen: &mut Seen) -> BTreeSet<&'static str> {
+    pub fn finish(mut self, seen: &mut EventCounts) -> BTreeSet<&'static str> {
         for step in 0..LAST_STEPS {
             self.begin_epochs();
             let mut is_done = true;
@@ -261,7 +262,7 @@ impl Schedule {
             if is_done {
                 break;
             }
-            self.others_go_on();
+            self.run_others();
             self.deliver(9);
         }
         for lane in 0..self.scripts.len() {
@@ -270,7 +271,7 @@ impl Schedule {
             }
         }
         self.late_ones();
-        self.hear();
+        self.update_homes();
         let mut world = lock(&self.world);
         checks::end(&mut world, &self.truth);
         self.count(&mut world);
@@ -280,16 +281,16 @@ impl Schedule {
         std::mem::take(&mut world.bad)
     }
 
-    /// The current owner of a partition takes a step. Returns whether there is none left.
+    /// The current owner of a partition takes a step. Returns whether it was the last.
     fn comes_to_end(&mut self, lane: usize, is_first: bool) -> bool {
         let (end, epochs) = (self.scripts[lane].len(), lock(&self.world).epochs);
         let upto = self.scripts[lane].upto(epochs);
         let current = self.current(lane);
         if current.is_idle() {
             if current.position() < upto {
-                current.ask(Command::Absorb(4));
+                current.submit(Command::Absorb(4));
             } else if current.acknowledged() < upto || is_first {
-                current.ask(Command::Flush);
+                current.submit(Command::Flush);
             } else {
                 return upto == end;
             }
@@ -298,10 +299,10 @@ impl Schedule {
         false
     }
 
-    /// Former owners wake up after the end; then everything on the wire arrives.
+    /// Former owners wake up after the end; then all messages arrive.
     fn late_ones(&mut self) {
         while self.percent(90) {
-            self.others_go_on();
+            self.run_others();
             self.deliver(9);
         }
         loop {
@@ -325,7 +326,7 @@ impl Schedule {
                 world.see(match record {
                     Record::Samples(device, _) if is_own(device) => continue,
                     Record::Samples(..) => "records of another partition's device",
-                    Record::Forged(..) => "forgets that nobody signed",
+                    Record::Forged(..) => "forgets without a signature",
                     Record::Forget(device, _) if !is_own(device) => "forgets in another partition",
                     Record::Forget(CONTESTED, _) => "forgets of a contested device",
                     Record::Forget(..) => "forgets",

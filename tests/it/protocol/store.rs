@@ -1,5 +1,5 @@
-//! The store and the journal of one owner, over the world: they do what the contract asks of a
-//! cluster, and wait for a quorum where it says so.
+//! The store and the journal of one owner, over the world: they do what the contract requires of a
+//! cluster, and wait for a quorum where it requires one.
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
@@ -24,9 +24,9 @@ pub struct SimStore {
     pub world: Shared,
     pub owner: usize,
     pub script: Arc<Script>,
-    /// The offset it was given at the start.
+    /// The offset at which it started.
     pub start: i64,
-    /// Days that it knows to be listed.
+    /// Days that it has indexed.
     pub listed: Mutex<BTreeSet<(Device, i64)>>,
 }
 
@@ -44,7 +44,7 @@ impl SimStore {
         self.script.log.versions.version_at(world.desks[self.owner].position)
     }
 
-    /// The world goes on.
+    /// Lets the world continue.
     async fn meanwhile(&self) {
         let mut polls = self.world().dice.one_of(&[0, 0, 1, 2]);
         poll_fn(|context| {
@@ -58,7 +58,7 @@ impl SimStore {
         .await;
     }
 
-    /// Waits for what the scheduler asks for.
+    /// Waits for the scheduler's next command.
     pub async fn command(&self) -> Command {
         poll_fn(|_| {
             let desk = &mut self.world().desks[self.owner];
@@ -87,7 +87,7 @@ impl SimStore {
         .await;
     }
 
-    /// Lists the days that the rows are the first of, as far as this owner knows.
+    /// Indexes the days that the rows are the first of, as far as this owner knows.
     async fn list_days(&self, rows: &[TripRow]) {
         let mut days = BTreeSet::new();
         let mut writes = Vec::new();
@@ -107,7 +107,7 @@ impl SimStore {
         self.listed.lock().unwrap().append(&mut days);
     }
 
-    /// The days to clear: those that are listed, and those that an earlier executor named.
+    /// The days to clear: the indexed ones, and those that an earlier executor named.
     async fn days_to_forget(&self, id: Device, forget: &Forget) -> BTreeSet<i64> {
         self.meanwhile().await;
         let last = day_of(forget.before_ms);
@@ -140,7 +140,7 @@ impl SimStore {
         }
     }
 
-    /// Moves the claims of a device to its forgets, where no day of it is left.
+    /// Moves the claims of a device to its forgets, where it has no day left.
     async fn erase_claims(&self, id: Device, version: i64) {
         self.meanwhile().await;
         if !self.world().read(Partition::DaysOfDevice(id)).is_empty() {
@@ -153,7 +153,7 @@ impl SimStore {
             of_device.map(|((_, epoch), partition)| (*epoch, *partition)).collect()
         };
         for (epoch, partition) in claims {
-            // One that stands where another was erased came too late, and decides nothing.
+            // A claim that follows an erased one came too late, and decides nothing.
             let partition = self.erased_claim(id, epoch).await.unwrap_or(partition);
             let row = Some(((i64::from(epoch), 0), version, Value::Claim(partition)));
             let partition = Partition::ErasedClaims(id);
@@ -167,7 +167,7 @@ impl SimStore {
     }
 }
 
-/// A device's day in both lists.
+/// A device's day in both indexes.
 fn entries(id: Device, day: i64) -> [(Partition, Key); 2] {
     [(Partition::DaysOfDevice(id), (day, 0)), (Partition::DeviceDays(day), (i64::from(id), 0))]
 }
@@ -281,7 +281,7 @@ impl TripStore for SimStore {
         self.meanwhile().await;
         let standing = {
             let mut world = self.world();
-            // It may miss one of this moment.
+            // The read may miss a concurrent claim.
             let is_missed = world.dice.percent(10);
             world.claims.get(&(id, epoch)).copied().filter(|_| !is_missed)
         };
@@ -302,7 +302,7 @@ impl TripStore for SimStore {
             world.see("claims inserted");
             *world.claims.entry((id, epoch)).or_insert(own)
         };
-        // It may die before it hears the answer.
+        // The owner may die before it receives the result.
         let found = self.erased_claim(id, epoch).await.unwrap_or(standing);
         let mut world = self.world();
         if found != own {

@@ -1,4 +1,4 @@
-//! What an undisturbed run gives, by the literal model.
+//! The result of an undisturbed run, by the literal model.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,14 +16,14 @@ pub type Named = (Device, i64, i64);
 
 #[derive(Default)]
 pub struct Truth {
-    /// Of each partition, the trips that it has after so many records.
+    /// Per partition, its trips after each number of records.
     pub states: Vec<Vec<Vec<Arc<TripRow>>>>,
-    /// Every row that ever was true.
+    /// Every row that was ever correct.
     pub ever: BTreeMap<Named, Arc<TripRow>>,
-    /// Retired `t_star`s, with the version of the merge, and which log it is in.
+    /// Retired `t_star`s, with the version of the merge, and the index of its log.
     pub merges: BTreeMap<Named, usize>,
     pub dead: BTreeSet<Place>,
-    /// Before which time a device is forgotten in the end.
+    /// The time before which a device is erased in the end.
     pub gone: BTreeMap<Device, i64>,
     devices: BTreeMap<Device, literal::Device>,
 }
@@ -32,30 +32,30 @@ pub fn device_of(row: &TripRow) -> Device {
     row.device_id.as_bytes()[0]
 }
 
-/// Whether a device belongs to a partition. Where that is not decided yet, nothing is built.
+/// Whether a device belongs to a partition. Before that is decided, nothing is built.
 pub fn is_own(homes: &Homes, device: Device, epoch: i32, partition: i32) -> bool {
     let undecided = device != CONTESTED || partition == PARTITION;
     homes.get(&(device, epoch)).map_or(undecided, |home| *home == partition)
 }
 
 impl Truth {
-    /// `homes` says where devices belong. One epoch follows the other; within one, no device has
-    /// anything to do with two partitions.
-    pub fn of(scripts: &[Arc<Script>], homes: &Homes) -> Self {
+    /// `homes` maps devices to partitions. Epochs follow each other; within one, a device concerns
+    /// one partition only.
+    pub fn new(scripts: &[Arc<Script>], homes: &Homes) -> Self {
         let states = vec![vec![Vec::new()]; scripts.len()];
         let mut truth = Self { states, ..Self::default() };
         for epoch in 1..=scripts[0].starts.len() {
             for (lane, script) in scripts.iter().enumerate() {
                 for offset in script.starts[epoch - 1]..script.upto(epoch) {
-                    truth.hear(script, offset, homes);
-                    truth.note(lane, script, offset, homes);
+                    truth.apply(script, offset, homes);
+                    truth.record_state(lane, script, offset, homes);
                 }
             }
         }
         truth
     }
 
-    fn hear(&mut self, script: &Script, offset: i64, homes: &Homes) {
+    fn apply(&mut self, script: &Script, offset: i64, homes: &Homes) {
         let (partition, epoch) = (script.log.partition, script.epoch_of(offset));
         let is_own = |device: &Device| is_own(homes, *device, epoch, partition);
         match &script.records[usize::try_from(offset).unwrap()] {
@@ -84,7 +84,7 @@ impl Truth {
         }
     }
 
-    /// Takes a sample. Returns whether its trip is full.
+    /// Applies a sample. Returns whether its trip is full.
     fn is_refused(&mut self, script: &Script, offset: i64, id: Device, fix: &Fix) -> bool {
         if self.gone.get(&id).is_some_and(|gone| fix.time < *gone) {
             return false;
@@ -98,8 +98,8 @@ impl Truth {
         device.arrive(script.log.versions.version_at(offset), *fix) == Did::TripFull
     }
 
-    /// Takes note of the trips of a partition after a record of it.
-    fn note(&mut self, lane: usize, script: &Script, offset: i64, homes: &Homes) {
+    /// Records the trips of a partition after a record of it.
+    fn record_state(&mut self, lane: usize, script: &Script, offset: i64, homes: &Homes) {
         let (partition, epoch) = (script.log.partition, script.epoch_of(offset));
         let mut state = Vec::new();
         for (&id, device) in &self.devices {
@@ -119,7 +119,7 @@ impl Truth {
         self.states[lane].push(state);
     }
 
-    /// Before which time a device is forgotten by any record of the log.
+    /// The time before which any record of the log erases a device.
     pub fn floor(&self, device: Device) -> i64 {
         self.gone.get(&device).copied().unwrap_or(i64::MIN)
     }
@@ -129,7 +129,7 @@ impl Truth {
         &self.states[lane][usize::try_from(offset).unwrap()]
     }
 
-    /// All trips, at last.
+    /// All trips at the end.
     pub fn end(&self) -> Vec<Arc<TripRow>> {
         let trips =
             self.devices.iter().flat_map(|(&id, of)| of.trips.iter().map(move |it| (id, it)));

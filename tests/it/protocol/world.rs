@@ -1,5 +1,5 @@
-//! What is outside of an owner: three replicas, the claims that they agree on, the feed and the
-//! dead letters, the group's offsets, and the wire between them.
+//! The environment of an owner: three replicas, the claims that they agree on, the feed and the
+//! dead letters, the group's offsets, and the network between them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,12 +18,12 @@ impl Dice {
         Self(ChaCha8Rng::seed_from_u64(seed))
     }
 
-    /// A number of `0..n`.
+    /// A number in `0..n`.
     pub fn below(&mut self, n: usize) -> usize {
         (self.0.next_u64() % n as u64) as usize
     }
 
-    /// A number of `least..=most`.
+    /// A number in `least..=most`.
     pub fn between(&mut self, least: i64, most: i64) -> i64 {
         least + self.below((most - least) as usize + 1) as i64
     }
@@ -37,7 +37,7 @@ impl Dice {
     }
 }
 
-/// A partition of a table: a mutation is of one, and is applied to a replica at once.
+/// A partition of a table: a mutation has one, and is applied to a replica atomically.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Partition {
     Trips(Device, i64),
@@ -48,7 +48,7 @@ pub enum Partition {
     ErasedClaims(Device),
 }
 
-/// Clustering columns: (`end_time`, `start_time`) of a trip; else the first alone.
+/// Clustering columns: (`end_time`, `start_time`) of a trip; otherwise only the first.
 pub type Key = (i64, i64);
 
 #[derive(Clone, Debug, PartialEq)]
@@ -59,7 +59,7 @@ pub enum Value {
     Claim(i32),
 }
 
-/// Every row whose key begins with a number in `from..=upto` goes, up to a timestamp.
+/// Deletes every row whose key begins with a number in `from..=upto`, up to a timestamp.
 #[derive(Clone, Copy, Debug)]
 pub struct Delete {
     pub from: i64,
@@ -81,10 +81,10 @@ pub enum Event {
     Forgotten { device: Device, before_ms: i64 },
 }
 
-/// Partition, record and element.
+/// Partition, offset and element.
 pub type Place = (i32, i64, u32);
 
-/// Where devices belong in an epoch.
+/// The partition of each device in an epoch.
 pub type Homes = BTreeMap<(Device, i32), i32>;
 
 #[derive(Debug)]
@@ -101,13 +101,13 @@ struct Rows {
 }
 
 struct Message {
-    /// Which replica; 0 where it goes to a log.
+    /// Index of the replica; 0 for an append to a log.
     to: u8,
     what: Arc<What>,
     operation: usize,
 }
 
-/// A mutation or an append, and who acknowledged it.
+/// A mutation or an append, and its acknowledgements.
 struct Operation {
     owner: usize,
     by: u8,
@@ -120,20 +120,20 @@ impl Operation {
     }
 }
 
-/// What the scheduler asks an owner to do next.
+/// The scheduler's next command for an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// A batch of so many records at most.
+    /// A batch of at most this number of records.
     Absorb(usize),
     Flush,
-    /// So many ms have passed since the flush before.
+    /// This number of ms has passed since the previous flush.
     FlushWaited(u64),
 }
 
-/// What the world knows of an owner.
+/// The world's knowledge of an owner.
 #[derive(Default)]
-pub struct Desk {
-    /// Which log it reads.
+pub struct OwnerState {
+    /// Index of the log that it reads.
     pub lane: usize,
     pub command: Option<Command>,
     /// It waits for a command.
@@ -145,8 +145,8 @@ pub struct Desk {
     pub overlaps: u64,
 }
 
-/// What occurred, by name, and how often.
-pub type Seen = BTreeMap<&'static str, u64>;
+/// Number of occurrences of each kind of event.
+pub type EventCounts = BTreeMap<&'static str, u64>;
 
 pub const PAIRS: [[usize; 2]; 3] = [[0, 1], [0, 2], [1, 2]];
 
@@ -157,24 +157,24 @@ pub struct World {
     operations: Vec<Operation>,
     pub feed: Vec<Event>,
     pub dead: Vec<Place>,
-    pub desks: Vec<Desk>,
-    /// Which owner has each partition.
+    pub desks: Vec<OwnerState>,
+    /// The owner of each partition.
     pub current: [usize; 2],
     /// The group's offsets.
     pub committed: [i64; 2],
     /// Epochs that have begun: one does once everything before it is read, in each partition.
     pub epochs: usize,
-    /// The claims that stand: conditional statements have one order.
+    /// The current claims: conditional statements have one order.
     pub claims: Homes,
-    /// What claims decided, whatever became of them.
+    /// What claims decided, even if they were erased since.
     pub homes: Homes,
-    pub seen: Seen,
+    pub seen: EventCounts,
     pub bad: BTreeSet<&'static str>,
-    pub tells: bool,
+    pub is_verbose: bool,
 }
 
 impl World {
-    pub fn new(dice: Dice, tells: bool) -> Self {
+    pub fn new(dice: Dice, is_verbose: bool) -> Self {
         Self {
             dice,
             replicas: Default::default(),
@@ -188,17 +188,18 @@ impl World {
             epochs: 1,
             claims: Homes::new(),
             homes: Homes::new(),
-            seen: Seen::new(),
+            seen: EventCounts::new(),
             bad: BTreeSet::new(),
-            tells,
+            is_verbose,
         }
     }
 
-    /// Somebody is told where a device belongs. S7: whoever asks, whenever, is told the same.
+    /// Checks a decision on the partition of a device. S7: it is the same for every reader at any
+    /// time.
     pub fn decide(&mut self, device: Device, epoch: i32, partition: i32) -> i32 {
         let decided = *self.homes.entry((device, epoch)).or_insert(partition);
         if decided != partition {
-            self.tell(|| format!("{device} was of {decided} in epoch {epoch}, now of {partition}"));
+            self.log(|| format!("{device} was of {decided} in epoch {epoch}, now of {partition}"));
             self.bad.insert("S7 a device belongs to two partitions");
         }
         partition
@@ -212,19 +213,19 @@ impl World {
         *self.seen.entry(what).or_insert(0) += times;
     }
 
-    /// Prints a line of the story, where a single seed is replayed.
-    pub fn tell(&self, line: impl FnOnce() -> String) {
-        if self.tells {
+    /// Prints an event when a single seed is replayed.
+    pub fn log(&self, line: impl FnOnce() -> String) {
+        if self.is_verbose {
             println!("{}", line());
         }
     }
 
-    /// Puts something on the wire; some of it comes twice.
+    /// Sends a message to the network; some are duplicated.
     pub fn send(&mut self, owner: usize, what: What) -> usize {
         let is_mutation = matches!(what, What::Mutation(_));
         let (targets, needs) = if is_mutation { (3, 2) } else { (1, 1) };
         let operation = self.operations.len();
-        self.tell(|| format!("  {owner} sends {operation}: {}", told(&what)));
+        self.log(|| format!("  {owner} sends {operation}: {}", describe(&what)));
         self.operations.push(Operation { owner, by: 0, needs });
         let what = Arc::new(what);
         for to in 0..targets {
@@ -243,13 +244,13 @@ impl World {
         self.wire.is_empty()
     }
 
-    /// Delivers so many messages, any.
+    /// Delivers this number of random messages.
     pub fn deliver(&mut self, messages: usize) {
         for _ in 0..messages.min(self.wire.len()) {
             let nth = self.dice.below(self.wire.len());
             let message = self.wire.swap_remove(nth);
             self.operations[message.operation].by |= 1 << message.to;
-            self.tell(|| format!("  {} reaches {}", message.operation, message.to));
+            self.log(|| format!("  {} reaches {}", message.operation, message.to));
             match &*message.what {
                 What::Event(event) => self.feed.push(event.clone()),
                 What::Dead(place) => self.dead.push(*place),
@@ -264,10 +265,10 @@ impl World {
         }
     }
 
-    /// An owner is gone: what it had on the wire arrives whole, in part or not at all.
+    /// An owner dies: its messages in flight arrive whole, in part or not at all.
     pub fn die(&mut self, owner: usize) {
         let keep = self.dice.one_of(&[0, 50, 100]);
-        self.tell(|| format!("{owner} dies, {keep} % of its messages arrive"));
+        self.log(|| format!("{owner} dies, {keep} % of its messages arrive"));
         if self.desks[owner].writing {
             self.see("crashes in the middle of a write");
         } else if !self.desks[owner].idle {
@@ -283,7 +284,7 @@ impl World {
         self.see_many("half-written quorums", halves);
     }
 
-    /// What two replicas hold of a partition, together.
+    /// The content of a partition on two replicas, merged.
     pub fn read_from(&self, partition: Partition, pair: [usize; 2]) -> BTreeMap<Key, &Value> {
         let both = pair.map(|replica| self.replicas[replica].get(&partition));
         let mut newest: BTreeMap<Key, (i64, &Value)> = BTreeMap::new();
@@ -301,7 +302,7 @@ impl World {
         newest.into_iter().map(|(key, (_, value))| (key, value)).collect()
     }
 
-    /// What a quorum holds of a partition.
+    /// The content of a partition on a quorum.
     pub fn read(&mut self, partition: Partition) -> BTreeMap<Key, &Value> {
         let pair = self.dice.one_of(&PAIRS);
         self.read_from(partition, pair)
@@ -322,7 +323,7 @@ impl World {
         page.filter(|row| row.start_ms <= time_ms).max_by_key(|row| row.version)
     }
 
-    /// An owner commits an offset. That of a former one comes too late, most times.
+    /// An owner commits an offset. The commit of a former owner usually comes too late.
     pub fn commit(&mut self, owner: usize, offset: i64) {
         let lane = self.desks[owner].lane;
         let is_current = owner == self.current[lane];
@@ -335,7 +336,7 @@ impl World {
         if offset < self.committed[lane] {
             self.see("commits that fall back");
         }
-        self.tell(|| format!("{owner} commits {offset}"));
+        self.log(|| format!("{owner} commits {offset}"));
         self.committed[lane] = offset;
     }
 }
@@ -362,7 +363,7 @@ impl Rows {
     }
 }
 
-/// Of two values of one key the later one stands; of one time, the greater.
+/// Of two values of one key the later one wins; with equal timestamps, the greater.
 fn wins(at: i64, value: &Value, kept_at: i64, kept: &Value) -> bool {
     let is_greater = match (value, kept) {
         (Value::Forget { days, .. }, Value::Forget { days: kept, .. }) => days > kept,
@@ -372,7 +373,7 @@ fn wins(at: i64, value: &Value, kept_at: i64, kept: &Value) -> bool {
     at > kept_at || at == kept_at && is_greater
 }
 
-fn told(what: &What) -> String {
+fn describe(what: &What) -> String {
     let row = |row: &TripRow| {
         let hours = |ms: i64| (ms - super::log::ORIGIN) / super::log::HOUR;
         let (device, version) = (&row.device_id, row.version);

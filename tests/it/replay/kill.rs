@@ -15,8 +15,8 @@ use crate::faults::Running;
 use crate::support;
 use crate::verify::file::dump;
 
-/// Runs a command and kills it at a random moment of its length. Tells whether it was killed. One
-/// that ended before gives a shorter length: the machine may have been busier when it was taken.
+/// Runs a command and kills it at a random moment within `length`. Returns whether it was killed. A
+/// run that ended before shortens `length`: the machine may have been busier when it was measured.
 fn killed(folder: &Folder, words: &str, length: &mut Duration, random: &mut ChaCha8Rng) -> bool {
     let moment = length.mul_f64(f64::from(random.next_u32()) / f64::from(u32::MAX));
     let began = Instant::now();
@@ -35,7 +35,7 @@ fn killed(folder: &Folder, words: &str, length: &mut Duration, random: &mut ChaC
 
 fn took(folder: &Folder, words: &str) -> Duration {
     let began = Instant::now();
-    Ran::of(words, &mut hasty(folder, words)).ends(0);
+    Ran::run(words, &mut hasty(folder, words)).ends(0);
     began.elapsed()
 }
 
@@ -48,7 +48,7 @@ fn hasty(folder: &Folder, words: &str) -> Command {
 
 fn remove(folder: &Folder, store: &str) {
     for suffix in ["", "-wal", "-shm", "-lock"] {
-        // Not each of them is there.
+        // Not all of them exist.
         drop(std::fs::remove_file(folder.path(&format!("{store}{suffix}"))));
     }
 }
@@ -58,7 +58,8 @@ fn a_replay_into_a_file_killed_again_and_again_ends_the_same() {
     let Some(site) = Site::new(6000) else { return };
     site.run_file("full.db", "");
     let once = site.dump("full.db");
-    let words = format!("replay topic --from earliest {} --apply", site.of("sqlite:t.db", false));
+    let words =
+        format!("replay topic --from earliest {} --apply", site.flags("sqlite:t.db", false));
     site.import("sqlite:full.db", "sqlite:t.db");
     let mut length = took(&site.folder, &words);
     let mut random = ChaCha8Rng::seed_from_u64(31);
@@ -87,12 +88,12 @@ fn a_replay_into_a_keyspace_killed_again_and_again_ends_the_same() {
     let Some(site) = Site::new(4000) else { return };
     let Some(keyspace) = site.run_keyspace() else { return };
     let once = everything(&keyspace);
-    let place = keyspace.place.to_string();
+    let url = keyspace.url.to_string();
     let (mut kills, mut part) = (0, 0);
     let mut random = ChaCha8Rng::seed_from_u64(32);
     let words =
-        |place: &str| format!("replay topic --from earliest {} --apply", site.of(place, false));
-    let mut length = took(&site.folder, &words(&place));
+        |url: &str| format!("replay topic --from earliest {} --apply", site.flags(url, false));
+    let mut length = took(&site.folder, &words(&url));
     assert_same(&everything(&keyspace), &once);
     let asked = support::kills(27);
     for round in 0.. {
@@ -100,8 +101,8 @@ fn a_replay_into_a_keyspace_killed_again_and_again_ends_the_same() {
         if kills >= asked {
             break;
         }
-        let empty = site.empty(&place);
-        let words = words(&empty.place.to_string());
+        let empty = site.empty(&url);
+        let words = words(&empty.url.to_string());
         for _ in 0..9 {
             kills += u64::from(killed(&site.folder, &words, &mut length, &mut random));
             let now = everything(&empty);
@@ -118,7 +119,7 @@ fn a_rebuild_killed_again_and_again_ends_the_same() {
     let Some(site) = Site::new(6000) else { return };
     site.run_file("old.db", "");
     let old = site.dump("old.db");
-    let of = site.of("sqlite:old.db", true);
+    let of = site.flags("sqlite:old.db", true);
     let words = |into: &str| format!("rebuild {of} --into sqlite:{into} --max-gap 8m --json");
     let report = |into: &str| {
         let mut report = site.folder.run(&words(into)).ends(0).json();

@@ -1,4 +1,4 @@
-//! Data that comes years late.
+//! Data that arrives years late.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
@@ -17,8 +17,8 @@ fn ms(value: &Value) -> i64 {
     parse_time(value.as_str().unwrap()).unwrap()
 }
 
-/// Samples from a day to five years older than a store's: beside its trips, around midnights, ends
-/// of months and of years.
+/// Samples from a day to five years older than a store's: near its trips, and around midnights,
+/// ends of months and of years.
 fn late(trips: &[Value], random: &mut ChaCha8Rng) -> Vec<u8> {
     const DAY: i64 = 86_400_000;
     let newest = trips.iter().map(|it| ms(&it["end_time"])).max().unwrap();
@@ -30,7 +30,7 @@ fn late(trips: &[Value], random: &mut ChaCha8Rng) -> Vec<u8> {
     for _ in 0..LATE {
         let mut device = 1 + below(i64::from(DEVICES));
         let time_ms = match below(4) {
-            // Any time of five years.
+            // Any time within five years.
             0 => newest - DAY - below(5 * 365 * DAY),
             // Minutes around a midnight of a few days of each year.
             1 => (newest / DAY - 1 - below(5) * 365 - below(3)) * DAY + below(1_200_000) - 600_000,
@@ -38,7 +38,7 @@ fn late(trips: &[Value], random: &mut ChaCha8Rng) -> Vec<u8> {
                 let turn = turns[below(turns.len().cast_signed() as i64) as usize];
                 parse_time(turn).unwrap() + below(1_200_000) - 600_000
             }
-            // Beside a trip that is there.
+            // Near an existing trip.
             _ => {
                 let trip = &trips[below(trips.len().cast_signed() as i64) as usize];
                 let name = trip["device_id"].as_str().unwrap();
@@ -56,7 +56,7 @@ fn late(trips: &[Value], random: &mut ChaCha8Rng) -> Vec<u8> {
     lines
 }
 
-/// No old trip has shrunk, no old id is lost. Returns how many have grown.
+/// No old trip has shrunk, no old id is lost. Returns how many trips have grown.
 fn is_kept(folder: &Folder, old: &[Value], store: &str) -> usize {
     let new = folder.run(&format!("export --store {store}")).ends(0).objects();
     let mut grown = 0;
@@ -106,11 +106,11 @@ fn a_topic_of_five_years_shrinks_no_trip() {
     let old = site.folder.trips("t.db");
     let words = format!("run {} --store sqlite:t.db {HASTE}", site.topic.flags());
     let running = start(&site.folder, &words);
-    site.topic.send_lines(&late(&old, &mut ChaCha8Rng::seed_from_u64(62)), "nobody");
+    site.topic.send_lines(&late(&old, &mut ChaCha8Rng::seed_from_u64(62)), "no-device");
     until_read(&site.folder, "t.db", &site.topic);
     let summary = drain(running, &words).ends(0).json();
     assert_eq!(number(&summary["delivered"]), LATE as u64);
     let grown = is_kept(&site.folder, &old, "sqlite:t.db");
-    site.folder.run(&format!("verify {}", site.of("sqlite:t.db", true))).ends(0);
+    site.folder.run(&format!("verify {}", site.flags("sqlite:t.db", true))).ends(0);
     println!("late, topic: {} trips, {grown} of them grown; {}", old.len(), summary["arrivals"]);
 }

@@ -1,5 +1,5 @@
-//! A log in pieces: whatever the order in which they come again, the spans are the same; in the
-//! log's order the ids are, too.
+//! A log in pieces: replayed in any order, the pieces give the same spans; in the log's order, also
+//! the same ids.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -32,7 +32,8 @@ fn sample(time_ms: i64) -> Sample {
     }
 }
 
-/// Reads a piece of a log as an owner that knows nothing but the store; flushes after so many.
+/// Reads a piece of a log as a worker that knows nothing but the store; flushes after `each`
+/// records.
 async fn read(store: &MemoryStore, log: &[i64], piece: Range<usize>, each: usize) {
     let limits = Limits::default();
     let mut timeline = Timeline::default();
@@ -63,7 +64,7 @@ async fn all(store: &MemoryStore) -> Vec<TripRow> {
     store.range(DEVICE, i64::MIN, i64::MAX, Order::Asc, 10_000).await.unwrap()
 }
 
-/// Arrivals, where they are cut, and how far each piece reaches back into the one before.
+/// Arrivals, the cuts between pieces, and how far each piece reaches back into the one before.
 fn logs() -> impl Strategy<Value = (Vec<i64>, Vec<(prop::sample::Index, usize)>, usize)> {
     let arrivals = prop::collection::vec(0..240_i64, 1..120);
     let cuts = prop::collection::vec((any::<prop::sample::Index>(), 0..20_usize), 0..8);
@@ -95,7 +96,7 @@ proptest! {
             }
             let expected = all(&whole).await;
             prop_assert_eq!(&all(&cut).await, &expected);
-            // Any of them once more changes nothing.
+            // A replay of any of them changes nothing.
             for piece in pieces(&log, &cuts).into_iter().rev() {
                 read(&cut, &log, piece, each).await;
             }
@@ -112,7 +113,7 @@ proptest! {
         let mut pieces = pieces(&log, &cuts);
         let mut order = order.into_iter().cycle();
         pieces.sort_by_cached_key(|_| order.next());
-        // Sent once more they are new records.
+        // Sent again they are new records.
         let sent: Vec<i64> = pieces.into_iter().flat_map(|piece| log[piece].to_vec()).collect();
         let max_gap = Limits::default().max_gap_ms;
         block_on(async {

@@ -1,4 +1,4 @@
-//! The log under other rules: the report's numbers, counted once more by other code.
+//! The log under other rules: the report's numbers, checked by an independent count.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use super::Site;
 use crate::cli::{Folder, minutes, number, sum};
 use crate::topic::{drain, start};
 
-/// Trips with their samples, but for versions, which no two stores share.
+/// Trips with their samples, without versions, which differ between stores.
 pub fn spans(folder: &Folder, store: &str) -> Vec<Value> {
     let mut trips = folder.run(&format!("export --path --store {store}")).ends(0).objects();
     for trip in &mut trips {
@@ -17,20 +17,21 @@ pub fn spans(folder: &Folder, store: &str) -> Vec<Value> {
     trips
 }
 
-/// A trip as an export tells it: all texts, which sort as what they name.
-struct Told {
+/// A trip as exported: all texts, which sort like their values.
+struct ExportedTrip {
     start: String,
     end: String,
     id: String,
     absorbed: BTreeSet<String>,
 }
 
-impl Told {
-    fn meets(&self, other: &Self) -> bool {
+impl ExportedTrip {
+    fn overlaps(&self, other: &Self) -> bool {
         !(self.end < other.start || other.end < self.start)
     }
 
-    /// The time that an id names: `20250101T000000.000Z` as `2025-01-01T00:00:00.000Z`.
+    /// Whether the trip covers the time of an id: `20250101T000000.000Z` as
+    /// `2025-01-01T00:00:00.000Z`.
     fn covers(&self, id: &str) -> bool {
         let (_, time) = id.rsplit_once('~').unwrap();
         let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
@@ -39,23 +40,27 @@ impl Told {
     }
 }
 
-fn told(folder: &Folder, store: &str) -> BTreeMap<String, Vec<Told>> {
-    let mut devices: BTreeMap<String, Vec<Told>> = BTreeMap::new();
+fn exported(folder: &Folder, store: &str) -> BTreeMap<String, Vec<ExportedTrip>> {
+    let mut devices: BTreeMap<String, Vec<ExportedTrip>> = BTreeMap::new();
     for trip in folder.run(&format!("export --store {store}")).ends(0).objects() {
         let text = |name: &str| trip[name].as_str().unwrap().to_owned();
         let absorbed = trip["absorbed"].as_array().unwrap().iter();
         let absorbed = absorbed.map(|id| id.as_str().unwrap().to_owned()).collect();
-        let told =
-            Told { start: text("start_time"), end: text("end_time"), id: text("id"), absorbed };
-        devices.entry(text("device_id")).or_default().push(told);
+        let found = ExportedTrip {
+            start: text("start_time"),
+            end: text("end_time"),
+            id: text("id"),
+            absorbed,
+        };
+        devices.entry(text("device_id")).or_default().push(found);
     }
     devices
 }
 
-/// What a rebuild reports of trips and ids.
+/// The counts of trips and ids that a rebuild reports.
 fn counted(
-    old: &BTreeMap<String, Vec<Told>>,
-    new: &BTreeMap<String, Vec<Told>>,
+    old: &BTreeMap<String, Vec<ExportedTrip>>,
+    new: &BTreeMap<String, Vec<ExportedTrip>>,
 ) -> Map<String, Value> {
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     for name in [
@@ -83,20 +88,20 @@ fn counted(
         add("devices", 1);
         add("old_trips", old.len());
         add("new_trips", new.len());
-        let all = |trips: &[Told]| -> BTreeSet<String> {
+        let all = |trips: &[ExportedTrip]| -> BTreeSet<String> {
             trips.iter().flat_map(|it| it.absorbed.iter().chain([&it.id]).cloned()).collect()
         };
         let current: BTreeSet<_> = new.iter().map(|it| &it.id).collect();
         let retired: BTreeSet<_> = new.iter().flat_map(|it| &it.absorbed).collect();
         for trip in old {
-            let met: Vec<_> = new.iter().filter(|it| it.meets(trip)).collect();
+            let met: Vec<_> = new.iter().filter(|it| it.overlaps(trip)).collect();
             let kind = if met.is_empty() {
                 "gone"
             } else if met.len() > 1 {
                 "split"
             } else if met[0].start == trip.start && met[0].end == trip.end {
                 "equal"
-            } else if old.iter().filter(|it| it.meets(met[0])).count() > 1 {
+            } else if old.iter().filter(|it| it.overlaps(met[0])).count() > 1 {
                 "joined"
             } else {
                 "changed"
@@ -115,7 +120,7 @@ fn counted(
 
 #[track_caller]
 fn is_counted(folder: &Folder, report: &Value, old: &str, new: &str) {
-    for (name, count) in counted(&told(folder, old), &told(folder, new)) {
+    for (name, count) in counted(&exported(folder, old), &exported(folder, new)) {
         assert_eq!(report[&name], count, "{name}: {report}");
     }
     let share = report["share_of_old_ids_found"].as_f64().unwrap();
@@ -123,7 +128,7 @@ fn is_counted(folder: &Folder, report: &Value, old: &str, new: &str) {
     assert!((share - found).abs() < 1e-9, "{share} {found}");
 }
 
-/// What a report tells of the samples of its run.
+/// The counts of samples in a report.
 pub const BECAME: [&str; 6] =
     ["records", "applied", "duplicates", "conflicting", "dropped", "dead_letters"];
 
@@ -134,8 +139,8 @@ fn other_rules_give_what_a_daemon_under_them_gives_and_the_report_counts_right()
     let words = format!("run {} --store sqlite:live.db", site.topic.flags());
     let running = start(&site.folder, &words);
     let before = spans(&site.folder, "sqlite:live.db");
-    let of = site.of("sqlite:live.db", true);
-    // Wider, as narrow, and so narrow that trips break.
+    let of = site.flags("sqlite:live.db", true);
+    // A wider gap, the same, and one so narrow that trips split.
     for (gap, samples) in [("10m", 8000), ("5m", 8000), ("30s", 8000)] {
         let (into, by_run) = (format!("sqlite:into-{gap}.db"), format!("run-{gap}.db"));
         let rebuild = format!("rebuild {of} --into {into} --max-gap {gap} --json");
@@ -150,14 +155,14 @@ fn other_rules_give_what_a_daemon_under_them_gives_and_the_report_counts_right()
         site.run_file(&by_run, &format!("--max-gap {gap}"));
         assert!(spans(&site.folder, &into) == spans(&site.folder, &format!("sqlite:{by_run}")));
         println!("rebuild, gap {gap}: {report}");
-        // Another run finds it done, and reports the same.
+        // A second run finds everything done, and reports the same.
         let mut again = site.folder.run(&rebuild).ends(0).json();
         assert_eq!(number(&again["records"]), 0);
         for of_this_run in BECAME {
             again[of_this_run] = report[of_this_run].clone();
         }
         assert_eq!(again, report);
-        let verify = format!("verify {} --json", site.of(&into, true));
+        let verify = format!("verify {} --json", site.flags(&into, true));
         site.folder.run(&verify).ends(0);
     }
     drain(running, &words).ends(0);
@@ -183,7 +188,7 @@ fn files_are_read_in_the_order_of_their_import_and_what_was_erased_stays_away() 
     folder.ingest("2.ndjson --store sqlite:old.db");
     let rebuild = "rebuild 2.ndjson 0.ndjson 1.ndjson --store sqlite:old.db --json";
 
-    // Under the same rules it is the same, to the byte, in whatever order the files are named.
+    // Under the same rules the result is identical, in whatever order the files are named.
     let report = folder.run(&format!("{rebuild} --into sqlite:same.db")).ends(0).json();
     assert_eq!((&report["equal"], &report["ids_minted"]), (&report["old_trips"], &json!(0)));
     let export = |store: &str| folder.run(&format!("export --path --store sqlite:{store}")).ends(0);
@@ -195,14 +200,14 @@ fn files_are_read_in_the_order_of_their_import_and_what_was_erased_stays_away() 
     assert!(number(&report["joined"]) >= 6, "{report}");
     let devices = folder.run("devices --store sqlite:ten.db").ends(0).objects();
     assert!(!devices.iter().any(|it| it["device_id"] == "truck-7"), "what was erased came back");
-    // Again it finds it done.
+    // A second run finds everything done.
     let again = folder.run(&ten).ends(0).json();
     assert_eq!((&again["joined"], &again["new_trips"]), (&report["joined"], &report["new_trips"]));
 
     folder.write("no.ndjson", minutes("truck-1", &[1]));
     let other = "rebuild no.ndjson --store sqlite:old.db --into sqlite:no.db";
     folder.run(other).ends(65).prints_nothing().says(&["no.ndjson", "has not read"]);
-    // Nor is anything built of a part of the files.
+    // Nothing is built from a part of the files.
     let few = "rebuild 0.ndjson 1.ndjson --store sqlite:old.db --into sqlite:no.db";
     folder.run(few).ends(65).prints_nothing().says(&["name every file", "records"]);
     assert!(!folder.has("no.db"));

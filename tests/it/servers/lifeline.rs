@@ -1,4 +1,4 @@
-//! No server outlives the test that wanted it.
+//! Servers end with the test that started them.
 
 use std::env;
 use std::io::{BufRead, BufReader};
@@ -8,11 +8,11 @@ use super::process::{is_alive, jars};
 use super::ready::{LIMIT, until};
 use super::{Kind, skip};
 
-/// `servers::up` in a process of its own, and what it printed until its servers were up.
+/// `servers::up` in a process of its own, and its output until its servers were up.
 pub struct Up {
     child: Child,
     said: Vec<String>,
-    /// Held, so that what it prints later goes somewhere.
+    /// Kept open, so that later output does not fail.
     _stdout: BufReader<ChildStdout>,
 }
 
@@ -41,11 +41,11 @@ impl Up {
         Self { child, said, _stdout: stdout }
     }
 
-    /// The word that follows another in what it said, each time.
+    /// The words that follow a text in the output.
     pub fn after(&self, word: &str) -> Vec<String> {
-        let told = self.said.iter().filter_map(|line| line.split_once(word));
+        let found = self.said.iter().filter_map(|line| line.split_once(word));
         let word = |rest: &str| rest.split([' ', ',']).next().unwrap().to_owned();
-        told.map(|(_, rest)| word(rest)).collect()
+        found.map(|(_, rest)| word(rest)).collect()
     }
 
     fn pids(&self, count: usize) -> Vec<u32> {
@@ -61,7 +61,7 @@ impl Up {
     }
 }
 
-/// No engine: so that processes are what `up` starts.
+/// No container engine, so that `up` starts processes.
 const ALONE: [(&str, &str); 1] = [("DOCKER_HOST", "unix:///nonexistent")];
 
 #[track_caller]
@@ -98,7 +98,7 @@ fn servers_end_with_a_run_of_all_tests_that_is_killed() {
 }
 
 #[test]
-fn servers_end_when_nobody_wants_them_any_more() {
+fn servers_end_when_their_standard_input_closes() {
     if !can_run_processes() {
         return;
     }

@@ -1,4 +1,4 @@
-//! What servers of a test's own promise.
+//! Guarantees of the tests' servers.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::ready::{LIMIT, until};
 use super::{cql, free_port, kafka, start_cassandra, start_kafka};
 use crate::support::block_on;
 
-/// Writes one record to a new topic and waits for the broker's word.
+/// Writes one record to a new topic and waits for the broker's acknowledgement.
 pub fn produce(address: &str, topic: &str, value: &str) {
     let mut config = ClientConfig::new();
     config.set("bootstrap.servers", address).set("message.timeout.ms", "60000");
@@ -23,7 +23,7 @@ pub fn produce(address: &str, topic: &str, value: &str) {
     producer.flush(LIMIT).unwrap();
 }
 
-/// The values that a topic begins with, so many.
+/// The first `count` values of a topic.
 pub fn consume(address: &str, topic: &str, count: usize) -> Vec<String> {
     let mut config = ClientConfig::new();
     config.set("bootstrap.servers", address).set("group.id", topic);
@@ -50,7 +50,7 @@ async fn run(session: &Session, text: &str, consistency: Consistency) {
     session.query_unpaged(statement, &[]).await.unwrap();
 }
 
-/// Makes a keyspace and a table, writes one row to as many nodes as there are copies.
+/// Creates a keyspace and a table, and writes one row with `copies` replicas.
 pub fn write_row(address: &str, keyspace: &str, copies: usize) {
     block_on(async {
         let session = session(address).await;
@@ -67,7 +67,7 @@ pub fn write_row(address: &str, keyspace: &str, copies: usize) {
     });
 }
 
-/// What the row of [`write_row`] holds, by the word of so many nodes.
+/// The value of the row of [`write_row`], read at a consistency level.
 pub fn read_row(address: &str, keyspace: &str, consistency: Consistency) -> i32 {
     block_on(async {
         let session = session(address).await;
@@ -79,7 +79,7 @@ pub fn read_row(address: &str, keyspace: &str, consistency: Consistency) -> i32 
     })
 }
 
-/// The version that a CQL server says it is, or says it is compatible with.
+/// The version that a CQL server reports, or reports to be compatible with.
 pub fn release(address: &str) -> String {
     block_on(async {
         let session = session(address).await;
@@ -141,7 +141,7 @@ fn three_nodes_are_one_cluster_that_outlives_the_loss_of_one() {
         node.wait_until_ready(LIMIT);
         nodes.push(node);
     }
-    // Three copies at ALL: this needs all three.
+    // Three replicas at ALL: this needs all three.
     write_row(&nodes[0].address(), "kept", 3);
     nodes[2].kill();
     let read = |node: usize, at| read_row(&nodes[node].address(), "kept", at);

@@ -15,11 +15,11 @@ use super::{Kind, skip};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// How long logs of runs that are over are kept.
+/// How long logs of past runs are kept.
 const KEPT: Duration = Duration::from_secs(24 * 3600);
 
-/// Ports are taken from here on: below those that the kernel gives to outgoing connections, which
-/// could take one between the look and the start.
+/// Lowest port to use: below those that the kernel assigns to outgoing connections, which could
+/// take one between the check and the start.
 const FIRST_PORT: u16 = 20_000;
 const PORTS: u16 = 12_000;
 
@@ -32,22 +32,22 @@ pub struct Server {
     jars: PathBuf,
     port: u16,
     host: String,
-    /// The node that others ask for the cluster.
+    /// The node through which others join the cluster.
     seed: String,
     /// Its standard input is the lifeline.
     child: Child,
 }
 
-/// Starts a broker with its data in `folder`, and does not wait for it; its controller takes the
-/// port after `port`. `None`: no JRE here, which has been told.
+/// Starts a broker with its data in `folder`, and does not wait for it; its controller uses the
+/// port after `port`. `None`, with a message, without a JRE.
 pub fn start_kafka(folder: &Path, port: u16) -> Option<Server> {
     start(Kind::Kafka, folder, port, "127.0.0.1", "127.0.0.1")
 }
 
-/// Starts a Cassandra node on `address`, and does not wait for it; it talks to other nodes on the
-/// port after `port`. Nodes that name one `seed` are one cluster: on addresses of their own, with
-/// one port, and each started when the one before is ready. `None`: no JRE here, which has been
-/// told.
+/// Starts a Cassandra node on `address`, and does not wait for it; it connects to other nodes on
+/// the port after `port`. Nodes with the same `seed` are one cluster: each on its own address, with
+/// the same port, and each started when the one before is ready. `None`, with a message, without a
+/// JRE.
 pub fn start_cassandra(folder: &Path, port: u16, address: &str, seed: &str) -> Option<Server> {
     start(Kind::Cql, folder, port, address, seed)
 }
@@ -88,17 +88,17 @@ impl Server {
         format!("{}:{}", self.host, self.port)
     }
 
-    /// The process of the server itself.
+    /// The process id of the server itself.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Name and version, as the folder of its jars has them.
+    /// Name and version, from the name of its jars' folder.
     pub fn version(&self) -> String {
         self.jars.file_name().unwrap().to_string_lossy().into_owned()
     }
 
-    /// Waits until clients get an answer; panics when the server ends before that, or after
+    /// Waits until clients get a response; panics when the server ends before that, or after
     /// `limit`.
     #[track_caller]
     pub fn wait_until_ready(&mut self, limit: Duration) {
@@ -111,7 +111,7 @@ impl Server {
         });
     }
 
-    /// Waits until somebody listens, for servers that say no word without TLS.
+    /// Waits until the port accepts connections, for servers that respond over TLS only.
     #[cfg(feature = "tls")]
     #[track_caller]
     pub fn wait_until_heard(&mut self, limit: Duration) {
@@ -140,7 +140,7 @@ impl Server {
         ready::until("the end of a server", LIMIT, || child.try_wait().unwrap(), || None);
     }
 
-    /// Starts it again on the same data and port, after SIGKILL where it still runs; does not wait.
+    /// Starts it again on the same data and port, after SIGKILL if it still runs; does not wait.
     pub fn restart(&mut self) {
         self.kill();
         let Self { kind, jars, folder, port, host, seed, .. } = &*self;
@@ -160,12 +160,12 @@ impl Drop for Server {
     }
 }
 
-/// Two ports in a row that nobody listens on, on any address: the first of them. They are this
-/// process's as long as it runs: no other one is given them before somebody listens.
+/// The first of two consecutive ports without a listener on any address. They stay reserved for
+/// this process as long as it runs.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     static TAKEN: Mutex<Vec<File>> = Mutex::new(Vec::new());
-    // Another process begins elsewhere.
+    // Other processes start elsewhere.
     let begin = std::process::id().wrapping_mul(7919);
     let port = |nth: u16| {
         let place = begin.wrapping_add(u32::from(nth) * 2) % u32::from(PORTS / 2) * 2;
@@ -186,8 +186,8 @@ pub fn free_port() -> u16 {
     free.find(take).expect("two free ports")
 }
 
-/// The folder of a server's jars, fetched where it is not there yet; an error is why no server can
-/// be run here. Panics where it could be, and the jars do not come.
+/// The folder of a server's jars, fetched if it does not exist yet; an error is the reason why no
+/// server can run here. Panics if one could, and the jars cannot be fetched.
 pub fn jars(kind: Kind) -> Result<PathBuf, String> {
     static KAFKA: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     static CASSANDRA: OnceLock<Result<PathBuf, String>> = OnceLock::new();
@@ -198,15 +198,15 @@ pub fn jars(kind: Kind) -> Result<PathBuf, String> {
     let fetch = || {
         let script = Path::new(ROOT).join("tests/servers/jars.sh");
         let output = Command::new(script).arg(name).stdin(Stdio::null()).output().unwrap();
-        let told = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         match output.status.code() {
             Some(0) => {
                 let path = String::from_utf8(output.stdout).unwrap();
-                // Maven on a terminal's behalf may colour its silence.
+                // Maven may print colour codes before the path.
                 Ok(PathBuf::from(path.lines().last().unwrap()))
             }
-            Some(2) => Err(told),
-            _ => panic!("tests/servers/jars.sh {name}: {}: {told}", output.status),
+            Some(2) => Err(message),
+            _ => panic!("tests/servers/jars.sh {name}: {}: {message}", output.status),
         }
     };
     cell.get_or_init(fetch).clone()
@@ -225,8 +225,8 @@ pub fn run_folder() -> PathBuf {
     FOLDER.get_or_init(make).clone()
 }
 
-/// Removes what processes left that are gone: data at once, logs after a day. Another process may
-/// be at it too, so a thing that is gone already is no fault.
+/// Removes what ended processes left: data at once, logs after a day. Another process may do the
+/// same, so missing files are not errors.
 fn sweep(runs: &Path) {
     for run in fs::read_dir(runs).into_iter().flatten().flatten() {
         let pid = run.file_name().to_str().and_then(|name| name.parse().ok());
@@ -244,7 +244,7 @@ fn sweep(runs: &Path) {
     }
 }
 
-/// Whether a process runs; one that ended and that nobody has asked for does not.
+/// Whether a process runs; a zombie does not.
 pub fn is_alive(pid: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/stat"));
     if Path::new("/proc/self/stat").exists() {

@@ -1,4 +1,4 @@
-//! Whether a server answers, in its own protocol.
+//! Whether a server responds, in its own protocol.
 
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -10,20 +10,20 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 
 use super::Kind;
 
-/// No server takes that long to start or to end, beside other suites either.
+/// Time limit for a server to start or to end, generous enough for a busy machine.
 pub const LIMIT: Duration = Duration::from_secs(300);
 
-/// How long between two questions.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Timeout of an attempt.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// OPTIONS of CQL's version 4: no flags, stream 0, no body.
 const OPTIONS: [u8; 9] = [4, 0, 0, 0, 5, 0, 0, 0, 0];
-/// The code of its answer, SUPPORTED.
+/// The code of its response, SUPPORTED.
 const SUPPORTED: u8 = 6;
 
-/// Asks until there is an answer; panics when `ended` has something to say, or after `limit`.
+/// Polls until there is a result; panics when `ended` returns a message, or after `limit`.
 #[track_caller]
 pub fn until<T>(
     what: &str,
@@ -44,7 +44,7 @@ pub fn until<T>(
     }
 }
 
-/// Waits until the server answers a request for metadata, or for what it supports.
+/// Waits until the server responds to a request for metadata, or for its options.
 #[track_caller]
 pub fn wait(kind: Kind, address: &str, limit: Duration, ended: impl FnMut() -> Option<String>) {
     let what = format!("{} at {address}", kind.name());
@@ -65,14 +65,14 @@ fn client(address: &str) -> BaseConsumer {
 }
 
 fn brokers(consumer: &BaseConsumer) -> Option<()> {
-    let metadata = consumer.fetch_metadata(None, PATIENCE).ok()?;
+    let metadata = consumer.fetch_metadata(None, ATTEMPT_TIMEOUT).ok()?;
     (!metadata.brokers().is_empty()).then_some(())
 }
 
 fn supported(address: &str) -> Option<()> {
     let address = address.to_socket_addrs().ok()?.next()?;
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE).ok()?;
-    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    let mut stream = TcpStream::connect_timeout(&address, ATTEMPT_TIMEOUT).ok()?;
+    stream.set_read_timeout(Some(ATTEMPT_TIMEOUT)).ok()?;
     stream.write_all(&OPTIONS).ok()?;
     let mut header = [0; 9];
     stream.read_exact(&mut header).ok()?;

@@ -1,4 +1,4 @@
-//! Somebody who signs certificates, for servers and for those who ask them.
+//! A certificate authority, for servers and clients.
 
 use std::path::Path;
 
@@ -28,7 +28,7 @@ fn named(name: &str) -> X509Name {
     builder.build()
 }
 
-/// A certificate of a day, but for extensions and signature.
+/// A certificate valid for a day, without extensions and signature.
 fn unsigned(name: &str, key: &PKey<Private>, issuer: &X509Name) -> X509Builder {
     let mut builder = X509::builder().unwrap();
     builder.set_version(2).unwrap();
@@ -71,7 +71,7 @@ impl Authority {
         (builder.build().to_pem().unwrap(), key.private_key_to_pem_pkcs8().unwrap())
     }
 
-    /// What a server of a test's own takes as word to be heard over TLS alone, in its folder.
+    /// Writes the files that make a test server accept TLS only, into its folder.
     pub fn equip(&self, server: &Path, address: &str) {
         let folder = server.join("tls");
         std::fs::create_dir_all(&folder).unwrap();

@@ -1,4 +1,4 @@
-//! A broker that is heard over TLS alone, and asks who asks.
+//! A broker that accepts TLS only, and requires client certificates.
 
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
@@ -14,7 +14,7 @@ use crate::support::block_on;
 const SAMPLES: i64 = 2000;
 const PARTITIONS: i32 = 4;
 
-/// Makes the topic by what lies in a folder; waits until the broker does as it is told.
+/// Creates the topic with the certificates in a folder; waits for a broker that starts.
 fn make_topic(folder: &Folder, broker: &str) {
     let path = |name| folder.path(name).display().to_string();
     let mut config = ClientConfig::new();
@@ -64,7 +64,7 @@ fn a_topic_is_filled_and_read_over_tls() {
     let summary = running.ran(&words).ends(0).json();
     assert_eq!(i64::try_from(number(&summary["delivered"])).unwrap(), SAMPLES);
 
-    // Without names of one's own those count whom the system trusts.
+    // Without a CA of its own, the client uses the system's.
     let system = tls.replace("--kafka ssl.ca.location=ca.pem", "");
     folder.env("SSL_CERT_FILE", "ca.pem");
     folder.run(&format!("{fill} {system}")).ends(0);

@@ -1,13 +1,12 @@
-//! A CQL node that is heard over TLS alone, and asks who asks.
+//! A CQL node that accepts TLS only, and requires client certificates.
 
 use std::net::TcpListener;
 
 use openssl::pkey::PKey;
 use openssl::ssl::{SslAcceptor, SslMethod};
 use openssl::x509::X509;
-use tstar::settings::StorePlace;
 use tstar::store::TripStore;
-use tstar::store::scylla::{Identity, ScyllaOptions, ScyllaStore, Tls};
+use tstar::store::scylla::{ClientIdentity, ScyllaStore, ScyllaUrl, ServerOptions, Tls};
 
 use super::authority::Authority;
 use crate::cli::Folder;
@@ -31,7 +30,7 @@ fn equipped(authority: &Authority) -> Folder {
 }
 
 #[test]
-fn a_store_is_made_and_read_over_tls_by_those_who_are_known() {
+fn a_store_is_made_and_read_over_tls_by_authorised_clients() {
     let authority = Authority::new("tstar tests");
     let (mut folder, port) = (equipped(&authority), free_port());
     let data = folder.path("node");
@@ -42,20 +41,19 @@ fn a_store_is_made_and_read_over_tls_by_those_who_are_known() {
     let shown = "--cql-tls-cert cert.pem --cql-tls-key key.pem";
     let tls = format!("--cql-tls --cql-tls-ca ca.pem {shown}");
     folder.run(&format!("schema apply --create-keyspace {store} {tls}")).ends(0);
-    let options = ScyllaOptions {
+    let options = ServerOptions {
         tls: Some(Tls {
             authorities: Some(folder.read("ca.pem")),
-            identity: Some(Identity {
+            identity: Some(ClientIdentity {
                 certificates: folder.read("cert.pem"),
                 key: folder.read("key.pem"),
             }),
         }),
         ..patient()
     };
-    let url = format!("scylla://{}/fleet", node.address());
-    let StorePlace::Scylla(place) = StorePlace::parse(&url).unwrap() else { panic!("{url}") };
+    let url = ScyllaUrl { nodes: vec![node.address()], keyspace: "fleet".into() };
     block_on(async {
-        let written = ScyllaStore::connect(&place, options).await.unwrap();
+        let written = ScyllaStore::connect(&url, options).await.unwrap();
         written.apply(&[trip("truck-17", &[10, 12], 4)]).await.unwrap();
     });
     let lookup = "lookup truck-17 2026-11-20T00:11:00Z --json";
@@ -63,7 +61,7 @@ fn a_store_is_made_and_read_over_tls_by_those_who_are_known() {
     assert_eq!(found.json()["id"], "truck-17~20261120T001000.000Z");
     folder.run(&format!("{lookup} {store} {tls} --datacenter datacenter1")).ends(0);
 
-    // Without names of one's own those count whom the system trusts.
+    // Without a CA of its own, the client uses the system's.
     let system = format!("{lookup} {store} --cql-tls {shown} --connect-timeout 3s");
     folder.env("SSL_CERT_FILE", "ca.pem");
     folder.run(&system).ends(0);
@@ -74,7 +72,7 @@ fn a_store_is_made_and_read_over_tls_by_those_who_are_known() {
     refused.says(&said);
     folder.env("SSL_CERT_FILE", "stranger.pem");
     folder.run(&system).ends(69).prints_nothing().says(&said);
-    // With a certificate that a stranger signed, without any, and without TLS.
+    // With a certificate by an unknown authority, without any, and without TLS.
     let trusting = format!("{lookup} {store} --connect-timeout 3s --cql-tls --cql-tls-ca ca.pem");
     let strange = "--cql-tls-cert strange-cert.pem --cql-tls-key strange-key.pem";
     let plain = format!("{lookup} {store} --connect-timeout 3s");
@@ -96,7 +94,7 @@ fn a_certificate_for_another_address_is_refused() {
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            // The other end goes as soon as it has seen the certificate.
+            // The client closes as soon as it has seen the certificate.
             drop(acceptor.accept(stream));
         }
     });
@@ -107,7 +105,7 @@ fn a_certificate_for_another_address_is_refused() {
 }
 
 #[test]
-fn files_that_hold_something_else_are_told() {
+fn files_that_hold_something_else_are_reported() {
     let folder = equipped(&Authority::new("tstar tests"));
     folder.write("empty.pem", "");
     let encrypted = PKey::private_key_from_pem(&folder.read("key.pem")).unwrap();

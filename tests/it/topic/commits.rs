@@ -1,4 +1,4 @@
-//! Commits: each is made once, and again where the brokers do not keep it.
+//! Commits: each is sent once, and again if the brokers do not keep it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use tstar::model::rules::Rules;
 use tstar::source::Decoder;
 
 use super::keyspace::until_committed;
-use super::{PARTITIONS, PATIENCE, Topic, fleet};
+use super::{PARTITIONS, REQUEST_TIMEOUT, Topic, fleet};
 use crate::cli::{Folder, minutes};
 use crate::faults::until;
 use crate::http::Server;
@@ -40,8 +40,8 @@ fn commits(topic: &Topic, group: &str) -> BTreeMap<i32, usize> {
     commits
 }
 
-/// The partition that a record of the topic of offsets is about: its key is a number of the form, 0
-/// or 1, then group, topic and partition.
+/// The partition of a record of the offsets topic: its key is the format's number, 0 or 1, then
+/// group, topic and partition.
 fn committed_partition(key: &[u8], group: &str) -> Option<i32> {
     let (form, mut rest) = key.split_first_chunk::<2>()?;
     if i16::from_be_bytes(*form) > 1 {
@@ -59,7 +59,7 @@ fn committed_partition(key: &[u8], group: &str) -> Option<i32> {
     (of == group.as_bytes()).then_some(partition)
 }
 
-/// Waits until the metric says what the group has committed; gives what that is.
+/// Waits until the metric equals the committed offsets; returns them.
 fn until_shown(server: &Server, topic: &Topic) -> BTreeMap<i32, i64> {
     until("the metric to say what is committed", || {
         let committed = topic.committed(&topic.name, PARTITIONS);
@@ -79,11 +79,11 @@ fn until_shown(server: &Server, topic: &Topic) -> BTreeMap<i32, i64> {
 fn the_metric_is_what_the_group_has_and_nothing_is_committed_where_nothing_moved() {
     let (Some(topic), Some(keyspace)) = (Topic::new(PARTITIONS), Keyspace::bare()) else { return };
     let folder = Folder::new();
-    topic.send_lines(&fleet(&folder, 2_000), "nobody");
+    topic.send_lines(&fleet(&folder, 2_000), "no-device");
     let words = format!(
         "run {} --store {} --group {} --from earliest --create-topics --create-schema",
         topic.flags(),
-        keyspace.place,
+        keyspace.url,
         topic.name
     );
     let server = Server::start(&folder, &words);
@@ -93,7 +93,7 @@ fn the_metric_is_what_the_group_has_and_nothing_is_committed_where_nothing_moved
     // Each of these is committed, and shown by the client's statistics, which come every 2 s.
     let mut moved = topic.ends(PARTITIONS);
     for minute in [1, 2, 3] {
-        topic.send_lines(minutes("truck-1", &[minute]).as_bytes(), "nobody");
+        topic.send_lines(minutes("truck-1", &[minute]).as_bytes(), "no-device");
         until_committed(&topic, &topic.name);
         until_shown(&server, &topic);
     }
@@ -121,15 +121,15 @@ fn committed(brokers: &str) -> Option<i64> {
         .unwrap();
     let mut asked = TopicPartitionList::new();
     asked.add_partition("samples", 0);
-    let answer = consumer.committed_offsets(asked, PATIENCE).unwrap();
+    let answer = consumer.committed_offsets(asked, REQUEST_TIMEOUT).unwrap();
     match answer.elements()[0].offset() {
         Offset::Offset(offset) => Some(offset),
         _ => None,
     }
 }
 
-/// A plan to read the topic of a mock cluster.
-fn plan(brokers: &str) -> ConsumerConfig {
+/// A configuration to read the topic of a mock cluster.
+fn config(brokers: &str) -> ConsumerConfig {
     ConsumerConfig {
         brokers: Brokers::new(brokers, BTreeMap::new()).unwrap(),
         topic: "samples".into(),
@@ -152,37 +152,37 @@ fn plan(brokers: &str) -> ConsumerConfig {
 }
 
 #[test]
-fn a_commit_that_the_brokers_refused_is_told_and_made_again() {
+fn a_commit_that_the_brokers_refused_is_reported_and_repeated() {
     let cluster = MockCluster::new(1).unwrap();
     let brokers = cluster.bootstrap_servers();
     cluster.create_topic("samples", 1, 1).unwrap();
     let producer: BaseProducer =
         ClientConfig::new().set("bootstrap.servers", &brokers).create().unwrap();
     producer.send(BaseRecord::to("samples").key("truck-1").payload("{}")).unwrap();
-    producer.flush(PATIENCE).unwrap();
+    producer.flush(REQUEST_TIMEOUT).unwrap();
     let refusal = RDKafkaRespErr::RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED;
     cluster.request_errors(RDKafkaApiKey::OffsetCommit, &[refusal]);
 
-    let (plan, halt) = (plan(&brokers), AtomicBool::new(false));
+    let (config, halt) = (config(&brokers), AtomicBool::new(false));
     let (to, mut handed) = tokio::sync::mpsc::unbounded_channel();
-    let (tell, told) = mpsc::channel();
-    let hear: consumer::OnConsumerEvent = Arc::new(move |it| tell.send(it).unwrap());
+    let (sender, events) = mpsc::channel();
+    let on_event: consumer::OnConsumerEvent = Arc::new(move |it| sender.send(it).unwrap());
     let reader = RecordReader::new(Decoder::new(&Rules::default()).unwrap(), false);
     std::thread::scope(|scope| {
-        let polling = scope.spawn(|| consumer::run(&plan, reader, to, &hear, &halt));
+        let polling = scope.spawn(|| consumer::run(&config, reader, to, &on_event, &halt));
         let mut handed = handed.blocking_recv().unwrap();
         while handed.batches.blocking_recv().unwrap().next_offset != Some(1) {}
         handed.holding.acknowledge(1);
-        let until_told = |words: &str| loop {
-            match told.recv_timeout(LIMIT).expect(words) {
+        let until_warned = |words: &str| loop {
+            match events.recv_timeout(LIMIT).expect(words) {
                 ConsumerEvent::Warning(problem) if problem.contains(words) => return,
                 other => println!("{other:?}"),
             }
         };
-        // The client says why, and the statistics that it is so.
-        until_told("Group authorization failed");
+        // The client reports the refusal, and the statistics its effect.
+        until_warned("Group authorization failed");
         assert_eq!(committed(&brokers), None);
-        until_told("partition 0: the brokers do not keep offset 1");
+        until_warned("partition 0: the brokers do not keep offset 1");
         until("the second commit", || (committed(&brokers) == Some(1)).then_some(()));
         handed.holding.end(WorkerExit::Drained);
         halt.store(true, Ordering::Release);

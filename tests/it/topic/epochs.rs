@@ -1,4 +1,4 @@
-//! The lives of a topic.
+//! The epochs of a topic.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::{Topic, drain, start};
 use crate::cli::{Folder, minutes};
 use crate::faults::until;
 
-/// Runs until trips of so many samples are there.
+/// Runs until the trips have this number of samples.
 fn run_until(folder: &Folder, words: &str, samples: u64) {
     let running = start(folder, words);
     until("the samples to be stored", || {
@@ -28,9 +28,9 @@ fn a_changed_partition_count_needs_a_new_epoch_and_nothing_is_lost() {
     let folder = Folder::new();
     let flags = topic.flags();
     let words = format!("run {flags} --store sqlite:t.db --from earliest");
-    topic.send_lines(minutes("truck-1", &[1, 2]).as_bytes(), "nobody");
+    topic.send_lines(minutes("truck-1", &[1, 2]).as_bytes(), "no-device");
     run_until(&folder, &words, 2);
-    topic.send_lines(minutes("truck-1", &[3]).as_bytes(), "nobody");
+    topic.send_lines(minutes("truck-1", &[3]).as_bytes(), "no-device");
     let early = folder.run(&format!("epoch new {flags} --store sqlite:t.db"));
     early.ends(78).says(&["1 records of partition 0 are not read yet", "lag 0"]);
     run_until(&folder, &words, 3);
@@ -43,8 +43,8 @@ fn a_changed_partition_count_needs_a_new_epoch_and_nothing_is_lost() {
     assert_eq!((&first["partitions"], &second["partitions"]), (&1.into(), &3.into()));
     assert!(second["base"].as_i64() > first["base"].as_i64());
     assert_eq!(second["start_offsets"]["0"], 3);
-    topic.send_lines(minutes("truck-1", &[4]).as_bytes(), "nobody");
-    // The device may have moved: its rows of the epoch before are its own all the same.
+    topic.send_lines(minutes("truck-1", &[4]).as_bytes(), "no-device");
+    // The device may have moved: its rows of the epoch before stay its own.
     run_until(&folder, &words, 4);
 }
 
@@ -53,41 +53,41 @@ fn an_epoch_is_of_one_topic_and_set_of_rules_and_none_is_made_for_nothing() {
     let (Some(topic), Some(other)) = (Topic::new(1), Topic::new(1)) else { return };
     let folder = Folder::new();
     let words = format!("run {} --store sqlite:t.db --from earliest", topic.flags());
-    topic.send_lines(minutes("truck-1", &[1, 2]).as_bytes(), "nobody");
+    topic.send_lines(minutes("truck-1", &[1, 2]).as_bytes(), "no-device");
     run_until(&folder, &words, 2);
     let new = |more: &str| folder.run(&format!("epoch new {more} --store sqlite:t.db"));
     // Its offsets would be those of another log.
     let names = [format!("topic `{}`", topic.name), format!("topic `{}`", other.name)];
     new(&other.flags()).ends(78).says(&names.each_ref().map(String::as_str));
     let wide = format!("{} --max-gap 10m", topic.flags());
-    new(&wide).ends(78).says(&["max_gap_ms: the store has 300000, asked for 600000"]);
+    new(&wide).ends(78).says(&["max_gap_ms: the store has 300000, requested 600000"]);
     assert_eq!(epochs(&folder).len(), 1);
 
-    // As after writes of others, which a higher version overrules.
+    // As after another program's writes, which a higher version overrides.
     new(&topic.flags()).ends(0);
     new(&topic.flags()).ends(78).says(&["epoch 2 holds no record yet", "go on with tstar run"]);
     assert_eq!(epochs(&folder).len(), 2);
     let verify = format!("verify --brokers {} --store sqlite:t.db", topic.brokers);
     folder.run(&verify).ends(0);
-    topic.send_lines(minutes("truck-1", &[3]).as_bytes(), "nobody");
+    topic.send_lines(minutes("truck-1", &[3]).as_bytes(), "no-device");
     run_until(&folder, &words, 3);
     new(&topic.flags()).ends(0);
     folder.run(&verify).ends(0);
 }
 
 #[test]
-fn a_topic_that_was_made_anew_needs_a_new_epoch() {
+fn a_topic_that_was_recreated_needs_a_new_epoch() {
     let Some(topic) = Topic::new(1) else { return };
     let folder = Folder::new();
     let flags = topic.flags();
     let words = format!("run {flags} --store sqlite:t.db --from earliest");
-    topic.send_lines(minutes("truck-1", &[1, 2, 3, 4]).as_bytes(), "nobody");
+    topic.send_lines(minutes("truck-1", &[1, 2, 3, 4]).as_bytes(), "no-device");
     run_until(&folder, &words, 4);
     topic.remove();
-    until("the topic to go", || (!topic.exists()).then_some(()));
+    until("the topic to be deleted", || (!topic.exists()).then_some(()));
     topic.make(1, &[]);
-    topic.send_lines(minutes("truck-1", &[5]).as_bytes(), "nobody");
-    folder.run(&words).ends(78).says(&["was made anew", "tstar epoch new"]);
+    topic.send_lines(minutes("truck-1", &[5]).as_bytes(), "no-device");
+    folder.run(&words).ends(78).says(&["was recreated", "tstar epoch new"]);
     folder.run(&format!("epoch new {flags} --store sqlite:t.db")).ends(0);
     assert_eq!(epochs(&folder)[1]["start_offsets"]["0"], 0);
     run_until(&folder, &words, 5);

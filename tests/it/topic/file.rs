@@ -19,7 +19,7 @@ pub fn until_read(folder: &Folder, store: &str, topic: &Topic) {
     });
 }
 
-/// What trips are, but for versions, which no two logs share.
+/// Trips without versions, which differ between logs.
 fn spans(folder: &Folder, store: &str) -> Vec<Value> {
     let mut trips = folder.trips(store);
     for trip in &mut trips {
@@ -33,7 +33,7 @@ fn a_topic_gives_the_trips_that_a_file_of_its_records_gives() {
     let Some(topic) = Topic::new(PARTITIONS) else { return };
     let folder = Folder::new();
     let lines = fleet(&folder, 20_000);
-    topic.send_lines(&lines, "nobody");
+    topic.send_lines(&lines, "no-device");
     folder.write("all.ndjson", &lines);
     let expected = folder.ingest("all.ndjson --store sqlite:file.db");
 
@@ -51,7 +51,7 @@ fn a_topic_gives_the_trips_that_a_file_of_its_records_gives() {
     // The next start reads nothing again (I10).
     let words = format!("run {} --store sqlite:topic.db", topic.flags());
     let running = start(&folder, &words);
-    topic.send_lines(minutes("truck-1", &[1, 2]).as_bytes(), "nobody");
+    topic.send_lines(minutes("truck-1", &[1, 2]).as_bytes(), "no-device");
     until_read(&folder, "topic.db", &topic);
     let summary = drain(running, &words).ends(0).json();
     assert_eq!(number(&summary["delivered"]), 2);
@@ -61,7 +61,7 @@ fn a_topic_gives_the_trips_that_a_file_of_its_records_gives() {
 fn a_store_belongs_to_one_log_and_one_set_of_rules() {
     let Some(topic) = Topic::new(PARTITIONS) else { return };
     let folder = Folder::new();
-    topic.send_lines(minutes("truck-1", &[1, 2, 3]).as_bytes(), "nobody");
+    topic.send_lines(minutes("truck-1", &[1, 2, 3]).as_bytes(), "no-device");
     let flags = topic.flags();
     folder
         .run(&format!("run {flags} --store sqlite:t.db"))
@@ -70,14 +70,14 @@ fn a_store_belongs_to_one_log_and_one_set_of_rules() {
     let words = format!("run {flags} --store sqlite:t.db --from earliest");
     let running = start(&folder, &words);
     until_read(&folder, "t.db", &topic);
-    // A second instance does not come between.
+    // A second instance is refused.
     folder.run(&words).ends(74).says(&["locked by another writer"]);
     drain(running, &words).ends(0);
 
     folder
         .run(&format!("{words} --max-gap 10m"))
         .ends(78)
-        .says(&["max_gap_ms: the store has 300000, asked for 600000"]);
+        .says(&["max_gap_ms: the store has 300000, requested 600000"]);
     folder.write("more.ndjson", minutes("truck-1", &[4]));
     let refused = folder.run("ingest more.ndjson --store sqlite:t.db");
     refused.ends(78).says(&["was built from a topic, not files"]);
@@ -92,12 +92,12 @@ fn a_store_belongs_to_one_log_and_one_set_of_rules() {
         format!("run {none} --store sqlite:n.db --from earliest --create-topics"),
         format!("simulate {none} --devices 1 --samples 1"),
     ] {
-        let ran = folder.run(&words).ends(78).says(&["no topic `no-such-topic`"]);
-        // No flag makes the topic of samples, so that none may be named.
+        let ran = folder.run(&words).ends(78).says(&["topic `no-such-topic` does not exist"]);
+        // No flag creates the input topic, so the message names none.
         let ran = ran.says(&["--create --topic no-such-topic", "--bootstrap-server"]);
         assert!(!ran.stderr.contains("--create-topics"), "{ran}");
     }
-    // What the first one left is no store of files.
+    // The store that the first one left does not count as a store of files.
     let verify = format!("verify --brokers {} --store sqlite:n.db", topic.brokers);
     folder.run(&verify).ends(78).says(&["has no epoch"]);
 }

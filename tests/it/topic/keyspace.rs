@@ -14,7 +14,7 @@ use crate::support::block_on;
 
 /// Flags that name the store.
 fn store(keyspace: &Keyspace) -> String {
-    format!("--store scylla://{}/{}", keyspace.place.nodes[0], keyspace.place.keyspace)
+    format!("--store scylla://{}/{}", keyspace.url.nodes[0], keyspace.url.keyspace)
 }
 
 /// Waits until a group has committed everything that a topic has.
@@ -27,7 +27,7 @@ pub fn until_committed(topic: &Topic, group: &str) {
     });
 }
 
-/// What trips are, but for versions, which no two logs share.
+/// Trips without versions, which differ between logs.
 fn spans(trips: Vec<Value>) -> Vec<Value> {
     let mut trips = trips;
     for trip in &mut trips {
@@ -41,11 +41,11 @@ fn a_topic_gives_the_trips_that_a_file_of_its_records_gives() {
     let (Some(topic), Some(keyspace)) = (Topic::new(PARTITIONS), Keyspace::bare()) else { return };
     let (folder, store, flags) = (Folder::new(), store(&keyspace), topic.flags());
     let lines = fleet(&folder, 20_000);
-    topic.send_lines(&lines, "nobody");
+    topic.send_lines(&lines, "no-device");
     folder.write("all.ndjson", &lines);
     let expected = folder.ingest("all.ndjson --store sqlite:file.db");
     let first = format!("run {flags} {store} --from earliest");
-    // Tables first, then topics: each is asked for by the command that makes it.
+    // Tables first, then topics: each error names the command that creates them.
     folder.write("few.ndjson", minutes("truck-1", &[1]));
     let refused = folder.run(&format!("ingest few.ndjson {store}"));
     refused.ends(2).says(&["would have no order"]);
@@ -64,20 +64,21 @@ fn a_topic_gives_the_trips_that_a_file_of_its_records_gives() {
     }
     let exported = folder.run(&format!("export {store}")).ends(0).objects();
     assert_eq!(spans(exported.clone()), spans(folder.trips("file.db")));
-    is_told(&topic, &exported, &expected);
+    is_announced(&topic, &exported, &expected);
 
-    // The next start reads nothing again (I10), and tells nobody where nobody wants it.
-    let told = topic.records_of(&format!("{}.trips", topic.name)).len();
-    topic.send_lines(minutes("truck-1", &[1, 2]).as_bytes(), "nobody");
+    // The next start reads nothing again (I10), and `--no-feed` sends no events.
+    let events = topic.records_of(&format!("{}.trips", topic.name)).len();
+    topic.send_lines(minutes("truck-1", &[1, 2]).as_bytes(), "no-device");
     let words = format!("run {flags} {store} --no-feed");
     let running = start(&folder, &words);
     until_committed(&topic, "tstar");
     let summary = drain(running, &words).ends(0).json();
     assert_eq!(number(&summary["delivered"]), 2);
-    assert_eq!(topic.records_of(&format!("{}.trips", topic.name)).len(), told);
+    assert_eq!(topic.records_of(&format!("{}.trips", topic.name)).len(), events);
 }
 
-/// A letter has the time of its record, which may be older than what brokers keep by default.
+/// A dead letter has the timestamp of its record, which may be older than the brokers' default
+/// retention.
 fn letters_stay(topic: &Topic) {
     let brokers = Brokers::new(&topic.brokers, BTreeMap::new()).unwrap();
     let topics = Topics::new(&brokers).unwrap();
@@ -85,8 +86,8 @@ fn letters_stay(topic: &Topic) {
     assert_eq!(retention.unwrap().as_deref(), Some("-1"));
 }
 
-/// Every trip is told of as it is now, every bad sample stands among the dead letters.
-fn is_told(topic: &Topic, trips: &[Value], expected: &Value) {
+/// Every trip is announced as it is now, and every bad sample is in the dead letters.
+fn is_announced(topic: &Topic, trips: &[Value], expected: &Value) {
     let events = topic.records_of(&format!("{}.trips", topic.name));
     let event = |trip: &Value| {
         events.iter().any(|kept| {
@@ -127,7 +128,7 @@ fn instances_share_the_partitions_and_one_that_leaves_hands_them_over() {
     let (folder, store, flags) = (Folder::new(), store(&keyspace), topic.flags());
     let words = format!("run {flags} {store} --from earliest --create-topics");
     let (lines, rest) = (fleet(&folder, 4_000), minutes("truck-1", &[1, 2, 3]));
-    topic.send_lines(&lines, "nobody");
+    topic.send_lines(&lines, "no-device");
     let first = start(&folder, &words);
     until_committed(&topic, "tstar");
     let mut second = start(&folder, &words);
@@ -135,11 +136,11 @@ fn instances_share_the_partitions_and_one_that_leaves_hands_them_over() {
     second.until_says("reading from offset", &mut said);
     let summary = drain(first, &words).ends(0).json();
     assert_eq!(number(&summary["delivered"]), 4_000);
-    topic.send_lines(rest.as_bytes(), "nobody");
+    topic.send_lines(rest.as_bytes(), "no-device");
     until_committed(&topic, "tstar");
     let again = drain(second, &words).ends(0).json();
     assert_eq!(number(&again["delivered"]), 3, "nothing is read again");
-    // Both are told the rules: other ones are refused while the store stands.
+    // The epoch holds the rules: others are refused as long as the store exists.
     let refused = folder.run(&format!("{words} --max-gap 7m"));
-    refused.ends(78).says(&["max_gap_ms: the store has 300000, asked for 420000"]);
+    refused.ends(78).says(&["max_gap_ms: the store has 300000, requested 420000"]);
 }

@@ -1,4 +1,4 @@
-//! Rows that cannot be decoded: nobody stops for one, and `verify --repair` sets them right.
+//! Rows that cannot be decoded: no process stops for one, and `verify --repair` repairs them.
 
 use rusqlite::Connection;
 use serde_json::Value;
@@ -13,7 +13,7 @@ use crate::keyspace::{ClusteringOrder, Keyspace};
 const DAY: &str = "2024-05-01";
 const BUCKET: i64 = 1_714_521_600_000;
 
-/// Devices whose rows are spoiled, each in a way of its own, and one whose row is not.
+/// Devices with a corrupt row, each in its own way, and one with a good row.
 const POISONED: [&str; 5] = ["path", "ends", "number", "identity", "column"];
 const GOOD: &str = "good";
 
@@ -35,7 +35,7 @@ impl Site {
     /// Samples of every device at these minutes.
     fn send(&self, at: &[u32]) {
         for device in POISONED.iter().chain(&[GOOD]) {
-            self.topic.send_lines(minutes(device, at).as_bytes(), "nobody");
+            self.topic.send_lines(minutes(device, at).as_bytes(), "no-device");
         }
     }
 
@@ -81,8 +81,8 @@ impl Site {
         self.folder.run(&format!("export --path --store {}", self.store)).ends(0).objects()
     }
 
-    /// A daemon goes on over the rows, and everything answers.
-    fn goes_on(&self) {
+    /// A daemon runs over the rows, and all requests succeed.
+    fn stays_available(&self) {
         let server = Server::start(&self.folder, &self.words());
         until("readiness", || (server.get("/readyz").status == 200).then_some(()));
         self.send(&[5]);
@@ -95,7 +95,7 @@ impl Site {
             // What came since is a trip of its own, until the row is repaired.
             let trip = found(5).is(200).json();
             assert_eq!((&trip["samples"], &trip["start_time"]), (&1.into(), &trip["end_time"]));
-            found(2).tells(404, "no_trip");
+            found(2).fails(404, "no_trip");
             let list = server.get(&format!("/v1/devices/{device}/trips")).is(200).json();
             assert_eq!(list["trips"].as_array().unwrap().len(), 1, "{device}: {list}");
         }
@@ -108,9 +108,9 @@ impl Site {
         assert!(skipped >= Some(POISONED.len() as f64), "{skipped:?}");
         let said = server.drain();
         for device in POISONED {
-            // The loader and the readers met it, several times.
-            let told = format!("device=`{device}`");
-            assert_eq!(said.matches(&told).count(), 1, "{device}: {said}");
+            // The loader and the readers met it several times, and it is logged once.
+            let warning = format!("device=`{device}`");
+            assert_eq!(said.matches(&warning).count(), 1, "{device}: {said}");
         }
         assert!(said.contains("tstar verify --repair"), "{said}");
         let ran = self.folder.run(&format!("export --store {}", self.store)).ends(0);
@@ -118,8 +118,8 @@ impl Site {
         ran.says(&["device=`path`", "tstar verify --repair"]);
     }
 
-    /// The rows are found and set right; a daemon then goes on as if they had always been.
-    fn is_mended(&self) {
+    /// The rows are found and repaired; a daemon then continues as if they had always been good.
+    fn is_repaired(&self) {
         let report = self.verify("").ends(1).says(&["--repair"]).json();
         let examples = report["examples"].to_string();
         for device in POISONED {
@@ -166,8 +166,8 @@ fn a_file_with_poisoned_rows_is_read_on_and_repaired() {
     spoil("identity", "t_star = 999999999999999");
     spoil("column", "absorbed = '{'");
     drop(file);
-    site.goes_on();
-    site.is_mended();
+    site.stays_available();
+    site.is_repaired();
 }
 
 #[test]
@@ -177,14 +177,14 @@ fn a_keyspace_with_poisoned_rows_is_read_on_and_repaired() {
     else {
         return;
     };
-    let site = Site::new(topic, keyspace.place.to_string());
+    let site = Site::new(topic, keyspace.url.to_string());
     let time = |trip: &Value, name: &str| {
         tstar::model::time::parse_time(trip[name].as_str().unwrap()).unwrap()
     };
     let trips = site.trips();
     let spoil = |device: &str, what: &str| {
         let trip = trips.iter().find(|trip| trip["device_id"] == device).unwrap();
-        // As somebody wrote it who has it from the same record: no timestamp tells them apart.
+        // As written by another program from the same record: the timestamps are equal.
         let at = trip["version"].as_i64().unwrap() + 1;
         let key = format!(
             "device_id = '{device}' AND bucket = {BUCKET} AND end_time = {} AND start_time = {}",
@@ -202,8 +202,8 @@ fn a_keyspace_with_poisoned_rows_is_read_on_and_repaired() {
     spoil("number", "distance_m = NaN");
     spoil("identity", "t_star = 999999999999999");
     spoil("column", "minted");
-    site.goes_on();
-    site.is_mended();
+    site.stays_available();
+    site.is_repaired();
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn an_older_row_answers_where_a_newer_one_is_poisoned() {
     else {
         return;
     };
-    let site = Site::new(topic, keyspace.place.to_string());
+    let site = Site::new(topic, keyspace.url.to_string());
     let before = site.trips();
     for trip in &before {
         let (device, version) = (&trip["device_id"], trip["version"].as_i64().unwrap());

@@ -1,4 +1,4 @@
-//! Records in all their forms: arrays, keys, headers, control records.
+//! Records of all kinds: arrays, keys, headers, control records.
 
 use tstar::kafka::producer::ProducerRecord;
 
@@ -16,7 +16,7 @@ fn a_forget_erases_what_ends_before_it_and_drops_what_comes_later() {
     let Some(topic) = Topic::new(1) else { return };
     let folder = control_keys::folder();
     let lines = minutes("truck-1", &[1, 2, 30, 31, 50]) + &minutes("truck-2", &[1]);
-    topic.send_lines(lines.as_bytes(), "nobody");
+    topic.send_lines(lines.as_bytes(), "no-device");
     topic.send(&[control_keys::forget(&topic, "truck-1", "2024-05-01T08:31:00Z")]);
     // One comes too late, one in time.
     let late = minutes("truck-1", &[3, 51]).trim().replace('\n', ",");
@@ -32,7 +32,7 @@ fn a_forget_erases_what_ends_before_it_and_drops_what_comes_later() {
     assert_eq!(summary["dropped"]["forgotten"], 1);
     let trips = folder.trips("t.db");
     let found = trips.iter().map(|it| (it["device_id"].as_str(), it["samples"].as_u64()));
-    // What reaches the time stays whole.
+    // A trip that extends past the time stays whole.
     let (one, two) = (Some("truck-1"), Some("truck-2"));
     assert_eq!(found.collect::<Vec<_>>(), [(one, Some(2)), (one, Some(2)), (two, Some(1))]);
 }

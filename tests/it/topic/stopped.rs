@@ -1,4 +1,4 @@
-//! A partition that cannot go on: the others do, and whoever asks is told.
+//! A partition that stopped: the others continue, and readiness and metrics show it.
 
 use tstar::kafka::producer::ProducerRecord;
 
@@ -8,7 +8,7 @@ use crate::faults::until;
 use crate::http::Server;
 use crate::keyspace::{ClusteringOrder, Keyspace};
 
-/// A record under a key, whatever device it is of.
+/// Sends a record under a key, whatever its device.
 fn send(topic: &Topic, key: &str, value: &str) {
     topic.send(&[ProducerRecord {
         key: Some(key.into()),
@@ -17,7 +17,7 @@ fn send(topic: &Topic, key: &str, value: &str) {
     }]);
 }
 
-/// A key of each partition, and none is without records after it.
+/// A key of each partition; afterwards both partitions hold records.
 fn keys(topic: &Topic) -> [String; 2] {
     let mut keys = [None, None];
     for nth in 0.. {
@@ -42,7 +42,7 @@ fn a_partition_that_stopped_makes_readiness_say_so_until_a_restart() {
     let words = format!(
         "run {} --store {} --group {} --key any --from earliest --create-topics",
         topic.flags(),
-        keyspace.place,
+        keyspace.url,
         topic.name
     );
     let mut first = start(&folder, &words);
@@ -52,7 +52,8 @@ fn a_partition_that_stopped_makes_readiness_say_so_until_a_restart() {
         let set = format!("UPDATE epochs SET base = {base} WHERE log = 'log' AND epoch = 1");
         keyspace.run(&set);
     };
-    // Of a damaged epoch the next versions of one partition are none, those of the other are.
+    // In a damaged epoch the next versions of one partition are invalid, those of the other are
+    // valid.
     while topic.ends(2)[&1] < topic.ends(2)[&0] + 5 {
         send(&topic, &good, "[]");
     }
@@ -67,10 +68,10 @@ fn a_partition_that_stopped_makes_readiness_say_so_until_a_restart() {
     let checks = answer.json()["checks"].clone();
     let problem = checks[1]["problem"].as_str().unwrap();
     assert_eq!((&checks[1]["name"], &checks[0]["ok"]), (&"log".into(), &true.into()), "{checks}");
-    for words in ["partition 0 stopped until a restart", "bad-1", "tstar verify --repair"] {
+    for words in ["partition 0 stopped until restart", "bad-1", "tstar verify --repair"] {
         assert!(problem.contains(words), "{problem}");
     }
-    // The other one goes on, and that is no reason to be ready.
+    // The other partition continues, and readiness stays false.
     send(&topic, &good, &minutes("good-1", &[1]));
     let lookup = "/v1/trips/lookup?device=good-1&at=2024-05-01T08:01:00Z";
     until("the other partition", || (server.get(lookup).status == 200).then_some(()));
@@ -82,9 +83,9 @@ fn a_partition_that_stopped_makes_readiness_say_so_until_a_restart() {
     assert_eq!((stopped(0), stopped(1)), (Some(1.0), Some(0.0)));
     // Not all that was read is stored.
     let said = server.ends(143);
-    assert_eq!(said.matches("partition 0 stopped until a restart").count(), 1, "{said}");
+    assert_eq!(said.matches("partition 0 stopped until restart").count(), 1, "{said}");
 
-    // What was wrong is right again: a start goes on where the partition had stopped.
+    // The epoch is repaired: a start resumes where the partition had stopped.
     set_base(1_000_000);
     let server = Server::start(&folder, &words);
     let lookup = "/v1/trips/lookup?device=bad-1&at=2024-05-01T08:01:00Z";

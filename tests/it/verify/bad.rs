@@ -61,14 +61,14 @@ fn files_have_to_be_all_that_were_imported_and_no_others() {
 fn a_topic_has_to_be_there_with_all_its_records() {
     let Some(site) = Site::new(3000) else { return };
     site.run_file("t.db", "");
-    let of = site.of("sqlite:t.db", true);
+    let of = site.flags("sqlite:t.db", true);
     let before = site.dump("t.db");
     let folder = &site.folder;
     for (words, code, says) in [
         (format!("verify {of} a.ndjson"), 2, "read again; name no files"),
-        (format!("verify {of} --device nobody"), 1, "nobody"),
-        (format!("verify {of} --device nobody --repair"), 1, "nobody"),
-        (format!("replay topic --from earliest {of} --device nobody"), 1, "nobody"),
+        (format!("verify {of} --device unknown"), 1, "unknown"),
+        (format!("verify {of} --device unknown --repair"), 1, "unknown"),
+        (format!("replay topic --from earliest {of} --device unknown"), 1, "unknown"),
         (format!("replay topic --from offset:999999 {of}"), 78, "before 999999"),
         (format!("replay topic --from offset:999999 {of} --apply"), 78, "before 999999"),
         (format!("replay topic --from offset:-1 {of}"), 2, "N is no offset"),
@@ -84,14 +84,14 @@ fn a_topic_has_to_be_there_with_all_its_records() {
         folder.run(&words).ends(69).prints_nothing();
     }
     assert!(!folder.has("n.db"), "a store was made of nothing");
-    site.topic.lose(1, 50);
+    site.topic.delete_records_before(1, 50);
     for words in TOGETHER {
         let ran = folder.run(&format!("{words} {of}")).ends(78).prints_nothing();
         ran.says(&["records 0 to 49 of partition 1", "are gone", "keep the topic"]);
     }
     let apply = format!("replay topic --from earliest --apply {of}");
     folder.run(&apply).ends(78).says(&["are gone"]);
-    // What is left is enough for a store that has the rest.
+    // The rest is enough for a store that has what expired.
     let rest = format!("replay topic --from offset:50 --apply {of}");
     assert_eq!(number(&folder.run(&rest).ends(0).json()["rows_that_differ"]), 0);
     assert!(site.dump("t.db") == before, "the store changed");
@@ -104,15 +104,15 @@ fn a_topic_has_to_be_there_with_all_its_records() {
     assert!(site.dump("t.db") == before, "the store changed");
 }
 
-/// A device that comes in two partitions is built of one of them, whoever reads the log again.
+/// A device that occurs in two partitions is built from one of them, on every replay.
 #[test]
-fn a_device_in_two_partitions_is_no_difference() {
+fn a_device_in_two_partitions_makes_no_difference() {
     let Some(topic) = Topic::new(4) else { return };
     let site = Site { topic, folder: Folder::new() };
     let (topic, folder) = (&site.topic, &site.folder);
-    topic.send_lines(minutes("truck-1", &[1, 2]).as_bytes(), "nobody");
+    topic.send_lines(minutes("truck-1", &[1, 2]).as_bytes(), "no-device");
     site.run_file("t.db", "--key any");
-    let mut astray = records(minutes("truck-1", &[3, 4]).as_bytes(), "nobody");
+    let mut astray = records(minutes("truck-1", &[3, 4]).as_bytes(), "no-device");
     let partition = topic.records_of(&topic.name)[0].partition;
     for nth in 0.. {
         astray.iter_mut().for_each(|it| it.key = Some(format!("key-{nth}").into_bytes()));
@@ -121,7 +121,7 @@ fn a_device_in_two_partitions_is_no_difference() {
             break;
         }
     }
-    let of = site.of("sqlite:t.db", true);
+    let of = site.flags("sqlite:t.db", true);
     let summary = site.run_file("t.db", "--key any");
     assert_eq!(summary["dead_letters"]["other_partition"], 2, "{summary}");
     folder.run(&format!("verify {of}")).ends(0);

@@ -1,4 +1,4 @@
-//! Where nothing is wrong nothing is found.
+//! Without faults nothing is found.
 
 use std::collections::BTreeMap;
 
@@ -11,23 +11,23 @@ use tstar::store::sqlite::SqliteStore;
 use tstar::store::{DeviceScope, Forget, TripRow, TripStore};
 use tstar::timeline::DAY_MS;
 
-use super::{FIRST_DAY, Made, below, lines, look, signed};
+use super::{FIRST_DAY, ImportedStore, below, compare_all, lines, signed};
 use crate::cli::number;
 use crate::faults::Running;
 use crate::support::block_on;
 
-/// How many fleets: each is one of 1,000 comparisons.
+/// Number of fleets, each a comparison of its own.
 const FLEETS: u64 = 1000;
 
 #[test]
-fn nothing_is_found_in_any_store_that_nobody_touched() {
+fn nothing_is_found_in_an_untouched_store() {
     let (mut copies, mut merged, mut erased, mut over) = (0, 0, 0, 0);
     for seed in 0..FLEETS {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let (devices, trips) = (1 + below(&mut random, 3), 2 + below(&mut random, 4));
-        let mut made = Made::empty();
+        let mut made = ImportedStore::empty();
         let lines = lines(&mut random, devices, trips);
-        // Up to three files, and what is erased before, between and behind them.
+        // Up to three files, and erasures before, between and after them.
         let each = 1 + below(&mut random, lines.len() as u64) as usize;
         for part in lines.chunks(each.max(lines.len() / 3)) {
             made.import(part);
@@ -37,9 +37,9 @@ fn nothing_is_found_in_any_store_that_nobody_touched() {
                 erased += 1;
             }
         }
-        let right = made.anew();
+        let reference = made.reference();
         let found = SqliteStore::open_reader(&made.store).unwrap();
-        let (compared, seen) = look(&right, &found, false);
+        let (compared, seen) = compare_all(&reference, &found, false);
         assert_eq!(seen, [], "seed {seed}");
         assert_eq!(compared.ahead, 0);
         copies += compared.same;
@@ -99,7 +99,7 @@ fn what_a_newer_record_erased_is_not_missing_whatever_other_partitions_have() {
             block_on(store.apply(&rows)).unwrap();
             store
         });
-        // Behind what was read of its own partition, far before the end of the other one.
+        // After what was read of its own partition, far before the end of the other one.
         block_on(stores[1].forget("truck-1", &Forget { version, before_ms })).unwrap();
         let bounds =
             Bounds { last: [(0, 100), (1, 5000)].into(), limit: [(0, 200), (1, 5000)].into() };
@@ -107,14 +107,14 @@ fn what_a_newer_record_erased_is_not_missing_whatever_other_partitions_have() {
         let mut see = |_: &_, _| ();
         let found = compare(&stores[0], &stores[1], &asked, (bounds, &FixedLog), &mut see);
         let found = block_on(found).unwrap();
-        // A trip and its day in the lists.
+        // A trip and its day in the indexes.
         assert_eq!(found.count(), expected, "{version}: {found:?}");
     }
 }
 
 #[test]
 fn an_import_that_was_stopped_before_a_forget_is_read_again_in_its_order() {
-    let made = Made::empty();
+    let made = ImportedStore::empty();
     let folder = &made.folder;
     let fleet = "simulate --devices 30 --samples 20000 --seed 3 --bad 0.01";
     let log = folder.run(fleet).ends(0).stdout;

@@ -1,4 +1,4 @@
-//! Beside a daemon that goes on writing, and by the command on a keyspace.
+//! While a daemon writes, and by the command on a keyspace.
 
 use std::thread;
 
@@ -31,7 +31,7 @@ impl Site {
         let words = format!(
             "run {} --store {} --group {group} --from earliest --create-topics {HASTE}",
             topic.flags(),
-            keyspace.place
+            keyspace.url
         );
         let folder = control_keys::folder();
         Some(Self { topic, keyspace, folder, words, daemon: None })
@@ -50,44 +50,44 @@ impl Site {
         let (brokers, group) = (&self.topic.brokers, &self.topic.name);
         let words = format!(
             "verify --store {} --brokers {brokers} --group {group} --json {flags}",
-            self.keyspace.place
+            self.keyspace.url
         );
         self.folder.run(&words)
     }
 }
 
-/// Rounds in which no row was newer than what was read: so many in a row mean that none ever is.
+/// Rounds without a row newer than what was read: this number in a row means that none ever is.
 const ROUNDS: u64 = 5;
 
 #[test]
 fn nothing_is_found_while_samples_and_forgets_keep_coming() {
     for round in 0..ROUNDS {
         let Some(mut site) = Site::new() else { return };
-        if verified_beside_a_daemon(&mut site, 11 + round) > 0 {
+        if verified_while_a_daemon_writes(&mut site, 11 + round) > 0 {
             return;
         }
     }
     panic!("no row was ever newer than what was read");
 }
 
-/// Compares again and again while records come. Returns how many rows were newer than what it read.
-fn verified_beside_a_daemon(site: &mut Site, seed: u64) -> u64 {
+/// Compares repeatedly while records come. Returns how many rows were newer than what it read.
+fn verified_while_a_daemon_writes(site: &mut Site, seed: u64) -> u64 {
     let fleet = format!("simulate --devices 60 --samples 30000 --seed {seed} --bad 0.01");
     let log = site.folder.run(&fleet).ends(0).stdout;
     let lines: Vec<&[u8]> = log.split_inclusive(|&byte| byte == b'\n').collect();
     let (first, rest) = lines.split_at(6000);
-    site.topic.send_lines(&first.concat(), "nobody");
+    site.topic.send_lines(&first.concat(), "no-device");
     site.start();
     until_committed(&site.topic, &site.topic.name);
-    let (topic, folder, place) = (&site.topic, &site.folder, &site.keyspace.place);
+    let (topic, folder, url) = (&site.topic, &site.folder, &site.keyspace.url);
     let (mut times, mut ahead, mut compared) = (0, 0, 0);
     thread::scope(|scope| {
         let load = scope.spawn(|| {
             for (nth, part) in rest.chunks(400).enumerate() {
-                topic.send_lines(&part.concat(), "nobody");
+                topic.send_lines(&part.concat(), "no-device");
                 if nth % 3 == 0 {
                     let forget = format!(
-                        "forget truck-{} --before 2025-01-01T00:40:00Z --yes {} --store {place}",
+                        "forget truck-{} --before 2025-01-01T00:40:00Z --yes {} --store {url}",
                         1 + nth,
                         topic.flags()
                     );
@@ -108,7 +108,7 @@ fn verified_beside_a_daemon(site: &mut Site, seed: u64) -> u64 {
     let report = site.verify("").ends(0).json();
     assert_eq!(report["ahead"], 0);
     println!(
-        "verify, beside a daemon: {times} times, {compared} rows as they should be, {ahead} newer \
+        "verify with a daemon: {times} times, {compared} rows as they should be, {ahead} newer \
          than what was read; {} dropped",
         summary["dropped"]
     );
@@ -116,15 +116,15 @@ fn verified_beside_a_daemon(site: &mut Site, seed: u64) -> u64 {
 }
 
 #[test]
-fn the_command_names_what_helps_where_nothing_can_be_mended() {
+fn the_command_names_what_helps_where_nothing_can_be_repaired() {
     let Some(mut site) = Site::new() else { return };
     let log = site.folder.run("simulate --devices 10 --samples 3000 --seed 4").ends(0).stdout;
-    site.topic.send_lines(&log, "nobody");
+    site.topic.send_lines(&log, "no-device");
     site.start();
     site.drain();
     let clean = site.verify("").ends(0).json();
     assert!(number(&clean["same"]) > 5 && number(&clean["records"]) == 3000, "{clean}");
-    let trip = &site.folder.run(&format!("export --store {}", site.keyspace.place)).objects()[0];
+    let trip = &site.folder.run(&format!("export --store {}", site.keyspace.url)).objects()[0];
     let time = |name: &str| tstar::model::time::parse_time(trip[name].as_str().unwrap()).unwrap();
     let (start, end, device) = (time("start_time"), time("end_time"), &trip["device_id"]);
     let day = start.div_euclid(86_400_000) * 86_400_000;
@@ -136,7 +136,7 @@ fn the_command_names_what_helps_where_nothing_can_be_mended() {
     // Far before the row's version: it never shows.
     site.keyspace.run(&format!("DELETE FROM trips USING TIMESTAMP 5 WHERE {key}"));
     site.verify("").ends(0);
-    // A stale form of the row, with its version, that another owner left.
+    // A stale form of the row, with its version, that another worker left.
     let version = trip["version"].as_i64().unwrap() - 2;
     let names = COLUMNS.join(", ");
     let select = format!(
@@ -166,7 +166,7 @@ fn the_command_names_what_helps_where_nothing_can_be_mended() {
     }
     let rebuild = format!(
         "rebuild --store {} --brokers {} --group {} --into sqlite:new.db --json",
-        site.keyspace.place, site.topic.brokers, site.topic.name
+        site.keyspace.url, site.topic.brokers, site.topic.name
     );
     site.folder.run(&rebuild).ends(0);
     until("the new store", || site.folder.has("new.db").then_some(()));

@@ -12,12 +12,12 @@ use tstar::store::raw::COLUMNS;
 use tstar::store::sqlite::SqliteStore;
 use tstar::timeline::DAY_MS;
 
-use super::{Made, below, copy, look, signed, writer};
+use super::{ImportedStore, below, compare_all, copy, signed, writer};
 
-/// How many faults.
+/// Number of faults.
 const FAULTS: usize = 800;
 
-/// What somebody does to a row, or to a list.
+/// A fault of a row, or of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
     Deleted,
@@ -52,7 +52,7 @@ impl Fault {
         }
     }
 
-    /// What has to be found, where the trip has copies or has none.
+    /// The expected difference, where the trip has copies or has none.
     pub fn kind(self, has_copies: bool) -> Kind {
         match self {
             Self::Deleted | Self::Cell(_) if has_copies => Kind::Copy,
@@ -65,7 +65,7 @@ impl Fault {
     }
 }
 
-/// A row: its place and the values of all columns.
+/// A row: its table position and the values of all columns.
 struct Row {
     id: i64,
     values: Vec<Value>,
@@ -113,10 +113,10 @@ impl Row {
     }
 }
 
-/// Another value of the kind that the column has.
+/// Another value of the column's type.
 fn other(name: &str, value: &Value, random: &mut ChaCha8Rng) -> Value {
     match value {
-        Value::Null if name == "driver" => Value::Text("nobody".into()),
+        Value::Null if name == "driver" => Value::Text("unknown".into()),
         Value::Null if name == "driver_time" => Value::Integer(signed(random, 1000)),
         Value::Null => Value::Real(3.5),
         _ if matches!(name, "driver" | "driver_time" | "max_speed_mps")
@@ -139,14 +139,14 @@ fn other(name: &str, value: &Value, random: &mut ChaCha8Rng) -> Value {
     }
 }
 
-/// What was done, and what has to be found.
+/// The fault, and the expected differences.
 struct Done {
     kind: Kind,
     span: Option<(i64, i64)>,
     device: String,
 }
 
-/// Does a fault to a random row; `None` where that row takes none of the kind.
+/// Applies a fault to a random row; `None` where the fault does not apply to that row.
 fn spoil(store: &Path, fault: Fault, random: &mut ChaCha8Rng) -> Option<Done> {
     let connection = Connection::open(store).unwrap();
     connection.execute_batch("PRAGMA synchronous = OFF").unwrap();
@@ -205,7 +205,7 @@ fn spoil(store: &Path, fault: Fault, random: &mut ChaCha8Rng) -> Option<Done> {
     Some(Done { kind, span: Some(row.span()), device })
 }
 
-/// Every row of the tables that are compared.
+/// Every row of the compared tables.
 pub fn dump(store: &Path) -> Vec<String> {
     let connection = Connection::open(store).unwrap();
     let mut all = Vec::new();
@@ -224,13 +224,13 @@ pub fn dump(store: &Path) -> Vec<String> {
 }
 
 #[test]
-fn each_fault_is_found_as_what_it_is_and_set_right() {
+fn each_fault_is_found_as_what_it_is_and_repaired() {
     let mut random = ChaCha8Rng::seed_from_u64(20_261_123);
-    let made = Made::new(&mut random, 12, 8);
+    let made = ImportedStore::new(&mut random, 12, 8);
     let (clean, spoiled) = (dump(&made.store), made.folder.path("t.db"));
-    let right = made.anew();
+    let reference = made.reference();
     let mut table: BTreeMap<(String, &str), u32> = BTreeMap::new();
-    let (mut done, mut mended, mut unchanged) = (0, 0, 0);
+    let (mut done, mut repaired, mut unchanged) = (0, 0, 0);
     for nth in 0.. {
         if done == FAULTS {
             break;
@@ -242,7 +242,7 @@ fn each_fault_is_found_as_what_it_is_and_set_right() {
             continue;
         };
         let found = SqliteStore::open_reader(&spoiled).unwrap();
-        let (compared, seen) = look(&right, &found, false);
+        let (compared, seen) = compare_all(&reference, &found, false);
         drop(found);
         let [(seen, true)] = seen.as_slice() else { panic!("{fault:?}: {seen:?}") };
         assert_eq!((seen.kind, seen.span_ms), (expected.kind, expected.span), "{fault:?}");
@@ -254,24 +254,24 @@ fn each_fault_is_found_as_what_it_is_and_set_right() {
         done += 1;
         if nth % 3 == 0 {
             let store = writer(&spoiled);
-            let (compared, _) = look(&right, &store, true);
+            let (compared, _) = compare_all(&reference, &store, true);
             assert_eq!((compared.count(), compared.count_left()), (1, 0), "{fault:?}");
-            assert_eq!(look(&right, &store, true).0.count(), 0, "{fault:?}");
+            assert_eq!(compare_all(&reference, &store, true).0.count(), 0, "{fault:?}");
             drop(store);
-            assert!(dump(&spoiled) == clean, "{fault:?} is not mended to the byte");
-            mended += 1;
+            assert!(dump(&spoiled) == clean, "{fault:?} is not repaired to the byte");
+            repaired += 1;
         }
     }
-    println!("verify, file: {done} faults found, {mended} of them mended; {unchanged} made none");
+    println!("verify, file: {done} faults found, {repaired} repaired; {unchanged} changed nothing");
     for ((fault, kind), count) in table {
         println!("  {fault:<24} {kind:<12} {count}");
     }
 }
 
 #[test]
-fn the_command_tells_and_mends_each_kind() {
+fn the_command_reports_and_repairs_each_kind() {
     let mut random = ChaCha8Rng::seed_from_u64(7);
-    let made = Made::new(&mut random, 6, 6);
+    let made = ImportedStore::new(&mut random, 6, 6);
     let (folder, spoiled) = (&made.folder, made.folder.path("t.db"));
     let exported = folder.text("export --path --store sqlite:clean.db");
     let verify = format!("verify {} --store sqlite:t.db", made.names());
@@ -294,7 +294,7 @@ fn the_command_tells_and_mends_each_kind() {
         assert_eq!(report["differences"], serde_json::json!({ done.kind.name(): 1 }));
         assert_eq!(report["examples"][0]["kind"], done.kind.name());
         assert_eq!(report["examples"][0]["device_id"], done.device);
-        assert!(dump(&spoiled) == before, "looking changed something");
+        assert!(dump(&spoiled) == before, "a comparison changed the store");
         let one = folder.run(&format!("{verify} --device {} --json", done.device)).ends(1).json();
         assert_eq!(one["differences"], report["differences"]);
         let text = folder.run(&format!("{verify} --format table")).ends(1).text();

@@ -16,19 +16,19 @@ use tstar::store::{DeviceScope, Order, TripRow, TripStore};
 use tstar::timeline::DAY_MS;
 
 use super::file::Fault;
-use super::{Found, Made, below, looked, signed};
+use super::{CompareResult, ImportedStore, below, compare_with, signed};
 use crate::keyspace::{ClusteringOrder, Keyspace};
 use crate::support::block_on;
 
 const FAULTS: usize = 200;
 
-/// Versions begin here: 0 is no write timestamp.
+/// Versions begin here: 0 is not a write timestamp.
 const BASE: i64 = 1_000_000;
 
-/// What somebody writes later is stamped from here on.
+/// Timestamps of later writes begin here.
 const LATER: i64 = 2_000_000_000;
 
-/// A time that CQL takes for no int.
+/// A time that does not fit into a CQL int.
 const LATER_MS: i64 = 1_800_000_000_000;
 
 const KEY: [&str; 4] = ["device_id", "bucket", "end_time", "start_time"];
@@ -47,12 +47,12 @@ fn rows(store: &SqliteStore) -> Vec<TripRow> {
     all
 }
 
-/// A keyspace and the store that is right.
+/// A keyspace and its reference store.
 struct Site {
     keyspace: Arc<Keyspace>,
     store: ScyllaStore,
-    right: SqliteStore,
-    /// Rows as JSON, as CQL gives it, times as ms.
+    reference: SqliteStore,
+    /// Rows as CQL's JSON, times as ms.
     rows: Vec<Map<String, Value>>,
     /// The same as text, with every digit.
     texts: BTreeMap<String, String>,
@@ -63,14 +63,14 @@ struct Site {
 impl Site {
     fn new(random: &mut ChaCha8Rng, devices: u64, trips: u64) -> Option<Self> {
         let keyspace = Arc::new(Keyspace::new(ClusteringOrder::Desc)?);
-        let rows = rows(&Made::new(random, devices, trips).anew());
+        let rows = rows(&ImportedStore::new(random, devices, trips).reference());
         let folder = tempfile::tempdir().unwrap();
-        let right = SqliteStore::scratch(folder.path(), &Rules::default(), true).unwrap();
-        block_on(right.apply(&rows)).unwrap();
+        let reference = SqliteStore::scratch(folder.path(), &Rules::default(), true).unwrap();
+        block_on(reference.apply(&rows)).unwrap();
         let store = keyspace.store();
         keyspace.runtime.block_on(store.apply(&rows)).unwrap();
         let (clock, rows, texts) = (LATER, Vec::new(), BTreeMap::new());
-        let mut site = Self { keyspace, store, right, rows, texts, clock, _folder: folder };
+        let mut site = Self { keyspace, store, reference, rows, texts, clock, _folder: folder };
         (site.rows, site.texts) = (site.everything(), site.texts());
         Some(site)
     }
@@ -92,8 +92,8 @@ impl Site {
         rows
     }
 
-    fn look(&self, repair: bool) -> Found {
-        let found = looked(&self.right, &self.store, repair);
+    fn compare(&self, repair: bool) -> CompareResult {
+        let found = compare_with(&self.reference, &self.store, repair);
         self.keyspace.runtime.block_on(found)
     }
 
@@ -124,7 +124,7 @@ impl Site {
     }
 }
 
-/// A row as CQL tells it, with times as ms.
+/// A row from CQL's JSON, with times as ms.
 fn parsed(text: &str) -> Map<String, Value> {
     let mut row: Map<String, Value> = serde_json::from_str(text).unwrap();
     for name in ["bucket", "end_time", "start_time", "t_star", "driver_time"] {
@@ -170,7 +170,7 @@ fn other(name: &str, value: &Value, random: &mut ChaCha8Rng) -> Value {
             hex.replace_range(hex.len() - 1.., last);
             hex.into()
         }
-        ("driver", Value::Null) => "nobody".into(),
+        ("driver", Value::Null) => "unknown".into(),
         ("driver_time", Value::Null) => LATER_MS.into(),
         ("max_speed_mps", Value::Null) => 5.into(),
         ("driver" | "driver_time" | "max_speed_mps", _) if below(random, 3) == 0 => Value::Null,
@@ -182,11 +182,11 @@ fn other(name: &str, value: &Value, random: &mut ChaCha8Rng) -> Value {
     }
 }
 
-/// What somebody does here beside the faults of a file.
+/// A fault of a file, or one of a keyspace only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
     Fault(Fault),
-    /// An insert without a version: a row of its own, or over one that is there.
+    /// An insert without a version: a new row, or over an existing one.
     Foreign {
         over: bool,
     },
@@ -210,19 +210,19 @@ impl Act {
     }
 }
 
-/// What was done: what has to be found, and how it is undone.
+/// The fault: the expected differences, and how to undo it.
 struct Done {
     kind: Kind,
     span: Option<(i64, i64)>,
-    /// A row that came.
+    /// A row that was added.
     came: Option<Map<String, Value>>,
-    /// A row that was spoiled.
+    /// A row that was changed.
     was: Option<Map<String, Value>>,
     /// An insert that undoes it.
     unlisted: Option<String>,
 }
 
-/// Deletes an entry of a list; gives what undoes it.
+/// Deletes an entry of an index; returns the statement that undoes it.
 fn unlist(site: &mut Site, list: &str, row: &Map<String, Value>) -> String {
     let device = row["device_id"].as_str().unwrap();
     let (day, shard) = (int(row, "bucket"), tstar::identity::shard(device));
@@ -322,7 +322,7 @@ fn undo(site: &mut Site, done: &Done) {
 fn each_fault_is_found_as_what_it_is() {
     let mut random = ChaCha8Rng::seed_from_u64(20_261_124);
     let Some(mut site) = Site::new(&mut random, 8, 6) else { return };
-    assert_eq!(site.look(false).0.count(), 0);
+    assert_eq!(site.compare(false).0.count(), 0);
     let mut table: BTreeMap<(String, &str), u32> = BTreeMap::new();
     let mut found = 0;
     for nth in 0.. {
@@ -331,7 +331,7 @@ fn each_fault_is_found_as_what_it_is() {
         }
         let act = Act::nth(nth);
         let Some(done) = spoil(&mut site, act, &mut random) else { continue };
-        let (_, seen) = site.look(false);
+        let (_, seen) = site.compare(false);
         let [(seen, true)] = seen.as_slice() else { panic!("{act:?}: {seen:?}") };
         assert_eq!((seen.kind, seen.span_ms), (done.kind, done.span), "{act:?}");
         if let Act::Fault(Fault::Cell(at)) = act {
@@ -341,7 +341,7 @@ fn each_fault_is_found_as_what_it_is() {
         found += 1;
         undo(&mut site, &done);
         if found % 20 == 0 {
-            assert_eq!(site.look(false).0.count(), 0, "undone: {act:?}");
+            assert_eq!(site.compare(false).0.count(), 0, "undone: {act:?}");
         }
     }
     assert_eq!(site.everything(), site.rows);
@@ -351,7 +351,7 @@ fn each_fault_is_found_as_what_it_is() {
     }
 }
 
-/// A row that no fault of before has touched.
+/// A row that no earlier fault has touched.
 fn fresh(site: &Site, used: &mut Vec<Value>, copies: bool) -> Map<String, Value> {
     let is_fresh = |row: &&Map<String, Value>| {
         has_copies(row) == copies && !used.contains(&row["t_star"]) && span(row).0 < span(row).1
@@ -362,7 +362,7 @@ fn fresh(site: &Site, used: &mut Vec<Value>, copies: bool) -> Map<String, Value>
 }
 
 #[test]
-fn what_is_stamped_as_it_should_be_is_mended_and_what_is_later_is_told() {
+fn what_is_stamped_as_it_should_be_is_repaired_and_what_is_later_is_reported() {
     let mut random = ChaCha8Rng::seed_from_u64(20_261_125);
     let Some(site) = Site::new(&mut random, 8, 6) else { return };
     let mut used = Vec::new();
@@ -370,10 +370,10 @@ fn what_is_stamped_as_it_should_be_is_mended_and_what_is_later_is_told() {
     for copies in [false, true] {
         let row = fresh(&site, &mut used, copies);
         site.delete(&row, int(&row, "version"));
-        assert_eq!(site.look(false).0.count(), 0, "a delete below the row");
+        assert_eq!(site.compare(false).0.count(), 0, "a delete below the row");
     }
-    // A stale row within the span is hidden by the delete that came with the row; one that reaches
-    // beyond it shows, and goes.
+    // The delete that came with the row hides a stale row within the span; one that extends beyond
+    // it shows, and is deleted.
     for (nth, copies) in [(0, false), (1, true), (2, false), (3, true)] {
         let mut row = fresh(&site, &mut used, copies);
         let (start, end) = span(&row);
@@ -387,38 +387,38 @@ fn what_is_stamped_as_it_should_be_is_mended_and_what_is_later_is_told() {
         }
         row["version"] = version.into();
         site.insert(&row, version + 1);
-        let (compared, seen) = site.look(false);
+        let (compared, seen) = site.compare(false);
         if nth < 2 {
             assert_eq!(compared.count(), 0, "{seen:?}");
             continue;
         }
         assert_eq!(compared.differences, [(Kind::Overlapping, 1)].into(), "{seen:?}");
-        let (compared, seen) = site.look(true);
+        let (compared, seen) = site.compare(true);
         assert_eq!((compared.count(), compared.count_left()), (1, 0), "{seen:?}");
-        assert_eq!(site.look(true).0.count(), 0);
+        assert_eq!(site.compare(true).0.count(), 0);
         assert_eq!(site.everything(), site.rows, "{nth}");
     }
-    // A row that was never written, or was lost with a node, comes again; so does a day's entry.
+    // A row that was never written, or was lost with a node, is restored; so is a day's entry.
     let row = fresh(&site, &mut used, false);
     let mut extra = row.clone();
     extra["bucket"] = (int(&row, "bucket") + 400 * DAY_MS).into();
     site.insert(&extra, int(&extra, "version") + 1);
-    let (compared, _) = site.look(true);
+    let (compared, _) = site.compare(true);
     assert_eq!(compared.differences, [(Kind::Extra, 1)].into());
     assert_eq!(compared.count_left(), 0);
     assert_eq!(site.everything(), site.rows);
 
-    // What is later stays.
+    // Later writes stay.
     let (gone, changed) = (fresh(&site, &mut used, false), fresh(&site, &mut used, false));
     site.delete(&gone, LATER);
     let mut cell = changed.clone();
     cell.retain(|name, _| KEY.contains(&name.as_str()));
     cell.insert("samples".into(), 77.into());
     site.insert(&cell, LATER);
-    assert_eq!(site.look(false).0.count(), 2);
+    assert_eq!(site.compare(false).0.count(), 2);
     for _ in 0..2 {
-        let (compared, seen) = site.look(true);
-        // Of the changed row the later cell is left, and nothing else goes.
+        let (compared, seen) = site.compare(true);
+        // Of the changed row the later cell is left, and nothing else is deleted.
         let later = seen
             .iter()
             .filter(|it| it.1 && it.0.kind == Kind::Different && it.0.columns == ["samples"]);

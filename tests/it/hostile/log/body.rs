@@ -1,14 +1,14 @@
-//! Values of hostile records, each with what it is by the way it was made: which samples are good,
-//! and why the others are not.
+//! Values of hostile records. How a value was made decides which of its samples are good, and why
+//! the others are not.
 
 use std::collections::BTreeSet;
 
 use super::draw::Draw;
 
-/// 2024-05-01T08:00:00Z: samples of that day are good where nothing else is wrong.
+/// 2024-05-01T08:00:00Z: samples of that day are good unless something else is wrong.
 pub const DAY_MS: i64 = 1_714_550_400_000;
 
-/// The last ms whose trip id has a text form, of the year 9999.
+/// The last ms of the year 9999, the last one whose trip id has a text form.
 pub const LAST_MS: i64 = 253_402_300_799_999;
 
 /// The first one, of the year 0.
@@ -17,10 +17,10 @@ pub const FIRST_MS: i64 = -62_167_219_200_000;
 /// 2000-01-01T00:00:00Z, the default of `--min-time`.
 pub const MIN_MS: i64 = 946_684_800_000;
 
-/// Values are read up to this many bytes.
+/// Longest value that is read.
 pub const MAX_VALUE_BYTES: usize = 1 << 20;
 
-/// A sample that is good as far as its value goes.
+/// A sample whose value is good.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Good {
     pub device: String,
@@ -28,15 +28,15 @@ pub struct Good {
     pub lat_e7: i32,
 }
 
-/// A value, and what it is.
+/// A value, and what it contains.
 #[derive(Clone, Debug, Default)]
 pub struct Body {
     pub bytes: Option<Vec<u8>>,
     /// In the order of the value.
     pub good: Vec<Good>,
-    /// Samples of it that are none; of a value that cannot be split, one.
+    /// Bad samples; of a value that cannot be split, one.
     pub bad: usize,
-    /// Reasons that those may have.
+    /// Reasons that the bad samples may have.
     pub why: BTreeSet<&'static str>,
     pub what: String,
 }
@@ -47,7 +47,7 @@ impl Body {
         Self { bytes: Some(bytes.into()), good: Vec::new(), bad: 1, why, what }
     }
 
-    fn of(good: Vec<Good>, bytes: String, what: impl Into<String>) -> Self {
+    fn from_good(good: Vec<Good>, bytes: String, what: impl Into<String>) -> Self {
         Self { bytes: Some(bytes.into()), good, what: what.into(), ..Self::default() }
     }
 }
@@ -56,7 +56,7 @@ fn text(text: &str) -> String {
     serde_json::to_string(text).unwrap()
 }
 
-/// A sample as an object; `more` are members behind the others.
+/// A sample as an object; `more` are members after the others.
 pub fn object(device: &str, time: &str, lat: &str, more: &str) -> String {
     format!(r#"{{"device_id":{},"time":{time},"lat":{lat},"lon":13.5{more}}}"#, text(device))
 }
@@ -77,7 +77,7 @@ pub fn good(draw: &mut Draw, device: &str) -> Good {
     Good { device: device.to_owned(), time_ms, lat_e7 }
 }
 
-/// Why a device time is none, of a record of this time.
+/// Why a device time is invalid in a record with this timestamp.
 pub fn why_time(time_ms: i64, log_ms: i64) -> Option<&'static [&'static str]> {
     let is_ahead = time_ms > log_ms.saturating_add(86_400_000);
     match time_ms {
@@ -90,14 +90,14 @@ pub fn why_time(time_ms: i64, log_ms: i64) -> Option<&'static [&'static str]> {
     }
 }
 
-/// A value of a device, of at most so many bytes, in a record of this time.
+/// A value of a device, of at most `room` bytes, in a record with this timestamp.
 pub fn body(draw: &mut Draw, device: &str, room: usize, log_ms: i64) -> Body {
     match draw.below(16) {
         0 | 1 => {
             let good = good(draw, device);
             let more = draw.pick(&["", r#","speed":0"#, r#","speed":1000,"heading":360"#]);
             let bytes = sample(&good, more);
-            Body::of(vec![good], bytes, "a good sample")
+            Body::from_good(vec![good], bytes, "a good sample")
         }
         2 => nothing(draw),
         3 => broken(draw, device),
@@ -129,7 +129,7 @@ fn broken(draw: &mut Draw, device: &str) -> Body {
         1 => {
             let byte = draw.pick(&[0x80, 0xc0, 0xed, 0xf8, 0xff]);
             let torn = [&whole[..at], &[byte], &whole[at..]].concat();
-            Body::dead(torn, &["bad_utf8"], "a byte that is no UTF-8")
+            Body::dead(torn, &["bad_utf8"], "a byte that is not UTF-8")
         }
         2 => {
             let length = 1 + draw.below(400) as usize;
@@ -139,7 +139,7 @@ fn broken(draw: &mut Draw, device: &str) -> Body {
         }
         _ => {
             let more = draw.pick(&[r#","lat":1"#, r#","time":1"#, r#","device_id":"x""#]);
-            Body::dead(sample(&good, more), &["ambiguous_field"], "a name that stands twice")
+            Body::dead(sample(&good, more), &["ambiguous_field"], "a duplicate name")
         }
     }
 }
@@ -167,7 +167,7 @@ fn out_of_range(draw: &mut Draw, device: &str) -> Body {
         let at = draw.pick(&[-900_000_000, 900_000_000, 0]);
         let good = Good { lat_e7: at, ..good };
         let bytes = sample(&good, r#","altitude":100000,"accuracy":0,"ignition":"on""#);
-        return Body::of(vec![good], bytes, "a sample at the limits");
+        return Body::from_good(vec![good], bytes, "a sample at the limits");
     }
     let (lat, more, why) = draw.pick(&cases);
     Body::dead(object(device, &time, lat, more), &[why], format!("lat {lat}{more}"))
@@ -191,7 +191,8 @@ fn time(draw: &mut Draw, device: &str, log_ms: i64) -> Body {
             "true",
         ];
         let time = draw.pick(&texts);
-        // A number that no float holds is out of range, whatever its field; a truth is no time.
+        // A number that no float holds is out of range, whatever its field; a boolean is not a
+        // time.
         let why = match time {
             "1e400" => "out_of_range",
             "true" => "bad_type",
@@ -219,14 +220,14 @@ fn time(draw: &mut Draw, device: &str, log_ms: i64) -> Body {
     let bytes = sample(&good, "");
     match why_time(time_ms, log_ms) {
         Some(why) => Body::dead(bytes, why, format!("time {time_ms} ms")),
-        None => Body::of(vec![good], bytes, format!("time {time_ms} ms")),
+        None => Body::from_good(vec![good], bytes, format!("time {time_ms} ms")),
     }
 }
 
 fn nested(draw: &mut Draw, device: &str, room: usize) -> Body {
     let depth = (room.saturating_sub(200) / 2).min(draw.pick(&[128, 1000, 100_000]));
     if depth < 128 {
-        return Body::dead("[[", &["bad_json"], "nested, and no room");
+        return Body::dead("[[", &["bad_json"], "nested, without space");
     }
     let good = good(draw, device);
     let (open, close) = draw.pick(&[("[", "]"), (r#"{"a":"#, "}")]);
@@ -250,7 +251,7 @@ fn long(draw: &mut Draw, device: &str, room: usize) -> Body {
     match draw.below(4) {
         0 => {
             let bytes = sample(&good, &format!(r#","note":"{long}""#));
-            Body::of(vec![good], bytes, format!("{what} that stands for nothing"))
+            Body::from_good(vec![good], bytes, format!("{what} in an unknown field"))
         }
         1 => {
             let long = "x".repeat(length);
@@ -283,10 +284,10 @@ fn number(draw: &mut Draw, device: &str, room: usize) -> Body {
     }
     let lat = format!("{}{}", degrees(good.lat_e7), "0".repeat(digits));
     let bytes = object(device, &time, &lat, "");
-    Body::of(vec![good], bytes, what)
+    Body::from_good(vec![good], bytes, what)
 }
 
-/// Elements that are no sample, and why.
+/// Elements that are not samples, and why.
 const ELEMENTS: [(&str, &str); 6] = [
     ("1", "bad_json"),
     ("{}", "missing_field"),
@@ -296,7 +297,7 @@ const ELEMENTS: [(&str, &str); 6] = [
     (r#"{"device_id":"","time":1,"lat":1,"lon":1}"#, "bad_device_id"),
 ];
 
-/// Most distinct times of an array: the literal model looks at all of them for each.
+/// Maximum number of distinct times in an array: the literal model scans all of them for each.
 const TIMES: usize = 40;
 
 fn array(draw: &mut Draw, device: &str, room: usize) -> Body {
@@ -327,7 +328,7 @@ fn array(draw: &mut Draw, device: &str, room: usize) -> Body {
     text.push(']');
     body.what = format!("an array of {} good, {} bad", body.good.len(), body.bad);
     if draw.one_in(8) {
-        // The last bracket is not there: it cannot be split.
+        // Without the last bracket it cannot be split.
         text.pop();
         return Body::dead(text, &["bad_json"], format!("{}, torn", body.what));
     }

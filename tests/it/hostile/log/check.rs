@@ -1,5 +1,5 @@
-//! What a run has to leave behind: the trips of the literal model, each bad sample among the dead
-//! letters, nothing else.
+//! The expected results of a run: the trips of the literal model, each bad sample among the dead
+//! letters, and nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,14 +16,14 @@ use crate::model::literal::{Device, Did, Limits, Trip};
 /// The defaults of the program.
 const LIMITS: Limits = Limits { max_gap: 300_000, max_duration: 86_400_000, max_samples: 100_000 };
 
-/// Of a record with more bad elements, one letter may stand for many.
+/// A record with more bad elements than this may have one dead letter for all of them.
 const ALONE: usize = 100;
 
-/// A trip as both sides tell it: device, span, `t_star`, version, retired `t_star`s, time and
-/// latitude of each sample.
-type Told = (String, i64, i64, i64, i64, BTreeSet<i64>, Vec<(i64, i32)>);
+/// A trip in a form that both sides have: device, span, `t_star`, version, retired `t_star`s, time
+/// and latitude of each sample.
+type TripSummary = (String, i64, i64, i64, i64, BTreeSet<i64>, Vec<(i64, i32)>);
 
-/// What the literal model makes of the good samples.
+/// The trips that the literal model builds from the good samples.
 #[derive(Default)]
 pub struct Model {
     trips: BTreeMap<String, (i32, Device)>,
@@ -32,7 +32,7 @@ pub struct Model {
 }
 
 impl Model {
-    pub fn of(site: &Site) -> Self {
+    pub fn from_site(site: &Site) -> Self {
         let mut model = Self::default();
         for (partition, sent) in &site.sent {
             for Sent { offset, made } in sent {
@@ -52,8 +52,8 @@ impl Model {
         model
     }
 
-    fn trips(&self, base: i64) -> BTreeSet<Told> {
-        let told = |device: &str, trip: &Trip| {
+    fn trips(&self, base: i64) -> BTreeSet<TripSummary> {
+        let summary = |device: &str, trip: &Trip| {
             let mut path: Vec<_> = trip.kept.iter().map(|fix| (fix.time, fix.place)).collect();
             path.sort_unstable();
             let version = base + 2 * trip.version;
@@ -61,7 +61,7 @@ impl Model {
             (device.to_owned(), trip.start(), trip.end(), trip.t_star, version, retired, path)
         };
         let of = |(name, (_, device)): (&String, &(i32, Device))| {
-            device.trips.iter().map(|trip| told(name, trip)).collect::<Vec<_>>()
+            device.trips.iter().map(|trip| summary(name, trip)).collect::<Vec<_>>()
         };
         self.trips.iter().flat_map(of).collect()
     }
@@ -72,9 +72,9 @@ fn time_ms(value: &Value) -> i64 {
 }
 
 /// Every trip of the store.
-fn stored(site: &Site) -> BTreeSet<Told> {
+fn stored(site: &Site) -> BTreeSet<TripSummary> {
     let exported = site.folder.run(&format!("export --path --store {}", site.store())).ends(0);
-    let told = |trip: Value| {
+    let summary = |trip: Value| {
         let (times, places) = (&trip["path"]["times"], &trip["path"]["coordinates"]);
         let place = |place: &Value| (place[1].as_f64().unwrap() * 1e7).round() as i32;
         let times = times.as_array().unwrap().iter().map(time_ms);
@@ -92,7 +92,7 @@ fn stored(site: &Site) -> BTreeSet<Told> {
             path,
         )
     };
-    exported.objects().into_iter().map(told).collect()
+    exported.objects().into_iter().map(summary).collect()
 }
 
 /// The trips are those of the model, to the version.
@@ -101,7 +101,7 @@ pub fn trips(site: &Site, model: &Model) {
     let epochs = site.folder.run(&format!("epoch show --store {}", site.store())).ends(0).objects();
     let base = epochs.last().unwrap()["base"].as_i64().unwrap();
     let (expected, found) = (model.trips(base), stored(site));
-    let name = |trip: &Told| {
+    let name = |trip: &TripSummary| {
         format!(
             "{:?} from {} to {} of {} samples, version {} (offset {})",
             trip.0,
@@ -112,12 +112,12 @@ pub fn trips(site: &Site, model: &Model) {
             (trip.4 - base) / 2
         )
     };
-    let list = |all: &BTreeSet<Told>, not: &BTreeSet<Told>| {
+    let list = |all: &BTreeSet<TripSummary>, not: &BTreeSet<TripSummary>| {
         all.difference(not).take(10).map(name).collect::<Vec<_>>().join("\n  ")
     };
     assert!(
         expected == found,
-        "of {} trips are not there\n  {}\nand of {} should not be there\n  {}",
+        "missing of {} trips\n  {}\nunexpected of {}\n  {}",
         expected.len(),
         list(&expected, &found),
         found.len(),
@@ -125,7 +125,7 @@ pub fn trips(site: &Site, model: &Model) {
     );
 }
 
-/// Why, and of which elements, a record has letters.
+/// Element and reason of each dead letter of a record.
 type Letters = BTreeMap<(i32, i64), Vec<(Option<u32>, String)>>;
 
 fn letters(site: &Site) -> Letters {
@@ -144,7 +144,7 @@ fn letters(site: &Site) -> Letters {
         }
         return letters;
     }
-    // Headers that came with a record may have the names of ours: the program tells them apart.
+    // A record's own headers may have the names of ours: the program distinguishes them.
     let brokers = &site.topic.brokers;
     let words = format!("dlq ls --limit 10000000 --brokers {brokers} --store {}", site.store());
     for letter in site.folder.run(&words).ends(0).objects() {
@@ -156,7 +156,7 @@ fn letters(site: &Site) -> Letters {
     letters
 }
 
-/// Each bad sample has its letter, for the right reason; no good one has.
+/// Each bad sample has its dead letter, with the right reason; no good one has.
 #[track_caller]
 pub fn dead_letters(site: &Site) {
     let (mut letters, mut faults) = (letters(site), Vec::new());
@@ -170,7 +170,7 @@ pub fn dead_letters(site: &Site) {
             let is_enough = match made.bad {
                 0 => found.is_empty(),
                 bad if made.whole || bad > ALONE => !found.is_empty() && found.len() <= bad,
-                // One letter may stand for all of it, where that takes less.
+                // One dead letter may represent the whole record, where that is smaller.
                 bad => found.len() == bad || matches!(found[..], [(None, _)]),
             };
             if !(is_enough && found.iter().all(is_known)) {
@@ -192,10 +192,10 @@ pub fn dead_letters(site: &Site) {
         faults.len(),
         faults[..faults.len().min(20)].join("\n")
     );
-    assert!(letters.is_empty(), "letters of no record: {:?}", letters.keys().next());
+    assert!(letters.is_empty(), "dead letters without a record: {:?}", letters.keys().next());
 }
 
-/// Every sample is counted once, by what became of it, and by the summary as by the metrics.
+/// Every sample is counted once, by its result, both in the summary and in the metrics.
 #[track_caller]
 pub fn counts(model: &Model, summary: &Value, metrics: &BTreeMap<&'static str, u64>) {
     let (dead, dropped) = (sum(&summary["dead_letters"]), sum(&summary["dropped"]));

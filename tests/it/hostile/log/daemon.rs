@@ -1,4 +1,4 @@
-//! The daemon, as a process that is looked at from outside.
+//! The daemon as a process, observed from outside.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -11,12 +11,12 @@ use crate::cli::{Folder, Ran};
 use crate::faults::until;
 use crate::servers::free_port;
 
-/// A daemon that runs. It does not outlive its test.
+/// A running daemon, killed when dropped.
 pub struct Daemon {
     words: String,
     child: Child,
     address: String,
-    /// Files that take what it prints and says: nobody reads a pipe meanwhile.
+    /// Files for its stdout and stderr: a pipe that is not read would block it.
     printed: PathBuf,
     said: PathBuf,
 }
@@ -32,7 +32,7 @@ impl Daemon {
         Self { words, child, address, printed, said }
     }
 
-    /// What it said, for a person.
+    /// Its log.
     pub fn said(&self) -> String {
         let said = fs::read(&self.said).unwrap_or_default();
         String::from_utf8_lossy(&said[said.len().saturating_sub(4000)..]).into_owned()
@@ -43,7 +43,7 @@ impl Daemon {
         Some(format!("it ended with {status}"))
     }
 
-    /// Status and body of an answer; `None` where nobody listens.
+    /// Status and body of a response; `None` while nothing listens.
     pub fn get(&self, path: &str) -> Option<(u16, String)> {
         let mut stream = TcpStream::connect(&self.address).ok()?;
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
@@ -61,7 +61,7 @@ impl Daemon {
         self.get("/readyz").is_some_and(|(status, _)| status == 200)
     }
 
-    /// The sum of a metric's values whose labels have a text in them.
+    /// The sum of a metric's values whose labels contain a text.
     #[track_caller]
     pub fn metric(&self, name: &str, label: &str) -> u64 {
         let (status, text) = self.get("/metrics").expect("metrics");
@@ -75,7 +75,7 @@ impl Daemon {
         text.lines().filter_map(value).sum::<f64>() as u64
     }
 
-    /// The most memory that was resident at a time, bytes; `None` where the system does not say.
+    /// Peak resident memory, bytes; `None` where the system does not report it.
     pub fn peak_bytes(&self) -> Option<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

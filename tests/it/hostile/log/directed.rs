@@ -1,11 +1,12 @@
-//! Single records that once stopped, swelled or erased something, each between good samples.
+//! Single records that once stopped a partition, took too much memory or erased something, each
+//! between good samples.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use super::body::{self, Good, LAST_MS};
-use super::generate::{LOG_MS, Made, Shape, partition_of, plain, well_meant};
+use super::generate::{LOG_MS, Shape, TestRecord, partition_of, plain, well_behaved};
 use super::site::Site;
 use super::wire::{Codec, Record, Wire};
 use super::{LIMIT, prove};
@@ -14,10 +15,10 @@ use crate::topic::Topic;
 
 const SHAPE: Shape = Shape { seed: 0, partitions: 3, limit: LIMIT, records: 0 };
 
-/// Samples before the record, and as many behind it.
+/// Samples before the record, and as many after it.
 const AROUND: u64 = 60;
 
-/// Where a run keeps what it builds.
+/// The kind of store that a run builds.
 #[derive(Clone, Copy)]
 enum Store {
     File,
@@ -26,13 +27,13 @@ enum Store {
 
 /// Runs over these records between good ones.
 #[track_caller]
-fn stops_nothing(store: Store, records: &[Made]) {
+fn stops_nothing(store: Store, records: &[TestRecord]) {
     let site = match store {
         Store::File => Site::new(SHAPE, None),
         Store::Keyspace => Site::in_keyspace(SHAPE),
     };
     let Some(mut site) = site else { return };
-    let good = |nth| well_meant(&SHAPE, nth);
+    let good = |nth| well_behaved(&SHAPE, nth);
     let before = (0..AROUND).map(good);
     site.send(before.chain(records.iter().cloned()).chain((AROUND..2 * AROUND).map(good)));
     prove(&site);
@@ -43,8 +44,8 @@ fn sample(device: &str, minute: i64) -> Good {
     Good { device: device.to_owned(), time_ms, lat_e7: 520_000_000 }
 }
 
-/// A record of a device, good but for what is changed about it.
-fn but(what: &str, why: &[&'static str], change: impl FnOnce(&mut Made)) -> Made {
+/// A record of a device, good except for one change.
+fn modified(what: &str, why: &[&'static str], change: impl FnOnce(&mut TestRecord)) -> TestRecord {
     let mut made = plain(&SHAPE, sample("bad-1", 1));
     made.what = what.to_owned();
     change(&mut made);
@@ -56,42 +57,42 @@ fn but(what: &str, why: &[&'static str], change: impl FnOnce(&mut Made)) -> Made
     made
 }
 
-/// Issue 15, item 1: the device of the key differs, and the letter says so with the key in it.
+/// Issue 15, item 1: the device of the key differs, and the dead letter says so with the key in it.
 #[test]
 fn a_key_of_600_kb_fits_into_no_letter() {
-    let large = but("a key of 600 kB", &["key_mismatch"], |made| {
+    let large = modified("a key of 600 kB", &["key_mismatch"], |made| {
         made.record.key = Some(vec![b'k'; 600_000]);
     });
     stops_nothing(Store::Keyspace, std::slice::from_ref(&large));
     stops_nothing(Store::File, &[large]);
 }
 
-/// The same of headers, of a value, and of all together, at the very limit.
+/// The same with headers, a value, and all together, at the very limit.
 #[test]
 fn what_fills_a_record_fits_into_no_letter() {
-    let headers = but("a header up to the limit", &["bad_json"], |made| {
+    let headers = modified("a header up to the limit", &["bad_json"], |made| {
         made.record.value = Some(b"{".to_vec());
         made.record.headers = vec![(b"h".to_vec(), Some(vec![0; LIMIT - 300]))];
     });
-    let name = but("headers of long names", &["bad_json"], |made| {
+    let name = modified("headers of long names", &["bad_json"], |made| {
         made.record.value = Some(b"{".to_vec());
         made.record.headers = vec![(vec![b'n'; 30_000], None); 34];
     });
-    let value = but("a value up to the limit", &["bad_json"], |made| {
+    let value = modified("a value up to the limit", &["bad_json"], |made| {
         made.record.value = Some(b"{".to_vec());
         super::generate::fill(made, LIMIT);
     });
-    let key = but("a key up to the limit", &["key_mismatch"], |made| {
+    let key = modified("a key up to the limit", &["key_mismatch"], |made| {
         made.record.key = Some(vec![0xff; LIMIT - 300]);
     });
     stops_nothing(Store::Keyspace, &[headers, name, value, key]);
 }
 
-/// As many headers as are read of a record, and more: those of the letter stand behind them.
+/// As many headers as are read of a record, and more: those of the dead letter come after them.
 #[test]
 fn a_letter_of_many_headers_is_found_again() {
     let of = |count: usize| {
-        but(&format!("{count} headers"), &["bad_json"], |made| {
+        modified(&format!("{count} headers"), &["bad_json"], |made| {
             made.record.value = Some(b"{".to_vec());
             made.record.headers = vec![(b"h".to_vec(), None); count];
         })
@@ -106,7 +107,7 @@ fn a_letter_of_many_headers_is_found_again() {
 fn a_time_past_the_year_9999_mints_no_trip() {
     let beyond = |time_ms: i64| {
         let why: &[&'static str] = if time_ms > LAST_MS { &["out_of_range"] } else { &[] };
-        but(&format!("time {time_ms} ms"), why, |made| {
+        modified(&format!("time {time_ms} ms"), why, |made| {
             made.record.timestamp_ms = i64::MAX;
             made.good[0].time_ms = time_ms;
             made.record.value = Some(body::sample(&made.good[0], "").into_bytes());
@@ -117,12 +118,12 @@ fn a_time_past_the_year_9999_mints_no_trip() {
     stops_nothing(Store::Keyspace, &records);
 }
 
-/// Item 3: one record of a device elsewhere.
+/// Item 3: one record of a device in another partition.
 #[test]
 fn a_device_in_another_partition_is_a_letter() {
-    let first = but("a device's first record", &[], |_| ());
+    let first = modified("a device's first record", &[], |_| ());
     let elsewhere = |minute: i64| {
-        but("a device in another partition", &["other_partition"], |made| {
+        modified("a device in another partition", &["other_partition"], |made| {
             made.record.value = Some(body::sample(&sample("bad-1", minute), "").into_bytes());
             made.partition = (made.partition + 1) % SHAPE.partitions;
         })
@@ -132,10 +133,10 @@ fn a_device_in_another_partition_is_a_letter() {
     stops_nothing(Store::Keyspace, &records);
 }
 
-/// Item 4: each letter has the headers of its record.
+/// Item 4: each dead letter has the headers of its record.
 #[test]
 fn letters_of_one_record_share_its_headers() {
-    let array = but("10,000 bad elements, a header of 400 kB", &["bad_json"], |made| {
+    let array = modified("10,000 bad elements, a header of 400 kB", &["bad_json"], |made| {
         made.record.headers = vec![(b"h".to_vec(), Some(vec![b'h'; 400_000]))];
         made.record.value = Some(format!("[{}1]", "1,".repeat(9_999)).into_bytes());
         made.bad = 10_000;
@@ -144,10 +145,10 @@ fn letters_of_one_record_share_its_headers() {
     stops_nothing(Store::Keyspace, &[array]);
 }
 
-/// Item 4: a letter each would be half a million of them.
+/// Item 4: one dead letter per element would be half a million of them.
 #[test]
 fn half_a_million_bad_elements_are_bounded() {
-    let array = but("500,000 bad elements", &["bad_json"], |made| {
+    let array = modified("500,000 bad elements", &["bad_json"], |made| {
         made.record.value = Some(format!("[{}1]", "1,".repeat(499_999)).into_bytes());
         made.bad = 500_000;
     });
@@ -159,7 +160,7 @@ fn half_a_million_bad_elements_are_bounded() {
 #[test]
 fn a_third_of_a_million_headers_is_bounded() {
     let headers = |why: &[&'static str], value: Option<&[u8]>| {
-        but("330,000 headers", why, |made| {
+        modified("330,000 headers", why, |made| {
             made.record.headers = vec![(b"h".to_vec(), None); 330_000];
             if let Some(value) = value {
                 made.record.value = Some(value.to_vec());
@@ -170,12 +171,12 @@ fn a_third_of_a_million_headers_is_bounded() {
     stops_nothing(Store::Keyspace, &[headers(&["bad_json"], Some(b"{"))]);
 }
 
-/// Item 5: nobody signed it.
+/// Item 5: it has no signature.
 #[test]
 fn an_unsigned_forget_erases_nothing() {
     let forget = |elsewhere: i32, before: &str| {
         let why = ["not_authorised", "other_partition"];
-        but(&format!("a forget of {before}"), &why[..1 + usize::from(elsewhere > 0)], |made| {
+        modified(&format!("a forget of {before}"), &why[..1 + usize::from(elsewhere > 0)], |made| {
             let own = partition_of(b"good-1", SHAPE.partitions);
             made.partition = (own + elsewhere) % SHAPE.partitions;
             made.record.key = Some(b"good-1".to_vec());
@@ -194,11 +195,11 @@ fn an_unsigned_forget_erases_nothing() {
     stops_nothing(Store::Keyspace, &records);
 }
 
-/// A name of a header is any bytes to a broker.
+/// To a broker, a header's name is any bytes.
 #[test]
 fn a_header_name_that_is_no_utf8_is_no_panic() {
     let named = |why: &[&'static str], value: &[u8]| {
-        but("a header name that is no UTF-8", why, |made| {
+        modified("a header name that is not UTF-8", why, |made| {
             made.record.headers = vec![(vec![0xff, b'n'], Some(value.to_vec()))];
             if !why.is_empty() {
                 made.record.value = Some(b"{".to_vec());
@@ -210,12 +211,12 @@ fn a_header_name_that_is_no_utf8_is_no_panic() {
     stops_nothing(Store::Keyspace, &records);
 }
 
-/// A topic whose records may have any time has letters in one that takes none an hour ahead.
+/// The input topic takes records of any time; its dead-letter topic takes none an hour ahead.
 #[test]
 fn a_letter_of_any_log_time_is_taken() {
     let times = [i64::MIN, -1, 0, LOG_MS, LAST_MS, i64::MAX];
     let records = times.map(|time_ms| {
-        but(&format!("log time {time_ms}"), &["bad_json"], |made| {
+        modified(&format!("log time {time_ms}"), &["bad_json"], |made| {
             made.record.timestamp_ms = time_ms;
             made.record.value = Some(b"{".to_vec());
         })
@@ -224,43 +225,45 @@ fn a_letter_of_any_log_time_is_taken() {
     stops_nothing(Store::File, &records);
 }
 
-/// Brokers that unpack batches count what is in them. Without that the client decides: see below.
+/// Brokers that decompress batches count the decompressed size. Others leave it to the client: see
+/// below.
 #[test]
 fn brokers_that_unpack_a_batch_refuse_what_is_too_large_in_it() {
     let Some(topic) = Topic::with(1, &[("compression.type", "uncompressed")]) else { return };
     let of = |bytes| Record { value: Some(vec![b' '; bytes]), ..Record::default() };
     let mut wire = Wire::to(&topic.brokers, &topic.name);
     // The topic may have no leader yet.
-    until("a small one is taken", || wire.send(0, &[&of(1_000)], Codec::None).ok());
+    until("a small one to be accepted", || wire.send(0, &[&of(1_000)], Codec::None).ok());
     for codec in [Codec::Gzip, Codec::Zstd] {
         assert!(wire.send(0, &[&of(1_000)], codec).is_ok(), "{codec:?}");
-        // MESSAGE_TOO_LARGE, although some kilobytes came.
+        // MESSAGE_TOO_LARGE, although only some kilobytes came.
         assert_eq!(wire.send(0, &[&of(8_000_000)], codec), Err(10), "{codec:?}");
     }
     topic.remove();
 }
 
-/// A batch is as small as its producer packs it, and its records are as large as they unpack.
+/// A batch is as small as its producer compresses it, and its records are as large as they
+/// decompress.
 #[test]
 fn a_batch_that_unpacks_to_300_mb_is_a_letter() {
-    let bomb = but("300 MB of blanks", &["oversize"], |made| {
+    let bomb = modified("300 MB of blanks", &["oversize"], |made| {
         made.record.value = Some(vec![b' '; 300_000_000]);
     });
     let Some(mut site) = Site::new(SHAPE, None) else { return };
-    site.send((0..AROUND).map(|nth| well_meant(&SHAPE, nth)));
+    site.send((0..AROUND).map(|nth| well_behaved(&SHAPE, nth)));
     site.codec = Codec::Gzip;
     site.send([bomb].into_iter());
     site.codec = Codec::None;
-    site.send((AROUND..2 * AROUND).map(|nth| well_meant(&SHAPE, nth)));
+    site.send((AROUND..2 * AROUND).map(|nth| well_behaved(&SHAPE, nth)));
     prove(&site);
 }
 
-/// Blanks, more of them than the client unpacks of a batch: the first records of the batch have no
-/// letter of their own, its last stands for all.
-fn zstd_bomb(records: usize, partition: i32) -> Vec<Made> {
+/// Blanks, more of them than the client decompresses in a batch: the first records of the batch
+/// have no dead letter of their own, the last one covers all.
+fn zstd_bomb(records: usize, partition: i32) -> Vec<TestRecord> {
     let of = |nth: usize| {
         let why: &[&'static str] = if nth + 1 == records { &["bad_record"] } else { &[] };
-        but(&format!("{nth} of {records} records of 300 MB"), why, |made| {
+        modified(&format!("{nth} of {records} records of 300 MB"), why, |made| {
             made.partition = partition;
             made.good.clear();
             made.record.value = Some(vec![b' '; 300_000_000 / records]);
@@ -269,27 +272,27 @@ fn zstd_bomb(records: usize, partition: i32) -> Vec<Made> {
     (0..records).map(of).collect()
 }
 
-/// The client unpacks no batch of zstd beyond its `receive.message.max.bytes`, and would stay
-/// before it for good. Also two in a row, and one that nothing follows yet.
+/// The client decompresses no zstd batch beyond its `receive.message.max.bytes`, and would retry it
+/// for ever. Also two in a row, and one that nothing follows yet.
 #[test]
 fn a_batch_that_the_client_cannot_unpack_is_a_letter() {
     for keyspace in [false, true] {
         let site = if keyspace { Site::in_keyspace(SHAPE) } else { Site::new(SHAPE, None) };
         let Some(mut site) = site else { return };
-        site.send((0..AROUND).map(|nth| well_meant(&SHAPE, nth)));
+        site.send((0..AROUND).map(|nth| well_behaved(&SHAPE, nth)));
         site.codec = Codec::Zstd;
         for (records, partition) in [(1, 0), (30, 0), (7, 1)] {
             site.send_batch(zstd_bomb(records, partition));
         }
         site.codec = Codec::None;
-        let rest = (AROUND..2 * AROUND).map(|nth| well_meant(&SHAPE, nth));
+        let rest = (AROUND..2 * AROUND).map(|nth| well_behaved(&SHAPE, nth));
         site.send(rest.filter(|made| made.partition != 1));
         prove(&site);
         reads_alike(&site);
     }
 }
 
-/// Whoever reads the log once more passes the batch as well, and a trip behind it is explained.
+/// A replay of the log passes the batch as well, and a trip behind it can be explained.
 fn reads_alike(site: &Site) {
     let (folder, store, brokers) = (&site.folder, site.store(), &site.topic.brokers);
     let group = format!("--brokers {brokers} --group {}", site.topic.name);

@@ -1,14 +1,14 @@
-//! Seeded choices: of one seed and index always the same.
+//! Seeded choices: the same for the same seed and index.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-/// What one record is drawn from.
+/// The random stream of one record.
 pub struct Draw(ChaCha8Rng);
 
 impl Draw {
     /// Each record has a stream of its own, so that one can be made without those before it.
-    pub fn of(seed: u64, index: u64) -> Self {
+    pub fn new(seed: u64, index: u64) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         random.set_stream(index);
         Self(random)
@@ -32,7 +32,7 @@ impl Draw {
         bytes
     }
 
-    /// A length of at most so many bytes: mostly short, and sometimes all of them.
+    /// A length of at most `most` bytes: mostly short, and sometimes the maximum.
     pub fn size(&mut self, most: usize) -> usize {
         let upto = match self.below(400) {
             0 => return most,

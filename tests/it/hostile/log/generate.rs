@@ -1,5 +1,5 @@
-//! Hostile records from a seed: every axis is drawn on its own, so that each meets each. What a
-//! record is to become follows from how it was made; nothing here reads one.
+//! Hostile records from a seed: every axis is drawn independently, so that all combinations occur.
+//! The expected result of a record follows from how it was made; nothing here parses one.
 
 use std::collections::BTreeSet;
 
@@ -7,38 +7,38 @@ use super::body::{self, Body, DAY_MS, Good, MAX_VALUE_BYTES};
 use super::draw::Draw;
 use super::wire::Record;
 
-/// What ordinary records are stamped with: a day after their samples begin.
+/// Timestamp of ordinary records: a day after their samples begin.
 pub const LOG_MS: i64 = DAY_MS + 86_400_000;
 
-/// A record, where it goes, and what is to become of it.
+/// A record, its partition, and its expected result.
 #[derive(Clone, Debug, Default)]
-pub struct Made {
+pub struct TestRecord {
     pub record: Record,
     pub partition: i32,
     /// Samples that have to be applied, or be duplicates, in this order.
     pub good: Vec<Good>,
-    /// Samples that have to be dead letters; of a record that is dead as a whole, one at least.
+    /// Samples that have to be dead letters; at least one if the whole record is a dead letter.
     pub bad: usize,
-    /// It is dead as a whole, however many samples its value has.
+    /// The whole record is a dead letter, however many samples its value has.
     pub whole: bool,
-    /// Reasons that its letters may have.
+    /// Reasons that its dead letters may have.
     pub why: BTreeSet<&'static str>,
-    /// What it is, and how to make it again.
+    /// A description, and how to make the record again.
     pub what: String,
 }
 
-/// The topic that records are made for.
+/// The topic for which records are made.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     pub seed: u64,
     pub partitions: i32,
-    /// `max.message.bytes`: what a batch of one record takes, at most.
+    /// `max.message.bytes`: the maximum size of a batch of one record.
     pub limit: usize,
-    /// How many hostile records there are in all.
+    /// Total number of hostile records.
     pub records: u64,
 }
 
-/// The hash that Java's producer has for keys.
+/// Java's producer hash of keys.
 fn murmur2(key: &[u8]) -> u32 {
     const M: u32 = 0x5bd1_e995;
     let mut hash = 0x9747_b28c ^ key.len() as u32;
@@ -58,24 +58,24 @@ fn murmur2(key: &[u8]) -> u32 {
     hash ^ (hash >> 15)
 }
 
-/// The partition of a key among so many.
+/// The partition of a key.
 pub fn partition_of(key: &[u8], partitions: i32) -> i32 {
     (murmur2(key) & 0x7fff_ffff) as i32 % partitions
 }
 
-/// The `nth` sample of the devices that mean well: some are late, some join two trips.
-pub fn well_meant(shape: &Shape, nth: u64) -> Made {
+/// The `nth` sample of the well-behaved devices: some are late, some join two trips.
+pub fn well_behaved(shape: &Shape, nth: u64) -> TestRecord {
     let devices = 20 + shape.records / 200;
     let (device, nth) = (format!("good-{}", nth % devices), nth / devices);
     let slot = nth / 8 * 8 + [0, 2, 4, 1, 3, 7, 6, 5][(nth % 8) as usize];
-    // Every other one is a trip of its own until the one between comes.
+    // Every second one is a trip of its own until the one in between arrives.
     let time_ms = DAY_MS + (slot * 200_000 + slot / 40 * 3_600_000) as i64 % 80_000_000;
     let good = Good { device, time_ms, lat_e7: 480_000_000 + nth as i32 };
     plain(shape, good)
 }
 
 /// A record of a sample as any producer sends it.
-pub fn plain(shape: &Shape, good: Good) -> Made {
+pub fn plain(shape: &Shape, good: Good) -> TestRecord {
     let record = Record {
         key: Some(good.device.as_bytes().to_vec()),
         value: Some(body::sample(&good, "").into_bytes()),
@@ -84,10 +84,10 @@ pub fn plain(shape: &Shape, good: Good) -> Made {
     };
     let partition = partition_of(good.device.as_bytes(), shape.partitions);
     let what = format!("a good sample of {}", good.device);
-    Made { record, partition, good: vec![good], what, ..Made::default() }
+    TestRecord { record, partition, good: vec![good], what, ..TestRecord::default() }
 }
 
-/// Device ids that a table, a path, a terminal or a bound may trip over.
+/// Device ids that are awkward in a table, a path, a terminal or a limit.
 fn device(draw: &mut Draw, index: u64) -> String {
     const ODD: [&str; 14] = [
         ".",
@@ -109,7 +109,7 @@ fn device(draw: &mut Draw, index: u64) -> String {
         0 => draw.pick(&ODD).to_owned(),
         1 => format!("{}{}", "é".repeat(126), 1000 + draw.below(9000)),
         2 => format!("{}{:02}", "x".repeat(254), draw.below(100)),
-        // As many as a model can follow, whatever the number of records.
+        // As many as a model can handle, whatever the number of records.
         _ => format!("bad-{}", index / 2000 * 60 + draw.below(60)),
     }
 }
@@ -130,7 +130,7 @@ fn key(draw: &mut Draw, device: &str, limit: usize) -> Option<Vec<u8>> {
 
 type Header = (Vec<u8>, Option<Vec<u8>>);
 
-/// Names that mean something to this program, or to Kafka Connect.
+/// Names with a meaning to this program, or to Kafka Connect.
 const NAMES: [&str; 10] = [
     "tstar-element",
     "tstar-sha256",
@@ -166,7 +166,7 @@ fn headers(draw: &mut Draw, room: usize) -> Vec<Header> {
     }
 }
 
-/// The log's own time, which under `CreateTime` is the producer's to choose.
+/// The log timestamp, which under `CreateTime` the producer chooses.
 fn timestamp(draw: &mut Draw) -> i64 {
     const TIMES: [i64; 12] = [
         i64::MIN,
@@ -186,8 +186,8 @@ fn timestamp(draw: &mut Draw) -> i64 {
 }
 
 /// The hostile record of an index.
-pub fn hostile(shape: &Shape, index: u64) -> Made {
-    let mut draw = Draw::of(shape.seed, index);
+pub fn hostile(shape: &Shape, index: u64) -> TestRecord {
+    let mut draw = Draw::new(shape.seed, index);
     let draw = &mut draw;
     let device = device(draw, index);
     let own = partition_of(device.as_bytes(), shape.partitions);
@@ -207,7 +207,7 @@ pub fn hostile(shape: &Shape, index: u64) -> Made {
     } else {
         let body = body::body(draw, &device, room, timestamp_ms.max(0));
         let record = Record { key, value: body.bytes.clone(), headers, timestamp_ms };
-        judged(record, body, &device, partition != own)
+        expected(record, body, &device, partition != own)
     };
     made.partition = partition;
     if partition != own {
@@ -220,23 +220,23 @@ pub fn hostile(shape: &Shape, index: u64) -> Made {
     made
 }
 
-impl Made {
-    /// Its samples are of no use, for this reason.
+impl TestRecord {
+    /// Marks its samples as bad, for this reason.
     fn fail(&mut self, reason: &'static str) {
         self.why.insert(reason);
         self.bad += self.good.len();
         self.good.clear();
     }
 
-    /// It is dead as a whole.
+    /// Marks the whole record as a dead letter.
     fn fail_whole(&mut self, reason: &'static str) {
         self.fail(reason);
         (self.whole, self.bad) = (true, 1);
     }
 }
 
-/// What a record is whose value, key, partition and time were chosen apart.
-fn judged(record: Record, body: Body, device: &str, is_elsewhere: bool) -> Made {
+/// The expected result of a record whose value, key, partition and time were chosen independently.
+fn expected(record: Record, body: Body, device: &str, is_elsewhere: bool) -> TestRecord {
     let Body { good, bad, why, what, bytes } = body;
     let is_empty = good.is_empty() && bad == 0;
     let key = record.key.as_ref().map_or(-1, |key| key.len() as i64);
@@ -245,11 +245,11 @@ fn judged(record: Record, body: Body, device: &str, is_elsewhere: bool) -> Made 
         record.headers.len(),
         record.timestamp_ms
     );
-    // A time that the log does not have is that of 1970.
+    // A record without a timestamp counts as 1970.
     let log_ms = if record.timestamp_ms == -1 { 0 } else { record.timestamp_ms };
     let key = record.key.clone();
-    let mut made = Made { record, good, bad, why, what, ..Made::default() };
-    // All of them are of one day, or there is one.
+    let mut made = TestRecord { record, good, bad, why, what, ..TestRecord::default() };
+    // The samples share a day, or there is only one.
     let is_late = made.good.iter().any(|it| body::why_time(it.time_ms, log_ms).is_some());
     if is_late {
         made.fail("time_in_future");
@@ -269,14 +269,14 @@ fn judged(record: Record, body: Body, device: &str, is_elsewhere: bool) -> Made 
     made
 }
 
-/// Control records: none is signed by who runs this.
+/// Control records: none has the operator's signature.
 fn control(
     draw: &mut Draw,
     device: &str,
     key: Option<Vec<u8>>,
     mut headers: Vec<Header>,
     timestamp_ms: i64,
-) -> Made {
+) -> TestRecord {
     const BODIES: [&str; 10] = [
         "",
         "{}",
@@ -289,7 +289,7 @@ fn control(
         r#"{"before"#,
         "\u{feff}[]",
     ];
-    // Mostly of a device that means well: nothing of it may go.
+    // Mostly of a well-behaved device: nothing of it may be erased.
     let key = match key {
         Some(own) if own == device.as_bytes() && draw.one_in(2) => {
             Some(format!("good-{}", draw.below(20)).into_bytes())
@@ -309,7 +309,7 @@ fn control(
     let value = if draw.one_in(10) { vec![0xff] } else { value };
     let why = BTreeSet::from([
         "not_authorised",
-        // Behind a header name that cannot be read it is a sample like any other.
+        // With an unreadable header name it is an ordinary sample.
         "missing_field",
         "bad_type",
         "bad_json",
@@ -326,11 +326,11 @@ fn control(
         String::from_utf8_lossy(&value)
     );
     let record = Record { key, value: Some(value), headers, timestamp_ms };
-    Made { record, bad: 1, whole: true, why, what, ..Made::default() }
+    TestRecord { record, bad: 1, whole: true, why, what, ..TestRecord::default() }
 }
 
-/// Blanks behind the value, or a header, bring a record to the very limit.
-pub fn fill(made: &mut Made, limit: usize) {
+/// Blanks after the value, or a header, fill a record up to the limit.
+pub fn fill(made: &mut TestRecord, limit: usize) {
     let Some(value) = &mut made.record.value else { return };
     let before = value.len();
     if limit.saturating_sub(made.record.batch_bytes()) + before > MAX_VALUE_BYTES {

@@ -6,67 +6,67 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OpenFlags};
 
 use super::daemon::Daemon;
-use super::generate::{Made, Shape};
+use super::generate::{Shape, TestRecord};
 use super::wire::{Codec, Record, Wire};
 use crate::cli::Folder;
 use crate::faults::until;
 use crate::keyspace::Keyspace;
 use crate::topic::Topic;
 
-/// A daemon that comes no further for so long stands still.
+/// A daemon that makes no progress for this long is stuck.
 const STALL: Duration = Duration::from_secs(60);
 
-/// Name of the file that is built.
+/// Name of the store's file.
 pub const FILE: &str = "hostile.db";
 
-/// Codes of refusals that pass.
+/// Transient error codes.
 const UNKNOWN_TOPIC: i16 = 3;
 const LEADER_NOT_AVAILABLE: i16 = 5;
 const NOT_LEADER: i16 = 6;
 
-/// How many records one batch has, at most.
+/// Maximum number of records in a batch.
 const BATCH: usize = 500;
 
-/// What is kept of a record once it was sent.
+/// A record that was sent.
 pub struct Sent {
     pub offset: i64,
-    pub made: Made,
+    pub made: TestRecord,
 }
 
-/// What one run is about.
+/// The topic and the store of one run.
 pub struct Site {
     pub shape: Shape,
     pub topic: Topic,
-    /// Of a run into a file there is none.
+    /// `None` for a run into a file.
     pub keyspace: Option<Keyspace>,
     pub folder: Folder,
     /// By partition, in the order of offsets.
     pub sent: BTreeMap<i32, Vec<Sent>>,
     /// Bytes of the largest batch of one record.
     pub largest: usize,
-    /// How batches are compressed.
+    /// Compression of batches.
     pub codec: Codec,
 }
 
 impl Site {
-    /// A topic that takes records of any time, and no record yet.
+    /// An empty topic that accepts records of any time.
     pub fn new(shape: Shape, keyspace: Option<Keyspace>) -> Option<Self> {
         let (limit, forever) = (shape.limit.to_string(), i64::MAX.to_string());
         let options = [
             ("max.message.bytes", limit.as_str()),
             ("message.timestamp.after.max.ms", &forever),
-            // Records of 1970 are to stay, and to lie in one segment.
+            // Records of 1970 are to stay, and to share a segment.
             ("retention.ms", "-1"),
             ("segment.ms", &forever),
         ];
         let topic = Topic::with(shape.partitions, &options)?;
         let (mut folder, sent) = (Folder::new(), BTreeMap::new());
-        // What it finds by itself may rest on records that mean to mislead.
+        // Detection could be misled by hostile records.
         folder.env("TSTAR_PARTITIONER", "murmur2");
         Some(Self { shape, topic, keyspace, folder, sent, largest: 0, codec: Codec::None })
     }
 
-    /// The same with a keyspace, whose tables are made.
+    /// The same with a keyspace, whose tables are created.
     pub fn in_keyspace(shape: Shape) -> Option<Self> {
         let site = Self::new(shape, Some(Keyspace::bare()?))?;
         site.folder.run(&format!("schema apply --store {}", site.store())).ends(0);
@@ -74,9 +74,9 @@ impl Site {
     }
 
     /// Sends records, those of a partition in this order.
-    pub fn send(&mut self, records: impl Iterator<Item = Made>) {
+    pub fn send(&mut self, records: impl Iterator<Item = TestRecord>) {
         let mut wire = Wire::to(&self.topic.brokers, &self.topic.name);
-        let mut waiting: BTreeMap<i32, (Vec<Made>, usize)> = BTreeMap::new();
+        let mut waiting: BTreeMap<i32, (Vec<TestRecord>, usize)> = BTreeMap::new();
         for made in records {
             let bytes = made.record.batch_bytes();
             self.largest = self.largest.max(bytes);
@@ -97,16 +97,16 @@ impl Site {
         }
     }
 
-    /// Sends records as one batch, however large it is before it is packed.
-    pub fn send_batch(&mut self, batch: Vec<Made>) {
+    /// Sends records as one batch, whatever its uncompressed size.
+    pub fn send_batch(&mut self, batch: Vec<TestRecord>) {
         let mut wire = Wire::to(&self.topic.brokers, &self.topic.name);
         self.put(&mut wire, batch);
     }
 
-    fn put(&mut self, wire: &mut Wire, batch: Vec<Made>) {
+    fn put(&mut self, wire: &mut Wire, batch: Vec<TestRecord>) {
         let Some(partition) = batch.first().map(|made| made.partition) else { return };
         let records: Vec<&Record> = batch.iter().map(|made| &made.record).collect();
-        // A topic that was just made may have no leader yet.
+        // A topic that was just created may have no leader yet.
         let offset = until("the broker to take a batch", || {
             match wire.send(partition, &records, self.codec) {
                 Ok(offset) => Some(offset),
@@ -116,7 +116,7 @@ impl Site {
         });
         let sent = self.sent.entry(partition).or_default();
         for (mut made, offset) in batch.into_iter().zip(offset..) {
-            // What it was made of is in the topic.
+            // The content is in the topic.
             made.record = Record::default();
             sent.push(Sent { offset, made });
         }
@@ -126,11 +126,11 @@ impl Site {
     pub fn store(&self) -> String {
         match &self.keyspace {
             None => format!("sqlite:{FILE}"),
-            Some(keyspace) => keyspace.place.to_string(),
+            Some(keyspace) => keyspace.url.to_string(),
         }
     }
 
-    /// The command of the daemon; its group is the topic's own.
+    /// The daemon's arguments; its group belongs to the topic.
     pub fn words(&self, memory: &str) -> String {
         let (flags, store, group) = (self.topic.flags(), self.store(), &self.topic.name);
         let create = if self.keyspace.is_some() { "--create-topics" } else { "" };
@@ -140,13 +140,13 @@ impl Site {
         )
     }
 
-    /// What is stored for good, by partition.
+    /// The durable positions, by partition.
     pub fn committed(&self) -> BTreeMap<i32, i64> {
         let partitions = self.shape.partitions;
         if self.keyspace.is_some() {
             return self.topic.committed(&self.topic.name, partitions);
         }
-        // As it lies in the file: there may be no such table yet.
+        // Read directly from the file: the table may not exist yet.
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
         let read = || -> rusqlite::Result<BTreeMap<i32, i64>> {
             let file = Connection::open_with_flags(self.folder.path(FILE), flags)?;
@@ -157,8 +157,8 @@ impl Site {
         read().unwrap_or_default()
     }
 
-    /// Waits until everything is stored. A daemon that ends, or comes no further, is told of with
-    /// the records that it stands at.
+    /// Waits until everything is stored. Panics with the records at the current positions when the
+    /// daemon ends or makes no progress.
     #[track_caller]
     pub fn until_read(&self, daemon: &mut Daemon) {
         let ends = self.topic.ends(self.shape.partitions);
@@ -173,23 +173,23 @@ impl Site {
                 (before, since) = (committed, Instant::now());
             }
             let ended = daemon.ended();
-            let stalled = (since.elapsed() > STALL).then(|| "it comes no further".to_owned());
+            let stalled = (since.elapsed() > STALL).then(|| "it makes no progress".to_owned());
             if let Some(why) = ended.or(stalled) {
-                panic!("{why}\n{}\n{}", daemon.said(), self.stands(&before, &ends));
+                panic!("{why}\n{}\n{}", daemon.said(), self.next_records(&before, &ends));
             }
             std::thread::park_timeout(Duration::from_millis(50));
         }
     }
 
-    /// The first hostile records from where each partition stands.
-    fn stands(&self, committed: &BTreeMap<i32, i64>, ends: &BTreeMap<i32, i64>) -> String {
+    /// The first hostile records from the position of each partition.
+    fn next_records(&self, committed: &BTreeMap<i32, i64>, ends: &BTreeMap<i32, i64>) -> String {
         let mut text = String::new();
         for (partition, end) in ends {
             let at = committed.get(partition).copied().unwrap_or(0);
             let behind = self.sent.get(partition).into_iter().flatten();
             let behind = behind.filter(|sent| sent.offset >= at);
             let hostile = behind.filter(|sent| !sent.made.what.starts_with("a good sample"));
-            text += &format!("partition {partition} stands at {at} of {end}, before\n");
+            text += &format!("partition {partition} is at {at} of {end}, before\n");
             for Sent { offset, made } in hostile.take(4) {
                 text += &format!("  offset {offset}: {}\n", made.what);
             }

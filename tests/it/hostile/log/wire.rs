@@ -1,4 +1,5 @@
-//! Records to a broker, byte by byte as the protocol has them: also what no client would send.
+//! Sends records to a broker byte by byte as the protocol encodes them, also what no client would
+//! send.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -6,7 +7,7 @@ use std::net::TcpStream;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-/// A record as it lies in a batch.
+/// A record as encoded in a batch.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
     pub key: Option<Vec<u8>>,
@@ -16,7 +17,7 @@ pub struct Record {
     pub timestamp_ms: i64,
 }
 
-/// How a batch is compressed, as its attributes name it.
+/// The compression of a batch, as its attributes name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Codec {
     None = 0,
@@ -28,7 +29,7 @@ pub enum Codec {
 const BATCH_HEAD: usize = 61;
 
 impl Record {
-    /// What a batch of this record alone takes, bytes: what the limit of a topic counts.
+    /// Size of a batch of this record only, bytes: what the topic's limit counts.
     pub fn batch_bytes(&self) -> usize {
         let mut bytes = Vec::new();
         put(&mut bytes, self, 0, self.timestamp_ms);
@@ -65,7 +66,7 @@ fn put(out: &mut Vec<u8>, record: &Record, nth: usize, base_ms: i64) {
     out.append(&mut body);
 }
 
-/// CRC-32C, of which the batch has one.
+/// CRC-32C, the checksum of a batch.
 fn crc32c(bytes: &[u8]) -> u32 {
     const TABLE: [u32; 256] = {
         let mut table = [0; 256];
@@ -124,7 +125,7 @@ fn batch(records: &[&Record], codec: Codec) -> Vec<u8> {
     batch
 }
 
-/// A connection to the one broker that there is.
+/// A connection to the only broker.
 pub struct Wire {
     stream: TcpStream,
     topic: String,
@@ -137,7 +138,7 @@ impl Wire {
         Self { stream, topic: topic.to_owned() }
     }
 
-    /// Sends records as one batch. The offset of the first of them, or the code of the refusal.
+    /// Sends records as one batch. Returns the offset of the first, or the error code.
     pub fn send(&mut self, partition: i32, records: &[&Record], codec: Codec) -> Result<i64, i16> {
         let batch = batch(records, codec);
         let topic = self.topic.as_bytes();
@@ -159,7 +160,7 @@ impl Wire {
         self.stream.read_exact(&mut length).unwrap();
         let mut answer = vec![0; usize::try_from(i32::from_be_bytes(length)).unwrap()];
         self.stream.read_exact(&mut answer).unwrap();
-        // Behind the correlation id, the count, the topic, the count and the partition.
+        // After the correlation id, the count, the topic, the count and the partition.
         let at = 4 + 4 + 2 + topic.len() + 4 + 4;
         let code = i16::from_be_bytes(answer[at..at + 2].try_into().unwrap());
         let offset = i64::from_be_bytes(answer[at + 2..at + 10].try_into().unwrap());

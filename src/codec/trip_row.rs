@@ -2,11 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use crate::codec;
 use crate::identity::TripId;
 use crate::timeline::{DAY_MS, Driver, PathStats, Trip, day_of};
 
-use super::{Order, StoreError};
+/// A row that is not a trip.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("stored trip is malformed: device=`{device}` bucket={bucket} end_time={end_ms}: {reason}")]
+pub struct RowError {
+    /// Device id.
+    pub device: String,
+    /// UTC day of the copy, ms.
+    pub bucket: i64,
+    /// End of the trip, ms.
+    pub end_ms: i64,
+    /// What does not agree.
+    pub reason: String,
+}
 
 /// A trip as a store keeps it; one copy of it stands in every UTC day that it touches.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,7 +64,7 @@ pub struct TripRow {
     pub driver: Option<String>,
     /// Device time of that sample, ms.
     pub driver_ms: Option<i64>,
-    /// The kept samples, as [`codec::encode`] writes them.
+    /// The kept samples, as [`super::encode`] writes them.
     pub path: Vec<u8>,
 }
 
@@ -102,23 +113,23 @@ impl TripRow {
             max_lon: derived.max_lon,
             driver: trip.driver.as_ref().map(|driver| driver.name.to_string()),
             driver_ms: trip.driver.as_ref().map(|driver| driver.time_ms),
-            path: codec::encode(path),
+            path: super::encode(path),
         }
     }
 
     /// The trip of a row.
     ///
     /// # Errors
-    /// [`StoreError::Malformed`] where path and columns do not agree.
-    pub fn to_trip(&self) -> Result<Trip, StoreError> {
-        let malformed = |reason: String| StoreError::Malformed {
+    /// [`RowError`] where path and columns do not agree.
+    pub fn to_trip(&self) -> Result<Trip, RowError> {
+        let malformed = |reason: String| RowError {
             device: self.device_id.clone(),
             bucket: day_of(self.start_ms) * DAY_MS,
             end_ms: self.end_ms,
             reason,
         };
         self.check().map_err(malformed)?;
-        let path = codec::decode(&self.path).map_err(|error| malformed(error.to_string()))?;
+        let path = super::decode(&self.path).map_err(|error| malformed(error.to_string()))?;
         if (path.first().time_ms, path.last().time_ms) != (self.start_ms, self.end_ms) {
             return Err(malformed("the path has other ends than the row".into()));
         }
@@ -209,21 +220,4 @@ pub fn resolve_overlaps(mut rows: Vec<TripRow>) -> Vec<TripRow> {
         }
     }
     stand.into_values().collect()
-}
-
-/// Of the rows of one day, the trips that a range shows in it, in the order asked for. Each trip
-/// shows in the first of its days that the range has: so every trip comes once, and the days bring
-/// the trips in order of their start.
-pub(super) fn shown_in(
-    day: i64,
-    rows: Vec<TripRow>,
-    (first_day, upto_ms): (i64, i64),
-    order: Order,
-) -> Vec<TripRow> {
-    let mut rows = resolve_overlaps(rows);
-    rows.retain(|row| row.start_ms <= upto_ms && day_of(row.start_ms).max(first_day) == day);
-    if order == Order::Desc {
-        rows.reverse();
-    }
-    rows
 }

@@ -3,39 +3,37 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
 
-use tstar::kafka::KafkaError;
-use tstar::kafka::client::Brokers;
-use tstar::kafka::group::Group;
-use tstar::kafka::journal::OutputTopics;
-use tstar::kafka::letter_limit::Limit;
-use tstar::kafka::producer::Producer;
-use tstar::kafka::topic::{OffsetRange, StartFrom, Topics};
-use tstar::model::control::ControlKeys;
-use tstar::model::epoch::Epoch;
-use tstar::ops::verify::Bounds;
-use tstar::ops::verify::compare::LogEnds;
-use tstar::pipeline::daemon::preflight;
-use tstar::pipeline::daemon::topic_replay::{
+use super::verify::Bounds;
+use super::verify::compare::LogEnds;
+use super::{InvalidRequest, Notify, PreconditionFailed};
+use crate::kafka::client::Brokers;
+use crate::kafka::group::Group;
+use crate::kafka::journal::OutputTopics;
+use crate::kafka::letter_limit::Limit;
+use crate::kafka::producer::Producer;
+use crate::kafka::topic::{OffsetRange, StartFrom, Topics};
+use crate::model::control::ControlKeys;
+use crate::model::epoch::Epoch;
+use crate::pipeline::daemon::preflight;
+use crate::pipeline::daemon::topic_replay::{
     TopicReplay, first_offsets, gone, recreated_in, versions_before,
 };
-use tstar::pipeline::processor::ProcessorConfig;
-use tstar::settings::{Origin, Origins, Settings};
-use tstar::store::{EpochStore, KeyStore, StoreError};
+use crate::store::{AnyStore, EpochStore, KeyStore, StoreError};
 
-use super::exit::{self, PreconditionFailed, Usage};
-use super::flags::Context;
-use super::keys;
-use super::open::AnyStore;
-
-/// How brokers are reached by a command that ends.
-///
-/// # Errors
-/// An option is not the user's to set.
-pub fn brokers(settings: &Settings) -> Result<Brokers, KafkaError> {
-    let brokers = Brokers::new(&settings.brokers, settings.kafka.clone())?;
-    Ok(brokers.within(Duration::from_millis(settings.connect_timeout_ms.unsigned_abs())))
+/// How the log of a store is reached.
+#[derive(Clone)]
+pub struct LogAccess {
+    /// The store as messages name it.
+    pub store: String,
+    /// The brokers of the topic.
+    pub brokers: Brokers,
+    /// The consumer group that keeps the offsets of a store on servers.
+    pub group: String,
+    /// The operator's control keys.
+    pub keys: ControlKeys,
+    /// Receives what the client waits for.
+    pub notify: Notify,
 }
 
 /// Why nothing can be done with the log of a store that has none.
@@ -47,18 +45,13 @@ pub fn no_epoch(store: &str) -> PreconditionFailed {
 }
 
 /// What to say where no files are named, and the store has no epoch.
-pub fn no_files(store: &AnyStore, settings: &Settings) -> anyhow::Error {
-    let is_of_topic = match store {
-        AnyStore::Scylla(_) => Ok(true),
-        AnyStore::Sqlite(store) => store.is_of_topic(),
-    };
-    match is_of_topic {
-        Ok(true) => no_epoch(&settings.store).into(),
+pub fn no_files(store: &AnyStore, name: &str) -> anyhow::Error {
+    match store.is_of_topic() {
+        Ok(true) => no_epoch(name).into(),
         Ok(false) => {
-            let store = &settings.store;
             let problem =
-                format!("store `{store}` was built from files: name all that were imported");
-            Usage(problem).into()
+                format!("store `{name}` was built from files: name all that were imported");
+            InvalidRequest(problem).into()
         }
         Err(error) => error.into(),
     }
@@ -78,6 +71,7 @@ pub struct TopicLog {
     pub is_known: bool,
     /// The control keys that count.
     pub keys: ControlKeys,
+    notify: Notify,
 }
 
 impl TopicLog {
@@ -85,10 +79,10 @@ impl TopicLog {
     ///
     /// # Errors
     /// Brokers do not answer, or the topic is not the one that the epochs were made for.
-    pub async fn open(store: &AnyStore, settings: &Settings) -> anyhow::Result<Option<Self>> {
+    pub async fn open(store: &AnyStore, access: &LogAccess) -> anyhow::Result<Option<Self>> {
         let epochs = store.epochs().await?;
         let Some(newest) = epochs.last() else { return Ok(None) };
-        let brokers = brokers(settings)?;
+        let brokers = access.brokers.clone();
         let topics = Arc::new(Topics::new(&brokers)?);
         let fit = preflight::inspect(&topics, &newest.topic).await?;
         if fit.partitions != newest.partitions {
@@ -99,7 +93,7 @@ impl TopicLog {
             ))
             .into());
         }
-        let kept = kept(store, settings, &brokers, newest)?;
+        let kept = committed_offsets(store, access, newest)?;
         let first = first_offsets(&epochs);
         let stored = (0..)
             .zip(&first)
@@ -112,16 +106,17 @@ impl TopicLog {
                 "partition {partition} of topic `{}` ends at offset {}, and store `{}` has read to \
                  {stored}: the topic lost records, or was made anew; stop all instances, then: \
                  tstar epoch new",
-                newest.topic, extent.next, settings.store
+                newest.topic, extent.next, access.store
             ))
             .into());
         }
         let is_known = !kept.is_empty();
         // After the ends: a record before them is signed by a key that is named by now.
-        let (keys, named) = (keys::read(settings)?, store.control_keys().await?);
-        keys.agree_with(&named, &settings.store).map_err(PreconditionFailed)?;
-        let (keys, extents) = (keys.that_count(&named), fit.extents);
-        Ok(Some(Self { brokers, topics, epochs, extents, stored, is_known, keys }))
+        let named = store.control_keys().await?;
+        access.keys.agree_with(&named, &access.store).map_err(PreconditionFailed)?;
+        let notify = Arc::clone(&access.notify);
+        let (keys, extents) = (access.keys.that_count(&named), fit.extents);
+        Ok(Some(Self { brokers, topics, epochs, extents, stored, is_known, keys, notify }))
     }
 
     /// Reads these offsets again.
@@ -217,7 +212,7 @@ impl TopicLog {
     /// # Errors
     /// An option is unknown to the client.
     pub fn outputs(&self, announce: bool) -> anyhow::Result<Arc<OutputTopics>> {
-        let producer = Producer::new(&self.brokers, Arc::new(exit::print_status))?;
+        let producer = Producer::new(&self.brokers, Arc::clone(&self.notify))?;
         let input = self.topic().to_owned();
         let feed = announce.then(|| format!("{input}.trips"));
         let event_bytes = producer.max_bytes();
@@ -258,20 +253,18 @@ impl LogEnds for TopicLog {
     }
 }
 
-/// How owners of a topic's partitions work, by the settings.
-pub fn pace(settings: &Settings) -> ProcessorConfig {
-    let duration = |ms: i64| Duration::from_millis(ms.unsigned_abs());
-    ProcessorConfig {
-        flush_interval: duration(settings.flush_interval_ms),
-        max_staleness: duration(settings.max_staleness_ms),
-        // The rest is for batches on their way, and what the client holds.
-        memory: usize::try_from(settings.memory / 2).unwrap_or(usize::MAX),
-        by_trip: true,
-        loads: 32,
-    }
+/// Which topic a request is about.
+#[derive(Clone, Copy, Debug)]
+pub struct TopicRequest<'a> {
+    /// The store as messages name it.
+    pub store: &'a str,
+    /// The topic; `None`: that of the newest epoch.
+    pub topic: Option<&'a str>,
+    /// The clock, ms since 1970.
+    pub now_ms: i64,
 }
 
-/// The topic that a command is about, checked against the epochs of a store: one that nobody names
+/// The topic that a request is about, checked against the epochs of a store: one that nobody names
 /// is that of the newest epoch.
 ///
 /// # Errors
@@ -280,38 +273,39 @@ pub async fn topic_of(
     store: &impl EpochStore,
     topics: &Arc<Topics>,
     newest: &Epoch,
-    (settings, origins, context): (&Settings, &Origins, &Context),
+    request: &TopicRequest<'_>,
 ) -> anyhow::Result<(String, Vec<OffsetRange>, Vec<Epoch>)> {
-    let is_named = origins["topic"] != Origin::Default;
-    let topic = if is_named { settings.topic.clone() } else { newest.topic.clone() };
+    let topic = request.topic.unwrap_or(&newest.topic).to_owned();
     let fit = preflight::inspect(topics, &topic).await?;
     let asked = preflight::EpochRequest {
-        place: &settings.store,
+        place: request.store,
         topic: &topic,
         rules: &newest.rules,
         partitioner: None,
         from: None,
-        now_us: context.now_ms.saturating_mul(1000),
+        now_us: request.now_ms.saturating_mul(1000),
     };
     let epochs = preflight::epochs(store, topics, &fit, &asked).await?;
     Ok((topic, fit.extents, epochs))
 }
 
-/// The offset that is kept of each partition.
-pub fn kept(
+/// The committed offset of each partition that has one.
+///
+/// # Errors
+/// The store or the group cannot be read.
+pub fn committed_offsets(
     store: &AnyStore,
-    settings: &Settings,
-    brokers: &Brokers,
+    access: &LogAccess,
     newest: &Epoch,
 ) -> anyhow::Result<BTreeMap<i32, i64>> {
-    match store {
-        AnyStore::Sqlite(store) => {
+    match store.embedded() {
+        Some(store) => {
             let of =
                 |partition| anyhow::Ok(store.position_of(partition)?.map(|at| (partition, at)));
             (0..newest.partitions).filter_map(|at| of(at).transpose()).collect()
         }
-        AnyStore::Scylla(_) => {
-            let group = Group::new(brokers, &settings.group)?;
+        None => {
+            let group = Group::new(&access.brokers, &access.group)?;
             Ok(group.committed(&newest.topic, newest.partitions)?)
         }
     }

@@ -1,9 +1,10 @@
-//! Where a store is, as a URL says it.
+//! Store URLs: `sqlite:FILE` and `scylla://host:9042,host2/keyspace`.
 
-use std::path::PathBuf;
+use std::fmt;
+use std::path::{Path, PathBuf};
 
-use super::values::without_credentials;
-use crate::store::scylla::ScyllaUrl;
+use super::scylla::ScyllaUrl;
+use crate::model::visible::without_credentials;
 
 /// The port of a node that names none.
 const PORT: u16 = 9042;
@@ -11,13 +12,26 @@ const PORT: u16 = 9042;
 /// The longest name of a keyspace.
 const LONGEST_KEYSPACE: usize = 48;
 
-/// Where a store is.
+/// A store URL that was parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StoreUrl {
+pub struct StoreUrl(pub(super) Address);
+
+/// One variant for each kind of store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Address {
     /// An SQLite file.
     Sqlite(PathBuf),
     /// A keyspace in Scylla or Cassandra.
     Scylla(ScyllaUrl),
+}
+
+impl fmt::Display for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Address::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
+            Address::Scylla(url) => url.fmt(f),
+        }
+    }
 }
 
 /// A store URL that cannot be used.
@@ -56,7 +70,16 @@ pub enum StoreUrlError {
 }
 
 impl StoreUrl {
-    /// Reads a store URL.
+    /// File of an embedded store; `None` for a store on servers.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        match &self.0 {
+            Address::Sqlite(path) => Some(path),
+            Address::Scylla(_) => None,
+        }
+    }
+
+    /// Parses a store URL.
     ///
     /// # Errors
     /// [`PlaceError`], which says what to write instead.
@@ -67,9 +90,9 @@ impl StoreUrl {
         };
         match scheme {
             "sqlite" if place.is_empty() => Err(StoreUrlError::Empty { url: owned() }),
-            "sqlite" => Ok(Self::Sqlite(place.into())),
+            "sqlite" => Ok(Self(Address::Sqlite(place.into()))),
             "scylla" => match scylla(place) {
-                Ok(place) => Ok(Self::Scylla(place)),
+                Ok(place) => Ok(Self(Address::Scylla(place))),
                 Err(problem) => Err(StoreUrlError::Scylla { url: owned(), problem }),
             },
             // A scheme has no slash: this is a path with a colon in it.
@@ -131,7 +154,10 @@ mod tests {
 
     #[test]
     fn a_url_names_its_scheme() {
-        assert_eq!(StoreUrl::parse("sqlite:a/b.db"), Ok(StoreUrl::Sqlite("a/b.db".into())));
+        assert_eq!(
+            StoreUrl::parse("sqlite:a/b.db"),
+            Ok(StoreUrl(Address::Sqlite("a/b.db".into())))
+        );
         for (url, hint) in [
             ("trips.db", "write sqlite:trips.db"),
             ("./a:b.db", "write sqlite:./a:b.db"),
@@ -187,7 +213,7 @@ mod tests {
             let nodes = nodes.into_iter().map(str::to_owned).collect();
             let place = ScyllaUrl { nodes, keyspace: keyspace.to_owned() };
             let read = StoreUrl::parse(url);
-            assert_eq!(read, Ok(StoreUrl::Scylla(place.clone())));
+            assert_eq!(read, Ok(StoreUrl(Address::Scylla(place.clone()))));
             assert_eq!(StoreUrl::parse(&place.to_string()), read, "{place} is read back");
         }
         assert!(StoreUrl::parse(&format!("scylla://a/{long}k")).is_err());

@@ -1,20 +1,26 @@
 //! In which partition the records of a device come.
 
-use tstar::model::epoch::Epoch;
-use tstar::model::partitioner::Partitioner;
-use tstar::store::claims::known_home;
-use tstar::store::{Order, StoreError, TripRow, TripStore};
+use crate::model::epoch::Epoch;
+use crate::model::partitioner::Partitioner;
+use crate::store::claims::known_home;
+use crate::store::{Order, StoreError, TripRow, TripStore};
 
 /// A device, and the partition that its records are known to come in.
+#[derive(Clone, Debug)]
 pub struct LocatedDevice {
+    /// Device id.
     pub device: String,
+    /// Whether the store has a trip of it.
     pub has_trip: bool,
+    /// Its partition, if known.
     pub partition: Option<i32>,
 }
 
 /// Tells the partition of a device by what a store holds of it.
 pub struct PartitionFinder<'a, S> {
+    /// The store that knows the device.
     pub store: &'a S,
+    /// Name of the topic.
     pub topic: String,
     /// Every epoch, oldest first; at least one.
     pub epochs: Vec<Epoch>,
@@ -23,6 +29,9 @@ pub struct PartitionFinder<'a, S> {
 }
 
 /// The latest trip of a device.
+///
+/// # Errors
+/// The store cannot be read.
 pub async fn latest_trip(
     store: &impl TripStore,
     device: &str,
@@ -38,6 +47,9 @@ fn epoch_of(epochs: &[Epoch], version: i64) -> Option<&Epoch> {
 impl<S: TripStore> PartitionFinder<'_, S> {
     /// Finds the partition of a device: the one that `run` decides by where that is known, else
     /// that of its latest trip.
+    ///
+    /// # Errors
+    /// The store cannot be read.
     pub async fn find(&self, device: String) -> Result<LocatedDevice, StoreError> {
         let newest = self.epochs.last().expect("there is one");
         let partition = known_home(self.store, &device, &newest.division()).await?;
@@ -62,11 +74,13 @@ impl<S: TripStore> PartitionFinder<'_, S> {
     }
 
     /// Whether nothing tells in which partition its records come.
+    #[must_use]
     pub fn is_lost(&self, found: &LocatedDevice) -> bool {
         found.partition.is_none() && !(self.follows_from_key() || self.is_keyed && found.has_trip)
     }
 
     /// Why that is so, and what helps.
+    #[must_use]
     pub fn why_lost(&self, found: &LocatedDevice) -> String {
         let (device, topic) = (&found.device, &self.topic);
         let why = match found.has_trip {

@@ -1,0 +1,102 @@
+//! How use cases end early: each kind of error is an exit code to `cli`.
+
+use std::fmt;
+
+use tokio::sync::watch;
+
+/// Number of the signal SIGINT.
+const SIGINT: i32 = 2;
+
+/// A request that was carried out and found nothing, or a difference.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct NoResult(pub String);
+
+/// A request that contradicts itself or the store.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidRequest(pub String);
+
+/// The store, the log or a file is not in the state that the request needs.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct PreconditionFailed(pub String);
+
+/// Input that is malformed; what came before it is stored.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct BadData(pub String);
+
+/// What remains of the work of a use case that stops before its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartialResult {
+    /// All that was read is stored.
+    Read,
+    /// Part of what was read is stored.
+    Part,
+    /// What was sent is recorded.
+    Sent,
+    /// Nothing is stored.
+    Nothing,
+    /// Rows that were repaired stay repaired.
+    Repaired,
+}
+
+impl fmt::Display for PartialResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Read => "what was read is stored; rerun to continue",
+            Self::Part => "part of what was read is stored; rerun to continue",
+            Self::Sent => "what was sent is recorded; rerun to continue",
+            Self::Nothing => "nothing was stored; rerun to start over",
+            Self::Repaired => "what was repaired stays repaired; rerun for the rest",
+        })
+    }
+}
+
+/// A signal ended a use case before its end.
+#[derive(Debug, thiserror::Error)]
+#[error("stopped by {}; {partial}", if *signal == SIGINT { "SIGINT" } else { "SIGTERM" })]
+pub struct Stopped {
+    /// SIGINT or SIGTERM.
+    pub signal: i32,
+    /// What remains of its work.
+    pub partial: PartialResult,
+}
+
+/// A request to stop, as a signal makes it.
+#[derive(Clone, Debug)]
+pub struct Cancel {
+    signal: watch::Receiver<Option<i32>>,
+}
+
+impl Cancel {
+    /// Becomes a request once the channel holds a signal number.
+    #[must_use]
+    pub fn new(signal: watch::Receiver<Option<i32>>) -> Self {
+        Self { signal }
+    }
+
+    /// The signal that arrived, if one did.
+    #[must_use]
+    pub fn signal(&self) -> Option<i32> {
+        *self.signal.borrow()
+    }
+
+    /// Waits for a signal.
+    pub async fn wait(&mut self) {
+        if self.signal.wait_for(Option::is_some).await.is_err() {
+            // The sender is gone, so none will arrive.
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// The error of a use case that a signal stopped; `None` if none arrived.
+    #[must_use]
+    pub fn stopped(&self, partial: PartialResult) -> Option<Stopped> {
+        self.signal().map(|signal| Stopped { signal, partial })
+    }
+}
+
+/// Receives lines for the operator while a use case runs.
+pub type Notify = std::sync::Arc<dyn Fn(&str) + Send + Sync>;

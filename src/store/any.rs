@@ -1,0 +1,286 @@
+//! Any store, opened by its URL: the one place that lists the kinds of stores.
+//!
+//! A new kind of store is a folder beside this file, a variant here and in `url.rs`, and its
+//! options in [`OpenOptions`].
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::forward::forward_trip_store;
+use super::raw::{RawRow, RawRows};
+use super::scylla::{Health, ScyllaStore, ServerOptions, apply_schema};
+use super::sqlite::SqliteStore;
+use super::url::{Address, StoreUrl};
+use super::{EpochStore, KeyStore, StoreError, TripRow, TripStore};
+use crate::model::control::NamedKey;
+use crate::model::epoch::Epoch;
+use crate::model::rules::Rules;
+
+/// The store that needs no server and is its own journal: positions, dead letters, change events
+/// and input parts are tables of it. `verify` also builds its reference stores as such files.
+pub type EmbeddedStore = SqliteStore;
+
+/// What a store is opened for.
+#[derive(Clone, Copy, Debug)]
+pub enum Access<'a> {
+    /// Reading. The store has to exist.
+    Read,
+    /// Writing what the records of files give. An embedded store is created where there is none.
+    WriteFiles(&'a Rules),
+    /// Writing what the records of a topic give. An embedded store is created where there is none.
+    WriteTopic(&'a Rules),
+}
+
+/// How stores are opened. Each kind takes what concerns it.
+#[derive(Clone, Default)]
+pub struct OpenOptions {
+    /// How servers are reached.
+    pub server: ServerOptions,
+    /// How much of a file may be kept in memory, bytes.
+    pub cache: u64,
+    /// How many change events a file keeps.
+    pub keep_changes: u64,
+}
+
+/// A store of any kind.
+#[derive(Debug)]
+pub struct AnyStore(Backend);
+
+#[derive(Debug)]
+enum Backend {
+    Embedded(Arc<EmbeddedStore>),
+    Scylla(Box<ScyllaStore>),
+}
+
+use Backend::{Embedded, Scylla};
+
+impl From<Arc<EmbeddedStore>> for AnyStore {
+    fn from(store: Arc<EmbeddedStore>) -> Self {
+        Self(Embedded(store))
+    }
+}
+
+impl AnyStore {
+    /// Opens a store. Servers that do not answer are waited for, as
+    /// [`ServerOptions::patience`] says.
+    ///
+    /// # Errors
+    /// The store does not exist, is not a store of this program, belongs to another log or other
+    /// rules, or cannot be reached.
+    pub async fn open(
+        url: &StoreUrl,
+        access: Access<'_>,
+        options: OpenOptions,
+    ) -> Result<Self, StoreError> {
+        match &url.0 {
+            Address::Sqlite(path) => {
+                let store = open_file(path, access, &options)?;
+                Ok(Self(Embedded(Arc::new(store))))
+            }
+            Address::Scylla(url) => {
+                let store = ScyllaStore::connect(url, options.server).await?;
+                Ok(Self(Scylla(Box::new(store))))
+            }
+        }
+    }
+
+    /// Creates the tables of a store on servers; with `replicas` its keyspace as well, with that
+    /// replication factor. Returns notes for the operator; `None` where the store needs no such step.
+    ///
+    /// # Errors
+    /// The servers cannot be reached or refuse.
+    pub async fn create_schema(
+        url: &StoreUrl,
+        options: ServerOptions,
+        replicas: Option<u32>,
+    ) -> Result<Option<Vec<String>>, StoreError> {
+        match &url.0 {
+            Address::Sqlite(_) => Ok(None),
+            Address::Scylla(url) => apply_schema(url, options, replicas).await.map(Some),
+        }
+    }
+
+    /// The embedded store; `None` where the journal belongs to the log.
+    #[must_use]
+    pub fn embedded(&self) -> Option<&Arc<EmbeddedStore>> {
+        match &self.0 {
+            Embedded(store) => Some(store),
+            Scylla(_) => None,
+        }
+    }
+
+    /// The store as the worker of one partition uses it: connections are shared, what a worker
+    /// remembers of its partition is not.
+    #[must_use]
+    pub fn for_worker(&self) -> Self {
+        Self(match &self.0 {
+            Embedded(store) => Embedded(Arc::clone(store)),
+            Scylla(store) => Scylla(Box::new(store.owner())),
+        })
+    }
+
+    /// The rules that the store was built by; `None` where nothing was.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn rules(&self) -> Result<Option<Rules>, StoreError> {
+        match &self.0 {
+            Embedded(store) => store.rules(),
+            Scylla(store) => Ok(store.epochs().await?.pop().map(|newest| newest.rules)),
+        }
+    }
+
+    /// Whether the store belongs to a topic rather than to files.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn is_of_topic(&self) -> Result<bool, StoreError> {
+        match &self.0 {
+            Embedded(store) => store.is_of_topic(),
+            Scylla(_) => Ok(true),
+        }
+    }
+
+    /// The range of the change events that the store itself keeps, as sequence numbers: after the
+    /// first, up to the last. `None` where a topic keeps them.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn kept_changes(&self) -> Result<Option<(i64, i64)>, StoreError> {
+        self.embedded().map(|store| store.kept_changes()).transpose()
+    }
+
+    /// At most `limit` change events after a sequence number, with theirs; none where a topic keeps
+    /// them.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn changes(&self, after: i64, limit: usize) -> Result<Vec<(i64, String)>, StoreError> {
+        self.embedded().map_or_else(|| Ok(Vec::new()), |store| store.changes(after, limit))
+    }
+
+    /// Whether the store answers.
+    ///
+    /// # Errors
+    /// It does not.
+    pub async fn check(&self) -> Result<(), StoreError> {
+        match &self.0 {
+            Embedded(store) => store.kept_changes().map(drop),
+            Scylla(store) => store.epochs().await.map(drop),
+        }
+    }
+
+    /// The state of the servers and their tables; `None` where there are none.
+    ///
+    /// # Errors
+    /// The servers do not answer.
+    pub async fn health(&self) -> Result<Option<Health>, StoreError> {
+        match &self.0 {
+            Embedded(_) => Ok(None),
+            Scylla(store) => store.health().await.map(Some),
+        }
+    }
+}
+
+fn open_file(
+    path: &Path,
+    access: Access<'_>,
+    options: &OpenOptions,
+) -> Result<EmbeddedStore, StoreError> {
+    let store = match access {
+        Access::Read => SqliteStore::open_reader(path)?,
+        Access::WriteFiles(rules) => SqliteStore::open_writer(path, rules, options.keep_changes)?,
+        Access::WriteTopic(rules) => {
+            SqliteStore::open_for_topic(path, rules, options.keep_changes)?
+        }
+    };
+    store.set_cache(options.cache)?;
+    Ok(store)
+}
+
+/// The same call of whichever store it is.
+macro_rules! either {
+    ($self:expr, $operation:literal, $($call:tt)*) => {
+        match &$self.0 {
+            Embedded(store) => store.$($call)*.await,
+            Scylla(store) => store.$($call)*.await,
+        }
+    };
+}
+
+impl TripStore for AnyStore {
+    forward_trip_store!(
+        either: apply, covering, rows_of_day, range, devices, forgets, erased, forget, claimed,
+        claim,
+    );
+}
+
+impl KeyStore for AnyStore {
+    async fn control_keys(&self) -> Result<Vec<NamedKey>, StoreError> {
+        either!(self, "", control_keys())
+    }
+
+    async fn add_control_key(&self, key: &NamedKey) -> Result<bool, StoreError> {
+        either!(self, "", add_control_key(key))
+    }
+}
+
+impl EpochStore for AnyStore {
+    async fn epochs(&self) -> Result<Vec<Epoch>, StoreError> {
+        either!(self, "", epochs())
+    }
+
+    async fn add_epoch(&self, epoch: &Epoch) -> Result<bool, StoreError> {
+        either!(self, "", add_epoch(epoch))
+    }
+}
+
+/// Where a scan continues.
+#[derive(Debug)]
+pub enum AnyCursor {
+    /// In a file.
+    Embedded(<EmbeddedStore as RawRows>::Cursor),
+    /// In a keyspace.
+    Scylla(<ScyllaStore as RawRows>::Cursor),
+}
+
+impl RawRows for AnyStore {
+    type Cursor = AnyCursor;
+
+    async fn raw_rows(
+        &self,
+        device_id: Option<&str>,
+        from: Option<AnyCursor>,
+    ) -> Result<(Vec<RawRow>, Option<AnyCursor>), StoreError> {
+        match &self.0 {
+            Embedded(store) => {
+                let from = from.and_then(|cursor| match cursor {
+                    AnyCursor::Embedded(cursor) => Some(cursor),
+                    AnyCursor::Scylla(_) => None,
+                });
+                let (rows, next) = store.raw_rows(device_id, from).await?;
+                Ok((rows, next.map(AnyCursor::Embedded)))
+            }
+            Scylla(store) => {
+                let from = from.and_then(|cursor| match cursor {
+                    AnyCursor::Scylla(cursor) => Some(cursor),
+                    AnyCursor::Embedded(_) => None,
+                });
+                let (rows, next) = store.raw_rows(device_id, from).await?;
+                Ok((rows, next.map(AnyCursor::Scylla)))
+            }
+        }
+    }
+
+    async fn raw_day(&self, device_id: &str, day: i64) -> Result<Vec<RawRow>, StoreError> {
+        either!(self, "", raw_day(device_id, day))
+    }
+
+    async fn unlisted(&self, device_id: &str, days: &[i64]) -> Result<Vec<i64>, StoreError> {
+        either!(self, "", unlisted(device_id, days))
+    }
+
+    async fn repair_rows(&self, wrong: &[RawRow], right: &[TripRow]) -> Result<(), StoreError> {
+        either!(self, "", repair_rows(wrong, right))
+    }
+}

@@ -1,0 +1,105 @@
+//! Methods that a wrapper of a store passes on.
+
+/// Writes methods of [`TripStore`](crate::store::TripStore) that pass their arguments on. The macro
+/// `$via` is called with `self`, the label of the operation in metrics, and the call; it decides
+/// which store gets the call.
+macro_rules! forward_trip_store {
+    ($via:ident: $($method:ident),+ $(,)?) => {
+        $($crate::store::forward::forward_trip_store!(@$method $via);)+
+    };
+    (@apply $via:ident) => {
+        async fn apply(
+            &self,
+            trips: &[$crate::store::TripRow],
+        ) -> Result<(), $crate::store::StoreError> {
+            $via!(self, "apply", apply(trips))
+        }
+    };
+    (@covering $via:ident) => {
+        async fn covering(
+            &self,
+            device_id: &str,
+            time_ms: i64,
+        ) -> Result<Option<$crate::store::TripRow>, $crate::store::StoreError> {
+            $via!(self, "covering", covering(device_id, time_ms))
+        }
+    };
+    (@rows_of_day $via:ident) => {
+        async fn rows_of_day(
+            &self,
+            device_id: &str,
+            day: i64,
+        ) -> Result<Vec<$crate::store::TripRow>, $crate::store::StoreError> {
+            // Dashboards know the operation by this name.
+            $via!(self, "near", rows_of_day(device_id, day))
+        }
+    };
+    (@range $via:ident) => {
+        async fn range(
+            &self,
+            device_id: &str,
+            from_ms: i64,
+            upto_ms: i64,
+            order: $crate::store::Order,
+            limit: usize,
+        ) -> Result<Vec<$crate::store::TripRow>, $crate::store::StoreError> {
+            $via!(self, "range", range(device_id, from_ms, upto_ms, order, limit))
+        }
+    };
+    (@devices $via:ident) => {
+        async fn devices(
+            &self,
+            scope: $crate::store::DeviceScope,
+            after: Option<&str>,
+            limit: usize,
+        ) -> Result<Vec<String>, $crate::store::StoreError> {
+            $via!(self, "devices", devices(scope, after, limit))
+        }
+    };
+    (@forgets $via:ident) => {
+        async fn forgets(
+            &self,
+            device_id: &str,
+        ) -> Result<Vec<$crate::store::Forget>, $crate::store::StoreError> {
+            $via!(self, "forgets", forgets(device_id))
+        }
+    };
+    (@erased $via:ident) => {
+        async fn erased(
+            &self,
+            device_id: &str,
+        ) -> Result<Option<$crate::store::Forget>, $crate::store::StoreError> {
+            $via!(self, "forgets", erased(device_id))
+        }
+    };
+    (@forget $via:ident) => {
+        async fn forget(
+            &self,
+            device_id: &str,
+            forget: &$crate::store::Forget,
+        ) -> Result<(), $crate::store::StoreError> {
+            $via!(self, "forget", forget(device_id, forget))
+        }
+    };
+    (@claimed $via:ident) => {
+        async fn claimed(
+            &self,
+            device_id: &str,
+            epoch: i32,
+        ) -> Result<Option<i32>, $crate::store::StoreError> {
+            $via!(self, "claimed", claimed(device_id, epoch))
+        }
+    };
+    (@claim $via:ident) => {
+        async fn claim(
+            &self,
+            device_id: &str,
+            epoch: i32,
+            partition: i32,
+        ) -> Result<i32, $crate::store::StoreError> {
+            $via!(self, "claim", claim(device_id, epoch, partition))
+        }
+    };
+}
+
+pub(crate) use forward_trip_store;

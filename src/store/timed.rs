@@ -1,0 +1,44 @@
+//! Times the operations of a store.
+
+use super::forward::forward_trip_store;
+use super::{EpochStore, KeyStore, StoreError, TripStore};
+use crate::model::control::NamedKey;
+use crate::model::epoch::Epoch;
+use crate::telemetry::operation;
+
+/// A store whose operations are timed while metrics are recorded.
+#[derive(Debug)]
+pub struct Timed<S>(pub S);
+
+macro_rules! timed {
+    ($self:expr, $operation:literal, $($call:tt)*) => {
+        operation($operation, $self.0.$($call)*).await
+    };
+}
+
+impl<S: TripStore> TripStore for Timed<S> {
+    forward_trip_store!(
+        timed: apply, covering, rows_of_day, range, devices, forgets, erased, forget, claimed,
+        claim,
+    );
+}
+
+impl<S: KeyStore + Sync> KeyStore for Timed<S> {
+    async fn control_keys(&self) -> Result<Vec<NamedKey>, StoreError> {
+        timed!(self, "control_keys", control_keys())
+    }
+
+    async fn add_control_key(&self, key: &NamedKey) -> Result<bool, StoreError> {
+        timed!(self, "add_control_key", add_control_key(key))
+    }
+}
+
+impl<S: EpochStore> EpochStore for Timed<S> {
+    async fn epochs(&self) -> Result<Vec<Epoch>, StoreError> {
+        timed!(self, "epochs", epochs())
+    }
+
+    async fn add_epoch(&self, epoch: &Epoch) -> Result<bool, StoreError> {
+        timed!(self, "add_epoch", add_epoch(epoch))
+    }
+}
