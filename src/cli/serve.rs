@@ -14,7 +14,7 @@ use tstar::kafka::client::Brokers;
 use tstar::kafka::producer::Producer;
 use tstar::kafka::tail::{Keep, Tail};
 use tstar::model::epoch::Epoch;
-use tstar::ops::ingest_request::{FileIntake, SampleSink, TopicIntake};
+use tstar::ops::ingest_request::{FileSink, SampleSink, TopicIntake};
 use tstar::settings::Settings;
 use tstar::store::{AnyStore, EpochStore, StoreUrl, Timed};
 use tstar::telemetry;
@@ -223,7 +223,7 @@ async fn try_open(
         app.open(reader, newest.rules.max_gap_ms);
     } else if let Some((path, rules)) = of_files {
         let max_gap_ms = rules.max_gap_ms;
-        let intake = FileIntake::new(path, rules, settings.keep_changes, clock_ms);
+        let intake = FileSink::new(path, rules, settings.keep_changes, clock_ms);
         if !settings.http.token_file.is_empty() {
             app.set_sink(SampleSink::File(intake));
         }

@@ -1,11 +1,11 @@
-//! A trip as a row: the columns of `schema/trips.sql` and `schema/trips.cql`.
+//! Converts trips to and from rows: the columns of `schema/trips.sql` and `schema/trips.cql`.
 
 use std::collections::BTreeMap;
 
 use crate::identity::TripId;
 use crate::timeline::{DAY_MS, Driver, PathStats, Trip, day_of};
 
-/// A row that is not a trip.
+/// A stored row that is not a valid trip.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("stored trip is malformed: device=`{device}` bucket={bucket} end_time={end_ms}: {reason}")]
 pub struct RowError {
@@ -15,11 +15,11 @@ pub struct RowError {
     pub bucket: i64,
     /// End of the trip, ms.
     pub end_ms: i64,
-    /// What does not agree.
+    /// What is wrong.
     pub reason: String,
 }
 
-/// A trip as a store keeps it; one copy of it stands in every UTC day that it touches.
+/// A trip as a store contains it. Each UTC day that the trip touches has a copy of the row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TripRow {
     /// Device id.
@@ -32,60 +32,60 @@ pub struct TripRow {
     pub t_star_ms: i64,
     /// Version of the first-arrived sample.
     pub minted: i64,
-    /// Retired `t_star` (ms) to the version of the merge that retired it.
+    /// Maps each retired `t_star`, ms, to the version of the merge that retired it.
     pub absorbed: BTreeMap<i64, i64>,
     /// Version of the last sample that changed the trip.
     pub version: i64,
     /// Partition of the log; 0 for files.
     pub partition: i32,
-    /// Kept samples.
+    /// Number of kept samples.
     pub samples: i32,
     /// Length along the path, m.
     pub distance_m: f64,
     /// Largest reported speed, m/s.
     pub max_speed_mps: Option<f64>,
-    /// First position, degrees north.
+    /// Latitude of the first position, degrees north.
     pub start_lat: f64,
-    /// First position, degrees east.
+    /// Longitude of the first position, degrees east.
     pub start_lon: f64,
-    /// Last position, degrees north.
+    /// Latitude of the last position, degrees north.
     pub end_lat: f64,
-    /// Last position, degrees east.
+    /// Longitude of the last position, degrees east.
     pub end_lon: f64,
-    /// Southern border, degrees.
+    /// Southern edge of the bbox, degrees.
     pub min_lat: f64,
-    /// Western border, degrees.
+    /// Western edge of the bbox, degrees.
     pub min_lon: f64,
-    /// Northern border, degrees.
+    /// Northern edge of the bbox, degrees.
     pub max_lat: f64,
-    /// Eastern border, degrees.
+    /// Eastern edge of the bbox, degrees.
     pub max_lon: f64,
     /// Driver of the earliest kept sample that names one.
     pub driver: Option<String>,
     /// Device time of that sample, ms.
     pub driver_ms: Option<i64>,
-    /// The kept samples, as [`super::encode`] writes them.
+    /// The kept samples, encoded by [`super::encode`].
     pub path: Vec<u8>,
 }
 
-/// What the write of a row does in one UTC day, at once: every row that ends within its span goes,
-/// and a copy of it comes. A deletion wins over an insertion of the same timestamp.
+/// The atomic write of a row in one UTC day: deletes every row that ends within its span, and
+/// inserts a copy. At equal timestamps, a deletion wins over an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DayWrite {
     /// The day, as whole days since 1970.
     pub day: i64,
-    /// Rows that end at this time or later go, ms.
+    /// Start of the deleted range of end times, ms; inclusive.
     pub delete_from_ms: i64,
-    /// Rows that end at this time or earlier go, ms.
+    /// End of the deleted range of end times, ms; inclusive.
     pub delete_upto_ms: i64,
     /// Timestamp of the deletion.
     pub delete_at: i64,
-    /// Timestamp of the copy, and of the day's entry in the lists of days.
+    /// Timestamp of the copy, and of the entry in the day index.
     pub insert_at: i64,
 }
 
 impl TripRow {
-    /// The row of a trip.
+    /// Converts a trip to its row.
     #[must_use]
     pub fn from_trip(device_id: &str, trip: &Trip) -> Self {
         let path = trip.path();
@@ -117,10 +117,10 @@ impl TripRow {
         }
     }
 
-    /// The trip of a row.
+    /// Converts a row to its trip.
     ///
     /// # Errors
-    /// [`RowError`] where path and columns do not agree.
+    /// [`RowError`] if the path cannot be decoded or contradicts the columns.
     pub fn to_trip(&self) -> Result<Trip, RowError> {
         let malformed = |reason: String| RowError {
             device: self.device_id.clone(),
@@ -148,7 +148,7 @@ impl TripRow {
         Ok(trip)
     }
 
-    /// What is wrong with the columns, whatever the path is.
+    /// Checks the columns without the path.
     fn check(&self) -> Result<(), String> {
         if self.version < 0 {
             return Err(format!("its version is {}", self.version));
@@ -156,7 +156,7 @@ impl TripRow {
         if !(self.start_ms..=self.end_ms).contains(&self.t_star_ms) {
             return Err("t_star lies outside the trip".to_owned());
         }
-        // An id that has no text form can be shown to nobody.
+        // An id without a text form cannot be published.
         for &t_star_ms in [self.t_star_ms].iter().chain(self.absorbed.keys()) {
             let id = TripId::new(&*self.device_id, t_star_ms).and_then(|id| id.text());
             id.map_err(|error| error.to_string())?;
@@ -184,7 +184,7 @@ impl TripRow {
         day_of(self.start_ms)..=day_of(self.end_ms)
     }
 
-    /// How the row is written where writes carry timestamps, day by day.
+    /// The writes of the row in a store with write timestamps, one per day.
     pub fn writes(&self) -> impl Iterator<Item = DayWrite> + use<> {
         let (delete_from_ms, delete_upto_ms) = (self.start_ms, self.end_ms);
         let (delete_at, insert_at) = (self.version, self.version + 1);
@@ -197,22 +197,23 @@ impl TripRow {
         })
     }
 
-    /// Whether two rows cover a common time.
+    /// Whether the spans of two rows intersect.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
         self.start_ms <= other.end_ms && other.start_ms <= self.end_ms
     }
 }
 
-/// The overlap rule: of overlapping trips of one device the one of the highest version stands,
-/// whole, and the others go. Takes rows of one device in any order, copies among them; returns each
-/// trip once, by start time.
+/// Applies the overlap rule: of overlapping trips of one device, the one with the highest version
+/// wins, whole, and the others are discarded. Accepts rows of one device in any order, with copies;
+/// returns each trip once, by start time.
 #[must_use]
 pub fn resolve_overlaps(mut rows: Vec<TripRow>) -> Vec<TripRow> {
     rows.sort_by_key(|row| (std::cmp::Reverse(row.version), row.start_ms));
     let mut stand: BTreeMap<i64, TripRow> = BTreeMap::new();
     for row in rows {
-        // What stands is disjoint, so only the last one to start before this row's end can meet it.
+        // The winners are disjoint, so only the last one that starts before this row's end can
+        // overlap it.
         let met =
             stand.range(..=row.end_ms).next_back().is_some_and(|(_, other)| other.overlaps(&row));
         if !met {

@@ -39,36 +39,36 @@ struct Asset {
 }
 
 macro_rules! assets {
-    ($($name:literal: $kind:literal),+ $(,)?) => {
+    ($($folder:literal $name:literal: $kind:literal),+ $(,)?) => {
         static ASSETS: [Asset; [$($name),+].len()] = [$(Asset {
             name: $name,
             kind: $kind,
-            bytes: include_bytes!(concat!("page/", $name)),
-            gzip: LazyLock::new(|| gzip(include_bytes!(concat!("page/", $name)))),
+            bytes: include_bytes!(concat!($folder, $name)),
+            gzip: LazyLock::new(|| gzip(include_bytes!(concat!($folder, $name)))),
         }),+];
     };
 }
 
 assets! {
-    "LICENSES.txt": "text/plain; charset=utf-8",
-    "api.js": "text/javascript; charset=utf-8",
-    "app.js": "text/javascript; charset=utf-8",
-    "chart.js": "text/javascript; charset=utf-8",
-    "detail.js": "text/javascript; charset=utf-8",
-    "devices.js": "text/javascript; charset=utf-8",
-    "format.js": "text/javascript; charset=utf-8",
-    "frame.js": "text/javascript; charset=utf-8",
-    "icon.svg": "image/svg+xml",
-    "index.html": "text/html; charset=utf-8",
-    "lane.js": "text/javascript; charset=utf-8",
-    "leaflet.css": "text/css; charset=utf-8",
-    "leaflet.js": "text/javascript; charset=utf-8",
-    "live.js": "text/javascript; charset=utf-8",
-    "map.js": "text/javascript; charset=utf-8",
-    "style.css": "text/css; charset=utf-8",
-    "timeline.js": "text/javascript; charset=utf-8",
-    "trips.js": "text/javascript; charset=utf-8",
-    "world.json": "application/json",
+    "page/vendor/" "LICENSES.txt": "text/plain; charset=utf-8",
+    "page/" "api.js": "text/javascript; charset=utf-8",
+    "page/" "app.js": "text/javascript; charset=utf-8",
+    "page/" "chart.js": "text/javascript; charset=utf-8",
+    "page/" "detail.js": "text/javascript; charset=utf-8",
+    "page/" "devices.js": "text/javascript; charset=utf-8",
+    "page/" "format.js": "text/javascript; charset=utf-8",
+    "page/" "frame.js": "text/javascript; charset=utf-8",
+    "page/" "icon.svg": "image/svg+xml",
+    "page/" "index.html": "text/html; charset=utf-8",
+    "page/" "lane.js": "text/javascript; charset=utf-8",
+    "page/vendor/" "leaflet.css": "text/css; charset=utf-8",
+    "page/vendor/" "leaflet.js": "text/javascript; charset=utf-8",
+    "page/" "live.js": "text/javascript; charset=utf-8",
+    "page/" "map.js": "text/javascript; charset=utf-8",
+    "page/" "style.css": "text/css; charset=utf-8",
+    "page/" "timeline.js": "text/javascript; charset=utf-8",
+    "page/" "trips.js": "text/javascript; charset=utf-8",
+    "page/vendor/" "world.json": "application/json",
 }
 
 /// Serves the page.

@@ -1,18 +1,18 @@
-//! What a flush did to trips, as the change feed announces it.
+//! Changes of trips and erasures, as announced in the change feed.
 
-/// What kind of change an event of the change feed tells.
+/// Type of a change event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
     /// The trip is new.
     Started,
-    /// The trip has more samples.
+    /// The trip gained samples.
     Grown,
-    /// The trip took in others.
+    /// The trip absorbed others.
     Merged,
 }
 
 impl ChangeKind {
-    /// The name in events.
+    /// Name of the type in events.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -23,28 +23,28 @@ impl ChangeKind {
     }
 }
 
-/// One event of the change feed: a trip that a flush changed. The trip is a row of the same flush.
+/// A change event: a trip that a flush changed. The trip is a row of the same flush.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// What happened.
+    /// Type of the event.
     pub kind: ChangeKind,
-    /// The `t_star`s that this change retired, ms, rising.
+    /// The `t_star`s that this change retired, ms, ascending.
     pub retired: Vec<i64>,
-    /// Which of the trips of the flush it is about.
+    /// Index of the trip among the rows of the flush.
     pub row: usize,
 }
 
-/// The trips of a device that end before a time are erased, and its samples before it dropped.
+/// A forget: trips of a device that end before a time are erased, and older samples are dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forget {
-    /// Version of the record that says so.
+    /// Version of the control record.
     pub version: i64,
-    /// Device time, ms.
+    /// End of the erased range, device time, ms; exclusive.
     pub before_ms: i64,
 }
 
 impl Forget {
-    /// Two of a device as one: the newer version, and the later `before`.
+    /// Combines two forgets of a device: the newer version, and the later `before`.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let version = self.version.max(other.version);
@@ -52,11 +52,11 @@ impl Forget {
     }
 }
 
-/// What the change feed tells of a [`Forget`] that was carried out.
+/// The event of an executed [`Forget`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forgotten {
     /// Device id.
     pub device_id: String,
-    /// What was carried out.
+    /// The executed forget.
     pub forget: Forget,
 }

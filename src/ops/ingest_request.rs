@@ -215,7 +215,7 @@ impl<'de> Visitor<'de> for Elements<'de> {
 /// What takes samples.
 pub enum SampleSink {
     /// The log of a file.
-    File(FileIntake),
+    File(FileSink),
     /// A topic.
     Topic(TopicIntake),
 }
@@ -234,7 +234,7 @@ impl SampleSink {
 }
 
 /// Takes samples into a store of files.
-pub struct FileIntake {
+pub struct FileSink {
     path: PathBuf,
     rules: Rules,
     keep_changes: u64,
@@ -243,7 +243,7 @@ pub struct FileIntake {
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
-impl FileIntake {
+impl FileSink {
     /// An intake into the file at a path; `clock` tells ms since 1970.
     #[must_use]
     pub fn new(path: PathBuf, rules: Rules, keep_changes: u64, clock: fn() -> i64) -> Self {

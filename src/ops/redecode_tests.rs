@@ -92,8 +92,8 @@ fn what_the_fix_makes_a_sample_of_goes_back_as_the_rules_say_it() {
 #[test]
 fn what_still_fails_says_why_by_the_try_that_got_further() {
     let value = r#"{"device_id":"a","when":"soon","lat":1.5,"lon":2}"#;
-    let message = "time is absent: there is no `time`, no `ts`, no `timestamp`; another name is \
-                   given with --map time=NAME";
+    let message = "time is absent: there is no `time`, no `ts`, no `timestamp`; map another name \
+                   with --map time=NAME";
     let missing = letter(Some("a"), value, DeadReason::MissingField, message);
     assert_eq!(redecode(&DecodeOverrides::default(), &missing), Outcome::AsBefore);
     assert_eq!(redecode(&fix("time=at"), &missing), Outcome::AsBefore, "no further than before");

@@ -1,7 +1,7 @@
-//! Rows of a table with separated cells (RFC 4180).
+//! CSV rows and cells (RFC 4180).
 //!
-//! Rows are cut here rather than by the `csv` crate: that one forgives bad quotes without a word,
-//! and a dead letter needs the bytes of its row as they were. The tests hold the two together.
+//! Rows are split here rather than by the `csv` crate: the crate accepts bad quotes silently, and a
+//! dead letter needs the original bytes of its row. The tests compare the two.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -15,9 +15,9 @@ use super::record::{Fields, Value};
 use super::text::short;
 use crate::model::reason::DeadReason;
 
-/// Where in a row a byte stands.
+/// State of the row scanner before a byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum At {
+pub(super) enum RowState {
     /// At the start of a cell.
     #[default]
     Start,
@@ -25,11 +25,11 @@ pub(super) enum At {
     Plain,
     /// Between quotes.
     Quoted,
-    /// Behind a quote that ends a cell, or is the first of two.
+    /// After a quote that ends a cell, or is the first of two.
     Quote,
 }
 
-impl At {
+impl RowState {
     fn after(self, byte: u8, delimiter: u8) -> Self {
         match (self, byte) {
             (Self::Quoted, b'"') => Self::Quote,
@@ -40,38 +40,39 @@ impl At {
     }
 }
 
-/// The place of the line end that ends the row, going on at `from` in state `at`; both move on.
+/// Finds the index of the line end that ends the row. Scans from `from` in state `state` and
+/// updates both, so that a later call continues.
 ///
-/// `open` is a place that a row reaches between quotes if it is between quotes at any line end
-/// before. Where quotes are never closed, rows are looked for from line after line, and each would
-/// look at what the one before it saw; so they go on there.
+/// `open` is an index up to which a row that is between quotes at an earlier line end stays between
+/// quotes. If a quote is never closed, a row is searched from each line in turn; with `open`, the
+/// search skips the bytes that were already scanned.
 pub(super) fn row_end(
     bytes: &[u8],
     from: &mut usize,
-    at: &mut At,
+    state: &mut RowState,
     open: &mut usize,
     delimiter: u8,
 ) -> Option<usize> {
-    if *at == At::Start {
-        // Nearly all rows have no quotes.
+    if *state == RowState::Start {
+        // Fast path: nearly all rows have no quotes.
         match memchr2(b'\n', b'"', &bytes[*from..]) {
             Some(end) if bytes[*from + end] == b'\n' => return Some(*from + end),
             _ => {}
         }
     }
-    let mut place = *from;
-    while let Some(&byte) = bytes.get(place) {
+    let mut index = *from;
+    while let Some(&byte) = bytes.get(index) {
         if byte == b'\n' {
-            if *at != At::Quoted {
-                *from = place;
-                return Some(place);
+            if *state != RowState::Quoted {
+                *from = index;
+                return Some(index);
             }
-            *open = (*open).max(place + 1);
-            place = *open;
+            *open = (*open).max(index + 1);
+            index = *open;
             continue;
         }
-        *at = at.after(byte, delimiter);
-        place += 1;
+        *state = state.after(byte, delimiter);
+        index += 1;
     }
     *from = bytes.len();
     None
@@ -80,19 +81,19 @@ pub(super) fn row_end(
 /// A cell of a row, without its quotes.
 #[derive(Debug)]
 struct Cell {
-    place: Range<usize>,
-    /// Two quotes in it stand for one.
+    range: Range<usize>,
+    /// Whether it contains doubled quotes.
     doubled: bool,
 }
 
 impl Cell {
     fn text<'a>(&self, row: &'a str) -> Cow<'a, str> {
-        let text = &row[self.place.clone()];
+        let text = &row[self.range.clone()];
         if self.doubled { Cow::Owned(text.replace("\"\"", "\"")) } else { Cow::Borrowed(text) }
     }
 }
 
-/// Cuts a row into cells.
+/// Splits a row into cells.
 fn split(row: &str, delimiter: u8, cells: &mut Vec<Cell>) -> Result<(), &'static str> {
     cells.clear();
     let bytes = row.as_bytes();
@@ -100,16 +101,16 @@ fn split(row: &str, delimiter: u8, cells: &mut Vec<Cell>) -> Result<(), &'static
     loop {
         let end = if bytes.get(start) == Some(&b'"') {
             let cell = quoted(bytes, start)?;
-            let end = cell.place.end + 1;
+            let end = cell.range.end + 1;
             cells.push(cell);
             end
         } else {
             let rest = &bytes[start..];
             let end = start + memchr(delimiter, rest).unwrap_or(rest.len());
             if memchr(b'"', &bytes[start..end]).is_some() {
-                return Err("a quote stands inside a cell that does not begin with one");
+                return Err("a quote is inside a cell that does not begin with one");
             }
-            cells.push(Cell { place: start..end, doubled: false });
+            cells.push(Cell { range: start..end, doubled: false });
             end
         };
         match bytes.get(end) {
@@ -128,28 +129,28 @@ fn quoted(bytes: &[u8], start: usize) -> Result<Cell, &'static str> {
         };
         at += quote + 1;
         if bytes.get(at) != Some(&b'"') {
-            return Ok(Cell { place: start + 1..at - 1, doubled });
+            return Ok(Cell { range: start + 1..at - 1, doubled });
         }
         (at, doubled) = (at + 1, true);
     }
 }
 
-/// Which cell of a row is which field.
+/// The columns of a table that contain fields.
 #[derive(Debug)]
 pub(super) struct Columns {
     pub(super) delimiter: u8,
     count: usize,
-    /// Cells that stand for a field, with the child of the names they are.
+    /// Index of each cell that contains a field, and the child of its name.
     wanted: Vec<(usize, usize)>,
-    /// Kept for its memory.
+    /// Buffer, reused for each row.
     cells: Vec<Cell>,
 }
 
 impl Columns {
-    /// The columns of a header.
+    /// Parses a header.
     ///
     /// # Errors
-    /// What keeps every row from being read, and what to do.
+    /// Why no row can be read, and what to do.
     pub(super) fn new(header: &[u8], decoder: &Decoder) -> Result<Self, String> {
         if let Some((field, pointer)) = decoder.pointer() {
             return Err(format!(
@@ -185,10 +186,10 @@ impl Columns {
                 .flat_map(|(_, child)| &decoder.names.children[*child].node.targets);
             targets.any(|target| target.field == field)
         };
-        match Field::NEEDED.into_iter().find(|field| !has(*field)) {
+        match Field::REQUIRED.into_iter().find(|field| !has(*field)) {
             None => Ok(()),
             Some(field) => Err(format!(
-                "read as CSV, {}; its columns are {}. If it is no CSV: --input-format ndjson",
+                "read as CSV, {}; its columns are {}; if it is not CSV, pass --input-format ndjson",
                 decoder.absent(field),
                 short(header)
             )),
@@ -203,30 +204,31 @@ impl Columns {
         &mut self,
         row: &'a str,
         names: &Node,
-        found: &mut Fields<'a>,
+        fields: &mut Fields<'a>,
     ) -> Result<(), Box<SampleError>> {
         let bad = |message: String| Box::new(SampleError::new(DeadReason::BadCsv, message));
         split(row, self.delimiter, &mut self.cells)
             .map_err(|problem| bad(format!("{problem}: {}", short(row))))?;
         if self.cells.len() != self.count {
-            let (is, needed) = (self.cells.len(), self.count);
+            let (found, expected) = (self.cells.len(), self.count);
             return Err(bad(format!(
-                "the row has {is} cells, the header {needed}: {}",
+                "the row has {found} cells, the header {expected}: {}",
                 short(row)
             )));
         }
         for (at, child) in &self.wanted {
             let cell = &self.cells[*at];
-            if !cell.place.is_empty() {
+            if !cell.range.is_empty() {
                 let node = &names.children[*child].node;
-                found.offer(&node.targets, Value::Cell(cell.text(row)));
+                fields.offer(&node.targets, Value::Cell(cell.text(row)));
             }
         }
         Ok(())
     }
 }
 
-/// Tables from countries with a decimal comma, and from spreadsheets, have no comma in the header.
+/// Detects the delimiter. Tables from spreadsheets, or from locales with a decimal comma, use `;`
+/// or tabs and have no comma in the header.
 fn delimiter(header: &str) -> u8 {
     let has = |delimiter: &u8| header.as_bytes().contains(delimiter);
     [b',', b';', b'\t'].into_iter().find(has).unwrap_or(b',')
@@ -245,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_quotes_are_refused() {
+    fn bad_quotes_are_rejected() {
         for row in ["a\"b,c", "\"a\"b,c", "\"a", "a,\"", "\"a\"\"", "a,\"b\" "] {
             assert!(texts(row).is_err(), "{row}");
         }
@@ -254,21 +256,21 @@ mod tests {
     }
 
     #[test]
-    fn a_row_goes_on_where_the_one_before_it_was_open() {
+    fn a_row_skips_what_an_open_row_before_it_scanned() {
         let mut bytes = b"x\",\"\n".repeat(100);
         let mut open = 0;
         for start in [0, 5, 10] {
-            let (mut from, mut at) = (start, At::default());
-            assert_eq!(row_end(&bytes, &mut from, &mut at, &mut open, b','), None);
-            assert_eq!((from, at, open), (500, At::Quoted, 500));
-            // An end that the next row would find if it looked here again.
+            let (mut from, mut state) = (start, RowState::default());
+            assert_eq!(row_end(&bytes, &mut from, &mut state, &mut open, b','), None);
+            assert_eq!((from, state, open), (500, RowState::Quoted, 500));
+            // A row end that the next row would find if it scanned these bytes again.
             bytes[20..22].copy_from_slice(b"\"\n");
         }
     }
 
     proptest! {
         #[test]
-        fn reads_what_the_csv_crate_writes(
+        fn parses_what_the_csv_crate_writes(
             rows in prop::collection::vec(prop::collection::vec("[a,\"\n\r é;]{0,6}", 2..5), 1..6),
         ) {
             let mut writer = ::csv::WriterBuilder::new().flexible(true).from_writer(Vec::new());
@@ -278,8 +280,8 @@ mod tests {
             let bytes = writer.into_inner().unwrap();
             let mut start = 0;
             for row in &rows {
-                let (mut from, mut at, mut open) = (start, At::default(), 0);
-                let end = row_end(&bytes, &mut from, &mut at, &mut open, b',').unwrap();
+                let (mut from, mut state, mut open) = (start, RowState::default(), 0);
+                let end = row_end(&bytes, &mut from, &mut state, &mut open, b',').unwrap();
                 let read = texts(std::str::from_utf8(&bytes[start..end]).unwrap());
                 prop_assert_eq!(read.as_ref(), Ok(row));
                 start = end + 1;

@@ -1,4 +1,4 @@
-//! One record to one sample, by the rules: the part that every source shares.
+//! Decodes a record into a sample, by the rules. All sources share this code.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::{DecodedSample, SampleError, json};
 use crate::model::reason::DeadReason;
 use crate::model::rules::{Rules, SpeedUnit, TimeUnit};
 
-/// Decodes records by the field map and units of the rules.
+/// Decodes records by the field map and the units of the rules.
 #[derive(Debug)]
 pub struct Decoder {
     pub(super) names: Node,
@@ -20,10 +20,10 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder for these rules.
+    /// Creates a decoder for these rules.
     ///
     /// # Errors
-    /// The field map names a field that there is not, or has a bad pointer.
+    /// The field map contains an unknown field or an invalid pointer.
     pub fn new(rules: &Rules) -> Result<Self, MapError> {
         Ok(Self {
             names: fields::names(&rules.fields)?,
@@ -33,51 +33,50 @@ impl Decoder {
         })
     }
 
-    /// The sample of one JSON object. Device and driver are put at the end of `text`, which stays
-    /// below 4 GiB.
+    /// Decodes a JSON object. Appends device and driver to `text`, which has to stay below 4 GiB.
     ///
     /// # Errors
-    /// Why it states no sample; `text` is then as it was.
+    /// Why the object is not a usable sample; `text` is then unchanged.
     pub fn json(
         &self,
         record: &[u8],
         text: &mut String,
     ) -> Result<DecodedSample, Box<SampleError>> {
         let line = utf8(record)?;
-        let mut found = Fields::default();
-        json::read(line, &self.names, &mut found)?;
-        found.sample(self, text)
+        let mut values = Fields::default();
+        json::read(line, &self.names, &mut values)?;
+        values.sample(self, text)
     }
 
-    /// The sample of one JSON object among others of the same producer: the same answer as
-    /// [`Decoder::json`], sooner.
+    /// Decodes a JSON object with a template learnt from earlier ones of the same producer. Returns
+    /// the same result as [`Decoder::json`], faster.
     ///
     /// # Errors
-    /// Those of [`Decoder::json`].
+    /// As for [`Decoder::json`].
     pub fn json_like(
         &self,
-        layout: &mut JsonTemplate,
+        template: &mut JsonTemplate,
         record: &[u8],
         text: &mut String,
     ) -> Result<DecodedSample, Box<SampleError>> {
-        if let Some(decoded) = layout.read(self, record, text) {
+        if let Some(decoded) = template.read(self, record, text) {
             return Ok(decoded);
         }
         let decoded = self.json(record, text)?;
-        layout.learn(self, record);
+        template.learn(self, record);
         Ok(decoded)
     }
 
-    /// The device that a JSON object names, also one that is no good otherwise.
+    /// The device id of a JSON object, even if the object is otherwise invalid.
     #[must_use]
     pub fn device_of(&self, record: &[u8]) -> Option<String> {
-        let mut found = Fields::default();
-        // What was read before a fault counts.
-        json::read(std::str::from_utf8(record).ok()?, &self.names, &mut found).ok();
-        found.device_text()
+        let mut values = Fields::default();
+        // Values read before an error count.
+        json::read(std::str::from_utf8(record).ok()?, &self.names, &mut values).ok();
+        values.device_text()
     }
 
-    /// The sample of one row of a table; like [`Decoder::json`].
+    /// Decodes a CSV row; otherwise like [`Decoder::json`].
     pub(super) fn row(
         &self,
         columns: &mut Columns,
@@ -85,24 +84,24 @@ impl Decoder {
         text: &mut String,
     ) -> Result<DecodedSample, Box<SampleError>> {
         let row = utf8(record)?;
-        let mut found = Fields::default();
-        columns.read(row, &self.names, &mut found)?;
-        found.sample(self, text)
+        let mut values = Fields::default();
+        columns.read(row, &self.names, &mut values)?;
+        values.sample(self, text)
     }
 
-    /// A field whose map is a JSON Pointer, with the pointer.
+    /// A field that is mapped to a JSON Pointer, and the pointer.
     pub(super) fn pointer(&self) -> Option<(&str, &str)> {
         let mut map = self.map.iter().map(|(field, name)| (field.as_str(), name.as_str()));
         map.find(|(_, name)| name.starts_with('/'))
     }
 
-    /// What to say of a field that is not there.
+    /// The message for a missing field.
     pub(super) fn absent(&self, field: Field) -> String {
         let name = field.name();
         match self.map.get(name) {
             Some(mapped) => format!("{name} is absent: there is no `{mapped}`"),
             None => format!(
-                "{name} is absent: there is no `{}`; another name is given with --map {name}=NAME",
+                "{name} is absent: there is no `{}`; map another name with --map {name}=NAME",
                 field.names().join("`, no `")
             ),
         }

@@ -26,7 +26,7 @@ struct Summary {
 fn read(decoder: &Decoder, line: &[u8]) -> Result<Summary, SampleError> {
     let mut text = "before".to_owned();
     let decoded = decoder.json(line, &mut text).map_err(|fault| {
-        assert_eq!(text, "before", "a fault leaves no text");
+        assert_eq!(text, "before", "an error leaves no text");
         *fault
     })?;
     let part = |span: &crate::source::Span| text[span.start as usize..span.end as usize].to_owned();
@@ -43,7 +43,7 @@ fn good(decoder: &Decoder, line: &str) -> Summary {
 }
 
 #[track_caller]
-fn refuses(decoder: &Decoder, line: impl AsRef<[u8]>, reason: DeadReason, why: &str) {
+fn rejects(decoder: &Decoder, line: impl AsRef<[u8]>, reason: DeadReason, why: &str) {
     let line = line.as_ref();
     let shown = String::from_utf8_lossy(&line[..line.len().min(200)]).into_owned();
     let fault = read(decoder, line).err().unwrap_or_else(|| panic!("{shown} is good"));
@@ -52,7 +52,7 @@ fn refuses(decoder: &Decoder, line: impl AsRef<[u8]>, reason: DeadReason, why: &
     assert!(fault.message.len() < 600, "{} bytes of message", fault.message.len());
 }
 
-/// A good object with one more member; a name given again stands twice.
+/// A good object with one more member, which may repeat a name.
 fn plus(member: &str) -> String {
     format!("{{{GOOD},{member}}}")
 }
@@ -86,13 +86,13 @@ fn a_whole_sample_is_read() {
     assert_eq!(read.sample.accuracy_dm.get(), Some(40));
 }
 
-/// Parser, fast path and tables alike: of every sample the trip that it begins has an id as text.
+/// The trip that starts at an accepted device time has a text id: for parser, template and tables.
 #[test]
-fn every_time_that_is_taken_has_an_id_as_text() {
+fn every_accepted_time_has_a_text_id() {
     use crate::identity::TripId;
     let (first, last) = (-62_167_219_200_000_i64, 253_402_300_799_999_i64);
     let d = decoder();
-    let (mut layout, mut columns) = (JsonTemplate::default(), None);
+    let (mut template, mut columns) = (JsonTemplate::default(), None);
     for time in [first - 1, first, 0, last, last + 1, i64::MIN, i64::MAX] {
         let line = but("time", &time.to_string());
         let mut text = String::new();
@@ -100,13 +100,13 @@ fn every_time_that_is_taken_has_an_id_as_text() {
         let header = || Columns::new(b"device_id,time,lat,lon", &d).unwrap();
         let read = [
             d.json(line.as_bytes(), &mut text),
-            d.json_like(&mut layout, line.as_bytes(), &mut text),
-            d.json_like(&mut layout, line.as_bytes(), &mut text),
+            d.json_like(&mut template, line.as_bytes(), &mut text),
+            d.json_like(&mut template, line.as_bytes(), &mut text),
             d.row(columns.get_or_insert_with(header), row.as_bytes(), &mut text),
         ];
         for read in read {
-            let is_taken = (first..=last).contains(&time);
-            assert_eq!(read.is_ok(), is_taken, "{time}");
+            let is_accepted = (first..=last).contains(&time);
+            assert_eq!(read.is_ok(), is_accepted, "{time}");
             match read {
                 Ok(decoded) => {
                     let id = TripId::new("a", decoded.sample.time_ms).unwrap();
@@ -119,7 +119,7 @@ fn every_time_that_is_taken_has_an_id_as_text() {
 }
 
 #[test]
-fn each_reason_has_its_lines() {
+fn each_reason_has_example_lines() {
     use DeadReason as R;
     let d = decoder();
     let deep = format!("{{{GOOD},\"x\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
@@ -148,7 +148,7 @@ fn each_reason_has_its_lines() {
         (&plus("\"driver\":true"), R::BadType, "driver is true"),
         (&plus("\"driver\":\"a\\u0000\""), R::BadType, "NUL"),
         (&but("lat", "91"), R::OutOfRange, "lat is 91, outside of -90 to 90"),
-        (&but("lat", "1e999"), R::OutOfRange, "lat is a number that no float holds"),
+        (&but("lat", "1e999"), R::OutOfRange, "lat is a number that does not fit a float"),
         (&but("lon", "-1e308"), R::OutOfRange, "lon"),
         (&plus("\"speed\":1001"), R::OutOfRange, "speed is 1001"),
         (&but("time", "1.5"), R::BadTime, "--time-unit"),
@@ -162,22 +162,22 @@ fn each_reason_has_its_lines() {
         (&but("device_id", "\"\""), R::BadDeviceId, "0 bytes"),
         (&but("device_id", "\"a\\u0000b\""), R::BadDeviceId, "NUL"),
         (&id257, R::BadDeviceId, "257 bytes"),
-        (&plus("\"lat\":1.5"), R::AmbiguousField, "`lat` stands twice"),
-        (&plus("\"latitude\":1,\"latitude\":null"), R::AmbiguousField, "`latitude` stands twice"),
+        (&plus("\"lat\":1.5"), R::AmbiguousField, "`lat` occurs twice"),
+        (&plus("\"latitude\":1,\"latitude\":null"), R::AmbiguousField, "`latitude` occurs twice"),
     ];
     for (line, reason, why) in cases {
-        refuses(&d, line, *reason, why);
+        rejects(&d, line, *reason, why);
     }
-    refuses(&d, b"{\"device_id\":\"\xff\"}", R::BadUtf8, "byte 14 of the record, 0xff");
-    // A number that is too large says so only where it is all that is wrong.
-    refuses(&d, format!("{}}}", but("lat", "1e999")), R::BadJson, "number out of range");
+    rejects(&d, b"{\"device_id\":\"\xff\"}", R::BadUtf8, "byte 14 of the record, 0xff");
+    // `out_of_range` only applies if the size of the number is the only error.
+    rejects(&d, format!("{}}}", but("lat", "1e999")), R::BadJson, "number out of range");
 }
 
 #[test]
-fn nesting_in_what_is_skipped_is_taken_up_to_the_limit() {
+fn nesting_in_skipped_values_is_limited() {
     let nested = |depth: usize| plus(&format!("\"x\":{}{}", "[".repeat(depth), "]".repeat(depth)));
     good(&decoder(), &nested(126));
-    refuses(&decoder(), nested(127), DeadReason::BadJson, "deeper");
+    rejects(&decoder(), nested(127), DeadReason::BadJson, "deeper");
     good(&decoder(), &plus(&format!("\"x\":\"\\\"{}\"", "[".repeat(500))));
 }
 
@@ -199,12 +199,12 @@ fn the_canonical_name_wins_and_two_aliases_do_not() {
         (r#"{"device_id":"a","ts":7,"timestamp":7,"lat":1,"lon":2}"#, "`ts` and `timestamp`"),
         (r#"{"device_id":"a","time":7,"lng":7,"lat":1,"longitude":2}"#, "`lng` and `longitude`"),
     ] {
-        refuses(&d, line, DeadReason::AmbiguousField, why);
+        rejects(&d, line, DeadReason::AmbiguousField, why);
     }
 }
 
 #[test]
-fn a_map_names_fields_and_places() {
+fn a_map_may_contain_names_and_pointers() {
     let d = with_map(
         "device_id=vehicle,lat=/gps/pos/0,lon=/gps/pos/1,driver=vehicle,speed=/a~1b/m~0n",
         |_| (),
@@ -215,11 +215,11 @@ fn a_map_names_fields_and_places() {
     assert_eq!((read.sample.lat_e7, read.sample.lon_e7), (10_000_000, 20_000_000));
     assert_eq!(read.sample.speed_cmps.get(), Some(400));
     let line = r#"{"vehicle":"v","ts":7,"lat":1,"latitude":1,"gps":{"pos":{"1":2,"01":3}}}"#;
-    refuses(&d, line, DeadReason::MissingField, "lat is absent: there is no `/gps/pos/0`");
+    rejects(&d, line, DeadReason::MissingField, "lat is absent: there is no `/gps/pos/0`");
     let line = r#"{"vehicle":"v","ts":7,"gps":{"pos":{"1":2,"0":3,"1":2}}}"#;
-    refuses(&d, line, DeadReason::AmbiguousField, "`1` stands twice");
+    rejects(&d, line, DeadReason::AmbiguousField, "`1` occurs twice");
     let line = r#"{"vehicle":"v","ts":7,"gps":{"pos":[[1],2]}}"#;
-    refuses(&d, line, DeadReason::BadType, "lat is an array");
+    rejects(&d, line, DeadReason::BadType, "lat is an array");
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn units_are_converted() {
 }
 
 #[test]
-fn small_freedoms_of_types() {
+fn some_types_are_converted() {
     let d = decoder();
     for (value, on) in [("1", true), ("0", false), ("\"ON\"", true), ("\"False\"", false)] {
         assert_eq!(good(&d, &plus(&format!("\"ignition\":{value}"))).ignition, Some(on), "{value}");

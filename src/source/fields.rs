@@ -1,4 +1,4 @@
-//! Which name of a record stands for which field of a sample.
+//! Maps the names in a record to the fields of a sample.
 
 use std::collections::BTreeMap;
 
@@ -35,8 +35,8 @@ impl Field {
         Self::Ignition,
     ];
 
-    /// Without these there is no sample.
-    pub(super) const NEEDED: [Self; 4] = [Self::DeviceId, Self::Time, Self::Lat, Self::Lon];
+    /// The fields that every sample must have.
+    pub(super) const REQUIRED: [Self; 4] = [Self::DeviceId, Self::Time, Self::Lat, Self::Lon];
 
     /// The canonical name, then the aliases.
     pub(super) fn names(self) -> &'static [&'static str] {
@@ -64,16 +64,16 @@ impl Field {
     }
 }
 
-/// A field map that cannot be used.
+/// An invalid field map.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct MapError(String);
 
-/// Reads a field map such as `device_id=vehicle,lat=/gps/lat`: canonical name to the name, or JSON
-/// Pointer, that stands for it.
+/// Parses a field map such as `device_id=vehicle,lat=/gps/lat`: from canonical names to names or
+/// JSON Pointers in the record.
 ///
 /// # Errors
-/// An unknown canonical name, one named twice, an empty part, or a pointer that is none.
+/// An unknown or repeated canonical name, an empty part, or an invalid pointer.
 pub fn parse_map(text: &str) -> Result<BTreeMap<String, String>, MapError> {
     let mut map = BTreeMap::new();
     for part in text.split(',').map(str::trim) {
@@ -94,8 +94,8 @@ pub fn parse_map(text: &str) -> Result<BTreeMap<String, String>, MapError> {
 
 fn check(field: &str, name: &str) -> Result<(), MapError> {
     if Field::from_name(field).is_none() {
-        let good = Field::ALL.map(Field::name).join(", ");
-        return Err(MapError(format!("{} is no field; the fields are {good}", short(field))));
+        let known = Field::ALL.map(Field::name).join(", ");
+        return Err(MapError(format!("{} is not a field; the fields are {known}", short(field))));
     }
     if name.is_empty() {
         return Err(MapError(format!("{field} is mapped to an empty name; write {field}=NAME")));
@@ -104,47 +104,47 @@ fn check(field: &str, name: &str) -> Result<(), MapError> {
         |token: &str| token.split('~').skip(1).any(|rest| !rest.starts_with(['0', '1']));
     if name.starts_with('/') && bad_escape(name) {
         return Err(MapError(format!(
-            "{field}={} is no JSON Pointer: after ~ stands 0 (for ~) or 1 (for /)",
+            "{field}={} is not a JSON Pointer; write ~ as ~0 and / as ~1",
             short(name)
         )));
     }
     Ok(())
 }
 
-/// What a name of a record stands for.
+/// A field that a name in a record maps to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) field: Field,
-    /// 0 for the canonical or the mapped name, else the place of the alias in [`Field::names`].
+    /// 0 for the canonical or mapped name, else the index of the alias in [`Field::names`].
     pub(super) rank: u8,
 }
 
-/// A place in a record, with the places below it: the root is the record itself.
+/// A node in the tree of names to look for; the root is the record itself.
 #[derive(Debug, Default)]
 pub(super) struct Node {
     pub(super) children: Vec<Child>,
-    /// What the value of this place stands for.
+    /// The fields that the value of this node maps to.
     pub(super) targets: Vec<Target>,
-    /// For each hash of a name the children it may be, one bit each.
+    /// For each hash of a name, a bit set of the children with that hash.
     buckets: [u32; 32],
 }
 
 #[derive(Debug)]
 pub(super) struct Child {
     pub(super) name: Box<str>,
-    /// The name as a place in an array.
+    /// The name as an array index.
     index: Option<u32>,
     pub(super) node: Node,
 }
 
-/// Spreads the names of the contract over the buckets of a [`Node`].
+/// Hash of a name: the bucket of a [`Node`]. Spreads the documented names over the buckets.
 fn bucket(name: &str) -> usize {
     let first = name.as_bytes().first().copied().unwrap_or(0);
     (usize::from(first) ^ name.len().wrapping_mul(5)) & 31
 }
 
 impl Node {
-    /// The child of that name.
+    /// Index of the child with this name.
     #[inline]
     pub(super) fn child(&self, name: &str) -> Option<usize> {
         let mut candidates = self.buckets[bucket(name)];
@@ -158,31 +158,31 @@ impl Node {
         None
     }
 
-    /// The child that stands for an element of an array.
+    /// Index of the child for an array element.
     pub(super) fn element(&self, index: u32) -> Option<usize> {
         self.children.iter().position(|child| child.index == Some(index))
     }
 
-    /// The place at the end of `path`, made where it does not exist yet.
-    fn at(&mut self, mut path: impl Iterator<Item = String>) -> &mut Self {
+    /// The node at `path`; creates missing nodes.
+    fn entry(&mut self, mut path: impl Iterator<Item = String>) -> &mut Self {
         let Some(name) = path.next() else { return self };
         let at = self.child(&name).unwrap_or_else(|| {
             let at = self.children.len();
-            assert!(at < 32, "there are fewer names than bits in a bucket");
+            assert!(at < 32, "a bucket has one bit for each child");
             self.buckets[bucket(&name)] |= 1 << at;
-            // "01" is a name but no index.
+            // "01" is a name, but not an index.
             let index = name.parse().ok().filter(|index: &u32| index.to_string() == name);
             self.children.push(Child { name: name.into(), index, node: Self::default() });
             at
         });
-        self.children[at].node.at(path)
+        self.children[at].node.entry(path)
     }
 }
 
-/// The names that are looked for, under a field map.
+/// Builds the tree of names to look for, under a field map.
 ///
 /// # Errors
-/// See [`parse_map`]: maps also come from settings files.
+/// As for [`parse_map`]: a map from a settings file is not checked yet.
 pub(super) fn names(map: &BTreeMap<String, String>) -> Result<Node, MapError> {
     for (field, name) in map {
         check(field, name)?;
@@ -193,16 +193,16 @@ pub(super) fn names(map: &BTreeMap<String, String>) -> Result<Node, MapError> {
             Some(pointer) if pointer.starts_with('/') => {
                 let tokens = pointer[1..].split('/');
                 let path = tokens.map(|token| token.replace("~1", "/").replace("~0", "~"));
-                root.at(path).targets.push(Target { field, rank: 0 });
+                root.entry(path).targets.push(Target { field, rank: 0 });
             }
             Some(name) => {
                 let path = std::iter::once(name.clone());
-                root.at(path).targets.push(Target { field, rank: 0 });
+                root.entry(path).targets.push(Target { field, rank: 0 });
             }
             None => {
                 for (rank, name) in (0..).zip(field.names()) {
                     let path = std::iter::once((*name).to_owned());
-                    root.at(path).targets.push(Target { field, rank });
+                    root.entry(path).targets.push(Target { field, rank });
                 }
             }
         }
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_is_found_and_no_other() {
+    fn only_the_names_of_fields_are_found() {
         let root = names(&BTreeMap::new()).unwrap();
         for field in Field::ALL {
             for (rank, name) in (0..).zip(field.names()) {
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_is_read() {
+    fn a_map_is_parsed() {
         let map = parse_map("device_id=vehicle, lat=/gps/lat,driver=a=b").unwrap();
         assert_eq!(map["device_id"], "vehicle");
         assert_eq!(map["lat"], "/gps/lat");
@@ -238,16 +238,16 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_map_says_why() {
+    fn an_invalid_map_has_a_reason() {
         for (text, why) in [
             ("", "is not FIELD=NAME"),
             ("lat", "is not FIELD=NAME"),
             ("lat=a,", "is not FIELD=NAME"),
-            ("latitude=a", "is no field; the fields are device_id, time, lat"),
+            ("latitude=a", "is not a field; the fields are device_id, time, lat"),
             ("lat=", "empty name"),
             ("lat=a,lat=b", "mapped twice"),
-            ("lat=/a~2", "is no JSON Pointer"),
-            ("lat=/a~", "is no JSON Pointer"),
+            ("lat=/a~2", "is not a JSON Pointer"),
+            ("lat=/a~", "is not a JSON Pointer"),
         ] {
             let message = parse_map(text).unwrap_err().to_string();
             assert!(message.contains(why), "{text}: {message}");

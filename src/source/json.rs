@@ -1,7 +1,7 @@
-//! The values of one JSON object, without building it.
+//! Collects the values of a JSON object without building it.
 //!
-//! One walk over the text: names that stand for nothing are skipped, values that do are borrowed
-//! from the line.
+//! Walks over the text once: values of unknown names are skipped, the others are borrowed from the
+//! line.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,30 +15,31 @@ use super::record::{Fields, Value};
 use super::text::clipped;
 use crate::model::reason::DeadReason;
 
-/// Deepest nesting taken, that of `serde_json`, which does not count it where it skips a value.
+/// Maximum nesting depth. `serde_json` has the same limit, but does not apply it to skipped values.
 const MAX_DEPTH: usize = 127;
 
 /// Collects the values of an object.
 ///
 /// # Errors
-/// `bad_json`; `out_of_range` for a number that no float holds.
+/// `bad_json`; `out_of_range` for a number that does not fit a float.
 pub(super) fn read<'de>(
     line: &'de str,
     root: &Node,
-    found: &mut Fields<'de>,
+    fields: &mut Fields<'de>,
 ) -> Result<(), Box<SampleError>> {
-    if too_deep(line) {
+    if is_too_deep(line) {
         let message = format!("the JSON is nested deeper than {MAX_DEPTH} levels");
         return Err(Box::new(SampleError::new(DeadReason::BadJson, message)));
     }
     let mut json = serde_json::Deserializer::from_str(line);
-    let walk = Walk { node: root, found: &mut *found };
+    let walk = Walk { node: root, fields: &mut *fields };
     let read = (&mut json).deserialize_map(walk).and_then(|()| json.end());
-    read.map_err(|error| refused(line, &error, found))
+    read.map_err(|error| parse_error(line, &error, fields))
 }
 
-/// Whether the nesting is too deep. Most lines are too short for that, so nothing is counted.
-fn too_deep(line: &str) -> bool {
+/// Whether the nesting exceeds [`MAX_DEPTH`]. Most lines are too short for that and are not
+/// scanned.
+fn is_too_deep(line: &str) -> bool {
     let bytes = line.as_bytes();
     if bytes.len() <= 2 * MAX_DEPTH || memchr2_iter(b'{', b'[', bytes).count() <= MAX_DEPTH {
         return false;
@@ -61,22 +62,22 @@ fn too_deep(line: &str) -> bool {
 }
 
 #[cold]
-fn refused(line: &str, error: &serde_json::Error, found: &Fields<'_>) -> Box<SampleError> {
+fn parse_error(line: &str, error: &serde_json::Error, fields: &Fields<'_>) -> Box<SampleError> {
     let message = error.to_string();
-    // Skipping a value looks at its form alone: if that succeeds, the size of a number is all that
-    // is wrong.
+    // Skipping a value checks its syntax only: if that succeeds, the size of a number is the only
+    // error.
     let only_size = message.starts_with("number out of range")
         && serde_json::from_str::<IgnoredAny>(line).is_ok();
     if only_size {
-        let name = found.last.map_or("a value", |field| field.name());
-        let message = format!("{name} is a number that no float holds: {message}");
+        let name = fields.last.map_or("a value", |field| field.name());
+        let message = format!("{name} is a number that does not fit a float: {message}");
         return Box::new(SampleError::new(DeadReason::OutOfRange, message));
     }
     let message = format!("not a JSON object: {}", clipped(&message));
     Box::new(SampleError::new(DeadReason::BadJson, message))
 }
 
-/// The child that a name of an object stands for.
+/// Deserializes a name to the index of its child.
 struct Name<'m>(&'m Node);
 
 impl<'de> DeserializeSeed<'de> for Name<'_> {
@@ -101,16 +102,16 @@ impl Visitor<'_> for Name<'_> {
     }
 }
 
-/// Collects the value at a node, and those below it.
+/// Collects the value of a node and of its descendants.
 struct Walk<'m, 'f, 'de> {
     node: &'m Node,
-    found: &'f mut Fields<'de>,
+    fields: &'f mut Fields<'de>,
 }
 
 impl<'de> Walk<'_, '_, 'de> {
     #[inline]
     fn offer<E: Error>(self, value: Value<'de>) -> Result<(), E> {
-        self.found.offer(&self.node.targets, value);
+        self.fields.offer(&self.node.targets, value);
         Ok(())
     }
 }
@@ -120,7 +121,7 @@ impl<'de> DeserializeSeed<'de> for Walk<'_, '_, 'de> {
 
     #[inline]
     fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
-        self.found.last = self.node.targets.first().map(|target| target.field);
+        self.fields.last = self.node.targets.first().map(|target| target.field);
         json.deserialize_any(self)
     }
 }
@@ -174,10 +175,10 @@ impl<'de> Visitor<'de> for Walk<'_, '_, 'de> {
             };
             let child = &self.node.children[at];
             if seen & (1 << at) != 0 {
-                self.found.note_twice(&child.name);
+                self.fields.set_repeated(&child.name);
             }
             seen |= 1 << at;
-            map.next_value_seed(Walk { node: &child.node, found: &mut *self.found })?;
+            map.next_value_seed(Walk { node: &child.node, fields: &mut *self.fields })?;
         }
         self.offer(Value::Nested("an object"))
     }
@@ -187,7 +188,7 @@ impl<'de> Visitor<'de> for Walk<'_, '_, 'de> {
             let taken = match self.node.element(index) {
                 Some(at) => {
                     let node = &self.node.children[at].node;
-                    list.next_element_seed(Walk { node, found: &mut *self.found })?
+                    list.next_element_seed(Walk { node, fields: &mut *self.fields })?
                 }
                 None => list.next_element::<IgnoredAny>()?.map(|_| ()),
             };

@@ -1,10 +1,10 @@
-//! The layout that nearly all records of an input share, so that they are read without parsing.
+//! Reads records by a learnt template instead of a JSON parser.
 //!
-//! A producer writes its objects the same way each time: the same names, in the same order, with
-//! the same spaces. What stands before a value is learnt byte by byte from records that the JSON
-//! parser took. A record that consists of learnt bytes, plain texts and plain numbers is read by
-//! comparing; any other is the parser's to judge, and so is every fault. The tests hold the two to
-//! the same answer.
+//! A producer writes all its objects alike: the same names, in the same order, with the same
+//! spaces. The bytes before each value are learnt from records that the JSON parser accepted. A
+//! record that consists of learnt bytes, plain strings and plain numbers is read by comparing
+//! bytes; all other records, and all errors, are left to the parser. The tests check that both give
+//! the same result.
 
 use super::decode::Decoder;
 use super::fields::Field;
@@ -13,54 +13,55 @@ use super::{DecodedSample, Span, span, time};
 use crate::model::rules::TimeUnit;
 use crate::timeline::{RawSample, Sample};
 
-/// Most names that are learnt: a bit each in a set.
-const MAX_LEADS: usize = 32;
+/// Maximum number of learnt prefixes: each has a bit in a `u32`.
+const MAX_PREFIXES: usize = 32;
 
-/// Most ends of records that are learnt.
-const MAX_TAILS: usize = 4;
+/// Maximum number of learnt suffixes.
+const MAX_SUFFIXES: usize = 4;
 
-/// Digits that always fit into 64 bits.
+/// Number of digits that always fit into 64 bits.
 const MAX_DIGITS: usize = 19;
 
-/// What stands before a value, from the end of the one before: `,"lat":`, spaces included.
+/// The bytes between the previous value and a value, such as `,"lat":`, including spaces.
 #[derive(Debug, PartialEq, Eq)]
-struct Lead {
+struct Prefix {
     bytes: Box<[u8]>,
-    /// It begins the record.
+    /// Whether it begins the record.
     first: bool,
-    /// What the value stands for; `None`: it is passed over.
+    /// The field that the value maps to; `None`: the value is skipped.
     field: Option<Field>,
 }
 
-/// What was learnt of the records of one input.
+/// Template learnt from the records of one input.
 #[derive(Debug, Default)]
 pub struct JsonTemplate {
-    leads: Vec<Lead>,
-    tails: Vec<Box<[u8]>>,
-    /// Records that had to be parsed.
+    prefixes: Vec<Prefix>,
+    suffixes: Vec<Box<[u8]>>,
+    /// Number of records that were parsed.
     parsed: u64,
 }
 
 /// The values of a plain record.
 #[derive(Default)]
 struct Values<'a> {
-    /// One bit for each field that was named, and for each that has a value.
+    /// Bit set of the fields whose name occurred, including null values.
     named: u16,
+    /// Bit set of the fields that have a value.
     fields: u16,
     device: &'a [u8],
     driver: Option<&'a [u8]>,
     ignition: Option<bool>,
-    stated: RawSample,
+    raw: RawSample,
 }
 
 const fn bit(field: Field) -> u16 {
     1 << field as u16
 }
 
-const NEEDED: u16 = bit(Field::DeviceId) | bit(Field::Time) | bit(Field::Lat) | bit(Field::Lon);
+const REQUIRED: u16 = bit(Field::DeviceId) | bit(Field::Time) | bit(Field::Lat) | bit(Field::Lon);
 
 impl JsonTemplate {
-    /// The sample of a record that is like those before; `None` leaves it to the parser.
+    /// Decodes a record that matches the template; `None` leaves it to the parser.
     #[inline]
     pub(super) fn read(
         &self,
@@ -69,12 +70,12 @@ impl JsonTemplate {
         text: &mut String,
     ) -> Option<DecodedSample> {
         let values = self.values(decoder, record)?;
-        if values.fields & NEEDED != NEEDED {
+        if values.fields & REQUIRED != REQUIRED {
             return None;
         }
-        let sample = Sample::quantised(&values.stated).ok()?;
-        let id = |bytes: &[u8]| (1..=MAX_ID_BYTES).contains(&bytes.len());
-        if !id(values.device) || values.driver.is_some_and(|driver| !id(driver)) {
+        let sample = Sample::quantised(&values.raw).ok()?;
+        let is_id = |bytes: &[u8]| (1..=MAX_ID_BYTES).contains(&bytes.len());
+        if !is_id(values.device) || values.driver.is_some_and(|driver| !is_id(driver)) {
             return None;
         }
         let device = put(values.device, text)?;
@@ -89,85 +90,88 @@ impl JsonTemplate {
         let mut values = Values::default();
         let (mut rest, mut next, mut seen) = (record, 0, 0_u32);
         loop {
-            let Some(at) = self.lead_of(rest, next, seen == 0) else {
-                return self.tails.iter().any(|tail| **tail == *rest).then_some(values);
+            let Some(at) = self.find_prefix(rest, next, seen == 0) else {
+                let is_end = self.suffixes.iter().any(|suffix| **suffix == *rest);
+                return is_end.then_some(values);
             };
-            // The same for a name that stands for nothing.
+            // A repeated name is left to the parser, even if its value is skipped.
             if seen & (1 << at) != 0 {
                 return None;
             }
             seen |= 1 << at;
             next = at + 1;
-            let lead = &self.leads[at];
-            rest = &rest[lead.bytes.len()..];
-            match lead.field {
+            let prefix = &self.prefixes[at];
+            rest = &rest[prefix.bytes.len()..];
+            match prefix.field {
                 Some(field) => values.parse_value(field, decoder, &mut rest)?,
-                None => pass(&mut rest)?,
+                None => skip_value(&mut rest)?,
             }
         }
     }
 
-    /// Which lead `rest` begins with; the one at `next` is the most likely.
+    /// Index of the prefix that `rest` begins with; tries the one at `next` first.
     #[inline]
-    fn lead_of(&self, rest: &[u8], next: usize, first: bool) -> Option<usize> {
-        let is = |lead: &Lead| lead.first == first && rest.starts_with(&lead.bytes);
-        if self.leads.get(next).is_some_and(is) {
+    fn find_prefix(&self, rest: &[u8], next: usize, first: bool) -> Option<usize> {
+        let matches = |prefix: &Prefix| prefix.first == first && rest.starts_with(&prefix.bytes);
+        if self.prefixes.get(next).is_some_and(matches) {
             return Some(next);
         }
-        // A record's end is shorter than any lead.
+        // The end of a record: shorter than any prefix.
         if rest.len() <= 3 {
             return None;
         }
-        self.leads.iter().position(is)
+        self.prefixes.iter().position(matches)
     }
 
-    /// Learns from a record that the parser took. Less and less often: an input may have no layout.
+    /// Learns from a record that the parser accepted. Tries less and less often, since the records
+    /// of an input may have no common layout.
     pub(super) fn learn(&mut self, decoder: &Decoder, record: &[u8]) {
         self.parsed += 1;
         if !self.parsed.is_power_of_two() {
             return;
         }
-        let Some((leads, tail)) = outline(decoder, record) else { return };
-        for lead in leads {
-            if self.leads.len() < MAX_LEADS && !self.leads.contains(&lead) {
-                self.leads.push(lead);
+        let Some((prefixes, suffix)) = outline(decoder, record) else { return };
+        for prefix in prefixes {
+            if self.prefixes.len() < MAX_PREFIXES && !self.prefixes.contains(&prefix) {
+                self.prefixes.push(prefix);
             }
         }
-        if self.tails.len() < MAX_TAILS && !self.tails.iter().any(|known| **known == *tail) {
-            self.tails.push(tail.into());
+        let is_known = self.suffixes.iter().any(|known| **known == *suffix);
+        if self.suffixes.len() < MAX_SUFFIXES && !is_known {
+            self.suffixes.push(suffix.into());
         }
     }
 }
 
 impl<'a> Values<'a> {
-    /// Takes the value of a field off the front of `rest`.
+    /// Parses the value of a field at the start of `rest`, and advances `rest`.
     #[inline]
     fn parse_value(&mut self, field: Field, decoder: &Decoder, rest: &mut &'a [u8]) -> Option<()> {
-        // A field that is named twice, even as null: what that means, the parser knows.
+        // Two names of one field, even with null values, are left to the parser.
         if self.named & bit(field) != 0 {
             return None;
         }
         self.named |= bit(field);
-        if let Some(behind) = rest.strip_prefix(b"null") {
-            *rest = behind;
+        if let Some(after) = rest.strip_prefix(b"null") {
+            *rest = after;
             return Some(());
         }
         self.fields |= bit(field);
-        let stated = &mut self.stated;
+        let raw = &mut self.raw;
         match field {
             Field::DeviceId => self.device = take_text(rest)?,
             Field::Driver => self.driver = Some(take_text(rest)?),
             Field::Ignition => self.ignition = Some(take_bool(rest)?),
-            Field::Time => stated.time_ms = take_time(rest, decoder.time_unit)?,
-            Field::Lat => stated.lat = take_number(rest)?,
-            Field::Lon => stated.lon = take_number(rest)?,
+            Field::Time => raw.time_ms = take_time(rest, decoder.time_unit)?,
+            Field::Lat => raw.lat = take_number(rest)?,
+            Field::Lon => raw.lon = take_number(rest)?,
             Field::Speed => {
                 let speed = record::metres_per_second(take_number(rest)?, decoder.speed_unit);
-                stated.speed_mps = Some(speed);
+                raw.speed_mps = Some(speed);
             }
-            Field::Heading => stated.heading_deg = Some(take_number(rest)?),
-            Field::Altitude => stated.altitude_m = Some(take_number(rest)?),
-            Field::Accuracy => stated.accuracy_m = Some(take_number(rest)?),
+            Field::Heading => raw.heading_deg = Some(take_number(rest)?),
+            Field::Altitude => raw.altitude_m = Some(take_number(rest)?),
+            Field::Accuracy => raw.accuracy_m = Some(take_number(rest)?),
         }
         Some(())
     }
@@ -179,13 +183,13 @@ fn put(ascii: &[u8], text: &mut String) -> Option<Span> {
     Some(span(start, text.len()))
 }
 
-/// Bytes up to the first that is not plain in a text: a quote, a backslash, a control character, or
-/// part of a character beyond ASCII.
+/// Number of plain bytes at the start of a JSON string: up to the first quote, backslash, control
+/// character or non-ASCII byte.
 #[inline]
 fn plain_bytes(text: &[u8]) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGHS: u64 = 0x8080_8080_8080_8080;
-    // The high bit of each byte that is zero; of the bytes after such a one it may be wrong.
+    // Sets the high bit of each zero byte. Bits above the first zero byte may be wrong.
     let zero = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
     let mut at = 0;
     while let Some(word) = text[at..].first_chunk() {
@@ -203,17 +207,17 @@ fn plain_bytes(text: &[u8]) -> usize {
     at + text[at..].iter().take_while(|byte| is_plain(byte)).count()
 }
 
-/// A text of plain bytes.
+/// Parses a JSON string of plain bytes.
 #[inline]
 fn take_text<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let inner = rest.strip_prefix(b"\"")?;
-    let (text, behind) = inner.split_at(plain_bytes(inner));
-    *rest = behind.strip_prefix(b"\"")?;
+    let (text, after) = inner.split_at(plain_bytes(inner));
+    *rest = after.strip_prefix(b"\"")?;
     Some(text)
 }
 
-/// Digits of a number without a sign, and how many there are; the value may wrap beyond
-/// [`MAX_DIGITS`].
+/// Parses the digits at the start of `text` into `value` and returns their number. The value is
+/// wrong, wrapped, beyond [`MAX_DIGITS`].
 #[inline]
 fn digits(text: &[u8], value: &mut u64) -> usize {
     let mut count = 0;
@@ -224,7 +228,7 @@ fn digits(text: &[u8], value: &mut u64) -> usize {
     count
 }
 
-/// A number without an exponent, as the parser would give it.
+/// Parses a number without an exponent, to the same float as the parser.
 #[inline]
 fn take_number(rest: &mut &[u8]) -> Option<f64> {
     const TENS: [f64; MAX_DIGITS] = [
@@ -237,11 +241,11 @@ fn take_number(rest: &mut &[u8]) -> Option<f64> {
     if whole == 0 || (whole > 1 && unsigned[0] == b'0') {
         return None;
     }
-    let mut behind = &unsigned[whole..];
+    let mut after = &unsigned[whole..];
     let mut decimals = 0;
-    if let Some(fraction) = behind.strip_prefix(b".") {
+    if let Some(fraction) = after.strip_prefix(b".") {
         decimals = digits(fraction, &mut value);
-        behind = &fraction[decimals..];
+        after = &fraction[decimals..];
         if decimals == 0 {
             return None;
         }
@@ -252,7 +256,7 @@ fn take_number(rest: &mut &[u8]) -> Option<f64> {
     #[expect(clippy::cast_precision_loss, reason = "the parser rounds the same way")]
     let number = value as f64 / TENS[decimals];
     let number = if unsigned.len() < rest.len() { -number } else { number };
-    *rest = behind;
+    *rest = after;
     Some(number)
 }
 
@@ -270,8 +274,8 @@ fn take_time(rest: &mut &[u8], unit: TimeUnit) -> Option<i64> {
     let value = i128::from(value);
     let value = if unsigned.len() < rest.len() { -value } else { value };
     *rest = &unsigned[count..];
-    // A fraction or an exponent would follow here; no lead begins with one.
-    time::of_integer(value, unit)
+    // If a fraction or an exponent follows, no prefix matches.
+    time::from_integer(value, unit)
 }
 
 #[inline]
@@ -281,28 +285,28 @@ fn take_bool(rest: &mut &[u8]) -> Option<bool> {
     Some(on)
 }
 
-/// A value that stands for nothing.
-fn pass(rest: &mut &[u8]) -> Option<()> {
+/// Skips a value that is not used.
+fn skip_value(rest: &mut &[u8]) -> Option<()> {
     match rest.first()? {
         b'"' => take_text(rest).map(drop),
         b't' | b'f' => take_bool(rest).map(drop),
-        b'n' => rest.strip_prefix(b"null").map(|behind| *rest = behind),
+        b'n' => rest.strip_prefix(b"null").map(|after| *rest = after),
         _ => take_number(rest).map(drop),
     }
 }
 
-/// The leads of a plain record, and what it ends with.
-fn outline<'a>(decoder: &Decoder, record: &'a [u8]) -> Option<(Vec<Lead>, &'a [u8])> {
-    let mut leads = Vec::new();
+/// The prefixes of a plain record, and its suffix.
+fn outline<'a>(decoder: &Decoder, record: &'a [u8]) -> Option<(Vec<Prefix>, &'a [u8])> {
+    let mut prefixes = Vec::new();
     let mut rest = record;
     loop {
         let from = rest;
         rest = rest.trim_ascii_start();
-        let opens = if leads.is_empty() { b'{' } else { b',' };
+        let opens = if prefixes.is_empty() { b'{' } else { b',' };
         if rest.first() != Some(&opens) {
-            // A number that only the parser can read may be cut short here: that is no end.
+            // `rest` may also be the remainder of a number that only the parser can read.
             let is_end = rest.trim_ascii_end() == b"}";
-            return (is_end && !leads.is_empty()).then_some((leads, from));
+            return (is_end && !prefixes.is_empty()).then_some((prefixes, from));
         }
         rest = rest[1..].trim_ascii_start();
         let name = std::str::from_utf8(take_text(&mut rest)?).ok()?;
@@ -315,8 +319,8 @@ fn outline<'a>(decoder: &Decoder, record: &'a [u8]) -> Option<(Vec<Lead>, &'a [u
                 _ => return None,
             },
         };
-        leads.push(Lead { bytes, first: leads.is_empty(), field });
-        pass(&mut rest)?;
+        prefixes.push(Prefix { bytes, first: prefixes.is_empty(), field });
+        skip_value(&mut rest)?;
     }
 }
 

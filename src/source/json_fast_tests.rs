@@ -23,20 +23,21 @@ fn summarize(decoded: Result<DecodedSample, Box<SampleError>>, text: &str) -> Su
             Ok((part(&good.device), driver, good.ignition, good.sample))
         }
         Err(fault) => {
-            assert_eq!(text, "before", "a fault leaves no text");
+            assert_eq!(text, "before", "an error leaves no text");
             Err((fault.reason, fault.message))
         }
     }
 }
 
-/// Reads all lines with one layout, each also by the parser, and returns how many the layout read.
-fn same(decoder: &Decoder, lines: &[Vec<u8>]) -> usize {
-    let mut layout = JsonTemplate::default();
+/// Reads all lines with one template and compares each with the parser's result. Returns how many
+/// lines the template read.
+fn compare(decoder: &Decoder, lines: &[Vec<u8>]) -> usize {
+    let mut template = JsonTemplate::default();
     let mut read = 0;
     for line in lines {
         let (mut text, mut parsed) = ("before".to_owned(), "before".to_owned());
-        read += usize::from(layout.read(decoder, line, &mut String::new()).is_some());
-        let like = summarize(decoder.json_like(&mut layout, line, &mut text), &text);
+        read += usize::from(template.read(decoder, line, &mut String::new()).is_some());
+        let like = summarize(decoder.json_like(&mut template, line, &mut text), &text);
         let json = summarize(decoder.json(line, &mut parsed), &parsed);
         assert_eq!(like, json, "{}", String::from_utf8_lossy(line));
     }
@@ -54,34 +55,34 @@ const PLAIN: [&str; 3] = [
 ];
 
 #[test]
-fn all_but_the_first_record_of_a_layout_are_read_without_the_parser() {
+fn records_after_the_first_are_read_without_the_parser() {
     let json = decoder("", |_| ());
-    assert_eq!(same(&json, &lines(&PLAIN)), 2);
+    assert_eq!(compare(&json, &lines(&PLAIN)), 2);
     let spaced = PLAIN.map(|line| line.replace(':', " : ").replace(" : 38 : ", ":38:"));
     let spaced = spaced.map(|line| line.replace("T21 : 38", "T21:38"));
-    assert_eq!(same(&json, &lines(&spaced.each_ref().map(String::as_str))), 2);
+    assert_eq!(compare(&json, &lines(&spaced.each_ref().map(String::as_str))), 2);
     let whole = decoder("", |rules| rules.time_unit = TimeUnit::Seconds);
     let times = [r#"{"time":1795210680,"lat":1,"lon":2,"device":"x","ignition":true,"n":[]}"#; 3];
-    assert_eq!(same(&whole, &lines(&times)), 0, "an array is the parser's");
+    assert_eq!(compare(&whole, &lines(&times)), 0, "an array is the parser's");
     let times = [r#"{"time":1795210680,"lat":1,"lon":2,"device":"x","ignition":true,"n":7}"#; 3];
-    assert_eq!(same(&whole, &lines(&times)), 2);
+    assert_eq!(compare(&whole, &lines(&times)), 2);
     let mapped = decoder("device_id=v,lat=/gps/lat", |_| ());
     let nested = [r#"{"v":"x","time":"2026-11-20T21:38:00Z","gps":{"lat":1},"lon":2}"#; 3];
-    assert_eq!(same(&mapped, &lines(&nested)), 0);
+    assert_eq!(compare(&mapped, &lines(&nested)), 0);
 }
 
 #[test]
-fn optional_names_may_come_and_go() {
+fn optional_names_may_be_missing() {
     let with = |member: &str| format!(r#"{{"device":"a","ts":5,"lat":1,"lon":2{member}}}"#);
     let members = [",\"driver\":\"D\"", "", ",\"speed\":1", ",\"speed\":1,\"driver\":\"D\"", ""];
     let texts: Vec<_> = members.iter().cycle().take(40).map(|member| with(member)).collect();
     let texts: Vec<_> = texts.iter().map(String::as_str).collect();
-    let read = same(&decoder("", |_| ()), &lines(&texts));
+    let read = compare(&decoder("", |_| ()), &lines(&texts));
     assert!(read >= 32, "{read} of 40");
 }
 
 #[test]
-fn what_is_not_plain_gets_the_answer_of_the_parser() {
+fn other_records_get_the_result_of_the_parser() {
     let mut texts = PLAIN.to_vec();
     let odd = [
         r#"{"device_id":"a","time":"2026-11-20T21:38:00Z","lat":1.5,"lon":-2.5,"speed":-3}"#,
@@ -109,22 +110,22 @@ fn what_is_not_plain_gets_the_answer_of_the_parser() {
         "",
     ];
     texts.extend(odd.iter().flat_map(|odd| [odd, PLAIN[0]]));
-    let read = same(&decoder("", |_| ()), &lines(&texts));
-    assert_eq!(read, 2 + odd.len(), "the plain ones alone");
+    let read = compare(&decoder("", |_| ()), &lines(&texts));
+    assert_eq!(read, 2 + odd.len(), "only the plain records");
 }
 
 #[test]
-fn what_follows_a_number_that_is_cut_short_is_no_end() {
-    // A name that nothing is known of, and a number beyond all bounds: both are passed over.
+fn the_rest_of_a_partly_read_number_is_not_a_suffix() {
+    // An unknown name whose number exceeds every float; the value is skipped.
     let record =
         r#"{"device_id":"a","time":1795210680123,"lat":1,"lon":2,"n":1e9994,"driver":"z"}"#;
     let record = record.as_bytes().to_vec();
-    same(&decoder("", |_| ()), &[record.clone(), record.clone(), record]);
+    compare(&decoder("", |_| ()), &[record.clone(), record.clone(), record]);
 }
 
 #[test]
-fn two_names_of_one_field_are_judged_as_before() {
-    // Each is learnt from a record where it stands alone.
+fn two_names_of_one_field_get_the_result_of_the_parser() {
+    // Each name is learnt from a record without the other.
     let texts = [
         r#"{"device":"a","ts":5,"lat":1,"lon":2}"#,
         r#"{"device":"a","ts":5,"lat":1,"lng":2}"#,
@@ -138,7 +139,7 @@ fn two_names_of_one_field_are_judged_as_before() {
         r#"{"ts":5,"lat":1,"lon":2,"device":"a"}"#,
         r#"{"device":null,"ts":5,"lat":1,"lon":2,"device":"a"}"#,
     ];
-    same(&decoder("", |_| ()), &lines(&texts.repeat(3)));
+    compare(&decoder("", |_| ()), &lines(&texts.repeat(3)));
 }
 
 /// One edit of a line.
@@ -191,7 +192,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 
     #[test]
-    fn a_layout_never_changes_an_answer(
+    fn a_template_never_changes_the_result(
         lines in prop::collection::vec((line(), prop::option::weighted(
             0.3, (any::<usize>(), 0..5_u8, prop_oneof![any::<u8>(), Just(b'"'), Just(b',')]),
         )), 1..30),
@@ -200,11 +201,11 @@ proptest! {
             .into_iter()
             .map(|(line, edit)| edit.map_or_else(|| line.clone(), |edit| edited(&line, edit)))
             .collect();
-        same(&decoder("", |_| ()), &lines);
+        compare(&decoder("", |_| ()), &lines);
     }
 
     #[test]
-    fn plain_bytes_end_at_the_first_special_one(
+    fn plain_bytes_end_at_the_first_special_byte(
         mut text in prop::collection::vec(0x20..0x7f_u8, 0..40), at in 0..40_usize, byte: u8,
     ) {
         if at < text.len() {
@@ -215,7 +216,7 @@ proptest! {
     }
 
     #[test]
-    fn numbers_are_those_of_the_parser(text in prop_oneof![number(), "-?[0-9]{1,20}(\\.[0-9]{0,20})?"]) {
+    fn numbers_equal_those_of_the_parser(text in prop_oneof![number(), "-?[0-9]{1,20}(\\.[0-9]{0,20})?"]) {
         let mut rest = text.as_bytes();
         if let Some(number) = take_number(&mut rest) {
             let parsed: f64 = serde_json::from_str(&text[..text.len() - rest.len()]).unwrap();

@@ -1,8 +1,8 @@
-//! Where samples come from.
+//! Sources of samples.
 //!
-//! A source turns bytes into [`Batch`]es of [`Entry`]s, in the order of its log, and never loses
-//! one: what cannot be read is an entry too, with its reason and its original bytes. It decides
-//! nothing about trips.
+//! A source turns bytes into [`Batch`]es of [`Entry`]s, in arrival order, and loses none: a record
+//! that cannot be decoded is an entry too, with its reason and its original bytes. Sources do not
+//! decide trips.
 
 mod csv;
 mod decode;
@@ -30,51 +30,51 @@ use crate::model::input_part::Part;
 use crate::model::reason::DeadReason;
 use crate::timeline::Sample;
 
-/// A piece of one of a batch's two buffers.
+/// Byte range in one of a batch's two buffers.
 pub type Span = Range<u32>;
 
-/// A span of a buffer of a batch.
+/// A span from `start` to `end`.
 pub(crate) fn span(start: usize, end: usize) -> Span {
-    let place = |at| u32::try_from(at).expect("a batch ends long before 4 GiB");
-    place(start)..place(end)
+    let narrow = |at| u32::try_from(at).expect("a batch is far below 4 GiB");
+    narrow(start)..narrow(end)
 }
 
-/// Entries in the order of the log, with the bytes they came as.
+/// Entries in arrival order, with their original bytes.
 #[derive(Debug, Default)]
 pub struct Batch {
     /// Original bytes of the records; [`Entry::raw`] points into it.
     pub raw: Vec<u8>,
-    /// Device ids and drivers, unescaped; the spans of [`Decoded`] point into it.
+    /// Device ids and drivers, unescaped; the spans of [`DecodedSample`] point into it.
     pub text: String,
     /// Path of the file, or name of the topic.
     pub origin: Arc<str>,
-    /// What was read.
+    /// The entries.
     pub entries: Vec<Entry>,
-    /// Bytes of input read so far, of this origin, as they lie on the disk: for the progress bar.
+    /// Bytes of this origin read so far, compressed size if compressed: for the progress bar.
     pub bytes_read: u64,
-    /// What was read of this origin so far, where it can be known again; every record of it up to
-    /// there is in this batch or an earlier one.
+    /// The input part read so far, if the input can be resumed; all its records are in this batch
+    /// or earlier ones.
     pub part: Option<Part>,
-    /// Lines of this origin that were not read, since an earlier run did; told once.
+    /// Lines of this origin that an earlier run has read and this one skipped; set in one batch
+    /// only.
     pub lines_known: u64,
-    /// Offset of the record after the last that was read, where that is past the entries: a record
-    /// may be empty.
+    /// Offset after the last record read, if records without entries follow the last entry.
     pub next_offset: Option<i64>,
-    /// Headers of the log's records, by offset, of those that have any.
+    /// Headers of records that have any, by offset.
     pub headers: BTreeMap<i64, Arc<Headers>>,
-    /// What those headers take in memory, bytes.
+    /// Memory used by the headers, bytes.
     pub header_bytes: usize,
     /// Records that are arrays, by offset.
     pub arrays: BTreeMap<i64, Array>,
-    /// A control record. It comes in a batch of its own, in its place among the others. Of a topic
-    /// it stands there as an entry, too: where it is refused, that is its dead letter.
+    /// A control record. It is alone in its batch, in arrival order. A topic's batch also contains
+    /// an entry for it, which becomes the dead letter if the record is rejected.
     pub control: Option<Control>,
 }
 
-/// Headers of a log's record, in their order.
+/// Headers of a record, in their original order.
 pub type Headers = Vec<(String, Option<Vec<u8>>)>;
 
-/// What headers take in memory, bytes: a name and a value may be empty, and cost all the same.
+/// Memory used by headers, bytes, including the overhead of empty names and values.
 #[must_use]
 pub fn memory_of_headers(headers: &Headers) -> usize {
     let texts =
@@ -82,56 +82,56 @@ pub fn memory_of_headers(headers: &Headers) -> usize {
     size_of_val(&headers[..]) + headers.iter().map(texts).sum::<usize>()
 }
 
-/// Most bad elements of an array that are dead letters of their own; of more than that the array is
-/// one dead letter.
+/// Maximum number of bad elements of an array that become a dead letter each; with more, the array
+/// becomes one dead letter.
 pub const MAX_BAD_ELEMENTS: usize = 100;
 
 /// A record that is an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Array {
-    /// Its bytes in [`Batch::raw`].
+    /// Original bytes, in [`Batch::raw`].
     pub value: Span,
-    /// Bad elements that are no entries, by reason. There are none unless more than
-    /// [`MAX_BAD_ELEMENTS`] bad ones are entries.
+    /// Bad elements without an entry, by reason; empty unless more than [`MAX_BAD_ELEMENTS`] bad
+    /// elements have entries.
     pub more: BTreeMap<DeadReason, u64>,
 }
 
-/// A record that is about a device rather than from it.
+/// A command about a device, in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Control {
-    /// Trips that end before a time are to be erased.
+    /// Erase trips that end before a time.
     Forget {
-        /// Place of the record in the log.
+        /// Offset of the record in the log.
         offset: i64,
         /// Device id.
         device_id: String,
-        /// Trips that end before it go, and samples before it are dropped, ms since 1970.
+        /// Trips that end before it are erased, samples before it are dropped, ms since 1970.
         before_ms: i64,
     },
 }
 
-/// One sample of a record, or what stands in its place.
+/// One sample of a record, or the error that replaces it.
 #[derive(Debug)]
 pub struct Entry {
-    /// Place of the record in the log. Entries of one record share it and stand side by side.
+    /// Offset of the record in the log. Entries of one record share it and are adjacent.
     pub offset: i64,
-    /// Which element of a record that is an array.
+    /// Index of the element, if the record is an array.
     pub element: Option<u32>,
-    /// Line of the file, from 1; 0 where the source has no lines.
+    /// Line of the file, from 1; 0 if the source has no lines.
     pub line: u64,
-    /// The log's own timestamp of the record, ms since 1970.
+    /// Log timestamp of the record, ms since 1970.
     pub log_time_ms: i64,
-    /// It was delivered before, and comes again as the record it was.
+    /// Whether the record is redelivered, with its original offset.
     pub again: bool,
-    /// The record's bytes in [`Batch::raw`], without a line end.
+    /// Original bytes of the record in [`Batch::raw`], without the line end.
     pub raw: Span,
-    /// The record's key in [`Batch::raw`], where the log has keys.
+    /// Key of the record in [`Batch::raw`], if the log has keys.
     pub key: Option<Span>,
-    /// The sample, or why there is none.
+    /// The sample, or why it cannot be used.
     pub content: Result<DecodedSample, Box<SampleError>>,
 }
 
-/// A sample that was understood.
+/// A decoded sample.
 #[derive(Debug)]
 pub struct DecodedSample {
     /// Device id, in [`Batch::text`]; 1 to 256 bytes, no NUL.
@@ -144,25 +144,25 @@ pub struct DecodedSample {
     pub sample: Sample,
 }
 
-/// Longest message of a fault, bytes.
+/// Maximum length of an error message, bytes.
 const MAX_MESSAGE: usize = 1000;
 
-/// Why a record gave no sample.
+/// Why a sample cannot be used.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SampleError {
-    /// The reason, for counting.
+    /// Reason, for counters and headers.
     pub reason: DeadReason,
-    /// What failed, with the value, for a person.
+    /// What failed, with the value.
     pub message: String,
-    /// Set where `raw` is only the head of the record.
+    /// Set if `raw` contains only the head of the record.
     pub cut: Option<Cut>,
-    /// The time would be a good one if it were read in seconds.
+    /// Whether the device time would be valid if it were in seconds.
     pub looks_like_seconds: bool,
-    /// Of a control record: name of the control key that is unknown here.
+    /// Of a control record: name of a control key that this process does not have.
     pub unknown_key: Option<String>,
 }
 
-/// A record that is kept as its head alone.
+/// Size and hash of a record of which only the head is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cut {
     /// Length of the whole record, bytes.
@@ -172,7 +172,7 @@ pub struct Cut {
 }
 
 impl SampleError {
-    /// A fault of a record that is kept whole. A message is bounded, whatever it quotes.
+    /// An error of a record that is stored whole. Cuts a long message.
     #[must_use]
     pub fn new(reason: DeadReason, message: impl Into<String>) -> Self {
         let mut message = message.into();
@@ -186,14 +186,14 @@ impl SampleError {
 }
 
 impl Batch {
-    /// What it takes in memory, about, bytes.
+    /// Approximate memory, bytes.
     #[must_use]
     pub fn memory(&self) -> usize {
         let entries = self.entries.len() * size_of::<Entry>();
         self.raw.len() + self.text.len() + self.header_bytes + entries
     }
 
-    /// Keeps the headers of a record, for its dead letters; one without any keeps none.
+    /// Stores the headers of a record, for its dead letters; does nothing without headers.
     pub fn keep_headers(&mut self, offset: i64, headers: &Headers) {
         if !headers.is_empty() {
             self.header_bytes += memory_of_headers(headers);
@@ -201,13 +201,13 @@ impl Batch {
         }
     }
 
-    /// The text behind a span of [`Decoded`].
+    /// The text of a span of [`DecodedSample`].
     #[must_use]
     pub fn text(&self, span: &Span) -> &str {
         &self.text[span.start as usize..span.end as usize]
     }
 
-    /// The original bytes behind a span.
+    /// The original bytes of a span.
     #[must_use]
     pub fn bytes(&self, span: &Span) -> &[u8] {
         &self.raw[span.start as usize..span.end as usize]
@@ -227,7 +227,7 @@ impl Batch {
     }
 }
 
-/// A source that cannot go on.
+/// An error that ends a source.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
@@ -236,10 +236,10 @@ pub enum SourceError {
     Read {
         /// Path of the file.
         origin: String,
-        /// What the system said.
+        /// System error.
         source: std::io::Error,
     },
-    /// The file is not in a form that can be read.
+    /// The content of the file cannot be read.
     #[error("cannot read `{origin}`: {problem}")]
     Form {
         /// Path of the file.
@@ -247,13 +247,13 @@ pub enum SourceError {
         /// What is wrong, and what to do.
         problem: String,
     },
-    /// Several inputs were looked at, and these are of no use.
+    /// Several inputs cannot be read.
     #[error("{}", list(.0))]
     Inputs(Vec<SourceError>),
-    /// The reading thread broke off, or could not begin.
+    /// The input thread panicked, or could not be started.
     #[error("the input thread stopped: {problem}; this is a bug, please report it")]
     Broken {
-        /// What it said last.
+        /// Panic message, or why the thread could not be started.
         problem: String,
     },
 }
@@ -266,9 +266,9 @@ fn list(problems: &[SourceError]) -> String {
     shown.collect::<Vec<_>>().join("; ")
 }
 
-/// Where samples come from, as the processor sees it.
+/// A source of samples for the processor.
 pub trait Source: Send {
-    /// The next batch; `None` at the end. One without entries tells what else is new. Cancel safe:
-    /// a call that is dropped loses nothing.
+    /// The next batch; `None` at the end. A batch without entries still reports its other fields.
+    /// Cancel safe: dropping the future loses nothing.
     fn next(&mut self) -> impl Future<Output = Result<Option<Batch>, SourceError>> + Send;
 }

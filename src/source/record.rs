@@ -1,4 +1,4 @@
-//! The values found in one record, and the sample they state.
+//! The values of one record, and the sample that they make up.
 
 use std::borrow::Cow;
 
@@ -10,10 +10,10 @@ use crate::model::reason::DeadReason;
 use crate::model::rules::SpeedUnit;
 use crate::timeline::{OutOfRange, RawSample, Sample};
 
-/// Longest device id and driver, bytes.
+/// Maximum length of a device id or driver, bytes.
 pub(super) const MAX_ID_BYTES: usize = 256;
 
-/// A value as its record has it.
+/// A value as in its record.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Value<'a> {
     #[default]
@@ -24,15 +24,15 @@ pub(super) enum Value<'a> {
     Float(f64),
     /// A JSON string.
     Text(Cow<'a, str>),
-    /// A cell of a table, whose type is what its text looks like.
+    /// A cell of a table; its type is derived from its text.
     Cell(Cow<'a, str>),
     /// An object or an array.
     Nested(&'static str),
 }
 
 impl Value<'_> {
-    /// The value for a message.
-    fn shown(&self) -> String {
+    /// The value, for messages.
+    fn display(&self) -> String {
         match self {
             Self::Absent => "nothing".into(),
             Self::Bool(value) => value.to_string(),
@@ -50,23 +50,23 @@ impl Value<'_> {
 struct Slot<'a> {
     value: Value<'a>,
     rank: u8,
-    /// An alias that says something too, while the canonical name does not.
+    /// Rank of a second alias with a value, if the canonical name has none.
     rival: Option<u8>,
 }
 
-/// What one record says of each field.
+/// The values of one record, by field.
 #[derive(Debug, Default)]
 pub(super) struct Fields<'a> {
     slots: [Slot<'a>; Field::COUNT],
-    /// A name that stands twice in one object.
-    twice: Option<Box<str>>,
-    /// The field whose value was looked at last.
+    /// The first name that occurs twice in one object.
+    repeated: Option<Box<str>>,
+    /// The field of the value that was read last, for messages.
     pub(super) last: Option<Field>,
 }
 
 impl<'a> Fields<'a> {
-    /// Takes a value for each field it stands for. Whatever the order of names in the record, the
-    /// canonical name wins, and of two aliases neither does.
+    /// Stores a value for each field that it maps to. In any order of names, the canonical name
+    /// wins, and two aliases are ambiguous.
     #[inline]
     pub(super) fn offer(&mut self, targets: &[Target], value: Value<'a>) {
         let Some((last, others)) = targets.split_last() else { return };
@@ -86,9 +86,9 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Notes a name that stands twice in one object.
-    pub(super) fn note_twice(&mut self, name: &str) {
-        self.twice.get_or_insert_with(|| name.into());
+    /// Records a name that occurs twice in one object.
+    pub(super) fn set_repeated(&mut self, name: &str) {
+        self.repeated.get_or_insert_with(|| name.into());
     }
 
     fn value(&self, field: Field) -> &Value<'a> {
@@ -96,38 +96,37 @@ impl<'a> Fields<'a> {
     }
 
     fn check_names(&self, decoder: &Decoder) -> Result<(), Box<SampleError>> {
-        if let Some(name) = &self.twice {
+        if let Some(name) = &self.repeated {
             return fault(
                 DeadReason::AmbiguousField,
-                format!("{} stands twice in one object; keep one", short(name)),
+                format!("{} occurs twice in one object; keep one", short(name)),
             );
         }
         for field in Field::ALL {
             let slot = &self.slots[field as usize];
             if let Some(rival) = slot.rival {
                 let names = field.names();
-                let (one, other) = (names[usize::from(slot.rank)], names[usize::from(rival)]);
+                let (first, second) = (names[usize::from(slot.rank)], names[usize::from(rival)]);
                 let name = field.name();
                 return fault(
                     DeadReason::AmbiguousField,
                     format!(
-                        "`{one}` and `{other}` may both be {name}; choose with --map {name}={one}"
+                        "`{first}` and `{second}` may both be {name}; choose with --map {name}={first}"
                     ),
                 );
             }
         }
         let absent = |field: &Field| matches!(self.value(*field), Value::Absent);
-        match Field::NEEDED.iter().find(|field| absent(field)) {
+        match Field::REQUIRED.iter().find(|field| absent(field)) {
             None => Ok(()),
             Some(field) => fault(DeadReason::MissingField, decoder.absent(*field)),
         }
     }
 
-    /// The sample that the values state. Device and driver are put at the end of `text`; nothing is
-    /// when there is a fault.
+    /// Builds the sample. Appends device and driver to `text`, which is unchanged on an error.
     ///
     /// # Errors
-    /// The first fault: names, then device, time, position and the rest.
+    /// The first error, in the order names, device, time, position, other fields.
     pub(super) fn sample(
         &self,
         decoder: &Decoder,
@@ -151,9 +150,9 @@ impl<'a> Fields<'a> {
         let time_ms = self.time(decoder)?;
         let number = |field| self.number(field);
         let speed = number(Field::Speed)?;
-        let stated = RawSample {
+        let raw = RawSample {
             time_ms,
-            // Whether they are there was looked at before.
+            // `check_names` has checked that both are present.
             lat: number(Field::Lat)?.unwrap_or(f64::NAN),
             lon: number(Field::Lon)?.unwrap_or(f64::NAN),
             speed_mps: speed.map(|speed| metres_per_second(speed, decoder.speed_unit)),
@@ -163,7 +162,7 @@ impl<'a> Fields<'a> {
         };
         let ignition = self.ignition()?;
         let driver = self.driver(text)?;
-        let sample = Sample::quantised(&stated).map_err(|error| self.out_of_range(&error))?;
+        let sample = Sample::quantised(&raw).map_err(|error| self.out_of_range(&error))?;
         Ok(DecodedSample { device, driver, ignition, sample })
     }
 
@@ -186,7 +185,7 @@ impl<'a> Fields<'a> {
         Ok(span)
     }
 
-    /// The device id, whatever else is wrong.
+    /// The device id, even if other fields are invalid.
     pub(super) fn device_text(&self) -> Option<String> {
         let mut text = String::new();
         self.device(&mut text).ok().map(|_| text)
@@ -205,21 +204,21 @@ impl<'a> Fields<'a> {
         if name.len() > MAX_ID_BYTES || name.contains('\0') {
             return bad_type(Field::Driver, value, expected);
         }
-        // An empty name names nobody.
+        // An empty name means no driver.
         Ok((!name.is_empty()).then_some(span))
     }
 
     fn time(&self, decoder: &Decoder) -> Result<i64, Box<SampleError>> {
         let value = self.value(Field::Time);
         let integer = |integer: i128| {
-            let ms = time::of_integer(integer, decoder.time_unit);
+            let ms = time::from_integer(integer, decoder.time_unit);
             ms.ok_or_else(|| time::too_large(&integer.to_string()))
         };
         let ms = match value {
             Value::Signed(value) => integer(i128::from(*value)),
             Value::Unsigned(value) => integer(i128::from(*value)),
             Value::Float(value) => Err(time::fractional(&value.to_string())),
-            Value::Text(text) | Value::Cell(text) => time::of_text(text, decoder.time_unit),
+            Value::Text(text) | Value::Cell(text) => time::from_text(text, decoder.time_unit),
             Value::Absent | Value::Bool(_) | Value::Nested(_) => {
                 return bad_type(Field::Time, value, "RFC 3339 text or an integer");
             }
@@ -250,7 +249,7 @@ impl<'a> Fields<'a> {
 
     fn ignition(&self) -> Result<Option<bool>, Box<SampleError>> {
         let value = self.value(Field::Ignition);
-        let known = match value {
+        let state = match value {
             Value::Absent => return Ok(None),
             Value::Bool(on) => Some(*on),
             Value::Signed(0) | Value::Unsigned(0) => Some(false),
@@ -264,7 +263,7 @@ impl<'a> Fields<'a> {
             }
             _ => None,
         };
-        match known {
+        match state {
             Some(on) => Ok(Some(on)),
             None => bad_type(Field::Ignition, value, "true, false, on, off, 1 or 0"),
         }
@@ -272,12 +271,12 @@ impl<'a> Fields<'a> {
 
     fn out_of_range(&self, error: &OutOfRange) -> Box<SampleError> {
         let OutOfRange { field, value, least, most } = error;
-        let stated = Field::ALL.into_iter().find(|known| known.name() == *field);
-        let shown = stated.map_or_else(|| value.to_string(), |field| self.value(field).shown());
+        let known = Field::ALL.into_iter().find(|known| known.name() == *field);
+        let shown = known.map_or_else(|| value.to_string(), |field| self.value(field).display());
         if *field == "time" {
             let message = format!(
-                "time is {shown}, outside of the years 0000 to 9999, which a trip id can state; \
-                 --time-unit states the unit of an integer"
+                "time is {shown}, outside of the years 0000 to 9999, the range of trip ids; \
+                 --time-unit sets the unit of an integer"
             );
             return Box::new(SampleError::new(DeadReason::OutOfRange, message));
         }
@@ -287,7 +286,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Puts a text or an integer at the end of `text`; `None` for a value that is neither.
+/// Appends a text or an integer to `text`; `None` for any other value.
 fn put(value: &Value<'_>, text: &mut String) -> Option<Span> {
     let start = text.len();
     match value {
@@ -305,7 +304,7 @@ fn fault<T>(reason: DeadReason, message: String) -> Result<T, Box<SampleError>> 
 
 fn bad_type<T>(field: Field, value: &Value<'_>, expected: &str) -> Result<T, Box<SampleError>> {
     let name = field.name();
-    fault(DeadReason::BadType, format!("{name} is {}; it needs {expected}", value.shown()))
+    fault(DeadReason::BadType, format!("{name} is {}; it needs {expected}", value.display()))
 }
 
 pub(super) fn metres_per_second(speed: f64, unit: SpeedUnit) -> f64 {

@@ -1,5 +1,5 @@
-//! A sample as a record that states it: what goes back into a log that is read by other rules than
-//! those that understood the sample.
+//! Re-encodes a sample as a record, for a log whose rules differ from those that decoded the
+//! sample.
 
 use serde_json::{Map, Value};
 
@@ -12,11 +12,11 @@ use crate::model::time::format_time;
 use crate::timeline::Reading;
 
 impl Decoder {
-    /// A JSON object in which this decoder finds the same sample. `text` is what the spans of
-    /// `decoded` point into.
+    /// Re-encodes a sample as a JSON object that this decoder decodes to the same sample. The spans
+    /// of `decoded` point into `text`.
     ///
     /// # Errors
-    /// Why there is no such object: two fields that differ are mapped to one name, say.
+    /// Why there is no such object, for example two different fields that are mapped to one name.
     pub fn restate(&self, decoded: &DecodedSample, text: &str) -> Result<String, String> {
         let mut object = Map::new();
         for (field, value) in self.values(decoded, text) {
@@ -29,60 +29,60 @@ impl Decoder {
                 None => vec![name.to_owned()],
             };
             if !put(&mut object, &path, value) {
-                return Err(format!("`{name}` would have to hold two values"));
+                return Err(format!("`{name}` would need two values"));
             }
         }
         let record = Value::Object(object).to_string();
-        let mut again = String::new();
-        let read = self.json(record.as_bytes(), &mut again).map_err(|fault| fault.message)?;
-        if is_same((decoded, text), (&read, &again)) {
+        let mut new_text = String::new();
+        let read = self.json(record.as_bytes(), &mut new_text).map_err(|fault| fault.message)?;
+        if is_same((decoded, text), (&read, &new_text)) {
             Ok(record)
         } else {
-            Err(format!("`{record}` is another sample"))
+            Err(format!("`{record}` decodes to a different sample"))
         }
     }
 
-    /// Whether this decoder finds that sample in a record.
+    /// Whether this decoder decodes a record to the given sample.
     pub fn finds(
         &self,
-        layout: &mut JsonTemplate,
+        template: &mut JsonTemplate,
         record: &[u8],
         (decoded, text): (&DecodedSample, &str),
     ) -> bool {
-        let mut again = String::new();
-        let read = self.json_like(layout, record, &mut again);
-        read.is_ok_and(|read| is_same((decoded, text), (&read, &again)))
+        let mut new_text = String::new();
+        let read = self.json_like(template, record, &mut new_text);
+        read.is_ok_and(|read| is_same((decoded, text), (&read, &new_text)))
     }
 
-    /// What each field says, in the units of this decoder.
+    /// The fields with their values, in the units of this decoder.
     fn values(&self, decoded: &DecodedSample, text: &str) -> Vec<(Field, Value)> {
         let at = |span: &super::Span| &text[span.start as usize..span.end as usize];
         let sample = &decoded.sample;
         let in_units = |reading: Reading, per_unit: f64| {
             reading.get().map(|quanta| f64::from(quanta) / per_unit).map(Value::from)
         };
-        // What one unit of speed is, turned round.
-        let metres = 100.0 * metres_per_second(1.0, self.speed_unit);
+        // One unit of speed in cm/s.
+        let cmps_per_unit = 100.0 * metres_per_second(1.0, self.speed_unit);
         let optional = [
-            (Field::Speed, in_units(sample.speed_cmps, metres)),
+            (Field::Speed, in_units(sample.speed_cmps, cmps_per_unit)),
             (Field::Heading, in_units(sample.heading_ddeg, 10.0)),
             (Field::Altitude, in_units(sample.altitude_dm, 10.0)),
             (Field::Accuracy, in_units(sample.accuracy_dm, 10.0)),
             (Field::Driver, decoded.driver.as_ref().map(|driver| at(driver).into())),
             (Field::Ignition, decoded.ignition.map(Value::from)),
         ];
-        let needed = [
+        let required = [
             (Field::DeviceId, at(&decoded.device).into()),
             (Field::Time, format_time(sample.time_ms).into()),
             (Field::Lat, sample.lat().into()),
             (Field::Lon, sample.lon().into()),
         ];
-        let stated = optional.into_iter().filter_map(|(field, value)| Some((field, value?)));
-        needed.into_iter().chain(stated).collect()
+        let present = optional.into_iter().filter_map(|(field, value)| Some((field, value?)));
+        required.into_iter().chain(present).collect()
     }
 }
 
-/// Puts a value at the end of a path; tells whether there is room for it.
+/// Inserts a value at a path. Returns false if the path has another value.
 fn put(object: &mut Map<String, Value>, path: &[String], value: Value) -> bool {
     let Some((name, rest)) = path.split_first() else { return false };
     if rest.is_empty() {
@@ -94,15 +94,15 @@ fn put(object: &mut Map<String, Value>, path: &[String], value: Value) -> bool {
     }
 }
 
-fn is_same((one, text): (&DecodedSample, &str), (other, again): (&DecodedSample, &str)) -> bool {
+fn is_same((a, a_text): (&DecodedSample, &str), (b, b_text): (&DecodedSample, &str)) -> bool {
     let word =
         |span: &super::Span, text: &str| text[span.start as usize..span.end as usize].to_owned();
     let driver =
         |decoded: &DecodedSample, text| decoded.driver.as_ref().map(|span| word(span, text));
-    one.sample == other.sample
-        && one.ignition == other.ignition
-        && word(&one.device, text) == word(&other.device, again)
-        && driver(one, text) == driver(other, again)
+    a.sample == b.sample
+        && a.ignition == b.ignition
+        && word(&a.device, a_text) == word(&b.device, b_text)
+        && driver(a, a_text) == driver(b, b_text)
 }
 
 #[cfg(test)]
@@ -119,39 +119,39 @@ mod tests {
         Decoder::new(&Rules { fields, speed_unit, time_unit, ..Rules::default() }).unwrap()
     }
 
-    fn restated(record: &str, of: &str, to: &str) -> Result<String, String> {
+    fn reencoded(record: &str, from: &str, to: &str) -> Result<String, String> {
         let mut text = "before".to_owned();
-        let plain = decoder(of, SpeedUnit::MetresPerSecond);
+        let plain = decoder(from, SpeedUnit::MetresPerSecond);
         let decoded = plain.json(record.as_bytes(), &mut text).unwrap();
         decoder(to, SpeedUnit::KilometresPerHour).restate(&decoded, &text)
     }
 
     #[test]
-    fn a_sample_is_restated_by_the_names_and_units_of_another_decoder() {
+    fn a_sample_is_reencoded_with_the_names_and_units_of_another_decoder() {
         let record =
             r#"{"id":"a","when":1795210680,"y":1.5,"x":-2,"speed":10,"driver":"d","ignition":0}"#;
-        let of = "device_id=id,time=when,lat=y,lon=x";
+        let from = "device_id=id,time=when,lat=y,lon=x";
         assert_eq!(
-            restated(record, of, "lat=/gps/lat,lon=/gps/0,driver=/a~1b").unwrap(),
+            reencoded(record, from, "lat=/gps/lat,lon=/gps/0,driver=/a~1b").unwrap(),
             r#"{"a/b":"d","device_id":"a","gps":{"0":-2.0,"lat":1.5},"ignition":false,"speed":36.0,"time":"2026-11-20T21:38:00.000Z"}"#
         );
     }
 
     #[test]
-    fn what_has_no_place_is_not_restated() {
+    fn conflicting_fields_are_not_reencoded() {
         let record = r#"{"device":"a","time":1795210680,"lat":1.5,"lon":-2,"driver":"d"}"#;
         for (to, why) in [
-            ("driver=device_id", "`device_id` would have to hold two values"),
-            ("lat=/gps,lon=/gps/lon", "`/gps/lon` would have to hold two values"),
+            ("driver=device_id", "`device_id` would need two values"),
+            ("lat=/gps,lon=/gps/lon", "`/gps/lon` would need two values"),
         ] {
-            assert_eq!(restated(record, "", to).unwrap_err(), why);
+            assert_eq!(reencoded(record, "", to).unwrap_err(), why);
         }
-        assert!(restated(record, "", "driver=device").is_ok());
+        assert!(reencoded(record, "", "driver=device").is_ok());
     }
 
     proptest! {
         #[test]
-        fn every_sample_is_the_same_again_in_every_unit(
+        fn every_sample_is_reencoded_in_every_unit(
             lat in -90.0..=90.0f64,
             lon in -180.0..=180.0f64,
             speed in proptest::option::of(0.0..999.9f64),
@@ -178,7 +178,7 @@ mod tests {
                 SpeedUnit::MilesPerHour,
                 SpeedUnit::Knots,
             ] {
-                // That it is the same is looked at before it is given.
+                // `restate` itself checks that the sample is the same.
                 decoder("lat=/a/b", unit).restate(&decoded, &text).unwrap();
             }
         }

@@ -1,8 +1,8 @@
-//! Samples set aside on the disk, to be read again device by device.
+//! Spills samples to disk and reads them back grouped by device.
 //!
-//! Where more devices send than fit into memory, each arrival would load its device from the store
-//! and push another one out. Set aside by device, samples come back in groups whose devices fit:
-//! each device is loaded once. Of one device they come back in the order they came.
+//! If the active devices do not fit into memory, each sample would load its device from the store
+//! and evict another one. Spilled samples are read back in groups whose devices fit into memory, so
+//! each device is loaded once. The samples of a device keep their arrival order.
 
 use std::fs::File;
 use std::hash::BuildHasher;
@@ -15,25 +15,25 @@ use serde::{Deserialize, Serialize};
 use super::{Batch, DecodedSample, Entry, Span, span};
 use crate::timeline::{Reading, Sample};
 
-/// Into how many groups the devices are divided.
+/// Number of groups of devices.
 pub const GROUPS: usize = 64;
 
-/// Bytes of a group that wait for the disk.
+/// Size of a group's write buffer, bytes.
 const BUFFER: usize = 32 << 10;
 
-/// Samples that come back in one batch.
+/// Maximum number of samples in a batch read back.
 const BATCH_ENTRIES: usize = 2048;
 
-/// A batch that comes back ends where its records take so many bytes.
+/// A batch read back ends when its records exceed this size, bytes.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// Samples on the disk, in files without a name: they vanish with the process.
+/// Spilled samples, in unnamed temporary files that disappear when the process ends.
 #[derive(Debug)]
 pub struct Spill {
     folder: PathBuf,
     groups: Vec<Group>,
     hasher: foldhash::fast::RandomState,
-    /// Where the samples came from; they name a place in this list.
+    /// Origins of the samples; a sample stores an index into this list.
     origins: Vec<Arc<str>>,
     bytes: u64,
 }
@@ -41,11 +41,12 @@ pub struct Spill {
 #[derive(Debug, Default)]
 struct Group {
     file: Option<File>,
-    /// What is not in the file yet.
+    /// Bytes that are not in the file yet.
     buffer: Vec<u8>,
 }
 
-/// A sample as it lies on the disk, before the bytes of its record; in front of both their length.
+/// A spilled sample. In the file, the bytes of its record follow it, and the length of both
+/// precedes it.
 #[derive(Serialize, Deserialize)]
 struct SpilledSample<'a> {
     origin: u32,
@@ -64,7 +65,7 @@ struct SpilledSample<'a> {
 }
 
 impl Spill {
-    /// A place for samples, in files of a folder.
+    /// Creates an empty spill with files in `folder`.
     #[must_use]
     pub fn new(folder: &Path) -> Self {
         Self {
@@ -82,13 +83,13 @@ impl Spill {
         &self.folder
     }
 
-    /// Bytes set aside.
+    /// Number of spilled bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Sets a sample aside.
+    /// Spills a sample.
     ///
     /// # Errors
     /// The disk fails.
@@ -98,11 +99,11 @@ impl Spill {
         entry: &Entry,
         decoded: &DecodedSample,
     ) -> io::Result<()> {
-        let origin = self.slot_of(&batch.origin);
+        let origin = self.origin_index(&batch.origin);
         let device = batch.text(&decoded.device);
         let Sample { time_ms, lat_e7, lon_e7, speed_cmps, heading_ddeg, altitude_dm, accuracy_dm } =
             decoded.sample;
-        let set_aside = SpilledSample {
+        let spilled = SpilledSample {
             origin,
             offset: entry.offset,
             element: entry.element,
@@ -119,28 +120,28 @@ impl Spill {
         let group = self.group_of(device);
         let group = &mut self.groups[group];
         let before = group.buffer.len();
-        group.put(&set_aside, batch.raw(entry))?;
+        group.put(&spilled, batch.raw(entry))?;
         self.bytes += (group.buffer.len() - before) as u64;
         group.write_full(&self.folder)
     }
 
-    /// Which group a device is in.
+    /// Index of a device's group.
     #[must_use]
     pub fn group_of(&self, device: &str) -> usize {
-        // Not by the lowest bits, which tables of devices use.
+        // Not the lowest bits, which the device maps use.
         let hash = self.hasher.hash_one(device) >> 40;
         usize::try_from(hash % GROUPS as u64).expect("it is below GROUPS")
     }
 
-    /// The place of an origin in the list; samples of one origin come side by side.
-    fn slot_of(&mut self, origin: &Arc<str>) -> u32 {
+    /// Index of an origin in the list. The samples of one origin are consecutive.
+    fn origin_index(&mut self, origin: &Arc<str>) -> u32 {
         if self.origins.last().is_none_or(|last| !Arc::ptr_eq(last, origin)) {
             self.origins.push(Arc::clone(origin));
         }
-        u32::try_from(self.origins.len() - 1).expect("no command line names so many files")
+        u32::try_from(self.origins.len() - 1).expect("there are fewer than 2^32 input files")
     }
 
-    /// Takes back the samples of a group, in the order they came.
+    /// Removes the samples of a group and returns them in arrival order.
     ///
     /// # Errors
     /// The disk fails.
@@ -155,10 +156,10 @@ impl Spill {
         };
         let bytes = disk.chain(io::Cursor::new(buffer));
         let origins = self.origins.clone();
-        Ok(GroupSamples { bytes, origins, frame: Vec::new(), is_held: false })
+        Ok(GroupSamples { bytes, origins, frame: Vec::new(), is_pending: false })
     }
 
-    /// Forgets everything, once all groups were taken.
+    /// Resets the spill after all groups were taken.
     pub fn clear(&mut self) {
         let hasher = self.hasher.clone();
         *self = Self { hasher, ..Self::new(&self.folder) };
@@ -166,11 +167,11 @@ impl Spill {
 }
 
 impl Group {
-    fn put(&mut self, set_aside: &SpilledSample<'_>, raw: &[u8]) -> io::Result<()> {
+    fn put(&mut self, spilled: &SpilledSample<'_>, raw: &[u8]) -> io::Result<()> {
         let start = self.buffer.len();
         self.buffer.extend_from_slice(&[0; 4]);
         let buffer = std::mem::take(&mut self.buffer);
-        self.buffer = postcard::to_extend(set_aside, buffer).map_err(io::Error::other)?;
+        self.buffer = postcard::to_extend(spilled, buffer).map_err(io::Error::other)?;
         self.buffer.extend_from_slice(raw);
         let length = u32::try_from(self.buffer.len() - start - 4).map_err(io::Error::other)?;
         self.buffer[start..start + 4].copy_from_slice(&length.to_le_bytes());
@@ -187,7 +188,7 @@ impl Group {
         };
         file.write_all(&self.buffer)?;
         self.buffer.clear();
-        // One long record shall not cost its room for good.
+        // Release the memory of a long record.
         self.buffer.shrink_to(2 * BUFFER);
         Ok(())
     }
@@ -198,12 +199,12 @@ pub struct GroupSamples {
     bytes: io::Chain<Box<dyn Read + Send>, io::Cursor<Vec<u8>>>,
     origins: Vec<Arc<str>>,
     frame: Vec<u8>,
-    /// The frame was read, and not given.
-    is_held: bool,
+    /// Whether `frame` contains a sample that was not returned yet.
+    is_pending: bool,
 }
 
 impl GroupSamples {
-    /// The next samples, all of one origin; `None` at the end.
+    /// The next samples, all with the same origin; `None` at the end.
     ///
     /// # Errors
     /// The disk fails.
@@ -217,7 +218,7 @@ impl GroupSamples {
             let (sample, raw) = postcard::take_from_bytes::<SpilledSample<'_>>(&self.frame)
                 .map_err(io::Error::other)?;
             if *origin.get_or_insert(sample.origin) != sample.origin {
-                self.is_held = true;
+                self.is_pending = true;
                 break;
             }
             push(&mut batch, &sample, raw);
@@ -227,9 +228,9 @@ impl GroupSamples {
         Ok(Some(batch))
     }
 
-    /// Reads the next sample's bytes; false at the end.
+    /// Reads the bytes of the next sample; false at the end.
     fn read_frame(&mut self) -> io::Result<bool> {
-        if std::mem::take(&mut self.is_held) {
+        if std::mem::take(&mut self.is_pending) {
             return Ok(true);
         }
         let mut length = [0; 4];
@@ -243,17 +244,17 @@ impl GroupSamples {
     }
 }
 
-fn push(batch: &mut Batch, set_aside: &SpilledSample<'_>, raw: &[u8]) {
+fn push(batch: &mut Batch, spilled: &SpilledSample<'_>, raw: &[u8]) {
     let mut put = |text: &str| -> Span {
         let start = batch.text.len();
         batch.text.push_str(text);
         span(start, batch.text.len())
     };
-    let (device, driver) = (put(set_aside.device), set_aside.driver.map(&mut put));
-    let [lat_e7, lon_e7] = set_aside.position;
-    let [speed_cmps, heading_ddeg, altitude_dm, accuracy_dm] = set_aside.readings.map(Reading::new);
+    let (device, driver) = (put(spilled.device), spilled.driver.map(&mut put));
+    let [lat_e7, lon_e7] = spilled.position;
+    let [speed_cmps, heading_ddeg, altitude_dm, accuracy_dm] = spilled.readings.map(Reading::new);
     let sample = Sample {
-        time_ms: set_aside.time_ms,
+        time_ms: spilled.time_ms,
         lat_e7,
         lon_e7,
         speed_cmps,
@@ -264,14 +265,14 @@ fn push(batch: &mut Batch, set_aside: &SpilledSample<'_>, raw: &[u8]) {
     let start = batch.raw.len();
     batch.raw.extend_from_slice(raw);
     batch.entries.push(Entry {
-        offset: set_aside.offset,
-        element: set_aside.element,
-        line: set_aside.line,
-        log_time_ms: set_aside.log_time_ms,
-        again: set_aside.again,
+        offset: spilled.offset,
+        element: spilled.element,
+        line: spilled.line,
+        log_time_ms: spilled.log_time_ms,
+        again: spilled.again,
         raw: span(start, batch.raw.len()),
         key: None,
-        content: Ok(DecodedSample { device, driver, ignition: set_aside.ignition, sample }),
+        content: Ok(DecodedSample { device, driver, ignition: spilled.ignition, sample }),
     });
 }
 
@@ -280,7 +281,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Samples of a few devices, as a source would give them.
+    /// Samples of a few devices, in batches as from a source.
     fn batches(log: &[(u8, i64, Option<i32>, bool)]) -> Vec<Batch> {
         let mut all: Vec<Batch> = Vec::new();
         for (offset, &(device, time_ms, reading, named)) in (0..).zip(log) {
@@ -308,7 +309,7 @@ mod tests {
         all
     }
 
-    /// What is known of a sample, with its device in front.
+    /// The device of a sample, and a description of everything else.
     fn describe(batch: &Batch, entry: &Entry) -> (String, String) {
         let good = entry.content.as_ref().unwrap();
         let driver = good.driver.as_ref().map(|driver| batch.text(driver));
@@ -320,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn long_records_come_back_a_few_at_a_time() {
+    fn batches_of_long_records_are_small() {
         let folder = tempfile::tempdir().unwrap();
         let mut spill = Spill::new(folder.path());
         let log = [(1, 5, None, false); 10];
@@ -336,7 +337,7 @@ mod tests {
         let mut samples = spill.take_group(spill.group_of("truck-1")).unwrap();
         let mut found = 0;
         while let Some(batch) = samples.next_batch().unwrap() {
-            assert!(batch.entries.len() <= 2, "{} long records at once", batch.entries.len());
+            assert!(batch.entries.len() <= 2, "{} long records in one batch", batch.entries.len());
             found += batch.entries.len();
         }
         assert_eq!(found, log.len());
@@ -344,7 +345,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_sample_comes_back_as_it_was_and_in_its_device_s_order(
+        fn every_sample_is_read_back_unchanged_and_in_order(
             log in prop::collection::vec(
                 (0..100_u8, any::<i64>(), prop::option::of(-9..9_i32), any::<bool>()), 0..2000),
         ) {
@@ -365,7 +366,7 @@ mod tests {
                     found.extend(batch.entries.iter().map(|entry| describe(&batch, entry)));
                 }
             }
-            // Sorting is stable, so this compares the order in each device too.
+            // A stable sort: the order of each device's samples is compared, too.
             expected.sort_by(|a, b| a.0.cmp(&b.0));
             found.sort_by(|a, b| a.0.cmp(&b.0));
             prop_assert_eq!(found, expected);

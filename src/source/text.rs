@@ -2,19 +2,19 @@
 
 use crate::model::visible::push_visible;
 
-/// Characters of a value that a message shows.
-const SHOWN: usize = 80;
+/// Maximum number of characters of a value in a message.
+const MAX_CHARS: usize = 80;
 
-/// A value between backticks, cut to a bound, what cannot be seen escaped.
+/// A value between backticks, cut to a maximum length, invisible characters escaped.
 pub(crate) fn short(value: &str) -> String {
     format!("`{}`", clipped(value))
 }
 
-/// A text cut to a bound, what cannot be seen escaped.
+/// A text cut to a maximum length, invisible characters escaped.
 pub(super) fn clipped(value: &str) -> String {
     let mut shown = String::new();
     for (count, c) in value.chars().enumerate() {
-        if count == SHOWN {
+        if count == MAX_CHARS {
             shown.push_str("...");
             break;
         }
@@ -23,7 +23,7 @@ pub(super) fn clipped(value: &str) -> String {
     shown
 }
 
-/// As many bytes of a text as are whole characters, at most `bytes`.
+/// The longest prefix of whole characters with at most `bytes` bytes.
 pub(crate) fn head_of(text: &str, bytes: usize) -> &str {
     let mut end = bytes.min(text.len());
     while !text.is_char_boundary(end) {
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_bounded_and_tame() {
+    fn a_value_is_cut_and_escaped() {
         assert_eq!(short("a\u{1b}[0mé"), "`a\\u{1b}[0mé`");
         assert_eq!(short("a\u{202e}b"), "`a\\u{202e}b`");
         assert_eq!(short(&"é".repeat(100)), format!("`{}...`", "é".repeat(80)));

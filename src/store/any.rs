@@ -1,6 +1,6 @@
-//! Any store, opened by its URL: the one place that lists the kinds of stores.
+//! Opens any store by its URL. Only this file lists the kinds of stores.
 //!
-//! A new kind of store is a folder beside this file, a variant here and in `url.rs`, and its
+//! A new kind of store needs a folder next to this file, a variant here and in `url.rs`, and its
 //! options in [`OpenOptions`].
 
 use std::path::Path;
@@ -16,29 +16,29 @@ use crate::model::control::NamedKey;
 use crate::model::epoch::Epoch;
 use crate::model::rules::Rules;
 
-/// The store that needs no server and is its own journal: positions, dead letters, change events
-/// and input parts are tables of it. `verify` also builds its reference stores as such files.
+/// A store without a server that is also its own journal: it has tables for positions, dead
+/// letters, change events and input parts. `verify` also builds its reference stores as such files.
 pub type EmbeddedStore = SqliteStore;
 
-/// What a store is opened for.
+/// The purpose of opening a store.
 #[derive(Clone, Copy, Debug)]
 pub enum Access<'a> {
-    /// Reading. The store has to exist.
+    /// Read only. The store must exist.
     Read,
-    /// Writing what the records of files give. An embedded store is created where there is none.
+    /// Write trips from files. An embedded store that does not exist is created.
     WriteFiles(&'a Rules),
-    /// Writing what the records of a topic give. An embedded store is created where there is none.
+    /// Write trips from a topic. An embedded store that does not exist is created.
     WriteTopic(&'a Rules),
 }
 
-/// How stores are opened. Each kind takes what concerns it.
+/// Options of all kinds of stores. Each kind uses those that apply to it.
 #[derive(Clone, Default)]
 pub struct OpenOptions {
-    /// How servers are reached.
+    /// Options of stores on servers.
     pub server: ServerOptions,
-    /// How much of a file may be kept in memory, bytes.
+    /// Cache size of an embedded store, bytes.
     pub cache: u64,
-    /// How many change events a file keeps.
+    /// Number of change events an embedded store keeps.
     pub keep_changes: u64,
 }
 
@@ -61,12 +61,10 @@ impl From<Arc<EmbeddedStore>> for AnyStore {
 }
 
 impl AnyStore {
-    /// Opens a store. Servers that do not answer are waited for, as
-    /// [`ServerOptions::patience`] says.
+    /// Opens a store. Waits for unresponsive servers for up to [`ServerOptions::patience`].
     ///
-    /// # Errors
-    /// The store does not exist, is not a store of this program, belongs to another log or other
-    /// rules, or cannot be reached.
+    /// # Errors The store does not exist, is not a store of this program, belongs to another log or
+    /// has other rules, or cannot be reached.
     pub async fn open(
         url: &StoreUrl,
         access: Access<'_>,
@@ -84,11 +82,12 @@ impl AnyStore {
         }
     }
 
-    /// Creates the tables of a store on servers; with `replicas` its keyspace as well, with that
-    /// replication factor. Returns notes for the operator; `None` where the store needs no such step.
+    /// Creates the tables of a store on servers; with `replicas` also its keyspace, with that
+    /// replication factor. Returns notes for the operator; `None` if the store needs no schema
+    /// step.
     ///
     /// # Errors
-    /// The servers cannot be reached or refuse.
+    /// The servers cannot be reached or reject the statements.
     pub async fn create_schema(
         url: &StoreUrl,
         options: ServerOptions,
@@ -100,7 +99,7 @@ impl AnyStore {
         }
     }
 
-    /// The embedded store; `None` where the journal belongs to the log.
+    /// The embedded store; `None` if the log keeps the journal.
     #[must_use]
     pub fn embedded(&self) -> Option<&Arc<EmbeddedStore>> {
         match &self.0 {
@@ -109,8 +108,8 @@ impl AnyStore {
         }
     }
 
-    /// The store as the worker of one partition uses it: connections are shared, what a worker
-    /// remembers of its partition is not.
+    /// The store for one partition worker: workers share connections, but not what they cache about
+    /// their partition.
     #[must_use]
     pub fn for_worker(&self) -> Self {
         Self(match &self.0 {
@@ -119,7 +118,7 @@ impl AnyStore {
         })
     }
 
-    /// The rules that the store was built by; `None` where nothing was.
+    /// The rules of the store; `None` if nothing was written yet.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -141,8 +140,8 @@ impl AnyStore {
         }
     }
 
-    /// The range of the change events that the store itself keeps, as sequence numbers: after the
-    /// first, up to the last. `None` where a topic keeps them.
+    /// Sequence numbers of the change events that the store itself keeps: the first, and the one
+    /// after the last. `None` if a topic keeps them.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -150,8 +149,8 @@ impl AnyStore {
         self.embedded().map(|store| store.kept_changes()).transpose()
     }
 
-    /// At most `limit` change events after a sequence number, with theirs; none where a topic keeps
-    /// them.
+    /// At most `limit` change events after a sequence number, each with its own number; empty if a
+    /// topic keeps them.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -159,10 +158,10 @@ impl AnyStore {
         self.embedded().map_or_else(|| Ok(Vec::new()), |store| store.changes(after, limit))
     }
 
-    /// Whether the store answers.
+    /// Checks that the store answers.
     ///
     /// # Errors
-    /// It does not.
+    /// The store does not answer.
     pub async fn check(&self) -> Result<(), StoreError> {
         match &self.0 {
             Embedded(store) => store.kept_changes().map(drop),
@@ -170,7 +169,7 @@ impl AnyStore {
         }
     }
 
-    /// The state of the servers and their tables; `None` where there are none.
+    /// The state of the servers and their tables; `None` for an embedded store.
     ///
     /// # Errors
     /// The servers do not answer.
@@ -198,7 +197,7 @@ fn open_file(
     Ok(store)
 }
 
-/// The same call of whichever store it is.
+/// Calls the same method on either kind of store.
 macro_rules! either {
     ($self:expr, $operation:literal, $($call:tt)*) => {
         match &$self.0 {

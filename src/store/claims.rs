@@ -1,4 +1,4 @@
-//! Which partition a device belongs to: one decision for each epoch, whoever asks, whenever.
+//! The device partition: decided once per epoch and the same for every caller.
 
 use metrics::counter;
 
@@ -6,11 +6,11 @@ use super::{Order, StoreError, TripStore};
 use crate::model::epoch::Division;
 use crate::telemetry::{CLAIM_INSERTED, CLAIM_READ, CLAIMS};
 
-/// Trips that are looked through at a time for the latest of an epoch.
+/// Trips read per query while looking for the latest one of an epoch.
 const PAGE: usize = 16;
 
-/// The partition of a device in an epoch. Where it is not known yet it becomes `own`, the one that
-/// a record of it has come in.
+/// The partition of a device in an epoch. If it is unknown, claims `own`, the partition of the
+/// current record.
 ///
 /// # Errors
 /// The store fails.
@@ -23,7 +23,7 @@ pub async fn home(
     if let Some(partition) = division.computed(device_id) {
         return Ok(partition);
     }
-    // A plain read first: the conditional insert costs several round trips between replicas.
+    // A plain read first: a conditional insert costs several round trips between replicas.
     if let Some(partition) = store.claimed(device_id, division.epoch).await? {
         counter!(CLAIMS, "how" => CLAIM_READ).increment(1);
         return Ok(partition);
@@ -33,7 +33,7 @@ pub async fn home(
     store.claim(device_id, division.epoch, of_trips.unwrap_or(own)).await
 }
 
-/// The partition of a device in an epoch, if it is known: nothing is claimed.
+/// The partition of a device in an epoch, if it is known. Never claims one.
 ///
 /// # Errors
 /// The store fails.
@@ -51,8 +51,7 @@ pub async fn known_home(
     }
 }
 
-/// The partition of a device's latest trip of an epoch, where claims were not made from the
-/// beginning of it.
+/// The partition of a device's latest trip of an epoch, for epochs that began without claims.
 async fn partition_of_trips(
     store: &impl TripStore,
     device_id: &str,

@@ -1,10 +1,10 @@
-//! Whether what is not there was erased.
+//! Distinguishes unknown trips from erased ones.
 
 use super::{Forget, StoreError, TripStore};
 
-/// The forgets of a device as one, where a time is before their floor: a time or an id
-/// that nothing covers is gone, then, rather than unknown. Ask after the trip was looked for: one
-/// that reaches past `before` stands, and answers.
+/// The combined forgets of a device if `time_ms` is before their floor. A time or id without a trip
+/// is then gone rather than unknown. Call this only after the trip was not found: a trip that
+/// extends past `before` is kept.
 ///
 /// # Errors
 /// The store cannot be read.

@@ -1,14 +1,14 @@
-//! Errors of stores.
+//! Store errors.
 
 use crate::codec::trip_row::RowError;
 
-/// A trip row cannot be read or written.
+/// Why a store operation failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// There is no store at that place; commands that read never make one.
+    /// The store does not exist; commands that read never create one.
     #[error(
-        "there is no store at `{place}`: `tstar ingest --store sqlite:{place} FILE` makes one of files; `tstar run` makes one of a topic, and `tstar epoch import` another one of a topic that was read"
+        "store `{place}` does not exist; create it with `tstar ingest --store sqlite:{place} FILE` from files, with `tstar run` from a topic, or with `tstar epoch import` from a topic that was read before"
     )]
     Missing {
         /// Path of the file.
@@ -16,94 +16,93 @@ pub enum StoreError {
     },
     /// Another process writes to the store.
     #[error(
-        "store `{place}` is locked by another writer (lock file `{lock}`): wait for it to end, or use another --store"
+        "store `{place}` is locked by another writer (lock file `{lock}`); wait for it to end, or use another --store"
     )]
     Locked {
         /// Path of the file.
         place: String,
-        /// Path of the lock.
+        /// Path of the lock file.
         lock: String,
     },
-    /// The file is something else.
-    #[error("`{place}` is not a tstar store: {reason}; name another file with --store")]
+    /// The file is not a store.
+    #[error("`{place}` is not a tstar store: {reason}; use another --store")]
     NotAStore {
         /// Path of the file.
         place: String,
-        /// What it is instead.
+        /// What the file is instead.
         reason: String,
     },
     /// The file was written by a newer version of the program.
     #[error(
-        "store `{place}` has format {found}, this program knows formats up to {known}: use a newer tstar"
+        "store `{place}` has format {found}, but this program supports formats up to {known}; use a newer tstar"
     )]
     FormatTooNew {
         /// Path of the file.
         place: String,
         /// Format of the file.
         found: i64,
-        /// Newest format known.
+        /// Newest supported format.
         known: i64,
     },
-    /// The file has to be migrated first, which only those commands do that open it for writing
-    /// alone.
+    /// The file has to be migrated first; only commands that write to the store do that.
     #[error(
-        "store `{place}` has the older format {found}, this program reads format {known}: `tstar ingest` of a file into it migrates it, or `tstar run` where it was built from a topic"
+        "store `{place}` has the older format {found}, but this program reads format {known}; migrate it with `tstar ingest` of a file, or with `tstar run` if it was built from a topic"
     )]
     FormatTooOld {
         /// Path of the file.
         place: String,
         /// Format of the file.
         found: i64,
-        /// Format that is read.
+        /// The supported format.
         known: i64,
     },
     /// The store was built under other rules.
     #[error(
-        "store `{place}` was built with other rules: {differences}; use those, or another --store"
+        "store `{place}` was built with other rules: {differences}; use those rules or another --store"
     )]
     RulesMismatch {
         /// Path of the file.
         place: String,
-        /// Each rule that differs: the store's value and the one asked for.
+        /// Each rule that differs: the store's value and the requested one.
         differences: String,
     },
-    /// A stored row breaks an invariant of a trip; trying again cannot help.
+    /// A stored row violates an invariant of trips; a retry cannot help.
     #[error(transparent)]
     Malformed(#[from] RowError),
-    /// There is no room for the store.
+    /// The disk of the store is full.
     #[error(
-        "the disk of store `{place}` is full (while {doing}); what was stored before is whole: make room, then run the same command again"
+        "the disk of store `{place}` is full (while {doing}); data stored before is intact: free space, then rerun the command"
     )]
     Full {
         /// Path of the file.
         place: String,
-        /// What was being done.
+        /// Operation that failed, such as `opening the file`.
         doing: &'static str,
-        /// What the database, or the system, said.
+        /// Error of the database or the system.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The system does not take more of the store, for a reason that the database does not tell.
+    /// The system refuses writes to the store, and the database does not report the reason.
     #[error(
-        "store `{place}` cannot be written to (while {doing}): a quota, a limit on the size of files, or a fault of the disk; what was stored before is whole: see to it, then run the same command again"
+        "store `{place}` cannot be written to (while {doing}): a quota, a file size limit or a disk fault; data stored before is intact: fix the cause, then rerun the command"
     )]
     Unwritable {
         /// Path of the file.
         place: String,
-        /// What was being done.
+        /// Operation that failed, such as `opening the file`.
         doing: &'static str,
-        /// What the database, or the system, said.
+        /// Error of the database or the system.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The file may only be read.
+    /// The file is read-only.
     #[error(
-        "store `{place}` may only be read (while {doing}): allow writing to it, to the files beside it and to its folder, or use another --store"
+        "store `{place}` is read-only (while {doing}): make it, the files next to it and its folder writable, or use another --store"
     )]
     ReadOnly {
         /// Path of the file.
         place: String,
-        /// What was being done.
+        /// Operation that failed, such as `opening the file`.
         doing: &'static str,
-        /// What the database, or the system, said.
+        /// Error of the database or the system.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The store belongs to another log.
@@ -111,29 +110,29 @@ pub enum StoreError {
         "store `{place}` {found}, not {asked}: a store belongs to one log; use another --store"
     )]
     LogMismatch {
-        /// Path of the file, or address.
+        /// Path of the file, or URL of the store.
         place: String,
-        /// Whose it is.
+        /// The log that the store was built from.
         found: String,
-        /// Whose it was taken for.
+        /// The requested log.
         asked: String,
     },
-    /// A control record is signed by a key that the store names and this process lacks: nobody but
-    /// one who has it can tell whether the record counts.
+    /// A control record is signed by a key that the store names and this process lacks. Without the
+    /// key the signature cannot be verified.
     #[error(
-        "the control record at offset {offset} of partition {partition} is signed by key `{name}`, which the store names and control_key_file lacks: add that key to the file, then start again"
+        "the control record at offset {offset} of partition {partition} is signed by key `{name}`, which the store names and control_key_file lacks: add that key to the file, then restart"
     )]
     LacksKey {
         /// Partition of the record.
         partition: i32,
-        /// Place of the record in the log.
+        /// Offset of the record.
         offset: i64,
         /// Name of the key.
         name: String,
     },
-    /// The file is not at its path any more, so nobody will find what is written to it.
+    /// The file is no longer at its path, so anything written to it is lost.
     #[error(
-        "store `{place}` was removed, moved or replaced while it was written to: what this run stored is not there; put it back, or run the import again"
+        "store `{place}` was removed, moved or replaced during the run, so what this run stored is not in it; restore the file, or rerun the import"
     )]
     Gone {
         /// Path of the file.
@@ -141,58 +140,58 @@ pub enum StoreError {
     },
     /// A server does not answer.
     #[error(
-        "store `{place}` cannot be reached: see that its nodes run and the network leads to them, or name another --store"
+        "store `{place}` cannot be reached: check its nodes and the network, or use another --store"
     )]
     Unreachable {
         /// URL of the store.
         place: String,
-        /// Why the last try failed.
+        /// Why the last attempt failed.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// A server does not let this program in, or to its tables.
+    /// A server rejects the login or denies access to the tables.
     #[error(
-        "access to store `{place}` denied: check cql_user, its password (cql_password_file or TSTAR_CQL_PASSWORD) and what the role may do"
+        "access to store `{place}` denied: check cql_user, its password (cql_password_file or TSTAR_CQL_PASSWORD) and the permissions of the role"
     )]
     Denied {
         /// URL of the store.
         place: String,
-        /// What the server said.
+        /// Error of the server.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// How the store is to be talked to makes no sense, or not here.
+    /// The connection options are not valid for this store.
     #[error("store `{place}`: {problem}")]
     Options {
         /// URL of the store.
         place: String,
-        /// What is wrong, with the setting, and what to do.
+        /// The setting, what is wrong with it, and what to do.
         problem: String,
     },
-    /// A server is there, and the store on it is not.
+    /// The server answers, but the tables or the keyspace do not exist.
     #[error(
-        "store `{place}` has no {missing}: make it with `tstar schema apply{flag} --store {place}`"
+        "store `{place}` has no {missing}; create it with `tstar schema apply{flag} --store {place}`"
     )]
     NoSchema {
         /// URL of the store.
         place: String,
         /// What is missing.
         missing: String,
-        /// A flag, after a space, that the command needs.
+        /// Flag that the command needs, with a leading space.
         flag: &'static str,
     },
-    /// The disk, or the database, failed.
+    /// The disk or the database failed.
     #[error("store `{place}` failed while {doing}")]
     Failed {
-        /// Path of the file, or address.
+        /// Path of the file, or URL of the store.
         place: String,
-        /// What was being done.
+        /// Operation that failed, such as `opening the file`.
         doing: &'static str,
-        /// What the database said.
+        /// Error of the database or the system.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
 impl StoreError {
-    /// What the system said of a file, as the reason why the store failed.
+    /// Maps an I/O error of a store's file to the matching variant.
     pub(crate) fn of_io(place: String, doing: &'static str, error: std::io::Error) -> Self {
         use std::io::ErrorKind;
         let (kind, source) = (error.kind(), error.into());

@@ -1,9 +1,9 @@
-//! How a store failed, as one word.
+//! Store errors as metric labels.
 
 use super::StoreError;
 
 impl StoreError {
-    /// How it failed, as one word: for metrics.
+    /// The kind of error as one word, for metrics. The words are stable.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {

@@ -1,5 +1,5 @@
-//! Files of this program's own: for its user alone, and never somebody else's written over. Who may
-//! write into a folder could lay a symbolic link where such a file is about to be made.
+//! Files that only this program's user may read, and that never overwrite a foreign file: anyone
+//! who may write to the folder could place a symbolic link where such a file is created.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-/// Mode of what is made here: its owner reads and writes.
+/// Mode of new files: only their owner reads and writes.
 const MODE: u32 = 0o600;
 
-/// The path with something added to its name.
+/// The path with `suffix` appended to its file name.
 #[must_use]
 pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
@@ -20,12 +20,12 @@ pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Makes an empty file where there is none. Symbolic links are followed: people put stores
-/// elsewhere by them. A file that is there is not even opened, for closing it would drop the locks
-/// that SQLite holds on it in this process.
+/// Creates an empty file if it does not exist. Follows symbolic links: users move stores elsewhere
+/// with them. Does not open an existing file, because closing it would drop the locks that SQLite
+/// holds on it in this process.
 ///
 /// # Errors
-/// It cannot be made.
+/// The file cannot be created.
 pub fn create(path: &Path) -> io::Result<()> {
     if path.exists() {
         return Ok(());
@@ -34,29 +34,28 @@ pub fn create(path: &Path) -> io::Result<()> {
     options.create(true).truncate(false).write(true).mode(MODE).open(path).map(drop)
 }
 
-/// Opens a lock file, made where there is none. What it holds stays.
+/// Opens a lock file and creates it if it does not exist. Keeps its content.
 ///
 /// # Errors
-/// It is a symbolic link or no regular file, or cannot be opened.
+/// It is a symbolic link, not a regular file, or cannot be opened.
 pub fn open_lock(path: &Path) -> io::Result<File> {
     open_own(path, File::options().create(true).truncate(false).write(true))
 }
 
-/// What a file of state holds.
+/// Reads a state file.
 ///
 /// # Errors
-/// It is a symbolic link or no regular file, or cannot be read.
+/// It is a symbolic link, not a regular file, or cannot be read.
 pub fn read_state(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_own(path, File::options().read(true))?.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Puts a new file in the place of what is there, whole or not at all, and leaves it open. A file
-/// that is replaced keeps its mode.
+/// Replaces a file atomically, keeps its mode, and returns the new file, still open.
 ///
 /// # Errors
-/// It cannot be written.
+/// The new file cannot be written.
 pub fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<File> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
@@ -74,20 +73,20 @@ pub fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> 
 }
 
 fn open_own(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-    // Without NONBLOCK a FIFO would wait for somebody at its other end.
+    // Without NONBLOCK, opening a FIFO would wait for a process at its other end.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file = options.mode(MODE).custom_flags(flags).open(path).map_err(|error| {
         if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) {
-            refused("is a symbolic link, which is not followed here: remove it")
+            refused("is a symbolic link, and links are not followed here: remove it")
         } else {
             error
         }
     })?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(refused("is no regular file")) }
+    if file.metadata()?.is_file() { Ok(file) } else { Err(refused("is not a regular file")) }
 }
 
-fn refused(why: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, why)
+fn refused(reason: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, reason)
 }
 
 #[cfg(test)]
@@ -103,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_is_for_its_owner_alone() {
+    fn new_files_are_private_and_existing_modes_are_kept() {
         let folder = tempfile::tempdir().unwrap();
         let [store, lock, state] = ["a.db", "a.lock", "state"].map(|it| folder.path().join(it));
         create(&store).unwrap();
@@ -122,27 +121,27 @@ mod tests {
         assert_eq!(
             [&store, &lock, &state].map(|it| mode(it)),
             [0o640; 3],
-            "a mode that is set stays"
+            "existing modes are kept"
         );
-        assert_eq!(fs::read_dir(&folder).unwrap().count(), 3, "nothing lies about");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 3, "no temporary files are left");
     }
 
     #[test]
-    fn links_are_not_followed_and_what_they_lead_to_stays() {
+    fn links_are_not_followed_and_their_targets_are_kept() {
         let folder = tempfile::tempdir().unwrap();
         let [other, link] = ["other", "link"].map(|it| folder.path().join(it));
-        fs::write(&other, "somebody else's").unwrap();
+        fs::write(&other, "another user's").unwrap();
         symlink(&other, &link).unwrap();
         for error in [open_lock(&link).unwrap_err(), read_state(&link).unwrap_err()] {
             assert!(error.to_string().contains("symbolic link"), "{error}");
         }
         replace(&link, |file| file.write_all(b"mine")).unwrap();
-        assert_eq!(fs::read(&other).unwrap(), b"somebody else's");
+        assert_eq!(fs::read(&other).unwrap(), b"another user's");
         assert_eq!(read_state(&link).unwrap(), b"mine", "the link itself was replaced");
-        let made = folder.path().join("made");
-        symlink(&made, folder.path().join("dangling")).unwrap();
+        let target = folder.path().join("target");
+        symlink(&target, folder.path().join("dangling")).unwrap();
         open_lock(&folder.path().join("dangling")).unwrap_err();
-        assert!(!made.exists());
+        assert!(!target.exists());
         open_lock(folder.path()).unwrap_err();
     }
 

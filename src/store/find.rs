@@ -1,29 +1,29 @@
-//! The trip of an id, in whichever form.
+//! Looks up trips by id, in any form.
 
 use super::{DeviceScope, Forget, StoreError, TripRow, TripStore, was_erased};
 use crate::identity::{AnyId, UuidId};
 use crate::timeline::day_of;
 
-/// Devices asked for at once.
+/// Devices read per query.
 const PAGE: usize = 1000;
 
-/// What an id, or a time, finds.
+/// The result of a lookup by id or time.
 #[derive(Debug)]
 pub enum LookupResult {
-    /// The trip that covers it.
+    /// The trip that covers the time.
     Trip(Box<TripRow>),
-    /// Nothing: the trips up to a later time were erased.
+    /// No trip: a forget erased the trips up to a later time.
     Gone {
         /// Device id.
         device_id: String,
-        /// What erased them.
+        /// The forget that erased them.
         forget: Forget,
     },
-    /// Nothing.
+    /// No trip, and no forget for that time.
     Unknown,
 }
 
-/// Finds the trip of a device that covers a time, ms since 1970.
+/// Finds the trip of a device that covers a time (ms since 1970).
 ///
 /// # Errors
 /// The store cannot be read.
@@ -40,8 +40,8 @@ pub async fn find_at<S: TripStore>(
     Ok(forget.map_or(LookupResult::Unknown, |forget| LookupResult::Gone { device_id, forget }))
 }
 
-/// Finds the trip that covers the time of an id; a UUID names no device, so of one that finds
-/// nothing it cannot be told whether it was erased.
+/// Finds the trip that covers the time of an id. A UUID does not contain the device id, so a lookup
+/// by UUID never returns [`LookupResult::Gone`].
 ///
 /// # Errors
 /// The store cannot be read.
@@ -55,16 +55,16 @@ pub async fn find<S: TripStore>(store: &S, id: &AnyId) -> Result<LookupResult, S
     }
 }
 
-/// The trip of a UUID. It holds a hash of the device alone, but its time names a day that the trip
-/// touches, a retired id's too, its hash a shard of that day's list of devices.
+/// The trip of a UUID. The UUID contains only a hash of the device id, but its time selects a day
+/// that the trip touches (also for a retired id), and its hash a shard of that day's device index.
 async fn covering_uuid<S: TripStore>(
     store: &S,
     id: &UuidId,
 ) -> Result<Option<TripRow>, StoreError> {
-    let whose = DeviceScope::OfShard(day_of(id.t_star_ms), id.shard());
+    let scope = DeviceScope::OfShard(day_of(id.t_star_ms), id.shard());
     let mut after: Option<String> = None;
     loop {
-        let devices = store.devices(whose, after.as_deref(), PAGE).await?;
+        let devices = store.devices(scope, after.as_deref(), PAGE).await?;
         if let Some(device) = devices.iter().find(|device| id.matches(device, id.t_star_ms)) {
             return store.covering(device, id.t_star_ms).await;
         }

@@ -1,8 +1,7 @@
-//! Methods that a wrapper of a store passes on.
+//! Forwards the methods of a store wrapper.
 
-/// Writes methods of [`TripStore`](crate::store::TripStore) that pass their arguments on. The macro
-/// `$via` is called with `self`, the label of the operation in metrics, and the call; it decides
-/// which store gets the call.
+/// Implements methods of [`TripStore`](crate::store::TripStore) by forwarding. Calls the macro
+/// `$via` with `self`, the metric label of the operation and the call; `$via` picks the target.
 macro_rules! forward_trip_store {
     ($via:ident: $($method:ident),+ $(,)?) => {
         $($crate::store::forward::forward_trip_store!(@$method $via);)+
@@ -30,7 +29,7 @@ macro_rules! forward_trip_store {
             device_id: &str,
             day: i64,
         ) -> Result<Vec<$crate::store::TripRow>, $crate::store::StoreError> {
-            // Dashboards know the operation by this name.
+            // The metric label keeps its old name, which dashboards use.
             $via!(self, "near", rows_of_day(device_id, day))
         }
     };

@@ -1,4 +1,4 @@
-//! A store that is built anew, and decides by another one which partition a device belongs to.
+//! A store that is being rebuilt and takes device partitions from an existing one.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -8,11 +8,12 @@ use super::forward::forward_trip_store;
 use super::{Flush, Journal, Position, StoreError, TripStore};
 use crate::model::epoch::{Division, Epoch, divisions};
 
-/// Where claims stand already: which partition a device claims is chance, and has fallen there.
+/// A store whose claims already exist. A claim depends on which record came first, so a rebuild
+/// cannot repeat it and has to copy it.
 pub struct Guide<G> {
     store: Arc<G>,
     divisions: Vec<Division>,
-    /// All of its epochs have become one, so that each of them tells.
+    /// The store that is built has one epoch for all of these, so a claim of any epoch counts.
     merged: bool,
 }
 
@@ -24,21 +25,21 @@ impl<G> Clone for Guide<G> {
 }
 
 impl<G: TripStore> Guide<G> {
-    /// For a store of the same epochs.
+    /// A guide for a store with the same epochs.
     #[must_use]
     pub fn new(store: Arc<G>, epochs: &[Epoch]) -> Self {
         Self { store, divisions: divisions(epochs), merged: false }
     }
 
-    /// For a store that has one epoch in place of all of these; the newest that tells counts.
+    /// A guide for a store with one epoch in place of all of these; the newest claim counts.
     #[must_use]
     pub fn merged(self) -> Self {
         Self { merged: true, ..self }
     }
 
     async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>, StoreError> {
-        let tells = |division: &&Division| self.merged || division.epoch == epoch;
-        for division in self.divisions.iter().rev().filter(tells) {
+        let counts = |division: &&Division| self.merged || division.epoch == epoch;
+        for division in self.divisions.iter().rev().filter(counts) {
             let known = known_home(&*self.store, device_id, division).await?;
             if known.is_some() {
                 return Ok(known);
@@ -48,11 +49,11 @@ impl<G: TripStore> Guide<G> {
     }
 }
 
-/// Reads and writes one store. Claims that it lacks are those of the guide.
+/// Reads and writes one store, and copies missing claims from the guide.
 pub struct Guided<S, G> {
-    /// What is built.
+    /// The store that is built.
     pub store: S,
-    /// Whose claims count.
+    /// The store to copy claims from.
     pub guide: Guide<G>,
 }
 
@@ -72,11 +73,11 @@ where
     );
 
     async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>, StoreError> {
-        if let Some(standing) = self.store.claimed(device_id, epoch).await? {
-            return Ok(Some(standing));
+        if let Some(partition) = self.store.claimed(device_id, epoch).await? {
+            return Ok(Some(partition));
         }
         match self.guide.claimed(device_id, epoch).await? {
-            // Kept, for whoever goes on with what is built.
+            // Stored, because the store may be used without the guide later.
             Some(partition) => self.store.claim(device_id, epoch, partition).await.map(Some),
             None => Ok(None),
         }

@@ -1,4 +1,4 @@
-//! Which control keys count in a log.
+//! The control keys that are valid in a log.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -8,25 +8,25 @@ use futures_util::future::BoxFuture;
 use super::StoreError;
 use crate::model::control::NamedKey;
 
-/// Keeps which control keys count, beside the epochs and as they are: only ever added to.
+/// Stores the names and fingerprints of control keys. Like epochs, they are only ever added.
 pub trait KeyStore: Send + Sync {
-    /// Every key that was ever added, by name.
+    /// All keys, by name.
     fn control_keys(&self) -> impl Future<Output = Result<Vec<NamedKey>, StoreError>> + Send;
 
-    /// Adds a key unless there is one of its name; tells whether it was added.
+    /// Adds a key unless one of that name exists; returns whether it was added.
     fn add_control_key(
         &self,
         key: &NamedKey,
     ) -> impl Future<Output = Result<bool, StoreError>> + Send;
 }
 
-/// Asks a store which keys count by now: another instance may have added some.
+/// Reads the current keys of a store: another instance may have added some.
 pub type AskKeys = Arc<dyn Fn() -> BoxFuture<'static, KeysAnswer> + Send + Sync>;
 
-/// What the store says.
+/// The keys of a store, or the error of reading them.
 pub type KeysAnswer = Result<Vec<NamedKey>, StoreError>;
 
-/// Asks this store.
+/// An [`AskKeys`] that reads `store`.
 #[must_use]
 pub fn ask_keys<S: KeyStore + 'static>(store: Arc<S>) -> AskKeys {
     Arc::new(move || {

@@ -1,4 +1,4 @@
-//! A store in memory, for tests: the shortest code that keeps the contract of the seam.
+//! A store in memory, for tests: the shortest code that fulfils the contract of the traits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
@@ -25,33 +25,33 @@ struct State {
     claims: BTreeMap<(String, i32), i32>,
 }
 
-/// Keeps everything in memory, and everything it was ever told.
+/// Keeps all rows in memory, and everything that was ever committed.
 #[derive(Default)]
 pub struct MemoryStore {
-    kept: Mutex<State>,
+    state: Mutex<State>,
 }
 
 impl MemoryStore {
-    fn kept(&self) -> MutexGuard<'_, State> {
-        self.kept.lock().expect("no holder of the lock panics")
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no holder of the lock panics")
     }
 
     /// The dead letters, in the order they were committed.
     #[must_use]
     pub fn dead_letters(&self) -> Vec<DeadLetter> {
-        self.kept().dead_letters.clone()
+        self.state().dead_letters.clone()
     }
 
-    /// What was told to be erased, in the order it was committed.
+    /// The forgets that were committed, in order.
     #[must_use]
     pub fn forgotten(&self) -> Vec<Forgotten> {
-        self.kept().forgotten.clone()
+        self.state().forgotten.clone()
     }
 
-    /// The changes with the rows they tell of, in the order they were committed.
+    /// The changes with their rows, in the order they were committed.
     #[must_use]
     pub fn changes(&self) -> Vec<(Change, TripRow)> {
-        self.kept().changes.clone()
+        self.state().changes.clone()
     }
 }
 
@@ -62,10 +62,10 @@ impl State {
             known.push(forget.clone());
         }
         for ((device, _), rows) in &mut self.rows {
-            let goes =
+            let is_erased =
                 |row: &TripRow| row.end_ms < forget.before_ms && row.version < forget.version;
             if device == device_id {
-                rows.retain(|row| !goes(row));
+                rows.retain(|row| !is_erased(row));
             }
         }
         let last_day = day_of(forget.before_ms);
@@ -88,9 +88,9 @@ impl State {
     fn apply_flush(&mut self, flush: &Flush) {
         self.apply(&flush.trips);
         self.dead_letters.extend(flush.dead_letters.iter().cloned());
-        let told =
+        let changes =
             flush.changes.iter().map(|change| (change.clone(), flush.trips[change.row].clone()));
-        self.changes.extend(told);
+        self.changes.extend(changes);
         self.forgotten.extend(flush.forgotten.iter().cloned());
     }
 
@@ -101,18 +101,18 @@ impl State {
 
 impl TripStore for MemoryStore {
     async fn apply(&self, trips: &[TripRow]) -> Result<(), StoreError> {
-        self.kept().apply(trips);
+        self.state().apply(trips);
         Ok(())
     }
 
     async fn covering(&self, device_id: &str, time_ms: i64) -> Result<Option<TripRow>, StoreError> {
-        let rows = self.kept().day(device_id, day_of(time_ms));
+        let rows = self.state().day(device_id, day_of(time_ms));
         let covers = |row: &TripRow| (row.start_ms..=row.end_ms).contains(&time_ms);
         Ok(rows.into_iter().filter(covers).max_by_key(|row| row.version))
     }
 
     async fn rows_of_day(&self, device_id: &str, day: i64) -> Result<Vec<TripRow>, StoreError> {
-        Ok(self.kept().day(device_id, day))
+        Ok(self.state().day(device_id, day))
     }
 
     async fn range(
@@ -123,8 +123,8 @@ impl TripStore for MemoryStore {
         order: Order,
         limit: usize,
     ) -> Result<Vec<TripRow>, StoreError> {
-        let kept = self.kept();
-        let of_device = kept.rows.iter().filter(|((device, _), _)| device == device_id);
+        let state = self.state();
+        let of_device = state.rows.iter().filter(|((device, _), _)| device == device_id);
         let mut rows = resolve_overlaps(of_device.flat_map(|(_, rows)| rows.clone()).collect());
         rows.retain(|row| row.start_ms <= upto_ms && row.end_ms >= from_ms);
         if order == Order::Desc {
@@ -136,55 +136,55 @@ impl TripStore for MemoryStore {
 
     async fn devices(
         &self,
-        whose: DeviceScope,
+        scope: DeviceScope,
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<String>, StoreError> {
-        let kept = self.kept();
-        let is_listed = |device: &str, of: i64| match whose {
+        let state = self.state();
+        let is_in_scope = |device: &str, touched: i64| match scope {
             DeviceScope::All => true,
-            DeviceScope::OfDay(day) => of == day,
-            DeviceScope::OfShard(day, shard) => of == day && identity::shard(device) == shard,
+            DeviceScope::OfDay(day) => touched == day,
+            DeviceScope::OfShard(day, shard) => touched == day && identity::shard(device) == shard,
         };
-        let keys = kept.rows.keys().filter(|(device, day)| is_listed(device, *day));
+        let keys = state.rows.keys().filter(|(device, day)| is_in_scope(device, *day));
         let devices: BTreeSet<&String> = keys.map(|(device, _)| device).collect();
-        let wanted =
+        let page =
             devices.into_iter().filter(|&device| after.is_none_or(|after| **device > *after));
-        Ok(wanted.take(limit).cloned().collect())
+        Ok(page.take(limit).cloned().collect())
     }
 
     async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>, StoreError> {
-        Ok(self.kept().forgets.get(device_id).cloned().unwrap_or_default())
+        Ok(self.state().forgets.get(device_id).cloned().unwrap_or_default())
     }
 
     async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
-        self.kept().forget(device_id, forget);
+        self.state().forget(device_id, forget);
         Ok(())
     }
 
     async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>, StoreError> {
-        Ok(self.kept().claims.get(&(device_id.to_owned(), epoch)).copied())
+        Ok(self.state().claims.get(&(device_id.to_owned(), epoch)).copied())
     }
 
     async fn claim(&self, device_id: &str, epoch: i32, own: i32) -> Result<i32, StoreError> {
-        Ok(*self.kept().claims.entry((device_id.to_owned(), epoch)).or_insert(own))
+        Ok(*self.state().claims.entry((device_id.to_owned(), epoch)).or_insert(own))
     }
 }
 
 impl Journal for MemoryStore {
     async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
-        self.kept().apply_flush(ahead);
+        self.state().apply_flush(ahead);
         Ok(())
     }
 
     async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
-        let mut kept = self.kept();
-        kept.apply_flush(flush);
-        kept.position = flush.position;
+        let mut state = self.state();
+        state.apply_flush(flush);
+        state.position = flush.position;
         Ok(())
     }
 
     async fn position(&self) -> Result<Position, StoreError> {
-        Ok(self.kept().position)
+        Ok(self.state().position)
     }
 }

@@ -1,8 +1,8 @@
-//! What keeps trips, and what keeps the log's side of things.
+//! Stores of trips, and journals of what was read from the log.
 //!
-//! The seam has two parts. [`TripStore`] holds trips; [`Journal`] holds position, dead letters,
-//! changes and rules. The embedded store is both, in one transaction; with Kafka and Scylla the
-//! journal is the log's. `tests/it/conformance.rs` runs one suite over every store.
+//! There are two main traits: [`TripStore`] holds trips; [`Journal`] holds the position, dead
+//! letters, changes and input parts. The embedded store is both, in one transaction; with Kafka and
+//! Scylla the log is the journal. `tests/it/conformance.rs` runs one suite over every store.
 
 pub mod any;
 pub mod claims;
@@ -48,14 +48,14 @@ use crate::model::input_part::Part;
 use crate::model::reason::DeadReason;
 use crate::source::{Cut, Headers};
 
-/// Which devices are listed.
+/// The devices to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceScope {
-    /// All that have a trip.
+    /// All devices that have a trip.
     All,
-    /// Those that have a trip that touches a UTC day, whole days since 1970.
+    /// Devices with a trip that touches a UTC day (whole days since 1970).
     OfDay(i64),
-    /// Those of a day in one [`crate::identity::shard`] of it: the UUID form of an id names both.
+    /// Devices of a day in one [`crate::identity::shard`] of it; the UUID form of an id gives both.
     OfShard(i64, u8),
 }
 
@@ -69,16 +69,16 @@ pub enum Order {
     Desc,
 }
 
-/// A sample that could not be used, as it came.
+/// A sample that could not be used, with the original bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadLetter {
     /// Partition of the log; 0 for files.
     pub partition: i32,
-    /// Place of its record in the log.
+    /// Offset of the record in the log.
     pub offset: i64,
-    /// Which element of a record that is an array.
+    /// Index of the element if the record is an array.
     pub element: Option<u32>,
-    /// Why it could not be used.
+    /// Why the sample could not be used.
     pub reason: DeadReason,
     /// What failed, with the value.
     pub message: String,
@@ -86,26 +86,27 @@ pub struct DeadLetter {
     pub origin: String,
     /// Line of the file, from 1; 0 where the source has no lines.
     pub line: u64,
-    /// The log's timestamp, ms since 1970.
+    /// Log timestamp of the record, ms since 1970.
     pub log_time_ms: i64,
-    /// Key of the record, where the log has keys, or its head. Letters of one record share it.
+    /// Key of the record or the head of it; `None` if the log has no keys. Shared by the dead
+    /// letters of a record.
     pub key: Option<Arc<[u8]>>,
-    /// Set where `key` is the head alone.
+    /// Set if `key` is only the head.
     pub key_cut: Option<Cut>,
-    /// Headers of the record, or the heads of some. Letters of one record share them.
+    /// Headers of the record, possibly cut. Shared by the dead letters of a record.
     pub headers: Arc<Headers>,
-    /// Set where `headers` are not all, or not whole: the bytes are those of names and values.
+    /// Set if `headers` are incomplete or cut; its length is that of all names and values.
     pub headers_cut: Option<Cut>,
-    /// The original bytes, or their head.
+    /// The original bytes or the head of them.
     pub value: Vec<u8>,
     /// Length of the original, bytes.
     pub value_bytes: u64,
-    /// SHA-256 of the original, where `value` is its head alone.
+    /// SHA-256 of the original if `value` is only the head.
     pub sha256: Option<[u8; 32]>,
 }
 
 impl DeadLetter {
-    /// Whether something of its record was not kept, so that the record cannot be made of it again.
+    /// Whether a part of the record was cut, so that the record cannot be restored.
     #[must_use]
     pub fn is_cut(&self) -> bool {
         self.sha256.is_some() || self.key_cut.is_some() || self.headers_cut.is_some()
@@ -115,29 +116,30 @@ impl DeadLetter {
 /// How far the log has been read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Position {
-    /// The offset of the next record; for files the records delivered in the life of the store.
+    /// Offset of the next record; for files the number of records delivered since the store was
+    /// created.
     pub delivered: i64,
 }
 
-/// What becomes durable together.
+/// Changes that become durable together.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Flush {
-    /// Trips as they are now.
+    /// The current rows of changed trips.
     pub trips: Vec<TripRow>,
-    /// What to tell of them.
+    /// Change events of these trips.
     pub changes: Vec<Change>,
     /// Samples that could not be used.
     pub dead_letters: Vec<DeadLetter>,
-    /// What was erased, to be told.
+    /// Forgets that were carried out, for the change feed.
     pub forgotten: Vec<Forgotten>,
-    /// Everything before it is in this flush or an earlier one.
+    /// Every record before this position is covered by this flush or an earlier one.
     pub position: Position,
-    /// What was read of each input since the last flush, where the log is one of files.
+    /// The parts of files that were read since the last flush, if the log consists of files.
     pub parts: Vec<Part>,
 }
 
 impl Flush {
-    /// Whether it holds anything beside the position.
+    /// Whether the flush contains more than a position.
     #[must_use]
     pub fn has_news(&self) -> bool {
         !(self.trips.is_empty()
@@ -148,20 +150,21 @@ impl Flush {
     }
 }
 
-/// Keeps trips.
+/// Stores trips.
 ///
-/// - S1 `apply` is idempotent: the same rows again leave the same rows.
-/// - S2 an older row of a trip applied after a newer one changes nothing.
+/// - S1 `apply` is idempotent: applying the same rows again changes nothing.
+/// - S2 applying an older row of a trip after a newer one changes nothing.
 /// - S3 a time that a trip covered before and after an `apply` is covered during it.
-/// - S4 every read sees every row whose `apply` returned `Ok`.
-/// - S5 of overlapping rows of a device the one of the highest version answers.
-/// - S6 a row that cannot be decoded is no row: `covering` and `range` leave it out, counted and
-///   logged, and so does whoever decodes what `near` gives.
-/// - S7 of a device and an epoch `claim` returns one partition, whoever calls it and when;
-///   `claimed` returns that one or none. A forget changes neither.
+/// - S4 every read sees every row scope `apply` returned `Ok`.
+/// - S5 of overlapping rows of a device, reads return the one with the highest version.
+/// - S6 a row that cannot be decoded is skipped, counted and logged by `covering` and `range`, and
+///   by
+///   callers that decode the rows of `rows_of_day`.
+/// - S7 for a device and an epoch, every call of `claim` returns the same partition, and `claimed`
+///   returns that partition or `None`. A forget changes neither.
 pub trait TripStore: Send + Sync {
-    /// Writes trips: for each UTC day a trip touches, every row within its span goes and a copy of
-    /// its row comes.
+    /// Writes trips: in each UTC day that a trip touches, replaces every row within its span by a
+    /// copy of its row.
     fn apply(&self, trips: &[TripRow]) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// The trip of a device that covers a time.
@@ -171,15 +174,15 @@ pub trait TripStore: Send + Sync {
         time_ms: i64,
     ) -> impl Future<Output = Result<Option<TripRow>, StoreError>> + Send;
 
-    /// Every row of a device in a UTC day (whole days since 1970), as it stands, for the loader.
+    /// Every row of a device in a UTC day (whole days since 1970), overlapping ones included.
     fn rows_of_day(
         &self,
         device_id: &str,
         day: i64,
     ) -> impl Future<Output = Result<Vec<TripRow>, StoreError>> + Send;
 
-    /// Trips of a device that overlap `from_ms..=upto_ms`, each once, by `start_time`, at most
-    /// `limit` of them.
+    /// At most `limit` trips of a device that overlap `from_ms..=upto_ms`, each once, ordered by
+    /// `start_time`.
     fn range(
         &self,
         device_id: &str,
@@ -189,22 +192,22 @@ pub trait TripStore: Send + Sync {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<TripRow>, StoreError>> + Send;
 
-    /// Device ids in byte order, those after `after`, at most `limit`.
+    /// At most `limit` device ids greater than `after`, in byte order.
     fn devices(
         &self,
-        whose: DeviceScope,
+        scope: DeviceScope,
         after: Option<&str>,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<String>, StoreError>> + Send;
 
-    /// What was ever carried out, or begun, of [`TripStore::forget`] for a device.
+    /// Every [`TripStore::forget`] of a device that was started, completed or not.
     fn forgets(
         &self,
         device_id: &str,
     ) -> impl Future<Output = Result<Vec<Forget>, StoreError>> + Send;
 
-    /// All of [`TripStore::forgets`] as one: the newest version and the latest `before`, which is
-    /// the floor; `None` where there are none. However many there are, the answer is small.
+    /// All of [`TripStore::forgets`] combined: the highest version and the latest `before`, which
+    /// is the floor; `None` without forgets.
     fn erased(
         &self,
         device_id: &str,
@@ -213,25 +216,27 @@ pub trait TripStore: Send + Sync {
     }
 
     /// Erases the trips of a device that end before a time. Each step is durable before the next:
-    /// the forget is noted with the days that it concerns, united with those of one of the same
-    /// version that was begun before; the rows go; days before that of `before_ms` that hold no row
-    /// any more go from the lists; with the last of them the claims of the device become a part of
-    /// what is kept of the forget.
+    ///
+    /// 1. Record the forget with the days that it affects, including those of an earlier attempt at
+    ///    the same version.
+    /// 2. Delete the rows.
+    /// 3. Remove days before that of `before_ms` without rows from the day indexes.
+    /// 4. If no day is left, move the claims of the device to the record of the forget.
     fn forget(
         &self,
         device_id: &str,
         forget: &Forget,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// The partition that a device has claimed in an epoch. It may miss a claim of this moment.
+    /// The partition that a device has claimed in an epoch. May miss a concurrent claim.
     fn claimed(
         &self,
         device_id: &str,
         epoch: i32,
     ) -> impl Future<Output = Result<Option<i32>, StoreError>> + Send;
 
-    /// Claims a partition for a device in an epoch, unless one is claimed. Returns the one that is:
-    /// it is durable by then, or becomes so with the rows of the device.
+    /// Claims a partition for a device in an epoch unless one is claimed already. Returns the
+    /// claimed partition, which is durable at once or together with the device's rows.
     fn claim(
         &self,
         device_id: &str,
@@ -240,26 +245,26 @@ pub trait TripStore: Send + Sync {
     ) -> impl Future<Output = Result<i32, StoreError>> + Send;
 }
 
-/// Keeps what belongs to the log: how far it was read, what could not be used, what changed.
+/// Stores the state of reading the log: its position, dead letters and change events.
 pub trait Journal: Send + Sync {
-    /// Takes trips, changes and dead letters of the next flush ahead of it: a large one need
-    /// not be in memory at once. The store shows them; they are durable with the flush, and gone
-    /// without it (with a log of its own they may stay: it will bring them again).
+    /// Writes a part of the next flush ahead of it, so that a large flush need not be in memory at
+    /// once. Reads see the staged trips. They become durable with the flush and are lost without it
+    /// (where the log is the journal they may remain: the log delivers their records again).
     fn stage(&self, ahead: &Flush) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Makes a flush durable: all of it or nothing, or (with a log of its own) each part before the
-    /// next in the order trips, changes, dead letters, position, parts.
+    /// Makes a flush durable: all of it or nothing, or (where the log is the journal) in the order
+    /// trips, changes, dead letters, position, parts, each durable before the next.
     fn commit(&self, flush: &Flush) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// How far the log has been read.
+    /// The position up to which the log was read.
     fn position(&self) -> impl Future<Output = Result<Position, StoreError>> + Send;
 }
 
-/// Keeps the epochs of the log, where it is a topic.
+/// Stores the epochs of a topic.
 pub trait EpochStore: Send + Sync {
     /// Every epoch, oldest first.
     fn epochs(&self) -> impl Future<Output = Result<Vec<Epoch>, StoreError>> + Send;
 
-    /// Adds an epoch unless there is one of its number; tells whether it was added.
+    /// Adds an epoch unless one of that number exists; returns whether it was added.
     fn add_epoch(&self, epoch: &Epoch) -> impl Future<Output = Result<bool, StoreError>> + Send;
 }

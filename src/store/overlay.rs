@@ -1,4 +1,4 @@
-//! A store as it would be: what is written stands in another one over it.
+//! A preview of a store after some writes, which go to a second store.
 
 use std::ops::Deref;
 
@@ -6,19 +6,19 @@ use super::{DeviceScope, Flush, Forget, Journal, Order, Position, StoreError, Tr
 use crate::codec::trip_row::resolve_overlaps;
 use crate::timeline::day_of;
 
-/// Reads of both stores, writes to the upper one. Rows of the lower one show as those of the
-/// partition that writes: who looks what would be asks no question of partitions.
+/// Reads both stores and writes to the upper one. Rows of the lower store are returned as rows of
+/// the writing partition, so that a preview does not depend on partitions.
 pub struct Overlay<Under, Over> {
-    /// The store that stays as it is.
+    /// The lower store, which is never written.
     pub under: Under,
-    /// What is written.
+    /// The upper store, which gets the writes.
     pub over: Over,
     /// The partition that writes.
     pub partition: i32,
 }
 
 impl<Under, Over> Overlay<Under, Over> {
-    /// The rows of both, by the overlap rule.
+    /// The rows of both stores after the overlap rule.
     fn both(&self, mut under: Vec<TripRow>, mut over: Vec<TripRow>) -> Vec<TripRow> {
         under.iter_mut().for_each(|row| row.partition = self.partition);
         over.append(&mut under);
@@ -42,7 +42,7 @@ where
 
     async fn rows_of_day(&self, device_id: &str, day: i64) -> Result<Vec<TripRow>, StoreError> {
         let mut under = self.under.rows_of_day(device_id, day).await?;
-        // One that cannot be decoded is not to hide another.
+        // A row that cannot be decoded must not hide another one.
         under.retain(TripRow::is_whole);
         Ok(self.both(under, self.over.rows_of_day(device_id, day).await?))
     }
@@ -55,7 +55,7 @@ where
         order: Order,
         limit: usize,
     ) -> Result<Vec<TripRow>, StoreError> {
-        // How many of the one are hidden by the other is not known before.
+        // The overlap rule may hide any number of rows, so neither query can have a limit.
         let all = usize::MAX;
         let under = self.under.range(device_id, from_ms, upto_ms, order, all).await?;
         let over = self.over.range(device_id, from_ms, upto_ms, order, all).await?;
@@ -69,12 +69,12 @@ where
 
     async fn devices(
         &self,
-        whose: DeviceScope,
+        scope: DeviceScope,
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<String>, StoreError> {
-        let mut devices = self.under.devices(whose, after, limit).await?;
-        devices.append(&mut self.over.devices(whose, after, limit).await?);
+        let mut devices = self.under.devices(scope, after, limit).await?;
+        devices.append(&mut self.over.devices(scope, after, limit).await?);
         devices.sort_unstable();
         devices.dedup();
         devices.truncate(limit);
@@ -133,19 +133,19 @@ mod tests {
     use crate::store::memory::MemoryStore;
     use crate::timeline::{Limits, RawSample, Sample, Timeline};
 
-    /// The trip of samples at these minutes.
+    /// The trip of samples at these times, minutes since 1970.
     fn trip(minutes: &[i64], version: i64) -> TripRow {
         let mut timeline = Timeline::default();
         for minute in minutes {
-            let stated = RawSample { time_ms: minute * 60_000, ..RawSample::default() };
-            let sample = Sample::quantised(&stated).unwrap();
+            let raw = RawSample { time_ms: minute * 60_000, ..RawSample::default() };
+            let sample = Sample::quantised(&raw).unwrap();
             timeline.absorb(&Limits::default(), version, sample, None);
         }
         TripRow { partition: 3, ..TripRow::from_trip("a", timeline.trips().next().unwrap()) }
     }
 
     #[tokio::test]
-    async fn what_is_written_hides_what_it_contains_and_the_lower_store_stays() {
+    async fn writes_hide_the_rows_they_overlap_and_leave_the_lower_store_as_it_is() {
         let (under, over) = (MemoryStore::default(), MemoryStore::default());
         let (first, last) = (trip(&[1, 2], 10), trip(&[50], 12));
         under.apply(&[first.clone(), last.clone()]).await.unwrap();

@@ -1,15 +1,15 @@
-//! Trips in one place, the journal in another.
+//! Combines a trip store with a separate journal.
 
 use std::ops::Deref;
 
 use super::forward::forward_trip_store;
 use super::{Flush, Journal, Position, StoreError, TripStore};
 
-/// What a processor needs, of two parts: where trips are read, and a journal that also writes them.
+/// A trip store and a journal, which together are what a processor needs.
 pub struct Pair<T, J> {
-    /// Where trips are read, and erased.
+    /// Reads and erases trips.
     pub trips: T,
-    /// Where flushes go.
+    /// Commits flushes, with their trips.
     pub journal: J,
 }
 

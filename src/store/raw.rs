@@ -1,11 +1,11 @@
-//! Rows as they lie in the tables, whoever wrote them: for those who check a store.
+//! Raw rows of table `trips`, valid or not, for checks of a store.
 
 use std::future::Future;
 
 use super::{StoreError, TripRow};
 use crate::timeline::DAY_MS;
 
-/// The columns of a row beside its key, in the order of the schema.
+/// The columns of a row without its key, in the order of the schema.
 pub const COLUMNS: [&str; 19] = [
     "t_star",
     "minted",
@@ -28,21 +28,21 @@ pub const COLUMNS: [&str; 19] = [
     "path",
 ];
 
-/// Place of `t_star`, `version` and `partition` among [`COLUMNS`].
+/// Indexes of `t_star`, `version` and `partition` in [`COLUMNS`].
 const T_STAR: usize = 0;
 const VERSION: usize = 3;
 const PARTITION: usize = 4;
 
-/// A value of a column, of whatever type lies there. Times are ms since 1970.
+/// The value of a column, with the type it is stored as. Times are ms since 1970.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
-    /// Nothing.
+    /// Null or unset.
     Null,
-    /// A number, or a time.
+    /// An integer or a time.
     Int(i64),
-    /// A number with a fraction.
+    /// A floating-point number.
     Real(f64),
-    /// A text; of a map its JSON.
+    /// Text; a map as JSON.
     Text(String),
     /// Bytes.
     Blob(Vec<u8>),
@@ -72,12 +72,12 @@ impl From<Option<Vec<u8>>> for Cell {
     }
 }
 
-/// A row of table `trips`, as it lies there.
+/// A row of table `trips` as stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RawRow {
     /// Device id.
     pub device_id: String,
-    /// First ms of the UTC day, as the key has it.
+    /// First ms of the UTC day, from the key.
     pub bucket_ms: i64,
     /// `end_time`, ms.
     pub end_ms: i64,
@@ -88,7 +88,7 @@ pub struct RawRow {
 }
 
 impl RawRow {
-    /// The copy of a trip in a day (whole days since 1970).
+    /// The row of a trip in a day (whole days since 1970).
     #[must_use]
     pub fn from_trip_row(row: &TripRow, day: i64) -> Self {
         let absorbed = serde_json::to_string(&row.absorbed).expect("a map of numbers");
@@ -130,39 +130,39 @@ impl RawRow {
         }
     }
 
-    /// Its version; `None`: somebody else wrote the row.
+    /// The version; `None` for a row that another program wrote.
     #[must_use]
     pub fn version(&self) -> Option<i64> {
         self.int(VERSION)
     }
 
-    /// The partition that it says it is of.
+    /// The partition that the row names.
     #[must_use]
     pub fn partition(&self) -> Option<i32> {
         self.int(PARTITION).and_then(|partition| i32::try_from(partition).ok())
     }
 
-    /// Its identity time, ms.
+    /// The identity time, ms since 1970.
     #[must_use]
     pub fn t_star_ms(&self) -> Option<i64> {
         self.int(T_STAR)
     }
 
-    /// Names of the columns in which two rows of one key differ.
+    /// Names of the columns in which two rows with the same key differ.
     #[must_use]
     pub fn differences(&self, other: &Self) -> Vec<&'static str> {
         let pairs = self.cells.iter().zip(&other.cells).zip(COLUMNS);
-        pairs.filter(|((one, two), _)| one != two).map(|(_, name)| name).collect()
+        pairs.filter(|((left, right), _)| left != right).map(|(_, name)| name).collect()
     }
 }
 
-/// Reads a store as it lies, and writes to it as one who sets it right.
+/// Reads raw rows of a store and repairs them.
 pub trait RawRows: Send + Sync {
-    /// Where reading goes on.
+    /// Where the scan continues.
     type Cursor: Send;
 
-    /// The next rows of all devices, or of one, in any order of days; rows of one device and day
-    /// come one after the other, over pages, too. `None` for the place after the last.
+    /// The next rows of all devices or of one, with the days in any order. Rows of the same device
+    /// and day are consecutive, also across pages. The cursor is `None` after the last page.
     fn raw_rows(
         &self,
         device_id: Option<&str>,
@@ -176,15 +176,16 @@ pub trait RawRows: Send + Sync {
         day: i64,
     ) -> impl Future<Output = Result<Vec<RawRow>, StoreError>> + Send;
 
-    /// Of these days of a device, rising, those that one of the two lists of days lacks.
+    /// Those of the given days of a device that are missing in one of the two day indexes. `days`
+    /// is in ascending order.
     fn unlisted(
         &self,
         device_id: &str,
         days: &[i64],
     ) -> impl Future<Output = Result<Vec<i64>, StoreError>> + Send;
 
-    /// Makes wrong rows go and right ones come, at the versions they have. Where writes carry
-    /// timestamps a later one stands all the same.
+    /// Deletes wrong rows and writes right ones, each at its own version. In a store with write
+    /// timestamps, data with a later timestamp is kept.
     fn repair_rows(
         &self,
         wrong: &[RawRow],

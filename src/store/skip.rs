@@ -1,4 +1,4 @@
-//! Rows that are left out where rows are read: nobody stops for one, and each is counted and told.
+//! Malformed rows: readers skip, count and log them instead of failing.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -10,54 +10,54 @@ use crate::model::reason::SkipReason;
 use crate::telemetry;
 use crate::timeline::Trip;
 
-/// A row that is read each second is told of this often.
-const TELL_AGAIN: Duration = Duration::from_secs(600);
+/// Minimum interval between two log lines about the same row.
+const LOG_INTERVAL: Duration = Duration::from_secs(600);
 
-/// At most so many rows are remembered as told of.
-const MAX_TOLD: usize = 1000;
+/// Maximum number of logged rows to remember.
+const MAX_LOGGED: usize = 1000;
 
-/// When rows were told of, by what was told.
-static TOLD: Mutex<Option<HashMap<String, Instant>>> = Mutex::new(None);
+/// When each problem was last logged, by its text.
+static LAST_LOGGED: Mutex<Option<HashMap<String, Instant>>> = Mutex::new(None);
 
-/// Counts a malformed row that is left out, and logs it.
+/// Counts and logs a malformed row that is skipped.
 pub(crate) fn malformed(error: &impl Display) {
     telemetry::skipped(SkipReason::Malformed);
     let problem = error.to_string();
-    if is_news(&problem) {
+    if should_log(&problem) {
         tracing::warn!(
             problem,
-            "{problem}: the row is left out; stop the instances that write to the store, run \
-             `tstar verify --repair`, and start them again"
+            "{problem}: the row is skipped; stop the instances that write to the store, run \
+             `tstar verify --repair`, then restart them"
         );
     }
 }
 
-/// Whether a problem was not told of lately.
-fn is_news(problem: &str) -> bool {
-    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
-    let told = told.get_or_insert_default();
-    if told.get(problem).is_some_and(|at| at.elapsed() < TELL_AGAIN) {
+/// Whether a problem was not logged lately. Records it as logged.
+fn should_log(problem: &str) -> bool {
+    let mut logged = LAST_LOGGED.lock().unwrap_or_else(PoisonError::into_inner);
+    let logged = logged.get_or_insert_default();
+    if logged.get(problem).is_some_and(|at| at.elapsed() < LOG_INTERVAL) {
         return false;
     }
-    if told.len() >= MAX_TOLD {
-        told.retain(|_, at| at.elapsed() < TELL_AGAIN);
+    if logged.len() >= MAX_LOGGED {
+        logged.retain(|_, at| at.elapsed() < LOG_INTERVAL);
     }
-    // Of more rows than that the metric tells.
-    let is_room = told.len() < MAX_TOLD;
-    if is_room {
-        told.insert(problem.to_owned(), Instant::now());
+    // Rows past the maximum are only counted in the metric.
+    let has_capacity = logged.len() < MAX_LOGGED;
+    if has_capacity {
+        logged.insert(problem.to_owned(), Instant::now());
     }
-    is_room
+    has_capacity
 }
 
 impl TripRow {
-    /// The trip of a row; a malformed one is counted, logged, and none.
+    /// The trip of a row; `None` for a malformed row, which is counted and logged.
     #[must_use]
     pub fn decoded(&self) -> Option<Trip> {
         self.to_trip().inspect_err(malformed).ok()
     }
 
-    /// Whether the row has a trip; a malformed one is counted and logged.
+    /// Whether the row can be decoded; a malformed row is counted and logged.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.decoded().is_some()
@@ -69,9 +69,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_told_is_not_told_again_at_once() {
-        assert!(is_news("a row of this test"));
-        assert!(!is_news("a row of this test"));
-        assert!(is_news("another row of this test"));
+    fn the_same_problem_is_not_logged_twice_at_once() {
+        assert!(should_log("a row of this test"));
+        assert!(!should_log("a row of this test"));
+        assert!(should_log("another row of this test"));
     }
 }

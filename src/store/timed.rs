@@ -1,4 +1,4 @@
-//! Times the operations of a store.
+//! Metrics of store operations.
 
 use super::forward::forward_trip_store;
 use super::{EpochStore, KeyStore, StoreError, TripStore};
@@ -6,7 +6,7 @@ use crate::model::control::NamedKey;
 use crate::model::epoch::Epoch;
 use crate::telemetry::operation;
 
-/// A store whose operations are timed while metrics are recorded.
+/// Records the duration of each store operation as a metric.
 #[derive(Debug)]
 pub struct Timed<S>(pub S);
 

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use super::scylla::ScyllaUrl;
 use crate::model::visible::without_credentials;
 
-/// The port of a node that names none.
-const PORT: u16 = 9042;
+/// The port of a node without one.
+const DEFAULT_PORT: u16 = 9042;
 
-/// The longest name of a keyspace.
-const LONGEST_KEYSPACE: usize = 48;
+/// Maximum length of a keyspace name.
+const MAX_KEYSPACE_LENGTH: usize = 48;
 
-/// A store URL that was parsed.
+/// A parsed store URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreUrl(pub(super) Address);
 
@@ -34,35 +34,33 @@ impl fmt::Display for StoreUrl {
     }
 }
 
-/// A store URL that cannot be used.
+/// Why a store URL is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreUrlError {
-    /// A path alone.
+    /// A path without a scheme.
     #[error("`{url}` is not a store URL; for a file write sqlite:{url}")]
     Bare {
-        /// What was given.
+        /// The given URL, without credentials.
         url: String,
     },
-    /// A scheme without a place.
+    /// A scheme without a file.
     #[error("`{url}` names no file; write sqlite:trips.db")]
     Empty {
-        /// What was given.
+        /// The given URL, without credentials.
         url: String,
     },
-    /// A Scylla store that cannot be.
+    /// The nodes or the keyspace are not valid.
     #[error("`{url}`: {problem}; write scylla://host:9042,host2/keyspace")]
     Scylla {
-        /// What was given.
+        /// The given URL, without credentials.
         url: String,
         /// What is wrong with it.
         problem: String,
     },
-    /// Another scheme.
-    #[error(
-        "`{url}`: stores of scheme `{scheme}` are not known; use sqlite:FILE or scylla://HOST/KEYSPACE"
-    )]
+    /// An unknown scheme.
+    #[error("`{url}` has the unknown scheme `{scheme}`; use sqlite:FILE or scylla://HOST/KEYSPACE")]
     Unknown {
-        /// What was given.
+        /// The given URL, without credentials.
         url: String,
         /// Its scheme.
         scheme: String,
@@ -82,48 +80,48 @@ impl StoreUrl {
     /// Parses a store URL.
     ///
     /// # Errors
-    /// [`PlaceError`], which says what to write instead.
+    /// [`StoreUrlError`], which says what to write instead.
     pub fn parse(url: &str) -> Result<Self, StoreUrlError> {
-        let owned = || without_credentials(url);
-        let Some((scheme, place)) = url.split_once(':') else {
-            return Err(StoreUrlError::Bare { url: owned() });
+        let shown_url = || without_credentials(url);
+        let Some((scheme, rest)) = url.split_once(':') else {
+            return Err(StoreUrlError::Bare { url: shown_url() });
         };
         match scheme {
-            "sqlite" if place.is_empty() => Err(StoreUrlError::Empty { url: owned() }),
-            "sqlite" => Ok(Self(Address::Sqlite(place.into()))),
-            "scylla" => match scylla(place) {
-                Ok(place) => Ok(Self(Address::Scylla(place))),
-                Err(problem) => Err(StoreUrlError::Scylla { url: owned(), problem }),
+            "sqlite" if rest.is_empty() => Err(StoreUrlError::Empty { url: shown_url() }),
+            "sqlite" => Ok(Self(Address::Sqlite(rest.into()))),
+            "scylla" => match parse_scylla(rest) {
+                Ok(address) => Ok(Self(Address::Scylla(address))),
+                Err(problem) => Err(StoreUrlError::Scylla { url: shown_url(), problem }),
             },
-            // A scheme has no slash: this is a path with a colon in it.
-            _ if scheme.contains(['/', '.']) => Err(StoreUrlError::Bare { url: owned() }),
-            _ => Err(StoreUrlError::Unknown { url: owned(), scheme: scheme.to_owned() }),
+            // A scheme has no slash, so this is a path that contains a colon.
+            _ if scheme.contains(['/', '.']) => Err(StoreUrlError::Bare { url: shown_url() }),
+            _ => Err(StoreUrlError::Unknown { url: shown_url(), scheme: scheme.to_owned() }),
         }
     }
 }
 
-/// Reads `//host:port,host2/keyspace`.
-fn scylla(place: &str) -> Result<ScyllaUrl, String> {
-    let place = place.strip_prefix("//").ok_or("two slashes follow the scheme")?;
-    if place.contains('@') {
-        return Err("name and password do not belong in it, see cql_user".into());
+/// Parses `//host:port,host2/keyspace`.
+fn parse_scylla(text: &str) -> Result<ScyllaUrl, String> {
+    let text = text.strip_prefix("//").ok_or("`//` must follow the scheme")?;
+    if text.contains('@') {
+        return Err("it must not contain a name or a password, see cql_user".into());
     }
-    let (nodes, keyspace) = place.split_once('/').ok_or("it names no keyspace")?;
+    let (nodes, keyspace) = text.split_once('/').ok_or("it names no keyspace")?;
     let rest_is_known = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let is_name = keyspace.starts_with(|c: char| c.is_ascii_alphabetic())
-        && keyspace.len() <= LONGEST_KEYSPACE
+        && keyspace.len() <= MAX_KEYSPACE_LENGTH
         && keyspace.chars().all(rest_is_known);
     if !is_name {
         return Err(format!(
-            "`{keyspace}` is not the name of a keyspace: a letter, then letters, digits and _, \
-             {LONGEST_KEYSPACE} at most"
+            "`{keyspace}` is not a valid keyspace name: a letter, then letters, digits or _, \
+             at most {MAX_KEYSPACE_LENGTH}"
         ));
     }
-    let nodes = nodes.split(',').map(node).collect::<Result<_, _>>()?;
+    let nodes = nodes.split(',').map(parse_node).collect::<Result<_, _>>()?;
     Ok(ScyllaUrl { nodes, keyspace: keyspace.to_owned() })
 }
 
-fn host_of(text: &str) -> Result<(), String> {
+fn check_host(text: &str) -> Result<(), String> {
     let bracketed = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     let is_host = match bracketed {
         Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
@@ -132,19 +130,19 @@ fn host_of(text: &str) -> Result<(), String> {
             !text.is_empty() && text.chars().all(is_known)
         }
     };
-    if is_host { Ok(()) } else { Err(format!("`{text}` is not the name or address of a node")) }
+    if is_host { Ok(()) } else { Err(format!("`{text}` is not a valid host name or address")) }
 }
 
-/// `host:port` of a node. An IPv6 address stands in brackets.
-fn node(text: &str) -> Result<String, String> {
+/// Adds the default port to a node without one. An IPv6 address must be in brackets.
+fn parse_node(text: &str) -> Result<String, String> {
     let (host, port) = match text.rsplit_once(':') {
         Some((host, port)) if !port.contains(']') => (host, port),
-        _ => return host_of(text).map(|()| format!("{text}:{PORT}")),
+        _ => return check_host(text).map(|()| format!("{text}:{DEFAULT_PORT}")),
     };
-    host_of(host)?;
+    check_host(host)?;
     match port.parse::<u16>() {
         Ok(port) if port > 0 => Ok(text.to_owned()),
-        _ => Err(format!("`{port}` is not a port")),
+        _ => Err(format!("`{port}` is not a valid port")),
     }
 }
 
@@ -163,18 +161,18 @@ mod tests {
             ("./a:b.db", "write sqlite:./a:b.db"),
             ("", "not a store URL"),
             ("sqlite:", "names no file"),
-            ("scylla:fleet", "two slashes follow"),
+            ("scylla:fleet", "`//` must follow"),
             ("scylla://localhost", "names no keyspace"),
-            ("scylla://localhost/", "`` is not the name of a keyspace"),
-            ("scylla://localhost/7up", "`7up` is not the name of a keyspace"),
+            ("scylla://localhost/", "`` is not a valid keyspace name"),
+            ("scylla://localhost/7up", "`7up` is not a valid keyspace name"),
             ("scylla://localhost/a-b", "write scylla://host:9042,host2/keyspace"),
-            ("scylla://localhost/a/b", "`a/b` is not the name of a keyspace"),
-            ("scylla:///fleet", "`` is not the name or address of a node"),
-            ("scylla://a,,b/fleet", "`` is not the name or address of a node"),
-            ("scylla://a:0/fleet", "`0` is not a port"),
-            ("scylla://a:90420/fleet", "`90420` is not a port"),
-            ("scylla://::1/fleet", "`:` is not the name or address of a node"),
-            ("scylla://[::g]/fleet", "`[::g]` is not the name or address of a node"),
+            ("scylla://localhost/a/b", "`a/b` is not a valid keyspace name"),
+            ("scylla:///fleet", "`` is not a valid host name or address"),
+            ("scylla://a,,b/fleet", "`` is not a valid host name or address"),
+            ("scylla://a:0/fleet", "`0` is not a valid port"),
+            ("scylla://a:90420/fleet", "`90420` is not a valid port"),
+            ("scylla://::1/fleet", "`:` is not a valid host name or address"),
+            ("scylla://[::g]/fleet", "`[::g]` is not a valid host name or address"),
             ("scylla://me:secret@a/fleet", "see cql_user"),
             ("postgres://x", "scheme `postgres`"),
         ] {
@@ -185,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_in_a_url_is_not_told_again() {
+    fn errors_do_not_show_the_password_of_a_url() {
         for (url, shown) in [
             ("scylla://me:secret@a/fleet", "scylla://(not shown)@a/fleet"),
             ("scylla://me:sec/r@et@a/fleet", "scylla://(not shown)@a/fleet"),
@@ -198,8 +196,8 @@ mod tests {
     }
 
     #[test]
-    fn nodes_without_a_port_get_the_usual_one() {
-        let long = "k".repeat(LONGEST_KEYSPACE);
+    fn nodes_without_a_port_get_the_default_one() {
+        let long = "k".repeat(MAX_KEYSPACE_LENGTH);
         for (url, nodes, keyspace) in [
             ("scylla://localhost/fleet", vec!["localhost:9042"], "fleet"),
             (
@@ -211,10 +209,10 @@ mod tests {
             (&format!("scylla://a/{long}"), vec!["a:9042"], &long),
         ] {
             let nodes = nodes.into_iter().map(str::to_owned).collect();
-            let place = ScyllaUrl { nodes, keyspace: keyspace.to_owned() };
+            let address = ScyllaUrl { nodes, keyspace: keyspace.to_owned() };
             let read = StoreUrl::parse(url);
-            assert_eq!(read, Ok(StoreUrl(Address::Scylla(place.clone()))));
-            assert_eq!(StoreUrl::parse(&place.to_string()), read, "{place} is read back");
+            assert_eq!(read, Ok(StoreUrl(Address::Scylla(address.clone()))));
+            assert_eq!(StoreUrl::parse(&address.to_string()), read, "{address}");
         }
         assert!(StoreUrl::parse(&format!("scylla://a/{long}k")).is_err());
     }

@@ -146,8 +146,8 @@ fn describe() {
 /// Registers the counters of a daemon with value 0: a counter that first appears with its first
 /// event has no rate at that event.
 pub fn register_counters() {
-    for position in samples::POSITIONS {
-        counter!(SAMPLES, "position" => position).increment(0);
+    for result in samples::RESULTS {
+        counter!(SAMPLES, "result" => result).increment(0);
     }
     for reason in DeadReason::ALL {
         counter!(DEAD_LETTERS, "reason" => reason.name()).increment(0);

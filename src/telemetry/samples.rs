@@ -8,12 +8,12 @@ use super::{
     is_on, now_ms, seconds,
 };
 
-/// Values of the label `position` of [`SAMPLES`], in the order of [`by_position`].
-pub(super) const POSITIONS: [&str; 8] =
+/// Values of the label `result` of [`SAMPLES`], in the order of [`by_result`].
+pub(super) const RESULTS: [&str; 8] =
     ["new", "end", "inside", "beginning", "merge", "duplicate", "dropped", "dead"];
 
 /// Samples by result; they add up to those delivered.
-fn by_position(counts: &SampleCounts) -> [u64; 8] {
+fn by_result(counts: &SampleCounts) -> [u64; 8] {
     let arrivals = &counts.arrivals;
     let dropped = counts.dropped.values().sum();
     let dead = counts.dead();
@@ -34,10 +34,10 @@ pub fn publish(before: &SampleCounts, now: &SampleCounts) {
     if !is_on() {
         return;
     }
-    let pairs = by_position(now).into_iter().zip(by_position(before));
-    for (position, (now, before)) in POSITIONS.into_iter().zip(pairs) {
+    let pairs = by_result(now).into_iter().zip(by_result(before));
+    for (result, (now, before)) in RESULTS.into_iter().zip(pairs) {
         if now > before {
-            counter!(SAMPLES, "position" => position).increment(now - before);
+            counter!(SAMPLES, "result" => result).increment(now - before);
         }
     }
     for (reason, &count) in &now.dead_letters {

@@ -85,7 +85,7 @@ metrics! {
         "Offset commits that the brokers did not store and that were repeated.";
     REBALANCES = "tstar_kafka_rebalances_total", Counter in Count by [],
         "Rebalances that assigned partitions to this member or revoked them.";
-    SAMPLES = "tstar_samples_total", Counter in Count by ["position"],
+    SAMPLES = "tstar_samples_total", Counter in Count by ["result"],
         "Delivered samples by result: the arrival kind of an applied sample (new, end, inside, beginning, merge), or duplicate, dropped, dead.";
     DEAD_LETTERS = "tstar_dead_letters_total", Counter in Count by ["reason"],
         "Dead letters by reason.";

@@ -25,7 +25,7 @@ fn counters_of_a_daemon_are_registered_with_zero() {
     metrics::with_local_recorder(&recorder, || {
         describe();
         register_counters();
-        counter!(SAMPLES, "position" => "merge").increment(2);
+        counter!(SAMPLES, "result" => "merge").increment(2);
         histogram!(SAMPLE_DELAY).record(-5.0);
         histogram!(SAMPLE_DELAY).record(200_000.0);
         histogram!(STORE_OPERATION_DURATION, "op" => "near").record(Duration::from_micros(300));
@@ -33,8 +33,8 @@ fn counters_of_a_daemon_are_registered_with_zero() {
     let text = handle.render();
     for line in [
         "# TYPE tstar_samples_total counter",
-        "tstar_samples_total{position=\"merge\"} 2",
-        "tstar_samples_total{position=\"new\"} 0",
+        "tstar_samples_total{result=\"merge\"} 2",
+        "tstar_samples_total{result=\"new\"} 0",
         "tstar_dead_letters_total{reason=\"truncated_input\"} 0",
         "tstar_samples_dropped_total{reason=\"forgotten\"} 0",
         "tstar_kafka_rebalances_total 0",

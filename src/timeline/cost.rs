@@ -18,6 +18,6 @@ pub fn spend(_elements: usize) {}
 
 /// Returns the count of this thread and resets it.
 #[cfg(test)]
-pub fn take() -> u64 {
+pub fn reset() -> u64 {
     SPENT.with(std::cell::Cell::take)
 }

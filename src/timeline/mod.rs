@@ -164,7 +164,8 @@ impl Timeline {
             }
             Arrival::Inside => unreachable!("a sample inside a trip is not placed"),
             Arrival::End => {
-                let left = self.trips.range_mut(..time_ms).next_back().expect("placed beside it").1;
+                let left =
+                    self.trips.range_mut(..time_ms).next_back().expect("classified next to it").1;
                 before += left.memory();
                 add(left);
                 left.memory()
@@ -177,7 +178,8 @@ impl Timeline {
             }
             Arrival::Merge => {
                 let right = self.take_after(time_ms);
-                let left = self.trips.range_mut(..time_ms).next_back().expect("placed beside it").1;
+                let left =
+                    self.trips.range_mut(..time_ms).next_back().expect("classified next to it").1;
                 before += left.memory() + right.memory();
                 add(left);
                 left.absorb(version, *right);
@@ -188,7 +190,7 @@ impl Timeline {
     }
 
     fn take_after(&mut self, time_ms: i64) -> Box<Trip> {
-        let start_ms = self.after(time_ms).expect("placed beside it").start_ms();
+        let start_ms = self.after(time_ms).expect("classified next to it").start_ms();
         self.trips.remove(&start_ms).expect("it was just found")
     }
 

@@ -369,7 +369,7 @@ mod tests {
     /// sample is read after every insertion, and the whole path whenever it has grown by 5 %, as a
     /// flush does.
     fn spent(times: &[i64], reading: bool) -> u64 {
-        cost::take();
+        cost::reset();
         let mut path = Path::new(at(times[0]));
         let mut read_at = 1;
         for &time in &times[1..] {
@@ -383,7 +383,7 @@ mod tests {
             }
         }
         assert_eq!(path.iter().count(), times.len());
-        let spent = cost::take();
+        let spent = cost::reset();
         path.check();
         spent
     }
@@ -420,7 +420,7 @@ mod tests {
     fn merging_many_small_paths_is_not_quadratic() {
         // Newest trip first; each earlier one is prepended.
         let spent = |trips: i64| {
-            cost::take();
+            cost::reset();
             let mut path = Path::new(at(trips * 10));
             for trip in (0..trips).rev() {
                 let mut earlier = Path::new(at(trip * 10));
@@ -429,7 +429,7 @@ mod tests {
                 path = earlier;
             }
             path.check();
-            cost::take()
+            cost::reset()
         };
         let (small, large) = (spent(10_000), spent(100_000));
         assert!(large <= 13 * small, "{large} > 13 * {small}");

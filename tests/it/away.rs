@@ -37,8 +37,8 @@ impl Site {
     fn new(records: &[ProducerRecord]) -> Option<Self> {
         let (topic, folder) = (Topic::new(PARTITIONS)?, control_keys::folder());
         let producer = topic.producer();
-        for some in records.chunks(TOGETHER) {
-            block_on(producer.send(&topic.name, some)).unwrap();
+        for chunk in records.chunks(TOGETHER) {
+            block_on(producer.send(&topic.name, chunk)).unwrap();
         }
         let words = format!("run {} --store sqlite:live.db --from earliest", topic.flags());
         let running = start(&folder, &words);
@@ -158,12 +158,12 @@ fn what_writes_has_stored_what_it_read_and_goes_on() {
     site.resumes(&words);
     assert!(dump(&folder.path("copy.db")) == dump(&folder.path("live.db")));
 
-    let of = format!("--store sqlite:live.db --max-gap 10m {FLAGS} --json");
-    let words = format!("rebuild --into sqlite:ten.db {of}");
+    let flags = format!("--store sqlite:live.db --max-gap 10m {FLAGS} --json");
+    let words = format!("rebuild --into sqlite:ten.db {flags}");
     let ran = site.is_stopped(&words, (Request::Fetch, 4), &[READ]).prints_nothing();
     let rest = site.resumes(&words).json();
     assert_eq!(number(&rest["records"]), (SAMPLES - read_before(&ran)) as u64, "the rest alone");
-    let whole = site.resumes(&format!("rebuild --into sqlite:whole.db {of}")).json();
+    let whole = site.resumes(&format!("rebuild --into sqlite:whole.db {flags}")).json();
     assert_eq!((number(&whole["records"]), &whole["equal"]), (SAMPLES as u64, &rest["equal"]));
     assert!(spans(folder, "ten.db") == spans(folder, "whole.db"));
 }
@@ -190,7 +190,7 @@ fn what_sends_says_how_far_it_came_and_goes_on() {
     let partial_result =
         ["asked for are those that were told", "erasing the trips of device `first`"];
     site.is_stopped(&words, (Request::Produce, 1), &partial_result).prints_nothing();
-    assert_eq!(site.resumes(&words).json()["asked"], "first");
+    assert_eq!(site.resumes(&words).json()["requested"], "first");
 }
 
 #[test]

@@ -129,8 +129,8 @@ fn a_forget_that_leaves_nothing_of_a_device_leaves_no_claim_and_the_decision() {
     send_to(&site.topic, "murmur2_random", sample(1));
     read(&site, "--key any --from earliest");
     assert_eq!(claims(&site), 1);
-    let of = format!("--store sqlite:t.db --brokers {}", site.topic.brokers);
-    site.folder.run(&format!("forget truck-1 --before 2024-06-01T00:00:00Z --yes {of}")).ends(0);
+    let flags = format!("--store sqlite:t.db --brokers {}", site.topic.brokers);
+    site.folder.run(&format!("forget truck-1 --before 2024-06-01T00:00:00Z --yes {flags}")).ends(0);
     read(&site, "--key any");
     assert_eq!((claims(&site), site.count("t.db", "forgets")), (0, 1));
     let later = self::sample("truck-1", 1).replace("2024", "2025");
@@ -139,5 +139,5 @@ fn a_forget_that_leaves_nothing_of_a_device_leaves_no_claim_and_the_decision() {
     assert_eq!(summary["dead_letters"]["other_partition"], 1, "{summary}");
     send_to(&site.topic, "murmur2_random", [(Some(3), "key", later)]);
     assert_eq!(read(&site, "--key any")["applied"], 1);
-    site.folder.run(&format!("verify {of}")).ends(0);
+    site.folder.run(&format!("verify {flags}")).ends(0);
 }

@@ -58,13 +58,13 @@ pub struct Engine {
 /// This machine's engine.
 pub fn engine() -> Option<&'static Engine> {
     static ENGINE: OnceLock<Option<Engine>> = OnceLock::new();
-    let look = || {
+    let probe = || {
         let named = env::var("DOCKER_HOST").ok().filter(|host| !host.is_empty());
         let host = named.unwrap_or_else(|| "unix:///var/run/docker.sock".to_owned());
         let engine = Engine { host };
         engine.get("/_ping").is_ok_and(|(status, _)| status == 200).then_some(engine)
     };
-    ENGINE.get_or_init(look).as_ref()
+    ENGINE.get_or_init(probe).as_ref()
 }
 
 impl Engine {
@@ -269,6 +269,6 @@ fn a_container_ends_with_a_test_that_is_killed() {
     let status = || engine.get(&format!("/containers/{id}/json")).unwrap().0;
     assert_eq!(status(), 200);
     up.kill();
-    let gone = || (status() == 404).then_some(());
-    ready::until("the end of the container", LIMIT, gone, || None);
+    let is_removed = || (status() == 404).then_some(());
+    ready::until("the end of the container", LIMIT, is_removed, || None);
 }

@@ -56,8 +56,8 @@ fn ms(value: &Value) -> i64 {
 /// The effects of the records of an explanation, with their times.
 fn history(explained: &Value) -> Vec<(i64, String)> {
     let records = explained["log"]["records"].as_array().unwrap();
-    let one = |it: &Value| (ms(&it["time"]), it["did"].as_str().unwrap().to_owned());
-    records.iter().map(one).collect()
+    let entry = |it: &Value| (ms(&it["time"]), it["effect"].as_str().unwrap().to_owned());
+    records.iter().map(entry).collect()
 }
 
 fn dids(explained: &Value) -> Vec<String> {
@@ -220,19 +220,20 @@ fn a_store_of_a_topic_is_told_from_its_log() {
     let running = start(&folder, &words);
     until_read(&folder, "t.db", &topic);
     drain(running, &words).ends(0);
-    let asked = "explain truck-1~20240502T000400.000Z --store sqlite:t.db";
-    let explain = format!("{asked} --log --brokers {}", topic.brokers);
+    let command = "explain truck-1~20240502T000400.000Z --store sqlite:t.db";
+    let explain = format!("{command} --log --brokers {}", topic.brokers);
     check_midnight(&folder.run(&explain).ends(0).json(), &topic);
     let text = folder.text(&format!("{explain} --format table"));
     assert!(text.contains("(epoch 1)") && text.contains("duplicate"), "{text}");
-    assert_eq!(folder.run(asked).ends(0).json()["log"], Value::Null);
+    assert_eq!(folder.run(command).ends(0).json()["log"], Value::Null);
 
     // Records that were sent since, and are not stored yet, do not appear.
     topic.send_lines(over_midnight().as_bytes(), "no-device");
     assert_eq!(dids(&folder.run(&explain).ends(0).json()), MIDNIGHT);
-    let unreachable = format!("{asked} --log --brokers 127.0.0.1:{}", crate::servers::free_port());
+    let unreachable =
+        format!("{command} --log --brokers 127.0.0.1:{}", crate::servers::free_port());
     folder.run(&unreachable).ends(69).prints_nothing();
-    folder.run(&format!("{asked} a.ndjson")).ends(2).says(&["--log reads it again"]);
+    folder.run(&format!("{command} a.ndjson")).ends(2).says(&["--log reads it again"]);
     folder.run(&format!("{explain} a.ndjson")).ends(2);
 
     // Expired records do no harm unless the trip had them.
@@ -249,7 +250,7 @@ fn a_store_of_a_topic_is_told_from_its_log() {
     assert_eq!(dids(&folder.run(&explain).ends(0).json()), MIDNIGHT);
     delete(second.offset + 1);
     folder.run(&explain).ends(78).prints_nothing().says(&["does not give this trip", "retention"]);
-    folder.run(asked).ends(0);
+    folder.run(command).ends(0);
     topic.remove();
     folder.run(&explain).ends(78).prints_nothing().says(&["does not exist"]);
 }
@@ -267,14 +268,14 @@ fn a_keyspace_is_told_from_its_log() {
     let running = start(&folder, &words);
     until_committed(&topic, &topic.name);
     drain(running, &words).ends(0);
-    let asked = format!("explain truck-1~20240502T000400.000Z {store}");
+    let command = format!("explain truck-1~20240502T000400.000Z {store}");
     let log = format!("--brokers {} --group {}", topic.brokers, topic.name);
-    check_midnight(&folder.run(&format!("{asked} --log {log}")).ends(0).json(), &topic);
+    check_midnight(&folder.run(&format!("{command} --log {log}")).ends(0).json(), &topic);
     // A group without commits: the row is ahead, and shows how far.
     let other = format!("--brokers {} --group other-{}", topic.brokers, topic.name);
-    let ahead = folder.run(&format!("{asked} --log {other}")).ends(0).json();
+    let ahead = folder.run(&format!("{command} --log {other}")).ends(0).json();
     assert_eq!(dids(&ahead), MIDNIGHT[..5]);
-    folder.run(&format!("{asked} a.ndjson")).ends(2);
+    folder.run(&format!("{command} a.ndjson")).ends(2);
 }
 
 #[test]
@@ -294,7 +295,7 @@ fn what_makes_no_sense_says_so() {
         (format!("{known} a.ndjson"), 65, "name every file that was imported"),
         (format!("{known} a.ndjson b.ndjson c.ndjson"), 65, "has not read"),
         (format!("{known} none.ndjson"), 74, "none.ndjson"),
-        (format!("{known} --store sqlite:none.db"), 74, "there is no store"),
+        (format!("{known} --store sqlite:none.db"), 74, "does not exist"),
     ] {
         folder.run(&format!("explain {words}")).ends(code).prints_nothing().says(&[why]);
     }

@@ -144,7 +144,7 @@ fn letters(folder: &Folder, store: &str) -> Vec<Value> {
     for letter in &mut letters {
         letter.as_object_mut().unwrap().remove("log_time").unwrap();
         let message = letter["message"].as_str().unwrap();
-        if let Some((before, _)) = message.split_once("past the log's") {
+        if let Some((before, _)) = message.split_once("past the log timestamp") {
             letter["message"] = before.into();
         }
     }

@@ -39,8 +39,9 @@ fn gcd(a: usize, b: usize) -> usize {
 /// How many samples of a device a log has.
 fn samples_of(folder: &Folder, log: &[u8], device: &str) -> u64 {
     let name = format!("\"device_id\":\"{device}\"");
-    let has = |line: &&[u8]| line.windows(name.len()).any(|part| part == name.as_bytes());
-    let lines: Vec<&[u8]> = log.split_inclusive(|&byte| byte == b'\n').filter(has).collect();
+    let names_device = |line: &&[u8]| line.windows(name.len()).any(|part| part == name.as_bytes());
+    let lines: Vec<&[u8]> =
+        log.split_inclusive(|&byte| byte == b'\n').filter(names_device).collect();
     folder.write("one.ndjson", lines.concat());
     let summary = folder.ingest("one.ndjson --store sqlite:one.db");
     number(&summary["applied"]) + number(&summary["duplicates"])
@@ -49,11 +50,11 @@ fn samples_of(folder: &Folder, log: &[u8], device: &str) -> u64 {
 /// Every trip with its samples, one per line, except those of some devices.
 fn others(folder: &Folder, store: &str, without: &[&str]) -> Vec<String> {
     let text = folder.text(&format!("export --path --store {store}"));
-    let of = |line: &str| {
+    let device_of = |line: &str| {
         let trip: Value = serde_json::from_str(line).unwrap();
         trip["device_id"].as_str().unwrap().to_owned()
     };
-    let kept = text.lines().filter(|line| !without.contains(&of(line).as_str()));
+    let kept = text.lines().filter(|line| !without.contains(&device_of(line).as_str()));
     kept.map(str::to_owned).collect()
 }
 
@@ -86,9 +87,9 @@ fn is_gone(folder: &Folder, store: &str, device: &str, ids: &[String]) {
             &clock[4..]
         );
         for question in [format!("trip {id}"), format!("lookup {device} {time}")] {
-            let gone = format!("gone: the trips of {device} before {LATER} were erased");
+            let message = format!("gone: the trips of {device} before {LATER} were erased");
             let ran = folder.run(&format!("{question} --json --store {store}"));
-            ran.ends(1).prints_nothing().says(&[&gone]);
+            ran.ends(1).prints_nothing().says(&[&message]);
         }
     }
 }

@@ -245,7 +245,7 @@ fn what_makes_no_sense_says_so() {
         let none = format!("topic `{letters}` does not exist");
         site.run(words).ends(78).prints_nothing().says(&[&none, "--create-topics"]);
     }
-    let made = Topic::on(site.topic.brokers.clone(), letters, PARTITIONS, &[]);
+    let letter_topic = Topic::on(site.topic.brokers.clone(), letters, PARTITIONS, &[]);
     assert_eq!(site.ls("--json"), [json!([])]);
     for (words, code, why) in [
         ("show 0:0", 1, "no dead letter 0:0"),
@@ -264,7 +264,7 @@ fn what_makes_no_sense_says_so() {
     ] {
         site.run(words).ends(code).says(&[why]);
     }
-    made.grow(4);
+    letter_topic.grow(4);
     site.topic.grow(4);
     site.run("replay").ends(78).says(&["has 4 partitions, and had 3", "tstar epoch new"]);
     let unreachable =

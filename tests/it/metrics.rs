@@ -68,11 +68,11 @@ impl Scrape {
     /// The sum of the values that have a label.
     #[track_caller]
     fn sum(&self, name: &str, label: Option<(&str, &str)>) -> f64 {
-        let has = |value: &&&Value| {
+        let has_label = |value: &&&Value| {
             label.is_none_or(|(key, is)| value.labels.get(key).is_some_and(|found| found == is))
         };
         let all = self.all(name);
-        let found: Vec<_> = all.iter().filter(has).map(|value| value.value).collect();
+        let found: Vec<_> = all.iter().filter(has_label).map(|value| value.value).collect();
         assert!(!found.is_empty(), "no {name} {label:?} in\n{}", self.text);
         found.iter().sum()
     }

@@ -176,10 +176,10 @@ fn expected(log: &[Record]) -> Vec<TripRow> {
             }
         }
     }
-    let of = |(device, timeline): (&String, &Timeline)| {
+    let rows_of_device = |(device, timeline): (&String, &Timeline)| {
         timeline.trips().map(|trip| TripRow::from_trip(device, trip)).collect::<Vec<_>>()
     };
-    devices.iter().flat_map(of).collect()
+    devices.iter().flat_map(rows_of_device).collect()
 }
 
 fn log_entry() -> impl Strategy<Value = LogEntry> {
@@ -364,11 +364,12 @@ fn of_two_partitions_that_have_a_device_in_memory_one_builds_it() {
             let pace = ProcessorConfig { loads, ..ProcessorConfig::default() };
             let rules = rules();
             block_on(async {
-                let of = Processor::of_log(&store, log(partition), &rules, pace).await.unwrap();
-                let mut of = of.sharing(Arc::clone(&budget));
-                of.absorb(batch).await.unwrap();
-                of.flush().await.unwrap();
-                (of.counts().applied, of.counts().dead_letters.clone())
+                let processor =
+                    Processor::of_log(&store, log(partition), &rules, pace).await.unwrap();
+                let mut processor = processor.sharing(Arc::clone(&budget));
+                processor.absorb(batch).await.unwrap();
+                processor.flush().await.unwrap();
+                (processor.counts().applied, processor.counts().dead_letters.clone())
             })
         };
         let (none, letter) = (BTreeMap::new(), BTreeMap::from([(DeadReason::OtherPartition, 1)]));

@@ -64,7 +64,7 @@ fn what_is_sent_are_the_lines_and_a_run_gives_what_an_import_gives() {
     let done = folder.run(&words).ends(0).json();
     assert_eq!(done["bad"], json!({"bad_json": 1}));
     assert_eq!((&done["applied"], &done["topic"]), (&json!(true), &json!(topic.name)));
-    assert_eq!((number(&done["samples"]), &done["would"]), (20_000, &Value::Null));
+    assert_eq!((number(&done["samples"]), &done["expected"]), (20_000, &Value::Null));
     let records = sent(&topic);
     assert_eq!(records.len() as u64, 20_000);
     let of_files: BTreeSet<&[u8]> = lines(&all).into_iter().collect();
@@ -151,7 +151,7 @@ fn a_table_in_other_units_goes_in_the_form_of_the_log() {
         ]
     );
     let summary = read_all(&folder, &topic, "t.db");
-    assert_eq!(summary["arrivals"], dry["would"]["arrivals"]);
+    assert_eq!(summary["arrivals"], dry["expected"]["arrivals"]);
     // In another format the same lines differ, so they are not recognised.
     let other = folder.run(&format!("{in_ms} --apply")).ends(0).json();
     assert_eq!((&other["samples"], sum(&other["bad"])), (&json!(0), 5));
@@ -181,11 +181,11 @@ fn a_preview_reports_what_the_run_then_does() {
     assert_eq!(folder.run(&format!("{words} --apply")).ends(0).json()["samples"], 4_000);
     let summary = read_all(&folder, &topic, "t.db");
     for count in ["delivered", "applied", "duplicates", "conflicting", "arrivals", "dropped"] {
-        assert_eq!(summary[count], dry["would"][count], "{count}");
+        assert_eq!(summary[count], dry["expected"][count], "{count}");
     }
     let ids = |trips: &[Value]| -> BTreeMap<String, u64> {
-        let one = |it: &Value| (it["id"].as_str().unwrap().to_owned(), number(&it["samples"]));
-        trips.iter().map(one).collect()
+        let entry = |it: &Value| (it["id"].as_str().unwrap().to_owned(), number(&it["samples"]));
+        trips.iter().map(entry).collect()
     };
     let after = folder.trips("t.db");
     let (before, now) = (ids(&before), ids(&after));
@@ -205,7 +205,7 @@ fn a_preview_reports_what_the_run_then_does() {
     assert!(retired > 0, "{dry}");
     // Now the store has everything.
     let nothing = folder.run(&words).ends(0).json();
-    assert_eq!(nothing["would"]["duplicates"], 4_000);
+    assert_eq!(nothing["expected"]["duplicates"], 4_000);
     assert_eq!((&nothing["trips_new"], &nothing["trips_grown"]), (&json!(0), &json!(0)));
 }
 
@@ -218,9 +218,9 @@ fn killed_again_and_again_it_sends_every_sample_and_little_twice() {
     let words = format!("replay files all.ndjson --apply {}", topic.flags());
     let mut random = ChaCha8Rng::seed_from_u64(20_261_122);
     let ends = || usize::try_from(topic.ends(PARTITIONS).values().sum::<i64>()).unwrap();
-    let asked = usize::try_from(support::kills(30)).unwrap();
+    let min_kills = usize::try_from(support::kills(30)).unwrap();
     let (mut kills, mut between) = (0, 0);
-    while kills < asked {
+    while kills < min_kills {
         let (before, target) = (ends(), usize::try_from(random.next_u64() % 5_000).unwrap());
         let spins = random.next_u64() % 400_000;
         let mut running = Running::start(&mut folder.command(&words));
@@ -264,8 +264,8 @@ fn what_makes_no_sense_says_so() {
     folder.ingest("a.ndjson --store sqlite:files.db");
     let unused_port = crate::servers::free_port();
     for (words, code, why) in [
-        (flags.clone(), 74, "there is no store"),
-        (format!("{flags} --store sqlite:none.db --apply"), 74, "there is no store"),
+        (flags.clone(), 74, "does not exist"),
+        (format!("{flags} --store sqlite:none.db --apply"), 74, "does not exist"),
         (format!("{flags} --store sqlite:files.db"), 78, "has no epoch"),
         (format!("{flags} --state state.json --apply"), 65, "no state of a replay"),
         (format!("{flags} --apply --map devise=x"), 2, "devise"),

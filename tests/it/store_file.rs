@@ -105,8 +105,8 @@ fn other_rules_are_refused_and_both_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("trips.db");
     drop(open(&file).unwrap());
-    let asked = Rules { max_gap_ms: 600_000, ..Rules::default() };
-    let refused = SqliteStore::open_writer(&file, &asked, 100).unwrap_err().to_string();
+    let wider = Rules { max_gap_ms: 600_000, ..Rules::default() };
+    let refused = SqliteStore::open_writer(&file, &wider, 100).unwrap_err().to_string();
     assert!(refused.contains("max_gap_ms: the store has 300000, requested 600000"), "{refused}");
     open(&file).unwrap();
 }
@@ -163,7 +163,7 @@ fn an_older_format_names_a_command_that_migrates_it() {
     ];
     for words in words {
         let ran = folder.run(words).ends(78).prints_nothing();
-        ran.says(&["has the older format 3", "`tstar ingest` of a file into it migrates it"]);
+        ran.says(&["has the older format 3", "migrate it with `tstar ingest` of a file"]);
     }
     folder.ingest("a.ndjson");
     assert_eq!(folder.run("devices").ends(0).objects().len(), 1);

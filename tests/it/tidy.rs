@@ -1,6 +1,7 @@
 //! Rules of the repository, each with a planted violation that it has to find.
 
 mod layers;
+mod words;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -84,8 +84,8 @@ impl Topic {
 
     pub fn remove(&self) {
         let options = AdminOptions::new().operation_timeout(Some(REQUEST_TIMEOUT));
-        let gone = block_on(self.admin.delete_topics(&[&self.name], &options)).unwrap();
-        gone.into_iter().for_each(|gone| drop(gone.unwrap()));
+        let results = block_on(self.admin.delete_topics(&[&self.name], &options)).unwrap();
+        results.into_iter().for_each(|results| drop(results.unwrap()));
     }
 
     pub fn grow(&self, partitions: usize) {
@@ -135,11 +135,11 @@ impl Topic {
 
     /// What a group has committed, by partition.
     pub fn committed(&self, group: &str, partitions: i32) -> BTreeMap<i32, i64> {
-        let mut asked = TopicPartitionList::new();
+        let mut wanted = TopicPartitionList::new();
         (0..partitions).for_each(|partition| {
-            asked.add_partition(&self.name, partition);
+            wanted.add_partition(&self.name, partition);
         });
-        let answer = self.consumer(group).committed_offsets(asked, REQUEST_TIMEOUT).unwrap();
+        let answer = self.consumer(group).committed_offsets(wanted, REQUEST_TIMEOUT).unwrap();
         let offset = |(at, offset): ((String, i32), Offset)| match offset {
             Offset::Offset(offset) => Some((at.1, offset)),
             _ => None,

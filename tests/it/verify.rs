@@ -180,8 +180,8 @@ pub async fn compare_with<S: RawRows + TripStore>(
     let mut seen = Vec::new();
     let mut see = |difference: &Difference, left| seen.push((difference.clone(), left));
     let options = CompareOptions { device_id: None, repair };
-    let of = (Bounds::default(), &FixedLog);
-    let compared = compare(reference, found, &options, of, &mut see).await.unwrap();
+    let scope = (Bounds::default(), &FixedLog);
+    let compared = compare(reference, found, &options, scope, &mut see).await.unwrap();
     assert_eq!(compared.count(), seen.len() as u64);
     assert_eq!(compared.count_left(), seen.iter().filter(|(_, left)| *left).count() as u64);
     (compared, seen)

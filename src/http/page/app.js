@@ -299,7 +299,9 @@ let refreshTimer = 0;
 /** Updates the selected trip; if a merge retired its id, selects the merged trip. */
 function refreshSoon(into) {
   const { chosen } = state;
-  const winner = into.get(chosen.id);
+  let winner = into.get(chosen.id);
+  // One batch may merge the winner as well. Ids only move to an earlier trip, so this ends.
+  while (winner && into.has(winner.id)) winner = into.get(winner.id);
   if (winner) {
     state.lookup = { requested_id: chosen.id, match: "retired" };
     state.chosen = winner;

@@ -157,7 +157,7 @@ pub struct Report {
 /// # Errors
 /// [`DaemonError`]; everything acknowledged before is committed.
 pub async fn run<O: PartitionStores>(
-    owners: O,
+    stores: O,
     options: Options,
     reader: RecordReader,
     stop: impl Future<Output = ()>,
@@ -178,7 +178,7 @@ pub async fn run<O: PartitionStores>(
                 halt.store(true, Ordering::Release);
             }
             Some(assigned) = assignments.recv() => {
-                tasks.spawn(worker_task(&owners, &options, assigned, Arc::clone(&budget)));
+                tasks.spawn(worker_task(&stores, &options, assigned, Arc::clone(&budget)));
             }
             Some(ended) = tasks.join_next() => {
                 let WorkerReport { counts: partition_counts, error } = joined(ended);
@@ -212,12 +212,12 @@ pub async fn run<O: PartitionStores>(
 }
 
 fn worker_task<O: PartitionStores>(
-    owners: &O,
+    stores: &O,
     options: &Options,
     assigned: AssignedPartition,
     budget: Arc<Budget>,
 ) -> impl Future<Output = WorkerReport> + Send + use<O> {
-    let store = owners.store(&assigned.holding);
+    let store = stores.store(&assigned.holding);
     let ask_keys = options.ask_keys.clone();
     worker::run_worker(store, assigned, (options.epochs.clone(), ask_keys), (options.pace, budget))
 }

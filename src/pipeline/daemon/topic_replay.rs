@@ -53,7 +53,7 @@ impl TopicReplay {
     /// Records expired, the brokers or the store fail, or a partition stopped.
     pub async fn run<O: PartitionStores>(
         &self,
-        owners: impl Fn() -> O,
+        stores: impl Fn() -> O,
         (pace, notify): (ProcessorConfig, OnEvent),
         stop: impl Future<Output = ()>,
     ) -> Result<Report, DaemonError> {
@@ -77,7 +77,7 @@ impl TopicReplay {
             // The keys were read after the ends of the spans, so they are complete.
             let options = Options { plan, epochs, pace, notify, ask_keys: None };
             let reader = self.reader(epoch)?;
-            let report = run(owners(), options, reader, &mut stop).await;
+            let report = run(stores(), options, reader, &mut stop).await;
             let report = report.map_err(|error| add_delivered(counts.delivered, error))?;
             counts.add(&report.counts);
             // A daemon continues with the other partitions; a replay has to be complete.

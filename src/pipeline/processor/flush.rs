@@ -27,14 +27,14 @@ const FEW_VISITS: u64 = 64;
 
 /// Maximum size of the spill, as a multiple of the memory limit: spilled samples are not durable
 /// yet.
-const SET_ASIDE_SHARE: u64 = 32;
+const MAX_SPILL_SHARE: u64 = 32;
 
 /// Maximum age of the spill, as a multiple of `max_staleness`: after a crash, everything in it is
 /// replayed.
-const SET_ASIDE_STALENESS: u32 = 10;
+const SPILL_STALENESS: u32 = 10;
 
-/// A spill group may use this part of the memory limit while it is absorbed; the devices of the
-/// groups after it are still in memory.
+/// While it is absorbed, a spill group may use the memory limit divided by this number: devices of
+/// the groups after it are still in memory.
 const GROUP_SHARE: usize = 4;
 
 impl<S: TripStore + Journal> Processor<'_, S> {
@@ -64,8 +64,8 @@ impl<S: TripStore + Journal> Processor<'_, S> {
 
     pub(super) fn is_flush_due(&self) -> bool {
         if let (true, Some(spill)) = (self.sets_aside, &self.spill) {
-            let patience = self.pace.max_staleness.saturating_mul(SET_ASIDE_STALENESS);
-            return spill.bytes() > SET_ASIDE_SHARE.saturating_mul(self.pace.memory as u64)
+            let patience = self.pace.max_staleness.saturating_mul(SPILL_STALENESS);
+            return spill.bytes() > MAX_SPILL_SHARE.saturating_mul(self.pace.memory as u64)
                 || self.flushed_at.elapsed() >= patience;
         }
         self.flushed_at.elapsed() >= self.patience() || self.is_full()
@@ -86,7 +86,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
             self.sets_aside = true;
             return Ok(());
         }
-        self.flush_some().await
+        self.flush_due().await
     }
 
     /// Writes every change since the last flush to the store.
@@ -95,12 +95,12 @@ impl<S: TripStore + Journal> Processor<'_, S> {
     /// The store fails; then nothing of this flush counts as stored, and the processor must not be
     /// used any more.
     pub async fn flush(&mut self) -> Result<(), StoreError> {
-        self.flush_those(None).await
+        self.flush_trips(None).await
     }
 
     /// Writes the trips whose delay has passed by the clock.
-    pub(super) async fn flush_some(&mut self) -> Result<(), StoreError> {
-        self.flush_waited(self.flushed_at.elapsed()).await
+    pub(super) async fn flush_due(&mut self) -> Result<(), StoreError> {
+        self.flush_overdue(self.flushed_at.elapsed()).await
     }
 
     /// Adds `round` to the age of all dirty trips and writes those whose delay has passed; writes
@@ -108,14 +108,14 @@ impl<S: TripStore + Journal> Processor<'_, S> {
     ///
     /// # Errors
     /// As for [`Processor::flush`].
-    pub async fn flush_waited(&mut self, round: Duration) -> Result<(), StoreError> {
+    pub async fn flush_overdue(&mut self, round: Duration) -> Result<(), StoreError> {
         let some = self.pace.by_trip && !self.is_full();
-        self.flush_those(some.then_some(round)).await
+        self.flush_trips(some.then_some(round)).await
     }
 
     /// Flushes all dirty trips or, with the time since the last round, those whose delay has
     /// passed.
-    async fn flush_those(&mut self, round: Option<Duration>) -> Result<(), StoreError> {
+    async fn flush_trips(&mut self, round: Option<Duration>) -> Result<(), StoreError> {
         let began = Instant::now();
         let devices = u32::try_from(self.changed.len()).unwrap_or(u32::MAX);
         let mut last = match self.spill.take_if(|spill| spill.bytes() > 0) {
@@ -248,9 +248,9 @@ impl<S: TripStore + Journal> Processor<'_, S> {
             self.changed = places.filter(|(_, it)| it.changed).map(|(place, _)| place).collect();
             let limit = self.resident + self.pace.memory / GROUP_SHARE;
             let mut samples =
-                spill.take_group(group).map_err(|error| not_set_aside(spill, error))?;
+                spill.take_group(group).map_err(|error| spill_failed(spill, error))?;
             while let Some(batch) =
-                samples.next_batch().map_err(|error| not_set_aside(spill, error))?
+                samples.next_batch().map_err(|error| spill_failed(spill, error))?
             {
                 self.absorb_records(&batch).await?;
                 if self.resident > limit {
@@ -269,15 +269,15 @@ impl<S: TripStore + Journal> Processor<'_, S> {
     }
 
     /// Spills the samples of a batch. Entries that are not samples are counted now.
-    pub(super) fn set_aside(&mut self, batch: &Batch) -> Result<(), StoreError> {
+    pub(super) fn spill_batch(&mut self, batch: &Batch) -> Result<(), StoreError> {
         for record in batch.entries.chunk_by(|one, next| one.offset == next.offset) {
             let mut refused = RefusedElements::default();
             for (nth, entry) in record.iter().enumerate() {
                 match self.classify(entry) {
                     EntryClass::Sample(decoded) => {
-                        let spill = self.spill.as_mut().expect("samples are set aside in it");
+                        let spill = self.spill.as_mut().expect("spilling needs a spill");
                         let pushed = spill.push(batch, entry, decoded);
-                        pushed.map_err(|error| not_set_aside(spill, error))?;
+                        pushed.map_err(|error| spill_failed(spill, error))?;
                     }
                     judged => {
                         if let Some(fault) = self.apply_entry(batch, entry, judged, 0) {
@@ -286,7 +286,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
                     }
                 }
             }
-            self.bury_array(batch, record, refused);
+            self.dead_letter_array(batch, record, refused);
         }
         Ok(())
     }
@@ -302,8 +302,8 @@ impl<S: TripStore + Journal> Processor<'_, S> {
     }
 }
 
-pub(super) fn not_set_aside(spill: &Spill, error: io::Error) -> StoreError {
-    let (place, doing) = (spill.folder().display().to_string(), "setting samples aside");
+pub(super) fn spill_failed(spill: &Spill, error: io::Error) -> StoreError {
+    let (place, doing) = (spill.folder().display().to_string(), "spilling samples");
     StoreError::of_io(place, doing, error)
 }
 

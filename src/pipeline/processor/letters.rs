@@ -31,7 +31,8 @@ pub fn wrong_clock(
             format!("device time {time_ms} ms is before --min-time, {} ms", guard.min_time_ms)
         }
         ClockViolation::InFuture => format!(
-            "device time {time_ms} ms is more than --max-future, {} ms, past the log's {log_time_ms} ms",
+            "device time {time_ms} ms is more than --max-future, {} ms, past the log timestamp, \
+             {log_time_ms} ms",
             guard.max_future_ms
         ),
     };
@@ -114,7 +115,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
 
     /// Counts and dead-letters the bad elements of an array: one letter for each, or one for the
     /// whole array if there are too many, or if they would repeat large headers too often.
-    pub(super) fn bury_array(
+    pub(super) fn dead_letter_array(
         &mut self,
         batch: &Batch,
         record: &[Entry],

@@ -111,7 +111,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
                 let name = self.devices.get_index(place).expect("it was given this place").0;
                 find(self.store, name, &days).await?
             };
-            self.take_in(place, &days, found, at)?;
+            self.insert_loaded(place, &days, found, at)?;
         }
     }
 
@@ -177,7 +177,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
                 self.set_home(place, division.epoch, partition);
             }
             if let Some(found) = found {
-                self.take_in(place, &days, found, at)?;
+                self.insert_loaded(place, &days, found, at)?;
             }
         }
         Ok(())
@@ -185,7 +185,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
 
     /// Inserts the loaded state of a device and days into memory; `at` is the version of the record
     /// that is absorbed next.
-    fn take_in(
+    fn insert_loaded(
         &mut self,
         place: usize,
         days: &[i64],

@@ -199,7 +199,7 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
     /// # Errors
     /// The store cannot be read.
     pub async fn enable_spill(&mut self, spill: Spill) -> Result<(), StoreError> {
-        // A store that contains forgets is not empty: its position is past 0.
+        // A store whose trips were erased has a position above 0, so its forgets are still read.
         self.store_was_empty = self.position.delivered == 0
             && self.store.devices(DeviceScope::All, None, 1).await?.is_empty();
         self.spill = Some(spill);
@@ -247,7 +247,7 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
                     Ok(next) => next,
                     // The source is silent, and the delay of pending changes has passed.
                     Err(_) => {
-                        self.flush_some().await?;
+                        self.flush_due().await?;
                         continue;
                     }
                 },
@@ -281,7 +281,7 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         if batch.control.is_some() {
             // The entry of the batch is the control record itself, not a sample.
         } else if self.sets_aside {
-            self.set_aside(batch)?;
+            self.spill_batch(batch)?;
         } else {
             self.absorb_records(batch).await?;
         }
@@ -356,7 +356,7 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
                 self.refuse(batch, (nth, entry), fault, &mut refused);
             }
         }
-        self.bury_array(batch, record, refused);
+        self.dead_letter_array(batch, record, refused);
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! Opening an input: what it is compressed with, and how much of it was read.
+//! Opens inputs: detects the compression and counts the bytes read.
 
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
@@ -11,7 +11,7 @@ use flate2::bufread::MultiGzDecoder;
 
 use crate::source::SourceError;
 
-/// One input, as it was named.
+/// An input, as named on the command line.
 #[derive(Clone, Debug)]
 pub(super) enum Input {
     Stdin,
@@ -19,18 +19,18 @@ pub(super) enum Input {
 }
 
 impl Input {
-    /// Looks at an input without reading from it: a FIFO gives its bytes only once.
+    /// Checks an input without reading from it: the bytes of a FIFO can be read only once.
     pub(super) fn new(path: &Path) -> Result<Self, SourceError> {
         if path.as_os_str() == "-" {
             return Ok(Self::Stdin);
         }
         let input = Self::File(path.to_owned());
-        let meta = std::fs::metadata(path).map_err(|error| input.unreadable(error))?;
+        let meta = std::fs::metadata(path).map_err(|error| input.read_error(error))?;
         if meta.is_dir() {
-            return Err(input.unfit("it is a directory; name the files in it".into()));
+            return Err(input.form_error("it is a directory; name the files in it".into()));
         }
         if meta.is_file() {
-            File::open(path).map_err(|error| input.unreadable(error))?;
+            File::open(path).map_err(|error| input.read_error(error))?;
         }
         Ok(input)
     }
@@ -43,28 +43,28 @@ impl Input {
         }
     }
 
-    /// Length on the disk; `None` for what has none, such as stdin and a FIFO.
+    /// Length on disk; `None` for an input without a length, such as stdin or a FIFO.
     pub(super) fn bytes(&self) -> Option<u64> {
         let Self::File(path) = self else { return None };
         let meta = std::fs::metadata(path).ok()?;
         meta.is_file().then_some(meta.len())
     }
 
-    /// When it was written to last, where the system tells.
+    /// Time of the last modification, if the system provides it.
     pub(super) fn modified(&self) -> Option<SystemTime> {
         let Self::File(path) = self else { return None };
         std::fs::metadata(path).ok()?.modified().ok()
     }
 
-    pub(super) fn unreadable(&self, source: io::Error) -> SourceError {
+    pub(super) fn read_error(&self, source: io::Error) -> SourceError {
         SourceError::Read { origin: self.name(), source }
     }
 
-    pub(super) fn unfit(&self, problem: String) -> SourceError {
+    pub(super) fn form_error(&self, problem: String) -> SourceError {
         SourceError::Form { origin: self.name(), problem }
     }
 
-    /// Opens it and looks at its first bytes.
+    /// Opens the input and detects its compression.
     pub(super) fn open(&self) -> io::Result<Opened> {
         let raw: Box<dyn Read + Send> = match self {
             Self::Stdin => Box::new(io::stdin()),
@@ -74,7 +74,7 @@ impl Input {
     }
 }
 
-/// What was seen of the bytes on the disk.
+/// Progress of reading the bytes on disk.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     bytes: AtomicU64,
@@ -82,12 +82,12 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Bytes read.
+    /// Number of bytes read.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether reading itself failed, so that a fault is not one of the compressed form.
+    /// Whether reading itself failed. If not, an error is one of the compressed data.
     pub(super) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
     }
@@ -118,8 +118,8 @@ pub(super) struct Opened {
     pub(super) progress: Arc<Progress>,
 }
 
-/// Read ahead of a decompressor, bytes.
-const AHEAD: usize = 64 << 10;
+/// Size of a decompressor's input buffer, bytes.
+const BUFFER_BYTES: usize = 64 << 10;
 
 impl Opened {
     pub(super) fn new(raw: Box<dyn Read + Send>) -> io::Result<Self> {
@@ -130,7 +130,7 @@ impl Opened {
         let (gzip, zstd) = (magic.starts_with(&[0x1f, 0x8b]), is_zstd(&magic));
         let whole = Cursor::new(magic).chain(counted);
         let bytes: Box<dyn Read + Send> = if gzip {
-            Box::new(MultiGzDecoder::new(BufReader::with_capacity(AHEAD, whole)))
+            Box::new(MultiGzDecoder::new(BufReader::with_capacity(BUFFER_BYTES, whole)))
         } else if zstd {
             Box::new(zstd::stream::read::Decoder::new(whole)?)
         } else {
@@ -140,7 +140,7 @@ impl Opened {
     }
 }
 
-/// A zstd frame, or a skippable one, which some tools put first.
+/// Whether the bytes begin a zstd frame, or a skippable frame, which some tools write first.
 fn is_zstd(magic: &[u8]) -> bool {
     matches!(magic, [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18])
 }

@@ -1,6 +1,6 @@
 //! Samples from files and stdin: NDJSON or CSV; plain, gzip or zstd.
 //!
-//! A thread of its own reads and decodes, and is never more than a few batches ahead.
+//! A separate thread reads and decodes, at most a few batches ahead of the processor.
 
 mod input;
 mod reader;
@@ -19,11 +19,12 @@ use self::splitter::Sizes;
 use super::{Batch, Decoder, Source, SourceError};
 use crate::model::input_part::StoredPart;
 
-/// Longest record that is kept whole, bytes; of a longer one the head is, with length and hash.
+/// Maximum size of a record that is kept whole, bytes; of a larger one, the head, length and hash
+/// are kept.
 pub const MAX_RECORD_BYTES: usize = 1 << 20;
 
-/// Batches that wait for the processor.
-const WAITING: usize = 4;
+/// Maximum number of batches queued for the processor.
+const MAX_QUEUED: usize = 4;
 
 const SIZES: Sizes = Sizes {
     chunk: 64 << 10,
@@ -33,10 +34,10 @@ const SIZES: Sizes = Sizes {
     batch_bytes: 256 << 10,
 };
 
-/// The form of the records of a file.
+/// Format of an input file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InputFormat {
-    /// A JSON object a line.
+    /// A JSON object per line.
     Ndjson,
     /// A table with a header.
     Csv,
@@ -45,60 +46,60 @@ pub enum InputFormat {
 /// How files are read.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The form of every file; `None`: each file's content tells.
+    /// Format of all files; unset: detected from the content of each file.
     pub format: Option<InputFormat>,
-    /// Decodes by the rules.
+    /// Decodes the records, by the rules.
     pub decoder: Arc<Decoder>,
-    /// Stands in for the log's timestamp, ms since 1970.
+    /// Log timestamp of all records, ms since 1970: files have none.
     pub log_time_ms: i64,
     /// Offset of the first record that was not delivered before.
     pub first_offset: i64,
-    /// What was read before. A file that begins with it is gone on with behind it; one that was
-    /// read whole, by an import that came to its end, comes again as the records it was.
+    /// Input parts that earlier runs have read. Reading resumes after them; a file that a completed
+    /// import has read to its end is redelivered, with the original offsets.
     pub known: Vec<StoredPart>,
 }
 
-/// Files as a source, one after the other.
+/// Reads files one after the other.
 #[derive(Debug)]
 pub struct FileSource {
     batches: Receiver<BatchResult>,
-    /// Taken when it has ended. A dropped source leaves it alone: it ends at its next batch, and
-    /// may wait for a silent stdin until then.
+    /// Joined when it has ended. A dropped source does not join it: the thread ends at its next
+    /// batch, and a silent stdin may block it until then.
     thread: Option<JoinHandle<()>>,
     total_bytes: Option<u64>,
 }
 
 impl FileSource {
-    /// Looks at all inputs, as [`FileSource::open`] does before it begins.
+    /// Checks all inputs, as [`FileSource::open`] does before it reads.
     ///
     /// # Errors
-    /// Those of [`FileSource::open`].
+    /// As for [`FileSource::open`].
     pub fn check(inputs: &[PathBuf], options: &Options) -> Result<(), SourceError> {
-        checked(inputs, options).map(drop)
+        check_inputs(inputs, options).map(drop)
     }
 
-    /// Looks at all inputs, paths or `-` for stdin, then begins to read.
+    /// Checks all inputs, paths or `-` for stdin, then starts to read.
     ///
     /// # Errors
-    /// Every input that does not exist, cannot be opened or is a directory; stdin named twice; a
-    /// JSON Pointer in the field map while the format is CSV.
+    /// An input does not exist, cannot be opened or is a directory; stdin is named twice; or the
+    /// field map has a JSON Pointer and the format is CSV.
     pub fn open(inputs: &[PathBuf], options: Options) -> Result<Self, SourceError> {
         Self::with_sizes(inputs, options, SIZES)
     }
 
     fn with_sizes(inputs: &[PathBuf], options: Options, sizes: Sizes) -> Result<Self, SourceError> {
-        let inputs = checked(inputs, &options)?;
+        let inputs = check_inputs(inputs, &options)?;
         let total_bytes = inputs.iter().map(Input::bytes).sum();
-        let (to, batches) = channel(WAITING);
+        let (sender, batches) = channel(MAX_QUEUED);
         let thread = std::thread::Builder::new()
             .name("tstar-source".into())
-            .spawn(move || reader::run(&inputs, &options, sizes, &to))
+            .spawn(move || reader::run(&inputs, &options, sizes, &sender))
             .map_err(|error| SourceError::Broken { problem: error.to_string() })?;
         Ok(Self { batches, thread: Some(thread), total_bytes })
     }
 
-    /// Bytes of all inputs as they lie on the disk, to compare with [`Batch::bytes_read`]; `None`
-    /// where one has no length, such as stdin or a FIFO.
+    /// Size of all inputs on disk, bytes, to compare with [`Batch::bytes_read`]; `None` if one has
+    /// no length, such as stdin or a FIFO.
     #[must_use]
     pub fn total_bytes(&self) -> Option<u64> {
         self.total_bytes
@@ -108,7 +109,7 @@ impl FileSource {
 impl Source for FileSource {
     async fn next(&mut self) -> Result<Option<Batch>, SourceError> {
         match self.batches.recv().await {
-            Some(handed) => handed.map(Some),
+            Some(result) => result.map(Some),
             None => match self.thread.take().map(JoinHandle::join) {
                 None | Some(Ok(())) => Ok(None),
                 Some(Err(panic)) => {
@@ -121,12 +122,13 @@ impl Source for FileSource {
     }
 }
 
-fn checked(paths: &[PathBuf], options: &Options) -> Result<Vec<Input>, SourceError> {
+fn check_inputs(paths: &[PathBuf], options: &Options) -> Result<Vec<Input>, SourceError> {
     let (mut inputs, mut problems) = (Vec::new(), Vec::new());
     for path in paths {
         match Input::new(path) {
             Ok(Input::Stdin) if inputs.iter().any(|input| matches!(input, Input::Stdin)) => {
-                problems.push(Input::Stdin.unfit("stdin can be read once; name it once".into()));
+                problems
+                    .push(Input::Stdin.form_error("stdin can be read once; name it once".into()));
             }
             Ok(input) => inputs.push(input),
             Err(problem) => problems.push(problem),
@@ -135,8 +137,8 @@ fn checked(paths: &[PathBuf], options: &Options) -> Result<Vec<Input>, SourceErr
     if let (Some(InputFormat::Csv), Some((field, pointer)), Some(input)) =
         (options.format, options.decoder.pointer(), inputs.first())
     {
-        problems.push(input.unfit(format!(
-            "a JSON Pointer, --map {field}={pointer}, finds nothing in CSV; map the name of a column"
+        problems.push(input.form_error(format!(
+            "--map {field}={pointer} is a JSON Pointer, and the format is CSV; map the name of a column"
         )));
     }
     match problems.len() {

@@ -1,4 +1,4 @@
-//! Which part of an input earlier runs have read.
+//! Finds the parts of an input that earlier runs have read, to resume after them.
 
 use std::collections::HashMap;
 use std::io;
@@ -7,15 +7,15 @@ use std::time::UNIX_EPOCH;
 use super::input::{Input, Opened};
 use crate::model::input_part::{HEAD_BYTES, Part, StoredPart};
 
-/// Bytes hashed in one go.
+/// Bytes hashed at a time.
 const CHUNK: usize = 64 << 10;
 
-/// The parts that an input begins with, each going on where the one before ends; never empty.
+/// The known parts at the start of an input, each beginning where the one before ends; never empty.
 #[derive(Debug)]
 pub(super) struct KnownPrefix {
     parts: Vec<Part>,
-    /// The whole input was read by an import that came to its end, so it is read again: as the
-    /// records it was, all of them duplicates.
+    /// Whether a completed import has read the whole input. It is then redelivered with the
+    /// original offsets, so that all records are duplicates.
     pub(super) again: bool,
 }
 
@@ -31,17 +31,17 @@ impl KnownPrefix {
     }
 }
 
-/// Tells which of the kept parts an input begins with, if any. Records of another form are not
-/// those that were read, so their parts hide none of this one.
+/// Finds the stored parts at the start of an input, if any. Parts of the other format are ignored:
+/// their records are not the ones of this input.
 ///
 /// # Errors
-/// The input cannot be opened or read. A fault of its compressed form is where its content ends.
-pub(super) fn recognise(
+/// The input cannot be opened or read. Damaged compressed data ends the content without an error.
+pub(super) fn find_known_prefix(
     input: &Input,
-    kept: &[StoredPart],
+    stored: &[StoredPart],
     is_csv: bool,
 ) -> io::Result<Option<KnownPrefix>> {
-    if kept.is_empty() || input.bytes().is_none() {
+    if stored.is_empty() || input.bytes().is_none() {
         return Ok(None);
     }
     let mut content = Content { opened: input.open()?, ended: false };
@@ -50,7 +50,7 @@ pub(super) fn recognise(
     head.truncate(length);
     let mut heads = HashMap::new();
     let mut has_head = |part: &Part| {
-        // Many parts ask for few lengths, so each is hashed once.
+        // Many parts share few lengths, so each length is hashed once.
         let length = usize::try_from(part.upto_bytes).unwrap_or(usize::MAX).min(HEAD_BYTES);
         let hash = |length| head.get(..length).map(blake3::hash);
         heads
@@ -58,12 +58,13 @@ pub(super) fn recognise(
             .or_insert_with_key(|&length| hash(length))
             .is_some_and(|it| it == part.head)
     };
-    let of_form = kept.iter().filter(|kept| kept.part.is_csv == is_csv);
-    let mut candidates: Vec<&StoredPart> = of_form.filter(|kept| has_head(&kept.part)).collect();
+    let same_format = stored.iter().filter(|stored| stored.part.is_csv == is_csv);
+    let mut candidates: Vec<&StoredPart> =
+        same_format.filter(|stored| has_head(&stored.part)).collect();
     if candidates.is_empty() {
         return Ok(None);
     }
-    candidates.sort_by_key(|kept| kept.part.upto_bytes);
+    candidates.sort_by_key(|candidate| candidate.part.upto_bytes);
     let mut found = Vec::new();
     let mut hasher = blake3::Hasher::new();
     hasher.update(&head);
@@ -71,29 +72,29 @@ pub(super) fn recognise(
     for candidate in candidates {
         let upto = candidate.part.upto_bytes;
         if upto <= head.len() as u64 {
-            // Its head is all of it.
+            // The whole part is in its head.
             found.push(candidate);
             continue;
         }
-        done += content.pass(upto - done, &mut hasher)?;
+        done += content.hash_next(upto - done, &mut hasher)?;
         if done == upto && hasher.finalize().as_bytes() == &candidate.part.hash {
             found.push(candidate);
         }
     }
     let end = content.is_at_end()?.then_some(done);
-    found.retain(|kept| !kept.part.by_end || end == Some(kept.part.upto_bytes));
-    Ok(chain(&found, end))
+    found.retain(|found| !found.part.by_end || end == Some(found.part.upto_bytes));
+    Ok(longest_chain(&found, end))
 }
 
-/// The longest of the parts found with those before it.
-fn chain(found: &[&StoredPart], end: Option<u64>) -> Option<KnownPrefix> {
-    // Of two that end at the same byte, one that is finished tells more.
-    let last = found.iter().max_by_key(|kept| (kept.part.upto_bytes, kept.part.finished))?;
+/// The longest of the found parts, with the parts before it.
+fn longest_chain(found: &[&StoredPart], end: Option<u64>) -> Option<KnownPrefix> {
+    // Of two parts that end at the same byte, prefer a finished one.
+    let last = found.iter().max_by_key(|found| (found.part.upto_bytes, found.part.finished))?;
     let mut parts = vec![last.part.clone()];
     let mut from = last.part.from_bytes;
     while from > 0 {
         let ends_there = |part: &Part| part.upto_bytes == from && part.from_bytes < from;
-        let before = found.iter().find(|kept| ends_there(&kept.part))?;
+        let before = found.iter().find(|found| ends_there(&found.part))?;
         parts.push(before.part.clone());
         from = before.part.from_bytes;
     }
@@ -109,7 +110,7 @@ struct Content {
 }
 
 impl Content {
-    /// Fills a buffer as far as there is content.
+    /// Fills a buffer, up to the end of the content.
     fn fill(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut filled = 0;
         while filled < buffer.len() && !self.ended {
@@ -126,27 +127,27 @@ impl Content {
         Ok(filled)
     }
 
-    /// Hashes so many bytes, or as many as there are.
-    fn pass(&mut self, bytes: u64, hasher: &mut blake3::Hasher) -> io::Result<u64> {
+    /// Hashes the next `bytes` bytes, or fewer at the end of the content. Returns their number.
+    fn hash_next(&mut self, bytes: u64, hasher: &mut blake3::Hasher) -> io::Result<u64> {
         let mut buffer = [0; CHUNK];
-        let mut passed = 0;
-        while passed < bytes && !self.ended {
-            let room = usize::try_from(bytes - passed).unwrap_or(CHUNK).min(CHUNK);
-            let read = self.fill(&mut buffer[..room])?;
+        let mut done = 0;
+        while done < bytes && !self.ended {
+            let wanted = usize::try_from(bytes - done).unwrap_or(CHUNK).min(CHUNK);
+            let read = self.fill(&mut buffer[..wanted])?;
             hasher.update(&buffer[..read]);
-            passed += read as u64;
+            done += read as u64;
         }
-        Ok(passed)
+        Ok(done)
     }
 
     fn is_at_end(&mut self) -> io::Result<bool> {
-        // A byte that is read here is of no use to anybody: nothing is hashed after it.
+        // Reading a byte here is safe: nothing is hashed after it.
         Ok(self.ended || self.fill(&mut [0])? == 0)
     }
 }
 
-/// The clock for the records that follow a part: what was there when the import began is judged as
-/// it would have been then, what was written later is not.
+/// The log timestamp of the records after a part: the one of the earlier import if the file was not
+/// modified since, so that they are decided as they would have been then; otherwise `now_ms`.
 pub(super) fn clock_after(input: &Input, part: &Part, now_ms: i64) -> i64 {
     let modified = input.modified().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     let modified_ms = modified.and_then(|since| i64::try_from(since.as_millis()).ok());

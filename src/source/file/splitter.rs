@@ -1,4 +1,4 @@
-//! Cuts bytes into records, in bounded memory, with every byte kept or counted.
+//! Splits bytes into records in bounded memory. Every byte is kept or counted.
 
 use std::io::{self, Read};
 use std::ops::Range;
@@ -8,24 +8,24 @@ use sha2::{Digest, Sha256};
 
 use crate::model::input_part::HEAD_BYTES;
 use crate::source::Cut;
-use crate::source::csv::{At, row_end};
+use crate::source::csv::{RowState, row_end};
 
-/// Sizes, small ones for tests.
+/// Size limits; tests use small ones.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
-    /// Bytes asked for in one read.
+    /// Size of one read, bytes.
     pub(super) chunk: usize,
-    /// Longest record that is kept whole, bytes.
+    /// Maximum size of a record that is kept whole, bytes.
     pub(super) record: usize,
-    /// Bytes kept of a longer one.
+    /// Size of the head that is kept of a longer record, bytes.
     pub(super) head: usize,
-    /// A batch with that many entries is handed over.
+    /// Number of entries at which a batch is sent.
     pub(super) batch_entries: usize,
-    /// A batch with that many bytes is handed over.
+    /// Number of bytes at which a batch is sent.
     pub(super) batch_bytes: usize,
 }
 
-/// How records end.
+/// Where records end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ends {
     /// At each line end.
@@ -43,55 +43,57 @@ pub(super) struct RawRecord {
 
 #[derive(Debug)]
 pub(super) enum Bytes {
-    /// A record of the buffer.
+    /// A whole record, as a range of the buffer.
     Whole(Range<usize>),
-    /// The first line of a row whose quotes are not closed in time.
+    /// The first line of a row with a quote that is not closed within the size limit.
     Unclosed(Range<usize>),
-    /// The head of a record that is too long.
+    /// The head of an oversize record.
     Cut(Vec<u8>, Cut),
 }
 
-/// A record that is too long, as it passes.
-struct Passing {
+/// An oversize record while it is read: its bytes are hashed and counted, and only the head is
+/// kept.
+struct OversizeRecord {
     line: u64,
-    /// Where it begins.
-    place: u64,
-    mark: Option<Checkpoint>,
+    /// Content position of its first byte.
+    position: u64,
+    /// Checkpoint before the record.
+    start: Option<Checkpoint>,
     head: Vec<u8>,
     hash: Sha256,
     bytes: u64,
-    /// A CR that is no part of the record if LF is next.
-    held: bool,
+    /// Whether a CR was read that belongs to the line end if LF follows, else to the record.
+    pending_cr: bool,
 }
 
-impl Passing {
-    fn new(line: u64, place: u64, mark: Option<Checkpoint>) -> Self {
+impl OversizeRecord {
+    fn new(line: u64, position: u64, start: Option<Checkpoint>) -> Self {
         let (head, hash) = (Vec::new(), Sha256::new());
-        Self { line, place, mark, head, hash, bytes: 0, held: false }
+        Self { line, position, start, head, hash, bytes: 0, pending_cr: false }
     }
 
-    fn pass(&mut self, bytes: &[u8], head: usize) {
+    fn extend(&mut self, bytes: &[u8], head: usize) {
         if bytes.is_empty() {
             return;
         }
-        if std::mem::take(&mut self.held) {
+        if std::mem::take(&mut self.pending_cr) {
             self.add(b"\r", head);
         }
         let kept = bytes.strip_suffix(b"\r").unwrap_or(bytes);
-        self.held = kept.len() < bytes.len();
+        self.pending_cr = kept.len() < bytes.len();
         self.add(kept, head);
     }
 
     fn add(&mut self, bytes: &[u8], head: usize) {
-        let room = head.saturating_sub(self.head.len()).min(bytes.len());
-        self.head.extend_from_slice(&bytes[..room]);
+        let missing = head.saturating_sub(self.head.len()).min(bytes.len());
+        self.head.extend_from_slice(&bytes[..missing]);
         self.hash.update(bytes);
         self.bytes += bytes.len() as u64;
     }
 
-    /// The record, ended by LF or by the end of the input, where a CR is part of it.
-    fn end(mut self, by_line_end: bool, head: usize) -> RawRecord {
-        if self.held && !by_line_end {
+    /// Ends the record: at LF, or at the end of the input, where a last CR belongs to the record.
+    fn finish(mut self, by_line_end: bool, head: usize) -> RawRecord {
+        if self.pending_cr && !by_line_end {
             self.add(b"\r", head);
         }
         let cut = Cut { bytes: self.bytes, sha256: self.hash.finalize().into() };
@@ -105,32 +107,32 @@ pub(super) struct Records {
     sizes: Sizes,
     ends: Ends,
     buffer: Vec<u8>,
-    /// Where the next record begins.
+    /// Index in the buffer at which the next record begins.
     start: usize,
-    /// No record ends before this place.
+    /// Index in the buffer before which the next record does not end.
     scanned: usize,
-    at: At,
-    /// A row that is between quotes at a line end before this place is so here too.
+    state: RowState,
+    /// A row that is between quotes at an earlier line end is between quotes up to this index.
     open: usize,
-    /// Line of `start`, from 1.
+    /// Line number of `start`, from 1.
     line: u64,
-    passing: Option<Passing>,
+    oversize: Option<OversizeRecord>,
     ended: bool,
-    /// Bytes of the content before the buffer.
+    /// Content position of the start of the buffer.
     before: u64,
-    seen: Option<Box<Fingerprint>>,
+    fingerprint: Option<Box<Fingerprint>>,
 }
 
-/// What the content is known by.
+/// Head and hash of the content read so far, by which a later run recognises it.
 #[derive(Default)]
 struct Fingerprint {
     hasher: blake3::Hasher,
     head: Vec<u8>,
-    /// Up to this place of the buffer the content is hashed.
+    /// Index in the buffer up to which the content is hashed.
     upto: usize,
 }
 
-/// A place between two records, and what the content up to there is known by.
+/// A position between two records, and the hashes of the content before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Checkpoint {
     pub(super) bytes: u64,
@@ -140,8 +142,8 @@ pub(super) struct Checkpoint {
 }
 
 impl Records {
-    /// The records of an input; `is_known_again` tells whether its content will be marked.
-    pub(super) fn new(input: Box<dyn Read + Send>, sizes: Sizes, is_known_again: bool) -> Self {
+    /// Creates a splitter. `is_resumable`: whether checkpoints of the content are needed.
+    pub(super) fn new(input: Box<dyn Read + Send>, sizes: Sizes, is_resumable: bool) -> Self {
         let buffer = Vec::with_capacity(sizes.chunk);
         Self {
             input,
@@ -150,45 +152,47 @@ impl Records {
             buffer,
             start: 0,
             scanned: 0,
-            at: At::default(),
+            state: RowState::default(),
             open: 0,
             line: 1,
-            passing: None,
+            oversize: None,
             ended: false,
             before: 0,
-            seen: is_known_again.then(Box::default),
+            fingerprint: is_resumable.then(Box::default),
         }
     }
 
-    /// Where the next record begins in the content, bytes.
+    /// Content position of the next record, bytes.
     pub(super) fn content_position(&self) -> u64 {
-        self.passing.as_ref().map_or(self.before + self.start as u64, |passing| passing.place)
+        let start = self.before + self.start as u64;
+        self.oversize.as_ref().map_or(start, |oversize| oversize.position)
     }
 
-    /// The place before the next record; `None` for content that is not known again.
-    pub(super) fn mark(&mut self) -> Option<Checkpoint> {
-        if let Some(passing) = &self.passing {
-            return passing.mark;
+    /// Checkpoint before the next record; `None` for an input that cannot be resumed.
+    pub(super) fn checkpoint(&mut self) -> Option<Checkpoint> {
+        if let Some(oversize) = &self.oversize {
+            return oversize.start;
         }
-        self.see();
+        self.hash_consumed();
         let (bytes, line) = (self.content_position(), self.line);
-        let seen = self.seen.as_ref()?;
-        let head = *blake3::hash(&seen.head).as_bytes();
-        Some(Checkpoint { bytes, line, head, hash: *seen.hasher.finalize().as_bytes() })
+        let fingerprint = self.fingerprint.as_ref()?;
+        let head = *blake3::hash(&fingerprint.head).as_bytes();
+        let hash = *fingerprint.hasher.finalize().as_bytes();
+        Some(Checkpoint { bytes, line, head, hash })
     }
 
-    /// Hashes what was passed.
-    fn see(&mut self) {
-        let Some(seen) = &mut self.seen else { return };
-        let passed = &self.buffer[seen.upto..self.start];
-        let room = (HEAD_BYTES - seen.head.len()).min(passed.len());
-        seen.head.extend_from_slice(&passed[..room]);
-        seen.hasher.update(passed);
-        seen.upto = self.start;
+    /// Hashes the consumed bytes of the buffer.
+    fn hash_consumed(&mut self) {
+        let Some(fingerprint) = &mut self.fingerprint else { return };
+        let consumed = &self.buffer[fingerprint.upto..self.start];
+        let missing = (HEAD_BYTES - fingerprint.head.len()).min(consumed.len());
+        fingerprint.head.extend_from_slice(&consumed[..missing]);
+        fingerprint.hasher.update(consumed);
+        fingerprint.upto = self.start;
     }
 
-    /// Passes the content up to a place where a record begins, on a known line. Returns whether the
-    /// content reaches that far.
+    /// Skips the content up to a position at which a record begins, on line `line`. Returns whether
+    /// the content is long enough.
     pub(super) fn skip_to(&mut self, bytes: u64, line: u64) -> io::Result<bool> {
         loop {
             let wanted = usize::try_from(bytes - self.content_position()).unwrap_or(usize::MAX);
@@ -206,13 +210,13 @@ impl Records {
 
     /// Whether anything is left in the buffer.
     pub(super) fn has_rest(&self) -> bool {
-        self.start < self.buffer.len() || self.passing.is_some()
+        self.start < self.buffer.len() || self.oversize.is_some()
     }
 
-    /// Says how the records from here on end.
+    /// Sets where the records from here on end.
     pub(super) fn set_ends(&mut self, ends: Ends) {
         self.ends = ends;
-        (self.scanned, self.at, self.open) = (self.start, At::default(), 0);
+        (self.scanned, self.state, self.open) = (self.start, RowState::default(), 0);
     }
 
     /// Whether the input was read to its end.
@@ -220,17 +224,17 @@ impl Records {
         self.ended
     }
 
-    /// Bytes of memory in use.
+    /// Capacity of the buffer, bytes.
     #[cfg(test)]
     pub(super) fn capacity(&self) -> usize {
         self.buffer.capacity()
     }
 
-    pub(super) fn bytes(&self, place: Range<usize>) -> &[u8] {
-        &self.buffer[place]
+    pub(super) fn bytes(&self, range: Range<usize>) -> &[u8] {
+        &self.buffer[range]
     }
 
-    /// Skips a byte order mark, and tells the first byte that is not white space.
+    /// Skips a byte order mark. Returns the first byte that is not white space.
     pub(super) fn first_byte(&mut self) -> io::Result<Option<u8>> {
         while self.buffer.len() < 3 && !self.ended {
             self.fill()?;
@@ -248,12 +252,12 @@ impl Records {
         }
     }
 
-    /// Reads on.
+    /// Reads one chunk into the buffer.
     pub(super) fn fill(&mut self) -> io::Result<()> {
         if self.start > 0 {
-            self.see();
-            if let Some(seen) = &mut self.seen {
-                seen.upto = 0;
+            self.hash_consumed();
+            if let Some(fingerprint) = &mut self.fingerprint {
+                fingerprint.upto = 0;
             }
             self.before += self.start as u64;
             self.buffer.drain(..self.start);
@@ -274,49 +278,51 @@ impl Records {
         Ok(())
     }
 
-    /// The next record that is in the buffer to its end.
+    /// The next record that ends in the buffer.
     pub(super) fn next_record(&mut self) -> Option<RawRecord> {
-        if self.passing.is_some() {
-            return self.pass();
+        if self.oversize.is_some() {
+            return self.read_oversize();
         }
         match self.find_end() {
             Some(end) => {
                 let content = self.buffer[self.start..end].strip_suffix(b"\r");
                 let length = content.map_or(end - self.start, <[u8]>::len);
                 if length > self.sizes.record {
-                    return self.too_long();
+                    return self.split_oversize();
                 }
-                Some(self.whole(self.start + length, end + 1))
+                Some(self.take_whole(self.start + length, end + 1))
             }
-            None if self.buffer.len() - self.start > self.sizes.record + 1 => self.too_long(),
+            None if self.buffer.len() - self.start > self.sizes.record + 1 => self.split_oversize(),
             None if !self.ended || self.start == self.buffer.len() => None,
-            None if self.at == At::Quoted || self.buffer.len() - self.start > self.sizes.record => {
-                self.too_long()
+            None if self.state == RowState::Quoted
+                || self.buffer.len() - self.start > self.sizes.record =>
+            {
+                self.split_oversize()
             }
-            None => Some(self.whole(self.buffer.len(), self.buffer.len())),
+            None => Some(self.take_whole(self.buffer.len(), self.buffer.len())),
         }
     }
 
-    /// What is left when the input breaks off: the beginning of a record, or nothing.
+    /// The rest of a truncated input: the beginning of a record, or nothing.
     pub(super) fn rest(&mut self) -> RawRecord {
-        if let Some(passing) = self.passing.take() {
-            return passing.end(false, self.sizes.head);
+        if let Some(oversize) = self.oversize.take() {
+            return oversize.finish(false, self.sizes.head);
         }
         let end = self.buffer.len();
         if end - self.start > self.sizes.record {
-            let mut passing = Passing::new(self.line, self.content_position(), None);
-            passing.pass(&self.buffer[self.start..end], self.sizes.head);
+            let mut oversize = OversizeRecord::new(self.line, self.content_position(), None);
+            oversize.extend(&self.buffer[self.start..end], self.sizes.head);
             self.start_record(end);
-            return passing.end(false, self.sizes.head);
+            return oversize.finish(false, self.sizes.head);
         }
-        self.whole(end, end)
+        self.take_whole(end, end)
     }
 
     fn find_end(&mut self) -> Option<usize> {
         match self.ends {
             Ends::Rows { delimiter } => {
-                let (from, at, open) = (&mut self.scanned, &mut self.at, &mut self.open);
-                row_end(&self.buffer, from, at, open, delimiter)
+                let (from, state, open) = (&mut self.scanned, &mut self.state, &mut self.open);
+                row_end(&self.buffer, from, state, open, delimiter)
             }
             Ends::Lines => {
                 let end = memchr(b'\n', &self.buffer[self.scanned..]);
@@ -328,8 +334,8 @@ impl Records {
     }
 
     /// Takes the record up to `end`; the next one begins at `next`.
-    fn whole(&mut self, end: usize, next: usize) -> RawRecord {
-        let place = self.start..end;
+    fn take_whole(&mut self, end: usize, next: usize) -> RawRecord {
+        let range = self.start..end;
         let line = self.line;
         let lines = match self.ends {
             Ends::Lines => u64::from(next > end),
@@ -339,48 +345,51 @@ impl Records {
         };
         self.line += lines;
         self.start_record(next);
-        RawRecord { line, bytes: Bytes::Whole(place) }
+        RawRecord { line, bytes: Bytes::Whole(range) }
     }
 
     fn start_record(&mut self, next: usize) {
-        (self.start, self.scanned, self.at) = (next, next, At::default());
+        (self.start, self.scanned, self.state) = (next, next, RowState::default());
     }
 
-    /// A record that does not end in time. A row of several lines is most likely one with a quote
-    /// that is not closed: its first line stands for it, so that the lines after it are read.
-    fn too_long(&mut self) -> Option<RawRecord> {
+    /// Handles a record that does not end within the size limit. A row of several lines most likely
+    /// has a quote that is not closed: only its first line is taken, so that the lines after it are
+    /// read.
+    fn split_oversize(&mut self) -> Option<RawRecord> {
         let first_line = memchr(b'\n', &self.buffer[self.start..]).map(|end| self.start + end);
-        let several = |end: usize| self.buffer.len() > end + 1 || self.at == At::Quoted;
+        let several = |end: usize| self.buffer.len() > end + 1 || self.state == RowState::Quoted;
         let in_quotes = matches!(self.ends, Ends::Rows { .. }) && first_line.is_some_and(several);
         if let (Some(end), true) = (first_line, in_quotes) {
             let content = self.buffer[self.start..end].strip_suffix(b"\r");
             let length = content.map_or(end - self.start, <[u8]>::len);
             if length <= self.sizes.record {
-                let RawRecord { line, bytes } = self.whole(self.start + length, end + 1);
-                let Bytes::Whole(place) = bytes else { return None };
-                return Some(RawRecord { line, bytes: Bytes::Unclosed(place) });
+                let RawRecord { line, bytes } = self.take_whole(self.start + length, end + 1);
+                let Bytes::Whole(range) = bytes else { return None };
+                return Some(RawRecord { line, bytes: Bytes::Unclosed(range) });
             }
         }
         if first_line.is_none() && self.ended && self.buffer.len() - self.start <= self.sizes.record
         {
             // The last line, with a quote that is not closed.
-            return Some(self.whole(self.buffer.len(), self.buffer.len()));
+            return Some(self.take_whole(self.buffer.len(), self.buffer.len()));
         }
-        self.passing = Some(Passing::new(self.line, self.content_position(), self.mark()));
-        self.pass()
+        let (position, start) = (self.content_position(), self.checkpoint());
+        self.oversize = Some(OversizeRecord::new(self.line, position, start));
+        self.read_oversize()
     }
 
-    /// Lets a record that is too long pass, up to the next line end.
-    fn pass(&mut self) -> Option<RawRecord> {
-        let mut passing = self.passing.take()?;
+    /// Reads an oversize record, up to the next line end.
+    fn read_oversize(&mut self) -> Option<RawRecord> {
+        let mut oversize = self.oversize.take()?;
         let end = memchr(b'\n', &self.buffer[self.start..]).map(|end| self.start + end);
-        passing.pass(&self.buffer[self.start..end.unwrap_or(self.buffer.len())], self.sizes.head);
+        let chunk = &self.buffer[self.start..end.unwrap_or(self.buffer.len())];
+        oversize.extend(chunk, self.sizes.head);
         self.start_record(end.map_or(self.buffer.len(), |end| end + 1));
         if end.is_none() && !self.ended {
-            self.passing = Some(passing);
+            self.oversize = Some(oversize);
             return None;
         }
         self.line += u64::from(end.is_some());
-        Some(passing.end(end.is_some(), self.sizes.head))
+        Some(oversize.finish(end.is_some(), self.sizes.head))
     }
 }

@@ -1,5 +1,5 @@
-//! Which partition a device belongs to, in Scylla: the other conditional insert. It is made once
-//! for a device and an epoch, where the partition is not computed.
+//! Partition claims of devices in Scylla, by a conditional insert. A device is claimed once per
+//! epoch, and only if its partition is not computed.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::Shared;
 use super::requests::Failure;
 use crate::store::{Forget, StoreError};
 
-/// A claim as an answer to the insert: the one that stands in its way, where one does.
+/// Inserts a claim unless one exists; returns the partition of the existing or the new claim.
 async fn insert(
     session: &Session,
     statement: &PreparedStatement,
@@ -19,17 +19,17 @@ async fn insert(
 ) -> Result<i32, Failure> {
     let answer = session.execute_unpaged(statement, (device_id, epoch, partition)).await?;
     let answer = answer.into_rows_result()?;
-    // Where it was applied, one server tells no columns of the row, another one nulls.
+    // If the insert was applied, Scylla returns the columns as nulls and Cassandra returns none.
     let at = answer.column_specs().get_by_name("partition").map(|(at, _)| at);
     let row = answer.rows::<Row>()?.next().transpose()?;
-    let standing = row.zip(at).and_then(|(mut row, at)| row.columns[at].take());
-    Ok(standing.and_then(|column| column.as_int()).unwrap_or(partition))
+    let existing = row.zip(at).and_then(|(mut row, at)| row.columns[at].take());
+    Ok(existing.and_then(|column| column.as_int()).unwrap_or(partition))
 }
 
 impl Shared {
-    /// The claims that forgets erased, by epoch.
-    async fn erased_claims(&self, device_id: &str) -> Result<BTreeMap<i32, i32>, StoreError> {
-        let select = &self.statements.erased_claims;
+    /// Claims that forgets have moved to their records, by epoch.
+    async fn moved_claims(&self, device_id: &str) -> Result<BTreeMap<i32, i32>, StoreError> {
+        let select = &self.statements.moved_claims;
         let rows: Vec<(Option<BTreeMap<i32, i32>>,)> =
             self.rows("reading a claim", select, (device_id,)).await?;
         Ok(rows.into_iter().filter_map(|(claims,)| claims).flatten().collect())
@@ -43,9 +43,9 @@ impl Shared {
         let select = &self.statements.claim_of;
         let rows: Vec<(Option<i32>,)> =
             self.rows("reading a claim", select, (device_id, epoch)).await?;
-        let standing = rows.into_iter().find_map(|(partition,)| partition);
-        // Read after it: one that stands where another was erased came too late.
-        Ok(self.erased_claims(device_id).await?.remove(&epoch).or(standing))
+        let existing = rows.into_iter().find_map(|(partition,)| partition);
+        // Read afterwards: a moved claim is older than a claim that still exists, so it wins.
+        Ok(self.moved_claims(device_id).await?.remove(&epoch).or(existing))
     }
 
     pub(super) async fn claim(
@@ -56,14 +56,14 @@ impl Shared {
     ) -> Result<i32, StoreError> {
         let _permit = self.permits.acquire().await.expect("it is never closed");
         let statement = &self.statements.claim;
-        // A try that had no answer may have claimed: the next one finds that in its way.
-        let try_it = || insert(&self.session, statement, (device_id, epoch, partition));
-        let standing = self.retry.until_acknowledged("claiming a partition", try_it).await?;
-        Ok(self.erased_claims(device_id).await?.remove(&epoch).unwrap_or(standing))
+        // An attempt without an answer may have been applied; the next one then finds its claim.
+        let insert_once = || insert(&self.session, statement, (device_id, epoch, partition));
+        let existing = self.retry.until_acknowledged("claiming a partition", insert_once).await?;
+        Ok(self.moved_claims(device_id).await?.remove(&epoch).unwrap_or(existing))
     }
 
-    /// Moves the claims of a device to its forgets, where no day of it is left: first the copy, so
-    /// that whoever misses the claim finds that.
+    /// Moves the claims of a device to its forgets if the device has no day left. Copies before it
+    /// deletes, so that a reader finds at least one of the two.
     pub(super) async fn erase_claims(
         &self,
         device_id: &str,
@@ -78,14 +78,13 @@ impl Shared {
         }
         let claims: Vec<(i32, Option<i32>)> =
             self.rows("reading a claim", &statements.claims_of, (device_id,)).await?;
-        // Read after them: one that stands where another was erased came too late, and decides
-        // nothing.
-        let erased = self.erased_claims(device_id).await?;
+        // Read afterwards: a moved claim is older than a claim that still exists, so it wins.
+        let moved = self.moved_claims(device_id).await?;
         for (epoch, partition) in claims {
-            let Some(partition) = erased.get(&epoch).copied().or(partition) else { continue };
-            let keep = (forget.version, epoch, partition, device_id);
-            self.execute("erasing a claim", &statements.keep_claim, keep).await?;
-            self.execute("erasing a claim", &statements.unclaim, (device_id, epoch)).await?;
+            let Some(partition) = moved.get(&epoch).copied().or(partition) else { continue };
+            let values = (forget.version, epoch, partition, device_id);
+            self.execute("moving a claim", &statements.move_claim, values).await?;
+            self.execute("deleting a claim", &statements.unclaim, (device_id, epoch)).await?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Epochs in Scylla: a conditional insert, into a table of its own.
+//! Epochs in Scylla, added by a conditional insert.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -24,7 +24,7 @@ fn read(columns: Columns) -> Result<Epoch, Failure> {
 
 /// Whether a conditional insert was applied.
 pub(super) fn applied(answer: QueryResult) -> Result<bool, Failure> {
-    // The column `[applied]`; the row that stands in the way follows where there is one.
+    // The first column is `[applied]`; the columns of an existing row follow.
     let answer = answer.into_rows_result()?;
     let first = answer.rows::<Row>()?.next().transpose()?;
     let applied = first.and_then(|row| row.columns.into_iter().next().flatten());
@@ -43,22 +43,22 @@ impl EpochStore for ScyllaStore {
     }
 
     async fn add_epoch(&self, epoch: &Epoch) -> Result<bool, StoreError> {
-        let (shared, tries) = (&self.shared, AtomicU32::new(0));
+        let (shared, attempts) = (&self.shared, AtomicU32::new(0));
         let (number, topic, base) = (epoch.epoch, &epoch.topic, epoch.base);
         let rules = epoch.rules.to_json();
         let partitioner = epoch.partitioner.map(Partitioner::name);
         let starts = &epoch.start_offsets;
         let values = (number, topic, epoch.partitions, starts, base, &rules, partitioner);
         let insert = || async {
-            tries.fetch_add(1, Ordering::Relaxed);
+            attempts.fetch_add(1, Ordering::Relaxed);
             let statement = &shared.statements.add_epoch;
             applied(shared.session.execute_unpaged(statement, &values).await?)
         };
         let added = shared.retry.until_acknowledged("adding an epoch", insert).await?;
-        if added || tries.load(Ordering::Relaxed) == 1 {
+        if added || attempts.load(Ordering::Relaxed) == 1 {
             return Ok(added);
         }
-        // A try that had no answer may have added it: then it stands in its own way.
+        // An earlier attempt without an answer may have added it.
         Ok(self.epochs().await?.contains(epoch))
     }
 }

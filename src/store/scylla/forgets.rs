@@ -1,4 +1,4 @@
-//! What the log asks to erase, in Scylla.
+//! Forgets in Scylla.
 
 use std::collections::BTreeSet;
 
@@ -13,18 +13,18 @@ use crate::store::{Forget, StoreError};
 use crate::timeline::{DAY_MS, day_of};
 
 impl Shared {
-    /// What was erased of a device, in the order of the log.
+    /// The forgets of a device, in log order.
     pub(super) async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>, StoreError> {
-        let (doing, select) = ("reading what was erased", &self.statements.forgets);
+        let (doing, select) = ("reading forgets", &self.statements.forgets);
         let rows: Vec<(i64, CqlTimestamp)> = self.rows(doing, select, (device_id,)).await?;
         let forget =
             |(version, before): (i64, CqlTimestamp)| Forget { version, before_ms: before.0 };
         Ok(rows.into_iter().map(forget).collect())
     }
 
-    /// What was erased of a device, as one.
+    /// The forgets of a device combined into one.
     pub(super) async fn erased(&self, device_id: &str) -> Result<Option<Forget>, StoreError> {
-        let (doing, select) = ("reading what was erased", &self.statements.erased);
+        let (doing, select) = ("reading forgets", &self.statements.erased);
         let rows: Vec<(Option<i64>, Option<CqlTimestamp>)> =
             self.rows(doing, select, (device_id,)).await?;
         let forget = |(version, before): (Option<i64>, Option<CqlTimestamp>)| version.zip(before);
@@ -32,7 +32,7 @@ impl Shared {
         Ok(found.map(|(version, before)| Forget { version, before_ms: before.0 }))
     }
 
-    /// Makes a write of one statement until it is acknowledged.
+    /// Executes a write until it is acknowledged.
     pub(super) async fn execute(
         &self,
         doing: &'static str,
@@ -45,26 +45,26 @@ impl Shared {
         self.retry.until_acknowledged(doing, write).await
     }
 
-    /// The days that a forget concerns: those that are listed, and those of an executor that began
-    /// it before and may have unlisted some.
+    /// The days that a forget affects: those in the index, and those that an earlier attempt has
+    /// recorded, which it may have removed from the index.
     async fn days_to_erase(
         &self,
         device_id: &str,
         forget: &Forget,
     ) -> Result<BTreeSet<i64>, StoreError> {
-        let select = &self.statements.begun;
-        let begun: Vec<(Option<BTreeSet<CqlTimestamp>>,)> =
-            self.rows("reading what was erased", select, (device_id, forget.version)).await?;
-        let begun = begun.into_iter().filter_map(|(days,)| days).flatten();
-        let mut days: BTreeSet<i64> = begun.map(|bucket| day_of(bucket.0)).collect();
+        let select = &self.statements.recorded_days;
+        let recorded: Vec<(Option<BTreeSet<CqlTimestamp>>,)> =
+            self.rows("reading forgets", select, (device_id, forget.version)).await?;
+        let recorded = recorded.into_iter().filter_map(|(days,)| days).flatten();
+        let mut days: BTreeSet<i64> = recorded.map(|bucket| day_of(bucket.0)).collect();
         let last = day_of(forget.before_ms);
         days.extend(self.days_of(device_id, day_of(i64::MIN), last).await?);
         Ok(days)
     }
 
-    /// Whether a day holds a trip of a device, whoever wrote what else it holds.
+    /// Whether a day has a trip of a device; rows without a version do not count.
     async fn holds_trip(&self, device_id: &str, day: i64) -> Result<bool, StoreError> {
-        let (doing, select) = ("looking for trips of a day", &self.statements.versions_of_day);
+        let (doing, select) = ("reading trips of a day", &self.statements.versions_of_day);
         let rows: Vec<(Option<i64>,)> = self.rows(doing, select, (device_id, bucket(day))).await?;
         Ok(rows.iter().any(|(version,)| version.is_some()))
     }
@@ -73,23 +73,23 @@ impl Shared {
         let (statements, bucket) = (&self.statements, bucket(day));
         let shard = i32::from(identity::shard(device_id));
         let of_device = (version, device_id, bucket);
-        self.execute("unlisting a day of a device", &statements.unlist_day, of_device).await?;
+        self.execute("removing a day of a device", &statements.unlist_day, of_device).await?;
         let of_day = (version, bucket, shard, device_id);
-        self.execute("unlisting a device of a day", &statements.unlist_device, of_day).await
+        self.execute("removing a device of a day", &statements.unlist_device, of_day).await
     }
 }
 
 impl ScyllaStore {
-    /// Erases, each step acknowledged before the next.
+    /// Carries out a forget; each step is acknowledged before the next.
     pub(super) async fn erase(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
         let (shared, statements) = (&self.shared, &self.shared.statements);
         let (version, before) = (forget.version, CqlTimestamp(forget.before_ms));
         let days = shared.days_to_erase(device_id, forget).await?;
-        // Of two that note it at one version the list that holds the other is the longer one, so it
-        // is the larger value, which stands.
-        let noted: BTreeSet<CqlTimestamp> = days.iter().map(|&day| bucket(day)).collect();
-        let note = (device_id, version, before, noted, version);
-        shared.execute("noting what to erase", &statements.note, note).await?;
+        // Two attempts write at the same version. The longer list contains the other and is the
+        // larger value, which wins between equal timestamps.
+        let buckets: BTreeSet<CqlTimestamp> = days.iter().map(|&day| bucket(day)).collect();
+        let values = (device_id, version, before, buckets, version);
+        shared.execute("recording a forget", &statements.add_forget, values).await?;
         let mut deletes = Vec::with_capacity(days.len());
         for &day in &days {
             let of_day = (version, device_id, bucket(day), before);
@@ -99,7 +99,7 @@ impl ScyllaStore {
         let last = day_of(forget.before_ms);
         for &day in days.range(..last) {
             if !shared.holds_trip(device_id, day).await? {
-                // First, so that a row that comes next lists its day again, whatever fails here.
+                // Before the index, so that the next row adds its day again even if this fails.
                 self.listed().remove(&(device_id.to_owned(), day * DAY_MS));
                 shared.unlist(device_id, day, version).await?;
             }

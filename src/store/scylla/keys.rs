@@ -1,4 +1,4 @@
-//! Control keys in Scylla: a conditional insert, as that of epochs.
+//! Control keys in Scylla, added by a conditional insert.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -21,18 +21,18 @@ impl KeyStore for ScyllaStore {
     }
 
     async fn add_control_key(&self, key: &NamedKey) -> Result<bool, StoreError> {
-        let (shared, tries) = (&self.shared, AtomicU32::new(0));
+        let (shared, attempts) = (&self.shared, AtomicU32::new(0));
         let values = (&key.name, &key.fingerprint);
         let insert = || async {
-            tries.fetch_add(1, Ordering::Relaxed);
+            attempts.fetch_add(1, Ordering::Relaxed);
             let statement = &shared.statements.add_control_key;
             applied(shared.session.execute_unpaged(statement, values).await?)
         };
         let added = shared.retry.until_acknowledged("adding a control key", insert).await?;
-        if added || tries.load(Ordering::Relaxed) == 1 {
+        if added || attempts.load(Ordering::Relaxed) == 1 {
             return Ok(added);
         }
-        // A try that had no answer may have added it: then it stands in its own way.
+        // An earlier attempt without an answer may have added it.
         Ok(self.control_keys().await?.contains(key))
     }
 }

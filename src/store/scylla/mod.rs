@@ -1,10 +1,9 @@
 //! The store in Scylla or Cassandra: trips by device and UTC day, spread over nodes.
 //!
-//! The log is the journal; here are trips, what was erased, and the epochs. A row is a function of
-//! the log alone and carries its own write timestamp, so that any write may be repeated, come late,
-//! or come twice, and the newest still stands: no transaction, no lock, no clock. What is true of
-//! Scylla alone (its settings of tombstones) is in `schema.rs`, and is checked only where the
-//! server is Scylla.
+//! The log is the journal; this store holds trips, forgets, claims, control keys and epochs. A row
+//! is a function of the log alone and carries its own write timestamp, so a write may be repeated
+//! or come late and the newest still wins, without transactions, locks or clocks. What applies to
+//! Scylla alone (`tombstone_gc`) is in `schema.rs` and is checked only if the server is Scylla.
 
 mod claims;
 mod connect;
@@ -37,12 +36,12 @@ use super::StoreError;
 pub use schema::{Health, apply_schema, ddl};
 pub use tls::{ClientIdentity, Tls};
 
-/// Address of a store: nodes to begin with, and a keyspace.
+/// URL of a store: the contact points and the keyspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScyllaUrl {
-    /// `host:port`, at least one.
+    /// Contact points as `host:port`, at least one.
     pub nodes: Vec<String>,
-    /// Name of the keyspace, as it is spelled.
+    /// Name of the keyspace, case-sensitive.
     pub keyspace: String,
 }
 
@@ -52,41 +51,41 @@ impl fmt::Display for ScyllaUrl {
     }
 }
 
-/// How many replicas have to answer. Fewer than a quorum would let an owner miss what the one
-/// before it wrote, so there is no weaker one.
+/// Number of replicas that have to answer. There is no level below a quorum: a partition worker
+/// could miss writes of the worker before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Consistency {
-    /// A majority in the data centre of the node that is asked.
+    /// A majority in the datacenter of the coordinator.
     #[default]
     LocalQuorum,
-    /// A majority of all replicas: owners may move between data centres.
+    /// A majority of all replicas, for workers that may move between datacenters.
     Quorum,
     /// Every replica.
     All,
 }
 
-/// How a store is talked to.
+/// Options of a connection to a store.
 #[derive(Clone)]
 pub struct ServerOptions {
-    /// How many replicas have to answer.
+    /// Number of replicas that have to answer.
     pub consistency: Consistency,
-    /// Who asks; without a name nobody does.
+    /// CQL user; `None` connects without a login.
     pub user: Option<String>,
     /// The password of `user`.
     pub password: Option<String>,
-    /// How what is said is encrypted; without it nothing is.
+    /// TLS options; `None` connects without encryption.
     pub tls: Option<Tls>,
-    /// The datacenter whose nodes are asked; without one, those of all.
+    /// Datacenter to connect to; `None` for all.
     pub datacenter: Option<String>,
-    /// Writes in flight, over all owners of the session.
+    /// Maximum number of writes in flight, over all workers of the session.
     pub concurrency: usize,
-    /// A request that has no answer after this is tried again.
+    /// A request without an answer after this time is retried.
     pub request_timeout: Duration,
-    /// A server that does not answer for so long is given up; `None` waits for ever.
+    /// How long to retry while the server does not answer; `None` retries forever.
     pub patience: Option<Duration>,
-    /// Ends the waiting when it becomes true.
+    /// Stops retrying when it becomes true.
     pub cancelled: Option<watch::Receiver<bool>>,
-    /// Is told why the store waits, at most every few seconds.
+    /// Called with the reason while requests are retried, at most every few seconds.
     pub on_waiting: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
@@ -107,33 +106,34 @@ impl Default for ServerOptions {
     }
 }
 
-/// What the owners of one session share.
+/// State that the workers of one session share.
 struct Shared {
     session: Session,
     statements: Statements,
     retry: RetryPolicy,
-    /// Bounds the writes in flight: the driver does not.
+    /// Limits the writes in flight, which the driver does not.
     permits: Semaphore,
     concurrency: usize,
     foreign_rows: AtomicU64,
     rows_read: AtomicU64,
 }
 
-/// Days (device, bucket) that are known to be listed.
+/// Days (device, bucket) that are known to be in the day indexes.
 type Listed = HashSet<(String, i64)>;
 
-/// A store in Scylla or Cassandra, as the owner of one partition, or a reader, uses it.
+/// A store in Scylla or Cassandra, for one partition worker or one reader.
 pub struct ScyllaStore {
     shared: Arc<Shared>,
-    /// Belongs to one owner: another one may have erased what it listed.
+    /// Not shared between workers: the next worker of a partition may have removed days from the
+    /// index.
     listed: Mutex<Listed>,
-    /// The devices that a scan of the table found last.
-    found: Mutex<Option<devices::DevicePage>>,
+    /// The devices that the last scan of the table found.
+    device_page: Mutex<Option<devices::DevicePage>>,
 }
 
 impl fmt::Debug for ScyllaStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScyllaStore").field("place", &self.url()).finish_non_exhaustive()
+        f.debug_struct("ScyllaStore").field("url", &self.url()).finish_non_exhaustive()
     }
 }
 
@@ -141,41 +141,41 @@ impl ScyllaStore {
     /// Connects to the nodes of a store and prepares its statements.
     ///
     /// # Errors
-    /// [`StoreError::Unreachable`] once the patience of the options has run out,
-    /// [`StoreError::Options`] for TLS that cannot be had and for an unknown datacenter,
+    /// [`StoreError::Unreachable`] after [`ServerOptions::patience`],
+    /// [`StoreError::Options`] if TLS cannot be set up or the datacenter is unknown,
     /// [`StoreError::NoSchema`] for a keyspace without the tables.
-    pub async fn connect(place: &ScyllaUrl, options: ServerOptions) -> Result<Self, StoreError> {
-        let shared = Arc::new(connect::connect(place, options).await?);
-        Ok(Self { shared, listed: Mutex::default(), found: Mutex::default() })
+    pub async fn connect(url: &ScyllaUrl, options: ServerOptions) -> Result<Self, StoreError> {
+        let shared = Arc::new(connect::connect(url, options).await?);
+        Ok(Self { shared, listed: Mutex::default(), device_page: Mutex::default() })
     }
 
-    /// The store for the owner of another partition: over the same session, with a memory of its
-    /// own of which days are listed.
+    /// The store for another partition worker: it shares the session, but not the cache of indexed
+    /// days.
     #[must_use]
     pub fn owner(&self) -> Self {
         let shared = Arc::clone(&self.shared);
-        Self { shared, listed: Mutex::default(), found: Mutex::default() }
+        Self { shared, listed: Mutex::default(), device_page: Mutex::default() }
     }
 
-    /// Rows without a version that reads came upon: somebody else writes to the table.
+    /// Number of rows without a version that were read: rows that another program wrote.
     #[must_use]
     pub fn foreign_rows(&self) -> u64 {
         self.shared.foreign_rows.load(Ordering::Relaxed)
     }
 
-    /// How many rows questions have read; those of one session are counted together.
+    /// Number of rows that the queries of the session have read.
     #[must_use]
     pub fn rows_read(&self) -> u64 {
         self.shared.rows_read.load(Ordering::Relaxed)
     }
 
-    /// Whether the server is Scylla; else it is Cassandra, or something like it.
+    /// Whether the server is Scylla rather than Cassandra or a compatible server.
     #[must_use]
     pub fn is_scylla(&self) -> bool {
         schema::is_scylla(&self.shared.session)
     }
 
-    /// The server's own version.
+    /// The version of the server.
     ///
     /// # Errors
     /// [`StoreError::Unreachable`] or [`StoreError::Failed`].
@@ -183,14 +183,14 @@ impl ScyllaStore {
         schema::server_version(&self.shared.session, &self.shared.retry).await
     }
 
-    /// How its servers and tables are.
+    /// The state of the servers and tables.
     ///
     /// # Errors
     /// [`StoreError::Unreachable`] or [`StoreError::Failed`].
     pub async fn health(&self) -> Result<Health, StoreError> {
         let keyspace = self.shared.session.get_keyspace();
         let name = keyspace.as_deref().map_or("", String::as_str);
-        schema::look_at(&self.shared.session, &self.shared.retry, name).await
+        schema::inspect(&self.shared.session, &self.shared.retry, name).await
     }
 
     /// The URL of the store.
@@ -199,8 +199,8 @@ impl ScyllaStore {
         self.shared.retry.url()
     }
 
-    fn found(&self) -> MutexGuard<'_, Option<devices::DevicePage>> {
-        self.found.lock().expect("no holder of the lock panics")
+    fn device_page(&self) -> MutexGuard<'_, Option<devices::DevicePage>> {
+        self.device_page.lock().expect("no holder of the lock panics")
     }
 
     fn listed(&self) -> MutexGuard<'_, Listed> {

@@ -1,4 +1,4 @@
-//! Requests are tried again until they are acknowledged: every one of them may be repeated.
+//! Retries requests until they are acknowledged. Every request may be repeated safely.
 
 use std::error::Error;
 use std::sync::Mutex;
@@ -15,29 +15,29 @@ use super::{ScyllaUrl, ServerOptions};
 use crate::store::StoreError;
 use crate::telemetry;
 
-/// The first wait between two tries; each is twice the one before.
+/// Delay before the first retry; each further delay is twice as long.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 
-/// No wait is longer.
-const LONGEST_WAIT: Duration = Duration::from_secs(5);
+/// Maximum delay before a retry.
+const MAX_WAIT: Duration = Duration::from_secs(5);
 
-/// Waiting is told of at most this often.
-const TELL_EVERY: Duration = Duration::from_secs(5);
+/// Minimum interval between two reports about retries.
+const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 
 type Cause = Box<dyn Error + Send + Sync>;
 
 /// Why a request failed.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// Trying again may help.
+    /// A retry may help.
     Transient(Cause),
-    /// Trying again cannot help.
+    /// A retry cannot help.
     Permanent(Cause),
-    /// Nor can it where who asks may not.
+    /// The login or a permission is missing; a retry cannot help.
     Denied(Cause),
 }
 
-/// What comes of trying again.
+/// The kinds of [`Failure`].
 #[derive(Clone, Copy)]
 enum Kind {
     Transient,
@@ -47,7 +47,7 @@ enum Kind {
 
 impl Failure {
     fn new(kind: Kind, error: impl Error) -> Self {
-        // The driver's errors tell what their causes tell: as a chain it would be told thrice.
+        // The text of a driver's error contains those of its causes; a chain would repeat them.
         let cause = error.to_string().into();
         match kind {
             Kind::Transient => Self::Transient(cause),
@@ -57,7 +57,7 @@ impl Failure {
     }
 }
 
-fn of_server(error: &DbError) -> Kind {
+fn kind_of_db_error(error: &DbError) -> Kind {
     match error {
         DbError::AuthenticationError | DbError::Unauthorized => Kind::Denied,
         DbError::SyntaxError
@@ -70,18 +70,18 @@ fn of_server(error: &DbError) -> Kind {
     }
 }
 
-fn of_attempt(error: &RequestAttemptError) -> Kind {
+fn kind_of_attempt(error: &RequestAttemptError) -> Kind {
     match error {
         RequestAttemptError::SerializationError(_)
         | RequestAttemptError::CqlRequestSerialization(_)
         | RequestAttemptError::RepreparedIdChanged { .. } => Kind::Permanent,
-        RequestAttemptError::DbError(error, _) => of_server(error),
+        RequestAttemptError::DbError(error, _) => kind_of_db_error(error),
         _ => Kind::Transient,
     }
 }
 
-/// Of a pool of connections, only a name or password that is refused lasts.
-fn of_pool(error: &ConnectionPoolError) -> Kind {
+/// Of the failures of a connection pool only a rejected login is permanent.
+fn kind_of_pool_error(error: &ConnectionPoolError) -> Kind {
     let ConnectionPoolError::Broken { last_connection_error } = error else {
         return Kind::Transient;
     };
@@ -90,23 +90,23 @@ fn of_pool(error: &ConnectionPoolError) -> Kind {
     };
     match &setup.error {
         ConnectionSetupRequestErrorKind::MissingAuthentication => Kind::Denied,
-        ConnectionSetupRequestErrorKind::DbError(error, _) => of_server(error),
+        ConnectionSetupRequestErrorKind::DbError(error, _) => kind_of_db_error(error),
         _ => Kind::Transient,
     }
 }
 
-fn of_prepare(error: &PrepareError) -> Kind {
+fn kind_of_prepare_error(error: &PrepareError) -> Kind {
     match error {
-        PrepareError::AllAttemptsFailed { first_attempt } => of_attempt(first_attempt),
-        PrepareError::ConnectionPoolError(error) => of_pool(error),
+        PrepareError::AllAttemptsFailed { first_attempt } => kind_of_attempt(first_attempt),
+        PrepareError::ConnectionPoolError(error) => kind_of_pool_error(error),
         _ => Kind::Transient,
     }
 }
 
-fn of_keyspace(error: &UseKeyspaceError) -> Kind {
+fn kind_of_keyspace_error(error: &UseKeyspaceError) -> Kind {
     match error {
         UseKeyspaceError::BadKeyspaceName(_) => Kind::Permanent,
-        UseKeyspaceError::RequestError(error) => of_attempt(error),
+        UseKeyspaceError::RequestError(error) => kind_of_attempt(error),
         _ => Kind::Transient,
     }
 }
@@ -115,10 +115,10 @@ impl From<ExecutionError> for Failure {
     fn from(error: ExecutionError) -> Self {
         let kind = match &error {
             ExecutionError::BadQuery(_) => Kind::Permanent,
-            ExecutionError::PrepareError(error) => of_prepare(error),
-            ExecutionError::LastAttemptError(error) => of_attempt(error),
-            ExecutionError::ConnectionPoolError(error) => of_pool(error),
-            ExecutionError::UseKeyspaceError(error) => of_keyspace(error),
+            ExecutionError::PrepareError(error) => kind_of_prepare_error(error),
+            ExecutionError::LastAttemptError(error) => kind_of_attempt(error),
+            ExecutionError::ConnectionPoolError(error) => kind_of_pool_error(error),
+            ExecutionError::UseKeyspaceError(error) => kind_of_keyspace_error(error),
             _ => Kind::Transient,
         };
         Self::new(kind, error)
@@ -132,9 +132,9 @@ impl From<NewSessionError> for Failure {
                 Kind::Permanent
             }
             NewSessionError::MetadataError(MetadataError::ConnectionPoolError(error)) => {
-                of_pool(error)
+                kind_of_pool_error(error)
             }
-            NewSessionError::UseKeyspaceError(error) => of_keyspace(error),
+            NewSessionError::UseKeyspaceError(error) => kind_of_keyspace_error(error),
             _ => Kind::Transient,
         };
         Self::new(kind, error)
@@ -143,17 +143,17 @@ impl From<NewSessionError> for Failure {
 
 impl From<PrepareError> for Failure {
     fn from(error: PrepareError) -> Self {
-        Self::new(of_prepare(&error), error)
+        Self::new(kind_of_prepare_error(&error), error)
     }
 }
 
 impl From<UseKeyspaceError> for Failure {
     fn from(error: UseKeyspaceError) -> Self {
-        Self::new(of_keyspace(&error), error)
+        Self::new(kind_of_keyspace_error(&error), error)
     }
 }
 
-/// An answer of another form than asked for will not change.
+/// An answer that cannot be decoded is permanent.
 macro_rules! permanent {
     ($($error:ty),+) => {
         $(impl From<$error> for Failure {
@@ -166,27 +166,27 @@ macro_rules! permanent {
 
 permanent!(IntoRowsResultError, RowsError, TypeCheckError, DeserializationError, serde_json::Error);
 
-/// How a store waits for its server.
+/// Retries the requests of a session, with backoff and jitter.
 pub(super) struct RetryPolicy {
-    place: String,
+    url: String,
     options: ServerOptions,
-    told_at: Mutex<Option<Instant>>,
+    reported_at: Mutex<Option<Instant>>,
 }
 
 impl RetryPolicy {
-    pub(super) fn new(place: &ScyllaUrl, options: ServerOptions) -> Self {
-        Self { place: place.to_string(), options, told_at: Mutex::new(None) }
+    pub(super) fn new(url: &ScyllaUrl, options: ServerOptions) -> Self {
+        Self { url: url.to_string(), options, reported_at: Mutex::new(None) }
     }
 
     pub(super) fn url(&self) -> &str {
-        &self.place
+        &self.url
     }
 
     pub(super) fn options(&self) -> &ServerOptions {
         &self.options
     }
 
-    /// Makes a request until it is acknowledged, always the same one.
+    /// Makes the same request until it is acknowledged.
     pub(super) async fn until_acknowledged<T, F>(
         &self,
         doing: &'static str,
@@ -201,24 +201,25 @@ impl RetryPolicy {
             let cause = match request().await {
                 Ok(answer) => return Ok(answer),
                 Err(Failure::Permanent(source)) => {
-                    let place = self.place.clone();
+                    let place = self.url.clone();
                     return Err(StoreError::Failed { place, doing, source });
                 }
                 Err(Failure::Denied(source)) => {
-                    return Err(StoreError::Denied { place: self.place.clone(), source });
+                    return Err(StoreError::Denied { place: self.url.clone(), source });
                 }
                 Err(Failure::Transient(cause)) => cause,
             };
             let left = self.options.patience.map(|patience| patience.checked_sub(began.elapsed()));
             if left == Some(None) || self.is_cancelled() {
-                return Err(StoreError::Unreachable { place: self.place.clone(), source: cause });
+                return Err(StoreError::Unreachable { place: self.url.clone(), source: cause });
             }
             telemetry::retried();
-            self.log_retry(doing, &cause);
-            // Between half of it and all: owners that failed together do not come back together.
+            self.report_retry(doing, &cause);
+            // Between half of the delay and all of it, so that workers do not retry at the same
+            // time.
             let jittered = wait.mul_f64(0.5 + fastrand::f64() / 2.0);
             self.pause(jittered.min(left.flatten().unwrap_or(jittered))).await;
-            wait = (wait * 2).min(LONGEST_WAIT);
+            wait = (wait * 2).min(MAX_WAIT);
         }
     }
 
@@ -226,29 +227,29 @@ impl RetryPolicy {
         self.options.cancelled.as_ref().is_some_and(|cancelled| *cancelled.borrow())
     }
 
-    /// Waits so long, or until it is cancelled.
+    /// Waits for a delay or until cancelled.
     async fn pause(&self, wait: Duration) {
         let Some(cancelled) = &self.options.cancelled else {
             return tokio::time::sleep(wait).await;
         };
         let mut cancelled = cancelled.clone();
-        // Where the other end is gone nobody cancels: the whole wait then.
-        let asked = async {
+        // If the sender was dropped, nothing can cancel: wait for the whole delay.
+        let cancellation = async {
             if cancelled.wait_for(|cancelled| *cancelled).await.is_err() {
                 std::future::pending::<()>().await;
             }
         };
-        tokio::time::timeout(wait, asked).await.ok();
+        tokio::time::timeout(wait, cancellation).await.ok();
     }
 
-    fn log_retry(&self, doing: &str, cause: &Cause) {
-        let mut told_at = self.told_at.lock().expect("no holder of the lock panics");
-        if told_at.is_none_or(|at| at.elapsed() >= TELL_EVERY) {
-            *told_at = Some(Instant::now());
-            drop(told_at);
-            let place = &self.place;
+    fn report_retry(&self, doing: &str, cause: &Cause) {
+        let mut reported_at = self.reported_at.lock().expect("no holder of the lock panics");
+        if reported_at.is_none_or(|at| at.elapsed() >= REPORT_INTERVAL) {
+            *reported_at = Some(Instant::now());
+            drop(reported_at);
+            let url = &self.url;
             (self.options.on_waiting)(&format!(
-                "waiting for the store: `{place}` does not answer while {doing}: {cause}"
+                "waiting for the store: `{url}` does not answer while {doing}: {cause}"
             ));
         }
     }
@@ -264,8 +265,8 @@ mod tests {
     use super::*;
 
     fn retry(options: ServerOptions) -> RetryPolicy {
-        let place = ScyllaUrl { nodes: vec!["a:9042".into()], keyspace: "fleet".into() };
-        RetryPolicy::new(&place, options)
+        let url = ScyllaUrl { nodes: vec!["a:9042".into()], keyspace: "fleet".into() };
+        RetryPolicy::new(&url, options)
     }
 
     fn timeout() -> ExecutionError {
@@ -281,35 +282,36 @@ mod tests {
         runtime.block_on(future)
     }
 
-    /// Fails so often, then answers with how often it was asked.
+    /// Makes a request that fails `failures` times, then answers with the number of attempts.
     async fn failing_request(
         retry: &RetryPolicy,
         failures: u32,
         error: ExecutionError,
     ) -> Result<u32, StoreError> {
-        let asked = AtomicU32::new(0);
+        let attempts = AtomicU32::new(0);
         let request = || async {
-            let before = asked.fetch_add(1, Ordering::Relaxed);
+            let before = attempts.fetch_add(1, Ordering::Relaxed);
             if before < failures { Err(error.clone().into()) } else { Ok(before + 1) }
         };
         retry.until_acknowledged("testing", request).await
     }
 
     #[test]
-    fn a_request_is_made_until_it_is_acknowledged_and_waiting_is_told_once() {
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let lines = Arc::clone(&told);
+    fn a_request_is_retried_until_it_is_acknowledged_and_reported_once() {
+        let reports = Arc::new(Mutex::new(Vec::new()));
+        let lines = Arc::clone(&reports);
         let on_waiting = move |line: &str| lines.lock().unwrap().push(line.to_owned());
         let options = ServerOptions { on_waiting: Arc::new(on_waiting), ..Default::default() };
         assert_eq!(block_on(failing_request(&retry(options), 3, timeout())).unwrap(), 4);
-        let told = told.lock().unwrap();
-        assert_eq!(told.len(), 1, "{told:?}");
-        let begins = "waiting for the store: `scylla://a:9042/fleet` does not answer while testing";
-        assert!(told[0].starts_with(begins), "{told:?}");
+        let reports = reports.lock().unwrap();
+        assert_eq!(reports.len(), 1, "{reports:?}");
+        let expected =
+            "waiting for the store: `scylla://a:9042/fleet` does not answer while testing";
+        assert!(reports[0].starts_with(expected), "{reports:?}");
     }
 
     #[test]
-    fn what_the_server_refuses_is_not_asked_again() {
+    fn permanent_failures_are_not_retried() {
         let retry = retry(ServerOptions::default());
         for error in [
             refused(DbError::Invalid),
@@ -339,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn patience_and_a_sign_from_outside_end_the_waiting() {
+    fn patience_and_cancellation_end_the_retries() {
         let patience = Some(Duration::from_millis(80));
         let began = Instant::now();
         let impatient = retry(ServerOptions { patience, ..Default::default() });
@@ -351,8 +353,9 @@ mod tests {
         let options = ServerOptions { cancelled: Some(cancelled), ..Default::default() };
         let retry = retry(options);
         let ended = block_on(async {
-            let asked = async { cancel.send(true).unwrap() };
-            let (ended, ()) = tokio::join!(failing_request(&retry, u32::MAX, timeout()), asked);
+            let cancellation = async { cancel.send(true).unwrap() };
+            let (ended, ()) =
+                tokio::join!(failing_request(&retry, u32::MAX, timeout()), cancellation);
             ended
         });
         assert!(matches!(ended, Err(StoreError::Unreachable { .. })), "{ended:?}");

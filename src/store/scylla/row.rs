@@ -1,4 +1,4 @@
-//! A trip as a row of CQL.
+//! Trips as CQL rows.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::store::raw::{Cell, RawRow};
 use crate::store::{DayWrite, RowError, StoreError, TripRow};
 use crate::timeline::DAY_MS;
 
-/// What the delete of a span is bound to.
+/// Bound values of the delete of a span.
 #[derive(SerializeRow)]
 pub(super) struct Span<'a> {
     version: i64,
@@ -19,8 +19,8 @@ pub(super) struct Span<'a> {
     end_time: CqlTimestamp,
 }
 
-/// What the insert of a row is bound to: every column, as the delete takes what was there. What is
-/// absent is unset; a null would be a tombstone.
+/// Bound values of the insert of a row: every column, because the delete removes the old row. An
+/// absent value is unset, as a null would write a tombstone.
 #[derive(SerializeRow)]
 pub(super) struct Insert<'a> {
     device_id: &'a str,
@@ -46,19 +46,20 @@ pub(super) struct Insert<'a> {
     driver: MaybeUnset<&'a str>,
     driver_time: MaybeUnset<CqlTimestamp>,
     path: &'a [u8],
-    /// Write timestamp: a plain number, as an unset one would mean the server's clock.
+    /// Write timestamp. Never unset, which would mean the server's clock.
     written: i64,
 }
 
-/// The first ms of a day, as CQL.
+/// The first ms of a day (whole days since 1970).
 pub(super) fn bucket(day: i64) -> CqlTimestamp {
     CqlTimestamp(day.saturating_mul(DAY_MS))
 }
 
-/// Refuses what would be lost, or lose others: a timestamp that is none, a span that is none.
+/// Rejects a trip whose write would be lost or would delete other trips: a version that is not a
+/// valid write timestamp, or an inverted span.
 pub(super) fn check(trip: &TripRow) -> Result<(), StoreError> {
     let reason = if trip.version <= 0 {
-        format!("its version is {}, and versions are write timestamps above 0", trip.version)
+        format!("its version is {}, but versions are write timestamps above 0", trip.version)
     } else if trip.start_ms > trip.end_ms {
         format!("it starts at {}, after its end", trip.start_ms)
     } else {
@@ -68,8 +69,8 @@ pub(super) fn check(trip: &TripRow) -> Result<(), StoreError> {
     Err(RowError { device, bucket, end_ms: trip.end_ms, reason }.into())
 }
 
-/// What the copy of a trip in a day is written with: the delete, then the insert one later, as of
-/// equal timestamps the delete wins.
+/// Bound values of the copy of a trip in a day: the delete, and the insert one timestamp later,
+/// because the delete wins between equal timestamps.
 pub(super) fn values<'a>(trip: &'a TripRow, write: &DayWrite) -> (Span<'a>, Insert<'a>) {
     let (device_id, bucket) = (trip.device_id.as_str(), bucket(write.day));
     let (start_time, end_time) = (CqlTimestamp(trip.start_ms), CqlTimestamp(trip.end_ms));
@@ -110,7 +111,7 @@ pub(super) fn values<'a>(trip: &'a TripRow, write: &DayWrite) -> (Span<'a>, Inse
     (span, insert)
 }
 
-/// A row as it was read, in the order of the columns. Only its key is sure to be there.
+/// A row as read, in the order of the columns. Only the key is always present.
 #[derive(DeserializeRow)]
 #[scylla(flavor = "enforce_order")]
 pub(super) struct Raw {
@@ -140,7 +141,7 @@ pub(super) struct Raw {
 }
 
 impl Raw {
-    /// The row as it lies there.
+    /// The raw row.
     pub(super) fn into_raw_row(self) -> RawRow {
         let time = |value: Option<CqlTimestamp>| Cell::from(value.map(|time| time.0));
         let count = |value: Option<i32>| Cell::from(value.map(i64::from));
@@ -151,7 +152,7 @@ impl Raw {
         let cells = vec![
             time(self.t_star),
             self.minted.into(),
-            // An empty map is none here: neither of the two servers tells them apart.
+            // Neither Scylla nor Cassandra distinguishes an empty map from an absent one.
             Cell::Text(absorbed.unwrap_or_else(|| "{}".to_owned())),
             self.version.into(),
             count(self.partition),
@@ -179,16 +180,16 @@ impl Raw {
         }
     }
 
-    /// The row; `None` where it has no version: then somebody else wrote it.
+    /// The row; `None` without a version, which means that another program wrote it.
     pub(super) fn into_row(self) -> Result<Option<TripRow>, StoreError> {
         let Some(version) = self.version else { return Ok(None) };
         let (device, bucket, end_ms) = (self.device_id.clone(), self.bucket.0, self.end_time.0);
         let reason = "a column that every trip has is null".to_owned();
         let malformed = || RowError { device, bucket, end_ms, reason }.into();
-        self.whole(version).map(Some).ok_or_else(malformed)
+        self.into_row_of_version(version).map(Some).ok_or_else(malformed)
     }
 
-    fn whole(self, version: i64) -> Option<TripRow> {
+    fn into_row_of_version(self, version: i64) -> Option<TripRow> {
         Some(TripRow {
             device_id: self.device_id,
             end_ms: self.end_time.0,

@@ -1,4 +1,4 @@
-//! Rows as they lie in the tables.
+//! Raw rows and repairs in Scylla.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -12,12 +12,12 @@ use crate::store::raw::{RawRow, RawRows};
 use crate::store::{StoreError, TripRow};
 use crate::timeline::day_of;
 
-/// Where reading goes on.
+/// Where a scan continues.
 #[derive(Debug)]
 pub enum ScanCursor {
-    /// In the whole table, in the order of tokens.
+    /// In the whole table, in token order.
     Everywhere(PagingState),
-    /// In these days of one device.
+    /// In the remaining days of one device.
     Days(VecDeque<i64>),
 }
 
@@ -28,7 +28,7 @@ impl ScyllaStore {
         &self,
         from: PagingState,
     ) -> Result<(Vec<RawRow>, Option<ScanCursor>), StoreError> {
-        let (shared, select) = (&self.shared, &self.shared.statements.every);
+        let (shared, select) = (&self.shared, &self.shared.statements.all_rows);
         let (page, next) = shared.page::<Raw>(READING, select, &(), from).await?;
         let rows = page.into_iter().map(Raw::into_raw_row).collect();
         Ok((rows, next.map(ScanCursor::Everywhere)))
@@ -75,24 +75,25 @@ impl RawRows for ScyllaStore {
         let listed = self.shared.days_of(device_id, first, last).await?;
         let listed: BTreeSet<i64> = listed.into_iter().collect();
         let shard = i32::from(identity::shard(device_id));
-        let mut lacking = Vec::new();
+        let mut missing = Vec::new();
         for &day in days {
             let is_listed = listed.contains(&day)
                 && self.shared.is_device_of_day(day, shard, device_id).await?;
             if !is_listed {
-                lacking.push(day);
+                missing.push(day);
             }
         }
-        Ok(lacking)
+        Ok(missing)
     }
 
-    /// What was written with a later timestamp than its version says stays.
+    /// Data written with a later timestamp than that of its version is kept.
     async fn repair_rows(&self, wrong: &[RawRow], right: &[TripRow]) -> Result<(), StoreError> {
         let remove = &self.shared.statements.remove;
         for row in wrong {
-            // A right row of the same key is written over it: its deletion would outlive that, too.
-            let is_replaced = |it: &TripRow| (it.end_ms, it.start_ms) == (row.end_ms, row.start_ms);
-            // Of a row without a version nobody knows when it was written.
+            // A right row with the same key replaces it. A deletion would also hide the right row.
+            let is_replaced =
+                |right: &TripRow| (right.end_ms, right.start_ms) == (row.end_ms, row.start_ms);
+            // Without a version the write timestamp of the row is unknown.
             let Some(written) = row.version().and_then(|version| version.checked_add(1)) else {
                 continue;
             };
@@ -104,11 +105,11 @@ impl RawRows for ScyllaStore {
             let values = (written, &row.device_id, bucket, end, start);
             self.shared.execute("removing a wrong trip", remove, values).await?;
         }
-        // The days may be thought to be listed, and not be.
+        // The cache may contain days that are missing in the indexes.
         self.listed().clear();
-        // A row of the same version may be there, stamped as this one would be: of two cells of one
-        // timestamp the larger stays. The next version of the trip is stamped later than this, and
-        // so is its deletion: versions are 2 apart, and of equal timestamps the deletion wins.
+        // Writes one timestamp later than usual: an existing row of the same version would have
+        // equal timestamps, and then the larger cell value wins. The next version of the trip still
+        // replaces this one: versions are 2 apart, and a deletion wins between equal timestamps.
         self.put(right, 1).await
     }
 }

@@ -1,5 +1,4 @@
-//! Every statement, prepared once. Each select names its order, so that a table made ASC serves as
-//! well as one made DESC.
+//! The prepared statements. Each select names its order, so tables may be created ASC or DESC.
 
 use scylla::client::session::Session;
 use scylla::statement::batch::{Batch, BatchType};
@@ -16,7 +15,7 @@ macro_rules! columns {
     };
 }
 
-/// Every older row within the span goes, whatever its key.
+/// Deletes all_rows older row within the span, whatever its key.
 const DELETE_SPAN: &str = "DELETE FROM trips USING TIMESTAMP :version
      WHERE device_id = :device_id AND bucket = :bucket
      AND end_time >= :start_time AND end_time <= :end_time";
@@ -37,7 +36,7 @@ const OF_DAY: &str = concat!(
      ORDER BY end_time ASC, start_time ASC"
 );
 
-/// Every row of the table, in the order of tokens.
+/// Every row of the table, in token order.
 const EVERY: &str = concat!("SELECT ", columns!(), " FROM trips");
 
 const VERSIONS_OF_DAY: &str = "SELECT version FROM trips WHERE device_id = ? AND bucket = ?
@@ -62,26 +61,27 @@ const CLAIM: &str = "INSERT INTO claims (device_id, epoch, partition) VALUES (?,
 const CLAIMS_OF: &str = "SELECT epoch, partition FROM claims WHERE device_id = ?
      ORDER BY epoch ASC";
 
-/// Rows of a day are read so many at a time: paths are large.
+/// Page size for rows with paths, which are large.
 const DAY_PAGE: i32 = 64;
 
-/// What a lookup reads at once: disjoint trips decide with the first of them.
+/// Page size of a lookup. If trips are disjoint, the first row decides.
 pub(super) const LOOKUP_PAGE: i32 = 4;
 
-/// Names and numbers are read so many at a time.
+/// Page size for small rows.
 const LIST_PAGE: i32 = 5000;
 
 /// The statements of a store.
 pub(super) struct Statements {
-    /// [delete of the span, insert of the row], of one partition.
+    /// The delete of the span and the insert of the row, in one partition.
     pub(super) put: Batch,
-    /// [insert], in a batch as the rows are: a server that looks at the timestamps of single
-    /// statements alone would refuse to list a row that it takes.
+    /// An insert in a batch, like the rows: a server that checks the timestamps of single
+    /// statements but not of batches would otherwise reject the index entry of a row that it
+    /// accepts.
     pub(super) list_device: Batch,
     pub(super) list_day: Batch,
     pub(super) covering: PreparedStatement,
     pub(super) of_day: PreparedStatement,
-    pub(super) every: PreparedStatement,
+    pub(super) all_rows: PreparedStatement,
     pub(super) remove: PreparedStatement,
     pub(super) versions_of_day: PreparedStatement,
     pub(super) days: PreparedStatement,
@@ -91,8 +91,8 @@ pub(super) struct Statements {
     pub(super) device_of_day: PreparedStatement,
     pub(super) forgets: PreparedStatement,
     pub(super) erased: PreparedStatement,
-    pub(super) begun: PreparedStatement,
-    pub(super) note: PreparedStatement,
+    pub(super) recorded_days: PreparedStatement,
+    pub(super) add_forget: PreparedStatement,
     pub(super) erase: PreparedStatement,
     pub(super) unlist_device: PreparedStatement,
     pub(super) unlist_day: PreparedStatement,
@@ -103,8 +103,8 @@ pub(super) struct Statements {
     pub(super) claim: PreparedStatement,
     pub(super) claim_of: PreparedStatement,
     pub(super) claims_of: PreparedStatement,
-    pub(super) erased_claims: PreparedStatement,
-    pub(super) keep_claim: PreparedStatement,
+    pub(super) moved_claims: PreparedStatement,
+    pub(super) move_claim: PreparedStatement,
     pub(super) unclaim: PreparedStatement,
 }
 
@@ -115,15 +115,15 @@ async fn prepare(session: &Session, text: &str, page: i32) -> Result<PreparedSta
     Ok(statement)
 }
 
-/// An insert on the condition that nothing is there.
+/// Prepares an insert with `IF NOT EXISTS`.
 async fn insert_once(session: &Session, text: &str) -> Result<PreparedStatement, Failure> {
     let mut statement = prepare(session, text, LIST_PAGE).await?;
-    // The second time it is another statement: it finds its own row.
+    // Not idempotent for the driver: a repeated insert finds its own row.
     statement.set_is_idempotent(false);
     Ok(statement)
 }
 
-/// Statements of one partition, the first of which leads to its nodes.
+/// A batch within one partition; the driver routes it by its first statement.
 fn batch(statements: impl IntoIterator<Item = PreparedStatement>) -> Batch {
     let statements = statements.into_iter().map(Into::into).collect();
     let mut batch = Batch::new_with_statements(BatchType::Unlogged, statements);
@@ -140,11 +140,11 @@ impl Statements {
         let insert_once = async |text: &str| insert_once(session, text).await;
         let serial = async |text: &str| {
             let mut read = list(text).await?;
-            read.set_consistency(consistency.of_conditional_reads());
+            read.set_consistency(consistency.serial_read_level());
             Ok::<_, Failure>(read)
         };
         let claim_of = "SELECT partition FROM claims WHERE device_id = ? AND epoch = ?";
-        let keep_claim = "UPDATE forgets USING TIMESTAMP ? SET claims[?] = ? WHERE device_id = ?";
+        let move_claim = "UPDATE forgets USING TIMESTAMP ? SET claims[?] = ? WHERE device_id = ?";
         let unclaim = "DELETE FROM claims WHERE device_id = ? AND epoch = ? IF EXISTS";
         let list_device = "INSERT INTO device_days (bucket, shard, device_id) VALUES (?, ?, ?)
              USING TIMESTAMP ?";
@@ -160,8 +160,10 @@ impl Statements {
              WHERE bucket = ? AND shard = ? AND device_id = ?";
         let forgets = "SELECT version, before FROM forgets WHERE device_id = ?
              ORDER BY version ASC";
-        let note = "INSERT INTO forgets (device_id, version, before, days) VALUES (?, ?, ?, ?)
+        let add_forget =
+            "INSERT INTO forgets (device_id, version, before, days) VALUES (?, ?, ?, ?)
              USING TIMESTAMP ?";
+        let recorded_days = "SELECT days FROM forgets WHERE device_id = ? AND version = ?";
         let erase = "DELETE FROM trips USING TIMESTAMP ?
              WHERE device_id = ? AND bucket = ? AND end_time < ?";
         let remove = "DELETE FROM trips USING TIMESTAMP ?
@@ -176,7 +178,7 @@ impl Statements {
             list_day: batch([list(list_day).await?]),
             covering: prepare(session, OF_DAY, LOOKUP_PAGE).await?,
             of_day: prepare(session, OF_DAY, DAY_PAGE).await?,
-            every: prepare(session, EVERY, DAY_PAGE).await?,
+            all_rows: prepare(session, EVERY, DAY_PAGE).await?,
             remove: list(remove).await?,
             versions_of_day: list(VERSIONS_OF_DAY).await?,
             days: list(days).await?,
@@ -187,8 +189,8 @@ impl Statements {
             forgets: list(forgets).await?,
             erased: list("SELECT max(version), max(before) FROM forgets WHERE device_id = ?")
                 .await?,
-            begun: list("SELECT days FROM forgets WHERE device_id = ? AND version = ?").await?,
-            note: list(note).await?,
+            recorded_days: list(recorded_days).await?,
+            add_forget: list(add_forget).await?,
             erase: list(erase).await?,
             unlist_device: list(unlist_device).await?,
             unlist_day: list(unlist_day).await?,
@@ -199,8 +201,8 @@ impl Statements {
             claim: insert_once(CLAIM).await?,
             claim_of: list(claim_of).await?,
             claims_of: serial(CLAIMS_OF).await?,
-            erased_claims: list("SELECT claims FROM forgets WHERE device_id = ? LIMIT 1").await?,
-            keep_claim: list(keep_claim).await?,
+            moved_claims: list("SELECT claims FROM forgets WHERE device_id = ? LIMIT 1").await?,
+            move_claim: list(move_claim).await?,
             unclaim: list(unclaim).await?,
         })
     }

@@ -1,24 +1,24 @@
-//! Sessions over TLS: the cargo feature `tls`. Without it asking for them is refused.
+//! Sessions over TLS, with the cargo feature `tls`. A build without it rejects the setting.
 //!
-//! A node's certificate has to be signed by somebody who is trusted, and to hold the address that
-//! the node is reached at: the driver has OpenSSL compare the two. Names of hosts are not compared,
-//! for nodes tell each other's addresses and not their names.
+//! A node's certificate must be signed by a trusted CA and contain the address of the node, which
+//! the driver lets OpenSSL verify. Host names are not verified, because nodes announce each other
+//! by address.
 
-/// How a session is encrypted. Certificates and keys are in the form of PEM.
+/// TLS options of a session. Certificates and keys are PEM.
 #[derive(Clone)]
 pub struct Tls {
-    /// Certificates of those who may sign for a node; without them whom the system trusts.
+    /// Trusted CA certificates; `None` for those of the system.
     pub authorities: Option<Vec<u8>>,
-    /// What nodes know this program by, where they ask.
+    /// Client certificate, if nodes require one.
     pub identity: Option<ClientIdentity>,
 }
 
-/// What nodes know a program by.
+/// A client certificate with its key.
 #[derive(Clone)]
 pub struct ClientIdentity {
-    /// Its certificate, then those between that and whom the nodes trust.
+    /// The certificate, followed by its intermediates.
     pub certificates: Vec<u8>,
-    /// Its key, not encrypted.
+    /// The private key, not encrypted.
     pub key: Vec<u8>,
 }
 
@@ -34,12 +34,12 @@ mod without {
     use super::super::requests::Failure;
     use super::Tls;
 
-    /// There is none in this build.
+    /// Cannot be created in this build.
     pub enum Layer {}
 
     impl Layer {
         pub fn new(_: &Tls) -> Result<Self, String> {
-            Err("cql_tls is set, and this program was built without TLS: build it with `cargo build --release --features tls`, or leave cql_tls out where the network may be trusted".into())
+            Err("cql_tls is set, but this program was built without TLS; build it with `cargo build --release --features tls`, or unset cql_tls if the network is trusted".into())
         }
 
         pub fn over(&self, _: SessionBuilder) -> SessionBuilder {
@@ -64,36 +64,36 @@ mod with {
     use scylla::client::session::OpenSsl010Config;
     use scylla::client::session_builder::SessionBuilder;
 
-    use super::super::retry::Failure;
+    use super::super::requests::Failure;
     use super::{ClientIdentity, Tls};
 
-    /// What the connections of a session have in common.
+    /// The TLS configuration of a session.
     pub struct Layer {
         config: OpenSsl010Config,
-        /// Why a certificate was refused last: the driver tells only that one was.
+        /// Why the last certificate was rejected, which the driver does not report.
         refused: Arc<Mutex<Option<String>>>,
     }
 
     impl Layer {
-        /// An error is what is wrong with the certificates, or with what the system has of them.
+        /// Fails with a message for the operator if the certificates or the key cannot be used.
         pub fn new(tls: &Tls) -> Result<Self, String> {
-            let of_library = |error: ErrorStack| format!("cql_tls cannot be set up: {error}");
+            let library_error = |error: ErrorStack| format!("cql_tls cannot be set up: {error}");
             let mut connector =
-                SslConnector::builder(SslMethod::tls_client()).map_err(of_library)?;
-            connector.set_min_proto_version(Some(SslVersion::TLS1_2)).map_err(of_library)?;
+                SslConnector::builder(SslMethod::tls_client()).map_err(library_error)?;
+            connector.set_min_proto_version(Some(SslVersion::TLS1_2)).map_err(library_error)?;
             match &tls.authorities {
                 Some(pem) => trust(&mut connector, pem)?,
-                None => trust_as_the_system_does(&mut connector)?,
+                None => trust_system(&mut connector)?,
             }
             if let Some(identity) = &tls.identity {
-                show(&mut connector, identity)?;
+                set_identity(&mut connector, identity)?;
             }
             let refused = Arc::new(Mutex::new(None));
-            let noted = Arc::clone(&refused);
+            let reason_slot = Arc::clone(&refused);
             connector.set_verify_callback(SslVerifyMode::PEER, move |is_good, chain| {
                 if !is_good {
                     let reason = chain.error().error_string().to_owned();
-                    *noted.lock().expect("no holder of the lock panics") = Some(reason);
+                    *reason_slot.lock().expect("no holder of the lock panics") = Some(reason);
                 }
                 is_good
             });
@@ -104,11 +104,11 @@ mod with {
             builder.tls_context(Some(self.config.clone()))
         }
 
-        /// Adds to why a try to connect failed why a certificate was refused, where one was.
+        /// Adds the reason why a certificate was rejected to a failure to connect.
         pub fn explain(&self, failure: Failure) -> Failure {
             let refused = self.refused.lock().expect("no holder of the lock panics").take();
             match (failure, refused) {
-                (Failure::Passing(cause), Some(reason)) => Failure::Passing(
+                (Failure::Transient(cause), Some(reason)) => Failure::Transient(
                     format!("the certificate of a node is refused: {reason} ({cause})").into(),
                 ),
                 (failure, _) => failure,
@@ -118,50 +118,54 @@ mod with {
 
     fn certificates(key: &str, pem: &[u8]) -> Result<Vec<X509>, String> {
         let found = X509::stack_from_pem(pem);
-        let found = found.map_err(|error| format!("{key} is not of PEM certificates: {error}"))?;
+        let found =
+            found.map_err(|error| format!("{key} is not a file of PEM certificates: {error}"))?;
         if found.is_empty() {
             return Err(format!("{key} holds no PEM certificate"));
         }
         Ok(found)
     }
 
-    /// These and nobody else.
+    /// Trusts only the given CAs.
     fn trust(connector: &mut SslConnectorBuilder, pem: &[u8]) -> Result<(), String> {
-        let of_library = |error: ErrorStack| format!("cql_tls_ca cannot be used: {error}");
-        let mut store = X509StoreBuilder::new().map_err(of_library)?;
+        let library_error = |error: ErrorStack| format!("cql_tls_ca cannot be used: {error}");
+        let mut store = X509StoreBuilder::new().map_err(library_error)?;
         for certificate in certificates("cql_tls_ca", pem)? {
-            store.add_cert(certificate).map_err(of_library)?;
+            store.add_cert(certificate).map_err(library_error)?;
         }
         connector.set_cert_store(store.build());
         Ok(())
     }
 
-    /// The library is built with the program and looks where no system keeps its certificates.
-    fn trust_as_the_system_does(connector: &mut SslConnectorBuilder) -> Result<(), String> {
+    /// Trusts the system's CAs. They have to be located, because the bundled OpenSSL does not know
+    /// where the system keeps them.
+    fn trust_system(connector: &mut SslConnectorBuilder) -> Result<(), String> {
         let found = openssl_probe::probe();
         let Some(file) = found.cert_file else {
-            return Err("cql_tls finds no certificates that the system trusts: name a file of them with cql_tls_ca, or with SSL_CERT_FILE".into());
+            return Err("cql_tls finds no trusted CA certificates on this system; name a PEM file with cql_tls_ca or SSL_CERT_FILE".into());
         };
         let set = connector.set_ca_file(&file);
         set.map_err(|error| format!("the system's certificates `{}`: {error}", file.display()))
     }
 
-    fn show(connector: &mut SslConnectorBuilder, identity: &ClientIdentity) -> Result<(), String> {
-        let of_library =
+    fn set_identity(
+        connector: &mut SslConnectorBuilder,
+        identity: &ClientIdentity,
+    ) -> Result<(), String> {
+        let library_error =
             |error: ErrorStack| format!("cql_tls_cert and cql_tls_key cannot be used: {error}");
         let mut chain = certificates("cql_tls_cert", &identity.certificates)?.into_iter();
         if let Some(own) = chain.next() {
-            connector.set_certificate(&own).map_err(of_library)?;
+            connector.set_certificate(&own).map_err(library_error)?;
         }
-        for between in chain {
-            connector.add_extra_chain_cert(between).map_err(of_library)?;
+        for intermediate in chain {
+            connector.add_extra_chain_cert(intermediate).map_err(library_error)?;
         }
-        // Nobody is asked for a pass phrase.
+        // Never prompts for a pass phrase.
         let key = PKey::private_key_from_pem_callback(&identity.key, |_| Ok(0));
-        let key = key.map_err(|error| {
-            format!("cql_tls_key is not a PEM key, or is an encrypted one: {error}")
-        })?;
-        connector.set_private_key(&key).map_err(of_library)?;
-        connector.check_private_key().map_err(of_library)
+        let key =
+            key.map_err(|error| format!("cql_tls_key is not a PEM key, or is encrypted: {error}"))?;
+        connector.set_private_key(&key).map_err(library_error)?;
+        connector.check_private_key().map_err(library_error)
     }
 }

@@ -18,20 +18,20 @@ use super::{ScyllaStore, Shared, devices};
 use crate::identity::{self, SHARDS};
 use crate::model::reason::SkipReason;
 use crate::store::days::Days;
-use crate::store::days::shown_in;
+use crate::store::days::trips_of_day;
 use crate::store::skip;
 use crate::store::{DayWrite, DeviceScope, Forget, Order, StoreError, TripRow, TripStore};
 use crate::telemetry;
 use crate::timeline::day_of;
 
-/// A lookup decides within this many rows, or takes the day for one that others have written to.
+/// A lookup reads at most this many rows; a day needs more only if another program wrote to it.
 const LOOKUP_ROWS: usize = 64;
 
-/// An owner remembers so many days of devices as listed.
-const MOST_LISTED: usize = 50_000;
+/// Maximum number of indexed days that a worker caches.
+const MAX_LISTED: usize = 50_000;
 
 impl Shared {
-    /// Makes a write until it is acknowledged.
+    /// Executes a batch until it is acknowledged.
     pub(super) async fn write(
         &self,
         doing: &'static str,
@@ -43,7 +43,7 @@ impl Shared {
         self.retry.until_acknowledged(doing, write).await
     }
 
-    /// Makes writes, so many at a time, until each is acknowledged.
+    /// Runs writes concurrently, up to the limit of the session, until all are acknowledged.
     pub(super) async fn all<F>(&self, writes: Vec<F>) -> Result<(), StoreError>
     where
         F: Future<Output = Result<(), StoreError>>,
@@ -55,7 +55,7 @@ impl Shared {
         Ok(())
     }
 
-    /// A page of rows, and where the next one begins. An empty page is not the end of the pages.
+    /// A page of rows and the state of the next page. An empty page may be followed by others.
     pub(super) async fn page<R>(
         &self,
         doing: &'static str,
@@ -76,7 +76,7 @@ impl Shared {
         self.retry.until_acknowledged(doing, read).await
     }
 
-    /// Every row, page by page.
+    /// All rows of all pages.
     pub(super) async fn rows<R>(
         &self,
         doing: &'static str,
@@ -95,8 +95,8 @@ impl Shared {
         Ok(found)
     }
 
-    /// The row, if it is one of ours and its columns can be decoded; another is counted.
-    fn ours(&self, raw: Raw) -> Option<TripRow> {
+    /// The row, if it has a version and can be decoded. Counts any other row.
+    fn valid_row(&self, raw: Raw) -> Option<TripRow> {
         match raw.into_row() {
             Ok(Some(row)) => Some(row),
             Ok(None) => {
@@ -121,46 +121,46 @@ impl Shared {
         let (doing, select) = ("reading trips of a day", &self.statements.of_day);
         let raw: Vec<Raw> =
             self.rows(doing, select, (device_id, bucket(day), CqlTimestamp(from_ms))).await?;
-        Ok(raw.into_iter().filter_map(|raw| self.ours(raw)).collect())
+        Ok(raw.into_iter().filter_map(|raw| self.valid_row(raw)).collect())
     }
 
-    /// The days of a device from one to another, rising.
+    /// All days of a device in `from..=upto`, ascending.
     pub(super) async fn days_of(
         &self,
         device_id: &str,
         from: i64,
         upto: i64,
     ) -> Result<Vec<i64>, StoreError> {
-        self.some_days_of(device_id, (from, upto), Order::Asc, usize::MAX).await
+        self.page_of_days(device_id, (from, upto), Order::Asc, usize::MAX).await
     }
 
-    /// The days of a device from one to another, at most so many.
-    async fn some_days_of(
+    /// At most `limit` days of a device in `from..=upto`, in the given order.
+    async fn page_of_days(
         &self,
         device_id: &str,
         (from, upto): (i64, i64),
         order: Order,
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<i64>, StoreError> {
         let select = match order {
             Order::Asc => &self.statements.days,
             Order::Desc => &self.statements.days_desc,
         };
-        let most = i32::try_from(most).unwrap_or(i32::MAX);
-        let span = (device_id, bucket(from), bucket(upto), most);
+        let limit = i32::try_from(limit).unwrap_or(i32::MAX);
+        let span = (device_id, bucket(from), bucket(upto), limit);
         let days: Vec<(CqlTimestamp,)> =
             self.rows("reading the days of a device", select, span).await?;
         Ok(days.into_iter().map(|(bucket,)| day_of(bucket.0)).collect())
     }
 
-    /// Whether a device stands in the list of a day.
+    /// Whether a device is in the index of a day.
     pub(super) async fn is_device_of_day(
         &self,
         day: i64,
         shard: i32,
         device_id: &str,
     ) -> Result<bool, StoreError> {
-        let (doing, select) = ("reading the lists of days", &self.statements.device_of_day);
+        let (doing, select) = ("reading the day indexes", &self.statements.device_of_day);
         let found: Vec<(String,)> =
             self.rows(doing, select, (bucket(day), shard, device_id)).await?;
         Ok(!found.is_empty())
@@ -180,8 +180,8 @@ impl Shared {
 }
 
 impl ScyllaStore {
-    /// Lists the days of rows that are to be written, before they are: a row in a day that is not
-    /// listed would never be found by its device, or by its day.
+    /// Adds the days of rows to the day indexes before the rows are written: a row in a day without
+    /// an index entry could not be found by its device or day.
     async fn list_days(&self, trips: &[TripRow]) -> Result<(), StoreError> {
         let mut unlisted: HashMap<(String, i64), i64> = HashMap::new();
         {
@@ -203,34 +203,34 @@ impl ScyllaStore {
             let shard = i32::from(identity::shard(device_id));
             writes.push(async move {
                 let of_day = ((bucket, shard, device_id, written),);
-                shared.write("listing a device of a day", &statements.list_device, of_day).await?;
+                shared.write("indexing a device of a day", &statements.list_device, of_day).await?;
                 let of_device = ((device_id, bucket, written),);
-                shared.write("listing a day of a device", &statements.list_day, of_device).await
+                shared.write("indexing a day of a device", &statements.list_day, of_device).await
             });
         }
         shared.all(writes).await?;
         let mut listed = self.listed();
-        if listed.len() + unlisted.len() > MOST_LISTED {
+        if listed.len() + unlisted.len() > MAX_LISTED {
             listed.clear();
         }
-        listed.extend(unlisted.into_keys().take(MOST_LISTED));
+        listed.extend(unlisted.into_keys().take(MAX_LISTED));
         Ok(())
     }
 }
 
 impl ScyllaStore {
-    /// Writes trips, with timestamps that are later than those of their versions by `later`.
-    pub(super) async fn put(&self, trips: &[TripRow], later: i64) -> Result<(), StoreError> {
+    /// Writes trips, with `delay` added to the write timestamps of their versions.
+    pub(super) async fn put(&self, trips: &[TripRow], delay: i64) -> Result<(), StoreError> {
         trips.iter().try_for_each(row::check)?;
         self.list_days(trips).await?;
-        *self.found() = None;
+        *self.device_page() = None;
         let (shared, put) = (&self.shared, &self.shared.statements.put);
         let mut writes = Vec::with_capacity(trips.len());
         for trip in trips {
             for day in trip.writes() {
                 let day = DayWrite {
-                    delete_at: day.delete_at + later,
-                    insert_at: day.insert_at + later,
+                    delete_at: day.delete_at + delay,
+                    insert_at: day.insert_at + delay,
                     ..day
                 };
                 writes.push(async move {
@@ -252,14 +252,14 @@ impl TripStore for ScyllaStore {
         let day = day_of(time_ms);
         let values = (device_id, bucket(day), CqlTimestamp(time_ms));
         let mut best: Option<TripRow> = None;
-        let (mut read, mut ours) = (0, 0);
+        let (mut read, mut valid) = (0, 0);
         let mut from = Some(PagingState::start());
-        // Four of ours decide; as a rule they are one page.
-        while let (Some(at), true) = (from, ours < LOOKUP_PAGE && read < LOOKUP_ROWS) {
+        // Four rows with a version decide, usually those of the first page.
+        while let (Some(at), true) = (from, valid < LOOKUP_PAGE && read < LOOKUP_ROWS) {
             let (page, next) = shared.page("looking up a time", select, &values, at).await?;
             for raw in page {
                 read += 1;
-                let Some(row) = shared.ours(raw) else { continue };
+                let Some(row) = shared.valid_row(raw) else { continue };
                 let newer = best.as_ref().is_none_or(|best| row.version > best.version);
                 if row.start_ms <= time_ms && newer {
                     if !row.is_whole() {
@@ -267,7 +267,7 @@ impl TripStore for ScyllaStore {
                     }
                     best = Some(row);
                 }
-                ours += 1;
+                valid += 1;
             }
             from = next;
         }
@@ -289,13 +289,13 @@ impl TripStore for ScyllaStore {
         let first_day = day_of(from_ms);
         let mut walk = Days::new(first_day, day_of(upto_ms), order);
         let mut found = Vec::new();
-        while let (Some((span, most)), true) = (walk.next_page(), found.len() < limit) {
-            let days = self.shared.some_days_of(device_id, span, order, most).await?;
+        while let (Some((span, page_size)), true) = (walk.next_page(), found.len() < limit) {
+            let days = self.shared.page_of_days(device_id, span, order, page_size).await?;
             walk.record_page(&days);
             for day in days {
                 let mut rows = self.shared.of_day(device_id, day, from_ms).await?;
                 rows.retain(TripRow::is_whole);
-                found.append(&mut shown_in(day, rows, (first_day, upto_ms), order));
+                found.append(&mut trips_of_day(day, rows, (first_day, upto_ms), order));
                 if found.len() >= limit {
                     break;
                 }
@@ -307,30 +307,30 @@ impl TripStore for ScyllaStore {
 
     async fn devices(
         &self,
-        whose: DeviceScope,
+        scope: DeviceScope,
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<String>, StoreError> {
-        // No device id is empty, so the empty text stands before them all.
+        // No device id is empty, so the empty text sorts before all of them.
         let after = after.unwrap_or("");
-        let (day, of) = match whose {
+        let (day, wanted) = match scope {
             DeviceScope::All => {
                 let page = |found: &devices::DevicePage| found.page(after, limit);
-                if let Some(page) = self.found().as_ref().and_then(page) {
+                if let Some(page) = self.device_page().as_ref().and_then(page) {
                     return Ok(page);
                 }
                 let found = self.shared.find_devices(after, limit).await?;
                 let page = found.first(limit);
-                *self.found() = Some(found);
+                *self.device_page() = Some(found);
                 return Ok(page);
             }
             DeviceScope::OfDay(day) => (day, 0..SHARDS),
             DeviceScope::OfShard(day, shard) => (day, shard..shard + 1),
         };
-        let most = i32::try_from(limit).unwrap_or(i32::MAX);
+        let limit_i32 = i32::try_from(limit).unwrap_or(i32::MAX);
         let mut shards = Vec::new();
-        for shard in of {
-            shards.push(self.shared.devices_of(day, shard.into(), after, most));
+        for shard in wanted {
+            shards.push(self.shared.devices_of(day, shard.into(), after, limit_i32));
         }
         let mut shards = stream::iter(shards).buffer_unordered(SHARDS.into());
         let mut found = Vec::new();
@@ -352,7 +352,7 @@ impl TripStore for ScyllaStore {
 
     async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
         let erased = self.erase(device_id, forget).await;
-        *self.found() = None;
+        *self.device_page() = None;
         erased
     }
 

@@ -1,4 +1,4 @@
-//! What the log asks to erase, in SQLite.
+//! Forgets in SQLite.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::identity;
 use crate::store::{Forget, StoreError};
 use crate::timeline::{DAY_MS, day_of};
 
-/// What was erased of a device, in the order of the log.
+/// The forgets of a device, in log order.
 pub(super) fn forgets_of(
     connection: &Connection,
     device_id: &str,
@@ -23,8 +23,11 @@ pub(super) fn forgets_of(
     rows.collect()
 }
 
-/// What was erased of a device, as one.
-pub(super) fn as_one(connection: &Connection, device_id: &str) -> rusqlite::Result<Option<Forget>> {
+/// The forgets of a device combined into one.
+pub(super) fn combined(
+    connection: &Connection,
+    device_id: &str,
+) -> rusqlite::Result<Option<Forget>> {
     let mut select = connection.prepare_cached(
         "SELECT max(version), max(before) FROM forgets WHERE device_id = ?1 HAVING count(*) > 0",
     )?;
@@ -33,7 +36,7 @@ pub(super) fn as_one(connection: &Connection, device_id: &str) -> rusqlite::Resu
 }
 
 impl SqliteStore {
-    /// What was ever erased, with its device, in the order of the log.
+    /// The forgets of all devices, in log order.
     ///
     /// # Errors
     /// The database fails.
@@ -47,29 +50,29 @@ impl SqliteStore {
             })?;
             rows.collect::<rusqlite::Result<Vec<_>>>()
         };
-        select(&self.connection()).map_err(failed(&self.place, "reading what was erased"))
+        select(&self.connection()).map_err(failed(&self.place, "reading forgets"))
     }
 }
 
-/// Erases, inside the caller's transaction.
+/// Carries out a forget in the caller's transaction.
 pub(super) fn erase(
     connection: &Connection,
     device_id: &str,
     forget: &Forget,
 ) -> rusqlite::Result<()> {
     let last_bucket = day_of(forget.before_ms).saturating_mul(DAY_MS);
-    let mut days: BTreeSet<i64> = begun(connection, device_id, forget.version)?;
+    let mut days: BTreeSet<i64> = recorded_days(connection, device_id, forget.version)?;
     let mut listed = connection.prepare_cached(
         "SELECT bucket FROM days_of_device WHERE device_id = ?1 AND bucket <= ?2",
     )?;
     for bucket in listed.query_map(params![device_id, last_bucket], |row| row.get(0))? {
         days.insert(bucket?);
     }
-    // The claims of one of the same version that was done before stay.
-    let note = "INSERT INTO forgets (device_id, version, before, days) VALUES (?1, ?2, ?3, ?4)
+    // On conflict keeps the claims of an earlier attempt at the same version.
+    let insert = "INSERT INTO forgets (device_id, version, before, days) VALUES (?1, ?2, ?3, ?4)
          ON CONFLICT DO UPDATE SET before = excluded.before, days = excluded.days";
     let json = serde_json::to_string(&days).expect("a list of numbers");
-    connection.prepare_cached(note)?.execute(params![
+    connection.prepare_cached(insert)?.execute(params![
         device_id,
         forget.version,
         forget.before_ms,
@@ -88,8 +91,8 @@ pub(super) fn erase(
     claims::erase(connection, device_id, forget)
 }
 
-/// The days of a forget of the same version that was begun before.
-fn begun(
+/// The days that an earlier attempt at the same version has recorded.
+fn recorded_days(
     connection: &Connection,
     device_id: &str,
     version: i64,

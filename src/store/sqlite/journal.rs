@@ -1,4 +1,4 @@
-//! Position, dead letters, changes and imports in SQLite.
+//! The journal in SQLite: position, dead letters, changes and imports.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::source::Headers;
 use crate::store::{DeadLetter, Flush, Journal, Position, StoreError};
 use crate::views::event;
 
-/// A dead letter with its place in the table.
+/// A dead letter with its number in the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptDeadLetter {
     /// Number of the dead letter in this store, from 1.
@@ -22,7 +22,7 @@ pub struct KeptDeadLetter {
     pub letter: DeadLetter,
 }
 
-/// Which dead letters are asked for.
+/// Selects dead letters.
 #[derive(Clone, Debug, Default)]
 pub struct DeadLetterFilter {
     /// Only those of this reason.
@@ -33,11 +33,12 @@ pub struct DeadLetterFilter {
     pub upto_ms: Option<i64>,
     /// Only those after this number.
     pub after: i64,
-    /// At most so many.
+    /// Maximum number of dead letters to return.
     pub limit: usize,
 }
 
-/// Of a topic's record that is read again, the letter is kept, or was dealt with.
+/// Skips a dead letter of a topic's record that is read again: it was stored the first time, and
+/// may have been replayed or purged since.
 const DEAD_LETTER: &str = "INSERT INTO dead_letters (log_offset, element, reason, message, origin,
      line, log_time, value, value_bytes, sha256, partition, key, headers)
      SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13
@@ -174,7 +175,7 @@ impl Journal for SqliteStore {
             return Ok(());
         }
         let connection = self.connection();
-        self.or_undo(&connection, self.put(&connection, ahead, &ahead.dead_letters))
+        self.or_rollback(&connection, self.put(&connection, ahead, &ahead.dead_letters))
     }
 
     async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
@@ -195,25 +196,26 @@ impl Journal for SqliteStore {
 }
 
 impl SqliteStore {
-    /// Commits a flush with these dead letters, together with where it leaves the log.
+    /// Commits a flush with these dead letters; `record_position` adds the position to the same
+    /// transaction.
     pub(super) fn commit_with(
         &self,
         flush: &Flush,
         letters: &[DeadLetter],
-        note: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+        record_position: impl FnOnce(&Connection) -> rusqlite::Result<()>,
     ) -> Result<(), StoreError> {
         let connection = self.connection();
         let committed = self.put(&connection, flush, letters).and_then(|()| {
-            note(&connection)?;
+            record_position(&connection)?;
             connection.execute_batch("COMMIT")
         });
-        self.or_undo(&connection, committed)?;
-        self.is_in_place()?;
+        self.or_rollback(&connection, committed)?;
+        self.check_path()?;
         (self.on_step)(Step::After);
         Ok(())
     }
 
-    /// Begins the transaction of the next flush, unless it has begun.
+    /// Begins the transaction of the next flush unless it is open already.
     pub(super) fn begin_transaction(&self, connection: &Connection) -> rusqlite::Result<()> {
         if !connection.is_autocommit() {
             return Ok(());
@@ -222,13 +224,13 @@ impl SqliteStore {
         connection.execute_batch("BEGIN IMMEDIATE")
     }
 
-    /// Stages a part of a flush whose dead letters stand in their table already.
+    /// Stages a part of a flush whose dead letters are in their table already.
     pub(super) fn stage_without_letters(&self, ahead: &Flush) -> Result<(), StoreError> {
         let connection = self.connection();
-        self.or_undo(&connection, self.put(&connection, ahead, &[]))
+        self.or_rollback(&connection, self.put(&connection, ahead, &[]))
     }
 
-    /// Puts a flush, or a part of one, into the transaction of the flush, which it begins.
+    /// Writes a flush or a part of one in the transaction of the flush, which it begins if needed.
     fn put(
         &self,
         connection: &Connection,
@@ -244,20 +246,20 @@ impl SqliteStore {
         record_changes(connection, flush, self.keep_changes)
     }
 
-    /// Undoes the whole flush where a part of it failed.
-    pub(super) fn or_undo<T>(
+    /// Rolls the transaction of the flush back if a part of it failed.
+    pub(super) fn or_rollback<T>(
         &self,
         connection: &Connection,
         done: rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
         if done.is_err() && !connection.is_autocommit() {
-            // Where this fails too, closing the file undoes it.
+            // If this fails too, closing the file rolls back.
             connection.execute_batch("ROLLBACK").ok();
         }
         done.map_err(failed(&self.place, "committing a flush"))
     }
 
-    /// Records that an import begins at `started_ms`, of these files.
+    /// Records the start of an import of these files at `started_ms`.
     ///
     /// # Errors
     /// The database fails.
@@ -269,8 +271,8 @@ impl SqliteStore {
         inserted.map(drop).map_err(failed(&self.place, "recording the import"))
     }
 
-    /// Records that the import that began last came to its end, and with it those of the same files
-    /// that were stopped. One that found nothing new leaves no trace.
+    /// Marks the latest import as finished, and with it earlier unfinished imports of the same
+    /// files. Deletes an import that read nothing new.
     ///
     /// # Errors
     /// The database fails.
@@ -283,20 +285,20 @@ impl SqliteStore {
                  WHERE files = (SELECT files FROM imports WHERE {newest})"
             );
             transaction.execute(&finish, [])?;
-            let forget = format!(
+            let delete_empty = format!(
                 "DELETE FROM imports WHERE {newest}
                  AND first_offset = (SELECT delivered FROM log)
                  AND NOT EXISTS (SELECT 1 FROM parts WHERE import = imports.id)"
             );
-            transaction.execute(&forget, [])?;
+            transaction.execute(&delete_empty, [])?;
             transaction.commit()
         };
         let ended = end(&mut self.connection());
         ended.map_err(failed(&self.place, "recording the end of the import"))?;
-        self.is_in_place()
+        self.check_path()
     }
 
-    /// Every part of a file that was read.
+    /// Every input part that was read, in log order.
     ///
     /// # Errors
     /// The database fails.
@@ -310,21 +312,21 @@ impl SqliteStore {
             let rows = statement.query_map([], read_part)?;
             rows.collect::<rusqlite::Result<Vec<_>>>()
         };
-        select(&self.connection()).map_err(failed(&self.place, "reading what was imported"))
+        select(&self.connection()).map_err(failed(&self.place, "reading the imported parts"))
     }
 
-    /// How many trips the store holds, each once.
+    /// Number of trips in the store.
     ///
     /// # Errors
     /// The database fails.
     pub fn count_trips(&self) -> Result<u64, StoreError> {
-        // The home row of a trip is the copy in the day of its start.
+        // Counts home rows only: the copy in the day of the start.
         let count = "SELECT count(*) FROM trips WHERE start_time >= bucket";
         let counted = self.connection().query_row(count, [], |row| row.get::<_, i64>(0));
         Ok(counted.map_err(failed(&self.place, "counting trips"))?.cast_unsigned())
     }
 
-    /// Dead letters in the order they came.
+    /// Dead letters in the order they were stored.
     ///
     /// # Errors
     /// The database fails.
@@ -340,14 +342,14 @@ impl SqliteStore {
             )?;
             let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
             let reason = filter.reason.map(DeadReason::name);
-            let of = params![filter.after, reason, limit, filter.from_ms, filter.upto_ms];
-            let rows = statement.query_map(of, read_letter)?;
+            let values = params![filter.after, reason, limit, filter.from_ms, filter.upto_ms];
+            let rows = statement.query_map(values, read_letter)?;
             rows.collect::<rusqlite::Result<Vec<_>>>()
         };
         select(&self.connection()).map_err(failed(&self.place, "reading dead letters"))
     }
 
-    /// Which events of the change feed are kept: the number of the first, and that after the last.
+    /// Numbers of the stored change events: the first one, and the one after the last.
     ///
     /// # Errors
     /// The database fails.

@@ -1,4 +1,4 @@
-//! Dead letters that were tried again, or thrown away.
+//! Replaying and purging dead letters.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -9,39 +9,39 @@ use super::{SqliteStore, failed};
 use crate::model::reason::DeadReason;
 use crate::store::{Flush, Journal, Position, StoreError};
 
-/// What became of dead letters, by number.
+/// Updates of stored dead letters, by number.
 #[derive(Clone, Debug, Default)]
 pub struct LetterUpdates {
-    /// Those that go.
+    /// Dead letters to delete.
     pub gone: Vec<i64>,
-    /// Those that stay, with the reason and the message that they have now.
+    /// Dead letters that are kept, with their new reason and message.
     pub changed: Vec<(i64, DeadReason, String)>,
 }
 
-fn settle(connection: &Connection, settled: &LetterUpdates) -> rusqlite::Result<()> {
+fn apply_updates(connection: &Connection, updates: &LetterUpdates) -> rusqlite::Result<()> {
     let mut delete = connection.prepare_cached("DELETE FROM dead_letters WHERE id = ?1")?;
-    settled.gone.iter().try_for_each(|id| delete.execute([id]).map(drop))?;
+    updates.gone.iter().try_for_each(|id| delete.execute([id]).map(drop))?;
     let mut update = connection
         .prepare_cached("UPDATE dead_letters SET reason = ?2, message = ?3 WHERE id = ?1")?;
-    for (id, reason, message) in &settled.changed {
+    for (id, reason, message) in &updates.changed {
         update.execute(params![id, reason.name(), message])?;
     }
     Ok(())
 }
 
 impl SqliteStore {
-    /// Notes what became of dead letters.
+    /// Applies updates of dead letters in one transaction.
     ///
     /// # Errors
-    /// The database fails; then nothing of it is noted.
-    pub fn settle(&self, settled: &LetterUpdates) -> Result<(), StoreError> {
+    /// The database fails; then no update is applied.
+    pub fn settle(&self, updates: &LetterUpdates) -> Result<(), StoreError> {
         let connection = self.connection();
         let done = self
             .begin_transaction(&connection)
-            .and_then(|()| settle(&connection, settled))
+            .and_then(|()| apply_updates(&connection, updates))
             .and_then(|()| connection.execute_batch("COMMIT"));
-        self.or_undo(&connection, done)?;
-        self.is_in_place()
+        self.or_rollback(&connection, done)?;
+        self.check_path()
     }
 
     /// Whether the store was built from a topic.
@@ -51,46 +51,46 @@ impl SqliteStore {
     pub fn is_of_a_topic(&self) -> Result<bool, StoreError> {
         let select = "SELECT count(*) FROM log WHERE kind = 'topic'";
         let count = self.connection().query_row(select, [], |row| row.get::<_, i64>(0));
-        Ok(count.map_err(failed(&self.place, "reading whose it is"))? > 0)
+        Ok(count.map_err(failed(&self.place, "reading the kind of its log"))? > 0)
     }
 }
 
-/// The journal of a log of files to which dead letters are added once more, each as a record at its
-/// end: with what they gave they leave their table, in one transaction.
+/// The journal for replaying dead letters of files. Each dead letter is appended to the log as a
+/// new record, and a flush removes it from its table in the same transaction that stores its trips.
 pub struct RetryJournal {
     store: Arc<SqliteStore>,
-    tried: Mutex<LetterUpdateStore>,
+    pending: Mutex<PendingUpdates>,
 }
 
 #[derive(Default)]
-struct LetterUpdateStore {
-    /// Numbers of the letters that stand for the records of the next flush, by offset.
+struct PendingUpdates {
+    /// Numbers of the replayed dead letters of the next flush, by the offset of their new record.
     ids: BTreeMap<i64, i64>,
-    settled: LetterUpdates,
+    updates: LetterUpdates,
 }
 
 impl RetryJournal {
-    /// A journal of the store.
+    /// A journal over the store.
     #[must_use]
     pub fn new(store: Arc<SqliteStore>) -> Self {
-        Self { store, tried: Mutex::default() }
+        Self { store, pending: Mutex::default() }
     }
 
-    /// Says which letters the next flush is about: those at these offsets, and others that stay
-    /// with another reason.
+    /// Sets the dead letters of the next flush: those replayed, by the offset of their new record,
+    /// and those that are kept with a new reason and message.
     pub fn set_updates(&self, ids: BTreeMap<i64, i64>, changed: Vec<(i64, DeadReason, String)>) {
-        *self.tried() = LetterUpdateStore { ids, settled: LetterUpdates { gone: vec![], changed } };
+        *self.pending() = PendingUpdates { ids, updates: LetterUpdates { gone: vec![], changed } };
     }
 
-    fn tried(&self) -> MutexGuard<'_, LetterUpdateStore> {
-        self.tried.lock().expect("no holder of the lock panics")
+    fn pending(&self) -> MutexGuard<'_, PendingUpdates> {
+        self.pending.lock().expect("no holder of the lock panics")
     }
 
-    /// A letter that the trips refuse stays the letter that it was.
-    fn keep_refused(tried: &mut LetterUpdateStore, flush: &Flush) {
+    /// Keeps a dead letter that was rejected again, with its new reason and message.
+    fn keep_refused(pending: &mut PendingUpdates, flush: &Flush) {
         for letter in &flush.dead_letters {
-            if let Some(id) = tried.ids.remove(&letter.offset) {
-                tried.settled.changed.push((id, letter.reason, letter.message.clone()));
+            if let Some(id) = pending.ids.remove(&letter.offset) {
+                pending.updates.changed.push((id, letter.reason, letter.message.clone()));
             }
         }
     }
@@ -98,16 +98,16 @@ impl RetryJournal {
 
 impl Journal for RetryJournal {
     async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
-        Self::keep_refused(&mut self.tried(), ahead);
+        Self::keep_refused(&mut self.pending(), ahead);
         self.store.stage_without_letters(ahead)
     }
 
     async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
-        let mut tried = std::mem::take(&mut *self.tried());
-        Self::keep_refused(&mut tried, flush);
-        tried.settled.gone.extend(tried.ids.values());
+        let mut pending = std::mem::take(&mut *self.pending());
+        Self::keep_refused(&mut pending, flush);
+        pending.updates.gone.extend(pending.ids.values());
         self.store.commit_with(flush, &[], |connection| {
-            settle(connection, &tried.settled)?;
+            apply_updates(connection, &pending.updates)?;
             let position = "UPDATE log SET delivered = ?1";
             connection.prepare_cached(position)?.execute([flush.position.delivered]).map(drop)
         })

@@ -1,8 +1,8 @@
 //! The embedded store: one SQLite file, trips and journal together.
 //!
-//! One process writes, any number read meanwhile (WAL). A flush is one transaction with
-//! `synchronous = FULL`: when `commit` returns it is on the disk, whole. Calls block the thread
-//! they run on; give them one that may wait.
+//! One process writes while any number of processes read (WAL). A flush is one transaction with
+//! `synchronous = FULL`: once `commit` returns, all of it is on disk. Calls block their thread, so
+//! run them on one that may block.
 
 mod claims;
 mod forgets;
@@ -31,14 +31,14 @@ pub use topic::SqlitePartition;
 
 use super::StoreError;
 
-/// A point of a flush at which a run may break off.
+/// A point of a flush at which tests stop a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Nothing of the flush is in the store yet.
     Before,
     /// The trips are in the transaction, the position is not.
     Within,
-    /// The flush is durable; the run does not know it yet.
+    /// The flush is durable, but the run does not know that yet.
     After,
 }
 
@@ -59,16 +59,16 @@ pub struct SqliteStore {
     on_step: Box<dyn Fn(Step) + Send + Sync>,
 }
 
-/// What only a store that is written to has.
+/// State of a store that is open for writing.
 struct Writing {
-    /// Keeps a second writer out for as long as this one lives.
+    /// Locks out other writers until it is dropped.
     _lock: File,
     path: PathBuf,
-    /// What lay at the path when it was opened.
+    /// Identity of the file that was opened.
     file: FileId,
 }
 
-/// Device and number of a file: another one at the same path has others.
+/// Device and inode of a file, which differ if the file at a path is replaced.
 type FileId = (u64, u64);
 
 fn file_id(path: &Path) -> io::Result<FileId> {
@@ -90,7 +90,7 @@ impl SqliteStore {
         keep_changes: u64,
     ) -> Self {
         connection.set_prepared_statement_cache_capacity(32);
-        // Else SQLite plans a statement anew for every other set of bindings.
+        // Otherwise SQLite plans a statement again when its bindings change.
         let stable = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true);
         debug_assert!(stable.is_ok(), "{stable:?}");
         let (connection, on_step) = (Mutex::new(connection), Box::new(|_| ()));
@@ -98,35 +98,35 @@ impl SqliteStore {
         Self { connection, place, writing, keep_changes, keep_letters: true, rows_read, on_step }
     }
 
-    /// Refuses to go on where the file is not at its path any more: the system lets a process write
-    /// to it all the same, and then it is gone.
-    fn is_in_place(&self) -> Result<(), StoreError> {
+    /// Fails if the file is no longer at its path: the system still accepts writes to it, but they
+    /// are lost.
+    fn check_path(&self) -> Result<(), StoreError> {
         let Some(Writing { path, file, .. }) = &self.writing else { return Ok(()) };
         match file_id(path) {
             Ok(found) if found == *file => Ok(()),
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(failed(&self.place, "looking for it")(error))
+                Err(failed(&self.place, "checking its path")(error))
             }
             _ => Err(StoreError::Gone { place: self.place.clone() }),
         }
     }
 
-    /// Calls back at each step of each flush: tests break a run off there.
-    pub fn on_step(&mut self, call: impl Fn(Step) + Send + Sync + 'static) {
-        self.on_step = Box::new(call);
+    /// Calls `callback` at each step of each flush, where tests stop a run.
+    pub fn on_step(&mut self, callback: impl Fn(Step) + Send + Sync + 'static) {
+        self.on_step = Box::new(callback);
     }
 
-    /// Sets how much of the file the store keeps in memory, bytes.
+    /// Sets the size of SQLite's page cache, bytes.
     ///
     /// # Errors
-    /// The database refuses.
+    /// The database fails.
     pub fn set_cache(&self, bytes: u64) -> Result<(), StoreError> {
         let kibibytes = i64::try_from(bytes / 1024).unwrap_or(i64::MAX);
         let set = self.connection().pragma_update(None, "cache_size", -kibibytes);
-        set.map_err(failed(&self.place, "setting its cache"))
+        set.map_err(failed(&self.place, "setting its cache size"))
     }
 
-    /// How many rows questions for trips, days and devices have read.
+    /// Number of rows that queries for trips, days and devices have read.
     #[must_use]
     pub fn rows_read(&self) -> u64 {
         self.rows_read.load(Ordering::Relaxed)
@@ -143,7 +143,7 @@ impl SqliteStore {
     }
 }
 
-/// Says what was being done when the database, or the disk, failed.
+/// Converts an error of the database or the disk; `doing` is the operation that failed.
 fn failed<E: Into<Box<dyn Error + Send + Sync>>>(
     place: &str,
     doing: &'static str,
@@ -155,7 +155,7 @@ fn failed<E: Into<Box<dyn Error + Send + Sync>>>(
     }
 }
 
-/// Why the database failed, by the code that it gave.
+/// Converts an error of the database by its code.
 fn by_code(place: String, doing: &'static str, source: Box<dyn Error + Send + Sync>) -> StoreError {
     let error = source.downcast_ref::<rusqlite::Error>().and_then(rusqlite::Error::sqlite_error);
     let Some(&ffi::Error { code, extended_code }) = error else {

@@ -1,4 +1,4 @@
-//! Opening the file: what it is, which format, who writes, under which rules.
+//! Opens store files: checks their kind, format, lock, log and rules.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
@@ -11,10 +11,10 @@ use crate::model::rules::Rules;
 use crate::store::StoreError;
 use crate::store::files::{self, with_suffix};
 
-/// `tstr`, in the header of the file: `file` and `sqlite3` can tell whose it is.
+/// `tstr` in the header of the file, by which `file` and `sqlite3` recognise a store.
 const APPLICATION_ID: i64 = 0x7473_7472;
 
-/// Each format is the one before and these statements.
+/// The statements that migrate each format to the next.
 pub const FORMATS: [&str; 6] = [
     include_str!("../../../schema/trips.sql"),
     include_str!("../../../schema/journal.sql"),
@@ -24,13 +24,13 @@ pub const FORMATS: [&str; 6] = [
     include_str!("../../../schema/control.sql"),
 ];
 
-/// The newest format.
+/// The newest format, from 1.
 const FORMAT: i64 = FORMATS.len() as i64;
 
-/// How long a reader waits for a checkpoint, or a writer for a reader's.
-const BUSY: Duration = Duration::from_secs(10);
+/// How long SQLite waits for a lock of another connection.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What kind of log a store belongs to.
+/// The kind of log that a store belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LogKind {
     Files,
@@ -46,25 +46,25 @@ impl LogKind {
     }
 }
 
-/// What a file is, by its header.
+/// The kind of a file, by its header.
 enum Kind {
     Empty,
     Store { format: i64 },
 }
 
 impl SqliteStore {
-    /// Opens a store to write to it, making it where there is none. An older format is migrated.
-    /// Holds a lock file beside the store until it is dropped.
+    /// Opens a store for writing, creates it if it does not exist, and migrates an older format.
+    /// Holds a lock file next to the store until it is dropped.
     ///
     /// # Errors
-    /// The file cannot be opened or written, is no store, has a newer format or other rules, or
+    /// The file cannot be opened or written, is not a store, has a newer format or other rules, or
     /// another process writes to it.
     pub fn open_writer(path: &Path, rules: &Rules, keep_changes: u64) -> Result<Self, StoreError> {
         Self::open_for(path, LogKind::Files, rules, keep_changes)
     }
 
-    /// [`SqliteStore::open_writer`] for the records of a topic. The rules are those of its epochs,
-    /// not looked at here.
+    /// [`SqliteStore::open_writer`] for the records of a topic. Does not check the rules, which
+    /// belong to the epochs.
     ///
     /// # Errors
     /// Those of [`SqliteStore::open_writer`].
@@ -84,12 +84,12 @@ impl SqliteStore {
     ) -> Result<Self, StoreError> {
         let place = path.display().to_string();
         let lock = lock(path, &place)?;
-        // SQLite gives the files beside it the mode that this one has.
-        files::create(path).map_err(failed(&place, "making the file"))?;
+        // SQLite copies the mode of this file to the files it creates next to it.
+        files::create(path).map_err(failed(&place, "creating the file"))?;
         let connection = connect(path).map_err(failed(&place, "opening the file"))?;
-        // Told before there is anything beside it that may only be read, too.
+        // Checked before SQLite creates other files with the same read-only mode.
         if connection.is_readonly("main").map_err(failed(&place, "opening the file"))? {
-            let source = "the system opened it for reading alone".into();
+            let source = "the system opened it read-only".into();
             return Err(StoreError::ReadOnly { place, doing: "opening the file", source });
         }
         let format = match kind(&connection, &place)? {
@@ -98,23 +98,23 @@ impl SqliteStore {
         };
         if format == 0 {
             let id = connection.pragma_update(None, "application_id", APPLICATION_ID);
-            id.map_err(failed(&place, "making the store"))?;
+            id.map_err(failed(&place, "creating the store"))?;
         }
         let settings = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
              PRAGMA wal_autocheckpoint = 4000; PRAGMA cache_size = -65536;";
         connection.execute_batch(settings).map_err(failed(&place, "preparing the file"))?;
         migrate(&connection, &place, format)?;
-        let file = file_id(path).map_err(failed(&place, "looking at the file"))?;
+        let file = file_id(path).map_err(failed(&place, "reading the file's identity"))?;
         let writing = Writing { _lock: lock, path: path.to_owned(), file };
         let store = Self::new(connection, place, Some(writing), keep_changes);
-        store.agree_on(log, rules)?;
+        store.check_log(log, rules)?;
         Ok(store)
     }
 
-    /// Opens a store to read from it, also while another process writes to it.
+    /// Opens a store for reading, also while another process writes to it.
     ///
     /// # Errors
-    /// There is no such file, it is no store, or it has a format that this program does not read.
+    /// The file does not exist, is not a store, or has an unsupported format.
     pub fn open_reader(path: &Path) -> Result<Self, StoreError> {
         let place = path.display().to_string();
         if !path.exists() {
@@ -132,10 +132,10 @@ impl SqliteStore {
         }
     }
 
-    /// Removes a store, if there is one. A file that is no store stays.
+    /// Deletes a store if it exists.
     ///
     /// # Errors
-    /// The file is something else, another process writes to it, or the disk fails.
+    /// The file is not a store, another process writes to it, or the disk fails.
     pub fn remove(path: &Path) -> Result<(), StoreError> {
         let place = path.display().to_string();
         let _lock = lock(path, &place)?;
@@ -147,7 +147,7 @@ impl SqliteStore {
         for suffix in ["", "-wal", "-shm"] {
             match std::fs::remove_file(with_suffix(path, suffix)) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(failed(&place, "removing it")(error));
+                    return Err(failed(&place, "deleting it")(error));
                 }
                 _ => (),
             }
@@ -158,7 +158,7 @@ impl SqliteStore {
     /// The rules the store was built with; `None` before anything was written.
     ///
     /// # Errors
-    /// The database fails, or what it holds is not a set of rules.
+    /// The database fails, or the stored rules cannot be parsed.
     pub fn rules(&self) -> Result<Option<Rules>, StoreError> {
         let stored: Option<String> = self
             .connection()
@@ -175,7 +175,8 @@ impl SqliteStore {
         stored.map(parse).transpose()
     }
 
-    /// Whether the store belongs to a topic, read or not; one that holds nothing belongs to none.
+    /// Whether the store belongs to a topic, even if nothing was read from it yet; false for an
+    /// empty store.
     ///
     /// # Errors
     /// The database fails.
@@ -185,11 +186,12 @@ impl SqliteStore {
         }
         let select = "SELECT kind FROM log";
         let found = self.connection().query_row(select, [], |row| row.get::<_, String>(0));
-        let found = found.map_err(failed(&self.place, "reading whose it is"))?;
+        let found = found.map_err(failed(&self.place, "reading the kind of its log"))?;
         Ok(found == LogKind::Topic.name())
     }
 
-    fn agree_on(&self, kind: LogKind, rules: &Rules) -> Result<(), StoreError> {
+    /// Checks the kind of log and, for files, the rules. Records them in a new store.
+    fn check_log(&self, kind: LogKind, rules: &Rules) -> Result<(), StoreError> {
         let Some(stored) = self.rules()? else {
             let insert = "INSERT INTO log (one, kind, rules, delivered) VALUES (1, ?1, ?2, 0)";
             let inserted = self.connection().execute(insert, [kind.name(), &rules.to_json()]);
@@ -208,7 +210,7 @@ impl SqliteStore {
             });
         }
         if kind == LogKind::Topic {
-            // Its epochs hold the rules, and are looked at against them.
+            // The rules belong to the epochs and are checked there.
             return Ok(());
         }
         let differences = stored.differences(rules);
@@ -220,41 +222,41 @@ impl SqliteStore {
     }
 }
 
-/// A store in a file without a name.
+/// A store in an unlinked temporary file.
 pub(super) fn scratch(
     folder: &Path,
     rules: &Rules,
     of_topic: bool,
 ) -> Result<SqliteStore, StoreError> {
     let place = format!("a temporary file in {}", folder.display());
-    let file = tempfile::NamedTempFile::new_in(folder).map_err(failed(&place, "making it"))?;
+    let file = tempfile::NamedTempFile::new_in(folder).map_err(failed(&place, "creating it"))?;
     let connection = Connection::open(file.path()).map_err(failed(&place, "opening it"))?;
     let settings = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;
          PRAGMA locking_mode = EXCLUSIVE; PRAGMA cache_size = -65536; PRAGMA temp_store = FILE;";
     connection.execute_batch(settings).map_err(failed(&place, "preparing it"))?;
     migrate(&connection, &place, 0)?;
-    // It is open, which is all it takes; the name goes.
-    file.close().map_err(failed(&place, "taking its name away"))?;
+    // The open file handle is enough; nothing else needs the name.
+    file.close().map_err(failed(&place, "unlinking it"))?;
     let mut store = SqliteStore::new(connection, place, None, 0);
     store.keep_letters = false;
-    store.agree_on(if of_topic { LogKind::Topic } else { LogKind::Files }, rules)?;
+    store.check_log(if of_topic { LogKind::Topic } else { LogKind::Files }, rules)?;
     Ok(store)
 }
 
-/// Opens a file that is there to write to it. Its name is the path and nothing else: SQLite means
-/// something of its own by `:memory:` and by `file:`.
+/// Opens an existing file for reading and writing. The prefix `./` keeps SQLite from interpreting
+/// names such as `:memory:` and `file:`.
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     Connection::open_with_flags(Path::new(".").join(path), flags)
 }
 
-/// Takes the lock that keeps a second writer out. A file of its own: closing any handle of the
-/// database file itself would drop the locks that SQLite holds on it in this process.
+/// Locks out other writers by a separate lock file: closing any handle of the database file itself
+/// would drop the locks that SQLite holds on it in this process.
 fn lock(path: &Path, place: &str) -> Result<File, StoreError> {
-    // The same for every symbolic link to it.
+    // The same lock file for every symbolic link to the store.
     let real = std::fs::canonicalize(path);
     let name = with_suffix(real.as_deref().unwrap_or(path), "-lock");
-    let doing = "making its lock file beside it (its folder has to be there)";
+    let doing = "creating its lock file next to it (its folder must exist)";
     let file = files::open_lock(&name).map_err(failed(place, doing))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
@@ -267,7 +269,7 @@ fn lock(path: &Path, place: &str) -> Result<File, StoreError> {
 }
 
 fn kind(connection: &Connection, place: &str) -> Result<Kind, StoreError> {
-    connection.busy_timeout(BUSY).map_err(failed(place, "opening the file"))?;
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(failed(place, "opening the file"))?;
     let number = |pragma: &str| connection.query_row(pragma, [], |row| row.get::<_, i64>(0));
     let foreign =
         |reason: &str| StoreError::NotAStore { place: place.into(), reason: reason.into() };
@@ -291,13 +293,13 @@ fn kind(connection: &Connection, place: &str) -> Result<Kind, StoreError> {
     }
 }
 
-/// Brings the file to the newest format, each step in a transaction of its own.
+/// Migrates the file to the newest format, each step in its own transaction.
 fn migrate(connection: &Connection, place: &str, format: i64) -> Result<(), StoreError> {
     for (next, statements) in (1..).zip(FORMATS).filter(|&(next, _)| next > format) {
         let step = format!("BEGIN IMMEDIATE; {statements} PRAGMA user_version = {next}; COMMIT;");
         connection
             .execute_batch(&step)
-            .map_err(failed(place, "bringing it to the newest format"))?;
+            .map_err(failed(place, "migrating it to the newest format"))?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Rows as they lie in the file, and a file of the kind that is compared with.
+//! Raw rows, checks and repairs of the file, and temporary reference stores.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -12,16 +12,16 @@ use crate::store::raw::{COLUMNS, Cell, RawRow, RawRows};
 use crate::store::{StoreError, TripRow};
 use crate::timeline::{DAY_MS, day_of};
 
-/// Days of devices read at once.
+/// Days (device, bucket) read per page.
 const PAGE: i64 = 64;
 
-/// Days of every device, or of one, after a device and day: for one no other's is looked at.
+/// Days of all devices or of one, after a device and day. The second reads no other device.
 const DAYS: &str = "SELECT DISTINCT device_id, bucket FROM trips
      WHERE (device_id, bucket) > (?1, ?2) ORDER BY device_id ASC, bucket ASC LIMIT ?3";
 const DAYS_OF_ONE: &str = "SELECT DISTINCT device_id, bucket FROM trips
      WHERE device_id = ?1 AND bucket > ?2 ORDER BY device_id ASC, bucket ASC LIMIT ?3";
 
-/// The same of those that were not compared.
+/// The same for days that are not compared yet.
 const LEFT: &str = "SELECT DISTINCT device_id, bucket FROM trips
      WHERE (device_id, bucket) > (?1, ?2) AND NOT EXISTS (SELECT 1 FROM compared
          WHERE compared.device_id = trips.device_id AND compared.bucket = trips.bucket)
@@ -50,7 +50,7 @@ fn cell(row: &Row<'_>, at: usize) -> rusqlite::Result<Cell> {
     })
 }
 
-fn raw(row: &Row<'_>) -> rusqlite::Result<RawRow> {
+fn read_raw(row: &Row<'_>) -> rusqlite::Result<RawRow> {
     Ok(RawRow {
         device_id: row.get(0)?,
         bucket_ms: row.get(1)?,
@@ -62,11 +62,11 @@ fn raw(row: &Row<'_>) -> rusqlite::Result<RawRow> {
 
 fn day(connection: &Connection, device_id: &str, bucket_ms: i64) -> rusqlite::Result<Vec<RawRow>> {
     let mut statement = connection.prepare_cached(&RAW_DAY)?;
-    let rows = statement.query_map(params![device_id, bucket_ms], raw)?;
+    let rows = statement.query_map(params![device_id, bucket_ms], read_raw)?;
     rows.collect()
 }
 
-/// Days of devices, after a device and day, by one of the statements above.
+/// Runs one of the statements above.
 fn days_after(
     connection: &Connection,
     select: &str,
@@ -112,26 +112,26 @@ impl RawRows for SqliteStore {
     async fn unlisted(&self, device_id: &str, days: &[i64]) -> Result<Vec<i64>, StoreError> {
         let shard = identity::shard(device_id);
         let is_listed = |connection: &Connection, bucket: i64| {
-            let mut listed = connection.prepare_cached(
+            let mut statement = connection.prepare_cached(
                 "SELECT EXISTS (SELECT 1 FROM days_of_device WHERE device_id = ?1 AND bucket = ?2)
                  AND EXISTS (SELECT 1 FROM device_days
                      WHERE bucket = ?2 AND shard = ?3 AND device_id = ?1)",
             )?;
-            listed.query_row(params![device_id, bucket, shard], |row| row.get::<_, bool>(0))
+            statement.query_row(params![device_id, bucket, shard], |row| row.get::<_, bool>(0))
         };
         let connection = self.connection();
-        let mut lacking = Vec::new();
+        let mut missing = Vec::new();
         for &day in days {
             let listed = is_listed(&connection, day * DAY_MS);
-            if !listed.map_err(failed(&self.place, "reading the lists of days"))? {
-                lacking.push(day);
+            if !listed.map_err(failed(&self.place, "reading the day indexes"))? {
+                missing.push(day);
             }
         }
-        Ok(lacking)
+        Ok(missing)
     }
 
     async fn repair_rows(&self, wrong: &[RawRow], right: &[TripRow]) -> Result<(), StoreError> {
-        let set = |connection: &mut Connection| {
+        let repair = |connection: &mut Connection| {
             let transaction = connection.transaction()?;
             let delete = "DELETE FROM trips WHERE device_id = ?1 AND bucket = ?2
                  AND end_time = ?3 AND start_time = ?4";
@@ -139,27 +139,27 @@ impl RawRows for SqliteStore {
                 let key = params![row.device_id, row.bucket_ms, row.end_ms, row.start_ms];
                 transaction.prepare_cached(delete)?.execute(key)?;
             }
-            right.iter().try_for_each(|row| trips::put_again(&transaction, row))?;
+            right.iter().try_for_each(|row| trips::put_and_index(&transaction, row))?;
             transaction.commit()
         };
-        set(&mut self.connection()).map_err(failed(&self.place, "setting trips right"))
+        repair(&mut self.connection()).map_err(failed(&self.place, "repairing trips"))
     }
 }
 
 impl SqliteStore {
-    /// Notes that a day of a device was compared.
+    /// Records that a day of a device was compared.
     ///
     /// # Errors
     /// The database fails.
     pub fn note_compared(&self, device_id: &str, bucket_ms: i64) -> Result<(), StoreError> {
-        let note = "INSERT OR IGNORE INTO compared (device_id, bucket) VALUES (?1, ?2)";
-        let noted = |connection: &Connection| {
-            connection.prepare_cached(note)?.execute(params![device_id, bucket_ms]).map(drop)
+        let insert = "INSERT OR IGNORE INTO compared (device_id, bucket) VALUES (?1, ?2)";
+        let record = |connection: &Connection| {
+            connection.prepare_cached(insert)?.execute(params![device_id, bucket_ms]).map(drop)
         };
-        noted(&self.connection()).map_err(failed(&self.place, "noting a day"))
+        record(&self.connection()).map_err(failed(&self.place, "recording a compared day"))
     }
 
-    /// Days of devices, or of one, that hold trips and were not compared, those after a place.
+    /// Days with trips that are not compared yet, of all devices or of one, after a device and day.
     ///
     /// # Errors
     /// The database fails.
@@ -174,23 +174,23 @@ impl SqliteStore {
         let (device, bucket) = after.unwrap_or(&first);
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         days_after(&self.connection(), select, (device, *bucket), limit)
-            .map_err(failed(&self.place, "reading the days that are left"))
+            .map_err(failed(&self.place, "reading the days to compare"))
     }
 
-    /// Forgets which days were compared.
+    /// Clears the record of compared days.
     ///
     /// # Errors
     /// The database fails.
     pub fn compare_anew(&self) -> Result<(), StoreError> {
-        let begin = "CREATE TABLE IF NOT EXISTS compared (
+        let reset = "CREATE TABLE IF NOT EXISTS compared (
                device_id TEXT NOT NULL, bucket INTEGER NOT NULL, PRIMARY KEY (device_id, bucket)
              ) WITHOUT ROWID;
              DELETE FROM compared;";
-        let begun = self.connection().execute_batch(begin);
-        begun.map_err(failed(&self.place, "beginning to compare"))
+        let done = self.connection().execute_batch(reset);
+        done.map_err(failed(&self.place, "clearing the compared days"))
     }
 
-    /// What SQLite finds wrong with the file; `None`: nothing.
+    /// The first fault that SQLite's quick check finds in the file; `None` if it is sound.
     ///
     /// # Errors
     /// The database fails.
@@ -201,7 +201,7 @@ impl SqliteStore {
         Ok(Some(found).filter(|found| found != "ok"))
     }
 
-    /// The days of a device that are listed, rising, as whole days since 1970.
+    /// The indexed days of a device, ascending, as whole days since 1970.
     ///
     /// # Errors
     /// The database fails.
@@ -209,11 +209,11 @@ impl SqliteStore {
         self.days_of(device_id, day_of(i64::MIN), day_of(i64::MAX))
     }
 
-    /// A store in a file without a name, for what is compared and thrown away: nothing of it
-    /// outlives the process, and nothing waits for the disk. Keeps no dead letters, no changes.
+    /// A store in an unlinked temporary file, for comparisons: it ends with the process and never
+    /// syncs to disk. Stores neither dead letters nor changes.
     ///
     /// # Errors
-    /// The folder takes no file.
+    /// The file cannot be created in the folder.
     pub fn scratch(
         folder: &Path,
         rules: &crate::model::rules::Rules,
@@ -229,7 +229,7 @@ mod tests {
     use crate::model::rules::Rules;
 
     #[test]
-    fn of_one_device_no_other_is_looked_at() {
+    fn queries_for_one_device_read_no_other() {
         let store = SqliteStore::scratch(&std::env::temp_dir(), &Rules::default(), true).unwrap();
         store.compare_anew().unwrap();
         for select in [DAYS_OF_ONE, LEFT_OF_ONE] {

@@ -1,4 +1,4 @@
-//! Where the log is a topic: its epochs, and the position of each partition.
+//! Stores of a topic: its epochs, control keys and the position of each partition.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use crate::model::epoch::Epoch;
 use crate::model::partitioner::Partitioner;
 use crate::store::{EpochStore, Flush, Journal, KeyStore, Position, StoreError};
 
-/// The journal of one partition's owner: the position is the partition's. Owners of other
-/// partitions write to the same store; what one of them staged may become durable with the flush of
-/// another, which does no harm, as the topic brings it again.
+/// The journal of one partition worker, with the position of its partition. Workers of other
+/// partitions write to the same store, so a flush may also commit what another worker has staged.
+/// That is harmless, because the topic delivers those records again.
 pub struct SqlitePartition {
     store: Arc<SqliteStore>,
     partition: i32,
@@ -20,7 +20,7 @@ pub struct SqlitePartition {
 }
 
 impl SqlitePartition {
-    /// The journal of a partition that is read from an offset on.
+    /// The journal of a partition that is read from offset `from`.
     #[must_use]
     pub fn new(store: Arc<SqliteStore>, partition: i32, from: i64) -> Self {
         Self { store, partition, from }
@@ -34,11 +34,11 @@ impl Journal for SqlitePartition {
 
     async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
         self.store.commit_with(flush, &flush.dead_letters, |connection| {
-            // A log that is read again from an older offset takes nothing back.
+            // A replay from an older offset does not lower the position.
             let put = "INSERT INTO positions (partition, next_offset) VALUES (?1, ?2)
                  ON CONFLICT DO UPDATE SET next_offset = max(next_offset, excluded.next_offset)";
-            let of = params![self.partition, flush.position.delivered];
-            connection.prepare_cached(put)?.execute(of).map(drop)
+            let values = params![self.partition, flush.position.delivered];
+            connection.prepare_cached(put)?.execute(values).map(drop)
         })
     }
 
@@ -48,7 +48,7 @@ impl Journal for SqlitePartition {
 }
 
 impl SqliteStore {
-    /// The next offset of a partition; `None` where it was never read.
+    /// The next offset of a partition; `None` if it was never read.
     ///
     /// # Errors
     /// The database fails.
@@ -58,7 +58,7 @@ impl SqliteStore {
         found.optional().map_err(failed(&self.place, "reading a position"))
     }
 
-    /// Sets where a partition is read from, before it is.
+    /// Sets the next offset of a partition before it is read.
     ///
     /// # Errors
     /// The database fails.

@@ -7,7 +7,7 @@ use rusqlite::{CachedStatement, Connection, Error, Row, named_params, params};
 
 use super::{SqliteStore, failed, forgets};
 use crate::identity::{self, SHARDS};
-use crate::store::days::{Days, shown_in};
+use crate::store::days::{Days, trips_of_day};
 use crate::store::skip;
 use crate::store::{DeviceScope, Forget, Order, RowError, StoreError, TripRow, TripStore};
 use crate::timeline::{DAY_MS, day_of};
@@ -20,23 +20,24 @@ macro_rules! columns {
     };
 }
 
-/// Place of `absorbed` among the columns.
+/// Index of `absorbed` in `columns!`.
 const ABSORBED: usize = 5;
 
-/// Place of `bucket` after them, where rows are read.
+/// Index of `bucket`, which follows `columns!` in reads.
 const BUCKET: usize = 22;
 
-/// A lookup decides within this many rows, or takes the day for one that others have written to.
+/// A lookup reads at most this many rows; a day needs more only if another program wrote to it.
 const LOOKUP_ROWS: i64 = 64;
 
-/// What a lookup reads at first: disjoint trips decide with the first of them.
+/// Rows that a lookup reads at first. If trips are disjoint, the first row decides.
 const LOOKUP_PAGE: u64 = 4;
 
-/// Every older row within the span goes, whatever its key.
+/// Deletes every older row within the span, whatever its key.
 const DELETE: &str = "DELETE FROM trips WHERE device_id = ?1 AND bucket = ?2
      AND end_time >= ?3 AND end_time <= ?4 AND version <= ?5";
 
-/// A newer row that meets the span contains it (the overlap rule): then the older one stays away.
+/// Inserts nothing if a newer row overlaps the span: by the overlap rule that row contains the
+/// trip.
 const INSERT: &str = concat!(
     "INSERT INTO trips (bucket, ",
     columns!(),
@@ -61,7 +62,7 @@ const OF_DAY: &str = concat!(
      ORDER BY end_time ASC, start_time ASC"
 );
 
-/// Writes the copies of a trip, inside the caller's transaction.
+/// Writes the copies of a trip in the caller's transaction.
 pub(super) fn put(connection: &Connection, trip: &TripRow) -> rusqlite::Result<()> {
     let absorbed = absorbed_json(&trip.absorbed);
     let mut delete = connection.prepare_cached(DELETE)?;
@@ -81,7 +82,7 @@ pub(super) fn put(connection: &Connection, trip: &TripRow) -> rusqlite::Result<(
             ":max_lon": trip.max_lon, ":driver": trip.driver, ":driver_time": trip.driver_ms,
             ":path": trip.path,
         })?;
-        // A row that was replaced stands in a day that is listed.
+        // If a row was replaced, the day is in the index already.
         if older == 0 {
             list_day(connection, id, bucket)?;
         }
@@ -89,8 +90,8 @@ pub(super) fn put(connection: &Connection, trip: &TripRow) -> rusqlite::Result<(
     Ok(())
 }
 
-/// Writes the copies of a trip, and lists its days, whatever the lists are thought to hold.
-pub(super) fn put_again(connection: &Connection, trip: &TripRow) -> rusqlite::Result<()> {
+/// Writes the copies of a trip, and adds its days to both indexes without any shortcut.
+pub(super) fn put_and_index(connection: &Connection, trip: &TripRow) -> rusqlite::Result<()> {
     put(connection, trip)?;
     let (id, shard) = (&trip.device_id, identity::shard(&trip.device_id));
     for day in trip.days() {
@@ -113,7 +114,7 @@ fn list_day(connection: &Connection, device_id: &str, bucket: i64) -> rusqlite::
     Ok(())
 }
 
-/// Days of a device, at most so many.
+/// Days of a device, at most ?4.
 const DAYS: &str = "SELECT bucket FROM days_of_device WHERE device_id = ?1
      AND bucket >= ?2 AND bucket <= ?3 ORDER BY bucket ASC LIMIT ?4";
 const DAYS_DESC: &str = "SELECT bucket FROM days_of_device WHERE device_id = ?1
@@ -122,16 +123,16 @@ const DAYS_DESC: &str = "SELECT bucket FROM days_of_device WHERE device_id = ?1
 const DEVICES: &str = "SELECT device_id FROM days_of_device WHERE device_id > ?1
      GROUP BY device_id ORDER BY device_id ASC LIMIT ?2";
 
-/// Devices of one shard of a day: all shards at once would be read whole for each page.
+/// Devices of one shard of a day. A query for all shards would read the whole day for each page.
 const DEVICES_OF_SHARD: &str = "SELECT device_id FROM device_days WHERE device_id > ?1
      AND bucket = ?3 AND shard = ?4 ORDER BY device_id ASC LIMIT ?2";
 
-/// `{"t_star": version}`, rising: the same map gives the same text.
+/// `{"t_star": version}` in ascending order, so equal maps give equal text.
 fn absorbed_json(absorbed: &BTreeMap<i64, i64>) -> String {
     serde_json::to_string(absorbed).expect("a map of numbers")
 }
 
-/// A row; `None` where its columns cannot be decoded, which is counted and logged.
+/// A row; `None` if its columns cannot be decoded, which is counted and logged.
 fn read(row: &Row<'_>) -> rusqlite::Result<Option<TripRow>> {
     match read_columns(row) {
         Ok(read) => Ok(Some(read)),
@@ -160,7 +161,7 @@ fn read_columns(row: &Row<'_>) -> rusqlite::Result<TripRow> {
         let kind = rusqlite::types::Type::Text;
         rusqlite::Error::FromSqlConversionFailure(ABSORBED, kind, error.into())
     })?;
-    // By place, as `columns!` lists them: to look each up by its name costs more than to read it.
+    // By index, in the order of `columns!`: a lookup by name costs more than reading the value.
     Ok(TripRow {
         device_id: row.get(0)?,
         end_ms: row.get(1)?,
@@ -187,8 +188,8 @@ fn read_columns(row: &Row<'_>) -> rusqlite::Result<TripRow> {
     })
 }
 
-/// Of the rows that cover a time, the one of the highest version; reads on past a first page only
-/// where no row of it decides. Tells how many were read, too.
+/// The row with the highest version of those that cover a time, and the number of rows read. Reads
+/// past the first page only if no row of it covers the time.
 fn decide(
     statement: &mut CachedStatement<'_>,
     key: (&str, i64),
@@ -196,19 +197,19 @@ fn decide(
 ) -> rusqlite::Result<(Option<TripRow>, u64)> {
     let mut rows = statement.query(params![key.0, key.1, time_ms, LOOKUP_ROWS])?;
     let mut best: Option<TripRow> = None;
-    let mut seen = 0;
+    let mut rows_seen = 0;
     while let Some(row) = rows.next()? {
-        seen += 1;
+        rows_seen += 1;
         let Some(row) = read(row)? else { continue };
         let is_newer = best.as_ref().is_none_or(|best| row.version > best.version);
         if row.start_ms <= time_ms && is_newer && row.is_whole() {
             best = Some(row);
         }
-        if seen >= LOOKUP_PAGE && best.is_some() {
+        if rows_seen >= LOOKUP_PAGE && best.is_some() {
             break;
         }
     }
-    Ok((best, seen))
+    Ok((best, rows_seen))
 }
 
 impl SqliteStore {
@@ -221,27 +222,27 @@ impl SqliteStore {
             rows.collect::<rusqlite::Result<Vec<_>>>()
         };
         let rows = of_day(&self.connection());
-        let rows = self.read_rows(rows.map_err(failed(&self.place, "reading trips of a day")));
+        let rows = self.count_rows(rows.map_err(failed(&self.place, "reading trips of a day")));
         Ok(rows?.into_iter().flatten().collect())
     }
 
-    /// The days of a device from one to another, rising.
+    /// All days of a device in `from..=upto`, ascending.
     pub(super) fn days_of(
         &self,
         device_id: &str,
         from: i64,
         upto: i64,
     ) -> Result<Vec<i64>, StoreError> {
-        self.some_days_of(device_id, (from, upto), Order::Asc, usize::MAX)
+        self.page_of_days(device_id, (from, upto), Order::Asc, usize::MAX)
     }
 
-    /// The days of a device from one to another, at most so many.
-    fn some_days_of(
+    /// At most `limit` days of a device in `from..=upto`, in the given order.
+    fn page_of_days(
         &self,
         device_id: &str,
         (from, upto): (i64, i64),
         order: Order,
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<i64>, StoreError> {
         let days = |connection: &Connection| {
             let mut statement = connection.prepare_cached(match order {
@@ -249,16 +250,16 @@ impl SqliteStore {
                 Order::Desc => DAYS_DESC,
             })?;
             let (from, upto) = (from.saturating_mul(DAY_MS), upto.saturating_mul(DAY_MS));
-            let span = params![device_id, from, upto, i64::try_from(most).unwrap_or(i64::MAX)];
+            let span = params![device_id, from, upto, i64::try_from(limit).unwrap_or(i64::MAX)];
             let rows = statement.query_map(span, |row| row.get::<_, i64>(0))?;
             rows.map(|bucket| Ok(day_of(bucket?))).collect::<rusqlite::Result<Vec<_>>>()
         };
         let days = days(&self.connection());
-        self.read_rows(days.map_err(failed(&self.place, "reading the days of a device")))
+        self.count_rows(days.map_err(failed(&self.place, "reading the days of a device")))
     }
 
-    /// Counts the rows that a question gave.
-    fn read_rows<T>(&self, rows: Result<Vec<T>, StoreError>) -> Result<Vec<T>, StoreError> {
+    /// Counts the rows that a query returned.
+    fn count_rows<T>(&self, rows: Result<Vec<T>, StoreError>) -> Result<Vec<T>, StoreError> {
         let count = rows.as_ref().map_or(0, Vec::len);
         self.rows_read.fetch_add(count as u64, Ordering::Relaxed);
         rows
@@ -269,14 +270,14 @@ impl TripStore for SqliteStore {
     async fn apply(&self, trips: &[TripRow]) -> Result<(), StoreError> {
         let connection = self.connection();
         let apply = || {
-            // A claim may have begun one, and is durable with the rows.
+            // A claim may have begun the transaction; it becomes durable with the rows.
             if connection.is_autocommit() {
                 connection.execute_batch("BEGIN IMMEDIATE")?;
             }
             trips.iter().try_for_each(|trip| put(&connection, trip))?;
             connection.execute_batch("COMMIT")
         };
-        self.or_undo(&connection, apply())
+        self.or_rollback(&connection, apply())
     }
 
     async fn covering(&self, device_id: &str, time_ms: i64) -> Result<Option<TripRow>, StoreError> {
@@ -305,13 +306,13 @@ impl TripStore for SqliteStore {
         let first_day = day_of(from_ms);
         let mut walk = Days::new(first_day, day_of(upto_ms), order);
         let mut found = Vec::new();
-        while let (Some((span, most)), true) = (walk.next_page(), found.len() < limit) {
-            let days = self.some_days_of(device_id, span, order, most)?;
+        while let (Some((span, page_size)), true) = (walk.next_page(), found.len() < limit) {
+            let days = self.page_of_days(device_id, span, order, page_size)?;
             walk.record_page(&days);
             for day in days {
                 let mut rows = self.of_day(device_id, day, from_ms)?;
                 rows.retain(TripRow::is_whole);
-                found.append(&mut shown_in(day, rows, (first_day, upto_ms), order));
+                found.append(&mut trips_of_day(day, rows, (first_day, upto_ms), order));
                 if found.len() >= limit {
                     break;
                 }
@@ -323,17 +324,17 @@ impl TripStore for SqliteStore {
 
     async fn devices(
         &self,
-        whose: DeviceScope,
+        scope: DeviceScope,
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<String>, StoreError> {
-        let (day, shards) = match whose {
+        let (day, shards) = match scope {
             DeviceScope::All => (None, 0..1),
             DeviceScope::OfDay(day) => (Some(day), 0..SHARDS),
             DeviceScope::OfShard(day, shard) => (Some(day), shard..shard + 1),
         };
-        let most = i64::try_from(limit).unwrap_or(i64::MAX);
-        // No device id is empty, so the empty text stands before them all.
+        let limit_i64 = i64::try_from(limit).unwrap_or(i64::MAX);
+        // No device id is empty, so the empty text sorts before all of them.
         let after = after.unwrap_or("");
         let list = |connection: &Connection, shard: u8| {
             let mut statement = connection.prepare_cached(match day {
@@ -342,18 +343,18 @@ impl TripStore for SqliteStore {
             })?;
             let read = |row: &Row<'_>| row.get(0);
             let rows = match day.map(|day| day.saturating_mul(DAY_MS)) {
-                None => statement.query_map(params![after, most], read),
-                Some(bucket) => statement.query_map(params![after, most, bucket, shard], read),
+                None => statement.query_map(params![after, limit_i64], read),
+                Some(bucket) => statement.query_map(params![after, limit_i64, bucket, shard], read),
             };
             rows?.collect::<rusqlite::Result<Vec<String>>>()
         };
         let mut found = Vec::new();
         for shard in shards {
             let rows = list(&self.connection(), shard);
-            let rows = self.read_rows(rows.map_err(failed(&self.place, "listing devices")));
+            let rows = self.count_rows(rows.map_err(failed(&self.place, "listing devices")));
             found.append(&mut rows?);
         }
-        // Each shard has its own order.
+        // Each shard is sorted on its own.
         found.sort_unstable();
         found.truncate(limit);
         Ok(found)
@@ -361,21 +362,21 @@ impl TripStore for SqliteStore {
 
     async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>, StoreError> {
         forgets::forgets_of(&self.connection(), device_id)
-            .map_err(failed(&self.place, "reading what was erased"))
+            .map_err(failed(&self.place, "reading forgets"))
     }
 
     async fn erased(&self, device_id: &str) -> Result<Option<Forget>, StoreError> {
-        forgets::as_one(&self.connection(), device_id)
-            .map_err(failed(&self.place, "reading what was erased"))
+        forgets::combined(&self.connection(), device_id)
+            .map_err(failed(&self.place, "reading forgets"))
     }
 
     async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
-        // In the transaction of the flush: all its steps are durable together.
+        // In the transaction of the flush, so all steps become durable together.
         let connection = self.connection();
         let erased = self
             .begin_transaction(&connection)
             .and_then(|()| forgets::erase(&connection, device_id, forget));
-        self.or_undo(&connection, erased)
+        self.or_rollback(&connection, erased)
     }
 
     async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>, StoreError> {
@@ -392,7 +393,7 @@ mod tests {
     use super::*;
     use crate::model::rules::Rules;
 
-    /// How SQLite goes about a question: each step of its plan.
+    /// The steps of SQLite's query plan.
     fn plan(connection: &Connection, select: &str) -> Vec<String> {
         let mut explain = connection.prepare(&format!("EXPLAIN QUERY PLAN {select}")).unwrap();
         let unbound = vec![rusqlite::types::Null; explain.parameter_count()];
@@ -401,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_that_a_question_reads_is_one_that_it_gives() {
+    fn queries_read_only_the_rows_they_return() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("plans.db");
         let store = SqliteStore::open_writer(&path, &Rules::default(), 0).unwrap();

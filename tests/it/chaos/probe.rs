@@ -66,13 +66,13 @@ async fn probe(
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut nth = 0;
     while !done.load(Ordering::Acquire) {
-        let asked = {
+        let sample = {
             let covered = covered.lock().unwrap();
-            let some = (covered.len() as u64).min([80, u64::MAX][nth % 2]);
-            let back = (some > 0).then(|| usize::try_from(random.next_u64() % some).unwrap());
+            let window = (covered.len() as u64).min([80, u64::MAX][nth % 2]);
+            let back = (window > 0).then(|| usize::try_from(random.next_u64() % window).unwrap());
             back.map(|back| covered[covered.len() - 1 - back].clone())
         };
-        let Some((device, minute)) = asked else {
+        let Some((device, minute)) = sample else {
             tokio::task::yield_now().await;
             continue;
         };

@@ -255,8 +255,8 @@ impl Drop for Replay {
 }
 
 fn number(name: &str) -> Option<u64> {
-    let asked = std::env::var(name).ok()?;
-    Some(asked.parse().unwrap_or_else(|_| panic!("{name} is {asked}")))
+    let value = std::env::var(name).ok()?;
+    Some(value.parse().unwrap_or_else(|_| panic!("{name} is {value}")))
 }
 
 /// The schedules are repeated up to this often until each kind of event has occurred: which ones

@@ -51,9 +51,9 @@ fn the_first_start_finds_the_partitioner_where_all_records_agree() {
         assert_eq!(epoch["partitioner"], found, "{clients:?} {flags}");
         if flags.is_empty() {
             let other = if found == "murmur2" { "crc32" } else { "murmur2" };
-            let of = format!("{} --store sqlite:t.db --partitioner {other}", site.topic.flags());
-            site.folder.run(&format!("run {of}")).ends(78).says(&["tstar epoch new"]);
-            site.folder.run(&format!("epoch new {of}")).ends(0);
+            let log = format!("{} --store sqlite:t.db --partitioner {other}", site.topic.flags());
+            site.folder.run(&format!("run {log}")).ends(78).says(&["tstar epoch new"]);
+            site.folder.run(&format!("epoch new {log}")).ends(0);
             let newest = site.folder.run("epoch show --store sqlite:t.db").ends(0).objects();
             assert_eq!(newest[1]["partitioner"], other);
         }

@@ -45,7 +45,7 @@ fn what_is_not_there_is_74_and_makes_no_store() {
     let left: Vec<_> = std::fs::read_dir(folder.dir.path()).unwrap().collect();
     assert_eq!(left.len(), 1, "more than the log in {left:?}");
     let ran = folder.run("ingest log --store sqlite:no/such/folder.db").ends(74).prints_nothing();
-    ran.says(&["no/such/folder.db", "its folder has to be there"]);
+    ran.says(&["no/such/folder.db", "its folder must exist"]);
 }
 
 #[test]

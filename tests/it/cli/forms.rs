@@ -31,22 +31,25 @@ fn ndjson_is_sorted_and_has_each_trip_once() {
     let trips = ran.objects();
     assert!(trips.len() > 50);
     for pair in trips.windows(2) {
-        let [one, next] = pair else { unreachable!() };
+        let [exported, next] = pair else { unreachable!() };
         let place = |trip| (text(trip, "device_id").as_bytes(), text(trip, "start_time"));
-        assert!(place(one) < place(next), "{one}\nbefore\n{next}");
-        if one["device_id"] == next["device_id"] {
-            assert!(text(one, "end_time") < text(next, "start_time"), "{one}\ntouches\n{next}");
+        assert!(place(exported) < place(next), "{exported}\nbefore\n{next}");
+        if exported["device_id"] == next["device_id"] {
+            assert!(
+                text(exported, "end_time") < text(next, "start_time"),
+                "{exported}\ntouches\n{next}"
+            );
         }
     }
     // In byte order `truck-2` comes after `truck-19`.
-    let of = |device: &str| trips.iter().position(|trip| text(trip, "device_id") == device);
-    assert!(of("truck-19").unwrap() < of("truck-2").unwrap());
+    let index_of = |device: &str| trips.iter().position(|trip| text(trip, "device_id") == device);
+    assert!(index_of("truck-19").unwrap() < index_of("truck-2").unwrap());
     assert_eq!(folder.text("export"), ran.text());
     let array = folder.text("export --format json");
     assert_eq!(serde_json::from_str::<Vec<Value>>(&array).unwrap(), trips);
-    let one = folder.run("export --device truck-2").ends(0).objects();
+    let exported = folder.run("export --device truck-2").ends(0).objects();
     let of_one: Vec<_> = trips.iter().filter(|trip| trip["device_id"] == "truck-2").collect();
-    assert!(!one.is_empty() && one.iter().eq(of_one));
+    assert!(!exported.is_empty() && exported.iter().eq(of_one));
 }
 
 #[test]

@@ -105,7 +105,7 @@ fn an_instance_that_lacks_a_key_that_another_one_added_stops_at_its_record() {
     let store = &keyspace.url;
     let forget = format!("forget truck-1 --before {LATER} --yes {} --store {store}", topic.flags());
     let ran = new.run(&forget).ends(0);
-    assert_eq!((lines_of(&ran, "asked").len(), signer(&topic)), (1, "ops-2".to_owned()));
+    assert_eq!((lines_of(&ran, "requested").len(), signer(&topic)), (1, "ops-2".to_owned()));
     until("the first instance to stop", || behind.has_ended().then_some(()));
     let stopped = behind.ran(&first).ends(78);
     stopped.says(&["is signed by key `ops-2`, which the store names", "add that key to the file"]);

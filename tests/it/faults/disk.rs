@@ -27,7 +27,7 @@ fn is_sound(folder: &Folder, store: &str) {
 /// An import that ran out of space reports it and keeps what it had flushed.
 #[track_caller]
 fn ran_out(work: &Work, ran: Ran, store: &str, why: &str) {
-    ran.ends(74).prints_nothing().says(&[store, why, "run the same command again"]);
+    ran.ends(74).prints_nothing().says(&[store, why, "rerun the command"]);
     is_sound(&work.folder, store);
     let stored = delivered(&work.folder.path("copy.db")).unwrap();
     let total = work.expected.delivered;

@@ -64,10 +64,15 @@ fn a_run_killed_again_and_again_ends_as_one_that_was_not() {
     let work = Work::new(SAMPLES);
     let mut random = ChaCha8Rng::seed_from_u64(20_261_121);
     let mut tally = Tally::default();
-    let asked = kills(100);
+    let min_kills = kills(100);
     // On a busy machine few kills fall into the run; then there are more of them.
-    while tally.kills < asked || !tally.is_enough() {
-        assert!(tally.kills < 4 * asked, "{} of {} fell into the run", tally.between, tally.kills);
+    while tally.kills < min_kills || !tally.is_enough() {
+        assert!(
+            tally.kills < 4 * min_kills,
+            "{} of {} fell into the run",
+            tally.between,
+            tally.kills
+        );
         let store = format!("{}.db", tally.completed);
         while !once(&work, &store, &mut random, &mut tally) {}
         work.is_whole(&store);

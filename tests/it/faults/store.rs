@@ -34,7 +34,7 @@ fn a_store_that_is_removed_while_it_is_written_to_is_reported() {
     for name in ["trips.db", "trips.db-wal", "trips.db-shm", "trips.db-lock"] {
         std::fs::remove_file(folder.path(name)).unwrap();
     }
-    end(import).ends(74).prints_nothing().says(&["trips.db", "removed", "run the import again"]);
+    end(import).ends(74).prints_nothing().says(&["trips.db", "removed", "rerun the import"]);
     assert!(!folder.has("trips.db"));
     assert_eq!(folder.ingest("log")["applied"], 4);
 }
@@ -103,7 +103,7 @@ fn a_store_that_may_only_be_read_is_reported() {
             .gid(OTHER_USER);
     }
     let ran = Ran::run(words, &mut command).ends(74).prints_nothing();
-    ran.says(&["trips.db", "may only be read"]);
+    ran.says(&["trips.db", "is read-only"]);
     may(0o644);
     assert_eq!(Ran::run(words, &mut command).ends(0).json()["applied"], 1);
 }

@@ -191,7 +191,7 @@ fn what_makes_no_sense_is_refused_and_changes_nothing() {
         ("truck-1 --yes --before 2100-01-01T00:00:00Z", 2, "more than max_future, 24h, ahead"),
         ("truck-1 --yes --before=-1", 2, "no trip is as old"),
         ("truck-2 --yes", 1, "no trips of device `truck-2`"),
-        ("truck-1 --yes --store sqlite:none.db", 74, "there is no store"),
+        ("truck-1 --yes --store sqlite:none.db", 74, "does not exist"),
     ] {
         let store = if words.contains("--store") { "" } else { "--store sqlite:t.db" };
         let ran = folder.run(&format!("forget {words} {store}"));

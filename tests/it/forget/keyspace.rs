@@ -16,10 +16,10 @@ const DEVICE: &str = "truck-7";
 fn rows(keyspace: &Keyspace, device: Option<&str>) -> Vec<String> {
     let mut found = Vec::new();
     for table in ["trips", "device_days", "days_of_device"] {
-        let of = device.map_or(String::new(), |device| {
+        let condition = device.map_or(String::new(), |device| {
             format!(" WHERE device_id = '{device}' ALLOW FILTERING")
         });
-        let select = format!("SELECT * FROM {table}{of}");
+        let select = format!("SELECT * FROM {table}{condition}");
         let answer = keyspace.runtime.block_on(keyspace.session.query_unpaged(select, ()));
         let answer = answer.unwrap().into_rows_result().unwrap();
         found
@@ -62,7 +62,7 @@ fn run_carries_it_out_and_no_replay_brings_it_back() {
 
     let running = start(&folder, &format!("run {words} --group {}-first {HASTE}", topic.name));
     let ran = folder.run(&format!("forget {DEVICE} --before {LATER} --yes --wait {words}")).ends(0);
-    assert_eq!((lines_of(&ran, "asked").len(), lines_of(&ran, "forgot").len()), (1, 1));
+    assert_eq!((lines_of(&ran, "requested").len(), lines_of(&ran, "forgot").len()), (1, 1));
     until_committed(&topic, &format!("{}-first", topic.name));
     drain(running, "run").ends(0);
     is_gone(&folder, &store, DEVICE, &erased);
@@ -87,7 +87,7 @@ fn run_carries_it_out_and_no_replay_brings_it_back() {
 
     // Then all other devices.
     let ran = folder.run(&format!("forget --all-before {LATER} --yes {words}")).ends(0);
-    assert_eq!(lines_of(&ran, "asked").len(), 29);
+    assert_eq!(lines_of(&ran, "requested").len(), 29);
     replay(&folder, &topic, &keyspace, "first");
     assert_eq!(devices(&folder, &store), [""; 0]);
     assert_eq!(rows(&keyspace, None), [""; 0]);

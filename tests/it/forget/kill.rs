@@ -98,7 +98,7 @@ fn a_crash_at_any_step_leaves_all_or_nothing() {
 fn a_kill_at_any_moment_leaves_all_or_nothing() {
     let work = Work::new();
     let mut random = ChaCha8Rng::seed_from_u64(20_261_122);
-    let asked = support::kills(60);
+    let min_kills = support::kills(60);
     let (mut kills, mut ended, mut nothing, mut all) = (0, 0, 0, 0);
     // The length of an undisturbed run on this machine.
     let lengths = [("full.db", &work.erase), ("part.db", &work.import)].map(|(from, words)| {
@@ -107,8 +107,8 @@ fn a_kill_at_any_moment_leaves_all_or_nothing() {
         work.folder.run(words).ends(0);
         began.elapsed()
     });
-    while kills < asked || nothing == 0 {
-        assert!(kills < 4 * asked, "no kill left nothing done");
+    while kills < min_kills || nothing == 0 {
+        assert!(kills < 4 * min_kills, "no kill left nothing done");
         assert!(ended < 500, "they end before they are killed");
         let is_import = random.next_u32() % 3 == 0;
         let (from, words) =

@@ -49,11 +49,12 @@ fn run_carries_it_out_and_no_replay_brings_it_back() {
     let brokers = format!("--brokers {} --store {STORE}", topic.brokers);
     let forget = format!("forget {DEVICE} --before {LATER} --yes --wait {brokers}");
     let ran = folder.run(&forget).ends(0).says(&["`tstar run` carries it out", "retention ends"]);
-    let (asked, forgot) = (lines_of(&ran, "asked").remove(0), lines_of(&ran, "forgot").remove(0));
+    let (asked, forgot) =
+        (lines_of(&ran, "requested").remove(0), lines_of(&ran, "forgot").remove(0));
     for field in ["before", "partition", "offset", "version", "by"] {
         assert_eq!(asked[field], forgot[field], "{field}");
     }
-    assert_eq!((&asked["asked"], &forgot["forgot"]), (&DEVICE.into(), &DEVICE.into()));
+    assert_eq!((&asked["requested"], &forgot["forgot"]), (&DEVICE.into(), &DEVICE.into()));
     let record = topic.records_of(&topic.name).into_iter().find(|it| !it.headers.is_empty());
     let record = record.unwrap();
     assert_eq!(asked["partition"], record.partition);
@@ -66,7 +67,7 @@ fn run_carries_it_out_and_no_replay_brings_it_back() {
     let forget = format!("forget {second} --before {LATER} --yes {flags} --store {STORE}");
     let waited = folder.run(&format!("{forget} --wait --wait-timeout 300ms"));
     let waited = waited.ends(1).says(&["0 of 1 devices were erased within --wait-timeout, 300ms"]);
-    assert_eq!((lines_of(&waited, "asked").len(), lines_of(&waited, "forgot").len()), (1, 0));
+    assert_eq!((lines_of(&waited, "requested").len(), lines_of(&waited, "forgot").len()), (1, 0));
     folder.run(&forget.replace(second, third)).ends(0);
     assert_eq!(ids(&folder, STORE, second), erased[1]);
     read(&folder, &topic, "t.db", "");
@@ -128,13 +129,13 @@ fn a_device_without_trips_is_accepted_and_another_log_is_refused() {
 
     let before = topic.ends(PARTITIONS);
     let other = Topic::new(PARTITIONS).unwrap();
-    let gone = crate::servers::free_port();
+    let unused_port = crate::servers::free_port();
     for (words, code, says) in [
         (format!("truck-1 --yes {} --store {STORE}", other.flags()), 78, "was built from topic"),
         (format!("truck-1 --store {STORE} {flags}"), 2, "say --yes"),
         (format!("truck-1 --before 2100-01-01T00:00:00Z {words}"), 2, "more than max_future"),
         (
-            format!("truck-1 --yes --store {STORE} --brokers 127.0.0.1:{gone}"),
+            format!("truck-1 --yes --store {STORE} --brokers 127.0.0.1:{unused_port}"),
             69,
             "no Kafka broker",
         ),
@@ -201,18 +202,18 @@ fn a_device_that_is_keyed_otherwise_is_found_by_its_trips() {
     }
     let any = topic.flags();
     read(&folder, &topic, "t.db", "--key any --from earliest");
-    let of: Vec<_> = topic.records_of(&topic.name);
+    let records: Vec<_> = topic.records_of(&topic.name);
     let words = format!("--yes {any} --store {STORE}");
     let refused = folder.run(&format!("forget truck-9 {words}")).ends(78).prints_nothing();
     refused.says(&["its partition", "does not follow from its id", "no trip of it is stored"]);
     let ran = folder.run(&format!("forget --all-before {LATER} {words}")).ends(0);
-    let lines = lines_of(&ran, "asked");
+    let lines = lines_of(&ran, "requested");
     assert_eq!(lines.len(), 8);
     let mut elsewhere = 0;
     for (nth, name) in names.iter().enumerate() {
         let key = format!("vehicle/{nth}").into_bytes();
-        let came = of.iter().find(|it| it.key.as_ref() == Some(&key)).unwrap();
-        let line = lines.iter().find(|line| line["asked"] == name.as_str()).unwrap();
+        let came = records.iter().find(|it| it.key.as_ref() == Some(&key)).unwrap();
+        let line = lines.iter().find(|line| line["requested"] == name.as_str()).unwrap();
         assert_eq!(line["partition"], came.partition, "{name}");
         elsewhere += usize::from(line["partition"] != by_id(&topic, name));
     }

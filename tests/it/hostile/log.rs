@@ -34,7 +34,7 @@ const MEMORY: (&str, u64) = ("64MB", 64_000_000);
 
 /// Memory besides, bytes: the program itself, the client's queues, and what the allocator retains
 /// between batches of a megabyte per record.
-const BARE: u64 = 96 << 20;
+const BARE: u64 = 112 << 20;
 
 /// And this many times the largest record: it is in the client's queue, in a batch, in the dead
 /// letters of that batch, in the record of a dead letter, and in the client's queue again.
@@ -53,8 +53,8 @@ fn records(shape: Shape) -> Option<Box<dyn Iterator<Item = TestRecord>>> {
     let good = move |nth| well_behaved(&shape, nth);
     if let Ok(only) = std::env::var("TSTAR_TEST_HOSTILE_ONLY") {
         let (seed, index) = only.split_once(':').expect("SEED:INDEX");
-        let one = hostile(&shape, index.parse().unwrap());
-        let records = (0..100).map(good).chain([one]).chain((100..200).map(good));
+        let record = hostile(&shape, index.parse().unwrap());
+        let records = (0..100).map(good).chain([record]).chain((100..200).map(good));
         return (seed == shape.seed.to_string()).then(|| Box::new(records) as Box<_>);
     }
     let first = shape.records / 10;
@@ -71,8 +71,8 @@ fn metrics(daemon: &Daemon) -> BTreeMap<&'static str, u64> {
     let samples = |label: &str| daemon.metric("tstar_samples_total", label);
     BTreeMap::from([
         ("all", samples("")),
-        ("dead", samples("position=\"dead\"")),
-        ("duplicate", samples("position=\"duplicate\"")),
+        ("dead", samples("result=\"dead\"")),
+        ("duplicate", samples("result=\"duplicate\"")),
         ("dead letters", daemon.metric("tstar_dead_letters_total", "")),
     ])
 }

@@ -53,8 +53,8 @@ fn one_connection_too_many_is_rejected() {
     crate::servers::ready::until("a refusal", limit, refused, || None);
     drop(held);
     let answered = || {
-        let asked = b"GET /livez HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
-        server.raw(asked).starts_with(b"HTTP/1.1 200").then_some(())
+        let request = b"GET /livez HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+        server.raw(request).starts_with(b"HTTP/1.1 200").then_some(())
     };
     crate::servers::ready::until("an answer", limit, answered, || None);
 }
@@ -147,8 +147,8 @@ fn numbers_at_the_ends_of_what_there_is_are_answered() {
 fn requests_in_one_go_are_answered_in_order() {
     let folder = Folder::new();
     let server = serving(&folder, "");
-    let one = |close: &str| format!("GET /livez HTTP/1.1\r\nhost: localhost\r\n{close}\r\n");
-    let bytes = one("").repeat(2000) + &one("connection: close\r\n");
+    let request = |close: &str| format!("GET /livez HTTP/1.1\r\nhost: localhost\r\n{close}\r\n");
+    let bytes = request("").repeat(2000) + &request("connection: close\r\n");
     let mut stream = server.connect();
     let mut writer = stream.try_clone().unwrap();
     let sending = std::thread::spawn(move || writer.write_all(bytes.as_bytes()).unwrap());

@@ -277,9 +277,9 @@ fn a_keyspace_is_served_as_a_file_is() {
     }
     server.drain();
     // Without the broker there is no change feed.
-    let gone = crate::servers::free_port();
+    let unused_port = crate::servers::free_port();
     let server =
-        Server::start(&folder, &format!("serve --store {store} --brokers 127.0.0.1:{gone}"));
+        Server::start(&folder, &format!("serve --store {store} --brokers 127.0.0.1:{unused_port}"));
     server.get("/v1/changes").fails(501, "no_changes");
     server.get("/v1/changes/stream").fails(501, "no_changes");
     assert_eq!(server.get("/v1/page").json()["stream"], false);

@@ -93,8 +93,8 @@ fn expired_changes_are_gone() {
     folder.write_fleet("fleet.ndjson", "");
     folder.ingest("fleet.ndjson --keep-changes 10 --store sqlite:trips.db");
     let server = Server::start(&folder, "serve --store sqlite:trips.db");
-    let gone = server.get("/v1/changes?after=1").fails(410, "changes_gone");
-    let oldest = gone["oldest"].as_i64().unwrap();
+    let expired = server.get("/v1/changes?after=1").fails(410, "changes_gone");
+    let oldest = expired["oldest"].as_i64().unwrap();
     let kept = server.get(&format!("/v1/changes?after={}", oldest - 1)).is(200).json();
     assert_eq!(kept["changes"].as_array().unwrap().len(), 10);
     let stream = server.request("GET", "/v1/changes/stream", "last-event-id: 1\r\n", b"");

@@ -64,7 +64,10 @@ fn beyond_this_machine_it_answers_with_a_token_alone() {
     folder.run(&short).ends(78).says(&["holds no token", "/dev/urandom"]);
     let none = format!("{serve} --listen 127.0.0.1:0 --token-file none");
     folder.run(&none).ends(74).says(&["`none` cannot be read"]);
-    folder.run("serve --store sqlite:none.db --listen 127.0.0.1:0").ends(74).says(&["no store"]);
+    folder
+        .run("serve --store sqlite:none.db --listen 127.0.0.1:0")
+        .ends(74)
+        .says(&["does not exist"]);
     folder.run(&format!("{serve} --listen off")).ends(2).says(&["nothing to serve"]);
 
     let server = Server::start(&folder, serve);
@@ -72,9 +75,9 @@ fn beyond_this_machine_it_answers_with_a_token_alone() {
     taken.says(&["cannot listen", "--listen"]);
     // A page of another site that names this machine as its own.
     let host = |host: &str| {
-        let asked =
+        let request =
             format!("GET /v1/devices HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
-        super::Answer::read(&server.raw(asked.as_bytes()))
+        super::Answer::read(&server.raw(request.as_bytes()))
     };
     host("evil.example.com").fails(421, "foreign_name");
     host("127.0.0.1.evil.example.com:8080").fails(421, "foreign_name");

@@ -80,8 +80,8 @@ fn what_came_again_for_the_same_reason_stays_unless_it_is_asked_for() {
         assert_eq!(summary["replayed"], 0);
         assert_eq!(summary["still_failing"], json!({"trip_full": 2}));
     }
-    let asked = site.replay("--reason trip_full").json();
-    assert_eq!((&asked["replayed"], site.ls().len()), (&json!(2), 0));
+    let full_again = site.replay("--reason trip_full").json();
+    assert_eq!((&full_again["replayed"], site.ls().len()), (&json!(2), 0));
 }
 
 /// A sample without a key, of `bytes` bytes, which no compression shrinks.

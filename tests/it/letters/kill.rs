@@ -63,12 +63,12 @@ fn a_replay_killed_again_and_again_sends_each_letter_once() {
     let watch: BaseConsumer = config.set("isolation.level", "read_uncommitted").create().unwrap();
 
     let mut random = ChaCha8Rng::seed_from_u64(20_261_121);
-    let asked = support::kills(50);
+    let min_kills = support::kills(50);
     let (mut made, mut kills, mut between, mut all_sent) = (0_i64, 0, 0, true);
     let words = site.words("replay --map time=when");
     // On a busy machine few kills fall into the sending; then there are more of them.
-    while kills < asked || 4 * between < kills {
-        assert!(kills < 4 * asked, "{between} of {kills} kills fell into the sending");
+    while kills < min_kills || 4 * between < kills {
+        assert!(kills < 4 * min_kills, "{between} of {kills} kills fell into the sending");
         if all_sent {
             let more: Vec<ProducerRecord> =
                 (made..made + LETTERS).map(|nth| letter(&name, nth)).collect();

@@ -133,10 +133,10 @@ fn an_array_of_very_many_bad_elements_costs_a_few_times_its_size() {
         .map(|kept| (kept.value.len(), said(kept).split(';').next().unwrap().to_owned()))
         .collect();
     assert_eq!(letters.len(), 3, "{heads:?}");
-    let of = "elements cannot be used";
-    assert_eq!(heads[&20_001], format!("10000 of 10000 {of}"));
-    assert_eq!(heads[&900_001], format!("450000 of 450000 {of}"));
-    assert!(heads.values().any(|said| *said == format!("150 of 160 {of}")), "{heads:?}");
+    let message = "elements cannot be used";
+    assert_eq!(heads[&20_001], format!("10000 of 10000 {message}"));
+    assert_eq!(heads[&900_001], format!("450000 of 450000 {message}"));
+    assert!(heads.values().any(|said| *said == format!("150 of 160 {message}")), "{heads:?}");
     // Its good elements are duplicates then, and its bad ones one dead letter again.
     let replayed = site.run("replay --dry-run").ends(0).json();
     assert_eq!((&replayed["replayed"], &replayed["new_reason"]), (&json!(1), &json!(0)));

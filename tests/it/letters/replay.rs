@@ -117,13 +117,13 @@ fn what_is_thrown_away_goes_and_frees_its_space() {
     assert_eq!(by_place(left.clone()), by_place(expected));
     // No record before the first wanted dead letter remains.
     let first = |partition: i64| {
-        let of = left
+        let in_partition = left
             .iter()
             .filter(|it| it["id"].as_str().unwrap().starts_with(&format!("{partition}:")));
         let offset = |it: &serde_json::Value| {
             it["id"].as_str().unwrap().split_once(':').unwrap().1.parse::<i64>().unwrap()
         };
-        of.map(offset).min()
+        in_partition.map(offset).min()
     };
     let kept = site.topic.records_of(&site.letter_topic());
     for record in &kept {

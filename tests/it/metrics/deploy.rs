@@ -30,21 +30,21 @@ fn dashboard_queries() -> Vec<String> {
 fn alert_queries() -> Vec<String> {
     let text = read("alerts.yml");
     let indent = |line: &str| line.len() - line.trim_start().len();
-    let mut asked: Vec<String> = Vec::new();
+    let mut queries: Vec<String> = Vec::new();
     let mut below = None;
     for line in text.lines() {
         if let Some((before, expr)) = line.split_once("expr: ") {
-            asked.push(expr.trim_start_matches('|').to_owned());
+            queries.push(expr.trim_start_matches('|').to_owned());
             below = Some(before.len());
         } else if below.is_some_and(|column| indent(line) > column) {
-            let last = asked.last_mut().unwrap();
+            let last = queries.last_mut().unwrap();
             *last = format!("{last} {}", line.trim());
         } else {
             below = None;
         }
     }
-    assert_eq!(asked.len(), text.matches("- alert: ").count());
-    asked
+    assert_eq!(queries.len(), text.matches("- alert: ").count());
+    queries
 }
 
 /// Words that look like names of metrics.

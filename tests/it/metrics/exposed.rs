@@ -55,7 +55,7 @@ fn a_run_exposes_every_metric_and_counts_what_its_summary_says() {
     is_whole(&scrape);
 
     let count = |value: &serde_json::Value| u32::try_from(number(value)).unwrap().into();
-    let samples = |position| scrape.sum("tstar_samples_total", Some(("position", position)));
+    let samples = |result| scrape.sum("tstar_samples_total", Some(("result", result)));
     let delivered: f64 = count(&summary["delivered"]);
     assert_eq!(scrape.sum("tstar_samples_total", None), delivered);
     for position in ["new", "end", "inside", "beginning", "merge"] {
@@ -84,10 +84,10 @@ fn a_run_exposes_every_metric_and_counts_what_its_summary_says() {
     assert!(commits >= 1.0 && commits <= count(&summary["flushes"]), "{commits}");
     for (partition, end) in topic.ends(4) {
         let partition = partition.to_string();
-        let of = Some(("partition", partition.as_str()));
-        assert_eq!(scrape.sum("tstar_kafka_committed_offset", of), f64::from(end as i32));
-        assert_eq!(scrape.sum("tstar_kafka_consumer_lag", of), 0.0);
-        assert_eq!(scrape.sum("tstar_kafka_consumer_lag_seconds", of), 0.0);
+        let label = Some(("partition", partition.as_str()));
+        assert_eq!(scrape.sum("tstar_kafka_committed_offset", label), f64::from(end as i32));
+        assert_eq!(scrape.sum("tstar_kafka_consumer_lag", label), 0.0);
+        assert_eq!(scrape.sum("tstar_kafka_consumer_lag_seconds", label), 0.0);
     }
     assert_eq!(scrape.sum("tstar_store_errors_total", None), 0.0);
     assert!(scrape.sum("tstar_state_bytes", None) > 0.0);

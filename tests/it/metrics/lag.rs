@@ -57,8 +57,8 @@ fn keys(topic: &Topic) -> [String; 2] {
 }
 
 fn lag(scrape: &Scrape, name: &str, partition: &str) -> Option<f64> {
-    let of = |value: &&super::Value| value.labels["partition"] == partition;
-    scrape.all(name).into_iter().find(of).map(|value| value.value)
+    let in_partition = |value: &&super::Value| value.labels["partition"] == partition;
+    scrape.all(name).into_iter().find(in_partition).map(|value| value.value)
 }
 
 #[test]

@@ -118,7 +118,7 @@ impl Case {
     /// Sends records while a fault hits `times` requests, and checks that what is committed is
     /// durable.
     fn step(&mut self, nth: usize, fault: Fault, times: usize, lines: &[u8]) -> usize {
-        let mut befell = self.between.inject(fault, times);
+        let mut fired = self.between.inject(fault, times);
         self.topic.send_lines(lines, "no-device");
         let fresh = minutes(&format!("fresh-{nth}"), &[1, 2, 3, 20]);
         self.topic.send_lines(fresh.as_bytes(), "no-device");
@@ -129,7 +129,7 @@ impl Case {
             self.forgotten.insert(device);
         }
         let daemon = &mut self.daemon;
-        let all = || (befell.count() == times).then_some(());
+        let all = || (fired.count() == times).then_some(());
         until(&format!("{fault:?}, {times} times"), LIMIT, all, || daemon.ended());
         is_durable(&self.folder, &self.topic, &self.direct, &self.forgotten)
     }
@@ -137,14 +137,14 @@ impl Case {
     /// The server is silent while more arrives than fits into memory: partitions wait on the
     /// broker.
     fn silence(&mut self) {
-        let mut befell = self.between.inject(Fault::Dropped, usize::MAX);
+        let mut fired = self.between.inject(Fault::Dropped, usize::MAX);
         let before = sent(&self.topic);
         self.topic.send(&flood());
         let daemon = &mut self.daemon;
         // Each worker loads several devices at once, so these are several attempts of all of them.
         // A worker inside a flush has few requests in flight, and waits longer after each: on a
         // busy machine a hundred would take longer than anything else here.
-        let many = || (befell.count() >= 100).then_some(());
+        let many = || (fired.count() >= 100).then_some(());
         until("a hundred requests without an answer", 2 * LIMIT, many, || daemon.ended());
         let held = self.topic.committed(&self.topic.name, PARTITIONS);
         let silent = self.daemon.peak_memory();
@@ -154,7 +154,7 @@ impl Case {
         let peak = self.daemon.peak_memory();
         println!(
             "{} requests without an answer while {} MB came; at most {} MB of memory, {} MB in all",
-            befell.count(),
+            fired.count(),
             (FLOOD.0 * FLOOD.1) >> 20,
             silent >> 20,
             peak >> 20

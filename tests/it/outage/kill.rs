@@ -91,8 +91,8 @@ fn under_load(topic: &Topic, daemon: &mut Daemon, lines: &[u8], fault: impl FnOn
     let (begin, begun) = std::sync::mpsc::channel::<()>();
     std::thread::scope(|scope| {
         let send = |records: &[_]| {
-            for some in records.chunks(AT_A_TIME) {
-                block_on(producer.send(&topic.name, some)).unwrap();
+            for chunk in records.chunks(AT_A_TIME) {
+                block_on(producer.send(&topic.name, chunk)).unwrap();
             }
         };
         scope.spawn(move || {

@@ -129,22 +129,22 @@ impl FaultProxy {
         let (to_requests, requests) = unbounded_channel();
         let (to_answers, answers) = unbounded_channel();
         let ordinary = || Condition::not(Condition::ConnectionRegisteredAnyEvent);
-        let some = Condition::TrueForLimitedTimes(times);
+        let limited = Condition::TrueForLimitedTimes(times);
         let node = &mut self.proxy.running_nodes[0];
         if let Some(reaction) = fault.of_request() {
             let opcode = |opcode| Condition::RequestOpcode(opcode);
             let trips = opcode(RequestOpcode::Batch).or(opcode(RequestOpcode::Execute));
             let reaction = reaction.with_feedback_when_performed(to_requests);
-            let rule = RequestRule(trips.and(ordinary()).and(some), reaction);
+            let rule = RequestRule(trips.and(ordinary()).and(limited), reaction);
             node.change_request_rules(Some(vec![rule]));
             node.change_response_rules(None);
         } else {
-            let has = |body: [u8; 4]| Condition::BodyContainsCaseSensitive(Box::new(body));
+            let body_is = |body: [u8; 4]| Condition::BodyContainsCaseSensitive(Box::new(body));
             let result = Condition::ResponseOpcode(ResponseOpcode::Result);
-            let other = has(ROWS).or(has(PREPARED));
-            let write = result.and(has(VOID)).and(Condition::not(other));
+            let other = body_is(ROWS).or(body_is(PREPARED));
+            let write = result.and(body_is(VOID)).and(Condition::not(other));
             let reaction = fault.of_answer().with_feedback_when_performed(to_answers);
-            let rule = ResponseRule(write.and(ordinary()).and(some), reaction);
+            let rule = ResponseRule(write.and(ordinary()).and(limited), reaction);
             node.change_response_rules(Some(vec![rule]));
             node.change_request_rules(None);
         }
@@ -224,7 +224,7 @@ fn what_is_acknowledged_is_durable_whatever_happens_to_requests() {
     let (mut fired, mut rows) = (0, Vec::new());
     for (fault, step) in random.faults(2).into_iter().zip(0..) {
         let times = 1 + random.below(6);
-        let mut befell = pair.between.inject(fault, times);
+        let mut hits = pair.between.inject(fault, times);
         // A device grows over the steps of a round, so that late writes of older rows would show.
         let minutes: Vec<i64> = (0..=step).collect();
         let device = |nth| format!("proxied-{nth}");
@@ -237,18 +237,18 @@ fn what_is_acknowledged_is_durable_whatever_happens_to_requests() {
             let found = pair.wait(pair.store.covering(&row.device_id, row.end_ms)).unwrap();
             assert_eq!(found.as_ref(), Some(row), "{fault:?}");
         }
-        assert_eq!(befell.count(), times, "{fault:?} of step {step}");
+        assert_eq!(hits.count(), times, "{fault:?} of step {step}");
         fired += times;
     }
     // A forget is several writes, one after the other.
     for (fault, row) in Fault::ALL.into_iter().zip(&rows) {
-        let mut befell = pair.between.inject(fault, 2);
+        let mut hits = pair.between.inject(fault, 2);
         let forget = Forget { version: 1000, before_ms: at(600) };
         pair.wait(pair.store.forget(&row.device_id, &forget)).unwrap();
         assert_eq!(pair.held(&row.device_id), []);
         let forgets = pair.keyspace.runtime.block_on(pair.direct.forgets(&row.device_id));
         assert_eq!(forgets.unwrap(), [forget], "{fault:?}");
-        assert_eq!(befell.count(), 2, "{fault:?} of a forget");
+        assert_eq!(hits.count(), 2, "{fault:?} of a forget");
         fired += 2;
     }
     pair.between.calm();

@@ -62,8 +62,8 @@ fn much_is_moved_and_simplified() {
     // Zoomed in, it is requested at full resolution.
     let before = "performance.getEntriesByType('resource')
         .filter((entry) => entry.name.includes('path=true')).length";
-    let asked = browser.value(before).as_u64().unwrap();
+    let requests = browser.value(before).as_u64().unwrap();
     (0..3).for_each(|_| browser.click(".leaflet-control-zoom-in"));
-    browser.until(&format!("{before} > {asked}"));
+    browser.until(&format!("{before} > {requests}"));
     browser.until("!document.querySelector('#map-state').textContent");
 }

@@ -23,9 +23,9 @@ pub fn commit(world: &mut World, truth: &Truth, (lane, script): (usize, &Script)
     let committed = world.committed[lane];
     let state = truth.state(lane, committed).iter();
     for row in state.filter(|row| row.end_ms >= truth.floor(device_of(row))) {
-        let stands = |found: &Arc<TripRow>| found.overlaps(row) && found.version >= row.version;
+        let holds = |found: &Arc<TripRow>| found.overlaps(row) && found.version >= row.version;
         let is_there = |day| {
-            PAIRS.iter().all(|&pair| world.trips_from(device_of(row), day, pair).iter().any(stands))
+            PAIRS.iter().all(|&pair| world.trips_from(device_of(row), day, pair).iter().any(holds))
         };
         if !row.days().all(is_there) {
             world.bad.insert("I6 rows");
@@ -77,13 +77,13 @@ pub fn reader(world: &mut World, truth: &Truth) {
     if published.is_empty() {
         return;
     }
-    let of = &published[world.dice.below(published.len())];
-    let found = world.covering(device_of(of), of.t_star_ms);
+    let id = &published[world.dice.below(published.len())];
+    let found = world.covering(device_of(id), id.t_star_ms);
     let resolves = found.is_some_and(|row| {
-        row.t_star_ms == of.t_star_ms || row.absorbed.contains_key(&of.t_star_ms)
+        row.t_star_ms == id.t_star_ms || row.absorbed.contains_key(&id.t_star_ms)
     });
     if !resolves {
-        world.log(|| format!("{of:?} does not resolve"));
+        world.log(|| format!("{id:?} does not resolve"));
         world.bad.insert("I2 id does not resolve");
     }
 }

@@ -54,8 +54,9 @@ fn one_that_is_behind_learns_of_a_forget_within_a_record() {
 /// from its first record: it loads rows of the other one, and writes them unchanged.
 #[test]
 fn rows_of_another_partition_stay_its_own_when_an_older_epoch_is_read_again() {
-    let of = |hours| samples_of(CONTESTED, hours);
-    let [first, second] = [vec![of(&[30]), of(&[33])], vec![of(&[31]), of(&[35]), of(&[37])]];
+    let record = |hours| samples_of(CONTESTED, hours);
+    let [first, second] =
+        [vec![record(&[30]), record(&[33])], vec![record(&[31]), record(&[35]), record(&[37])]];
     let logs = vec![(first, vec![0, 1]), (second, vec![0, 0])];
     let scripts = Script::of_partitions(logs, i64::MAX, 100);
     let mut schedule = Schedule::new(Dice::new(1), scripts, false);

@@ -109,7 +109,7 @@ async fn work(store: SimStore, config: ProcessorConfig) -> Result<(), StoreError
             }
             Command::Flush => processor.flush().await?,
             Command::FlushWaited(ms) => {
-                processor.flush_waited(Duration::from_millis(ms)).await?;
+                processor.flush_overdue(Duration::from_millis(ms)).await?;
                 if processor.acknowledged().delivered < processor.position().delivered {
                     store.world().see("flushes that pass over a trip");
                 }

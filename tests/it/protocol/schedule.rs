@@ -210,8 +210,8 @@ impl Schedule {
         self.take_over(lane, start, None);
         let owners = self.owners[lane].len();
         if owners > 3 || owners > 1 && self.percent(45) {
-            let gone = self.owners[lane].remove(0);
-            lock(&self.world).die(gone.id);
+            let oldest = self.owners[lane].remove(0);
+            lock(&self.world).die(oldest.id);
         } else if owners > 1 {
             lock(&self.world).see("owners that sleep");
         }
@@ -219,14 +219,14 @@ impl Schedule {
 
     /// The current owner flushes, commits and leaves, while the world continues.
     fn leave(&mut self, lane: usize) {
-        let mut asked = false;
+        let mut has_flushed = false;
         for _ in 0..LAST_STEPS {
             if self.current(lane).is_idle() {
-                if asked {
+                if has_flushed {
                     break;
                 }
                 self.current(lane).submit(Command::Flush);
-                asked = true;
+                has_flushed = true;
             }
             self.current(lane).poll();
             self.run_others();

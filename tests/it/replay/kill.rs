@@ -95,10 +95,10 @@ fn a_replay_into_a_keyspace_killed_again_and_again_ends_the_same() {
         |url: &str| format!("replay topic --from earliest {} --apply", site.flags(url, false));
     let mut length = took(&site.folder, &words(&url));
     assert_same(&everything(&keyspace), &once);
-    let asked = support::kills(27);
+    let min_kills = support::kills(27);
     for round in 0.. {
-        assert!(round < asked, "they end before they are killed");
-        if kills >= asked {
+        assert!(round < min_kills, "they end before they are killed");
+        if kills >= min_kills {
             break;
         }
         let empty = site.empty(&url);
@@ -119,8 +119,8 @@ fn a_rebuild_killed_again_and_again_ends_the_same() {
     let Some(site) = Site::new(6000) else { return };
     site.run_file("old.db", "");
     let old = site.dump("old.db");
-    let of = site.flags("sqlite:old.db", true);
-    let words = |into: &str| format!("rebuild {of} --into sqlite:{into} --max-gap 8m --json");
+    let flags = site.flags("sqlite:old.db", true);
+    let words = |into: &str| format!("rebuild {flags} --into sqlite:{into} --max-gap 8m --json");
     let report = |into: &str| {
         let mut report = site.folder.run(&words(into)).ends(0).json();
         let report = report.as_object_mut().unwrap();

@@ -69,9 +69,10 @@ fn is_kept(folder: &Folder, old: &[Value], store: &str) -> usize {
         let now = new.iter().find(covers).unwrap_or_else(|| panic!("shrank: {trip}"));
         assert!(number(&now["samples"]) >= number(&trip["samples"]));
         grown += usize::from(now["samples"] != trip["samples"]);
-        let has = |id: &Value| now["id"] == *id || now["absorbed"].as_array().unwrap().contains(id);
-        assert!(has(&trip["id"]), "{} is lost in {now}", trip["id"]);
-        assert!(trip["absorbed"].as_array().unwrap().iter().all(has));
+        let has_id =
+            |id: &Value| now["id"] == *id || now["absorbed"].as_array().unwrap().contains(id);
+        assert!(has_id(&trip["id"]), "{} is lost in {now}", trip["id"]);
+        assert!(trip["absorbed"].as_array().unwrap().iter().all(has_id));
     }
     for trip in old.iter().step_by(old.len().div_ceil(30)) {
         let id = trip["id"].as_str().unwrap();

@@ -139,11 +139,11 @@ fn other_rules_give_what_a_daemon_under_them_gives_and_the_report_counts_right()
     let words = format!("run {} --store sqlite:live.db", site.topic.flags());
     let running = start(&site.folder, &words);
     let before = spans(&site.folder, "sqlite:live.db");
-    let of = site.flags("sqlite:live.db", true);
+    let flags = site.flags("sqlite:live.db", true);
     // A wider gap, the same, and one so narrow that trips split.
     for (gap, samples) in [("10m", 8000), ("5m", 8000), ("30s", 8000)] {
         let (into, by_run) = (format!("sqlite:into-{gap}.db"), format!("run-{gap}.db"));
-        let rebuild = format!("rebuild {of} --into {into} --max-gap {gap} --json");
+        let rebuild = format!("rebuild {flags} --into {into} --max-gap {gap} --json");
         let report = site.folder.run(&rebuild).ends(0).json();
         assert_eq!(number(&report["records"]), samples);
         let [duplicates, applied] = ["duplicates", "applied"].map(|name| number(&report[name]));
@@ -167,9 +167,9 @@ fn other_rules_give_what_a_daemon_under_them_gives_and_the_report_counts_right()
     }
     drain(running, &words).ends(0);
     assert!(spans(&site.folder, "sqlite:live.db") == before, "the old store is only read");
-    let of_other = format!("rebuild {of} --into sqlite:into-10m.db --max-gap 7m");
+    let of_other = format!("rebuild {flags} --into sqlite:into-10m.db --max-gap 7m");
     site.folder.run(&of_other).ends(78).prints_nothing().says(&["max_gap"]);
-    site.folder.run(&format!("rebuild {of} --into sqlite:live.db")).ends(2);
+    site.folder.run(&format!("rebuild {flags} --into sqlite:live.db")).ends(2);
 }
 
 #[test]

@@ -35,8 +35,9 @@ fn a_keyspace_that_has_it_all_stays_as_it_is_and_an_empty_one_becomes_the_same()
         assert_eq!(records == ALL, !from.ends_with(":100"), "{from}: {records}");
         assert_same(&everything(&keyspace), &once);
     }
-    let one = site.replay(&format!("--from earliest {full} --device truck-3 --apply")).ends(0);
-    let (_, records, _, differ) = numbers(&one.json());
+    let one_device =
+        site.replay(&format!("--from earliest {full} --device truck-3 --apply")).ends(0);
+    let (_, records, _, differ) = numbers(&one_device.json());
     assert!(records > 0 && records < ALL && differ == 0, "{records}");
     assert_same(&everything(&keyspace), &once);
     assert_eq!(site.events(), events, "no events without --announce");
@@ -53,9 +54,9 @@ fn a_keyspace_that_has_it_all_stays_as_it_is_and_an_empty_one_becomes_the_same()
     refused.prints_nothing().says(&["begin at 40", "--from earliest, or offset:0 or less"]);
     assert_same(&everything(&empty), &nothing);
     let events = site.events();
-    let one = format!("--from earliest {to_empty} --device truck-3");
-    let (_, _, _, would) = numbers(&site.replay(&one).ends(0).json());
-    let ran = site.replay(&format!("{one} --apply")).ends(0);
+    let one_device = format!("--from earliest {to_empty} --device truck-3");
+    let (_, _, _, would) = numbers(&site.replay(&one_device).ends(0).json());
+    let ran = site.replay(&format!("{one_device} --apply")).ends(0);
     assert!(would > 0 && numbers(&ran.json()).3 > 0);
     let is_of = |line: &&String| line.contains("\"truck-3\"");
     let of_one: Vec<String> = once.iter().filter(is_of).cloned().collect();

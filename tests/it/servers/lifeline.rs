@@ -66,8 +66,8 @@ const ALONE: [(&str, &str); 1] = [("DOCKER_HOST", "unix:///nonexistent")];
 
 #[track_caller]
 fn are_gone(pids: &[u32]) {
-    let gone = || (!pids.iter().any(|&pid| is_alive(pid))).then_some(());
-    until("the end of the servers", LIMIT, gone, || None);
+    let have_ended = || (!pids.iter().any(|&pid| is_alive(pid))).then_some(());
+    until("the end of the servers", LIMIT, have_ended, || None);
 }
 
 fn can_run_processes() -> bool {

@@ -173,7 +173,7 @@ pub fn free_port() -> u16 {
     };
     let folder = Path::new(ROOT).join("target/servers/ports");
     fs::create_dir_all(&folder).unwrap();
-    let take = |port: &u16| {
+    let reserve = |port: &u16| {
         let lock = File::create(folder.join(port.to_string())).unwrap();
         let is_ours = lock.try_lock().is_ok();
         TAKEN.lock().unwrap().push(lock);
@@ -183,7 +183,7 @@ pub fn free_port() -> u16 {
     let tries = std::iter::repeat_with(|| port(NEXT.fetch_add(1, Ordering::Relaxed)));
     let mut free =
         tries.take(usize::from(PORTS / 2)).filter(|&port| is_free(port) && is_free(port + 1));
-    free.find(take).expect("two free ports")
+    free.find(reserve).expect("two free ports")
 }
 
 /// The folder of a server's jars, fetched if it does not exist yet; an error is the reason why no

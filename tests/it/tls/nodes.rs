@@ -118,7 +118,7 @@ fn files_that_hold_something_else_are_reported() {
         ("--cql-tls-ca empty.pem", 78, "cql_tls_ca holds no PEM certificate"),
         ("--cql-tls-cert empty.pem --cql-tls-key key.pem", 78, "cql_tls_cert holds no PEM"),
         ("--cql-tls-cert cert.pem --cql-tls-key cert.pem", 78, "cql_tls_key is not a PEM key"),
-        ("--cql-tls-cert cert.pem --cql-tls-key encrypted.pem", 78, "or is an encrypted one"),
+        ("--cql-tls-cert cert.pem --cql-tls-key encrypted.pem", 78, "or is encrypted"),
         ("--cql-tls-cert cert.pem --cql-tls-key strange-key.pem", 78, "cannot be used"),
         ("--cql-tls-cert cert.pem", 2, "go together"),
     ] {

@@ -53,10 +53,10 @@ fn committed_partition(key: &[u8], group: &str) -> Option<i32> {
         rest = after;
         Some(text)
     };
-    let of = text()?;
+    let name = text()?;
     text()?;
     let partition = i32::from_be_bytes(rest.try_into().ok()?);
-    (of == group.as_bytes()).then_some(partition)
+    (name == group.as_bytes()).then_some(partition)
 }
 
 /// Waits until the metric equals the committed offsets; returns them.
@@ -119,9 +119,9 @@ fn committed(brokers: &str) -> Option<i64> {
         .set("group.id", "lost")
         .create()
         .unwrap();
-    let mut asked = TopicPartitionList::new();
-    asked.add_partition("samples", 0);
-    let answer = consumer.committed_offsets(asked, REQUEST_TIMEOUT).unwrap();
+    let mut wanted = TopicPartitionList::new();
+    wanted.add_partition("samples", 0);
+    let answer = consumer.committed_offsets(wanted, REQUEST_TIMEOUT).unwrap();
     match answer.elements()[0].offset() {
         Offset::Offset(offset) => Some(offset),
         _ => None,

@@ -45,9 +45,9 @@ fn files_have_to_be_all_that_were_imported_and_no_others() {
     for words in ["a.ndjson b.ndjson", "b.ndjson a.ndjson", "b.ndjson a.ndjson b.ndjson"] {
         folder.run(&format!("verify {words} --store sqlite:t.db")).ends(0);
     }
-    let one = folder.run("verify a.ndjson b.ndjson --device truck-2 --json --store sqlite:t.db");
-    assert_eq!(number(&one.ends(0).json()["same"]), 1);
-    folder.run("verify a.ndjson --store sqlite:none.db").ends(74).says(&["there is no store"]);
+    let ran = folder.run("verify a.ndjson b.ndjson --device truck-2 --json --store sqlite:t.db");
+    assert_eq!(number(&ran.ends(0).json()["same"]), 1);
+    folder.run("verify a.ndjson --store sqlite:none.db").ends(74).says(&["does not exist"]);
     assert!(!folder.has("none.db"));
     let replay = "replay topic --from earliest --store sqlite:t.db";
     folder.run(replay).ends(78).prints_nothing().says(&["has no epoch", "tstar ingest"]);
@@ -61,44 +61,44 @@ fn files_have_to_be_all_that_were_imported_and_no_others() {
 fn a_topic_has_to_be_there_with_all_its_records() {
     let Some(site) = Site::new(3000) else { return };
     site.run_file("t.db", "");
-    let of = site.flags("sqlite:t.db", true);
+    let flags = site.flags("sqlite:t.db", true);
     let before = site.dump("t.db");
     let folder = &site.folder;
     for (words, code, says) in [
-        (format!("verify {of} a.ndjson"), 2, "read again; name no files"),
-        (format!("verify {of} --device unknown"), 1, "unknown"),
-        (format!("verify {of} --device unknown --repair"), 1, "unknown"),
-        (format!("replay topic --from earliest {of} --device unknown"), 1, "unknown"),
-        (format!("replay topic --from offset:999999 {of}"), 78, "before 999999"),
-        (format!("replay topic --from offset:999999 {of} --apply"), 78, "before 999999"),
-        (format!("replay topic --from offset:-1 {of}"), 2, "N is no offset"),
-        (format!("replay topic --from soon {of}"), 2, "--from soon"),
-        (format!("replay topic --from earliest --announce {of}"), 2, "--apply"),
+        (format!("verify {flags} a.ndjson"), 2, "read again; name no files"),
+        (format!("verify {flags} --device unknown"), 1, "unknown"),
+        (format!("verify {flags} --device unknown --repair"), 1, "unknown"),
+        (format!("replay topic --from earliest {flags} --device unknown"), 1, "unknown"),
+        (format!("replay topic --from offset:999999 {flags}"), 78, "before 999999"),
+        (format!("replay topic --from offset:999999 {flags} --apply"), 78, "before 999999"),
+        (format!("replay topic --from offset:-1 {flags}"), 2, "N is no offset"),
+        (format!("replay topic --from soon {flags}"), 2, "--from soon"),
+        (format!("replay topic --from earliest --announce {flags}"), 2, "--apply"),
     ] {
         folder.write("a.ndjson", "");
         folder.run(&words).ends(code).prints_nothing().says(&[says]);
     }
-    let gone = crate::servers::free_port();
+    let unused_port = crate::servers::free_port();
     for words in TOGETHER {
-        let words = format!("{words} --store sqlite:t.db --brokers 127.0.0.1:{gone}");
+        let words = format!("{words} --store sqlite:t.db --brokers 127.0.0.1:{unused_port}");
         folder.run(&words).ends(69).prints_nothing();
     }
     assert!(!folder.has("n.db"), "a store was made of nothing");
     site.topic.delete_records_before(1, 50);
     for words in TOGETHER {
-        let ran = folder.run(&format!("{words} {of}")).ends(78).prints_nothing();
+        let ran = folder.run(&format!("{words} {flags}")).ends(78).prints_nothing();
         ran.says(&["records 0 to 49 of partition 1", "are gone", "keep the topic"]);
     }
-    let apply = format!("replay topic --from earliest --apply {of}");
+    let apply = format!("replay topic --from earliest --apply {flags}");
     folder.run(&apply).ends(78).says(&["are gone"]);
     // The rest is enough for a store that has what expired.
-    let rest = format!("replay topic --from offset:50 --apply {of}");
+    let rest = format!("replay topic --from offset:50 --apply {flags}");
     assert_eq!(number(&folder.run(&rest).ends(0).json()["rows_that_differ"]), 0);
     assert!(site.dump("t.db") == before, "the store changed");
     site.topic.remove();
     site.topic.make(4, &[]);
     for words in TOGETHER {
-        let ran = folder.run(&format!("{words} {of}"));
+        let ran = folder.run(&format!("{words} {flags}"));
         assert!(matches!(ran.code, Some(78 | 69)), "{ran}");
     }
     assert!(site.dump("t.db") == before, "the store changed");

@@ -103,9 +103,9 @@ fn what_a_newer_record_erased_is_not_missing_whatever_other_partitions_have() {
         block_on(stores[1].forget("truck-1", &Forget { version, before_ms })).unwrap();
         let bounds =
             Bounds { last: [(0, 100), (1, 5000)].into(), limit: [(0, 200), (1, 5000)].into() };
-        let asked = CompareOptions { device_id: None, repair: false };
+        let options = CompareOptions { device_id: None, repair: false };
         let mut see = |_: &_, _| ();
-        let found = compare(&stores[0], &stores[1], &asked, (bounds, &FixedLog), &mut see);
+        let found = compare(&stores[0], &stores[1], &options, (bounds, &FixedLog), &mut see);
         let found = block_on(found).unwrap();
         // A trip and its day in the indexes.
         assert_eq!(found.count(), expected, "{version}: {found:?}");

@@ -152,7 +152,7 @@ fn the_command_names_what_helps_where_nothing_can_be_repaired() {
     site.keyspace.run(&insert);
     let found = site.verify("").ends(1).says(&["1 differences; --repair"]).json();
     assert_eq!(found["differences"], serde_json::json!({"overlapping": 1}));
-    site.verify("--repair").ends(0).says(&["1 differences were mended"]);
+    site.verify("--repair").ends(0).says(&["1 differences were repaired"]);
     site.verify("").ends(0);
 
     // A plain delete has the clock's timestamp.
@@ -162,7 +162,9 @@ fn the_command_names_what_helps_where_nothing_can_be_repaired() {
     missing(site.verify("").ends(1).json());
     for _ in 0..2 {
         let ran = site.verify("--repair").ends(1);
-        missing(ran.says(&["1 of 1 differences cannot be mended", "tstar rebuild --into"]).json());
+        missing(
+            ran.says(&["1 of 1 differences cannot be repaired", "tstar rebuild --into"]).json(),
+        );
     }
     let rebuild = format!(
         "rebuild --store {} --brokers {} --group {} --into sqlite:new.db --json",

@@ -197,8 +197,8 @@ fn spoil(store: &Path, fault: Fault, random: &mut ChaCha8Rng) -> Option<Done> {
         }
         Fault::Unlisted(list) => {
             let delete = format!("DELETE FROM {list} WHERE device_id = ?1 AND bucket = ?2");
-            let gone = connection.execute(&delete, (&device, row.int(BUCKET))).unwrap();
-            assert_eq!(gone, 1);
+            let deleted = connection.execute(&delete, (&device, row.int(BUCKET))).unwrap();
+            assert_eq!(deleted, 1);
             return Some(Done { kind, span: None, device });
         }
     }
@@ -300,9 +300,9 @@ fn the_command_reports_and_repairs_each_kind() {
         let text = folder.run(&format!("{verify} --format table")).ends(1).text();
         assert!(text.contains(&format!("differences: {} 1", done.kind.name())), "{text}");
         let ran = folder.run(&format!("{verify} --json --repair")).ends(0);
-        let report = ran.says(&["1 differences were mended"]).json();
+        let report = ran.says(&["1 differences were repaired"]).json();
         assert_eq!(
-            (&report["left"], &report["examples"][0]["mended"]),
+            (&report["left"], &report["examples"][0]["repaired"]),
             (&serde_json::json!({}), &true.into())
         );
         let text = folder.run(&format!("{verify} --format table")).ends(0).text();

@@ -60,10 +60,10 @@ impl Model {
             let retired = trip.absorbed.iter().map(|(t_star, _)| *t_star).collect();
             (device.to_owned(), trip.start(), trip.end(), trip.t_star, version, retired, path)
         };
-        let of = |(name, (_, device)): (&String, &(i32, Device))| {
+        let summaries = |(name, (_, device)): (&String, &(i32, Device))| {
             device.trips.iter().map(|trip| summary(name, trip)).collect::<Vec<_>>()
         };
-        self.trips.iter().flat_map(of).collect()
+        self.trips.iter().flat_map(summaries).collect()
     }
 }
 

@@ -91,13 +91,13 @@ fn what_fills_a_record_fits_into_no_letter() {
 /// As many headers as are read of a record, and more: those of the dead letter come after them.
 #[test]
 fn a_letter_of_many_headers_is_found_again() {
-    let of = |count: usize| {
+    let with_headers = |count: usize| {
         modified(&format!("{count} headers"), &["bad_json"], |made| {
             made.record.value = Some(b"{".to_vec());
             made.record.headers = vec![(b"h".to_vec(), None); count];
         })
     };
-    let records = [9_980, 9_999, 10_000, 10_001, 40_000].map(of);
+    let records = [9_980, 9_999, 10_000, 10_001, 40_000].map(with_headers);
     stops_nothing(Store::Keyspace, &records);
     stops_nothing(Store::File, &records);
 }
@@ -230,14 +230,14 @@ fn a_letter_of_any_log_time_is_taken() {
 #[test]
 fn brokers_that_unpack_a_batch_refuse_what_is_too_large_in_it() {
     let Some(topic) = Topic::with(1, &[("compression.type", "uncompressed")]) else { return };
-    let of = |bytes| Record { value: Some(vec![b' '; bytes]), ..Record::default() };
+    let of_size = |bytes| Record { value: Some(vec![b' '; bytes]), ..Record::default() };
     let mut wire = Wire::to(&topic.brokers, &topic.name);
     // The topic may have no leader yet.
-    until("a small one to be accepted", || wire.send(0, &[&of(1_000)], Codec::None).ok());
+    until("a small one to be accepted", || wire.send(0, &[&of_size(1_000)], Codec::None).ok());
     for codec in [Codec::Gzip, Codec::Zstd] {
-        assert!(wire.send(0, &[&of(1_000)], codec).is_ok(), "{codec:?}");
+        assert!(wire.send(0, &[&of_size(1_000)], codec).is_ok(), "{codec:?}");
         // MESSAGE_TOO_LARGE, although only some kilobytes came.
-        assert_eq!(wire.send(0, &[&of(8_000_000)], codec), Err(10), "{codec:?}");
+        assert_eq!(wire.send(0, &[&of_size(8_000_000)], codec), Err(10), "{codec:?}");
     }
     topic.remove();
 }
@@ -261,7 +261,7 @@ fn a_batch_that_unpacks_to_300_mb_is_a_letter() {
 /// Blanks, more of them than the client decompresses in a batch: the first records of the batch
 /// have no dead letter of their own, the last one covers all.
 fn zstd_bomb(records: usize, partition: i32) -> Vec<TestRecord> {
-    let of = |nth: usize| {
+    let blanks = |nth: usize| {
         let why: &[&'static str] = if nth + 1 == records { &["bad_record"] } else { &[] };
         modified(&format!("{nth} of {records} records of 300 MB"), why, |made| {
             made.partition = partition;
@@ -269,7 +269,7 @@ fn zstd_bomb(records: usize, partition: i32) -> Vec<TestRecord> {
             made.record.value = Some(vec![b' '; 300_000_000 / records]);
         })
     };
-    (0..records).map(of).collect()
+    (0..records).map(blanks).collect()
 }
 
 /// The client decompresses no zstd batch beyond its `receive.message.max.bytes`, and would retry it
