@@ -7,6 +7,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use tstar::identity::TripId;
 use tstar::model::time::format_time;
+use tstar::ops::simulate::write_lines;
 use tstar::settings::Settings;
 use tstar::simulate::FleetSettings;
 use tstar::store::{
@@ -20,7 +21,6 @@ use super::open;
 use super::print::Printer;
 use super::report::Summary;
 use super::serve;
-use super::simulate::write_all;
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -77,7 +77,7 @@ fn write_samples(path: &Path) -> anyhow::Result<()> {
     // A run that is stopped leaves no half of a file under the name.
     files::replace(path, |file| {
         let mut gzip = GzEncoder::new(BufWriter::new(file), Compression::fast());
-        write_all(&FLEET, &mut gzip).map_err(io::Error::other)?;
+        write_lines(&FLEET, &mut gzip).map_err(io::Error::other)?;
         gzip.finish()?.flush()
     })?;
     Ok(())

@@ -1,14 +1,10 @@
 //! `simulate`: samples of a seeded fleet, to stdout or to a topic.
 
-use std::io::Write;
 use std::sync::Arc;
-use tstar::ops::InvalidRequest;
 
 use clap::Args;
-use tstar::kafka::producer::{Producer, ProducerRecord};
-use tstar::kafka::topic::Topics;
-use tstar::settings::Settings;
-use tstar::simulate::{Fleet, FleetSettings};
+use tstar::ops::{InvalidRequest, simulate};
+use tstar::simulate::FleetSettings;
 
 use super::exit;
 use super::flags::{BrokerFlags, Context};
@@ -47,9 +43,6 @@ pub struct SimulateArgs {
     pub topic: BrokerFlags,
 }
 
-/// How many records are on their way before their acknowledgements are waited for.
-const SENT_TOGETHER: usize = 10_000;
-
 /// Prints the samples, or sends them where brokers are named.
 pub async fn run(
     args: &SimulateArgs,
@@ -64,55 +57,20 @@ pub async fn run(
         bad: args.bad,
     };
     if args.topic.0.is_empty() {
-        return write_all(&fleet, printer.out());
+        return simulate::write_lines(&fleet, printer.out());
     }
     let (settings, _) = context.settings(&args.topic.0)?;
-    send_all(&fleet, &settings).await
-}
-
-/// Sends the samples of a fleet, keyed by device.
-async fn send_all(fleet: &FleetSettings, settings: &Settings) -> anyhow::Result<()> {
-    let brokers = open::brokers(settings)?;
-    let topics = Topics::new(&brokers)?;
-    topics.needed(&settings.topic)?;
-    let on_waiting = Arc::new(|why: &str| exit::print_status(why));
-    let producer = Producer::new(&brokers, on_waiting)?;
-    let mut records = Vec::with_capacity(SENT_TOGETHER);
-    for event in Fleet::new(fleet)? {
-        let mut value = Vec::new();
-        event.write_line(&mut value)?;
-        value.pop();
-        let key = Some(event.device_id().into_bytes());
-        records.push(ProducerRecord { key, value, ..ProducerRecord::default() });
-        if records.len() == SENT_TOGETHER {
-            send(&producer, settings, &records).await?;
-            records.clear();
-        }
-    }
-    send(&producer, settings, &records).await
-}
-
-async fn send(
-    producer: &Producer,
-    settings: &Settings,
-    records: &[ProducerRecord],
-) -> anyhow::Result<()> {
-    let sent = producer.send(&settings.topic, records).await;
-    Ok(sent.map_err(producer.failed("sending samples"))?)
+    let brokers = open::brokers(&settings)?;
+    simulate::send(&fleet, &brokers, &settings.topic, Arc::new(exit::print_status)).await
 }
 
 fn parse_mix(text: &str) -> Result<[f64; 4], InvalidRequest> {
     let weights: Result<Vec<f64>, _> = text.split(',').map(str::parse).collect();
     let four = weights.ok().and_then(|weights| weights.try_into().ok());
     four.ok_or_else(|| {
-        InvalidRequest(format!("`{text}` is no mix: write four weights, such as 46,34,19,1"))
+        InvalidRequest(format!(
+            "`{text}` is not a valid mix; give four weights (end, inside, beginning, merge), like \
+             46,34,19,1"
+        ))
     })
-}
-
-/// Writes the samples of a fleet, a line each.
-pub fn write_all(fleet: &FleetSettings, mut out: impl Write) -> anyhow::Result<()> {
-    for event in Fleet::new(fleet)? {
-        event.write_line(&mut out)?;
-    }
-    Ok(())
 }

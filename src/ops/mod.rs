@@ -6,6 +6,8 @@ pub mod explain;
 pub mod ingest_request;
 mod outcome;
 pub mod redecode;
+pub mod replay;
+pub mod simulate;
 pub mod topic_log;
 pub mod verify;
 

@@ -155,11 +155,10 @@ impl Flush {
 /// - S1 `apply` is idempotent: applying the same rows again changes nothing.
 /// - S2 applying an older row of a trip after a newer one changes nothing.
 /// - S3 a time that a trip covered before and after an `apply` is covered during it.
-/// - S4 every read sees every row scope `apply` returned `Ok`.
+/// - S4 every read sees every row whose `apply` returned `Ok`.
 /// - S5 of overlapping rows of a device, reads return the one with the highest version.
 /// - S6 a row that cannot be decoded is skipped, counted and logged by `covering` and `range`, and
-///   by
-///   callers that decode the rows of `rows_of_day`.
+///   by callers that decode the rows of `rows_of_day`.
 /// - S7 for a device and an epoch, every call of `claim` returns the same partition, and `claimed`
 ///   returns that partition or `None`. A forget changes neither.
 pub trait TripStore: Send + Sync {

@@ -136,7 +136,7 @@ fn a_table_in_other_units_goes_in_the_form_of_the_log() {
     assert_eq!((&dry["trips_new"], &dry["trips_grown"]), (&json!(1), &json!(1)));
     assert_eq!(sent(&topic).len(), 1);
     let strict = format!("{words} --apply --strict");
-    let done = folder.run(&strict).ends(65).says(&["3 lines are no samples"]).json();
+    let done = folder.run(&strict).ends(65).says(&["3 lines are not samples"]).json();
     assert_eq!((&done["samples"], &done["bad"]), (&json!(2), &bad));
     let mut values: Vec<Value> =
         sent(&topic).iter().map(|kept| serde_json::from_slice(&kept.value).unwrap()).collect();
@@ -267,7 +267,7 @@ fn what_makes_no_sense_says_so() {
         (flags.clone(), 74, "does not exist"),
         (format!("{flags} --store sqlite:none.db --apply"), 74, "does not exist"),
         (format!("{flags} --store sqlite:files.db"), 78, "has no epoch"),
-        (format!("{flags} --state state.json --apply"), 65, "no state of a replay"),
+        (format!("{flags} --state state.json --apply"), 65, "not a valid state of a replay"),
         (format!("{flags} --apply --map devise=x"), 2, "devise"),
         (format!("--apply --brokers {} --topic no-such", topic.brokers), 78, "does not exist"),
         (format!("--apply --brokers 127.0.0.1:{unused_port}"), 69, "no Kafka broker"),

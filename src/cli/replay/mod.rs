@@ -1,9 +1,6 @@
-//! `replay`: late or historic data into the topic, and the topic into a store once more.
+//! `replay`: late or historic data into the topic, and the topic into a store again.
 
-mod file_records;
 mod files;
-mod preview;
-mod state;
 mod topic;
 
 use clap::{Args, Subcommand};

@@ -15,7 +15,7 @@ macro_rules! columns {
     };
 }
 
-/// Deletes all_rows older row within the span, whatever its key.
+/// Deletes every older row within the span, whatever its key.
 const DELETE_SPAN: &str = "DELETE FROM trips USING TIMESTAMP :version
      WHERE device_id = :device_id AND bucket = :bucket
      AND end_time >= :start_time AND end_time <= :end_time";

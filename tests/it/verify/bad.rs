@@ -71,7 +71,7 @@ fn a_topic_has_to_be_there_with_all_its_records() {
         (format!("replay topic --from earliest {flags} --device unknown"), 1, "unknown"),
         (format!("replay topic --from offset:999999 {flags}"), 78, "before 999999"),
         (format!("replay topic --from offset:999999 {flags} --apply"), 78, "before 999999"),
-        (format!("replay topic --from offset:-1 {flags}"), 2, "N is no offset"),
+        (format!("replay topic --from offset:-1 {flags}"), 2, "N is not a valid offset"),
         (format!("replay topic --from soon {flags}"), 2, "--from soon"),
         (format!("replay topic --from earliest --announce {flags}"), 2, "--apply"),
     ] {

@@ -1,0 +1,233 @@
+//! Lines of files as records of a topic.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+
+use crate::kafka::producer::ProducerRecord;
+use crate::model::reason::DeadReason;
+use crate::model::rules::Rules;
+use crate::ops::Notify;
+use crate::ops::device_partition::PartitionFinder;
+use crate::pipeline::processor::wrong_clock;
+use crate::source::file::FileSource;
+use crate::source::{
+    Batch, DecodedSample, Decoder, Entry, JsonTemplate, MapError, SampleError, Source, SourceError,
+};
+use crate::store::{StoreError, TripStore};
+use crate::timeline::ClockGuard;
+
+/// Bad lines that are reported, at most.
+const MAX_REPORTED: u64 = 10;
+
+/// A longer line is re-encoded, with its sample's fields alone, bytes: brokers refuse long records.
+const MAX_LINE_BYTES: usize = 256 << 10;
+
+/// Maximum number of devices whose partitions are cached.
+const MAX_CACHED_DEVICES: usize = 1 << 20;
+
+/// Maximum number of concurrent lookups in the store.
+const MAX_LOOKUPS: usize = 32;
+
+/// A record, and its partition if the key does not determine it.
+pub(super) type RoutedRecord = (ProducerRecord, Option<i32>);
+
+/// Partition by device; `Ok(None)`: the key determines it, `Err`: why it is unknown.
+type KnownPartitions = HashMap<String, Result<Option<i32>, String>>;
+
+/// Lines of files on their way to a topic. A line that is not a sample of the topic is counted and
+/// reported.
+pub(super) struct FileRecords<'a, S> {
+    source: FileSource,
+    /// A batch that was read and not returned yet: cancelling a call loses nothing.
+    pending: Option<Batch>,
+    /// Decodes as the log is read.
+    log_decoder: Decoder,
+    template: JsonTemplate,
+    guard: ClockGuard,
+    /// Unset: keys determine partitions.
+    finder: Option<&'a PartitionFinder<'a, S>>,
+    partitions: KnownPartitions,
+    clock_ms: fn() -> i64,
+    notify: Notify,
+    /// Lines that are not samples, by reason.
+    pub bad: BTreeMap<&'static str, u64>,
+    /// Offset of the line after the last one read.
+    pub next: i64,
+    /// The error of the store that ended the source early.
+    pub store_error: Option<StoreError>,
+}
+
+/// Lines that were read together.
+pub(super) struct Chunk {
+    /// The samples among them, and the part of the file that was read.
+    pub batch: Batch,
+    /// A record for each of these samples.
+    pub records: Vec<RoutedRecord>,
+}
+
+/// How lines become records of a log.
+pub(super) struct RecordOptions<'a, S> {
+    /// Rules that the log is read by.
+    pub rules: &'a Rules,
+    /// Unset: keys determine partitions.
+    pub finder: Option<&'a PartitionFinder<'a, S>>,
+    /// Clock that device times are checked against, ms since 1970.
+    pub clock_ms: fn() -> i64,
+    /// Receives the first bad lines.
+    pub notify: Notify,
+}
+
+impl<'a, S: TripStore> FileRecords<'a, S> {
+    /// Records of the lines that a source reads.
+    ///
+    /// # Errors
+    /// The field map of the rules cannot be used.
+    pub fn new(source: FileSource, options: RecordOptions<'a, S>) -> Result<Self, MapError> {
+        let RecordOptions { rules, finder, clock_ms, notify } = options;
+        Ok(Self {
+            source,
+            pending: None,
+            log_decoder: Decoder::new(rules)?,
+            template: JsonTemplate::default(),
+            guard: rules.guard(),
+            finder,
+            partitions: KnownPartitions::new(),
+            clock_ms,
+            notify,
+            bad: BTreeMap::new(),
+            next: 0,
+            store_error: None,
+        })
+    }
+
+    /// Size of all files, bytes; `None` if one has no length, such as stdin.
+    pub fn total_bytes(&self) -> Option<u64> {
+        self.source.total_bytes()
+    }
+
+    /// The next lines; `None` at the end. Cancel safe.
+    ///
+    /// # Errors
+    /// The files or the store cannot be read.
+    pub async fn next_chunk(&mut self) -> anyhow::Result<Option<Chunk>> {
+        if self.pending.is_none() {
+            self.pending = self.source.next().await?;
+        }
+        self.find_partitions().await?;
+        let Some(mut batch) = self.pending.take() else { return Ok(None) };
+        let (mut records, now_ms) = (Vec::with_capacity(batch.entries.len()), (self.clock_ms)());
+        let entries = std::mem::take(&mut batch.entries);
+        for entry in entries {
+            // From a copy of a file that was read before.
+            if entry.again {
+                continue;
+            }
+            self.next = self.next.max(entry.offset + 1);
+            let record = match &entry.content {
+                Ok(decoded) => self.record(&batch, (&entry, decoded), now_ms),
+                Err(error) => Err(SampleError::clone(error)),
+            };
+            match record {
+                Ok(record) => {
+                    records.push(record);
+                    batch.entries.push(entry);
+                }
+                Err(error) => self.count_bad(&batch, &entry, &error),
+            }
+        }
+        Ok(Some(Chunk { batch, records }))
+    }
+
+    /// The record of a sample, or why the log cannot take it.
+    fn record(
+        &mut self,
+        batch: &Batch,
+        (entry, decoded): (&Entry, &DecodedSample),
+        now_ms: i64,
+    ) -> Result<RoutedRecord, SampleError> {
+        let time_ms = decoded.sample.time_ms;
+        if let Err(violation) = self.guard.judge(time_ms, now_ms) {
+            return Err(wrong_clock(&self.guard, violation, time_ms, now_ms));
+        }
+        let device = batch.text(&decoded.device);
+        let partition = match self.partitions.get(device) {
+            None => None,
+            Some(Ok(partition)) => *partition,
+            Some(Err(reason)) => return Err(SampleError::new(DeadReason::NoKey, reason.clone())),
+        };
+        let value = self.value(batch, batch.raw(entry), decoded)?;
+        let key = Some(device.as_bytes().to_vec());
+        Ok((ProducerRecord { key, value, ..ProducerRecord::default() }, partition))
+    }
+
+    /// The line itself if the log's decoder finds the same sample in it, else the sample
+    /// re-encoded.
+    fn value(
+        &mut self,
+        batch: &Batch,
+        line: &[u8],
+        decoded: &DecodedSample,
+    ) -> Result<Vec<u8>, SampleError> {
+        let sample = (decoded, batch.text.as_str());
+        if line.len() <= MAX_LINE_BYTES && self.log_decoder.finds(&mut self.template, line, sample)
+        {
+            return Ok(line.to_vec());
+        }
+        let encoded = self.log_decoder.restate(decoded, &batch.text);
+        encoded.map(String::into_bytes).map_err(|reason| {
+            let problem = format!("the rules of the log cannot express this sample: {reason}");
+            SampleError::new(DeadReason::AmbiguousField, problem)
+        })
+    }
+
+    /// Looks up the partitions of the devices in the pending batch.
+    async fn find_partitions(&mut self) -> Result<(), StoreError> {
+        let (Some(finder), Some(batch)) = (self.finder, &self.pending) else { return Ok(()) };
+        if self.partitions.len() >= MAX_CACHED_DEVICES {
+            self.partitions.clear();
+        }
+        let samples = batch.entries.iter().filter_map(|entry| entry.content.as_ref().ok());
+        let devices: BTreeSet<&str> = samples.map(|decoded| batch.text(&decoded.device)).collect();
+        let unknown = devices.into_iter().filter(|device| !self.partitions.contains_key(*device));
+        let unknown: Vec<String> = unknown.map(str::to_owned).collect();
+        let mut lookups =
+            stream::iter(unknown).map(|device| finder.find(device)).buffered(MAX_LOOKUPS);
+        while let Some(located) = lookups.try_next().await? {
+            // A new device of a log that is keyed by the device goes by its key, as Java's
+            // producers send it, and claims that partition.
+            let partition = match !finder.is_keyed && finder.is_lost(&located) {
+                true => Err(finder.why_lost(&located)),
+                false => Ok(located.partition),
+            };
+            self.partitions.insert(located.device, partition);
+        }
+        Ok(())
+    }
+
+    fn count_bad(&mut self, batch: &Batch, entry: &Entry, error: &SampleError) {
+        let reported: u64 = self.bad.values().sum();
+        let reason = error.reason.name();
+        *self.bad.entry(reason).or_default() += 1;
+        if reported < MAX_REPORTED {
+            let (file, line, message) = (&batch.origin, entry.line, &error.message);
+            (self.notify)(&format!("{file}:{line}: {reason}: {message}; it is not sent"));
+        }
+    }
+}
+
+impl<S: TripStore> Source for FileRecords<'_, S> {
+    async fn next(&mut self) -> Result<Option<Batch>, SourceError> {
+        match self.next_chunk().await {
+            Ok(chunk) => Ok(chunk.map(|chunk| chunk.batch)),
+            Err(error) => match error.downcast::<SourceError>() {
+                Ok(error) => Err(error),
+                Err(error) => {
+                    // `next_chunk` has no other errors.
+                    self.store_error = error.downcast::<StoreError>().ok();
+                    Ok(None)
+                }
+            },
+        }
+    }
+}

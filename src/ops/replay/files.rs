@@ -1,0 +1,375 @@
+//! Sends the samples of files to a topic, or previews what they would change.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::TripChanges;
+use super::file_records::{Chunk, FileRecords, RecordOptions};
+use super::preview::{self, PreviewLog};
+use super::state::ReplayState;
+use crate::kafka::KafkaError;
+use crate::kafka::client::Brokers;
+use crate::kafka::producer::Producer;
+use crate::kafka::topic::{OffsetRange, Topics};
+use crate::model::epoch::Epoch;
+use crate::model::rules::Rules;
+use crate::ops::device_partition::PartitionFinder;
+use crate::ops::redecode::DecodeOverrides;
+use crate::ops::topic_log::{self, TopicRequest};
+use crate::ops::verify::reference::Workspace;
+use crate::ops::{Cancel, InvalidRequest, Notify, PartialResult, PreconditionFailed};
+use crate::pipeline::daemon::preflight;
+use crate::pipeline::processor::SampleCounts;
+use crate::source::file::{FileSource, InputFormat, Options};
+use crate::source::{Batch, Decoder, MapError};
+use crate::store::{AnyStore, EpochStore};
+
+/// The value of [`Rules::key`] for records that are keyed by the device id.
+const KEYED_BY_DEVICE: &str = "device_id";
+
+/// Which samples to replay, and where to.
+pub struct FileReplayRequest<'a> {
+    /// Paths; `-` is stdin.
+    pub files: &'a [PathBuf],
+    /// Format of every file; `None`: detected from each file's content.
+    pub format: Option<InputFormat>,
+    /// How decoding of the files differs from that of the log.
+    pub overrides: DecodeOverrides,
+    /// The brokers of the topic.
+    pub brokers: Brokers,
+    /// The topic.
+    pub log: TargetLog<'a>,
+    /// Log timestamp of every line, ms since 1970.
+    pub now_ms: i64,
+    /// Clock that device times are checked against, ms since 1970.
+    pub clock_ms: fn() -> i64,
+    /// Receives the first bad lines, and what the producer waits for.
+    pub notify: Notify,
+}
+
+/// The topic that samples are sent to, and the rules that it is read by.
+#[derive(Clone, Copy)]
+pub enum TargetLog<'a> {
+    /// The log of a store, with the rules of its newest epoch. The store knows the partitions of
+    /// devices.
+    Store {
+        /// Only read.
+        store: &'a AnyStore,
+        /// Which topic.
+        request: TopicRequest<'a>,
+    },
+    /// A topic without a store: partitions follow from keys, which have to be device ids.
+    Topic {
+        /// Name of the topic.
+        topic: &'a str,
+        /// Rules of the settings.
+        rules: &'a Rules,
+    },
+}
+
+/// How far a replay is, for a progress bar.
+#[derive(Clone, Copy, Debug)]
+pub enum FileReplayProgress<'a> {
+    /// The files are open.
+    Started {
+        /// Size of all files, bytes; `None` if one has no length, such as stdin.
+        total_bytes: Option<u64>,
+    },
+    /// A batch was applied to the preview, or acknowledged by the brokers.
+    Read {
+        /// The batch.
+        batch: &'a Batch,
+        /// Counts since the start; of samples that are sent only `delivered`.
+        counts: &'a SampleCounts,
+    },
+    /// No more progress follows.
+    Finished,
+}
+
+/// Receives the progress of a replay.
+pub type OnFileReplay<'a> = &'a mut dyn FnMut(FileReplayProgress<'_>);
+
+/// What was sent, or would be.
+#[derive(Clone, Debug)]
+pub struct FileReplayOutcome {
+    /// Name of the topic.
+    pub topic: String,
+    /// Samples that were sent, or would be.
+    pub samples: u64,
+    /// Lines that are not samples, by reason.
+    pub bad: BTreeMap<&'static str, u64>,
+    /// Lines that an earlier run has sent or counted as bad.
+    pub lines_before: u64,
+    /// The expected effect; `None` if the samples were sent.
+    pub preview: Option<FilePreview>,
+}
+
+impl FileReplayOutcome {
+    /// Number of lines that are not samples.
+    #[must_use]
+    pub fn bad_lines(&self) -> u64 {
+        self.bad.values().sum()
+    }
+}
+
+/// The expected effect of samples that were not sent.
+#[derive(Clone, Debug)]
+pub struct FilePreview {
+    /// What `tstar run` would count.
+    pub counts: SampleCounts,
+    /// Trips that would change.
+    pub changes: TripChanges,
+}
+
+/// The topic as it was when the replay started.
+struct Target {
+    brokers: Brokers,
+    topics: Arc<Topics>,
+    topic: String,
+    offsets: Vec<OffsetRange>,
+    /// Rules that the log is read by.
+    rules: Rules,
+    /// Oldest first; empty without a store.
+    epochs: Vec<Epoch>,
+}
+
+impl Target {
+    async fn open(brokers: Brokers, log: TargetLog<'_>) -> anyhow::Result<Self> {
+        let topics = Arc::new(Topics::new(&brokers)?);
+        match log {
+            TargetLog::Topic { topic, rules } => {
+                if rules.key != KEYED_BY_DEVICE {
+                    let problem = "with --key any, only a store knows the partition of a device; \
+                         name it with --store";
+                    return Err(InvalidRequest(problem.into()).into());
+                }
+                let offsets = preflight::inspect(&topics, topic).await?.extents;
+                let (topic, rules, epochs) = (topic.to_owned(), rules.clone(), Vec::new());
+                Ok(Self { brokers, topics, topic, offsets, rules, epochs })
+            }
+            TargetLog::Store { store, request } => {
+                let epochs = store.epochs().await?;
+                let Some(newest) = epochs.last() else {
+                    return Err(PreconditionFailed(format!(
+                        "store `{}` has no epoch: it was built from files, or from nothing yet; \
+                         `tstar run` makes one, and `tstar ingest` takes files into a store of \
+                         files",
+                        request.store
+                    ))
+                    .into());
+                };
+                let (topic, offsets, epochs) =
+                    topic_log::topic_of(store, &topics, newest, &request).await?;
+                let rules = newest.rules.clone();
+                Ok(Self { brokers, topics, topic, offsets, rules, epochs })
+            }
+        }
+    }
+}
+
+/// A replay whose files and topic passed their checks. Nothing is sent yet.
+pub struct FileReplayJob<'a> {
+    files: &'a [PathBuf],
+    options: Options,
+    /// Hash of the rules that the files are decoded by.
+    rules_hash: String,
+    target: Target,
+    /// Unset: keys determine partitions.
+    finder: Option<PartitionFinder<'a, AnyStore>>,
+    clock_ms: fn() -> i64,
+    notify: Notify,
+}
+
+impl<'a> FileReplayJob<'a> {
+    /// Checks the topic and the files.
+    ///
+    /// # Errors
+    /// Brokers do not answer, the topic is not the one of the store, the store has no epoch, the
+    /// field map cannot be used, or a file cannot be read.
+    pub async fn open(request: FileReplayRequest<'a>) -> anyhow::Result<Self> {
+        let target = Target::open(request.brokers, request.log).await?;
+        let rules = request.overrides.over(&target.rules);
+        let options = Options {
+            format: request.format,
+            decoder: Arc::new(Decoder::new(&rules)?),
+            log_time_ms: request.now_ms,
+            first_offset: 0,
+            known: Vec::new(),
+        };
+        FileSource::check(request.files, &options)?;
+        let finder = match request.log {
+            TargetLog::Topic { .. } => None,
+            TargetLog::Store { store, .. } => Some(PartitionFinder {
+                store,
+                topic: target.topic.clone(),
+                epochs: target.epochs.clone(),
+                is_keyed: target.rules.key == KEYED_BY_DEVICE,
+            }),
+        };
+        Ok(Self {
+            files: request.files,
+            options,
+            rules_hash: rules.hash(),
+            target,
+            finder,
+            clock_ms: request.clock_ms,
+            notify: request.notify,
+        })
+    }
+
+    /// Computes what the samples would change if they arrived now, one after the other.
+    ///
+    /// # Errors
+    /// There is no store, the files or the store cannot be read, or the workspace cannot be
+    /// written.
+    pub async fn preview(
+        &self,
+        workspace: Workspace<'_>,
+        on_progress: OnFileReplay<'_>,
+    ) -> anyhow::Result<FileReplayOutcome> {
+        let Some(finder) = &self.finder else {
+            let problem = "a preview needs a store; name it with --store";
+            return Err(InvalidRequest(problem.into()).into());
+        };
+        let mut records = self.records(FileSource::open(self.files, self.options.clone())?)?;
+        on_progress(FileReplayProgress::Started { total_bytes: records.total_bytes() });
+        let log = PreviewLog {
+            store: finder.store,
+            epochs: &self.target.epochs,
+            offsets: &self.target.offsets,
+        };
+        let watch = |batch: &Batch, counts: &SampleCounts| {
+            on_progress(FileReplayProgress::Read { batch, counts });
+        };
+        let previewed = preview::preview_changes(log, &mut records, workspace, watch).await;
+        on_progress(FileReplayProgress::Finished);
+        let (counts, changes) = previewed?;
+        Ok(FileReplayOutcome {
+            topic: self.target.topic.clone(),
+            samples: counts.delivered,
+            bad: records.bad,
+            lines_before: 0,
+            preview: Some(FilePreview { counts, changes }),
+        })
+    }
+
+    /// Prepares to send what the state file does not list as sent.
+    ///
+    /// # Errors
+    /// Another replay has locked the state file, it is malformed or cannot be written, a file
+    /// cannot be read, or brokers do not answer.
+    pub fn sender(&'a self, state: &'a Path) -> anyhow::Result<FileSender<'a>> {
+        let target = &self.target;
+        let log = format!("{}/{}/{}", target.topics.cluster()?, target.topic, self.rules_hash);
+        let state_path = state;
+        let state = ReplayState::open(state_path, log)?;
+        let (first_offset, known) = (state.lines(), state.known());
+        let options = Options { first_offset, known, ..self.options.clone() };
+        let mut records = self.records(FileSource::open(self.files, options)?)?;
+        records.next = state.lines();
+        let producer = Producer::new(&target.brokers, Arc::clone(&self.notify))?;
+        Ok(FileSender { job: self, state_path, state, records, producer })
+    }
+
+    fn records(&self, source: FileSource) -> Result<FileRecords<'_, AnyStore>, MapError> {
+        let options = RecordOptions {
+            rules: &self.target.rules,
+            finder: self.finder.as_ref(),
+            clock_ms: self.clock_ms,
+            notify: Arc::clone(&self.notify),
+        };
+        FileRecords::new(source, options)
+    }
+}
+
+/// Sends samples chunk by chunk, and records each acknowledged chunk in the state file.
+pub struct FileSender<'a> {
+    job: &'a FileReplayJob<'a>,
+    state_path: &'a Path,
+    state: ReplayState,
+    records: FileRecords<'a, AnyStore>,
+    producer: Producer,
+}
+
+impl FileSender<'_> {
+    /// Sends until the files end or a signal arrives.
+    ///
+    /// # Errors
+    /// [`Stopped`](crate::ops::Stopped), brokers do not answer or refuse a record, the files or
+    /// the store cannot be read, or the state file cannot be written.
+    pub async fn send(
+        mut self,
+        cancel: &mut Cancel,
+        on_progress: OnFileReplay<'_>,
+    ) -> anyhow::Result<FileReplayOutcome> {
+        on_progress(FileReplayProgress::Started { total_bytes: self.records.total_bytes() });
+        let (mut sent, mut lines_before) = (0, 0);
+        loop {
+            let chunk = tokio::select! {
+                biased;
+                () = cancel.wait() => break,
+                chunk = self.records.next_chunk() => chunk?,
+            };
+            let Some(mut chunk) = chunk else { break };
+            lines_before += self.report_known_lines(&mut chunk);
+            tokio::select! {
+                biased;
+                () = cancel.wait() => break,
+                acknowledged = self.send_chunk(&chunk) => {
+                    acknowledged.map_err(|error| self.partly_sent(error, sent, &chunk))?;
+                }
+            }
+            sent += chunk.records.len() as u64;
+            if let Some(part) = &chunk.batch.part {
+                self.state.record(part, self.records.next)?;
+            }
+            let counts = SampleCounts { delivered: sent, ..SampleCounts::default() };
+            on_progress(FileReplayProgress::Read { batch: &chunk.batch, counts: &counts });
+        }
+        on_progress(FileReplayProgress::Finished);
+        if let Some(stopped) = cancel.stopped(PartialResult::Sent) {
+            (self.job.notify)(&format!("sent {sent} samples; the rest was not"));
+            return Err(stopped.into());
+        }
+        Ok(FileReplayOutcome {
+            topic: self.job.target.topic.clone(),
+            samples: sent,
+            bad: self.records.bad,
+            lines_before,
+            preview: None,
+        })
+    }
+
+    async fn send_chunk(&self, chunk: &Chunk) -> Result<(), KafkaError> {
+        let records = chunk.records.iter().map(|(record, partition)| (record, *partition));
+        let records: Vec<_> = records.collect();
+        let sent = self.producer.send_to_partition(&self.job.target.topic, &records).await;
+        sent.map(drop).map_err(self.producer.failed("sending samples"))
+    }
+
+    /// Adds how much was sent to the error of brokers that do not answer.
+    fn partly_sent(&self, error: KafkaError, sent: u64, chunk: &Chunk) -> anyhow::Error {
+        if !matches!(error, KafkaError::Unreachable { .. }) {
+            return error.into();
+        }
+        let (state, next) = (self.state_path.display(), chunk.records.len());
+        anyhow::Error::new(error).context(format!(
+            "broke off; {sent} samples were sent, and some of the next {next} may be, too; \
+             `{state}` keeps how far it came; rerun to continue"
+        ))
+    }
+
+    /// Reports lines of an earlier run. Returns their number.
+    fn report_known_lines(&self, chunk: &mut Chunk) -> u64 {
+        let known = std::mem::take(&mut chunk.batch.lines_known);
+        if known > 0 {
+            let (file, state) = (&chunk.batch.origin, self.state_path.display());
+            (self.job.notify)(&format!(
+                "{file}: {known} lines were dealt with by an earlier run, according to `{state}`; \
+                 continuing after them"
+            ));
+        }
+        known
+    }
+}

@@ -1,0 +1,220 @@
+//! The state file: it gets a line for each chunk that brokers acknowledged.
+
+use std::collections::BTreeMap;
+use std::fs::{File, TryLockError};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, anyhow};
+use data_encoding::HEXLOWER;
+use serde::{Deserialize, Serialize};
+
+use crate::model::input_part::{Part, StoredPart};
+use crate::ops::{BadData, PreconditionFailed};
+use crate::store::files::{self, with_suffix};
+
+/// A part of a file, as JSON.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SentPart {
+    first: i64,
+    from_bytes: u64,
+    upto_bytes: u64,
+    line: u64,
+    head: String,
+    hash: String,
+    is_csv: bool,
+    by_end: bool,
+    finished: bool,
+    log_time_ms: i64,
+}
+
+/// A line of the file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    /// Cluster, topic and rules, as in [`ReplayState::open`].
+    log: String,
+    /// Lines that were sent or counted as bad, of all files.
+    lines: i64,
+    part: SentPart,
+}
+
+/// Prefix of every line: identifies a line that a crash truncated.
+const PREFIX: &[u8] = b"{\"log\":";
+
+/// Records how far files were sent to a topic. One process at a time has it open.
+pub(super) struct ReplayState {
+    path: PathBuf,
+    file: File,
+    /// Locked until this is dropped.
+    _lock: File,
+    log: String,
+    /// Lines that were sent or counted as bad.
+    lines: i64,
+    known: Vec<StoredPart>,
+}
+
+impl SentPart {
+    fn from_part(part: &Part) -> Self {
+        Self {
+            first: part.first_offset,
+            from_bytes: part.from_bytes,
+            upto_bytes: part.upto_bytes,
+            line: part.line,
+            head: HEXLOWER.encode(&part.head),
+            hash: HEXLOWER.encode(&part.hash),
+            is_csv: part.is_csv,
+            by_end: part.by_end,
+            finished: part.finished,
+            log_time_ms: part.log_time_ms,
+        }
+    }
+
+    /// The part; `None` if a hash is malformed.
+    fn stored_part(&self) -> Option<StoredPart> {
+        let hash = |text: &str| HEXLOWER.decode(text.as_bytes()).ok()?.try_into().ok();
+        let part = Part {
+            first_offset: self.first,
+            from_bytes: self.from_bytes,
+            upto_bytes: self.upto_bytes,
+            line: self.line,
+            head: hash(&self.head)?,
+            hash: hash(&self.hash)?,
+            is_csv: self.is_csv,
+            by_end: self.by_end,
+            finished: self.finished,
+            log_time_ms: self.log_time_ms,
+        };
+        // A file that was sent whole is not read again.
+        Some(StoredPart { part, import_finished: false })
+    }
+}
+
+impl ReplayState {
+    /// Opens or creates the file. `log` names the cluster, the topic and the rules that lines are
+    /// decoded by: with other rules, other lines are samples.
+    ///
+    /// # Errors
+    /// Another process has it open, or it is malformed or cannot be read or written.
+    pub fn open(path: &Path, log: String) -> anyhow::Result<Self> {
+        let shown = path.display();
+        let lock = with_suffix(path, ".lock");
+        let lock_file = files::open_lock(&lock);
+        let lock_file = lock_file.with_context(|| format!("lock `{}`", lock.display()))?;
+        match lock_file.try_lock() {
+            Ok(()) => (),
+            Err(TryLockError::WouldBlock) => {
+                let problem = format!(
+                    "another replay keeps its state in `{shown}`: wait for it to end, or name \
+                     another file with --state"
+                );
+                return Err(PreconditionFailed(problem).into());
+            }
+            Err(TryLockError::Error(error)) => return Err(error.into()),
+        }
+        let bytes = match files::read_state(path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(anyhow!(error).context(format!("state `{shown}`"))),
+        };
+        let latest = latest_lines(&bytes).map_err(|problem| {
+            BadData(format!(
+                "`{shown}` is not a valid state of a replay: {problem}; name another file with \
+                 --state"
+            ))
+        })?;
+        let written = replace_file(path, latest.values());
+        let file = written.with_context(|| format!("state `{shown}` cannot be written"))?;
+        let of_log: Vec<_> = latest.values().filter(|line| line.log == log).collect();
+        let lines = of_log.iter().map(|line| line.lines).max().unwrap_or(0);
+        let known = of_log.iter().filter_map(|line| line.part.stored_part()).collect();
+        Ok(Self { path: path.to_owned(), file, _lock: lock_file, log, lines, known })
+    }
+
+    /// Lines that earlier runs sent or counted as bad.
+    pub fn lines(&self) -> i64 {
+        self.lines
+    }
+
+    /// Parts of files that earlier runs sent.
+    pub fn known(&self) -> Vec<StoredPart> {
+        self.known.clone()
+    }
+
+    /// Appends a part that was sent, and syncs the file. `lines` counts from the first line of all
+    /// files.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn record(&mut self, part: &Part, lines: i64) -> anyhow::Result<()> {
+        let line = Line { log: self.log.clone(), lines, part: SentPart::from_part(part) };
+        let bytes = encode(&line)?;
+        let written = self.file.write_all(&bytes).and_then(|()| self.file.sync_data());
+        written.with_context(|| format!("state `{}` cannot be written", self.path.display()))
+    }
+}
+
+/// The last line of each part of each log.
+///
+/// # Errors
+/// A whole line is malformed.
+fn latest_lines(bytes: &[u8]) -> Result<BTreeMap<(String, i64, u64), Line>, String> {
+    let mut latest = BTreeMap::new();
+    for text in bytes.split_inclusive(|&byte| byte == b'\n') {
+        let is_whole = text.ends_with(b"\n");
+        if !is_whole && (text.starts_with(PREFIX) || PREFIX.starts_with(text)) {
+            continue;
+        }
+        let line: Line = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        line.part.stored_part().ok_or("a hash is malformed")?;
+        latest.insert((line.log.clone(), line.part.first, line.part.from_bytes), line);
+    }
+    Ok(latest)
+}
+
+fn encode(line: &Line) -> io::Result<Vec<u8>> {
+    let mut bytes = serde_json::to_vec(line)?;
+    bytes.push(b'\n');
+    Ok(bytes)
+}
+
+/// Replaces the file with one that has these lines, and leaves it open for appending.
+fn replace_file<'a>(path: &Path, lines: impl Iterator<Item = &'a Line>) -> io::Result<File> {
+    files::replace(path, |file| {
+        for line in lines {
+            file.write_all(&encode(line)?)?;
+        }
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_state_is_private_and_follows_no_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let [state, foreign] = ["state", "foreign"].map(|name| folder.path().join(name));
+        drop(ReplayState::open(&state, "log".into()).unwrap());
+        for path in [&state, &with_suffix(&state, ".lock")] {
+            assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
+            fs::remove_file(path).unwrap();
+        }
+        fs::write(&foreign, "not ours").unwrap();
+        for suffix in [".lock", ""] {
+            symlink(&foreign, with_suffix(&state, suffix)).unwrap();
+            let error = ReplayState::open(&state, "log".into()).err().expect("a link is refused");
+            assert!(format!("{error:#}").contains("symbolic link"), "{error:#}");
+            assert_eq!(fs::read(&foreign).unwrap(), b"not ours");
+            fs::remove_file(with_suffix(&state, suffix)).unwrap();
+        }
+        symlink(&foreign, with_suffix(&state, ".new")).unwrap();
+        ReplayState::open(&state, "log".into()).unwrap();
+        assert_eq!(fs::read(&foreign).unwrap(), b"not ours");
+    }
+}

@@ -1,0 +1,280 @@
+//! Writes the records of a topic to a store again, or compares the store with them.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::kafka::topic::StartFrom;
+use crate::ops::topic_log::{self, LogAccess, TopicLog};
+use crate::ops::verify::Difference;
+use crate::ops::verify::compare::{CompareOptions, compare};
+use crate::ops::verify::reference::{self, Workspace};
+use crate::ops::{Cancel, InvalidRequest, NoResult, PartialResult, PreconditionFailed, Stopped};
+use crate::pipeline::daemon::topic_replay::{TopicReplay, first_offsets, versions_before};
+use crate::pipeline::daemon::{
+    CountingStores, OnEvent, PartitionStores, Report, RowCounts, ScyllaStores, SqliteStores,
+};
+use crate::pipeline::processor::ProcessorConfig;
+use crate::store::{Access, AnyStore, DeviceScope, OpenOptions, StoreUrl, TripStore};
+
+/// The first record to replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplayStart {
+    /// This offset in each partition.
+    Offset(i64),
+    /// A position of the log.
+    Log(StartFrom),
+}
+
+/// Which records to replay.
+#[derive(Clone, Debug)]
+pub struct TopicReplayRequest {
+    /// The first record. The last one is the newest of the topic.
+    pub from: ReplayStart,
+    /// Only records of this device; `None`: all.
+    pub device: Option<String>,
+}
+
+/// The store that a replay writes to, and how.
+pub struct ReplayTarget {
+    /// URL of the store. A file has no other writer meanwhile.
+    pub url: StoreUrl,
+    /// How it is opened.
+    pub options: OpenOptions,
+    /// How partition workers run.
+    pub config: ProcessorConfig,
+    /// Whether changes are sent to the change feed again.
+    pub announce: bool,
+}
+
+/// Counts of a replay. Others parse it as JSON: names and order are fixed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct TopicReplayOutcome {
+    /// Whether rows were written.
+    pub applied: bool,
+    /// Records that were read.
+    pub records: u64,
+    /// Rows that the records give.
+    pub rows: u64,
+    /// Rows that the store lacked, or had with other values.
+    pub rows_that_differ: u64,
+}
+
+/// A replay whose log and offsets passed their checks. Nothing is written yet.
+pub struct TopicReplayJob {
+    request: TopicReplayRequest,
+    log: TopicLog,
+    /// By partition.
+    start_offsets: Vec<i64>,
+}
+
+impl TopicReplayJob {
+    /// Opens the log of a store and finds the start offsets.
+    ///
+    /// # Errors
+    /// The store has no epoch, brokers do not answer, the topic is not the one of the epochs, or
+    /// it ends before the first record.
+    pub async fn open(
+        store: &AnyStore,
+        access: &LogAccess,
+        request: TopicReplayRequest,
+    ) -> anyhow::Result<Self> {
+        let log = TopicLog::open(store, access).await?;
+        let mut log = log.ok_or_else(|| match store.embedded() {
+            None => topic_log::no_epoch(&access.store),
+            Some(_) => PreconditionFailed(format!(
+                "store `{}` has no epoch: it was built from files, which `tstar ingest` reads \
+                 again, or from nothing yet: tstar epoch import",
+                access.store
+            )),
+        })?;
+        if store.devices(DeviceScope::All, None, 1).await?.is_empty() {
+            // A group's committed offsets say nothing about an empty store.
+            log.stored = first_offsets(&log.epochs);
+        }
+        let start_offsets = start_offsets(&log, request.from)?;
+        Ok(Self { request, log, start_offsets })
+    }
+
+    /// Counts the rows that [`TopicReplayJob::apply`] would write: builds a reference store from
+    /// the whole log and compares the store with it.
+    ///
+    /// # Errors
+    /// [`Stopped`], [`NoResult`] for a device without records, records have expired, brokers do
+    /// not answer, the store cannot be read, or the workspace cannot be written.
+    pub async fn preview(
+        &self,
+        store: &Arc<AnyStore>,
+        workspace: Workspace<'_>,
+        on_event: OnEvent,
+        cancel: &mut Cancel,
+    ) -> anyhow::Result<TopicReplayOutcome> {
+        self.log.is_whole()?;
+        let replay = self.log.reread(self.log.all_there(), self.request.device.clone())?;
+        let built = reference::of_topic(&replay, store, workspace, on_event, cancel.wait());
+        let (expected, report) = built.await?;
+        check_stopped(&report, cancel, PartialResult::Nothing)?;
+        let bounds = self.log.bounds(&replay);
+        let before = versions_before(&self.log.epochs, &self.start_offsets);
+        let oldest = before.values().copied().min().unwrap_or(i64::MIN);
+        let mut differing = 0;
+        let mut count = |difference: &Difference, _: bool| {
+            let is_written = difference.version.is_some_and(|version| version > oldest);
+            differing += u64::from(is_written);
+        };
+        let options = CompareOptions { device_id: self.request.device.as_deref(), repair: false };
+        let log = (bounds, &self.log);
+        let compared = tokio::select! {
+            biased;
+            () = cancel.wait() => None,
+            compared = compare(&expected, &**store, &options, log, &mut count) => Some(compared?),
+        };
+        let Some(compared) = compared else {
+            let stopped = cancel.stopped(PartialResult::Nothing);
+            return Err(stopped.expect("`wait` returns once a signal has arrived").into());
+        };
+        self.checked(TopicReplayOutcome {
+            applied: false,
+            records: report.counts.delivered,
+            rows: compared.same + differing,
+            rows_that_differ: differing,
+        })
+    }
+
+    /// Writes the rows that the records give.
+    ///
+    /// # Errors
+    /// [`Stopped`], [`NoResult`] for a device without records, records have expired or would be
+    /// skipped, brokers do not answer, or the store cannot be written.
+    pub async fn apply(
+        &self,
+        target: ReplayTarget,
+        on_event: OnEvent,
+        cancel: &mut Cancel,
+    ) -> anyhow::Result<TopicReplayOutcome> {
+        let replay = self.replay()?;
+        if target.url.path().is_some() && self.request.device.is_some() {
+            let problem = "--device with --apply is for a keyspace: a file keeps one position for \
+                 all devices of a partition";
+            return Err(InvalidRequest(problem.into()).into());
+        }
+        let rules = &self.log.epochs.last().expect("there is an epoch").rules;
+        let mut options = target.options;
+        if !target.announce {
+            options.keep_changes = 0;
+        }
+        let store = AnyStore::open(&target.url, Access::WriteTopic(rules), options).await?;
+        let write = Write {
+            replay: &replay,
+            store: Arc::new(store),
+            rows: Arc::default(),
+            config: target.config,
+            on_event,
+        };
+        let report = match write.store.embedded() {
+            Some(file) => write.run(|| SqliteStores(Arc::clone(file)), cancel).await?,
+            None => {
+                let outputs = self.log.outputs(target.announce)?;
+                let stores = || {
+                    let (store, outputs) = (Arc::clone(&write.store), Arc::clone(&outputs));
+                    ScyllaStores { owner: move || store.for_worker(), outputs }
+                };
+                write.run(stores, cancel).await?
+            }
+        };
+        check_stopped(&report, cancel, PartialResult::Read)?;
+        self.checked(TopicReplayOutcome {
+            applied: true,
+            records: report.counts.delivered,
+            rows: write.rows.same() + write.rows.other(),
+            rows_that_differ: write.rows.other(),
+        })
+    }
+
+    /// The records to write.
+    fn replay(&self) -> anyhow::Result<TopicReplay> {
+        let pairs = (0..).zip(self.start_offsets.iter().zip(&self.log.stored));
+        let mut skipping = pairs.filter(|(_, (start, stored))| start > stored);
+        if let Some((partition, (start, stored))) = skipping.next() {
+            return Err(PreconditionFailed(format!(
+                "the store is sure to have partition {partition} up to offset {stored}, and the \
+                 replay would begin at {start}: what lies between would be missing, and other ids \
+                 would come out; begin with --from earliest, or offset:{stored} or less"
+            ))
+            .into());
+        }
+        let ends = self.log.extents.iter().map(|range| range.next);
+        let spans: Vec<Range<i64>> = self
+            .start_offsets
+            .iter()
+            .zip(ends)
+            .map(|(&start, end)| start..end.max(start))
+            .collect();
+        self.log.reread(spans, self.request.device.clone())
+    }
+
+    /// The outcome, unless the log has no record of the device.
+    fn checked(&self, outcome: TopicReplayOutcome) -> anyhow::Result<TopicReplayOutcome> {
+        match (&self.request.device, outcome.records) {
+            (Some(device), 0) => {
+                let reason = format!("the log has no sample of device `{device}` there");
+                Err(NoResult(reason).into())
+            }
+            _ => Ok(outcome),
+        }
+    }
+}
+
+/// The first offset of each partition to replay.
+fn start_offsets(log: &TopicLog, from: ReplayStart) -> anyhow::Result<Vec<i64>> {
+    let first = first_offsets(&log.epochs);
+    let requested: Vec<i64> = match from {
+        ReplayStart::Log(StartFrom::Earliest) => first.clone(),
+        ReplayStart::Offset(offset) => vec![offset; first.len()],
+        ReplayStart::Log(from) => log.offsets_from(from)?,
+    };
+    let pairs = (0..).zip(requested.iter().zip(&log.extents));
+    let mut beyond = pairs.filter(|(_, (requested, range))| **requested > range.next);
+    if let (ReplayStart::Offset(offset), Some((partition, (_, range)))) = (from, beyond.next()) {
+        return Err(PreconditionFailed(format!(
+            "partition {partition} of topic `{}` ends at offset {}, before {offset}",
+            log.topic(),
+            range.next
+        ))
+        .into());
+    }
+    Ok(requested.into_iter().zip(first).map(|(requested, first)| requested.max(first)).collect())
+}
+
+/// Records on their way to a store.
+struct Write<'a> {
+    replay: &'a TopicReplay,
+    store: Arc<AnyStore>,
+    rows: Arc<RowCounts>,
+    config: ProcessorConfig,
+    on_event: OnEvent,
+}
+
+impl Write<'_> {
+    async fn run<S: PartitionStores>(
+        &self,
+        stores: impl Fn() -> S,
+        cancel: &mut Cancel,
+    ) -> anyhow::Result<Report> {
+        let counting = || {
+            let (rows, tally) = (Arc::clone(&self.store), Arc::clone(&self.rows));
+            CountingStores { owners: stores(), rows, tally }
+        };
+        let options = (self.config, Arc::clone(&self.on_event));
+        Ok(self.replay.run(counting, options, cancel.wait()).await?)
+    }
+}
+
+/// Fails if a signal stopped the run that this is the report of.
+fn check_stopped(report: &Report, cancel: &Cancel, partial: PartialResult) -> Result<(), Stopped> {
+    match cancel.stopped(partial) {
+        Some(stopped) if report.stopped => Err(stopped),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,61 @@
+//! Writes the samples of a simulated fleet as lines, or sends them to a topic.
+
+use std::io::Write;
+
+use super::Notify;
+use crate::kafka::client::Brokers;
+use crate::kafka::producer::{Producer, ProducerRecord};
+use crate::kafka::topic::Topics;
+use crate::simulate::{Fleet, FleetSettings};
+
+/// Records that are sent before their acknowledgements are awaited.
+const RECORDS_IN_FLIGHT: usize = 10_000;
+
+/// Writes the samples as NDJSON, in arrival order.
+///
+/// # Errors
+/// No fleet can meet the settings, or the output cannot be written.
+pub fn write_lines(fleet: &FleetSettings, mut out: impl Write) -> anyhow::Result<()> {
+    for event in Fleet::new(fleet)? {
+        event.write_line(&mut out)?;
+    }
+    Ok(())
+}
+
+/// Sends the samples to an existing topic, keyed by device. `notify` receives what the producer
+/// waits for.
+///
+/// # Errors
+/// The topic does not exist, brokers do not answer, or no fleet can meet the settings.
+pub async fn send(
+    fleet: &FleetSettings,
+    brokers: &Brokers,
+    topic: &str,
+    notify: Notify,
+) -> anyhow::Result<()> {
+    Topics::new(brokers)?.needed(topic)?;
+    let producer = Producer::new(brokers, notify)?;
+    let mut records = Vec::with_capacity(RECORDS_IN_FLIGHT);
+    for event in Fleet::new(fleet)? {
+        let mut value = Vec::new();
+        event.write_line(&mut value)?;
+        // A record has no line end.
+        value.pop();
+        let key = Some(event.device_id().into_bytes());
+        records.push(ProducerRecord { key, value, ..ProducerRecord::default() });
+        if records.len() == RECORDS_IN_FLIGHT {
+            send_records(&producer, topic, &records).await?;
+            records.clear();
+        }
+    }
+    send_records(&producer, topic, &records).await
+}
+
+async fn send_records(
+    producer: &Producer,
+    topic: &str,
+    records: &[ProducerRecord],
+) -> anyhow::Result<()> {
+    let sent = producer.send(topic, records).await;
+    Ok(sent.map_err(producer.failed("sending samples"))?)
+}
