@@ -8,7 +8,7 @@ use tstar::ops::{InvalidRequest, PreconditionFailed};
 
 use anyhow::Context as _;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
-use tstar::ops::redecode::DecodeOverrides;
+use tstar::ops::dlq::DecodeOverrides;
 use tstar::settings::{
     CQL_PASSWORD, Kind, Origin, Origins, Setting, Settings, SettingsError, SettingsFile,
     exposed_files, read_secret, unknown_env,

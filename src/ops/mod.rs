@@ -2,10 +2,10 @@
 //! callback. No flags, no printing, no settings: those lie above.
 
 pub mod device_partition;
+pub mod dlq;
 pub mod explain;
 pub mod ingest_request;
 mod outcome;
-pub mod redecode;
 pub mod replay;
 pub mod simulate;
 pub mod topic_log;

@@ -1,4 +1,4 @@
-//! The settings file: TOML, its keys those of the table.
+//! The settings file: TOML with the keys of [`TABLE`].
 
 use std::path::Path;
 
@@ -8,25 +8,25 @@ use toml::de::{DeTable, DeValue};
 use super::{Kind, Setting, TABLE};
 use super::{Origin, SettingsError, SettingsFault, nearest};
 
-/// The file that is read where none is named.
-const USUAL: &str = "tstar.toml";
+/// The file that is read if none is named.
+const DEFAULT_FILE: &str = "tstar.toml";
 
-/// A settings file, read but not understood yet.
+/// A settings file before it is parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingsFile {
     /// Path as given.
     pub name: String,
-    /// What it holds.
+    /// Content of the file.
     pub text: String,
 }
 
 impl SettingsFile {
-    /// Reads the file that is named, or `./tstar.toml` where there is one.
+    /// Reads the named file, or `./tstar.toml` if it exists.
     ///
     /// # Errors
     /// The file cannot be read.
     pub fn read(path: Option<&Path>) -> Result<Option<Self>, SettingsError> {
-        let named = path.unwrap_or(Path::new(USUAL));
+        let named = path.unwrap_or(Path::new(DEFAULT_FILE));
         let name = named.display().to_string();
         match std::fs::read_to_string(named) {
             Ok(text) => Ok(Some(Self { name, text })),
@@ -41,7 +41,7 @@ impl SettingsFile {
         }
     }
 
-    /// Each value as text with the line of its key, and everything that is wrong.
+    /// Each value as text with the line of its key, and all faults.
     pub(super) fn values(&self) -> (Vec<(&'static Setting, String, usize)>, Vec<SettingsFault>) {
         let (table, errors) = DeTable::parse_recoverable(&self.text);
         let mut faults: Vec<SettingsFault> = Vec::new();
@@ -54,12 +54,12 @@ impl SettingsFile {
             let at = key.span().start;
             match self.value(key, value) {
                 Ok((setting, text)) => values.push((setting, text, self.line(at))),
-                // What the parser made up to go on after a fault of its own is not told again.
-                Err(_) if errors.iter().any(|error| self.is_near(error, at)) => (),
+                // Not reported: a value that the parser made up to recover from a syntax error.
+                Err(_) if errors.iter().any(|error| self.is_on_line_of(error, at)) => (),
                 Err(message) => faults.push(self.fault(at, message)),
             }
         }
-        // The table comes by key; people read by line.
+        // The table is sorted by key.
         values.sort_by_key(|(_, _, line)| *line);
         (values, faults)
     }
@@ -91,16 +91,16 @@ impl SettingsFile {
                     setting.default
                 ));
             }
-            // Its options may hold secrets.
+            // The value is not shown, because it may contain secrets.
             (other, Kind::Lines) => {
                 return Err(format!(
-                    "{key} is {}, not text; write the options into one text, a line each: {key} = \
+                    "{key} is {}, not text; write the options as one text, one per line: {key} = \
                      \"\"\"...\"\"\"",
                     type_name(other)
                 ));
             }
             (other, _) => {
-                let (found, wanted) = (type_name(other), wanted(setting.kind));
+                let (found, wanted) = (type_name(other), type_of_kind(setting.kind));
                 return Err(format!(
                     "{key}: `{written}` is {found}, not {wanted}; write {key} = {}",
                     toml_text(setting, setting.default)
@@ -115,13 +115,13 @@ impl SettingsFile {
         SettingsFault { origin, message }
     }
 
-    /// Line of a byte, from 1.
+    /// The line of a byte offset, from 1.
     fn line(&self, at: usize) -> usize {
         let before = self.text.as_bytes().iter().take(at);
         1 + before.filter(|byte| **byte == b'\n').count()
     }
 
-    fn is_near(&self, error: &toml::de::Error, at: usize) -> bool {
+    fn is_on_line_of(&self, error: &toml::de::Error, at: usize) -> bool {
         error.span().is_some_and(|span| self.line(span.start) == self.line(at))
     }
 }
@@ -138,7 +138,7 @@ fn type_name(value: &DeValue<'_>) -> &'static str {
     }
 }
 
-fn wanted(kind: Kind) -> &'static str {
+fn type_of_kind(kind: Kind) -> &'static str {
     match kind {
         Kind::Text | Kind::Lines => "text",
         Kind::Duration => "a duration",
@@ -150,7 +150,7 @@ fn wanted(kind: Kind) -> &'static str {
     }
 }
 
-/// A value as the file would write it.
+/// A value as written in the file.
 fn toml_text(setting: &Setting, value: &str) -> String {
     match setting.kind {
         Kind::Count | Kind::Flag => value.to_owned(),
@@ -160,7 +160,7 @@ fn toml_text(setting: &Setting, value: &str) -> String {
 }
 
 impl Setting {
-    /// `key = value` as the file would write it.
+    /// `key = value` as written in the file.
     #[must_use]
     pub fn line(&self, value: &str) -> String {
         format!("{} = {}", self.key, toml_text(self, value))

@@ -1,4 +1,4 @@
-//! How HTTP is answered.
+//! Settings of the HTTP server.
 
 use std::net::SocketAddr;
 
@@ -7,32 +7,32 @@ use super::values::{count, flag, text};
 use super::{Problem, Settings};
 use crate::model::visible::without_credentials;
 
-/// How HTTP is answered.
+/// Settings of the HTTP server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HttpSettings {
-    /// Where; `None` for nowhere.
+    /// Listen address; `None` for no HTTP server.
     pub listen: Option<SocketAddr>,
-    /// Path of the file that holds the token; empty for none.
+    /// Path of the token file; empty for none.
     pub token_file: String,
-    /// Everybody may ask, from everywhere.
+    /// Allows access without a token from other machines and under any host name.
     pub insecure: bool,
     /// URL of map tiles; empty for none.
     pub tiles: String,
-    /// Origins whose pages may read answers.
+    /// Origins whose pages may read responses (CORS).
     pub cors: Vec<String>,
-    /// Connections at once.
+    /// Maximum concurrent connections.
     pub connections: u64,
-    /// Requests worked on at once.
+    /// Maximum concurrent requests.
     pub requests: u64,
-    /// Clients that follow the changes at once.
+    /// Maximum concurrent change streams.
     pub streams: u64,
-    /// Connections of one client; 0 for an eighth of all.
+    /// Maximum connections per client; 0 for an eighth of `connections`.
     pub client_connections: u64,
-    /// Streams of one client; 0 for an eighth of all.
+    /// Maximum change streams per client; 0 for an eighth of `streams`.
     pub client_streams: u64,
 }
 
-/// Every rule of theirs that does not hold.
+/// Violated rules of the HTTP settings.
 pub(super) fn problems(settings: &Settings) -> Vec<Problem> {
     let http = &settings.http;
     let mut problems = Vec::new();
@@ -46,8 +46,8 @@ pub(super) fn problems(settings: &Settings) -> Vec<Problem> {
             address.ip().is_loopback() || !http.token_file.is_empty() || http.insecure,
             &["listen"],
             format!(
-                "listen {address} is open to other machines: give token_file, or set insecure \
-                 where everybody may read"
+                "listen {address} is reachable from other machines; set token_file, or set \
+                 insecure to allow access without a token"
             ),
         );
     }
@@ -63,7 +63,7 @@ pub(super) fn problems(settings: &Settings) -> Vec<Problem> {
         (&["max_client_connections"], http.client_connections, http.connections),
         (&["max_client_streams"], http.client_streams, http.streams),
     ] {
-        let message = format!("{} must be 0 to {max}, that of all, not {value}", keys[0]);
+        let message = format!("{} must be 0 to {max} (the total), not {value}", keys[0]);
         check(value <= max, keys, message);
     }
     problems
@@ -74,7 +74,7 @@ pub(super) fn listen(text: &str) -> Result<Option<SocketAddr>, String> {
         return Ok(None);
     }
     text.parse().map(Some).map_err(|_| {
-        format!("`{text}` is neither an address with a port, such as 127.0.0.1:8080, nor off")
+        format!("`{text}` is not a valid listen address; write 127.0.0.1:8080, or off")
     })
 }
 
@@ -84,13 +84,13 @@ pub(super) fn listen_text(listen: &Option<SocketAddr>) -> String {
 
 pub(super) fn tiles(text: &str) -> Result<String, String> {
     let is_url = text.starts_with("https://") || text.starts_with("http://");
-    let names = ["{z}", "{x}", "{y}"].iter().all(|name| text.contains(name));
+    let has_names = ["{z}", "{x}", "{y}"].iter().all(|name| text.contains(name));
     let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic() && !b"'\";,".contains(&byte));
-    if text.is_empty() || (is_url && names && is_plain) {
+    if text.is_empty() || (is_url && has_names && is_plain) {
         return Ok(text.to_owned());
     }
     Err(format!(
-        "`{}` is no URL of tiles, such as https://tiles.example.com/{{z}}/{{x}}/{{y}}.png",
+        "`{}` is not a valid tile URL; write https://tiles.example.com/{{z}}/{{x}}/{{y}}.png",
         without_credentials(text)
     ))
 }
@@ -106,7 +106,7 @@ pub(super) fn origins(text: &str) -> Result<Vec<String>, String> {
         match host.is_some_and(is_host) {
             true => Ok(text.to_owned()),
             false => Err(format!(
-                "`{}` is no origin, such as https://maps.example.com",
+                "`{}` is not a valid origin; write https://maps.example.com",
                 without_credentials(text)
             )),
         }
@@ -119,7 +119,7 @@ pub(super) fn origins_text(origins: &Vec<String>) -> String {
     origins.join(",")
 }
 
-/// Every one of them.
+/// The HTTP settings.
 pub(super) static SETTINGS: &[Setting] = &[
     setting!(
         "listen",
@@ -152,7 +152,7 @@ pub(super) static SETTINGS: &[Setting] = &[
         http.insecure,
         flag,
         bool::to_string,
-        "Answer HTTP without a token also beyond this machine, and under every name"
+        "Allow HTTP without a token from other machines and under any host name"
     ),
     setting!(
         "tiles",
@@ -163,7 +163,7 @@ pub(super) static SETTINGS: &[Setting] = &[
         http.tiles,
         tiles,
         String::clone,
-        "URL of map tiles for the page, with {z}, {x} and {y}; none shows coast lines alone"
+        "URL of map tiles for the page, with {z}, {x} and {y}; unset: coast lines only"
     ),
     setting!(
         "cors",
@@ -174,7 +174,7 @@ pub(super) static SETTINGS: &[Setting] = &[
         http.cors,
         origins,
         origins_text,
-        "Origins whose pages may read answers, separated by commas"
+        "Origins whose pages may read responses (CORS), separated by commas"
     ),
     setting!(
         "max_connections",
@@ -196,7 +196,7 @@ pub(super) static SETTINGS: &[Setting] = &[
         http.requests,
         count,
         u64::to_string,
-        "HTTP requests worked on at once; one more is told 503"
+        "Maximum concurrent HTTP requests; more get 503"
     ),
     setting!(
         "max_streams",
@@ -207,7 +207,7 @@ pub(super) static SETTINGS: &[Setting] = &[
         http.streams,
         count,
         u64::to_string,
-        "HTTP clients that follow the changes at once"
+        "Maximum concurrent change streams over HTTP"
     ),
     setting!(
         "max_client_connections",
@@ -218,7 +218,7 @@ pub(super) static SETTINGS: &[Setting] = &[
         http.client_connections,
         count,
         u64::to_string,
-        "HTTP connections of one address; 0: an eighth of all, and of this machine all"
+        "Maximum HTTP connections per address; 0: an eighth of the total, this machine all"
     ),
     setting!(
         "max_client_streams",
@@ -229,6 +229,6 @@ pub(super) static SETTINGS: &[Setting] = &[
         http.client_streams,
         count,
         u64::to_string,
-        "HTTP streams of changes of one login or address; 0: as with connections"
+        "Maximum change streams per login or address; 0: as for connections"
     ),
 ];

@@ -1,8 +1,8 @@
-//! What a user can set, from flags, `TSTAR_*` variables, a file and defaults, in that order.
+//! Settings from flags, `TSTAR_*` variables, a file and defaults, in that order of precedence.
 //!
-//! One table ([`TABLE`]) names every setting; the flags, the variables, the file's keys, `config
-//! show` and the table in `docs/settings.md` are made from it. Everything that
-//! is wrong is told at once, each fault with the place it comes from.
+//! One table ([`TABLE`]) defines every setting; the flags, the variables, the file's keys, `config
+//! show` and the table in `docs/settings.md` are derived from it. All faults are reported at once,
+//! each with its origin.
 
 #[macro_use]
 mod setting;
@@ -33,42 +33,42 @@ pub use secret::{Secret, exposed_files, read_secret};
 pub use setting::{Kind, Setting, TABLE};
 pub use values::LogFormat;
 
-/// What a user can set.
+/// The values of all settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// URL of the store.
     pub store: String,
     /// Samples at most this far apart share a trip, ms.
     pub max_gap_ms: i64,
-    /// No trip spans more, ms.
+    /// Maximum span of a trip, ms.
     pub max_duration_ms: i64,
-    /// No trip keeps more samples.
+    /// Maximum number of samples of a trip.
     pub max_samples: u64,
     /// Earliest device time accepted, ms since 1970.
     pub min_time_ms: i64,
-    /// How far a device time may lie past the log's timestamp, ms.
+    /// How far a device time may be past the log timestamp, ms.
     pub max_future_ms: i64,
-    /// Samples with the ignition off are dropped.
+    /// Drops samples with the ignition off.
     pub drop_ignition_off: bool,
-    /// Slower samples are dropped, m/s.
+    /// Drops slower samples, m/s.
     pub min_speed_mps: Option<f64>,
-    /// Coarser fixes are dropped, m.
+    /// Drops fixes with a worse accuracy, m.
     pub max_accuracy_m: Option<f64>,
-    /// Canonical field name to the name or JSON Pointer that stands for it.
+    /// Maps a canonical field name to the input's name or JSON Pointer.
     pub map: BTreeMap<String, String>,
     /// Unit of speeds.
     pub speed_unit: SpeedUnit,
     /// Unit of integer times.
     pub time_unit: TimeUnit,
-    /// Form of input files; `None` tells by the content.
+    /// Format of input files; `None` to detect it from the content.
     pub input_format: Option<InputFormat>,
     /// Minimum interval between writes of a trip, ms.
     pub flush_interval_ms: i64,
-    /// Longest time a change waits to be written, ms.
+    /// Maximum delay before a change is written, ms.
     pub max_staleness_ms: i64,
-    /// How many events the change table keeps.
+    /// Number of events that the change table keeps.
     pub keep_changes: u64,
-    /// How much memory an import takes, bytes.
+    /// Approximate memory limit of an import, bytes.
     pub memory: u64,
     /// Kafka brokers, `host:port,host:port`.
     pub brokers: String,
@@ -76,17 +76,17 @@ pub struct Settings {
     pub topic: String,
     /// Consumer group.
     pub group: String,
-    /// Name of this member of the group.
+    /// Static member id of the consumer group.
     pub instance_id: Option<String>,
-    /// Options of librdkafka.
+    /// librdkafka options.
     pub kafka: BTreeMap<String, String>,
-    /// What records are keyed by.
+    /// The key rule of the topic.
     pub key: KeyRule,
     /// Path of the file with the keys of control records; empty for none.
     pub control_key_file: String,
-    /// How partitions follow from keys, for an epoch that is made; `None`: to be found.
+    /// Partitioner of the producers, for a new epoch; `None` to detect it.
     pub partitioner: Option<Partitioner>,
-    /// No changes are sent.
+    /// Does not write the change feed.
     pub no_feed: bool,
     /// Time limit for flushing a revoked partition, ms.
     pub revoke_timeout_ms: i64,
@@ -94,56 +94,56 @@ pub struct Settings {
     pub drain_timeout_ms: i64,
     /// How long after `end + max_gap` a trip is still reported open, ms.
     pub settle_ms: i64,
-    /// How many replicas of a Scylla store have to answer.
+    /// Number of replicas of a Scylla store that have to answer.
     pub consistency: Consistency,
-    /// The datacenter of a Scylla store whose nodes are asked; empty for all.
+    /// Datacenter of a Scylla store to connect to; empty for all.
     pub datacenter: String,
-    /// Who asks a Scylla store; empty where it asks for no name.
+    /// User of a Scylla store; empty to connect without a login.
     pub cql_user: String,
-    /// Path of the file that holds the password; empty for none.
+    /// Path of the file with the password of `cql_user`; empty for none.
     pub cql_password_file: String,
-    /// A Scylla store is talked to over TLS.
+    /// Connects to a Scylla store over TLS.
     pub cql_tls: bool,
-    /// Path of the certificates that are trusted; empty for those of the system.
+    /// Path of the trusted CA certificates; empty for those of the system.
     pub cql_tls_ca: String,
-    /// Path of the certificate that is shown to nodes; empty for none.
+    /// Path of the client certificate; empty for none.
     pub cql_tls_cert: String,
-    /// Path of its key.
+    /// Path of the key of the client certificate.
     pub cql_tls_key: String,
-    /// A server that does not answer is given up after this, ms.
+    /// How long one-shot commands wait for an unresponsive server, ms.
     pub connect_timeout_ms: i64,
-    /// Form of what a daemon says.
+    /// Format of a daemon's log.
     pub log_format: LogFormat,
-    /// How HTTP is answered.
+    /// Settings of the HTTP server.
     pub http: HttpSettings,
 }
 
-/// What the records of a topic are keyed by.
+/// The key of a topic's records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KeyRule {
     /// The device id of their samples.
     #[default]
     DeviceId,
-    /// Another id of the device that is as stable.
+    /// Another stable id of the device.
     Any,
 }
 
-/// The variable that may hold the password of `cql_user`, so that no file has to.
+/// Environment variable with the password of `cql_user`, an alternative to a file.
 pub const CQL_PASSWORD: &str = "TSTAR_CQL_PASSWORD";
 
-/// Below this the program and its buffers would take most of it, bytes.
+/// Minimum of `memory`, bytes: below it the program's own buffers would take most of it.
 const MIN_MEMORY: u64 = 64_000_000;
 
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// The program.
+    /// The default in [`TABLE`].
     Default,
-    /// A line of the file.
+    /// A line of the settings file.
     File {
         /// Path as given.
         name: String,
-        /// From 1.
+        /// Line number, from 1.
         line: usize,
     },
     /// An environment variable.
@@ -171,10 +171,10 @@ impl fmt::Display for Origin {
 /// Where each value comes from, by key.
 pub type Origins = BTreeMap<&'static str, Origin>;
 
-/// One thing that is wrong.
+/// One fault in the settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingsFault {
-    /// Where it stands.
+    /// Where the value comes from.
     pub origin: Origin,
     /// What is wrong, with the key, the value, and what to write instead.
     pub message: String,
@@ -186,15 +186,15 @@ impl fmt::Display for SettingsFault {
     }
 }
 
-/// Everything that is wrong with the settings.
+/// All faults in the settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct SettingsError {
-    /// At least one.
+    /// The faults, at least one.
     pub faults: Vec<SettingsFault>,
 }
 
 impl SettingsError {
-    /// Whether the command line alone is at fault: then it is a usage error.
+    /// Whether all faults are on the command line, which makes it a usage error.
     #[must_use]
     pub fn is_usage(&self) -> bool {
         self.faults.iter().all(|fault| matches!(fault.origin, Origin::Flag { .. }))
@@ -211,12 +211,12 @@ impl fmt::Display for SettingsError {
     }
 }
 
-/// A rule between settings that does not hold.
+/// A violated rule about one or several settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The keys concerned, the one to change first.
+    /// The settings concerned, the one to change first.
     pub keys: &'static [&'static str],
-    /// What does not hold, with the values.
+    /// The violated rule, with the values.
     pub message: String,
 }
 
@@ -232,7 +232,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Room for the defaults, which stand in the table alone.
+    /// Placeholder values, which the defaults of [`TABLE`] replace.
     fn unset() -> Self {
         Self {
             store: String::new(),
@@ -278,12 +278,11 @@ impl Settings {
         }
     }
 
-    /// The settings that flags, environment and file give together, and where each comes from.
-    /// `flags` are pairs of key and value, `env` pairs of variable and value; an empty variable
-    /// counts as unset.
+    /// Merges flags, environment and file into settings, with the origin of each. `flags` are pairs
+    /// of key and value, `env` pairs of variable and value; an empty variable counts as unset.
     ///
     /// # Errors
-    /// Every fault of every source at once, also of values that a stronger source replaces.
+    /// Every fault of every source at once, even of values that another source overrides.
     pub fn resolve(
         flags: &[(&'static str, String)],
         env: &[(String, String)],
@@ -310,7 +309,7 @@ impl Settings {
         layers.finish()
     }
 
-    /// Every rule between settings, and every limit, that does not hold.
+    /// All violated limits of settings and rules between them.
     #[must_use]
     pub fn validate(&self) -> Vec<Problem> {
         let year_ms = 366 * DAY_MS;
@@ -340,7 +339,7 @@ impl Settings {
             let message = format!("{} must be at most 366d, not {}", key[0], text(value_ms));
             check(value_ms <= year_ms, key, message);
         }
-        // A member that is silent for five minutes counts as dead.
+        // Kafka removes a member that does not poll for five minutes.
         let message =
             format!("revoke_timeout must be at most 4m, not {}", text(self.revoke_timeout_ms));
         check(self.revoke_timeout_ms <= 240_000, &["revoke_timeout"], message);
@@ -351,7 +350,7 @@ impl Settings {
         ] {
             check(value_ms > 0, key, format!("{} must be longer than 0", key[0]));
         }
-        // Further out an id would leave the years that its text form can write.
+        // A later time could not be written in the text form of an id.
         check(
             self.max_future_ms <= 100 * year_ms,
             &["max_future"],
@@ -381,21 +380,23 @@ impl Settings {
             &["memory"],
             format!("memory must be at least 64MB, not {}", size::format_size(self.memory)),
         );
-        problems.extend(self.other_key());
+        problems.extend(self.key_problem());
         problems.extend(tls::problems(self));
         problems.extend(http::problems(self));
         problems
     }
 
-    /// A partition that is to be computed from a key that is not the device.
-    fn other_key(&self) -> Option<Problem> {
-        let is_computed = self.partitioner.is_some_and(|of| of != Partitioner::None);
-        let message = "partitioner must be none with --key any: another key tells no device";
+    /// A partition can only be computed from a key that is the device id.
+    fn key_problem(&self) -> Option<Problem> {
+        let is_computed =
+            self.partitioner.is_some_and(|partitioner| partitioner != Partitioner::None);
+        let message =
+            "partitioner must be none with --key any: such a key does not identify the device";
         let problem = Problem { keys: &["partitioner", "key"], message: message.into() };
         (is_computed && self.key != KeyRule::DeviceId).then_some(problem)
     }
 
-    /// The part that decides trips.
+    /// The settings that decide trips.
     #[must_use]
     pub fn rules(&self) -> Rules {
         #[expect(clippy::cast_possible_truncation, reason = "the table bounds both values")]
@@ -421,13 +422,13 @@ impl Settings {
     }
 }
 
-/// Settings while the sources are laid over one another.
+/// Settings while the sources are merged.
 #[derive(Default)]
 struct Layers {
     settings: Settings,
     origins: Origins,
     faults: Vec<SettingsFault>,
-    /// Keys whose value could not be read: a rule about them would only confuse.
+    /// Keys whose value could not be read, for which rules are not checked.
     unread: Vec<&'static str>,
 }
 
@@ -453,7 +454,7 @@ impl Layers {
             if problem.keys.iter().any(|key| self.unread.contains(key)) {
                 continue;
             }
-            // The fault stands where somebody set something, not at a default.
+            // The fault is reported at a value that was set, not at a default.
             let origins = problem.keys.iter().map(|key| &self.origins[key]);
             let origin = origins.clone().find(|origin| **origin != Origin::Default);
             let origin = origin.unwrap_or(&Origin::Default).clone();
@@ -462,7 +463,7 @@ impl Layers {
         if self.faults.is_empty() {
             return Ok((self.settings, self.origins));
         }
-        // People go through a file from top to bottom.
+        // In the order of the file's lines.
         self.faults.sort_by_key(|fault| match fault.origin {
             Origin::File { line, .. } => line,
             _ => usize::MAX,
@@ -471,8 +472,8 @@ impl Layers {
     }
 }
 
-/// `TSTAR_*` variables that are neither a setting nor otherwise known, each with what to do.
-/// They are warnings: clusters inject such names.
+/// Warnings about unknown `TSTAR_*` variables. They are not errors because clusters inject such
+/// names.
 #[must_use]
 pub fn unknown_env(env: &[(String, String)]) -> Vec<String> {
     let known = |name: &str| {

@@ -1,6 +1,6 @@
 //! Suggestions for mistyped names.
 
-/// `; did you mean X?`, if one of the known names is close enough to be a typing error.
+/// `; did you mean X?` if a known name is close enough for a typing error, otherwise empty.
 pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
     let near = known.map(|known| (strsim::levenshtein(name, known), known)).min();
     match near {

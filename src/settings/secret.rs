@@ -1,4 +1,4 @@
-//! Files that hold secrets, and who may read them.
+//! Files with secrets, and warnings about their permissions.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read as _};
@@ -8,31 +8,30 @@ use std::path::Path;
 use super::{Origin, Origins, Settings};
 use crate::kafka::options::{SECRET_FILES, is_harmless};
 
-/// What a file holds that is a secret.
+/// The content of a file with a secret.
 pub struct Secret {
-    /// As it stands there.
+    /// Content of the file.
     pub bytes: Vec<u8>,
-    /// What to tell the operator, where others may read it as well.
+    /// Warning for the operator if other users may read the file.
     pub warning: Option<String>,
 }
 
-/// Reads a file that holds a secret. Every such file of this program is read by this, so that
-/// every one is warned of; `key` is the setting that names it.
+/// Reads a file with a secret; `key` is the setting that names it. The program reads every such
+/// file with this function, so that it warns about each.
 ///
 /// # Errors
-/// It cannot be read.
+/// The file cannot be read.
 pub fn read_secret(key: &str, path: &Path) -> io::Result<Secret> {
     let mut file = File::open(path)?;
-    // Of what was opened, not of what has that name by now.
+    // The metadata of the open file: the file at the path may have been replaced.
     let warning = warning(key, path, &file.metadata()?);
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
     Ok(Secret { bytes, warning })
 }
 
-/// What to tell of files with secrets that are read elsewhere, or were before the settings were
-/// known: those that options of the Kafka client name, and the settings file where such an option
-/// stands in it with its value.
+/// Warnings about files with secrets that [`read_secret`] does not read: those that librdkafka
+/// options name, and the settings file if it contains a secret option.
 #[must_use]
 pub fn exposed_files(settings: &Settings, origins: &Origins) -> Vec<String> {
     let options = &settings.kafka;
@@ -43,7 +42,7 @@ pub fn exposed_files(settings: &Settings, origins: &Origins) -> Vec<String> {
         _ => None,
     };
     let files = named.chain(file).map(|(key, path)| (key, Path::new(path)));
-    // One that is not there is told by who reads it.
+    // The reader of a missing file reports it.
     files.filter_map(|(key, path)| warning(key, path, &path.metadata().ok()?)).collect()
 }
 
@@ -55,7 +54,7 @@ fn warning(key: &str, path: &Path, metadata: &Metadata) -> Option<String> {
         (_, true) => "every user",
     };
     let path = path.display();
-    // A pipe, as a shell makes them for `<(...)`, is gone before anybody could change it.
+    // Not for a pipe, such as that of a shell's `<(...)`, whose mode cannot be changed.
     metadata.is_file().then(|| {
         format!("warning: {key} `{path}` can be read by {who} (mode {mode:04o}): chmod 600 {path}")
     })
@@ -68,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_that_others_may_read_is_warned_of() {
+    fn warns_about_a_secret_that_others_may_read() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("token");
         fs::write(&path, "secret").unwrap();
@@ -85,31 +84,37 @@ mod tests {
                 assert!(!warning.contains("secret"), "{warning}");
             }
         }
-        read_secret("token_file", &folder.path().join("none")).err().expect("it is not there");
+        read_secret("token_file", &folder.path().join("none"))
+            .err()
+            .expect("the file does not exist");
     }
 
     #[test]
-    fn files_that_the_client_reads_and_the_settings_file_are_looked_at() {
+    fn warns_about_files_of_the_kafka_client_and_the_settings_file() {
         let folder = tempfile::tempdir().unwrap();
         let [key, toml] = ["key.pem", "tstar.toml"].map(|it| folder.path().join(it));
         for path in [&key, &toml] {
             fs::write(path, "").unwrap();
             fs::set_permissions(path, Permissions::from_mode(0o644)).unwrap();
         }
-        let told = |option: &str, value: &str, origin: Origin| {
+        let warnings = |option: &str, value: &str, origin: Origin| {
             let kafka = [(option.to_owned(), value.to_owned())].into();
             let settings = Settings { kafka, ..Settings::default() };
             exposed_files(&settings, &[("kafka", origin)].into())
         };
         let in_file = || Origin::File { name: toml.display().to_string(), line: 1 };
         let key = key.to_str().unwrap();
-        let [warning] = &told("ssl.key.location", key, in_file())[..] else { panic!("one") };
+        let [warning] = &warnings("ssl.key.location", key, in_file())[..] else {
+            panic!("one warning")
+        };
         assert!(warning.contains("ssl.key.location") && warning.contains("key.pem"), "{warning}");
-        let [warning] = &told("sasl.password", "x", in_file())[..] else { panic!("one") };
+        let [warning] = &warnings("sasl.password", "x", in_file())[..] else {
+            panic!("one warning")
+        };
         assert!(warning.contains("settings file") && warning.contains("tstar.toml"), "{warning}");
         let env = Origin::Env { name: "TSTAR_KAFKA".into() };
-        assert!(told("sasl.password", "x", env).is_empty());
-        assert!(told("linger.ms", "5", in_file()).is_empty());
-        assert!(told("ssl.key.location", "none.pem", in_file()).is_empty());
+        assert!(warnings("sasl.password", "x", env).is_empty());
+        assert!(warnings("linger.ms", "5", in_file()).is_empty());
+        assert!(warnings("ssl.key.location", "none.pem", in_file()).is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! What a setting is.
+//! The definition of a setting.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ use super::{Settings, http, table};
 pub static TABLE: LazyLock<Vec<&'static Setting>> =
     LazyLock::new(|| table::SETTINGS.iter().chain(http::SETTINGS).collect());
 
-/// What a value is, which decides the forms that the file may give it in. Text is always one.
+/// The type of a value, which decides the TOML types that the file may use. TOML text always works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Text.
@@ -25,7 +25,7 @@ pub enum Kind {
     Number,
     /// true or false.
     Flag,
-    /// Lines of text; the flag may stand several times.
+    /// Lines of text; the flag may be repeated.
     Lines,
 }
 
@@ -40,26 +40,25 @@ pub struct Setting {
     pub env: &'static str,
     /// What it does, in one line.
     pub help: &'static str,
-    /// The default, as it would be written.
+    /// Default value as text.
     pub default: &'static str,
-    /// What its value is.
+    /// Type of the value.
     pub kind: Kind,
-    /// Reads a value into the settings; the error says what is wrong with the value.
+    /// Parses a value into the settings; the error describes what is wrong with it.
     pub set: fn(&mut Settings, &str) -> Result<(), String>,
-    /// The value as it would be written.
+    /// Formats the value as text.
     pub get: fn(&Settings) -> String,
 }
 
 impl Setting {
-    /// The setting of a key.
+    /// The setting with a key.
     #[must_use]
     pub fn by_key(key: &str) -> Option<&'static Self> {
         TABLE.iter().find(|setting| setting.key == key).copied()
     }
 }
 
-/// One line of the table for each kind of field, so that key, reader and writer of a setting stand
-/// together.
+/// One entry of the table, so that the key, parser and formatter of a setting are in one place.
 macro_rules! setting {
     (
         $key:literal, $flag:literal, $env:literal, $default:literal, $kind:ident, $($field:ident).+,

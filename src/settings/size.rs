@@ -1,5 +1,4 @@
-//! Sizes as people write them: a whole number with one unit, each 1,000 times the one before, or
-//! 1,024 times with an `i` in it.
+//! Parses and formats sizes: a whole number with a unit, decimal (kB, MB) or binary (KiB, MiB).
 
 const UNITS: [(&str, u64); 9] = [
     ("TiB", 1 << 40),
@@ -13,10 +12,10 @@ const UNITS: [(&str, u64); 9] = [
     ("B", 1),
 ];
 
-/// A size in bytes.
+/// Parses a size in bytes.
 ///
 /// # Errors
-/// What is wrong with the text, for a person.
+/// A message that describes what is wrong with the text.
 pub(super) fn parse_size(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|letter: char| !letter.is_ascii_digit());
     let unit = &text[digits.len()..];
@@ -25,11 +24,13 @@ pub(super) fn parse_size(text: &str) -> Result<u64, String> {
     let count: Option<u64> = is_count.then(|| digits.parse().ok()).flatten();
     let bytes = factor.and_then(|(_, factor)| count?.checked_mul(*factor));
     bytes.ok_or_else(|| {
-        format!("`{text}` is not a size: write a whole number and a unit, such as 512MB or 2GiB")
+        format!(
+            "`{text}` is not a valid size; write a whole number and a unit, such as 512MB or 2GiB"
+        )
     })
 }
 
-/// The size in the largest unit that gives a whole number.
+/// Formats a size in the largest unit that gives a whole number.
 pub(super) fn format_size(bytes: u64) -> String {
     let whole = UNITS.iter().find(|(_, factor)| bytes >= *factor && bytes.is_multiple_of(*factor));
     whole.map_or_else(|| format!("{bytes}B"), |(name, factor)| format!("{}{name}", bytes / factor))
@@ -55,7 +56,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(bytes: u64) {
+        fn formatted_sizes_are_parsed_back(bytes: u64) {
             prop_assert_eq!(parse_size(&format_size(bytes)), Ok(bytes));
         }
     }

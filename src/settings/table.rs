@@ -10,7 +10,7 @@ use super::values::{
 };
 use crate::model::time::{parse_duration, parse_time};
 
-/// Every one of them.
+/// All settings except those of HTTP.
 pub(super) static SETTINGS: &[Setting] = &[
     setting!(
         "store",

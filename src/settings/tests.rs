@@ -41,7 +41,7 @@ fn flags_win_over_environment_over_file_over_defaults() {
 }
 
 #[test]
-fn the_file_takes_the_types_that_make_sense() {
+fn the_file_accepts_matching_toml_types() {
     let file = file(
         "min_time = 2001-01-01T00:00:00Z\nmin_speed = 1\nmax_accuracy = 12.5\n\
          drop_ignition_off = true\nmap = 'lat=/gps/lat,device_id=vehicle'\nspeed_unit = 'kn'\n\
@@ -59,7 +59,7 @@ fn the_file_takes_the_types_that_make_sense() {
 }
 
 #[test]
-fn every_fault_is_told_at_once_with_its_place() {
+fn all_faults_are_reported_at_once_with_their_origin() {
     let file = file(
         "max_gp = \"1m\"\nmax_gap = 300\nmax_samples = \"many\"\ndrop_ignition_off = 1\n\
          store = \"trips.db\"\nmax_duration = \"400d\"\n[other]\nx = 1\n",
@@ -68,7 +68,7 @@ fn every_fault_is_told_at_once_with_its_place() {
     let flags = [("flush_interval", "1h".to_owned())];
     let error = Settings::resolve(&flags, &env, Some(&file)).unwrap_err();
     assert!(!error.is_usage());
-    let told = error.to_string();
+    let message = error.to_string();
     for part in [
         "9 faults",
         "\n  tstar.toml:1: unknown key `max_gp`; did you mean `max_gap`?",
@@ -81,23 +81,23 @@ fn every_fault_is_told_at_once_with_its_place() {
         "\n  --flush-interval: flush_interval (1h) must not be longer than max_staleness (30s)",
         "\n  TSTAR_SPEED_UNIT: speed_unit: `knots` is not one of mps, kmh, mph, kn",
     ] {
-        assert!(told.contains(part), "{part}\n{told}");
+        assert!(message.contains(part), "{part}\n{message}");
     }
-    let lines = told.lines().filter_map(|line| line.strip_prefix("  tstar.toml:"));
-    assert!(lines.map(|line| line.as_bytes()[0]).is_sorted(), "by line: {told}");
+    let lines = message.lines().filter_map(|line| line.strip_prefix("  tstar.toml:"));
+    assert!(lines.map(|line| line.as_bytes()[0]).is_sorted(), "by line: {message}");
 }
 
 #[test]
-fn what_is_not_toml_is_told_with_its_line() {
+fn toml_errors_are_reported_with_their_line() {
     let file = file("max_gap = \"5m\"\nmax_samples = = 3\nmax_gapp = \"1m\"\n");
-    let told = Settings::resolve(&[], &[], Some(&file)).unwrap_err().to_string();
-    assert!(told.contains("tstar.toml:2: not TOML: "), "{told}");
-    assert!(told.contains("tstar.toml:3: unknown key `max_gapp`"), "{told}");
+    let message = Settings::resolve(&[], &[], Some(&file)).unwrap_err().to_string();
+    assert!(message.contains("tstar.toml:2: not TOML: "), "{message}");
+    assert!(message.contains("tstar.toml:3: unknown key `max_gapp`"), "{message}");
 }
 
 #[test]
-fn limits_hold_and_the_fault_stands_at_what_was_set() {
-    for (key, value, told) in [
+fn limits_hold_and_faults_name_the_value_that_was_set() {
+    for (key, value, expected) in [
         ("max_gap", "0s", "max_gap must be longer than 0"),
         ("max_gap", "25h", "max_gap (25h) must not be longer than max_duration (24h)"),
         ("max_duration", "1m", "max_gap (5m) must not be longer than max_duration (1m)"),
@@ -119,8 +119,8 @@ fn limits_hold_and_the_fault_stands_at_what_was_set() {
         let error = Settings::resolve(&[(key, value.to_owned())], &[], None).unwrap_err();
         assert!(error.is_usage(), "only a flag is at fault");
         let shown = error.to_string();
-        let place = format!("--{}: ", key.replace('_', "-"));
-        assert!(shown.starts_with(&place) && shown.contains(told), "{shown}");
+        let origin = format!("--{}: ", key.replace('_', "-"));
+        assert!(shown.starts_with(&origin) && shown.contains(expected), "{shown}");
     }
 }
 
@@ -141,24 +141,24 @@ fn unknown_variables_warn_and_known_others_are_silent() {
 }
 
 #[test]
-fn settings_of_tls_go_together() {
-    let told = |flags: &[(&'static str, &str)]| {
+fn tls_settings_go_together() {
+    let resolve = |flags: &[(&'static str, &str)]| {
         let flags: Vec<_> = flags.iter().map(|(key, value)| (*key, (*value).to_owned())).collect();
         Settings::resolve(&flags, &[], None).map(|(settings, _)| settings)
     };
     let all =
         [("cql_tls", "true"), ("cql_tls_ca", "a"), ("cql_tls_cert", "c"), ("cql_tls_key", "k")];
-    let settings = told(&all).unwrap();
+    let settings = resolve(&all).unwrap();
     assert!(settings.cql_tls);
     assert_eq!([settings.cql_tls_ca, settings.cql_tls_cert, settings.cql_tls_key], ["a", "c", "k"]);
-    assert!(told(&all[..1]).is_ok(), "whom the system trusts");
-    let without = told(&all[1..]).unwrap_err();
+    assert!(resolve(&all[..1]).is_ok(), "the system's CAs");
+    let without = resolve(&all[1..]).unwrap_err();
     assert_eq!(without.faults.len(), 3, "{without}");
-    assert!(without.to_string().contains("cql_tls_ca is given, and cql_tls is false"), "{without}");
-    for one in [&all[..3], &[all[0], all[3]]] {
-        let half = told(one).unwrap_err().to_string();
+    assert!(without.to_string().contains("cql_tls_ca is set, but cql_tls is false"), "{without}");
+    for flags in [&all[..3], &[all[0], all[3]]] {
+        let half = resolve(flags).unwrap_err().to_string();
         assert!(half.contains("cql_tls_cert and cql_tls_key go together"), "{half}");
     }
-    let unread = told(&[("cql_tls", "yes"), ("cql_tls_ca", "a")]).unwrap_err();
-    assert_eq!(unread.faults.len(), 1, "no rule about what cannot be read: {unread}");
+    let unread = resolve(&[("cql_tls", "yes"), ("cql_tls_ca", "a")]).unwrap_err();
+    assert_eq!(unread.faults.len(), 1, "rules are not checked for unreadable values: {unread}");
 }

@@ -1,8 +1,8 @@
-//! What has to be so between the settings of TLS.
+//! Rules between the TLS settings.
 
 use super::{Problem, Settings};
 
-/// Every rule of theirs that does not hold.
+/// Violated rules of the TLS settings.
 pub(super) fn problems(settings: &Settings) -> Vec<Problem> {
     let Settings { cql_tls, cql_tls_ca, cql_tls_cert, cql_tls_key, .. } = settings;
     let mut problems = Vec::new();
@@ -11,19 +11,19 @@ pub(super) fn problems(settings: &Settings) -> Vec<Problem> {
             problems.push(Problem { keys, message: message.to_owned() });
         }
     };
-    // Whoever names certificates does not mean to go without.
+    // Certificates without TLS are most likely a mistake.
     for (keys, file) in [
         (&["cql_tls_ca", "cql_tls"], cql_tls_ca),
         (&["cql_tls_cert", "cql_tls"], cql_tls_cert),
         (&["cql_tls_key", "cql_tls"], cql_tls_key),
     ] {
-        let message = format!("{} is given, and cql_tls is false: set cql_tls, too", keys[0]);
+        let message = format!("{} is set, but cql_tls is false; set cql_tls as well", keys[0]);
         check(*cql_tls || file.is_empty(), keys, &message);
     }
     check(
         cql_tls_cert.is_empty() == cql_tls_key.is_empty(),
         &["cql_tls_cert", "cql_tls_key"],
-        "cql_tls_cert and cql_tls_key go together: give both, or none",
+        "cql_tls_cert and cql_tls_key go together; set both or neither",
     );
     problems
 }

@@ -1,4 +1,4 @@
-//! Values of settings, read and written.
+//! Parses and formats values of settings.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::model::time::{format_duration, format_time};
 use crate::source::{MapError, parse_map};
 use crate::store::{Consistency, StoreUrl};
 
-/// Names of units, the first of each the one that is written.
+/// Names of units; the first name of a unit is the one that is written.
 const SPEED_UNITS: [(&str, SpeedUnit); 4] = [
     ("mps", SpeedUnit::MetresPerSecond),
     ("kmh", SpeedUnit::KilometresPerHour),
@@ -47,7 +47,7 @@ pub(super) fn text(text: &str) -> Result<String, std::convert::Infallible> {
     Ok(text.to_owned())
 }
 
-/// The choice of that name.
+/// The choice with a name.
 pub(super) fn choose<T: Copy>(text: &str, choices: &[(&str, T)]) -> Result<T, String> {
     let chosen = choices.iter().find(|(name, _)| *name == text);
     chosen.map(|(_, value)| *value).ok_or_else(|| {
@@ -86,7 +86,7 @@ pub(super) fn input_format_text(format: &Option<InputFormat>) -> String {
     chosen(format, &INPUT_FORMATS)
 }
 
-/// Read here too, so that a bad URL is told together with the other faults.
+/// Validates the URL here as well, so that its faults are reported with all others.
 pub(super) fn store(text: &str) -> Result<String, String> {
     StoreUrl::parse(text).map_err(|error| error.to_string())?;
     Ok(text.to_owned())
@@ -111,16 +111,16 @@ pub(super) fn flag(text: &str) -> Result<bool, String> {
 pub(super) fn count(text: &str) -> Result<u64, String> {
     let is_count = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let count = is_count.then(|| text.parse().ok()).flatten();
-    count.ok_or_else(|| format!("`{text}` is not a whole number from 0 on"))
+    count.ok_or_else(|| format!("`{text}` is not a whole number of at least 0"))
 }
 
-/// A number within bounds, or none.
-pub(super) fn optional(text: &str, most: f64) -> Result<Option<f64>, String> {
+/// A number from 0 to `max`, or `none`.
+pub(super) fn optional(text: &str, max: f64) -> Result<Option<f64>, String> {
     if text == "none" {
         return Ok(None);
     }
-    let number = text.parse().ok().filter(|number| (0.0..=most).contains(number));
-    number.map(Some).ok_or_else(|| format!("`{text}` is not a number from 0 to {most}, or none"))
+    let number = text.parse().ok().filter(|number| (0.0..=max).contains(number));
+    number.map(Some).ok_or_else(|| format!("`{text}` is not a number from 0 to {max}, or none"))
 }
 
 pub(super) fn speed(text: &str) -> Result<Option<f64>, String> {
@@ -135,7 +135,7 @@ pub(super) fn number(value: &Option<f64>) -> String {
     value.map_or_else(|| "none".into(), |value| value.to_string())
 }
 
-/// No text is no map.
+/// Parses a field map; empty text is an empty map.
 pub(super) fn fields(text: &str) -> Result<BTreeMap<String, String>, MapError> {
     if text.is_empty() { Ok(BTreeMap::new()) } else { parse_map(text) }
 }
@@ -145,13 +145,13 @@ pub(super) fn fields_text(fields: &BTreeMap<String, String>) -> String {
     pairs.join(",")
 }
 
-/// The form of what a daemon says on stderr.
+/// Format of a daemon's log on stderr.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For people.
+    /// Plain text.
     #[default]
     Text,
-    /// An object a line.
+    /// One JSON object per line.
     Json,
 }
 
@@ -175,22 +175,22 @@ pub(super) fn key_rule_text(rule: &KeyRule) -> String {
     chosen(rule, &KEY_RULES)
 }
 
-/// How the partitioner is spelled that is to be found from the records.
-const FOUND: &str = "auto";
+/// Value for a partitioner that is detected from the records.
+const AUTO: &str = "auto";
 
 pub(super) fn partitioner(text: &str) -> Result<Option<Partitioner>, String> {
-    if text == FOUND {
+    if text == AUTO {
         return Ok(None);
     }
     let known = Partitioner::from_name(text).map(Some);
-    known.ok_or_else(|| format!("`{text}` is not one of murmur2, crc32, none, {FOUND}"))
+    known.ok_or_else(|| format!("`{text}` is not one of murmur2, crc32, none, {AUTO}"))
 }
 
 pub(super) fn partitioner_text(partitioner: &Option<Partitioner>) -> String {
-    partitioner.map_or(FOUND, Partitioner::name).to_owned()
+    partitioner.map_or(AUTO, Partitioner::name).to_owned()
 }
 
-/// A text that is not empty.
+/// Text that is not empty.
 pub(super) fn name(text: &str) -> Result<String, String> {
     if text.is_empty() { Err("it must not be empty".into()) } else { Ok(text.to_owned()) }
 }
@@ -203,33 +203,31 @@ pub(super) fn optional_text(name: &Option<String>) -> String {
     name.clone().unwrap_or_else(|| "none".into())
 }
 
-/// Lines of `KEY=VALUE`: a value may hold anything but a line end.
+/// Parses lines of `KEY=VALUE`; a value may contain anything but a line break.
 pub(super) fn options(text: &str) -> Result<BTreeMap<String, String>, String> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let pair = |line: &str| match line.split_once('=') {
         Some((key, value)) if !key.trim().is_empty() => {
             Ok((key.trim().to_owned(), value.trim().to_owned()))
         }
-        // What stands there instead may be a line of a key.
-        _ => Err("a line is not KEY=VALUE (it is not shown: it may be a part of a secret)".into()),
+        // The line may be a part of a PEM key.
+        _ => Err("a line is not KEY=VALUE (not shown, as it may be part of a secret)".into()),
     };
     lines.map(pair).collect()
 }
 
-/// Values are shown that are known to let nobody in.
+/// Formats options; hides values that may be secrets.
 pub(super) fn options_text(options: &BTreeMap<String, String>) -> String {
     let line = |(key, value): (&String, &String)| format!("{key}={}", shown(key, value));
     options.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Addresses as `host:port,host:port`.
+/// Checks `host:port,host:port`; the client validates the rest.
 pub(super) fn brokers(text: &str) -> Result<String, String> {
     if text.contains('@') {
-        return Err(
-            "a broker is host:port; name and password are sasl.username and sasl.password \
-                    of kafka"
-                .into(),
-        );
+        return Err("a broker is host:port; set the login with sasl.username and sasl.password \
+                    in kafka"
+            .into());
     }
     name(text)
 }

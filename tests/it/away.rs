@@ -206,7 +206,7 @@ fn letters_go_back_once_each_whenever_the_brokers_go_away() {
     let left = || site.folder.run(&list).ends(0).objects().len();
     assert_eq!(left(), letters);
     let words = "dlq replay --map time=when --store sqlite:live.db --connect-timeout 3s";
-    let partial_result = ["letters that went back before: 500; the others stay"];
+    let partial_result = ["letters replayed before: 500; the others stay"];
     site.is_stopped(words, (Request::EndTransaction, 2), &partial_result).prints_nothing();
     assert_eq!(left(), letters - 500);
     let rest = site.resumes(words).json();

@@ -1,15 +1,21 @@
-//! `dlq`: the samples that could not be used.
+//! `dlq`: list, replay or purge dead letters.
 
-mod letters;
 mod list;
-mod purge;
-mod replay;
+
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
 
 use clap::{Args, Subcommand};
+use tstar::model::time::parse_time;
+use tstar::ops::dlq::{
+    DlqAccess, LetterFilter, Letters, ReplayRequest, parse_reason, purge, replay,
+};
+use tstar::ops::{InvalidRequest, NoResult};
+use tstar::store::StoreUrl;
 
 use super::flags::{Context, FixFlags, LetterFlags, OutputFlags, ServerFlags};
 use super::print::Printer;
-use letters::Letters;
+use super::{exit, open};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -65,13 +71,13 @@ enum DlqCommand {
     Ls {
         #[command(flatten)]
         filter: FilterFlags,
-        /// At most so many
+        /// Show at most N letters
         #[arg(long, value_name = "N")]
         limit: Option<u64>,
         #[command(flatten)]
         output: OutputFlags,
         #[command(flatten)]
-        place: PlaceFlags,
+        access: AccessFlags,
     },
     /// Show one dead letter with its original bytes
     #[command(after_help = SHOW_EXAMPLES)]
@@ -84,25 +90,29 @@ enum DlqCommand {
         #[command(flatten)]
         output: OutputFlags,
         #[command(flatten)]
-        place: PlaceFlags,
+        access: AccessFlags,
     },
     /// Put what can be used now back into the log
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(Box<ReplayArgs>),
-    /// Throw dead letters away
+    /// Delete dead letters
     #[command(after_help = PURGE_EXAMPLES)]
-    Purge {
-        #[command(flatten)]
-        filter: FilterFlags,
-        /// All of them
-        #[arg(long)]
-        all: bool,
-        /// Do not ask
-        #[arg(long)]
-        yes: bool,
-        #[command(flatten)]
-        place: PlaceFlags,
-    },
+    Purge(PurgeArgs),
+}
+
+/// Flags of `dlq purge`.
+#[derive(Debug, Args)]
+struct PurgeArgs {
+    #[command(flatten)]
+    filter: FilterFlags,
+    /// All of them
+    #[arg(long)]
+    all: bool,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    access: AccessFlags,
 }
 
 /// Flags of `dlq replay`.
@@ -120,10 +130,10 @@ struct ReplayArgs {
     #[command(flatten)]
     fix: FixFlags,
     #[command(flatten)]
-    place: PlaceFlags,
+    access: AccessFlags,
 }
 
-/// Which dead letters.
+/// Selects dead letters.
 #[derive(Debug, Args)]
 struct FilterFlags {
     /// Only those of this reason
@@ -140,13 +150,42 @@ struct FilterFlags {
     to: Option<String>,
 }
 
-/// Where the dead letters are.
+/// How the dead letters are reached.
 #[derive(Debug, Args)]
-struct PlaceFlags {
+struct AccessFlags {
     #[command(flatten)]
     brokers: LetterFlags,
     #[command(flatten)]
     server: ServerFlags,
+}
+
+impl FilterFlags {
+    fn read(&self) -> anyhow::Result<LetterFilter> {
+        let reason = self.reason.as_deref().map(parse_reason).transpose()?;
+        let from_ms = self.from.as_deref().map(parse_time).transpose()?;
+        let to_ms = self.to.as_deref().map(parse_time).transpose()?;
+        if from_ms.zip(to_ms).is_some_and(|(from, to)| to < from) {
+            return Err(InvalidRequest("--from is later than --to; swap them".into()).into());
+        }
+        Ok(LetterFilter { reason, device: self.device.clone(), from_ms, to_ms })
+    }
+
+    /// Whether no flag is given: all letters are selected.
+    fn is_empty(&self) -> bool {
+        let Self { reason, device, from, to } = self;
+        [reason, device, from, to].into_iter().all(Option::is_none)
+    }
+}
+
+impl AccessFlags {
+    async fn open(&self, context: &Context) -> anyhow::Result<Letters> {
+        let flags = [&self.brokers.0[..], &self.server.0].concat();
+        let settings = context.settings(&flags)?.0;
+        let brokers = open::brokers(&settings)?;
+        let url = StoreUrl::parse(&settings.store)?;
+        let options = open::options(&settings, context)?;
+        Letters::open(DlqAccess { store: settings.store, url, options, brokers }).await
+    }
 }
 
 /// Runs a `dlq` command.
@@ -156,20 +195,83 @@ pub async fn run(
     printer: &mut Printer<'_>,
 ) -> anyhow::Result<()> {
     match &args.command {
-        DlqCommand::Ls { filter, limit, output, place } => {
+        DlqCommand::Ls { filter, limit, output, access } => {
             let filter = filter.read()?;
-            let letters = Letters::open(place, context).await?;
+            let letters = access.open(context).await?;
             let format = printer.format(output);
             list::list(&letters, &filter, limit.unwrap_or(u64::MAX), format, printer)
         }
-        DlqCommand::Show { id, raw, output, place } => {
-            let letters = Letters::open(place, context).await?;
-            list::show(&letters, id, *raw, output, printer)
+        DlqCommand::Show { id, raw, output, access } => {
+            let letters = access.open(context).await?;
+            list::show(letters.find(id)?, *raw, output, printer)
         }
-        DlqCommand::Replay(args) => replay::run(args, context, printer).await,
-        DlqCommand::Purge { filter, all, yes, place } => {
-            let asked = purge::PurgeRequest { filter, all: *all, yes: *yes, place };
-            purge::run(&asked, context, printer).await
-        }
+        DlqCommand::Replay(args) => run_replay(args, context, printer).await,
+        DlqCommand::Purge(args) => run_purge(args, context, printer).await,
     }
+}
+
+async fn run_replay(
+    args: &ReplayArgs,
+    context: &Context,
+    printer: &mut Printer<'_>,
+) -> anyhow::Result<()> {
+    let request = ReplayRequest {
+        filter: args.filter.read()?,
+        overrides: args.fix.read(context)?,
+        now_ms: args.now.then_some(context.now_ms),
+        dry_run: args.dry_run,
+        notify: Arc::new(exit::print_status),
+    };
+    let letters = args.access.open(context).await?;
+    let outcome = replay(&letters, &request).await?;
+    if outcome.repeated > 0 {
+        exit::print_status(&format!(
+            "letters that were replayed before and came again for the same reason: {}; they stay, \
+             pass --reason to replay them",
+            outcome.repeated
+        ));
+    }
+    if outcome.control_records() > 0 {
+        exit::print_status(&format!(
+            "control records: {}; they never go back, so that no dead command is carried out; send \
+             it again with tstar forget if one was meant",
+            outcome.control_records()
+        ));
+    }
+    Ok(printer.line(&serde_json::to_string(&outcome)?)?)
+}
+
+async fn run_purge(
+    args: &PurgeArgs,
+    context: &Context,
+    printer: &mut Printer<'_>,
+) -> anyhow::Result<()> {
+    let filter = args.filter.read()?;
+    if args.all != args.filter.is_empty() {
+        let problem = "pass --reason, --device, --from or --to; or --all and none of those";
+        return Err(InvalidRequest(problem.into()).into());
+    }
+    let has_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    if !args.yes && !has_terminal {
+        return Err(InvalidRequest("no terminal to confirm on; pass --yes".into()).into());
+    }
+    let letters = args.access.open(context).await?;
+    if !args.yes && !confirm(letters.count(&filter)?, letters.store())? {
+        return Err(NoResult("nothing was deleted: the answer was no".into()).into());
+    }
+    let outcome = purge(&letters, &filter).await?;
+    if let Some(error) = &outcome.space_not_freed {
+        exit::print_status(&format!("the space of dead letters is not freed yet: {error}"));
+    }
+    Ok(printer.line(&serde_json::to_string(&outcome)?)?)
+}
+
+/// Asks on the terminal.
+fn confirm(count: u64, store: &str) -> anyhow::Result<bool> {
+    let mut stderr = std::io::stderr();
+    write!(stderr, "tstar: delete {count} dead letters of {store}? [y/N] ")?;
+    stderr.flush()?;
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }

@@ -15,7 +15,7 @@ use crate::kafka::topic::{OffsetRange, Topics};
 use crate::model::epoch::Epoch;
 use crate::model::rules::Rules;
 use crate::ops::device_partition::PartitionFinder;
-use crate::ops::redecode::DecodeOverrides;
+use crate::ops::dlq::DecodeOverrides;
 use crate::ops::topic_log::{self, TopicRequest};
 use crate::ops::verify::reference::Workspace;
 use crate::ops::{Cancel, InvalidRequest, Notify, PartialResult, PreconditionFailed};

@@ -252,8 +252,8 @@ pub(super) async fn inspect(
         if let Some(grace) = grace_seconds(&described).filter(|grace| *grace < GRACE_SECONDS) {
             let note = format!("table {table} has gc_grace_seconds = {grace}");
             let fix = format!(
-                "set it to {GRACE_SECONDS} and repair more often than that: a replaced row reappears \
-                 if its deletion is collected before all replicas have it"
+                "set it to {GRACE_SECONDS} and repair more often than that: a replaced row \
+                 reappears if its deletion is collected before all replicas have it"
             );
             notes.push((note, fix));
         }
@@ -311,8 +311,8 @@ fn release_fault(version: &str) -> Option<String> {
     let release = (numbers.next()?, numbers.next()?);
     (release < FIXED_RELEASE).then(|| {
         format!(
-            "Scylla {version}: before 2026.2 a reversed read over range tombstones in memory may skip a \
-             row, and every lookup is a reversed read; upgrade, or create table trips with \
+            "Scylla {version}: before 2026.2 a reversed read over range tombstones in memory may \
+             skip a row, and every lookup is a reversed read; upgrade, or create table trips with \
              CLUSTERING ORDER BY (end_time ASC, start_time ASC)"
         )
     })

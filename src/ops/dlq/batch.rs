@@ -1,0 +1,72 @@
+//! Dead letters redecoded in batches.
+
+use super::letters::{LetterFilter, LetterReader, StoredLetter};
+use super::redecode::{Redecoded, Redecoder};
+use crate::kafka::dead_letters::came_again;
+use crate::model::reason::DeadReason;
+use crate::store::DeadLetter;
+
+/// Letters of a batch, at most.
+const MAX_LETTERS: usize = 500;
+
+/// A batch with this many bytes of values takes no further letter.
+const MAX_BYTES: usize = 4 << 20;
+
+/// Letters, each with what redecoding gave.
+pub(super) type RedecodedBatch = Vec<(StoredLetter, Redecoded)>;
+
+/// Holds back letters that were replayed before and failed again for the same reason: one of the
+/// trips, which only the reader of the log finds. Each further replay would only create new letters
+/// of them, so they stay unless the filter names their reason.
+pub(super) struct RepeatGuard {
+    is_off: bool,
+    /// Letters held back so far.
+    pub count: u64,
+}
+
+impl RepeatGuard {
+    pub fn new(filter: &LetterFilter) -> Self {
+        Self { is_off: filter.reason.is_some(), count: 0 }
+    }
+
+    /// Holds nothing back.
+    pub fn off() -> Self {
+        Self { is_off: true, count: 0 }
+    }
+
+    fn check(&mut self, letter: &DeadLetter, redecoded: Redecoded) -> Redecoded {
+        let is_usable = matches!(redecoded, Redecoded::Usable { .. });
+        if self.is_off || !is_usable || !came_again(letter) {
+            return redecoded;
+        }
+        self.count += 1;
+        Redecoded::Unchanged
+    }
+}
+
+/// Reads and redecodes the next letters; `None` at the end.
+pub(super) fn next_batch(
+    reader: &mut LetterReader<'_>,
+    redecoder: &mut Redecoder,
+    repeats: &mut RepeatGuard,
+) -> anyhow::Result<Option<RedecodedBatch>> {
+    let (mut batch, mut bytes) = (RedecodedBatch::new(), 0);
+    while batch.len() < MAX_LETTERS && bytes < MAX_BYTES {
+        let Some(stored) = reader.next_letter()? else { break };
+        bytes += stored.letter.value.len();
+        let redecoded = repeats.check(&stored.letter, redecoder.redecode(&stored.letter));
+        batch.push((stored, redecoded));
+    }
+    Ok((!batch.is_empty()).then_some(batch))
+}
+
+/// The letters of a table that stay with another reason or message.
+pub(super) fn changed_letters(batch: &RedecodedBatch) -> Vec<(i64, DeadReason, String)> {
+    let changed = batch.iter().filter_map(|(stored, redecoded)| match redecoded {
+        Redecoded::Changed { reason, message } => {
+            Some((stored.id.number()?, *reason, message.clone()))
+        }
+        _ => None,
+    });
+    changed.collect()
+}

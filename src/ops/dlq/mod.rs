@@ -1,0 +1,28 @@
+//! Dead letters of a store: read, find, replay, delete.
+
+mod batch;
+mod json;
+mod letters;
+mod purge;
+mod redecode;
+mod replay;
+mod to_files;
+mod to_topic;
+
+pub use json::LetterJson;
+pub use letters::{
+    DlqAccess, LetterFilter, LetterId, LetterReader, Letters, StoredLetter, parse_reason,
+};
+pub use purge::{PurgeOutcome, purge};
+pub use redecode::DecodeOverrides;
+pub use replay::{ReplayOutcome, ReplayRequest, replay};
+
+use crate::kafka::KafkaError;
+use crate::kafka::client::Brokers;
+use crate::kafka::transactions::Transactions;
+
+/// Opens the producer that changes the dead letters of a log. Its transactional id is that of the
+/// dead letter topic `dlq_topic`, so of two commands at once the first is fenced.
+fn init_transactions(brokers: &Brokers, dlq_topic: &str) -> Result<Transactions, KafkaError> {
+    Transactions::init(brokers, &format!("tstar-dlq-{dlq_topic}"))
+}

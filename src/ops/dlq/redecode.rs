@@ -1,0 +1,361 @@
+//! Decodes a dead letter again.
+//!
+//! A log is always decoded by the rules of its store. So a letter that those rules accept now is
+//! replayed unchanged. One that only decodes with overrides (names of fields, units) is replayed as
+//! a record that states the same sample in the form of those rules.
+
+use std::collections::BTreeMap;
+
+use crate::kafka::control::CONTROL_HEADER;
+use crate::kafka::record::{Record, RecordReader};
+use crate::model::reason::DeadReason;
+use crate::model::rules::{Rules, SpeedUnit, TimeUnit};
+use crate::pipeline::processor::{says_of_array, wrong_clock};
+use crate::source::{Batch, Decoder, Entry, MapError, SampleError};
+use crate::store::DeadLetter;
+use crate::timeline::ClockGuard;
+
+/// Overrides of the rules of a store, for decoding dead letters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DecodeOverrides {
+    /// Names, or JSON Pointers, by canonical name; fields not listed keep those of the rules.
+    pub fields: BTreeMap<String, String>,
+    /// Unit of integer times; `None`: that of the rules.
+    pub time_unit: Option<TimeUnit>,
+    /// Unit of speeds; `None`: that of the rules.
+    pub speed_unit: Option<SpeedUnit>,
+}
+
+impl DecodeOverrides {
+    /// The rules with these overrides.
+    #[must_use]
+    pub fn over(&self, rules: &Rules) -> Rules {
+        let mut rules = rules.clone();
+        rules.fields.extend(self.fields.clone());
+        rules.time_unit = self.time_unit.unwrap_or(rules.time_unit);
+        rules.speed_unit = self.speed_unit.unwrap_or(rules.speed_unit);
+        rules
+    }
+}
+
+/// Kind of the log that the letters come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogKind {
+    /// Files: records have no keys.
+    Files,
+    /// A topic.
+    Topic,
+}
+
+/// What redecoding a letter gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Redecoded {
+    /// Usable: the record to add to the log.
+    Usable {
+        /// Key of the record; `None` in a log of files.
+        key: Option<Vec<u8>>,
+        /// Value of the record.
+        value: Vec<u8>,
+    },
+    /// It still fails, for the same reason.
+    Unchanged,
+    /// It still fails, for another reason or with another message.
+    Changed {
+        /// The new reason.
+        reason: DeadReason,
+        /// What failed, with the value.
+        message: String,
+    },
+    /// It cannot be replayed.
+    Never(Unrecoverable),
+}
+
+/// Why a letter cannot be replayed, whatever the rules and overrides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Unrecoverable {
+    /// Its value, key or headers were stored in part.
+    Cut,
+    /// It is a control record: only `tstar forget` sends those.
+    Control,
+    /// It is a row of a CSV file, whose header line was not stored.
+    Row,
+    /// It is a batch that could not be decompressed, of which nothing was stored.
+    Unreadable,
+    /// Its record is too large for the log or the client.
+    TooLarge,
+}
+
+impl Unrecoverable {
+    /// Name in the JSON of a replay.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cut => "cut",
+            Self::Control => "control_record",
+            Self::Row => "csv_row",
+            Self::Unreadable => "unreadable",
+            Self::TooLarge => "too_large",
+        }
+    }
+}
+
+/// Replaces the key in a log without keys, and a key that is missing.
+const NO_KEY: &[u8] = b"-";
+
+/// Reads records by one set of rules.
+struct RecordReaders {
+    /// Checks the key as the reader of the log does.
+    exact: RecordReader,
+    /// Ignores the key.
+    any_key: RecordReader,
+}
+
+impl RecordReaders {
+    fn new(rules: &Rules, key_is_device: bool) -> Result<Self, MapError> {
+        let reader = |key_is_device| Ok(RecordReader::new(Decoder::new(rules)?, key_is_device));
+        Ok(Self { exact: reader(key_is_device)?, any_key: reader(false)? })
+    }
+}
+
+/// The samples of a letter under one set of rules.
+struct DecodedLetter {
+    batch: Batch,
+    /// Key of the record to replay.
+    key: Option<Vec<u8>>,
+}
+
+/// Decodes dead letters again.
+pub struct Redecoder {
+    log: LogKind,
+    key_is_device: bool,
+    guard: ClockGuard,
+    /// Readers by the rules of the store.
+    by_rules: RecordReaders,
+    /// Readers by the rules with the overrides; `None` if those change nothing.
+    by_overrides: Option<RecordReaders>,
+    /// Encodes samples in the form of the store's rules.
+    encoder: Decoder,
+    /// Replaces the log timestamps of the letters, ms since 1970.
+    now_ms: Option<i64>,
+}
+
+impl Redecoder {
+    /// Decodes by the rules of a store and by overrides of them. `now_ms` replaces the log
+    /// timestamps of the letters: device times are checked against it.
+    ///
+    /// # Errors
+    /// The overrides map fields in an invalid way.
+    pub fn new(
+        log: LogKind,
+        rules: &Rules,
+        overrides: &DecodeOverrides,
+        now_ms: Option<i64>,
+    ) -> Result<Self, MapError> {
+        let key_is_device = log == LogKind::Topic && rules.key == "device_id";
+        let overridden = overrides.over(rules);
+        let by_overrides = (overridden != *rules)
+            .then(|| RecordReaders::new(&overridden, key_is_device))
+            .transpose()?;
+        Ok(Self {
+            log,
+            key_is_device,
+            guard: rules.guard(),
+            by_rules: RecordReaders::new(rules, key_is_device)?,
+            by_overrides,
+            encoder: Decoder::new(rules)?,
+            now_ms,
+        })
+    }
+
+    /// Timestamp of the record that replays a letter, ms since 1970.
+    #[must_use]
+    pub fn log_time_ms(&self, letter: &DeadLetter) -> i64 {
+        self.now_ms.unwrap_or(letter.log_time_ms)
+    }
+
+    /// Decodes a letter again.
+    pub fn redecode(&mut self, letter: &DeadLetter) -> Redecoded {
+        // A replay never carries out a command, whoever signed it.
+        if letter.headers.iter().any(|(name, _)| name == CONTROL_HEADER) {
+            return Redecoded::Never(Unrecoverable::Control);
+        }
+        if letter.is_cut() {
+            return Redecoded::Never(Unrecoverable::Cut);
+        }
+        if letter.reason == DeadReason::BadRecord {
+            return Redecoded::Never(Unrecoverable::Unreadable);
+        }
+        if self.is_csv_row(letter) {
+            return Redecoded::Never(Unrecoverable::Row);
+        }
+        // An array is invalid inside an array and on a line of a file, whatever the rules.
+        let is_single = self.log == LogKind::Files || letter.element.is_some();
+        if is_single && letter.value.trim_ascii_start().first() == Some(&b'[') {
+            return Redecoded::Unchanged;
+        }
+        let error = match self.decode_by_rules(letter) {
+            Ok(usable) => return usable,
+            Err(error) => error,
+        };
+        match self.decode_by_overrides(letter) {
+            Some(Ok(usable)) => usable,
+            // The error of the attempt that got further is reported.
+            Some(Err(other)) if depth(other.reason) > depth(error.reason) => {
+                self.classify_failure(letter, *other)
+            }
+            _ => self.classify_failure(letter, *error),
+        }
+    }
+
+    /// Whether a letter is a row of a CSV file: only those fail for such reasons without being
+    /// objects.
+    fn is_csv_row(&self, letter: &DeadLetter) -> bool {
+        let is_object = letter.value.trim_ascii_start().first() == Some(&b'{');
+        let is_any_format = matches!(
+            letter.reason,
+            DeadReason::BadJson | DeadReason::BadUtf8 | DeadReason::TruncatedInput
+        );
+        self.log == LogKind::Files && !is_object && !is_any_format
+    }
+
+    fn decode_by_rules(&mut self, letter: &DeadLetter) -> Result<Redecoded, Box<SampleError>> {
+        let decoded = self.decode(letter, false);
+        let checks = decoded.batch.entries.iter().map(|entry| self.check_entry(letter, entry));
+        let checks: Vec<_> = checks.collect();
+        let is_usable = checks.iter().any(Result::is_ok);
+        // Bad elements among usable ones become letters of their own when the record is read.
+        match checks.into_iter().find_map(Result::err) {
+            Some(error) if !is_usable => Err(error),
+            None if !is_usable => Err(same_error(letter)),
+            _ => Ok(Redecoded::Usable { key: decoded.key, value: letter.value.clone() }),
+        }
+    }
+
+    /// `None` if there are no overrides.
+    fn decode_by_overrides(
+        &mut self,
+        letter: &DeadLetter,
+    ) -> Option<Result<Redecoded, Box<SampleError>>> {
+        self.by_overrides.as_ref()?;
+        let decoded = self.decode(letter, true);
+        Some(self.reencode(letter, decoded))
+    }
+
+    fn reencode(
+        &self,
+        letter: &DeadLetter,
+        decoded: DecodedLetter,
+    ) -> Result<Redecoded, Box<SampleError>> {
+        let mut records = Vec::with_capacity(decoded.batch.entries.len());
+        for entry in &decoded.batch.entries {
+            self.check_entry(letter, entry)?;
+            let sample = entry.content.as_ref().map_err(Clone::clone)?;
+            let record = self.encoder.restate(sample, &decoded.batch.text).map_err(|problem| {
+                let message = format!(
+                    "it decodes with the overrides, but not in the form of the store's rules: \
+                     {problem}"
+                );
+                Box::new(SampleError::new(letter.reason, message))
+            })?;
+            records.push(record);
+        }
+        let value = match &decoded.batch.entries[..] {
+            [] => return Err(same_error(letter)),
+            [entry] if entry.element.is_none() => records.concat(),
+            _ => format!("[{}]", records.join(",")),
+        };
+        Ok(Redecoded::Usable { key: decoded.key, value: value.into_bytes() })
+    }
+
+    /// The device of all samples of a letter that can be decoded; `None` if they differ.
+    pub fn device_of(&mut self, letter: &DeadLetter) -> Option<String> {
+        let with_overrides = self.by_overrides.is_some();
+        only_device(&self.decode(letter, with_overrides).batch)
+    }
+
+    fn decode(&mut self, letter: &DeadLetter, with_overrides: bool) -> DecodedLetter {
+        let log_time_ms = self.log_time_ms(letter);
+        let readers = match &mut self.by_overrides {
+            Some(readers) if with_overrides => readers,
+            _ => &mut self.by_rules,
+        };
+        let value = Some(&letter.value[..]);
+        let record = |key| Record { log_time_ms, key, value, ..Record::default() };
+        let mut batch = Batch::default();
+        let key = letter.key.as_deref().filter(|key| !key.is_empty());
+        if self.log == LogKind::Files {
+            readers.exact.read(&record(Some(NO_KEY)), &mut batch);
+            return DecodedLetter { batch, key: None };
+        }
+        if key.is_none() && self.key_is_device {
+            readers.any_key.read(&record(Some(NO_KEY)), &mut batch);
+            if let Some(device) = only_device(&batch) {
+                return DecodedLetter { batch, key: Some(device.into_bytes()) };
+            }
+            batch = Batch::default();
+        }
+        readers.exact.read(&record(key), &mut batch);
+        DecodedLetter { batch, key: key.map(<[u8]>::to_vec) }
+    }
+
+    fn check_entry(&self, letter: &DeadLetter, entry: &Entry) -> Result<(), Box<SampleError>> {
+        let decoded = entry.content.as_ref().map_err(Clone::clone)?;
+        let (time_ms, log_time_ms) = (decoded.sample.time_ms, self.log_time_ms(letter));
+        self.guard.judge(time_ms, log_time_ms).map_err(|violation| {
+            Box::new(wrong_clock(&self.guard, violation, time_ms, log_time_ms))
+        })
+    }
+
+    fn classify_failure(&self, letter: &DeadLetter, error: SampleError) -> Redecoded {
+        let is_same = error.reason == letter.reason
+            // With a new clock only the reason counts: the message names the time.
+            && (error.message == letter.message
+                || says_of_array(&letter.message, &error.message)
+                || self.now_ms.is_some());
+        // A cut at the end of the input explains any other error.
+        if is_same || letter.reason == DeadReason::TruncatedInput {
+            return Redecoded::Unchanged;
+        }
+        Redecoded::Changed { reason: error.reason, message: error.message }
+    }
+}
+
+/// The device of all decoded samples of a record; `None` if they differ, or there are none.
+fn only_device(batch: &Batch) -> Option<String> {
+    let decoded = batch.entries.iter().filter_map(|entry| entry.content.as_ref().ok());
+    let mut devices = decoded.map(|decoded| batch.text(&decoded.device));
+    let first = devices.next()?;
+    devices.all(|other| other == first).then(|| first.to_owned())
+}
+
+fn same_error(letter: &DeadLetter) -> Box<SampleError> {
+    Box::new(SampleError::new(letter.reason, letter.message.clone()))
+}
+
+/// How far decoding gets before it fails with a reason: form, fields, values, context.
+fn depth(reason: DeadReason) -> u8 {
+    match reason {
+        DeadReason::BadUtf8
+        | DeadReason::BadJson
+        | DeadReason::BadCsv
+        | DeadReason::Oversize
+        | DeadReason::NoKey
+        | DeadReason::TruncatedInput
+        | DeadReason::BadRecord => 0,
+        DeadReason::MissingField | DeadReason::AmbiguousField => 1,
+        DeadReason::BadType
+        | DeadReason::OutOfRange
+        | DeadReason::BadTime
+        | DeadReason::BadDeviceId => 2,
+        DeadReason::TimeBeforeMin
+        | DeadReason::TimeInFuture
+        | DeadReason::KeyMismatch
+        | DeadReason::NotAuthorised
+        | DeadReason::TripFull
+        | DeadReason::OtherPartition => 3,
+    }
+}
+
+#[cfg(test)]
+#[path = "redecode_tests.rs"]
+mod tests;

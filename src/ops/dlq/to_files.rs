@@ -1,0 +1,75 @@
+//! Replays the letters of a log of files: they become further records at its end, and leave their
+//! table in the same transaction.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::batch::{RedecodedBatch, RepeatGuard, changed_letters, next_batch};
+use super::letters::{LetterFilter, Letters};
+use super::redecode::{Redecoded, Redecoder};
+use super::replay::ReplayOutcome;
+use crate::pipeline::processor::{Processor, ProcessorConfig};
+use crate::source::{Batch, Decoder, Entry};
+use crate::store::{EmbeddedStore, LetterUpdates, Pair, RetryJournal};
+
+/// Replays the letters of `store`, which is opened for writing.
+pub(super) async fn replay_to_files(
+    store: EmbeddedStore,
+    letters: &Letters,
+    filter: &LetterFilter,
+    redecoder: &mut Redecoder,
+) -> anyhow::Result<ReplayOutcome> {
+    let mut outcome = ReplayOutcome::default();
+    let mut reader = letters.read(filter)?;
+    let store = Arc::new(store);
+    let journal = RetryJournal::new(Arc::clone(&store));
+    let pair = Pair { trips: store, journal };
+    let mut processor = Processor::new(&pair, &letters.rules, ProcessorConfig::default()).await?;
+    // A letter that the trips reject stays in the table: it creates no new letter.
+    let mut repeats = RepeatGuard::off();
+    while let Some(redecoded) = next_batch(&mut reader, redecoder, &mut repeats)? {
+        let first_offset = processor.position().delivered;
+        let (batch, ids) = log_records(&redecoded, &letters.decoder, first_offset, redecoder);
+        let changed = changed_letters(&redecoded);
+        pair.journal.set_updates(ids, changed.clone());
+        if batch.entries.is_empty() {
+            pair.trips.settle(&LetterUpdates { gone: vec![], changed })?;
+        }
+        processor.absorb(&batch).await?;
+        processor.flush().await?;
+        outcome.add_batch(&redecoded);
+    }
+    outcome.subtract_rejected(processor.counts());
+    Ok(outcome)
+}
+
+/// The usable letters as records from `first_offset` on, and their numbers by offset.
+fn log_records(
+    redecoded: &RedecodedBatch,
+    decoder: &Decoder,
+    first_offset: i64,
+    redecoder: &Redecoder,
+) -> (Batch, BTreeMap<i64, i64>) {
+    let (mut batch, mut ids) = (Batch::default(), BTreeMap::new());
+    for (stored, outcome) in redecoded {
+        let (Some(id), Redecoded::Usable { value, .. }) = (stored.id.number(), outcome) else {
+            continue;
+        };
+        let offset = first_offset + i64::try_from(ids.len()).unwrap_or(i64::MAX);
+        let start = u32::try_from(batch.raw.len()).expect("a batch has a few megabytes");
+        batch.raw.extend_from_slice(value);
+        let end = u32::try_from(batch.raw.len()).expect("a batch has a few megabytes");
+        batch.entries.push(Entry {
+            offset,
+            element: None,
+            line: stored.letter.line,
+            log_time_ms: redecoder.log_time_ms(&stored.letter),
+            again: false,
+            raw: start..end,
+            key: None,
+            content: decoder.json(value, &mut batch.text),
+        });
+        ids.insert(offset, id);
+    }
+    (batch, ids)
+}
