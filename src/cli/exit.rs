@@ -8,7 +8,7 @@ use tstar::identity::IdError;
 use tstar::kafka::KafkaError;
 use tstar::model::time::MomentError;
 use tstar::model::visible::visible;
-use tstar::ops::verify::reference::AnewError;
+use tstar::ops::verify::reference::ReferenceError;
 use tstar::ops::{BadData, InvalidRequest, NoResult, PartialResult, PreconditionFailed, Stopped};
 use tstar::pipeline::daemon::DaemonError;
 use tstar::pipeline::processor::RunError;
@@ -94,9 +94,9 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
         _ => (),
     }
     match cause.downcast_ref() {
-        Some(AnewError::Run(error)) => return code_of(error),
-        Some(AnewError::Daemon(error)) => return log(error),
-        Some(AnewError::OtherFiles(_)) => return Some(BAD_DATA),
+        Some(ReferenceError::Run(error)) => return code_of(error),
+        Some(ReferenceError::Daemon(error)) => return log(error),
+        Some(ReferenceError::OtherFiles(_)) => return Some(BAD_DATA),
         _ => (),
     }
     if let Some(code) = log(cause) {

@@ -102,7 +102,7 @@ enum Command {
     Replay(replay::ReplayArgs),
     /// Build another store from the log by other rules, and compare the ids
     Rebuild(Box<rebuild::RebuildArgs>),
-    /// Compare a store with its log, and set right what differs
+    /// Compare a store with its log, and repair rows that differ
     Verify(Box<verify::VerifyArgs>),
     /// Erase the trips of a device, or of all devices, that ended before a time
     Forget(Box<forget::ForgetArgs>),

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use tstar::kafka::consumer::ConsumerEvent;
+use tstar::ops::ingest::ReadProgress;
 use tstar::pipeline::daemon::{DaemonEvent, OnEvent};
 use tstar::pipeline::processor::SampleCounts;
 use tstar::source::Batch;
@@ -54,6 +55,28 @@ impl Progress {
 
     pub fn finish(&self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// The progress bar of a use case that reads files.
+#[derive(Default)]
+pub struct FileProgress(Option<Progress>);
+
+impl ReadProgress for FileProgress {
+    fn start(&mut self, total_bytes: Option<u64>) {
+        self.0 = Some(Progress::new(total_bytes));
+    }
+
+    fn update(&mut self, batch: &Batch, counts: &SampleCounts) {
+        if let Some(progress) = &mut self.0 {
+            progress.show(batch, counts);
+        }
+    }
+
+    fn finish(&mut self) {
+        if let Some(progress) = self.0.take() {
+            progress.finish();
+        }
     }
 }
 

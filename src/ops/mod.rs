@@ -4,13 +4,17 @@
 pub mod device_partition;
 pub mod dlq;
 pub mod explain;
+pub mod ingest;
 pub mod ingest_request;
+pub mod log_source;
 mod outcome;
+pub mod rebuild;
 pub mod replay;
 pub mod simulate;
 pub mod topic_log;
 pub mod verify;
 
 pub use outcome::{
-    BadData, Cancel, InvalidRequest, NoResult, Notify, PartialResult, PreconditionFailed, Stopped,
+    BadData, Cancel, InvalidRequest, NoResult, Notify, PartialResult, PreconditionFailed,
+    SignalListener, Stopped,
 };

@@ -100,3 +100,7 @@ impl Cancel {
 
 /// Receives lines for the operator while a use case runs.
 pub type Notify = std::sync::Arc<dyn Fn(&str) + Send + Sync>;
+
+/// Starts to listen for a request to stop. A use case calls it once it has work to preserve; until
+/// then a signal ends the process at once.
+pub type SignalListener<'a> = &'a (dyn Fn(PartialResult) -> std::io::Result<Cancel> + Sync);

@@ -1,4 +1,4 @@
-//! Every day of a store beside the store that is right, both ways.
+//! Compares every day of a store with the reference store, both ways.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -12,29 +12,29 @@ use crate::store::raw::{RawRow, RawRows};
 use crate::store::{DeviceScope, StoreError, TripRow, TripStore};
 use crate::timeline::{DAY_MS, day_of};
 
-/// Days, or devices, that are listed at once.
+/// Days or devices read in one page.
 const PAGE: usize = 256;
 
-/// What is asked of a comparison.
+/// How stores are compared.
 pub struct CompareOptions<'a> {
-    /// One device alone.
+    /// Compare this device only; `None`: all devices.
     pub device_id: Option<&'a str>,
-    /// Whether what is wrong is set right.
+    /// Whether differing rows are repaired.
     pub repair: bool,
 }
 
 /// What a comparison found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Comparison {
-    /// Days of devices that were looked at.
+    /// Days of devices that were compared.
     pub days: u64,
-    /// Copies of trips that are as they should be.
+    /// Copies of trips that are equal in both stores.
     pub same: u64,
-    /// Copies that are newer than the log was read to.
+    /// Copies that are newer than the end of what was read.
     pub ahead: u64,
     /// How often each kind of difference was found.
     pub differences: BTreeMap<Kind, u64>,
-    /// How often it is there still, after it was set right.
+    /// How often each kind is left after the repair.
     pub left: BTreeMap<Kind, u64>,
 }
 
@@ -45,23 +45,23 @@ impl Comparison {
         self.differences.values().sum()
     }
 
-    /// How many are there still.
+    /// How many differences are left after the repair.
     #[must_use]
     pub fn count_left(&self) -> u64 {
         self.left.values().sum()
     }
 }
 
-/// Tells how far the log of a store goes now, where somebody may write to it meanwhile.
+/// Where the log of a store ends now; records may be added during a comparison.
 pub trait LogEnds: Send + Sync {
-    /// The version of the last record that there is, by partition.
+    /// The version of the last record, by partition; `None` if the log is fixed.
     ///
     /// # Errors
-    /// Nobody answers.
+    /// No broker answers.
     fn limit(&self) -> impl Future<Output = Result<Option<BTreeMap<i32, i64>>, StoreError>> + Send;
 }
 
-/// A log that nobody adds to.
+/// A log that no records are added to.
 pub struct FixedLog;
 
 impl LogEnds for FixedLog {
@@ -70,20 +70,20 @@ impl LogEnds for FixedLog {
     }
 }
 
-/// Compares a store with the one that is right. `see` is told each difference, and whether it is
-/// there still.
+/// Compares a store with the reference store `right`. `see` receives each difference and whether it
+/// is left after the repair.
 ///
 /// # Errors
-/// One of the stores cannot be read, or written where differences are to be set right.
+/// One of the stores cannot be read, or the store cannot be repaired.
 pub async fn compare<S: RawRows + TripStore>(
     right: &EmbeddedStore,
     found: &S,
-    asked: &CompareOptions<'_>,
+    options: &CompareOptions<'_>,
     (bounds, ends): (Bounds, &impl LogEnds),
     see: &mut impl FnMut(&Difference, bool),
 ) -> Result<Comparison, StoreError> {
     right.compare_anew()?;
-    let mut work = Work { right, found, asked, bounds, ends, see, result: Comparison::default() };
+    let mut work = Work { right, found, options, bounds, ends, see, result: Comparison::default() };
     work.found_days().await?;
     work.other_days().await?;
     work.lists().await?;
@@ -93,7 +93,7 @@ pub async fn compare<S: RawRows + TripStore>(
 struct Work<'a, S, E, F> {
     right: &'a EmbeddedStore,
     found: &'a S,
-    asked: &'a CompareOptions<'a>,
+    options: &'a CompareOptions<'a>,
     bounds: Bounds,
     ends: &'a E,
     see: &'a mut F,
@@ -110,12 +110,12 @@ where
     async fn found_days(&mut self) -> Result<(), StoreError> {
         let (mut group, mut from): (Vec<RawRow>, _) = (Vec::new(), None);
         loop {
-            let (rows, next) = self.found.raw_rows(self.asked.device_id, from).await?;
+            let (rows, next) = self.found.raw_rows(self.options.device_id, from).await?;
             for row in rows {
-                let goes_on = group.first().is_none_or(|first| {
+                let is_same_day = group.first().is_none_or(|first| {
                     first.bucket_ms == row.bucket_ms && first.device_id == row.device_id
                 });
-                if !goes_on {
+                if !is_same_day {
                     self.day(std::mem::take(&mut group)).await?;
                 }
                 group.push(row);
@@ -134,11 +134,11 @@ where
         self.inspect(&device_id, day_of(bucket_ms), rows).await
     }
 
-    /// The days that the log makes, and the store has not.
+    /// The days of the reference store that the store lacks.
     async fn other_days(&mut self) -> Result<(), StoreError> {
         let mut after = None;
         loop {
-            let days = self.right.not_compared(self.asked.device_id, after.as_ref(), PAGE)?;
+            let days = self.right.not_compared(self.options.device_id, after.as_ref(), PAGE)?;
             let Some(last) = days.last() else { return Ok(()) };
             after = Some(last.clone());
             for (device_id, bucket_ms) in days {
@@ -149,7 +149,7 @@ where
         }
     }
 
-    /// Compares a day of a device, and sets it right where that is asked for.
+    /// Compares a day of a device, and repairs it if requested.
     async fn inspect(
         &mut self,
         device_id: &str,
@@ -160,7 +160,7 @@ where
         self.result.days += 1;
         let mut seen = self.compared((device_id, day), rows, &expected).await?;
         if !seen.differences.is_empty() {
-            // It may have changed while it was read. What is read now is no newer than the limit.
+            // It may have changed while it was read. What is read now is not newer than the limit.
             let rows = self.found.raw_day(device_id, day).await?;
             if let Some(limit) = self.ends.limit().await? {
                 self.bounds.limit = limit;
@@ -173,19 +173,19 @@ where
             return Ok(());
         }
         let mut left = Vec::new();
-        if self.asked.repair {
+        if self.options.repair {
             self.found.repair_rows(&seen.wrong, &expected).await?;
             let rows = self.found.raw_day(device_id, day).await?;
             left = self.compared((device_id, day), rows, &expected).await?.differences;
         }
         for difference in &seen.differences {
-            let is_left = !self.asked.repair
+            let is_left = !self.options.repair
                 || left
                     .iter()
                     .any(|it| (it.span_ms, it.kind) == (difference.span_ms, difference.kind));
             self.report(difference, is_left);
         }
-        // What was hidden by another difference before.
+        // Differences that others hid before.
         for difference in left.iter().filter(|it| {
             seen.differences.iter().all(|seen| (seen.span_ms, seen.kind) != (it.span_ms, it.kind))
         }) {
@@ -204,13 +204,13 @@ where
 
     async fn compared(
         &self,
-        of: (&str, i64),
+        (device_id, day): (&str, i64),
         rows: Vec<RawRow>,
         expected: &[TripRow],
     ) -> Result<Day, StoreError> {
-        let mut result = day::compare(of, rows, expected, &self.bounds);
+        let mut result = day::compare((device_id, day), rows, expected, &self.bounds);
         if result.differences.iter().any(|it| it.kind == Kind::Missing) {
-            self.without_erased(of.0, expected, &mut result).await?;
+            self.without_erased(device_id, expected, &mut result).await?;
         }
         for difference in &mut result.differences {
             if matches!(difference.kind, Kind::Missing | Kind::Different)
@@ -222,7 +222,7 @@ where
         Ok(result)
     }
 
-    /// A trip that a newer record erased is not missing.
+    /// Removes missing trips that a newer record erased.
     async fn without_erased(
         &self,
         device_id: &str,
@@ -237,7 +237,7 @@ where
         Ok(())
     }
 
-    /// Up to where newer records have erased a device, whose rows these are, ms.
+    /// The floor that newer records set for the device of these rows, ms.
     async fn newer_floor(
         &self,
         device_id: &str,
@@ -265,10 +265,10 @@ where
         Ok(false)
     }
 
-    /// The lists of days.
+    /// Compares the day indexes.
     async fn lists(&mut self) -> Result<(), StoreError> {
-        if let Some(device_id) = self.asked.device_id {
-            return self.lists_of(device_id).await;
+        if let Some(device_id) = self.options.device_id {
+            return self.device_lists(device_id).await;
         }
         let mut after: Option<String> = None;
         loop {
@@ -276,12 +276,12 @@ where
             let Some(last) = devices.last() else { return Ok(()) };
             after = Some(last.clone());
             for device_id in &devices {
-                self.lists_of(device_id).await?;
+                self.device_lists(device_id).await?;
             }
         }
     }
 
-    async fn lists_of(&mut self, device_id: &str) -> Result<(), StoreError> {
+    async fn device_lists(&mut self, device_id: &str) -> Result<(), StoreError> {
         let days = self.right.listed_days(device_id)?;
         let mut lacking = self.found.unlisted(device_id, &days).await?;
         if lacking.is_empty() {
@@ -292,7 +292,7 @@ where
             lacking.retain(|day| day * DAY_MS >= floor_ms);
         }
         let mut left = lacking.clone();
-        if self.asked.repair {
+        if self.options.repair {
             for &day in &lacking {
                 let rows = self.right.rows_of_day(device_id, day).await?;
                 self.found.repair_rows(&[], &rows).await?;

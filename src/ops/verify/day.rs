@@ -1,4 +1,4 @@
-//! The rows of one device and day beside those that should be there. Pure.
+//! Compares the rows of one device and day with the expected ones. Pure.
 
 use std::collections::BTreeMap;
 
@@ -11,20 +11,20 @@ use crate::store::raw::RawRow;
 pub(super) struct Day {
     /// What is wrong.
     pub(super) differences: Vec<Difference>,
-    /// Rows that have to go, or be replaced.
+    /// Rows to delete or replace.
     pub(super) wrong: Vec<RawRow>,
-    /// Rows that are newer than the log was read to.
+    /// Rows that are newer than the end of what was read.
     pub(super) ahead: u64,
-    /// Rows that are as they should be.
+    /// Rows that are equal.
     pub(super) same: u64,
 }
 
-/// Whether a row covers a time that a span covers, too.
-fn meets(row: &RawRow, (start_ms, end_ms): (i64, i64)) -> bool {
+/// Whether a row and a span overlap.
+fn overlaps(row: &RawRow, (start_ms, end_ms): (i64, i64)) -> bool {
     row.start_ms <= end_ms && start_ms <= row.end_ms
 }
 
-/// Compares the rows of a day with those that the log makes in it.
+/// Compares the rows of a day with those of the reference store.
 pub(super) fn compare(
     (device_id, day): (&str, i64),
     found: Vec<RawRow>,
@@ -43,7 +43,7 @@ pub(super) fn compare(
     };
     let key = |row: &TripRow| (row.end_ms, row.start_ms);
     let mut left: BTreeMap<_, &TripRow> = expected.iter().map(|row| (key(row), row)).collect();
-    let (mut strange, mut ahead) = (Vec::new(), Vec::new());
+    let (mut unexpected, mut ahead) = (Vec::new(), Vec::new());
     for row in found {
         let Some(version) = row.version() else {
             result.differences.push(difference(Kind::NoVersion, &row, Vec::new()));
@@ -55,7 +55,7 @@ pub(super) fn compare(
             continue;
         }
         let Some(right) = left.remove(&(row.end_ms, row.start_ms)) else {
-            strange.push(row);
+            unexpected.push(row);
             continue;
         };
         let columns = RawRow::from_trip_row(right, day).differences(&row);
@@ -72,7 +72,7 @@ pub(super) fn compare(
         // A newer trip contains what it was before.
         let (inside, cut): (Vec<_>, Vec<_>) = left
             .values()
-            .filter(|right| meets(&row, (right.start_ms, right.end_ms)))
+            .filter(|right| overlaps(&row, (right.start_ms, right.end_ms)))
             .partition(|right| row.start_ms <= right.start_ms && right.end_ms <= row.end_ms);
         if cut.is_empty() {
             let inside: Vec<_> = inside.into_iter().map(key).collect();
@@ -83,8 +83,8 @@ pub(super) fn compare(
             result.wrong.push(row);
         }
     }
-    for row in strange {
-        let over = expected.iter().any(|right| meets(&row, (right.start_ms, right.end_ms)));
+    for row in unexpected {
+        let over = expected.iter().any(|right| overlaps(&row, (right.start_ms, right.end_ms)));
         let kind = if over { Kind::Overlapping } else { Kind::Extra };
         result.differences.push(difference(kind, &row, Vec::new()));
         result.wrong.push(row);

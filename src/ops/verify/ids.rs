@@ -40,6 +40,16 @@ pub struct Ids {
     pub old_ids_found: u64,
 }
 
+impl Ids {
+    /// The share of the old store's ids that find a trip in the new one; `None` if it has no ids.
+    #[must_use]
+    pub fn share_of_old_ids_found(&self) -> Option<f64> {
+        #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
+        let share = |found: u64, all: u64| found as f64 / all as f64;
+        (self.old_ids > 0).then(|| share(self.old_ids_found, self.old_ids))
+    }
+}
+
 /// What of a trip is compared.
 #[derive(Clone, Debug)]
 struct Span {

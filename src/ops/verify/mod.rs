@@ -1,19 +1,21 @@
-//! A store beside one that was built anew from the same log.
+//! Verify: compares a store with a reference store that is rebuilt from the same log.
 //!
-//! | file | what happens there |
+//! | file | what it does |
 //! |---|---|
-//! | `day` | the rows of one device and day beside those that should be there; pure |
-//! | [`anew`] | a store built anew from the log, to compare with |
-//! | [`compare`] | every day of both stores, and what is done about a difference |
-//! | [`ids`] | two stores of one log, built by other rules: which trips and ids are the same |
+//! | `day` | compares the rows of one device and day with the expected ones; pure |
+//! | [`reference`] | builds the reference store from the log |
+//! | [`compare`] | compares every day of both stores and repairs differences |
+//! | [`ids`] | compares trips and ids of two stores of one log with other rules |
+//! | `request` | the use case |
 //!
-//! The store that is right is a file without a name. The other one may be written to meanwhile: a
-//! row that is newer than the log was read to is looked at only for what it has to contain.
+//! The reference store is a file without a name. The other store may be written to meanwhile: a row
+//! that is newer than the end of what was read is checked only for what it has to contain.
 
 pub mod compare;
 mod day;
 pub mod ids;
 pub mod reference;
+mod request;
 
 use std::collections::BTreeMap;
 
@@ -24,24 +26,25 @@ use crate::model::time::format_time;
 use crate::timeline::DAY_MS;
 
 pub use compare::Comparison;
+pub use request::{Example, VerifyReport, VerifyRequest, open_store, verify_files, verify_topic};
 
 /// What may be wrong with a row of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// A trip that the log makes is not there.
+    /// A trip of the log is not in the store.
     Missing,
-    /// A trip is there that the log does not make.
+    /// A trip of the store does not follow from the log.
     Extra,
-    /// A trip has other values than the log gives it.
+    /// A trip has other values than follow from the log.
     Different,
-    /// A trip that the log does not make covers times of another one.
+    /// A trip that does not follow from the log covers times of another one.
     Overlapping,
-    /// Somebody else wrote the row: it has no version.
+    /// The row has no version: another program wrote it.
     NoVersion,
-    /// A copy of a trip is missing or different, and one in another day is right.
+    /// The copy of a trip in this day is missing or different; one in another day is right.
     Copy,
-    /// A day of a device stands in none, or in one, of the two lists of days.
+    /// A day of a device is missing in one or both of the day indexes.
     Unlisted,
 }
 
@@ -81,13 +84,13 @@ pub struct Difference {
     pub device_id: String,
     /// The day, as whole days since 1970.
     pub day: i64,
-    /// Start and end of the trip, ms; `None` where it is about the day.
+    /// Start and end of the trip, ms; `None` if the day itself differs.
     pub span_ms: Option<(i64, i64)>,
-    /// Identity time of the trip, ms, where the row has one.
+    /// Identity time of the trip, ms; `None` if the row has none.
     pub t_star_ms: Option<i64>,
     /// Columns that differ.
     pub columns: Vec<&'static str>,
-    /// The version that the log gives the trip, where it makes one.
+    /// The trip's version that follows from the log; `None` if no trip does.
     pub version: Option<i64>,
 }
 
@@ -125,25 +128,25 @@ impl Difference {
     }
 }
 
-/// Up to where the log was read, as versions, by partition.
+/// Where reading of the log ended, as versions by partition.
 #[derive(Clone, Debug, Default)]
 pub struct Bounds {
     /// The version of the last record that was read.
     pub last: BTreeMap<i32, i64>,
-    /// The version of the last record that there is: no row is newer.
+    /// The version of the last record of the log: no row is newer.
     pub limit: BTreeMap<i32, i64>,
 }
 
 impl Bounds {
-    /// Whether a row of a partition may be newer than what was read, and is.
+    /// Whether a row is newer than what was read, but not newer than the log.
     fn is_ahead(&self, partition: Option<i32>, version: i64) -> bool {
-        let of = |bound: &BTreeMap<i32, i64>| partition.and_then(|at| bound.get(&at).copied());
-        of(&self.last).is_some_and(|last| version > last)
-            && of(&self.limit).is_some_and(|limit| version <= limit)
+        let bound = |bounds: &BTreeMap<i32, i64>| partition.and_then(|it| bounds.get(&it).copied());
+        bound(&self.last).is_some_and(|last| version > last)
+            && bound(&self.limit).is_some_and(|limit| version <= limit)
     }
 
-    /// Whether a record is newer than what was read of its partition; where that is not known, of
-    /// any partition. Versions of different partitions have no order.
+    /// Whether a record is newer than what was read of its partition; `None`: of any partition.
+    /// Versions of different partitions have no order.
     fn is_newer(&self, partition: Option<i32>, version: i64) -> bool {
         match partition {
             Some(partition) => self.last.get(&partition).is_some_and(|last| version > *last),

@@ -1,4 +1,4 @@
-//! A store built anew from the log, to compare with.
+//! The reference store: rebuilt from the log, to compare a store with.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -17,20 +17,20 @@ use crate::source::{Batch, Control, Decoder, MapError, Source, SourceError};
 use crate::store::EmbeddedStore;
 use crate::store::{Forget, Guide, Journal, StoreError, TripStore};
 
-/// Nothing is flushed before the end, or before memory is full: each trip is written once.
+/// Never flush before the end unless memory is full, so that each trip is written once.
 const AT_THE_END: Duration = Duration::from_secs(365 * 86_400);
 
-/// What the file of the store keeps in memory, at most, bytes.
+/// Maximum size of the store's page cache, bytes.
 const MAX_CACHE: u64 = 64 << 20;
 
-/// Why a store could not be built anew.
+/// Why a reference store could not be built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum AnewError {
+pub enum ReferenceError {
     /// The topic cannot be read.
     #[error(transparent)]
     Daemon(#[from] DaemonError),
-    /// The files, or the store beside them, cannot be read.
+    /// A file or a store cannot be read.
     #[error(transparent)]
     Run(#[from] RunError),
     /// The rules of the store cannot be used.
@@ -41,24 +41,24 @@ pub enum AnewError {
     OtherFiles(String),
 }
 
-impl From<StoreError> for AnewError {
+impl From<StoreError> for ReferenceError {
     fn from(error: StoreError) -> Self {
         Self::Run(error.into())
     }
 }
 
-impl From<SourceError> for AnewError {
+impl From<SourceError> for ReferenceError {
     fn from(error: SourceError) -> Self {
         Self::Run(error.into())
     }
 }
 
-/// Where a store is built anew, and in how much memory.
+/// Disk and memory for a reference store.
 #[derive(Clone, Copy, Debug)]
 pub struct Workspace<'a> {
-    /// Folder for files without names.
+    /// Folder for unnamed files.
     pub folder: &'a Path,
-    /// Memory, bytes.
+    /// Memory limit, bytes.
     pub memory: u64,
 }
 
@@ -66,14 +66,14 @@ impl Workspace<'_> {
     /// An empty store.
     ///
     /// # Errors
-    /// The folder takes no file.
+    /// No file can be created in the folder.
     pub fn store(&self, rules: &Rules, of_topic: bool) -> Result<EmbeddedStore, StoreError> {
         let store = EmbeddedStore::scratch(self.folder, rules, of_topic)?;
         store.set_cache((self.memory / 8).min(MAX_CACHE))?;
         Ok(store)
     }
 
-    /// How a processor works that fills it.
+    /// How the processor that fills the store runs.
     #[must_use]
     pub fn pace(&self) -> ProcessorConfig {
         let memory = usize::try_from(self.memory / 4 * 3).unwrap_or(usize::MAX);
@@ -86,113 +86,116 @@ impl Workspace<'_> {
     }
 }
 
-/// Builds a store from spans of a topic. A device belongs where `found`, the store that it is to be
-/// compared with, has it.
+/// Builds a reference store from spans of a topic. `found`, the store to compare with, decides
+/// which partition a device belongs to.
 ///
 /// # Errors
-/// Records are gone, brokers do not answer, or the folder has no room.
+/// Records expired, brokers do not answer, or the folder is full.
 pub async fn of_topic<S: TripStore + 'static>(
     reread: &TopicReplay,
     found: &Arc<S>,
-    room: Workspace<'_>,
+    workspace: Workspace<'_>,
     notify: OnEvent,
     stop: impl Future<Output = ()>,
-) -> Result<(Arc<EmbeddedStore>, Report), AnewError> {
+) -> Result<(Arc<EmbeddedStore>, Report), ReferenceError> {
     let rules = &reread.epochs.last().expect("there is an epoch").rules;
-    let store = Arc::new(room.store(rules, true)?);
+    let store = Arc::new(workspace.store(rules, true)?);
     let guide = Guide::new(Arc::clone(found), &reread.epochs);
     let owners = || {
         let owners = SqliteStores(Arc::clone(&store));
         GuidedOwners { owners, guide: guide.clone() }
     };
-    let report = reread.run(owners, (room.pace(), notify), stop).await?;
+    let report = reread.run(owners, (workspace.pace(), notify), stop).await?;
     Ok((store, report))
 }
 
-/// Builds a store from the files that another one was built from: as the records that they were.
+/// Builds a reference store from the files that `imported` was built from, with the same offsets.
 ///
 /// # Errors
-/// A file cannot be read, was never imported into the other store, or one that was is not named.
+/// A file cannot be read or was never imported, or an imported one is missing.
 pub async fn of_files(
     imported: &EmbeddedStore,
     files: &[PathBuf],
-    room: Workspace<'_>,
+    workspace: Workspace<'_>,
     watch: impl FnMut(&Batch, &SampleCounts),
-) -> Result<EmbeddedStore, AnewError> {
+) -> Result<EmbeddedStore, ReferenceError> {
     let (mut source, rules) = ImportedFiles::open(imported, files).await?;
-    let store = room.store(&rules, false)?;
-    let mut processor = Processor::new(&store, &rules, room.pace()).await?;
-    processor.enable_spill(Spill::new(room.folder)).await?;
+    let store = workspace.store(&rules, false)?;
+    let mut processor = Processor::new(&store, &rules, workspace.pace()).await?;
+    processor.enable_spill(Spill::new(workspace.folder)).await?;
     processor.run(&mut source, watch).await?;
     drop(processor);
     source.check()?;
     Ok(store)
 }
 
-/// Why no files may be enough.
-const IN_NO_FILE: &str = "a store that took samples from a pipe, over HTTP or by `tstar dlq \
+/// Why even all files may not be enough.
+const NOT_IN_FILES: &str = "a store that took samples from a pipe, over HTTP or by `tstar dlq \
     replay` cannot be read again from files";
 
 fn never_imported(file: &str, place: &str) -> String {
     format!(
         "`{file}` holds records that store `{place}` has not read as this file; leave it out, or, \
          where they were never read, import it first: tstar ingest --store sqlite:{place} {file}; \
-         {IN_NO_FILE}"
+         {NOT_IN_FILES}"
     )
 }
 
-/// Refuses files that are not all that a store was built from.
+/// Checks that the files are all that a store was built from.
 ///
 /// # Errors
 /// Those of [`of_files`].
-pub async fn is_all(imported: &EmbeddedStore, files: &[PathBuf]) -> Result<(), AnewError> {
+pub async fn check_complete(
+    imported: &EmbeddedStore,
+    files: &[PathBuf],
+) -> Result<(), ReferenceError> {
     let (mut source, _) = ImportedFiles::open(imported, files).await?;
     while source.next().await?.is_some() {}
     source.check()
 }
 
-/// What happened to a store of files.
+/// A step of the history of a store of files.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ImportStep {
-    /// These were imported, one after the other.
+    /// Files that were imported, in this order.
     Files(Vec<PathBuf>),
-    /// Devices were erased, one after the other.
+    /// Forgets that were carried out, in this order.
     Forgets(Vec<(String, Forget)>),
 }
 
-/// What a store was built from, in the order in which it was.
+/// The history of a store of files, oldest step first.
 ///
 /// # Errors
 /// A file cannot be read, or was never imported into the store.
-pub async fn past(
+pub async fn import_steps(
     imported: &EmbeddedStore,
     files: &[PathBuf],
-) -> Result<Vec<ImportStep>, AnewError> {
+) -> Result<Vec<ImportStep>, ReferenceError> {
     let (options, _) = options(imported).await?;
     let mut forgets = VecDeque::from(imported.every_forget()?);
-    let mut past: Vec<ImportStep> = Vec::new();
+    let mut steps: Vec<ImportStep> = Vec::new();
     for (offset, file) in in_order(files, &options, imported.path()).await? {
         let later = forgets.iter().position(|(_, forget)| offset_of(forget) > offset);
         let before: Vec<_> = forgets.drain(..later.unwrap_or(forgets.len())).collect();
         if !before.is_empty() {
-            past.push(ImportStep::Forgets(before));
+            steps.push(ImportStep::Forgets(before));
         }
-        match past.last_mut() {
+        match steps.last_mut() {
             Some(ImportStep::Files(files)) => files.push(file),
-            _ => past.push(ImportStep::Files(vec![file])),
+            _ => steps.push(ImportStep::Files(vec![file])),
         }
     }
     if !forgets.is_empty() {
-        past.push(ImportStep::Forgets(forgets.into()));
+        steps.push(ImportStep::Forgets(forgets.into()));
     }
-    Ok(past)
+    Ok(steps)
 }
 
-/// How the files of a store are read as the records that they were, and the rules of that.
-async fn options(imported: &EmbeddedStore) -> Result<(Options, Rules), AnewError> {
+/// How the files of a store are read with their stored offsets, and the rules of the store.
+async fn options(imported: &EmbeddedStore) -> Result<(Options, Rules), ReferenceError> {
     let place = imported.path();
     let Some(rules) = imported.rules()? else {
-        return Err(AnewError::OtherFiles(format!("store `{place}` holds nothing")));
+        return Err(ReferenceError::OtherFiles(format!("store `{place}` holds nothing")));
     };
     let options = Options {
         format: None,
@@ -204,41 +207,41 @@ async fn options(imported: &EmbeddedStore) -> Result<(Options, Rules), AnewError
     Ok((options, rules))
 }
 
-/// The files in the order in which they were imported, each with the offset of its first record.
+/// The files in import order, each with the offset of its first record.
 async fn in_order(
     files: &[PathBuf],
     options: &Options,
     place: &str,
-) -> Result<Vec<(i64, PathBuf)>, AnewError> {
+) -> Result<Vec<(i64, PathBuf)>, ReferenceError> {
     FileSource::check(files, options)?;
     let mut placed = Vec::with_capacity(files.len());
     for file in files {
         let mut source = FileSource::open(std::slice::from_ref(file), options.clone())?;
-        // An empty file has no place, and needs none.
+        // An empty file has no records, so its order does not matter.
         while let Some(batch) = source.next().await? {
             let Some(first) = batch.entries.first() else { continue };
             if !first.again {
                 let problem = never_imported(&file.display().to_string(), place);
-                return Err(AnewError::OtherFiles(problem));
+                return Err(ReferenceError::OtherFiles(problem));
             }
             placed.push((first.offset, file.clone()));
             break;
         }
     }
     placed.sort();
-    // A second copy of a file gave no record of its own.
+    // A second copy of a file has no records of its own.
     placed.dedup_by_key(|(offset, _)| *offset);
     Ok(placed)
 }
 
-/// Files whose records have to be those that a store was built from, all of them, in their order.
+/// A source that reads the files of a store in import order and checks that they are complete.
 pub struct ImportedFiles {
     source: FileSource,
-    /// A batch that was read, and is to come after what stands before it in the log.
+    /// A batch that was read and comes after a forget.
     ahead: Option<Batch>,
-    /// What was erased in between, oldest first: it has its place among the records.
+    /// The remaining forgets, oldest first; each has an offset among the records.
     forgets: VecDeque<(String, Forget)>,
-    /// The offset of the record that comes next.
+    /// Offset of the next record.
     next: i64,
     delivered: i64,
     place: String,
@@ -250,15 +253,14 @@ fn offset_of(forget: &Forget) -> i64 {
 }
 
 impl ImportedFiles {
-    /// The files that a store was built from, as the records that they were, and the rules that
-    /// they were read by.
+    /// Opens the files that a store was built from; returns the rules of the store as well.
     ///
     /// # Errors
     /// Those of [`of_files`].
     pub async fn open(
         imported: &EmbeddedStore,
         files: &[PathBuf],
-    ) -> Result<(Self, Rules), AnewError> {
+    ) -> Result<(Self, Rules), ReferenceError> {
         let place = imported.path();
         let (options, rules) = options(imported).await?;
         let delivered = options.first_offset;
@@ -276,15 +278,15 @@ impl ImportedFiles {
         Ok((source, rules))
     }
 
-    /// Whether what was read to its end were the files, all of them.
+    /// Checks, after the last batch, that the files were complete.
     ///
     /// # Errors
-    /// [`AnewError::OtherFiles`].
-    pub fn check(self) -> Result<(), AnewError> {
-        self.problem().map_or(Ok(()), |problem| Err(AnewError::OtherFiles(problem)))
+    /// [`ReferenceError::OtherFiles`].
+    pub fn check(self) -> Result<(), ReferenceError> {
+        self.problem().map_or(Ok(()), |problem| Err(ReferenceError::OtherFiles(problem)))
     }
 
-    /// The next forget as the record that it was.
+    /// The next forget, as a control record.
     fn forget(&mut self) -> Option<Batch> {
         let (device_id, forget) = self.forgets.pop_front()?;
         let (offset, before_ms) = (offset_of(&forget), forget.before_ms);
@@ -304,10 +306,10 @@ impl ImportedFiles {
 
     fn inspect(&mut self, batch: &Batch) {
         for entry in &batch.entries {
-            let goes_on = entry.offset == self.next || entry.offset + 1 == self.next;
+            let is_next = entry.offset == self.next || entry.offset + 1 == self.next;
             if self.wrong.is_none() && !entry.again {
                 self.wrong = Some(never_imported(&batch.origin, &self.place));
-            } else if self.wrong.is_none() && !goes_on {
+            } else if self.wrong.is_none() && !is_next {
                 self.wrong = Some(format!(
                     "`{}` begins with record {} of store `{}`, and record {} comes before it: \
                      name every file that was imported; one that was imported in parts, with \
@@ -325,7 +327,7 @@ impl ImportedFiles {
             (next != delivered).then(|| {
                 format!(
                     "store `{place}` was built from {delivered} records, and these files hold \
-                     {next} of them: name every file that was imported; {IN_NO_FILE}"
+                     {next} of them: name every file that was imported; {NOT_IN_FILES}"
                 )
             })
         })
@@ -350,7 +352,7 @@ impl Source for ImportedFiles {
         if let Some(batch) = &batch {
             self.inspect(batch);
         }
-        // What comes after a record that is out of place is of no use.
+        // Records after one that is out of order are useless.
         Ok(batch.filter(|_| self.wrong.is_none()))
     }
 }

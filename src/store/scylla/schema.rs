@@ -247,7 +247,7 @@ pub(super) async fn inspect(
         if is_scylla(session) && !has_tombstone_gc(&described, tombstone_gc(replicas)) {
             let note =
                 format!("table {table} does not have tombstone_gc = {}", tombstone_gc(replicas));
-            notes.push((note, "run tstar schema apply; repair at least every 10 days".to_owned()));
+            notes.push((note, "run tstar schema apply, then repair within 10 days".to_owned()));
         }
         if let Some(grace) = grace_seconds(&described).filter(|grace| *grace < GRACE_SECONDS) {
             let note = format!("table {table} has gc_grace_seconds = {grace}");

@@ -61,6 +61,11 @@ const CLAIM: &str = "INSERT INTO claims (device_id, epoch, partition) VALUES (?,
 const CLAIMS_OF: &str = "SELECT epoch, partition FROM claims WHERE device_id = ?
      ORDER BY epoch ASC";
 
+const ADD_FORGET: &str = "INSERT INTO forgets (device_id, version, before, days)
+     VALUES (?, ?, ?, ?) USING TIMESTAMP ?";
+
+const RECORDED_DAYS: &str = "SELECT days FROM forgets WHERE device_id = ? AND version = ?";
+
 /// Page size for rows with paths, which are large.
 const DAY_PAGE: i32 = 64;
 
@@ -160,10 +165,6 @@ impl Statements {
              WHERE bucket = ? AND shard = ? AND device_id = ?";
         let forgets = "SELECT version, before FROM forgets WHERE device_id = ?
              ORDER BY version ASC";
-        let add_forget =
-            "INSERT INTO forgets (device_id, version, before, days) VALUES (?, ?, ?, ?)
-             USING TIMESTAMP ?";
-        let recorded_days = "SELECT days FROM forgets WHERE device_id = ? AND version = ?";
         let erase = "DELETE FROM trips USING TIMESTAMP ?
              WHERE device_id = ? AND bucket = ? AND end_time < ?";
         let remove = "DELETE FROM trips USING TIMESTAMP ?
@@ -189,8 +190,8 @@ impl Statements {
             forgets: list(forgets).await?,
             erased: list("SELECT max(version), max(before) FROM forgets WHERE device_id = ?")
                 .await?,
-            recorded_days: list(recorded_days).await?,
-            add_forget: list(add_forget).await?,
+            recorded_days: list(RECORDED_DAYS).await?,
+            add_forget: list(ADD_FORGET).await?,
             erase: list(erase).await?,
             unlist_device: list(unlist_device).await?,
             unlist_day: list(unlist_day).await?,

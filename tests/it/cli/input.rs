@@ -77,7 +77,7 @@ fn a_file_that_breaks_off_is_stored_as_far_as_it_goes() {
     assert!((1000..log.len() - 1000).contains(&before.len()));
     folder.write("cut.gz", cut);
     folder.write("before", &before);
-    let ran = folder.run("ingest cut.gz --json").ends(65).says(&["breaks off"]);
+    let ran = folder.run("ingest cut.gz --json").ends(65).says(&["is truncated"]);
     assert_eq!(ran.json()["dead_letters"]["truncated_input"], 1);
     folder.ingest("before --store sqlite:before.db");
     let export = folder.text("export --path");

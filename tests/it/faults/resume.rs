@@ -277,7 +277,7 @@ fn an_import_stopped_behind_a_truncated_file_resumes() {
             assert_eq!(folder.run(&words).code, None, "{abort} was not reached");
             folder.env("TSTAR_TEST_ABORT", "");
             // Each run reports that the file is truncated.
-            folder.run(&words).ends(65).says(&["breaks off"]);
+            folder.run(&words).ends(65).says(&["is truncated"]);
             expected.is_in(&folder, &store);
         }
     }
@@ -296,7 +296,7 @@ fn an_import_stopped_behind_a_table_truncated_in_its_header_resumes() {
     folder.env("TSTAR_TEST_ABORT", "before:3");
     assert_eq!(folder.run(&words).code, None, "the point was not reached");
     folder.env("TSTAR_TEST_ABORT", "");
-    folder.run(&words).ends(65).says(&["breaks off"]);
+    folder.run(&words).ends(65).says(&["is truncated"]);
     expected.is_in(&folder, "trips.db");
 }
 

@@ -290,7 +290,7 @@ fn the_command_reports_and_repairs_each_kind() {
         }
         let before = dump(&spoiled);
         let ran = folder.run(&format!("{verify} --json"));
-        let report = ran.ends(1).says(&["1 differences; --repair sets right"]).json();
+        let report = ran.ends(1).says(&["1 differences; --repair fixes"]).json();
         assert_eq!(report["differences"], serde_json::json!({ done.kind.name(): 1 }));
         assert_eq!(report["examples"][0]["kind"], done.kind.name());
         assert_eq!(report["examples"][0]["device_id"], done.device);

@@ -1,9 +1,9 @@
-//! How a trip came to be: the records of its device once more, as far as they are in it.
+//! The history of a trip: replays the records of its device and notes what each sample did.
 //!
-//! The timeline that decided once decides again. Only samples within the span of the trip, as it is
-//! now, are handed to it: trips are disjoint and never shrink, so what lies outside belongs to
-//! others, and those never had a say: where one had been near enough to take a sample, and had had
-//! room for it, it would be a part of this trip. So one trip is in memory, and no more.
+//! A timeline decides as it did the first time, but receives only samples within the trip's present
+//! span. Trips are disjoint and never shrink, so samples outside belong to other trips. Those had
+//! no effect on this one: a trip near enough to take a sample, with room for it, would be part of
+//! this trip now. So only one trip is in memory.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::kafka::scan::Scan;
 use crate::kafka::topic::OffsetRange;
 use crate::model::epoch::Versions;
 use crate::model::rules::Rules;
-use crate::ops::verify::reference::{AnewError, ImportedFiles};
+use crate::ops::verify::reference::{ImportedFiles, ReferenceError};
 use crate::pipeline::daemon::DaemonError;
 use crate::pipeline::daemon::topic_replay::{TopicReplay, by_epoch};
 use crate::source::{Batch, Control, DecodedSample, Entry, Source};
@@ -21,25 +21,25 @@ use crate::store::EmbeddedStore;
 use crate::store::TripRow;
 use crate::timeline::{Arrival, Outcome, Timeline};
 
-/// What a sample of a trip did when it came.
+/// What a sample did to its trip when it arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It is kept, and arrived there.
+    /// It became a kept sample of this arrival kind.
     Arrived(Arrival),
-    /// It is kept, and joined two trips: the later one's `t_star` is retired, ms.
+    /// It became a kept sample and merged two trips.
     Merged {
-        /// That `t_star`.
+        /// The retired `t_star`, which is that of the later trip, ms.
         retired_ms: i64,
     },
-    /// Another one of its time was kept before.
+    /// A sample of the same time was kept before.
     Duplicate {
-        /// It differs from that.
+        /// It differs from the kept sample.
         conflicting: bool,
     },
 }
 
 impl Effect {
-    /// The name in answers.
+    /// The name in output.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -53,59 +53,60 @@ impl Effect {
     }
 }
 
-/// A sample of a trip, and what it did.
+/// A sample of a trip and its effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistoryEntry {
-    /// Partition of its record; 0 for files.
+    /// Partition number, from 0; 0 for files.
     pub partition: i32,
-    /// Place of its record in the log.
+    /// Offset of its record.
     pub offset: i64,
-    /// Which element of a record that is an array.
+    /// Index in a record that is an array; `None` if it is not one.
     pub element: Option<u32>,
     /// Path of the file, or name of the topic.
     pub origin: Arc<str>,
-    /// Line of the file, from 1; 0 where the source has no lines.
+    /// Line of the file, from 1; 0 if the source has no lines.
     pub line: u64,
-    /// The log's own timestamp, ms since 1970.
+    /// Log timestamp, ms since 1970.
     pub log_time_ms: i64,
     /// Device time, ms since 1970.
     pub time_ms: i64,
-    /// How far it lay behind the latest device time that had come of the trip until then, ms; 0
-    /// where it was the latest itself.
+    /// How far its device time is behind the latest one of the trip up to then, ms; 0 if it is the
+    /// latest itself.
     pub behind_ms: i64,
-    /// What it did.
-    pub did: Effect,
-    /// The `t_star` of the trip that it is in, as that was then, ms.
+    /// What it did to the trip.
+    pub effect: Effect,
+    /// The `t_star` that its trip had then, ms.
     pub t_star_ms: i64,
 }
 
-/// How a trip came to be, as far as it was read.
+/// The history of a trip, up to the record that was read last.
 pub struct TripHistory<'a> {
     row: &'a TripRow,
     timeline: Timeline,
     latest_ms: Option<i64>,
-    /// Samples before it are erased, ms.
+    /// Samples before this device time are erased, ms.
     floor_ms: i64,
     limit: usize,
-    notes: Vec<HistoryEntry>,
-    noted: u64,
+    entries: Vec<HistoryEntry>,
+    /// Number of entries, including those over the limit.
+    total: u64,
 }
 
 impl<'a> TripHistory<'a> {
-    /// Nothing is read yet of the story of this trip; of the samples so many are remembered.
+    /// A history that keeps at most `limit` entries; nothing is read yet.
     #[must_use]
     pub fn new(row: &'a TripRow, limit: usize) -> Self {
         let (timeline, latest_ms, floor_ms) = (Timeline::default(), None, i64::MIN);
-        Self { row, timeline, latest_ms, floor_ms, limit, notes: Vec::new(), noted: 0 }
+        Self { row, timeline, latest_ms, floor_ms, limit, entries: Vec::new(), total: 0 }
     }
 
-    /// What the samples did, in the order of the log, up to the limit; and how many there are.
+    /// The samples of the trip in log order, up to the limit; and their number without the limit.
     #[must_use]
-    pub fn notes(&self) -> (&[HistoryEntry], u64) {
-        (&self.notes, self.noted)
+    pub fn entries(&self) -> (&[HistoryEntry], u64) {
+        (&self.entries, self.total)
     }
 
-    /// Whether what was read gives the trip as it is.
+    /// Whether what was read gives the trip as it is in the store.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         let mut trips = self.timeline.trips();
@@ -114,7 +115,7 @@ impl<'a> TripHistory<'a> {
         TripRow { partition, ..TripRow::from_trip(&self.row.device_id, trip) } == *self.row
     }
 
-    /// Reads the next records of one partition, under the rules that they were read by.
+    /// Reads the next records of one partition under the rules of their epoch.
     fn read(&mut self, rules: &Rules, (partition, versions): (i32, &Versions), batch: &Batch) {
         for entry in &batch.entries {
             let Ok(decoded) = &entry.content else { continue };
@@ -144,18 +145,19 @@ impl<'a> TripHistory<'a> {
     ) {
         let (sample, row) = (decoded.sample, self.row);
         let time_ms = sample.time_ms;
-        let is_of_it = (row.start_ms..=row.end_ms).contains(&time_ms)
+        let is_in_trip = (row.start_ms..=row.end_ms).contains(&time_ms)
             && time_ms >= self.floor_ms
             && rules.guard().judge(time_ms, entry.log_time_ms).is_ok()
             && rules.movement().judge(&sample, decoded.ignition).is_ok();
         let is_kept = || self.timeline.covering(time_ms)?.path().get(time_ms);
-        // What changed the trip after the row was read is no part of the row's story.
-        if !is_of_it || (version > row.version && is_kept().is_none()) {
+        // Changes of the trip after the row was read are not part of the row's history.
+        if !is_in_trip || (version > row.version && is_kept().is_none()) {
             return;
         }
         let follows = self.timeline.after(time_ms).map(|trip| trip.t_star_ms);
         let driver = decoded.driver.as_ref().map(|driver| batch.text(driver));
-        let did = match (self.timeline.absorb(&rules.limits(), version, sample, driver), follows) {
+        let effect = match (self.timeline.absorb(&rules.limits(), version, sample, driver), follows)
+        {
             (Outcome::Applied(Arrival::Merge), Some(retired_ms)) => Effect::Merged { retired_ms },
             (Outcome::Applied(arrival), _) => Effect::Arrived(arrival),
             (Outcome::Duplicate { conflicting }, _) => Effect::Duplicate { conflicting },
@@ -164,9 +166,9 @@ impl<'a> TripHistory<'a> {
         let t_star_ms = self.timeline.covering(time_ms).map_or(time_ms, |trip| trip.t_star_ms);
         let latest_ms = self.latest_ms.map_or(time_ms, |latest| latest.max(time_ms));
         self.latest_ms = Some(latest_ms);
-        self.noted += 1;
-        if self.notes.len() < self.limit {
-            self.notes.push(HistoryEntry {
+        self.total += 1;
+        if self.entries.len() < self.limit {
+            self.entries.push(HistoryEntry {
                 partition,
                 offset: entry.offset,
                 element: entry.element,
@@ -175,25 +177,25 @@ impl<'a> TripHistory<'a> {
                 log_time_ms: entry.log_time_ms,
                 time_ms,
                 behind_ms: latest_ms - time_ms,
-                did,
+                effect,
                 t_star_ms,
             });
         }
     }
 
-    /// Reads spans of a topic. Its calls block.
+    /// Reads spans of a topic. Blocks the thread.
     ///
     /// # Errors
     /// No broker answers, or the rules of an epoch cannot be used.
-    pub fn read_topic(&mut self, reread: &TopicReplay) -> Result<(), DaemonError> {
-        for (nth, spans) in by_epoch(&reread.epochs, &reread.spans) {
-            let epoch = &reread.epochs[nth];
-            let mut reader = reread.reader(epoch)?.of_device(&self.row.device_id);
+    pub fn read_topic(&mut self, replay: &TopicReplay) -> Result<(), DaemonError> {
+        for (nth, spans) in by_epoch(&replay.epochs, &replay.spans) {
+            let epoch = &replay.epochs[nth];
+            let mut reader = replay.reader(epoch)?.of_device(&self.row.device_id);
             let is_keyed = epoch.rules.key == "device_id";
             let extent =
                 |span: std::ops::Range<i64>| OffsetRange { first: span.start, next: span.end };
             let spans = (0..).zip(spans).map(|(partition, span)| (partition, extent(span)));
-            let mut scan = Scan::new(&reread.brokers, &epoch.topic, spans.collect())?;
+            let mut scan = Scan::new(&replay.brokers, &epoch.topic, spans.collect())?;
             let origin: Arc<str> = epoch.topic.as_str().into();
             while let Some(message) = scan.next_message()? {
                 let record = Record::from_message(&message);
@@ -205,7 +207,7 @@ impl<'a> TripHistory<'a> {
                     batch.control = Some(control);
                 }
                 let partition = record.partition;
-                let versions = Versions::of_partition(&reread.epochs[..=nth], partition);
+                let versions = Versions::of_partition(&replay.epochs[..=nth], partition);
                 self.read(&epoch.rules, (partition, &versions), &batch);
             }
         }
@@ -215,12 +217,12 @@ impl<'a> TripHistory<'a> {
     /// Reads the files that a store was built from.
     ///
     /// # Errors
-    /// A file cannot be read, or they are not those.
+    /// A file cannot be read, or the files are not those that the store was built from.
     pub async fn read_files(
         &mut self,
         store: &EmbeddedStore,
         files: &[PathBuf],
-    ) -> Result<(), AnewError> {
+    ) -> Result<(), ReferenceError> {
         let (mut source, rules) = ImportedFiles::open(store, files).await?;
         let versions = Versions::of_files();
         while let Some(batch) = source.next().await? {

@@ -1,0 +1,205 @@
+//! Ingest: builds the trips of files in an embedded store.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::{BadData, Cancel, InvalidRequest, PartialResult, SignalListener, Stopped};
+use crate::model::reason::DeadReason;
+use crate::model::rules::Rules;
+use crate::pipeline::processor::{Processor, ProcessorConfig, RunError, SampleCounts};
+use crate::source::file::{FileSource, InputFormat, Options};
+use crate::source::spill::Spill;
+use crate::source::{Batch, Decoder, Source, SourceError};
+use crate::store::{EmbeddedStore, Step, StoreUrl};
+
+/// Why files cannot be imported into a keyspace.
+const NO_KEYSPACE: &str = "files do not go into a keyspace directly, as its versions are \
+    places in a topic and those of files would have no order among them; import into sqlite:FILE, \
+    or send the samples through the topic";
+
+/// Memory reserved for batches in flight and pending dead letters, bytes.
+const BUFFERS: u64 = 32_000_000;
+
+/// Receives the progress of reading files.
+pub trait ReadProgress {
+    /// Reading starts. `total_bytes` is the size of all files; `None` if one has no length.
+    fn start(&mut self, total_bytes: Option<u64>);
+
+    /// A batch was processed; `counts` include it.
+    fn update(&mut self, batch: &Batch, counts: &SampleCounts);
+
+    /// Reading ended, also if it failed.
+    fn finish(&mut self);
+}
+
+/// What to import, and how.
+#[derive(Clone, Debug)]
+pub struct IngestRequest {
+    /// NDJSON or CSV files, read in this order; `-` is stdin.
+    pub files: Vec<PathBuf>,
+    /// Format of every file; `None`: detected from each file's content.
+    pub format: Option<InputFormat>,
+    /// The store; created if it does not exist.
+    pub store: StoreUrl,
+    /// Rules of the store.
+    pub rules: Rules,
+    /// Log timestamp of every record, ms since 1970.
+    pub now_ms: i64,
+    /// Approximate memory limit, bytes; the rest is spilled to disk.
+    pub memory: u64,
+    /// Part of the memory that the store's page cache takes, bytes.
+    pub cache: u64,
+    /// Maximum number of change events that the store keeps.
+    pub keep_changes: u64,
+    /// Minimum interval between writes of a trip.
+    pub flush_interval: Duration,
+    /// Maximum delay before a change is written.
+    pub max_staleness: Duration,
+    /// Crash test: see [`abort_at`].
+    pub abort_at: Option<(Step, u64)>,
+}
+
+impl IngestRequest {
+    fn processor_config(&self) -> ProcessorConfig {
+        let memory = self.memory.saturating_sub(self.cache + BUFFERS);
+        ProcessorConfig {
+            flush_interval: self.flush_interval,
+            max_staleness: self.max_staleness,
+            memory: usize::try_from(memory).unwrap_or(usize::MAX),
+            ..ProcessorConfig::default()
+        }
+    }
+
+    /// The store's file; `keyspace_problem` says why a keyspace is not accepted.
+    pub(super) fn store_path(&self, keyspace_problem: &str) -> Result<PathBuf, InvalidRequest> {
+        let path = self.store.path().map(Path::to_owned);
+        path.ok_or_else(|| InvalidRequest(format!("store `{}`: {keyspace_problem}", self.store)))
+    }
+}
+
+/// Result of an import.
+#[derive(Debug)]
+pub struct IngestOutcome {
+    /// What the samples led to.
+    pub counts: SampleCounts,
+    /// Number of trips in the store after the import.
+    pub trips: u64,
+    /// Why the input was not read to its end; what came before is stored and counted.
+    pub stopped: Option<anyhow::Error>,
+}
+
+impl IngestOutcome {
+    /// The counts of an import that read the input to its end.
+    ///
+    /// # Errors
+    /// The input was not read to its end.
+    pub fn into_counts(self) -> anyhow::Result<SampleCounts> {
+        self.stopped.map_or(Ok(self.counts), Err)
+    }
+
+    /// Checks that the whole input was read; with `strict`, also that it has no dead letter.
+    ///
+    /// # Errors
+    /// Reading stopped early, a file is truncated, or `strict` is violated.
+    pub fn check(self, strict: bool) -> anyhow::Result<()> {
+        let counts = self.into_counts()?;
+        if let Some(count) = counts.dead_letters.get(&DeadReason::TruncatedInput) {
+            let problem = format!(
+                "the input is truncated in {count} place(s); what came before is stored; to list \
+                 them: tstar dlq ls --reason truncated_input"
+            );
+            return Err(BadData(problem).into());
+        }
+        if strict && counts.dead() > 0 {
+            let problem = format!("{} dead letters under --strict", counts.dead());
+            return Err(BadData(problem).into());
+        }
+        Ok(())
+    }
+}
+
+/// Reads files into a store. An import that stopped early is resumed by the same request.
+///
+/// # Errors
+/// A file cannot be opened, or the store cannot be written. Input that fails midway is reported by
+/// [`IngestOutcome::stopped`].
+pub async fn ingest(
+    request: &IngestRequest,
+    listen: SignalListener<'_>,
+    progress: &mut dyn ReadProgress,
+) -> anyhow::Result<IngestOutcome> {
+    let (files, rules) = (&request.files, &request.rules);
+    let mut options = Options {
+        format: request.format,
+        decoder: Arc::new(Decoder::new(rules)?),
+        log_time_ms: request.now_ms,
+        first_offset: 0,
+        known: Vec::new(),
+    };
+    // Before the store is created: a mistyped file name must not leave an empty store.
+    FileSource::check(files, &options)?;
+    let cancel = listen(PartialResult::Read)?;
+    let path = request.store_path(NO_KEYSPACE)?;
+    let mut store = EmbeddedStore::open_writer(&path, rules, request.keep_changes)?;
+    if let Some((step, count)) = request.abort_at {
+        abort_at(&mut store, step, count);
+    }
+    store.set_cache(request.cache)?;
+    let mut processor = Processor::new(&store, rules, request.processor_config()).await?;
+    processor.enable_spill(Spill::new(&spill_folder(&path))).await?;
+    options.first_offset = processor.position().delivered;
+    options.known = store.parts()?;
+    let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
+    store.begin_import(request.now_ms, &names)?;
+    let source = FileSource::open(files, options)?;
+    progress.start(source.total_bytes());
+    let mut source = CancellableSource { source, cancel };
+    let result = processor.run(&mut source, |batch, counts| progress.update(batch, counts)).await;
+    progress.finish();
+    let stopped = match (result, source.cancel.signal()) {
+        (Ok(()), None) => {
+            store.end_import()?;
+            None
+        }
+        (Ok(()), Some(signal)) => Some(Stopped { signal, partial: PartialResult::Read }.into()),
+        (Err(RunError::Source(error)), _) => Some(error.into()),
+        (Err(error), _) => return Err(error.into()),
+    };
+    Ok(IngestOutcome { counts: processor.counts().clone(), trips: store.count_trips()?, stopped })
+}
+
+/// The folder of the store's file after links are resolved: a disk with room for the store has room
+/// for what is spilled.
+fn spill_folder(store: &Path) -> PathBuf {
+    let path = std::fs::canonicalize(store).unwrap_or_else(|_| store.to_owned());
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or(Path::new(".")).to_owned()
+}
+
+/// Aborts the process, as a crash would, the `count`th time that a flush reaches `step`.
+pub fn abort_at(store: &mut EmbeddedStore, step: Step, count: u64) {
+    let reached = AtomicU64::new(0);
+    store.on_step(move |current| {
+        if current == step && reached.fetch_add(1, Ordering::Relaxed) + 1 == count {
+            std::process::abort();
+        }
+    });
+}
+
+/// A source that ends early on cancellation.
+struct CancellableSource {
+    source: FileSource,
+    cancel: Cancel,
+}
+
+impl Source for CancellableSource {
+    async fn next(&mut self) -> Result<Option<Batch>, SourceError> {
+        tokio::select! {
+            biased;
+            () = self.cancel.wait() => Ok(None),
+            batch = self.source.next() => batch,
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Rebuild: reads the log of a store under other rules into a second store, and compares the trips
+//! and ids of both.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::ingest::{IngestRequest, ReadProgress, ingest};
+use super::log_source::imported_store;
+use super::topic_log::{self, LogAccess, TopicLog};
+use super::verify::ids::{self, Ids};
+use super::verify::reference::{self, ImportStep};
+use super::{Cancel, InvalidRequest, PartialResult, PreconditionFailed, SignalListener, Stopped};
+use crate::kafka::group::Group;
+use crate::model::epoch::Epoch;
+use crate::model::partitioner::Partitioner;
+use crate::model::rules::Rules;
+use crate::pipeline::daemon::topic_replay::{TopicReplay, first_offsets};
+use crate::pipeline::daemon::{
+    GuidedOwners, OnEvent, Report, ScyllaStores, SqliteStores, preflight,
+};
+use crate::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
+use crate::source::{Batch, Control};
+use crate::store::{
+    Access, AnyStore, EmbeddedStore, EpochStore, Forget, Guide, KeyStore, OpenOptions, StoreUrl,
+    TripStore,
+};
+
+/// Maximum number of devices that are erased in one transaction.
+const ERASE_BATCH: usize = 256;
+
+/// Does to a new store what was done to the one that was built from files, in the same order: the
+/// same rules give the same ids, and what was erased is erased. `request` names the new store, its
+/// rules and the imported files, in any order.
+///
+/// # Errors
+/// The files are not all that the old store was built from, or an import stopped early.
+pub async fn rebuild_files(
+    old: &AnyStore,
+    request: &IngestRequest,
+    listen: SignalListener<'_>,
+    progress: &mut dyn ReadProgress,
+) -> anyhow::Result<SampleCounts> {
+    let old = imported_store(old)?;
+    // Before anything is built: the records of a missing file would be missed silently.
+    reference::check_complete(old, &request.files).await?;
+    let mut counts = SampleCounts::default();
+    for step in reference::import_steps(old, &request.files).await? {
+        match step {
+            ImportStep::Files(files) => {
+                let request = IngestRequest { files, ..request.clone() };
+                counts.add(&ingest(&request, listen, progress).await?.into_counts()?);
+            }
+            ImportStep::Forgets(forgets) => replay_forgets(forgets, request).await?,
+        }
+    }
+    Ok(counts)
+}
+
+/// Erases from the new store what was erased from the old one, unless an earlier run did.
+async fn replay_forgets(
+    forgets: Vec<(String, Forget)>,
+    request: &IngestRequest,
+) -> anyhow::Result<()> {
+    let path = request.store_path("it is no file")?;
+    let rules = &request.rules;
+    let store = EmbeddedStore::open_writer(&path, rules, request.keep_changes)?;
+    let mut processor = Processor::new(&store, rules, ProcessorConfig::default()).await?;
+    let mut unwritten = BTreeSet::new();
+    for (device_id, Forget { before_ms, .. }) in forgets {
+        // `erased` below reads the store, so earlier forgets of the device have to be in it.
+        if unwritten.len() == ERASE_BATCH || unwritten.contains(&device_id) {
+            processor.flush().await?;
+            unwritten.clear();
+        }
+        if store.erased(&device_id).await?.is_some_and(|done| done.before_ms >= before_ms) {
+            continue;
+        }
+        unwritten.insert(device_id.clone());
+        let offset = processor.position().delivered;
+        let control = Some(Control::Forget { offset, device_id, before_ms });
+        processor.absorb(&Batch { control, ..Batch::default() }).await?;
+    }
+    Ok(processor.flush().await?)
+}
+
+/// How a topic is read into a new store.
+#[derive(Clone)]
+pub struct RebuildTopicRequest {
+    /// The new store.
+    pub store: StoreUrl,
+    /// The new store in messages.
+    pub store_name: String,
+    /// How the new store is opened.
+    pub options: OpenOptions,
+    /// Consumer group whose offsets are set to the end of what was read; a keyspace needs one.
+    pub group: Option<String>,
+    /// Rules of the new store; what the key of a record is follows from the old store.
+    pub rules: Rules,
+    /// How the partition workers run.
+    pub processor: ProcessorConfig,
+    /// Versions of the new store start here if it has no epoch yet, ms since 1970.
+    pub now_ms: i64,
+}
+
+/// Reads the topic of a store into a new store.
+///
+/// # Errors
+/// The log does not hold all that the old store was built from, the new store is of another log or
+/// of other rules, brokers or servers fail, or a signal stopped it.
+pub async fn rebuild_topic(
+    old: &Arc<AnyStore>,
+    access: &LogAccess,
+    request: &RebuildTopicRequest,
+    listen: SignalListener<'_>,
+    on_event: OnEvent,
+) -> anyhow::Result<SampleCounts> {
+    let log = TopicLog::open(old, access).await?;
+    let log = log.ok_or_else(|| topic_log::no_epoch(&access.store))?;
+    log.is_whole()?;
+    log.has_one_partition_count()?;
+    let mut cancel = listen(PartialResult::Read)?;
+    let job = RebuildJob { old, log: &log, request, on_event };
+    let report = match request.store.path() {
+        Some(_) => job.read_into_file(&mut cancel).await?,
+        None => job.read_into_keyspace(&mut cancel).await?,
+    };
+    match (report.stopped, cancel.signal()) {
+        (true, Some(signal)) => Err(Stopped { signal, partial: PartialResult::Read }.into()),
+        _ => Ok(report.counts),
+    }
+}
+
+struct RebuildJob<'a> {
+    old: &'a Arc<AnyStore>,
+    log: &'a TopicLog,
+    request: &'a RebuildTopicRequest,
+    on_event: OnEvent,
+}
+
+impl RebuildJob<'_> {
+    /// The epoch of the new store. If it has none, one from the start of the log is added.
+    async fn ensure_epoch(&self, store: &(impl EpochStore + KeyStore)) -> anyhow::Result<Epoch> {
+        let name = &self.request.store_name;
+        let old = self.log.epochs.last().expect("there is an epoch");
+        let rules = Rules { key: old.rules.key.clone(), ..self.request.rules.clone() };
+        let start_offsets = (0..).zip(first_offsets(&self.log.epochs)).collect();
+        let base = self.request.now_ms.saturating_mul(1000);
+        let (topic, partitions) = (old.topic.clone(), old.partitions);
+        // The records were partitioned before, whatever store they are read into.
+        let partitioner = Some(old.partitioner.unwrap_or(Partitioner::None));
+        let first = Epoch { epoch: 1, topic, partitions, start_offsets, base, rules, partitioner };
+        store.add_epoch(&first).await?;
+        let [epoch] = <[Epoch; 1]>::try_from(store.epochs().await?).map_err(|epochs| {
+            PreconditionFailed(format!("store `{name}` has {} epochs of its own", epochs.len()))
+        })?;
+        preflight::check_origin(&epoch, &first.topic, &first.rules, name)?;
+        // The keys of the old store and no others: control records count in both stores or in none.
+        preflight::control_keys(store, &self.log.keys, name).await?;
+        Ok(epoch)
+    }
+
+    /// Reads each partition from its start offset to the end of the topic.
+    fn topic_replay(&self, epoch: Epoch, start: Vec<i64>) -> anyhow::Result<TopicReplay> {
+        let ends = self.log.extents.iter().map(|extent| extent.next);
+        let spans = start.into_iter().zip(ends).map(|(start, end)| start..end.max(start)).collect();
+        Ok(TopicReplay { epochs: vec![epoch], ..self.log.reread(spans, None)? })
+    }
+
+    /// Decides by the old store which partition a device belongs to.
+    fn guide(&self) -> Guide<AnyStore> {
+        Guide::new(Arc::clone(self.old), &self.log.epochs).merged()
+    }
+
+    async fn open(&self) -> anyhow::Result<AnyStore> {
+        let RebuildTopicRequest { store, options, rules, .. } = self.request;
+        Ok(AnyStore::open(store, Access::WriteTopic(rules), options.clone()).await?)
+    }
+
+    fn worker_options(&self) -> (ProcessorConfig, OnEvent) {
+        (self.request.processor, Arc::clone(&self.on_event))
+    }
+
+    async fn read_into_file(&self, cancel: &mut Cancel) -> anyhow::Result<Report> {
+        let store = self.open().await?;
+        let store = store.embedded().expect("the store is a file");
+        let epoch = self.ensure_epoch(&**store).await?;
+        let mut start = Vec::new();
+        for (&partition, &first) in &epoch.start_offsets {
+            let position = store.position_of(partition)?.unwrap_or(first);
+            store.set_position(partition, position)?;
+            start.push(position);
+        }
+        let guide = self.guide();
+        let owners =
+            || GuidedOwners { owners: SqliteStores(Arc::clone(store)), guide: guide.clone() };
+        let replay = self.topic_replay(epoch, start)?;
+        Ok(replay.run(owners, self.worker_options(), cancel.wait()).await?)
+    }
+
+    async fn read_into_keyspace(&self, cancel: &mut Cancel) -> anyhow::Result<Report> {
+        let Some(name) = &self.request.group else {
+            let problem = "a keyspace stores no offsets; name with --into-group the consumer group \
+                 that `tstar run` will read as";
+            return Err(InvalidRequest(problem.into()).into());
+        };
+        let group = Group::new(self.log.brokers(), name)?;
+        let members = group.members()?;
+        if members > 0 {
+            let problem = format!("group `{name}` has {members} members; stop them first");
+            return Err(PreconditionFailed(problem).into());
+        }
+        let store = self.open().await?;
+        let epoch = self.ensure_epoch(&store).await?;
+        let outputs = self.log.outputs(false)?;
+        let guide = self.guide();
+        let owners = || {
+            let (store, outputs) = (store.for_worker(), Arc::clone(&outputs));
+            let owners = ScyllaStores { owner: move || store.for_worker(), outputs };
+            GuidedOwners { owners, guide: guide.clone() }
+        };
+        let start = epoch.start_offsets.values().copied().collect();
+        let replay = self.topic_replay(epoch, start)?;
+        let report = replay.run(owners, self.worker_options(), cancel.wait()).await?;
+        if !report.stopped {
+            let ends = (0..).zip(replay.spans.iter().map(|span| span.end)).collect();
+            group.set(self.log.topic(), &ends)?;
+        }
+        Ok(report)
+    }
+}
+
+/// Compares the trips and ids of the old store with those of the new one.
+///
+/// # Errors
+/// One of the stores cannot be read.
+pub async fn compare_ids(
+    old: &AnyStore,
+    new: &StoreUrl,
+    options: OpenOptions,
+) -> anyhow::Result<Ids> {
+    let new = AnyStore::open(new, Access::Read, options).await?;
+    Ok(ids::compare(old, &new).await?)
+}
