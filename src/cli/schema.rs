@@ -1,9 +1,9 @@
 //! `schema`: the files that describe what is stored, as they were when the program was built.
 
 use clap::{Args, Subcommand, ValueEnum};
-use tstar::ops::InvalidRequest;
+use tstar::ops::schema::{self, ApplyRequest};
 use tstar::settings::Settings;
-use tstar::store::{AnyStore, StoreUrl};
+use tstar::store::StoreUrl;
 
 use super::exit;
 use super::flags::{Context, ServerFlags};
@@ -116,7 +116,7 @@ pub async fn run(
         SchemaCommand::Print { file } => file,
         SchemaCommand::Apply(args) => {
             let settings = context.settings(&args.server.0)?.0;
-            apply(args, &settings, context).await?;
+            apply(args, settings, context).await?;
             return Ok(printer.line("ok")?);
         }
     };
@@ -125,18 +125,12 @@ pub async fn run(
     Ok(())
 }
 
-async fn apply(args: &ApplyArgs, settings: &Settings, context: &Context) -> anyhow::Result<()> {
-    let options = open::server_options(settings, context)?;
+async fn apply(args: &ApplyArgs, settings: Settings, context: &Context) -> anyhow::Result<()> {
+    let server = open::server_options(&settings, context)?;
     let replicas = args.create_keyspace.then_some(args.replication_factor);
     let url = StoreUrl::parse(&settings.store)?;
-    let Some(notes) = AnyStore::create_schema(&url, options, replicas).await? else {
-        let problem = format!("store `{}` makes its tables itself", settings.store);
-        return Err(InvalidRequest(format!(
-            "{problem}; name one by --store scylla://HOST/KEYSPACE"
-        ))
-        .into());
-    };
-    for note in notes {
+    let request = ApplyRequest { store: settings.store, url, server, replicas };
+    for note in schema::apply(request).await? {
         exit::print_status(&format!("note: {note}"));
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! The use cases behind the commands and the HTTP API: request in, outcome out, progress by
 //! callback. No flags, no printing, no settings: those lie above.
 
+pub mod demo;
 pub mod device_partition;
 pub mod dlq;
 pub mod explain;
@@ -10,6 +11,7 @@ pub mod log_source;
 mod outcome;
 pub mod rebuild;
 pub mod replay;
+pub mod schema;
 pub mod simulate;
 pub mod topic_log;
 pub mod verify;

@@ -22,7 +22,7 @@ Examples:
   tstar dlq ls
   tstar dlq replay --dry-run
 
-The dead letters of a file are a table of it, those of a keyspace are in the topic beside its log,
+Dead letters of a file are in a table of it, those of a keyspace in the topic `.dlq` of its log,
 which needs --brokers.";
 
 const LS_EXAMPLES: &str = "\

@@ -43,16 +43,6 @@ impl SqliteStore {
         self.or_rollback(&connection, done)?;
         self.check_path()
     }
-
-    /// Whether the store was built from a topic.
-    ///
-    /// # Errors
-    /// The database fails.
-    pub fn is_of_a_topic(&self) -> Result<bool, StoreError> {
-        let select = "SELECT count(*) FROM log WHERE kind = 'topic'";
-        let count = self.connection().query_row(select, [], |row| row.get::<_, i64>(0));
-        Ok(count.map_err(failed(&self.place, "reading the kind of its log"))? > 0)
-    }
 }
 
 /// The journal for replaying dead letters of files. Each dead letter is appended to the log as a
