@@ -1,15 +1,11 @@
-//! `doctor`: whether a store, its log and this machine are as they have to be.
-
-mod machine;
-mod store;
-mod topic;
+//! `doctor`: checks a store, its log and this machine.
 
 use clap::Args;
-use serde::Serialize;
-use tstar::ops::{InvalidRequest, NoResult};
-use tstar::store::{EpochStore, StoreUrl};
+use tstar::ops::InvalidRequest;
+use tstar::ops::doctor::{self, CheckResult, DoctorRequest};
+use tstar::store::StoreUrl;
 
-use super::flags::{Context, Format, LogFlags, OutputFlags, ServerFlags};
+use super::flags::{Context, Format, LogFlags, OutputFlags, ServerFlags, clock_ms};
 use super::open;
 use super::print::Printer;
 use super::table;
@@ -34,57 +30,7 @@ pub struct DoctorArgs {
     pub server: ServerFlags,
 }
 
-/// How something is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum State {
-    Ok,
-    Warn,
-    Fail,
-}
-
-impl State {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warn => "warn",
-            Self::Fail => "fail",
-        }
-    }
-}
-
-/// What one look found.
-#[derive(Clone, Debug, Serialize)]
-struct CheckResult {
-    check: &'static str,
-    state: State,
-    detail: String,
-    /// What helps, where it is not ok.
-    fix: Option<String>,
-}
-
-impl CheckResult {
-    fn ok(check: &'static str, detail: impl Into<String>) -> Self {
-        Self { check, state: State::Ok, detail: detail.into(), fix: None }
-    }
-
-    fn warn(check: &'static str, detail: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { check, state: State::Warn, detail: detail.into(), fix: Some(fix.into()) }
-    }
-
-    fn fail(check: &'static str, detail: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { check, state: State::Fail, detail: detail.into(), fix: Some(fix.into()) }
-    }
-
-    /// What failed, as its error says it: that names the next step.
-    fn failed(check: &'static str, error: &anyhow::Error) -> Self {
-        let lines = format!("{error:#}");
-        let words: Vec<_> = lines.split_whitespace().collect();
-        Self { check, state: State::Fail, detail: words.join(" "), fix: None }
-    }
-}
-
-/// Looks at everything, and tells what it found.
+/// Runs all checks and prints their results.
 pub async fn run(
     args: &DoctorArgs,
     context: &Context,
@@ -95,55 +41,32 @@ pub async fn run(
         return Err(InvalidRequest("findings come as table, ndjson or json".into()).into());
     }
     let settings = context.settings(&[&args.log.0[..], &args.server.0].concat())?.0;
-    let mut findings = Vec::new();
-    if let Some(path) = StoreUrl::parse(&settings.store)?.path() {
-        findings.extend(machine::file(path));
-    }
-    match open::reader(&settings, context).await {
-        Err(error) => findings.push(CheckResult::failed("store", &error)),
-        Ok(reader) => {
-            findings.push(CheckResult::ok("store", format!("`{}` answers", settings.store)));
-            findings.extend(store::inspect(&reader).await);
-            match reader.epochs().await {
-                Err(error) => findings.push(CheckResult::failed("epoch", &error.into())),
-                Ok(epochs) => match epochs.last() {
-                    None => findings.push(CheckResult::ok("log", "files: no topic was read")),
-                    Some(newest) => {
-                        findings.extend(machine::clock(newest, context.now_ms));
-                        findings.extend(topic::inspect(&reader, &settings, newest).await);
-                    }
-                },
-            }
-        }
-    }
-    print(&findings, format, printer)?;
-    let count = |state| findings.iter().filter(|finding| finding.state == state).count();
-    match (count(State::Fail), count(State::Warn)) {
-        (0, _) => Ok(()),
-        (fails, warnings) => {
-            Err(NoResult(format!("{fails} failed, {warnings} to be warned of")).into())
-        }
-    }
+    let request = DoctorRequest {
+        store: settings.store.clone(),
+        url: StoreUrl::parse(&settings.store)?,
+        now_ms: context.now_ms,
+        clock: clock_ms,
+    };
+    let open_store = async || open::reader(&settings, context).await;
+    let results = doctor::check(&request, open_store, &|| open::log_access(&settings)).await;
+    print(&results, format, printer)?;
+    Ok(doctor::verdict(&results)?)
 }
 
-fn print(
-    findings: &[CheckResult],
-    format: Format,
-    printer: &mut Printer<'_>,
-) -> anyhow::Result<()> {
+fn print(results: &[CheckResult], format: Format, printer: &mut Printer<'_>) -> anyhow::Result<()> {
     match format {
         Format::Table => {
-            let row = |finding: &CheckResult| {
-                let fix = finding.fix.as_ref().map_or_else(String::new, |fix| format!("; {fix}"));
-                let detail = format!("{}{fix}", finding.detail);
-                [finding.state.name().to_owned(), finding.check.to_owned(), detail]
+            let row = |result: &CheckResult| {
+                let fix = result.fix.as_ref().map_or_else(String::new, |fix| format!("; {fix}"));
+                let detail = format!("{}{fix}", result.detail);
+                [result.state.name().to_owned(), result.check.to_owned(), detail]
             };
-            Ok(printer.line(&table::findings(&findings.iter().map(row).collect::<Vec<_>>()))?)
+            Ok(printer.line(&table::findings(&results.iter().map(row).collect::<Vec<_>>()))?)
         }
-        Format::Json => Ok(printer.line(&serde_json::to_string(findings)?)?),
+        Format::Json => Ok(printer.line(&serde_json::to_string(results)?)?),
         _ => {
-            for finding in findings {
-                printer.line(&serde_json::to_string(finding)?)?;
+            for result in results {
+                printer.line(&serde_json::to_string(result)?)?;
             }
             Ok(())
         }

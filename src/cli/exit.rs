@@ -46,7 +46,8 @@ pub fn interrupted(partial: PartialResult, error: impl Into<anyhow::Error>) -> a
 /// Says what stays of an error where a server went away midway.
 pub fn broke_off(error: impl Into<anyhow::Error>, stays: &str) -> anyhow::Error {
     let error = error.into();
-    if code(&error) == UNREACHABLE { error.context(format!("broke off; {stays}")) } else { error }
+    let is_unreachable = code(&error) == UNREACHABLE;
+    if is_unreachable { error.context(format!("stopped early; {stays}")) } else { error }
 }
 
 /// Prints an error with its causes, and gives its code. A closed pipe is silent.

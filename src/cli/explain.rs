@@ -160,12 +160,12 @@ fn cells(record: &RecordExplanation) -> [String; 7] {
         (None, Some(file), Some(line)) => format!("{}, {file}:{line}", record.offset),
         _ => record.offset.to_string(),
     };
-    let did = match &record.retired {
+    let effect = match &record.retired {
         Some(retired) => format!("merge, retires {retired}"),
         None if record.conflicting => "duplicate, conflicting".to_owned(),
-        None => record.did.to_owned(),
+        None => record.effect.to_owned(),
     };
     let (late, behind) = (span_text(record.late_s), span_text(record.behind_s));
     let (log_time, time) = (record.log_time.clone(), record.time.clone());
-    [position, log_time, time, late, behind, did, record.trip.clone()]
+    [position, log_time, time, late, behind, effect, record.trip.clone()]
 }

@@ -1,25 +1,25 @@
 //! `forget`: erase the trips of a device, or of all devices, that ended before a time.
 
 mod confirm;
-mod file;
-mod topic;
 
 use std::io::IsTerminal;
 use std::time::Duration;
-use tstar::ops::{InvalidRequest, NoResult};
 
 use clap::Args;
 use indicatif::ProgressBar;
-use serde::Serialize;
 use tstar::identity::check_device_id;
 use tstar::model::control::ControlKey;
-use tstar::model::rules::Rules;
-use tstar::model::time::{format_duration, format_time, parse_duration, parse_time};
+use tstar::model::time::{format_time, parse_duration, parse_time};
+use tstar::ops::InvalidRequest;
+use tstar::ops::forget::{
+    self, AuditLine, ForgetEvent, ForgetPlan, ForgetRequest, SendFailed, TopicForget,
+};
 use tstar::settings::{Origins, Settings};
-use tstar::store::EpochStore;
+use tstar::store::StoreUrl;
 
 use super::exit;
 use super::flags::{BrokerFlags, Context, KeyFlag, ServerFlags, clock_ms};
+use super::ingest;
 use super::open;
 use super::print::Printer;
 
@@ -41,10 +41,11 @@ samples until their own retention ends.
 A control record counts only with a signature: by the first key of --control-key-file, which every
 `tstar run` has to have in its own. --new-key prints a new key as a line of such a file, and does
 nothing else.
-Says on stderr what it is about to erase, then prints a line a device: {\"forgot\" or \"asked\": device, \"before\", \"partition\", \"offset\",
-\"version\", \"at\", \"by\"}; `at` is the clock, `by` who ran it (USER or LOGNAME), else null; with
---wait `asked` and later `forgot`. Exits 1 where a store of files has no trip of the device, where
-the answer is no, and where --wait-timeout is over. Stopped and run again, it erases the same.";
+Prints on stderr what it is about to erase, then a line per device: {\"forgot\" or \"requested\":
+device, \"before\", \"partition\", \"offset\", \"version\", \"at\", \"by\"}; `at` is the clock, `by` who ran it
+(USER or LOGNAME), else null; with --wait `requested` and later `forgot`. Exits 1 where a store of
+files has no trip of the device, where the answer is no, and where --wait-timeout is over. Stopped
+and run again, it erases the same.";
 
 /// Flags of `forget`.
 #[derive(Debug, Args)]
@@ -79,50 +80,11 @@ pub struct ForgetArgs {
     pub server: ServerFlags,
 }
 
-/// What is to be erased, and how.
-struct ForgetJob<'a> {
-    /// `None`: every device.
-    device: Option<&'a str>,
-    before_ms: i64,
-    yes: bool,
-    /// How long to wait for it to be carried out.
-    wait: Option<Duration>,
-    settings: &'a Settings,
-    origins: &'a Origins,
-    context: &'a Context,
-}
+/// What still holds samples after a store of files was erased from.
+const REMAINS: &str = "the imported files still hold the samples, and the store's dead letters and \
+    change events some of them; VACUUM clears what SQLite left in unused pages";
 
-/// The line that tells what was done. Others parse it: names and order are fixed.
-#[derive(Serialize)]
-struct Audit<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    forgot: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    asked: Option<&'a str>,
-    before: String,
-    partition: i32,
-    offset: Option<i64>,
-    version: Option<i64>,
-    at: String,
-    by: Option<&'a str>,
-}
-
-/// A control record in the log.
-struct Sent {
-    device: String,
-    partition: i32,
-    offset: Option<i64>,
-    version: Option<i64>,
-}
-
-/// Whether a record was carried out.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    Asked,
-    Done,
-}
-
-/// Erases, or asks the log to.
+/// Erases, or sends the control records that do.
 pub async fn run(
     args: &ForgetArgs,
     context: &Context,
@@ -135,99 +97,108 @@ pub async fn run(
     let flags = [&args.key.0[..], &args.topic.0, &args.server.0].concat();
     let (settings, origins) = context.settings(&flags)?;
     let limit_ms = parse_duration(&args.wait_timeout)?;
-    let given = args.before.as_deref().or(args.all_before.as_deref());
+    let request = request(args, &settings, &origins, context)?;
+    let store = open::reader(&settings, context).await?;
+    let plan = forget::prepare(&request, store, &|| open::log_access(&settings)).await?;
+    if !args.yes {
+        confirm::on_terminal(&request.description(), request.device.as_deref()).await?;
+    }
+    print_intent(&request, context);
+    let bar = progress(&request);
+    let mut on_event = |event: ForgetEvent<'_>| -> anyhow::Result<()> {
+        match event {
+            ForgetEvent::Notice(line) => bar.suspend(|| exit::print_status(line)),
+            ForgetEvent::Devices(devices) => bar.set_position(devices as u64),
+            ForgetEvent::Records { state, records } => {
+                for record in records {
+                    let (at_ms, user) = (clock_ms(), context.user.as_deref());
+                    let line = AuditLine::new(&request, record, state, at_ms, user);
+                    printer.line(&serde_json::to_string(&line)?)?;
+                }
+                // What is done is printed, whatever comes next.
+                printer.flush()?;
+            }
+        }
+        Ok(())
+    };
+    match plan {
+        ForgetPlan::Files(plan) => {
+            let abort_at = context.break_off();
+            let on_open = |store: &mut _| {
+                abort_at.into_iter().for_each(|(step, nth)| ingest::break_off(store, step, nth));
+            };
+            let devices = plan.erase(on_open, &mut on_event).await?;
+            bar.finish_and_clear();
+            exit::print_status(&format!("devices erased: {devices}; {REMAINS}"));
+            Ok(())
+        }
+        ForgetPlan::Topic(plan) => {
+            let records = plan.send(&mut on_event).await.map_err(interrupted)?;
+            bar.finish_and_clear();
+            print_requested(&plan, records.len());
+            if !args.wait {
+                return Ok(());
+            }
+            let timeout = Duration::from_millis(limit_ms.unsigned_abs());
+            plan.wait(&records, timeout, &mut on_event).await
+        }
+    }
+}
+
+fn request(
+    args: &ForgetArgs,
+    settings: &Settings,
+    origins: &Origins,
+    context: &Context,
+) -> anyhow::Result<ForgetRequest> {
     if let Some(device) = &args.device {
         check_device_id(device)?;
     }
-    let job = ForgetJob {
-        device: args.device.as_deref(),
-        before_ms: given.map_or(Ok(context.now_ms), parse_time)?,
-        yes: args.yes,
-        wait: args.wait.then(|| Duration::from_millis(limit_ms.unsigned_abs())),
-        settings: &settings,
-        origins: &origins,
-        context,
-    };
-    let reader = open::reader(&settings, context).await?;
-    let epochs = reader.epochs().await?;
-    match (epochs.last(), reader.embedded()) {
-        (Some(newest), _) => {
-            job.check_before(&newest.rules)?;
-            topic::request_forget(&job, &reader, newest, printer).await
+    let before = args.before.as_deref().or(args.all_before.as_deref());
+    Ok(ForgetRequest {
+        device: args.device.clone(),
+        before_ms: before.map_or(Ok(context.now_ms), parse_time)?,
+        store: settings.store.clone(),
+        url: StoreUrl::parse(&settings.store)?,
+        keep_changes: settings.keep_changes,
+        topic: open::topic_request(settings, origins, context).topic.map(str::to_owned),
+        now_ms: context.now_ms,
+    })
+}
+
+/// Prints what is about to be erased before anything is: even if the command is killed before it
+/// prints a result, the attempt is on record.
+fn print_intent(request: &ForgetRequest, context: &Context) {
+    let (at, what) = (format_time(clock_ms()), request.description());
+    let by = context.user.as_ref().map_or_else(String::new, |user| format!(" for `{user}`"));
+    exit::print_status(&format!("at {at}{by}: erasing {what}"));
+}
+
+fn print_requested(plan: &TopicForget<'_>, devices: usize) {
+    exit::print_status(&format!(
+        "devices requested: {devices}, in topic `{}`; `tstar run` carries it out. Topic, feed and \
+         dead letters hold the samples until their own retention ends",
+        plan.topic()
+    ));
+}
+
+/// Adds what remains of the work if the brokers went away.
+fn interrupted(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast::<SendFailed>() {
+        Ok(SendFailed { error, records }) => {
+            let partial = format!(
+                "the devices printed are requested, and some of the next {records} may be; rerun \
+                 to request all, which erases the same"
+            );
+            exit::broke_off(error, &partial)
         }
-        (None, Some(_)) => file::erase(&job, reader, printer).await,
-        (None, None) => {
-            let place = &settings.store;
-            let reason = format!("store `{place}` has no epoch: no topic was read into it");
-            Err(NoResult(reason).into())
-        }
+        Err(error) => error,
     }
 }
 
-impl ForgetJob<'_> {
-    /// Refuses a time at which no trip can be, so a slip for another one.
-    fn check_before(&self, rules: &Rules) -> Result<(), InvalidRequest> {
-        let before = format_time(self.before_ms);
-        if self.before_ms < 0 {
-            return Err(InvalidRequest(format!(
-                "{before} is before 1970: no trip is as old as that"
-            )));
-        }
-        let ahead_ms = rules.max_future_ms;
-        if self.before_ms > self.context.now_ms.saturating_add(ahead_ms) {
-            return Err(InvalidRequest(format!(
-                "{before} is more than max_future, {}, ahead of the clock: no trip is, and every \
-                 sample up to then would be dropped",
-                format_duration(ahead_ms)
-            )));
-        }
-        Ok(())
-    }
-
-    /// What would be erased, for a person.
-    fn what(&self) -> String {
-        let (before, store) = (format_time(self.before_ms), &self.settings.store);
-        let whose = match self.device {
-            Some(device) => format!("device `{device}`"),
-            None => "every device".to_owned(),
-        };
-        format!("the trips of {whose} that ended before {before} from store `{store}`")
-    }
-
-    async fn confirm(&self) -> anyhow::Result<()> {
-        if self.yes {
-            return Ok(());
-        }
-        confirm::on_terminal(&self.what(), self.device).await
-    }
-
-    /// Tells what is about to be done, before anything of it is: whatever comes next, even a kill
-    /// between the erasure and its line, is told of.
-    fn intend(&self) {
-        let (at, by) = (format_time(clock_ms()), self.context.user.as_deref());
-        let by = by.map_or_else(String::new, |user| format!(" for `{user}`"));
-        exit::print_status(&format!("at {at}{by}: erasing {}", self.what()));
-    }
-
-    fn report(&self, sent: &Sent, state: State, printer: &mut Printer<'_>) -> anyhow::Result<()> {
-        let device = Some(sent.device.as_str());
-        let line = Audit {
-            forgot: device.filter(|_| state == State::Done),
-            asked: device.filter(|_| state == State::Asked),
-            before: format_time(self.before_ms),
-            partition: sent.partition,
-            offset: sent.offset,
-            version: sent.version,
-            at: format_time(clock_ms()),
-            by: self.context.user.as_deref(),
-        };
-        Ok(printer.line(&serde_json::to_string(&line)?)?)
-    }
-}
-
-/// Counts devices where a person watches.
-fn progress() -> ProgressBar {
-    match std::io::stderr().is_terminal() {
+/// Counts devices on a terminal, if there are several.
+fn progress(request: &ForgetRequest) -> ProgressBar {
+    match request.device.is_none() && std::io::stderr().is_terminal() {
         true => ProgressBar::new_spinner().with_message("devices"),
         false => ProgressBar::hidden(),
     }

@@ -1,9 +1,7 @@
 //! Opens stores as the settings say.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tstar::ops::InvalidRequest;
 
 use anyhow::Context as _;
 use tstar::kafka::KafkaError;
@@ -17,16 +15,6 @@ use tstar::store::{Access, AnyStore, ClientIdentity, OpenOptions, ServerOptions,
 use super::exit;
 use super::flags::Context;
 use super::keys;
-
-/// The file of a store URL, for what only a file can do; `instead` names what to do with another
-/// store.
-pub fn file_path(url: &str, instead: &str) -> anyhow::Result<PathBuf> {
-    let url = StoreUrl::parse(url)?;
-    match url.path() {
-        Some(path) => Ok(path.to_owned()),
-        None => Err(InvalidRequest(format!("store `{url}`: {instead}")).into()),
-    }
-}
 
 /// How servers are reached by a one-shot command.
 pub fn server_options(settings: &Settings, context: &Context) -> anyhow::Result<ServerOptions> {

@@ -1,9 +1,7 @@
-//! `serve`: trips over HTTP; and the same beside `run`, and after `demo`.
+//! `serve`: trips over HTTP; also during `run` and after `demo`.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
-use tstar::ops::{Cancel, InvalidRequest, PartialResult, PreconditionFailed};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -11,12 +9,10 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tstar::http::{self, App, Options, Readiness, Token};
 use tstar::kafka::client::Brokers;
-use tstar::kafka::producer::Producer;
-use tstar::kafka::tail::{Keep, Tail};
-use tstar::model::epoch::Epoch;
-use tstar::ops::ingest_request::{FileSink, SampleSink, TopicIntake};
+use tstar::ops::serve::{self, OpenedStore, ServeRequest, ServedLog};
+use tstar::ops::{Cancel, InvalidRequest, PartialResult, PreconditionFailed};
 use tstar::settings::Settings;
-use tstar::store::{AnyStore, EpochStore, StoreUrl, Timed};
+use tstar::store::{AnyStore, StoreUrl, Timed};
 use tstar::telemetry;
 
 use super::exit;
@@ -56,9 +52,6 @@ pub struct ServeArgs {
     pub entries: EntryFlags,
 }
 
-/// How long between two looks for a store that is not there yet.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
-
 /// Answers until a signal comes.
 pub async fn run(args: &ServeArgs, context: &Context) -> anyhow::Result<()> {
     let (http, reader, server) = (&args.http.0[..], &args.reader.0[..], &args.server.0[..]);
@@ -71,14 +64,14 @@ pub async fn run(args: &ServeArgs, context: &Context) -> anyhow::Result<()> {
     let Some(address) = settings.http.listen else {
         return Err(InvalidRequest("--listen off leaves nothing to serve".into()).into());
     };
-    // What is not there is told at once; a server may come later.
+    // A file that does not exist is an error at once; a server may come later.
     if StoreUrl::parse(&settings.store)?.path().is_some() {
         open::reader(&settings, context).await?;
     }
     let listener = bind(address).await?;
     let stop = stop::on_signals(PartialResult::Read)?;
-    let surface = Surface::start(listener, &settings, context, None, stop)?;
-    surface.ended().await;
+    let server = HttpServer::start(listener, &settings, context, None, stop)?;
+    server.ended().await;
     Ok(())
 }
 
@@ -88,48 +81,50 @@ async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
     bound.with_context(|| format!("cannot listen on {address}; name another with --listen"))
 }
 
-/// The page over the demo's store, until a signal comes. One that cannot be shown is no fault of
-/// the demo.
+/// Serves the page over the demo's store until a signal comes. The demo succeeds without it.
 pub async fn after_demo(settings: &Settings, context: &Context) -> anyhow::Result<()> {
     let Some(address) = settings.http.listen else { return Ok(()) };
     match bind(address).await {
         Ok(listener) => {
             let stop = stop::on_signals(PartialResult::Read)?;
-            Surface::start(listener, settings, context, None, stop)?.ended().await;
+            HttpServer::start(listener, settings, context, None, stop)?.ended().await;
         }
         Err(error) => exit::print_status(&format!("no page: {error:#}")),
     }
     Ok(())
 }
 
-/// The surface of `run`, unless it is off. An address that nobody asked for may be taken already,
-/// as by another instance on this machine: then this one goes without.
+/// The HTTP server of `run`, unless it is off. The default address may be in use, as by another
+/// instance on this machine: then this one runs without HTTP.
 pub async fn serve_alongside(
     settings: &Settings,
     context: &Context,
-    is_asked: bool,
+    is_named: bool,
     log: &Readiness,
     stop: &Cancel,
-) -> anyhow::Result<Option<Surface>> {
+) -> anyhow::Result<Option<HttpServer>> {
     let Some(address) = settings.http.listen else { return Ok(None) };
     let listener = match bind(address).await {
-        Err(error) if !is_asked => {
-            exit::print_status(&format!("going on without HTTP: {error:#}"));
+        Err(error) if !is_named => {
+            exit::print_status(&format!("continuing without HTTP: {error:#}"));
             return Ok(None);
         }
         bound => bound?,
     };
-    Surface::start(listener, settings, context, Some(log.clone()), stop.clone()).map(Some)
+    HttpServer::start(listener, settings, context, Some(log.clone()), stop.clone()).map(Some)
 }
 
-/// HTTP that is being answered.
-pub struct Surface {
+/// A running HTTP server.
+pub struct HttpServer {
     serving: JoinHandle<()>,
     opening: JoinHandle<()>,
 }
 
-impl Surface {
-    /// Begins to answer; the store is opened meanwhile.
+impl HttpServer {
+    /// Starts to answer; the store is opened meanwhile.
+    ///
+    /// # Errors
+    /// The store URL or the token file cannot be used.
     pub fn start(
         listener: TcpListener,
         settings: &Settings,
@@ -144,7 +139,8 @@ impl Surface {
         });
         let address = listener.local_addr()?;
         exit::print_status(&format!("listening on http://{address}"));
-        let opening = tokio::spawn(open(Arc::clone(&app), settings.clone(), context.clone()));
+        let request = request(settings, context)?;
+        let opening = tokio::spawn(open_store(Arc::clone(&app), request));
         let stop = async move { stop.wait().await };
         let serving = tokio::spawn(http::serve(listener, app, stop));
         Ok(Self { serving, opening })
@@ -177,15 +173,15 @@ fn options(settings: &Settings, context: &Context) -> anyhow::Result<Options> {
     })
 }
 
-/// Shorter ones can be guessed.
-const LEAST_TOKEN: usize = 16;
+/// Minimum length of a token: shorter ones can be guessed.
+const MIN_TOKEN: usize = 16;
 
 fn token(path: &str, context: &Context) -> anyhow::Result<Token> {
     let text = context.secret_text("token_file", path)?;
     let token = text.trim();
-    if token.len() < LEAST_TOKEN || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+    if token.len() < MIN_TOKEN || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
         let problem = format!(
-            "token_file `{path}` holds no token: {LEAST_TOKEN} or more printable characters \
+            "token_file `{path}` holds no token: {MIN_TOKEN} or more printable characters \
              without spaces; make one with: (umask 077; head -c 24 /dev/urandom | base64 > {path})"
         );
         return Err(PreconditionFailed(problem).into());
@@ -193,82 +189,42 @@ fn token(path: &str, context: &Context) -> anyhow::Result<Token> {
     Ok(Token::new(token))
 }
 
-/// Opens the store, as soon as it is there.
-async fn open(app: Arc<App<Timed<AnyStore>>>, settings: Settings, context: Context) {
-    while let Err(error) = try_open(&app, &settings, &context).await {
-        tracing::debug!(error = %format!("{error:#}"), "the store is not there yet");
-        tokio::time::sleep(LOOK_AGAIN).await;
-    }
-}
-
-/// Opens the store, and what goes by the log that it was built from.
-async fn try_open(
-    app: &App<Timed<AnyStore>>,
-    settings: &Settings,
-    context: &Context,
-) -> anyhow::Result<()> {
-    let url = StoreUrl::parse(&settings.store)?;
-    let reader = Timed(open::reader(settings, context).await?);
-    let epochs = reader.epochs().await?;
-    let (newest, of_files) = match (epochs.last(), url.path()) {
-        (Some(newest), _) => (Some(newest.clone()), None),
-        (None, Some(path)) => {
-            let rules = reader.0.rules().await?.unwrap_or_else(|| settings.rules());
-            (None, Some((path.to_owned(), rules)))
-        }
-        (None, None) => (None, None),
+/// What is served, by the settings.
+fn request(settings: &Settings, context: &Context) -> anyhow::Result<ServeRequest> {
+    let options = {
+        let (settings, context) = (settings.clone(), context.clone());
+        move || open::options(&settings, &context)
     };
-    if let Some(newest) = newest {
-        beside_topic(app, settings, &newest, reader.0.embedded().is_none())?;
-        app.open(reader, newest.rules.max_gap_ms);
-    } else if let Some((path, rules)) = of_files {
-        let max_gap_ms = rules.max_gap_ms;
-        let intake = FileSink::new(path, rules, settings.keep_changes, clock_ms);
-        if !settings.http.token_file.is_empty() {
-            app.set_sink(SampleSink::File(intake));
-        }
-        app.open(reader, max_gap_ms);
-    } else {
-        app.open(reader, settings.max_gap_ms);
-        first_epoch(app, settings).await;
-    }
-    Ok(())
+    let (addresses, kafka) = (settings.brokers.clone(), settings.kafka.clone());
+    Ok(ServeRequest {
+        url: StoreUrl::parse(&settings.store)?,
+        options: Arc::new(options),
+        brokers: Arc::new(move || Brokers::new(&addresses, kafka.clone())),
+        rules: settings.rules(),
+        keep_changes: settings.keep_changes,
+        accepts_samples: !settings.http.token_file.is_empty(),
+        clock: clock_ms,
+    })
 }
 
-/// Waits for a keyspace that nothing was read into yet.
-async fn first_epoch(app: &App<Timed<AnyStore>>, settings: &Settings) {
-    loop {
-        tokio::time::sleep(LOOK_AGAIN).await;
-        let Some(reader) = app.opened() else { continue };
-        let epochs = reader.epochs().await.unwrap_or_default();
-        let Some(newest) = epochs.last() else { continue };
-        match beside_topic(app, settings, newest, true) {
-            Ok(()) => return app.set_max_gap(newest.rules.max_gap_ms),
-            Err(error) => tracing::debug!(error = %format!("{error:#}"), "its log is not there"),
-        }
+/// Passes the store and its log to the server as soon as they are open.
+async fn open_store(app: Arc<App<Timed<AnyStore>>>, request: ServeRequest) {
+    let OpenedStore { store, log } = serve::open_store(&request).await;
+    let is_empty = log.is_none();
+    app.open(store, log.map_or(request.rules.max_gap_ms, |log| set_log(&app, log)));
+    if let (true, Some(store)) = (is_empty, app.opened()) {
+        let log = serve::first_log(&request, store).await;
+        app.set_max_gap(set_log(&app, log));
     }
 }
 
-/// Samples go to the topic that a store was built from; a keyspace's changes come from beside it.
-fn beside_topic(
-    app: &App<Timed<AnyStore>>,
-    settings: &Settings,
-    newest: &Epoch,
-    is_keyspace: bool,
-) -> anyhow::Result<()> {
-    let brokers = Brokers::new(&settings.brokers, settings.kafka.clone())?;
-    if is_keyspace {
-        let topic = format!("{}.trips", newest.topic);
-        app.set_feed(Tail::start(&brokers, &topic, Keep::default())?);
+/// Passes a log to the server; returns the maximum gap of its trips, ms.
+fn set_log(app: &App<Timed<AnyStore>>, log: ServedLog) -> i64 {
+    if let Some(feed) = log.feed {
+        app.set_feed(feed);
     }
-    if !settings.http.token_file.is_empty() {
-        let waiting = Arc::new(|what: &str| tracing::warn!("{what}"));
-        let producer = Producer::new(&brokers, waiting)?;
-        app.set_sink(SampleSink::Topic(TopicIntake::new(
-            producer,
-            newest.topic.clone(),
-            &newest.rules,
-        )?));
+    if let Some(sink) = log.sink {
+        app.set_sink(sink);
     }
-    Ok(())
+    log.max_gap_ms
 }

@@ -145,7 +145,7 @@ pub fn dead_letters(rows: &[[String; 4]]) -> String {
 
 /// Records of a trip, a line each.
 pub fn records(rows: &[[String; 7]]) -> String {
-    let mut table = table(["place", "log_time", "time", "late", "behind", "did", "trip"]);
+    let mut table = table(["place", "log_time", "time", "late", "behind", "effect", "trip"]);
     for number in [3, 4] {
         if let Some(column) = table.column_mut(number) {
             column.set_cell_alignment(CellAlignment::Right);

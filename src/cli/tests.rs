@@ -301,7 +301,7 @@ fn what_a_keyspace_cannot_do_is_refused_with_the_reason() {
     assert!(reason.contains("would have no order"), "{reason}");
     let (code, reason) = refused("tstar schema apply --store sqlite:x.db");
     assert_eq!(code, exit::USAGE);
-    assert!(reason.contains("makes its tables itself"), "{reason}");
+    assert!(reason.contains("creates its tables itself"), "{reason}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Changes of trips and erasures, as announced in the change feed.
+//! Changes of trips, and erasures, as the change feed announces them.
 
 /// Type of a change event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ impl ChangeKind {
     }
 }
 
-/// A change event: a trip that a flush changed. The trip is a row of the same flush.
+/// A change event: a trip that a flush changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// Type of the event.

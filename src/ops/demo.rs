@@ -41,13 +41,13 @@ pub fn write_samples(path: &Path) -> io::Result<()> {
 /// A trip that merged with another one, and how to look it up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MergedTrip {
-    /// Its device.
+    /// Device id.
     pub device_id: String,
     /// A time that it covers, ms since 1970.
     pub covered_ms: i64,
     /// The `t_star` of an id that the merge retired, ms since 1970.
     pub retired_ms: i64,
-    /// That id in its text form.
+    /// The retired id in its text form.
     pub retired_id: String,
 }
 
@@ -67,7 +67,7 @@ impl MergedTrip {
         }))
     }
 
-    /// Looks the trip up by the time that it covers.
+    /// Looks up the trip by a time that it covers.
     ///
     /// # Errors
     /// The store cannot be read, or the trip was erased meanwhile.
@@ -75,7 +75,7 @@ impl MergedTrip {
         Ok((self.covering(store, self.covered_ms).await?, Extras::default()))
     }
 
-    /// Looks the trip up by the retired id.
+    /// Looks up the trip by its retired id.
     ///
     /// # Errors
     /// The store cannot be read, or the trip was erased meanwhile.

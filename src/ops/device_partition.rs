@@ -1,30 +1,30 @@
-//! In which partition the records of a device come.
+//! Finds the partition of a device's records.
 
 use crate::model::epoch::Epoch;
 use crate::model::partitioner::Partitioner;
 use crate::store::claims::known_home;
 use crate::store::{Order, StoreError, TripRow, TripStore};
 
-/// A device, and the partition that its records are known to come in.
+/// A device and the partition of its records.
 #[derive(Clone, Debug)]
 pub struct LocatedDevice {
     /// Device id.
     pub device: String,
-    /// Whether the store has a trip of it.
+    /// Whether the store has a trip of the device.
     pub has_trip: bool,
-    /// Its partition, if known.
+    /// Partition number, from 0; `None` if unknown.
     pub partition: Option<i32>,
 }
 
-/// Tells the partition of a device by what a store holds of it.
+/// Finds the partitions of devices from their claims and trips in a store.
 pub struct PartitionFinder<'a, S> {
-    /// The store that knows the device.
+    /// The store with the claims and trips.
     pub store: &'a S,
     /// Name of the topic.
     pub topic: String,
     /// Every epoch, oldest first; at least one.
     pub epochs: Vec<Epoch>,
-    /// Records are keyed by the device id.
+    /// Whether records are keyed by the device id.
     pub is_keyed: bool,
 }
 
@@ -39,14 +39,14 @@ pub async fn latest_trip(
     Ok(store.range(device, i64::MIN, i64::MAX, Order::Desc, 1).await?.pop())
 }
 
-/// The epoch that a version is of.
+/// The epoch that a version belongs to.
 fn epoch_of(epochs: &[Epoch], version: i64) -> Option<&Epoch> {
     epochs.iter().rev().find(|epoch| epoch.base <= version)
 }
 
 impl<S: TripStore> PartitionFinder<'_, S> {
-    /// Finds the partition of a device: the one that `run` decides by where that is known, else
-    /// that of its latest trip.
+    /// Finds the partition of a device: the one that `run` uses if it is known, else that of the
+    /// latest trip.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -58,38 +58,38 @@ impl<S: TripStore> PartitionFinder<'_, S> {
         let Some(row) = row.filter(|_| partition.is_none()) else {
             return Ok(LocatedDevice { device, has_trip, partition });
         };
-        // Keys go to the same partitions while there are as many of them.
-        let stays = || {
-            let held = epoch_of(&self.epochs, row.version);
-            held.is_some_and(|held| held.partitions == newest.partitions)
+        // A key maps to the same partition as long as the partition count stays the same.
+        let has_same_count = || {
+            let epoch = epoch_of(&self.epochs, row.version);
+            epoch.is_some_and(|epoch| epoch.partitions == newest.partitions)
         };
-        let is_known = row.version >= newest.base || (!self.follows_from_key() && stays());
+        let is_known = row.version >= newest.base || (!self.follows_from_key() && has_same_count());
         Ok(LocatedDevice { device, has_trip: true, partition: is_known.then_some(row.partition) })
     }
 
-    /// Whether the partition follows from the key, as far as anybody knows.
+    /// Whether the key determines the partition. Assumed unless the epoch says that it does not.
     fn follows_from_key(&self) -> bool {
         let newest = self.epochs.last().expect("there is one");
         self.is_keyed && newest.partitioner != Some(Partitioner::None)
     }
 
-    /// Whether nothing tells in which partition its records come.
+    /// Whether the partition of the device's records cannot be determined.
     #[must_use]
     pub fn is_lost(&self, found: &LocatedDevice) -> bool {
         found.partition.is_none() && !(self.follows_from_key() || self.is_keyed && found.has_trip)
     }
 
-    /// Why that is so, and what helps.
+    /// Why the partition cannot be determined, and what to do.
     #[must_use]
     pub fn why_lost(&self, found: &LocatedDevice) -> String {
         let (device, topic) = (&found.device, &self.topic);
-        let why = match found.has_trip {
-            true => "its latest trip is of an epoch with another number of partitions",
+        let reason = match found.has_trip {
+            true => "its latest trip is from an epoch with another partition count",
             false => "no trip of it is stored",
         };
         format!(
-            "device `{device}`: its partition of topic `{topic}` does not follow from its id (--key, \
-             --partitioner), and {why}; try again once a sample of it has come"
+            "device `{device}`: its partition of topic `{topic}` does not follow from its id \
+             (--key, --partitioner), and {reason}; retry once a sample of it has arrived"
         )
     }
 }

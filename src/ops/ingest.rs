@@ -15,9 +15,9 @@ use crate::source::{Batch, Decoder, Source, SourceError};
 use crate::store::{EmbeddedStore, Step, StoreUrl};
 
 /// Why files cannot be imported into a keyspace.
-const NO_KEYSPACE: &str = "files do not go into a keyspace directly, as its versions are \
-    places in a topic and those of files would have no order among them; import into sqlite:FILE, \
-    or send the samples through the topic";
+const NO_KEYSPACE: &str = "files cannot be imported into a keyspace directly: its versions are \
+    positions in a topic, and those of files would have no order; import into sqlite:FILE, or send \
+    the samples through the topic";
 
 /// Memory reserved for batches in flight and pending dead letters, bytes.
 const BUFFERS: u64 = 32_000_000;
@@ -82,11 +82,11 @@ impl IngestRequest {
 /// Result of an import.
 #[derive(Debug)]
 pub struct IngestOutcome {
-    /// What the samples led to.
+    /// Counts of samples by result.
     pub counts: SampleCounts,
     /// Number of trips in the store after the import.
     pub trips: u64,
-    /// Why the input was not read to its end; what came before is stored and counted.
+    /// Why the input was not read to its end; the samples before that are stored and counted.
     pub stopped: Option<anyhow::Error>,
 }
 
@@ -170,8 +170,8 @@ pub async fn ingest(
     Ok(IngestOutcome { counts: processor.counts().clone(), trips: store.count_trips()?, stopped })
 }
 
-/// The folder of the store's file after links are resolved: a disk with room for the store has room
-/// for what is spilled.
+/// The folder of the store's file after links are resolved: a disk with space for the store has
+/// space for spilled samples.
 fn spill_folder(store: &Path) -> PathBuf {
     let path = std::fs::canonicalize(store).unwrap_or_else(|_| store.to_owned());
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -188,7 +188,7 @@ pub fn abort_at(store: &mut EmbeddedStore, step: Step, count: u64) {
     });
 }
 
-/// A source that ends early on cancellation.
+/// A source that ends when it is cancelled.
 struct CancellableSource {
     source: FileSource,
     cancel: Cancel,

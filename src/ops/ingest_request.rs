@@ -1,7 +1,7 @@
-//! Samples that come by a request, into the log of a store.
+//! Ingests the samples of a request into the log of a store.
 //!
-//! A store of files takes them as further records of its log, and answers once they are durable; a
-//! store of a topic takes nothing itself: they go to the topic, and the daemon builds the trips.
+//! A store of files appends them to its log as records, and responds once they are durable. For a
+//! store of a topic they are sent to the topic, and the daemon builds the trips.
 
 use std::any::Any;
 use std::fmt;
@@ -22,89 +22,90 @@ use crate::source::{Batch, Decoder, Entry, MapError, span};
 use crate::store::EmbeddedStore;
 use crate::store::StoreError;
 
-/// Most samples of one request.
-pub const MOST_SAMPLES: usize = 100_000;
+/// Maximum number of samples in a request.
+pub const MAX_SAMPLES: usize = 100_000;
 
-/// Samples of one request that could not be used and are told why in words.
+/// Maximum number of messages in a response. Further rejected samples have only a reason.
 const MAX_MESSAGES: usize = 1000;
 
-/// Records of one request that are sent at once.
-const SENT_AT_ONCE: usize = 1000;
+/// Number of records that are sent together.
+const SEND_BATCH: usize = 1000;
 
-/// Longest wait for the topic's brokers.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Time limit for the brokers to acknowledge the records of a request.
+const ACK_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Where samples come from, in dead letters.
+/// Origin of the samples in dead letters.
 const ORIGIN: &str = "http";
 
-/// Samples cannot be taken.
+/// Why samples cannot be ingested.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IngestError {
-    /// The store fails.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// Another process writes to the file.
     #[error("the store is locked by another writer")]
     Busy,
-    /// The client cannot be made, or the topic refuses.
-    #[error("topic `{topic}` takes no records")]
+    /// The producer cannot be created, or the brokers rejected a record.
+    #[error("topic `{topic}` cannot be written")]
     Log {
-        /// The topic.
+        /// Name of the topic.
         topic: String,
-        /// Why.
+        /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The brokers did not answer in time. What was sent may be in the topic all the same: sent
-    /// again it is a duplicate, which does no harm.
-    #[error("topic `{topic}`: its brokers did not acknowledge within {} s", PATIENCE.as_secs())]
+    /// The brokers did not respond in time. The samples may be in the topic nevertheless. Sending
+    /// them again is safe: they are duplicates then.
+    #[error("topic `{topic}`: its brokers did not acknowledge within {} s", ACK_TIMEOUT.as_secs())]
     Slow {
-        /// The topic.
+        /// Name of the topic.
         topic: String,
     },
-    /// The rules of the store name fields that there are not.
+    /// The field map of the store's rules is invalid.
     #[error(transparent)]
     Map(#[from] MapError),
 }
 
-/// What became of a sample.
+/// Result of a sample.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct SampleResult {
-    /// `new`, `end`, `inside`, `beginning`, `merge`, `duplicate`, `dropped`, `dead`; of a topic
+    /// `new`, `end`, `inside`, `beginning`, `merge`, `duplicate`, `dropped` or `dead`; for a topic
     /// `sent` or `refused`.
     status: &'static str,
-    /// Why it was dropped or could not be used.
+    /// Why the sample was dropped or rejected.
     reason: Option<&'static str>,
-    /// The same for a person, of the first 1000 that could not be used.
+    /// The reason in words; only for the first 1000 rejected samples.
     message: Option<String>,
 }
 
-/// What became of the samples so far.
-struct Verdicts {
+/// The results of a request's samples so far.
+struct Results {
     list: Vec<SampleResult>,
+    /// Number of samples with a message.
     messages: usize,
 }
 
-impl Verdicts {
+impl Results {
     fn new(samples: usize) -> Self {
         Self { list: Vec::with_capacity(samples), messages: 0 }
     }
 
-    fn push(&mut self, mut verdict: SampleResult) {
-        if verdict.message.is_some() {
+    fn push(&mut self, mut result: SampleResult) {
+        if result.message.is_some() {
             self.messages += 1;
-            verdict.message.take_if(|_| self.messages > MAX_MESSAGES);
+            result.message.take_if(|_| self.messages > MAX_MESSAGES);
         }
-        self.list.push(verdict);
+        self.list.push(result);
     }
 }
 
 impl SampleResult {
-    fn taken(status: &'static str) -> Self {
+    fn accepted(status: &'static str) -> Self {
         Self { status, reason: None, message: None }
     }
 
-    /// Whether it could be used; one that the rules drop could.
+    /// Whether the sample was accepted. A dropped sample counts as accepted.
     #[must_use]
     pub fn is_taken(&self) -> bool {
         !matches!(self.status, "dead" | "refused")
@@ -115,15 +116,15 @@ impl SampleResult {
 pub struct Records {
     body: Vec<u8>,
     ranges: Vec<Range<u32>>,
-    /// Lives as long as they do.
+    /// Dropped with the records.
     _guard: Box<dyn Any + Send + Sync>,
 }
 
 impl Records {
-    /// JSON values, one a line, or the elements of one array.
+    /// Splits a body: JSON values, one per line, or the elements of one array.
     ///
     /// # Errors
-    /// What is wrong with the body as a whole.
+    /// The body has no sample or too many, or is not a valid array.
     pub fn from_body(body: Vec<u8>) -> Result<Self, String> {
         let is_array = body.trim_ascii_start().first() == Some(&b'[');
         let ranges = if is_array { elements(&body) } else { lines(&body) }?;
@@ -133,19 +134,19 @@ impl Records {
         Ok(Self { body, ranges, _guard: Box::new(()) })
     }
 
-    /// The same; `guard` is dropped once nobody needs them any more.
+    /// Ties `guard` to the records: it is dropped with them.
     #[must_use]
     pub fn guarded(self, guard: impl Any + Send + Sync) -> Self {
         Self { _guard: Box::new(guard), ..self }
     }
 
-    /// How many there are.
+    /// Number of records.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ranges.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no records.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
@@ -157,7 +158,7 @@ impl Records {
     }
 }
 
-/// The range of a part of a body.
+/// The range of `part` in `body`, a slice of which it is.
 fn range_in(body: &[u8], part: &[u8]) -> Result<Range<u32>, String> {
     let start = part.as_ptr().addr() - body.as_ptr().addr();
     let range = u32::try_from(start).ok().zip(u32::try_from(start + part.len()).ok());
@@ -165,14 +166,14 @@ fn range_in(body: &[u8], part: &[u8]) -> Result<Range<u32>, String> {
 }
 
 fn too_many() -> String {
-    format!("it holds more than {MOST_SAMPLES} samples; send them in parts")
+    format!("it holds more than {MAX_SAMPLES} samples; send them in parts")
 }
 
 fn lines(body: &[u8]) -> Result<Vec<Range<u32>>, String> {
     let lines = body.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
     let mut ranges = Vec::new();
     for line in lines.filter(|line| !line.is_empty()) {
-        if ranges.len() == MOST_SAMPLES {
+        if ranges.len() == MAX_SAMPLES {
             return Err(too_many());
         }
         ranges.push(range_in(body, line)?);
@@ -186,23 +187,23 @@ fn elements(body: &[u8]) -> Result<Vec<Range<u32>>, String> {
         reader.end()?;
         Ok(ranges)
     });
-    ranges.map_err(|error| format!("it is no JSON array of samples: {error}"))
+    ranges.map_err(|error| format!("it is not a valid JSON array of samples: {error}"))
 }
 
-/// Reads an array as the ranges of its elements, and no further than may be.
+/// Reads an array as the ranges of its elements; at most [`MAX_SAMPLES`].
 struct Elements<'a>(&'a [u8]);
 
 impl<'de> Visitor<'de> for Elements<'de> {
     type Value = Vec<Range<u32>>;
 
-    fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str("an array")
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array")
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Self::Value, A::Error> {
         let mut ranges = Vec::new();
         while let Some(element) = array.next_element::<&RawValue>()? {
-            if ranges.len() == MOST_SAMPLES {
+            if ranges.len() == MAX_SAMPLES {
                 return Err(A::Error::custom(too_many()));
             }
             let range = range_in(self.0, element.get().as_bytes());
@@ -212,7 +213,7 @@ impl<'de> Visitor<'de> for Elements<'de> {
     }
 }
 
-/// What takes samples.
+/// The destination of samples.
 pub enum SampleSink {
     /// The log of a file.
     File(FileSink),
@@ -221,19 +222,19 @@ pub enum SampleSink {
 }
 
 impl SampleSink {
-    /// Takes records, and says what became of each once they are durable.
+    /// Ingests records. Returns the result of each once they are durable.
     ///
     /// # Errors
-    /// [`IntakeError`]: some may have been taken; the same ones again do no harm.
+    /// [`IngestError`]: some records may have been ingested; ingesting them again is safe.
     pub async fn ingest(&self, records: Records) -> Result<Vec<SampleResult>, IngestError> {
         match self {
             Self::File(file) => file.ingest(records).await,
-            Self::Topic(topic) => topic.take(records).await,
+            Self::Topic(topic) => topic.ingest(records).await,
         }
     }
 }
 
-/// Takes samples into a store of files.
+/// Appends samples to the log of a store of files.
 pub struct FileSink {
     path: PathBuf,
     rules: Rules,
@@ -244,32 +245,33 @@ pub struct FileSink {
 }
 
 impl FileSink {
-    /// An intake into the file at a path; `clock` tells ms since 1970.
+    /// A sink for the store at `path`. `clock` returns ms since 1970.
     #[must_use]
     pub fn new(path: PathBuf, rules: Rules, keep_changes: u64, clock: fn() -> i64) -> Self {
         Self { path, rules, keep_changes, clock, turn: Arc::default() }
     }
 
     async fn ingest(&self, records: Records) -> Result<Vec<SampleResult>, IngestError> {
-        // Work that nobody waits for any more goes on, and its turn with it.
+        // Work continues, and holds its turn, even if the request is cancelled.
         let turn = Arc::clone(&self.turn).lock_owned().await;
-        let (path, rules, keep) = (self.path.clone(), self.rules.clone(), self.keep_changes);
+        let (path, rules, keep_changes) =
+            (self.path.clone(), self.rules.clone(), self.keep_changes);
         let log_time_ms = (self.clock)();
         let work = move || -> Result<Vec<SampleResult>, IngestError> {
             let _turn = turn;
-            let store = match EmbeddedStore::open_writer(&path, &rules, keep) {
+            let store = match EmbeddedStore::open_writer(&path, &rules, keep_changes) {
                 Err(StoreError::Locked { .. }) => return Err(IngestError::Busy),
                 opened => opened?,
             };
             let handle = tokio::runtime::Handle::current();
-            handle.block_on(into_file(&store, &rules, &records, log_time_ms))
+            handle.block_on(append_to_file(&store, &rules, &records, log_time_ms))
         };
-        // The file waits for the disk, and other requests do not.
+        // On its own thread: disk I/O must not block other requests.
         tokio::task::spawn_blocking(work).await.expect("the work does not panic")
     }
 }
 
-async fn into_file(
+async fn append_to_file(
     store: &EmbeddedStore,
     rules: &Rules,
     records: &Records,
@@ -278,12 +280,12 @@ async fn into_file(
     let decoder = Decoder::new(rules)?;
     let mut processor = Processor::new(store, rules, ProcessorConfig::default()).await?;
     let first = processor.position().delivered;
-    let mut verdicts = Verdicts::new(records.len());
+    let mut results = Results::new(records.len());
     for (nth, offset) in (0..records.len()).zip(first..) {
         let record = records.get(nth);
         let mut batch = Batch { origin: ORIGIN.into(), ..Batch::default() };
         let content = decoder.json(record, &mut batch.text);
-        let message = content.as_ref().err().map(|fault| fault.message.clone());
+        let message = content.as_ref().err().map(|error| error.message.clone());
         batch.raw.extend_from_slice(record);
         batch.entries.push(Entry {
             offset,
@@ -297,16 +299,20 @@ async fn into_file(
         });
         let before = processor.counts().clone();
         processor.absorb(&batch).await?;
-        verdicts.push(verdict(&before, processor.counts(), message));
+        results.push(sample_result(&before, processor.counts(), message));
     }
     processor.flush().await?;
-    Ok(verdicts.list)
+    Ok(results.list)
 }
 
-/// What one sample changed in the counts.
-fn verdict(before: &SampleCounts, after: &SampleCounts, message: Option<String>) -> SampleResult {
+/// The result of a sample, from the counts before and after it.
+fn sample_result(
+    before: &SampleCounts,
+    after: &SampleCounts,
+    message: Option<String>,
+) -> SampleResult {
     let (was, is) = (before.arrivals, after.arrivals);
-    let positions = [
+    let arrivals = [
         ("new", was.new, is.new),
         ("end", was.end, is.end),
         ("inside", was.inside, is.inside),
@@ -314,8 +320,8 @@ fn verdict(before: &SampleCounts, after: &SampleCounts, message: Option<String>)
         ("merge", was.merge, is.merge),
         ("duplicate", before.duplicates, after.duplicates),
     ];
-    if let Some((status, ..)) = positions.iter().find(|(_, was, is)| is > was) {
-        return SampleResult::taken(status);
+    if let Some((status, ..)) = arrivals.iter().find(|(_, was, is)| is > was) {
+        return SampleResult::accepted(status);
     }
     for (reason, count) in &after.dropped {
         if before.dropped.get(reason) != Some(count) {
@@ -329,7 +335,7 @@ fn verdict(before: &SampleCounts, after: &SampleCounts, message: Option<String>)
     SampleResult { status: "dead", reason, message }
 }
 
-/// Takes samples into a topic.
+/// Sends samples to a topic.
 pub struct TopicIntake {
     producer: Producer,
     topic: String,
@@ -337,47 +343,47 @@ pub struct TopicIntake {
 }
 
 impl TopicIntake {
-    /// An intake into the topic of an epoch, by its rules.
+    /// A sink for the topic of an epoch, which checks samples by the rules of the epoch.
     ///
     /// # Errors
-    /// The rules name fields that there are not.
+    /// The field map of the rules is invalid.
     pub fn new(producer: Producer, topic: String, rules: &Rules) -> Result<Self, IngestError> {
         Ok(Self { producer, topic, decoder: Arc::new(Decoder::new(rules)?) })
     }
 
-    async fn take(&self, records: Records) -> Result<Vec<SampleResult>, IngestError> {
-        let sent = tokio::time::timeout(PATIENCE, self.send(records)).await;
+    async fn ingest(&self, records: Records) -> Result<Vec<SampleResult>, IngestError> {
+        let sent = tokio::time::timeout(ACK_TIMEOUT, self.send(records)).await;
         sent.unwrap_or_else(|_| Err(IngestError::Slow { topic: self.topic.clone() }))
     }
 
-    /// Sends records, so many at once: no more are there a second time.
+    /// Sends records in batches, so that only one batch is copied at a time.
     async fn send(&self, records: Records) -> Result<Vec<SampleResult>, IngestError> {
-        let mut verdicts = Verdicts::new(records.len());
+        let mut results = Results::new(records.len());
         let records = Arc::new(records);
-        for start in (0..records.len()).step_by(SENT_AT_ONCE) {
-            let (decoder, part) = (Arc::clone(&self.decoder), Arc::clone(&records));
-            let range = start..records.len().min(start + SENT_AT_ONCE);
-            let work = move || decode(&decoder, &part, range);
-            // Decoding takes the processor, and other requests do not wait for it.
-            let (out, decoded) =
+        for start in (0..records.len()).step_by(SEND_BATCH) {
+            let (decoder, shared) = (Arc::clone(&self.decoder), Arc::clone(&records));
+            let range = start..records.len().min(start + SEND_BATCH);
+            let work = move || decode(&decoder, &shared, range);
+            // On its own thread: decoding must not block other requests.
+            let (batch, decoded) =
                 tokio::task::spawn_blocking(work).await.expect("the work does not panic");
-            decoded.into_iter().for_each(|verdict| verdicts.push(verdict));
-            self.producer.send(&self.topic, &out).await.map_err(|error| IngestError::Log {
+            decoded.into_iter().for_each(|result| results.push(result));
+            self.producer.send(&self.topic, &batch).await.map_err(|error| IngestError::Log {
                 topic: self.topic.clone(),
                 source: error.into(),
             })?;
         }
-        Ok(verdicts.list)
+        Ok(results.list)
     }
 }
 
-/// The records of a range that can be used, each keyed by its device, and what becomes of each.
+/// Decodes a range of records. Returns the valid ones, keyed by device, and the result of each.
 fn decode(
     decoder: &Decoder,
     records: &Records,
     range: Range<usize>,
 ) -> (Vec<ProducerRecord>, Vec<SampleResult>) {
-    let (mut out, mut verdicts, mut text) = (Vec::new(), Vec::new(), String::new());
+    let (mut out, mut results, mut text) = (Vec::new(), Vec::new(), String::new());
     for nth in range {
         text.clear();
         let record = records.get(nth);
@@ -387,15 +393,15 @@ fn decode(
                 let key = &text.as_bytes()[device.start as usize..device.end as usize];
                 let (key, value) = (Some(key.to_vec()), record.to_vec());
                 out.push(ProducerRecord { key, value, ..ProducerRecord::default() });
-                verdicts.push(SampleResult::taken("sent"));
+                results.push(SampleResult::accepted("sent"));
             }
-            Err(fault) => {
-                let (reason, message) = (Some(fault.reason.name()), Some(fault.message));
-                verdicts.push(SampleResult { status: "refused", reason, message });
+            Err(error) => {
+                let (reason, message) = (Some(error.reason.name()), Some(error.message));
+                results.push(SampleResult { status: "refused", reason, message });
             }
         }
     }
-    (out, verdicts)
+    (out, results)
 }
 
 #[cfg(test)]
@@ -416,9 +422,9 @@ mod tests {
         for (wrong, why) in [
             ("", "no sample"),
             (" \n", "no sample"),
-            ("[1,", "no JSON array"),
-            ("[1] x", "no JSON array"),
-            ("[1,]", "no JSON array"),
+            ("[1,", "not a valid JSON array"),
+            ("[1] x", "not a valid JSON array"),
+            ("[1,]", "not a valid JSON array"),
         ] {
             let error = split(wrong).unwrap_err();
             assert!(error.contains(why), "{wrong}: {error}");
@@ -426,11 +432,11 @@ mod tests {
     }
 
     #[test]
-    fn no_more_samples_are_split_off_than_may_be() {
-        for (one, [before, between, after]) in [("7", ["", "\n", ""]), ("7", ["[", ",", "]"])] {
-            let body = |count| format!("{before}{}{after}", vec![one; count].join(between));
-            assert_eq!(split(&body(MOST_SAMPLES)).unwrap().len(), MOST_SAMPLES);
-            let error = split(&body(MOST_SAMPLES + 1)).unwrap_err();
+    fn a_body_has_at_most_max_samples() {
+        for [before, between, after] in [["", "\n", ""], ["[", ",", "]"]] {
+            let body = |count| format!("{before}{}{after}", vec!["7"; count].join(between));
+            assert_eq!(split(&body(MAX_SAMPLES)).unwrap().len(), MAX_SAMPLES);
+            let error = split(&body(MAX_SAMPLES + 1)).unwrap_err();
             assert!(error.contains("more than 100000 samples"), "{error}");
         }
     }

@@ -1,4 +1,4 @@
-//! Which log a store is read again from.
+//! Determines the log that a store was built from.
 
 use std::path::PathBuf;
 
@@ -28,7 +28,7 @@ impl LogSource {
             (false, false) => Ok(Self::Files),
             (true, false) => {
                 let problem =
-                    "the store was built from a topic, which is read again; name no files";
+                    "the store was built from a topic, which is replayed; do not name files";
                 Err(InvalidRequest(problem.into()).into())
             }
             (false, true) => Err(no_files(store, name)),
@@ -39,5 +39,5 @@ impl LogSource {
 /// The file of a store that was built from files.
 pub(super) fn imported_store(store: &AnyStore) -> Result<&EmbeddedStore, PreconditionFailed> {
     let store = store.embedded().map(|store| &**store);
-    store.ok_or_else(|| PreconditionFailed("no files go into a keyspace".to_owned()))
+    store.ok_or_else(|| PreconditionFailed("a keyspace is never built from files".to_owned()))
 }

@@ -1,17 +1,22 @@
 //! The use cases behind the commands and the HTTP API: request in, outcome out, progress by
-//! callback. No flags, no printing, no settings: those lie above.
+//! callback. Flags, settings and printing belong to the layers above.
 
 pub mod demo;
 pub mod device_partition;
 pub mod dlq;
+pub mod doctor;
+pub mod epoch;
 pub mod explain;
+pub mod forget;
 pub mod ingest;
 pub mod ingest_request;
 pub mod log_source;
 mod outcome;
 pub mod rebuild;
 pub mod replay;
+pub mod run;
 pub mod schema;
+pub mod serve;
 pub mod simulate;
 pub mod topic_log;
 pub mod verify;

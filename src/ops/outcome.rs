@@ -27,10 +27,10 @@ pub struct PreconditionFailed(pub String);
 #[error("{0}")]
 pub struct BadData(pub String);
 
-/// What remains of the work of a use case that stops before its end.
+/// State of the work of a use case that stopped before its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartialResult {
-    /// All that was read is stored.
+    /// Everything that was read is stored.
     Read,
     /// Part of what was read is stored.
     Part,
@@ -60,7 +60,7 @@ impl fmt::Display for PartialResult {
 pub struct Stopped {
     /// SIGINT or SIGTERM.
     pub signal: i32,
-    /// What remains of its work.
+    /// State of its work.
     pub partial: PartialResult,
 }
 
@@ -71,7 +71,7 @@ pub struct Cancel {
 }
 
 impl Cancel {
-    /// Becomes a request once the channel holds a signal number.
+    /// The request is made once the channel holds a signal number.
     #[must_use]
     pub fn new(signal: watch::Receiver<Option<i32>>) -> Self {
         Self { signal }
@@ -86,7 +86,7 @@ impl Cancel {
     /// Waits for a signal.
     pub async fn wait(&mut self) {
         if self.signal.wait_for(Option::is_some).await.is_err() {
-            // The sender is gone, so none will arrive.
+            // The sender was dropped, so no signal will arrive.
             std::future::pending::<()>().await;
         }
     }
@@ -101,6 +101,6 @@ impl Cancel {
 /// Receives lines for the operator while a use case runs.
 pub type Notify = std::sync::Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Starts to listen for a request to stop. A use case calls it once it has work to preserve; until
-/// then a signal ends the process at once.
+/// Starts to listen for signals. A use case calls it once it has work to preserve; until then a
+/// signal ends the process at once.
 pub type SignalListener<'a> = &'a (dyn Fn(PartialResult) -> std::io::Result<Cancel> + Sync);

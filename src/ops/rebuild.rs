@@ -28,9 +28,9 @@ use crate::store::{
 /// Maximum number of devices that are erased in one transaction.
 const ERASE_BATCH: usize = 256;
 
-/// Does to a new store what was done to the one that was built from files, in the same order: the
-/// same rules give the same ids, and what was erased is erased. `request` names the new store, its
-/// rules and the imported files, in any order.
+/// Repeats on a new store the imports and erasures of a store that was built from files, in the
+/// same order, so that the same rules give the same ids. `request` names the new store, its rules
+/// and the imported files, in any order.
 ///
 /// # Errors
 /// The files are not all that the old store was built from, or an import stopped early.
@@ -41,7 +41,7 @@ pub async fn rebuild_files(
     progress: &mut dyn ReadProgress,
 ) -> anyhow::Result<SampleCounts> {
     let old = imported_store(old)?;
-    // Before anything is built: the records of a missing file would be missed silently.
+    // Checked before anything is built: a missing file would go unnoticed later.
     reference::check_complete(old, &request.files).await?;
     let mut counts = SampleCounts::default();
     for step in reference::import_steps(old, &request.files).await? {
@@ -61,7 +61,7 @@ async fn replay_forgets(
     forgets: Vec<(String, Forget)>,
     request: &IngestRequest,
 ) -> anyhow::Result<()> {
-    let path = request.store_path("it is no file")?;
+    let path = request.store_path("it is not a file")?;
     let rules = &request.rules;
     let store = EmbeddedStore::open_writer(&path, rules, request.keep_changes)?;
     let mut processor = Processor::new(&store, rules, ProcessorConfig::default()).await?;
@@ -88,25 +88,25 @@ async fn replay_forgets(
 pub struct RebuildTopicRequest {
     /// The new store.
     pub store: StoreUrl,
-    /// The new store in messages.
+    /// The new store as messages name it.
     pub store_name: String,
     /// How the new store is opened.
     pub options: OpenOptions,
     /// Consumer group whose offsets are set to the end of what was read; a keyspace needs one.
     pub group: Option<String>,
-    /// Rules of the new store; what the key of a record is follows from the old store.
+    /// Rules of the new store; its key rule is that of the old store.
     pub rules: Rules,
     /// How the partition workers run.
     pub processor: ProcessorConfig,
-    /// Versions of the new store start here if it has no epoch yet, ms since 1970.
+    /// Current time, ms since 1970: versions start here if the new store has no epoch yet.
     pub now_ms: i64,
 }
 
 /// Reads the topic of a store into a new store.
 ///
 /// # Errors
-/// The log does not hold all that the old store was built from, the new store is of another log or
-/// of other rules, brokers or servers fail, or a signal stopped it.
+/// The log does not hold all that the old store was built from, the new store belongs to another
+/// log or has other rules, brokers or servers fail, or a signal stopped it.
 pub async fn rebuild_topic(
     old: &Arc<AnyStore>,
     access: &LogAccess,
@@ -138,7 +138,7 @@ struct RebuildJob<'a> {
 }
 
 impl RebuildJob<'_> {
-    /// The epoch of the new store. If it has none, one from the start of the log is added.
+    /// The epoch of the new store; if it has none, one that starts with the log is added.
     async fn ensure_epoch(&self, store: &(impl EpochStore + KeyStore)) -> anyhow::Result<Epoch> {
         let name = &self.request.store_name;
         let old = self.log.epochs.last().expect("there is an epoch");
@@ -146,7 +146,7 @@ impl RebuildJob<'_> {
         let start_offsets = (0..).zip(first_offsets(&self.log.epochs)).collect();
         let base = self.request.now_ms.saturating_mul(1000);
         let (topic, partitions) = (old.topic.clone(), old.partitions);
-        // The records were partitioned before, whatever store they are read into.
+        // The partitioner belongs to the topic, not to the store.
         let partitioner = Some(old.partitioner.unwrap_or(Partitioner::None));
         let first = Epoch { epoch: 1, topic, partitions, start_offsets, base, rules, partitioner };
         store.add_epoch(&first).await?;
@@ -154,7 +154,7 @@ impl RebuildJob<'_> {
             PreconditionFailed(format!("store `{name}` has {} epochs of its own", epochs.len()))
         })?;
         preflight::check_origin(&epoch, &first.topic, &first.rules, name)?;
-        // The keys of the old store and no others: control records count in both stores or in none.
+        // Exactly the keys of the old store: control records count in both stores or in neither.
         preflight::control_keys(store, &self.log.keys, name).await?;
         Ok(epoch)
     }
@@ -166,7 +166,7 @@ impl RebuildJob<'_> {
         Ok(TopicReplay { epochs: vec![epoch], ..self.log.reread(spans, None)? })
     }
 
-    /// Decides by the old store which partition a device belongs to.
+    /// Takes the partition of each device from the old store.
     fn guide(&self) -> Guide<AnyStore> {
         Guide::new(Arc::clone(self.old), &self.log.epochs).merged()
     }

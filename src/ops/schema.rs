@@ -9,22 +9,22 @@ pub struct ApplyRequest {
     pub store: String,
     /// The store.
     pub url: StoreUrl,
-    /// How its servers are reached.
+    /// How to reach the servers.
     pub server: ServerOptions,
-    /// Replicas in each data centre, to create the keyspace as well; `None`: it exists.
+    /// Replicas in each datacenter, to create the keyspace as well; `None`: it exists.
     pub replicas: Option<u32>,
 }
 
 /// Creates what does not exist yet and changes nothing else. Returns notes for the operator.
 ///
 /// # Errors
-/// The store creates its tables itself. The servers cannot be reached or refuse.
+/// The store creates its tables itself. The servers cannot be reached or reject the statements.
 pub async fn apply(request: ApplyRequest) -> anyhow::Result<Vec<String>> {
     let ApplyRequest { store, url, server, replicas } = request;
     let notes = AnyStore::create_schema(&url, server, replicas).await?;
     let own_tables = || {
         InvalidRequest(format!(
-            "store `{store}` makes its tables itself; name one by --store scylla://HOST/KEYSPACE"
+            "store `{store}` creates its tables itself; pass --store scylla://HOST/KEYSPACE"
         ))
     };
     notes.ok_or_else(|| own_tables().into())

@@ -8,7 +8,7 @@ use crate::kafka::producer::{Producer, ProducerRecord};
 use crate::kafka::topic::Topics;
 use crate::simulate::{Fleet, FleetSettings};
 
-/// Records that are sent before their acknowledgements are awaited.
+/// Maximum number of records in flight, that is, sent and not yet acknowledged.
 const RECORDS_IN_FLIGHT: usize = 10_000;
 
 /// Writes the samples as NDJSON, in arrival order.
@@ -26,7 +26,7 @@ pub fn write_lines(fleet: &FleetSettings, mut out: impl Write) -> anyhow::Result
 /// waits for.
 ///
 /// # Errors
-/// The topic does not exist, brokers do not answer, or no fleet can meet the settings.
+/// The topic does not exist, brokers do not respond, or no fleet can meet the settings.
 pub async fn send(
     fleet: &FleetSettings,
     brokers: &Brokers,

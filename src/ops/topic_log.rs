@@ -1,4 +1,4 @@
-//! The log of a store, at hand to be read again.
+//! Opens the topic of a store for replay.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -21,14 +21,14 @@ use crate::pipeline::daemon::topic_replay::{
 };
 use crate::store::{AnyStore, EpochStore, KeyStore, StoreError};
 
-/// How the log of a store is reached.
+/// How to reach the log of a store.
 #[derive(Clone)]
 pub struct LogAccess {
     /// The store as messages name it.
     pub store: String,
     /// The brokers of the topic.
     pub brokers: Brokers,
-    /// The consumer group that keeps the offsets of a store on servers.
+    /// The consumer group with the committed offsets of a store on servers.
     pub group: String,
     /// The operator's control keys.
     pub keys: ControlKeys,
@@ -36,15 +36,19 @@ pub struct LogAccess {
     pub notify: Notify,
 }
 
-/// Why nothing can be done with the log of a store that has none.
+/// Makes the access when it is needed: it reads the file of control keys, which a store of files
+/// does without.
+pub type OpenLog<'a> = &'a dyn Fn() -> anyhow::Result<LogAccess>;
+
+/// The error of a store without an epoch, which has no log to read.
 pub fn no_epoch(store: &str) -> PreconditionFailed {
     PreconditionFailed(format!(
-        "store `{store}` has no epoch, so no topic was read into it: `tstar run` reads one, `tstar \
-         epoch import` makes it another store of a topic that was read"
+        "store `{store}` has no epoch, so no topic was read into it: `tstar run` reads one, and \
+         `tstar epoch import` copies the epochs of another store"
     ))
 }
 
-/// What to say where no files are named, and the store has no epoch.
+/// The error of a store without an epoch if no files are named.
 pub fn no_files(store: &AnyStore, name: &str) -> anyhow::Error {
     match store.is_of_topic() {
         Ok(true) => no_epoch(name).into(),
@@ -57,17 +61,17 @@ pub fn no_files(store: &AnyStore, name: &str) -> anyhow::Error {
     }
 }
 
-/// A topic that a store was built from, and how far the store has it.
+/// A topic that a store was built from, and the offsets that the store has.
 pub struct TopicLog {
     brokers: Brokers,
     topics: Arc<Topics>,
     /// Every epoch, oldest first.
     pub epochs: Vec<Epoch>,
-    /// The offsets that each partition has.
+    /// Offset range of each partition.
     pub extents: Vec<OffsetRange>,
-    /// Up to where the store is sure to have each partition.
+    /// Offset of each partition before which the store has every record.
     pub stored: Vec<i64>,
-    /// Whether any of that is known: a group may never have committed.
+    /// Whether `stored` comes from committed offsets; a group may never have committed.
     pub is_known: bool,
     /// The control keys that count.
     pub keys: ControlKeys,
@@ -75,54 +79,54 @@ pub struct TopicLog {
 }
 
 impl TopicLog {
-    /// The log of a store; `None` where it has none, or files.
+    /// Opens the log of a store; `None` if the store has no epoch.
     ///
     /// # Errors
-    /// Brokers do not answer, or the topic is not the one that the epochs were made for.
+    /// Brokers do not respond, or the topic is not that of the epochs.
     pub async fn open(store: &AnyStore, access: &LogAccess) -> anyhow::Result<Option<Self>> {
         let epochs = store.epochs().await?;
         let Some(newest) = epochs.last() else { return Ok(None) };
         let brokers = access.brokers.clone();
         let topics = Arc::new(Topics::new(&brokers)?);
-        let fit = preflight::inspect(&topics, &newest.topic).await?;
-        if fit.partitions != newest.partitions {
+        let layout = preflight::inspect(&topics, &newest.topic).await?;
+        if layout.partitions != newest.partitions {
             return Err(PreconditionFailed(format!(
                 "topic `{}` has {} partitions, and had {} in epoch {}: stop all instances at lag \
                  0, then: tstar epoch new",
-                newest.topic, fit.partitions, newest.partitions, newest.epoch
+                newest.topic, layout.partitions, newest.partitions, newest.epoch
             ))
             .into());
         }
-        let kept = committed_offsets(store, access, newest)?;
+        let committed = committed_offsets(store, access, newest)?;
         let first = first_offsets(&epochs);
-        let stored = (0..)
+        let stored: Vec<i64> = (0..)
             .zip(&first)
-            .map(|(partition, first)| kept.get(&partition).copied().unwrap_or(*first).max(*first));
-        let stored = stored.collect::<Vec<_>>();
-        let behind = (0..).zip(stored.iter().zip(&fit.extents));
-        let mut behind = behind.filter(|(_, (stored, extent))| **stored > extent.next);
-        if let Some((partition, (stored, extent))) = behind.next() {
+            .map(|(partition, &first)| committed.get(&partition).map_or(first, |&at| at.max(first)))
+            .collect();
+        let pairs = (0..).zip(stored.iter().zip(&layout.extents));
+        let mut beyond = pairs.filter(|(_, (stored, range))| **stored > range.next);
+        if let Some((partition, (stored, range))) = beyond.next() {
             return Err(PreconditionFailed(format!(
                 "partition {partition} of topic `{}` ends at offset {}, and store `{}` has read to \
-                 {stored}: the topic lost records, or was made anew; stop all instances, then: \
+                 {stored}: the topic lost records, or was recreated; stop all instances, then: \
                  tstar epoch new",
-                newest.topic, extent.next, access.store
+                newest.topic, range.next, access.store
             ))
             .into());
         }
-        let is_known = !kept.is_empty();
-        // After the ends: a record before them is signed by a key that is named by now.
+        let is_known = !committed.is_empty();
+        // Read after the end offsets, so that the keys of all records before them are included.
         let named = store.control_keys().await?;
         access.keys.agree_with(&named, &access.store).map_err(PreconditionFailed)?;
         let notify = Arc::clone(&access.notify);
-        let (keys, extents) = (access.keys.that_count(&named), fit.extents);
+        let (keys, extents) = (access.keys.that_count(&named), layout.extents);
         Ok(Some(Self { brokers, topics, epochs, extents, stored, is_known, keys, notify }))
     }
 
-    /// Reads these offsets again.
+    /// A replay of these offsets.
     ///
     /// # Errors
-    /// Records among them are gone.
+    /// Records among them have expired.
     pub fn reread(
         &self,
         spans: Vec<Range<i64>>,
@@ -130,9 +134,9 @@ impl TopicLog {
     ) -> anyhow::Result<TopicReplay> {
         if let Some((partition, lost)) = gone(&spans, &self.extents) {
             return Err(PreconditionFailed(format!(
-                "records {} to {} of partition {partition} of topic `{}` are gone (its retention); \
-                 without them other trips, and ids, would come out: keep the topic for as long as \
-                 trips are to be built from it again",
+                "records {} to {} of partition {partition} of topic `{}` have expired (retention); \
+                 without them, trips and ids would differ: keep the topic for as long as trips \
+                 have to be rebuilt from it",
                 lost.start,
                 lost.end - 1,
                 self.topic()
@@ -144,35 +148,35 @@ impl TopicLog {
         Ok(TopicReplay { brokers, epochs, spans, device_id, keys })
     }
 
-    /// Refuses a log that does not hold all that the store was built from.
+    /// Checks that the topic may hold everything that the store was built from.
     ///
     /// # Errors
-    /// The topic was made anew: of the trips before nothing can be read again.
+    /// The topic was recreated: the records of earlier epochs are lost.
     pub fn is_whole(&self) -> Result<(), PreconditionFailed> {
         match recreated_in(&self.epochs) {
             None => Ok(()),
             Some(epoch) => Err(PreconditionFailed(format!(
-                "topic `{}` was made anew before epoch {epoch}: the records of the epochs before \
-                 are gone, and what they made cannot be told from what nobody made",
+                "topic `{}` was recreated before epoch {epoch}: the records of earlier epochs are \
+                 lost, so their trips cannot be rebuilt",
                 self.topic()
             ))),
         }
     }
 
-    /// Refuses a log whose devices moved between partitions: under one new epoch their records
-    /// would have no order.
+    /// Checks that no device moved between partitions: under one new epoch its records would have
+    /// no order.
     ///
     /// # Errors
-    /// Epochs have other numbers of partitions.
+    /// The partition count differs between epochs.
     pub fn has_one_partition_count(&self) -> Result<(), PreconditionFailed> {
         let count = self.extents.len();
         let is_other = |epoch: &&Epoch| usize::try_from(epoch.partitions) != Ok(count);
         match self.epochs.iter().find(is_other) {
             None => Ok(()),
             Some(epoch) => Err(PreconditionFailed(format!(
-                "epoch {} has {} partitions, and topic `{}` has {count} now: devices moved, and \
-                 read under one new epoch their records would have no order; send the records to a \
-                 new topic in their order (tstar replay files), and read that",
+                "epoch {} has {} partitions, and topic `{}` has {count} now: devices moved, so \
+                 under one new epoch their records would have no order; send the records to a new \
+                 topic in order (tstar replay files), and read that",
                 epoch.epoch,
                 epoch.partitions,
                 self.topic()
@@ -180,22 +184,22 @@ impl TopicLog {
         }
     }
 
-    /// All that the store is sure to have.
+    /// The offsets of each partition that the store has.
     pub fn all_stored(&self) -> Vec<Range<i64>> {
         let pairs = first_offsets(&self.epochs).into_iter().zip(&self.stored);
         pairs.map(|(first, stored)| first..*stored).collect()
     }
 
-    /// All that there is.
+    /// All offsets of each partition from the first epoch on.
     pub fn all_there(&self) -> Vec<Range<i64>> {
         let pairs = first_offsets(&self.epochs).into_iter().zip(&self.extents);
         pairs.map(|(first, extent)| first..extent.next.max(first)).collect()
     }
 
-    /// Where reading of each partition begins.
+    /// The start offset of each partition.
     ///
     /// # Errors
-    /// No broker answers.
+    /// No broker responds.
     pub fn offsets_from(&self, from: StartFrom) -> anyhow::Result<Vec<i64>> {
         let offsets = self.topics.offsets_from(self.topic(), from, &self.extents)?;
         Ok(offsets.into_values().collect())
@@ -206,8 +210,8 @@ impl TopicLog {
         &self.epochs.last().expect("there is an epoch").topic
     }
 
-    /// Where changes go: nowhere, unless they are to be told once more. Dead letters were sent
-    /// before.
+    /// The output topics of a replay. Change events are sent only with `announce`; dead letters
+    /// never, as they were sent before.
     ///
     /// # Errors
     /// An option is unknown to the client.
@@ -227,12 +231,12 @@ impl TopicLog {
         }))
     }
 
-    /// How brokers are reached.
+    /// How to reach the brokers.
     pub fn brokers(&self) -> &Brokers {
         &self.brokers
     }
 
-    /// What may be newer than these spans: what somebody has stored meanwhile.
+    /// Bounds of the versions that a replay reads. Rows may be newer if a daemon runs meanwhile.
     pub fn bounds(&self, reread: &TopicReplay) -> Bounds {
         let ends: Vec<i64> = self.extents.iter().map(|extent| extent.next).collect();
         let limit = versions_before(&self.epochs, &ends);
@@ -242,33 +246,33 @@ impl TopicLog {
 
 impl LogEnds for TopicLog {
     async fn limit(&self) -> Result<Option<BTreeMap<i32, i64>>, StoreError> {
-        let fit = preflight::inspect(&self.topics, self.topic()).await;
-        let fit = fit.map_err(|error| StoreError::Failed {
+        let layout = preflight::inspect(&self.topics, self.topic()).await;
+        let layout = layout.map_err(|error| StoreError::Failed {
             place: self.topic().to_owned(),
-            doing: "asking how far the log goes",
+            doing: "reading the end offsets of the log",
             source: error.into(),
         })?;
-        let ends: Vec<i64> = fit.extents.iter().map(|extent| extent.next).collect();
+        let ends: Vec<i64> = layout.extents.iter().map(|extent| extent.next).collect();
         Ok(Some(versions_before(&self.epochs, &ends)))
     }
 }
 
-/// Which topic a request is about.
+/// Names the topic of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct TopicRequest<'a> {
     /// The store as messages name it.
     pub store: &'a str,
     /// The topic; `None`: that of the newest epoch.
     pub topic: Option<&'a str>,
-    /// The clock, ms since 1970.
+    /// Current time, ms since 1970.
     pub now_ms: i64,
 }
 
-/// The topic that a request is about, checked against the epochs of a store: one that nobody names
-/// is that of the newest epoch.
+/// Resolves the topic of a request and checks it against the epochs of a store. Returns its name,
+/// the offset range of each partition, and the epochs.
 ///
 /// # Errors
-/// Brokers do not answer, or the topic is another one, or not as the epoch says.
+/// Brokers do not respond, or the topic does not match the newest epoch.
 pub async fn topic_of(
     store: &impl EpochStore,
     topics: &Arc<Topics>,
@@ -276,8 +280,8 @@ pub async fn topic_of(
     request: &TopicRequest<'_>,
 ) -> anyhow::Result<(String, Vec<OffsetRange>, Vec<Epoch>)> {
     let topic = request.topic.unwrap_or(&newest.topic).to_owned();
-    let fit = preflight::inspect(topics, &topic).await?;
-    let asked = preflight::EpochRequest {
+    let layout = preflight::inspect(topics, &topic).await?;
+    let epoch_request = preflight::EpochRequest {
         place: request.store,
         topic: &topic,
         rules: &newest.rules,
@@ -285,8 +289,8 @@ pub async fn topic_of(
         from: None,
         now_us: request.now_ms.saturating_mul(1000),
     };
-    let epochs = preflight::epochs(store, topics, &fit, &asked).await?;
-    Ok((topic, fit.extents, epochs))
+    let epochs = preflight::epochs(store, topics, &layout, &epoch_request).await?;
+    Ok((topic, layout.extents, epochs))
 }
 
 /// The committed offset of each partition that has one.
@@ -300,9 +304,9 @@ pub fn committed_offsets(
 ) -> anyhow::Result<BTreeMap<i32, i64>> {
     match store.embedded() {
         Some(store) => {
-            let of =
+            let position =
                 |partition| anyhow::Ok(store.position_of(partition)?.map(|at| (partition, at)));
-            (0..newest.partitions).filter_map(|at| of(at).transpose()).collect()
+            (0..newest.partitions).filter_map(|partition| position(partition).transpose()).collect()
         }
         None => {
             let group = Group::new(&access.brokers, &access.group)?;

@@ -38,7 +38,7 @@ pub struct OpenOptions {
     pub server: ServerOptions,
     /// Cache size of an embedded store, bytes.
     pub cache: u64,
-    /// Number of change events an embedded store keeps.
+    /// Maximum number of change events that an embedded store keeps.
     pub keep_changes: u64,
 }
 
@@ -63,8 +63,9 @@ impl From<Arc<EmbeddedStore>> for AnyStore {
 impl AnyStore {
     /// Opens a store. Waits for unresponsive servers for up to [`ServerOptions::patience`].
     ///
-    /// # Errors The store does not exist, is not a store of this program, belongs to another log or
-    /// has other rules, or cannot be reached.
+    /// # Errors
+    /// The store does not exist, is not a store of this program, belongs to another log or has
+    /// other rules, or cannot be reached.
     pub async fn open(
         url: &StoreUrl,
         access: Access<'_>,
@@ -99,7 +100,7 @@ impl AnyStore {
         }
     }
 
-    /// The embedded store; `None` if the log keeps the journal.
+    /// The embedded store; `None` for a store on servers, whose journal is in the log.
     #[must_use]
     pub fn embedded(&self) -> Option<&Arc<EmbeddedStore>> {
         match &self.0 {
@@ -158,10 +159,10 @@ impl AnyStore {
         self.embedded().map_or_else(|| Ok(Vec::new()), |store| store.changes(after, limit))
     }
 
-    /// Checks that the store answers.
+    /// Checks that the store can be read.
     ///
     /// # Errors
-    /// The store does not answer.
+    /// The store cannot be read.
     pub async fn check(&self) -> Result<(), StoreError> {
         match &self.0 {
             Embedded(store) => store.kept_changes().map(drop),
@@ -172,7 +173,7 @@ impl AnyStore {
     /// The state of the servers and their tables; `None` for an embedded store.
     ///
     /// # Errors
-    /// The servers do not answer.
+    /// The servers do not respond.
     pub async fn health(&self) -> Result<Option<Health>, StoreError> {
         match &self.0 {
             Embedded(_) => Ok(None),

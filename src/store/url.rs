@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::scylla::ScyllaUrl;
 use crate::model::visible::without_credentials;
 
-/// The port of a node without one.
+/// Port of a node if the URL names none.
 const DEFAULT_PORT: u16 = 9042;
 
 /// Maximum length of a keyspace name.
@@ -80,7 +80,7 @@ impl StoreUrl {
     /// Parses a store URL.
     ///
     /// # Errors
-    /// [`StoreUrlError`], which says what to write instead.
+    /// [`StoreUrlError`]; its message says what to write instead.
     pub fn parse(url: &str) -> Result<Self, StoreUrlError> {
         let shown_url = || without_credentials(url);
         let Some((scheme, rest)) = url.split_once(':') else {

@@ -71,7 +71,7 @@ impl Site {
         assert!(self.between.is_silent(), "the broker never fell silent\n{ran}");
         self.between.heal();
         let brokers = format!("no Kafka broker of `{}`", self.between.address);
-        ran.ends(69).says(&[&brokers, "broke off; "]).says(partial_result)
+        ran.ends(69).says(&[&brokers, "stopped early; "]).says(partial_result)
     }
 
     /// The same command with a broker that responds.
@@ -176,7 +176,7 @@ fn what_sends_says_how_far_it_came_and_goes_on() {
     site.folder.write("late.ndjson", &lines);
     let limit = "--connect-timeout 3s";
     let words = format!("replay files late.ndjson --apply --topic {} {limit}", site.topic.name);
-    let partial_result = ["samples were sent", "`tstar-replay.ndjson` keeps how far it came"];
+    let partial_result = ["samples were sent", "`tstar-replay.ndjson` records the progress"];
     let ran = site.is_stopped(&words, (Request::Produce, 6), &partial_result).prints_nothing();
     assert!(read_before(&ran) < SAMPLES, "{ran}");
     site.resumes(&words);
@@ -188,7 +188,7 @@ fn what_sends_says_how_far_it_came_and_goes_on() {
 
     let words = format!("forget first --yes --store sqlite:live.db {limit}");
     let partial_result =
-        ["asked for are those that were told", "erasing the trips of device `first`"];
+        ["the devices printed are requested", "erasing the trips of device `first`"];
     site.is_stopped(&words, (Request::Produce, 1), &partial_result).prints_nothing();
     assert_eq!(site.resumes(&words).json()["requested"], "first");
 }

@@ -293,7 +293,7 @@ fn what_makes_no_sense_says_so() {
         (format!("{known} --format csv"), 2, "table, ndjson or json"),
         (format!("{known} --log"), 2, "was built from files"),
         (format!("{known} a.ndjson"), 65, "name every file that was imported"),
-        (format!("{known} a.ndjson b.ndjson c.ndjson"), 65, "has not read"),
+        (format!("{known} a.ndjson b.ndjson c.ndjson"), 65, "were not imported"),
         (format!("{known} none.ndjson"), 74, "none.ndjson"),
         (format!("{known} --store sqlite:none.db"), 74, "does not exist"),
     ] {

@@ -72,7 +72,7 @@ images() {
 
 stop() {
   [ -f "$dir/pid" ] || return 0
-  # In this order: nobody starts a container after the last look.
+  # The engine is killed first, so that no container starts after the removal.
   kill -9 "$(cat "$dir/pid")" 2>/dev/null || true
   pod rm --all --force --time 0 >/dev/null 2>&1 || true
   rm -rf "$(dirname "$(cat "$dir/socket")")" "$dir/pid" "$dir/socket"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs the stand-in image of apache/kafka. As in the real one, KAFKA_FOO_BAR=x sets foo.bar=x, and a log line tells
-# that it is up.
+# Runs the stand-in image of apache/kafka. As in the real one, KAFKA_FOO_BAR=x sets foo.bar=x, and a log line
+# reports that it is up.
 set -euo pipefail
 dir=/tmp/kafka
 mkdir -p "$dir"

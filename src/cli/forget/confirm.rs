@@ -1,23 +1,25 @@
-//! Asks before anything is erased.
+//! Confirmation before anything is erased.
 
 use std::io::{self, IsTerminal, Write};
+
 use tstar::ops::{InvalidRequest, NoResult};
 
-/// Asks on the terminal. Where there is none to ask on, it has to be asked for by a flag.
+/// Asks for confirmation on the terminal. Without a terminal, a flag has to confirm.
 ///
 /// # Errors
-/// There is no terminal, or the answer is another one.
+/// There is no terminal, or the answer does not confirm.
 pub async fn on_terminal(what: &str, device: Option<&str>) -> anyhow::Result<()> {
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
-        return Err(
-            InvalidRequest(format!("this erases {what}: there is no way back; say --yes")).into()
-        );
+        return Err(InvalidRequest(format!(
+            "this erases {what}: this cannot be undone; pass --yes"
+        ))
+        .into());
     }
     let answers = device.map_or("`yes`".to_owned(), |device| format!("`{device}` or `yes`"));
     let mut question = io::stderr();
-    write!(question, "Erase {what}? There is no way back. Type {answers}: ")?;
+    write!(question, "Erase {what}? This cannot be undone. Type {answers}: ")?;
     question.flush()?;
-    // Sessions go on meanwhile.
+    // Sessions with servers stay alive meanwhile.
     let answer = tokio::task::spawn_blocking(|| {
         let mut answer = String::new();
         io::stdin().read_line(&mut answer).map(|_| answer)

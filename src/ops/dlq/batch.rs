@@ -6,18 +6,18 @@ use crate::kafka::dead_letters::came_again;
 use crate::model::reason::DeadReason;
 use crate::store::DeadLetter;
 
-/// Letters of a batch, at most.
+/// Maximum number of letters in a batch.
 const MAX_LETTERS: usize = 500;
 
-/// A batch with this many bytes of values takes no further letter.
+/// No letter is added to a batch with at least this size of values, bytes.
 const MAX_BYTES: usize = 4 << 20;
 
-/// Letters, each with what redecoding gave.
+/// Letters, each with the result of redecoding.
 pub(super) type RedecodedBatch = Vec<(StoredLetter, Redecoded)>;
 
-/// Holds back letters that were replayed before and failed again for the same reason: one of the
-/// trips, which only the reader of the log finds. Each further replay would only create new letters
-/// of them, so they stay unless the filter names their reason.
+/// Holds back letters that were replayed before and failed again for the same reason. That is a
+/// reason that depends on the trips, so redecoding does not detect it, and each further replay
+/// would only create new letters. They stay unless the filter names their reason.
 pub(super) struct RepeatGuard {
     is_off: bool,
     /// Letters held back so far.
@@ -29,7 +29,7 @@ impl RepeatGuard {
         Self { is_off: filter.reason.is_some(), count: 0 }
     }
 
-    /// Holds nothing back.
+    /// A guard that holds no letter back.
     pub fn off() -> Self {
         Self { is_off: true, count: 0 }
     }
@@ -60,7 +60,7 @@ pub(super) fn next_batch(
     Ok((!batch.is_empty()).then_some(batch))
 }
 
-/// The letters of a table that stay with another reason or message.
+/// The letters of a table that still fail, with another reason or message.
 pub(super) fn changed_letters(batch: &RedecodedBatch) -> Vec<(i64, DeadReason, String)> {
     let changed = batch.iter().filter_map(|(stored, redecoded)| match redecoded {
         Redecoded::Changed { reason, message } => {

@@ -18,7 +18,7 @@ use crate::store::{
     OpenOptions, StoreUrl,
 };
 
-/// Dead letters read from a table at once: each may have a megabyte.
+/// Number of dead letters in one page of a table. A letter may have a megabyte.
 const PAGE: usize = 64;
 
 /// Identifies a dead letter of a store.
@@ -74,8 +74,8 @@ pub struct StoredLetter {
 }
 
 impl From<KeptDeadLetter> for StoredLetter {
-    fn from(kept: KeptDeadLetter) -> Self {
-        Self { id: LetterId::Number(kept.id), letter: kept.letter }
+    fn from(row: KeptDeadLetter) -> Self {
+        Self { id: LetterId::Number(row.id), letter: row.letter }
     }
 }
 
@@ -120,16 +120,16 @@ impl LetterFilter {
     }
 }
 
-/// How the dead letters of a store are reached.
+/// How to reach the dead letters of a store.
 #[derive(Clone)]
 pub struct DlqAccess {
     /// The store as messages name it.
     pub store: String,
     /// The store.
     pub url: StoreUrl,
-    /// How it is opened.
+    /// How the store is opened.
     pub options: OpenOptions,
-    /// The brokers of its topic.
+    /// The brokers of the store's topic.
     pub brokers: Brokers,
 }
 
@@ -139,7 +139,7 @@ impl DlqAccess {
     }
 }
 
-/// Where a store keeps its dead letters.
+/// Where the dead letters of a store are.
 pub(super) enum LetterStore {
     /// In a table of the file that holds the trips.
     Table { path: PathBuf, store: Arc<EmbeddedStore> },
@@ -247,7 +247,7 @@ impl Letters {
                 let after = number.saturating_sub(1);
                 let filter = DeadLetterFilter { after, limit: 1, ..DeadLetterFilter::default() };
                 let found = store.dead_letters(&filter)?.pop();
-                found.filter(|kept| kept.id == number).map(StoredLetter::from)
+                found.filter(|row| row.id == number).map(StoredLetter::from)
             }
             LetterStore::Topic(topic) => {
                 let (partition, offset) =
@@ -301,9 +301,9 @@ impl LetterReader<'_> {
                         *page = next_page(store, self.filter, *after)?;
                         page.reverse();
                     }
-                    let Some(kept) = page.pop() else { return Ok(None) };
-                    *after = kept.id;
-                    StoredLetter::from(kept)
+                    let Some(row) = page.pop() else { return Ok(None) };
+                    *after = row.id;
+                    StoredLetter::from(row)
                 }
                 Cursor::Topic { fates, scan } => {
                     let Some(record) = scan.next_found()? else { return Ok(None) };

@@ -11,7 +11,7 @@ use crate::kafka::dead_letters::{DlqRecordKind, Fate, LetterTopic};
 use crate::kafka::topic::Topics;
 use crate::store::{EmbeddedStore, LetterUpdates};
 
-/// Letters deleted in one transaction, at most.
+/// Maximum number of letters deleted in one transaction.
 const MAX_BATCH: usize = 5000;
 
 /// What [`purge`] did. Scripts parse it: names are fixed.
@@ -19,8 +19,8 @@ const MAX_BATCH: usize = 5000;
 pub struct PurgeOutcome {
     /// Number of letters deleted.
     pub purged: u64,
-    /// Why the topic still stores the deleted letters; readers skip them. `None`: it does not, or
-    /// they were in a table.
+    /// Why the brokers did not free the space of the deleted letters, which readers skip. `None`:
+    /// they did, or the letters were in a table.
     #[serde(skip)]
     pub space_not_freed: Option<KafkaError>,
 }

@@ -1,8 +1,8 @@
 //! Decodes a dead letter again.
 //!
 //! A log is always decoded by the rules of its store. So a letter that those rules accept now is
-//! replayed unchanged. One that only decodes with overrides (names of fields, units) is replayed as
-//! a record that states the same sample in the form of those rules.
+//! replayed unchanged. A letter that decodes only with overrides (names of fields, units) is
+//! replayed as a record that encodes the same sample as those rules expect it.
 
 use std::collections::BTreeMap;
 
@@ -73,13 +73,13 @@ pub enum Redecoded {
 /// Why a letter cannot be replayed, whatever the rules and overrides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unrecoverable {
-    /// Its value, key or headers were stored in part.
+    /// Its value, key or headers were truncated when it was stored.
     Cut,
     /// It is a control record: only `tstar forget` sends those.
     Control,
     /// It is a row of a CSV file, whose header line was not stored.
     Row,
-    /// It is a batch that could not be decompressed, of which nothing was stored.
+    /// It is a batch that could not be decompressed; its content was not stored.
     Unreadable,
     /// Its record is too large for the log or the client.
     TooLarge,
@@ -133,7 +133,7 @@ pub struct Redecoder {
     by_rules: RecordReaders,
     /// Readers by the rules with the overrides; `None` if those change nothing.
     by_overrides: Option<RecordReaders>,
-    /// Encodes samples in the form of the store's rules.
+    /// Encodes samples as the store's rules expect them.
     encoder: Decoder,
     /// Replaces the log timestamps of the letters, ms since 1970.
     now_ms: Option<i64>,
@@ -175,7 +175,7 @@ impl Redecoder {
 
     /// Decodes a letter again.
     pub fn redecode(&mut self, letter: &DeadLetter) -> Redecoded {
-        // A replay never carries out a command, whoever signed it.
+        // A replay never sends a control record, even a signed one.
         if letter.headers.iter().any(|(name, _)| name == CONTROL_HEADER) {
             return Redecoded::Never(Unrecoverable::Control);
         }
@@ -207,15 +207,15 @@ impl Redecoder {
         }
     }
 
-    /// Whether a letter is a row of a CSV file: only those fail for such reasons without being
-    /// objects.
+    /// Whether a letter is a row of a CSV file. A line of NDJSON that is not an object fails only
+    /// for the reasons below.
     fn is_csv_row(&self, letter: &DeadLetter) -> bool {
         let is_object = letter.value.trim_ascii_start().first() == Some(&b'{');
-        let is_any_format = matches!(
+        let is_of_any_format = matches!(
             letter.reason,
             DeadReason::BadJson | DeadReason::BadUtf8 | DeadReason::TruncatedInput
         );
-        self.log == LogKind::Files && !is_object && !is_any_format
+        self.log == LogKind::Files && !is_object && !is_of_any_format
     }
 
     fn decode_by_rules(&mut self, letter: &DeadLetter) -> Result<Redecoded, Box<SampleError>> {
@@ -252,7 +252,7 @@ impl Redecoder {
             let sample = entry.content.as_ref().map_err(Clone::clone)?;
             let record = self.encoder.restate(sample, &decoded.batch.text).map_err(|problem| {
                 let message = format!(
-                    "it decodes with the overrides, but not in the form of the store's rules: \
+                    "it decodes with the overrides, but the store's rules cannot express it: \
                      {problem}"
                 );
                 Box::new(SampleError::new(letter.reason, message))
@@ -312,7 +312,7 @@ impl Redecoder {
             && (error.message == letter.message
                 || says_of_array(&letter.message, &error.message)
                 || self.now_ms.is_some());
-        // A cut at the end of the input explains any other error.
+        // The truncated input explains any other error.
         if is_same || letter.reason == DeadReason::TruncatedInput {
             return Redecoded::Unchanged;
         }
@@ -332,7 +332,7 @@ fn same_error(letter: &DeadLetter) -> Box<SampleError> {
     Box::new(SampleError::new(letter.reason, letter.message.clone()))
 }
 
-/// How far decoding gets before it fails with a reason: form, fields, values, context.
+/// How far decoding gets before it fails with a reason: syntax, fields, values, context.
 fn depth(reason: DeadReason) -> u8 {
     match reason {
         DeadReason::BadUtf8

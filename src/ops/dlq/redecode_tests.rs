@@ -24,12 +24,12 @@ fn letter(key: Option<&str>, value: &str, reason: DeadReason, message: &str) -> 
     }
 }
 
-fn fix(map: &str) -> DecodeOverrides {
+fn with_map(map: &str) -> DecodeOverrides {
     DecodeOverrides { fields: parse_map(map).unwrap(), ..DecodeOverrides::default() }
 }
 
-fn redecode(fix: &DecodeOverrides, letter: &DeadLetter) -> Redecoded {
-    Redecoder::new(LogKind::Topic, &Rules::default(), fix, None).unwrap().redecode(letter)
+fn redecode(overrides: &DecodeOverrides, letter: &DeadLetter) -> Redecoded {
+    Redecoder::new(LogKind::Topic, &Rules::default(), overrides, None).unwrap().redecode(letter)
 }
 
 fn good(key: &str, value: &str) -> Redecoded {
@@ -43,7 +43,7 @@ fn a_letter_that_the_rules_accept_is_replayed_unchanged() {
     let full = letter(Some("a"), GOOD, DeadReason::TripFull, "it is full");
     assert_eq!(redecode(&DecodeOverrides::default(), &full), good("a", GOOD));
     assert_eq!(
-        redecode(&fix("time=when"), &full),
+        redecode(&with_map("time=when"), &full),
         good("a", GOOD),
         "the rules accept it without overrides"
     );
@@ -80,11 +80,11 @@ fn a_letter_that_overrides_decode_is_reencoded_by_the_rules() {
     let reencoded = r#"{"device_id":"a","lat":1.5,"lon":2.0,"time":"2026-11-20T21:38:00.000Z"}"#;
     let value = GOOD.replace("time", "when");
     let other = letter(Some("a"), &value, DeadReason::MissingField, "time is absent");
-    assert_eq!(redecode(&fix("time=when"), &other), good("a", reencoded));
+    assert_eq!(redecode(&with_map("time=when"), &other), good("a", reencoded));
     let keyless = letter(None, &value, DeadReason::NoKey, "no key");
-    assert_eq!(redecode(&fix("time=when"), &keyless), good("a", reencoded));
+    assert_eq!(redecode(&with_map("time=when"), &keyless), good("a", reencoded));
     let array = letter(None, &format!("[{value}]"), DeadReason::NoKey, "no key");
-    assert_eq!(redecode(&fix("time=when"), &array), good("a", &format!("[{reencoded}]")));
+    assert_eq!(redecode(&with_map("time=when"), &array), good("a", &format!("[{reencoded}]")));
 
     let seconds = GOOD.replace("1795210680000", "1795210680");
     let early = letter(Some("a"), &seconds, DeadReason::TimeBeforeMin, "before --min-time");
@@ -100,8 +100,12 @@ fn a_failure_reports_the_error_of_the_attempt_that_got_further() {
                    with --map time=NAME";
     let missing = letter(Some("a"), value, DeadReason::MissingField, message);
     assert_eq!(redecode(&DecodeOverrides::default(), &missing), Redecoded::Unchanged);
-    assert_eq!(redecode(&fix("time=at"), &missing), Redecoded::Unchanged, "no further than before");
-    let Redecoded::Changed { reason, message } = redecode(&fix("time=when"), &missing) else {
+    assert_eq!(
+        redecode(&with_map("time=at"), &missing),
+        Redecoded::Unchanged,
+        "no further than before"
+    );
+    let Redecoded::Changed { reason, message } = redecode(&with_map("time=when"), &missing) else {
         panic!("`soon` is not a valid time");
     };
     assert_eq!(reason, DeadReason::BadTime);
@@ -136,8 +140,8 @@ fn cut_letters_and_csv_rows_are_never_replayed() {
     assert_eq!(redecode(&DecodeOverrides::default(), &long), Redecoded::Never(Unrecoverable::Cut));
 
     let mut files =
-        Redecoder::new(LogKind::Files, &Rules::default(), &fix("time=when"), None).unwrap();
-    let row = letter(None, "a,soon,1.5,2", DeadReason::BadTime, "time is no time");
+        Redecoder::new(LogKind::Files, &Rules::default(), &with_map("time=when"), None).unwrap();
+    let row = letter(None, "a,soon,1.5,2", DeadReason::BadTime, "`soon` is not a valid time");
     assert_eq!(files.redecode(&row), Redecoded::Never(Unrecoverable::Row));
     let cut = letter(None, r#"{"device_id":"a","#, DeadReason::TruncatedInput, "it ends there");
     assert_eq!(files.redecode(&cut), Redecoded::Unchanged, "the reason stays");

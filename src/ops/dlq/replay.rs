@@ -17,12 +17,12 @@ use crate::store::EmbeddedStore;
 pub struct ReplayRequest {
     /// Selects the letters.
     pub filter: LetterFilter,
-    /// What differs from the rules of the store.
+    /// Overrides of the store's rules.
     pub overrides: DecodeOverrides,
     /// Timestamp of the replayed records, ms since 1970: device times are checked against it.
     /// `None`: the timestamp of the letter.
     pub now_ms: Option<i64>,
-    /// Only counts.
+    /// Only count; write nothing.
     pub dry_run: bool,
     /// Receives a line for each letter that is too large for the log.
     pub notify: Notify,
@@ -37,7 +37,7 @@ pub struct ReplayOutcome {
     pub replayed: u64,
     /// Letters that still fail, by reason.
     pub still_failing: BTreeMap<&'static str, u64>,
-    /// Those of them that have another reason or message than before.
+    /// Still failing letters whose reason or message changed.
     pub new_reason: u64,
     /// Letters that cannot be replayed, by cause.
     pub never: BTreeMap<&'static str, u64>,
@@ -84,8 +84,8 @@ impl ReplayOutcome {
 /// Replays dead letters, each once, even if it is killed and run again.
 ///
 /// # Errors
-/// The overrides are invalid. The store cannot be written, no broker responds, the topic is not as
-/// its newest epoch says, or another command changes the letters of the topic. What was replayed
+/// The overrides are invalid. The store cannot be written, no broker responds, the topic does not
+/// match its newest epoch, or another command changes the letters of the topic. What was replayed
 /// before stays replayed.
 pub async fn replay(letters: &Letters, request: &ReplayRequest) -> anyhow::Result<ReplayOutcome> {
     let filter = &request.filter;

@@ -1,5 +1,5 @@
-//! Replays the letters of a log of files: they become further records at its end, and leave their
-//! table in the same transaction.
+//! Replays the letters of a log of files: appends them to the log as records, and removes them from
+//! their table in the same transaction.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(super) async fn replay_to_files(
     let journal = RetryJournal::new(Arc::clone(&store));
     let pair = Pair { trips: store, journal };
     let mut processor = Processor::new(&pair, &letters.rules, ProcessorConfig::default()).await?;
-    // A letter that the trips reject stays in the table: it creates no new letter.
+    // A letter that the trips reject stays in the table; no new letter is created.
     let mut repeats = RepeatGuard::off();
     while let Some(redecoded) = next_batch(&mut reader, redecoder, &mut repeats)? {
         let first_offset = processor.position().delivered;
@@ -43,7 +43,7 @@ pub(super) async fn replay_to_files(
     Ok(outcome)
 }
 
-/// The usable letters as records from `first_offset` on, and their numbers by offset.
+/// The usable letters as records from `first_offset` on, and their row numbers by offset.
 fn log_records(
     redecoded: &RedecodedBatch,
     decoder: &Decoder,

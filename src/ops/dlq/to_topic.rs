@@ -17,7 +17,7 @@ use crate::store::{AnyStore, DeadLetter, EmbeddedStore, LetterUpdates, StoreErro
 
 /// Chooses the partition of a replayed record.
 struct TargetPartitions {
-    /// Knows the partitions of devices.
+    /// The store with the claims and trips of devices.
     store: AnyStore,
     /// Oldest first; at least one.
     epochs: Vec<Epoch>,
@@ -75,7 +75,8 @@ pub(super) struct TopicSender<'a> {
 }
 
 impl<'a> TopicSender<'a> {
-    /// Prepares a replay to the topic of the newest epoch, which has to have the partitions of it.
+    /// Prepares a replay to the topic of the newest epoch. Its partition count must not have
+    /// changed.
     pub async fn new(
         letters: &'a Letters,
         newest: &Epoch,
@@ -113,7 +114,7 @@ impl<'a> TopicSender<'a> {
         Ok(self.outcome)
     }
 
-    /// The records that resolve a letter of the dead letter topic; `None` if it stays as it is.
+    /// The records that resolve a letter of the dead letter topic; `None` if it does not change.
     async fn topic_records(
         &mut self,
         topic: &LetterTopic,
@@ -182,8 +183,8 @@ impl<'a> TopicSender<'a> {
         Ok(replay_record(input, letter, content, time_ms, partition))
     }
 
-    /// Sends the records of letters. A letter that is too large for the log stays, the others are
-    /// sent.
+    /// Sends the records of letters. Skips letters that are too large for the log; they stay dead
+    /// letters.
     fn send(
         &self,
         transactions: &mut Transactions,
@@ -209,7 +210,7 @@ impl<'a> TopicSender<'a> {
         }
     }
 
-    /// Adds to the error of unreachable brokers how much is done.
+    /// Adds the number of replayed letters to an error of unreachable brokers.
     fn interrupted(&self, error: KafkaError) -> anyhow::Error {
         let is_unreachable = matches!(error, KafkaError::Unreachable { .. });
         let error = anyhow::Error::from(error);
@@ -218,7 +219,7 @@ impl<'a> TopicSender<'a> {
         }
         let replayed = self.outcome.replayed;
         error.context(format!(
-            "broke off; letters replayed before: {replayed}; the others stay, rerun to continue"
+            "stopped early; letters replayed before: {replayed}; the others stay, rerun to continue"
         ))
     }
 }

@@ -1,9 +1,9 @@
-//! The history of a trip: replays the records of its device and notes what each sample did.
+//! The history of a trip: replays the records of its device to find the effect of each sample.
 //!
-//! A timeline decides as it did the first time, but receives only samples within the trip's present
-//! span. Trips are disjoint and never shrink, so samples outside belong to other trips. Those had
-//! no effect on this one: a trip near enough to take a sample, with room for it, would be part of
-//! this trip now. So only one trip is in memory.
+//! The timeline repeats its decisions, but receives only samples within the present span of the
+//! trip. Trips are disjoint and never shrink, so samples outside of the span belong to other trips.
+//! Those had no effect on this trip: a trip that was near enough to take one of its samples, and
+//! not full, would be part of it now. So only one trip is in memory.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// The name in output.
+    /// Name of the effect in output.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -93,20 +93,20 @@ pub struct TripHistory<'a> {
 }
 
 impl<'a> TripHistory<'a> {
-    /// A history that keeps at most `limit` entries; nothing is read yet.
+    /// An empty history that keeps at most `limit` entries.
     #[must_use]
     pub fn new(row: &'a TripRow, limit: usize) -> Self {
         let (timeline, latest_ms, floor_ms) = (Timeline::default(), None, i64::MIN);
         Self { row, timeline, latest_ms, floor_ms, limit, entries: Vec::new(), total: 0 }
     }
 
-    /// The samples of the trip in log order, up to the limit; and their number without the limit.
+    /// The first samples of the trip in log order, up to the limit, and the number of all samples.
     #[must_use]
     pub fn entries(&self) -> (&[HistoryEntry], u64) {
         (&self.entries, self.total)
     }
 
-    /// Whether what was read gives the trip as it is in the store.
+    /// Whether the records that were read give exactly the trip in the store.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         let mut trips = self.timeline.trips();
@@ -186,15 +186,15 @@ impl<'a> TripHistory<'a> {
     /// Reads spans of a topic. Blocks the thread.
     ///
     /// # Errors
-    /// No broker answers, or the rules of an epoch cannot be used.
+    /// No broker responds, or the rules of an epoch cannot be used.
     pub fn read_topic(&mut self, replay: &TopicReplay) -> Result<(), DaemonError> {
         for (nth, spans) in by_epoch(&replay.epochs, &replay.spans) {
             let epoch = &replay.epochs[nth];
             let mut reader = replay.reader(epoch)?.of_device(&self.row.device_id);
             let is_keyed = epoch.rules.key == "device_id";
-            let extent =
+            let range =
                 |span: std::ops::Range<i64>| OffsetRange { first: span.start, next: span.end };
-            let spans = (0..).zip(spans).map(|(partition, span)| (partition, extent(span)));
+            let spans = (0..).zip(spans).map(|(partition, span)| (partition, range(span)));
             let mut scan = Scan::new(&replay.brokers, &epoch.topic, spans.collect())?;
             let origin: Arc<str> = epoch.topic.as_str().into();
             while let Some(message) = scan.next_message()? {

@@ -1,9 +1,9 @@
-//! Explain: how a trip came to be, from its row and on request from the log.
+//! Explain: how a trip was built, from its row and on request from the log.
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `history` | replays the log and notes what each sample of the trip did |
-//! | `record` | the entries of the history for output |
+//! | `history` | replays the log and records the effect of each sample of the trip |
+//! | `record` | converts entries of the history for output |
 
 mod history;
 mod record;
@@ -23,7 +23,7 @@ use crate::views::Explanation;
 /// Which trip to explain.
 #[derive(Clone, Copy, Debug)]
 pub struct ExplainRequest<'a> {
-    /// The store in messages.
+    /// The store as messages name it.
     pub store: &'a str,
     /// The trip.
     pub row: &'a TripRow,
@@ -44,13 +44,13 @@ pub struct LogExplanation {
     pub more: u64,
 }
 
-/// How a trip came to be. Clients parse it: names and order are fixed.
+/// How a trip was built. Clients parse it: names and order are fixed.
 #[derive(Clone, Debug, Serialize)]
 pub struct TripExplanation {
-    /// What the row says.
+    /// The explanation from the row.
     #[serde(flatten)]
     pub row: Explanation,
-    /// What the log says; `None` if it was not read.
+    /// The explanation from the log; `None` if the log was not read.
     pub log: Option<LogExplanation>,
 }
 
@@ -86,10 +86,10 @@ impl<'a> Explainer<'a> {
         self.explanation
     }
 
-    /// Adds what the topic of the store says. `access` is called if the store has a topic.
+    /// Adds the explanation from the topic of the store. Calls `access` if the store has a topic.
     ///
     /// # Errors
-    /// The store was built from files, brokers do not answer, or the log does not give the trip.
+    /// The store was built from files, brokers do not respond, or the log does not give the trip.
     pub async fn read_topic(
         &mut self,
         access: impl FnOnce() -> anyhow::Result<LogAccess>,
@@ -106,7 +106,7 @@ impl<'a> Explainer<'a> {
         self.add_history(&history)
     }
 
-    /// Adds what the files that the store was built from say.
+    /// Adds the explanation from the files that the store was built from.
     ///
     /// # Errors
     /// The store was built from a topic, the files are not all that it was built from, or they do
@@ -150,14 +150,14 @@ fn device_spans(log: &TopicLog, row: &TripRow) -> Vec<std::ops::Range<i64>> {
     let has_one_count = log.epochs.iter().all(|epoch| epoch.partitions == newest.partitions);
     let last = Versions::of_partition(&log.epochs, row.partition).offset_of(row.version);
     let mut spans = log.all_stored();
-    for ((partition, span), extent) in (0..).zip(&mut spans).zip(&log.extents) {
+    for ((partition, span), range) in (0..).zip(&mut spans).zip(&log.extents) {
         // A row may be ahead of the committed offset.
         if partition == row.partition && row.version >= newest.base {
-            span.end = span.end.max(last + 1).min(extent.next);
+            span.end = span.end.max(last + 1).min(range.next);
         }
-        // Expired records need not be of this trip: `is_whole` detects it if they are.
-        span.start = span.start.max(extent.first);
-        // A device stays in its partition as long as their number does not change.
+        // Expired records may belong to other trips; `is_whole` detects if they do not.
+        span.start = span.start.max(range.first);
+        // A device stays in its partition as long as the partition count does not change.
         if (has_one_count && partition != row.partition) || span.end < span.start {
             span.end = span.start;
         }

@@ -1,4 +1,4 @@
-//! The entries of a history for output.
+//! Converts the entries of a history for output.
 
 use serde::Serialize;
 
@@ -6,7 +6,7 @@ use super::history::{Effect, HistoryEntry};
 use crate::identity::TripId;
 use crate::model::time::format_time;
 
-/// A sample of a trip and what it did. Clients parse it: names and order are fixed.
+/// A sample of a trip and its effect. Clients parse it: names and order are fixed.
 #[derive(Clone, Debug, Serialize)]
 pub struct RecordExplanation {
     /// Partition number, from 0; null for files.
@@ -28,12 +28,12 @@ pub struct RecordExplanation {
     /// How far the device time is behind the latest one of the trip up to then, s.
     pub behind_s: f64,
     /// Name of the effect.
-    pub did: &'static str,
+    pub effect: &'static str,
     /// Whether it is a duplicate that differs from the kept sample.
     pub conflicting: bool,
-    /// Text id that the trip had then.
+    /// Text id of the trip after the sample.
     pub trip: String,
-    /// Text id that the sample retired.
+    /// Text id that the sample retired; null if none.
     pub retired: Option<String>,
 }
 
@@ -54,7 +54,7 @@ impl RecordExplanation {
             time: format_time(entry.time_ms),
             late_s: seconds(entry.log_time_ms - entry.time_ms),
             behind_s: seconds(entry.behind_ms),
-            did: entry.effect.name(),
+            effect: entry.effect.name(),
             conflicting: entry.effect == Effect::Duplicate { conflicting: true },
             trip: text_id(entry.t_star_ms)?,
             retired: match entry.effect {

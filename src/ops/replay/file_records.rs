@@ -1,4 +1,4 @@
-//! Lines of files as records of a topic.
+//! Converts lines of files to records of a topic.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -17,10 +17,11 @@ use crate::source::{
 use crate::store::{StoreError, TripStore};
 use crate::timeline::ClockGuard;
 
-/// Bad lines that are reported, at most.
+/// Maximum number of bad lines that are reported.
 const MAX_REPORTED: u64 = 10;
 
-/// A longer line is re-encoded, with its sample's fields alone, bytes: brokers refuse long records.
+/// Maximum length of a line that is sent unchanged, bytes. A longer one is re-encoded with only the
+/// fields of its sample, as brokers reject long records.
 const MAX_LINE_BYTES: usize = 256 << 10;
 
 /// Maximum number of devices whose partitions are cached.
@@ -35,13 +36,13 @@ pub(super) type RoutedRecord = (ProducerRecord, Option<i32>);
 /// Partition by device; `Ok(None)`: the key determines it, `Err`: why it is unknown.
 type KnownPartitions = HashMap<String, Result<Option<i32>, String>>;
 
-/// Lines of files on their way to a topic. A line that is not a sample of the topic is counted and
-/// reported.
+/// Reads lines of files and converts them to records. A line that is not a valid sample is counted
+/// and reported.
 pub(super) struct FileRecords<'a, S> {
     source: FileSource,
-    /// A batch that was read and not returned yet: cancelling a call loses nothing.
+    /// A batch that was read but not returned yet, so that a cancelled call loses nothing.
     pending: Option<Batch>,
-    /// Decodes as the log is read.
+    /// Decodes by the rules of the log.
     log_decoder: Decoder,
     template: JsonTemplate,
     guard: ClockGuard,
@@ -82,7 +83,7 @@ impl<'a, S: TripStore> FileRecords<'a, S> {
     /// Records of the lines that a source reads.
     ///
     /// # Errors
-    /// The field map of the rules cannot be used.
+    /// The field map of the rules is invalid.
     pub fn new(source: FileSource, options: RecordOptions<'a, S>) -> Result<Self, MapError> {
         let RecordOptions { rules, finder, clock_ms, notify } = options;
         Ok(Self {
@@ -119,7 +120,7 @@ impl<'a, S: TripStore> FileRecords<'a, S> {
         let (mut records, now_ms) = (Vec::with_capacity(batch.entries.len()), (self.clock_ms)());
         let entries = std::mem::take(&mut batch.entries);
         for entry in entries {
-            // From a copy of a file that was read before.
+            // The entry is from a copy of a file that was read before.
             if entry.again {
                 continue;
             }
@@ -139,7 +140,7 @@ impl<'a, S: TripStore> FileRecords<'a, S> {
         Ok(Some(Chunk { batch, records }))
     }
 
-    /// The record of a sample, or why the log cannot take it.
+    /// The record of a sample, or why the log would not accept it.
     fn record(
         &mut self,
         batch: &Batch,
@@ -194,8 +195,8 @@ impl<'a, S: TripStore> FileRecords<'a, S> {
         let mut lookups =
             stream::iter(unknown).map(|device| finder.find(device)).buffered(MAX_LOOKUPS);
         while let Some(located) = lookups.try_next().await? {
-            // A new device of a log that is keyed by the device goes by its key, as Java's
-            // producers send it, and claims that partition.
+            // In a log that is keyed by device id, a new device is partitioned by its key, as
+            // Java's producers do, and claims that partition.
             let partition = match !finder.is_keyed && finder.is_lost(&located) {
                 true => Err(finder.why_lost(&located)),
                 false => Ok(located.partition),
@@ -211,7 +212,7 @@ impl<'a, S: TripStore> FileRecords<'a, S> {
         *self.bad.entry(reason).or_default() += 1;
         if reported < MAX_REPORTED {
             let (file, line, message) = (&batch.origin, entry.line, &error.message);
-            (self.notify)(&format!("{file}:{line}: {reason}: {message}; it is not sent"));
+            (self.notify)(&format!("{file}:{line}: {reason}: {message}; not sent"));
         }
     }
 }

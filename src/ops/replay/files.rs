@@ -25,16 +25,16 @@ use crate::source::file::{FileSource, InputFormat, Options};
 use crate::source::{Batch, Decoder, MapError};
 use crate::store::{AnyStore, EpochStore};
 
-/// The value of [`Rules::key`] for records that are keyed by the device id.
+/// Value of [`Rules::key`] if records are keyed by the device id.
 const KEYED_BY_DEVICE: &str = "device_id";
 
-/// Which samples to replay, and where to.
+/// Which samples to send, and to which topic.
 pub struct FileReplayRequest<'a> {
     /// Paths; `-` is stdin.
     pub files: &'a [PathBuf],
     /// Format of every file; `None`: detected from each file's content.
     pub format: Option<InputFormat>,
-    /// How decoding of the files differs from that of the log.
+    /// Overrides of the log's rules for decoding the files.
     pub overrides: DecodeOverrides,
     /// The brokers of the topic.
     pub brokers: Brokers,
@@ -51,12 +51,12 @@ pub struct FileReplayRequest<'a> {
 /// The topic that samples are sent to, and the rules that it is read by.
 #[derive(Clone, Copy)]
 pub enum TargetLog<'a> {
-    /// The log of a store, with the rules of its newest epoch. The store knows the partitions of
-    /// devices.
+    /// The log of a store, with the rules of its newest epoch. The partitions of devices are
+    /// looked up in the store.
     Store {
-        /// Only read.
+        /// The store; only read.
         store: &'a AnyStore,
-        /// Which topic.
+        /// Names the topic.
         request: TopicRequest<'a>,
     },
     /// A topic without a store: partitions follow from keys, which have to be device ids.
@@ -68,7 +68,7 @@ pub enum TargetLog<'a> {
     },
 }
 
-/// How far a replay is, for a progress bar.
+/// Progress of a replay, for a progress bar.
 #[derive(Clone, Copy, Debug)]
 pub enum FileReplayProgress<'a> {
     /// The files are open.
@@ -80,7 +80,7 @@ pub enum FileReplayProgress<'a> {
     Read {
         /// The batch.
         batch: &'a Batch,
-        /// Counts since the start; of samples that are sent only `delivered`.
+        /// Counts since the start; only `delivered` is counted if samples are sent.
         counts: &'a SampleCounts,
     },
     /// No more progress follows.
@@ -90,7 +90,7 @@ pub enum FileReplayProgress<'a> {
 /// Receives the progress of a replay.
 pub type OnFileReplay<'a> = &'a mut dyn FnMut(FileReplayProgress<'_>);
 
-/// What was sent, or would be.
+/// Result of a replay or of its preview.
 #[derive(Clone, Debug)]
 pub struct FileReplayOutcome {
     /// Name of the topic.
@@ -99,7 +99,7 @@ pub struct FileReplayOutcome {
     pub samples: u64,
     /// Lines that are not samples, by reason.
     pub bad: BTreeMap<&'static str, u64>,
-    /// Lines that an earlier run has sent or counted as bad.
+    /// Lines that an earlier run sent or counted as bad.
     pub lines_before: u64,
     /// The expected effect; `None` if the samples were sent.
     pub preview: Option<FilePreview>,
@@ -152,8 +152,8 @@ impl Target {
                 let epochs = store.epochs().await?;
                 let Some(newest) = epochs.last() else {
                     return Err(PreconditionFailed(format!(
-                        "store `{}` has no epoch: it was built from files, or from nothing yet; \
-                         `tstar run` makes one, and `tstar ingest` takes files into a store of \
+                        "store `{}` has no epoch: it was built from files, or is empty; `tstar \
+                         run` creates an epoch, and `tstar ingest` imports files into a store of \
                          files",
                         request.store
                     ))
@@ -185,8 +185,8 @@ impl<'a> FileReplayJob<'a> {
     /// Checks the topic and the files.
     ///
     /// # Errors
-    /// Brokers do not answer, the topic is not the one of the store, the store has no epoch, the
-    /// field map cannot be used, or a file cannot be read.
+    /// Brokers do not respond, the topic is not that of the store, the store has no epoch, the
+    /// field map is invalid, or a file cannot be read.
     pub async fn open(request: FileReplayRequest<'a>) -> anyhow::Result<Self> {
         let target = Target::open(request.brokers, request.log).await?;
         let rules = request.overrides.over(&target.rules);
@@ -218,7 +218,7 @@ impl<'a> FileReplayJob<'a> {
         })
     }
 
-    /// Computes what the samples would change if they arrived now, one after the other.
+    /// Computes what the samples would change if they arrived now.
     ///
     /// # Errors
     /// There is no store, the files or the store cannot be read, or the workspace cannot be
@@ -258,7 +258,7 @@ impl<'a> FileReplayJob<'a> {
     ///
     /// # Errors
     /// Another replay has locked the state file, it is malformed or cannot be written, a file
-    /// cannot be read, or brokers do not answer.
+    /// cannot be read, or brokers do not respond.
     pub fn sender(&'a self, state: &'a Path) -> anyhow::Result<FileSender<'a>> {
         let target = &self.target;
         let log = format!("{}/{}/{}", target.topics.cluster()?, target.topic, self.rules_hash);
@@ -296,7 +296,7 @@ impl FileSender<'_> {
     /// Sends until the files end or a signal arrives.
     ///
     /// # Errors
-    /// [`Stopped`](crate::ops::Stopped), brokers do not answer or refuse a record, the files or
+    /// [`Stopped`](crate::ops::Stopped), brokers do not respond or reject a record, the files or
     /// the store cannot be read, or the state file cannot be written.
     pub async fn send(
         mut self,
@@ -348,19 +348,19 @@ impl FileSender<'_> {
         sent.map(drop).map_err(self.producer.failed("sending samples"))
     }
 
-    /// Adds how much was sent to the error of brokers that do not answer.
+    /// Adds the number of sent samples to an error of unreachable brokers.
     fn partly_sent(&self, error: KafkaError, sent: u64, chunk: &Chunk) -> anyhow::Error {
         if !matches!(error, KafkaError::Unreachable { .. }) {
             return error.into();
         }
         let (state, next) = (self.state_path.display(), chunk.records.len());
         anyhow::Error::new(error).context(format!(
-            "broke off; {sent} samples were sent, and some of the next {next} may be, too; \
-             `{state}` keeps how far it came; rerun to continue"
+            "stopped early; {sent} samples were sent, and possibly some of the next {next}; \
+             `{state}` records the progress; rerun to continue"
         ))
     }
 
-    /// Reports lines of an earlier run. Returns their number.
+    /// Reports lines that an earlier run handled. Returns their number.
     fn report_known_lines(&self, chunk: &mut Chunk) -> u64 {
         let known = std::mem::take(&mut chunk.batch.lines_known);
         if known > 0 {

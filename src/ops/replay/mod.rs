@@ -1,12 +1,12 @@
 //! Replays: late or historic samples in files into a topic, and a topic into a store again.
 //!
-//! | file | what happens there |
+//! | file | what it does |
 //! |---|---|
-//! | [`files`] | samples of files are sent to the topic, or previewed |
-//! | `file_records` | lines of files become records of the topic |
+//! | [`files`] | sends samples of files to the topic, or previews their effect |
+//! | `file_records` | converts lines of files to records of the topic |
 //! | `preview` | counts the trips that the samples would change |
-//! | `state` | the file that records how far files were sent |
-//! | [`topic`] | records of the topic are written to a store again, or compared with it |
+//! | `state` | the file that records which lines were sent |
+//! | [`topic`] | writes records of the topic to a store again, or compares them with it |
 
 mod file_records;
 pub mod files;

@@ -1,4 +1,4 @@
-//! What samples would change in a store if they arrived now.
+//! Previews what samples would change in a store if they arrived now.
 
 use serde::Serialize;
 
@@ -10,10 +10,10 @@ use crate::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
 use crate::source::Batch;
 use crate::store::{AnyStore, DeviceScope, EmbeddedStore, Order, Overlay, StoreError, TripStore};
 
-/// Devices that are listed at once.
+/// Number of devices in one page.
 const DEVICES_PER_PAGE: usize = 1000;
 
-/// Trips of a device that are read at once.
+/// Number of trips of a device in one page.
 const TRIPS_PER_PAGE: usize = 256;
 
 /// How many trips samples would change. Others parse it as JSON: names and order are fixed.
@@ -27,10 +27,10 @@ pub struct TripChanges {
     pub ids_retired: u64,
 }
 
-/// The store of a preview, and how far its log goes.
+/// The store of a preview, and the offsets of its log.
 #[derive(Clone, Copy)]
 pub(super) struct PreviewLog<'a> {
-    /// Only read.
+    /// The store; only read.
     pub store: &'a AnyStore,
     /// Every epoch of the log, oldest first; at least one.
     pub epochs: &'a [Epoch],
@@ -39,7 +39,7 @@ pub(super) struct PreviewLog<'a> {
 }
 
 impl PreviewLog<'_> {
-    /// A version that no record of the log has yet, nor any before it.
+    /// A version above those of all records of the log.
     fn next_version(&self) -> i64 {
         let end = |(partition, range): (i32, &OffsetRange)| {
             Versions::of_partition(self.epochs, partition).version_at(range.next)
@@ -65,7 +65,7 @@ pub(super) async fn preview_changes(
     let preview_epoch = Epoch { base, partitions: 1, start_offsets, ..newest.clone() };
     let versions = Versions::of_partition(&[preview_epoch], 0);
     let overlay = Overlay { under: log.store, over: &over, partition: 0 };
-    let config = ProcessorConfig { loads: 32, ..workspace.pace() };
+    let config = ProcessorConfig { loads: 32, ..workspace.processor_config() };
     let preview_log = Log { partition: 0, versions };
     let mut processor = Processor::of_log(&overlay, preview_log, &newest.rules, config).await?;
     processor.run(records, watch).await?;

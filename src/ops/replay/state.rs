@@ -1,4 +1,4 @@
-//! The state file: it gets a line for each chunk that brokers acknowledged.
+//! The state file: records each chunk that brokers acknowledged, one per line.
 
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
@@ -13,7 +13,7 @@ use crate::model::input_part::{Part, StoredPart};
 use crate::ops::{BadData, PreconditionFailed};
 use crate::store::files::{self, with_suffix};
 
-/// A part of a file, as JSON.
+/// Part of an input file, as JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SentPart {
@@ -29,28 +29,28 @@ struct SentPart {
     log_time_ms: i64,
 }
 
-/// A line of the file.
+/// A line of the state file, as JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {
-    /// Cluster, topic and rules, as in [`ReplayState::open`].
+    /// Cluster, topic and rules: the `log` of [`ReplayState::open`].
     log: String,
-    /// Lines that were sent or counted as bad, of all files.
+    /// Number of lines of all files that were sent or counted as bad.
     lines: i64,
     part: SentPart,
 }
 
-/// Prefix of every line: identifies a line that a crash truncated.
+/// Prefix of every line; identifies a last line that a crash truncated.
 const PREFIX: &[u8] = b"{\"log\":";
 
 /// Records how far files were sent to a topic. One process at a time has it open.
 pub(super) struct ReplayState {
     path: PathBuf,
     file: File,
-    /// Locked until this is dropped.
+    /// Holds the lock until it is dropped.
     _lock: File,
     log: String,
-    /// Lines that were sent or counted as bad.
+    /// Number of lines that were sent or counted as bad.
     lines: i64,
     known: Vec<StoredPart>,
 }
@@ -92,8 +92,8 @@ impl SentPart {
 }
 
 impl ReplayState {
-    /// Opens or creates the file. `log` names the cluster, the topic and the rules that lines are
-    /// decoded by: with other rules, other lines are samples.
+    /// Opens or creates the file. `log` names the cluster, the topic and the rules by which lines
+    /// are decoded: other rules may accept other lines.
     ///
     /// # Errors
     /// Another process has it open, or it is malformed or cannot be read or written.
@@ -106,7 +106,7 @@ impl ReplayState {
             Ok(()) => (),
             Err(TryLockError::WouldBlock) => {
                 let problem = format!(
-                    "another replay keeps its state in `{shown}`: wait for it to end, or name \
+                    "another replay uses the state file `{shown}`: wait for it to end, or name \
                      another file with --state"
                 );
                 return Err(PreconditionFailed(problem).into());
@@ -132,7 +132,7 @@ impl ReplayState {
         Ok(Self { path: path.to_owned(), file, _lock: lock_file, log, lines, known })
     }
 
-    /// Lines that earlier runs sent or counted as bad.
+    /// Number of lines that earlier runs sent or counted as bad.
     pub fn lines(&self) -> i64 {
         self.lines
     }
@@ -155,7 +155,7 @@ impl ReplayState {
     }
 }
 
-/// The last line of each part of each log.
+/// The last line of each part of each log. Ignores a truncated last line.
 ///
 /// # Errors
 /// A whole line is malformed.

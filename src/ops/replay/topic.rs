@@ -30,7 +30,7 @@ pub enum ReplayStart {
 /// Which records to replay.
 #[derive(Clone, Debug)]
 pub struct TopicReplayRequest {
-    /// The first record. The last one is the newest of the topic.
+    /// The first record. The replay ends at the newest record of the topic.
     pub from: ReplayStart,
     /// Only records of this device; `None`: all.
     pub device: Option<String>,
@@ -38,9 +38,9 @@ pub struct TopicReplayRequest {
 
 /// The store that a replay writes to, and how.
 pub struct ReplayTarget {
-    /// URL of the store. A file has no other writer meanwhile.
+    /// URL of the store. A file must have no other writer.
     pub url: StoreUrl,
-    /// How it is opened.
+    /// How the store is opened.
     pub options: OpenOptions,
     /// How partition workers run.
     pub config: ProcessorConfig,
@@ -48,7 +48,7 @@ pub struct ReplayTarget {
     pub announce: bool,
 }
 
-/// Counts of a replay. Others parse it as JSON: names and order are fixed.
+/// Counts of a replay. Scripts parse its JSON: names and order are fixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct TopicReplayOutcome {
     /// Whether rows were written.
@@ -57,7 +57,7 @@ pub struct TopicReplayOutcome {
     pub records: u64,
     /// Rows that the records give.
     pub rows: u64,
-    /// Rows that the store lacked, or had with other values.
+    /// Rows that were missing in the store, or had other values there.
     pub rows_that_differ: u64,
 }
 
@@ -65,7 +65,7 @@ pub struct TopicReplayOutcome {
 pub struct TopicReplayJob {
     request: TopicReplayRequest,
     log: TopicLog,
-    /// By partition.
+    /// Start offsets by partition.
     start_offsets: Vec<i64>,
 }
 
@@ -73,8 +73,8 @@ impl TopicReplayJob {
     /// Opens the log of a store and finds the start offsets.
     ///
     /// # Errors
-    /// The store has no epoch, brokers do not answer, the topic is not the one of the epochs, or
-    /// it ends before the first record.
+    /// The store has no epoch, brokers do not respond, the topic is not that of the epochs, or it
+    /// ends before the first record to replay.
     pub async fn open(
         store: &AnyStore,
         access: &LogAccess,
@@ -85,12 +85,12 @@ impl TopicReplayJob {
             None => topic_log::no_epoch(&access.store),
             Some(_) => PreconditionFailed(format!(
                 "store `{}` has no epoch: it was built from files, which `tstar ingest` reads \
-                 again, or from nothing yet: tstar epoch import",
+                 again, or it is empty: tstar epoch import",
                 access.store
             )),
         })?;
         if store.devices(DeviceScope::All, None, 1).await?.is_empty() {
-            // A group's committed offsets say nothing about an empty store.
+            // The committed offsets of a group do not apply to an empty store.
             log.stored = first_offsets(&log.epochs);
         }
         let start_offsets = start_offsets(&log, request.from)?;
@@ -102,7 +102,7 @@ impl TopicReplayJob {
     ///
     /// # Errors
     /// [`Stopped`], [`NoResult`] for a device without records, records have expired, brokers do
-    /// not answer, the store cannot be read, or the workspace cannot be written.
+    /// not respond, the store cannot be read, or the workspace cannot be written.
     pub async fn preview(
         &self,
         store: &Arc<AnyStore>,
@@ -146,7 +146,7 @@ impl TopicReplayJob {
     ///
     /// # Errors
     /// [`Stopped`], [`NoResult`] for a device without records, records have expired or would be
-    /// skipped, brokers do not answer, or the store cannot be written.
+    /// skipped, brokers do not respond, or the store cannot be written.
     pub async fn apply(
         &self,
         target: ReplayTarget,
@@ -155,8 +155,8 @@ impl TopicReplayJob {
     ) -> anyhow::Result<TopicReplayOutcome> {
         let replay = self.replay()?;
         if target.url.path().is_some() && self.request.device.is_some() {
-            let problem = "--device with --apply is for a keyspace: a file keeps one position for \
-                 all devices of a partition";
+            let problem = "--device with --apply needs a keyspace: a file has one position for all \
+                 devices of a partition";
             return Err(InvalidRequest(problem.into()).into());
         }
         let rules = &self.log.epochs.last().expect("there is an epoch").rules;
@@ -192,15 +192,15 @@ impl TopicReplayJob {
         })
     }
 
-    /// The records to write.
+    /// The records to write. Fails if the store would miss records before them.
     fn replay(&self) -> anyhow::Result<TopicReplay> {
         let pairs = (0..).zip(self.start_offsets.iter().zip(&self.log.stored));
         let mut skipping = pairs.filter(|(_, (start, stored))| start > stored);
         if let Some((partition, (start, stored))) = skipping.next() {
             return Err(PreconditionFailed(format!(
-                "the store is sure to have partition {partition} up to offset {stored}, and the \
-                 replay would begin at {start}: what lies between would be missing, and other ids \
-                 would come out; begin with --from earliest, or offset:{stored} or less"
+                "the store has partition {partition} up to offset {stored}, and the replay would \
+                 start at {start}: the records in between would be missing, and ids would differ; \
+                 use --from earliest, or offset:{stored} or less"
             ))
             .into());
         }
@@ -247,7 +247,7 @@ fn start_offsets(log: &TopicLog, from: ReplayStart) -> anyhow::Result<Vec<i64>> 
     Ok(requested.into_iter().zip(first).map(|(requested, first)| requested.max(first)).collect())
 }
 
-/// Records on their way to a store.
+/// Writes replayed records to a store and counts the rows.
 struct Write<'a> {
     replay: &'a TopicReplay,
     store: Arc<AnyStore>,
@@ -271,7 +271,7 @@ impl Write<'_> {
     }
 }
 
-/// Fails if a signal stopped the run that this is the report of.
+/// Fails if a signal stopped the run of this report.
 fn check_stopped(report: &Report, cancel: &Cancel, partial: PartialResult) -> Result<(), Stopped> {
     match cancel.stopped(partial) {
         Some(stopped) if report.stopped => Err(stopped),

@@ -15,7 +15,7 @@ use crate::timeline::{DAY_MS, day_of};
 /// Days or devices read in one page.
 const PAGE: usize = 256;
 
-/// How stores are compared.
+/// Options of a comparison.
 pub struct CompareOptions<'a> {
     /// Compare this device only; `None`: all devices.
     pub device_id: Option<&'a str>,
@@ -34,7 +34,7 @@ pub struct Comparison {
     pub ahead: u64,
     /// How often each kind of difference was found.
     pub differences: BTreeMap<Kind, u64>,
-    /// How often each kind is left after the repair.
+    /// How often each kind of difference is left after the repair.
     pub left: BTreeMap<Kind, u64>,
 }
 
@@ -52,16 +52,16 @@ impl Comparison {
     }
 }
 
-/// Where the log of a store ends now; records may be added during a comparison.
+/// Finds the current end of a store's log; records may be added during a comparison.
 pub trait LogEnds: Send + Sync {
     /// The version of the last record, by partition; `None` if the log is fixed.
     ///
     /// # Errors
-    /// No broker answers.
+    /// No broker responds.
     fn limit(&self) -> impl Future<Output = Result<Option<BTreeMap<i32, i64>>, StoreError>> + Send;
 }
 
-/// A log that no records are added to.
+/// A log to which no records are added.
 pub struct FixedLog;
 
 impl LogEnds for FixedLog {
@@ -70,44 +70,45 @@ impl LogEnds for FixedLog {
     }
 }
 
-/// Compares a store with the reference store `right`. `see` receives each difference and whether it
-/// is left after the repair.
+/// Compares the store `found` with the reference store `expected`. `on_difference` receives each
+/// difference and whether it is left after the repair.
 ///
 /// # Errors
 /// One of the stores cannot be read, or the store cannot be repaired.
 pub async fn compare<S: RawRows + TripStore>(
-    right: &EmbeddedStore,
+    expected: &EmbeddedStore,
     found: &S,
     options: &CompareOptions<'_>,
     (bounds, ends): (Bounds, &impl LogEnds),
-    see: &mut impl FnMut(&Difference, bool),
+    on_difference: &mut impl FnMut(&Difference, bool),
 ) -> Result<Comparison, StoreError> {
-    right.compare_anew()?;
-    let mut work = Work { right, found, options, bounds, ends, see, result: Comparison::default() };
-    work.found_days().await?;
-    work.other_days().await?;
-    work.lists().await?;
-    Ok(work.result)
+    expected.compare_anew()?;
+    let result = Comparison::default();
+    let mut job = CompareJob { expected, found, options, bounds, ends, on_difference, result };
+    job.compare_found_days().await?;
+    job.compare_other_days().await?;
+    job.compare_day_indexes().await?;
+    Ok(job.result)
 }
 
-struct Work<'a, S, E, F> {
-    right: &'a EmbeddedStore,
+struct CompareJob<'a, S, E, F> {
+    expected: &'a EmbeddedStore,
     found: &'a S,
     options: &'a CompareOptions<'a>,
     bounds: Bounds,
     ends: &'a E,
-    see: &'a mut F,
+    on_difference: &'a mut F,
     result: Comparison,
 }
 
-impl<S, E, F> Work<'_, S, E, F>
+impl<S, E, F> CompareJob<'_, S, E, F>
 where
     S: RawRows + TripStore,
     E: LogEnds,
     F: FnMut(&Difference, bool),
 {
-    /// The days that the store has.
-    async fn found_days(&mut self) -> Result<(), StoreError> {
+    /// Compares the days that the store has.
+    async fn compare_found_days(&mut self) -> Result<(), StoreError> {
         let (mut group, mut from): (Vec<RawRow>, _) = (Vec::new(), None);
         loop {
             let (rows, next) = self.found.raw_rows(self.options.device_id, from).await?;
@@ -116,7 +117,7 @@ where
                     first.bucket_ms == row.bucket_ms && first.device_id == row.device_id
                 });
                 if !is_same_day {
-                    self.day(std::mem::take(&mut group)).await?;
+                    self.compare_day(std::mem::take(&mut group)).await?;
                 }
                 group.push(row);
             }
@@ -125,20 +126,20 @@ where
             }
             from = next;
         }
-        if group.is_empty() { Ok(()) } else { self.day(group).await }
+        if group.is_empty() { Ok(()) } else { self.compare_day(group).await }
     }
 
-    async fn day(&mut self, rows: Vec<RawRow>) -> Result<(), StoreError> {
+    async fn compare_day(&mut self, rows: Vec<RawRow>) -> Result<(), StoreError> {
         let (device_id, bucket_ms) = (rows[0].device_id.clone(), rows[0].bucket_ms);
-        self.right.note_compared(&device_id, bucket_ms)?;
+        self.expected.note_compared(&device_id, bucket_ms)?;
         self.inspect(&device_id, day_of(bucket_ms), rows).await
     }
 
-    /// The days of the reference store that the store lacks.
-    async fn other_days(&mut self) -> Result<(), StoreError> {
+    /// Compares the days that only the reference store has.
+    async fn compare_other_days(&mut self) -> Result<(), StoreError> {
         let mut after = None;
         loop {
-            let days = self.right.not_compared(self.options.device_id, after.as_ref(), PAGE)?;
+            let days = self.expected.not_compared(self.options.device_id, after.as_ref(), PAGE)?;
             let Some(last) = days.last() else { return Ok(()) };
             after = Some(last.clone());
             for (device_id, bucket_ms) in days {
@@ -156,15 +157,16 @@ where
         day: i64,
         rows: Vec<RawRow>,
     ) -> Result<(), StoreError> {
-        let expected = self.right.rows_of_day(device_id, day).await?;
+        let expected = self.expected.rows_of_day(device_id, day).await?;
         self.result.days += 1;
-        let mut seen = self.compared((device_id, day), rows, &expected).await?;
+        let mut seen = self.diff_day((device_id, day), rows, &expected).await?;
         if !seen.differences.is_empty() {
-            // It may have changed while it was read. What is read now is not newer than the limit.
+            // The day may have changed while it was read. These rows are not newer than the limit,
+            // which is read after them.
             let rows = self.found.raw_day(device_id, day).await?;
             if let Some(limit) = self.ends.limit().await? {
                 self.bounds.limit = limit;
-                seen = self.compared((device_id, day), rows, &expected).await?;
+                seen = self.diff_day((device_id, day), rows, &expected).await?;
             }
         }
         self.result.same += seen.same;
@@ -176,7 +178,7 @@ where
         if self.options.repair {
             self.found.repair_rows(&seen.wrong, &expected).await?;
             let rows = self.found.raw_day(device_id, day).await?;
-            left = self.compared((device_id, day), rows, &expected).await?.differences;
+            left = self.diff_day((device_id, day), rows, &expected).await?.differences;
         }
         for difference in &seen.differences {
             let is_left = !self.options.repair
@@ -185,7 +187,7 @@ where
                     .any(|it| (it.span_ms, it.kind) == (difference.span_ms, difference.kind));
             self.report(difference, is_left);
         }
-        // Differences that others hid before.
+        // Differences that were hidden by others before the repair.
         for difference in left.iter().filter(|it| {
             seen.differences.iter().all(|seen| (seen.span_ms, seen.kind) != (it.span_ms, it.kind))
         }) {
@@ -199,10 +201,11 @@ where
         if is_left {
             *self.result.left.entry(difference.kind).or_default() += 1;
         }
-        (self.see)(difference, is_left);
+        (self.on_difference)(difference, is_left);
     }
 
-    async fn compared(
+    /// Finds the differences of a day. A missing trip that a newer forget erased does not count.
+    async fn diff_day(
         &self,
         (device_id, day): (&str, i64),
         rows: Vec<RawRow>,
@@ -210,11 +213,11 @@ where
     ) -> Result<Day, StoreError> {
         let mut result = day::compare((device_id, day), rows, expected, &self.bounds);
         if result.differences.iter().any(|it| it.kind == Kind::Missing) {
-            self.without_erased(device_id, expected, &mut result).await?;
+            self.drop_erased(device_id, expected, &mut result).await?;
         }
         for difference in &mut result.differences {
             if matches!(difference.kind, Kind::Missing | Kind::Different)
-                && self.has_a_right_copy(difference, expected).await?
+                && self.has_correct_copy(difference, expected).await?
             {
                 difference.kind = Kind::Copy;
             }
@@ -223,7 +226,7 @@ where
     }
 
     /// Removes missing trips that a newer record erased.
-    async fn without_erased(
+    async fn drop_erased(
         &self,
         device_id: &str,
         expected: &[TripRow],
@@ -249,13 +252,13 @@ where
         Ok(newer.map(|forget| forget.before_ms).max())
     }
 
-    async fn has_a_right_copy(
+    async fn has_correct_copy(
         &self,
         difference: &Difference,
         expected: &[TripRow],
     ) -> Result<bool, StoreError> {
-        let is_it = |row: &&TripRow| Some((row.start_ms, row.end_ms)) == difference.span_ms;
-        let Some(trip) = expected.iter().find(is_it) else { return Ok(false) };
+        let is_trip = |row: &&TripRow| Some((row.start_ms, row.end_ms)) == difference.span_ms;
+        let Some(trip) = expected.iter().find(is_trip) else { return Ok(false) };
         for day in trip.days().filter(|day| *day != difference.day) {
             let rows = self.found.raw_day(&trip.device_id, day).await?;
             if rows.contains(&RawRow::from_trip_row(trip, day)) {
@@ -266,35 +269,35 @@ where
     }
 
     /// Compares the day indexes.
-    async fn lists(&mut self) -> Result<(), StoreError> {
+    async fn compare_day_indexes(&mut self) -> Result<(), StoreError> {
         if let Some(device_id) = self.options.device_id {
-            return self.device_lists(device_id).await;
+            return self.compare_device_index(device_id).await;
         }
         let mut after: Option<String> = None;
         loop {
-            let devices = self.right.devices(DeviceScope::All, after.as_deref(), PAGE).await?;
+            let devices = self.expected.devices(DeviceScope::All, after.as_deref(), PAGE).await?;
             let Some(last) = devices.last() else { return Ok(()) };
             after = Some(last.clone());
             for device_id in &devices {
-                self.device_lists(device_id).await?;
+                self.compare_device_index(device_id).await?;
             }
         }
     }
 
-    async fn device_lists(&mut self, device_id: &str) -> Result<(), StoreError> {
-        let days = self.right.listed_days(device_id)?;
+    async fn compare_device_index(&mut self, device_id: &str) -> Result<(), StoreError> {
+        let days = self.expected.listed_days(device_id)?;
         let mut lacking = self.found.unlisted(device_id, &days).await?;
         if lacking.is_empty() {
             return Ok(());
         }
-        let rows = self.right.rows_of_day(device_id, lacking[lacking.len() - 1]).await?;
+        let rows = self.expected.rows_of_day(device_id, lacking[lacking.len() - 1]).await?;
         if let Some(floor_ms) = self.newer_floor(device_id, &rows).await? {
             lacking.retain(|day| day * DAY_MS >= floor_ms);
         }
         let mut left = lacking.clone();
         if self.options.repair {
             for &day in &lacking {
-                let rows = self.right.rows_of_day(device_id, day).await?;
+                let rows = self.expected.rows_of_day(device_id, day).await?;
                 self.found.repair_rows(&[], &rows).await?;
             }
             left = self.found.unlisted(device_id, &lacking).await?;

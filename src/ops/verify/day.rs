@@ -9,13 +9,13 @@ use crate::store::raw::RawRow;
 /// What comparing a day found.
 #[derive(Debug, Default)]
 pub(super) struct Day {
-    /// What is wrong.
+    /// Differences from the reference store.
     pub(super) differences: Vec<Difference>,
     /// Rows to delete or replace.
     pub(super) wrong: Vec<RawRow>,
-    /// Rows that are newer than the end of what was read.
+    /// Number of rows that are newer than the end of what was read.
     pub(super) ahead: u64,
-    /// Rows that are equal.
+    /// Number of rows that are equal.
     pub(super) same: u64,
 }
 
@@ -42,7 +42,7 @@ pub(super) fn compare(
         version: None,
     };
     let key = |row: &TripRow| (row.end_ms, row.start_ms);
-    let mut left: BTreeMap<_, &TripRow> = expected.iter().map(|row| (key(row), row)).collect();
+    let mut unmatched: BTreeMap<_, &TripRow> = expected.iter().map(|row| (key(row), row)).collect();
     let (mut unexpected, mut ahead) = (Vec::new(), Vec::new());
     for row in found {
         let Some(version) = row.version() else {
@@ -54,29 +54,29 @@ pub(super) fn compare(
             ahead.push(row);
             continue;
         }
-        let Some(right) = left.remove(&(row.end_ms, row.start_ms)) else {
+        let Some(trip) = unmatched.remove(&(row.end_ms, row.start_ms)) else {
             unexpected.push(row);
             continue;
         };
-        let columns = RawRow::from_trip_row(right, day).differences(&row);
+        let columns = RawRow::from_trip_row(trip, day).differences(&row);
         if columns.is_empty() {
             result.same += 1;
         } else {
-            let version = Some(right.version);
+            let version = Some(trip.version);
             let different = difference(Kind::Different, &row, columns);
             result.differences.push(Difference { version, ..different });
             result.wrong.push(row);
         }
     }
     for row in ahead {
-        // A newer trip contains what it was before.
-        let (inside, cut): (Vec<_>, Vec<_>) = left
+        // A newer trip contains its former span.
+        let (inside, cut): (Vec<_>, Vec<_>) = unmatched
             .values()
-            .filter(|right| overlaps(&row, (right.start_ms, right.end_ms)))
-            .partition(|right| row.start_ms <= right.start_ms && right.end_ms <= row.end_ms);
+            .filter(|trip| overlaps(&row, (trip.start_ms, trip.end_ms)))
+            .partition(|trip| row.start_ms <= trip.start_ms && trip.end_ms <= row.end_ms);
         if cut.is_empty() {
             let inside: Vec<_> = inside.into_iter().map(key).collect();
-            left.retain(|key, _| !inside.contains(key));
+            unmatched.retain(|key, _| !inside.contains(key));
             result.ahead += 1;
         } else {
             result.differences.push(difference(Kind::Overlapping, &row, Vec::new()));
@@ -84,15 +84,15 @@ pub(super) fn compare(
         }
     }
     for row in unexpected {
-        let over = expected.iter().any(|right| overlaps(&row, (right.start_ms, right.end_ms)));
-        let kind = if over { Kind::Overlapping } else { Kind::Extra };
+        let overlapping = expected.iter().any(|trip| overlaps(&row, (trip.start_ms, trip.end_ms)));
+        let kind = if overlapping { Kind::Overlapping } else { Kind::Extra };
         result.differences.push(difference(kind, &row, Vec::new()));
         result.wrong.push(row);
     }
-    for right in left.values() {
-        let row = RawRow::from_trip_row(right, day);
+    for trip in unmatched.values() {
+        let row = RawRow::from_trip_row(trip, day);
         let missing = difference(Kind::Missing, &row, Vec::new());
-        result.differences.push(Difference { version: Some(right.version), ..missing });
+        result.differences.push(Difference { version: Some(trip.version), ..missing });
     }
     result
 }

@@ -1,4 +1,4 @@
-//! Two stores of one log, built by other rules: which trips and ids are the same.
+//! Compares the trips and ids of two stores of one log that were built by different rules.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -6,42 +6,42 @@ use serde::Serialize;
 
 use crate::store::{DeviceScope, Order, StoreError, TripRow, TripStore};
 
-/// Trips, or devices, read at once.
+/// Number of trips or devices in one page.
 const PAGE: usize = 256;
 
-/// What became of the trips and ids of one store in another.
+/// How the trips and ids of an old store compare with those of a new one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Ids {
-    /// Devices of either store.
+    /// Devices that are in either store.
     pub devices: u64,
-    /// Trips of the old store, each of which is one of the five that follow.
+    /// Trips of the old store; the sum of the next five counts.
     pub old_trips: u64,
-    /// Old trips with a new one of the same span.
+    /// Old trips that overlap one new trip, of the same span.
     pub equal: u64,
-    /// Old trips that meet several new ones.
+    /// Old trips that overlap several new trips.
     pub split: u64,
-    /// Old trips that share a new one with others.
+    /// Old trips that overlap one new trip, together with other old trips.
     pub joined: u64,
-    /// Old trips that meet one new trip, of another span, that meets no other.
+    /// Old trips that overlap one new trip, of another span, that overlaps no other old trip.
     pub changed: u64,
-    /// Old trips that meet none.
+    /// Old trips that overlap no new trip.
     pub gone: u64,
     /// Trips of the new store.
     pub new_trips: u64,
-    /// Ids of old trips that are ids of new ones.
+    /// Current ids of the old store that are current in the new one.
     pub ids_kept: u64,
-    /// Ids of old trips that a merge retired in the new store.
+    /// Current ids of the old store that a merge retired in the new one.
     pub ids_retired: u64,
-    /// Ids of new trips that the old store had neither as current nor as retired.
+    /// Current ids of the new store that are neither current nor retired in the old one.
     pub ids_minted: u64,
-    /// Every id that the old store answers to, the retired ones among them.
+    /// All ids of the old store, current and retired.
     pub old_ids: u64,
-    /// Those of them that find a trip in the new store.
+    /// Ids of the old store, current and retired, that resolve to a trip in the new one.
     pub old_ids_found: u64,
 }
 
 impl Ids {
-    /// The share of the old store's ids that find a trip in the new one; `None` if it has no ids.
+    /// The share of the old store's ids that resolve in the new one; `None` if it has no ids.
     #[must_use]
     pub fn share_of_old_ids_found(&self) -> Option<f64> {
         #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
@@ -50,7 +50,7 @@ impl Ids {
     }
 }
 
-/// What of a trip is compared.
+/// The part of a trip that is compared.
 #[derive(Clone, Debug)]
 struct Span {
     start_ms: i64,
@@ -66,7 +66,7 @@ impl Span {
         Self { start_ms, end_ms, t_star_ms, absorbed }
     }
 
-    fn meets(&self, other: &Self) -> bool {
+    fn overlaps(&self, other: &Self) -> bool {
         self.start_ms <= other.end_ms && other.start_ms <= self.end_ms
     }
 
@@ -75,17 +75,18 @@ impl Span {
     }
 }
 
-/// The trips of one device, by start.
+/// Reads the trips of one device by start time, page by page.
 struct Trips<'a, S> {
     store: &'a S,
     device_id: &'a str,
+    /// Trips that were read and not returned yet.
     ahead: VecDeque<Span>,
-    /// Where the next page begins; `None` after the last.
+    /// Start of the next page, ms; `None` after the last page.
     from_ms: Option<i64>,
 }
 
 impl<S: TripStore> Trips<'_, S> {
-    /// When the next trip starts, ms.
+    /// Start of the next trip, ms; `None` at the end.
     async fn next_start(&mut self) -> Result<Option<i64>, StoreError> {
         if self.ahead.is_empty()
             && let Some(from_ms) = self.from_ms
@@ -100,7 +101,7 @@ impl<S: TripStore> Trips<'_, S> {
         Ok(self.ahead.front().map(|span| span.start_ms))
     }
 
-    /// Moves the trips that start at or before a time. Returns the latest end among them.
+    /// Moves the trips that start at or before a time to `to`. Returns the latest end among them.
     async fn take_until(
         &mut self,
         upto_ms: i64,
@@ -108,7 +109,7 @@ impl<S: TripStore> Trips<'_, S> {
     ) -> Result<Option<i64>, StoreError> {
         let mut end_ms = None;
         while self.next_start().await?.is_some_and(|start_ms| start_ms <= upto_ms) {
-            let span = self.ahead.pop_front().expect("it was just seen");
+            let span = self.ahead.pop_front().expect("there is a next trip");
             end_ms = end_ms.max(Some(span.end_ms));
             to.push(span);
         }
@@ -125,35 +126,35 @@ pub async fn compare(old: &impl TripStore, new: &impl TripStore) -> Result<Ids, 
     let (mut after, mut names): (Option<String>, BTreeSet<String>) = (None, BTreeSet::new());
     loop {
         if names.is_empty() {
-            let of_old = old.devices(DeviceScope::All, after.as_deref(), PAGE).await?;
-            let of_new = new.devices(DeviceScope::All, after.as_deref(), PAGE).await?;
-            // Beyond the end of a full page the other store may know devices that it lacks.
-            let full = [&of_old, &of_new].into_iter().filter(|page| page.len() == PAGE);
+            let old_page = old.devices(DeviceScope::All, after.as_deref(), PAGE).await?;
+            let new_page = new.devices(DeviceScope::All, after.as_deref(), PAGE).await?;
+            // A full page may lack later devices that are in the page of the other store.
+            let full = [&old_page, &new_page].into_iter().filter(|page| page.len() == PAGE);
             let upto = full.filter_map(|page| page.last()).min().cloned();
-            names.extend(of_old.into_iter().chain(of_new));
+            names.extend(old_page.into_iter().chain(new_page));
             names.retain(|name| upto.as_ref().is_none_or(|upto| name <= upto));
         }
         let Some(device_id) = names.pop_first() else { return Ok(ids) };
-        of_device(old, new, &device_id, &mut ids).await?;
+        compare_device(old, new, &device_id, &mut ids).await?;
         after = Some(device_id);
     }
 }
 
-async fn of_device(
+async fn compare_device(
     old: &impl TripStore,
     new: &impl TripStore,
     device_id: &str,
     ids: &mut Ids,
 ) -> Result<(), StoreError> {
     ids.devices += 1;
-    let begin = Some(i64::MIN);
-    let mut old = Trips { store: old, device_id, ahead: VecDeque::new(), from_ms: begin };
-    let mut new = Trips { store: new, device_id, ahead: VecDeque::new(), from_ms: begin };
+    let from_ms = Some(i64::MIN);
+    let mut old = Trips { store: old, device_id, ahead: VecDeque::new(), from_ms };
+    let mut new = Trips { store: new, device_id, ahead: VecDeque::new(), from_ms };
     loop {
         let starts = [old.next_start().await?, new.next_start().await?];
         let Some(mut upto_ms) = starts.into_iter().flatten().min() else { return Ok(()) };
         let (mut olds, mut news) = (Vec::new(), Vec::new());
-        // Trips that meet each other, directly or through others.
+        // Collects trips that overlap each other, directly or through others.
         loop {
             let ends = [
                 old.take_until(upto_ms, &mut olds).await?,
@@ -167,35 +168,37 @@ async fn of_device(
 }
 
 impl Ids {
-    /// Counts trips that meet each other, and no others.
+    /// Counts a group of trips that overlap no trips outside the group.
     fn count(&mut self, olds: &[Span], news: &[Span]) {
         self.old_trips += olds.len() as u64;
         self.new_trips += news.len() as u64;
         for old in olds {
-            let met: Vec<&Span> = news.iter().filter(|new| new.meets(old)).collect();
-            *match met.as_slice() {
+            let overlapping: Vec<&Span> = news.iter().filter(|new| new.overlaps(old)).collect();
+            *match overlapping.as_slice() {
                 [] => &mut self.gone,
                 [new] if (new.start_ms, new.end_ms) == (old.start_ms, old.end_ms) => {
                     &mut self.equal
                 }
-                [new] if olds.iter().filter(|old| old.meets(new)).count() > 1 => &mut self.joined,
+                [new] if olds.iter().filter(|old| old.overlaps(new)).count() > 1 => {
+                    &mut self.joined
+                }
                 [_] => &mut self.changed,
                 _ => &mut self.split,
             } += 1;
-            let is = |new: &&Span| new.t_star_ms == old.t_star_ms;
-            self.ids_kept += u64::from(news.iter().any(|new| is(&new)));
-            let retired = news.iter().any(|new| new.absorbed.contains(&old.t_star_ms));
-            self.ids_retired += u64::from(retired);
+            let is_kept = news.iter().any(|new| new.t_star_ms == old.t_star_ms);
+            self.ids_kept += u64::from(is_kept);
+            let is_retired = news.iter().any(|new| new.absorbed.contains(&old.t_star_ms));
+            self.ids_retired += u64::from(is_retired);
             for id in old.absorbed.iter().chain([&old.t_star_ms]) {
                 self.old_ids += 1;
                 self.old_ids_found += u64::from(news.iter().any(|new| new.covers(*id)));
             }
         }
         for new in news {
-            let had = |old: &Span| {
+            let has_id = |old: &Span| {
                 old.t_star_ms == new.t_star_ms || old.absorbed.contains(&new.t_star_ms)
             };
-            self.ids_minted += u64::from(!olds.iter().any(had));
+            self.ids_minted += u64::from(!olds.iter().any(has_id));
         }
     }
 }
@@ -209,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn each_old_trip_is_one_of_five() {
+    fn each_old_trip_is_counted_in_one_of_five_classes() {
         let mut ids = Ids::default();
         ids.count(&[span(0, 10, 0, &[])], &[span(0, 10, 0, &[])]);
         ids.count(&[span(0, 10, 4, &[7])], &[span(0, 4, 4, &[]), span(6, 10, 7, &[])]);

@@ -6,10 +6,10 @@
 //! | [`reference`] | builds the reference store from the log |
 //! | [`compare`] | compares every day of both stores and repairs differences |
 //! | [`ids`] | compares trips and ids of two stores of one log with other rules |
-//! | `request` | the use case |
+//! | `request` | runs a verification and reports the result |
 //!
-//! The reference store is a file without a name. The other store may be written to meanwhile: a row
-//! that is newer than the end of what was read is checked only for what it has to contain.
+//! The reference store is an unnamed file. The other store may be written to during the comparison:
+//! of a row that is newer than the end of what was read, only the part that was read is checked.
 
 pub mod compare;
 mod day;
@@ -28,7 +28,7 @@ use crate::timeline::DAY_MS;
 pub use compare::Comparison;
 pub use request::{Example, VerifyReport, VerifyRequest, open_store, verify_files, verify_topic};
 
-/// What may be wrong with a row of a store.
+/// Kind of a difference between a store and its log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -36,13 +36,13 @@ pub enum Kind {
     Missing,
     /// A trip of the store does not follow from the log.
     Extra,
-    /// A trip has other values than follow from the log.
+    /// A trip has other values than the log gives.
     Different,
     /// A trip that does not follow from the log covers times of another one.
     Overlapping,
     /// The row has no version: another program wrote it.
     NoVersion,
-    /// The copy of a trip in this day is missing or different; one in another day is right.
+    /// The copy of a trip in this day is missing or different; a copy in another day is correct.
     Copy,
     /// A day of a device is missing in one or both of the day indexes.
     Unlisted,
@@ -75,10 +75,10 @@ impl Kind {
     }
 }
 
-/// One thing that is wrong in one day of a device.
+/// A difference in one day of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// What is wrong.
+    /// Kind of the difference.
     pub kind: Kind,
     /// Device id.
     pub device_id: String,
@@ -90,12 +90,12 @@ pub struct Difference {
     pub t_star_ms: Option<i64>,
     /// Columns that differ.
     pub columns: Vec<&'static str>,
-    /// The trip's version that follows from the log; `None` if no trip does.
+    /// Version of the trip according to the log; `None` if the log gives no such trip.
     pub version: Option<i64>,
 }
 
 impl Difference {
-    /// As one line of a report: `different truck-17~... in 2026-11-20: version, path`.
+    /// Formats a line of a report: `different truck-17~... in 2026-11-20: version, path`.
     #[must_use]
     pub fn line(&self) -> String {
         let day = format_time(self.day * DAY_MS);
@@ -112,7 +112,7 @@ impl Difference {
         TripId::new(&*self.device_id, t_star_ms).ok()?.text().ok()
     }
 
-    /// As an object of a report.
+    /// Formats an object of a report.
     #[must_use]
     pub fn json(&self) -> serde_json::Value {
         let time = |ms: Option<i64>| ms.map(format_time);

@@ -1,4 +1,4 @@
-//! The reference store: rebuilt from the log, to compare a store with.
+//! Builds the reference store from the log, to compare a store with it.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -17,7 +17,8 @@ use crate::source::{Batch, Control, Decoder, MapError, Source, SourceError};
 use crate::store::EmbeddedStore;
 use crate::store::{Forget, Guide, Journal, StoreError, TripStore};
 
-/// Never flush before the end unless memory is full, so that each trip is written once.
+/// Flush interval of a build: flush only at the end or when memory is full, so that each trip is
+/// written once.
 const AT_THE_END: Duration = Duration::from_secs(365 * 86_400);
 
 /// Maximum size of the store's page cache, bytes.
@@ -33,7 +34,7 @@ pub enum ReferenceError {
     /// A file or a store cannot be read.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The rules of the store cannot be used.
+    /// The rules of the store are invalid.
     #[error("the rules of the store cannot be used")]
     Rules(#[from] MapError),
     /// The files are not those that the store was built from.
@@ -73,9 +74,9 @@ impl Workspace<'_> {
         Ok(store)
     }
 
-    /// How the processor that fills the store runs.
+    /// Settings of the processor that fills the store.
     #[must_use]
-    pub fn pace(&self) -> ProcessorConfig {
+    pub fn processor_config(&self) -> ProcessorConfig {
         let memory = usize::try_from(self.memory / 4 * 3).unwrap_or(usize::MAX);
         ProcessorConfig {
             flush_interval: AT_THE_END,
@@ -90,22 +91,22 @@ impl Workspace<'_> {
 /// which partition a device belongs to.
 ///
 /// # Errors
-/// Records expired, brokers do not answer, or the folder is full.
+/// Records have expired, brokers do not respond, or the folder is full.
 pub async fn of_topic<S: TripStore + 'static>(
-    reread: &TopicReplay,
+    replay: &TopicReplay,
     found: &Arc<S>,
     workspace: Workspace<'_>,
-    notify: OnEvent,
+    on_event: OnEvent,
     stop: impl Future<Output = ()>,
 ) -> Result<(Arc<EmbeddedStore>, Report), ReferenceError> {
-    let rules = &reread.epochs.last().expect("there is an epoch").rules;
+    let rules = &replay.epochs.last().expect("there is an epoch").rules;
     let store = Arc::new(workspace.store(rules, true)?);
-    let guide = Guide::new(Arc::clone(found), &reread.epochs);
+    let guide = Guide::new(Arc::clone(found), &replay.epochs);
     let owners = || {
         let owners = SqliteStores(Arc::clone(&store));
         GuidedOwners { owners, guide: guide.clone() }
     };
-    let report = reread.run(owners, (workspace.pace(), notify), stop).await?;
+    let report = replay.run(owners, (workspace.processor_config(), on_event), stop).await?;
     Ok((store, report))
 }
 
@@ -121,7 +122,7 @@ pub async fn of_files(
 ) -> Result<EmbeddedStore, ReferenceError> {
     let (mut source, rules) = ImportedFiles::open(imported, files).await?;
     let store = workspace.store(&rules, false)?;
-    let mut processor = Processor::new(&store, &rules, workspace.pace()).await?;
+    let mut processor = Processor::new(&store, &rules, workspace.processor_config()).await?;
     processor.enable_spill(Spill::new(workspace.folder)).await?;
     processor.run(&mut source, watch).await?;
     drop(processor);
@@ -129,15 +130,15 @@ pub async fn of_files(
     Ok(store)
 }
 
-/// Why even all files may not be enough.
-const NOT_IN_FILES: &str = "a store that took samples from a pipe, over HTTP or by `tstar dlq \
-    replay` cannot be read again from files";
+/// Ends errors about missing files: some samples are in no file.
+const NOT_IN_FILES: &str = "a store with samples from a pipe, from HTTP or from `tstar dlq replay` \
+    cannot be rebuilt from files";
 
-fn never_imported(file: &str, place: &str) -> String {
+fn never_imported(file: &str, store: &str) -> String {
     format!(
-        "`{file}` holds records that store `{place}` has not read as this file; leave it out, or, \
-         where they were never read, import it first: tstar ingest --store sqlite:{place} {file}; \
-         {NOT_IN_FILES}"
+        "`{file}` holds records that were not imported into store `{store}` from this file; leave \
+         it out, or, if they were never imported, import it first: tstar ingest --store \
+         sqlite:{store} {file}; {NOT_IN_FILES}"
     )
 }
 
@@ -154,7 +155,7 @@ pub async fn check_complete(
     source.check()
 }
 
-/// A step of the history of a store of files.
+/// A step in the history of a store that was built from files.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ImportStep {
     /// Files that were imported, in this order.
@@ -163,7 +164,7 @@ pub enum ImportStep {
     Forgets(Vec<(String, Forget)>),
 }
 
-/// The history of a store of files, oldest step first.
+/// The history of a store that was built from files, oldest step first.
 ///
 /// # Errors
 /// A file cannot be read, or was never imported into the store.
@@ -193,9 +194,9 @@ pub async fn import_steps(
 
 /// How the files of a store are read with their stored offsets, and the rules of the store.
 async fn options(imported: &EmbeddedStore) -> Result<(Options, Rules), ReferenceError> {
-    let place = imported.path();
+    let store = imported.path();
     let Some(rules) = imported.rules()? else {
-        return Err(ReferenceError::OtherFiles(format!("store `{place}` holds nothing")));
+        return Err(ReferenceError::OtherFiles(format!("store `{store}` is empty")));
     };
     let options = Options {
         format: None,
@@ -211,41 +212,44 @@ async fn options(imported: &EmbeddedStore) -> Result<(Options, Rules), Reference
 async fn in_order(
     files: &[PathBuf],
     options: &Options,
-    place: &str,
+    store: &str,
 ) -> Result<Vec<(i64, PathBuf)>, ReferenceError> {
     FileSource::check(files, options)?;
-    let mut placed = Vec::with_capacity(files.len());
+    let mut ordered = Vec::with_capacity(files.len());
     for file in files {
         let mut source = FileSource::open(std::slice::from_ref(file), options.clone())?;
         // An empty file has no records, so its order does not matter.
         while let Some(batch) = source.next().await? {
             let Some(first) = batch.entries.first() else { continue };
             if !first.again {
-                let problem = never_imported(&file.display().to_string(), place);
+                let problem = never_imported(&file.display().to_string(), store);
                 return Err(ReferenceError::OtherFiles(problem));
             }
-            placed.push((first.offset, file.clone()));
+            ordered.push((first.offset, file.clone()));
             break;
         }
     }
-    placed.sort();
+    ordered.sort();
     // A second copy of a file has no records of its own.
-    placed.dedup_by_key(|(offset, _)| *offset);
-    Ok(placed)
+    ordered.dedup_by_key(|(offset, _)| *offset);
+    Ok(ordered)
 }
 
 /// A source that reads the files of a store in import order and checks that they are complete.
 pub struct ImportedFiles {
     source: FileSource,
-    /// A batch that was read and comes after a forget.
+    /// A batch that was read ahead; a forget precedes it.
     ahead: Option<Batch>,
     /// The remaining forgets, oldest first; each has an offset among the records.
     forgets: VecDeque<(String, Forget)>,
     /// Offset of the next record.
     next: i64,
+    /// Number of records that the store was built from.
     delivered: i64,
-    place: String,
-    wrong: Option<String>,
+    /// Path of the store.
+    store: String,
+    /// The first problem of the files.
+    fault: Option<String>,
 }
 
 fn offset_of(forget: &Forget) -> i64 {
@@ -261,10 +265,10 @@ impl ImportedFiles {
         imported: &EmbeddedStore,
         files: &[PathBuf],
     ) -> Result<(Self, Rules), ReferenceError> {
-        let place = imported.path();
+        let store = imported.path();
         let (options, rules) = options(imported).await?;
         let delivered = options.first_offset;
-        let files = in_order(files, &options, place).await?;
+        let files = in_order(files, &options, store).await?;
         let files: Vec<PathBuf> = files.into_iter().map(|(_, file)| file).collect();
         let source = Self {
             source: FileSource::open(&files, options)?,
@@ -272,8 +276,8 @@ impl ImportedFiles {
             forgets: imported.every_forget()?.into(),
             next: 0,
             delivered,
-            place: place.to_owned(),
-            wrong: None,
+            store: store.to_owned(),
+            fault: None,
         };
         Ok((source, rules))
     }
@@ -290,11 +294,11 @@ impl ImportedFiles {
     fn forget(&mut self) -> Option<Batch> {
         let (device_id, forget) = self.forgets.pop_front()?;
         let (offset, before_ms) = (offset_of(&forget), forget.before_ms);
-        if self.wrong.is_none() && offset > self.next {
-            self.wrong = Some(format!(
-                "store `{}` has records {} to {} before an erasure, which these files do not hold: \
-                 name every file that was imported",
-                self.place,
+        if self.fault.is_none() && offset > self.next {
+            self.fault = Some(format!(
+                "store `{}` was built from records {} to {}, which these files lack, before an \
+                 erasure: name every file that was imported",
+                self.store,
                 self.next,
                 offset - 1
             ));
@@ -307,14 +311,14 @@ impl ImportedFiles {
     fn inspect(&mut self, batch: &Batch) {
         for entry in &batch.entries {
             let is_next = entry.offset == self.next || entry.offset + 1 == self.next;
-            if self.wrong.is_none() && !entry.again {
-                self.wrong = Some(never_imported(&batch.origin, &self.place));
-            } else if self.wrong.is_none() && !is_next {
-                self.wrong = Some(format!(
-                    "`{}` begins with record {} of store `{}`, and record {} comes before it: \
-                     name every file that was imported; one that was imported in parts, with \
-                     others between them, cannot be read again in that order",
-                    batch.origin, entry.offset, self.place, self.next
+            if self.fault.is_none() && !entry.again {
+                self.fault = Some(never_imported(&batch.origin, &self.store));
+            } else if self.fault.is_none() && !is_next {
+                self.fault = Some(format!(
+                    "`{}` starts with record {} of store `{}`, but record {} comes before it: \
+                     name every file that was imported; a file that was imported in parts, with \
+                     other files in between, cannot be read in that order",
+                    batch.origin, entry.offset, self.store, self.next
                 ));
             }
             self.next = entry.offset + 1;
@@ -322,11 +326,11 @@ impl ImportedFiles {
     }
 
     fn problem(self) -> Option<String> {
-        let (next, delivered, place) = (self.next, self.delivered, self.place);
-        self.wrong.or_else(|| {
+        let (next, delivered, store) = (self.next, self.delivered, self.store);
+        self.fault.or_else(|| {
             (next != delivered).then(|| {
                 format!(
-                    "store `{place}` was built from {delivered} records, and these files hold \
+                    "store `{store}` was built from {delivered} records, and these files hold \
                      {next} of them: name every file that was imported; {NOT_IN_FILES}"
                 )
             })
@@ -352,7 +356,7 @@ impl Source for ImportedFiles {
         if let Some(batch) = &batch {
             self.inspect(batch);
         }
-        // Records after one that is out of order are useless.
-        Ok(batch.filter(|_| self.wrong.is_none()))
+        // After a fault the records are not needed.
+        Ok(batch.filter(|_| self.fault.is_none()))
     }
 }

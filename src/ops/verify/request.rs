@@ -1,4 +1,4 @@
-//! The use case: rebuilds the trips of a store from its log and compares both.
+//! Runs a verification: rebuilds the trips of a store from its log, and compares both.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::store::{Access, AnyStore, EmbeddedStore, EpochStore, OpenOptions, Sto
 /// What to verify, and how.
 #[derive(Clone, Debug)]
 pub struct VerifyRequest<'a> {
-    /// The store in messages and in the report.
+    /// The store as messages and the report name it.
     pub store: &'a str,
     /// Compare this device only; `None`: all devices.
     pub device_id: Option<&'a str>,
@@ -35,7 +35,7 @@ pub struct VerifyRequest<'a> {
 }
 
 impl VerifyRequest<'_> {
-    /// What remains of a verification that stops early.
+    /// State of the work of a verification that stops early.
     #[must_use]
     pub fn partial_result(&self) -> PartialResult {
         if self.repair { PartialResult::Repaired } else { PartialResult::Nothing }
@@ -49,7 +49,7 @@ impl VerifyRequest<'_> {
 /// A difference that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Example {
-    /// What is wrong.
+    /// The difference.
     pub difference: Difference,
     /// Whether the row was repaired.
     pub is_repaired: bool,
@@ -58,7 +58,7 @@ pub struct Example {
 impl Serialize for Example {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut object = self.difference.json();
-        object["mended"] = self.is_repaired.into();
+        object["repaired"] = self.is_repaired.into();
         object.serialize(serializer)
     }
 }
@@ -84,7 +84,7 @@ pub struct VerifyReport {
 /// Opens the store to verify; with `repair` an embedded store is opened for writing.
 ///
 /// # Errors
-/// The store cannot be opened, or is empty and to be repaired.
+/// The store cannot be opened, or is empty under `repair`.
 pub async fn open_store(
     url: &StoreUrl,
     options: OpenOptions,
@@ -106,8 +106,8 @@ pub async fn open_store(
 /// Verifies a store that was built from a topic.
 ///
 /// # Errors
-/// Records that the store was built from expired, brokers or servers fail, a signal stopped it, or
-/// the device of the request has no trip.
+/// Records that the store was built from have expired, brokers or servers fail, a signal stopped
+/// it, or the device of the request has no trip.
 pub async fn verify_topic(
     store: &Arc<AnyStore>,
     access: &LogAccess,
@@ -121,8 +121,8 @@ pub async fn verify_topic(
     log.is_whole()?;
     if !log.is_known {
         return Err(PreconditionFailed(format!(
-            "group `{}` has committed no offset of topic `{}`: name with --group the one that \
-             `tstar run` reads as",
+            "group `{}` has committed no offset of topic `{}`: pass with --group the group of \
+             `tstar run`",
             access.group,
             log.topic()
         ))
@@ -245,7 +245,7 @@ impl VerifyReport {
         Err(NoResult(if repair {
             format!(
                 "{left} of {found} differences cannot be repaired in place: those rows were \
-                 written or deleted with a later timestamp than the right ones have; build \
+                 written or deleted with a later timestamp than the correct rows have; build \
                  another store: tstar rebuild --into STORE"
             )
         } else {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use rusqlite::{Connection, params};
 
-use super::{SqliteStore, failed};
+use super::SqliteStore;
 use crate::model::reason::DeadReason;
 use crate::store::{Flush, Journal, Position, StoreError};
 

@@ -185,7 +185,7 @@ fn what_makes_no_sense_is_refused_and_changes_nothing() {
     folder.ingest(&format!("a.ndjson --store {STORE}"));
     let trips = folder.trips("t.db");
     for (words, code, says) in [
-        ("truck-1", 2, "say --yes"),
+        ("truck-1", 2, "cannot be undone; pass --yes"),
         ("--all-before 2025-01-01T00:00:00Z", 2, "every device that ended before 2025"),
         ("truck-1 --yes --before yesterday", 2, "is not a time"),
         ("truck-1 --yes --before 2100-01-01T00:00:00Z", 2, "more than max_future, 24h, ahead"),

@@ -117,7 +117,7 @@ fn a_device_without_trips_is_accepted_and_another_log_is_refused() {
     let words = format!("--yes {flags} --store {STORE}");
     // The record comes before the first sample.
     let ran = folder.run(&format!("forget truck-2 --before 2024-05-01T08:05:00Z {words}")).ends(0);
-    let ran = ran.says(&["no trip of device `truck-2` is stored; the record is sent all the same"]);
+    let ran = ran.says(&["no trip of device `truck-2` is stored; the record is sent anyway"]);
     let partition = ran.json()["partition"].clone();
     topic.send_lines(minutes("truck-2", &[4, 30]).as_bytes(), "no-device");
     let records = topic.records_of(&topic.name);
@@ -132,7 +132,7 @@ fn a_device_without_trips_is_accepted_and_another_log_is_refused() {
     let unused_port = crate::servers::free_port();
     for (words, code, says) in [
         (format!("truck-1 --yes {} --store {STORE}", other.flags()), 78, "was built from topic"),
-        (format!("truck-1 --store {STORE} {flags}"), 2, "say --yes"),
+        (format!("truck-1 --store {STORE} {flags}"), 2, "cannot be undone; pass --yes"),
         (format!("truck-1 --before 2100-01-01T00:00:00Z {words}"), 2, "more than max_future"),
         (
             format!("truck-1 --yes --store {STORE} --brokers 127.0.0.1:{unused_port}"),
@@ -172,7 +172,7 @@ fn a_partition_is_known_from_an_epoch_before_while_there_are_as_many() {
     topic.grow(8);
     led(&folder, &format!("epoch new --key any {words}")).ends(0);
     let refused = folder.run(&forget).ends(78).prints_nothing();
-    refused.says(&["its latest trip is of an epoch with another number of partitions"]);
+    refused.says(&["its latest trip is from an epoch with another partition count"]);
 }
 
 /// The partition that a device id leads to.

@@ -206,7 +206,7 @@ fn files_are_read_in_the_order_of_their_import_and_what_was_erased_stays_away() 
 
     folder.write("no.ndjson", minutes("truck-1", &[1]));
     let other = "rebuild no.ndjson --store sqlite:old.db --into sqlite:no.db";
-    folder.run(other).ends(65).prints_nothing().says(&["no.ndjson", "has not read"]);
+    folder.run(other).ends(65).prints_nothing().says(&["no.ndjson", "were not imported"]);
     // Nothing is built from a part of the files.
     let few = "rebuild 0.ndjson 1.ndjson --store sqlite:old.db --into sqlite:no.db";
     folder.run(few).ends(65).prints_nothing().says(&["name every file", "records"]);

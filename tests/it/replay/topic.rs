@@ -51,7 +51,7 @@ fn a_keyspace_that_has_it_all_stays_as_it_is_and_an_empty_one_becomes_the_same()
     let preview = site.replay(&format!("--from earliest {to_empty}")).ends(0);
     assert_eq!(numbers(&preview.json()), (false, ALL, rows, rows));
     let refused = site.replay(&format!("--from offset:40 {to_empty} --apply")).ends(78);
-    refused.prints_nothing().says(&["begin at 40", "--from earliest, or offset:0 or less"]);
+    refused.prints_nothing().says(&["start at 40", "--from earliest, or offset:0 or less"]);
     assert_same(&everything(&empty), &nothing);
     let events = site.events();
     let one_device = format!("--from earliest {to_empty} --device truck-3");
@@ -90,7 +90,7 @@ fn a_file_that_has_it_all_stays_as_it_is_and_an_empty_one_becomes_the_same() {
     }
     site.replay(&format!("--from earliest {full} --device truck-3")).ends(0);
     let refused = site.replay(&format!("--from earliest {full} --device truck-3 --apply")).ends(2);
-    refused.says(&["--device with --apply is for a keyspace"]);
+    refused.says(&["--device with --apply needs a keyspace"]);
 
     site.import("sqlite:full.db", "sqlite:empty.db");
     let empty = site.flags("sqlite:empty.db", false);
@@ -98,7 +98,7 @@ fn a_file_that_has_it_all_stays_as_it_is_and_an_empty_one_becomes_the_same() {
     assert_eq!(numbers(&preview.json()), (false, ALL, rows, rows));
     let nothing = site.dump("empty.db");
     let refused = site.replay(&format!("--from offset:40 {empty} --apply")).ends(78);
-    refused.prints_nothing().says(&["begin at 40"]);
+    refused.prints_nothing().says(&["start at 40"]);
     same(&site.dump("empty.db"), &nothing, "refused");
     site.replay(&format!("--from earliest {empty} --apply")).ends(0);
     same(&site.dump("empty.db"), &once, "replayed");

@@ -65,7 +65,7 @@ fn an_epoch_is_of_one_topic_and_set_of_rules_and_none_is_made_for_nothing() {
 
     // As after another program's writes, which a higher version overrides.
     new(&topic.flags()).ends(0);
-    new(&topic.flags()).ends(78).says(&["epoch 2 holds no record yet", "go on with tstar run"]);
+    new(&topic.flags()).ends(78).says(&["epoch 2 holds no record yet", "continue with tstar run"]);
     assert_eq!(epochs(&folder).len(), 2);
     let verify = format!("verify --brokers {} --store sqlite:t.db", topic.brokers);
     folder.run(&verify).ends(0);

@@ -34,7 +34,7 @@ fn files_have_to_be_all_that_were_imported_and_no_others() {
     refused(
         "a.ndjson b.ndjson c.ndjson",
         65,
-        &["c.ndjson", "leave it out, or, where they were never read, import it first"],
+        &["c.ndjson", "leave it out, or, if they were never imported, import it first"],
     );
     refused("c.ndjson", 65, &["c.ndjson", "tstar ingest"]);
     refused("more.ndjson b.ndjson", 65, &["more.ndjson"]);
@@ -65,7 +65,7 @@ fn a_topic_has_to_be_there_with_all_its_records() {
     let before = site.dump("t.db");
     let folder = &site.folder;
     for (words, code, says) in [
-        (format!("verify {flags} a.ndjson"), 2, "read again; name no files"),
+        (format!("verify {flags} a.ndjson"), 2, "replayed; do not name files"),
         (format!("verify {flags} --device unknown"), 1, "unknown"),
         (format!("verify {flags} --device unknown --repair"), 1, "unknown"),
         (format!("replay topic --from earliest {flags} --device unknown"), 1, "unknown"),
@@ -87,10 +87,10 @@ fn a_topic_has_to_be_there_with_all_its_records() {
     site.topic.delete_records_before(1, 50);
     for words in TOGETHER {
         let ran = folder.run(&format!("{words} {flags}")).ends(78).prints_nothing();
-        ran.says(&["records 0 to 49 of partition 1", "are gone", "keep the topic"]);
+        ran.says(&["records 0 to 49 of partition 1", "have expired", "keep the topic"]);
     }
     let apply = format!("replay topic --from earliest --apply {flags}");
-    folder.run(&apply).ends(78).says(&["are gone"]);
+    folder.run(&apply).ends(78).says(&["have expired"]);
     // The rest is enough for a store that has what expired.
     let rest = format!("replay topic --from offset:50 --apply {flags}");
     assert_eq!(number(&folder.run(&rest).ends(0).json()["rows_that_differ"]), 0);

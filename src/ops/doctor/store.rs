@@ -3,23 +3,21 @@
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
-use tstar::store::raw::RawRows;
-use tstar::store::{AnyStore, EpochStore, StoreError};
-
 use super::CheckResult;
-use crate::cli::flags::clock_ms;
+use crate::store::raw::RawRows;
+use crate::store::{AnyStore, EpochStore, StoreError};
 
-/// Rows that are looked at, at most.
-const ROWS: usize = 10_000;
+/// Rows to check; the last page may exceed it.
+const MAX_ROWS: usize = 10_000;
 
-/// A server's clock that differs by more is told of, ms.
+/// Maximum difference of a server's clock without a warning, ms.
 const MAX_SKEW_MS: i64 = 1000;
 
-/// Looks at a store.
-pub(super) async fn inspect(reader: &AnyStore) -> Vec<CheckResult> {
-    let mut findings = Vec::new();
-    if let Some(store) = reader.embedded() {
-        findings.push(match store.is_sound() {
+/// Checks the store itself: its file or its servers, and some rows.
+pub(super) async fn check(store: &AnyStore, clock: fn() -> i64) -> Vec<CheckResult> {
+    let mut results = Vec::new();
+    if let Some(store) = store.embedded() {
+        results.push(match store.is_sound() {
             Ok(None) => CheckResult::ok("file", "SQLite finds no fault in it"),
             Ok(Some(fault)) => CheckResult::fail(
                 "file",
@@ -29,50 +27,50 @@ pub(super) async fn inspect(reader: &AnyStore) -> Vec<CheckResult> {
             Err(error) => CheckResult::failed("file", &error.into()),
         });
     }
-    let before_ms = clock_ms();
-    match reader.health().await {
-        Err(error) => findings.push(CheckResult::failed("servers", &error.into())),
+    let before_ms = clock();
+    match store.health().await {
+        Err(error) => results.push(CheckResult::failed("servers", &error.into())),
         Ok(Some(health)) => {
-            findings.push(CheckResult::ok("servers", health.server));
-            // Read between the request and the answer, which a busy server delays.
-            let between = before_ms..=clock_ms().max(before_ms);
-            let skew = skew(health.clock_ms, &between);
-            findings.push(if skew.abs() > MAX_SKEW_MS {
-                CheckResult::warn(
-                    "server clock",
-                    format!("{skew} ms from this machine's"),
-                    "keep all clocks in step (NTP): a new epoch takes its base from one",
-                )
-            } else {
-                CheckResult::ok("server clock", format!("{skew} ms from this machine's"))
-            });
+            results.push(CheckResult::ok("servers", health.server));
+            // The server read its clock between the request and the answer, which may be slow.
+            let between = before_ms..=clock().max(before_ms);
+            results.push(check_server_clock(skew(health.clock_ms, &between)));
             let notes = health.notes.into_iter();
-            findings.extend(notes.map(|(note, fix)| CheckResult::warn("schema", note, fix)));
+            results.extend(notes.map(|(note, fix)| CheckResult::warn("schema", note, fix)));
         }
         Ok(None) => {}
     }
-    let rows = sample(reader).await;
-    match rows {
-        Ok(of) => findings.extend(of),
-        Err(error) => findings.push(CheckResult::failed("rows", &error.into())),
+    match check_rows(store).await {
+        Ok(of_rows) => results.extend(of_rows),
+        Err(error) => results.push(CheckResult::failed("rows", &error.into())),
     }
-    findings
+    results
 }
 
-/// By how much a clock, read at some time of a span, differs from the one that the span is of.
+fn check_server_clock(skew_ms: i64) -> CheckResult {
+    let detail = format!("{skew_ms} ms from this machine's");
+    if skew_ms.abs() > MAX_SKEW_MS {
+        let fix = "keep all clocks in step (NTP): a new epoch takes its base from one";
+        CheckResult::warn("server clock", detail, fix)
+    } else {
+        CheckResult::ok("server clock", detail)
+    }
+}
+
+/// Difference of a clock that was read at some time within a span of the own clock, ms.
 fn skew(clock_ms: i64, span: &RangeInclusive<i64>) -> i64 {
     clock_ms - clock_ms.clamp(*span.start(), *span.end())
 }
 
-/// Looks at some rows.
-async fn sample<S: RawRows + EpochStore>(store: &S) -> Result<Vec<CheckResult>, StoreError> {
+/// Checks versions and partitions of the first rows.
+async fn check_rows<S: RawRows + EpochStore>(store: &S) -> Result<Vec<CheckResult>, StoreError> {
     let newest = store.epochs().await?.last().map_or(0, |epoch| epoch.base);
-    let (mut seen, mut foreign, mut from) = (0, 0_usize, None);
+    let (mut checked, mut foreign, mut from) = (0, 0_usize, None);
     let mut partitions: HashMap<String, i32> = HashMap::new();
     let mut mixed = None;
     loop {
         let (rows, next) = store.raw_rows(None, from).await?;
-        seen += rows.len();
+        checked += rows.len();
         for row in rows {
             let Some(version) = row.version() else {
                 foreign += 1;
@@ -85,18 +83,18 @@ async fn sample<S: RawRows + EpochStore>(store: &S) -> Result<Vec<CheckResult>, 
                 }
             }
         }
-        if next.is_none() || seen >= ROWS {
+        if next.is_none() || checked >= MAX_ROWS {
             break;
         }
         from = next;
     }
     Ok(vec![
         match foreign {
-            0 => CheckResult::ok("rows", format!("{seen} looked at, each with a version")),
+            0 => CheckResult::ok("rows", format!("{checked} looked at, each with a version")),
             _ => CheckResult::fail(
                 "rows",
                 format!(
-                    "{foreign} of {seen} looked at have no version: another program wrote them"
+                    "{foreign} of {checked} looked at have no version: another program wrote them"
                 ),
                 "stop that program, then: tstar verify; tstar rebuild --into another store",
             ),

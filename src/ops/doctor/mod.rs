@@ -1,0 +1,126 @@
+//! Checks whether a store, its log and this machine are in order. Changes nothing.
+
+mod machine;
+mod store;
+mod topic;
+
+use serde::Serialize;
+
+use super::NoResult;
+use super::topic_log::OpenLog;
+use crate::store::{AnyStore, EpochStore, StoreUrl};
+
+/// Result of a check, by severity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CheckState {
+    /// In order.
+    Ok,
+    /// Works, with a risk.
+    Warn,
+    /// Does not work.
+    Fail,
+}
+
+impl CheckState {
+    /// The state in lower case, as in JSON.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warn => "warn",
+            Self::Fail => "fail",
+        }
+    }
+}
+
+/// Result of one check. Others parse it as JSON: names and order are fixed.
+#[derive(Clone, Debug, Serialize)]
+pub struct CheckResult {
+    /// Name of the check; several results may share it.
+    pub check: &'static str,
+    /// Severity.
+    pub state: CheckState,
+    /// What was found.
+    pub detail: String,
+    /// What helps; `None` if nothing has to, or `detail` says it.
+    pub fix: Option<String>,
+}
+
+impl CheckResult {
+    fn ok(check: &'static str, detail: impl Into<String>) -> Self {
+        Self { check, state: CheckState::Ok, detail: detail.into(), fix: None }
+    }
+
+    fn warn(check: &'static str, detail: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { check, state: CheckState::Warn, detail: detail.into(), fix: Some(fix.into()) }
+    }
+
+    fn fail(check: &'static str, detail: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { check, state: CheckState::Fail, detail: detail.into(), fix: Some(fix.into()) }
+    }
+
+    /// A check that could not run. Its error names the next step.
+    fn failed(check: &'static str, error: &anyhow::Error) -> Self {
+        let lines = format!("{error:#}");
+        let words: Vec<_> = lines.split_whitespace().collect();
+        Self { check, state: CheckState::Fail, detail: words.join(" "), fix: None }
+    }
+}
+
+/// What is to be checked.
+pub struct DoctorRequest {
+    /// The store as messages name it.
+    pub store: String,
+    /// URL of the same store.
+    pub url: StoreUrl,
+    /// The clock when the command began, ms since 1970.
+    pub now_ms: i64,
+    /// The clock, ms since 1970: read around requests to servers.
+    pub clock: fn() -> i64,
+}
+
+/// Runs all checks. `open_store` opens the store for reading; a failure of it, or of `log`, is a
+/// result as well.
+pub async fn check(
+    request: &DoctorRequest,
+    open_store: impl AsyncFnOnce() -> anyhow::Result<AnyStore>,
+    log: OpenLog<'_>,
+) -> Vec<CheckResult> {
+    let mut results = Vec::new();
+    if let Some(path) = request.url.path() {
+        results.extend(machine::check_file(path));
+    }
+    let store = match open_store().await {
+        Ok(store) => store,
+        Err(error) => {
+            results.push(CheckResult::failed("store", &error));
+            return results;
+        }
+    };
+    results.push(CheckResult::ok("store", format!("`{}` answers", request.store)));
+    results.extend(store::check(&store, request.clock).await);
+    match store.epochs().await {
+        Err(error) => results.push(CheckResult::failed("epoch", &error.into())),
+        Ok(epochs) => match epochs.last() {
+            None => results.push(CheckResult::ok("log", "files: no topic was read")),
+            Some(newest) => {
+                results.push(machine::check_clock(newest, request.now_ms));
+                results.extend(topic::check(&store, newest, log).await);
+            }
+        },
+    }
+    results
+}
+
+/// Whether no check failed.
+///
+/// # Errors
+/// [`NoResult`] with the numbers of failures and warnings.
+pub fn verdict(results: &[CheckResult]) -> Result<(), NoResult> {
+    let count = |state| results.iter().filter(|result| result.state == state).count();
+    match (count(CheckState::Fail), count(CheckState::Warn)) {
+        (0, _) => Ok(()),
+        (failed, warnings) => Err(NoResult(format!("{failed} checks failed, {warnings} warned"))),
+    }
+}

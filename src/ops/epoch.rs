@@ -1,0 +1,292 @@
+//! The epochs of the log that a store belongs to: lists, exports, imports and begins them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::topic_log::{LogAccess, OpenLog, committed_offsets};
+use super::{BadData, NoResult, PreconditionFailed};
+use crate::kafka::client::Brokers;
+use crate::kafka::group::Group;
+use crate::kafka::scan::Scan;
+use crate::kafka::topic::{OffsetRange, Topics};
+use crate::model::control::NamedKey;
+use crate::model::epoch::Epoch;
+use crate::model::partitioner::Partitioner;
+use crate::model::rules::Rules;
+use crate::pipeline::daemon::preflight::{self, TopicLayout};
+use crate::store::{Access, AnyStore, EpochStore, KeyStore, OpenOptions, StoreUrl};
+
+/// What decides about a log besides its records. Others parse it: names and order are fixed.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ExportedEpochs {
+    epochs: Vec<Epoch>,
+    control_keys: Vec<NamedKey>,
+}
+
+/// Every epoch of a store, oldest first, at least one; `name` is the store in messages.
+///
+/// # Errors
+/// [`NoResult`] if there is none, or the store cannot be read.
+pub async fn list(store: &AnyStore, name: &str) -> anyhow::Result<Vec<Epoch>> {
+    let epochs = store.epochs().await?;
+    if epochs.is_empty() {
+        return Err(NoResult(format!("store `{name}` has no epoch: no topic was read")).into());
+    }
+    Ok(epochs)
+}
+
+/// The limitation of an epoch that an earlier version of the program made.
+#[must_use]
+pub fn earlier_version_note(epoch: &Epoch) -> Option<String> {
+    let is_earlier = epoch.partitioner.is_none() && epoch.partitions > 1;
+    is_earlier.then(|| {
+        format!(
+            "an earlier version made epoch {}: it has no claims from its beginning, and a device \
+             belongs to the partition of its latest trip; tstar epoch new begins one that has them",
+            epoch.epoch
+        )
+    })
+}
+
+/// The epochs and control keys of a store.
+///
+/// # Errors
+/// Those of [`list`].
+pub async fn export(store: &AnyStore, name: &str) -> anyhow::Result<ExportedEpochs> {
+    let epochs = list(store, name).await?;
+    Ok(ExportedEpochs { epochs, control_keys: store.control_keys().await? })
+}
+
+impl ExportedEpochs {
+    /// Parses what [`export`] returned, as JSON; `origin` is its file in messages.
+    ///
+    /// # Errors
+    /// It is something else, or holds no epoch.
+    pub fn parse(json: &str, origin: &str) -> Result<Self, BadData> {
+        let exported: Self = serde_json::from_str(json).map_err(|error| {
+            BadData(format!("`{origin}` is not what `tstar epoch export` prints: {error}"))
+        })?;
+        if exported.epochs.is_empty() {
+            return Err(BadData(format!("`{origin}` has no epoch")));
+        }
+        Ok(exported)
+    }
+
+    /// The rules of the newest epoch: a store that gets these epochs is opened by them.
+    #[must_use]
+    pub fn rules(&self) -> &Rules {
+        &self.epochs.last().expect("there is an epoch").rules
+    }
+
+    /// Adds all of it to a store without epochs; returns their number.
+    ///
+    /// # Errors
+    /// The store has epochs, or cannot be written.
+    pub async fn import(&self, store: &AnyStore, name: &str) -> anyhow::Result<usize> {
+        if !store.epochs().await?.is_empty() {
+            let problem =
+                format!("store `{name}` has epochs of its own; name a store that does not exist");
+            return Err(PreconditionFailed(problem).into());
+        }
+        // Keys first: under an epoch without them no control record would count.
+        for key in &self.control_keys {
+            store.add_control_key(key).await?;
+        }
+        for epoch in &self.epochs {
+            store.add_epoch(epoch).await?;
+        }
+        Ok(self.epochs.len())
+    }
+}
+
+/// What the new epoch is to be.
+pub struct NewEpochRequest {
+    /// The store as messages name it.
+    pub store: String,
+    /// URL of the same store.
+    pub url: StoreUrl,
+    /// How the store is opened.
+    pub options: OpenOptions,
+    /// The topic; has to be that of the newest epoch.
+    pub topic: String,
+    /// The rules; have to be those of the newest epoch.
+    pub rules: Rules,
+    /// How the partition of a device is decided; `None`: as in the newest epoch, else as the
+    /// records show.
+    pub partitioner: Option<Partitioner>,
+    /// The clock, ms since 1970.
+    pub now_ms: i64,
+}
+
+/// Begins a new epoch of the topic as it is now.
+///
+/// # Errors
+/// The store has no epoch or belongs to another topic, an instance runs, records are unread, or the
+/// epoch would equal the newest one.
+pub async fn begin_new(request: &NewEpochRequest, log: OpenLog<'_>) -> anyhow::Result<Epoch> {
+    let (name, url, topic) = (&request.store, &request.url, &request.topic);
+    let newest = {
+        let store = AnyStore::open(url, Access::Read, request.options.clone()).await?;
+        list(&store, name).await?.pop().expect("there is one")
+    };
+    // The trips of the store were built from this topic, by these rules.
+    preflight::check_origin(&newest, topic, &request.rules, name)?;
+    let log = log()?;
+    let topics = Topics::new(&log.brokers)?;
+    let partitions = topics.needed(topic)?;
+    let layout = TopicLayout { partitions, extents: topics.extents(topic, partitions)? };
+    // No instance may run: the lock of a file and the members of a group show whether one does.
+    let access = Access::WriteTopic(&newest.rules);
+    let store = AnyStore::open(url, access, request.options.clone()).await?;
+    let group = Group::new(&log.brokers, &log.group)?;
+    let members = group.members()?;
+    if members > 0 {
+        let group = &log.group;
+        let problem = format!("group `{group}` has {members} members; stop all instances first");
+        return Err(PreconditionFailed(problem).into());
+    }
+    let next = next_epoch(request, &newest, &layout, &store, &log)?;
+    if !store.add_epoch(&next).await? {
+        let problem = "another instance has just made a new epoch".to_owned();
+        return Err(PreconditionFailed(problem).into());
+    }
+    match store.embedded() {
+        Some(store) => {
+            let mut offsets = next.start_offsets.iter();
+            offsets.try_for_each(|(&partition, &offset)| store.set_position(partition, offset))?;
+        }
+        None => group.set(topic, &next.start_offsets)?,
+    }
+    Ok(next)
+}
+
+/// The epoch that follows `newest`.
+fn next_epoch(
+    request: &NewEpochRequest,
+    newest: &Epoch,
+    layout: &TopicLayout,
+    store: &AnyStore,
+    log: &LogAccess,
+) -> anyhow::Result<Epoch> {
+    let positions = committed_offsets(store, log, newest)?;
+    let positions = skip_markers(&log.brokers, newest, layout, positions)?;
+    let offsets = start_offsets(newest, layout, &positions)?;
+    let partitioner =
+        preflight::next_partitioner(&log.brokers, newest, layout, request.partitioner)?;
+    let is_same = layout.partitions == newest.partitions
+        && offsets == newest.start_offsets
+        && newest.partitioner == Some(partitioner);
+    if is_same && !has_records(newest, &positions) {
+        return Err(PreconditionFailed(format!(
+            "epoch {} holds no record yet, and a new one of topic `{}` would begin at the same \
+             offsets; continue with tstar run",
+            newest.epoch, request.topic
+        ))
+        .into());
+    }
+    let now_us = request.now_ms.saturating_mul(1000);
+    let decide = (&request.rules, partitioner);
+    Ok(preflight::next_epoch(newest, layout, offsets, now_us, decide)?)
+}
+
+/// Whether anything was read under an epoch.
+fn has_records(newest: &Epoch, positions: &BTreeMap<i32, i64>) -> bool {
+    let start = |partition| newest.start_offsets.get(partition).copied().unwrap_or(0);
+    positions.iter().any(|(partition, position)| *position > start(partition))
+}
+
+/// Moves positions past the markers that brokers write after the last record of a transaction, such
+/// as `tstar dlq replay` sends: no reader gets them, so that no committed offset gets there.
+fn skip_markers(
+    brokers: &Brokers,
+    newest: &Epoch,
+    layout: &TopicLayout,
+    mut positions: BTreeMap<i32, i64>,
+) -> anyhow::Result<BTreeMap<i32, i64>> {
+    for (partition, extent) in (0..newest.partitions).zip(&layout.extents) {
+        let start = newest.start_offsets.get(&partition).copied().unwrap_or(0);
+        let first = positions.get(&partition).copied().unwrap_or(start);
+        let rest = vec![(partition, OffsetRange { first, ..*extent })];
+        // Records that expired unread are not checked here.
+        let is_behind = (extent.first..extent.next).contains(&first);
+        if is_behind && Scan::new(brokers, &newest.topic, rest)?.next_message()?.is_none() {
+            positions.insert(partition, extent.next);
+        }
+    }
+    Ok(positions)
+}
+
+/// Start offsets of the new epoch: the positions that the old one was read to. A topic that was
+/// recreated is read from its beginning.
+fn start_offsets(
+    newest: &Epoch,
+    layout: &TopicLayout,
+    positions: &BTreeMap<i32, i64>,
+) -> anyhow::Result<BTreeMap<i32, i64>> {
+    let position = |partition: i32| {
+        let first = newest.start_offsets.get(&partition).copied().unwrap_or(0);
+        positions.get(&partition).copied().unwrap_or(first)
+    };
+    let extents = || (0..).zip(&layout.extents);
+    let is_recreated = layout.partitions < newest.partitions
+        || extents().any(|(partition, extent)| {
+            partition < newest.partitions && position(partition) > extent.next
+        });
+    if is_recreated {
+        return Ok(extents().map(|(partition, extent)| (partition, extent.first)).collect());
+    }
+    let behind = extents()
+        .filter(|(partition, _)| *partition < newest.partitions)
+        .map(|(partition, extent)| (partition, extent.next - position(partition)))
+        .find(|(_, lag)| *lag > 0);
+    if let Some((partition, lag)) = behind {
+        return Err(PreconditionFailed(format!(
+            "{lag} records of partition {partition} are not read yet; wait until `tstar run` has \
+             lag 0, stop it, and try again"
+        ))
+        .into());
+    }
+    let start = |(partition, extent): (i32, &OffsetRange)| {
+        let is_old = partition < newest.partitions;
+        (partition, if is_old { extent.next } else { extent.first })
+    };
+    Ok(extents().map(start).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::rules::Rules;
+
+    use super::*;
+
+    fn offsets(partitions: &[(i64, i64)], read: &[(i32, i64)]) -> Result<Vec<i64>, String> {
+        let newest = Epoch {
+            epoch: 1,
+            topic: "samples".into(),
+            partitions: 2,
+            start_offsets: BTreeMap::from([(0, 5), (1, 0)]),
+            base: 1,
+            rules: Rules::default(),
+            partitioner: None,
+        };
+        let extents: Vec<_> =
+            partitions.iter().map(|&(first, next)| OffsetRange { first, next }).collect();
+        let layout = TopicLayout { partitions: i32::try_from(extents.len()).unwrap(), extents };
+        let read = read.iter().copied().collect();
+        let offsets = start_offsets(&newest, &layout, &read).map_err(|error| error.to_string())?;
+        Ok(offsets.into_values().collect())
+    }
+
+    #[test]
+    fn a_new_epoch_begins_where_the_old_one_was_read_to() {
+        let grown = [(0, 70), (0, 90), (0, 3)];
+        assert_eq!(offsets(&grown, &[(0, 70), (1, 90)]), Ok(vec![70, 90, 0]));
+        let behind = offsets(&grown, &[(0, 70), (1, 80)]).unwrap_err();
+        assert!(behind.contains("10 records of partition 1"), "{behind}");
+        let unread = offsets(&grown, &[(1, 90)]).unwrap_err();
+        assert!(unread.contains("65 records of partition 0"), "{unread}");
+        assert_eq!(offsets(&[(0, 4), (2, 6)], &[(0, 70), (1, 90)]), Ok(vec![0, 2]), "recreated");
+        assert_eq!(offsets(&[(0, 4)], &[]), Ok(vec![0]), "recreated with fewer partitions");
+    }
+}

@@ -1,0 +1,93 @@
+//! A store of files: the forget is the next record of its log, applied here.
+
+use std::path::Path;
+
+use super::{ForgetEvent, ForgetRecord, ForgetRequest, ForgetState, OnForgetEvent, PAGE};
+use crate::model::epoch::Log;
+use crate::model::rules::Rules;
+use crate::ops::NoResult;
+use crate::ops::device_partition::latest_trip;
+use crate::pipeline::processor::{Processor, ProcessorConfig};
+use crate::source::{Batch, Control};
+use crate::store::{AnyStore, DeviceScope, EmbeddedStore, TripStore};
+
+/// A checked request to a store of files.
+pub struct FileForget<'a> {
+    request: &'a ForgetRequest,
+    path: &'a Path,
+    rules: Rules,
+}
+
+impl<'a> FileForget<'a> {
+    /// Checks the request, and closes the store: a writer opens the file next.
+    pub(super) async fn prepare(
+        request: &'a ForgetRequest,
+        store: AnyStore,
+        path: &'a Path,
+    ) -> anyhow::Result<Self> {
+        let name = &request.store;
+        let Some(rules) = store.rules().await? else {
+            return Err(NoResult(format!("store `{name}` is empty")).into());
+        };
+        request.check_before(&rules)?;
+        if let Some(device) = &request.device
+            && latest_trip(&store, device).await?.is_none()
+        {
+            let reason = format!("there are no trips of device `{device}` in store `{name}`");
+            return Err(NoResult(reason).into());
+        }
+        Ok(Self { request, path, rules })
+    }
+
+    /// Erases; returns the number of devices. `on_open` gets the writer before it is used, for
+    /// tests that stop a flush midway.
+    ///
+    /// # Errors
+    /// Another process writes to the file, or writing fails. What was reported before is durable.
+    pub async fn erase(
+        &self,
+        on_open: impl FnOnce(&mut EmbeddedStore),
+        on_event: OnForgetEvent<'_>,
+    ) -> anyhow::Result<usize> {
+        let mut store =
+            EmbeddedStore::open_writer(self.path, &self.rules, self.request.keep_changes)?;
+        on_open(&mut store);
+        let mut processor = Processor::new(&store, &self.rules, ProcessorConfig::default()).await?;
+        if let Some(device) = &self.request.device {
+            self.erase_devices(&mut processor, vec![device.clone()], on_event).await?;
+            return Ok(1);
+        }
+        let (mut after, mut erased): (Option<String>, _) = (None, 0);
+        loop {
+            let devices = store.devices(DeviceScope::All, after.as_deref(), PAGE).await?;
+            after = devices.last().cloned();
+            if after.is_none() {
+                return Ok(erased);
+            }
+            erased += devices.len();
+            self.erase_devices(&mut processor, devices, on_event).await?;
+            on_event(ForgetEvent::Devices(erased))?;
+        }
+    }
+
+    /// Erases the trips of these devices in one transaction, and reports it.
+    async fn erase_devices(
+        &self,
+        processor: &mut Processor<'_, EmbeddedStore>,
+        devices: Vec<String>,
+        on_event: OnForgetEvent<'_>,
+    ) -> anyhow::Result<()> {
+        let log = Log::of_files();
+        let mut records = Vec::with_capacity(devices.len());
+        for device in devices {
+            let offset = processor.position().delivered;
+            let (device_id, before_ms) = (device.clone(), self.request.before_ms);
+            let control = Some(Control::Forget { offset, device_id, before_ms });
+            processor.absorb(&Batch { control, ..Batch::default() }).await?;
+            let (partition, version) = (log.partition, Some(log.versions.version_at(offset)));
+            records.push(ForgetRecord { device, partition, offset: Some(offset), version });
+        }
+        processor.flush().await?;
+        on_event(ForgetEvent::Records { state: ForgetState::Erased, records: &records })
+    }
+}

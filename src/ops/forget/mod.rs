@@ -1,0 +1,190 @@
+//! Erases the trips of a device, or of all devices, that ended before a time.
+//!
+//! [`prepare`] makes all checks and writes nothing, so that the caller can ask for confirmation in
+//! between. Then a store of files is erased from at once ([`FileForget`]); a store of a topic is
+//! erased from by the daemon, which reads signed control records from that topic
+//! ([`TopicForget`]).
+
+mod file;
+mod topic;
+
+use serde::Serialize;
+
+use super::topic_log::OpenLog;
+use super::{InvalidRequest, NoResult};
+use crate::model::rules::Rules;
+use crate::model::time::{format_duration, format_time};
+use crate::store::{AnyStore, EpochStore, StoreUrl};
+
+pub use file::FileForget;
+pub use topic::{SendFailed, TopicForget};
+
+/// Devices that are read, and erased or requested, at once.
+const PAGE: usize = 1000;
+
+/// What is to be erased.
+#[derive(Clone, Debug)]
+pub struct ForgetRequest {
+    /// Device id; `None`: every device.
+    pub device: Option<String>,
+    /// Trips that ended before this are erased, ms since 1970.
+    pub before_ms: i64,
+    /// The store as messages name it.
+    pub store: String,
+    /// URL of the same store.
+    pub url: StoreUrl,
+    /// Change events that a store of files keeps.
+    pub keep_changes: u64,
+    /// Topic to write to; `None`: that of the newest epoch.
+    pub topic: Option<String>,
+    /// The clock, ms since 1970.
+    pub now_ms: i64,
+}
+
+impl ForgetRequest {
+    /// What would be erased, as part of a sentence.
+    #[must_use]
+    pub fn description(&self) -> String {
+        let (before, store) = (format_time(self.before_ms), &self.store);
+        let devices = match &self.device {
+            Some(device) => format!("device `{device}`"),
+            None => "every device".to_owned(),
+        };
+        format!("the trips of {devices} that ended before {before} from store `{store}`")
+    }
+
+    /// Refuses a time at which no trip can be: it is a slip for another one.
+    fn check_before(&self, rules: &Rules) -> Result<(), InvalidRequest> {
+        let before = format_time(self.before_ms);
+        if self.before_ms < 0 {
+            return Err(InvalidRequest(format!(
+                "{before} is before 1970: no trip is as old as that"
+            )));
+        }
+        let ahead_ms = rules.max_future_ms;
+        if self.before_ms > self.now_ms.saturating_add(ahead_ms) {
+            return Err(InvalidRequest(format!(
+                "{before} is more than max_future, {}, ahead of the clock: no trip is, and every \
+                 sample up to then would be dropped",
+                format_duration(ahead_ms)
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// A request that passed all checks.
+pub enum ForgetPlan<'a> {
+    /// The store was built from files.
+    Files(FileForget<'a>),
+    /// The store was built from a topic.
+    Topic(Box<TopicForget<'a>>),
+}
+
+/// One device whose trips are erased, with the control record that says so.
+#[derive(Clone, Debug)]
+pub struct ForgetRecord {
+    /// Device id.
+    pub device: String,
+    /// Partition of the record.
+    pub partition: i32,
+    /// Offset of the record, if known.
+    pub offset: Option<i64>,
+    /// Version of the erasure, if the offset is known.
+    pub version: Option<i64>,
+}
+
+/// Progress of one device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForgetState {
+    /// The control record is in the topic.
+    Requested,
+    /// The trips are erased.
+    Erased,
+}
+
+/// Progress of a forget.
+#[derive(Clone, Copy, Debug)]
+pub enum ForgetEvent<'a> {
+    /// A line for the operator.
+    Notice(&'a str),
+    /// These devices have come to this state, durably.
+    Records {
+        /// The state of all of them.
+        state: ForgetState,
+        /// One record per device.
+        records: &'a [ForgetRecord],
+    },
+    /// Devices so far; only if all devices are erased.
+    Devices(usize),
+}
+
+/// Receives the events; an error ends the use case.
+pub type OnForgetEvent<'a> = &'a mut dyn FnMut(ForgetEvent<'_>) -> anyhow::Result<()>;
+
+/// One line of the audit trail. Others parse it: names and order are fixed.
+#[derive(Debug, Serialize)]
+pub struct AuditLine<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    forgot: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    requested: Option<&'a str>,
+    before: String,
+    partition: i32,
+    offset: Option<i64>,
+    version: Option<i64>,
+    at: String,
+    by: Option<&'a str>,
+}
+
+impl<'a> AuditLine<'a> {
+    /// The line of a device that came to `state` at `at_ms`; `user` is who runs the command.
+    #[must_use]
+    pub fn new(
+        request: &ForgetRequest,
+        record: &'a ForgetRecord,
+        state: ForgetState,
+        at_ms: i64,
+        user: Option<&'a str>,
+    ) -> Self {
+        let device = Some(record.device.as_str());
+        Self {
+            forgot: device.filter(|_| state == ForgetState::Erased),
+            requested: device.filter(|_| state == ForgetState::Requested),
+            before: format_time(request.before_ms),
+            partition: record.partition,
+            offset: record.offset,
+            version: record.version,
+            at: format_time(at_ms),
+            by: user,
+        }
+    }
+}
+
+/// Checks a request against the store and its log. `log` is called only for a store of a topic.
+///
+/// # Errors
+/// The time is not one that trips can have, there is nothing to erase, the partition of the device
+/// is unknown, or no control key can sign the records.
+pub async fn prepare<'a>(
+    request: &'a ForgetRequest,
+    store: AnyStore,
+    log: OpenLog<'_>,
+) -> anyhow::Result<ForgetPlan<'a>> {
+    let epochs = store.epochs().await?;
+    match (epochs.last(), request.url.path()) {
+        (Some(newest), _) => {
+            request.check_before(&newest.rules)?;
+            let plan = TopicForget::prepare(request, store, newest, log()?).await?;
+            Ok(ForgetPlan::Topic(Box::new(plan)))
+        }
+        (None, Some(path)) => {
+            FileForget::prepare(request, store, path).await.map(ForgetPlan::Files)
+        }
+        (None, None) => {
+            let reason =
+                format!("store `{}` has no epoch: no topic was read into it", request.store);
+            Err(NoResult(reason).into())
+        }
+    }
+}

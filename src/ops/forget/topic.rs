@@ -1,0 +1,248 @@
+//! A store of a topic: control records in that topic, which the daemon applies.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+
+use super::{ForgetEvent, ForgetRecord, ForgetRequest, ForgetState, OnForgetEvent, PAGE};
+use crate::kafka::KafkaError;
+use crate::kafka::control::{CONTROL_HEADER, SIGNATURE_HEADER};
+use crate::kafka::producer::{Producer, ProducerRecord, RecordMetadata};
+use crate::kafka::topic::Topics;
+use crate::model::control::{Claim, ControlKey, ControlKeys};
+use crate::model::epoch::{Epoch, Versions};
+use crate::model::time::{format_duration, format_time};
+use crate::ops::device_partition::{LocatedDevice, PartitionFinder};
+use crate::ops::topic_log::{LogAccess, TopicRequest, topic_of};
+use crate::ops::{NoResult, PreconditionFailed};
+use crate::store::{AnyStore, DeviceScope, KeyStore, Order, StoreError, TripStore};
+
+/// Maximum concurrent lookups of partitions in the store.
+const LOOKUPS: usize = 32;
+
+/// Interval between two checks whether a record was applied.
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Control records could not be sent. Those reported before are in the topic.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct SendFailed {
+    /// What failed.
+    pub error: KafkaError,
+    /// Records that may or may not be in the topic.
+    pub records: usize,
+}
+
+/// A checked request to a store of a topic.
+pub struct TopicForget<'a> {
+    request: &'a ForgetRequest,
+    store: AnyStore,
+    topic: String,
+    epochs: Vec<Epoch>,
+    /// Records are keyed by the device id.
+    is_keyed: bool,
+    key: ControlKey,
+    producer: Producer,
+    /// The device of the request; `None`: every device.
+    device: Option<LocatedDevice>,
+}
+
+/// The key to sign with. The store has to name it: then every instance has the key, or stops where
+/// it would have to decide without it.
+async fn signing_key(
+    store: &impl KeyStore,
+    keys: &ControlKeys,
+    store_name: &str,
+) -> anyhow::Result<ControlKey> {
+    let Some(key) = keys.signing() else {
+        return Err(PreconditionFailed(
+            "a topic takes control records with the operator's signature alone: make a key with \
+             `tstar forget --new-key NAME >> FILE`, name the file with --control-key-file here and \
+             for every `tstar run`, and restart those"
+                .into(),
+        )
+        .into());
+    };
+    let (named, own) = (store.control_keys().await?, key.named());
+    let same: Vec<_> = named.into_iter().filter(|named| named.name == own.name).collect();
+    keys.agree_with(&same, store_name).map_err(PreconditionFailed)?;
+    if same.is_empty() {
+        let name = key.name();
+        return Err(PreconditionFailed(format!(
+            "store `{store_name}` does not name control key `{name}` yet, so no instance accepts \
+             what it signs: add it to the control_key_file of every `tstar run`, restart those, \
+             and try again (an older key signs if it comes first in the file)"
+        ))
+        .into());
+    }
+    Ok(key.clone())
+}
+
+impl<'a> TopicForget<'a> {
+    /// Checks the topic, the control key and the partition of the device.
+    pub(super) async fn prepare(
+        request: &'a ForgetRequest,
+        store: AnyStore,
+        newest: &Epoch,
+        log: LogAccess,
+    ) -> anyhow::Result<Self> {
+        let topics = Arc::new(Topics::new(&log.brokers)?);
+        let (name, topic) = (&request.store, request.topic.as_deref());
+        let about = TopicRequest { store: name, topic, now_ms: request.now_ms };
+        let (topic, _, epochs) = topic_of(&store, &topics, newest, &about).await?;
+        let key = signing_key(&store, &log.keys, name).await?;
+        let producer = Producer::new(&log.brokers, log.notify)?;
+        let is_keyed = newest.rules.key == "device_id";
+        let mut plan =
+            Self { request, store, topic, epochs, is_keyed, key, producer, device: None };
+        if let Some(device) = &request.device {
+            let finder = plan.finder();
+            let located = finder.find(device.clone()).await?;
+            if finder.is_lost(&located) {
+                return Err(PreconditionFailed(finder.why_lost(&located)).into());
+            }
+            plan.device = Some(located);
+        }
+        Ok(plan)
+    }
+
+    fn finder(&self) -> PartitionFinder<'_, AnyStore> {
+        let (topic, epochs) = (self.topic.clone(), self.epochs.clone());
+        PartitionFinder { store: &self.store, topic, epochs, is_keyed: self.is_keyed }
+    }
+
+    /// Name of the topic that gets the records.
+    #[must_use]
+    pub fn topic(&self) -> &str {
+        &self.topic
+    }
+
+    /// Sends the control records. They are reported as soon as they are in the topic.
+    ///
+    /// # Errors
+    /// [`SendFailed`], or the store cannot be read.
+    pub async fn send(&self, on_event: OnForgetEvent<'_>) -> anyhow::Result<Vec<ForgetRecord>> {
+        let Some(located) = &self.device else { return self.send_all(on_event).await };
+        if !located.has_trip {
+            on_event(ForgetEvent::Notice(&format!(
+                "no trip of device `{}` is stored; the record is sent anyway, as samples may be on \
+                 the way",
+                located.device
+            )))?;
+        }
+        self.send_records(vec![located.clone()], on_event).await
+    }
+
+    async fn send_all(&self, on_event: OnForgetEvent<'_>) -> anyhow::Result<Vec<ForgetRecord>> {
+        let finder = self.finder();
+        let (mut after, mut sent): (Option<String>, _) = (None, Vec::new());
+        loop {
+            let devices = self.store.devices(DeviceScope::All, after.as_deref(), PAGE).await?;
+            after = devices.last().cloned();
+            if after.is_none() {
+                return Ok(sent);
+            }
+            let located = stream::iter(devices).map(|device| finder.find(device));
+            let located: Vec<LocatedDevice> = located.buffered(LOOKUPS).try_collect().await?;
+            let (unknown, known): (Vec<_>, Vec<_>) =
+                located.into_iter().partition(|located| finder.is_lost(located));
+            for located in unknown {
+                let line = format!("skipped: {}", finder.why_lost(&located));
+                on_event(ForgetEvent::Notice(&line))?;
+            }
+            sent.extend(self.send_records(known, on_event).await?);
+            on_event(ForgetEvent::Devices(sent.len()))?;
+        }
+    }
+
+    async fn send_records(
+        &self,
+        devices: Vec<LocatedDevice>,
+        on_event: OnForgetEvent<'_>,
+    ) -> anyhow::Result<Vec<ForgetRecord>> {
+        let records: Vec<_> = devices.iter().map(|it| self.control_record(&it.device)).collect();
+        let pairs = records.iter().zip(&devices);
+        let to_send: Vec<_> = pairs.map(|(record, it)| (record, it.partition)).collect();
+        let sent = self.producer.send_to_partition(&self.topic, &to_send).await;
+        let sent = sent.map_err(|error| SendFailed {
+            error: self.producer.failed("sending control records")(error),
+            records: records.len(),
+        })?;
+        let to_record = |(located, at): (LocatedDevice, RecordMetadata)| {
+            let versions = Versions::of_partition(&self.epochs, at.partition);
+            let version = at.offset.map(|offset| versions.version_at(offset));
+            let (partition, offset) = (at.partition, at.offset);
+            ForgetRecord { device: located.device, partition, offset, version }
+        };
+        let sent: Vec<_> = devices.into_iter().zip(sent).map(to_record).collect();
+        on_event(ForgetEvent::Records { state: ForgetState::Requested, records: &sent })?;
+        Ok(sent)
+    }
+
+    /// The signed record that erases the trips of a device.
+    fn control_record(&self, device: &str) -> ProducerRecord {
+        let (device, kind) = (device.as_bytes(), b"forget");
+        let (topic, before_ms) = (&self.topic[..], self.request.before_ms);
+        let signature = self.key.sign(&Claim { topic, device, kind, before_ms });
+        let before = format_time(before_ms);
+        ProducerRecord {
+            key: Some(device.to_vec()),
+            value: serde_json::json!({ "before": before }).to_string().into_bytes(),
+            headers: vec![
+                (CONTROL_HEADER.to_owned(), Some(kind.to_vec())),
+                (SIGNATURE_HEADER.to_owned(), Some(signature.into_bytes())),
+            ],
+            ..ProducerRecord::default()
+        }
+    }
+
+    /// Waits until the daemon has applied all records, and reports each.
+    ///
+    /// # Errors
+    /// [`NoResult`] after `timeout`, or the store cannot be read.
+    pub async fn wait(
+        &self,
+        records: &[ForgetRecord],
+        timeout: Duration,
+        on_event: OnForgetEvent<'_>,
+    ) -> anyhow::Result<()> {
+        let began = Instant::now();
+        for (erased, record) in records.iter().enumerate() {
+            while !self.is_applied(record).await? {
+                if began.elapsed() >= timeout {
+                    let timeout_ms = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
+                    return Err(NoResult(format!(
+                        "{erased} of {} devices were erased within --wait-timeout, {}; the records \
+                         are in topic `{}`, and `tstar run` carries out the others",
+                        records.len(),
+                        format_duration(timeout_ms),
+                        self.topic
+                    ))
+                    .into());
+                }
+                tokio::time::sleep(CHECK_INTERVAL).await;
+            }
+            let records = std::slice::from_ref(record);
+            on_event(ForgetEvent::Records { state: ForgetState::Erased, records })?;
+        }
+        Ok(())
+    }
+
+    /// Whether the store lists the forget and its trips are erased; the daemon lists it first.
+    async fn is_applied(&self, record: &ForgetRecord) -> Result<bool, StoreError> {
+        let (device, before_ms) = (&record.device, self.request.before_ms);
+        let forgets = self.store.forgets(device).await?;
+        let is_listed = forgets.iter().any(|forget| match record.version {
+            Some(version) => forget.version == version,
+            None => forget.before_ms >= before_ms,
+        });
+        if !is_listed {
+            return Ok(false);
+        }
+        // Trips are disjoint: if the first one reaches past the time, none ended before it.
+        let upto_ms = before_ms.saturating_sub(1);
+        let first = self.store.range(device, i64::MIN, upto_ms, Order::Asc, 1).await?.pop();
+        Ok(first.is_none_or(|trip| trip.end_ms >= before_ms))
+    }
+}

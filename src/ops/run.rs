@@ -1,0 +1,245 @@
+//! The daemon: builds trips from a topic until it is stopped.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Cancel, Notify};
+use crate::kafka::KafkaError;
+use crate::kafka::client::Brokers;
+use crate::kafka::consumer::{Assignment, ConsumerConfig};
+use crate::kafka::journal::OutputTopics;
+use crate::kafka::topic::{StartFrom, Topics};
+use crate::model::control::ControlKeys;
+use crate::model::epoch::Epoch;
+use crate::model::partitioner::Partitioner;
+use crate::model::rules::Rules;
+use crate::pipeline::daemon::{
+    self, DaemonError, DaemonEvent, OnEvent, Options, PartitionStores, Report, ScyllaStores,
+    SqliteStores, preflight, topic_replay,
+};
+use crate::pipeline::processor::ProcessorConfig;
+use crate::store::{
+    Access, AnyStore, AskKeys, EmbeddedStore, EpochStore, KeyStore, OpenOptions, StoreUrl, ask_keys,
+};
+
+/// Delay before brokers that do not respond are asked again.
+const RETRY_INTERVAL: Duration = Duration::from_secs(2);
+
+/// What is read, by which rules, and into which store.
+pub struct RunRequest {
+    /// The store as messages name it.
+    pub store: String,
+    /// URL of the same store.
+    pub url: StoreUrl,
+    /// How the store is opened. Servers are waited for without limit.
+    pub options: OpenOptions,
+    /// Brokers of the topic.
+    pub brokers: Brokers,
+    /// The topic with the samples.
+    pub topic: String,
+    /// Consumer group; a store on servers keeps its positions there.
+    pub group: String,
+    /// Static member id, which avoids rebalances on restart.
+    pub instance_id: Option<String>,
+    /// Start on the first run.
+    pub from: Option<StartFrom>,
+    /// The control keys of this process.
+    pub keys: ControlKeys,
+    /// The rules that decide trips.
+    pub rules: Rules,
+    /// How the partition of a device is decided; `None`: as the epoch says.
+    pub partitioner: Option<Partitioner>,
+    /// Create the output topics if they do not exist.
+    pub create_topics: bool,
+    /// Create the tables of a store on servers if they do not exist.
+    pub create_schema: bool,
+    /// Write the change feed of a store on servers.
+    pub has_feed: bool,
+    /// Time limit for flushing a revoked partition.
+    pub revoke_timeout: Duration,
+    /// Time limit for flushing on shutdown.
+    pub drain_timeout: Duration,
+    /// Memory of the whole process, bytes, approximate.
+    pub memory: u64,
+    /// How partition workers run.
+    pub processor: ProcessorConfig,
+    /// The clock, ms since 1970.
+    pub now_ms: i64,
+}
+
+/// A log that passed the preflight checks.
+struct CheckedLog {
+    topics: Arc<Topics>,
+    layout: preflight::TopicLayout,
+    epochs: Vec<Epoch>,
+}
+
+/// Builds trips until `cancel`. Returns `None` if that came before reading began. `notify` gets
+/// notes on tables that were created.
+///
+/// # Errors
+/// The store, the topic or their epoch do not match, or one of them fails for good. What was
+/// acknowledged before is stored.
+pub async fn run(
+    request: &RunRequest,
+    on_event: OnEvent,
+    notify: &Notify,
+    cancel: &mut Cancel,
+) -> anyhow::Result<Option<Report>> {
+    let daemon = Daemon { request, on_event };
+    if request.url.path().is_some() {
+        daemon.run_into_file(cancel).await
+    } else {
+        daemon.run_into_servers(notify, cancel).await
+    }
+}
+
+struct Daemon<'a> {
+    request: &'a RunRequest,
+    on_event: OnEvent,
+}
+
+impl Daemon<'_> {
+    /// The only instance reads every partition; the file keeps the positions.
+    async fn run_into_file(&self, cancel: &mut Cancel) -> anyhow::Result<Option<Report>> {
+        let request = self.request;
+        let access = Access::WriteTopic(&request.rules);
+        let store = AnyStore::open(&request.url, access, request.options.clone()).await?;
+        let store: Arc<EmbeddedStore> = Arc::clone(store.embedded().expect("the store is a file"));
+        let log = tokio::select! {
+            () = cancel.wait() => return Ok(None),
+            log = self.check_log(&*store, &[]) => log?,
+        };
+        let newest = log.epochs.last().expect("one was made");
+        let stored = |partition| store.position_of(partition);
+        let (topics, layout, from) = (&log.topics, &log.layout, request.from);
+        let positions =
+            preflight::positions(topics, layout, newest, from, stored, &self.on_event).await?;
+        for (&position, partition) in positions.iter().zip(0..) {
+            store.set_position(partition, position)?;
+        }
+        let stores = SqliteStores(Arc::clone(&store));
+        self.read(stores, log, Assignment::All(positions), ask_keys(store), cancel).await.map(Some)
+    }
+
+    /// Any number of instances share the partitions; the consumer group keeps the positions.
+    async fn run_into_servers(
+        &self,
+        notify: &Notify,
+        cancel: &mut Cancel,
+    ) -> anyhow::Result<Option<Report>> {
+        let prepared = tokio::select! {
+            () = cancel.wait() => return Ok(None),
+            prepared = self.prepare_servers(notify) => prepared?,
+        };
+        let (store, outputs, log) = prepared;
+        let ask_keys = ask_keys(Arc::new(store.for_worker()));
+        let owner = move || store.for_worker();
+        let stores = ScyllaStores { owner, outputs: Arc::new(outputs) };
+        let assignment = Assignment::Group { from: self.request.from };
+        self.read(stores, log, assignment, ask_keys, cancel).await.map(Some)
+    }
+
+    async fn prepare_servers(
+        &self,
+        notify: &Notify,
+    ) -> anyhow::Result<(AnyStore, OutputTopics, CheckedLog)> {
+        let request = self.request;
+        let on_event = Arc::clone(&self.on_event);
+        let on_waiting: Notify =
+            Arc::new(move |what: &str| on_event(DaemonEvent::Waiting(what.to_owned())));
+        let mut options = request.options.clone();
+        options.server.patience = None;
+        options.server.on_waiting = Arc::clone(&on_waiting);
+        if request.create_schema {
+            let server = options.server.clone();
+            let notes = AnyStore::create_schema(&request.url, server, None).await?;
+            for note in notes.unwrap_or_default() {
+                notify(&format!("note: {note}"));
+            }
+        }
+        let access = Access::WriteTopic(&request.rules);
+        let store = AnyStore::open(&request.url, access, options).await?;
+        let feed = request.has_feed.then(|| format!("{}.trips", request.topic));
+        let letters = format!("{}.dlq", request.topic);
+        let names: Vec<_> = feed.iter().chain([&letters]).cloned().collect();
+        let log = self.check_log(&store, &names).await?;
+        let (outputs, input) = ((feed, Some(letters)), request.topic.clone());
+        let outputs =
+            OutputTopics::new(&request.brokers, on_waiting, &log.topics, input, outputs).await?;
+        Ok((store, outputs, log))
+    }
+
+    /// Preflight checks: topic, output topics, epoch, control keys. Waits for brokers.
+    async fn check_log(
+        &self,
+        store: &(impl EpochStore + KeyStore),
+        outputs: &[String],
+    ) -> anyhow::Result<CheckedLog> {
+        loop {
+            match self.try_check_log(store, outputs).await {
+                Err(DaemonError::Kafka(error @ KafkaError::Unreachable { .. })) => {
+                    (self.on_event)(DaemonEvent::Waiting(error.to_string()));
+                    tokio::time::sleep(RETRY_INTERVAL).await;
+                }
+                checked => return Ok(checked?),
+            }
+        }
+    }
+
+    async fn try_check_log(
+        &self,
+        store: &(impl EpochStore + KeyStore),
+        outputs: &[String],
+    ) -> Result<CheckedLog, DaemonError> {
+        let request = self.request;
+        let topics = Arc::new(Topics::new(&request.brokers)?);
+        let layout = preflight::inspect(&topics, &request.topic).await?;
+        preflight::outputs(&topics, outputs, layout.partitions, request.create_topics).await?;
+        let epoch_request = preflight::EpochRequest {
+            place: &request.store,
+            topic: &request.topic,
+            rules: &request.rules,
+            partitioner: request.partitioner,
+            from: request.from,
+            now_us: request.now_ms.saturating_mul(1000),
+        };
+        let epochs = preflight::epochs(store, &topics, &layout, &epoch_request).await?;
+        preflight::control_keys(store, &request.keys, &request.store).await?;
+        Ok(CheckedLog { topics, layout, epochs })
+    }
+
+    /// Reads until `cancel`.
+    async fn read(
+        &self,
+        stores: impl PartitionStores,
+        log: CheckedLog,
+        assignment: Assignment,
+        ask_keys: AskKeys,
+        cancel: &mut Cancel,
+    ) -> anyhow::Result<Report> {
+        let request = self.request;
+        let memory = usize::try_from(request.memory).unwrap_or(usize::MAX);
+        let plan = ConsumerConfig {
+            brokers: request.brokers.clone(),
+            topic: request.topic.clone(),
+            group: request.group.clone(),
+            instance_id: request.instance_id.clone(),
+            assignment,
+            epoch: log.epochs.last().expect("one was made").clone(),
+            revoke_timeout: request.revoke_timeout,
+            drain_timeout: request.drain_timeout,
+            // The rest is for trips, and for what the client holds.
+            memory: memory / 8,
+        };
+        let reader = topic_replay::reader(&plan.epoch, &request.keys)?;
+        let options = Options {
+            plan,
+            epochs: log.epochs,
+            pace: request.processor,
+            notify: Arc::clone(&self.on_event),
+            ask_keys: Some(ask_keys),
+        };
+        Ok(daemon::run(stores, options, reader, cancel.wait()).await?)
+    }
+}
