@@ -20,7 +20,7 @@
 //! | I/O | [`kafka`] | the log as a topic: consumer, producer, partition assignment |
 //! | pipeline | [`pipeline`] | joins source, timeline and store, with one worker per partition |
 //! | operations | [`simulate`] | generates a fleet with late, repeated and malformed samples |
-//! | operations | [`ops`] | verify, explain, replay, HTTP ingest, dead letters |
+//! | operations | [`ops`] | the use cases behind the commands and the HTTP API |
 //! | interfaces | [`settings`] | settings from flags, environment, file and defaults |
 //! | interfaces | [`http`] | JSON API and web page |
 //! | interfaces | `cli` (in `main.rs`) | flags, output, exit codes |

@@ -1,4 +1,4 @@
-//! `config`: the settings, and where each comes from.
+//! `config`: shows the settings and the origin of each, or checks them.
 
 use std::path::PathBuf;
 use tstar::ops::InvalidRequest;
@@ -22,16 +22,16 @@ Examples:
   tstar config show
   tstar config show --max-gap 10m --json
 
-The output is a settings file: a comment tells where each value comes from.";
+The output is a settings file with the origin of each value as a comment.";
 
 const CHECK_EXAMPLES: &str = "\
 Examples:
   tstar config check
 
-With FILE that file alone is checked, else what flags, environment and file give together.";
+With FILE, checks that file alone; without, the settings of flags, environment and file together.";
 
-/// Where a value is left out.
-const NOTE: &str = "# (not shown): an option of kafka that is not known to hold no secret";
+/// Printed if the value of an option may be hidden.
+const NOTE: &str = "# (not shown): an option of kafka that may hold a secret";
 
 /// Flags of `config`.
 #[derive(Debug, Args)]
@@ -43,13 +43,13 @@ pub struct ConfigArgs {
 
 #[derive(Debug, Subcommand)]
 enum ConfigCommand {
-    /// Print each setting and where it comes from
+    /// Print each setting and its origin
     #[command(after_help = SHOW_EXAMPLES)]
     Show(Box<ShowArgs>),
-    /// Say ok, or list everything that is wrong
+    /// Print ok, or list all faults
     #[command(after_help = CHECK_EXAMPLES)]
     Check {
-        /// A settings file
+        /// Settings file to check
         file: Option<PathBuf>,
     },
 }
@@ -102,9 +102,9 @@ fn show(
     match format {
         Format::Table => {
             let lines: Vec<_> = lines.collect();
-            let wide = lines.iter().map(|(_, line, ..)| line.chars().count()).max().unwrap_or(0);
+            let width = lines.iter().map(|(_, line, ..)| line.chars().count()).max().unwrap_or(0);
             for (_, line, _, origin) in lines {
-                printer.line(&format!("{line:wide$}  # {origin}"))?;
+                printer.line(&format!("{line:width$}  # {origin}"))?;
             }
             if settings.kafka.keys().any(|name| !is_harmless(name)) {
                 printer.line(NOTE)?;
@@ -123,7 +123,7 @@ fn show(
             }
         }
         _ => {
-            return Err(InvalidRequest("settings are shown as table, ndjson or json".into()).into());
+            return Err(InvalidRequest("--format must be table, ndjson or json".into()).into());
         }
     }
     Ok(())

@@ -19,9 +19,9 @@ pub const EXAMPLES: &str = "\
 Examples:
   tstar demo
 
-Writes tstar-demo.ndjson.gz (the samples, in order of arrival) and tstar-demo.db (their trips), both
-replaced each time. On a terminal it ends with the page on 127.0.0.1:8080 (TSTAR_LISTEN, or listen
-in tstar.toml, names another address, or off), until Ctrl-C.";
+Writes tstar-demo.ndjson.gz (the samples, in arrival order) and tstar-demo.db (their trips), and
+replaces both each time. On a terminal it then serves the page on 127.0.0.1:8080 until Ctrl-C; set
+TSTAR_LISTEN, or listen in tstar.toml, to another address or to off.";
 
 const SAMPLES: &str = "tstar-demo.ndjson.gz";
 const STORE: &str = "tstar-demo.db";
@@ -34,19 +34,19 @@ pub async fn run(context: &Context, printer: &mut Printer<'_>) -> anyhow::Result
     let FleetSettings { devices, samples, .. } = FLEET;
     printer.line(&format!(
         "{devices} devices send {samples} samples: late, in bursts, newest first, twice.\n\
-         The samples in order of arrival: {SAMPLES}\n"
+         The samples in arrival order: {SAMPLES}\n"
     ))?;
     write_samples(Path::new(SAMPLES))?;
     let files = [PathBuf::from(SAMPLES)];
-    let imported = ingest::import(&files, &settings, context).await?;
-    if let Some(error) = imported.stopped {
+    let outcome = ingest::import(&files, &settings, context).await?;
+    if let Some(error) = outcome.stopped {
         return Err(error);
     }
-    printer.line(&Summary::new(&imported.counts, Some(imported.trips)).table())?;
+    printer.line(&Summary::new(&outcome.counts, Some(outcome.trips)).table())?;
     let store = open::reader(&settings, context).await?;
     show_lookups(&store, printer).await?;
     printer.line(&format!(
-        "\nGo on with it:\n  tstar devices --store sqlite:{STORE}\n  \
+        "\nTry next:\n  tstar devices --store sqlite:{STORE}\n  \
          tstar export --format geojson --store sqlite:{STORE}\n  \
          tstar dlq ls --store sqlite:{STORE}\n  \
          tstar serve --store sqlite:{STORE}"
@@ -58,7 +58,7 @@ pub async fn run(context: &Context, printer: &mut Printer<'_>) -> anyhow::Result
     Ok(())
 }
 
-/// Looks a merged trip up, by a time and by the id that the merge retired.
+/// Looks up a merged trip, by a time and by a retired id.
 async fn show_lookups(store: &AnyStore, printer: &mut Printer<'_>) -> anyhow::Result<()> {
     let Some(merged) = MergedTrip::find(store).await? else { return Ok(()) };
     let time = format_time(merged.covered_ms);

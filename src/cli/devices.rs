@@ -1,4 +1,4 @@
-//! `devices`: which devices there are.
+//! `devices`: lists the devices of a store.
 
 use clap::Args;
 use tstar::model::time::parse_day;
@@ -9,7 +9,7 @@ use super::flags::{Format, OutputFlags, ServerFlags};
 use super::print::Printer;
 use super::table;
 
-/// Devices asked for at once.
+/// Devices per query.
 pub const PAGE: usize = 1000;
 
 const EXAMPLES: &str = "\
@@ -21,7 +21,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct DevicesArgs {
-    /// Only those with a trip that touches this UTC day
+    /// Only devices with a trip that touches this UTC day
     #[arg(long, value_name = "YYYY-MM-DD")]
     pub day: Option<String>,
     #[command(flatten)]
@@ -30,7 +30,7 @@ pub struct DevicesArgs {
     pub server: ServerFlags,
 }
 
-/// Prints the devices in the order of their bytes, a page at a time.
+/// Prints the devices in byte order, a page at a time.
 pub async fn run<S: TripStore>(
     store: &S,
     args: &DevicesArgs,
@@ -38,13 +38,10 @@ pub async fn run<S: TripStore>(
 ) -> anyhow::Result<()> {
     let format = printer.format(&args.output);
     if matches!(format, Format::Geojson | Format::Gpx) {
-        return Err(InvalidRequest(
-            "devices have no place on a map; use table, ndjson, json or csv".into(),
-        )
-        .into());
+        return Err(InvalidRequest("--format must be table, ndjson, json or csv".into()).into());
     }
     let day = args.day.as_deref().map(parse_day).transpose()?;
-    let whose = day.map_or(DeviceScope::All, DeviceScope::OfDay);
+    let scope = day.map_or(DeviceScope::All, DeviceScope::OfDay);
     printer.write(match format {
         Format::Json => b"[".as_slice(),
         Format::Csv => b"device_id\n",
@@ -52,8 +49,8 @@ pub async fn run<S: TripStore>(
     })?;
     let (mut after, mut printed): (Option<String>, u64) = (None, 0);
     loop {
-        let devices = store.devices(whose, after.as_deref(), PAGE).await?;
-        // The table is one a page: no more of the store is held than that.
+        let devices = store.devices(scope, after.as_deref(), PAGE).await?;
+        // One table per page, so that memory holds one page only.
         if format == Format::Table && (!devices.is_empty() || printed == 0) {
             printer.line(&table::column("device_id", &devices))?;
         }

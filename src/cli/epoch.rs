@@ -21,7 +21,7 @@ Examples:
   tstar epoch import epochs.json --store scylla://127.0.0.1:9042/copy
 
 A version is base + 2 * offset, with the base of the epoch that first held the record.
-`new` is for a topic whose partition count changed or that was made anew: with no instance running
+`new` is for a topic whose partition count changed or that was recreated: with no instance running
 and everything read. `import` is for an empty store that is to get the rows of another one.
 `export` and `import` carry the control keys that count, by name and fingerprint, as well.";
 

@@ -19,15 +19,15 @@ use tstar::store::{StoreError, StoreUrlError};
 
 use super::logging;
 
-/// No result, or a difference; never a fault.
+/// No result, or a difference; not an error.
 pub const NO_RESULT: u8 = 1;
-/// InvalidRequest, or a malformed id, time or duration.
+/// Usage, or a malformed id, time or duration.
 pub const USAGE: u8 = 2;
 /// Bad data.
 pub const BAD_DATA: u8 = 65;
 /// A server does not answer.
 pub const UNREACHABLE: u8 = 69;
-/// Internal error, panics too.
+/// Internal error, including panics.
 pub const INTERNAL: u8 = 70;
 /// Input or output failed.
 pub const IO: u8 = 74;
@@ -38,19 +38,19 @@ pub const INTERRUPTED: u8 = 130;
 /// SIGTERM before the end.
 pub const TERMINATED: u8 = 143;
 
-/// The error of a command whose server went away before its end, with what remains of its work.
+/// Adds the partial result to an error if it says that a server became unreachable.
 pub fn interrupted(partial: PartialResult, error: impl Into<anyhow::Error>) -> anyhow::Error {
-    broke_off(error, &partial.to_string())
+    with_partial_result(error, &partial.to_string())
 }
 
-/// Says what stays of an error where a server went away midway.
-pub fn broke_off(error: impl Into<anyhow::Error>, stays: &str) -> anyhow::Error {
+/// Adds a note about the partial result to an error if a server became unreachable midway.
+pub fn with_partial_result(error: impl Into<anyhow::Error>, partial: &str) -> anyhow::Error {
     let error = error.into();
     let is_unreachable = code(&error) == UNREACHABLE;
-    if is_unreachable { error.context(format!("stopped early; {stays}")) } else { error }
+    if is_unreachable { error.context(format!("stopped early; {partial}")) } else { error }
 }
 
-/// Prints an error with its causes, and gives its code. A closed pipe is silent.
+/// Prints an error with its causes and returns its exit code. A closed pipe prints nothing.
 pub fn report(error: &anyhow::Error) -> ExitCode {
     let code = code(error);
     if code != 0 {
@@ -59,18 +59,18 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// A line for the person at the terminal. A closed stderr is no reason to stop, let alone to panic.
+/// Prints a status line on stderr, or logs it. A closed stderr is ignored.
 pub fn print_status(line: &str) {
     if logging::is_on() {
         tracing::info!("{line}");
     } else {
-        // Some are of several lines; what came from elsewhere adds none that shows as nothing.
+        // A status may have several lines; control characters of the input are made visible.
         let lines: Vec<_> = line.split('\n').map(visible).collect();
         writeln!(io::stderr(), "tstar: {}", lines.join("\n")).ok();
     }
 }
 
-/// The same of something that ends the program.
+/// Prints or logs an error that ends the program.
 fn fail(line: &str) {
     if logging::is_on() {
         tracing::error!("{line}");
@@ -79,7 +79,7 @@ fn fail(line: &str) {
     }
 }
 
-/// The code of an error: that of the outermost cause that has one.
+/// The exit code of an error: that of the outermost cause that has one.
 pub fn code(error: &anyhow::Error) -> u8 {
     error.chain().find_map(code_of).unwrap_or(INTERNAL)
 }
@@ -88,7 +88,7 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
     if let Some(error) = cause.downcast_ref() {
         return Some(store(error));
     }
-    // It says what its cause says, and stands in the chain in its place.
+    // It is transparent: the chain has it in place of its cause.
     match cause.downcast_ref() {
         Some(RunError::Store(error)) => return Some(store(error)),
         Some(RunError::Source(error)) => return Some(source(error)),
@@ -142,7 +142,7 @@ fn source(error: &SourceError) -> u8 {
     }
 }
 
-/// The code of an error of the log, and of what reads it.
+/// The code of an error of the log or of its readers.
 fn log(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
     match cause.downcast_ref() {
         Some(DaemonError::Kafka(error)) => return Some(kafka(error)),
@@ -168,7 +168,7 @@ fn store(error: &StoreError) -> u8 {
     match error {
         StoreError::Malformed(_) => BAD_DATA,
         StoreError::Unreachable { .. } => UNREACHABLE,
-        // The log, asked on the way.
+        // A store operation may fail because the log does.
         StoreError::Failed { source, .. } => log(&**source).unwrap_or(IO),
         StoreError::NotAStore { .. }
         | StoreError::NoSchema { .. }
@@ -183,18 +183,18 @@ fn store(error: &StoreError) -> u8 {
     }
 }
 
-/// A panic prints one line and ends the program, whichever thread it is in.
+/// Makes a panic print one line and end the program, in any thread.
 pub fn on_panic() {
     std::panic::set_hook(Box::new(|panic| {
         if tstar::kafka::headers::is_reading() {
             return;
         }
-        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        let location = panic.location().map(ToString::to_string).unwrap_or_default();
         let payload = panic.payload();
         let text = payload.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
         let message = text.unwrap_or("no message").replace('\n', " ");
-        fail(&format!("internal error at {place}: {message}; please report this line"));
+        fail(&format!("internal error at {location}: {message}; please report this line"));
         std::process::exit(INTERNAL.into());
     }));
 }
@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn brokers_that_went_away_are_told_under_whatever_asked_them() {
+    fn unreachable_brokers_have_their_exit_code_inside_any_error() {
         let away = || KafkaError::Unreachable { brokers: "b:1".into(), problem: "silent".into() };
         let (place, doing) = ("x.db".to_owned(), "asking");
         let errors: [anyhow::Error; 3] = [
@@ -218,13 +218,17 @@ mod tests {
         ];
         for error in errors {
             assert_eq!(code(&error), UNREACHABLE, "{error:#}");
-            let told = interrupted(PartialResult::Nothing, error);
-            assert_eq!(code(&told), UNREACHABLE, "{told:#}");
-            let told = format!("{told:#}");
-            assert!(told.contains("nothing was stored") && told.contains("b:1"), "{told}");
+            let error = interrupted(PartialResult::Nothing, error);
+            assert_eq!(code(&error), UNREACHABLE, "{error:#}");
+            let text = format!("{error:#}");
+            assert!(text.contains("nothing was stored") && text.contains("b:1"), "{text}");
         }
         let other = interrupted(PartialResult::Nothing, PreconditionFailed("no".into()));
         assert_eq!((code(&other), format!("{other:#}")), (CONFIG, "no".to_owned()));
+    }
+
+    fn malformed() -> RowError {
+        RowError { device: "a".into(), bucket: 0, end_ms: 0, reason: String::new() }
     }
 
     #[test]
@@ -260,16 +264,7 @@ mod tests {
             (StoreError::Denied { place: place(), source: place().into() }.into(), CONFIG),
             (StoreError::Options { place: place(), problem: place() }.into(), CONFIG),
             (StoreError::NoSchema { place: place(), missing: place(), flag: "" }.into(), CONFIG),
-            (
-                StoreError::from(RowError {
-                    device: place(),
-                    bucket: 0,
-                    end_ms: 0,
-                    reason: String::new(),
-                })
-                .into(),
-                BAD_DATA,
-            ),
+            (StoreError::from(malformed()).into(), BAD_DATA),
             (settings(&[], &env, None).unwrap_err().into(), CONFIG),
             (settings(&flag, &[], None).unwrap_err().into(), USAGE),
             (

@@ -1,4 +1,4 @@
-//! `explain`: prints how a trip came to be.
+//! `explain`: prints the history of a trip.
 
 use std::path::PathBuf;
 
@@ -22,9 +22,9 @@ Examples:
 
 From the row alone: which sample minted the trip, and which ids it absorbed, each with its log
 position. With --log, or with all the files that were imported, also each record of the trip: how
-late it was, and what it did (new, end, beginning, inside, merge, duplicate). `late` is the log
-timestamp minus the device time (files have the time of their import as log timestamp), `behind` how
-far the device time was behind the latest one of the trip up to then.";
+late it was, and its effect (new, end, beginning, inside, merge, duplicate). `late` is the log
+timestamp minus the device time (the log timestamp of files is the time of their import); `behind`
+is how far the device time was behind the latest one of the trip so far.";
 
 /// Flags of `explain`.
 #[derive(Debug, Args)]
@@ -32,7 +32,7 @@ far the device time was behind the latest one of the trip up to then.";
 pub struct ExplainArgs {
     /// Trip id: text, bytes (base32hex) or UUID
     pub id: String,
-    /// The files that the store was built from, all of them
+    /// All the files that the store was built from
     #[arg(value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Read the topic that the store was built from
@@ -49,7 +49,7 @@ pub struct ExplainArgs {
     pub server: ServerFlags,
 }
 
-/// Prints how a trip came to be.
+/// Prints the history of a trip.
 pub async fn run(
     args: &ExplainArgs,
     context: &Context,
@@ -58,7 +58,7 @@ pub async fn run(
     let settings = context.settings(&[&args.log.0[..], &args.server.0].concat())?.0;
     let format = printer.format(&args.output);
     if !matches!(format, Format::Table | Format::Json | Format::Ndjson) {
-        return Err(InvalidRequest("an explanation comes as table, ndjson or json".into()).into());
+        return Err(InvalidRequest("--format must be table, ndjson or json".into()).into());
     }
     let store = open::reader(&settings, context).await?;
     let found = lookup::find(&store, &args.id).await?;
@@ -84,7 +84,7 @@ pub async fn run(
     Ok(printer.line(&serde_json::to_string(&explanation)?)?)
 }
 
-/// A log position for people.
+/// A log position as text.
 fn position_text(position: &LogPosition, is_of_files: bool) -> String {
     match (position.epoch, position.partition, position.offset) {
         (_, _, Some(offset)) if is_of_files => format!("record {offset} of the files"),
@@ -94,7 +94,7 @@ fn position_text(position: &LogPosition, is_of_files: bool) -> String {
         (Some(epoch), None, Some(offset)) => {
             format!("offset {offset} of another partition (epoch {epoch})")
         }
-        _ => format!("version {}, of an epoch that the store does not know", position.version),
+        _ => format!("version {}, of an epoch unknown to the store", position.version),
     }
 }
 
@@ -135,7 +135,7 @@ fn print(
     Ok(())
 }
 
-/// A duration for people, as 26h47m9.162s.
+/// A duration as text, such as 26h47m9.162s.
 fn span_text(seconds: f64) -> String {
     let sign = if seconds < 0.0 { "-" } else { "" };
     #[expect(clippy::cast_possible_truncation, reason = "it was whole milliseconds")]

@@ -1,4 +1,4 @@
-//! `export`: all trips, each once, by device id (bytes), then start time.
+//! `export`: prints all trips, each once, by device id (in byte order), then start time.
 
 use clap::Args;
 use tstar::identity::check_device_id;
@@ -32,18 +32,18 @@ pub struct ExportArgs {
     pub server: ServerFlags,
 }
 
-/// Prints all trips, a device at a time: the whole store is never in memory.
+/// Prints all trips, a device at a time, so that memory holds the trips of one device only.
 pub async fn run<S: TripStore>(
     store: &S,
     args: &ExportArgs,
     printer: &mut Printer<'_>,
 ) -> anyhow::Result<()> {
-    // A table would have to know its widest row first: on a terminal too, lines are the usual form.
+    // A table needs its widest row first, so the default is NDJSON, on a terminal, too.
     let format = args.output.format(Format::Ndjson);
     args.path.check(format)?;
     let Some(form) = format.form() else {
         let problem =
-            "export has no table; use ndjson, json, csv, geojson or gpx, or `tstar trips`";
+            "--format table is not supported by export; use ndjson, json, csv, geojson or gpx";
         return Err(InvalidRequest(problem.into()).into());
     };
     let mut writer = printer.writer(form, args.path.path);

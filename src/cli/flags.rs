@@ -1,4 +1,4 @@
-//! Flags that several commands share. Those of settings are made from the table of settings.
+//! Flags that several commands share. Flags of settings are generated from the settings table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -21,24 +21,24 @@ use super::exit;
 /// Flags of every command.
 #[derive(Clone, Debug, Default, Args)]
 pub struct GlobalFlags {
-    /// Where the trips are kept [default: sqlite:trips.db]
+    /// Store URL: sqlite:FILE or scylla://HOST/KEYSPACE [default: sqlite:trips.db]
     #[arg(long, global = true, value_name = "URL")]
     pub store: Option<String>,
-    /// The settings file [default: ./tstar.toml, where there is one]
+    /// Settings file [default: ./tstar.toml, if it exists]
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
 }
 
-/// What a command is run with.
+/// The surroundings of a command: global flags, environment and clock.
 #[derive(Clone, Debug)]
 pub struct Context {
     global: GlobalFlags,
     env: Vec<(String, String)>,
     /// The reader's clock, ms since 1970.
     pub now_ms: i64,
-    /// Who runs it, as the system calls them.
+    /// User name, as the system names it.
     pub user: Option<String>,
-    /// What was warned of: once in a run is enough.
+    /// Warnings printed so far: each is printed once in a run.
     warned: Arc<Mutex<BTreeSet<String>>>,
 }
 
@@ -49,24 +49,24 @@ pub fn clock_ms() -> i64 {
 }
 
 impl Context {
-    /// The context of a run that begins now; `env` are the `TSTAR_*` variables.
+    /// The context of a run that starts now; `env` holds the `TSTAR_*` variables.
     pub fn new(global: GlobalFlags, env: Vec<(String, String)>) -> Self {
         Self { global, env, now_ms: clock_ms(), user: None, warned: Arc::default() }
     }
 
-    /// Where a test wants this run to break off, as `TSTAR_TEST_ABORT=within:2`: the second time a
-    /// flush comes to that step. Debug builds alone do.
-    pub fn break_off(&self) -> Option<(Step, u64)> {
+    /// Where a test aborts this run: `TSTAR_TEST_ABORT=within:2` means the second time that a
+    /// flush reaches the step `within`. Release builds ignore it.
+    pub fn abort_at(&self) -> Option<(Step, u64)> {
         if !cfg!(debug_assertions) {
             return None;
         }
-        let (_, asked) = self.env.iter().find(|(name, _)| name == "TSTAR_TEST_ABORT")?;
-        let (name, count) = asked.split_once(':')?;
+        let (_, abort_at) = self.env.iter().find(|(name, _)| name == "TSTAR_TEST_ABORT")?;
+        let (name, count) = abort_at.split_once(':')?;
         let (_, step) = Step::NAMES.iter().find(|(known, _)| *known == name)?;
         Some((*step, count.parse().ok()?))
     }
 
-    /// Warns of variables that are not known.
+    /// Warns of unknown `TSTAR_*` variables.
     pub fn warn(&self) {
         for warning in unknown_env(&self.env) {
             exit::print_status(&format!("warning: {warning}"));
@@ -76,7 +76,7 @@ impl Context {
     /// The settings, with the flags of the command.
     ///
     /// # Errors
-    /// Everything that is wrong with them.
+    /// All faults of the settings at once.
     pub fn settings(
         &self,
         flags: &[(&'static str, String)],
@@ -89,8 +89,8 @@ impl Context {
         Ok((settings, origins))
     }
 
-    /// What a file holds that is a secret, `key` being the setting that names it. Warns where
-    /// others may read it.
+    /// Reads a secret from a file; `key` is the setting that names the file. Warns if other users
+    /// may read it.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -101,13 +101,13 @@ impl Context {
         Ok(secret.bytes)
     }
 
-    /// The same of a secret that is text.
+    /// Reads a secret that is text, as [`Self::secret`] does.
     ///
     /// # Errors
     /// The file cannot be read, or is not UTF-8.
     pub fn secret_text(&self, key: &str, path: &str) -> anyhow::Result<String> {
         let text = String::from_utf8(self.secret(key, path)?);
-        // The error would hold the bytes.
+        // The error of the conversion contains the bytes, so it is discarded.
         text.map_err(|_| PreconditionFailed(format!("{key} `{path}` is not UTF-8")).into())
     }
 
@@ -121,7 +121,7 @@ impl Context {
         }
     }
 
-    /// The password of `cql_user`: that of the file, else that of the variable.
+    /// The password of `cql_user`: from the file, else from the environment variable.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -136,8 +136,8 @@ impl Context {
     }
 }
 
-/// Declares the flags of some settings as one group; the values are read by the settings, so that
-/// every fault is told at once.
+/// Declares the flags of several settings as one group. The settings parse the values, so that all
+/// faults are reported at once.
 macro_rules! setting_flags {
     ($(#[$doc:meta])* $name:ident: $($key:literal)+) => {
         $(#[$doc])*
@@ -150,11 +150,11 @@ macro_rules! setting_flags {
 
         impl FromArgMatches for $name {
             fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-                Ok(Self(given(matches, Self::KEYS)))
+                Ok(Self(flag_values(matches, Self::KEYS)))
             }
 
             fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-                self.0 = given(matches, Self::KEYS);
+                self.0 = flag_values(matches, Self::KEYS);
                 Ok(())
             }
         }
@@ -178,38 +178,42 @@ setting_flags! {
 }
 
 setting_flags! {
-    /// How an import goes, whatever trips it gives.
+    /// How an import runs; none of these changes its trips.
     ImportFlags: "input_format" "flush_interval" "max_staleness" "keep_changes" "memory"
 }
 
 setting_flags! {
-    /// How a topic is read, and what is told of it.
-    TopicFlags: "brokers" "topic" "group" "instance_id" "kafka" "key" "partitioner" "control_key_file"
-        "no_feed" "flush_interval" "max_staleness" "memory" "revoke_timeout" "drain_timeout"
+    /// How a topic is read, and where its changes and dead letters go.
+    TopicFlags: "brokers" "topic" "group" "instance_id" "kafka" "key" "partitioner"
+        "control_key_file" "no_feed" "flush_interval" "max_staleness" "memory" "revoke_timeout"
+        "drain_timeout"
 }
 
 setting_flags! {
-    /// What a daemon says.
+    /// How a daemon logs.
     EntryFlags: "log_format"
 }
 
 setting_flags! {
-    /// How brokers are reached.
+    /// How to reach the brokers, and the topic.
     BrokerFlags: "brokers" "topic" "kafka"
 }
 
 setting_flags! {
-    /// How the brokers of a topic are reached that the store knows.
+    /// How to reach the brokers; the store names the topic.
     LetterFlags: "brokers" "kafka"
 }
 
 setting_flags! {
-    /// What is decoded in another way than the rules of the store say.
-    FixFlags: "map" "speed_unit" "time_unit"
+    /// Overrides of the store's rules for decoding.
+    OverrideFlags: "map" "speed_unit" "time_unit"
 }
 
-impl FixFlags {
-    /// What somebody has set in one way or another.
+impl OverrideFlags {
+    /// The overrides that are set: by a flag, a variable or the settings file.
+    ///
+    /// # Errors
+    /// All faults of the settings at once.
     pub fn read(&self, context: &Context) -> Result<DecodeOverrides, SettingsError> {
         let (settings, origins) = context.settings(&self.0)?;
         let is_set = |key: &str| origins.get(key).is_some_and(|origin| *origin != Origin::Default);
@@ -223,34 +227,34 @@ impl FixFlags {
 }
 
 setting_flags! {
-    /// The form of files.
-    FormFlag: "input_format"
+    /// Format of input files.
+    InputFormatFlag: "input_format"
 }
 
 setting_flags! {
-    /// Which topic, and who reads it.
+    /// The topic, and the group that reads it.
     EpochFlags: "brokers" "topic" "group" "kafka" "key" "partitioner"
 }
 
 setting_flags! {
-    /// Where the log of a store is, and who reads it.
+    /// How to reach the log of a store, and the group that reads it.
     LogFlags: "brokers" "kafka" "group" "control_key_file"
 }
 
 setting_flags! {
-    /// Whose signatures control records have.
+    /// Keys that sign control records.
     KeyFlag: "control_key_file"
 }
 
 setting_flags! {
-    /// How much memory a command takes.
+    /// Memory limit of a command.
     MemoryFlag: "memory"
 }
 
-/// Where trips are built that are only looked at.
+/// Resources for trips that are built only to be compared or previewed.
 #[derive(Clone, Debug, Args)]
-pub struct RoomFlags {
-    /// Folder for files that are gone when the command ends
+pub struct WorkspaceFlags {
+    /// Folder for temporary files; removed when the command ends
     #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir())]
     pub work_dir: PathBuf,
     #[command(flatten)]
@@ -258,26 +262,26 @@ pub struct RoomFlags {
 }
 
 setting_flags! {
-    /// How answers are given.
+    /// How a reader decides whether a trip may still grow.
     ReaderFlags: "settle"
 }
 
 setting_flags! {
-    /// How HTTP is answered.
+    /// How HTTP is served.
     HttpFlags: "listen" "token_file" "insecure" "tiles" "cors" "max_connections" "max_requests"
         "max_streams" "max_client_connections" "max_client_streams"
 }
 
 setting_flags! {
-    /// How a store on servers is reached.
+    /// How to connect to a Scylla or Cassandra store.
     ServerFlags: "consistency" "datacenter" "cql_user" "cql_password_file" "cql_tls" "cql_tls_ca"
         "cql_tls_cert" "cql_tls_key" "connect_timeout"
 }
 
-fn given(matches: &ArgMatches, keys: &'static [&'static str]) -> Vec<(&'static str, String)> {
+fn flag_values(matches: &ArgMatches, keys: &'static [&'static str]) -> Vec<(&'static str, String)> {
     let value = |key: &&'static str| {
-        let given: Vec<&str> = matches.get_many::<String>(key)?.map(String::as_str).collect();
-        Some((*key, given.join("\n")))
+        let lines: Vec<&str> = matches.get_many::<String>(key)?.map(String::as_str).collect();
+        Some((*key, lines.join("\n")))
     };
     keys.iter().filter_map(value).collect()
 }
@@ -306,16 +310,16 @@ fn with_flags(command: Command, keys: &'static [&'static str]) -> Command {
     })
 }
 
-/// A form of answers.
+/// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For people
+    /// Human-readable table
     Table,
-    /// One JSON object a line
+    /// One JSON object per line
     Ndjson,
     /// One JSON value
     Json,
-    /// Rows under a header; a device id that begins with = + - or @ is a formula to a spreadsheet
+    /// Rows with a header; spreadsheets read a device id that starts with = + - or @ as a formula
     Csv,
     /// One FeatureCollection
     Geojson,
@@ -324,7 +328,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The form for programs; `None` for a table.
+    /// The format as the writer of trips knows it; `None` for a table.
     pub fn form(self) -> Option<Form> {
         match self {
             Self::Table => None,
@@ -337,11 +341,11 @@ impl Format {
     }
 }
 
-/// How to print.
+/// How the output is printed.
 #[derive(Clone, Debug, Default, Args)]
 pub struct OutputFlags {
-    /// Form of the output [default: table on a terminal, else ndjson]
-    #[arg(long, value_enum, value_name = "FORM", hide_possible_values = false)]
+    /// Output format [default: table on a terminal, else ndjson]
+    #[arg(long, value_enum, value_name = "FORMAT", hide_possible_values = false)]
     pub format: Option<Format>,
     /// Short for --format json
     #[arg(long, conflicts_with = "format")]
@@ -349,9 +353,9 @@ pub struct OutputFlags {
 }
 
 impl OutputFlags {
-    /// The form asked for, or the usual one.
-    pub fn format(&self, usual: Format) -> Format {
-        if self.json { Format::Json } else { self.format.unwrap_or(usual) }
+    /// The format of the flags, else `default`.
+    pub fn format(&self, default: Format) -> Format {
+        if self.json { Format::Json } else { self.format.unwrap_or(default) }
     }
 }
 
@@ -364,10 +368,10 @@ pub struct PathFlag {
 }
 
 impl PathFlag {
-    /// Refuses forms that have no place for samples.
+    /// Rejects `--path` for formats that cannot hold samples.
     pub fn check(&self, format: Format) -> Result<(), InvalidRequest> {
         if self.path && matches!(format, Format::Table | Format::Csv) {
-            let problem = "--path has no place in a table or CSV; use --format ndjson or json";
+            let problem = "--path is not supported by table and csv; use --format ndjson or json";
             return Err(InvalidRequest(problem.into()));
         }
         Ok(())

@@ -19,7 +19,6 @@ use tstar::store::StoreUrl;
 
 use super::exit;
 use super::flags::{BrokerFlags, Context, KeyFlag, ServerFlags, clock_ms};
-use super::ingest;
 use super::open;
 use super::print::Printer;
 
@@ -44,8 +43,8 @@ nothing else.
 Prints on stderr what it is about to erase, then a line per device: {\"forgot\" or \"requested\":
 device, \"before\", \"partition\", \"offset\", \"version\", \"at\", \"by\"}; `at` is the clock, `by` who ran it
 (USER or LOGNAME), else null; with --wait `requested` and later `forgot`. Exits 1 where a store of
-files has no trip of the device, where the answer is no, and where --wait-timeout is over. Stopped
-and run again, it erases the same.";
+files has no trip of the device, if the confirmation is refused, and if --wait-timeout expires.
+Stopped and run again, it erases the same.";
 
 /// Flags of `forget`.
 #[derive(Debug, Args)]
@@ -123,9 +122,11 @@ pub async fn run(
     };
     match plan {
         ForgetPlan::Files(plan) => {
-            let abort_at = context.break_off();
+            let abort_at = context.abort_at();
             let on_open = |store: &mut _| {
-                abort_at.into_iter().for_each(|(step, nth)| ingest::break_off(store, step, nth));
+                abort_at
+                    .into_iter()
+                    .for_each(|(step, nth)| tstar::ops::ingest::abort_at(store, step, nth));
             };
             let devices = plan.erase(on_open, &mut on_event).await?;
             bar.finish_and_clear();
@@ -190,7 +191,7 @@ fn interrupted(error: anyhow::Error) -> anyhow::Error {
                 "the devices printed are requested, and some of the next {records} may be; rerun \
                  to request all, which erases the same"
             );
-            exit::broke_off(error, &partial)
+            exit::with_partial_result(error, &partial)
         }
         Err(error) => error,
     }

@@ -1,4 +1,4 @@
-//! `id`: the forms of a trip id, without a store.
+//! `id`: encodes and decodes trip ids, without a store.
 
 use clap::{Args, Subcommand, ValueEnum};
 use tstar::identity::{AnyId, TripId, prefix};
@@ -40,7 +40,7 @@ pub struct IdArgs {
 
 #[derive(Debug, Subcommand)]
 enum IdCommand {
-    /// Write an id
+    /// Encode a trip id
     #[command(after_help = ENCODE_EXAMPLES)]
     Encode {
         /// Device id
@@ -48,11 +48,11 @@ enum IdCommand {
         /// t_star: RFC 3339 with any offset, or ms since 1970
         #[arg(allow_negative_numbers = true)]
         time: String,
-        /// Which form
+        /// Form of the id
         #[arg(long, value_enum, default_value = "text")]
         form: IdForm,
     },
-    /// Read an id in any form
+    /// Decode a trip id in any form
     #[command(after_help = DECODE_EXAMPLES)]
     Decode {
         /// Trip id: text, bytes (base32hex) or UUID
@@ -60,12 +60,12 @@ enum IdCommand {
         #[command(flatten)]
         output: OutputFlags,
     },
-    /// Write what the ids of a year, month, day or hour begin with
+    /// Print the prefix of the ids of a year, month, day or hour
     #[command(after_help = PREFIX_EXAMPLES)]
     Prefix {
         /// Device id
         device: String,
-        /// 2026, 202611, 20261120 or 20261120T21, also with dashes
+        /// 2026, 202611, 20261120 or 20261120T21; dashes are allowed
         date: String,
     },
 }
@@ -74,9 +74,9 @@ enum IdCommand {
 enum IdForm {
     /// truck-17~20261120T213800.123Z
     Text,
-    /// Base32hex, in the order of the store
+    /// Base32hex; sorts like the ids in the store
     Bytes,
-    /// Version 8
+    /// UUID version 8
     Uuid,
 }
 
@@ -99,7 +99,7 @@ pub fn run(args: &IdArgs, printer: &mut Printer<'_>) -> anyhow::Result<()> {
 
 fn decode(id: &str, format: Format, printer: &mut Printer<'_>) -> anyhow::Result<()> {
     let order = ["device_id", "t_star", "t_star_ms", "text", "bytes", "uuid"];
-    // A UUID holds a hash of the device: the forms that name it are null.
+    // A UUID contains only a hash of the device, so forms that name the device are null.
     let (trip, uuid, t_star_ms) = match AnyId::parse(id)? {
         AnyId::Trip(trip) => {
             let (uuid, t_star_ms) = (trip.uuid().ok(), trip.t_star_ms);
@@ -118,6 +118,6 @@ fn decode(id: &str, format: Format, printer: &mut Printer<'_>) -> anyhow::Result
     match format {
         Format::Table => Ok(printer.line(&table::fields(&forms, &order))?),
         Format::Json | Format::Ndjson => Ok(printer.line(&forms.to_string())?),
-        _ => Err(InvalidRequest("an id is shown as table, ndjson or json".into()).into()),
+        _ => Err(InvalidRequest("--format must be table, ndjson or json".into()).into()),
     }
 }

@@ -17,8 +17,6 @@ use super::progress::FileProgress;
 use super::report::Summary;
 use super::stop;
 
-pub use tstar::ops::ingest::abort_at as break_off;
-
 const EXAMPLES: &str = "\
 Examples:
   tstar ingest day1.ndjson.gz
@@ -31,10 +29,10 @@ Samples that cannot be used become dead letters: see `tstar dlq ls`.
 Exits 65 if the input is truncated, and under --strict if there is any dead letter.
 Rerun a stopped import to continue it: files are recognised by their content.";
 
-/// Form of the summary.
+/// Output format of the summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SummaryFormat {
-    /// For people
+    /// Human-readable table
     Table,
     /// One JSON object
     Json,
@@ -47,11 +45,11 @@ pub struct IngestArgs {
     /// NDJSON or CSV, plain, .gz or .zst; - for stdin
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Exit 65 where this run finds any dead letter
+    /// Exit 65 if this run finds any dead letter
     #[arg(long)]
     pub strict: bool,
-    /// Form of the summary [default: table on a terminal, else json]
-    #[arg(long, value_enum, value_name = "FORM")]
+    /// Output format of the summary [default: table on a terminal, else json]
+    #[arg(long, value_enum, value_name = "FORMAT")]
     pub format: Option<SummaryFormat>,
     /// Short for --format json
     #[arg(long, conflicts_with = "format")]
@@ -72,8 +70,8 @@ pub async fn run(
     let (settings, _) = context.settings(&flags)?;
     let outcome = import(&args.files, &settings, context).await?;
     let summary = Summary::new(&outcome.counts, Some(outcome.trips));
-    let usual = if printer.is_terminal() { SummaryFormat::Table } else { SummaryFormat::Json };
-    let format = if args.json { SummaryFormat::Json } else { args.format.unwrap_or(usual) };
+    let default = if printer.is_terminal() { SummaryFormat::Table } else { SummaryFormat::Json };
+    let format = if args.json { SummaryFormat::Json } else { args.format.unwrap_or(default) };
     match format {
         SummaryFormat::Table => printer.line(&summary.table())?,
         SummaryFormat::Json => printer.line(&serde_json::to_string(&summary)?)?,
@@ -93,7 +91,7 @@ pub async fn import(
     ingest(&request, &stop::on_signals, &mut FileProgress::default()).await
 }
 
-/// An import of files into the store of the settings.
+/// The request of an import into the store of the settings.
 pub fn request(
     files: Vec<PathBuf>,
     settings: &Settings,
@@ -111,7 +109,7 @@ pub fn request(
         keep_changes: settings.keep_changes,
         flush_interval: duration(settings.flush_interval_ms),
         max_staleness: duration(settings.max_staleness_ms),
-        abort_at: context.break_off(),
+        abort_at: context.abort_at(),
     })
 }
 
@@ -120,14 +118,13 @@ fn print_hints(counts: &SampleCounts, settings: &Settings) {
     let (seconds, dead) = (counts.looks_like_seconds, counts.dead());
     if seconds > 0 {
         exit::print_status(&format!(
-            "hint: {seconds} times before --min-time would be good ones in seconds: \
-             try --time-unit s"
+            "hint: {seconds} times before --min-time would be valid in seconds: try --time-unit s"
         ));
     }
     if dead > 0 {
         let store = &settings.store;
         exit::print_status(&format!(
-            "{dead} samples could not be used; they are kept: tstar dlq ls --store {store}"
+            "{dead} samples became dead letters: see tstar dlq ls --store {store}"
         ));
     }
 }

@@ -9,7 +9,7 @@ use tstar::settings::{Settings, read_secret};
 
 use super::exit;
 
-/// The keys of `control_key_file`; none where it is not set. What the file holds is never printed.
+/// Reads the keys of `control_key_file`; none if it is not set. Its content is never printed.
 ///
 /// # Errors
 /// The file cannot be read, or a line of it is not a key.
@@ -21,7 +21,7 @@ pub fn read(settings: &Settings) -> anyhow::Result<ControlKeys> {
     let secret = read_secret("control_key_file", Path::new(path));
     let secret = secret.with_context(|| format!("control_key_file `{path}` cannot be read"))?;
     secret.warning.iter().for_each(|warning| exit::print_status(warning));
-    // The error would hold the bytes.
+    // The error of the conversion contains the bytes, so it is discarded.
     let text = String::from_utf8(secret.bytes)
         .map_err(|_| PreconditionFailed(format!("control_key_file `{path}` is not UTF-8")))?;
     let problem = |error| PreconditionFailed(format!("control_key_file `{path}`: {error}"));

@@ -1,5 +1,4 @@
-//! What a program that runs on and on says: entries on stderr, one line each whatever is in them,
-//! as text or as JSON.
+//! Log events of a daemon on stderr, as text or JSON: always one line per event.
 
 use std::fmt;
 use std::io;
@@ -22,12 +21,11 @@ use tstar::settings::LogFormat;
 
 static ON: AtomicBool = AtomicBool::new(false);
 
-/// Lines from now on are entries of this form. Once in the life of the process; a second call
-/// changes nothing.
+/// Starts to log in this format. Works once in a process; a second call changes nothing.
 pub fn init_logging(format: LogFormat) {
-    // Those of the drivers are theirs; what matters of them is told by those who use them.
+    // Events of the drivers are left out: the code that calls them logs what matters.
     let ours = Targets::new().with_target("tstar", LevelFilter::INFO);
-    // A closed stderr is no reason to stop, let alone to panic.
+    // A closed stderr is ignored.
     let lines = layer().with_writer(std::io::stderr).with_ansi(false).log_internal_errors(false);
     let lines = match format {
         LogFormat::Text => lines.event_format(Text).boxed(),
@@ -46,43 +44,43 @@ pub fn init_logging(format: LogFormat) {
     }
 }
 
-/// What the library logs of a store from now on is a line of text, of a command that ends.
-pub fn begin_notes() {
-    let of_stores = Targets::new().with_target("tstar::store", LevelFilter::WARN);
+/// Starts to print the library's warnings about stores as lines of text, for a one-shot command.
+pub fn init_store_warnings() {
+    let stores = Targets::new().with_target("tstar::store", LevelFilter::WARN);
     let lines = layer().with_writer(std::io::stderr).with_ansi(false).log_internal_errors(false);
-    let lines = lines.event_format(Text).with_filter(of_stores);
-    // Of two only the first counts, and it is the same.
+    let lines = lines.event_format(Text).with_filter(stores);
+    // A second call changes nothing, and would be the same.
     tracing::subscriber::set_global_default(tracing_subscriber::registry().with(lines)).ok();
 }
 
-/// Whether lines are entries.
+/// Whether lines are logged as events.
 pub fn is_on() -> bool {
     ON.load(Ordering::Acquire)
 }
 
-/// An entry of what the daemon tells.
-pub fn log_event(notice: &DaemonEvent) {
-    match notice {
+/// Logs an event of the daemon at its level.
+pub fn log_event(event: &DaemonEvent) {
+    match event {
         DaemonEvent::Consumer(ConsumerEvent::Stopped { partition, .. }) => {
-            error!(partition, "{notice}")
+            error!(partition, "{event}")
         }
         DaemonEvent::Consumer(
             ConsumerEvent::Assigned { partition, .. }
             | ConsumerEvent::Revoked { partition, late: false, .. },
         ) => {
-            info!(partition, "{notice}");
+            info!(partition, "{event}");
         }
         DaemonEvent::Consumer(
             ConsumerEvent::Revoked { partition, .. }
             | ConsumerEvent::Lost { partition }
             | ConsumerEvent::Expired { partition, .. },
-        ) => warn!(partition, "{notice}"),
-        _ => warn!("{notice}"),
+        ) => warn!(partition, "{event}"),
+        _ => warn!("{event}"),
     }
 }
 
-/// The text form: `tstar: `, the message and the error, where there is one; other fields are for
-/// programs, and the message says what a person needs of them.
+/// The text format: `tstar: `, the message and the error, if there is one. Other fields are for
+/// programs; the message has what a person needs.
 struct Text;
 
 impl<S, N> FormatEvent<S, N> for Text
@@ -96,14 +94,14 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let mut said = EventText::default();
-        event.record(&mut said);
-        let error = said.error.map(|error| format!(": {error}")).unwrap_or_default();
-        writeln!(writer, "tstar: {}", visible(&(said.message + &error)))
+        let mut text = EventText::default();
+        event.record(&mut text);
+        let error = text.error.map(|error| format!(": {error}")).unwrap_or_default();
+        writeln!(writer, "tstar: {}", visible(&(text.message + &error)))
     }
 }
 
-/// What an event says to a person.
+/// The fields of an event that the text format prints.
 #[derive(Default)]
 struct EventText {
     message: String,
@@ -120,7 +118,8 @@ impl Visit for EventText {
     }
 }
 
-/// JSON whose strings show as they read: JSON asks for the escapes of old control characters alone.
+/// Escapes hidden characters in JSON: the format itself requires that of ASCII control characters
+/// only.
 struct JsonText<W>(W);
 
 impl<W: io::Write> io::Write for JsonText<W> {
@@ -130,7 +129,7 @@ impl<W: io::Write> io::Write for JsonText<W> {
             match character {
                 '\n' => shown.push('\n'),
                 character if is_hidden(character) => {
-                    // As JSON writes it: beyond four hex digits it is a pair.
+                    // JSON writes a character beyond U+FFFF as a surrogate pair.
                     for unit in character.encode_utf16(&mut [0; 2]) {
                         shown.push_str(&format!("\\u{unit:04x}"));
                     }
@@ -154,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_shows_as_it_reads_and_means_what_it_meant() {
+    fn json_escapes_hidden_characters_and_keeps_the_value() {
         let hostile = "a\nb\u{1b}[31mc\u{9b}d\u{7f}e\u{2028}f\u{202e}g\"\\ Zürich 東京 \u{e0041}";
         let line = serde_json::to_string(hostile).unwrap() + "\n";
         let mut shown = JsonText(Vec::new());

@@ -17,7 +17,7 @@ Examples:
   tstar lookup truck-17 2026-11-20T22:38:00+01:00 --json
   tstar lookup truck-17 1795210680000 --format geojson
 
-Prints nothing and exits 1 where no trip covers the time; the reason begins with `gone` where the
+Prints nothing and exits 1 if no trip covers the time; the message starts with `gone` if the
 device's trips up to a later time were erased (tstar forget).";
 
 const TRIP_EXAMPLES: &str = "\
@@ -26,9 +26,9 @@ Examples:
   tstar trip ehp7aorb5koje040000q3un52stg --json
   tstar trip 01a1fae5-173b-8152-8ed4-88d4aacc8ddd --json --path
 
-Prints nothing and exits 1 where no trip covers the time of the id; the reason begins with `gone`
-where the device's trips up to a later time were erased (tstar forget). A UUID names no device: of
-one that is not found it cannot be told whether it was erased.";
+Prints nothing and exits 1 if no trip covers the time of the id; the message starts with `gone` if
+the device's trips up to a later time were erased (tstar forget). A UUID contains no device id, so
+a UUID that is not found may or may not have been erased.";
 
 /// Flags of `lookup`.
 #[derive(Debug, Args)]
@@ -91,13 +91,12 @@ pub async fn lookup<S: TripStore>(
     printer.answer(&row, &extras, format, args.path.path)
 }
 
-/// The trip that an id finds.
+/// The result of a lookup by id.
 pub struct FoundTrip {
-    /// The trip.
     pub row: TripRow,
-    /// The time of the id, ms.
+    /// `t_star` of the id, ms.
     pub t_star_ms: i64,
-    /// How that lies in the trip.
+    /// How `t_star_ms` matches the trip.
     pub matched: Match,
 }
 
@@ -112,7 +111,7 @@ pub async fn find<S: TripStore>(store: &S, id: &str) -> anyhow::Result<FoundTrip
         LookupResult::Gone { device_id, forget } => Err(gone(&device_id, &forget).into()),
         LookupResult::Unknown => {
             let time = format_time(t_star_ms);
-            let unknown = format!("no trip has the id `{id}`: none of its device covers {time}");
+            let unknown = format!("no trip has the id `{id}`: no trip of its device covers {time}");
             Err(NoResult(unknown).into())
         }
     }
@@ -138,7 +137,7 @@ pub async fn trip<S: TripStore>(
     printer.answer(&row, &extras, format, args.path.path)
 }
 
-/// Why nothing covers a time, where trips were erased.
+/// The error for a time whose trips were erased.
 fn gone(device: &str, forget: &Forget) -> NoResult {
     let before = format_time(forget.before_ms);
     NoResult(format!("gone: the trips of {device} before {before} were erased (tstar forget)"))

@@ -1,4 +1,4 @@
-//! The command line: flags in, an answer on stdout, everything else on stderr.
+//! The command line: results go to stdout, everything else to stderr.
 
 mod config;
 mod demo;
@@ -71,64 +71,64 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Build the trips of a simulated fleet into tstar-demo.db, and look some up
+    /// Build the trips of a simulated fleet in tstar-demo.db, and look one up
     #[command(after_help = demo::EXAMPLES)]
     Demo,
     /// Build trips from files
     Ingest(ingest::IngestArgs),
-    /// Build trips from a topic until a signal comes
+    /// Build trips from a topic until a signal arrives
     Run(Box<run::RunArgs>),
-    /// Answer with trips over HTTP: a page, a JSON API, metrics
+    /// Serve trips over HTTP: a page, a JSON API, metrics
     Serve(Box<serve::ServeArgs>),
-    /// The trip of a device that covers a time
+    /// Find the trip of a device that covers a time
     Lookup(lookup::LookupArgs),
-    /// The trip of an id in any form, also of one that a merge retired
+    /// Find a trip by its id, in any form; retired ids work
     Trip(lookup::TripArgs),
-    /// How the trip of an id came to be: what minted it, what it absorbed, and each record of it
+    /// Show the history of a trip: what minted it, what it absorbed, and each of its records
     Explain(explain::ExplainArgs),
-    /// Trips of a device, or of all devices of a day, by start time
+    /// List the trips of a device, or of all devices on a day, by start time
     Trips(trips::TripsArgs),
-    /// Which devices there are
+    /// List devices
     Devices(devices::DevicesArgs),
-    /// All trips, by device and start time
+    /// Export all trips, by device and start time
     Export(export::ExportArgs),
-    /// Print samples of a seeded fleet in order of arrival, or send them to a topic
+    /// Print samples of a simulated fleet in arrival order, or send them to a topic
     Simulate(simulate::SimulateArgs),
-    /// The samples that could not be used
+    /// List, replay or purge dead letters
     Dlq(dlq::DlqArgs),
-    /// Write and read the forms of a trip id
+    /// Encode and decode trip ids
     Id(id::IdArgs),
-    /// Bring late or historic data in, or the topic into a store once more
+    /// Send late or historic files to the topic, or replay the topic into a store
     Replay(replay::ReplayArgs),
-    /// Build another store from the log by other rules, and compare the ids
+    /// Build another store from the log under other rules, and compare the ids
     Rebuild(Box<rebuild::RebuildArgs>),
     /// Compare a store with its log, and repair rows that differ
     Verify(Box<verify::VerifyArgs>),
     /// Erase the trips of a device, or of all devices, that ended before a time
     Forget(Box<forget::ForgetArgs>),
-    /// The lives of the log that a store belongs to
+    /// Show and manage epochs
     Epoch(epoch::EpochArgs),
-    /// Whether a store, its log and this machine are as they have to be
+    /// Check a store, its log and this machine
     Doctor(doctor::DoctorArgs),
     /// Show and check the settings
     Config(config::ConfigArgs),
-    /// Print the files that describe what is stored, and make tables by them
+    /// Print the schema files, or create the tables of a keyspace
     Schema(schema::SchemaArgs),
-    /// Print the completions of a shell
+    /// Print shell completions
     #[command(after_help = COMPLETIONS)]
     Completions {
-        /// Which shell
+        /// Shell to complete for
         shell: clap_complete::Shell,
     },
 }
 
-/// Runs the program; `env` are the `TSTAR_*` variables, `user` is who runs it.
+/// Runs the program; `env` holds the `TSTAR_*` variables, `user` is the system's user name.
 pub fn main(env: Vec<(String, String)>, user: Option<String>) -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
             let code = u8::try_from(error.exit_code()).unwrap_or(exit::USAGE);
-            // Help into a closed pipe is no fault.
+            // Help written to a closed pipe succeeds.
             return error.print().map_or(ExitCode::SUCCESS, |()| ExitCode::from(code));
         }
     };
@@ -139,7 +139,7 @@ pub fn main(env: Vec<(String, String)>, user: Option<String>) -> ExitCode {
 }
 
 fn run(cli: Cli, env: Vec<(String, String)>, user: Option<String>) -> anyhow::Result<()> {
-    // The daemon has partitions to work on side by side; everything else is one thing at a time.
+    // These work in parallel, on partitions or requests; the other commands do not.
     let mut builder = match cli.command {
         Command::Run(_)
         | Command::Serve(_)
@@ -152,10 +152,10 @@ fn run(cli: Cli, env: Vec<(String, String)>, user: Option<String>) -> anyhow::Re
     let runtime = builder.enable_all().build()?;
     let mut context = Context::new(cli.global, env);
     context.user = user;
-    // Of a daemon they are entries, once it is known of which form.
+    // A daemon logs the warnings itself, once it knows the log format.
     if !matches!(cli.command, Command::Run(_) | Command::Serve(_)) {
         context.warn();
-        logging::begin_notes();
+        logging::init_store_warnings();
     }
     let mut printer = Printer::stdout();
     runtime.block_on(dispatch(cli.command, &context, &mut printer))?;
@@ -181,12 +181,12 @@ async fn dispatch(
         Command::Dlq(args) => dlq::run(&args, context, printer).await,
         Command::Lookup(args) => {
             let settings = context.settings(&[&args.reader.0[..], &args.server.0].concat())?.0;
-            let (reader, settings) = open::reader_by_its_rules(settings, context).await?;
+            let (reader, settings) = open::reader_with_store_rules(settings, context).await?;
             lookup::lookup(&reader, &args, &settings, context.now_ms, printer).await
         }
         Command::Trip(args) => {
             let settings = context.settings(&[&args.reader.0[..], &args.server.0].concat())?.0;
-            let (reader, settings) = open::reader_by_its_rules(settings, context).await?;
+            let (reader, settings) = open::reader_with_store_rules(settings, context).await?;
             lookup::trip(&reader, &args, &settings, context.now_ms, printer).await
         }
         Command::Explain(args) => explain::run(&args, context, printer).await,

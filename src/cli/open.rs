@@ -1,4 +1,4 @@
-//! Opens stores as the settings say.
+//! Opens the store and the log that the settings name.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::exit;
 use super::flags::Context;
 use super::keys;
 
-/// How servers are reached by a one-shot command.
+/// Server options of a one-shot command: it gives up after `connect_timeout`.
 pub fn server_options(settings: &Settings, context: &Context) -> anyhow::Result<ServerOptions> {
     let named = !settings.cql_user.is_empty();
     Ok(ServerOptions {
@@ -45,7 +45,7 @@ fn tls(settings: &Settings, context: &Context) -> anyhow::Result<Tls> {
     Ok(Tls { authorities: read("cql_tls_ca", &settings.cql_tls_ca)?, identity })
 }
 
-/// How a store is opened by a one-shot command.
+/// Store options of a one-shot command.
 pub fn options(settings: &Settings, context: &Context) -> anyhow::Result<OpenOptions> {
     Ok(OpenOptions {
         server: server_options(settings, context)?,
@@ -69,17 +69,17 @@ pub async fn reader(settings: &Settings, context: &Context) -> anyhow::Result<An
     open(settings, context, Access::Read).await
 }
 
-/// The cache of a file takes an eighth of the memory, at most this, bytes.
+/// Maximum cache of an embedded store, bytes; below it, an eighth of the memory limit.
 const MAX_CACHE: u64 = 64 << 20;
 
-/// How much of a file may be kept in memory, bytes.
+/// Cache of an embedded store, bytes.
 pub fn cache(settings: &Settings) -> u64 {
     (settings.memory / 8).min(MAX_CACHE)
 }
 
-/// A store for reading, and the settings with the rules that it was built by: whether a trip may
-/// still grow follows from those, not from the reader's.
-pub async fn reader_by_its_rules(
+/// Opens the store for reading, and puts `max_gap` of the store's rules into the settings: it
+/// decides whether a trip may still grow.
+pub async fn reader_with_store_rules(
     mut settings: Settings,
     context: &Context,
 ) -> anyhow::Result<(AnyStore, Settings)> {
@@ -90,8 +90,8 @@ pub async fn reader_by_its_rules(
     Ok((reader, settings))
 }
 
-/// Opens the store of a topic to change its epochs; `rules` are those of its newest epoch. An
-/// embedded store has no other writer meanwhile.
+/// Opens the store of a topic to change its epochs; `rules` are those of its newest epoch. Locks
+/// an embedded store against other writers.
 pub async fn topic_writer(
     settings: &Settings,
     context: &Context,
@@ -100,16 +100,16 @@ pub async fn topic_writer(
     open(settings, context, Access::WriteTopic(rules)).await
 }
 
-/// How brokers are reached by a one-shot command.
+/// Broker options of a one-shot command: it gives up after `connect_timeout`.
 ///
 /// # Errors
-/// An option is not the user's to set.
+/// A librdkafka option may not be set by the user.
 pub fn brokers(settings: &Settings) -> Result<Brokers, KafkaError> {
     let brokers = Brokers::new(&settings.brokers, settings.kafka.clone())?;
     Ok(brokers.within(Duration::from_millis(settings.connect_timeout_ms.unsigned_abs())))
 }
 
-/// How the log of the store is reached by a one-shot command.
+/// How a one-shot command accesses the log of the store.
 pub fn log_access(settings: &Settings) -> anyhow::Result<LogAccess> {
     Ok(LogAccess {
         store: settings.store.clone(),
@@ -120,20 +120,20 @@ pub fn log_access(settings: &Settings) -> anyhow::Result<LogAccess> {
     })
 }
 
-/// How partition workers run.
+/// Flush intervals and memory of the partition workers.
 pub fn processor_config(settings: &Settings) -> ProcessorConfig {
     let duration = |ms: i64| Duration::from_millis(ms.unsigned_abs());
     ProcessorConfig {
         flush_interval: duration(settings.flush_interval_ms),
         max_staleness: duration(settings.max_staleness_ms),
-        // The rest is for batches in flight and the client's queues.
+        // The other half is for batches in flight and the queues of the Kafka client.
         memory: usize::try_from(settings.memory / 2).unwrap_or(usize::MAX),
         by_trip: true,
         loads: 32,
     }
 }
 
-/// Which topic a command is about: the one named, else that of the newest epoch.
+/// The topic of a command: the configured one, else that of the newest epoch.
 pub fn topic_request<'a>(
     settings: &'a Settings,
     origins: &Origins,

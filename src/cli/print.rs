@@ -1,4 +1,4 @@
-//! Where answers go.
+//! Prints the results of commands, in any output format.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 
@@ -8,7 +8,7 @@ use tstar::views::{Extras, Form, TripJson, TripWriter};
 use super::flags::{Format, OutputFlags};
 use super::table;
 
-/// The output, and whether a person reads it.
+/// The output, and whether it is a terminal.
 pub struct Printer<'a> {
     out: Box<dyn Write + 'a>,
     terminal: bool,
@@ -22,23 +22,23 @@ impl<'a> Printer<'a> {
         Self { out: Box::new(BufWriter::with_capacity(1 << 16, stdout)), terminal }
     }
 
-    /// Prints elsewhere, as into a pipe.
+    /// Prints into a writer, as if into a pipe.
     #[cfg(test)]
     pub fn into(out: impl Write + 'a) -> Self {
         Self { out: Box::new(out), terminal: false }
     }
 
-    /// Whether a person reads the output.
+    /// Whether the output is a terminal.
     pub fn is_terminal(&self) -> bool {
         self.terminal
     }
 
-    /// The form to print in.
+    /// The output format: a table on a terminal, else NDJSON, unless a flag names another.
     pub fn format(&self, flags: &OutputFlags) -> Format {
         flags.format(if self.terminal { Format::Table } else { Format::Ndjson })
     }
 
-    /// The output itself.
+    /// The underlying writer.
     pub fn out(&mut self) -> &mut dyn Write {
         self.out.as_mut()
     }
@@ -53,17 +53,17 @@ impl<'a> Printer<'a> {
         writeln!(self.out, "{line}")
     }
 
-    /// Writes what is buffered.
+    /// Flushes the buffer.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
 
-    /// Writes trips in a form for programs.
+    /// A writer of trips in a format for programs.
     pub fn writer(&mut self, form: Form, with_path: bool) -> TripWriter<&mut dyn Write> {
         TripWriter::new(self.out.as_mut(), form, with_path)
     }
 
-    /// Prints one trip as an answer; as JSON it is one object, not an array.
+    /// Prints one trip; as JSON it is one object, not an array.
     pub fn answer(
         &mut self,
         row: &TripRow,

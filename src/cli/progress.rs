@@ -1,4 +1,4 @@
-//! What a person sees while a command works.
+//! Progress bars, and status lines about events.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -15,12 +15,14 @@ use tstar::source::Batch;
 use super::exit;
 use super::logging;
 
-/// The progress bar, where a person watches.
+/// A progress bar on stderr; hidden unless that is a terminal.
 pub struct Progress {
     bar: ProgressBar,
-    /// The file that is being read, and the bytes of those before it.
+    /// The file that is being read.
     file: Arc<str>,
+    /// Bytes of the files before it.
     before: u64,
+    /// Bytes read of it.
     in_file: u64,
 }
 
@@ -40,8 +42,7 @@ impl Progress {
     pub fn show(&mut self, batch: &Batch, counts: &SampleCounts) {
         if batch.lines_known > 0 {
             let (file, lines) = (&batch.origin, batch.lines_known);
-            let line =
-                format!("{file}: {lines} lines were stored by an earlier run; going on there");
+            let line = format!("{file}: {lines} lines were stored by an earlier run; continuing");
             self.bar.suspend(|| exit::print_status(&line));
         }
         if batch.origin != self.file {
@@ -58,7 +59,7 @@ impl Progress {
     }
 }
 
-/// The progress bar of a use case that reads files.
+/// The progress bar of a use case that reads files; none before it starts.
 #[derive(Default)]
 pub struct FileProgress(Option<Progress>);
 
@@ -84,39 +85,40 @@ fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).expect("the template is a constant that is right")
 }
 
-/// What is told again and again is told so often.
-const TELL_AGAIN: Duration = Duration::from_secs(10);
+/// Minimum time between two prints of the same warning.
+const REPEAT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Says what happens on stderr. A server that is away makes the same noise several times a second.
+/// Prints or logs events. Repeated warnings are limited: an unreachable server causes several a
+/// second.
 pub fn notify() -> OnEvent {
-    let told: Mutex<BTreeMap<String, Instant>> = Mutex::default();
-    Arc::new(move |notice| {
-        let text = notice.to_string();
+    let printed: Mutex<BTreeMap<String, Instant>> = Mutex::default();
+    Arc::new(move |event| {
+        let text = event.to_string();
         if matches!(
-            notice,
+            event,
             DaemonEvent::Waiting(_) | DaemonEvent::Consumer(ConsumerEvent::Warning(_))
         ) {
-            let mut told = told.lock().expect("no holder of the lock panics");
-            told.retain(|_, at| at.elapsed() < TELL_AGAIN);
-            if told.contains_key(&text) {
+            let mut printed = printed.lock().expect("no holder of the lock panics");
+            printed.retain(|_, at| at.elapsed() < REPEAT_INTERVAL);
+            if printed.contains_key(&text) {
                 return;
             }
-            told.insert(text.clone(), Instant::now());
+            printed.insert(text.clone(), Instant::now());
         }
         if logging::is_on() {
-            logging::log_event(&notice);
+            logging::log_event(&event);
         } else {
             exit::print_status(&text);
         }
     })
 }
 
-/// Says what goes wrong; what is read is nothing to tell of a command that ends.
-pub fn trouble() -> OnEvent {
+/// Prints or logs events, except for assignments, which a one-shot command has no use for.
+pub fn notify_warnings() -> OnEvent {
     let notify = notify();
-    Arc::new(move |notice| {
-        if !matches!(notice, DaemonEvent::Consumer(ConsumerEvent::Assigned { .. })) {
-            notify(notice);
+    Arc::new(move |event| {
+        if !matches!(event, DaemonEvent::Consumer(ConsumerEvent::Assigned { .. })) {
+            notify(event);
         }
     })
 }

@@ -28,7 +28,7 @@ Examples:
   tstar rebuild --store sqlite:live.db --into sqlite:ten.db --max-gap 10m --brokers 127.0.0.1:9092
   tstar rebuild --into scylla://127.0.0.1:9042/ten --into-group ten --brokers 127.0.0.1:9092
 
-The report says what became of the samples that were read, and of the trips and ids of the store.
+The report counts the samples by result, and compares the trips and ids of both stores.
 The store is only read. To switch, point readers at the new one, and `tstar run` with the new rules
 (and --group if it is a keyspace). Rerun a stopped rebuild to continue it or to start it over.";
 
@@ -64,7 +64,7 @@ struct ReportJson {
     into: String,
     records: u64,
     #[serde(flatten)]
-    became: SampleSummary,
+    samples: SampleSummary,
     #[serde(flatten)]
     ids: Ids,
     share_of_old_ids_found: Option<f64>,
@@ -80,7 +80,7 @@ pub async fn run(
     let settings = context.settings(&flags)?.0;
     let format = printer.format(&args.output);
     if !matches!(format, Format::Table | Format::Json | Format::Ndjson) {
-        return Err(InvalidRequest("a report comes as table, ndjson or json".into()).into());
+        return Err(InvalidRequest("--format must be table, ndjson or json".into()).into());
     }
     let store = StoreUrl::parse(&args.into)?;
     if store == StoreUrl::parse(&settings.store)? {
@@ -101,7 +101,7 @@ pub async fn run(
                 processor: open::processor_config(&into),
                 now_ms: context.now_ms,
             };
-            let on_event = progress::trouble();
+            let on_event = progress::notify_warnings();
             let read = rebuild_topic(&old, &access, &request, &stop::on_signals, on_event).await;
             read.map_err(|error| exit::interrupted(PartialResult::Read, error))?
         }
@@ -128,7 +128,7 @@ fn print(
             store: store.to_owned(),
             into: into.to_owned(),
             records: counts.delivered,
-            became: SampleSummary::new(counts),
+            samples: SampleSummary::new(counts),
             ids: *ids,
             share_of_old_ids_found: share,
         };

@@ -7,19 +7,19 @@ use tstar::pipeline::processor::SampleCounts;
 
 use super::table;
 
-/// The summary as JSON. Others parse it: names and order are fixed.
+/// The summary as JSON. Clients parse it: names and order are fixed.
 #[derive(Debug, Serialize)]
 pub struct Summary {
     delivered: u64,
     #[serde(flatten)]
-    became: SampleSummary,
+    samples: SampleSummary,
     arrivals: ArrivalReport,
     trips: Option<u64>,
     ids_retired: u64,
     key_changes: KeyChanges,
 }
 
-/// The summary of a run over a topic as JSON: what an import tells, and what was written.
+/// The summary of `tstar run` as JSON: that of an import, and the writes.
 #[derive(Debug, Serialize)]
 pub struct RunSummary {
     #[serde(flatten)]
@@ -29,7 +29,7 @@ pub struct RunSummary {
 }
 
 impl RunSummary {
-    /// The summary of a run. The total of the store is not known: other instances write to it too.
+    /// The summary of a run. The store's total is unknown: other instances write to it, too.
     pub fn new(counts: &SampleCounts) -> Self {
         let summary = Summary::new(counts, None);
         Self { summary, trips_written: counts.trips_written, flushes: counts.flushes }
@@ -53,7 +53,7 @@ struct KeyChanges {
     start_end: u64,
 }
 
-/// What became of samples as JSON, without what trips came of them.
+/// Counts of samples by result as JSON, without counts of trips.
 #[derive(Debug, Serialize)]
 pub struct SampleSummary {
     applied: u64,
@@ -64,18 +64,22 @@ pub struct SampleSummary {
 }
 
 impl SampleSummary {
-    /// What became of the samples of a run.
+    /// The counts of a run.
     pub fn new(counts: &SampleCounts) -> Self {
         Self {
             applied: counts.applied,
             duplicates: counts.duplicates,
             conflicting: counts.conflicting,
             dropped: counts.dropped.iter().map(|(reason, n)| (reason.name(), *n)).collect(),
-            dead_letters: counts.dead_letters.iter().map(|(why, n)| (why.name(), *n)).collect(),
+            dead_letters: counts
+                .dead_letters
+                .iter()
+                .map(|(reason, n)| (reason.name(), *n))
+                .collect(),
         }
     }
 
-    /// The same for people: name and value of each line.
+    /// Name and value of each line of the table.
     pub fn pairs(&self) -> [(&'static str, String); 4] {
         [
             ("  applied", self.applied.to_string()),
@@ -87,12 +91,12 @@ impl SampleSummary {
 }
 
 impl Summary {
-    /// The summary of a run; `trips` is the store's total, where it is known.
+    /// The summary of a run; `trips` is the store's total, if known.
     pub fn new(counts: &SampleCounts, trips: Option<u64>) -> Self {
         let (arrivals, keys) = (counts.arrivals, counts.arrivals.key_changes());
         Self {
             delivered: counts.delivered,
-            became: SampleSummary::new(counts),
+            samples: SampleSummary::new(counts),
             arrivals: ArrivalReport {
                 new: arrivals.new,
                 end: arrivals.end,
@@ -111,11 +115,11 @@ impl Summary {
         }
     }
 
-    /// The summary for people.
+    /// The summary as a table.
     pub fn table(&self) -> String {
         let trips = self.trips.map_or_else(|| "-".into(), |count| count.to_string());
         let mut pairs = vec![("samples delivered", self.delivered.to_string())];
-        pairs.extend(self.became.pairs());
+        pairs.extend(self.samples.pairs());
         pairs
             .extend([("trips in the store", trips), ("ids retired", self.ids_retired.to_string())]);
         let mut text = table::pairs(&pairs);
@@ -135,7 +139,7 @@ impl Summary {
             };
             pairs.iter().map(row).collect::<Vec<_>>()
         };
-        text += "\n\nWhere samples met a trip:\n";
+        text += "\n\nSamples that joined a trip:\n";
         let arrivals = [
             ("extended its end", self.arrivals.end),
             ("fell inside", self.arrivals.inside),
@@ -143,7 +147,7 @@ impl Summary {
             ("joined two trips", self.arrivals.merge),
         ];
         text += &table::counts("arrival", &rows(&arrivals));
-        text += "\n\nArrivals that change a trip's key, by what the key is made of:\n";
+        text += "\n\nArrivals that change a trip's key, by the columns of the key:\n";
         let keys = [
             ("device + t_star", self.key_changes.t_star),
             ("device + start", self.key_changes.start),

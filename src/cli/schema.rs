@@ -1,4 +1,4 @@
-//! `schema`: the files that describe what is stored, as they were when the program was built.
+//! `schema`: prints the schema files that the program was built with, or applies them.
 
 use clap::{Args, Subcommand, ValueEnum};
 use tstar::ops::schema::{self, ApplyRequest};
@@ -26,7 +26,7 @@ Examples:
   tstar schema apply --store scylla://localhost/fleet --create-keyspace
   tstar schema apply --store scylla://a,b/fleet --create-keyspace --replication-factor 3
 
-Makes what is missing and leaves what is there. Production wants a replication factor of 3.";
+Creates what is missing and changes nothing else. Use a replication factor of 3 in production.";
 
 /// Flags of `schema`.
 #[derive(Debug, Args)]
@@ -38,24 +38,24 @@ pub struct SchemaArgs {
 
 #[derive(Debug, Subcommand)]
 enum SchemaCommand {
-    /// Print one file, or all of the embedded store
+    /// Print one schema file, or all those of the embedded store
     #[command(after_help = PRINT_EXAMPLES)]
     Print {
-        /// Which file
+        /// Schema file
         #[arg(value_enum)]
         file: Option<SchemaFile>,
     },
-    /// Make the tables of a store in Scylla or Cassandra
+    /// Create the tables of a keyspace in Scylla or Cassandra
     #[command(after_help = APPLY_EXAMPLES)]
     Apply(ApplyArgs),
 }
 
 #[derive(Debug, Args)]
 struct ApplyArgs {
-    /// Make the keyspace too, where it is missing
+    /// Create the keyspace, too, if it does not exist
     #[arg(long)]
     create_keyspace: bool,
-    /// Replicas of a keyspace that is made, in each data centre
+    /// Replication factor of a new keyspace, in each datacenter
     #[arg(
         long,
         value_name = "N",
@@ -70,27 +70,29 @@ struct ApplyArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum SchemaFile {
-    /// Tables of trips (SQLite)
+    /// Trips (SQLite)
     Trips,
-    /// Tables of the log's side (SQLite)
+    /// Journal: positions, dead letters, changes and rules (SQLite)
     Journal,
-    /// What was read of each file (SQLite)
+    /// Progress of each imported file (SQLite)
     Parts,
-    /// A log that is a topic, and what it erased (SQLite)
+    /// Epochs and erasures of a topic (SQLite)
     Topic,
-    /// Which partition a device belongs to (SQLite)
+    /// Partition of each device (SQLite)
     Claims,
-    /// Tables of trips (Scylla and Cassandra)
+    /// Control keys (SQLite)
+    Control,
+    /// Trips (Scylla and Cassandra)
     TripsCql,
-    /// Tables of the log's side (Scylla and Cassandra)
+    /// Epochs, erasures, control keys and claims (Scylla and Cassandra)
     LogCql,
-    /// Samples of a trip, inside a row (Protocol Buffers)
+    /// Path of a trip, as stored in its row (Protocol Buffers)
     Path,
 }
 
 impl SchemaFile {
-    const EMBEDDED: [Self; 5] =
-        [Self::Trips, Self::Journal, Self::Parts, Self::Topic, Self::Claims];
+    const EMBEDDED: [Self; 6] =
+        [Self::Trips, Self::Journal, Self::Parts, Self::Topic, Self::Claims, Self::Control];
 
     fn text(self) -> &'static str {
         match self {
@@ -99,6 +101,7 @@ impl SchemaFile {
             Self::Parts => include_str!("../../schema/parts.sql"),
             Self::Topic => include_str!("../../schema/topic.sql"),
             Self::Claims => include_str!("../../schema/claims.sql"),
+            Self::Control => include_str!("../../schema/control.sql"),
             Self::TripsCql => include_str!("../../schema/trips.cql"),
             Self::LogCql => include_str!("../../schema/log.cql"),
             Self::Path => include_str!("../../schema/path.proto"),

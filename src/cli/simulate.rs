@@ -1,4 +1,4 @@
-//! `simulate`: samples of a seeded fleet, to stdout or to a topic.
+//! `simulate`: prints samples of a seeded fleet, or sends them to a topic.
 
 use std::sync::Arc;
 
@@ -17,23 +17,23 @@ Examples:
   tstar simulate --devices 100 --samples 20000 --seed 7 --mix 46,34,19,1 --bad 0.01
   tstar simulate --devices 100 --samples 20000 --brokers 127.0.0.1:9092 --topic samples
 
-Prints NDJSON in order of arrival, or sends it keyed by device where --brokers or --topic is given.
+Prints NDJSON in arrival order; with --brokers or --topic, sends it to the topic, keyed by device.
 The same seed gives the same bytes.";
 
 /// Flags of `simulate`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct SimulateArgs {
-    /// How many devices
+    /// Number of devices
     #[arg(long, value_name = "N", default_value_t = FleetSettings::default().devices)]
     pub devices: u32,
-    /// How many lines in all
+    /// Total number of lines
     #[arg(long, value_name = "N", default_value_t = FleetSettings::default().samples)]
     pub samples: u64,
-    /// Where the random numbers start
+    /// Seed of the random numbers
     #[arg(long, value_name = "N", default_value_t = FleetSettings::default().seed)]
     pub seed: u64,
-    /// Weights of the arrivals: end, inside, beginning, merge
+    /// Weights of the arrival kinds: end, inside, beginning, merge
     #[arg(long, value_name = "E,I,B,M", default_value = "46,34,19,1")]
     pub mix: String,
     /// Share of malformed lines, 0 to 1
@@ -43,7 +43,7 @@ pub struct SimulateArgs {
     pub topic: BrokerFlags,
 }
 
-/// Prints the samples, or sends them where brokers are named.
+/// Prints the samples, or sends them if a flag names brokers or a topic.
 pub async fn run(
     args: &SimulateArgs,
     context: &Context,

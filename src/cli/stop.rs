@@ -7,14 +7,14 @@ use tstar::ops::{Cancel, PartialResult};
 
 use super::exit;
 
-/// Added to the number of a signal in an exit code.
+/// Base of the exit codes of signals: the number of the signal is added to it.
 const SIGNALLED: i32 = 128;
 
-/// Listens for signals from now on, on a thread of its own: the program may be busy when one
-/// arrives. `partial` is what remains of the command's work then.
+/// Starts a thread that listens for signals: the program may be busy when one arrives. `partial`
+/// is the state of the command's work after a stop.
 ///
 /// # Errors
-/// The system refuses a handler or a thread.
+/// The system cannot install the handler or start the thread.
 pub fn on_signals(partial: PartialResult) -> std::io::Result<Cancel> {
     let (sender, signal) = watch::channel(None);
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
@@ -26,9 +26,9 @@ pub fn on_signals(partial: PartialResult) -> std::io::Result<Cancel> {
             // Printed at once: storing may take a while.
             exit::print_status(match partial {
                 PartialResult::Nothing | PartialResult::Repaired | PartialResult::Sent => {
-                    "stopping; a second signal does at once"
+                    "stopping; a second signal stops at once"
                 }
-                _ => "stopping: what was read is being stored; a second signal gives it up",
+                _ => "stopping: storing what was read; a second signal aborts",
             });
         }
     };

@@ -1,4 +1,4 @@
-//! Tables for people.
+//! Human-readable tables.
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use tstar::model::visible::visible;
@@ -11,13 +11,13 @@ fn table<'a>(columns: impl IntoIterator<Item = &'a str>) -> Table {
     table
 }
 
-/// One trip, a line for each value.
+/// One trip, a line per value.
 pub fn answer(trip: &TripJson, extras: &Extras) -> String {
     let answer = Answer { trip: trip.clone(), extras };
     fields(&serde_json::to_value(answer).expect("an answer is plain data"), &COLUMN_ORDER)
 }
 
-/// The order in which a person wants to know.
+/// Order of the lines of one trip.
 const COLUMN_ORDER: [&str; 20] = [
     "id",
     "requested_id",
@@ -41,7 +41,7 @@ const COLUMN_ORDER: [&str; 20] = [
     "version",
 ];
 
-/// The fields of an object, a line each.
+/// The fields of an object, a line per field, in the given order.
 pub fn fields(object: &serde_json::Value, order: &[&str]) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
@@ -69,7 +69,7 @@ fn value_text(value: &serde_json::Value) -> String {
     }
 }
 
-/// Trips, a line each.
+/// Trips, a line per trip.
 pub fn list(trips: &[TripJson]) -> String {
     let columns = ["id", "start_time", "end_time", "samples", "km", "driver", "absorbed"];
     let mut table = table(columns);
@@ -101,7 +101,7 @@ pub fn column(name: &str, values: &[String]) -> String {
     table.trim_fmt()
 }
 
-/// Names and values, a line each.
+/// Names and values, a line per pair.
 pub fn pairs(pairs: &[(&str, String)]) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
@@ -111,7 +111,7 @@ pub fn pairs(pairs: &[(&str, String)]) -> String {
     table.trim_fmt()
 }
 
-/// Counts with their share, a line each, under the name of what is counted.
+/// Counts with their shares; `name` is the header of the first column.
 pub fn counts(name: &str, rows: &[[String; 3]]) -> String {
     let mut table = table([name, "samples", "share"]);
     for number in [1, 2] {
@@ -125,7 +125,7 @@ pub fn counts(name: &str, rows: &[[String; 3]]) -> String {
     table.trim_fmt()
 }
 
-/// Findings, a line each: how it is, what was looked at, what was found.
+/// Results of checks: state, check, and what was found.
 pub fn findings(rows: &[[String; 3]]) -> String {
     let mut table = table(["state", "check", "found"]);
     for row in rows {
@@ -134,7 +134,7 @@ pub fn findings(rows: &[[String; 3]]) -> String {
     table.trim_fmt()
 }
 
-/// Dead letters, a line each: number, reason, place and what failed.
+/// Dead letters: id, reason, log position and error message.
 pub fn dead_letters(rows: &[[String; 4]]) -> String {
     let mut table = table(["id", "reason", "place", "message"]);
     for row in rows {
@@ -143,7 +143,7 @@ pub fn dead_letters(rows: &[[String; 4]]) -> String {
     table.trim_fmt()
 }
 
-/// Records of a trip, a line each.
+/// Records of a trip, a line per record.
 pub fn records(rows: &[[String; 7]]) -> String {
     let mut table = table(["place", "log_time", "time", "late", "behind", "effect", "trip"]);
     for number in [3, 4] {

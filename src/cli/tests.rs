@@ -8,20 +8,20 @@ use tstar::timeline::{Limits, RawSample, Sample, Timeline};
 const T: i64 = 1_795_210_680_123;
 const MINUTE: i64 = 60_000;
 
-/// Rows of a device whose samples came at these minutes after [`T`].
+/// Rows of a device whose samples have these device times, minutes after [`T`], in arrival order.
 fn rows(device: &str, minutes: &[i64]) -> Vec<TripRow> {
     let mut timeline = Timeline::default();
     for (minute, version) in minutes.iter().zip((0..).step_by(2)) {
-        let stated =
+        let raw =
             RawSample { time_ms: T + minute * MINUTE, lat: 1.0, lon: 2.0, ..RawSample::default() };
-        let sample = Sample::quantised(&stated).unwrap();
+        let sample = Sample::quantised(&raw).unwrap();
         timeline.absorb(&Limits::default(), version, sample, None);
     }
     timeline.trips().map(|trip| TripRow::from_trip(device, trip)).collect()
 }
 
-/// truck-17: the worked example of the contract, a trip over midnight, and one of the next day;
-/// `a~b` one trip between; `z` one on the day before.
+/// `truck-17`: the worked example of `design.md`, a trip across midnight, and one of the next day.
+/// `a~b`: one trip between them. `z`: one trip on the day before. `y`: erased.
 fn store() -> MemoryStore {
     let store = MemoryStore::default();
     let all = [
@@ -30,7 +30,6 @@ fn store() -> MemoryStore {
         rows("z", &[-1440]),
     ];
     block_on(store.apply(&all.concat())).unwrap();
-    // Of `y` nothing is left.
     let forget = |before_ms, version| Forget { before_ms, version };
     block_on(store.forget("y", &forget(T, 100))).unwrap();
     block_on(store.forget("y", &forget(T - MINUTE, 102))).unwrap();
@@ -67,7 +66,7 @@ fn output_of(line: &str) -> Result<String, (u8, String)> {
     match done {
         Ok(()) => Ok(text),
         Err(error) => {
-            assert_eq!(text, "", "a fault leaves stdout empty");
+            assert_eq!(text, "", "an error leaves stdout empty");
             Err((exit::code(&error), format!("{error:#}")))
         }
     }
@@ -77,7 +76,7 @@ fn json(line: &str) -> serde_json::Value {
     serde_json::from_str(&output_of(line).unwrap()).unwrap()
 }
 
-/// Ids of a list printed as lines.
+/// Ids of trips printed as NDJSON.
 fn ids(line: &str) -> Vec<String> {
     let id = |line: &str| {
         let trip: serde_json::Value = serde_json::from_str(line).unwrap();
@@ -94,17 +93,17 @@ const NEXT: &str = "truck-17~20261121T073800.123Z";
 fn every_help_has_examples_that_parse() {
     Cli::command().debug_assert();
     let mut commands = vec![Cli::command()];
-    let mut seen = 0;
+    let mut examples_run = 0;
     while let Some(mut command) = commands.pop() {
         commands.extend(command.get_subcommands().cloned());
         let help = command.render_long_help().to_string();
         let (_, examples) = help.split_once("\nExamples:\n").expect(&help);
         for line in examples.lines().filter_map(|line| line.strip_prefix("  ")) {
             assert!(Cli::try_parse_from(line.split(' ')).is_ok(), "{line}");
-            seen += 1;
+            examples_run += 1;
         }
     }
-    assert!(seen >= 30, "{seen} examples");
+    assert!(examples_run >= 30, "{examples_run} examples");
 }
 
 #[test]
@@ -127,7 +126,7 @@ fn lookup_finds_the_trip_that_covers_a_time() {
 }
 
 #[test]
-fn trip_takes_any_form_of_an_id_and_tells_how_it_matched() {
+fn trip_accepts_any_form_of_an_id_and_reports_the_match() {
     for (id, requested, matched, merged) in [
         (MERGED, T, "current", false),
         ("truck-17~20261120T214800.123Z", T + 10 * MINUTE, "retired", true),
@@ -147,27 +146,27 @@ fn trip_takes_any_form_of_an_id_and_tells_how_it_matched() {
     let none = output_of("tstar trip truck-18~20261120T213800.123Z").unwrap_err();
     assert_eq!(none.0, exit::NO_RESULT);
     let none = output_of("tstar trip 01a1fae5-173b-8152-8ed4-88d4aacc8dde").unwrap_err();
-    assert_eq!(none.0, exit::NO_RESULT, "a UUID that is nobody's: {}", none.1);
+    assert_eq!(none.0, exit::NO_RESULT, "an unknown UUID: {}", none.1);
     assert_eq!(output_of("tstar trip truck-17").unwrap_err().0, exit::USAGE);
 }
 
 #[test]
-fn what_was_erased_is_gone_rather_than_unknown() {
+fn erased_trips_are_reported_as_gone() {
     let gone = "gone: the trips of y before 2026-11-20T21:38:00.123Z were erased (tstar forget)";
     for line in ["lookup y 2026-11-20T21:38:00.122Z", "trip y~20261119T213800.123Z"] {
-        let told = output_of(&format!("tstar {line}")).unwrap_err();
-        assert_eq!(told, (exit::NO_RESULT, gone.to_owned()), "{line}");
+        let error = output_of(&format!("tstar {line}")).unwrap_err();
+        assert_eq!(error, (exit::NO_RESULT, gone.to_owned()), "{line}");
     }
     let uuid = output_of("tstar id encode y 2026-11-19T21:38:00.123Z --form uuid").unwrap();
     for line in ["lookup y 2026-11-20T21:38:00.123Z", &format!("trip {}", uuid.trim_end())] {
         let (code, reason) = output_of(&format!("tstar {line}")).unwrap_err();
         assert_eq!(code, exit::NO_RESULT);
-        assert!(reason.starts_with("no trip"), "a UUID names no device: {reason}");
+        assert!(reason.starts_with("no trip"), "a UUID contains no device id: {reason}");
     }
 }
 
 #[test]
-fn forget_takes_one_device_or_all() {
+fn forget_requires_one_device_or_all() {
     for line in [
         "tstar forget",
         "tstar forget y --all-before 0",
@@ -176,10 +175,10 @@ fn forget_takes_one_device_or_all() {
         "tstar forget y --wait-timeout 5",
     ] {
         let folder = tempfile::tempdir().unwrap();
-        let place = folder.path().join("none.db");
-        let told = output_of(&format!("{line} --store sqlite:{}", place.display())).unwrap_err();
-        assert_eq!(told.0, exit::USAGE, "{line}: {}", told.1);
-        assert!(!place.exists());
+        let path = folder.path().join("none.db");
+        let error = output_of(&format!("{line} --store sqlite:{}", path.display())).unwrap_err();
+        assert_eq!(error.0, exit::USAGE, "{line}: {}", error.1);
+        assert!(!path.exists());
     }
 }
 
@@ -191,7 +190,7 @@ fn trips_of_a_device_are_selected_by_overlap_or_by_prefix() {
     assert_eq!(ids(late), [NIGHT], "it began the day before");
     assert_eq!(ids("tstar trips truck-17 --prefix 20261121"), [NEXT], "by t_star alone");
     assert_eq!(ids("tstar trips truck-17 --prefix truck-17~2026 --limit 2"), [MERGED, NIGHT]);
-    assert_eq!(ids("tstar trips nobody"), [""; 0]);
+    assert_eq!(ids("tstar trips truck-99"), [""; 0]);
     for line in [
         "tstar trips",
         "tstar trips truck-17 --day 2026-11-20",
@@ -213,7 +212,7 @@ fn trips_of_a_day_show_each_trip_once_by_start() {
 }
 
 #[test]
-fn devices_and_export_go_by_the_bytes_of_the_device() {
+fn devices_and_export_sort_by_device_bytes() {
     let devices = "{\"device_id\":\"a~b\"}\n{\"device_id\":\"truck-17\"}\n{\"device_id\":\"z\"}\n";
     assert_eq!(output_of("tstar devices").unwrap(), devices);
     assert_eq!(
@@ -231,7 +230,7 @@ fn devices_and_export_go_by_the_bytes_of_the_device() {
 }
 
 #[test]
-fn tables_are_for_people() {
+fn tables_contain_ids_and_positions() {
     let one = output_of("tstar lookup truck-17 2026-11-20T21:40:00Z --format table").unwrap();
     assert!(one.contains(MERGED) && one.contains("lat 1.0, lon 2.0"), "{one}");
     let list = output_of("tstar trips truck-17 --format table").unwrap();
@@ -251,7 +250,7 @@ fn ids_are_decoded_without_a_store() {
 }
 
 #[test]
-fn config_shows_a_file_that_can_be_read_back() {
+fn config_show_prints_a_valid_settings_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("settings.toml");
     std::fs::write(&path, "max_gap = \"1m\"\n").unwrap();
@@ -281,7 +280,7 @@ fn refused(line: &str) -> (u8, String) {
 }
 
 #[test]
-fn stores_are_opened_by_url_and_never_made() {
+fn readers_open_stores_by_url_and_never_create_one() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("none.db");
     for command in ["devices", "export", "lookup x 0", "trips x", "trip x~19700101T000000.000Z"] {
@@ -294,7 +293,7 @@ fn stores_are_opened_by_url_and_never_made() {
 }
 
 #[test]
-fn what_a_keyspace_cannot_do_is_refused_with_the_reason() {
+fn unsupported_store_kinds_are_rejected_with_a_reason() {
     let keyspace = "--store scylla://127.0.0.1:1/fleet";
     let (code, reason) = refused(&format!("tstar ingest - {keyspace}"));
     assert_eq!(code, exit::USAGE);
@@ -305,7 +304,7 @@ fn what_a_keyspace_cannot_do_is_refused_with_the_reason() {
 }
 
 #[test]
-fn a_server_that_does_not_answer_is_given_up_after_the_timeout() {
+fn an_unresponsive_server_is_reported_after_the_timeout() {
     for command in ["devices", "lookup x 0", "schema apply", "dlq ls"] {
         let at = "--store scylla://127.0.0.1:1/fleet --connect-timeout 100ms";
         let (code, reason) = refused(&format!("tstar {command} {at}"));
@@ -315,19 +314,19 @@ fn a_server_that_does_not_answer_is_given_up_after_the_timeout() {
 }
 
 #[test]
-fn the_password_is_that_of_the_file_or_of_the_variable() {
+fn the_password_comes_from_the_file_or_the_variable() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("password");
     std::fs::write(&path, "from the file \n").unwrap();
     let env = vec![("TSTAR_CQL_PASSWORD".to_owned(), "from the variable".to_owned())];
     let context = Context::new(GlobalFlags::default(), env);
-    let of = |path: &std::path::Path| {
+    let password = |path: &std::path::Path| {
         let cql_password_file = path.display().to_string();
         context.cql_password(&Settings { cql_password_file, ..Settings::default() })
     };
-    assert_eq!(of("".as_ref()).unwrap().as_deref(), Some("from the variable"));
-    assert_eq!(of(&path).unwrap().as_deref(), Some("from the file "));
-    let error = of(&folder.path().join("none")).unwrap_err();
+    assert_eq!(password("".as_ref()).unwrap().as_deref(), Some("from the variable"));
+    assert_eq!(password(&path).unwrap().as_deref(), Some("from the file "));
+    let error = password(&folder.path().join("none")).unwrap_err();
     assert_eq!(exit::code(&error), exit::IO, "{error:#}");
 }
 

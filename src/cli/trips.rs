@@ -1,4 +1,4 @@
-//! `trips`: trips of a device, or of all devices of a day.
+//! `trips`: lists the trips of a device, or of all devices on a day.
 
 use clap::{Args, ValueEnum};
 use tstar::identity::{check_device_id, date_range, prefix_range};
@@ -20,7 +20,7 @@ Examples:
   tstar trips --day 2026-11-20 --format geojson
 
 --from and --to select trips that overlap the range, both ends inclusive; --prefix selects by the
-t_star in the id. A trip that began on the day before still touches a --day.";
+t_star in the id. --day includes trips that started on the day before and touch it.";
 
 /// Flags of `trips`.
 #[derive(Debug, Args)]
@@ -29,7 +29,7 @@ pub struct TripsArgs {
     /// Device id
     #[arg(required_unless_present = "day", conflicts_with = "day")]
     pub device: Option<String>,
-    /// Of all devices, the trips that touch this UTC day
+    /// Trips of all devices that touch this UTC day
     #[arg(long, value_name = "YYYY-MM-DD")]
     pub day: Option<String>,
     /// Only trips that end at this time or later
@@ -41,10 +41,10 @@ pub struct TripsArgs {
     /// Only trips whose id has this year, month, day or hour
     #[arg(long, value_name = "DATE", conflicts_with_all = ["day", "from", "to"])]
     pub prefix: Option<String>,
-    /// By start time, earliest or latest first
+    /// Sort by start time
     #[arg(long, value_enum, default_value = "asc")]
     pub order: OrderFlag,
-    /// At most so many
+    /// Print at most N trips
     #[arg(long, value_name = "N")]
     pub limit: Option<usize>,
     #[command(flatten)]
@@ -55,7 +55,7 @@ pub struct TripsArgs {
     pub server: ServerFlags,
 }
 
-/// Order of a list.
+/// Order by start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OrderFlag {
     /// Earliest first
@@ -73,7 +73,7 @@ impl From<OrderFlag> for Order {
     }
 }
 
-/// Prints the trips asked for. None is an empty list, not a fault.
+/// Prints the selected trips. No trip is an empty list, not an error.
 pub async fn run<S: TripStore>(
     store: &S,
     args: &TripsArgs,
@@ -84,18 +84,18 @@ pub async fn run<S: TripStore>(
     let rows = match (&args.device, &args.day) {
         (Some(device), _) => {
             check_device_id(device)?;
-            of_device(store, device, args).await?
+            trips_of_device(store, device, args).await?
         }
         (None, Some(day)) => {
             let with_path = args.path.path || matches!(format, Format::Geojson | Format::Gpx);
-            of_day(store, parse_day(day)?, args, with_path).await?
+            trips_of_day(store, parse_day(day)?, args, with_path).await?
         }
-        (None, None) => return Err(InvalidRequest("name a DEVICE, or a --day".into()).into()),
+        (None, None) => return Err(InvalidRequest("pass a DEVICE or --day".into()).into()),
     };
     printer.list(&rows, format, args.path.path)
 }
 
-async fn of_device<S: TripStore>(
+async fn trips_of_device<S: TripStore>(
     store: &S,
     device: &str,
     args: &TripsArgs,
@@ -106,35 +106,35 @@ async fn of_device<S: TripStore>(
         let from_ms = args.from.as_deref().map(parse_time).transpose()?.unwrap_or(i64::MIN);
         let upto_ms = args.to.as_deref().map(parse_time).transpose()?.unwrap_or(i64::MAX);
         if upto_ms < from_ms {
-            return Err(InvalidRequest("--from is later than --to; turn them round".into()).into());
+            return Err(InvalidRequest("--from is later than --to; swap them".into()).into());
         }
         return Ok(store.range(device, from_ms, upto_ms, order, limit).await?);
     };
-    let (from_ms, upto_ms) = selected(device, prefix)?;
-    // A trip holds its t_star: those of the prefix are among those that overlap its time.
+    let (from_ms, upto_ms) = prefix_times(device, prefix)?;
+    // A trip contains its t_star, so every selected trip overlaps the time of the prefix.
     let mut rows = store.range(device, from_ms, upto_ms, order, usize::MAX).await?;
     rows.retain(|row| (from_ms..=upto_ms).contains(&row.t_star_ms));
     rows.truncate(limit);
     Ok(rows)
 }
 
-/// The times that a prefix selects: a date, or the beginning of an id as `tstar id prefix` prints
-/// it.
-fn selected(device: &str, prefix: &str) -> anyhow::Result<(i64, i64)> {
+/// The range of times, both ends inclusive, of a date or of an id prefix as `tstar id prefix`
+/// prints it.
+fn prefix_times(device: &str, prefix: &str) -> anyhow::Result<(i64, i64)> {
     if !prefix.contains('~') {
         return Ok(date_range(prefix)?);
     }
-    let (of, from_ms, upto_ms) = prefix_range(prefix)?;
-    if of != device {
-        let problem = format!("prefix `{prefix}` is of device `{of}`, not of `{device}`");
+    let (owner, from_ms, upto_ms) = prefix_range(prefix)?;
+    if owner != device {
+        let problem = format!("prefix `{prefix}` belongs to device `{owner}`, not to `{device}`");
         return Err(InvalidRequest(problem).into());
     }
     Ok((from_ms, upto_ms))
 }
 
-/// Trips of all devices that touch a day, ordered together; without their paths where those are not
-/// printed, since all of them are held until the last device is read.
-async fn of_day<S: TripStore>(
+/// Trips of all devices that touch a day, sorted together. Paths are dropped unless they are
+/// printed, because all rows stay in memory until the last device is read.
+async fn trips_of_day<S: TripStore>(
     store: &S,
     day: i64,
     args: &TripsArgs,
@@ -159,7 +159,7 @@ async fn of_day<S: TripStore>(
             break;
         }
     }
-    // Stable: trips of one start stay in the order of their devices.
+    // The sort is stable: trips with the same start stay in device order.
     match order {
         Order::Asc => found.sort_by_key(|row| row.start_ms),
         Order::Desc => found.sort_by_key(|row| std::cmp::Reverse(row.start_ms)),

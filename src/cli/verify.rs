@@ -13,7 +13,7 @@ use tstar::ops::verify::{
 use tstar::store::StoreUrl;
 
 use super::exit;
-use super::flags::{Context, Format, LogFlags, OutputFlags, RoomFlags, ServerFlags};
+use super::flags::{Context, Format, LogFlags, OutputFlags, ServerFlags, WorkspaceFlags};
 use super::open;
 use super::print::Printer;
 use super::progress::{self, FileProgress};
@@ -37,7 +37,7 @@ const MAX_SHOWN: usize = 100;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct VerifyArgs {
-    /// The files that were imported, all of them; none for a store of a topic
+    /// All the files that were imported; none for a store of a topic
     #[arg(value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Compare this device only
@@ -50,7 +50,7 @@ pub struct VerifyArgs {
     #[arg(long, value_name = "N", default_value_t = MAX_SHOWN)]
     pub limit: usize,
     #[command(flatten)]
-    pub room: RoomFlags,
+    pub workspace: WorkspaceFlags,
     #[command(flatten)]
     pub output: OutputFlags,
     #[command(flatten)]
@@ -65,11 +65,11 @@ pub async fn run(
     context: &Context,
     printer: &mut Printer<'_>,
 ) -> anyhow::Result<()> {
-    let flags = [&args.log.0[..], &args.server.0, &args.room.memory.0].concat();
+    let flags = [&args.log.0[..], &args.server.0, &args.workspace.memory.0].concat();
     let settings = context.settings(&flags)?.0;
     let format = printer.format(&args.output);
     if !matches!(format, Format::Table | Format::Json | Format::Ndjson) {
-        return Err(InvalidRequest("a report comes as table, ndjson or json".into()).into());
+        return Err(InvalidRequest("--format must be table, ndjson or json".into()).into());
     }
     let options = open::options(&settings, context)?;
     let store = open_store(&StoreUrl::parse(&settings.store)?, options, args.repair).await?;
@@ -79,12 +79,12 @@ pub async fn run(
         device_id: args.device.as_deref(),
         repair: args.repair,
         limit: args.limit,
-        workspace: Workspace { folder: &args.room.work_dir, memory: settings.memory },
+        workspace: Workspace { folder: &args.workspace.work_dir, memory: settings.memory },
     };
     let report = match LogSource::detect(&store, &args.files, &settings.store).await? {
         LogSource::Topic => {
             let access = open::log_access(&settings)?;
-            let on_event = progress::trouble();
+            let on_event = progress::notify_warnings();
             let report = verify_topic(&store, &access, &request, &stop::on_signals, on_event).await;
             report.map_err(|error| exit::interrupted(request.partial_result(), error))?
         }
@@ -112,8 +112,7 @@ fn table(report: &VerifyReport) -> String {
         ahead => format!(", {ahead} newer than what was read"),
     };
     let mut lines = vec![format!(
-        "{} samples read, {} trips rebuilt; {} days of devices compared, {} rows as they should \
-         be{ahead}",
+        "{} samples read, {} trips rebuilt; {} device days compared, {} rows equal{ahead}",
         report.records, report.trips_rebuilt, comparison.days, comparison.same,
     )];
     for example in &report.examples {
@@ -122,7 +121,7 @@ fn table(report: &VerifyReport) -> String {
     }
     let more = comparison.count().saturating_sub(report.examples.len() as u64);
     if more > 0 {
-        lines.push(format!("and {more} more (--limit)"));
+        lines.push(format!("and {more} more: --limit shows them"));
     }
     let totals = Kind::ALL.iter().filter_map(|kind| {
         comparison.differences.get(kind).map(|count| format!("{} {count}", kind.name()))

@@ -114,7 +114,7 @@ fn a_look_that_is_stopped_says_that_nothing_was_stored() {
         until("silence", || site.between.is_silent().then_some(()));
         running.signal("TERM");
         let ran = running.ran(&words).ends(143).prints_nothing();
-        ran.says(&["stopping; a second signal does at once", "stopped by SIGTERM", NOTHING]);
+        ran.says(&["stopping; a second signal stops at once", "stopped by SIGTERM", NOTHING]);
         site.between.heal();
     }
 }

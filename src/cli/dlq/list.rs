@@ -7,10 +7,10 @@ use crate::cli::flags::{Format, OutputFlags};
 use crate::cli::print::Printer;
 use crate::cli::table;
 
-/// Rows of one printed table.
+/// Maximum rows of one printed table.
 const ROWS: usize = 1000;
 
-/// Prints at most `limit` letters that a filter selects.
+/// Prints the dead letters that match a filter, at most `limit`.
 pub fn list(
     letters: &Letters,
     filter: &LetterFilter,
@@ -19,7 +19,7 @@ pub fn list(
     printer: &mut Printer<'_>,
 ) -> anyhow::Result<()> {
     if !matches!(format, Format::Table | Format::Ndjson | Format::Json) {
-        return Err(InvalidRequest("dead letters come as table, ndjson or json".into()).into());
+        return Err(InvalidRequest("--format must be table, ndjson or json".into()).into());
     }
     let (mut rows, mut printed) = (Vec::new(), 0_u64);
     let mut reader = letters.read(filter)?;
@@ -60,7 +60,7 @@ fn row(StoredLetter { id, letter }: &StoredLetter) -> [String; 4] {
     [id.to_string(), letter.reason.name().into(), position, letter.message.clone()]
 }
 
-/// Prints one letter.
+/// Prints one dead letter; `raw`: its original bytes only.
 pub fn show(
     stored: StoredLetter,
     raw: bool,
@@ -78,6 +78,6 @@ pub fn show(
             Ok(printer.line(&table::fields(&object, &names))?)
         }
         Format::Json | Format::Ndjson => Ok(printer.line(&object.to_string())?),
-        _ => Err(InvalidRequest("a dead letter comes as table, ndjson or json".into()).into()),
+        _ => Err(InvalidRequest("--format must be table, ndjson or json".into()).into()),
     }
 }

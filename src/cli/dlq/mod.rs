@@ -13,7 +13,7 @@ use tstar::ops::dlq::{
 use tstar::ops::{InvalidRequest, NoResult};
 use tstar::store::StoreUrl;
 
-use super::flags::{Context, FixFlags, LetterFlags, OutputFlags, ServerFlags};
+use super::flags::{Context, LetterFlags, OutputFlags, OverrideFlags, ServerFlags};
 use super::print::Printer;
 use super::{exit, open};
 
@@ -22,8 +22,8 @@ Examples:
   tstar dlq ls
   tstar dlq replay --dry-run
 
-Dead letters of a file are in a table of it, those of a keyspace in the topic `.dlq` of its log,
-which needs --brokers.";
+Dead letters of a file store are in a table of the file; those of a keyspace are in the topic
+INPUT.dlq, which needs --brokers.";
 
 const LS_EXAMPLES: &str = "\
 Examples:
@@ -45,10 +45,11 @@ Examples:
   tstar dlq replay --reason time_before_min --time-unit s
   tstar dlq replay --store scylla://127.0.0.1:9042/fleet --brokers 127.0.0.1:9092
 
-What can be used now goes back to the end of the log: each letter once, also where this is killed
-and run again. The fix names what differs from the rules of the store, which stay as they are.
-What still fails stays, with the reason that it has now. What went back before and came again for
-the same reason stays, too, unless --reason names it; so does what is too large for the log.";
+Appends the letters that can be used now to the log: each letter once, even if this command is
+killed and rerun. --map, --time-unit and --speed-unit override the rules of the store for this
+command only. A letter that still fails stays, with its new reason. A letter that was replayed
+before and failed again for the same reason stays, too, unless --reason names it; so does a letter
+that is too large for the log.";
 
 const PURGE_EXAMPLES: &str = "\
 Examples:
@@ -66,12 +67,12 @@ pub struct DlqArgs {
 
 #[derive(Debug, Subcommand)]
 enum DlqCommand {
-    /// List dead letters, oldest first; of a topic partition by partition
+    /// List dead letters, oldest first; those of a topic partition by partition
     #[command(after_help = LS_EXAMPLES)]
     Ls {
         #[command(flatten)]
         filter: FilterFlags,
-        /// Show at most N letters
+        /// Print at most N letters
         #[arg(long, value_name = "N")]
         limit: Option<u64>,
         #[command(flatten)]
@@ -82,7 +83,7 @@ enum DlqCommand {
     /// Show one dead letter with its original bytes
     #[command(after_help = SHOW_EXAMPLES)]
     Show {
-        /// Its id, as `dlq ls` gives it: a number, in a topic partition:offset
+        /// Id of the letter, as `dlq ls` prints it: a number; for a topic, partition:offset
         id: String,
         /// Print the original bytes and nothing else
         #[arg(long)]
@@ -92,7 +93,7 @@ enum DlqCommand {
         #[command(flatten)]
         access: AccessFlags,
     },
-    /// Put what can be used now back into the log
+    /// Append the letters that can be used now to the log
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(Box<ReplayArgs>),
     /// Delete dead letters
@@ -105,10 +106,10 @@ enum DlqCommand {
 struct PurgeArgs {
     #[command(flatten)]
     filter: FilterFlags,
-    /// All of them
+    /// Delete all dead letters
     #[arg(long)]
     all: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
@@ -120,15 +121,15 @@ struct PurgeArgs {
 struct ReplayArgs {
     #[command(flatten)]
     filter: FilterFlags,
-    /// Only count
+    /// Count only; change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Stamp what goes back with the clock, not with its first timestamp: device times are judged
-    /// by it
+    /// Give replayed records the current time as log timestamp, instead of their original one;
+    /// device times are checked against it
     #[arg(long)]
     now: bool,
     #[command(flatten)]
-    fix: FixFlags,
+    overrides: OverrideFlags,
     #[command(flatten)]
     access: AccessFlags,
 }
@@ -136,21 +137,21 @@ struct ReplayArgs {
 /// Selects dead letters.
 #[derive(Debug, Args)]
 struct FilterFlags {
-    /// Only those of this reason
+    /// Only letters with this reason
     #[arg(long)]
     reason: Option<String>,
-    /// Only those whose key is this device, or whose JSON names it
+    /// Only letters whose key is this device, or whose JSON names it
     #[arg(long)]
     device: Option<String>,
-    /// Only those whose record has this timestamp or a later one
+    /// Only letters whose record has this log timestamp or a later one
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     from: Option<String>,
-    /// Only those whose record has this timestamp or an earlier one
+    /// Only letters whose record has this log timestamp or an earlier one
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     to: Option<String>,
 }
 
-/// How the dead letters are reached.
+/// How to reach the dead letters.
 #[derive(Debug, Args)]
 struct AccessFlags {
     #[command(flatten)]
@@ -170,7 +171,7 @@ impl FilterFlags {
         Ok(LetterFilter { reason, device: self.device.clone(), from_ms, to_ms })
     }
 
-    /// Whether no flag is given: all letters are selected.
+    /// Whether no flag is set, which selects all letters.
     fn is_empty(&self) -> bool {
         let Self { reason, device, from, to } = self;
         [reason, device, from, to].into_iter().all(Option::is_none)
@@ -217,7 +218,7 @@ async fn run_replay(
 ) -> anyhow::Result<()> {
     let request = ReplayRequest {
         filter: args.filter.read()?,
-        overrides: args.fix.read(context)?,
+        overrides: args.overrides.read(context)?,
         now_ms: args.now.then_some(context.now_ms),
         dry_run: args.dry_run,
         notify: Arc::new(exit::print_status),
@@ -233,8 +234,8 @@ async fn run_replay(
     }
     if outcome.control_records() > 0 {
         exit::print_status(&format!(
-            "control records: {}; they never go back, so that no dead command is carried out; send \
-             it again with tstar forget if one was meant",
+            "control records: {}; they never go back into the log; if an erasure was intended, \
+             send it again with tstar forget",
             outcome.control_records()
         ));
     }
@@ -261,12 +262,14 @@ async fn run_purge(
     }
     let outcome = purge(&letters, &filter).await?;
     if let Some(error) = &outcome.space_not_freed {
-        exit::print_status(&format!("the space of dead letters is not freed yet: {error}"));
+        exit::print_status(&format!(
+            "the letters are deleted, but their disk space is not freed yet: {error}"
+        ));
     }
     Ok(printer.line(&serde_json::to_string(&outcome)?)?)
 }
 
-/// Asks on the terminal.
+/// Asks for confirmation on the terminal.
 fn confirm(count: u64, store: &str) -> anyhow::Result<bool> {
     let mut stderr = std::io::stderr();
     write!(stderr, "tstar: delete {count} dead letters of {store}? [y/N] ")?;

@@ -1,4 +1,4 @@
-//! `replay files`: late or historic samples in files into the topic.
+//! `replay files`: sends late or historic samples in files to the topic.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use tstar::store::{AnyStore, StoreUrl};
 
 use crate::cli::exit;
 use crate::cli::flags::{
-    BrokerFlags, Context, FixFlags, FormFlag, RoomFlags, ServerFlags, clock_ms,
+    BrokerFlags, Context, InputFormatFlag, OverrideFlags, ServerFlags, WorkspaceFlags, clock_ms,
 };
 use crate::cli::open;
 use crate::cli::print::Printer;
@@ -31,15 +31,14 @@ Examples:
   tstar replay files late.ndjson.gz --apply --brokers 127.0.0.1:9092
   tstar replay files may.csv --map device_id=vehicle --speed-unit kmh --apply --strict
 
-Without --apply nothing is sent: the store tells what the samples would change if they came now, one
-after the other. With it, a line that states its sample in the form in which the log is read goes as
-it is, any other one as a record that states the sample so. Records are keyed by the device id and
-go where those of the device are; their timestamp is the clock when they are sent. Lines that are no
-samples are never sent.
-How far it came stands in --state, by the content of the files, cluster, topic, and form: stopped or
-killed, and run again, it goes on there, and with what a file has more since. What was sent and not
-noted then goes twice, at most a chunk: duplicates, which change nothing. Standard input (-) has no
-such place. Exits 65 under --strict where a line is no sample.";
+Without --apply nothing is sent: the report says what the samples would change in the store if they
+arrived now, in this order. With --apply, a line that the rules of the log decode to the same sample
+is sent as it is; any other sample is re-encoded. Records are keyed by device id and go to the
+device's partition; their log timestamp is the time of sending. Malformed lines are never sent.
+--state records the progress by file content, cluster, topic and decoding rules. Rerun a stopped or
+killed replay to continue it; lines appended to a file since are sent, too. Samples that were sent
+but not recorded (at most one chunk) are sent again, as duplicates, which change nothing. Progress
+on standard input (-) is not recorded. Exits 65 under --strict if a line is malformed.";
 
 /// Flags of `replay files`.
 #[derive(Debug, Args)]
@@ -51,25 +50,25 @@ pub struct FilesArgs {
     /// Send the samples
     #[arg(long)]
     pub apply: bool,
-    /// Exit 65 where a line is no sample
+    /// Exit 65 if a line is malformed
     #[arg(long)]
     pub strict: bool,
-    /// The file that tells what was sent
+    /// File that records what was sent
     #[arg(long, value_name = "FILE", default_value = "tstar-replay.ndjson")]
     pub state: PathBuf,
     #[command(flatten)]
-    pub fix: FixFlags,
+    pub overrides: OverrideFlags,
     #[command(flatten)]
-    pub form: FormFlag,
+    pub input: InputFormatFlag,
     #[command(flatten)]
-    pub room: RoomFlags,
+    pub workspace: WorkspaceFlags,
     #[command(flatten)]
     pub topic: BrokerFlags,
     #[command(flatten)]
     pub server: ServerFlags,
 }
 
-/// The outcome as JSON. Others parse it: names and order are fixed.
+/// The outcome as JSON. Clients parse it: names and order are fixed.
 #[derive(Debug, Serialize)]
 struct Summary {
     applied: bool,
@@ -77,7 +76,7 @@ struct Summary {
     samples: u64,
     bad: BTreeMap<&'static str, u64>,
     lines_before: u64,
-    /// What `tstar run` would print of the samples; null if they were sent.
+    /// The summary that `tstar run` would print of the samples; null if they were sent.
     expected: Option<report::Summary>,
     #[serde(flatten)]
     changes: Option<TripChanges>,
@@ -93,8 +92,8 @@ impl Summary {
     }
 }
 
-/// Opens the store of the topic: none if no store is named, the default one does not exist, and
-/// the samples are to be sent.
+/// Opens the store of the topic. `None` with `--apply` if no store is named and the default one
+/// does not exist.
 async fn open_store(
     settings: &Settings,
     origins: &Origins,
@@ -117,9 +116,10 @@ pub async fn run(
     context: &Context,
     printer: &mut Printer<'_>,
 ) -> anyhow::Result<()> {
-    let flags = [&args.topic.0[..], &args.room.memory.0, &args.form.0, &args.server.0].concat();
+    let flags =
+        [&args.topic.0[..], &args.workspace.memory.0, &args.input.0, &args.server.0].concat();
     let (settings, origins) = context.settings(&flags)?;
-    let overrides = args.fix.read(context)?;
+    let overrides = args.overrides.read(context)?;
     let store = open_store(&settings, &origins, (args.apply, context)).await?;
     let rules = settings.rules();
     let log = match &store {
@@ -146,7 +146,7 @@ pub async fn run(
         let mut cancel = stop::on_signals(PartialResult::Sent)?;
         sender.send(&mut cancel, &mut |event| show(&mut progress, event)).await?
     } else {
-        let workspace = Workspace { folder: &args.room.work_dir, memory: settings.memory };
+        let workspace = Workspace { folder: &args.workspace.work_dir, memory: settings.memory };
         let outcome = job.preview(workspace, &mut |event| show(&mut progress, event)).await?;
         exit::print_status("nothing was sent; pass --apply to send");
         outcome
@@ -155,13 +155,13 @@ pub async fn run(
     printer.line(&serde_json::to_string(&Summary::new(outcome))?)?;
     printer.flush()?;
     if args.strict && bad_lines > 0 {
-        let problem = format!("{bad_lines} lines are not samples, and --strict is set");
+        let problem = format!("{bad_lines} lines are malformed, and --strict is set");
         return Err(BadData(problem).into());
     }
     Ok(())
 }
 
-/// Draws the progress bar.
+/// Updates the progress bar.
 fn show(progress: &mut Option<Progress>, event: FileReplayProgress<'_>) {
     match (event, progress) {
         (FileReplayProgress::Started { total_bytes }, progress) => {

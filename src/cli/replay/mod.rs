@@ -1,4 +1,4 @@
-//! `replay`: late or historic data into the topic, and the topic into a store again.
+//! `replay`: sends late or historic files to the topic, or replays the topic into a store.
 
 mod files;
 mod topic;
@@ -13,7 +13,7 @@ Examples:
   tstar replay files late.ndjson.gz --brokers 127.0.0.1:9092
   tstar replay topic --from earliest --store scylla://127.0.0.1:9042/fleet
 
-Both say what would change, and do it with --apply.";
+Without --apply, both only report what would change.";
 
 /// Flags of `replay`.
 #[derive(Debug, Args)]
@@ -25,9 +25,9 @@ pub struct ReplayArgs {
 
 #[derive(Debug, Subcommand)]
 enum ReplayCommand {
-    /// Late or historic samples in files into the topic
+    /// Send late or historic samples in files to the topic
     Files(Box<files::FilesArgs>),
-    /// The records of the topic into a store once more
+    /// Replay the records of the topic into a store
     Topic(Box<topic::TopicArgs>),
 }
 

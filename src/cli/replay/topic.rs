@@ -1,4 +1,4 @@
-//! `replay topic`: the records of the topic into a store again.
+//! `replay topic`: replays the records of the topic into a store.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use tstar::ops::{InvalidRequest, PartialResult};
 use tstar::store::StoreUrl;
 
 use crate::cli::exit;
-use crate::cli::flags::{Context, LogFlags, RoomFlags, ServerFlags};
+use crate::cli::flags::{Context, LogFlags, ServerFlags, WorkspaceFlags};
 use crate::cli::open;
 use crate::cli::print::Printer;
 use crate::cli::progress;
@@ -23,28 +23,28 @@ Examples:
   tstar replay topic --from 2026-11-01T00:00:00Z --device truck-17 --apply
   tstar replay topic --from earliest --apply --store sqlite:other.db
 
-Says which rows it would write that differ from those that are there; --apply writes them. Into a
-store of the same epoch that has it all nothing differs; into an empty one (tstar epoch import) it
-writes all, byte for byte. May run beside `tstar run` on a keyspace; a file has one writer.";
+Reports which rows of the store are missing or different; --apply writes them. In a complete store
+of the same epoch nothing differs; into an empty one (tstar epoch import) it writes every row, byte
+for byte. A keyspace may have a `tstar run` at the same time; a file has one writer.";
 
 /// Flags of `replay topic`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct TopicArgs {
-    /// Where to begin: earliest, offset:N (in each partition), or a time of the log
+    /// Start: earliest, offset:N (in each partition), or a log timestamp
     #[arg(long, value_name = "WHERE")]
     pub from: String,
-    /// One device alone
+    /// Replay this device only
     #[arg(long, value_name = "ID")]
     pub device: Option<String>,
-    /// Write; else it is only told what would change
+    /// Write the rows; unset: only report what would change
     #[arg(long)]
     pub apply: bool,
-    /// Send the changes to the feed once more
+    /// Send the changes to the change feed again
     #[arg(long, requires = "apply")]
     pub announce: bool,
     #[command(flatten)]
-    pub room: RoomFlags,
+    pub workspace: WorkspaceFlags,
     #[command(flatten)]
     pub log: LogFlags,
     #[command(flatten)]
@@ -54,9 +54,7 @@ pub struct TopicArgs {
 /// Parses the value of `--from`.
 fn parse_start(text: &str) -> Result<ReplayStart, InvalidRequest> {
     let invalid = |problem: &str| {
-        InvalidRequest(format!(
-            "--from {text}: neither `earliest`, nor offset:N, nor a time: {problem}"
-        ))
+        InvalidRequest(format!("--from {text} is not earliest, offset:N or a time: {problem}"))
     };
     if text == "earliest" {
         return Ok(ReplayStart::Log(StartFrom::Earliest));
@@ -76,7 +74,7 @@ pub async fn run(
     context: &Context,
     printer: &mut Printer<'_>,
 ) -> anyhow::Result<()> {
-    let flags = [&args.log.0[..], &args.server.0, &args.room.memory.0].concat();
+    let flags = [&args.log.0[..], &args.server.0, &args.workspace.memory.0].concat();
     let settings = context.settings(&flags)?.0;
     let (from, device) = (parse_start(&args.from)?, args.device.clone());
     let store = Arc::new(open::reader(&settings, context).await?);
@@ -86,7 +84,7 @@ pub async fn run(
     let partial = if args.apply { PartialResult::Read } else { PartialResult::Nothing };
     let mut cancel = stop::on_signals(partial)?;
     let replayed = if args.apply {
-        // A file has one writer.
+        // A file has one writer: close it before the target opens it.
         drop(store);
         let target = ReplayTarget {
             url: StoreUrl::parse(&settings.store)?,
@@ -94,10 +92,10 @@ pub async fn run(
             config: open::processor_config(&settings),
             announce: args.announce,
         };
-        job.apply(target, progress::trouble(), &mut cancel).await
+        job.apply(target, progress::notify_warnings(), &mut cancel).await
     } else {
-        let workspace = Workspace { folder: &args.room.work_dir, memory: settings.memory };
-        job.preview(&store, workspace, progress::trouble(), &mut cancel).await
+        let workspace = Workspace { folder: &args.workspace.work_dir, memory: settings.memory };
+        job.preview(&store, workspace, progress::notify_warnings(), &mut cancel).await
     };
     let outcome = replayed.map_err(|error| exit::interrupted(partial, error))?;
     printer.line(&serde_json::to_string(&outcome)?)?;

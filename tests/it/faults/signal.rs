@@ -51,7 +51,7 @@ fn a_stopped_import_has_stored_what_it_counts_and_resumes() {
         });
         let summary = is_stopped(&work.folder, stopped.ends(code), &store);
         assert!(number(&summary["delivered"]).cast_signed() < work.expected.delivered);
-        let rest = work.folder.run(&words).ends(0).says(&["going on there"]).json();
+        let rest = work.folder.run(&words).ends(0).says(&["by an earlier run; continuing"]).json();
         let both = number(&summary["delivered"]) + number(&rest["delivered"]);
         assert_eq!(both.cast_signed(), work.expected.delivered);
         work.is_whole(&store);

@@ -51,7 +51,7 @@ fn nothing_is_found_in_an_untouched_store() {
         }
     }
     println!(
-        "verify: {FLEETS} clean stores, {copies} rows as they should be, {merged} trips merged, \
+        "verify: {FLEETS} clean stores, {copies} rows equal, {merged} trips merged, \
          {over} over midnight, {erased} erasures"
     );
     assert!(merged > 500 && over > 500 && erased > 500);

@@ -108,7 +108,7 @@ fn verified_while_a_daemon_writes(site: &mut Site, seed: u64) -> u64 {
     let report = site.verify("").ends(0).json();
     assert_eq!(report["ahead"], 0);
     println!(
-        "verify with a daemon: {times} times, {compared} rows as they should be, {ahead} newer \
+        "verify with a daemon: {times} times, {compared} rows equal, {ahead} newer \
          than what was read; {} dropped",
         summary["dropped"]
     );
