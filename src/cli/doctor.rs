@@ -15,8 +15,8 @@ Examples:
   tstar doctor
   tstar doctor --store scylla://127.0.0.1:9042/fleet --brokers 127.0.0.1:9092 --json
 
-Each finding is ok, warn or fail, with what helps. Exits 1 where one is fail. Changes nothing.
-Rows are looked at as far as the first 10,000; `tstar verify` looks at all.";
+Prints each check as ok, warn or fail, with a remedy. Exits 1 if a check fails. Changes nothing.
+Checks the first 10,000 rows; `tstar verify` checks all of them.";
 
 /// Flags of `doctor`.
 #[derive(Debug, Args)]

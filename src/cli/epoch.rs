@@ -21,9 +21,9 @@ Examples:
   tstar epoch import epochs.json --store scylla://127.0.0.1:9042/copy
 
 A version is base + 2 * offset, with the base of the epoch that first held the record.
-`new` is for a topic whose partition count changed or that was recreated: with no instance running
-and everything read. `import` is for an empty store that is to get the rows of another one.
-`export` and `import` carry the control keys that count, by name and fingerprint, as well.";
+`new` is for a topic whose partition count changed or that was recreated. Run it once everything is
+read and no instance is running. `import` prepares an empty store for the rows of another one.
+`export` and `import` include the control keys, by name and fingerprint.";
 
 /// Flags of `epoch`.
 #[derive(Debug, Args)]
@@ -40,7 +40,7 @@ enum EpochCommand {
     /// Print every epoch, oldest first
     #[command(after_help = EXAMPLES)]
     Show,
-    /// Begin a new epoch of the topic as it is now
+    /// Start a new epoch with the topic as it is now
     #[command(after_help = EXAMPLES)]
     New {
         #[command(flatten)]
@@ -51,10 +51,10 @@ enum EpochCommand {
     /// Print every epoch, and the control keys, as JSON for `import`
     #[command(after_help = EXAMPLES)]
     Export,
-    /// Take over the epochs of another store
+    /// Copy the epochs of another store
     #[command(after_help = EXAMPLES)]
     Import {
-        /// What `export` printed
+        /// Output of `export`
         file: PathBuf,
     },
 }

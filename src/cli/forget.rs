@@ -30,21 +30,20 @@ Examples:
   tstar forget --all-before 2026-05-01T00:00:00Z --yes
   tstar forget --new-key ops-2026
 
-Trips that ended before the time go, and samples older than it are dropped from then on, replays
-and imports included. A trip that reaches past the time stays whole. Ids of what went answer `gone`.
-The time may lie ahead of the clock by max_future of the store's rules: no trip lies beyond that.
-Asks on a terminal; elsewhere --yes is needed. A store of files is erased from at once. One of a
-topic is asked to: a control record a device goes into the topic (the store's, where --topic is not
-given), and `tstar run` carries it out; --wait waits for that. Topic, feed and dead letters hold the
+Erases the trips that ended before the time; from then on, samples older than it are dropped, also
+by replays and imports. A trip that extends past the time stays whole. Erased ids answer `gone`. The
+time may be at most max_future of the store's rules ahead of the clock: no trip is later.
+Requires confirmation on a terminal, or --yes. A store of files is erased from at once. For a store
+of a topic, one control record per device is sent to the topic (--topic; default: the store's), and
+`tstar run` erases; --wait waits for that. The topic, its change feed and its dead letters keep the
 samples until their own retention ends.
-A control record counts only with a signature: by the first key of --control-key-file, which every
-`tstar run` has to have in its own. --new-key prints a new key as a line of such a file, and does
-nothing else.
-Prints on stderr what it is about to erase, then a line per device: {\"forgot\" or \"requested\":
-device, \"before\", \"partition\", \"offset\", \"version\", \"at\", \"by\"}; `at` is the clock, `by` who ran it
-(USER or LOGNAME), else null; with --wait `requested` and later `forgot`. Exits 1 where a store of
-files has no trip of the device, if the confirmation is refused, and if --wait-timeout expires.
-Stopped and run again, it erases the same.";
+A control record counts only with a signature of the first key in --control-key-file; every `tstar
+run` needs that key in its own file. --new-key only prints a new key as a line of such a file.
+Prints on stderr what it will erase, then a line per device: {\"forgot\" or \"requested\": device,
+\"before\", \"partition\", \"offset\", \"version\", \"at\", \"by\"}; `at` is the clock, `by` the user (USER
+or LOGNAME) or null; with --wait first `requested`, later `forgot`. Exits 1 if a store of files has
+no trip of the device, if the confirmation is refused, or if --wait-timeout expires. It is safe to
+rerun.";
 
 /// Flags of `forget`.
 #[derive(Debug, Args)]
@@ -53,22 +52,22 @@ pub struct ForgetArgs {
     /// Device id
     #[arg(required_unless_present_any = ["all_before", "new_key"], conflicts_with = "all_before")]
     pub device: Option<String>,
-    /// Trips that ended before it go: RFC 3339, or ms since 1970 [default: now]
+    /// Erase trips that ended before it: RFC 3339, or ms since 1970 [default: now]
     #[arg(long, value_name = "TIME", conflicts_with = "all_before")]
     pub before: Option<String>,
-    /// The same for every device
+    /// Erase trips of every device that ended before it
     #[arg(long, value_name = "TIME")]
     pub all_before: Option<String>,
     /// Print a new control key of this name, for a key file
     #[arg(long, value_name = "NAME", conflicts_with_all = ["device", "before", "all_before"])]
     pub new_key: Option<String>,
-    /// Do not ask; needed where there is no terminal to ask on
+    /// Skip the confirmation; required without a terminal
     #[arg(long)]
     pub yes: bool,
     /// Wait until the trips are erased
     #[arg(long)]
     pub wait: bool,
-    /// How long, at most
+    /// Time limit of --wait
     #[arg(long, value_name = "DURATION", default_value = "5m")]
     pub wait_timeout: String,
     #[command(flatten)]

@@ -32,19 +32,19 @@ Examples:
   tstar run --store sqlite:trips.db --topic samples --from 2026-11-20T00:00:00Z
 
 Reads records keyed by device id: a sample as a JSON object, or an array of samples.
-SIGTERM stores what was read, commits, and ends with 0; a second signal ends at once.";
+SIGTERM stores what was read, commits and exits with 0; a second signal exits at once.";
 
 /// Flags of `run`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RunArgs {
-    /// Where to begin where nothing was read before: earliest, latest, or a time
+    /// Start on the first run: earliest, latest or a time
     #[arg(long, value_name = "WHERE")]
     pub from: Option<String>,
-    /// Make the topics of changes and dead letters where they are not there
+    /// Create the topics of the change feed and the dead letters if they do not exist
     #[arg(long)]
     pub create_topics: bool,
-    /// Make the tables where they are not there
+    /// Create the tables if they do not exist
     #[arg(long)]
     pub create_schema: bool,
     #[command(flatten)]

@@ -29,10 +29,10 @@ Examples:
   tstar serve --store scylla://127.0.0.1:9042/fleet --listen 127.0.0.1:9000
   tstar serve --listen 0.0.0.0:8080 --token-file /run/secrets/tstar
 
-A page and a JSON API (/openapi.json) over an existing store, and metrics (/metrics). Beyond this
-machine it answers with a token alone. With a token it takes samples, too (POST /v1/samples): into a
-store of files, or to the topic that the store was built from.
-SIGTERM lets requests end that are at work, and ends with 0.";
+Serves a page, a JSON API (/openapi.json) and metrics (/metrics) over an existing store. Addresses
+other than loopback need a token. With a token it also ingests samples (POST /v1/samples), into a
+store of files or into the topic that the store was built from.
+SIGTERM completes running requests and exits with 0.";
 
 /// Flags of `serve`.
 #[derive(Debug, Args)]
