@@ -136,7 +136,7 @@ fn a_table_in_other_units_goes_in_the_form_of_the_log() {
     assert_eq!((&dry["trips_new"], &dry["trips_grown"]), (&json!(1), &json!(1)));
     assert_eq!(sent(&topic).len(), 1);
     let strict = format!("{words} --apply --strict");
-    let done = folder.run(&strict).ends(65).says(&["3 lines are not samples"]).json();
+    let done = folder.run(&strict).ends(65).says(&["3 lines are malformed"]).json();
     assert_eq!((&done["samples"], &done["bad"]), (&json!(2), &bad));
     let mut values: Vec<Value> =
         sent(&topic).iter().map(|kept| serde_json::from_slice(&kept.value).unwrap()).collect();
