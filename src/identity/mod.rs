@@ -33,7 +33,7 @@ pub const TEXT_TIMES_MS: RangeInclusive<i64> = -62_167_219_200_000..=253_402_300
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
     /// Not a valid device id.
-    #[error("{device} is not a valid device id: {reason}; use 1 to 256 bytes of UTF-8 without NUL")]
+    #[error("{device} is not a valid device id: {reason}; use 1 to 256 bytes without NUL")]
     Device {
         /// The device id, escaped and shortened.
         device: String,

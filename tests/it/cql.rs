@@ -259,7 +259,9 @@ fn a_store_is_made_by_a_command_and_read_by_others() {
     assert!(matches!(missing, StoreError::NoSchema { .. }), "{missing:?}");
     let error = missing.to_string();
     assert!(
-        error.contains("no table trips, device_days, days_of_device, epochs, forgets, claims"),
+        error.contains(
+            "no table trips, device_days, days_of_device, epochs, forgets, control_keys, claims"
+        ),
         "{error}"
     );
     let command = format!("`tstar schema apply --store {url}`");

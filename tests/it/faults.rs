@@ -203,6 +203,20 @@ impl Running {
         sent.unwrap();
     }
 
+    /// Waits until the process handles SIGTERM, or has ended: before, a signal kills it.
+    pub fn until_handles_term(&mut self) {
+        const TERM: u64 = 1 << (15 - 1);
+        let path = format!("/proc/{}/status", self.child().id());
+        until("a handler of SIGTERM", || {
+            // Without the file: another system, or the process is gone.
+            let Ok(status) = std::fs::read_to_string(&path) else { return Some(()) };
+            let field = |name| status.lines().find_map(|line: &str| line.strip_prefix(name));
+            let caught = field("SigCgt:").and_then(|it| u64::from_str_radix(it.trim(), 16).ok());
+            let is_over = field("State:").is_some_and(|state| state.trim().starts_with('Z'));
+            (is_over || caught.is_none_or(|caught| caught & TERM != 0)).then_some(())
+        });
+    }
+
     /// Peak memory, bytes.
     #[cfg(target_os = "linux")]
     pub fn peak_memory(&mut self) -> u64 {

@@ -239,6 +239,7 @@ pub fn start(folder: &Folder, words: &str) -> Running {
 
 /// Ends a daemon as an operator would.
 pub fn drain(mut running: Running, words: &str) -> crate::cli::Ran {
+    running.until_handles_term();
     running.signal("TERM");
     running.ran(words)
 }
