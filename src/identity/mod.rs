@@ -136,11 +136,11 @@ fn shown(given: &str) -> String {
 /// key form).
 pub fn check_device_id(device_id: &str) -> Result<(), IdError> {
     let reason = if device_id.is_empty() {
-        "it is empty"
+        "empty"
     } else if device_id.len() > MAX_DEVICE_ID_BYTES {
-        "it is too long"
+        "too long"
     } else if device_id.as_bytes().contains(&0) {
-        "it contains NUL"
+        "contains NUL"
     } else {
         return Ok(());
     };
