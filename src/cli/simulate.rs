@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use tstar::ops::{InvalidRequest, simulate};
-use tstar::simulate::FleetSettings;
+use tstar::simulate::{Fleet, FleetSettings};
 
 use super::exit;
 use super::flags::{BrokerFlags, Context};
@@ -57,7 +57,7 @@ pub async fn run(
         bad: args.bad,
     };
     if args.topic.0.is_empty() {
-        return simulate::write_lines(&fleet, printer.out());
+        return Ok(simulate::write_lines(Fleet::new(&fleet)?, printer.out())?);
     }
     let (settings, _) = context.settings(&args.topic.0)?;
     let brokers = open::brokers(&settings)?;

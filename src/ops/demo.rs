@@ -7,6 +7,7 @@ use anyhow::Context;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
+use super::simulate::write_lines;
 use crate::identity::TripId;
 use crate::model::time::format_time;
 use crate::simulate::{Fleet, FleetSettings};
@@ -30,9 +31,7 @@ pub const FLEET: FleetSettings = FleetSettings {
 pub fn write_samples(path: &Path) -> io::Result<()> {
     files::replace(path, |file| {
         let mut gzip = GzEncoder::new(BufWriter::new(file), Compression::fast());
-        for event in Fleet::new(&FLEET).map_err(io::Error::other)? {
-            event.write_line(&mut gzip)?;
-        }
+        write_lines(Fleet::new(&FLEET).map_err(io::Error::other)?, &mut gzip)?;
         gzip.finish()?.flush()
     })?;
     Ok(())

@@ -75,13 +75,13 @@ impl<S: TripStore> PartitionFinder<'_, S> {
 
     /// Whether the partition of the device's records cannot be determined.
     #[must_use]
-    pub fn is_lost(&self, found: &LocatedDevice) -> bool {
+    pub fn is_unknown(&self, found: &LocatedDevice) -> bool {
         found.partition.is_none() && !(self.follows_from_key() || self.is_keyed && found.has_trip)
     }
 
     /// Why the partition cannot be determined, and what to do.
     #[must_use]
-    pub fn why_lost(&self, found: &LocatedDevice) -> String {
+    pub fn unknown_reason(&self, found: &LocatedDevice) -> String {
         let (device, topic) = (&found.device, &self.topic);
         let reason = match found.has_trip {
             true => "its latest trip is from an epoch with another partition count",

@@ -218,7 +218,7 @@ pub enum SampleSink {
     /// The log of a file.
     File(FileSink),
     /// A topic.
-    Topic(TopicIntake),
+    Topic(TopicSink),
 }
 
 impl SampleSink {
@@ -336,13 +336,13 @@ fn sample_result(
 }
 
 /// Sends samples to a topic.
-pub struct TopicIntake {
+pub struct TopicSink {
     producer: Producer,
     topic: String,
     decoder: Arc<Decoder>,
 }
 
-impl TopicIntake {
+impl TopicSink {
     /// A sink for the topic of an epoch, which checks samples by the rules of the epoch.
     ///
     /// # Errors

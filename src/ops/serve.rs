@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::ingest_request::{FileSink, SampleSink, TopicIntake};
+use super::ingest_request::{FileSink, SampleSink, TopicSink};
 use crate::kafka::KafkaError;
 use crate::kafka::client::Brokers;
 use crate::kafka::producer::Producer;
@@ -120,7 +120,7 @@ fn topic_log(
     let sink = if request.accepts_samples {
         let on_waiting = Arc::new(|what: &str| tracing::warn!("{what}"));
         let producer = Producer::new(&brokers, on_waiting)?;
-        let intake = TopicIntake::new(producer, newest.topic.clone(), &newest.rules)?;
+        let intake = TopicSink::new(producer, newest.topic.clone(), &newest.rules)?;
         Some(SampleSink::Topic(intake))
     } else {
         None

@@ -1,6 +1,6 @@
 //! Writes the samples of a simulated fleet as lines, or sends them to a topic.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use super::Notify;
 use crate::kafka::client::Brokers;
@@ -14,12 +14,9 @@ const RECORDS_IN_FLIGHT: usize = 10_000;
 /// Writes the samples as NDJSON, in arrival order.
 ///
 /// # Errors
-/// No fleet can meet the settings, or the output cannot be written.
-pub fn write_lines(fleet: &FleetSettings, mut out: impl Write) -> anyhow::Result<()> {
-    for event in Fleet::new(fleet)? {
-        event.write_line(&mut out)?;
-    }
-    Ok(())
+/// The output cannot be written.
+pub fn write_lines(mut fleet: Fleet, mut out: impl Write) -> io::Result<()> {
+    fleet.try_for_each(|event| event.write_line(&mut out))
 }
 
 /// Sends the samples to an existing topic, keyed by device. `notify` receives what the producer

@@ -201,6 +201,9 @@ fn open_file(
 /// Calls the same method on either kind of store.
 macro_rules! either {
     ($self:expr, $operation:literal, $($call:tt)*) => {
+        either!($self, $($call)*)
+    };
+    ($self:expr, $($call:tt)*) => {
         match &$self.0 {
             Embedded(store) => store.$($call)*.await,
             Scylla(store) => store.$($call)*.await,
@@ -217,21 +220,21 @@ impl TripStore for AnyStore {
 
 impl KeyStore for AnyStore {
     async fn control_keys(&self) -> Result<Vec<NamedKey>, StoreError> {
-        either!(self, "", control_keys())
+        either!(self, control_keys())
     }
 
     async fn add_control_key(&self, key: &NamedKey) -> Result<bool, StoreError> {
-        either!(self, "", add_control_key(key))
+        either!(self, add_control_key(key))
     }
 }
 
 impl EpochStore for AnyStore {
     async fn epochs(&self) -> Result<Vec<Epoch>, StoreError> {
-        either!(self, "", epochs())
+        either!(self, epochs())
     }
 
     async fn add_epoch(&self, epoch: &Epoch) -> Result<bool, StoreError> {
-        either!(self, "", add_epoch(epoch))
+        either!(self, add_epoch(epoch))
     }
 }
 
@@ -254,17 +257,17 @@ impl RawRows for AnyStore {
     ) -> Result<(Vec<RawRow>, Option<AnyCursor>), StoreError> {
         match &self.0 {
             Embedded(store) => {
-                let from = from.and_then(|cursor| match cursor {
-                    AnyCursor::Embedded(cursor) => Some(cursor),
-                    AnyCursor::Scylla(_) => None,
+                let from = from.map(|cursor| match cursor {
+                    AnyCursor::Embedded(cursor) => cursor,
+                    AnyCursor::Scylla(_) => unreachable!("a cursor of another store"),
                 });
                 let (rows, next) = store.raw_rows(device_id, from).await?;
                 Ok((rows, next.map(AnyCursor::Embedded)))
             }
             Scylla(store) => {
-                let from = from.and_then(|cursor| match cursor {
-                    AnyCursor::Scylla(cursor) => Some(cursor),
-                    AnyCursor::Embedded(_) => None,
+                let from = from.map(|cursor| match cursor {
+                    AnyCursor::Scylla(cursor) => cursor,
+                    AnyCursor::Embedded(_) => unreachable!("a cursor of another store"),
                 });
                 let (rows, next) = store.raw_rows(device_id, from).await?;
                 Ok((rows, next.map(AnyCursor::Scylla)))
@@ -273,14 +276,14 @@ impl RawRows for AnyStore {
     }
 
     async fn raw_day(&self, device_id: &str, day: i64) -> Result<Vec<RawRow>, StoreError> {
-        either!(self, "", raw_day(device_id, day))
+        either!(self, raw_day(device_id, day))
     }
 
     async fn unlisted(&self, device_id: &str, days: &[i64]) -> Result<Vec<i64>, StoreError> {
-        either!(self, "", unlisted(device_id, days))
+        either!(self, unlisted(device_id, days))
     }
 
     async fn repair_rows(&self, wrong: &[RawRow], right: &[TripRow]) -> Result<(), StoreError> {
-        either!(self, "", repair_rows(wrong, right))
+        either!(self, repair_rows(wrong, right))
     }
 }

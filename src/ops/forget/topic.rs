@@ -99,8 +99,8 @@ impl<'a> TopicForget<'a> {
         if let Some(device) = &request.device {
             let finder = plan.finder();
             let located = finder.find(device.clone()).await?;
-            if finder.is_lost(&located) {
-                return Err(PreconditionFailed(finder.why_lost(&located)).into());
+            if finder.is_unknown(&located) {
+                return Err(PreconditionFailed(finder.unknown_reason(&located)).into());
             }
             plan.device = Some(located);
         }
@@ -146,9 +146,9 @@ impl<'a> TopicForget<'a> {
             let located = stream::iter(devices).map(|device| finder.find(device));
             let located: Vec<LocatedDevice> = located.buffered(LOOKUPS).try_collect().await?;
             let (unknown, known): (Vec<_>, Vec<_>) =
-                located.into_iter().partition(|located| finder.is_lost(located));
+                located.into_iter().partition(|located| finder.is_unknown(located));
             for located in unknown {
-                let line = format!("skipped: {}", finder.why_lost(&located));
+                let line = format!("skipped: {}", finder.unknown_reason(&located));
                 on_event(ForgetEvent::Notice(&line))?;
             }
             sent.extend(self.send_records(known, on_event).await?);
