@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use tstar::ops::dlq::DecodeOverrides;
 use tstar::settings::{
-    CQL_PASSWORD, Kind, Origin, Origins, Setting, Settings, SettingsError, SettingsFile,
+    CQL_PASSWORD, Group, Kind, Origin, Origins, Setting, Settings, SettingsError, SettingsFile,
     exposed_files, read_secret, unknown_env,
 };
 use tstar::store::Step;
@@ -21,8 +21,7 @@ use super::exit;
 /// Flags of every command.
 #[derive(Clone, Debug, Default, Args)]
 pub struct GlobalFlags {
-    /// Store URL: sqlite:FILE or scylla://HOST/KEYSPACE [default: sqlite:trips.db]
-    #[arg(long, global = true, value_name = "URL")]
+    #[arg(long, global = true, value_name = "URL", help = help_of("store"))]
     pub store: Option<String>,
     /// Settings file [default: ./tstar.toml, if it exists]
     #[arg(long, global = true, value_name = "FILE")]
@@ -136,36 +135,36 @@ impl Context {
     }
 }
 
-/// Declares the flags of several settings as one group. The settings parse the values, so that all
-/// faults are reported at once.
+/// Declares the flags of groups of settings, in the order of the help. The settings parse the
+/// values, so that all faults are reported at once.
 macro_rules! setting_flags {
-    ($(#[$doc:meta])* $name:ident: $($key:literal)+) => {
+    ($(#[$doc:meta])* $name:ident: $($group:ident)+) => {
         $(#[$doc])*
         #[derive(Clone, Debug, Default)]
         pub struct $name(pub Vec<(&'static str, String)>);
 
         impl $name {
-            const KEYS: &'static [&'static str] = &[$($key),+];
+            const GROUPS: &'static [Group] = &[$(Group::$group),+];
         }
 
         impl FromArgMatches for $name {
             fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-                Ok(Self(flag_values(matches, Self::KEYS)))
+                Ok(Self(flag_values(matches, Self::GROUPS)))
             }
 
             fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-                self.0 = flag_values(matches, Self::KEYS);
+                self.0 = flag_values(matches, Self::GROUPS);
                 Ok(())
             }
         }
 
         impl Args for $name {
             fn augment_args(command: Command) -> Command {
-                with_flags(command, Self::KEYS)
+                with_flags(command, Self::GROUPS)
             }
 
             fn augment_args_for_update(command: Command) -> Command {
-                with_flags(command, Self::KEYS)
+                with_flags(command, Self::GROUPS)
             }
         }
     };
@@ -173,40 +172,37 @@ macro_rules! setting_flags {
 
 setting_flags! {
     /// The settings that decide trips, and how the input is read.
-    RuleFlags: "max_gap" "max_duration" "max_samples" "min_time" "max_future" "drop_ignition_off"
-        "min_speed" "max_accuracy" "map" "speed_unit" "time_unit"
+    RuleFlags: Rules
 }
 
 setting_flags! {
     /// How an import runs; none of these changes its trips.
-    ImportFlags: "input_format" "flush_interval" "max_staleness" "keep_changes" "memory"
+    ImportFlags: Import
 }
 
 setting_flags! {
     /// How a topic is read, and where its changes and dead letters go.
-    TopicFlags: "brokers" "topic" "group" "instance_id" "kafka" "key" "partitioner"
-        "control_key_file" "no_feed" "flush_interval" "max_staleness" "memory" "revoke_timeout"
-        "drain_timeout"
+    TopicFlags: Topic Feed Flush Drain
 }
 
 setting_flags! {
     /// How a daemon logs.
-    EntryFlags: "log_format"
+    EntryFlags: Logging
 }
 
 setting_flags! {
     /// How to reach the brokers, and the topic.
-    BrokerFlags: "brokers" "topic" "kafka"
+    BrokerFlags: Brokers
 }
 
 setting_flags! {
     /// How to reach the brokers; the store names the topic.
-    LetterFlags: "brokers" "kafka"
+    LetterFlags: Cluster
 }
 
 setting_flags! {
     /// Overrides of the store's rules for decoding.
-    OverrideFlags: "map" "speed_unit" "time_unit"
+    OverrideFlags: Overrides
 }
 
 impl OverrideFlags {
@@ -228,27 +224,27 @@ impl OverrideFlags {
 
 setting_flags! {
     /// Format of input files.
-    InputFormatFlag: "input_format"
+    InputFormatFlag: InputFormat
 }
 
 setting_flags! {
     /// The topic, and the group that reads it.
-    EpochFlags: "brokers" "topic" "group" "kafka" "key" "partitioner"
+    EpochFlags: Epoch
 }
 
 setting_flags! {
     /// How to reach the log of a store, and the group that reads it.
-    LogFlags: "brokers" "kafka" "group" "control_key_file"
+    LogFlags: Cluster Consumer
 }
 
 setting_flags! {
     /// Keys that sign control records.
-    KeyFlag: "control_key_file"
+    KeyFlag: ControlKeys
 }
 
 setting_flags! {
     /// Memory limit of a command.
-    MemoryFlag: "memory"
+    MemoryFlag: Memory
 }
 
 /// Resources for trips that are built only to be compared or previewed.
@@ -263,32 +259,39 @@ pub struct WorkspaceFlags {
 
 setting_flags! {
     /// How a reader decides whether a trip may still grow.
-    ReaderFlags: "settle"
+    ReaderFlags: Reader
 }
 
 setting_flags! {
     /// How HTTP is served.
-    HttpFlags: "listen" "token_file" "insecure" "tiles" "cors" "max_connections" "max_requests"
-        "max_streams" "max_client_connections" "max_client_streams"
+    HttpFlags: Http
 }
 
 setting_flags! {
     /// How to connect to a Scylla or Cassandra store.
-    ServerFlags: "consistency" "datacenter" "cql_user" "cql_password_file" "cql_tls" "cql_tls_ca"
-        "cql_tls_cert" "cql_tls_key" "connect_timeout"
+    ServerFlags: Server
 }
 
-fn flag_values(matches: &ArgMatches, keys: &'static [&'static str]) -> Vec<(&'static str, String)> {
-    let value = |key: &&'static str| {
-        let lines: Vec<&str> = matches.get_many::<String>(key)?.map(String::as_str).collect();
-        Some((*key, lines.join("\n")))
+fn flag_values(matches: &ArgMatches, groups: &[Group]) -> Vec<(&'static str, String)> {
+    let value = |setting: &'static Setting| {
+        let lines: Vec<_> = matches.get_many::<String>(setting.key)?.map(String::as_str).collect();
+        Some((setting.key, lines.join("\n")))
     };
-    keys.iter().filter_map(value).collect()
+    groups.iter().flat_map(|group| group.settings()).filter_map(value).collect()
 }
 
-fn with_flags(command: Command, keys: &'static [&'static str]) -> Command {
-    keys.iter().filter_map(|key| Setting::by_key(key)).fold(command, |command, setting| {
-        let default = if setting.default.is_empty() { "none" } else { setting.default };
+/// The help of a flag.
+fn help(setting: &Setting) -> String {
+    let default = if setting.default.is_empty() { "none" } else { setting.default };
+    format!("{} [default: {default}]", setting.help)
+}
+
+fn help_of(key: &str) -> String {
+    help(Setting::by_key(key).expect("the flag is a setting"))
+}
+
+fn with_flags(command: Command, groups: &[Group]) -> Command {
+    groups.iter().flat_map(|group| group.settings()).fold(command, |command, setting| {
         let flag = Arg::new(setting.key)
             .long(setting.flag.trim_start_matches('-'))
             .value_name(match setting.kind {
@@ -301,7 +304,7 @@ fn with_flags(command: Command, keys: &'static [&'static str]) -> Command {
                 Kind::Lines => "KEY=VALUE",
             })
             .allow_hyphen_values(matches!(setting.kind, Kind::Count | Kind::Number | Kind::Time))
-            .help(format!("{} [default: {default}]", setting.help));
+            .help(help(setting));
         command.arg(match setting.kind {
             Kind::Flag => flag.num_args(0..=1).require_equals(true).default_missing_value("true"),
             Kind::Lines => flag.action(ArgAction::Append),

@@ -1,35 +1,76 @@
-//! Settings of the HTTP server.
+//! Declares the settings of the HTTP server.
 
 use std::net::SocketAddr;
 
-use super::setting::{Kind, Setting};
-use super::values::{count, flag, text};
+use super::setting::{Kind, Syntax};
+use super::values::{COUNT, FLAG, TEXT};
 use super::{Problem, Settings};
 use crate::model::visible::without_credentials;
 
-/// Settings of the HTTP server.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HttpSettings {
+settings! {
+    /// Settings of the HTTP server.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    HttpSettings in http {}
+
     /// Listen address; `None` for no HTTP server.
-    pub listen: Option<SocketAddr>,
+    listen: Option<SocketAddr> {
+        key: "listen", default: "127.0.0.1:8080", syntax: LISTEN, flags: [Http],
+        help: "HTTP listen address, ADDRESS:PORT or off; port 0: any free port",
+    }
+
     /// Path of the token file; empty for none.
-    pub token_file: String,
+    token_file: String {
+        key: "token_file", default: "", syntax: TEXT, flags: [Http],
+        help: "File with the HTTP bearer token; unset: no authentication",
+    }
+
     /// Allows access without a token from other machines and under any host name.
-    pub insecure: bool,
+    insecure: bool {
+        key: "insecure", default: "false", syntax: FLAG, flags: [Http],
+        help: "Allow HTTP without a token from other machines and under any host name",
+    }
+
     /// URL of map tiles; empty for none.
-    pub tiles: String,
+    tiles: String {
+        key: "tiles", default: "", syntax: TILES, flags: [Http],
+        help: "URL of map tiles for the page, with {z}, {x} and {y}; unset: coast lines only",
+    }
+
     /// Origins whose pages may read responses (CORS).
-    pub cors: Vec<String>,
+    cors: Vec<String> {
+        key: "cors", default: "", syntax: ORIGINS, flags: [Http],
+        help: "Origins whose pages may read responses (CORS), separated by commas",
+    }
+
     /// Maximum concurrent connections.
-    pub connections: u64,
+    connections: u64 {
+        key: "max_connections", default: "2048", syntax: COUNT, flags: [Http],
+        help: "Maximum concurrent HTTP connections; more get 503",
+    }
+
     /// Maximum concurrent requests.
-    pub requests: u64,
+    requests: u64 {
+        key: "max_requests", default: "64", syntax: COUNT, flags: [Http],
+        help: "Maximum concurrent HTTP requests; more get 503",
+    }
+
     /// Maximum concurrent change streams.
-    pub streams: u64,
+    streams: u64 {
+        key: "max_streams", default: "256", syntax: COUNT, flags: [Http],
+        help: "Maximum concurrent change streams over HTTP",
+    }
+
     /// Maximum connections per client; 0 for an eighth of `connections`.
-    pub client_connections: u64,
+    client_connections: u64 {
+        key: "max_client_connections", default: "0", syntax: COUNT, flags: [Http],
+        help: "Maximum HTTP connections per address; 0: an eighth of the total, this machine all",
+    }
+
     /// Maximum change streams per client; 0 for an eighth of `streams`.
-    pub client_streams: u64,
+    client_streams: u64 {
+        key: "max_client_streams", default: "0", syntax: COUNT, flags: [Http],
+        help: "Maximum change streams per login or address; 0: as for connections",
+    }
 }
 
 /// Violated rules of the HTTP settings.
@@ -69,7 +110,15 @@ pub(super) fn problems(settings: &Settings) -> Vec<Problem> {
     problems
 }
 
-pub(super) fn listen(text: &str) -> Result<Option<SocketAddr>, String> {
+const LISTEN: Syntax<Option<SocketAddr>> =
+    Syntax { kind: Kind::Text, read: listen, write: listen_text };
+
+const TILES: Syntax<String> = Syntax { kind: Kind::Text, read: tiles, write: String::clone };
+
+const ORIGINS: Syntax<Vec<String>> =
+    Syntax { kind: Kind::Text, read: origins, write: |origins| origins.join(",") };
+
+fn listen(text: &str) -> Result<Option<SocketAddr>, String> {
     if text == "off" {
         return Ok(None);
     }
@@ -78,11 +127,11 @@ pub(super) fn listen(text: &str) -> Result<Option<SocketAddr>, String> {
     })
 }
 
-pub(super) fn listen_text(listen: &Option<SocketAddr>) -> String {
+fn listen_text(listen: &Option<SocketAddr>) -> String {
     listen.map_or_else(|| "off".to_owned(), |address| address.to_string())
 }
 
-pub(super) fn tiles(text: &str) -> Result<String, String> {
+fn tiles(text: &str) -> Result<String, String> {
     let is_url = text.starts_with("https://") || text.starts_with("http://");
     let has_names = ["{z}", "{x}", "{y}"].iter().all(|name| text.contains(name));
     let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic() && !b"'\";,".contains(&byte));
@@ -95,7 +144,7 @@ pub(super) fn tiles(text: &str) -> Result<String, String> {
     ))
 }
 
-pub(super) fn origins(text: &str) -> Result<Vec<String>, String> {
+fn origins(text: &str) -> Result<Vec<String>, String> {
     let given = text.split(',').map(str::trim).filter(|origin| !origin.is_empty());
     let origin = |text: &str| {
         let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
@@ -113,122 +162,3 @@ pub(super) fn origins(text: &str) -> Result<Vec<String>, String> {
     };
     given.map(origin).collect()
 }
-
-#[expect(clippy::ptr_arg, reason = "the table calls it with what the settings hold")]
-pub(super) fn origins_text(origins: &Vec<String>) -> String {
-    origins.join(",")
-}
-
-/// The HTTP settings.
-pub(super) static SETTINGS: &[Setting] = &[
-    setting!(
-        "listen",
-        "--listen",
-        "TSTAR_LISTEN",
-        "127.0.0.1:8080",
-        Text,
-        http.listen,
-        listen,
-        listen_text,
-        "HTTP listen address, ADDRESS:PORT or off; port 0: any free port"
-    ),
-    setting!(
-        "token_file",
-        "--token-file",
-        "TSTAR_TOKEN_FILE",
-        "",
-        Text,
-        http.token_file,
-        text,
-        String::clone,
-        "File with the HTTP bearer token; unset: no authentication"
-    ),
-    setting!(
-        "insecure",
-        "--insecure",
-        "TSTAR_INSECURE",
-        "false",
-        Flag,
-        http.insecure,
-        flag,
-        bool::to_string,
-        "Allow HTTP without a token from other machines and under any host name"
-    ),
-    setting!(
-        "tiles",
-        "--tiles",
-        "TSTAR_TILES",
-        "",
-        Text,
-        http.tiles,
-        tiles,
-        String::clone,
-        "URL of map tiles for the page, with {z}, {x} and {y}; unset: coast lines only"
-    ),
-    setting!(
-        "cors",
-        "--cors",
-        "TSTAR_CORS",
-        "",
-        Text,
-        http.cors,
-        origins,
-        origins_text,
-        "Origins whose pages may read responses (CORS), separated by commas"
-    ),
-    setting!(
-        "max_connections",
-        "--max-connections",
-        "TSTAR_MAX_CONNECTIONS",
-        "2048",
-        Count,
-        http.connections,
-        count,
-        u64::to_string,
-        "Maximum concurrent HTTP connections; more get 503"
-    ),
-    setting!(
-        "max_requests",
-        "--max-requests",
-        "TSTAR_MAX_REQUESTS",
-        "64",
-        Count,
-        http.requests,
-        count,
-        u64::to_string,
-        "Maximum concurrent HTTP requests; more get 503"
-    ),
-    setting!(
-        "max_streams",
-        "--max-streams",
-        "TSTAR_MAX_STREAMS",
-        "256",
-        Count,
-        http.streams,
-        count,
-        u64::to_string,
-        "Maximum concurrent change streams over HTTP"
-    ),
-    setting!(
-        "max_client_connections",
-        "--max-client-connections",
-        "TSTAR_MAX_CLIENT_CONNECTIONS",
-        "0",
-        Count,
-        http.client_connections,
-        count,
-        u64::to_string,
-        "Maximum HTTP connections per address; 0: an eighth of the total, this machine all"
-    ),
-    setting!(
-        "max_client_streams",
-        "--max-client-streams",
-        "TSTAR_MAX_CLIENT_STREAMS",
-        "0",
-        Count,
-        http.client_streams,
-        count,
-        u64::to_string,
-        "Maximum change streams per login or address; 0: as for connections"
-    ),
-];

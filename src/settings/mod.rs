@@ -1,8 +1,9 @@
 //! Settings from flags, `TSTAR_*` variables, a file and defaults, in that order of precedence.
 //!
-//! One table ([`TABLE`]) defines every setting; the flags, the variables, the file's keys, `config
-//! show` and the table in `docs/settings.md` are derived from it. All faults are reported at once,
-//! each with its origin.
+//! Every setting is declared once, in `table.rs` or `http.rs`. The fields of [`Settings`] and the
+//! entries of [`TABLE`] are made from the declaration, and from the table the flags, the variables,
+//! the file's keys, `config show` and the table in `docs/settings.md`. All faults are reported at
+//! once, each with its origin.
 
 #[macro_use]
 mod setting;
@@ -20,103 +21,17 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::model::partitioner::Partitioner;
-use crate::model::rules::{Rules, SpeedUnit, TimeUnit};
+use crate::model::rules::Rules;
 use crate::model::time::format_duration;
-use crate::source::file::InputFormat;
-use crate::store::Consistency;
 use crate::timeline::DAY_MS;
 use nearest::nearest;
 
 pub use file::SettingsFile;
 pub use http::HttpSettings;
 pub use secret::{Secret, exposed_files, read_secret};
-pub use setting::{Kind, Setting, TABLE};
+pub use setting::{Group, Kind, Setting, TABLE};
+pub use table::Settings;
 pub use values::LogFormat;
-
-/// The values of all settings.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
-    /// URL of the store.
-    pub store: String,
-    /// Samples at most this far apart share a trip, ms.
-    pub max_gap_ms: i64,
-    /// Maximum span of a trip, ms.
-    pub max_duration_ms: i64,
-    /// Maximum number of samples of a trip.
-    pub max_samples: u64,
-    /// Earliest device time accepted, ms since 1970.
-    pub min_time_ms: i64,
-    /// How far a device time may be past the log timestamp, ms.
-    pub max_future_ms: i64,
-    /// Drops samples with the ignition off.
-    pub drop_ignition_off: bool,
-    /// Drops slower samples, m/s.
-    pub min_speed_mps: Option<f64>,
-    /// Drops fixes with a worse accuracy, m.
-    pub max_accuracy_m: Option<f64>,
-    /// Maps a canonical field name to the input's name or JSON Pointer.
-    pub map: BTreeMap<String, String>,
-    /// Unit of speeds.
-    pub speed_unit: SpeedUnit,
-    /// Unit of integer times.
-    pub time_unit: TimeUnit,
-    /// Format of input files; `None` to detect it from the content.
-    pub input_format: Option<InputFormat>,
-    /// Minimum interval between writes of a trip, ms.
-    pub flush_interval_ms: i64,
-    /// Maximum delay before a change is written, ms.
-    pub max_staleness_ms: i64,
-    /// Number of events that the change table keeps.
-    pub keep_changes: u64,
-    /// Approximate memory limit of an import, bytes.
-    pub memory: u64,
-    /// Kafka brokers, `host:port,host:port`.
-    pub brokers: String,
-    /// Topic that holds the samples.
-    pub topic: String,
-    /// Consumer group.
-    pub group: String,
-    /// Static member id of the consumer group.
-    pub instance_id: Option<String>,
-    /// librdkafka options.
-    pub kafka: BTreeMap<String, String>,
-    /// The key rule of the topic.
-    pub key: KeyRule,
-    /// Path of the file with the keys of control records; empty for none.
-    pub control_key_file: String,
-    /// Partitioner of the producers, for a new epoch; `None` to detect it.
-    pub partitioner: Option<Partitioner>,
-    /// Does not write the change feed.
-    pub no_feed: bool,
-    /// Time limit for flushing a revoked partition, ms.
-    pub revoke_timeout_ms: i64,
-    /// Time limit for flushing on shutdown, ms.
-    pub drain_timeout_ms: i64,
-    /// How long after `end + max_gap` a trip is still reported open, ms.
-    pub settle_ms: i64,
-    /// Number of replicas of a Scylla store that have to answer.
-    pub consistency: Consistency,
-    /// Datacenter of a Scylla store to connect to; empty for all.
-    pub datacenter: String,
-    /// User of a Scylla store; empty to connect without a login.
-    pub cql_user: String,
-    /// Path of the file with the password of `cql_user`; empty for none.
-    pub cql_password_file: String,
-    /// Connects to a Scylla store over TLS.
-    pub cql_tls: bool,
-    /// Path of the trusted CA certificates; empty for those of the system.
-    pub cql_tls_ca: String,
-    /// Path of the client certificate; empty for none.
-    pub cql_tls_cert: String,
-    /// Path of the key of the client certificate.
-    pub cql_tls_key: String,
-    /// How long one-shot commands wait for an unresponsive server, ms.
-    pub connect_timeout_ms: i64,
-    /// Format of a daemon's log.
-    pub log_format: LogFormat,
-    /// Settings of the HTTP server.
-    pub http: HttpSettings,
-}
 
 /// The key of a topic's records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -220,64 +135,7 @@ pub struct Problem {
     pub message: String,
 }
 
-impl Default for Settings {
-    /// The defaults of [`TABLE`].
-    fn default() -> Self {
-        let mut settings = Self::unset();
-        for setting in TABLE.iter() {
-            (setting.set)(&mut settings, setting.default).expect("every default can be read");
-        }
-        settings
-    }
-}
-
 impl Settings {
-    /// Placeholder values, which the defaults of [`TABLE`] replace.
-    fn unset() -> Self {
-        Self {
-            store: String::new(),
-            max_gap_ms: 0,
-            max_duration_ms: 0,
-            max_samples: 0,
-            min_time_ms: 0,
-            max_future_ms: 0,
-            drop_ignition_off: false,
-            min_speed_mps: None,
-            max_accuracy_m: None,
-            map: BTreeMap::new(),
-            speed_unit: SpeedUnit::default(),
-            time_unit: TimeUnit::default(),
-            input_format: None,
-            flush_interval_ms: 0,
-            max_staleness_ms: 0,
-            keep_changes: 0,
-            memory: 0,
-            brokers: String::new(),
-            topic: String::new(),
-            group: String::new(),
-            instance_id: None,
-            kafka: BTreeMap::new(),
-            key: KeyRule::default(),
-            control_key_file: String::new(),
-            partitioner: None,
-            no_feed: false,
-            revoke_timeout_ms: 0,
-            drain_timeout_ms: 0,
-            settle_ms: 0,
-            consistency: Consistency::default(),
-            datacenter: String::new(),
-            cql_user: String::new(),
-            cql_password_file: String::new(),
-            cql_tls: false,
-            cql_tls_ca: String::new(),
-            cql_tls_cert: String::new(),
-            cql_tls_key: String::new(),
-            connect_timeout_ms: 0,
-            log_format: LogFormat::default(),
-            http: HttpSettings::default(),
-        }
-    }
-
     /// Merges flags, environment and file into settings, with the origin of each. `flags` are pairs
     /// of key and value, `env` pairs of variable and value; an empty variable counts as unset.
     ///
@@ -297,14 +155,14 @@ impl Settings {
             }
         }
         for setting in TABLE.iter() {
-            let value = env.iter().find(|(name, value)| name == setting.env && !value.is_empty());
+            let value = env.iter().find(|(name, value)| *name == setting.env && !value.is_empty());
             if let Some((name, value)) = value {
                 layers.set(setting, value, Origin::Env { name: name.clone() });
             }
         }
         for (key, value) in flags {
             let setting = Setting::by_key(key).expect("flags are made from the table");
-            layers.set(setting, value, Origin::Flag { name: setting.flag.to_owned() });
+            layers.set(setting, value, Origin::Flag { name: setting.flag.clone() });
         }
         layers.finish()
     }
@@ -485,7 +343,7 @@ pub fn unknown_env(env: &[(String, String)]) -> Vec<String> {
     let unknown = names.filter(|name| name.starts_with("TSTAR_") && !known(name));
     unknown
         .map(|name| {
-            let hint = nearest(name, TABLE.iter().map(|setting| setting.env));
+            let hint = nearest(name, TABLE.iter().map(|setting| setting.env.as_str()));
             format!("environment variable `{name}` is not known and has no effect{hint}")
         })
         .collect()

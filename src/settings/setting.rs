@@ -4,9 +4,9 @@ use std::sync::LazyLock;
 
 use super::{Settings, http, table};
 
-/// Every setting.
-pub static TABLE: LazyLock<Vec<&'static Setting>> =
-    LazyLock::new(|| table::SETTINGS.iter().chain(http::SETTINGS).collect());
+/// Every setting, in the order of the documentation.
+pub static TABLE: LazyLock<Vec<Setting>> =
+    LazyLock::new(|| [table::entries(), http::entries()].into_iter().flatten().collect());
 
 /// The type of a value, which decides the TOML types that the file may use. TOML text always works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,21 +29,72 @@ pub enum Kind {
     Lines,
 }
 
+/// A group of settings that a command takes as flags. Several groups may contain a setting. The
+/// help lists the settings of a group in the order of [`TABLE`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// What decides trips, and how the input is read.
+    Rules,
+    /// How an import runs.
+    Import,
+    /// Format of input files.
+    InputFormat,
+    /// Overrides of the store's rules for decoding.
+    Overrides,
+    /// Memory limit.
+    Memory,
+    /// How a daemon reads its topic.
+    Topic,
+    /// What a daemon signs and publishes.
+    Feed,
+    /// When a daemon writes to its store.
+    Flush,
+    /// Time limits for what a daemon has not written yet.
+    Drain,
+    /// How a daemon logs.
+    Logging,
+    /// The topic of an epoch, and the group that reads it.
+    Epoch,
+    /// How to reach the brokers, and the topic.
+    Brokers,
+    /// How to reach the brokers.
+    Cluster,
+    /// The consumer group of a store's topic, and the control keys.
+    Consumer,
+    /// Keys that sign control records.
+    ControlKeys,
+    /// Whether a trip may still grow.
+    Reader,
+    /// How HTTP is served.
+    Http,
+    /// How to connect to a Scylla or Cassandra store.
+    Server,
+}
+
+impl Group {
+    /// The settings of the group, in the order of [`TABLE`].
+    pub fn settings(self) -> impl Iterator<Item = &'static Setting> {
+        TABLE.iter().filter(move |setting| setting.groups.contains(&self))
+    }
+}
+
 /// A setting.
 #[derive(Debug)]
 pub struct Setting {
     /// Key in the file.
     pub key: &'static str,
     /// Flag, with its dashes.
-    pub flag: &'static str,
+    pub flag: String,
     /// Environment variable.
-    pub env: &'static str,
+    pub env: String,
     /// What it does, in one line.
     pub help: &'static str,
     /// Default value as text.
     pub default: &'static str,
     /// Type of the value.
     pub kind: Kind,
+    /// The groups of flags that contain it.
+    pub groups: &'static [Group],
     /// Parses a value into the settings; the error describes what is wrong with it.
     pub set: fn(&mut Settings, &str) -> Result<(), String>,
     /// Formats the value as text.
@@ -54,28 +105,94 @@ impl Setting {
     /// The setting with a key.
     #[must_use]
     pub fn by_key(key: &str) -> Option<&'static Self> {
-        TABLE.iter().find(|setting| setting.key == key).copied()
+        TABLE.iter().find(|setting| setting.key == key)
+    }
+
+    /// The flag of a key, with its dashes.
+    pub(super) fn flag_of(key: &str) -> String {
+        format!("--{}", key.replace('_', "-"))
+    }
+
+    /// The environment variable of a key.
+    pub(super) fn env_of(key: &str) -> String {
+        format!("TSTAR_{}", key.to_uppercase())
     }
 }
 
-/// One entry of the table, so that the key, parser and formatter of a setting are in one place.
-macro_rules! setting {
+/// How the value of a setting is written as text.
+pub(super) struct Syntax<T> {
+    /// Type of the value.
+    pub kind: Kind,
+    /// Parses a value; the error describes what is wrong with it.
+    pub read: fn(&str) -> Result<T, String>,
+    /// Formats a value.
+    pub write: fn(&T) -> String,
+}
+
+impl<T> Syntax<T> {
+    /// The value of a default.
+    pub fn default_value(&self, default: &str) -> T {
+        (self.read)(default).expect("every default can be read")
+    }
+}
+
+/// Declares a struct of settings: its fields, their defaults and its part of [`TABLE`]. `flags` are
+/// the [`Group`]s of a setting; its flag and its environment variable follow from its key. The
+/// settings in another struct are declared with the name of its field: `Name in field`.
+macro_rules! settings {
     (
-        $key:literal, $flag:literal, $env:literal, $default:literal, $kind:ident, $($field:ident).+,
-        $read:expr, $write:expr, $help:literal
+        $(#[$about:meta])*
+        $name:ident $(in $part:ident)? {
+            $($(#[$inner_doc:meta])* $inner:ident: $inner_type:ty,)*
+        }
+        $(
+            $(#[$doc:meta])*
+            $field:ident: $type:ty {
+                key: $key:literal, default: $default:literal, syntax: $syntax:expr,
+                flags: [$($group:ident),*],
+                help: $help:literal,
+            }
+        )*
     ) => {
-        Setting {
-            key: $key,
-            flag: $flag,
-            env: $env,
-            help: $help,
-            default: $default,
-            kind: Kind::$kind,
-            set: |settings, text| {
-                settings.$($field).+ = $read(text).map_err(|error| error.to_string())?;
-                Ok(())
-            },
-            get: |settings| $write(&settings.$($field).+),
+        $(#[$about])*
+        pub struct $name {
+            $($(#[$doc])* pub $field: $type,)*
+            $($(#[$inner_doc])* pub $inner: $inner_type,)*
+        }
+
+        impl Default for $name {
+            /// The declared defaults.
+            fn default() -> Self {
+                Self {
+                    $($field: $crate::settings::setting::Syntax::default_value(&$syntax, $default),)*
+                    $($inner: <$inner_type>::default(),)*
+                }
+            }
+        }
+
+        /// The entries of the table.
+        pub(super) fn entries() -> Vec<$crate::settings::setting::Setting> {
+            use $crate::settings::setting::{Group, Setting};
+            fn part(settings: &$crate::settings::Settings) -> &$name {
+                &(*settings)$(.$part)?
+            }
+            fn part_mut(settings: &mut $crate::settings::Settings) -> &mut $name {
+                &mut (*settings)$(.$part)?
+            }
+            vec![$(Setting {
+                key: $key,
+                flag: Setting::flag_of($key),
+                env: Setting::env_of($key),
+                help: $help,
+                default: $default,
+                kind: $syntax.kind,
+                groups: &[$(Group::$group),*],
+                set: |settings, text| {
+                    part_mut(settings).$field = ($syntax.read)(text)?;
+                    Ok(())
+                },
+                get: |settings| ($syntax.write)(&part(settings).$field),
+            }),*]
         }
     };
 }

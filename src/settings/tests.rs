@@ -1,4 +1,6 @@
 use super::*;
+use crate::model::rules::{SpeedUnit, TimeUnit};
+use crate::source::file::InputFormat;
 
 fn file(text: &str) -> SettingsFile {
     SettingsFile { name: "tstar.toml".into(), text: text.into() }
@@ -14,6 +16,8 @@ fn the_table_agrees_with_itself_and_with_the_rules() {
         assert_eq!(setting.env, format!("TSTAR_{}", setting.key.to_uppercase()));
         assert_eq!(setting.flag, format!("--{}", setting.key.replace('_', "-")));
         assert!(!setting.help.ends_with('.'), "{}", setting.key);
+        let is_global = setting.key == "store";
+        assert_eq!(setting.groups.is_empty(), is_global, "{} is a flag", setting.key);
         let mut settings = Settings::default();
         let written = (setting.get)(&settings);
         (setting.set)(&mut settings, &written).unwrap();
