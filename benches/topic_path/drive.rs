@@ -20,7 +20,7 @@ use tstar::pipeline::daemon::{self, DaemonEvent, Options, PartitionStores};
 use tstar::pipeline::processor::ProcessorConfig;
 use tstar::settings::{KeyRule, Settings};
 use tstar::source::Decoder;
-use tstar::store::{Flush, Journal, Pair, Position, StoreError};
+use tstar::store::{Flush, Journal, Position, StoreError};
 
 use crate::null::NullStore;
 use crate::role::{Log, RunCounts};
@@ -101,9 +101,10 @@ struct NullStores {
 }
 
 impl PartitionStores for NullStores {
-    type Store = Pair<&'static NullStore, Acknowledged>;
+    type Trips = NullStore;
+    type Journal = Acknowledged;
 
-    fn store(&self, handle: &Arc<PartitionHandle>) -> Self::Store {
+    fn open(&self, handle: &Arc<PartitionHandle>) -> (NullStore, Acknowledged) {
         let partition = usize::try_from(handle.partition()).unwrap_or(usize::MAX);
         let journal = Acknowledged {
             handle: Arc::clone(handle),
@@ -111,7 +112,7 @@ impl PartitionStores for NullStores {
             at_end: AtomicBool::new(false),
             left: Arc::clone(&self.left),
         };
-        Pair { trips: &NullStore, journal }
+        (NullStore, journal)
     }
 }
 

@@ -1,4 +1,8 @@
-//! Forwards the methods of a store wrapper.
+//! Forwards the methods of a store wrapper or a shared store.
+
+use std::sync::Arc;
+
+use super::TripStore;
 
 /// Implements methods of [`TripStore`](crate::store::TripStore) by forwarding. Calls the macro
 /// `$via` with `self`, the metric label of the operation and the call; `$via` picks the target.
@@ -102,3 +106,17 @@ macro_rules! forward_trip_store {
 }
 
 pub(crate) use forward_trip_store;
+
+macro_rules! shared {
+    ($self:expr, $operation:literal, $($call:tt)*) => {
+        (**$self).$($call)*.await
+    };
+}
+
+/// A partition worker shares its trips with its journal.
+impl<T: TripStore> TripStore for Arc<T> {
+    forward_trip_store!(
+        shared: apply, covering, rows_of_day, range, devices, forgets, erased, forget, claimed,
+        claim,
+    );
+}

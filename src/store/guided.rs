@@ -1,11 +1,10 @@
 //! A store that is being rebuilt and takes device partitions from an existing one.
 
-use std::ops::Deref;
 use std::sync::Arc;
 
 use super::claims::known_home;
 use super::forward::forward_trip_store;
-use super::{Flush, Journal, Position, StoreError, TripStore};
+use super::{StoreError, TripStore};
 use crate::model::epoch::{Division, Epoch, divisions};
 
 /// A store whose claims already exist. A claim depends on which record came first, so a rebuild
@@ -65,7 +64,7 @@ macro_rules! store {
 
 impl<S, G> TripStore for Guided<S, G>
 where
-    S: Deref<Target: TripStore> + Send + Sync,
+    S: TripStore,
     G: TripStore,
 {
     forward_trip_store!(
@@ -81,23 +80,5 @@ where
             Some(partition) => self.store.claim(device_id, epoch, partition).await.map(Some),
             None => Ok(None),
         }
-    }
-}
-
-impl<S, G> Journal for Guided<S, G>
-where
-    S: Deref<Target: Journal> + Send + Sync,
-    G: TripStore,
-{
-    async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
-        self.store.stage(ahead).await
-    }
-
-    async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
-        self.store.commit(flush).await
-    }
-
-    async fn position(&self) -> Result<Position, StoreError> {
-        self.store.position().await
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use super::{DeviceScope, Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore};
+use super::{DeviceScope, Forget, Order, StoreError, TripRow, TripStore};
 use crate::codec::trip_row::resolve_overlaps;
 use crate::timeline::day_of;
 
@@ -106,24 +106,6 @@ where
 
     async fn claim(&self, device_id: &str, epoch: i32, own: i32) -> Result<i32, StoreError> {
         self.over.claim(device_id, epoch, own).await
-    }
-}
-
-impl<Under, Over> Journal for Overlay<Under, Over>
-where
-    Under: Send + Sync,
-    Over: Deref<Target: Journal> + Send + Sync,
-{
-    async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
-        self.over.stage(ahead).await
-    }
-
-    async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
-        self.over.commit(flush).await
-    }
-
-    async fn position(&self) -> Result<Position, StoreError> {
-        self.over.position().await
     }
 }
 

@@ -364,8 +364,9 @@ fn of_two_partitions_that_have_a_device_in_memory_one_builds_it() {
             let pace = ProcessorConfig { loads, ..ProcessorConfig::default() };
             let rules = rules();
             block_on(async {
+                let stores = (&store, &store);
                 let processor =
-                    Processor::of_log(&store, log(partition), &rules, pace).await.unwrap();
+                    Processor::of_log(stores, log(partition), &rules, pace).await.unwrap();
                 let mut processor = processor.sharing(Arc::clone(&budget));
                 processor.absorb(batch).await.unwrap();
                 processor.flush().await.unwrap();

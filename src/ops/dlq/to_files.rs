@@ -8,9 +8,10 @@ use super::batch::{RedecodedBatch, RepeatGuard, changed_letters, next_batch};
 use super::letters::{LetterFilter, Letters};
 use super::redecode::{Redecoded, Redecoder};
 use super::replay::ReplayOutcome;
+use crate::model::epoch::Log;
 use crate::pipeline::processor::{Processor, ProcessorConfig};
 use crate::source::{Batch, Decoder, Entry};
-use crate::store::{EmbeddedStore, LetterUpdates, Pair, RetryJournal};
+use crate::store::{EmbeddedStore, LetterUpdates, RetryJournal};
 
 /// Replays the letters of `store`, which is opened for writing.
 pub(super) async fn replay_to_files(
@@ -23,17 +24,18 @@ pub(super) async fn replay_to_files(
     let mut reader = letters.read(filter)?;
     let store = Arc::new(store);
     let journal = RetryJournal::new(Arc::clone(&store));
-    let pair = Pair { trips: store, journal };
-    let mut processor = Processor::new(&pair, &letters.rules, ProcessorConfig::default()).await?;
+    let (log, config) = (Log::of_files(), ProcessorConfig::default());
+    let stores = (&*store, &journal);
+    let mut processor = Processor::of_log(stores, log, &letters.rules, config).await?;
     // A letter that the trips reject stays in the table; no new letter is created.
     let mut repeats = RepeatGuard::off();
     while let Some(redecoded) = next_batch(&mut reader, redecoder, &mut repeats)? {
         let first_offset = processor.position().delivered;
         let (batch, ids) = log_records(&redecoded, &letters.decoder, first_offset, redecoder);
         let changed = changed_letters(&redecoded);
-        pair.journal.set_updates(ids, changed.clone());
+        journal.set_updates(ids, changed.clone());
         if batch.entries.is_empty() {
-            pair.trips.settle(&LetterUpdates { gone: vec![], changed })?;
+            store.settle(&LetterUpdates { gone: vec![], changed })?;
         }
         processor.absorb(&batch).await?;
         processor.flush().await?;

@@ -67,7 +67,8 @@ pub(super) async fn preview_changes(
     let overlay = Overlay { under: log.store, over: &over, partition: 0 };
     let config = ProcessorConfig { loads: 32, ..workspace.processor_config() };
     let preview_log = Log { partition: 0, versions };
-    let mut processor = Processor::of_log(&overlay, preview_log, &newest.rules, config).await?;
+    let stores = (&overlay, &over);
+    let mut processor = Processor::of_log(stores, preview_log, &newest.rules, config).await?;
     processor.run(records, watch).await?;
     if let Some(error) = records.store_error.take() {
         return Err(error.into());

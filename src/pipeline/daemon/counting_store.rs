@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::PartitionStores;
 use crate::kafka::partition_handle::PartitionHandle;
 use crate::store::raw::{RawRow, RawRows};
-use crate::store::{Flush, Journal, Pair, Position, StoreError, TripRow};
+use crate::store::{Flush, Journal, Position, StoreError, TripRow};
 
 /// Number of written trip rows.
 #[derive(Debug, Default)]
@@ -40,24 +40,24 @@ pub struct CountingStores<O, R> {
 }
 
 impl<O: PartitionStores, R: RawRows + 'static> PartitionStores for CountingStores<O, R> {
-    type Store = Pair<Arc<O::Store>, CountingJournal<O::Store, R>>;
+    type Trips = O::Trips;
+    type Journal = CountingJournal<O::Journal, R>;
 
-    fn store(&self, handle: &Arc<PartitionHandle>) -> Self::Store {
-        let trips = Arc::new(self.owners.store(handle));
+    fn open(&self, handle: &Arc<PartitionHandle>) -> (Self::Trips, Self::Journal) {
+        let (trips, journal) = self.owners.open(handle);
         let (rows, tally) = (Arc::clone(&self.rows), Arc::clone(&self.tally));
-        let journal = CountingJournal { inner: Arc::clone(&trips), rows, tally };
-        Pair { trips, journal }
+        (trips, CountingJournal { journal, rows, tally })
     }
 }
 
 /// A journal that reads the stored rows before it writes a flush.
-pub struct CountingJournal<S, R> {
-    inner: Arc<S>,
+pub struct CountingJournal<J, R> {
+    journal: J,
     rows: Arc<R>,
     tally: Arc<RowCounts>,
 }
 
-impl<S, R: RawRows> CountingJournal<S, R> {
+impl<J, R: RawRows> CountingJournal<J, R> {
     async fn count(&self, trips: &[TripRow]) -> Result<(), StoreError> {
         for trip in trips {
             for day in trip.days() {
@@ -71,18 +71,18 @@ impl<S, R: RawRows> CountingJournal<S, R> {
     }
 }
 
-impl<S: Journal, R: RawRows> Journal for CountingJournal<S, R> {
+impl<J: Journal, R: RawRows> Journal for CountingJournal<J, R> {
     async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
         self.count(&ahead.trips).await?;
-        self.inner.stage(ahead).await
+        self.journal.stage(ahead).await
     }
 
     async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
         self.count(&flush.trips).await?;
-        self.inner.commit(flush).await
+        self.journal.commit(flush).await
     }
 
     async fn position(&self) -> Result<Position, StoreError> {
-        self.inner.position().await
+        self.journal.position().await
     }
 }

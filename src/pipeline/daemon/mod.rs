@@ -5,7 +5,7 @@
 //! | [`preflight`] | preflight checks: topic, epoch, start offsets |
 //! | `worker` | one partition: batches in, [`crate::pipeline::processor`], flushes out |
 //! | `stores` | the stores of the partition workers |
-//! | `timed_store` | times the store operations of a worker |
+//! | `timed_journal` | times the journal of a worker and reports its progress |
 //! | `counting_store` | counts written rows by whether the store already contained them |
 //! | [`topic_replay`] | reads spans of the topic again, up to their ends |
 //!
@@ -16,7 +16,7 @@
 mod counting_store;
 pub mod preflight;
 mod stores;
-mod timed_store;
+mod timed_journal;
 pub mod topic_replay;
 mod worker;
 
@@ -117,11 +117,13 @@ pub type OnEvent = Arc<dyn Fn(DaemonEvent) + Send + Sync>;
 
 /// Creates the stores of partition workers.
 pub trait PartitionStores: Send + Sync + 'static {
-    /// Store and journal of one partition worker.
-    type Store: TripStore + Journal + 'static;
+    /// Trips of one partition worker.
+    type Trips: TripStore + 'static;
+    /// Journal of one partition worker. Its commits write the trips, too.
+    type Journal: Journal + 'static;
 
-    /// Store and journal of the worker of a partition.
-    fn store(&self, handle: &Arc<PartitionHandle>) -> Self::Store;
+    /// Trips and journal of the worker of a partition.
+    fn open(&self, handle: &Arc<PartitionHandle>) -> (Self::Trips, Self::Journal);
 }
 
 /// Options of the daemon.
@@ -217,9 +219,9 @@ fn worker_task<O: PartitionStores>(
     assigned: AssignedPartition,
     budget: Arc<Budget>,
 ) -> impl Future<Output = WorkerReport> + Send + use<O> {
-    let store = stores.store(&assigned.holding);
+    let stores = stores.open(&assigned.holding);
     let ask_keys = options.ask_keys.clone();
-    worker::run_worker(store, assigned, (options.epochs.clone(), ask_keys), (options.pace, budget))
+    worker::run_worker(stores, assigned, (options.epochs.clone(), ask_keys), (options.pace, budget))
 }
 
 /// Outside of tests, the panic hook ends the process before a panicked task is joined.

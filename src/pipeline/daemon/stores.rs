@@ -6,19 +6,20 @@ use super::PartitionStores;
 use crate::kafka::journal::{KafkaJournal, OutputTopics};
 use crate::kafka::partition_handle::PartitionHandle;
 use crate::store::sqlite::{SqlitePartition, SqliteStore};
-use crate::store::{Guide, Guided, Pair, TripStore};
+use crate::store::{Guide, Guided, TripStore};
 
 /// All partitions in one SQLite file, which also contains the change feed and the dead letters.
 pub struct SqliteStores(pub Arc<SqliteStore>);
 
 impl PartitionStores for SqliteStores {
-    type Store = Pair<Arc<SqliteStore>, SqlitePartition>;
+    type Trips = Arc<SqliteStore>;
+    type Journal = SqlitePartition;
 
-    fn store(&self, handle: &Arc<PartitionHandle>) -> Self::Store {
+    fn open(&self, handle: &Arc<PartitionHandle>) -> (Self::Trips, Self::Journal) {
         let trips = Arc::clone(&self.0);
         let journal =
             SqlitePartition::new(Arc::clone(&trips), handle.partition(), handle.acknowledged());
-        Pair { trips, journal }
+        (trips, journal)
     }
 }
 
@@ -35,12 +36,13 @@ where
     F: Fn() -> T + Send + Sync + 'static,
     T: TripStore + 'static,
 {
-    type Store = Pair<Arc<T>, KafkaJournal<Arc<T>>>;
+    type Trips = Arc<T>;
+    type Journal = KafkaJournal<Arc<T>>;
 
-    fn store(&self, handle: &Arc<PartitionHandle>) -> Self::Store {
+    fn open(&self, handle: &Arc<PartitionHandle>) -> (Self::Trips, Self::Journal) {
         let (trips, outputs) = (Arc::new((self.owner)()), Arc::clone(&self.outputs));
         let journal = KafkaJournal::new(Arc::clone(&trips), outputs, Arc::clone(handle));
-        Pair { trips, journal }
+        (trips, journal)
     }
 }
 
@@ -53,9 +55,11 @@ pub struct GuidedOwners<O, G> {
 }
 
 impl<O: PartitionStores, G: TripStore + 'static> PartitionStores for GuidedOwners<O, G> {
-    type Store = Guided<Arc<O::Store>, G>;
+    type Trips = Guided<O::Trips, G>;
+    type Journal = O::Journal;
 
-    fn store(&self, handle: &Arc<PartitionHandle>) -> Self::Store {
-        Guided { store: Arc::new(self.owners.store(handle)), guide: self.guide.clone() }
+    fn open(&self, handle: &Arc<PartitionHandle>) -> (Self::Trips, Self::Journal) {
+        let (store, journal) = self.owners.open(handle);
+        (Guided { store, guide: self.guide.clone() }, journal)
     }
 }

@@ -4,13 +4,13 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::mpsc;
 
-use super::timed_store::TimedStore;
+use super::timed_journal::TimedJournal;
 use crate::kafka::consumer::AssignedPartition;
 use crate::kafka::partition_handle::WorkerExit;
 use crate::model::epoch::{Epoch, Log, Versions};
 use crate::pipeline::processor::{Budget, Processor, ProcessorConfig, RunError, SampleCounts};
 use crate::source::{Batch, Entry, Source, SourceError};
-use crate::store::{AskKeys, Journal, StoreError, TripStore};
+use crate::store::{AskKeys, Journal, StoreError, Timed, TripStore};
 use crate::telemetry;
 
 /// Result of a partition worker.
@@ -87,14 +87,15 @@ impl Batches {
 }
 
 /// Builds the trips of a partition until it is revoked or lost.
-pub(super) async fn run_worker<S: TripStore + Journal>(
-    store: S,
+pub(super) async fn run_worker<T: TripStore, J: Journal>(
+    (trips, journal): (T, J),
     assigned: AssignedPartition,
     (epochs, ask_keys): (Vec<Epoch>, Option<AskKeys>),
     (pace, budget): (ProcessorConfig, Arc<Budget>),
 ) -> WorkerReport {
     let AssignedPartition { holding: handle, batches } = assigned;
-    let store = TimedStore { store, handle: Arc::clone(&handle) };
+    let trips = Timed(trips);
+    let journal = TimedJournal { journal, handle: Arc::clone(&handle) };
     let partition = handle.partition();
     let mut batches =
         Batches { receiver: batches, partition, ask_keys, pending: None, failed: None };
@@ -114,7 +115,7 @@ pub(super) async fn run_worker<S: TripStore + Journal>(
     let work = async {
         let rules = &epochs.last().expect("there is an epoch").rules;
         let log = Log { partition, versions: Versions::of_partition(&epochs, partition) };
-        let processor = Processor::of_log(&store, log, rules, pace).await?;
+        let processor = Processor::of_log((&trips, &journal), log, rules, pace).await?;
         let mut processor = processor.sharing(budget);
         let result = processor.run(&mut batches, on_batch).await;
         publish(processor.counts());

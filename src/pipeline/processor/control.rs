@@ -5,7 +5,7 @@ use crate::model::reason::DeadReason;
 use crate::source::{Batch, Control, SampleError};
 use crate::store::{Flush, Forget, Forgotten, Journal, StoreError, TripStore};
 
-impl<S: TripStore + Journal> Processor<'_, S> {
+impl<T: TripStore, J: Journal> Processor<'_, T, J> {
     /// Why a control record with a valid signature is rejected: its device belongs to another
     /// partition. A device without a partition is claimed for this one, so that a record in another
     /// partition finds the claim or, once that is erased, the forget.
@@ -52,8 +52,8 @@ impl<S: TripStore + Journal> Processor<'_, S> {
             self.take_rows(place, None, &mut before);
             self.devices[place].changed = changed;
         }
-        self.store.stage(&before).await?;
-        self.store.forget(device_id, &forget).await?;
+        self.journal.stage(&before).await?;
+        self.trips.forget(device_id, &forget).await?;
         // The store now contains the forget, even of a device that is not in memory.
         self.store_was_empty = false;
         if let Some(place) = place {
@@ -64,7 +64,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
             device.erase(&forget);
         }
         let forgotten = vec![Forgotten { device_id: device_id.clone(), forget }];
-        self.store.stage(&Flush { forgotten, ..Flush::default() }).await?;
+        self.journal.stage(&Flush { forgotten, ..Flush::default() }).await?;
         self.counts.controls += 1;
         self.position.delivered = self.position.delivered.max(offset + 1);
         Ok(())

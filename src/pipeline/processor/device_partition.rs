@@ -29,7 +29,7 @@ impl Device {
     }
 }
 
-impl<S: TripStore + Journal> Processor<'_, S> {
+impl<T: TripStore, J: Journal> Processor<'_, T, J> {
     /// Whether a device belongs to this partition, in the epoch of the record at `offset`. Claims a
     /// device without a partition for this one.
     pub(super) async fn is_own(&self, device_id: &str, offset: i64) -> Result<bool, StoreError> {
@@ -38,7 +38,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         let known = self.devices.get(device_id).and_then(|device| device.home);
         let home = match known.filter(|home| home.epoch == division.epoch) {
             Some(home) => home.partition,
-            None => home(self.store, device_id, &division, own).await?,
+            None => home(self.trips, device_id, &division, own).await?,
         };
         Ok(home == own)
     }

@@ -37,7 +37,7 @@ const SPILL_STALENESS: u32 = 10;
 /// the groups after it are still in memory.
 const GROUP_SHARE: usize = 4;
 
-impl<S: TripStore + Journal> Processor<'_, S> {
+impl<T: TripStore, J: Journal> Processor<'_, T, J> {
     /// Delay before the next flush.
     fn patience(&self) -> Duration {
         let devices = u32::try_from(self.changed.len()).unwrap_or(u32::MAX);
@@ -140,7 +140,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         last.parts = std::mem::take(&mut self.parts);
         last.position = self.committable_position();
         if self.acknowledged != last.position || last.has_news() {
-            self.store.commit(&last).await?;
+            self.journal.commit(&last).await?;
             self.counts.flushes += 1;
         }
         self.acknowledged = last.position;
@@ -193,7 +193,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
                 self.changed.push(place);
             }
             if rows.trips.len() >= STAGED.0 || bytes >= STAGED.1 {
-                self.store.stage(&rows).await?;
+                self.journal.stage(&rows).await?;
                 (rows, bytes) = (Flush::default(), 0);
             }
         }
@@ -255,11 +255,11 @@ impl<S: TripStore + Journal> Processor<'_, S> {
                 self.absorb_records(&batch).await?;
                 if self.resident > limit {
                     let rows = self.stage_changes(None).await?;
-                    self.store.stage(&rows).await?;
+                    self.journal.stage(&rows).await?;
                     self.empty_memory();
                 }
             }
-            self.store
+            self.journal
                 .stage(&std::mem::replace(&mut last, self.stage_changes(None).await?))
                 .await?;
             self.empty_memory();

@@ -75,7 +75,7 @@ impl RefusedElements {
     }
 }
 
-impl<S: TripStore + Journal> Processor<'_, S> {
+impl<T: TripStore, J: Journal> Processor<'_, T, J> {
     /// The error of a device time that violates the clock limits, and whether it looks like
     /// seconds.
     pub(super) fn wrong_clock(
@@ -208,7 +208,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         }
         let dead_letters = std::mem::take(&mut self.dead);
         self.dead_bytes = 0;
-        self.store.stage(&Flush { dead_letters, ..Flush::default() }).await
+        self.journal.stage(&Flush { dead_letters, ..Flush::default() }).await
     }
 }
 

@@ -73,7 +73,7 @@ impl Device {
     }
 }
 
-impl<S: TripStore + Journal> Processor<'_, S> {
+impl<T: TripStore, J: Journal> Processor<'_, T, J> {
     /// Loads the trips that a sample may join. Returns the slot of its device. `ahead` contains the
     /// entries of the batch from the sample's record on.
     pub(super) async fn load(
@@ -96,7 +96,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
         // Claimed before its rows are read, so that no two partitions build it.
         if let Some(division) = self.unknown_home(place, offset) {
             let name = self.devices.get_index(place).expect("it was given this place").0;
-            let found = home(self.store, name, &division, self.log.partition).await?;
+            let found = home(self.trips, name, &division, self.log.partition).await?;
             self.set_home(place, division.epoch, found);
         }
         // Loads twice if the first load finds a new forget.
@@ -109,7 +109,7 @@ impl<S: TripStore + Journal> Processor<'_, S> {
                 LoadedDevice { rows: Vec::new(), erased: None }
             } else {
                 let name = self.devices.get_index(place).expect("it was given this place").0;
-                find(self.store, name, &days).await?
+                find(self.trips, name, &days).await?
             };
             self.insert_loaded(place, &days, found, at)?;
         }
@@ -161,12 +161,12 @@ impl<S: TripStore + Journal> Processor<'_, S> {
                 break;
             }
         }
-        let (store, own) = (self.store, self.log.partition);
+        let (trips, own) = (self.trips, self.log.partition);
         let mut loads = Vec::with_capacity(wanted.len());
         for (place, (unknown, days)) in wanted {
             let name = self.devices.get_index(place).expect("it was given this place").0.clone();
             loads.push(async move {
-                let found = find_own(store, (&name, &days), unknown, own).await;
+                let found = find_own(trips, (&name, &days), unknown, own).await;
                 found.map(|found| (place, days, unknown.zip(found.0), found.1))
             });
         }

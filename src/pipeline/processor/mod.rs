@@ -88,9 +88,11 @@ impl Device {
 /// Clients choose the ids, so each process uses a random hash seed.
 type Devices = IndexMap<Box<str>, Device, foldhash::fast::RandomState>;
 
-/// Builds trips from the entries of one log and writes them to a store.
-pub struct Processor<'a, S> {
-    store: &'a S,
+/// Builds trips from the entries of one log and writes them to a store. `J` is the journal, which
+/// is the store itself unless the log has one.
+pub struct Processor<'a, T, J = T> {
+    trips: &'a T,
+    journal: &'a J,
     log: Log,
     limits: Limits,
     guard: ClockGuard,
@@ -140,7 +142,8 @@ enum EntryClass<'b> {
 }
 
 impl<'a, S: TripStore + Journal> Processor<'a, S> {
-    /// Creates a processor of files that resumes at the store's position.
+    /// Creates a processor of files, whose store is its own journal. It resumes at the store's
+    /// position.
     ///
     /// # Errors
     /// The position cannot be read from the store.
@@ -149,22 +152,26 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
         rules: &Rules,
         pace: ProcessorConfig,
     ) -> Result<Self, StoreError> {
-        Self::of_log(store, Log::of_files(), rules, pace).await
+        Self::of_log((store, store), Log::of_files(), rules, pace).await
     }
+}
 
-    /// Creates a processor of a log that resumes at the journal's position.
+impl<'a, T: TripStore, J: Journal> Processor<'a, T, J> {
+    /// Creates a processor of a log that resumes at the journal's position. The journal writes to
+    /// the store that the trips are read from.
     ///
     /// # Errors
     /// The position cannot be read from the journal.
     pub async fn of_log(
-        store: &'a S,
+        (trips, journal): (&'a T, &'a J),
         log: Log,
         rules: &Rules,
         pace: ProcessorConfig,
     ) -> Result<Self, StoreError> {
-        let position = store.position().await?;
+        let position = journal.position().await?;
         Ok(Self {
-            store,
+            trips,
+            journal,
             log,
             limits: rules.limits(),
             guard: rules.guard(),
@@ -201,7 +208,7 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
     pub async fn enable_spill(&mut self, spill: Spill) -> Result<(), StoreError> {
         // A store whose trips were erased has a position above 0, so its forgets are still read.
         self.store_was_empty = self.position.delivered == 0
-            && self.store.devices(DeviceScope::All, None, 1).await?.is_empty();
+            && self.trips.devices(DeviceScope::All, None, 1).await?.is_empty();
         self.spill = Some(spill);
         Ok(())
     }

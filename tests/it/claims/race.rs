@@ -13,7 +13,7 @@ use tstar::pipeline::processor::{Processor, ProcessorConfig};
 use tstar::source::{Batch, Decoder};
 use tstar::store::memory::MemoryStore;
 use tstar::store::scylla::ScyllaStore;
-use tstar::store::{Forget, Order, Pair, TripStore};
+use tstar::store::{Forget, Order, TripStore};
 
 use super::{sample, send_to};
 use crate::cli::Folder;
@@ -50,9 +50,10 @@ async fn absorb(store: ScyllaStore, partition: i32, loads: usize) -> (u64, u64) 
         partition,
         versions: Versions::of_partition(std::slice::from_ref(&epoch), partition),
     };
-    let pair = Pair { trips: Arc::new(store), journal: MemoryStore::default() };
+    let journal = MemoryStore::default();
     let pace = ProcessorConfig { loads, ..ProcessorConfig::default() };
-    let mut processor = Processor::of_log(&pair, log, &epoch.rules, pace).await.unwrap();
+    let mut processor =
+        Processor::of_log((&store, &journal), log, &epoch.rules, pace).await.unwrap();
     let mut reader = RecordReader::new(Decoder::new(&epoch.rules).unwrap(), true);
     let mut batch = Batch { origin: Arc::from("samples"), ..Default::default() };
     for offset in 0..DEVICES {

@@ -94,8 +94,9 @@ pub fn random_config(dice: &mut Dice) -> ProcessorConfig {
 
 async fn work(store: SimStore, config: ProcessorConfig) -> Result<(), StoreError> {
     let script = &store.script;
+    let stores = (&store, &store);
     let mut processor =
-        Processor::of_log(&store, script.log.clone(), &script.rules, config).await?;
+        Processor::of_log(stores, script.log.clone(), &script.rules, config).await?;
     loop {
         report(&store, &processor);
         match store.command().await {
