@@ -44,8 +44,7 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         let forget =
             Forget { version: self.log.versions.version_at(*offset), before_ms: *before_ms };
         let place = self.devices.get_index_of(device_id.as_str());
-        let mut before = Flush { dead_letters: std::mem::take(&mut self.dead), ..Flush::default() };
-        self.dead_bytes = 0;
+        let mut before = Flush { dead_letters: self.letters.take_all(), ..Flush::default() };
         if let Some(place) = place {
             // The flag stays as it was: the slot stays in the list of dirty devices.
             let changed = self.devices[place].changed;

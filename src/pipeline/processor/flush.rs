@@ -3,8 +3,9 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use super::classify::EntryClass;
 use super::letters::RefusedElements;
-use super::{Devices, EntryClass, Processor, ProcessorConfig};
+use super::{Devices, Processor, ProcessorConfig};
 use crate::source::Batch;
 use crate::source::spill::{GROUPS, Spill};
 use crate::store::{Change, ChangeKind, Flush, Journal, Position, StoreError, TripRow, TripStore};
@@ -13,10 +14,6 @@ use crate::timeline::Trip;
 /// The delay before a flush, as a multiple of its expected duration, which is estimated from the
 /// number of dirty devices: flushing takes a twentieth of the time.
 const FLUSH_SHARE: u32 = 19;
-
-/// Maximum memory of pending dead letters, bytes; above it they are staged without a flush. Actual
-/// usage is higher: a growing vector reserves twice its length, and strings have overhead.
-pub(super) const MAX_DEAD_BYTES: usize = 8 << 20;
 
 /// Maximum number of pending rows, and maximum bytes of their paths, before they are staged.
 const STAGED: (usize, usize) = (1024, 4 << 20);
@@ -130,13 +127,7 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
             self.device_took = began.elapsed() / devices;
         }
         let is_full = self.is_full();
-        if last.dead_letters.is_empty() {
-            // Appending would copy them: the emptied vector keeps its capacity.
-            last.dead_letters = std::mem::take(&mut self.dead);
-        } else {
-            last.dead_letters.append(&mut self.dead);
-        }
-        self.dead_bytes = 0;
+        last.dead_letters = self.letters.take_all();
         last.parts = std::mem::take(&mut self.parts);
         last.position = self.committable_position();
         if self.acknowledged != last.position || last.has_news() {
@@ -273,7 +264,7 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         for record in batch.entries.chunk_by(|one, next| one.offset == next.offset) {
             let mut refused = RefusedElements::default();
             for (nth, entry) in record.iter().enumerate() {
-                match self.classify(entry) {
+                match self.classifier.classify(entry) {
                     EntryClass::Sample(decoded) => {
                         let spill = self.spill.as_mut().expect("spilling needs a spill");
                         let pushed = spill.push(batch, entry, decoded);

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Processor;
-use super::flush::MAX_DEAD_BYTES;
-use crate::model::reason::{DeadReason, DropReason};
-use crate::model::rules::TimeUnit;
+use crate::model::reason::DeadReason;
 use crate::source::{Array, Batch, Entry, MAX_BAD_ELEMENTS, SampleError, Span, memory_of_headers};
 use crate::store::{DeadLetter, Flush, Journal, StoreError, TripStore};
-use crate::timeline::{ClockGuard, ClockViolation};
+
+/// Maximum memory of pending dead letters, bytes; above it they are staged without a flush. Actual
+/// usage is higher: a growing vector reserves twice its length, and strings have overhead.
+const MAX_PENDING_BYTES: usize = 8 << 20;
 
 /// Maximum size of the key and header copies in the letters of a record, as a multiple of the
 /// record's size.
@@ -17,27 +18,6 @@ const REPEATED: usize = 4;
 
 /// Smaller records count as this size, bytes.
 const SMALL_RECORD: usize = 16 << 10;
-
-/// The error of a device time that violates the clock limits.
-#[must_use]
-pub fn wrong_clock(
-    guard: &ClockGuard,
-    wrong: ClockViolation,
-    time_ms: i64,
-    log_time_ms: i64,
-) -> SampleError {
-    let message = match wrong {
-        ClockViolation::BeforeMin => {
-            format!("device time {time_ms} ms is before --min-time, {} ms", guard.min_time_ms)
-        }
-        ClockViolation::InFuture => format!(
-            "device time {time_ms} ms is more than --max-future, {} ms, past the log timestamp, \
-             {log_time_ms} ms",
-            guard.max_future_ms
-        ),
-    };
-    SampleError::new(wrong.into(), message)
-}
 
 /// The message of an array that becomes one dead letter; `first` is the message of its first bad
 /// element.
@@ -75,29 +55,36 @@ impl RefusedElements {
     }
 }
 
+/// Dead letters that are not staged yet.
+#[derive(Default)]
+pub(super) struct PendingLetters {
+    letters: Vec<DeadLetter>,
+    /// Their memory, bytes.
+    bytes: usize,
+}
+
+impl PendingLetters {
+    fn push(&mut self, letter: DeadLetter) {
+        self.bytes += memory(&letter, self.letters.last());
+        self.letters.push(letter);
+    }
+
+    /// The key of a letter, shared with the previous letter if that has the same.
+    fn shared_key(&self, key: Option<&[u8]>) -> Option<Arc<[u8]>> {
+        match self.letters.last().and_then(|previous| previous.key.as_ref()) {
+            Some(same) if Some(&same[..]) == key => Some(Arc::clone(same)),
+            _ => key.map(Arc::from),
+        }
+    }
+
+    /// Removes all letters and returns them.
+    pub(super) fn take_all(&mut self) -> Vec<DeadLetter> {
+        self.bytes = 0;
+        std::mem::take(&mut self.letters)
+    }
+}
+
 impl<T: TripStore, J: Journal> Processor<'_, T, J> {
-    /// The error of a device time that violates the clock limits, and whether it looks like
-    /// seconds.
-    pub(super) fn wrong_clock(
-        &self,
-        wrong: ClockViolation,
-        time_ms: i64,
-        log_time_ms: i64,
-    ) -> SampleError {
-        let mut fault = wrong_clock(&self.guard, wrong, time_ms, log_time_ms);
-        let in_seconds = time_ms.checked_mul(1000);
-        fault.looks_like_seconds = self.time_unit == TimeUnit::Millis
-            && wrong == ClockViolation::BeforeMin
-            && in_seconds.is_some_and(|ms| self.guard.judge(ms, log_time_ms).is_ok());
-        fault
-    }
-
-    /// Counts a dropped entry.
-    pub(super) fn drop_one(&mut self, reason: DropReason) {
-        self.counts.delivered += 1;
-        *self.counts.dropped.entry(reason).or_default() += 1;
-    }
-
     /// Rejects an entry: dead-letters it now, or collects it with the other bad elements of its
     /// array.
     pub(super) fn refuse(
@@ -173,13 +160,8 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
             Some(cut) => (cut.bytes, Some(cut.sha256)),
             None => (value.len() as u64, None),
         };
-        let previous = self.dead.last();
-        let (key, headers) = (batch.key(entry), batch.headers.get(&entry.offset));
-        let key = match previous.and_then(|previous| previous.key.as_ref()) {
-            Some(same) if Some(&same[..]) == key => Some(Arc::clone(same)),
-            _ => key.map(Arc::from),
-        };
-        let letter = DeadLetter {
+        let headers = batch.headers.get(&entry.offset);
+        self.letters.push(DeadLetter {
             partition: self.log.partition,
             offset: entry.offset,
             element,
@@ -188,26 +170,23 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
             origin: batch.origin.to_string(),
             line: entry.line,
             log_time_ms: entry.log_time_ms,
-            key,
+            key: self.letters.shared_key(batch.key(entry)),
             key_cut: None,
             headers: headers.cloned().unwrap_or_default(),
             headers_cut: None,
             value,
             value_bytes,
             sha256,
-        };
-        self.dead_bytes += memory(&letter, previous);
-        self.dead.push(letter);
+        });
     }
 
     /// Sends the pending dead letters if they use too much memory, possibly before the rows of
     /// their record.
     pub(super) async fn stage_dead(&mut self) -> Result<(), StoreError> {
-        if self.dead_bytes <= MAX_DEAD_BYTES {
+        if self.letters.bytes <= MAX_PENDING_BYTES {
             return Ok(());
         }
-        let dead_letters = std::mem::take(&mut self.dead);
-        self.dead_bytes = 0;
+        let dead_letters = self.letters.take_all();
         self.journal.stage(&Flush { dead_letters, ..Flush::default() }).await
     }
 }

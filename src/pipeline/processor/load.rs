@@ -3,7 +3,8 @@
 use futures_util::{StreamExt, stream};
 use indexmap::IndexMap;
 
-use super::{Device, EntryClass, Processor};
+use super::classify::EntryClass;
+use super::{Device, Processor};
 use crate::model::epoch::Division;
 use crate::source::{Batch, Entry};
 use crate::store::claims::home;
@@ -144,7 +145,7 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         let same = |entry: &&Entry| self.log.versions.division_of(entry.offset) == division;
         let length = ahead.iter().take_while(same).count();
         for entry in &ahead[..length] {
-            let EntryClass::Sample(decoded) = self.classify(entry) else { continue };
+            let EntryClass::Sample(decoded) = self.classifier.classify(entry) else { continue };
             let place = self.slot_of(batch.text(&decoded.device));
             let unknown = self.unknown_home(place, entry.offset);
             let to_load = self.days_to_load(place, decoded.sample.time_ms);

@@ -7,6 +7,7 @@
 //! Invariant: a record is absorbed whole. Its loads come before its first sample, and no flush
 //! splits it, so every row ever written is a trip as it was after some whole record.
 
+mod classify;
 mod config;
 mod control;
 mod device_partition;
@@ -14,6 +15,7 @@ mod flush;
 mod letters;
 mod load;
 mod memory_budget;
+mod record;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,23 +26,24 @@ use tokio::time::timeout_at;
 
 pub use memory_budget::Budget;
 
+use classify::Classifier;
+pub use classify::wrong_clock;
 pub use config::ProcessorConfig;
 use device_partition::Home;
-use letters::RefusedElements;
-pub use letters::{says_of_array, wrong_clock};
+use letters::PendingLetters;
+pub use letters::says_of_array;
 use load::ForgetState;
 use memory_budget::Share;
 
 use crate::model::epoch::Log;
 use crate::model::input_part::Part;
-use crate::model::reason::{DeadReason, DropReason};
-use crate::model::rules::{Rules, TimeUnit};
+use crate::model::rules::Rules;
 use crate::source::spill::Spill;
-use crate::source::{Batch, DecodedSample, Entry, SampleError, Source, SourceError};
-use crate::store::{DeadLetter, DeviceScope, Journal, Position, StoreError, TripStore};
+use crate::source::{Batch, Source, SourceError};
+use crate::store::{DeviceScope, Journal, Position, StoreError, TripStore};
+use crate::telemetry::SAMPLE_DELAY;
 pub use crate::telemetry::counts::{ArrivalCounts, KeyChanges, SampleCounts};
-use crate::telemetry::{self, SAMPLE_DELAY};
-use crate::timeline::{ClockGuard, ClockViolation, Limits, MovementFilter, Outcome, Timeline};
+use crate::timeline::{Limits, Timeline};
 
 /// Assumed time to write a device, until a flush was measured.
 const FIRST_GUESS: Duration = Duration::from_micros(20);
@@ -48,9 +51,6 @@ const FIRST_GUESS: Duration = Duration::from_micros(20);
 /// Memory of a device without its name and trips, bytes: the struct, its slot in the map, and its
 /// loaded days.
 const DEVICE_BYTES: usize = size_of::<Device>() + 320;
-
-/// One in this many applied samples is observed for the metric of delays.
-const OBSERVED: u64 = 64;
 
 /// Why a run ended before the end of its source.
 #[derive(Debug, thiserror::Error)]
@@ -95,17 +95,14 @@ pub struct Processor<'a, T, J = T> {
     journal: &'a J,
     log: Log,
     limits: Limits,
-    guard: ClockGuard,
-    movement: MovementFilter,
-    time_unit: TimeUnit,
+    classifier: Classifier,
     pace: ProcessorConfig,
     devices: Devices,
     /// Slot of the previous sample's device: samples come in bursts.
     latest: usize,
     /// Slots of the dirty devices: those with a trip that changed since its last flush.
     changed: Vec<usize>,
-    dead: Vec<DeadLetter>,
-    dead_bytes: usize,
+    letters: PendingLetters,
     /// Input parts read since the last flush.
     parts: Vec<Part>,
     /// Approximate memory of the devices, bytes.
@@ -130,15 +127,6 @@ pub struct Processor<'a, T, J = T> {
     counts: SampleCounts,
     /// Log timestamp minus device time of samples.
     delays: Histogram,
-}
-
-/// Class of an entry, decided without the trips of its device.
-enum EntryClass<'b> {
-    Sample(&'b DecodedSample),
-    Dropped(DropReason),
-    Dead(&'b SampleError),
-    /// Its device time violates the clock limits.
-    Untimely(&'b DecodedSample, ClockViolation),
 }
 
 impl<'a, S: TripStore + Journal> Processor<'a, S> {
@@ -174,15 +162,12 @@ impl<'a, T: TripStore, J: Journal> Processor<'a, T, J> {
             journal,
             log,
             limits: rules.limits(),
-            guard: rules.guard(),
-            movement: rules.movement(),
-            time_unit: rules.time_unit,
+            classifier: Classifier::new(rules),
             pace,
             devices: Devices::default(),
             latest: 0,
             changed: Vec::new(),
-            dead: Vec::new(),
-            dead_bytes: 0,
+            letters: PendingLetters::default(),
             parts: Vec::new(),
             resident: 0,
             decided: 0,
@@ -311,74 +296,11 @@ impl<'a, T: TripStore, J: Journal> Processor<'a, T, J> {
         Ok(())
     }
 
-    async fn absorb_records(&mut self, batch: &Batch) -> Result<(), StoreError> {
-        let mut rest = &batch.entries[..];
-        while let Some(first) = rest.first() {
-            let length = rest.iter().take_while(|entry| entry.offset == first.offset).count();
-            self.absorb_record(batch, rest, length).await?;
-            self.stage_dead().await?;
-            rest = &rest[length..];
-        }
-        Ok(())
-    }
-
     /// Records the latest state of an input part.
     fn record_part(&mut self, part: &Part) {
         match self.parts.last_mut() {
             Some(last) if last.key() == part.key() => last.clone_from(part),
             _ => self.parts.push(part.clone()),
-        }
-    }
-
-    /// Absorbs the record that consists of the first `length` entries of `ahead`.
-    async fn absorb_record(
-        &mut self,
-        batch: &Batch,
-        ahead: &[Entry],
-        length: usize,
-    ) -> Result<(), StoreError> {
-        let record = &ahead[..length];
-        // Most records have one sample and need no list of slots.
-        if let [entry] = record {
-            let judged = self.classify(entry);
-            let place = self.load(batch, ahead, &judged).await?;
-            if let Some(fault) = self.apply_entry(batch, entry, judged, place) {
-                self.dead_letter(batch, entry, fault);
-            }
-            return Ok(());
-        }
-        let mut loaded = Vec::with_capacity(record.len());
-        for entry in record {
-            let judged = self.classify(entry);
-            let place = self.load(batch, ahead, &judged).await?;
-            loaded.push((judged, place));
-        }
-        // A load that finds a new forget discards what earlier loads inserted.
-        while let Some(nth) = loaded.iter().position(|(it, place)| self.lacks(it, *place)) {
-            self.load(batch, ahead, &loaded[nth].0).await?;
-        }
-        let mut refused = RefusedElements::default();
-        for ((nth, entry), (judged, place)) in record.iter().enumerate().zip(loaded) {
-            if let Some(fault) = self.apply_entry(batch, entry, judged, place) {
-                self.refuse(batch, (nth, entry), fault, &mut refused);
-            }
-        }
-        self.dead_letter_array(batch, record, refused);
-        Ok(())
-    }
-
-    fn classify<'b>(&self, entry: &'b Entry) -> EntryClass<'b> {
-        let decoded = match &entry.content {
-            Ok(decoded) => decoded,
-            Err(fault) => return EntryClass::Dead(fault),
-        };
-        let time_ms = decoded.sample.time_ms;
-        if let Err(wrong) = self.guard.judge(time_ms, entry.log_time_ms) {
-            return EntryClass::Untimely(decoded, wrong);
-        }
-        match self.movement.judge(&decoded.sample, decoded.ignition) {
-            Ok(()) => EntryClass::Sample(decoded),
-            Err(none) => EntryClass::Dropped(none.into()),
         }
     }
 
@@ -397,79 +319,5 @@ impl<'a, T: TripStore, J: Journal> Processor<'a, T, J> {
             };
         }
         self.latest
-    }
-
-    /// Counts an entry, and absorbs its sample into the timeline of its device. A bad entry is not
-    /// counted yet: returns its error.
-    fn apply_entry(
-        &mut self,
-        batch: &Batch,
-        entry: &Entry,
-        judged: EntryClass<'_>,
-        place: usize,
-    ) -> Option<SampleError> {
-        match judged {
-            EntryClass::Dropped(reason) => {
-                self.drop_one(reason);
-                None
-            }
-            EntryClass::Dead(fault) => Some(fault.clone()),
-            EntryClass::Untimely(it, wrong) => {
-                Some(self.wrong_clock(wrong, it.sample.time_ms, entry.log_time_ms))
-            }
-            EntryClass::Sample(decoded) => self.decide(batch, entry, decoded, place),
-        }
-    }
-
-    fn decide(
-        &mut self,
-        batch: &Batch,
-        entry: &Entry,
-        decoded: &DecodedSample,
-        place: usize,
-    ) -> Option<SampleError> {
-        let driver = decoded.driver.as_ref().map(|driver| batch.text(driver));
-        let (name, device) = self.devices.get_index_mut(place).expect("it was given this place");
-        if let Some(fault) = device.is_foreign(name, self.log.partition) {
-            return Some(fault);
-        }
-        if device.has_erased(decoded.sample.time_ms) {
-            self.drop_one(DropReason::Forgotten);
-            return None;
-        }
-        let at = self.log.versions.version_at(entry.offset);
-        self.decided += 1;
-        device.touched = true;
-        let before = device.timeline.memory();
-        let outcome = device.timeline.absorb(&self.limits, at, decoded.sample, driver);
-        self.resident = self.resident + device.timeline.memory() - before;
-        match outcome {
-            Outcome::Applied(arrival) => {
-                if self.counts.applied.is_multiple_of(OBSERVED) {
-                    let delay_ms = entry.log_time_ms.saturating_sub(decoded.sample.time_ms);
-                    self.delays.record(telemetry::seconds(delay_ms));
-                }
-                self.counts.delivered += 1;
-                self.counts.applied += 1;
-                self.counts.arrivals.count(arrival);
-                if !device.changed {
-                    device.changed = true;
-                    self.changed.push(place);
-                }
-            }
-            Outcome::Duplicate { conflicting } => {
-                self.counts.delivered += 1;
-                self.counts.duplicates += 1;
-                self.counts.conflicting += u64::from(conflicting);
-            }
-            Outcome::TripFull => {
-                let message = format!(
-                    "it lies inside a trip of {name} that holds --max-samples, {}",
-                    self.limits.max_samples
-                );
-                return Some(SampleError::new(DeadReason::TripFull, message));
-            }
-        }
-        None
     }
 }

@@ -1,0 +1,82 @@
+//! Classifies entries without the trips of their devices.
+
+use crate::model::reason::DropReason;
+use crate::model::rules::{Rules, TimeUnit};
+use crate::source::{DecodedSample, Entry, SampleError};
+use crate::timeline::{ClockGuard, ClockViolation, MovementFilter};
+
+/// The rules that classify entries.
+pub(super) struct Classifier {
+    guard: ClockGuard,
+    movement: MovementFilter,
+    time_unit: TimeUnit,
+}
+
+/// Class of an entry, decided without the trips of its device.
+pub(super) enum EntryClass<'b> {
+    Sample(&'b DecodedSample),
+    Dropped(DropReason),
+    Dead(&'b SampleError),
+    /// Its device time violates the clock limits.
+    Untimely(&'b DecodedSample, ClockViolation),
+}
+
+impl Classifier {
+    pub(super) fn new(rules: &Rules) -> Self {
+        let (guard, movement) = (rules.guard(), rules.movement());
+        Self { guard, movement, time_unit: rules.time_unit }
+    }
+
+    #[inline]
+    pub(super) fn classify<'b>(&self, entry: &'b Entry) -> EntryClass<'b> {
+        let decoded = match &entry.content {
+            Ok(decoded) => decoded,
+            Err(fault) => return EntryClass::Dead(fault),
+        };
+        let time_ms = decoded.sample.time_ms;
+        if let Err(wrong) = self.guard.judge(time_ms, entry.log_time_ms) {
+            return EntryClass::Untimely(decoded, wrong);
+        }
+        match self.movement.judge(&decoded.sample, decoded.ignition) {
+            Ok(()) => EntryClass::Sample(decoded),
+            Err(none) => EntryClass::Dropped(none.into()),
+        }
+    }
+
+    /// The error of a device time that violates the clock limits, and whether it looks like
+    /// seconds.
+    pub(super) fn wrong_clock(
+        &self,
+        wrong: ClockViolation,
+        time_ms: i64,
+        log_time_ms: i64,
+    ) -> SampleError {
+        let mut fault = wrong_clock(&self.guard, wrong, time_ms, log_time_ms);
+        let in_seconds = time_ms.checked_mul(1000);
+        fault.looks_like_seconds = self.time_unit == TimeUnit::Millis
+            && wrong == ClockViolation::BeforeMin
+            && in_seconds.is_some_and(|ms| self.guard.judge(ms, log_time_ms).is_ok());
+        fault
+    }
+}
+
+/// The error of a device time that violates the clock limits.
+#[must_use]
+pub fn wrong_clock(
+    guard: &ClockGuard,
+    wrong: ClockViolation,
+    time_ms: i64,
+    log_time_ms: i64,
+) -> SampleError {
+    let message = match wrong {
+        ClockViolation::BeforeMin => {
+            format!("device time {time_ms} ms is before --min-time, {} ms", guard.min_time_ms)
+        }
+        ClockViolation::InFuture => format!(
+            "device time {time_ms} ms is more than --max-future, {} ms, past the log timestamp, \
+             {log_time_ms} ms",
+            guard.max_future_ms
+        ),
+    };
+    SampleError::new(wrong.into(), message)
+}
