@@ -43,24 +43,18 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         let Control::Forget { offset, device_id, before_ms } = control;
         let forget =
             Forget { version: self.log.versions.version_at(*offset), before_ms: *before_ms };
-        let place = self.devices.get_index_of(device_id.as_str());
+        let slot = self.devices.find_slot(device_id);
         let mut before = Flush { dead_letters: self.letters.take_all(), ..Flush::default() };
-        if let Some(place) = place {
-            // The flag stays as it was: the slot stays in the list of dirty devices.
-            let changed = self.devices[place].changed;
-            self.take_rows(place, None, &mut before);
-            self.devices[place].changed = changed;
+        if let Some(slot) = slot {
+            self.take_rows(slot, None, &mut before);
         }
         self.journal.stage(&before).await?;
         self.trips.forget(device_id, &forget).await?;
         // The store now contains the forget, even of a device that is not in memory.
-        self.store_was_empty = false;
-        if let Some(place) = place {
-            let device = &mut self.devices[place];
-            self.resident -= device.timeline.memory();
-            device.timeline.forget(*before_ms);
-            self.resident += device.timeline.memory();
-            device.erase(&forget);
+        self.devices.set_complete(false);
+        if let Some(slot) = slot {
+            self.devices.forget(slot, *before_ms);
+            self.devices.at_mut(slot).1.erase(&forget);
         }
         let forgotten = vec![Forgotten { device_id: device_id.clone(), forget }];
         self.journal.stage(&Flush { forgotten, ..Flush::default() }).await?;

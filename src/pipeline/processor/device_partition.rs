@@ -1,7 +1,8 @@
 //! Device partitions: the partition that a device belongs to. Its records in others are dead
 //! letters.
 
-use super::{Device, Processor};
+use super::Processor;
+use super::resident::Device;
 use crate::model::epoch::Division;
 use crate::model::reason::DeadReason;
 use crate::source::SampleError;
@@ -35,7 +36,8 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
     pub(super) async fn is_own(&self, device_id: &str, offset: i64) -> Result<bool, StoreError> {
         let own = self.log.partition;
         let Some(division) = self.log.versions.division_of(offset) else { return Ok(true) };
-        let known = self.devices.get(device_id).and_then(|device| device.home);
+        let slot = self.devices.find_slot(device_id);
+        let known = slot.and_then(|slot| self.devices.at(slot).1.home);
         let home = match known.filter(|home| home.epoch == division.epoch) {
             Some(home) => home.partition,
             None => home(self.trips, device_id, &division, own).await?,
@@ -45,9 +47,9 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
 
     /// What the store needs to look up the partition of a device, in the epoch of the record at
     /// `offset`; `None` if the partition is known or computed.
-    pub(super) fn unknown_home(&mut self, place: usize, offset: i64) -> Option<Division> {
+    pub(super) fn unknown_home(&mut self, slot: usize, offset: i64) -> Option<Division> {
         let division = self.log.versions.division_of(offset)?;
-        let (name, device) = self.devices.get_index_mut(place).expect("it was given this place");
+        let (name, device) = self.devices.at_mut(slot);
         if device.home.is_some_and(|home| home.epoch == division.epoch) {
             return None;
         }
@@ -57,7 +59,7 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
     }
 
     /// Stores the partition of a device in an epoch.
-    pub(super) fn set_home(&mut self, place: usize, epoch: i32, partition: i32) {
-        self.devices[place].home = Some(Home { epoch, partition });
+    pub(super) fn set_home(&mut self, slot: usize, epoch: i32, partition: i32) {
+        self.devices.at_mut(slot).1.home = Some(Home { epoch, partition });
     }
 }

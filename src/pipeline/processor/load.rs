@@ -3,13 +3,14 @@
 use futures_util::{StreamExt, stream};
 use indexmap::IndexMap;
 
+use super::Processor;
 use super::classify::EntryClass;
-use super::{Device, Processor};
+use super::resident::Device;
 use crate::model::epoch::Division;
 use crate::source::{Batch, Entry};
 use crate::store::claims::home;
 use crate::store::{Forget, Journal, StoreError, TripRow, TripStore};
-use crate::timeline::{Timeline, Trip};
+use crate::timeline::Trip;
 
 /// Known forgets of a device.
 pub(super) struct ForgetState {
@@ -81,54 +82,54 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         &mut self,
         batch: &Batch,
         ahead: &[Entry],
-        judged: &EntryClass<'_>,
+        class: &EntryClass<'_>,
     ) -> Result<usize, StoreError> {
-        let EntryClass::Sample(decoded) = judged else { return Ok(0) };
-        let place = self.slot_of(batch.text(&decoded.device));
+        let EntryClass::Sample(decoded) = class else { return Ok(0) };
+        let slot = self.devices.slot_of(batch.text(&decoded.device));
         let (time_ms, offset) = (decoded.sample.time_ms, ahead[0].offset);
-        let is_unknown = self.unknown_home(place, offset).is_some();
-        if !is_unknown && self.days_to_load(place, time_ms).is_empty() {
-            return Ok(place);
+        let is_unknown = self.unknown_home(slot, offset).is_some();
+        if !is_unknown && self.days_to_load(slot, time_ms).is_empty() {
+            return Ok(slot);
         }
         let at = self.log.versions.version_at(offset);
-        if self.pace.loads > 1 {
+        if self.config.loads > 1 {
             self.load_several(batch, ahead, at).await?;
         }
         // Claimed before its rows are read, so that no two partitions build it.
-        if let Some(division) = self.unknown_home(place, offset) {
-            let name = self.devices.get_index(place).expect("it was given this place").0;
+        if let Some(division) = self.unknown_home(slot, offset) {
+            let name = self.devices.at(slot).0;
             let found = home(self.trips, name, &division, self.log.partition).await?;
-            self.set_home(place, division.epoch, found);
+            self.set_home(slot, division.epoch, found);
         }
         // Loads twice if the first load finds a new forget.
         loop {
-            let days = self.days_to_load(place, time_ms);
+            let days = self.days_to_load(slot, time_ms);
             if days.is_empty() {
-                return Ok(place);
+                return Ok(slot);
             }
-            let found = if self.store_was_empty {
+            let found = if self.devices.is_complete() {
                 LoadedDevice { rows: Vec::new(), erased: None }
             } else {
-                let name = self.devices.get_index(place).expect("it was given this place").0;
+                let name = self.devices.at(slot).0;
                 find(self.trips, name, &days).await?
             };
-            self.insert_loaded(place, &days, found, at)?;
+            self.insert_loaded(slot, &days, found, at)?;
         }
     }
 
     /// Whether the days that a sample may touch are not loaded.
-    pub(super) fn lacks(&self, judged: &EntryClass<'_>, place: usize) -> bool {
-        let EntryClass::Sample(decoded) = judged else { return false };
-        !self.days_to_load(place, decoded.sample.time_ms).is_empty()
+    pub(super) fn lacks(&self, class: &EntryClass<'_>, slot: usize) -> bool {
+        let EntryClass::Sample(decoded) = class else { return false };
+        !self.days_to_load(slot, decoded.sample.time_ms).is_empty()
     }
 
-    fn days_to_load(&self, place: usize, time_ms: i64) -> Vec<i64> {
-        let device = &self.devices[place];
+    fn days_to_load(&self, slot: usize, time_ms: i64) -> Vec<i64> {
+        let (_, device) = self.devices.at(slot);
         let is_foreign = device.home.is_some_and(|home| home.partition != self.log.partition);
         if is_foreign || device.has_erased(time_ms) {
             return Vec::new();
         }
-        device.timeline.missing_days(&self.limits, time_ms)
+        device.timeline().missing_days(&self.limits, time_ms)
     }
 
     /// Loads what the next entries need, several devices concurrently: across a network, many
@@ -146,39 +147,39 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         let length = ahead.iter().take_while(same).count();
         for entry in &ahead[..length] {
             let EntryClass::Sample(decoded) = self.classifier.classify(entry) else { continue };
-            let place = self.slot_of(batch.text(&decoded.device));
-            let unknown = self.unknown_home(place, entry.offset);
-            let to_load = self.days_to_load(place, decoded.sample.time_ms);
+            let slot = self.devices.slot_of(batch.text(&decoded.device));
+            let unknown = self.unknown_home(slot, entry.offset);
+            let to_load = self.days_to_load(slot, decoded.sample.time_ms);
             if unknown.is_none() && to_load.is_empty() {
                 continue;
             }
-            let (_, days) = wanted.entry(place).or_insert((unknown, Vec::new()));
+            let (_, days) = wanted.entry(slot).or_insert((unknown, Vec::new()));
             for day in to_load {
                 if !days.contains(&day) {
                     days.push(day);
                 }
             }
-            if wanted.len() >= self.pace.loads {
+            if wanted.len() >= self.config.loads {
                 break;
             }
         }
         let (trips, own) = (self.trips, self.log.partition);
         let mut loads = Vec::with_capacity(wanted.len());
-        for (place, (unknown, days)) in wanted {
-            let name = self.devices.get_index(place).expect("it was given this place").0.clone();
+        for (slot, (unknown, days)) in wanted {
+            let name = self.devices.at(slot).0.to_owned();
             loads.push(async move {
                 let found = find_own(trips, (&name, &days), unknown, own).await;
-                found.map(|found| (place, days, unknown.zip(found.0), found.1))
+                found.map(|found| (slot, days, unknown.zip(found.0), found.1))
             });
         }
-        let mut loads = stream::iter(loads).buffer_unordered(self.pace.loads);
+        let mut loads = stream::iter(loads).buffer_unordered(self.config.loads);
         while let Some(loaded) = loads.next().await {
-            let (place, days, home, found) = loaded?;
+            let (slot, days, home, found) = loaded?;
             if let Some((division, partition)) = home {
-                self.set_home(place, division.epoch, partition);
+                self.set_home(slot, division.epoch, partition);
             }
             if let Some(found) = found {
-                self.insert_loaded(place, &days, found, at)?;
+                self.insert_loaded(slot, &days, found, at)?;
             }
         }
         Ok(())
@@ -188,19 +189,18 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
     /// that is absorbed next.
     fn insert_loaded(
         &mut self,
-        place: usize,
+        slot: usize,
         days: &[i64],
         found: LoadedDevice,
         at: i64,
     ) -> Result<(), StoreError> {
-        let device = &mut self.devices[place];
+        let (_, device) = self.devices.at_mut(slot);
         let is_behind =
             found.erased.is_some_and(|forget| device.erase(&forget) && forget.version >= at);
-        self.resident -= device.timeline.memory();
         if is_behind {
             // An instance ahead of this one executed a forget: everything before it is durable, and
             // this memory may be older. Discard it and load again.
-            device.timeline = Timeline::default();
+            self.devices.discard_trips(slot);
             return Ok(());
         }
         let mut trips: Vec<Trip> = Vec::with_capacity(found.rows.len());
@@ -217,14 +217,8 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
             }
         }
         let acknowledged = self.log.versions.version_at(self.acknowledged.delivered);
-        let overlaps = device.timeline.insert_loaded(days, trips, acknowledged);
-        device.timeline.pack();
-        self.resident += device.timeline.memory();
+        let overlaps = self.devices.insert_loaded(slot, days, trips, acknowledged);
         self.counts.overlaps += overlaps as u64;
-        if device.timeline.trips().any(|trip| trip.unflushed().is_some()) && !device.changed {
-            device.changed = true;
-            self.changed.push(place);
-        }
         Ok(())
     }
 }

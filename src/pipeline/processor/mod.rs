@@ -6,6 +6,20 @@
 //!
 //! Invariant: a record is absorbed whole. Its loads come before its first sample, and no flush
 //! splits it, so every row ever written is a trip as it was after some whole record.
+//!
+//! | module | content |
+//! |---|---|
+//! | `resident` | the devices in memory: weights, dirty devices, eviction |
+//! | `memory_budget` | the memory limit that several processors share |
+//! | `spill` | samples on disk while the active devices do not fit into memory |
+//! | `classify` | classifies entries without the trips of their devices |
+//! | `record` | absorbs a record: classify, load, apply, count |
+//! | `load` | loads the stored trips of devices |
+//! | `device_partition` | rejects the samples of another partition's devices |
+//! | `letters` | dead letters |
+//! | `control` | control records |
+//! | `schedule` | the flush policy: when a flush is due |
+//! | `flush` | flushes, and the position that they commit |
 
 mod classify;
 mod config;
@@ -16,24 +30,25 @@ mod letters;
 mod load;
 mod memory_budget;
 mod record;
+mod resident;
+mod schedule;
+mod spill;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use ::metrics::{Histogram, histogram};
-use indexmap::IndexMap;
 use tokio::time::timeout_at;
 
+pub use classify::wrong_clock;
+pub use config::ProcessorConfig;
+pub use letters::says_of_array;
 pub use memory_budget::Budget;
 
 use classify::Classifier;
-pub use classify::wrong_clock;
-pub use config::ProcessorConfig;
-use device_partition::Home;
 use letters::PendingLetters;
-pub use letters::says_of_array;
-use load::ForgetState;
-use memory_budget::Share;
+use resident::ResidentDevices;
+use schedule::FlushSchedule;
+use spill::Spiller;
 
 use crate::model::epoch::Log;
 use crate::model::input_part::Part;
@@ -43,14 +58,7 @@ use crate::source::{Batch, Source, SourceError};
 use crate::store::{DeviceScope, Journal, Position, StoreError, TripStore};
 use crate::telemetry::SAMPLE_DELAY;
 pub use crate::telemetry::counts::{ArrivalCounts, KeyChanges, SampleCounts};
-use crate::timeline::{Limits, Timeline};
-
-/// Assumed time to write a device, until a flush was measured.
-const FIRST_GUESS: Duration = Duration::from_micros(20);
-
-/// Memory of a device without its name and trips, bytes: the struct, its slot in the map, and its
-/// loaded days.
-const DEVICE_BYTES: usize = size_of::<Device>() + 320;
+use crate::timeline::Limits;
 
 /// Why a run ended before the end of its source.
 #[derive(Debug, thiserror::Error)]
@@ -64,66 +72,26 @@ pub enum RunError {
     Store(#[from] StoreError),
 }
 
-/// A device in memory.
-#[derive(Default)]
-struct Device {
-    timeline: Timeline,
-    /// Whether it is in the list of dirty devices.
-    changed: bool,
-    /// Whether it had a sample since the last eviction.
-    touched: bool,
-    /// Known forgets.
-    erased: Option<Box<ForgetState>>,
-    /// Its partition, once looked up. A log of files has no partitions.
-    home: Option<Home>,
-}
-
-impl Device {
-    /// Approximate memory, bytes.
-    fn memory(&self, name: &str) -> usize {
-        DEVICE_BYTES + name.len() + self.timeline.memory()
-    }
-}
-
-/// Clients choose the ids, so each process uses a random hash seed.
-type Devices = IndexMap<Box<str>, Device, foldhash::fast::RandomState>;
-
 /// Builds trips from the entries of one log and writes them to a store. `J` is the journal, which
 /// is the store itself unless the log has one.
 pub struct Processor<'a, T, J = T> {
     trips: &'a T,
     journal: &'a J,
     log: Log,
-    limits: Limits,
+    config: ProcessorConfig,
     classifier: Classifier,
-    pace: ProcessorConfig,
-    devices: Devices,
-    /// Slot of the previous sample's device: samples come in bursts.
-    latest: usize,
-    /// Slots of the dirty devices: those with a trip that changed since its last flush.
-    changed: Vec<usize>,
+    limits: Limits,
+    devices: ResidentDevices,
+    /// Unset: samples are never spilled.
+    spiller: Option<Spiller>,
     letters: PendingLetters,
     /// Input parts read since the last flush.
     parts: Vec<Part>,
-    /// Approximate memory of the devices, bytes.
-    resident: usize,
-    /// Samples absorbed since all devices were evicted.
-    decided: u64,
-    /// Its share of a memory budget; unset: `pace.memory` applies.
-    share: Option<Share>,
-    /// The spill; unset: samples are never spilled.
-    spill: Option<Spill>,
-    /// Whether samples are spilled: the active devices do not fit into memory.
-    sets_aside: bool,
-    /// Whether the store was empty and no device was evicted since, so that loads can be skipped.
-    store_was_empty: bool,
     /// Offset after the last record absorbed.
     position: Position,
     /// Offset up to which everything is durable.
     acknowledged: Position,
-    flushed_at: Instant,
-    /// Time to write a device in the last flush.
-    device_took: Duration,
+    schedule: FlushSchedule,
     counts: SampleCounts,
     /// Log timestamp minus device time of samples.
     delays: Histogram,
@@ -138,9 +106,9 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
     pub async fn new(
         store: &'a S,
         rules: &Rules,
-        pace: ProcessorConfig,
+        config: ProcessorConfig,
     ) -> Result<Self, StoreError> {
-        Self::of_log((store, store), Log::of_files(), rules, pace).await
+        Self::of_log((store, store), Log::of_files(), rules, config).await
     }
 }
 
@@ -154,31 +122,23 @@ impl<'a, T: TripStore, J: Journal> Processor<'a, T, J> {
         (trips, journal): (&'a T, &'a J),
         log: Log,
         rules: &Rules,
-        pace: ProcessorConfig,
+        config: ProcessorConfig,
     ) -> Result<Self, StoreError> {
         let position = journal.position().await?;
         Ok(Self {
             trips,
             journal,
             log,
-            limits: rules.limits(),
+            config,
             classifier: Classifier::new(rules),
-            pace,
-            devices: Devices::default(),
-            latest: 0,
-            changed: Vec::new(),
+            limits: rules.limits(),
+            devices: ResidentDevices::new(config.memory),
+            spiller: None,
             letters: PendingLetters::default(),
             parts: Vec::new(),
-            resident: 0,
-            decided: 0,
-            share: None,
-            spill: None,
-            sets_aside: false,
-            store_was_empty: false,
             position,
             acknowledged: position,
-            flushed_at: Instant::now(),
-            device_took: FIRST_GUESS,
+            schedule: FlushSchedule::new(&config),
             counts: SampleCounts::default(),
             delays: histogram!(SAMPLE_DELAY),
         })
@@ -192,16 +152,17 @@ impl<'a, T: TripStore, J: Journal> Processor<'a, T, J> {
     /// The store cannot be read.
     pub async fn enable_spill(&mut self, spill: Spill) -> Result<(), StoreError> {
         // A store whose trips were erased has a position above 0, so its forgets are still read.
-        self.store_was_empty = self.position.delivered == 0
+        let is_empty = self.position.delivered == 0
             && self.trips.devices(DeviceScope::All, None, 1).await?.is_empty();
-        self.spill = Some(spill);
+        self.devices.set_complete(is_empty);
+        self.spiller = Some(Spiller::new(spill, &self.config));
         Ok(())
     }
 
     /// Uses a shared memory budget instead of [`ProcessorConfig::memory`].
     #[must_use]
     pub fn sharing(mut self, budget: Arc<Budget>) -> Self {
-        self.share = Some(Share::new(budget));
+        self.devices.share_budget(budget);
         self
     }
 
@@ -266,13 +227,13 @@ impl<'a, T: TripStore, J: Journal> Processor<'a, T, J> {
     /// # Errors
     /// The store cannot be read, or samples cannot be spilled.
     pub async fn absorb(&mut self, batch: &Batch) -> Result<(), StoreError> {
-        if self.sets_aside && batch.control.is_some() {
+        if self.is_spilling() && batch.control.is_some() {
             // Samples before the control record are absorbed before it is executed.
             self.flush().await?;
         }
         if batch.control.is_some() {
             // The entry of the batch is the control record itself, not a sample.
-        } else if self.sets_aside {
+        } else if self.is_spilling() {
             self.spill_batch(batch)?;
         } else {
             self.absorb_records(batch).await?;
@@ -290,9 +251,7 @@ impl<'a, T: TripStore, J: Journal> Processor<'a, T, J> {
         if let Some(control) = &batch.control {
             self.control(batch, control).await?;
         }
-        if let Some(share) = &mut self.share {
-            share.set_resident(self.resident);
-        }
+        self.devices.report_memory();
         Ok(())
     }
 
@@ -302,22 +261,5 @@ impl<'a, T: TripStore, J: Journal> Processor<'a, T, J> {
             Some(last) if last.key() == part.key() => last.clone_from(part),
             _ => self.parts.push(part.clone()),
         }
-    }
-
-    /// Slot of a device in memory; adds the device if it is missing.
-    #[inline]
-    fn slot_of(&mut self, name: &str) -> usize {
-        let is_latest = self.devices.get_index(self.latest).is_some_and(|(id, _)| **id == *name);
-        if !is_latest {
-            self.latest = match self.devices.get_index_of(name) {
-                Some(place) => place,
-                None => {
-                    let device = Device::default();
-                    self.resident += device.memory(name);
-                    self.devices.insert_full(name.into(), device).0
-                }
-            };
-        }
-        self.latest
     }
 }

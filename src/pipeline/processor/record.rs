@@ -90,8 +90,7 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         decoded: &DecodedSample,
         slot: usize,
     ) -> Option<SampleError> {
-        let driver = decoded.driver.as_ref().map(|driver| batch.text(driver));
-        let (name, device) = self.devices.get_index_mut(slot).expect("the slot is valid");
+        let (name, device) = self.devices.at(slot);
         if let Some(fault) = device.is_foreign(name, self.log.partition) {
             return Some(fault);
         }
@@ -99,13 +98,9 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
             self.drop_one(DropReason::Forgotten);
             return None;
         }
-        let at = self.log.versions.version_at(entry.offset);
-        self.decided += 1;
-        device.touched = true;
-        let before = device.timeline.memory();
-        let outcome = device.timeline.absorb(&self.limits, at, decoded.sample, driver);
-        self.resident = self.resident + device.timeline.memory() - before;
-        match outcome {
+        let version = self.log.versions.version_at(entry.offset);
+        let driver = decoded.driver.as_ref().map(|driver| batch.text(driver));
+        match self.devices.absorb(slot, &self.limits, version, decoded.sample, driver) {
             Outcome::Applied(arrival) => {
                 if self.counts.applied.is_multiple_of(OBSERVED) {
                     let delay_ms = entry.log_time_ms.saturating_sub(decoded.sample.time_ms);
@@ -114,10 +109,6 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
                 self.counts.delivered += 1;
                 self.counts.applied += 1;
                 self.counts.arrivals.count(arrival);
-                if !device.changed {
-                    device.changed = true;
-                    self.changed.push(slot);
-                }
             }
             Outcome::Duplicate { conflicting } => {
                 self.counts.delivered += 1;
@@ -126,7 +117,8 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
             }
             Outcome::TripFull => {
                 let message = format!(
-                    "it lies inside a trip of {name} that holds --max-samples, {}",
+                    "it lies inside a trip of {} that holds --max-samples, {}",
+                    self.devices.at(slot).0,
                     self.limits.max_samples
                 );
                 return Some(SampleError::new(DeadReason::TripFull, message));

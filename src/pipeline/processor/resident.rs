@@ -1,0 +1,367 @@
+//! The devices in memory: their trips, what they weigh, which of them are dirty, and eviction.
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+
+use super::device_partition::Home;
+use super::load::ForgetState;
+use super::memory_budget::{Budget, Share};
+use crate::timeline::{Limits, Outcome, Sample, Timeline, Trip};
+
+/// Memory of a device without its name and trips, bytes: the struct, its slot in the map, and its
+/// loaded days.
+const DEVICE_BYTES: usize = size_of::<Device>() + 320;
+
+/// Minimum average number of samples for each device in memory when memory is full. Below it,
+/// repeated loads would cost more than spilling.
+const FEW_VISITS: u64 = 64;
+
+/// A device in memory.
+#[derive(Default)]
+pub(super) struct Device {
+    /// Changed only by [`ResidentDevices`], which weighs it.
+    timeline: Timeline,
+    /// Whether it is in the list of dirty devices.
+    is_dirty: bool,
+    /// Whether it had a sample since the last eviction.
+    touched: bool,
+    /// Known forgets.
+    pub(super) erased: Option<Box<ForgetState>>,
+    /// Its partition, once looked up. A log of files has no partitions.
+    pub(super) home: Option<Home>,
+}
+
+impl Device {
+    /// Its trips in memory.
+    pub(super) fn timeline(&self) -> &Timeline {
+        &self.timeline
+    }
+
+    /// Approximate memory, bytes.
+    fn memory(&self, name: &str) -> usize {
+        DEVICE_BYTES + name.len() + self.timeline.memory()
+    }
+}
+
+/// Clients choose the ids, so each process uses a random hash seed.
+type DeviceMap = IndexMap<Box<str>, Device, foldhash::fast::RandomState>;
+
+/// Devices that were split off; they still count as memory.
+pub(super) struct DeviceGroup(DeviceMap);
+
+/// The devices in memory. A slot is valid until the next eviction or group.
+///
+/// Invariants: `memory` is the weight of all devices, including those that were split off; `dirty`
+/// has the slot of each device that `is_dirty`, once; no dirty device is evicted.
+pub(super) struct ResidentDevices {
+    devices: DeviceMap,
+    /// Slot of the previous sample's device: samples come in bursts.
+    latest: usize,
+    /// Slots of the dirty devices: those with a trip that changed since its last flush.
+    dirty: Vec<usize>,
+    /// Approximate memory of the devices, bytes.
+    memory: usize,
+    /// Maximum of `memory` without a share, bytes.
+    limit: usize,
+    /// Its share of a memory budget; unset: `limit` applies.
+    share: Option<Share>,
+    /// Samples absorbed since all devices were evicted.
+    visits: u64,
+    /// Whether the store has nothing that is not in memory, so that loads can be skipped: it was
+    /// empty, and no device was evicted since.
+    is_complete: bool,
+}
+
+impl ResidentDevices {
+    /// No devices, with a memory limit in bytes.
+    pub(super) fn new(limit: usize) -> Self {
+        Self {
+            devices: DeviceMap::default(),
+            latest: 0,
+            dirty: Vec::new(),
+            memory: 0,
+            limit,
+            share: None,
+            visits: 0,
+            is_complete: false,
+        }
+    }
+
+    /// Uses a shared memory budget instead of the limit.
+    pub(super) fn share_budget(&mut self, budget: Arc<Budget>) {
+        self.share = Some(Share::new(budget));
+    }
+
+    /// Reports the memory to the shared budget.
+    pub(super) fn report_memory(&mut self) {
+        if let Some(share) = &mut self.share {
+            share.set_resident(self.memory);
+        }
+    }
+
+    /// Approximate memory of the devices, bytes.
+    pub(super) fn memory(&self) -> usize {
+        self.memory
+    }
+
+    /// Whether devices have to be evicted.
+    pub(super) fn is_full(&self) -> bool {
+        match &self.share {
+            Some(share) => share.is_over(),
+            None => self.memory > self.limit,
+        }
+    }
+
+    /// Whether the devices had so few samples each that spilling costs less than repeated loads.
+    pub(super) fn had_few_visits(&self) -> bool {
+        self.visits < FEW_VISITS * self.devices.len() as u64
+    }
+
+    /// Whether loads can be skipped.
+    pub(super) fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+
+    /// Sets whether the store has nothing that is not in memory.
+    pub(super) fn set_complete(&mut self, is_complete: bool) {
+        self.is_complete = is_complete;
+    }
+
+    /// Slot of a device; adds the device if it is missing.
+    #[inline]
+    pub(super) fn slot_of(&mut self, name: &str) -> usize {
+        let is_latest = self.devices.get_index(self.latest).is_some_and(|(id, _)| **id == *name);
+        if !is_latest {
+            self.latest = match self.devices.get_index_of(name) {
+                Some(slot) => slot,
+                None => {
+                    let device = Device::default();
+                    self.memory += device.memory(name);
+                    self.devices.insert_full(name.into(), device).0
+                }
+            };
+        }
+        self.latest
+    }
+
+    /// Slot of a device; `None` if it is not in memory.
+    pub(super) fn find_slot(&self, name: &str) -> Option<usize> {
+        self.devices.get_index_of(name)
+    }
+
+    /// Name and state of the device in a slot.
+    #[inline]
+    pub(super) fn at(&self, slot: usize) -> (&str, &Device) {
+        let (name, device) = self.devices.get_index(slot).expect("the slot is valid");
+        (name, device)
+    }
+
+    /// Name and state of the device in a slot.
+    pub(super) fn at_mut(&mut self, slot: usize) -> (&str, &mut Device) {
+        let (name, device) = self.devices.get_index_mut(slot).expect("the slot is valid");
+        (name, device)
+    }
+
+    /// Absorbs a sample into the trips of a device, whose near days are loaded. `version` is that
+    /// of the sample's record.
+    #[inline]
+    pub(super) fn absorb(
+        &mut self,
+        slot: usize,
+        limits: &Limits,
+        version: i64,
+        sample: Sample,
+        driver: Option<&str>,
+    ) -> Outcome {
+        let device = &mut self.devices[slot];
+        self.visits += 1;
+        device.touched = true;
+        let before = device.timeline.memory();
+        let outcome = device.timeline.absorb(limits, version, sample, driver);
+        self.memory = self.memory + device.timeline.memory() - before;
+        if matches!(outcome, Outcome::Applied(_)) {
+            self.mark_dirty(slot);
+        }
+        outcome
+    }
+
+    /// Changes the trips of a device and weighs it again.
+    fn update<R>(&mut self, slot: usize, change: impl FnOnce(&mut Timeline) -> R) -> R {
+        let timeline = &mut self.devices[slot].timeline;
+        self.memory -= timeline.memory();
+        let result = change(timeline);
+        self.memory += timeline.memory();
+        result
+    }
+
+    /// Inserts the stored trips of a device and days; see [`Timeline::insert_loaded`]. Returns the
+    /// number of overlaps.
+    pub(super) fn insert_loaded(
+        &mut self,
+        slot: usize,
+        days: &[i64],
+        trips: Vec<Trip>,
+        acknowledged: i64,
+    ) -> usize {
+        let (overlaps, is_dirty) = self.update(slot, |timeline| {
+            let overlaps = timeline.insert_loaded(days, trips, acknowledged);
+            timeline.pack();
+            (overlaps, timeline.trips().any(|trip| trip.unflushed().is_some()))
+        });
+        if is_dirty {
+            self.mark_dirty(slot);
+        }
+        overlaps
+    }
+
+    /// Discards the trips of a device, changed ones included.
+    pub(super) fn discard_trips(&mut self, slot: usize) {
+        self.update(slot, |timeline| *timeline = Timeline::default());
+    }
+
+    /// Removes the trips of a device that end before a time.
+    pub(super) fn forget(&mut self, slot: usize, before_ms: i64) {
+        self.update(slot, |timeline| timeline.forget(before_ms));
+    }
+
+    /// Name and trips of a device, for flushing their changes.
+    pub(super) fn trips_mut(&mut self, slot: usize) -> (&str, impl Iterator<Item = &mut Trip>) {
+        let (name, device) = self.at_mut(slot);
+        (name, device.timeline.trips_mut())
+    }
+
+    /// Packs the paths of a device; see [`Timeline::pack`].
+    pub(super) fn pack(&mut self, slot: usize) {
+        self.update(slot, Timeline::pack);
+    }
+
+    /// Number of dirty devices.
+    pub(super) fn dirty_count(&self) -> usize {
+        self.dirty.len()
+    }
+
+    /// Version of the first record with a change that is not flushed.
+    pub(super) fn lowest_unflushed(&self) -> Option<i64> {
+        let dirty = self.dirty.iter().flat_map(|&slot| self.devices[slot].timeline.trips());
+        dirty.filter_map(Trip::unflushed).min()
+    }
+
+    /// Marks a device as dirty.
+    #[inline]
+    pub(super) fn mark_dirty(&mut self, slot: usize) {
+        let device = &mut self.devices[slot];
+        if !device.is_dirty {
+            device.is_dirty = true;
+            self.dirty.push(slot);
+        }
+    }
+
+    /// Marks all devices as clean. Returns the slots of those that were dirty.
+    pub(super) fn take_dirty(&mut self) -> Vec<usize> {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        // Sorted as in the store's index: rows that are adjacent there are written together.
+        dirty.sort_unstable_by_key(|&slot| self.devices.get_index(slot).map(|(name, _)| name));
+        for &slot in &dirty {
+            self.devices[slot].is_dirty = false;
+        }
+        dirty
+    }
+
+    /// Evicts the devices without a sample since the last eviction. None may be dirty.
+    pub(super) fn evict_idle(&mut self) {
+        debug_assert!(self.dirty.is_empty());
+        self.devices.retain(|_, device| std::mem::take(&mut device.touched));
+        self.memory = self.weight();
+        self.latest = 0;
+        self.is_complete = false;
+    }
+
+    /// Evicts all devices except those that were split off. None may be dirty.
+    pub(super) fn evict_all(&mut self) {
+        debug_assert!(self.dirty.is_empty());
+        self.memory -= self.weight();
+        self.devices = DeviceMap::default();
+        self.visits = 0;
+        self.is_complete = false;
+    }
+
+    fn weight(&self) -> usize {
+        self.devices.iter().map(|(name, device)| device.memory(name)).sum()
+    }
+
+    /// Splits off all devices, each into the group that `group_of` gives.
+    pub(super) fn split_off(
+        &mut self,
+        groups: usize,
+        group_of: impl Fn(&str) -> usize,
+    ) -> Vec<DeviceGroup> {
+        let mut split: Vec<_> = (0..groups).map(|_| DeviceGroup(DeviceMap::default())).collect();
+        self.dirty.clear();
+        for (name, device) in std::mem::take(&mut self.devices) {
+            split[group_of(&name)].0.insert(name, device);
+        }
+        split
+    }
+
+    /// Takes back a group that was split off. All other devices have to be split off or evicted.
+    pub(super) fn restore(&mut self, group: DeviceGroup) {
+        debug_assert!(self.devices.is_empty());
+        self.devices = group.0;
+        let slots = self.devices.values().enumerate();
+        self.dirty = slots.filter(|(_, device)| device.is_dirty).map(|(slot, _)| slot).collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::timeline::RawSample;
+
+    fn absorb(devices: &mut ResidentDevices, name: &str, minute: i64) {
+        let raw = RawSample { time_ms: minute * 60_000, ..RawSample::default() };
+        let slot = devices.slot_of(name);
+        let sample = Sample::quantised(&raw).unwrap();
+        devices.absorb(slot, &Limits::default(), minute, sample, None);
+    }
+
+    fn names(devices: &ResidentDevices, slots: &[usize]) -> Vec<String> {
+        slots.iter().map(|&slot| devices.at(slot).0.to_owned()).collect()
+    }
+
+    #[test]
+    fn groups_keep_their_dirty_devices_and_count_as_memory() {
+        let mut devices = ResidentDevices::new(1);
+        for (name, minute) in [("b", 1), ("a", 2), ("b", 3), ("c", 4)] {
+            absorb(&mut devices, name, minute);
+        }
+        assert!(devices.is_full() && devices.memory() == devices.weight());
+        assert_eq!(devices.lowest_unflushed(), Some(1));
+        let memory = devices.memory();
+        let groups = devices.split_off(2, |name| usize::from(name == "b"));
+        assert_eq!((devices.dirty_count(), devices.memory()), (0, memory));
+        for (group, expected) in groups.into_iter().zip([&["a", "c"][..], &["b"]]) {
+            devices.restore(group);
+            let dirty = devices.take_dirty();
+            assert_eq!(names(&devices, &dirty), expected);
+            devices.evict_all();
+        }
+        assert_eq!(devices.memory(), 0);
+    }
+
+    #[test]
+    fn devices_without_a_sample_since_the_last_eviction_are_evicted() {
+        let mut devices = ResidentDevices::new(usize::MAX);
+        devices.set_complete(true);
+        absorb(&mut devices, "a", 1);
+        absorb(&mut devices, "b", 1);
+        devices.take_dirty();
+        devices.evict_idle();
+        assert!(devices.find_slot("a").is_some() && !devices.is_complete());
+        absorb(&mut devices, "b", 2);
+        devices.take_dirty();
+        devices.evict_idle();
+        assert_eq!((devices.find_slot("a"), devices.find_slot("b")), (None, Some(0)));
+        assert_eq!(devices.memory(), devices.weight());
+    }
+}

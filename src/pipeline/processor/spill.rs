@@ -1,0 +1,149 @@
+//! Spilling: if the active devices do not fit into memory, samples go to disk, and are absorbed
+//! group by group by the next flush.
+
+use std::io;
+use std::time::Duration;
+
+use super::classify::EntryClass;
+use super::letters::RefusedElements;
+use super::{Processor, ProcessorConfig};
+use crate::source::spill::{GROUPS, GroupSamples, Spill};
+use crate::source::{Batch, DecodedSample, Entry};
+use crate::store::{Flush, Journal, StoreError, TripStore};
+
+/// Maximum size of the spill, as a multiple of the memory limit: spilled samples are not durable
+/// yet.
+const MAX_SPILL_SHARE: u64 = 32;
+
+/// Maximum age of the spill, as a multiple of `max_staleness`: after a crash, everything in it is
+/// replayed.
+const SPILL_STALENESS: u32 = 10;
+
+/// While it is absorbed, a spill group may use the memory limit divided by this number: devices of
+/// the groups after it are still in memory.
+const GROUP_SHARE: usize = 4;
+
+/// The spilled samples, and when they are to be absorbed.
+pub(super) struct Spiller {
+    samples: Spill,
+    /// Whether samples are spilled: the active devices do not fit into memory.
+    is_active: bool,
+    /// Maximum size of the spill, bytes.
+    max_bytes: u64,
+    /// Maximum time between two flushes.
+    max_age: Duration,
+    /// Memory that a group may use while it is absorbed, bytes.
+    group_memory: usize,
+}
+
+impl Spiller {
+    /// An empty spill. Samples are not spilled before [`Spiller::start`].
+    pub(super) fn new(samples: Spill, config: &ProcessorConfig) -> Self {
+        Self {
+            samples,
+            is_active: false,
+            max_bytes: MAX_SPILL_SHARE.saturating_mul(config.memory as u64),
+            max_age: config.max_staleness.saturating_mul(SPILL_STALENESS),
+            group_memory: config.memory / GROUP_SHARE,
+        }
+    }
+
+    /// Spills all samples from now on.
+    pub(super) fn start(&mut self) {
+        self.is_active = true;
+    }
+
+    /// Whether samples are spilled.
+    pub(super) fn is_active(&self) -> bool {
+        self.is_active
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.samples.bytes() == 0
+    }
+
+    /// Whether the samples have to be absorbed, `elapsed` after the last flush.
+    pub(super) fn is_due(&self, elapsed: Duration) -> bool {
+        self.samples.bytes() > self.max_bytes || elapsed >= self.max_age
+    }
+
+    fn push(
+        &mut self,
+        batch: &Batch,
+        entry: &Entry,
+        decoded: &DecodedSample,
+    ) -> Result<(), StoreError> {
+        self.samples.push(batch, entry, decoded).map_err(|error| self.failed(error))
+    }
+
+    /// Removes the samples of a group and returns them in arrival order.
+    fn take_group(&mut self, group: usize) -> Result<GroupSamples, StoreError> {
+        self.samples.take_group(group).map_err(|error| self.failed(error))
+    }
+
+    /// The next samples of a group; `None` at the end.
+    fn next_batch(&self, group: &mut GroupSamples) -> Result<Option<Batch>, StoreError> {
+        group.next_batch().map_err(|error| self.failed(error))
+    }
+
+    fn failed(&self, error: io::Error) -> StoreError {
+        let folder = self.samples.folder().display().to_string();
+        StoreError::of_io(folder, "spilling samples", error)
+    }
+}
+
+impl<T: TripStore, J: Journal> Processor<'_, T, J> {
+    /// Whether samples are spilled.
+    pub(super) fn is_spilling(&self) -> bool {
+        self.spiller.as_ref().is_some_and(Spiller::is_active)
+    }
+
+    /// Spills the samples of a batch. Entries that are not samples are counted now.
+    pub(super) fn spill_batch(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        for record in batch.entries.chunk_by(|one, next| one.offset == next.offset) {
+            let mut refused = RefusedElements::default();
+            for (nth, entry) in record.iter().enumerate() {
+                match self.classifier.classify(entry) {
+                    EntryClass::Sample(decoded) => {
+                        let spiller = self.spiller.as_mut().expect("spilling needs a spill");
+                        spiller.push(batch, entry, decoded)?;
+                    }
+                    class => {
+                        if let Some(fault) = self.apply_entry(batch, entry, class, 0) {
+                            self.refuse(batch, (nth, entry), fault, &mut refused);
+                        }
+                    }
+                }
+            }
+            self.dead_letter_array(batch, record, refused);
+        }
+        Ok(())
+    }
+
+    /// Absorbs the spilled samples group by group and evicts each group. Returns the last rows.
+    pub(super) async fn absorb_spill(
+        &mut self,
+        spiller: &mut Spiller,
+    ) -> Result<Flush, StoreError> {
+        let groups = self.devices.split_off(GROUPS, |name| spiller.samples.group_of(name));
+        let mut last = Flush::default();
+        for (nth, group) in groups.into_iter().enumerate() {
+            self.devices.restore(group);
+            let limit = self.devices.memory() + spiller.group_memory;
+            let mut samples = spiller.take_group(nth)?;
+            while let Some(batch) = spiller.next_batch(&mut samples)? {
+                self.absorb_records(&batch).await?;
+                if self.devices.memory() > limit {
+                    let rows = self.stage_changes(None).await?;
+                    self.journal.stage(&rows).await?;
+                    self.devices.evict_all();
+                }
+            }
+            let rows = self.stage_changes(None).await?;
+            self.journal.stage(&std::mem::replace(&mut last, rows)).await?;
+            self.devices.evict_all();
+        }
+        spiller.samples.clear();
+        Ok(last)
+    }
+}
