@@ -12,7 +12,7 @@ use tstar::kafka::client::Brokers;
 use tstar::ops::serve::{self, OpenedStore, ServeRequest, ServedLog};
 use tstar::ops::{Cancel, InvalidRequest, PartialResult, PreconditionFailed};
 use tstar::settings::Settings;
-use tstar::store::{AnyStore, StoreUrl, Timed};
+use tstar::store::StoreUrl;
 use tstar::telemetry;
 
 use super::exit;
@@ -208,7 +208,7 @@ fn request(settings: &Settings, context: &Context) -> anyhow::Result<ServeReques
 }
 
 /// Passes the store and its log to the server as soon as they are open.
-async fn open_store(app: Arc<App<Timed<AnyStore>>>, request: ServeRequest) {
+async fn open_store(app: Arc<App>, request: ServeRequest) {
     let OpenedStore { store, log } = serve::open_store(&request).await;
     let is_empty = log.is_none();
     app.open(store, log.map_or(request.rules.max_gap_ms, |log| set_log(&app, log)));
@@ -219,7 +219,7 @@ async fn open_store(app: Arc<App<Timed<AnyStore>>>, request: ServeRequest) {
 }
 
 /// Passes a log to the server; returns the maximum gap of its trips, ms.
-fn set_log(app: &App<Timed<AnyStore>>, log: ServedLog) -> i64 {
+fn set_log(app: &App, log: ServedLog) -> i64 {
     if let Some(feed) = log.feed {
         app.set_feed(feed);
     }

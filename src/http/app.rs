@@ -1,7 +1,6 @@
 //! State shared by all requests.
 
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::num::NonZero;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -21,7 +20,7 @@ use crate::kafka::consumer::ConsumerEvent;
 use crate::kafka::tail::Tail;
 use crate::ops::ingest_request::SampleSink;
 use crate::pipeline::daemon::DaemonEvent;
-use crate::store::{AnyStore, EpochStore, StoreError, Timed, TripRow, TripStore};
+use crate::store::{AnyStore, Timed, TripRow};
 use crate::views::is_open;
 
 /// Maximum memory of all request bodies, in bytes: four of the largest.
@@ -30,41 +29,8 @@ const MAX_BODIES: usize = 4 * MAX_SAMPLES;
 /// Maximum memory of all answers being sent, in bytes.
 const MAX_ANSWERS: usize = 64 << 20;
 
-/// A store that can be served.
-pub trait ServableStore: TripStore + EpochStore + 'static {
-    /// Events of the change feed in the store: the numbers of the first and of the one after the
-    /// last. `None` if the store has no change feed.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    fn kept_changes(&self) -> Result<Option<(i64, i64)>, StoreError>;
-
-    /// Events after a number, as (number, JSON), oldest first.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    fn changes(&self, after: i64, limit: usize) -> Result<Vec<(i64, String)>, StoreError>;
-
-    /// Checks that the store can be read now.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    fn check_readable(&self) -> impl Future<Output = Result<(), StoreError>> + Send;
-}
-
-impl ServableStore for Timed<AnyStore> {
-    fn kept_changes(&self) -> Result<Option<(i64, i64)>, StoreError> {
-        self.0.kept_changes()
-    }
-
-    fn changes(&self, after: i64, limit: usize) -> Result<Vec<(i64, String)>, StoreError> {
-        self.0.changes(after, limit)
-    }
-
-    async fn check_readable(&self) -> Result<(), StoreError> {
-        self.0.check().await
-    }
-}
+/// The store that is served; its operations are timed for the metrics.
+pub(super) type Store = Timed<AnyStore>;
 
 /// Options of the HTTP server.
 #[derive(Clone, Debug)]
@@ -159,8 +125,8 @@ impl Readiness {
 }
 
 /// State shared by all requests.
-pub struct App<S> {
-    store: OnceLock<S>,
+pub struct App {
+    store: OnceLock<Store>,
     max_gap_ms: AtomicI64,
     pub(super) options: Options,
     sink: OnceLock<SampleSink>,
@@ -180,7 +146,7 @@ pub struct App<S> {
     clock: fn() -> i64,
 }
 
-impl<S: ServableStore> App<S> {
+impl App {
     /// An app whose store is not open yet; `clock` returns ms since 1970.
     #[must_use]
     pub fn new(options: Options, clock: fn() -> i64) -> Self {
@@ -219,12 +185,12 @@ impl<S: ServableStore> App<S> {
 
     /// The store, once it is open.
     #[must_use]
-    pub fn opened(&self) -> Option<&S> {
+    pub fn opened(&self) -> Option<&Store> {
         self.store.get()
     }
 
     /// Answers from `store` from now on; its trips were built with `max_gap_ms`.
-    pub fn open(&self, store: S, max_gap_ms: i64) {
+    pub fn open(&self, store: Store, max_gap_ms: i64) {
         self.set_max_gap(max_gap_ms);
         // A second store is ignored.
         self.store.set(store).ok();
@@ -276,7 +242,7 @@ impl<S: ServableStore> App<S> {
     }
 
     /// The store, or `store_unavailable` until it is open.
-    pub(super) fn store(&self) -> Result<&S, Problem> {
+    pub(super) fn store(&self) -> Result<&Store, Problem> {
         self.opened().ok_or_else(|| {
             Problem::new(
                 StatusCode::SERVICE_UNAVAILABLE,

@@ -11,7 +11,7 @@ use flate2::read::MultiGzDecoder;
 use http_body_util::BodyExt;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::app::{App, ServableStore};
+use super::app::App;
 use super::budget::{Exhausted, Share};
 use super::problem::{ParamError, Problem};
 
@@ -51,10 +51,10 @@ impl From<Exhausted> for Problem {
     }
 }
 
-impl<S: ServableStore, const MAX: usize> FromRequest<Arc<App<S>>> for Limited<MAX> {
+impl<const MAX: usize> FromRequest<Arc<App>> for Limited<MAX> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, app: &Arc<App<S>>) -> Result<Self, Problem> {
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
         let (parts, body) = request.into_parts();
         let is_gzip = is_gzip(&parts.headers)?;
         let number = |value: &HeaderValue| value.to_str().ok()?.parse::<usize>().ok();

@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use utoipa::ToSchema;
 
-use super::app::{App, ServableStore};
+use super::app::App;
 use super::clients::{ClientSlot, Peer};
 use super::feed::FeedCursor;
 use super::params::Params;
@@ -75,10 +75,7 @@ pub struct ChangePage {
         (status = 501, description = "The store has no change feed, and no topic is read",
             body = Problem, content_type = "application/problem+json"),
     ))]
-pub async fn list<S: ServableStore>(
-    State(app): State<Arc<App<S>>>,
-    mut params: Params,
-) -> Result<Response, Problem> {
+pub async fn list(State(app): State<Arc<App>>, mut params: Params) -> Result<Response, Problem> {
     let (after, limit) = (params.read("after", FeedCursor::parse), params.limit());
     params.finish()?;
     let after = resume_cursor(&app, after).await?;
@@ -113,8 +110,8 @@ pub async fn list<S: ServableStore>(
         (status = 503, description = "Too many streams",
             body = Problem, content_type = "application/problem+json"),
     ))]
-pub async fn follow<S: ServableStore>(
-    State(app): State<Arc<App<S>>>,
+pub async fn follow(
+    State(app): State<Arc<App>>,
     Extension(access): Extension<Access>,
     peer: Option<Extension<Peer>>,
     params: Params,
@@ -140,8 +137,8 @@ pub async fn follow<S: ServableStore>(
 }
 
 /// Counts a stream of a client: of a login, or of an address.
-fn acquire_stream<S: ServableStore>(
-    app: &App<S>,
+fn acquire_stream(
+    app: &App,
     access: Access,
     peer: Option<Peer>,
 ) -> Result<Option<ClientSlot<String>>, Problem> {
@@ -158,10 +155,7 @@ fn acquire_stream<S: ServableStore>(
 }
 
 /// The cursor that a client resumes from.
-async fn resume_cursor<S: ServableStore>(
-    app: &App<S>,
-    after: Option<Offsets>,
-) -> Result<FeedCursor, Problem> {
+async fn resume_cursor(app: &App, after: Option<Offsets>) -> Result<FeedCursor, Problem> {
     if let Some(after) = &after {
         let deadline = Instant::now() + CATCH_UP_TIMEOUT;
         while app.feed()?.is_behind(after) && Instant::now() < deadline {
@@ -172,8 +166,8 @@ async fn resume_cursor<S: ServableStore>(
 }
 
 /// A stream of one client.
-struct Follower<S> {
-    app: Arc<App<S>>,
+struct Follower {
+    app: Arc<App>,
     /// Cursor of the last event sent.
     after: FeedCursor,
     /// Events read and not sent yet.
@@ -190,7 +184,7 @@ struct Kind<'a> {
     name: &'a str,
 }
 
-impl<S: ServableStore> Follower<S> {
+impl Follower {
     /// The next event. `None` ends the stream; the client reconnects with the last cursor.
     async fn next(mut self) -> Option<(Result<Event, Infallible>, Self)> {
         loop {

@@ -9,13 +9,13 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::app::{App, ServableStore};
+use super::app::App;
 use super::params::Params;
 use super::problem::Problem;
 use super::trip_response::with_header;
 use super::trips::next_link;
 use crate::identity::{TripId, token_of_device};
-use crate::store::DeviceScope;
+use crate::store::{DeviceScope, TripStore as _};
 
 /// A device.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -53,8 +53,8 @@ pub struct DevicePage {
         (status = 400, description = "The request is not valid; `faults` lists every fault",
             body = Problem, content_type = "application/problem+json"),
     ))]
-pub async fn list<S: ServableStore>(
-    State(app): State<Arc<App<S>>>,
+pub async fn list(
+    State(app): State<Arc<App>>,
     uri: Uri,
     mut params: Params,
 ) -> Result<Response, Problem> {

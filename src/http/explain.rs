@@ -7,10 +7,11 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 
-use super::app::{App, ServableStore};
+use super::app::App;
 use super::params::Params;
 use super::problem::Problem;
 use super::trips::{find, path_segment};
+use crate::store::EpochStore as _;
 use crate::views::Explanation;
 
 /// History of a trip: the log positions of the samples that minted it, merged others into it and
@@ -28,8 +29,8 @@ use crate::views::Explanation;
         (status = 410, description = "The trip was erased",
             body = Problem, content_type = "application/problem+json"),
     ))]
-pub async fn by_id<S: ServableStore>(
-    State(app): State<Arc<App<S>>>,
+pub async fn by_id(
+    State(app): State<Arc<App>>,
     id: Result<Path<String>, PathRejection>,
     params: Params,
 ) -> Result<Response, Problem> {

@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use utoipa::openapi::{KnownFormat, Object, OneOf, RefOr, Schema, SchemaFormat, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::app::{App, ServableStore};
+use super::app::{App, Store};
 use super::problem::Problem;
 use crate::kafka::tail::{Offsets, Span, Tail};
 use crate::store::StoreError;
@@ -89,9 +89,9 @@ impl PartialSchema for FeedCursor {
 impl ToSchema for FeedCursor {}
 
 /// The source of the change feed.
-pub enum Feed<'a, S> {
+pub enum Feed<'a> {
     /// A store that keeps the change feed.
-    Store(&'a S),
+    Store(&'a Store),
     /// The latest events of a topic, in memory.
     Topic(&'a Tail),
 }
@@ -108,11 +108,11 @@ fn gone(detail: String, oldest: &FeedCursor) -> Problem {
     Problem::new(StatusCode::GONE, "changes_gone", detail).with("oldest", oldest)
 }
 
-impl<S: ServableStore> App<S> {
+impl App {
     /// The source of the change feed.
-    pub(super) fn feed(&self) -> Result<Feed<'_, S>, Problem> {
+    pub(super) fn feed(&self) -> Result<Feed<'_>, Problem> {
         let store = self.store()?;
-        if store.kept_changes()?.is_some() {
+        if store.0.kept_changes()?.is_some() {
             return Ok(Feed::Store(store));
         }
         self.tail().map(Feed::Topic).ok_or_else(|| {
@@ -121,7 +121,7 @@ impl<S: ServableStore> App<S> {
     }
 }
 
-impl<S: ServableStore> Feed<'_, S> {
+impl Feed<'_> {
     /// Whether the change feed can be read now.
     pub fn is_available(&self) -> bool {
         match self {
@@ -142,7 +142,7 @@ impl<S: ServableStore> Feed<'_, S> {
     pub fn cursor_after(&self, after: Option<Offsets>) -> Result<FeedCursor, Problem> {
         match self {
             Self::Store(store) => {
-                let span = store.kept_changes()?;
+                let span = store.0.kept_changes()?;
                 let span = span.ok_or_else(|| no_changes("the store has no change feed"))?;
                 in_store(span, after).map(FeedCursor::Number)
             }
@@ -163,7 +163,7 @@ impl<S: ServableStore> Feed<'_, S> {
     ) -> Result<Vec<(FeedCursor, Arc<str>)>, StoreError> {
         match (self, cursor) {
             (Self::Store(store), FeedCursor::Number(number)) => {
-                let changes = store.changes(*number, limit)?.into_iter();
+                let changes = store.0.changes(*number, limit)?.into_iter();
                 Ok(changes.map(|(seq, event)| (FeedCursor::Number(seq), event.into())).collect())
             }
             (Self::Topic(tail), FeedCursor::Offsets(offsets)) => {

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::app::{App, ServableStore};
+use super::app::App;
 
 /// A condition of readiness.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -56,15 +56,9 @@ pub async fn live() -> &'static str {
         (status = 200, description = "Ready", body = Ready),
         (status = 503, description = "Not ready", body = Ready),
     ))]
-pub async fn ready<S: ServableStore>(
-    State(app): State<Arc<App<S>>>,
-    query: RawQuery,
-    headers: HeaderMap,
-) -> Response {
+pub async fn ready(State(app): State<Arc<App>>, query: RawQuery, headers: HeaderMap) -> Response {
     let store = match app.store() {
-        Ok(store) => {
-            store.check_readable().await.err().map(|error| (error.kind(), error.to_string()))
-        }
+        Ok(store) => store.0.check().await.err().map(|error| (error.kind(), error.to_string())),
         Err(_) => Some(("not_reached", "not connected yet".to_owned())),
     };
     // The messages name hosts, files and topics: they are for authorised clients only.

@@ -16,7 +16,7 @@ use http_body_util::{BodyExt, Collected};
 use hyper::body::{Frame, SizeHint};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::app::{App, ServableStore};
+use super::app::App;
 use super::budget::Share;
 use super::problem::Problem;
 use crate::telemetry as names;
@@ -49,8 +49,8 @@ pub async fn measure(path: Option<MatchedPath>, request: Request, next: Next) ->
 }
 
 /// Rejects requests with two `Host` headers or a host name that is not allowed.
-pub async fn check_host<S: ServableStore>(
-    State(app): State<Arc<App<S>>>,
+pub async fn check_host(
+    State(app): State<Arc<App>>,
     request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
@@ -92,8 +92,8 @@ pub async fn limit_time(request: Request, next: Next) -> Result<Response, Proble
 
 /// Limits concurrent requests. One with a body counts once the body is complete
 /// ([`super::body::Limited`]), so that slow uploads do not block other clients.
-pub async fn limit_requests<S: ServableStore>(
-    State(app): State<Arc<App<S>>>,
+pub async fn limit_requests(
+    State(app): State<Arc<App>>,
     request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
@@ -102,7 +102,7 @@ pub async fn limit_requests<S: ServableStore>(
     Ok(next.run(request).await)
 }
 
-impl<S: ServableStore> App<S> {
+impl App {
     /// Acquires the permit of a request; fails if [`super::app::Options::requests`] is reached.
     pub(super) fn acquire(&self) -> Result<OwnedSemaphorePermit, Problem> {
         let permit = Arc::clone(&self.requests).try_acquire_owned();
@@ -149,8 +149,8 @@ impl HttpBody for Chunks {
 
 /// Limits the memory of each answer and of all answers. An answer counts until its client has read
 /// it.
-pub async fn limit_memory<S: ServableStore>(
-    State(app): State<Arc<App<S>>>,
+pub async fn limit_memory(
+    State(app): State<Arc<App>>,
     request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
@@ -172,11 +172,7 @@ pub async fn limit_memory<S: ServableStore>(
 }
 
 /// Sets the security and cache headers of every answer.
-pub async fn set_headers<S: ServableStore>(
-    State(app): State<Arc<App<S>>>,
-    request: Request,
-    next: Next,
-) -> Response {
+pub async fn set_headers(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
     let mut put = |name: HeaderName, value: &str| {

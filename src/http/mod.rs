@@ -48,46 +48,46 @@ use tokio::sync::watch;
 use tower_http::compression::CompressionLayer;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
-pub use app::{App, Options, Readiness, ServableStore};
+pub use app::{App, Options, Readiness};
 pub use token::Token;
 
 /// The routes and their middleware.
-fn router<S: ServableStore>(app: &Arc<App<S>>) -> Router {
+fn router(app: &Arc<App>) -> Router {
     let guarded = Router::new()
-        .route("/v1/trips/lookup", get(trips::lookup::<S>).post(trips::lookup_many::<S>))
-        .route("/v1/trips/{id}", get(trips::by_id::<S>))
-        .route("/v1/trips/{id}/explain", get(explain::by_id::<S>))
-        .route("/v1/trips", get(trips::of_day::<S>))
-        .route("/v1/devices", get(devices::list::<S>))
-        .route("/v1/devices/{token}/trips", get(trips::of_device::<S>))
-        .route("/v1/changes", get(changes::list::<S>))
-        .route("/v1/changes/stream", get(changes::follow::<S>))
-        .route("/v1/samples", post(samples::post_samples::<S>))
-        .route("/v1/page", get(session::page::<S>))
-        .route("/v1/sessions", get(session::list::<S>))
-        .route("/v1/sessions/{id}", delete(session::revoke::<S>))
-        .layer(from_fn_with_state(Arc::clone(app), middleware::limit_requests::<S>))
+        .route("/v1/trips/lookup", get(trips::lookup).post(trips::lookup_many))
+        .route("/v1/trips/{id}", get(trips::by_id))
+        .route("/v1/trips/{id}/explain", get(explain::by_id))
+        .route("/v1/trips", get(trips::of_day))
+        .route("/v1/devices", get(devices::list))
+        .route("/v1/devices/{token}/trips", get(trips::of_device))
+        .route("/v1/changes", get(changes::list))
+        .route("/v1/changes/stream", get(changes::follow))
+        .route("/v1/samples", post(samples::post_samples))
+        .route("/v1/page", get(session::page))
+        .route("/v1/sessions", get(session::list))
+        .route("/v1/sessions/{id}", delete(session::revoke))
+        .layer(from_fn_with_state(Arc::clone(app), middleware::limit_requests))
         .route("/metrics", get(health::metrics))
-        .layer(from_fn_with_state(Arc::clone(app), middleware::limit_memory::<S>))
-        .layer(from_fn_with_state(Arc::clone(app), session::require_auth::<S>));
+        .layer(from_fn_with_state(Arc::clone(app), middleware::limit_memory))
+        .layer(from_fn_with_state(Arc::clone(app), session::require_auth));
     let open = Router::new()
-        .route("/v1/login", post(session::login::<S>))
-        .route("/v1/logout", post(session::logout::<S>))
+        .route("/v1/login", post(session::login))
+        .route("/v1/logout", post(session::logout))
         .route("/openapi.json", get(openapi::answer))
         .route("/", get(page::index))
         .route("/assets/{name}", get(page::asset))
         .route("/livez", get(health::live))
-        .route("/readyz", get(health::ready::<S>))
+        .route("/readyz", get(health::ready))
         .route("/version", get(health::version));
     guarded
         .merge(open)
         .fallback(middleware::not_found)
         .method_not_allowed_fallback(middleware::method_not_allowed)
         .layer(from_fn(middleware::limit_time))
-        .layer(from_fn_with_state(Arc::clone(app), middleware::check_host::<S>))
+        .layer(from_fn_with_state(Arc::clone(app), middleware::check_host))
         .layer(cors(&app.options.cors))
         .layer(CompressionLayer::new())
-        .layer(from_fn_with_state(Arc::clone(app), middleware::set_headers::<S>))
+        .layer(from_fn_with_state(Arc::clone(app), middleware::set_headers))
         .route_layer(from_fn(middleware::measure))
         .with_state(Arc::clone(app))
 }
@@ -105,11 +105,7 @@ fn cors(origins: &[String]) -> CorsLayer {
 }
 
 /// Serves requests until `stop` completes, then waits for those in progress.
-pub async fn serve<S: ServableStore>(
-    listener: TcpListener,
-    app: Arc<App<S>>,
-    stop: impl Future<Output = ()>,
-) {
+pub async fn serve(listener: TcpListener, app: Arc<App>, stop: impl Future<Output = ()>) {
     let (stop_sender, stopping) = watch::channel(false);
     let limits = connection::Limits {
         connections: app.options.connections,

@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use utoipa::ToSchema;
 
-use super::app::{App, ServableStore};
+use super::app::App;
 use super::body::{Limited, MAX_SAMPLES};
 use super::params::Params;
 use super::problem::{ParamError, Problem};
@@ -48,8 +48,8 @@ pub struct Results {
         (status = 503, description = "The store or its topic cannot be written now",
             body = Problem, content_type = "application/problem+json"),
     ))]
-pub async fn post_samples<S: ServableStore>(
-    State(app): State<Arc<App<S>>>,
+pub async fn post_samples(
+    State(app): State<Arc<App>>,
     params: Params,
     request: Request,
 ) -> Result<Response, Problem> {

@@ -12,7 +12,7 @@ use axum::{Extension, extract::FromRequest};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::app::{App, ServableStore};
+use super::app::App;
 use super::body::{Limited, MAX_LOGIN};
 use super::clients::Peer;
 use super::origin;
@@ -77,8 +77,8 @@ fn cookie(id: &str, max_age_s: i64, is_secure: bool) -> String {
         (status = 403, description = "The request is from a page of another origin",
             body = Problem, content_type = "application/problem+json"),
     ))]
-pub async fn login<S: ServableStore>(
-    State(app): State<Arc<App<S>>>,
+pub async fn login(
+    State(app): State<Arc<App>>,
     peer: Option<Extension<Peer>>,
     request: Request,
 ) -> Result<Response, Problem> {
@@ -114,10 +114,7 @@ pub async fn login<S: ServableStore>(
         (status = 403, description = "The request is from a page of another origin",
             body = Problem, content_type = "application/problem+json"),
     ))]
-pub async fn logout<S: ServableStore>(
-    State(app): State<Arc<App<S>>>,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
+pub async fn logout(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, Problem> {
     origin::reject_foreign(&headers)?;
     if let Some(name) = app.session_of(&headers) {
         origin::require_same(&headers)?;
@@ -131,8 +128,8 @@ pub async fn logout<S: ServableStore>(
 #[utoipa::path(get, path = "/v1/sessions", tag = "session", operation_id = "sessions",
     responses((status = 200, description = "The sessions; `id` revokes one",
         body = SessionList)))]
-pub async fn list<S: ServableStore>(
-    State(app): State<Arc<App<S>>>,
+pub async fn list(
+    State(app): State<Arc<App>>,
     Extension(access): Extension<Access>,
 ) -> Json<SessionList> {
     let current = match &access {
@@ -155,8 +152,8 @@ pub async fn list<S: ServableStore>(
         (status = 404, description = "The session does not exist",
             body = Problem, content_type = "application/problem+json"),
     ))]
-pub async fn revoke<S: ServableStore>(
-    State(app): State<Arc<App<S>>>,
+pub async fn revoke(
+    State(app): State<Arc<App>>,
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Response, Problem> {
     match app.sessions.close(&path_segment(id)?) {
@@ -171,8 +168,8 @@ pub async fn revoke<S: ServableStore>(
 /// Settings of the map page.
 #[utoipa::path(get, path = "/v1/page", tag = "session", operation_id = "page",
     responses((status = 200, description = "The settings", body = PageSettings)))]
-pub async fn page<S: ServableStore>(
-    State(app): State<Arc<App<S>>>,
+pub async fn page(
+    State(app): State<Arc<App>>,
     Extension(access): Extension<Access>,
 ) -> Result<Response, Problem> {
     app.store()?;
@@ -188,7 +185,7 @@ pub async fn page<S: ServableStore>(
     .into_response())
 }
 
-impl<S: ServableStore> App<S> {
+impl App {
     /// The name of the session whose cookie the request has.
     fn session_of(&self, headers: &HeaderMap) -> Option<String> {
         let text = |value: &HeaderValue| value.to_str().map(str::to_owned).ok();
@@ -214,8 +211,8 @@ impl<S: ServableStore> App<S> {
 
 /// Rejects requests that are not authorised. With a cookie, requests other than reads have to come
 /// from a page of this server.
-pub async fn require_auth<S: ServableStore>(
-    State(app): State<Arc<App<S>>>,
+pub async fn require_auth(
+    State(app): State<Arc<App>>,
     mut request: Request,
     next: Next,
 ) -> Result<Response, Problem> {

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::app::{App, ServableStore};
+use super::app::App;
 use super::middleware::MAX_ANSWER;
 use super::params::Detail;
 use super::problem::Problem;
@@ -73,7 +73,7 @@ fn is_unchanged(headers: &HeaderMap, etag: &str) -> bool {
     etags.any(|it| it.trim() == "*" || opaque(it) == opaque(etag))
 }
 
-impl<S: ServableStore> App<S> {
+impl App {
     /// A trip as an item of a list.
     pub(super) fn list_item(&self, row: &TripRow) -> Result<TripAnswer, Problem> {
         let extras = Extras { open: Some(self.is_open(row)), ..Extras::default() };

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::app::{App, ServableStore};
+use super::app::{App, Store};
 use super::body::{Limited, MAX_LOOKUP};
 use super::params::{Moment, Params};
 use super::problem::{ParamError, Problem};
@@ -20,7 +20,9 @@ use super::trip_response::{
 };
 use crate::identity::{AnyId, TripId, check_device_id};
 use crate::model::time::{format_time, parse_time};
-use crate::store::{self, DeviceScope, Forget, LookupResult, Order, StoreError, TripRow};
+use crate::store::{
+    self, DeviceScope, Forget, LookupResult, Order, StoreError, TripRow, TripStore as _,
+};
 use crate::telemetry::LOOKUP_DURATION;
 use crate::timeline::DAY_MS;
 use crate::views::{Extras, Form, Match};
@@ -34,7 +36,7 @@ const CHUNK: usize = 50;
 /// Devices of a day read at once.
 const DEVICES: usize = 100;
 
-type Shared<S> = State<Arc<App<S>>>;
+type Shared = State<Arc<App>>;
 
 /// A device and a time to look up.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -94,8 +96,8 @@ pub struct PairAnswers {
         (status = 410, description = "The trips of that time were erased",
             body = Problem, content_type = "application/problem+json"),
     ))]
-pub async fn lookup<S: ServableStore>(
-    State(app): Shared<S>,
+pub async fn lookup(
+    State(app): Shared,
     mut params: Params,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
@@ -121,11 +123,7 @@ pub async fn lookup<S: ServableStore>(
 }
 
 /// Looks up a time of a device, and records how long it takes.
-async fn find_at(
-    store: &impl ServableStore,
-    device: &str,
-    at_ms: i64,
-) -> Result<LookupResult, StoreError> {
+async fn find_at(store: &Store, device: &str, at_ms: i64) -> Result<LookupResult, StoreError> {
     let began = Instant::now();
     let found = store::find_at(store, device, at_ms).await;
     let result = match &found {
@@ -154,8 +152,8 @@ fn gone(device_id: &str, forget: &Forget) -> Problem {
         (status = 413, description = "The body is too large",
             body = Problem, content_type = "application/problem+json"),
     ))]
-pub async fn lookup_many<S: ServableStore>(
-    State(app): Shared<S>,
+pub async fn lookup_many(
+    State(app): Shared,
     params: Params,
     body: Limited<MAX_LOOKUP>,
 ) -> Result<Response, Problem> {
@@ -236,8 +234,8 @@ fn read_pairs(body: &[u8]) -> Result<Vec<(String, i64)>, Problem> {
         (status = 410, description = "The trip was erased",
             body = Problem, content_type = "application/problem+json"),
     ))]
-pub async fn by_id<S: ServableStore>(
-    State(app): Shared<S>,
+pub async fn by_id(
+    State(app): Shared,
     id: Result<Path<String>, PathRejection>,
     mut params: Params,
     headers: HeaderMap,
@@ -277,7 +275,7 @@ pub(super) struct FoundTrip {
 }
 
 /// Finds the trip of an id.
-pub(super) async fn find<S: ServableStore>(app: &App<S>, id: &str) -> Result<FoundTrip, Problem> {
+pub(super) async fn find(app: &App, id: &str) -> Result<FoundTrip, Problem> {
     let parsed =
         AnyId::parse(id).map_err(|error| Problem::new(StatusCode::NOT_FOUND, "bad_id", error))?;
     let t_star_ms = parsed.t_star_ms();
@@ -313,8 +311,8 @@ pub(super) async fn find<S: ServableStore>(app: &App<S>, id: &str) -> Result<Fou
         (status = 400, description = "The request is not valid; `faults` lists every fault",
             body = Problem, content_type = "application/problem+json"),
     ))]
-pub async fn of_device<S: ServableStore>(
-    State(app): Shared<S>,
+pub async fn of_device(
+    State(app): Shared,
     token: Result<Path<String>, PathRejection>,
     uri: Uri,
     mut params: Params,
@@ -353,11 +351,7 @@ pub async fn of_device<S: ServableStore>(
         (status = 400, description = "The request is not valid; `faults` lists every fault",
             body = Problem, content_type = "application/problem+json"),
     ))]
-pub async fn of_day<S: ServableStore>(
-    State(app): Shared<S>,
-    uri: Uri,
-    mut params: Params,
-) -> Result<Response, Problem> {
+pub async fn of_day(State(app): Shared, uri: Uri, mut params: Params) -> Result<Response, Problem> {
     let day = params.day();
     if day.is_none() && !params.has_fault("day") {
         params.fault("day", "required for trips of all devices, such as 2026-11-20");
@@ -387,8 +381,8 @@ pub async fn of_day<S: ServableStore>(
 }
 
 /// A page under construction.
-struct Page<'a, S> {
-    app: &'a App<S>,
+struct Page<'a> {
+    app: &'a App,
     limit: usize,
     trips: Vec<TripAnswer>,
     /// Approximate size of the trips in the answer.
@@ -397,8 +391,8 @@ struct Page<'a, S> {
     next: Option<TripId>,
 }
 
-impl<'a, S: ServableStore> Page<'a, S> {
-    fn new(app: &'a App<S>, limit: usize) -> Self {
+impl<'a> Page<'a> {
+    fn new(app: &'a App, limit: usize) -> Self {
         Self { app, limit, trips: Vec::new(), bytes: 0, next: None }
     }
 
