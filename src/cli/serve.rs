@@ -7,9 +7,9 @@ use anyhow::Context as _;
 use clap::Args;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
-use tstar::http::{self, App, Options, Readiness, Token};
+use tstar::http::{self, App, OpenStore, Options, Readiness, Token};
 use tstar::kafka::client::Brokers;
-use tstar::ops::serve::{self, OpenedStore, ServeRequest, ServedLog};
+use tstar::ops::serve::{self, OpenedStore, ServeRequest};
 use tstar::ops::{Cancel, InvalidRequest, PartialResult, PreconditionFailed};
 use tstar::settings::Settings;
 use tstar::store::StoreUrl;
@@ -210,21 +210,13 @@ fn request(settings: &Settings, context: &Context) -> anyhow::Result<ServeReques
 /// Passes the store and its log to the server as soon as they are open.
 async fn open_store(app: Arc<App>, request: ServeRequest) {
     let OpenedStore { store, log } = serve::open_store(&request).await;
-    let is_empty = log.is_none();
-    app.open(store, log.map_or(request.rules.max_gap_ms, |log| set_log(&app, log)));
-    if let (true, Some(store)) = (is_empty, app.opened()) {
-        let log = serve::first_log(&request, store).await;
-        app.set_max_gap(set_log(&app, log));
-    }
-}
-
-/// Passes a log to the server; returns the maximum gap of its trips, ms.
-fn set_log(app: &App, log: ServedLog) -> i64 {
-    if let Some(feed) = log.feed {
-        app.set_feed(feed);
-    }
-    if let Some(sink) = log.sink {
-        app.set_sink(sink);
-    }
-    log.max_gap_ms
+    let store = Arc::new(store);
+    let log = match log {
+        Some(log) => log,
+        None => {
+            app.open(OpenStore::without_log(Arc::clone(&store), request.rules.max_gap_ms));
+            serve::first_log(&request, &*store).await
+        }
+    };
+    app.open(OpenStore::new(store, log));
 }

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZero;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
@@ -13,14 +12,13 @@ use super::body::MAX_SAMPLES;
 use super::budget::Budget;
 use super::clients::PerClient;
 use super::middleware::policy;
+use super::phase::{OpenStore, Phase, Store};
 use super::problem::Problem;
 use super::sessions::Sessions;
 use super::token::Token;
 use crate::kafka::consumer::ConsumerEvent;
-use crate::kafka::tail::Tail;
-use crate::ops::ingest_request::SampleSink;
 use crate::pipeline::daemon::DaemonEvent;
-use crate::store::{AnyStore, Timed, TripRow};
+use crate::store::TripRow;
 use crate::views::is_open;
 
 /// Maximum memory of all request bodies, in bytes: four of the largest.
@@ -28,9 +26,6 @@ const MAX_BODIES: usize = 4 * MAX_SAMPLES;
 
 /// Maximum memory of all answers being sent, in bytes.
 const MAX_ANSWERS: usize = 64 << 20;
-
-/// The store that is served; its operations are timed for the metrics.
-pub(super) type Store = Timed<AnyStore>;
 
 /// Options of the HTTP server.
 #[derive(Clone, Debug)]
@@ -126,11 +121,8 @@ impl Readiness {
 
 /// State shared by all requests.
 pub struct App {
-    store: OnceLock<Store>,
-    max_gap_ms: AtomicI64,
+    phase: watch::Sender<Phase>,
     pub(super) options: Options,
-    sink: OnceLock<SampleSink>,
-    tail: OnceLock<Tail>,
     /// Value of the `Content-Security-Policy` header.
     pub(super) policy: String,
     pub(super) answers: Budget,
@@ -142,7 +134,6 @@ pub struct App {
     pub(super) requests: Arc<Semaphore>,
     pub(super) streams: Arc<Semaphore>,
     pub(super) client_streams: PerClient<String>,
-    stopping: watch::Sender<bool>,
     clock: fn() -> i64,
 }
 
@@ -152,10 +143,7 @@ impl App {
     pub fn new(options: Options, clock: fn() -> i64) -> Self {
         let workers = std::thread::available_parallelism().map_or(2, NonZero::get);
         Self {
-            store: OnceLock::new(),
-            max_gap_ms: AtomicI64::new(0),
-            sink: OnceLock::new(),
-            tail: OnceLock::new(),
+            phase: watch::Sender::default(),
             policy: policy(options.tiles.as_deref()),
             answers: Budget::new(MAX_ANSWERS),
             bodies: Budget::new(MAX_BODIES),
@@ -166,7 +154,6 @@ impl App {
             streams: Arc::new(Semaphore::new(options.streams)),
             client_streams: PerClient::default(),
             options,
-            stopping: watch::Sender::new(false),
             clock,
         }
     }
@@ -178,43 +165,35 @@ impl App {
         self
     }
 
-    /// Sets the maximum gap in a trip, ms.
-    pub fn set_max_gap(&self, max_gap_ms: i64) {
-        self.max_gap_ms.store(max_gap_ms, Ordering::Relaxed);
+    /// Answers from `opened` from now on.
+    pub fn open(&self, opened: OpenStore) {
+        self.phase.send_modify(|phase| phase.open(opened));
     }
 
-    /// The store, once it is open.
-    #[must_use]
-    pub fn opened(&self) -> Option<&Store> {
-        self.store.get()
+    /// Ends streams and idle connections, and completes the requests in progress.
+    pub(super) fn drain(&self) {
+        self.phase.send_modify(Phase::drain);
     }
 
-    /// Answers from `store` from now on; its trips were built with `max_gap_ms`.
-    pub fn open(&self, store: Store, max_gap_ms: i64) {
-        self.set_max_gap(max_gap_ms);
-        // A second store is ignored.
-        self.store.set(store).ok();
+    /// What the server does now and from now on.
+    pub(super) fn phase(&self) -> watch::Receiver<Phase> {
+        self.phase.subscribe()
     }
 
-    /// Accepts samples from now on and passes them to `sink`.
-    pub fn set_sink(&self, sink: SampleSink) {
-        // A second sink is ignored.
-        self.sink.set(sink).ok();
+    /// What requests are answered from, or `store_unavailable` until the store is open.
+    pub(super) fn opened(&self) -> Result<OpenStore, Problem> {
+        self.phase.borrow().opened().cloned().ok_or_else(|| {
+            Problem::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "store_unavailable",
+                "the store is not connected yet; see /readyz?verbose",
+            )
+        })
     }
 
-    pub(super) fn sink(&self) -> Option<&SampleSink> {
-        self.sink.get()
-    }
-
-    /// Serves the change feed from this topic from now on, if the store has none.
-    pub fn set_feed(&self, tail: Tail) {
-        // A second topic is ignored.
-        self.tail.set(tail).ok();
-    }
-
-    /// The topic of the change feed.
-    pub(super) fn tail(&self) -> Option<&Tail> {
-        self.tail.get()
+    /// The store, or `store_unavailable` until it is open.
+    pub(super) fn store(&self) -> Result<Arc<Store>, Problem> {
+        self.opened().map(|opened| opened.store)
     }
 
     /// Runs CPU-bound work on a blocking thread, so that it does not delay other requests. The work
@@ -231,39 +210,15 @@ impl App {
         tokio::task::spawn_blocking(work).await.expect("the work does not panic")
     }
 
-    /// Ends streams, so that connections can end.
-    pub fn stop(&self) {
-        self.stopping.send_replace(true);
-    }
-
-    /// Becomes true when streams have to end.
-    pub(super) fn stopping(&self) -> watch::Receiver<bool> {
-        self.stopping.subscribe()
-    }
-
-    /// The store, or `store_unavailable` until it is open.
-    pub(super) fn store(&self) -> Result<&Store, Problem> {
-        self.opened().ok_or_else(|| {
-            Problem::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "store_unavailable",
-                "the store is not connected yet; see /readyz?verbose",
-            )
-        })
-    }
-
     /// Current time of the reader's clock, ms since 1970.
     pub(super) fn now_ms(&self) -> i64 {
         (self.clock)()
     }
 
-    /// Samples at most this far apart share a trip, ms.
-    pub(super) fn max_gap_ms(&self) -> i64 {
-        self.max_gap_ms.load(Ordering::Relaxed)
-    }
-
     /// Whether a trip may still grow at its end.
     pub(super) fn is_open(&self, row: &TripRow) -> bool {
-        is_open(row, self.max_gap_ms(), self.options.settle_ms, self.now_ms())
+        let phase = self.phase.borrow();
+        let (settle_ms, now_ms) = (self.options.settle_ms, self.now_ms());
+        phase.opened().is_some_and(|opened| is_open(row, opened.max_gap_ms, settle_ms, now_ms))
     }
 }

@@ -20,6 +20,7 @@ use super::app::App;
 use super::clients::{ClientSlot, Peer};
 use super::feed::FeedCursor;
 use super::params::Params;
+use super::phase::{Phase, draining};
 use super::problem::{ParamError, Problem};
 use super::session::Access;
 use super::trip_response::MAX_LIST;
@@ -127,9 +128,9 @@ pub async fn follow(
     let after = resume_cursor(&app, last.transpose()?).await?;
     let permit = Arc::clone(&app.streams).try_acquire_owned();
     let permit = permit.map_err(|_| Problem::busy("streams", "too many change streams"))?;
-    let stopping = app.stopping();
+    let phase = app.phase();
     let follower =
-        Follower { app, after, pending: VecDeque::new(), stopping, _limits: (slot, permit) };
+        Follower { app, after, pending: VecDeque::new(), phase, _limits: (slot, permit) };
     let events = stream::unfold(follower, Follower::next);
     let events: std::pin::Pin<Box<dyn Stream<Item = _> + Send>> = Box::pin(events);
     let keep = KeepAlive::new().interval(KEEP_ALIVE);
@@ -172,7 +173,7 @@ struct Follower {
     after: FeedCursor,
     /// Events read and not sent yet.
     pending: VecDeque<(FeedCursor, Arc<str>)>,
-    stopping: watch::Receiver<bool>,
+    phase: watch::Receiver<Phase>,
     /// Its places in the limits of the client and of the server.
     _limits: (Option<ClientSlot<String>>, OwnedSemaphorePermit),
 }
@@ -201,7 +202,7 @@ impl Follower {
             if self.pending.is_empty() {
                 tokio::select! {
                     () = tokio::time::sleep(POLL_INTERVAL) => (),
-                    _ = self.stopping.changed() => return None,
+                    () = draining(&mut self.phase) => return None,
                 }
             }
         }

@@ -17,6 +17,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::clients::{Peer, PerClient};
+use super::phase::{Phase, draining};
 use super::stream_pace::{Pace, Paced};
 
 /// Maximum time until the head of a request is complete, from the end of the previous request.
@@ -67,12 +68,12 @@ pub struct Limits {
     pub per_client: usize,
 }
 
-/// Serves connections until `stop` is true, then waits up to [`DRAIN`] for those in progress.
+/// Serves connections until the server drains, then waits up to [`DRAIN`] for those in progress.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
     limits: Limits,
-    mut stop: watch::Receiver<bool>,
+    mut phase: watch::Receiver<Phase>,
 ) {
     let buffer = socket2::SockRef::from(&listener).set_send_buffer_size(SEND_BUFFER);
     if let Err(error) = buffer {
@@ -85,7 +86,7 @@ pub async fn serve(
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             Some(_) = open.join_next() => continue,
-            () = stop_requested(&mut stop) => break,
+            () = draining(&mut phase) => break,
         };
         let (stream, peer) = match accepted {
             Ok((stream, address)) => (stream, Peer(address.ip())),
@@ -106,9 +107,9 @@ pub async fn serve(
             overflow.push(open.spawn(answer_overflow(stream)));
             continue;
         };
-        let (router, stop) = (router.clone(), stop.clone());
+        let (router, phase) = (router.clone(), phase.clone());
         open.spawn(async move {
-            answer(stream, peer, router, stop).await;
+            answer(stream, peer, router, phase).await;
             drop((slot, client_slot));
         });
     }
@@ -171,7 +172,7 @@ impl Service<Request<Incoming>> for Routes {
     }
 }
 
-async fn answer(stream: TcpStream, peer: Peer, router: Router, mut stop: watch::Receiver<bool>) {
+async fn answer(stream: TcpStream, peer: Peer, router: Router, mut phase: watch::Receiver<Phase>) {
     stream.set_nodelay(true).ok();
     let mut builder = http1::Builder::new();
     builder
@@ -186,15 +187,9 @@ async fn answer(stream: TcpStream, peer: Peer, router: Router, mut stop: watch::
     // Errors of the client, such as a closed or too slow connection, are ignored.
     tokio::select! {
         ended = connection.as_mut() => drop(ended),
-        () = stop_requested(&mut stop) => {
+        () = draining(&mut phase) => {
             connection.as_mut().graceful_shutdown();
             connection.await.ok();
         }
     }
-}
-
-/// Completes when the server has to stop.
-async fn stop_requested(stop: &mut watch::Receiver<bool>) {
-    // An error means that the sender is dropped, which is a stop, too.
-    stop.wait_for(|is_stopping| *is_stopping).await.map(drop).ok();
 }

@@ -8,7 +8,8 @@ use serde::{Serialize, Serializer};
 use utoipa::openapi::{KnownFormat, Object, OneOf, RefOr, Schema, SchemaFormat, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::app::{App, Store};
+use super::app::App;
+use super::phase::Store;
 use super::problem::Problem;
 use crate::kafka::tail::{Offsets, Span, Tail};
 use crate::store::StoreError;
@@ -89,11 +90,11 @@ impl PartialSchema for FeedCursor {
 impl ToSchema for FeedCursor {}
 
 /// The source of the change feed.
-pub enum Feed<'a> {
+pub enum Feed {
     /// A store that keeps the change feed.
-    Store(&'a Store),
+    Store(Arc<Store>),
     /// The latest events of a topic, in memory.
-    Topic(&'a Tail),
+    Topic(Arc<Tail>),
 }
 
 fn no_changes(detail: &str) -> Problem {
@@ -110,18 +111,18 @@ fn gone(detail: String, oldest: &FeedCursor) -> Problem {
 
 impl App {
     /// The source of the change feed.
-    pub(super) fn feed(&self) -> Result<Feed<'_>, Problem> {
-        let store = self.store()?;
-        if store.0.kept_changes()?.is_some() {
-            return Ok(Feed::Store(store));
+    pub(super) fn feed(&self) -> Result<Feed, Problem> {
+        let opened = self.opened()?;
+        if opened.store.0.kept_changes()?.is_some() {
+            return Ok(Feed::Store(opened.store));
         }
-        self.tail().map(Feed::Topic).ok_or_else(|| {
+        opened.feed.map(Feed::Topic).ok_or_else(|| {
             no_changes("the store has no change feed, and no topic is read; pass --brokers")
         })
     }
 }
 
-impl Feed<'_> {
+impl Feed {
     /// Whether the change feed can be read now.
     pub fn is_available(&self) -> bool {
         match self {

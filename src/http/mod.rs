@@ -3,6 +3,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `app` | state shared by all requests |
+//! | `phase` | what the server does now: waits for its store, answers from it, or drains |
 //! | `token`, `session`, `sessions`, `origin` | authentication |
 //! | `middleware`, `budget`, `clients` | limits per server and per client; request metrics |
 //! | `connection`, `stream_pace` | connection limits and timeouts |
@@ -28,6 +29,7 @@ pub mod openapi;
 mod origin;
 mod page;
 mod params;
+mod phase;
 mod problem;
 mod samples;
 mod session;
@@ -44,11 +46,11 @@ use axum::http::{HeaderName, HeaderValue, Method, header};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{delete, get, post};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
 use tower_http::compression::CompressionLayer;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
 pub use app::{App, Options, Readiness};
+pub use phase::OpenStore;
 pub use token::Token;
 
 /// The routes and their middleware.
@@ -106,18 +108,16 @@ fn cors(origins: &[String]) -> CorsLayer {
 
 /// Serves requests until `stop` completes, then waits for those in progress.
 pub async fn serve(listener: TcpListener, app: Arc<App>, stop: impl Future<Output = ()>) {
-    let (stop_sender, stopping) = watch::channel(false);
     let limits = connection::Limits {
         connections: app.options.connections,
         per_client: app.options.connections_per_client,
     };
-    let serving = connection::serve(listener, router(&app), limits, stopping);
+    let serving = connection::serve(listener, router(&app), limits, app.phase());
     tokio::pin!(serving);
     tokio::select! {
         () = &mut serving => (),
         () = stop => {
-            app.stop();
-            stop_sender.send_replace(true);
+            app.drain();
             serving.await;
         }
     }

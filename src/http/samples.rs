@@ -54,7 +54,7 @@ pub async fn post_samples(
     request: Request,
 ) -> Result<Response, Problem> {
     params.finish()?;
-    let sink = app.sink().ok_or_else(|| {
+    let sink = app.opened().ok().and_then(|opened| opened.sink).ok_or_else(|| {
         Problem::new(
             StatusCode::FORBIDDEN,
             "takes_no_samples",

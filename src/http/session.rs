@@ -172,13 +172,13 @@ pub async fn page(
     State(app): State<Arc<App>>,
     Extension(access): Extension<Access>,
 ) -> Result<Response, Problem> {
-    app.store()?;
+    let opened = app.opened()?;
     let stream = app.feed().is_ok_and(|feed| feed.is_available());
     Ok(Json(PageSettings {
         tiles: app.options.tiles.clone(),
         stream,
         version: env!("CARGO_PKG_VERSION"),
-        max_gap_ms: app.max_gap_ms(),
+        max_gap_ms: opened.max_gap_ms,
         now: format_time(app.now_ms()),
         logged_in: matches!(access, Access::Session(_)),
     })

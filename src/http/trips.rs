@@ -11,9 +11,10 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::app::{App, Store};
+use super::app::App;
 use super::body::{Limited, MAX_LOOKUP};
 use super::params::{Moment, Params};
+use super::phase::Store;
 use super::problem::{ParamError, Problem};
 use super::trip_response::{
     MAX_LIST, TripAnswer, TripPage, approximate_size, split_format, with_header,
@@ -104,7 +105,7 @@ pub async fn lookup(
     let (device, at_ms, detail) = (params.device(), params.required_time("at"), params.detail());
     params.finish()?;
     let store = app.store()?;
-    match find_at(store, &device, at_ms).await? {
+    match find_at(&store, &device, at_ms).await? {
         LookupResult::Trip(row) => {
             app.trip_response(row, Extras::default(), (Form::Json, detail), &headers).await
         }
@@ -164,7 +165,7 @@ pub async fn lookup_many(
     let store = app.store()?;
     let (mut answers, mut bytes) = (Vec::with_capacity(pairs.len()), 0);
     for (device, at_ms) in &pairs {
-        answers.push(match find_at(store, device, *at_ms).await? {
+        answers.push(match find_at(&store, device, *at_ms).await? {
             LookupResult::Trip(row) => {
                 bytes += approximate_size(&row);
                 if bytes > MAX_LIST {
@@ -279,7 +280,7 @@ pub(super) async fn find(app: &App, id: &str) -> Result<FoundTrip, Problem> {
     let parsed =
         AnyId::parse(id).map_err(|error| Problem::new(StatusCode::NOT_FOUND, "bad_id", error))?;
     let t_star_ms = parsed.t_star_ms();
-    match store::find(app.store()?, &parsed).await? {
+    match store::find(&*app.store()?, &parsed).await? {
         LookupResult::Trip(row) => {
             Ok(FoundTrip { matched: Match::classify(t_star_ms, &row), t_star_ms, row })
         }

@@ -1,0 +1,122 @@
+//! What the server does now: waits for its store, answers from it, or drains.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use crate::kafka::tail::Tail;
+use crate::ops::ingest_request::SampleSink;
+use crate::ops::serve::ServedLog;
+use crate::store::{AnyStore, Timed};
+
+/// The store that is served; its operations are timed for the metrics.
+pub type Store = Timed<AnyStore>;
+
+/// An open store, and what belongs to its log.
+#[derive(Clone)]
+pub struct OpenStore {
+    pub(super) store: Arc<Store>,
+    /// Maximum gap in a trip, ms.
+    pub(super) max_gap_ms: i64,
+    /// The change feed, if a topic keeps it.
+    pub(super) feed: Option<Arc<Tail>>,
+    /// Where samples go, if they are accepted.
+    pub(super) sink: Option<Arc<SampleSink>>,
+}
+
+impl OpenStore {
+    /// A store with its log.
+    #[must_use]
+    pub fn new(store: Arc<Store>, log: ServedLog) -> Self {
+        let (feed, sink) = (log.feed.map(Arc::new), log.sink.map(Arc::new));
+        Self { store, max_gap_ms: log.max_gap_ms, feed, sink }
+    }
+
+    /// A store that no topic was read into yet; `max_gap_ms` is that of the settings.
+    #[must_use]
+    pub fn without_log(store: Arc<Store>, max_gap_ms: i64) -> Self {
+        Self { store, max_gap_ms, feed: None, sink: None }
+    }
+}
+
+/// What the server does now. Each phase holds what exists in it: without a store there is no log.
+#[derive(Default)]
+pub enum Phase {
+    /// Waits for the store; requests that need it are rejected.
+    #[default]
+    Opening,
+    /// Answers requests.
+    Serving(OpenStore),
+    /// Ends streams and completes the requests in progress, from the store if it is open.
+    Draining(Option<OpenStore>),
+}
+
+impl Phase {
+    /// What requests are answered from; `None` until the store is open.
+    pub fn opened(&self) -> Option<&OpenStore> {
+        match self {
+            Self::Opening => None,
+            Self::Serving(opened) => Some(opened),
+            Self::Draining(opened) => opened.as_ref(),
+        }
+    }
+
+    /// Answers from `opened` from now on; a server that drains continues to drain.
+    pub fn open(&mut self, opened: OpenStore) {
+        *self = match self {
+            Self::Opening | Self::Serving(_) => Self::Serving(opened),
+            Self::Draining(_) => Self::Draining(Some(opened)),
+        };
+    }
+
+    /// Starts to drain.
+    pub fn drain(&mut self) {
+        *self = match std::mem::take(self) {
+            Self::Opening => Self::Draining(None),
+            Self::Serving(opened) => Self::Draining(Some(opened)),
+            Self::Draining(opened) => Self::Draining(opened),
+        };
+    }
+
+    fn is_draining(&self) -> bool {
+        matches!(self, Self::Draining(_))
+    }
+}
+
+/// Completes when the server drains.
+pub async fn draining(phase: &mut watch::Receiver<Phase>) {
+    // An error means that the sender is dropped, which is a stop, too.
+    phase.wait_for(Phase::is_draining).await.map(drop).ok();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::rules::Rules;
+    use crate::store::{Access, OpenOptions, StoreUrl};
+
+    async fn opened(folder: &tempfile::TempDir) -> OpenStore {
+        let path = folder.path().join("trips.db");
+        let url = StoreUrl::parse(&format!("sqlite:{}", path.display())).unwrap();
+        let access = Access::WriteFiles(&Rules::default());
+        let store = AnyStore::open(&url, access, OpenOptions::default()).await.unwrap();
+        OpenStore::without_log(Arc::new(Timed(store)), 60_000)
+    }
+
+    #[tokio::test]
+    async fn a_drain_lasts_and_keeps_the_store() {
+        let folder = tempfile::tempdir().unwrap();
+        let opened = opened(&folder).await;
+        let mut phase = Phase::default();
+        phase.drain();
+        assert!(phase.is_draining() && phase.opened().is_none());
+        phase.open(opened.clone());
+        assert!(phase.is_draining() && phase.opened().is_some(), "requests in progress need it");
+        let mut phase = Phase::default();
+        phase.open(opened);
+        assert!(!phase.is_draining() && phase.opened().is_some());
+        phase.drain();
+        phase.drain();
+        assert!(phase.is_draining() && phase.opened().is_some());
+    }
+}
