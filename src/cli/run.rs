@@ -88,8 +88,7 @@ pub async fn run(
     let from = args.from.as_deref().map(parse_from).transpose()?;
     let brokers = Brokers::new(&settings.brokers, settings.kafka.clone())?;
     let mut cancel = stop::on_signals(PartialResult::Read)?;
-    let readiness = Readiness::default();
-    readiness.set_unmet("the topic is not read yet");
+    let readiness = Readiness::not_yet("the topic is not read yet");
     let is_named = origins.get("listen").is_some_and(|origin| *origin != Origin::Default);
     let server = serve::serve_alongside(&settings, context, is_named, &readiness, &cancel).await?;
     let request = request(args, &settings, context, brokers, from)?;

@@ -57,27 +57,43 @@ pub struct Options {
 const UNMET_TTL: Duration = Duration::from_secs(10);
 
 /// A condition of readiness: that the log is read.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Readiness(Arc<Mutex<Condition>>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Condition {
-    /// Whether it was ever met.
-    was_met: bool,
-    /// Reason and time of the last report that it is unmet.
-    unmet: Option<(String, Instant)>,
+    reading: Reading,
     /// Reasons of the assigned partitions that have stopped.
     stopped: BTreeMap<i32, String>,
 }
 
+/// Whether the log is read.
+#[derive(Debug)]
+enum Reading {
+    /// It was never read, for this reason.
+    NotYet(String),
+    /// It is read.
+    Yes,
+    /// It was read before. Reason and time of the last report that it is not.
+    Interrupted(String, Instant),
+}
+
 impl Readiness {
+    /// A log that was never read, for this reason.
+    #[must_use]
+    pub fn not_yet(reason: &str) -> Self {
+        let reading = Reading::NotYet(reason.to_owned());
+        Self(Arc::new(Mutex::new(Condition { reading, stopped: BTreeMap::new() })))
+    }
+
     /// Updates the condition by an event of the daemon.
     pub fn hear(&self, event: &DaemonEvent) {
         match event {
             DaemonEvent::Waiting(reason) => self.set_unmet(reason),
             DaemonEvent::Consumer(ConsumerEvent::Assigned { partition, .. }) => {
-                self.condition().stopped.remove(partition);
-                self.set_met();
+                let mut condition = self.condition();
+                condition.stopped.remove(partition);
+                condition.reading = Reading::Yes;
             }
             DaemonEvent::Consumer(ConsumerEvent::Stopped { partition, .. }) => {
                 self.condition().stopped.insert(*partition, event.to_string());
@@ -91,15 +107,13 @@ impl Readiness {
         }
     }
 
-    /// Marks the condition as unmet.
-    pub fn set_unmet(&self, reason: &str) {
-        self.condition().unmet = Some((reason.to_owned(), Instant::now()));
-    }
-
-    /// Marks the condition as met.
-    pub fn set_met(&self) {
+    fn set_unmet(&self, reason: &str) {
+        let reason = reason.to_owned();
         let mut condition = self.condition();
-        (condition.was_met, condition.unmet) = (true, None);
+        condition.reading = match condition.reading {
+            Reading::NotYet(_) => Reading::NotYet(reason),
+            Reading::Yes | Reading::Interrupted(..) => Reading::Interrupted(reason, Instant::now()),
+        };
     }
 
     fn condition(&self) -> MutexGuard<'_, Condition> {
@@ -114,8 +128,11 @@ impl Readiness {
             let problems: Vec<_> = condition.stopped.values().map(String::as_str).collect();
             return Some(problems.join("; "));
         }
-        let (reason, at) = condition.unmet.as_ref()?;
-        (!condition.was_met || at.elapsed() < UNMET_TTL).then(|| reason.clone())
+        match &condition.reading {
+            Reading::NotYet(reason) => Some(reason.clone()),
+            Reading::Yes => None,
+            Reading::Interrupted(reason, at) => (at.elapsed() < UNMET_TTL).then(|| reason.clone()),
+        }
     }
 }
 
