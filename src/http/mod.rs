@@ -1,5 +1,8 @@
 //! The HTTP API and the map page.
 //!
+//! A route is a handler with `utoipa::path`, and its name in one of the lists below. The lists make
+//! both the router and the OpenAPI document.
+//!
 //! | module | contents |
 //! |---|---|
 //! | `app` | state shared by all requests |
@@ -44,45 +47,64 @@ use std::sync::Arc;
 use axum::Router;
 use axum::http::{HeaderName, HeaderValue, Method, header};
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::{delete, get, post};
+use axum::routing::get;
 use tokio::net::TcpListener;
 use tower_http::compression::CompressionLayer;
 use tower_http::cors::{AllowOrigin, CorsLayer};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 pub use app::{App, Options, Readiness};
 pub use phase::OpenStore;
 pub use token::Token;
 
-/// The routes and their middleware.
-fn router(app: &Arc<App>) -> Router {
-    let guarded = Router::new()
-        .route("/v1/trips/lookup", get(trips::lookup).post(trips::lookup_many))
-        .route("/v1/trips/{id}", get(trips::by_id))
-        .route("/v1/trips/{id}/explain", get(explain::by_id))
-        .route("/v1/trips", get(trips::of_day))
-        .route("/v1/devices", get(devices::list))
-        .route("/v1/devices/{token}/trips", get(trips::of_device))
-        .route("/v1/changes", get(changes::list))
-        .route("/v1/changes/stream", get(changes::follow))
-        .route("/v1/samples", post(samples::post_samples))
-        .route("/v1/page", get(session::page))
-        .route("/v1/sessions", get(session::list))
-        .route("/v1/sessions/{id}", delete(session::revoke))
-        .layer(from_fn_with_state(Arc::clone(app), middleware::limit_requests))
-        .route("/metrics", get(health::metrics))
-        .layer(from_fn_with_state(Arc::clone(app), middleware::limit_memory))
-        .layer(from_fn_with_state(Arc::clone(app), session::require_auth));
-    let open = Router::new()
-        .route("/v1/login", post(session::login))
-        .route("/v1/logout", post(session::logout))
+/// Routes with their OpenAPI descriptions.
+type Routes = OpenApiRouter<Arc<App>>;
+
+/// Routes that require the token, if the server has one, and count as requests.
+fn limited_routes() -> Routes {
+    Routes::default()
+        .routes(routes!(trips::lookup, trips::lookup_many))
+        .routes(routes!(trips::by_id))
+        .routes(routes!(explain::by_id))
+        .routes(routes!(trips::of_day))
+        .routes(routes!(devices::list))
+        .routes(routes!(trips::of_device))
+        .routes(routes!(changes::list))
+        .routes(routes!(changes::follow))
+        .routes(routes!(samples::post_samples))
+        .routes(routes!(session::page))
+        .routes(routes!(session::list))
+        .routes(routes!(session::revoke))
+}
+
+/// Routes that require the token, and are answered however many requests there are.
+fn unlimited_routes() -> Routes {
+    Routes::default().routes(routes!(health::metrics))
+}
+
+/// Routes for everyone. The page and the document are not described.
+fn open_routes() -> Routes {
+    Routes::default()
+        .routes(routes!(session::login))
+        .routes(routes!(session::logout))
+        .routes(routes!(health::live))
+        .routes(routes!(health::ready))
+        .routes(routes!(health::version))
         .route("/openapi.json", get(openapi::answer))
         .route("/", get(page::index))
         .route("/assets/{name}", get(page::asset))
-        .route("/livez", get(health::live))
-        .route("/readyz", get(health::ready))
-        .route("/version", get(health::version));
+}
+
+/// The routes and their middleware.
+fn router(app: &Arc<App>) -> Router {
+    let guarded = Router::from(limited_routes())
+        .layer(from_fn_with_state(Arc::clone(app), middleware::limit_requests))
+        .merge(unlimited_routes())
+        .layer(from_fn_with_state(Arc::clone(app), middleware::limit_memory))
+        .layer(from_fn_with_state(Arc::clone(app), session::require_auth));
     guarded
-        .merge(open)
+        .merge(open_routes())
         .fallback(middleware::not_found)
         .method_not_allowed_fallback(middleware::method_not_allowed)
         .layer(from_fn(middleware::limit_time))

@@ -4,15 +4,16 @@ use std::sync::LazyLock;
 
 use axum::http::HeaderMap;
 use axum::response::Response;
+use utoipa::OpenApi;
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{ContentBuilder, Ref, ResponseBuilder};
-use utoipa::{Modify, OpenApi};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::page::{gzip, static_response};
-use super::{changes, devices, explain, health, samples, session, trips};
+use super::{limited_routes, open_routes, unlimited_routes};
 
-/// The OpenAPI document.
+/// The OpenAPI document without the routes.
 #[derive(OpenApi)]
 #[openapi(
     info(
@@ -24,7 +25,6 @@ use super::{changes, devices, explain, health, samples, session, trips};
     ),
     servers((url = "/")),
     security(("token" = [])),
-    modifiers(&BearerAuth),
     tags(
         (name = "trips", description = "Trips by time, by id, and in lists"),
         (name = "devices", description = "Devices"),
@@ -33,31 +33,8 @@ use super::{changes, devices, explain, health, samples, session, trips};
         (name = "session", description = "Login of the map page"),
         (name = "health", description = "Health checks and metrics"),
     ),
-    paths(
-        trips::lookup, trips::lookup_many, trips::by_id, explain::by_id, trips::of_device,
-        trips::of_day, devices::list, changes::list, changes::follow, samples::post_samples,
-        session::login, session::logout, session::list, session::revoke, session::page,
-        health::live, health::ready, health::version, health::metrics,
-    )
 )]
 struct ApiDoc;
-
-/// Adds the bearer token as a security scheme, and the responses that routes have in common.
-struct BearerAuth;
-
-impl Modify for BearerAuth {
-    fn modify(&self, api: &mut utoipa::openapi::OpenApi) {
-        let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
-        let components = api.components.get_or_insert_default();
-        components.add_security_scheme("token", SecurityScheme::Http(bearer));
-        for item in api.paths.paths.values_mut() {
-            for operation in [&mut item.get, &mut item.post, &mut item.delete].into_iter().flatten()
-            {
-                add_common_responses(operation);
-            }
-        }
-    }
-}
 
 /// Adds the responses of all routes, of those with a body, and of those that require a token.
 fn add_common_responses(operation: &mut Operation) {
@@ -93,7 +70,20 @@ fn add_common_responses(operation: &mut Operation) {
 /// The OpenAPI document.
 #[must_use]
 pub fn document() -> utoipa::openapi::OpenApi {
-    ApiDoc::openapi()
+    let mut api = OpenApiRouter::with_openapi(ApiDoc::openapi())
+        .merge(limited_routes())
+        .merge(unlimited_routes())
+        .merge(open_routes())
+        .into_openapi();
+    let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
+    let components = api.components.get_or_insert_default();
+    components.add_security_scheme("token", SecurityScheme::Http(bearer));
+    for item in api.paths.paths.values_mut() {
+        for operation in [&mut item.get, &mut item.post, &mut item.delete].into_iter().flatten() {
+            add_common_responses(operation);
+        }
+    }
+    api
 }
 
 /// Serves the OpenAPI document.
