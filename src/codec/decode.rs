@@ -10,7 +10,7 @@ use zstd::zstd_safe::{find_frame_compressed_size, get_error_name, get_frame_cont
 use super::column::ColumnReader;
 use super::{BlobError, MAX_MESSAGE_BYTES, Message, PLAIN, ZSTD};
 use crate::model::column::{entries, take_varint};
-use crate::timeline::{Path, Reading, Sample};
+use crate::timeline::{Path, READINGS, Reading, ReadingKind, Sample};
 
 thread_local! {
     // Cached: creating one costs as much as decoding a short path.
@@ -90,36 +90,26 @@ struct Samples<'a> {
     time: ColumnReader<'a>,
     lat: ColumnReader<'a>,
     lon: ColumnReader<'a>,
-    readings: [Readings<'a>; 4],
+    readings: [Readings<'a>; READINGS],
 }
 
 impl<'a> Samples<'a> {
     fn new(message: &'a Message) -> Result<Self, BlobError> {
         let m = message;
         let count = m.count as usize;
-        let readings = |name, range, column: &'a [u8], present: &'a [u8]| {
-            Readings::new(name, range, column, present, count)
-        };
-        Ok(Self {
+        let mut samples = Self {
             count,
             index: 0,
             before_ms: None,
             time: ColumnReader::new("time_ms", &m.time_ms, count)?,
             lat: ColumnReader::new("lat_e7", &m.lat_e7, count)?,
             lon: ColumnReader::new("lon_e7", &m.lon_e7, count)?,
-            // The ranges documented at `RawSample`, in quanta.
-            readings: [
-                readings("speed_cmps", (0, 100_000), &m.speed_cmps, &m.speed_present)?,
-                readings("heading_ddeg", (0, 3599), &m.heading_ddeg, &m.heading_present)?,
-                readings(
-                    "altitude_dm",
-                    (-120_000, 1_000_000),
-                    &m.altitude_dm,
-                    &m.altitude_present,
-                )?,
-                readings("accuracy_dm", (0, 1_000_000_000), &m.accuracy_dm, &m.accuracy_present)?,
-            ],
-        })
+            readings: [Readings::default(); READINGS],
+        };
+        for (readings, (kind, column, present)) in samples.readings.iter_mut().zip(m.readings()) {
+            *readings = Readings::new(kind, column, present, count)?;
+        }
+        Ok(samples)
     }
 
     fn next(&mut self) -> Result<Option<Sample>, BlobError> {
@@ -134,16 +124,13 @@ impl<'a> Samples<'a> {
             return Err(BlobError::NotRising { index, time_ms });
         }
         self.before_ms = Some(time_ms);
-        let [speed, heading, altitude, accuracy] = &mut self.readings;
-        Ok(Some(Sample {
-            time_ms,
-            lat_e7: within("lat_e7", index, self.lat.next()?, (-900_000_000, 900_000_000))?,
-            lon_e7: within("lon_e7", index, self.lon.next()?, (-1_800_000_000, 1_800_000_000))?,
-            speed_cmps: speed.next(index)?,
-            heading_ddeg: heading.next(index)?,
-            altitude_dm: altitude.next(index)?,
-            accuracy_dm: accuracy.next(index)?,
-        }))
+        let lat_e7 = within("lat_e7", index, self.lat.next()?, (-900_000_000, 900_000_000))?;
+        let lon_e7 = within("lon_e7", index, self.lon.next()?, (-1_800_000_000, 1_800_000_000))?;
+        let mut readings = [Reading::ABSENT; READINGS];
+        for (reading, column) in readings.iter_mut().zip(&mut self.readings) {
+            *reading = column.next(index)?;
+        }
+        Ok(Some(Sample::new(time_ms, (lat_e7, lon_e7), readings)))
     }
 
     fn end(&self) -> Result<(), BlobError> {
@@ -169,6 +156,7 @@ fn within(
 
 /// Decodes the readings of one kind: a column of first differences, and a bitmap of the samples
 /// that have one.
+#[derive(Clone, Copy, Default)]
 struct Readings<'a> {
     name: &'static str,
     range: (i32, i32),
@@ -181,12 +169,12 @@ struct Readings<'a> {
 
 impl<'a> Readings<'a> {
     fn new(
-        name: &'static str,
-        range: (i32, i32),
+        kind: ReadingKind,
         column: &'a [u8],
         present: &'a [u8],
         count: usize,
     ) -> Result<Self, BlobError> {
+        let (name, range) = (kind.column(), kind.quanta_range());
         let wrong = |reason| Err(BlobError::Column { column: name, reason });
         let found = entries(column);
         if present.is_empty() {

@@ -76,33 +76,24 @@ impl Message {
     /// Replaces the content by the columns of a path, reusing the buffers.
     fn fill(&mut self, samples: &[Sample]) {
         self.clear();
-        let count = samples.len();
-        self.count = count.try_into().expect("memory ends before 2^32 samples of 32 bytes");
+        self.count = samples.len().try_into().expect("memory ends before 2^32 samples of 32 bytes");
         let [mut time, mut lat, mut lon] = [Steps::default(); 3];
         for sample in samples {
             push(&mut self.time_ms, time.entry(sample.time_ms));
             push(&mut self.lat_e7, lat.entry(sample.lat_e7.into()));
             push(&mut self.lon_e7, lon.entry(sample.lon_e7.into()));
         }
-        let readings = |field: fn(&Sample) -> Reading| samples.iter().map(field);
-        let (column, present) = (&mut self.speed_cmps, &mut self.speed_present);
-        fill_readings(readings(|sample| sample.speed_cmps), count, column, present);
-        let (column, present) = (&mut self.heading_ddeg, &mut self.heading_present);
-        fill_readings(readings(|sample| sample.heading_ddeg), count, column, present);
-        let (column, present) = (&mut self.altitude_dm, &mut self.altitude_present);
-        fill_readings(readings(|sample| sample.altitude_dm), count, column, present);
-        let (column, present) = (&mut self.accuracy_dm, &mut self.accuracy_present);
-        fill_readings(readings(|sample| sample.accuracy_dm), count, column, present);
+        self.fill_readings(samples);
     }
 }
 
 /// Writes the first differences of the readings, and a bitmap if only some samples have one.
-fn fill_readings(
-    readings: impl Iterator<Item = Reading>,
-    count: usize,
+pub(super) fn fill_readings(
+    readings: impl ExactSizeIterator<Item = Reading>,
     column: &mut Vec<u8>,
     present: &mut Vec<u8>,
 ) {
+    let count = readings.len();
     present.resize(count.div_ceil(8), 0);
     let (mut before, mut found) = (0_i32, 0);
     for (index, reading) in readings.enumerate() {

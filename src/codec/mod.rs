@@ -16,6 +16,9 @@ mod tests;
 pub use decode::decode;
 pub use encode::encode;
 
+use crate::model::reading::readings;
+use crate::timeline::{READINGS, ReadingKind, Sample};
+
 /// Header of a plain message.
 const PLAIN: u8 = 0x01;
 
@@ -27,38 +30,51 @@ const ZSTD: u8 = 0x02;
 /// allocated for it.
 pub const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
-/// Message `Path` of `schema/path.proto`.
-///
-/// In the schema, the columns are packed varints, which are length-delimited bytes on the wire.
-/// Here they stay bytes and are read and written in place, so that a hostile blob cannot expand to
-/// eight times its size.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-struct Message {
-    #[prost(uint32, tag = "1")]
-    count: u32,
-    #[prost(bytes = "vec", tag = "2")]
-    time_ms: Vec<u8>,
-    #[prost(bytes = "vec", tag = "3")]
-    lat_e7: Vec<u8>,
-    #[prost(bytes = "vec", tag = "4")]
-    lon_e7: Vec<u8>,
-    #[prost(bytes = "vec", tag = "5")]
-    speed_cmps: Vec<u8>,
-    #[prost(bytes = "vec", tag = "6")]
-    heading_ddeg: Vec<u8>,
-    #[prost(bytes = "vec", tag = "7")]
-    altitude_dm: Vec<u8>,
-    #[prost(bytes = "vec", tag = "8")]
-    accuracy_dm: Vec<u8>,
-    #[prost(bytes = "vec", tag = "9")]
-    speed_present: Vec<u8>,
-    #[prost(bytes = "vec", tag = "10")]
-    heading_present: Vec<u8>,
-    #[prost(bytes = "vec", tag = "11")]
-    altitude_present: Vec<u8>,
-    #[prost(bytes = "vec", tag = "12")]
-    accuracy_present: Vec<u8>,
+macro_rules! define_message {
+    ($($kind:ident: $raw:ident, $field:ident, $present:ident {
+        tags: [$tag:tt, $present_tag:tt], $($rest:tt)*
+    })*) => {
+        /// Message `Path` of `schema/path.proto`.
+        ///
+        /// In the schema, the columns are packed varints, which are length-delimited bytes on the
+        /// wire. Here they stay bytes and are read and written in place, so that a hostile blob
+        /// cannot expand to eight times its size.
+        #[derive(Clone, PartialEq, Eq, prost::Message)]
+        struct Message {
+            #[prost(uint32, tag = 1)]
+            count: u32,
+            #[prost(bytes = "vec", tag = 2)]
+            time_ms: Vec<u8>,
+            #[prost(bytes = "vec", tag = 3)]
+            lat_e7: Vec<u8>,
+            #[prost(bytes = "vec", tag = 4)]
+            lon_e7: Vec<u8>,
+            $(
+                #[prost(bytes = "vec", tag = $tag)]
+                $field: Vec<u8>,
+                #[prost(bytes = "vec", tag = $present_tag)]
+                $present: Vec<u8>,
+            )*
+        }
+
+        impl Message {
+            /// Writes the columns of the readings and their bitmaps.
+            fn fill_readings(&mut self, samples: &[Sample]) {
+                $(
+                    let readings = samples.iter().map(|sample| sample.$field);
+                    encode::fill_readings(readings, &mut self.$field, &mut self.$present);
+                )*
+            }
+
+            /// The column and the bitmap of each reading.
+            fn readings(&self) -> [(ReadingKind, &[u8], &[u8]); READINGS] {
+                [$((ReadingKind::$kind, &self.$field, &self.$present)),*]
+            }
+        }
+    };
 }
+
+readings!(define_message);
 
 /// Why bytes are not a valid path. The row is damaged or was written by another program; its trip
 /// can be rebuilt from the log.

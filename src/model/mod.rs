@@ -7,6 +7,7 @@ pub mod epoch;
 pub mod input_part;
 pub mod limits;
 pub mod partitioner;
+pub mod reading;
 pub mod reason;
 pub mod rules;
 pub mod sample;

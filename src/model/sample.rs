@@ -3,72 +3,83 @@
 //! Samples are quantised on input (ms, 1e-7 degrees, 0.01 m/s, 0.1 degree, 0.1 m), so that a trip
 //! read back from its row equals, to the byte, a trip that never left memory.
 
+use super::reading::{FULL_TURN_DDEG, READINGS, Reading, ReadingKind, readings};
 use crate::identity::TEXT_TIMES_MS;
 
-/// An optional measurement of a sample, in quanta. Uses no more memory than an `i32`.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Reading(i32);
+macro_rules! define_samples {
+    ($($kind:ident: $raw:ident, $field:ident, $present:ident {
+        tags: $tags:tt,
+        names: $names:tt,
+        quanta: $quanta:tt,
+        docs: [$raw_doc:literal, $doc:literal],
+    })*) => {
+        /// A location sample of one device, quantised.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct Sample {
+            /// Device time, ms since 1970-01-01T00:00:00Z.
+            pub time_ms: i64,
+            /// Latitude, 1e-7 degrees north, WGS 84.
+            pub lat_e7: i32,
+            /// Longitude, 1e-7 degrees east, WGS 84.
+            pub lon_e7: i32,
+            $(#[doc = $doc] pub $field: Reading,)*
+        }
 
-impl Reading {
-    /// No measurement.
-    pub const ABSENT: Self = Self(i32::MIN);
+        /// A sample as its source sent it, before quantisation.
+        #[derive(Clone, Copy, Debug, Default)]
+        pub struct RawSample {
+            /// Device time, ms since 1970-01-01T00:00:00Z, in [`TEXT_TIMES_MS`].
+            pub time_ms: i64,
+            /// Latitude, degrees north, -90 to 90.
+            pub lat: f64,
+            /// Longitude, degrees east, -180 to 180.
+            pub lon: f64,
+            $(#[doc = $raw_doc] pub $raw: Option<f64>,)*
+        }
 
-    /// A measurement in quanta. `i32::MIN` means absent and is not a value.
-    #[must_use]
-    pub fn new(quanta: Option<i32>) -> Self {
-        quanta.map_or(Self::ABSENT, Self)
-    }
+        impl Sample {
+            /// A sample with the given readings.
+            #[inline]
+            #[must_use]
+            pub fn new(
+                time_ms: i64,
+                (lat_e7, lon_e7): (i32, i32),
+                readings: [Reading; READINGS],
+            ) -> Self {
+                let [$($field),*] = readings;
+                Self { time_ms, lat_e7, lon_e7, $($field),* }
+            }
 
-    /// The measurement in quanta, if there is one.
-    #[must_use]
-    pub fn get(self) -> Option<i32> {
-        (self != Self::ABSENT).then_some(self.0)
-    }
+            /// The readings, in the order of [`ReadingKind::ALL`].
+            #[inline]
+            #[must_use]
+            pub fn readings(&self) -> [Reading; READINGS] {
+                [$(self.$field),*]
+            }
+        }
+
+        impl RawSample {
+            /// The field of a reading, in its unit.
+            #[inline]
+            pub fn reading_mut(&mut self, kind: ReadingKind) -> &mut Option<f64> {
+                match kind {
+                    $(ReadingKind::$kind => &mut self.$raw,)*
+                }
+            }
+
+            /// The readings, quantised.
+            ///
+            /// # Errors
+            /// The first one that is out of range.
+            #[inline]
+            fn quantised_readings(&self) -> Result<[Reading; READINGS], OutOfRange> {
+                Ok([$(ReadingKind::$kind.quantised(self.$raw)?),*])
+            }
+        }
+    };
 }
 
-impl std::fmt::Debug for Reading {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.get().fmt(f)
-    }
-}
-
-/// A location sample of one device, quantised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
-    /// Device time, ms since 1970-01-01T00:00:00Z.
-    pub time_ms: i64,
-    /// Latitude, 1e-7 degrees north, WGS 84.
-    pub lat_e7: i32,
-    /// Longitude, 1e-7 degrees east, WGS 84.
-    pub lon_e7: i32,
-    /// Speed, 0.01 m/s.
-    pub speed_cmps: Reading,
-    /// Heading from north, 0.1 degree, 0 to 3599.
-    pub heading_ddeg: Reading,
-    /// Altitude, 0.1 m.
-    pub altitude_dm: Reading,
-    /// Accuracy, 0.1 m.
-    pub accuracy_dm: Reading,
-}
-
-/// A sample as its source sent it, before quantisation.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct RawSample {
-    /// Device time, ms since 1970-01-01T00:00:00Z, in [`TEXT_TIMES_MS`].
-    pub time_ms: i64,
-    /// Latitude, degrees north, -90 to 90.
-    pub lat: f64,
-    /// Longitude, degrees east, -180 to 180.
-    pub lon: f64,
-    /// Speed, m/s, 0 to 1,000.
-    pub speed_mps: Option<f64>,
-    /// Heading from north, degrees, 0 to 360.
-    pub heading_deg: Option<f64>,
-    /// Altitude, m, -12,000 to 100,000.
-    pub altitude_m: Option<f64>,
-    /// Accuracy, m, 0 to 100,000,000.
-    pub accuracy_m: Option<f64>,
-}
+readings!(define_samples);
 
 /// A value outside the range of its field.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -84,7 +95,8 @@ pub struct OutOfRange {
 }
 
 /// Rounds half away from zero to quanta. NaN and infinities are out of range.
-fn quanta(
+#[inline]
+pub(super) fn quanta(
     field: &'static str,
     value: f64,
     (least, most): (f64, f64),
@@ -95,15 +107,6 @@ fn quanta(
     }
     #[expect(clippy::cast_possible_truncation, reason = "the range above keeps it inside i32")]
     Ok((value * per_unit).round() as i32)
-}
-
-fn reading(
-    field: &'static str,
-    value: Option<f64>,
-    range: (f64, f64),
-    per_unit: f64,
-) -> Result<Reading, OutOfRange> {
-    Ok(Reading::new(value.map(|value| quanta(field, value, range, per_unit)).transpose()?))
 }
 
 #[cold]
@@ -122,17 +125,16 @@ impl Sample {
         if !TEXT_TIMES_MS.contains(&raw.time_ms) {
             return Err(time_out_of_range(raw.time_ms));
         }
-        let heading = reading("heading", raw.heading_deg, (0.0, 360.0), 10.0)?;
-        Ok(Self {
-            time_ms: raw.time_ms,
-            lat_e7: quanta("lat", raw.lat, (-90.0, 90.0), 1e7)?,
-            lon_e7: quanta("lon", raw.lon, (-180.0, 180.0), 1e7)?,
-            speed_cmps: reading("speed", raw.speed_mps, (0.0, 1e3), 100.0)?,
-            // 360 degrees equal 0.
-            heading_ddeg: Reading::new(heading.get().map(|ddeg| ddeg % 3600)),
-            altitude_dm: reading("altitude", raw.altitude_m, (-12e3, 1e5), 10.0)?,
-            accuracy_dm: reading("accuracy", raw.accuracy_m, (0.0, 1e8), 10.0)?,
-        })
+        // If several fields are out of range, the message names the heading.
+        ReadingKind::Heading.quantised(raw.heading_deg)?;
+        let lat_e7 = quanta("lat", raw.lat, (-90.0, 90.0), 1e7)?;
+        let lon_e7 = quanta("lon", raw.lon, (-180.0, 180.0), 1e7)?;
+        let mut sample = Self::new(raw.time_ms, (lat_e7, lon_e7), raw.quantised_readings()?);
+        // 360 degrees equal 0.
+        if sample.heading_ddeg == Reading::new(Some(FULL_TURN_DDEG)) {
+            sample.heading_ddeg = Reading::new(Some(0));
+        }
+        Ok(sample)
     }
 
     /// Latitude in degrees north.

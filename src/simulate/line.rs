@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::DeadReason;
 use crate::model::time::format_time;
-use crate::timeline::Sample;
+use crate::timeline::{ReadingKind, Sample};
 
 /// Content of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,13 +53,11 @@ impl Event {
                 write_decimal(sample.lat_e7, 7, out)?;
                 write!(out, r#","lon":"#)?;
                 write_decimal(sample.lon_e7, 7, out)?;
-                if let Some(speed_cmps) = sample.speed_cmps.get() {
-                    write!(out, r#","speed":"#)?;
-                    write_decimal(speed_cmps, 2, out)?;
-                }
-                if let Some(heading_ddeg) = sample.heading_ddeg.get() {
-                    write!(out, r#","heading":"#)?;
-                    write_decimal(heading_ddeg, 1, out)?;
+                for (kind, reading) in ReadingKind::ALL.into_iter().zip(sample.readings()) {
+                    if let Some(quanta) = reading.get() {
+                        write!(out, r#","{}":"#, kind.name())?;
+                        write_decimal(quanta, kind.per_unit().ilog10(), out)?;
+                    }
                 }
                 if let Some(driver) = driver {
                     write!(out, r#","driver":"{driver}""#)?;

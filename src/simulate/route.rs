@@ -2,7 +2,7 @@
 
 use super::START_MS;
 use super::random::Random;
-use crate::timeline::{Reading, Sample};
+use crate::timeline::{READINGS, Reading, Sample};
 
 /// Length of a degree of latitude, m, on the sphere that distances are computed on.
 const METRES_PER_DEGREE: f64 = 111_195.08;
@@ -81,14 +81,12 @@ impl Drive {
         let speed_mps = libm::sqrt(east_mps * east_mps + north_mps * north_mps);
         let heading_deg = libm::atan2(east_mps, north_mps).to_degrees();
         let heading_ddeg = libm::round(heading_deg * 10.0) as i32;
+        let lat_e7 = libm::round(lat * 1e6) as i32 * 10;
+        let lon_e7 = libm::round(lon * 1e6) as i32 * 10;
         Sample {
-            time_ms,
-            lat_e7: libm::round(lat * 1e6) as i32 * 10,
-            lon_e7: libm::round(lon * 1e6) as i32 * 10,
             speed_cmps: Reading::new(Some(libm::round(speed_mps * 100.0) as i32)),
             heading_ddeg: Reading::new(Some(heading_ddeg.rem_euclid(3600))),
-            altitude_dm: Reading::ABSENT,
-            accuracy_dm: Reading::ABSENT,
+            ..Sample::new(time_ms, (lat_e7, lon_e7), [Reading::ABSENT; READINGS])
         }
     }
 }

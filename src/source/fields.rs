@@ -3,56 +3,69 @@
 use std::collections::BTreeMap;
 
 use super::text::short;
+use crate::model::reading::{READINGS, ReadingKind, readings};
 
-/// A field of a sample.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Field {
-    DeviceId,
-    Time,
-    Lat,
-    Lon,
-    Speed,
-    Heading,
-    Altitude,
-    Accuracy,
-    Driver,
-    Ignition,
+macro_rules! define_fields {
+    ($($kind:ident: $raw:ident, $quanta:ident, $present:ident $details:tt)*) => {
+        /// A field of a sample.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(super) enum Field {
+            DeviceId,
+            Time,
+            Lat,
+            Lon,
+            $($kind,)*
+            Driver,
+            Ignition,
+        }
+
+        impl Field {
+            pub(super) const COUNT: usize = 6 + READINGS;
+
+            pub(super) const ALL: [Self; Self::COUNT] = [
+                Self::DeviceId,
+                Self::Time,
+                Self::Lat,
+                Self::Lon,
+                $(Self::$kind,)*
+                Self::Driver,
+                Self::Ignition,
+            ];
+
+            /// The fields of the readings.
+            pub(super) const READINGS: [(Self, ReadingKind); READINGS] =
+                [$((Self::$kind, ReadingKind::$kind)),*];
+
+            /// The canonical name, then the aliases.
+            pub(super) fn names(self) -> &'static [&'static str] {
+                match self {
+                    Self::DeviceId => &["device_id", "deviceId", "device"],
+                    Self::Time => &["time", "ts", "timestamp"],
+                    Self::Lat => &["lat", "latitude"],
+                    Self::Lon => &["lon", "longitude", "lng"],
+                    $(Self::$kind => ReadingKind::$kind.names(),)*
+                    Self::Driver => &["driver"],
+                    Self::Ignition => &["ignition"],
+                }
+            }
+
+            /// The reading that the field is.
+            #[inline]
+            pub(super) fn reading(self) -> Option<ReadingKind> {
+                match self {
+                    $(Self::$kind => Some(ReadingKind::$kind),)*
+                    _ => None,
+                }
+            }
+        }
+    };
 }
 
+readings!(define_fields);
+
 impl Field {
-    pub(super) const COUNT: usize = 10;
-
-    pub(super) const ALL: [Self; Self::COUNT] = [
-        Self::DeviceId,
-        Self::Time,
-        Self::Lat,
-        Self::Lon,
-        Self::Speed,
-        Self::Heading,
-        Self::Altitude,
-        Self::Accuracy,
-        Self::Driver,
-        Self::Ignition,
-    ];
-
     /// The fields that every sample must have.
     pub(super) const REQUIRED: [Self; 4] = [Self::DeviceId, Self::Time, Self::Lat, Self::Lon];
-
-    /// The canonical name, then the aliases.
-    pub(super) fn names(self) -> &'static [&'static str] {
-        match self {
-            Self::DeviceId => &["device_id", "deviceId", "device"],
-            Self::Time => &["time", "ts", "timestamp"],
-            Self::Lat => &["lat", "latitude"],
-            Self::Lon => &["lon", "longitude", "lng"],
-            Self::Speed => &["speed"],
-            Self::Heading => &["heading", "bearing", "course"],
-            Self::Altitude => &["altitude"],
-            Self::Accuracy => &["accuracy"],
-            Self::Driver => &["driver"],
-            Self::Ignition => &["ignition"],
-        }
-    }
 
     /// The canonical name.
     pub(super) fn name(self) -> &'static str {

@@ -54,6 +54,8 @@ struct Values<'a> {
     raw: RawSample,
 }
 
+const _: () = assert!(Field::COUNT <= 16, "a set of fields has one bit for each");
+
 const fn bit(field: Field) -> u16 {
     1 << field as u16
 }
@@ -169,9 +171,7 @@ impl<'a> Values<'a> {
                 let speed = record::metres_per_second(take_number(rest)?, decoder.speed_unit);
                 raw.speed_mps = Some(speed);
             }
-            Field::Heading => raw.heading_deg = Some(take_number(rest)?),
-            Field::Altitude => raw.altitude_m = Some(take_number(rest)?),
-            Field::Accuracy => raw.accuracy_m = Some(take_number(rest)?),
+            other => *raw.reading_mut(other.reading()?) = Some(take_number(rest)?),
         }
         Some(())
     }

@@ -150,16 +150,20 @@ impl<'a> Fields<'a> {
         let time_ms = self.time(decoder)?;
         let number = |field| self.number(field);
         let speed = number(Field::Speed)?;
-        let raw = RawSample {
+        let mut raw = RawSample {
             time_ms,
             // `check_names` has checked that both are present.
             lat: number(Field::Lat)?.unwrap_or(f64::NAN),
             lon: number(Field::Lon)?.unwrap_or(f64::NAN),
             speed_mps: speed.map(|speed| metres_per_second(speed, decoder.speed_unit)),
-            heading_deg: number(Field::Heading)?,
-            altitude_m: number(Field::Altitude)?,
-            accuracy_m: number(Field::Accuracy)?,
+            ..RawSample::default()
         };
+        for (field, kind) in Field::READINGS {
+            // The speed has a unit and is read above.
+            if field != Field::Speed {
+                *raw.reading_mut(kind) = number(field)?;
+            }
+        }
         let ignition = self.ignition()?;
         let driver = self.driver(text)?;
         let sample = Sample::quantised(&raw).map_err(|error| self.out_of_range(&error))?;

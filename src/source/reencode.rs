@@ -9,7 +9,7 @@ use super::fields::Field;
 use super::json_fast::JsonTemplate;
 use super::record::metres_per_second;
 use crate::model::time::format_time;
-use crate::timeline::Reading;
+use crate::timeline::ReadingKind;
 
 impl Decoder {
     /// Re-encodes a sample as a JSON object that this decoder decodes to the same sample. The spans
@@ -58,16 +58,16 @@ impl Decoder {
     fn values(&self, decoded: &DecodedSample, text: &str) -> Vec<(Field, Value)> {
         let at = |span: &super::Span| &text[span.start as usize..span.end as usize];
         let sample = &decoded.sample;
-        let in_units = |reading: Reading, per_unit: f64| {
-            reading.get().map(|quanta| f64::from(quanta) / per_unit).map(Value::from)
-        };
-        // One unit of speed in cm/s.
-        let cmps_per_unit = 100.0 * metres_per_second(1.0, self.speed_unit);
-        let optional = [
-            (Field::Speed, in_units(sample.speed_cmps, cmps_per_unit)),
-            (Field::Heading, in_units(sample.heading_ddeg, 10.0)),
-            (Field::Altitude, in_units(sample.altitude_dm, 10.0)),
-            (Field::Accuracy, in_units(sample.accuracy_dm, 10.0)),
+        let readings = Field::READINGS.into_iter().zip(sample.readings());
+        let readings = readings.map(|((field, kind), reading)| {
+            let si_per_unit = match kind {
+                ReadingKind::Speed => metres_per_second(1.0, self.speed_unit),
+                _ => 1.0,
+            };
+            let per_unit = f64::from(kind.per_unit()) * si_per_unit;
+            (field, reading.get().map(|quanta| Value::from(f64::from(quanta) / per_unit)))
+        });
+        let others = [
             (Field::Driver, decoded.driver.as_ref().map(|driver| at(driver).into())),
             (Field::Ignition, decoded.ignition.map(Value::from)),
         ];
@@ -77,7 +77,7 @@ impl Decoder {
             (Field::Lat, sample.lat().into()),
             (Field::Lon, sample.lon().into()),
         ];
-        let present = optional.into_iter().filter_map(|(field, value)| Some((field, value?)));
+        let present = readings.chain(others).filter_map(|(field, value)| Some((field, value?)));
         required.into_iter().chain(present).collect()
     }
 }

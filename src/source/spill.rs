@@ -13,7 +13,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{Batch, DecodedSample, Entry, Span, span};
-use crate::timeline::{Reading, Sample};
+use crate::timeline::{READINGS, Reading, Sample};
 
 /// Number of groups of devices.
 pub const GROUPS: usize = 64;
@@ -60,8 +60,8 @@ struct SpilledSample<'a> {
     ignition: Option<bool>,
     time_ms: i64,
     position: [i32; 2],
-    /// Speed, heading, altitude, accuracy.
-    readings: [Option<i32>; 4],
+    /// In the order of [`ReadingKind::ALL`](crate::timeline::ReadingKind::ALL).
+    readings: [Option<i32>; READINGS],
 }
 
 impl Spill {
@@ -101,8 +101,7 @@ impl Spill {
     ) -> io::Result<()> {
         let origin = self.origin_index(&batch.origin);
         let device = batch.text(&decoded.device);
-        let Sample { time_ms, lat_e7, lon_e7, speed_cmps, heading_ddeg, altitude_dm, accuracy_dm } =
-            decoded.sample;
+        let sample = &decoded.sample;
         let spilled = SpilledSample {
             origin,
             offset: entry.offset,
@@ -113,9 +112,9 @@ impl Spill {
             device,
             driver: decoded.driver.as_ref().map(|driver| batch.text(driver)),
             ignition: decoded.ignition,
-            time_ms,
-            position: [lat_e7, lon_e7],
-            readings: [speed_cmps, heading_ddeg, altitude_dm, accuracy_dm].map(Reading::get),
+            time_ms: sample.time_ms,
+            position: [sample.lat_e7, sample.lon_e7],
+            readings: sample.readings().map(Reading::get),
         };
         let group = self.group_of(device);
         let group = &mut self.groups[group];
@@ -252,16 +251,8 @@ fn push(batch: &mut Batch, spilled: &SpilledSample<'_>, raw: &[u8]) {
     };
     let (device, driver) = (put(spilled.device), spilled.driver.map(&mut put));
     let [lat_e7, lon_e7] = spilled.position;
-    let [speed_cmps, heading_ddeg, altitude_dm, accuracy_dm] = spilled.readings.map(Reading::new);
-    let sample = Sample {
-        time_ms: spilled.time_ms,
-        lat_e7,
-        lon_e7,
-        speed_cmps,
-        heading_ddeg,
-        altitude_dm,
-        accuracy_dm,
-    };
+    let readings = spilled.readings.map(Reading::new);
+    let sample = Sample::new(spilled.time_ms, (lat_e7, lon_e7), readings);
     let start = batch.raw.len();
     batch.raw.extend_from_slice(raw);
     batch.entries.push(Entry {

@@ -4,7 +4,7 @@
 //! mathematics library gives the same bits on every host, so the same path always gives the same
 //! row.
 
-use super::{Path, Sample};
+use super::{Path, ReadingKind, Sample};
 
 /// Mean radius of the earth (IUGG), m.
 const EARTH_RADIUS_M: f64 = 6_371_008.8;
@@ -47,7 +47,7 @@ impl PathStats {
         let degrees = |e7: i32| f64::from(e7) / 1e7;
         Self {
             distance_m,
-            max_speed_mps: fastest.map(|cmps| f64::from(cmps) / 100.0),
+            max_speed_mps: fastest.map(|quanta| ReadingKind::Speed.in_units(quanta)),
             min_lat: degrees(south),
             min_lon: degrees(west),
             max_lat: degrees(north),

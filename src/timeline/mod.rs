@@ -46,7 +46,8 @@ pub use trip::{Driver, Trip};
 pub use crate::model::limits::{
     ClockGuard, ClockViolation, FilterReason, Limits, MovementFilter, YEAR_2000_MS,
 };
-pub use crate::model::sample::{OutOfRange, RawSample, Reading, Sample};
+pub use crate::model::reading::{READINGS, Reading, ReadingKind};
+pub use crate::model::sample::{OutOfRange, RawSample, Sample};
 pub use crate::model::time::{DAY_MS, day_of};
 
 /// How a sample changed the trips of its device.

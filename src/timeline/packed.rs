@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::{Reading, Sample};
+use super::{READINGS, Reading, Sample};
 use crate::model::column::{Steps, push, take_varint};
 
 /// Part of a path, sorted and not empty.
@@ -32,7 +32,9 @@ impl Chunk {
 }
 
 /// Number of columns: the fields of a sample.
-const COLUMNS: usize = 7;
+const COLUMNS: usize = 3 + READINGS;
+
+const _: () = assert!(COLUMNS <= 8, "the mask of a sample has one bit for each column");
 
 /// A sorted chunk, packed. Each sample is one byte that marks the columns whose second difference
 /// is not 0, followed by those differences.
@@ -45,26 +47,19 @@ pub(super) struct Packed {
 
 /// The columns of a sample; `i32::MIN` for an absent reading.
 fn numbers(sample: &Sample) -> [i64; COLUMNS] {
-    let number = |reading: Reading| i64::from(reading.get().unwrap_or(i32::MIN));
-    let Sample { time_ms, lat_e7, lon_e7, speed_cmps, heading_ddeg, altitude_dm, accuracy_dm } =
-        *sample;
-    let [speed, heading, altitude, accuracy] =
-        [speed_cmps, heading_ddeg, altitude_dm, accuracy_dm].map(number);
-    [time_ms, lat_e7.into(), lon_e7.into(), speed, heading, altitude, accuracy]
+    let mut numbers = [0; COLUMNS];
+    let (fixed, readings) = numbers.split_at_mut(3);
+    fixed.copy_from_slice(&[sample.time_ms, sample.lat_e7.into(), sample.lon_e7.into()]);
+    for (number, reading) in readings.iter_mut().zip(sample.readings()) {
+        *number = reading.get().unwrap_or(i32::MIN).into();
+    }
+    numbers
 }
 
-fn sample([time_ms, lat, lon, speed, heading, altitude, accuracy]: [i64; COLUMNS]) -> Sample {
+fn sample([time_ms, lat, lon, readings @ ..]: [i64; COLUMNS]) -> Sample {
     let small = |number: i64| i32::try_from(number).expect("it was packed from an i32");
     let reading = |number: i64| Reading::new(Some(small(number)).filter(|&it| it != i32::MIN));
-    Sample {
-        time_ms,
-        lat_e7: small(lat),
-        lon_e7: small(lon),
-        speed_cmps: reading(speed),
-        heading_ddeg: reading(heading),
-        altitude_dm: reading(altitude),
-        accuracy_dm: reading(accuracy),
-    }
+    Sample::new(time_ms, (small(lat), small(lon)), readings.map(reading))
 }
 
 impl Packed {
@@ -122,19 +117,18 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    type Numbers = (i64, i32, i32, [Reading; 4]);
+    type Numbers = (i64, i32, i32, [Reading; READINGS]);
 
     fn numbers() -> impl Strategy<Value = Numbers> {
         let reading = || {
             prop_oneof![Just(Reading::ABSENT), any::<i32>().prop_map(|it| Reading::new(Some(it)))]
         };
-        let readings = [reading(), reading(), reading(), reading()];
+        let readings: [_; READINGS] = std::array::from_fn(|_| reading());
         (any::<i64>(), any::<i32>(), any::<i32>(), readings)
     }
 
     fn sample((time_ms, lat_e7, lon_e7, readings): Numbers) -> Sample {
-        let [speed_cmps, heading_ddeg, altitude_dm, accuracy_dm] = readings;
-        Sample { time_ms, lat_e7, lon_e7, speed_cmps, heading_ddeg, altitude_dm, accuracy_dm }
+        Sample::new(time_ms, (lat_e7, lon_e7), readings)
     }
 
     proptest! {

@@ -9,7 +9,7 @@ use super::trip_json::{Answer, read_path};
 use super::{TripJson, ViewError};
 use crate::codec::trip_row::TripRow;
 use crate::model::time::format_time;
-use crate::timeline::{Path, Sample};
+use crate::timeline::{Path, ReadingKind, Sample};
 
 /// A trip as a GeoJSON feature.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -38,7 +38,7 @@ pub enum Geometry {
 }
 
 fn altitude_m(sample: &Sample) -> Option<f64> {
-    sample.altitude_dm.get().map(|decimetres| f64::from(decimetres) / 10.0)
+    sample.altitude_dm.get().map(|quanta| ReadingKind::Altitude.in_units(quanta))
 }
 
 impl Geometry {

@@ -7,7 +7,7 @@ use super::{ViewError, simplify};
 use crate::codec::trip_row::TripRow;
 use crate::identity::TripId;
 use crate::model::time::format_time;
-use crate::timeline::{Path, Reading};
+use crate::timeline::{Path, Reading, ReadingKind};
 
 /// A trip, keys in the order of the contract.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
@@ -210,14 +210,13 @@ impl PathJson {
     #[must_use]
     pub fn from_path(path: &Path) -> Self {
         let mut columns = Self::default();
-        let unit = |reading: Reading, per_unit: f64| {
-            reading.get().map(|quanta| f64::from(quanta) / per_unit)
-        };
+        let unit =
+            |kind: ReadingKind, reading: Reading| reading.get().map(|quanta| kind.in_units(quanta));
         for sample in path.iter() {
             columns.times.push(format_time(sample.time_ms));
             columns.coordinates.push([sample.lon(), sample.lat()]);
-            columns.speed_mps.push(unit(sample.speed_cmps, 100.0));
-            columns.heading_deg.push(unit(sample.heading_ddeg, 10.0));
+            columns.speed_mps.push(unit(ReadingKind::Speed, sample.speed_cmps));
+            columns.heading_deg.push(unit(ReadingKind::Heading, sample.heading_ddeg));
         }
         columns
     }

@@ -1,0 +1,212 @@
+//! The readings of a sample: its optional measurements.
+
+use super::sample::OutOfRange;
+
+/// Calls a macro with the list of readings. An entry here, and its two fields in
+/// `schema/path.proto`, make a reading: decoders read it, samples hold it and paths store it.
+///
+/// `Kind: field of RawSample, field of Sample, bitmap in a path { details }`, where
+/// - `tags` are the field numbers of column and bitmap in `schema/path.proto`,
+/// - `names` are the canonical name in a record and its aliases,
+/// - `quanta` is the accepted range, in quanta, and the number of quanta per unit,
+/// - `docs` describe the two fields.
+macro_rules! readings {
+    ($callback:ident) => {
+        $callback! {
+            Speed: speed_mps, speed_cmps, speed_present {
+                tags: [5, 9],
+                names: ["speed"],
+                quanta: (0, 100_000, 100),
+                docs: ["Speed, m/s, 0 to 1,000.", "Speed, 0.01 m/s."],
+            }
+            Heading: heading_deg, heading_ddeg, heading_present {
+                tags: [6, 10],
+                names: ["heading", "bearing", "course"],
+                quanta: (0, 3600, 10),
+                docs: [
+                    "Heading from north, degrees, 0 to 360.",
+                    "Heading from north, 0.1 degree, 0 to 3599."
+                ],
+            }
+            Altitude: altitude_m, altitude_dm, altitude_present {
+                tags: [7, 11],
+                names: ["altitude"],
+                quanta: (-120_000, 1_000_000, 10),
+                docs: ["Altitude, m, -12,000 to 100,000.", "Altitude, 0.1 m."],
+            }
+            Accuracy: accuracy_m, accuracy_dm, accuracy_present {
+                tags: [8, 12],
+                names: ["accuracy"],
+                quanta: (0, 1_000_000_000, 10),
+                docs: ["Accuracy, m, 0 to 100,000,000.", "Accuracy, 0.1 m."],
+            }
+        }
+    };
+}
+
+pub(crate) use readings;
+
+/// Full turn of a heading, 0.1 degree.
+pub(super) const FULL_TURN_DDEG: i32 = 3600;
+
+macro_rules! define_kinds {
+    ($($kind:ident: $raw:ident, $field:ident, $present:ident {
+        tags: $tags:tt,
+        names: $names:tt,
+        quanta: ($min:literal, $max:literal, $per_unit:literal),
+        docs: $docs:tt,
+    })*) => {
+        /// The readings, in the order of their fields in `schema/path.proto`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[expect(missing_docs, reason = "the names of the readings")]
+        pub enum ReadingKind {
+            $($kind,)*
+        }
+
+        impl ReadingKind {
+            /// All readings.
+            pub const ALL: [Self; READINGS] = [$(Self::$kind,)*];
+        }
+
+        /// Number of readings.
+        pub const READINGS: usize = SPECS.len();
+
+        const SPECS: &[ReadingSpec] = &[$(
+            ReadingSpec {
+                names: &$names,
+                column: stringify!($field),
+                min: $min,
+                max: $max,
+                per_unit: $per_unit,
+            },
+        )*];
+    };
+}
+
+readings!(define_kinds);
+
+/// What is known of a reading.
+struct ReadingSpec {
+    names: &'static [&'static str],
+    column: &'static str,
+    min: i32,
+    max: i32,
+    per_unit: i32,
+}
+
+impl ReadingKind {
+    #[inline]
+    const fn spec(self) -> &'static ReadingSpec {
+        &SPECS[self as usize]
+    }
+
+    /// The canonical name in a record, then the aliases.
+    #[must_use]
+    pub const fn names(self) -> &'static [&'static str] {
+        self.spec().names
+    }
+
+    /// The canonical name in a record.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.names()[0]
+    }
+
+    /// Name of the column in `schema/path.proto`, which is also the field of
+    /// [`Sample`](super::sample::Sample).
+    #[must_use]
+    pub const fn column(self) -> &'static str {
+        self.spec().column
+    }
+
+    /// Smallest and largest value that a sample can have, quanta.
+    #[must_use]
+    pub const fn quanta_range(self) -> (i32, i32) {
+        let ReadingSpec { min, max, .. } = *self.spec();
+        // A full turn equals 0.
+        (min, if matches!(self, Self::Heading) { FULL_TURN_DDEG - 1 } else { max })
+    }
+
+    /// Quanta per unit.
+    #[must_use]
+    pub const fn per_unit(self) -> i32 {
+        self.spec().per_unit
+    }
+
+    /// Converts quanta to the unit.
+    #[inline]
+    #[must_use]
+    pub fn in_units(self, quanta: i32) -> f64 {
+        f64::from(quanta) / f64::from(self.per_unit())
+    }
+
+    /// The accepted value, unless it is out of range.
+    #[inline]
+    pub(super) fn quantised(self, value: Option<f64>) -> Result<Reading, OutOfRange> {
+        let Some(value) = value else { return Ok(Reading::ABSENT) };
+        let ReadingSpec { min, max, per_unit, .. } = *self.spec();
+        let range = (self.in_units(min), self.in_units(max));
+        let quanta = super::sample::quanta(self.name(), value, range, per_unit.into())?;
+        Ok(Reading::new(Some(quanta)))
+    }
+}
+
+/// An optional measurement of a sample, in quanta. Uses no more memory than an `i32`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Reading(i32);
+
+impl Reading {
+    /// No measurement.
+    pub const ABSENT: Self = Self(i32::MIN);
+
+    /// A measurement in quanta. `i32::MIN` means absent and is not a value.
+    #[must_use]
+    pub fn new(quanta: Option<i32>) -> Self {
+        quanta.map_or(Self::ABSENT, Self)
+    }
+
+    /// The measurement in quanta, if there is one.
+    #[must_use]
+    pub fn get(self) -> Option<i32> {
+        (self != Self::ABSENT).then_some(self.0)
+    }
+}
+
+impl std::fmt::Debug for Reading {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.get().fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The fields of message `Path` that a comment of `schema/path.proto` gives a range.
+    #[test]
+    fn the_path_format_has_the_readings() {
+        let schema = include_str!("../../schema/path.proto");
+        let fields = schema.lines().map(str::trim).filter(|line| line.ends_with(';'));
+        let fields: Vec<_> = fields.filter(|line| line.starts_with(['r', 'b'])).collect();
+        let mut expected = Vec::new();
+        macro_rules! expect_fields {
+            ($($kind:ident: $raw:ident, $field:ident, $present:ident {
+                tags: [$tag:literal, $present_tag:literal], $($rest:tt)*
+            })*) => {
+                $(expected.push(format!("repeated sint32 {} = {};", stringify!($field), $tag));)*
+                $(expected.push(format!("bytes {} = {};", stringify!($present), $present_tag));)*
+            };
+        }
+        readings!(expect_fields);
+        let is_reading = |line: &&str| line.contains("sint32") || line.starts_with("bytes");
+        let mut found: Vec<_> = fields.into_iter().filter(is_reading).collect();
+        found.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(found, expected);
+        for kind in ReadingKind::ALL {
+            let (min, max) = kind.quanta_range();
+            let range = format!(", {min} to {max}. First differences.");
+            assert!(schema.contains(&range), "{kind:?}: {range}");
+        }
+    }
+}
