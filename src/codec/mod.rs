@@ -8,8 +8,11 @@
 mod column;
 mod decode;
 mod encode;
+pub mod kind;
 pub mod trip_row;
 
+#[cfg(test)]
+mod schema_tests;
 #[cfg(test)]
 mod tests;
 

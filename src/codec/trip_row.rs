@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::kind::{self, ColumnKind};
 use crate::identity::TripId;
 use crate::timeline::{DAY_MS, Driver, PathStats, Trip, day_of};
 
@@ -19,54 +20,86 @@ pub struct RowError {
     pub reason: String,
 }
 
-/// A trip as a store contains it. Each UTC day that the trip touches has a copy of the row.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TripRow {
-    /// Device id.
-    pub device_id: String,
-    /// Device time of the latest kept sample, ms.
-    pub end_ms: i64,
-    /// Device time of the earliest kept sample, ms.
-    pub start_ms: i64,
-    /// Identity time, ms.
-    pub t_star_ms: i64,
-    /// Version of the first-arrived sample.
-    pub minted: i64,
-    /// Maps each retired `t_star`, ms, to the version of the merge that retired it.
-    pub absorbed: BTreeMap<i64, i64>,
-    /// Version of the last sample that changed the trip.
-    pub version: i64,
-    /// Partition of the log; 0 for files.
-    pub partition: i32,
-    /// Number of kept samples.
-    pub samples: i32,
-    /// Length along the path, m.
-    pub distance_m: f64,
-    /// Largest reported speed, m/s.
-    pub max_speed_mps: Option<f64>,
-    /// Latitude of the first position, degrees north.
-    pub start_lat: f64,
-    /// Longitude of the first position, degrees east.
-    pub start_lon: f64,
-    /// Latitude of the last position, degrees north.
-    pub end_lat: f64,
-    /// Longitude of the last position, degrees east.
-    pub end_lon: f64,
-    /// Southern edge of the bbox, degrees.
-    pub min_lat: f64,
-    /// Western edge of the bbox, degrees.
-    pub min_lon: f64,
-    /// Northern edge of the bbox, degrees.
-    pub max_lat: f64,
-    /// Eastern edge of the bbox, degrees.
-    pub max_lon: f64,
-    /// Driver of the earliest kept sample that names one.
-    pub driver: Option<String>,
-    /// Device time of that sample, ms.
-    pub driver_ms: Option<i64>,
-    /// The kept samples, encoded by [`super::encode`].
-    pub path: Vec<u8>,
+/// Calls a macro with the list of columns of table `trips` after the key, in the order of
+/// `schema/trips.sql` and `schema/trips.cql`. An entry here, its line in both schemas, and its
+/// value in [`TripRow::from_trip`] make a column: stores write and read it, and `verify` compares
+/// it.
+///
+/// `name: kind => field of TripRow`
+macro_rules! trip_columns {
+    ($callback:ident) => {
+        $callback! {
+            /// Identity time, ms.
+            t_star: kind::Time => t_star_ms,
+            /// Version of the first-arrived sample.
+            minted: kind::BigInt => minted,
+            /// Maps each retired `t_star`, ms, to the version of the merge that retired it.
+            absorbed: kind::Versions => absorbed,
+            /// Version of the last sample that changed the trip.
+            version: kind::BigInt => version,
+            /// Partition of the log; 0 for files.
+            partition: kind::Int => partition,
+            /// Number of kept samples.
+            samples: kind::Int => samples,
+            /// Length along the path, m.
+            distance_m: kind::Double => distance_m,
+            /// Largest reported speed, m/s.
+            max_speed_mps: kind::Optional<kind::Double> => max_speed_mps,
+            /// Latitude of the first position, degrees north.
+            start_lat: kind::Double => start_lat,
+            /// Longitude of the first position, degrees east.
+            start_lon: kind::Double => start_lon,
+            /// Latitude of the last position, degrees north.
+            end_lat: kind::Double => end_lat,
+            /// Longitude of the last position, degrees east.
+            end_lon: kind::Double => end_lon,
+            /// Southern edge of the bbox, degrees.
+            min_lat: kind::Double => min_lat,
+            /// Western edge of the bbox, degrees.
+            min_lon: kind::Double => min_lon,
+            /// Northern edge of the bbox, degrees.
+            max_lat: kind::Double => max_lat,
+            /// Eastern edge of the bbox, degrees.
+            max_lon: kind::Double => max_lon,
+            /// Driver of the earliest kept sample that names one.
+            driver: kind::Optional<kind::Text> => driver,
+            /// Device time of that sample, ms.
+            driver_time: kind::Optional<kind::Time> => driver_ms,
+            /// The kept samples, encoded by [`super::encode`].
+            path: kind::Blob => path,
+        }
+    };
 }
+
+pub(crate) use trip_columns;
+
+macro_rules! define_row {
+    ($($(#[$doc:meta])* $name:ident: $kind:ty => $field:ident,)*) => {
+        /// A trip as a store contains it. Each UTC day that the trip touches has a copy of the row.
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct TripRow {
+            /// Device id.
+            pub device_id: String,
+            /// Device time of the latest kept sample, ms.
+            pub end_ms: i64,
+            /// Device time of the earliest kept sample, ms.
+            pub start_ms: i64,
+            $($(#[$doc])* pub $field: <$kind as ColumnKind>::Value,)*
+        }
+
+        impl TripRow {
+            /// The first column whose value is not finite, and the value.
+            fn not_finite(&self) -> Option<(&'static str, f64)> {
+                let reals =
+                    [$((stringify!($name), <$kind as ColumnKind>::real(&self.$field))),*];
+                let reals = reals.into_iter().filter_map(|(name, value)| Some((name, value?)));
+                reals.into_iter().find(|(_, value)| !value.is_finite())
+            }
+        }
+    };
+}
+
+trip_columns!(define_row);
 
 /// The atomic write of a row in one UTC day: deletes every row that ends within its span, and
 /// inserts a copy. At equal timestamps, a deletion wins over an insertion.
@@ -161,19 +194,7 @@ impl TripRow {
             let id = TripId::new(&*self.device_id, t_star_ms).and_then(|id| id.text());
             id.map_err(|error| error.to_string())?;
         }
-        let derived = [
-            ("distance_m", self.distance_m),
-            ("start_lat", self.start_lat),
-            ("start_lon", self.start_lon),
-            ("end_lat", self.end_lat),
-            ("end_lon", self.end_lon),
-            ("min_lat", self.min_lat),
-            ("min_lon", self.min_lon),
-            ("max_lat", self.max_lat),
-            ("max_lon", self.max_lon),
-            ("max_speed_mps", self.max_speed_mps.unwrap_or(0.0)),
-        ];
-        match derived.iter().find(|(_, value)| !value.is_finite()) {
+        match self.not_finite() {
             Some((name, value)) => Err(format!("its {name} is {value}")),
             None => Ok(()),
         }

@@ -3,35 +3,31 @@
 use std::future::Future;
 
 use super::{StoreError, TripRow};
+use crate::codec::kind::{self, ColumnKind};
+use crate::codec::trip_row::trip_columns;
 use crate::timeline::DAY_MS;
 
-/// The columns of a row without its key, in the order of the schema.
-pub const COLUMNS: [&str; 19] = [
-    "t_star",
-    "minted",
-    "absorbed",
-    "version",
-    "partition",
-    "samples",
-    "distance_m",
-    "max_speed_mps",
-    "start_lat",
-    "start_lon",
-    "end_lat",
-    "end_lon",
-    "min_lat",
-    "min_lon",
-    "max_lat",
-    "max_lon",
-    "driver",
-    "driver_time",
-    "path",
-];
+macro_rules! define_columns {
+    ($($(#[$doc:meta])* $name:ident: $kind:ty => $field:ident,)*) => {
+        /// The columns of a row without its key, in the order of the schema.
+        pub const COLUMNS: [&str; NAMES.len()] = [$(stringify!($name)),*];
 
-/// Indexes of `t_star`, `version` and `partition` in [`COLUMNS`].
-const T_STAR: usize = 0;
-const VERSION: usize = 3;
-const PARTITION: usize = 4;
+        const NAMES: &[&str] = &[$(stringify!($name)),*];
+
+        /// Index of each column in [`COLUMNS`].
+        #[allow(non_camel_case_types, dead_code, reason = "the names of the columns")]
+        enum Index {
+            $($name,)*
+        }
+
+        /// The cells of a row.
+        fn cells(row: TripRow) -> Vec<Cell> {
+            vec![$(<$kind as CellKind>::cell(row.$field)),*]
+        }
+    };
+}
+
+trip_columns!(define_columns);
 
 /// The value of a column, with the type it is stored as. Times are ms since 1970.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,27 +44,35 @@ pub enum Cell {
     Blob(Vec<u8>),
 }
 
-impl From<Option<i64>> for Cell {
-    fn from(value: Option<i64>) -> Self {
-        value.map_or(Self::Null, Self::Int)
-    }
+/// A kind of column whose values become cells.
+pub(super) trait CellKind: ColumnKind {
+    /// The cell with a value.
+    fn cell(value: Self::Value) -> Cell;
 }
 
-impl From<Option<f64>> for Cell {
-    fn from(value: Option<f64>) -> Self {
-        value.map_or(Self::Null, Self::Real)
-    }
+macro_rules! cells {
+    ($($kind:ident, $value:ident => $cell:expr;)*) => {
+        $(impl CellKind for kind::$kind {
+            fn cell($value: Self::Value) -> Cell {
+                $cell
+            }
+        })*
+    };
 }
 
-impl From<Option<String>> for Cell {
-    fn from(value: Option<String>) -> Self {
-        value.map_or(Self::Null, Self::Text)
-    }
+cells! {
+    Time, ms => Cell::Int(ms);
+    BigInt, value => Cell::Int(value);
+    Int, value => Cell::Int(value.into());
+    Double, value => Cell::Real(value);
+    Text, value => Cell::Text(value);
+    Blob, value => Cell::Blob(value);
+    Versions, map => Cell::Text(serde_json::to_string(&map).expect("a map of numbers"));
 }
 
-impl From<Option<Vec<u8>>> for Cell {
-    fn from(value: Option<Vec<u8>>) -> Self {
-        value.map_or(Self::Null, Self::Blob)
+impl<K: CellKind> CellKind for kind::Optional<K> {
+    fn cell(value: Self::Value) -> Cell {
+        value.map_or(Cell::Null, K::cell)
     }
 }
 
@@ -91,35 +95,12 @@ impl RawRow {
     /// The row of a trip in a day (whole days since 1970).
     #[must_use]
     pub fn from_trip_row(row: &TripRow, day: i64) -> Self {
-        let absorbed = serde_json::to_string(&row.absorbed).expect("a map of numbers");
-        let real = |value: f64| Cell::Real(value);
-        let cells = vec![
-            Cell::Int(row.t_star_ms),
-            Cell::Int(row.minted),
-            Cell::Text(absorbed),
-            Cell::Int(row.version),
-            Cell::Int(row.partition.into()),
-            Cell::Int(row.samples.into()),
-            real(row.distance_m),
-            row.max_speed_mps.into(),
-            real(row.start_lat),
-            real(row.start_lon),
-            real(row.end_lat),
-            real(row.end_lon),
-            real(row.min_lat),
-            real(row.min_lon),
-            real(row.max_lat),
-            real(row.max_lon),
-            row.driver.clone().into(),
-            row.driver_ms.into(),
-            Cell::Blob(row.path.clone()),
-        ];
         Self {
             device_id: row.device_id.clone(),
             bucket_ms: day * DAY_MS,
             end_ms: row.end_ms,
             start_ms: row.start_ms,
-            cells,
+            cells: cells(row.clone()),
         }
     }
 
@@ -133,19 +114,19 @@ impl RawRow {
     /// The version; `None` for a row that another program wrote.
     #[must_use]
     pub fn version(&self) -> Option<i64> {
-        self.int(VERSION)
+        self.int(Index::version as usize)
     }
 
     /// The partition that the row names.
     #[must_use]
     pub fn partition(&self) -> Option<i32> {
-        self.int(PARTITION).and_then(|partition| i32::try_from(partition).ok())
+        self.int(Index::partition as usize).and_then(|partition| i32::try_from(partition).ok())
     }
 
     /// The identity time, ms since 1970.
     #[must_use]
     pub fn t_star_ms(&self) -> Option<i64> {
-        self.int(T_STAR)
+        self.int(Index::t_star as usize)
     }
 
     /// Names of the columns in which two rows with the same key differ.

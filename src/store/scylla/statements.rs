@@ -6,12 +6,24 @@ use scylla::statement::prepared::PreparedStatement;
 
 use super::Consistency;
 use super::requests::Failure;
+use crate::codec::trip_row::trip_columns;
 
+macro_rules! name_columns {
+    ($($(#[$doc:meta])* $name:ident: $kind:ty => $field:ident,)*) => {
+        concat!("device_id, bucket, end_time, start_time", $(", ", stringify!($name)),*)
+    };
+}
+
+macro_rules! name_placeholders {
+    ($($(#[$doc:meta])* $name:ident: $kind:ty => $field:ident,)*) => {
+        concat!(":device_id, :bucket, :end_time, :start_time", $(", :", stringify!($name)),*)
+    };
+}
+
+/// All columns, in the order of [`Raw`](super::row::Raw).
 macro_rules! columns {
     () => {
-        "device_id, bucket, end_time, start_time, t_star, minted, absorbed, version, partition, samples, distance_m, \
-         max_speed_mps, start_lat, start_lon, end_lat, end_lon, min_lat, min_lon, max_lat, \
-         max_lon, driver, driver_time, path"
+        trip_columns!(name_columns)
     };
 }
 
@@ -23,9 +35,9 @@ const DELETE_SPAN: &str = "DELETE FROM trips USING TIMESTAMP :version
 const INSERT_TRIP: &str = concat!(
     "INSERT INTO trips (",
     columns!(),
-    ") VALUES (:device_id, :bucket, :end_time, :start_time, :t_star, :minted, :absorbed, :version,
-     :partition, :samples, :distance_m, :max_speed_mps, :start_lat, :start_lon, :end_lat, :end_lon,
-     :min_lat, :min_lon, :max_lat, :max_lon, :driver, :driver_time, :path)
+    ") VALUES (",
+    trip_columns!(name_placeholders),
+    ")
      USING TIMESTAMP :written"
 );
 

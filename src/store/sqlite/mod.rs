@@ -9,6 +9,7 @@ mod forgets;
 mod journal;
 mod letters;
 mod open;
+mod row;
 mod scan;
 mod topic;
 mod trips;

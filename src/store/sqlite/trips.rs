@@ -1,30 +1,36 @@
 //! Trip rows in SQLite.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-use rusqlite::{CachedStatement, Connection, Error, Row, named_params, params};
+use rusqlite::{CachedStatement, Connection, Error, Row, params, params_from_iter};
 
+use super::row;
 use super::{SqliteStore, failed, forgets};
+use crate::codec::trip_row::trip_columns;
 use crate::identity::{self, SHARDS};
 use crate::store::days::{Days, trips_of_day};
 use crate::store::skip;
 use crate::store::{DeviceScope, Forget, Order, RowError, StoreError, TripRow, TripStore};
 use crate::timeline::{DAY_MS, day_of};
 
-macro_rules! columns {
-    () => {
-        "device_id, end_time, start_time, t_star, minted, absorbed, version, partition, samples, \
-         distance_m, max_speed_mps, start_lat, start_lon, end_lat, end_lon, min_lat, min_lon, \
-         max_lat, max_lon, driver, driver_time, path"
+macro_rules! name_columns {
+    ($($(#[$doc:meta])* $name:ident: $kind:ty => $field:ident,)*) => {
+        concat!("device_id, end_time, start_time", $(", ", stringify!($name)),*)
     };
 }
 
-/// Index of `absorbed` in `columns!`.
-const ABSORBED: usize = 5;
+macro_rules! name_placeholders {
+    ($($(#[$doc:meta])* $name:ident: $kind:ty => $field:ident,)*) => {
+        concat!(":device_id, :end_time, :start_time", $(", :", stringify!($name)),*)
+    };
+}
 
-/// Index of `bucket`, which follows `columns!` in reads.
-const BUCKET: usize = 22;
+/// The columns but `bucket`, in the order of [`row::read`] and [`row::values`].
+macro_rules! columns {
+    () => {
+        trip_columns!(name_columns)
+    };
+}
 
 /// A lookup reads at most this many rows; a day needs more only if another program wrote to it.
 const LOOKUP_ROWS: i64 = 64;
@@ -41,9 +47,9 @@ const DELETE: &str = "DELETE FROM trips WHERE device_id = ?1 AND bucket = ?2
 const INSERT: &str = concat!(
     "INSERT INTO trips (bucket, ",
     columns!(),
-    ") SELECT :bucket, :device_id, :end_time, :start_time, :t_star, :minted, :absorbed, :version,
-     :partition, :samples, :distance_m, :max_speed_mps, :start_lat, :start_lon, :end_lat, :end_lon,
-     :min_lat, :min_lon, :max_lat, :max_lon, :driver, :driver_time, :path
+    ") SELECT :bucket, ",
+    trip_columns!(name_placeholders),
+    "
      WHERE NOT EXISTS (SELECT 1 FROM trips WHERE device_id = :device_id AND bucket = :bucket
        AND end_time >= :start_time AND start_time <= :end_time AND version > :version)"
 );
@@ -64,24 +70,16 @@ const OF_DAY: &str = concat!(
 
 /// Writes the copies of a trip in the caller's transaction.
 pub(super) fn put(connection: &Connection, trip: &TripRow) -> rusqlite::Result<()> {
-    let absorbed = absorbed_json(&trip.absorbed);
     let mut delete = connection.prepare_cached(DELETE)?;
     let mut insert = connection.prepare_cached(INSERT)?;
+    let mut values = row::values(trip);
     for day in trip.days() {
         let (id, bucket) = (&trip.device_id, day * DAY_MS);
         let older =
             delete.execute(params![id, bucket, trip.start_ms, trip.end_ms, trip.version])?;
-        insert.execute(named_params! {
-            ":bucket": bucket, ":device_id": id, ":end_time": trip.end_ms,
-            ":start_time": trip.start_ms, ":t_star": trip.t_star_ms, ":minted": trip.minted,
-            ":absorbed": absorbed, ":version": trip.version, ":partition": trip.partition,
-            ":samples": trip.samples, ":distance_m": trip.distance_m,
-            ":max_speed_mps": trip.max_speed_mps, ":start_lat": trip.start_lat,
-            ":start_lon": trip.start_lon, ":end_lat": trip.end_lat, ":end_lon": trip.end_lon,
-            ":min_lat": trip.min_lat, ":min_lon": trip.min_lon, ":max_lat": trip.max_lat,
-            ":max_lon": trip.max_lon, ":driver": trip.driver, ":driver_time": trip.driver_ms,
-            ":path": trip.path,
-        })?;
+        // In the order in which the placeholders first occur.
+        values[0] = bucket.into();
+        insert.execute(params_from_iter(&values))?;
         // If a row was replaced, the day is in the index already.
         if older == 0 {
             list_day(connection, id, bucket)?;
@@ -127,14 +125,9 @@ const DEVICES: &str = "SELECT device_id FROM days_of_device WHERE device_id > ?1
 const DEVICES_OF_SHARD: &str = "SELECT device_id FROM device_days WHERE device_id > ?1
      AND bucket = ?3 AND shard = ?4 ORDER BY device_id ASC LIMIT ?2";
 
-/// `{"t_star": version}` in ascending order, so equal maps give equal text.
-fn absorbed_json(absorbed: &BTreeMap<i64, i64>) -> String {
-    serde_json::to_string(absorbed).expect("a map of numbers")
-}
-
 /// A row; `None` if its columns cannot be decoded, which is counted and logged.
 fn read(row: &Row<'_>) -> rusqlite::Result<Option<TripRow>> {
-    match read_columns(row) {
+    match row::read(row) {
         Ok(read) => Ok(Some(read)),
         Err(
             error @ (Error::FromSqlConversionFailure(..)
@@ -145,7 +138,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Option<TripRow>> {
             let end_ms: i64 = row.get(1)?;
             skip::malformed(&RowError {
                 device: String::from_utf8_lossy(row.get_ref(0)?.as_bytes()?).into_owned(),
-                bucket: row.get(BUCKET)?,
+                bucket: row.get(row::BUCKET)?,
                 end_ms,
                 reason: error.to_string(),
             });
@@ -153,39 +146,6 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Option<TripRow>> {
         }
         Err(error) => Err(error),
     }
-}
-
-fn read_columns(row: &Row<'_>) -> rusqlite::Result<TripRow> {
-    let absorbed = row.get_ref(ABSORBED)?.as_str()?;
-    let absorbed = serde_json::from_str(absorbed).map_err(|error| {
-        let kind = rusqlite::types::Type::Text;
-        rusqlite::Error::FromSqlConversionFailure(ABSORBED, kind, error.into())
-    })?;
-    // By index, in the order of `columns!`: a lookup by name costs more than reading the value.
-    Ok(TripRow {
-        device_id: row.get(0)?,
-        end_ms: row.get(1)?,
-        start_ms: row.get(2)?,
-        t_star_ms: row.get(3)?,
-        minted: row.get(4)?,
-        absorbed,
-        version: row.get(6)?,
-        partition: row.get(7)?,
-        samples: row.get(8)?,
-        distance_m: row.get(9)?,
-        max_speed_mps: row.get(10)?,
-        start_lat: row.get(11)?,
-        start_lon: row.get(12)?,
-        end_lat: row.get(13)?,
-        end_lon: row.get(14)?,
-        min_lat: row.get(15)?,
-        min_lon: row.get(16)?,
-        max_lat: row.get(17)?,
-        max_lon: row.get(18)?,
-        driver: row.get(19)?,
-        driver_ms: row.get(20)?,
-        path: row.get(21)?,
-    })
 }
 
 /// The row with the highest version of those that cover a time, and the number of rows read. Reads

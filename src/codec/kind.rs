@@ -1,0 +1,103 @@
+//! Kinds of columns of table `trips`. Each store implements a trait that binds and reads them.
+
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+
+/// A kind of column: its value in a row, and its types in the schemas.
+pub trait ColumnKind {
+    /// Type of the field of [`TripRow`](super::trip_row::TripRow).
+    type Value;
+    /// Type in `schema/trips.cql`.
+    const CQL: &'static str;
+    /// Type in `schema/trips.sql`.
+    const SQL: &'static str;
+    /// Whether a trip may have no value.
+    const NULLABLE: bool = false;
+
+    /// The value, if it is a floating-point number.
+    fn real(_value: &Self::Value) -> Option<f64> {
+        None
+    }
+}
+
+/// Ms since 1970-01-01T00:00:00Z.
+pub struct Time;
+
+impl ColumnKind for Time {
+    type Value = i64;
+    const CQL: &'static str = "timestamp";
+    const SQL: &'static str = "INTEGER";
+}
+
+/// A 64-bit integer.
+pub struct BigInt;
+
+impl ColumnKind for BigInt {
+    type Value = i64;
+    const CQL: &'static str = "bigint";
+    const SQL: &'static str = "INTEGER";
+}
+
+/// A 32-bit integer.
+pub struct Int;
+
+impl ColumnKind for Int {
+    type Value = i32;
+    const CQL: &'static str = "int";
+    const SQL: &'static str = "INTEGER";
+}
+
+/// A floating-point number, which must be finite.
+pub struct Double;
+
+impl ColumnKind for Double {
+    type Value = f64;
+    const CQL: &'static str = "double";
+    const SQL: &'static str = "REAL";
+
+    fn real(value: &f64) -> Option<f64> {
+        Some(*value)
+    }
+}
+
+/// A text.
+pub struct Text;
+
+impl ColumnKind for Text {
+    type Value = String;
+    const CQL: &'static str = "text";
+    const SQL: &'static str = "TEXT";
+}
+
+/// Bytes.
+pub struct Blob;
+
+impl ColumnKind for Blob {
+    type Value = Vec<u8>;
+    const CQL: &'static str = "blob";
+    const SQL: &'static str = "BLOB";
+}
+
+/// Versions by time, ms since 1970. In SQLite a JSON object in ascending order, so that equal maps
+/// give equal texts.
+pub struct Versions;
+
+impl ColumnKind for Versions {
+    type Value = BTreeMap<i64, i64>;
+    const CQL: &'static str = "frozen<map<timestamp, bigint>>";
+    const SQL: &'static str = "TEXT";
+}
+
+/// A column that is null for a trip without a value.
+pub struct Optional<K>(PhantomData<K>);
+
+impl<K: ColumnKind> ColumnKind for Optional<K> {
+    type Value = Option<K::Value>;
+    const CQL: &'static str = K::CQL;
+    const SQL: &'static str = K::SQL;
+    const NULLABLE: bool = true;
+
+    fn real(value: &Option<K::Value>) -> Option<f64> {
+        value.as_ref().and_then(K::real)
+    }
+}
