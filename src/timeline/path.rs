@@ -337,23 +337,14 @@ impl Path {
 mod tests {
     use super::super::cost;
     use super::*;
-    use crate::timeline::Reading;
+    use crate::timeline::{READINGS, Reading};
     use proptest::prelude::*;
     use rand_chacha::ChaCha8Rng;
     use rand_chacha::rand_core::{RngCore, SeedableRng};
     use std::collections::BTreeSet;
 
     fn at(time_ms: i64) -> Sample {
-        let none = Reading::ABSENT;
-        Sample {
-            time_ms,
-            lat_e7: 0,
-            lon_e7: 0,
-            speed_cmps: none,
-            heading_ddeg: none,
-            altitude_dm: none,
-            accuracy_dm: none,
-        }
+        Sample::new(time_ms, (0, 0), [Reading::ABSENT; READINGS])
     }
 
     fn shuffled(n: i64) -> Vec<i64> {

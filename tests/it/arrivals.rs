@@ -5,23 +5,14 @@ mod random;
 mod rows;
 
 use crate::model::{Fix, literal, spans};
-use tstar::timeline::{Arrival, Limits, Outcome, Reading, Sample, Timeline, Trip};
+use tstar::timeline::{Arrival, Limits, Outcome, READINGS, Reading, Sample, Timeline, Trip};
 
 const MINUTE: i64 = 60_000;
 const UNLIMITED: Limits =
     Limits { max_gap_ms: 5 * MINUTE, max_duration_ms: i64::MAX, max_samples: usize::MAX };
 
 fn sample(fix: Fix) -> Sample {
-    let none = Reading::ABSENT;
-    Sample {
-        time_ms: fix.time,
-        lat_e7: fix.place,
-        lon_e7: 0,
-        speed_cmps: none,
-        heading_ddeg: none,
-        altitude_dm: none,
-        accuracy_dm: none,
-    }
+    Sample::new(fix.time, (fix.place, 0), [Reading::ABSENT; READINGS])
 }
 
 fn for_model(limits: &Limits) -> literal::Limits {

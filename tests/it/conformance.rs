@@ -11,7 +11,7 @@ use tstar::store::sqlite::SqliteStore;
 use tstar::store::{
     Change, ChangeKind, DeviceScope, Flush, Forget, Journal, Order, Position, TripRow, TripStore,
 };
-use tstar::timeline::{DAY_MS, Path, Reading, Sample, Trip};
+use tstar::timeline::{DAY_MS, Path, READINGS, Reading, Sample, Trip};
 
 use crate::keyspace::{ClusteringOrder, Keyspace, WithJournal};
 use crate::support::block_on;
@@ -22,15 +22,10 @@ pub const MIDNIGHT: i64 = 1_795_132_800_000;
 
 fn sample(time_ms: i64) -> Sample {
     let moved = i32::try_from((time_ms - MIDNIGHT) / 1000).unwrap();
-    Sample {
-        time_ms,
-        lat_e7: 525_200_000 + moved,
-        lon_e7: 134_050_000 - moved,
-        speed_cmps: Reading::new(Some(1234)),
-        heading_ddeg: Reading::ABSENT,
-        altitude_dm: Reading::ABSENT,
-        accuracy_dm: Reading::ABSENT,
-    }
+    let position = (525_200_000 + moved, 134_050_000 - moved);
+    let none = [Reading::ABSENT; READINGS];
+    let speed_cmps = Reading::new(Some(1234));
+    Sample { speed_cmps, ..Sample::new(time_ms, position, none) }
 }
 
 /// A trip at minutes after midnight; its first sample arrived first.

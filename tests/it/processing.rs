@@ -16,7 +16,7 @@ use tstar::source::{Batch, Control, DecodedSample, Entry, SampleError, Source, S
 use tstar::store::memory::MemoryStore;
 use tstar::store::sqlite::{DeadLetterFilter, SqliteStore};
 use tstar::store::{ChangeKind, DeadLetter, DeviceScope, Journal, Order, TripRow, TripStore};
-use tstar::timeline::{Reading, Sample, Timeline};
+use tstar::timeline::{READINGS, Reading, Sample, Timeline};
 
 use crate::support::block_on;
 
@@ -38,16 +38,7 @@ enum LogEntry {
 type Record = Vec<LogEntry>;
 
 fn sample(time_ms: i64, lat_e7: i32) -> Sample {
-    let none = Reading::ABSENT;
-    Sample {
-        time_ms,
-        lat_e7,
-        lon_e7: 134_050_000,
-        speed_cmps: none,
-        heading_ddeg: none,
-        altitude_dm: none,
-        accuracy_dm: none,
-    }
+    Sample::new(time_ms, (lat_e7, 134_050_000), [Reading::ABSENT; READINGS])
 }
 
 fn decoded(batch: &mut Batch, device: u8, time_ms: i64, lat_e7: i32) -> DecodedSample {

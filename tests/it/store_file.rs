@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use tstar::model::rules::Rules;
 use tstar::store::sqlite::{FORMATS, SqliteStore};
 use tstar::store::{Change, ChangeKind, Flush, Journal, StoreError, TripRow, TripStore};
-use tstar::timeline::{Path as TripPath, Reading, Sample, Trip, day_of};
+use tstar::timeline::{Path as TripPath, READINGS, Reading, Sample, Trip, day_of};
 
 use crate::cli::{Folder, minutes};
 use crate::support::block_on;
@@ -15,16 +15,7 @@ use crate::support::block_on;
 const NOON: i64 = 1_795_176_000_000;
 
 fn trip(device_id: &str) -> TripRow {
-    let none = Reading::ABSENT;
-    let sample = Sample {
-        time_ms: NOON,
-        lat_e7: 1,
-        lon_e7: 2,
-        speed_cmps: none,
-        heading_ddeg: none,
-        altitude_dm: none,
-        accuracy_dm: none,
-    };
+    let sample = Sample::new(NOON, (1, 2), [Reading::ABSENT; READINGS]);
     let path = TripPath::new(sample);
     TripRow::from_trip(device_id, &Trip::loaded(NOON, 0, 0, [].into(), None, path))
 }

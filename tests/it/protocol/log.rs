@@ -13,7 +13,7 @@ use tstar::model::partitioner::Partitioner;
 use tstar::model::reason::DeadReason;
 use tstar::model::rules::Rules;
 use tstar::source::{Batch, DecodedSample, Decoder, Entry, SampleError};
-use tstar::timeline::{DAY_MS, Reading, Sample};
+use tstar::timeline::{DAY_MS, READINGS, Reading, Sample};
 
 use super::world::{Device, Dice};
 use crate::model::Fix;
@@ -228,16 +228,10 @@ pub fn name(device: Device) -> String {
 }
 
 pub fn sample(fix: &Fix) -> Sample {
-    let none = Reading::ABSENT;
-    Sample {
-        time_ms: fix.time,
-        lat_e7: fix.place * 1_000,
-        lon_e7: 134_050_000,
-        speed_cmps: Reading::new(Some(fix.place)),
-        heading_ddeg: none,
-        altitude_dm: none,
-        accuracy_dm: none,
-    }
+    let position = (fix.place * 1_000, 134_050_000);
+    let none = [Reading::ABSENT; READINGS];
+    let speed_cmps = Reading::new(Some(fix.place));
+    Sample { speed_cmps, ..Sample::new(fix.time, position, none) }
 }
 
 fn put(batch: &mut Batch, offset: i64, device: Device, fixes: &[Option<Fix>]) {

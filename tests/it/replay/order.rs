@@ -7,7 +7,7 @@ use std::ops::Range;
 use proptest::prelude::*;
 use tstar::store::memory::MemoryStore;
 use tstar::store::{Order, TripRow, TripStore};
-use tstar::timeline::{Limits, Reading, Sample, Timeline};
+use tstar::timeline::{Limits, READINGS, Reading, Sample, Timeline};
 
 use crate::model::spans::spans;
 use crate::support::block_on;
@@ -20,16 +20,7 @@ const DEVICE: &str = "truck-1";
 const BASE: i64 = 1000;
 
 fn sample(time_ms: i64) -> Sample {
-    let none = Reading::ABSENT;
-    Sample {
-        time_ms,
-        lat_e7: 525_170_000,
-        lon_e7: 134_050_000,
-        speed_cmps: none,
-        heading_ddeg: none,
-        altitude_dm: none,
-        accuracy_dm: none,
-    }
+    Sample::new(time_ms, (525_170_000, 134_050_000), [Reading::ABSENT; READINGS])
 }
 
 /// Reads a piece of a log as a worker that knows nothing but the store; flushes after `each`
