@@ -11,6 +11,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, params};
 use tokio::runtime::Runtime;
 use tstar::model::rules::Rules;
+use tstar::model::scalar::Version;
 use tstar::simulate::START_MS;
 use tstar::store::sqlite::SqliteStore;
 use tstar::store::{TripRow, TripStore as _};
@@ -159,7 +160,7 @@ fn trip(version: i64, begin_ms: i64, random: &mut ChaCha8Rng) -> anyhow::Result<
     }
     let path = Path::from_sorted(samples).context("times do not rise")?;
     let t_star_ms = path.first().time_ms;
-    Ok(Trip::loaded(t_star_ms, version, version, BTreeMap::new(), None, path))
+    Ok(Trip::loaded(t_star_ms, Version(version), Version(version), BTreeMap::new(), None, path))
 }
 
 /// A random angle from `-max` to `max` degrees.

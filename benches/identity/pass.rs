@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use anyhow::{Context as _, ensure};
+use tstar::model::scalar::Version;
 use tstar::timeline::{Arrival, Limits, Outcome, Timeline, Trip, day_of};
 
 use crate::log::{Arrived, Log, slot_of};
@@ -146,7 +147,7 @@ pub fn read(
         let reach_ms = arrived.sample.time_ms - limits.max_gap_ms;
         ensure!(reach_ms > device.settled_ms, "a sample reached an evicted trip");
         let version = 2 * record.cast_signed();
-        let outcome = device.timeline.absorb(&limits, version, arrived.sample, None);
+        let outcome = device.timeline.absorb(&limits, Version(version), arrived.sample, None);
         if let Outcome::Applied(arrival) = outcome {
             if arrival == Arrival::New {
                 let before_ms = arrived.sample.time_ms - SETTLED_MS;
@@ -240,7 +241,7 @@ fn taken_over(timeline: &Timeline) -> Timeline {
     days.sort_unstable();
     days.dedup();
     let mut taken = Timeline::default();
-    taken.insert_loaded(&days, rows, i64::MAX);
+    taken.insert_loaded(&days, rows, Version(i64::MAX));
     taken
 }
 

@@ -16,6 +16,7 @@ use tstar::kafka::record::RecordReader;
 use tstar::model::epoch::Epoch;
 use tstar::model::partitioner::Partitioner;
 use tstar::model::rules::Rules;
+use tstar::model::scalar::Version;
 use tstar::pipeline::daemon::{self, DaemonEvent, Options, PartitionStores};
 use tstar::pipeline::processor::ProcessorConfig;
 use tstar::settings::{KeyRule, Settings};
@@ -59,7 +60,7 @@ fn options(log: &Log, now_us: i64) -> anyhow::Result<Options> {
         topic: log.topic.clone(),
         partitions: i32::try_from(log.ends.len())?,
         start_offsets: (0..).zip(&log.ends).map(|(partition, _)| (partition, 0)).collect(),
-        base: now_us,
+        base: Version(now_us),
         rules: Rules::default(),
         partitioner: Some(Partitioner::Murmur2),
     };

@@ -1,4 +1,5 @@
 use super::*;
+use tstar::model::scalar::Version;
 use tstar::settings::Settings;
 use tstar::store::memory::MemoryStore;
 use tstar::store::{Forget, TripRow, TripStore};
@@ -15,7 +16,7 @@ fn rows(device: &str, minutes: &[i64]) -> Vec<TripRow> {
         let raw =
             RawSample { time_ms: T + minute * MINUTE, lat: 1.0, lon: 2.0, ..RawSample::default() };
         let sample = Sample::quantised(&raw).unwrap();
-        timeline.absorb(&Limits::default(), version, sample, None);
+        timeline.absorb(&Limits::default(), Version(version), sample, None);
     }
     timeline.trips().map(|trip| TripRow::from_trip(device, trip)).collect()
 }
@@ -31,8 +32,8 @@ fn store() -> MemoryStore {
     ];
     block_on(store.apply(&all.concat())).unwrap();
     let forget = |before_ms, version| Forget { before_ms, version };
-    block_on(store.forget("y", &forget(T, 100))).unwrap();
-    block_on(store.forget("y", &forget(T - MINUTE, 102))).unwrap();
+    block_on(store.forget("y", &forget(T, Version(100)))).unwrap();
+    block_on(store.forget("y", &forget(T - MINUTE, Version(102)))).unwrap();
     store
 }
 

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
+use crate::model::scalar;
+
 /// A kind of column: its value in a row, and its types in the schemas.
 pub trait ColumnKind {
     /// Type of the field of [`TripRow`](super::trip_row::TripRow).
@@ -29,11 +31,11 @@ impl ColumnKind for Time {
     const SQL: &'static str = "INTEGER";
 }
 
-/// A 64-bit integer.
-pub struct BigInt;
+/// A version of the log.
+pub struct Version;
 
-impl ColumnKind for BigInt {
-    type Value = i64;
+impl ColumnKind for Version {
+    type Value = scalar::Version;
     const CQL: &'static str = "bigint";
     const SQL: &'static str = "INTEGER";
 }
@@ -83,7 +85,7 @@ impl ColumnKind for Blob {
 pub struct Versions;
 
 impl ColumnKind for Versions {
-    type Value = BTreeMap<i64, i64>;
+    type Value = BTreeMap<i64, scalar::Version>;
     const CQL: &'static str = "frozen<map<timestamp, bigint>>";
     const SQL: &'static str = "TEXT";
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::kind::{self, ColumnKind};
 use crate::identity::TripId;
+use crate::model::scalar::Version;
 use crate::timeline::{DAY_MS, Driver, PathStats, Trip, day_of};
 
 /// A stored row that is not a valid trip.
@@ -32,11 +33,11 @@ macro_rules! trip_columns {
             /// Identity time, ms.
             t_star: kind::Time => t_star_ms,
             /// Version of the first-arrived sample.
-            minted: kind::BigInt => minted,
+            minted: kind::Version => minted,
             /// Maps each retired `t_star`, ms, to the version of the merge that retired it.
             absorbed: kind::Versions => absorbed,
             /// Version of the last sample that changed the trip.
-            version: kind::BigInt => version,
+            version: kind::Version => version,
             /// Partition of the log; 0 for files.
             partition: kind::Int => partition,
             /// Number of kept samples.
@@ -112,9 +113,9 @@ pub struct DayWrite {
     /// End of the deleted range of end times, ms; inclusive.
     pub delete_upto_ms: i64,
     /// Timestamp of the deletion.
-    pub delete_at: i64,
+    pub delete_at: Version,
     /// Timestamp of the copy, and of the entry in the day index.
-    pub insert_at: i64,
+    pub insert_at: Version,
 }
 
 impl TripRow {
@@ -183,7 +184,7 @@ impl TripRow {
 
     /// Checks the columns without the path.
     fn check(&self) -> Result<(), String> {
-        if self.version < 0 {
+        if self.version < Version(0) {
             return Err(format!("its version is {}", self.version));
         }
         if !(self.start_ms..=self.end_ms).contains(&self.t_star_ms) {

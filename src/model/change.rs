@@ -1,5 +1,6 @@
 //! Changes of trips, and erasures, as the change feed announces them.
 
+use crate::model::scalar::Version;
 /// Type of a change event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
@@ -38,7 +39,7 @@ pub struct Change {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forget {
     /// Version of the control record.
-    pub version: i64,
+    pub version: Version,
     /// End of the erased range, device time, ms; exclusive.
     pub before_ms: i64,
 }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::partitioner::Partitioner;
 use crate::model::rules::Rules;
+use crate::model::scalar::Version;
 
 /// A generation of the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,7 +25,7 @@ pub struct Epoch {
     /// First offset of this epoch in each partition.
     pub start_offsets: BTreeMap<i32, i64>,
     /// Version of offset 0, microseconds since 1970.
-    pub base: i64,
+    pub base: Version,
     /// The rules under which the topic is read.
     pub rules: Rules,
     /// How the partition of a device is decided. `None`: an earlier tstar version created the
@@ -40,7 +41,7 @@ impl Epoch {
         let is_keyed = self.rules.key == "device_id";
         // With another key rule, the key does not determine the device.
         let partitioner = self.partitioner.map(|it| if is_keyed { it } else { Partitioner::None });
-        let versions = (self.base, i64::MAX);
+        let versions = (self.base, Version::MAX);
         Division { epoch: self.epoch, partitions: self.partitions, partitioner, versions }
     }
 }
@@ -53,7 +54,7 @@ pub struct Division {
     partitions: i32,
     partitioner: Option<Partitioner>,
     /// First version of this epoch, and of the next one.
-    versions: (i64, i64),
+    versions: (Version, Version),
 }
 
 impl Division {
@@ -75,7 +76,7 @@ impl Division {
 
     /// Whether a version belongs to this epoch.
     #[must_use]
-    pub fn holds(&self, version: i64) -> bool {
+    pub fn holds(&self, version: Version) -> bool {
         (self.versions.0..self.versions.1).contains(&version)
     }
 }
@@ -94,7 +95,7 @@ pub fn divisions(epochs: &[Epoch]) -> Vec<Division> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Versions {
     /// (first offset, base) of each epoch, in the order of the epochs.
-    spans: Vec<(i64, i64)>,
+    spans: Vec<(i64, Version)>,
     /// The division of each epoch; empty for a log of files.
     divisions: Vec<Division>,
 }
@@ -103,7 +104,7 @@ impl Versions {
     /// For a log of files: base 0.
     #[must_use]
     pub fn of_files() -> Self {
-        Self { spans: vec![(0, 0)], divisions: Vec::new() }
+        Self { spans: vec![(0, Version(0))], divisions: Vec::new() }
     }
 
     /// For a partition under these epochs, oldest first; at least one.
@@ -116,18 +117,18 @@ impl Versions {
 
     /// The version of the record at an offset.
     #[must_use]
-    pub fn version_at(&self, offset: i64) -> i64 {
+    pub fn version_at(&self, offset: i64) -> Version {
         let newest = self.spans.iter().rev().find(|(first, _)| *first <= offset);
         // A record before the first epoch was never read, so the oldest base is as good as any.
-        let (_, base) = newest.or(self.spans.first()).expect("there is an epoch");
+        let &(_, base) = newest.or(self.spans.first()).expect("there is an epoch");
         base + 2 * offset
     }
 
     /// The offset of the record with a version.
     #[must_use]
-    pub fn offset_of(&self, version: i64) -> i64 {
-        let newest = self.spans.iter().rev().find(|(first, base)| base + 2 * first <= version);
-        let (_, base) = newest.or(self.spans.first()).expect("there is an epoch");
+    pub fn offset_of(&self, version: Version) -> i64 {
+        let newest = self.spans.iter().rev().find(|&&(first, base)| base + 2 * first <= version);
+        let &(_, base) = newest.or(self.spans.first()).expect("there is an epoch");
         (version - base) / 2
     }
 
@@ -140,7 +141,7 @@ impl Versions {
 
     /// Whether two versions belong to the same epoch.
     #[must_use]
-    pub fn share_epoch(&self, one: i64, other: i64) -> bool {
+    pub fn share_epoch(&self, one: Version, other: Version) -> bool {
         let epoch = |version| self.spans.iter().rposition(|(_, base)| *base <= version);
         epoch(one) == epoch(other)
     }
@@ -167,7 +168,7 @@ impl Log {
 mod tests {
     use super::*;
 
-    fn epoch(epoch: i32, base: i64, starts: &[(i32, i64)]) -> Epoch {
+    fn epoch(epoch: i32, base: Version, starts: &[(i32, i64)]) -> Epoch {
         let start_offsets = starts.iter().copied().collect();
         let (topic, rules) = ("samples".into(), Rules::default());
         Epoch { epoch, topic, partitions: 2, start_offsets, base, rules, partitioner: None }
@@ -175,7 +176,8 @@ mod tests {
 
     #[test]
     fn a_record_keeps_the_version_of_the_epoch_that_first_held_it() {
-        let epochs = [epoch(1, 1000, &[(0, 5)]), epoch(2, 9000, &[(0, 100), (1, 0)])];
+        let epochs =
+            [epoch(1, Version(1000), &[(0, 5)]), epoch(2, Version(9000), &[(0, 100), (1, 0)])];
         let of = |partition| Versions::of_partition(&epochs, partition);
         for (partition, offset, version) in [
             (0, 5, 1010),
@@ -185,11 +187,14 @@ mod tests {
             (1, 0, 9000),
             (0, 3, 1006),
         ] {
-            assert_eq!(of(partition).version_at(offset), version);
-            assert_eq!(of(partition).offset_of(version), offset);
+            assert_eq!(of(partition).version_at(offset), Version(version));
+            assert_eq!(of(partition).offset_of(Version(version)), offset);
         }
-        assert!(of(0).share_epoch(1010, 1198) && of(0).share_epoch(9000, 90_000));
-        assert!(!of(0).share_epoch(1198, 9000));
+        assert!(
+            of(0).share_epoch(Version(1010), Version(1198))
+                && of(0).share_epoch(Version(9000), Version(90_000))
+        );
+        assert!(!of(0).share_epoch(Version(1198), Version(9000)));
         for (partition, offset, epoch) in [(0, 3, 1), (0, 99, 1), (0, 100, 2), (1, 0, 2)] {
             assert_eq!(of(partition).division_of(offset).unwrap().epoch, epoch);
         }
@@ -198,15 +203,15 @@ mod tests {
 
     #[test]
     fn a_topic_that_was_made_anew_has_versions_above_all_before() {
-        let epochs = [epoch(1, 1000, &[(0, 5)]), epoch(2, 9000, &[(0, 0)])];
-        assert_eq!(Versions::of_partition(&epochs, 0).version_at(3), 9006);
-        assert_eq!(Versions::of_files().version_at(7), 14);
+        let epochs = [epoch(1, Version(1000), &[(0, 5)]), epoch(2, Version(9000), &[(0, 0)])];
+        assert_eq!(Versions::of_partition(&epochs, 0).version_at(3), Version(9006));
+        assert_eq!(Versions::of_files().version_at(7), Version(14));
     }
 
     #[test]
     fn the_partition_of_a_device_follows_from_its_id_where_that_is_the_key() {
         let with = |partitioner, key: &str| {
-            let mut of = Epoch { partitioner, partitions: 1000, ..epoch(1, 1000, &[]) };
+            let mut of = Epoch { partitioner, partitions: 1000, ..epoch(1, Version(1000), &[]) };
             of.rules.key = key.to_owned();
             of.division()
         };
@@ -215,13 +220,13 @@ mod tests {
         assert_eq!(with(Some(Partitioner::None), "device_id").computed("21"), None);
         let older = with(None, "device_id");
         assert!(!older.has_claims_from_beginning() && older.computed("21").is_none());
-        let one = Epoch { partitions: 1, ..epoch(1, 1000, &[]) };
+        let one = Epoch { partitions: 1, ..epoch(1, Version(1000), &[]) };
         assert_eq!(one.division().computed("21"), Some(0));
     }
 
     #[test]
     fn an_epoch_that_an_earlier_version_exported_is_read() {
-        let whole = serde_json::to_value(epoch(1, 1000, &[(0, 5)])).unwrap();
+        let whole = serde_json::to_value(epoch(1, Version(1000), &[(0, 5)])).unwrap();
         let mut earlier = whole.clone();
         earlier.as_object_mut().unwrap().remove("partitioner");
         let read: Epoch = serde_json::from_value(earlier).unwrap();

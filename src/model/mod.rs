@@ -11,5 +11,6 @@ pub mod reading;
 pub mod reason;
 pub mod rules;
 pub mod sample;
+pub mod scalar;
 pub mod time;
 pub mod visible;

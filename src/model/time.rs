@@ -3,8 +3,7 @@
 
 use chrono::{DateTime, NaiveDate, SecondsFormat};
 
-/// A UTC day, ms.
-pub const DAY_MS: i64 = 86_400_000;
+pub use super::scalar::DAY_MS;
 
 /// The UTC day of a time, as whole days since 1970.
 #[must_use]

@@ -2,6 +2,7 @@
 
 use crate::model::epoch::Epoch;
 use crate::model::partitioner::Partitioner;
+use crate::model::scalar::Version;
 use crate::store::claims::known_home;
 use crate::store::{Order, StoreError, TripRow, TripStore};
 
@@ -40,7 +41,7 @@ pub async fn latest_trip(
 }
 
 /// The epoch that a version belongs to.
-fn epoch_of(epochs: &[Epoch], version: i64) -> Option<&Epoch> {
+fn epoch_of(epochs: &[Epoch], version: Version) -> Option<&Epoch> {
     epochs.iter().rev().find(|epoch| epoch.base <= version)
 }
 

@@ -259,6 +259,7 @@ mod tests {
     use crate::model::rules::Rules;
 
     use super::*;
+    use crate::model::scalar::Version;
 
     fn offsets(partitions: &[(i64, i64)], read: &[(i32, i64)]) -> Result<Vec<i64>, String> {
         let newest = Epoch {
@@ -266,7 +267,7 @@ mod tests {
             topic: "samples".into(),
             partitions: 2,
             start_offsets: BTreeMap::from([(0, 5), (1, 0)]),
-            base: 1,
+            base: Version(1),
             rules: Rules::default(),
             partitioner: None,
         };

@@ -14,6 +14,7 @@ use crate::kafka::group::Group;
 use crate::model::epoch::Epoch;
 use crate::model::partitioner::Partitioner;
 use crate::model::rules::Rules;
+use crate::model::scalar::Version;
 use crate::pipeline::daemon::topic_replay::{TopicReplay, first_offsets};
 use crate::pipeline::daemon::{
     GuidedOwners, OnEvent, Report, ScyllaStores, SqliteStores, preflight,
@@ -148,7 +149,15 @@ impl RebuildJob<'_> {
         let (topic, partitions) = (old.topic.clone(), old.partitions);
         // The partitioner belongs to the topic, not to the store.
         let partitioner = Some(old.partitioner.unwrap_or(Partitioner::None));
-        let first = Epoch { epoch: 1, topic, partitions, start_offsets, base, rules, partitioner };
+        let first = Epoch {
+            epoch: 1,
+            topic,
+            partitions,
+            start_offsets,
+            base: Version(base),
+            rules,
+            partitioner,
+        };
         store.add_epoch(&first).await?;
         let [epoch] = <[Epoch; 1]>::try_from(store.epochs().await?).map_err(|epochs| {
             PreconditionFailed(format!("store `{name}` has {} epochs of its own", epochs.len()))

@@ -15,6 +15,7 @@ use crate::kafka::producer::Producer;
 use crate::kafka::topic::{OffsetRange, StartFrom, Topics};
 use crate::model::control::ControlKeys;
 use crate::model::epoch::Epoch;
+use crate::model::scalar::Version;
 use crate::pipeline::daemon::preflight;
 use crate::pipeline::daemon::topic_replay::{
     TopicReplay, first_offsets, gone, recreated_in, versions_before,
@@ -245,7 +246,7 @@ impl TopicLog {
 }
 
 impl LogEnds for TopicLog {
-    async fn limit(&self) -> Result<Option<BTreeMap<i32, i64>>, StoreError> {
+    async fn limit(&self) -> Result<Option<BTreeMap<i32, Version>>, StoreError> {
         let layout = preflight::inspect(&self.topics, self.topic()).await;
         let layout = layout.map_err(|error| StoreError::Failed {
             place: self.topic().to_owned(),

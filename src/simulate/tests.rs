@@ -1,4 +1,5 @@
 use super::*;
+use crate::model::scalar::Version;
 use crate::timeline::{Arrival, Limits, Outcome, RawSample, Sample, Timeline};
 use std::collections::BTreeMap;
 
@@ -40,7 +41,7 @@ fn counted(settings: &FleetSettings) -> Counts {
     for (event, version) in Fleet::new(settings).unwrap().zip(0..) {
         let Content::Good { sample, driver } = event.content else { continue };
         let timeline = timelines.entry(event.device).or_default();
-        match timeline.absorb(&limits, version, sample, driver) {
+        match timeline.absorb(&limits, Version(version), sample, driver) {
             Outcome::Applied(Arrival::New) => counts.new += 1,
             Outcome::Applied(Arrival::End) => counts.mix[0] += 1,
             Outcome::Applied(Arrival::Inside) => counts.mix[1] += 1,

@@ -112,11 +112,12 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::scalar::Version;
     use crate::store::memory::MemoryStore;
     use crate::timeline::{Limits, RawSample, Sample, Timeline};
 
     /// The trip of samples at these times, minutes since 1970.
-    fn trip(minutes: &[i64], version: i64) -> TripRow {
+    fn trip(minutes: &[i64], version: Version) -> TripRow {
         let mut timeline = Timeline::default();
         for minute in minutes {
             let raw = RawSample { time_ms: minute * 60_000, ..RawSample::default() };
@@ -129,12 +130,12 @@ mod tests {
     #[tokio::test]
     async fn writes_hide_the_rows_they_overlap_and_leave_the_lower_store_as_it_is() {
         let (under, over) = (MemoryStore::default(), MemoryStore::default());
-        let (first, last) = (trip(&[1, 2], 10), trip(&[50], 12));
+        let (first, last) = (trip(&[1, 2], Version(10)), trip(&[50], Version(12)));
         under.apply(&[first.clone(), last.clone()]).await.unwrap();
         let overlay = Overlay { under: &under, over: &over, partition: 0 };
         let own = |row: &TripRow| TripRow { partition: 0, ..row.clone() };
         assert_eq!(overlay.rows_of_day("a", 0).await.unwrap(), [own(&first), own(&last)]);
-        let grown = TripRow { partition: 0, ..trip(&[1, 2, 4], 100) };
+        let grown = TripRow { partition: 0, ..trip(&[1, 2, 4], Version(100)) };
         overlay.apply(std::slice::from_ref(&grown)).await.unwrap();
         let expected = [grown.clone(), own(&last)];
         assert_eq!(overlay.rows_of_day("a", 0).await.unwrap(), expected);

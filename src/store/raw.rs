@@ -5,6 +5,7 @@ use std::future::Future;
 use super::{StoreError, TripRow};
 use crate::codec::kind::{self, ColumnKind};
 use crate::codec::trip_row::trip_columns;
+use crate::model::scalar::Version;
 use crate::timeline::DAY_MS;
 
 macro_rules! define_columns {
@@ -62,7 +63,7 @@ macro_rules! cells {
 
 cells! {
     Time, ms => Cell::Int(ms);
-    BigInt, value => Cell::Int(value);
+    Version, version => Cell::Int(version.get());
     Int, value => Cell::Int(value.into());
     Double, value => Cell::Real(value);
     Text, value => Cell::Text(value);
@@ -113,8 +114,8 @@ impl RawRow {
 
     /// The version; `None` for a row that another program wrote.
     #[must_use]
-    pub fn version(&self) -> Option<i64> {
-        self.int(Index::version as usize)
+    pub fn version(&self) -> Option<Version> {
+        self.int(Index::version as usize).map(Version)
     }
 
     /// The partition that the row names.

@@ -48,6 +48,7 @@ pub use crate::model::limits::{
 };
 pub use crate::model::reading::{READINGS, Reading, ReadingKind};
 pub use crate::model::sample::{OutOfRange, RawSample, Sample};
+use crate::model::scalar::Version;
 pub use crate::model::time::{DAY_MS, day_of};
 
 /// How a sample changed the trips of its device.
@@ -99,7 +100,7 @@ impl Timeline {
     pub fn absorb(
         &mut self,
         limits: &Limits,
-        version: i64,
+        version: Version,
         sample: Sample,
         driver: Option<&str>,
     ) -> Outcome {
@@ -130,7 +131,7 @@ impl Timeline {
     }
 
     /// Rule 3 of the contract: a sample that no trip covers.
-    fn classify(&self, limits: &Limits, version: i64, time_ms: i64) -> Arrival {
+    fn classify(&self, limits: &Limits, version: Version, time_ms: i64) -> Arrival {
         let left = self.before(time_ms).filter(|trip| reaches(trip, limits, version, time_ms));
         let right = self.after(time_ms).filter(|trip| {
             trip.start_ms() - time_ms <= limits.max_gap_ms && !trip.already_includes(version)
@@ -154,7 +155,7 @@ impl Timeline {
         self.trips.range(..time_ms).next_back().map(|(_, trip)| &**trip)
     }
 
-    fn apply(&mut self, arrival: Arrival, version: i64, sample: Sample, driver: Option<&str>) {
+    fn apply(&mut self, arrival: Arrival, version: Version, sample: Sample, driver: Option<&str>) {
         let time_ms = sample.time_ms;
         let add = |trip: &mut Trip| add(trip, version, sample, driver);
         let mut before = 0;
@@ -212,7 +213,7 @@ impl Timeline {
     /// that overlapped another, or whose version is at or past `acknowledged` (the version of the
     /// first record that a commit would not pass), is marked dirty from `acknowledged`: it is
     /// written and announced again.
-    pub fn insert_loaded(&mut self, days: &[i64], rows: Vec<Trip>, acknowledged: i64) -> usize {
+    pub fn insert_loaded(&mut self, days: &[i64], rows: Vec<Trip>, acknowledged: Version) -> usize {
         let overlaps = rows
             .into_iter()
             .map(|row| self.insert_row(row, acknowledged))
@@ -227,7 +228,7 @@ impl Timeline {
         overlaps
     }
 
-    fn insert_row(&mut self, mut row: Trip, acknowledged: i64) -> bool {
+    fn insert_row(&mut self, mut row: Trip, acknowledged: Version) -> bool {
         let over: Vec<i64> = self
             .trips
             .range(..=row.end_ms())
@@ -351,12 +352,12 @@ fn fits(limits: &Limits, start_ms: i64, end_ms: i64, samples: usize) -> bool {
 }
 
 /// Whether a trip ends at most `max_gap` before a time and does not include the record yet.
-fn reaches(trip: &Trip, limits: &Limits, version: i64, time_ms: i64) -> bool {
+fn reaches(trip: &Trip, limits: &Limits, version: Version, time_ms: i64) -> bool {
     time_ms - trip.end_ms() <= limits.max_gap_ms && !trip.already_includes(version)
 }
 
 /// Adds a sample outside the span of a trip.
-fn add(trip: &mut Trip, version: i64, sample: Sample, driver: Option<&str>) {
+fn add(trip: &mut Trip, version: Version, sample: Sample, driver: Option<&str>) {
     trip.add(version, sample, driver).expect("no trip spans the time, so none keeps it");
 }
 
@@ -364,7 +365,7 @@ fn add(trip: &mut Trip, version: i64, sample: Sample, driver: Option<&str>) {
 fn absorb_inside(
     trip: &mut Trip,
     limits: &Limits,
-    version: i64,
+    version: Version,
     sample: Sample,
     driver: Option<&str>,
 ) -> Outcome {

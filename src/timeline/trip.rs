@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Path, Sample};
+use crate::model::scalar::Version;
 
 /// Approximate memory of a trip without its path: the struct, a driver, its map entry; bytes.
 const OVERHEAD: usize = size_of::<Trip>() + 128;
@@ -25,27 +26,27 @@ pub struct Trip {
     /// Device time of the first-arrived sample; after a merge, that of the earlier trip.
     pub t_star_ms: i64,
     /// Version of the trip's first-arrived sample.
-    pub minted: i64,
+    pub minted: Version,
     /// Version of the last sample that changed the trip.
-    pub version: i64,
+    pub version: Version,
     /// Maps each retired `t_star` to the version of the merge that retired it.
-    pub absorbed: BTreeMap<i64, i64>,
+    pub absorbed: BTreeMap<i64, Version>,
     /// The driver, if a kept sample names one.
     pub driver: Option<Driver>,
     /// Partition of the row that the trip was loaded from. `None` after a change: the reader's own.
     pub partition: Option<i32>,
     path: Path,
     /// Version of the trip when it was loaded; `i64::MIN` for a trip that started in memory.
-    loaded: i64,
+    loaded: Version,
     /// Lowest version of the changes that no flush has taken yet.
-    unflushed: Option<i64>,
+    unflushed: Option<Version>,
     /// How long these changes have been delayed, as counted by the caller, ms.
     waited_ms: u32,
 }
 
 impl Trip {
     /// A trip of one sample.
-    pub(super) fn new(version: i64, sample: Sample, driver: Option<&str>) -> Self {
+    pub(super) fn new(version: Version, sample: Sample, driver: Option<&str>) -> Self {
         let mut trip = Self {
             t_star_ms: sample.time_ms,
             minted: version,
@@ -54,7 +55,7 @@ impl Trip {
             driver: None,
             partition: None,
             path: Path::new(sample),
-            loaded: i64::MIN,
+            loaded: Version::MIN,
             unflushed: Some(version),
             waited_ms: 0,
         };
@@ -66,9 +67,9 @@ impl Trip {
     #[must_use]
     pub fn loaded(
         t_star_ms: i64,
-        minted: i64,
-        version: i64,
-        absorbed: BTreeMap<i64, i64>,
+        minted: Version,
+        version: Version,
+        absorbed: BTreeMap<i64, Version>,
         driver: Option<Driver>,
         path: Path,
     ) -> Self {
@@ -121,12 +122,12 @@ impl Trip {
 
     /// Lowest version of the changes that no flush has taken yet; `None` if there are none.
     #[must_use]
-    pub fn unflushed(&self) -> Option<i64> {
+    pub fn unflushed(&self) -> Option<Version> {
         self.unflushed
     }
 
     /// Hands the changes to a flush: returns their lowest version and marks the trip as clean.
-    pub fn take_unflushed(&mut self) -> Option<i64> {
+    pub fn take_unflushed(&mut self) -> Option<Version> {
         self.waited_ms = 0;
         self.unflushed.take()
     }
@@ -138,7 +139,7 @@ impl Trip {
     }
 
     /// Whether the loaded row already includes the effect of the record at `version`.
-    pub(super) fn already_includes(&self, version: i64) -> bool {
+    pub(super) fn already_includes(&self, version: Version) -> bool {
         version <= self.loaded
     }
 
@@ -156,7 +157,7 @@ impl Trip {
     }
 
     /// Marks the trip dirty from `version`: it is written and announced again.
-    pub(super) fn mark_unflushed(&mut self, version: i64) {
+    pub(super) fn mark_unflushed(&mut self, version: Version) {
         self.unflushed = Some(self.unflushed.map_or(version, |lowest| lowest.min(version)));
     }
 
@@ -166,7 +167,7 @@ impl Trip {
     /// The kept sample of that device time. The trip is unchanged.
     pub(super) fn add(
         &mut self,
-        version: i64,
+        version: Version,
         sample: Sample,
         driver: Option<&str>,
     ) -> Result<(), Sample> {
@@ -178,7 +179,7 @@ impl Trip {
 
     /// Merges the following trip into this one, after a sample at `version` has closed the gap.
     /// This trip is the earlier one, so its `t_star` is smaller and survives.
-    pub(super) fn absorb(&mut self, version: i64, later: Self) {
+    pub(super) fn absorb(&mut self, version: Version, later: Self) {
         debug_assert!(self.t_star_ms < later.t_star_ms);
         self.absorbed.extend(later.absorbed);
         self.absorbed.insert(later.t_star_ms, version);
@@ -193,7 +194,7 @@ impl Trip {
     }
 
     /// Marks a change at `version`. The row now belongs to this reader's partition.
-    fn change(&mut self, version: i64) {
+    fn change(&mut self, version: Version) {
         self.version = version;
         self.partition = None;
         self.mark_unflushed(version);

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::codec::trip_row::TripRow;
 use crate::model::change::{Change, Forgotten};
+use crate::model::scalar::Version;
 use crate::model::time::format_time;
 use crate::views::{TripJson, ViewError, text_id};
 
@@ -14,7 +15,7 @@ struct Event {
     kind: &'static str,
     id: String,
     absorbed: Vec<String>,
-    version: i64,
+    version: Version,
     /// Number of this part, from 1, if the event was split.
     #[serde(skip_serializing_if = "Option::is_none")]
     part: Option<usize>,
@@ -31,7 +32,7 @@ struct ForgottenEvent<'a> {
     kind: &'static str,
     device_id: &'a str,
     before: String,
-    version: i64,
+    version: Version,
 }
 
 impl Event {
@@ -120,7 +121,7 @@ mod tests {
         let (even, odd) = ((0..samples).step_by(2), (1..samples - 1).step_by(2));
         for (version, second) in (1..).zip(even.chain(odd)) {
             let raw = RawSample { time_ms: second * 1000, ..RawSample::default() };
-            timeline.absorb(&limits, version * 2, Sample::quantised(&raw).unwrap(), None);
+            timeline.absorb(&limits, Version(version * 2), Sample::quantised(&raw).unwrap(), None);
         }
         let row = TripRow::from_trip(&"\u{1}".repeat(256), timeline.trips().next().unwrap());
         let retired = row.absorbed.keys().copied().skip(3).collect();

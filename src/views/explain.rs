@@ -7,6 +7,7 @@ use super::ViewError;
 use super::trip_json::{Match, text_id};
 use crate::codec::trip_row::TripRow;
 use crate::model::epoch::{Epoch, Versions};
+use crate::model::scalar::Version;
 use crate::model::time::format_time;
 
 /// A position in the log. Clients parse this and the types below: names and order are fixed.
@@ -107,16 +108,16 @@ impl Explanation {
 }
 
 /// The log position of a version of `row`. The row names the partition.
-fn log_position(version: i64, row: &TripRow, epochs: &[Epoch]) -> LogPosition {
+fn log_position(version: Version, row: &TripRow, epochs: &[Epoch]) -> LogPosition {
     if epochs.is_empty() {
         let offset = Some(Versions::of_files().offset_of(version));
-        return LogPosition { version, epoch: None, partition: None, offset };
+        return LogPosition { version: version.get(), epoch: None, partition: None, offset };
     }
-    let epoch_of = |version: i64| epochs.iter().rev().find(|epoch| epoch.base <= version);
+    let epoch_of = |version: Version| epochs.iter().rev().find(|epoch| epoch.base <= version);
     let (Some(epoch), Some(latest)) = (epoch_of(version), epoch_of(row.version)) else {
-        return LogPosition { version, epoch: None, partition: None, offset: None };
+        return LogPosition { version: version.get(), epoch: None, partition: None, offset: None };
     };
     let partition = (epoch.partitions == latest.partitions).then_some(row.partition);
     let offset = Some((version - epoch.base) / 2);
-    LogPosition { version, epoch: Some(epoch.epoch), partition, offset }
+    LogPosition { version: version.get(), epoch: Some(epoch.epoch), partition, offset }
 }

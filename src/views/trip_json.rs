@@ -177,7 +177,7 @@ impl TripJson {
             end: LatLon { lat: row.end_lat, lon: row.end_lon },
             bbox: [row.min_lon, row.min_lat, row.max_lon, row.max_lat],
             absorbed: absorbed.collect::<Result<_, _>>()?,
-            version: row.version,
+            version: row.version.get(),
             path: None,
         })
     }

@@ -5,6 +5,7 @@ mod random;
 mod rows;
 
 use crate::model::{Fix, literal, spans};
+use tstar::model::scalar::Version;
 use tstar::timeline::{Arrival, Limits, Outcome, READINGS, Reading, Sample, Timeline, Trip};
 
 const MINUTE: i64 = 60_000;
@@ -47,12 +48,12 @@ fn assert_equal(trips: &[&Trip], device: &literal::Device) {
 }
 
 fn is_equal(found: &Trip, expected: &literal::Trip) -> bool {
-    let retired = |&(t_star, version)| found.absorbed.get(&t_star) == Some(&version);
+    let retired = |&(t_star, version)| found.absorbed.get(&t_star) == Some(&Version(version));
     let driver = found.driver.as_ref().map(|driver| (&*driver.name, driver.time_ms));
     let mut kept = expected.kept.clone();
     kept.sort_unstable_by_key(|fix| fix.time);
     (found.t_star_ms, found.minted, found.version)
-        == (expected.t_star, expected.minted, expected.version)
+        == (expected.t_star, Version(expected.minted), Version(expected.version))
         && (found.start_ms(), found.end_ms()) == (expected.start(), expected.end())
         && found.absorbed.len() == expected.absorbed.len()
         && expected.absorbed.iter().all(retired)
@@ -96,8 +97,12 @@ fn run(limits: &Limits, arrivals: &'static str) -> (Timeline, Vec<Outcome>) {
     let mut timeline = Timeline::default();
     let outcomes =
         arrivals.split_whitespace().map(fix).zip((0..).step_by(2)).map(|(fix, version)| {
-            timeline.insert_loaded(&timeline.missing_days(limits, fix.time), Vec::new(), version);
-            timeline.absorb(limits, version, sample(fix), fix.driver)
+            timeline.insert_loaded(
+                &timeline.missing_days(limits, fix.time),
+                Vec::new(),
+                Version(version),
+            );
+            timeline.absorb(limits, Version(version), sample(fix), fix.driver)
         });
     let outcomes = outcomes.collect();
     timeline.check(limits);
@@ -184,7 +189,7 @@ fn a_later_sample_of_the_same_time_changes_nothing() {
     assert_eq!(trip.path().first().lat_e7, i32::from(b'a'));
     assert_eq!(trip.driver.as_ref().map(|driver| &*driver.name), Some("ann"));
     let (timeline, _) = run(&UNLIMITED, "0 3 0 3");
-    assert_eq!(timeline.trips().next().unwrap().version, 2);
+    assert_eq!(timeline.trips().next().unwrap().version, Version(2));
 }
 
 #[test]
@@ -245,8 +250,8 @@ fn a_chain_of_merges_keeps_the_version_of_each() {
     // The record at version 6 joins 20 and 10; the record at version 10 joins 0 to them.
     let (timeline, _) = run(&UNLIMITED, "20 10 24 15 0 5");
     let [trip] = &timeline.trips().collect::<Vec<_>>()[..] else { panic!("{timeline:?}") };
-    assert_eq!((trip.t_star_ms, trip.minted, trip.version), (0, 8, 10));
-    let absorbed = [(10 * MINUTE, 10), (20 * MINUTE, 6)];
+    assert_eq!((trip.t_star_ms, trip.minted, trip.version), (0, Version(8), Version(10)));
+    let absorbed = [(10 * MINUTE, Version(10)), (20 * MINUTE, Version(6))];
     assert!(trip.absorbed.iter().map(|(&t_star, &version)| (t_star, version)).eq(absorbed));
 }
 
@@ -272,7 +277,7 @@ fn compare(limits: &Limits, fixes: &[Fix; 6], order: &[usize; 6]) -> bool {
     let (mut timeline, mut device) = (Timeline::default(), literal::Device::new(for_model(limits)));
     for (&nth, version) in order.iter().zip((0..).step_by(2)) {
         let fix = fixes[nth];
-        let found = did(timeline.absorb(limits, version, sample(fix), fix.driver));
+        let found = did(timeline.absorb(limits, Version(version), sample(fix), fix.driver));
         assert_eq!(found, device.arrive(version, fix), "{fixes:?} {order:?}");
     }
     let trips: Vec<_> = timeline.trips().collect();

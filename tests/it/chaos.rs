@@ -121,7 +121,7 @@ impl Site {
     fn base(&self, store: &ScyllaStore) -> i64 {
         let epochs = self.keyspace.runtime.block_on(store.epochs()).unwrap();
         assert_eq!(epochs.len(), 1);
-        epochs[0].base
+        epochs[0].base.get()
     }
 
     /// The source of each dead letter: partition, offset, element.

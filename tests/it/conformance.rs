@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use tstar::model::scalar::Version;
 use tstar::store::memory::MemoryStore;
 use tstar::store::sqlite::SqliteStore;
 use tstar::store::{
@@ -33,7 +34,7 @@ pub fn trip(device_id: &str, minutes: &[i64], version: i64) -> TripRow {
     let samples = minutes.iter().map(|minute| sample(MIDNIGHT + minute * MINUTE));
     let path = Path::from_sorted(samples).unwrap();
     let t_star_ms = path.first().time_ms;
-    let trip = Trip::loaded(t_star_ms, 2, version, BTreeMap::new(), None, path);
+    let trip = Trip::loaded(t_star_ms, Version(2), Version(version), BTreeMap::new(), None, path);
     TripRow::from_trip(device_id, &trip)
 }
 
@@ -84,7 +85,7 @@ async fn a_claim_stands_whatever_comes_after_it(store: impl TripStore) {
     assert_eq!(store.claim("truck-17", 2, 5).await.unwrap(), 5);
     assert_eq!(store.claim("truck-18", 1, 0).await.unwrap(), 0);
     store.apply(&[trip("truck-17", &[1, 2], 2)]).await.unwrap();
-    let forget = Forget { version: 6, before_ms: at(3 * 24 * 60) };
+    let forget = Forget { version: Version(6), before_ms: at(3 * 24 * 60) };
     store.forget("truck-17", &forget).await.unwrap();
     for (epoch, partition) in [(1, Some(3)), (2, Some(5)), (3, None)] {
         assert_eq!(store.claimed("truck-17", epoch).await.unwrap(), partition);
@@ -160,7 +161,7 @@ async fn a_range_shows_each_overlapping_trip_once_in_order(store: impl TripStore
     store.apply(&rows).await.unwrap();
     let range = async |from: i64, upto: i64, order, limit| {
         let found = store.range("truck-17", at(from), at(upto), order, limit).await.unwrap();
-        found.iter().map(|row| row.version / 2).collect::<Vec<_>>()
+        found.iter().map(|row| row.version.get() / 2).collect::<Vec<_>>()
     };
     assert_eq!(range(-60, 2 * day, Order::Asc, 9).await, [1, 2, 3, 4, 5]);
     assert_eq!(range(-60, 2 * day, Order::Desc, 9).await, [5, 4, 3, 2, 1]);
@@ -197,7 +198,7 @@ async fn devices_come_in_byte_order_and_by_page(store: impl TripStore) {
 
 async fn a_row_comes_back_as_it_was(store: impl TripStore) {
     let mut row = trip("\u{1F69A} '\"; DROP TABLE trips; --", &[10, 12, 14], i64::MAX / 4);
-    row.absorbed = BTreeMap::from([(at(11), 9), (at(12), i64::MAX / 4)]);
+    row.absorbed = BTreeMap::from([(at(11), Version(9)), (at(12), Version(i64::MAX / 4))]);
     row.driver = Some("O'Hara\n\"".into());
     row.driver_ms = Some(at(12));
     row.max_speed_mps = None;
@@ -248,7 +249,7 @@ async fn a_forget_erases_whole_trips_and_is_remembered(store: impl TripStore + J
     let (old, over) = (trip("truck-17", &[-60, -30], 2), trip("truck-17", &[-10, 5], 4));
     let (later, other) = (trip("truck-17", &[day + 5], 6), trip("truck-18", &[-60, -30], 8));
     store.apply(&[old.clone(), over.clone(), later.clone(), other.clone()]).await.unwrap();
-    let forget = Forget { version: 10, before_ms: at(3) };
+    let forget = Forget { version: Version(10), before_ms: at(3) };
     for _ in 0..2 {
         // A half-done forget is done again in full.
         store.forget("truck-17", &forget).await.unwrap();
@@ -262,17 +263,17 @@ async fn a_forget_erases_whole_trips_and_is_remembered(store: impl TripStore + J
         store.apply(std::slice::from_ref(&over)).await.unwrap();
     }
     let today = MIDNIGHT / DAY_MS;
-    let all_erased = Forget { version: 12, before_ms: at(2 * day) };
+    let all_erased = Forget { version: Version(12), before_ms: at(2 * day) };
     store.forget("truck-17", &all_erased).await.unwrap();
     store.commit(&Flush::default()).await.unwrap();
     assert_eq!(all(&store, "truck-17").await, []);
     assert_eq!(store.devices(DeviceScope::OfDay(today), None, 9).await.unwrap(), [] as [String; 0]);
     assert_eq!(store.devices(DeviceScope::OfDay(today - 1), None, 9).await.unwrap(), ["truck-18"]);
     assert_eq!(store.devices(DeviceScope::All, None, 9).await.unwrap(), ["truck-18"]);
-    let lower = Forget { version: 14, before_ms: at(-90) };
+    let lower = Forget { version: Version(14), before_ms: at(-90) };
     store.forget("truck-17", &lower).await.unwrap();
     store.commit(&Flush::default()).await.unwrap();
-    let as_one = Forget { version: 14, before_ms: at(2 * day) };
+    let as_one = Forget { version: Version(14), before_ms: at(2 * day) };
     assert_eq!(store.erased("truck-17").await.unwrap(), Some(as_one), "newest and floor");
     assert_eq!(store.forgets("truck-17").await.unwrap(), [forget, all_erased, lower]);
     assert_eq!(store.forgets("truck-18").await.unwrap(), []);

@@ -13,6 +13,7 @@ use scylla::value::CqlTimestamp;
 use tstar::model::epoch::Epoch;
 use tstar::model::partitioner::Partitioner;
 use tstar::model::rules::Rules;
+use tstar::model::scalar::Version;
 use tstar::store::scylla::{ScyllaStore, ScyllaUrl, ServerOptions};
 use tstar::store::{DeviceScope, EpochStore, Forget, Order, StoreError, TripRow, TripStore};
 use tstar::timeline::DAY_MS;
@@ -75,7 +76,7 @@ fn foreign_rows_are_skipped_and_counted() {
         assert_eq!(store.foreign_rows(), 84, "64 rows are read, and no more");
         assert_eq!(store.rows_of_day("haunted", TODAY).await.unwrap(), rows);
         // A day with foreign rows only does not count as ours.
-        let forget = Forget { version: 20, before_ms: at(0) + DAY_MS };
+        let forget = Forget { version: Version(20), before_ms: at(0) + DAY_MS };
         store.apply(&[trip("haunted", &[-60], 14)]).await.unwrap();
         store.forget("haunted", &forget).await.unwrap();
         phantom(session, "haunted", 15).await;
@@ -102,7 +103,7 @@ fn a_row_written_twice_is_the_same_to_the_timestamp() {
             assert_eq!(found.len(), 2, "one row a day");
             written.push(found);
         }
-        let at = row.version + 1;
+        let at = row.version.get() + 1;
         assert!(written[0].iter().all(|&(_, a, b, c)| [a, b, c] == [at; 3]), "{written:?}");
         assert!(written.iter().all(|found| *found == written[0]), "{written:?}");
     });
@@ -182,7 +183,7 @@ fn a_forget_that_was_begun_is_done_again_with_its_days() {
         let unlist = "DELETE FROM days_of_device USING TIMESTAMP 30
              WHERE device_id = 'gone' AND bucket = ?";
         session.query_unpaged(unlist, (bucket(-2),)).await.unwrap();
-        store.forget("gone", &Forget { version: 30, before_ms: at(0) }).await.unwrap();
+        store.forget("gone", &Forget { version: Version(30), before_ms: at(0) }).await.unwrap();
         for day in [-2, -1] {
             assert_eq!(store.rows_of_day("gone", TODAY + day).await.unwrap(), [], "day {day}");
         }
@@ -206,7 +207,7 @@ fn owners_remember_listed_days_apart() {
         let day = DAY_MS / MINUTE;
         second.apply(&[trip("moved", &[-day], 2)]).await.unwrap();
         first.apply(&[trip("moved", &[-day, 5 - day], 4)]).await.unwrap();
-        first.forget("moved", &Forget { version: 10, before_ms: at(0) }).await.unwrap();
+        first.forget("moved", &Forget { version: Version(10), before_ms: at(0) }).await.unwrap();
         assert_eq!(all(&first, "moved").await, []);
         // The partition moved to a worker that knows nothing.
         let newer = trip("moved", &[-day], 12);
@@ -220,7 +221,7 @@ fn epoch(epoch: i32, topic: &str) -> Epoch {
     let rules = Rules { max_gap_ms: 60_000, ..Rules::default() };
     let start_offsets = [(0, 5), (1, 0)].into();
     let (topic, partitioner) = (topic.into(), Some(Partitioner::Murmur2));
-    Epoch { epoch, topic, partitions: 2, start_offsets, base: 1000, rules, partitioner }
+    Epoch { epoch, topic, partitions: 2, start_offsets, base: Version(1000), rules, partitioner }
 }
 
 #[test]

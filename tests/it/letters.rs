@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tstar::kafka::producer::ProducerRecord;
 use tstar::model::epoch::Epoch;
 use tstar::model::rules::Rules;
+use tstar::model::scalar::Version;
 use tstar::store::EpochStore;
 
 use crate::cli::{Folder, minutes};
@@ -234,7 +235,7 @@ fn what_makes_no_sense_says_so() {
         topic: site.topic.name.clone(),
         partitions: PARTITIONS,
         start_offsets: BTreeMap::new(),
-        base: 1,
+        base: Version(1),
         rules: Rules::default(),
         partitioner: None,
     };

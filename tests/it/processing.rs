@@ -10,6 +10,7 @@ use tstar::model::epoch::{Epoch, Log, Versions};
 use tstar::model::partitioner::Partitioner;
 use tstar::model::reason::{DeadReason, DropReason};
 use tstar::model::rules::Rules;
+use tstar::model::scalar::Version;
 use tstar::pipeline::processor::{Budget, Processor, ProcessorConfig, RunError, SampleCounts};
 use tstar::source::spill::Spill;
 use tstar::source::{Batch, Control, DecodedSample, Entry, SampleError, Source, SourceError};
@@ -163,7 +164,7 @@ fn expected(log: &[Record]) -> Vec<TripRow> {
             if let LogEntry::Sample { device, minute, lat_e7 } = log_entry {
                 let timeline = devices.entry(format!("truck-{device}")).or_default();
                 let sample = sample(EVENING + minute * MINUTE, *lat_e7);
-                timeline.absorb(&rules().limits(), 2 * offset, sample, None);
+                timeline.absorb(&rules().limits(), Version(2 * offset), sample, None);
             }
         }
     }
@@ -338,7 +339,7 @@ fn log(partition: i32) -> Log {
         topic: "samples".into(),
         partitions: 8,
         start_offsets: BTreeMap::new(),
-        base: 0,
+        base: Version(0),
         rules: rules(),
         partitioner: Some(Partitioner::None),
     };

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 use tstar::model::rules::Rules;
+use tstar::model::scalar::Version;
 use tstar::store::sqlite::{FORMATS, SqliteStore};
 use tstar::store::{Change, ChangeKind, Flush, Journal, StoreError, TripRow, TripStore};
 use tstar::timeline::{Path as TripPath, READINGS, Reading, Sample, Trip, day_of};
@@ -17,7 +18,10 @@ const NOON: i64 = 1_795_176_000_000;
 fn trip(device_id: &str) -> TripRow {
     let sample = Sample::new(NOON, (1, 2), [Reading::ABSENT; READINGS]);
     let path = TripPath::new(sample);
-    TripRow::from_trip(device_id, &Trip::loaded(NOON, 0, 0, [].into(), None, path))
+    TripRow::from_trip(
+        device_id,
+        &Trip::loaded(NOON, Version(0), Version(0), [].into(), None, path),
+    )
 }
 
 fn open(file: &Path) -> Result<SqliteStore, StoreError> {

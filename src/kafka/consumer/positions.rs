@@ -141,6 +141,7 @@ fn committed(
 mod tests {
     use super::*;
     use crate::model::rules::Rules;
+    use crate::model::scalar::Version;
 
     fn start(
         partition: i32,
@@ -161,7 +162,7 @@ mod tests {
             topic: "samples".into(),
             partitions: 2,
             start_offsets: BTreeMap::from([(0, 100)]),
-            base: 1,
+            base: Version(1),
             rules: Rules::default(),
             partitioner: None,
         };

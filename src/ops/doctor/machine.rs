@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::CheckResult;
 use crate::model::epoch::Epoch;
+use crate::model::scalar::Version;
 
 /// Minimum free space of the disk, bytes.
 const MIN_FREE: u64 = 1 << 30;
@@ -58,8 +59,8 @@ fn check_disk(folder: &Path, metadata: &Metadata) -> CheckResult {
 /// The clock against the base of the newest epoch, which was made from a clock.
 pub(super) fn check_clock(newest: &Epoch, now_ms: i64) -> CheckResult {
     let now_us = now_ms.saturating_mul(1000);
-    let behind_s = (newest.base - now_us) / 1_000_000;
-    if newest.base > now_us {
+    let behind_s = (newest.base.get() - now_us) / 1_000_000;
+    if newest.base > Version(now_us) {
         CheckResult::fail(
             "clock",
             format!("epoch {} begins {behind_s} s ahead of this machine's clock", newest.epoch),

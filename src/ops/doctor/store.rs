@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
 use super::CheckResult;
+use crate::model::scalar::Version;
 use crate::store::raw::RawRows;
 use crate::store::{AnyStore, EpochStore, StoreError};
 
@@ -64,7 +65,7 @@ fn skew(clock_ms: i64, span: &RangeInclusive<i64>) -> i64 {
 
 /// Checks versions and partitions of the first rows.
 async fn check_rows<S: RawRows + EpochStore>(store: &S) -> Result<Vec<CheckResult>, StoreError> {
-    let newest = store.epochs().await?.last().map_or(0, |epoch| epoch.base);
+    let newest = store.epochs().await?.last().map_or(0, |epoch| epoch.base.get());
     let (mut checked, mut foreign, mut from) = (0, 0_usize, None);
     let mut partitions: HashMap<String, i32> = HashMap::new();
     let mut mixed = None;
@@ -76,7 +77,7 @@ async fn check_rows<S: RawRows + EpochStore>(store: &S) -> Result<Vec<CheckResul
                 foreign += 1;
                 continue;
             };
-            if let (true, Some(partition)) = (version >= newest, row.partition()) {
+            if let (true, Some(partition)) = (version >= Version(newest), row.partition()) {
                 let first = *partitions.entry(row.device_id.clone()).or_insert(partition);
                 if first != partition {
                     mixed.get_or_insert((row.device_id, first, partition));

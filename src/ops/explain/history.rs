@@ -13,6 +13,7 @@ use crate::kafka::scan::Scan;
 use crate::kafka::topic::OffsetRange;
 use crate::model::epoch::Versions;
 use crate::model::rules::Rules;
+use crate::model::scalar::Version;
 use crate::ops::verify::reference::{ImportedFiles, ReferenceError};
 use crate::pipeline::daemon::DaemonError;
 use crate::pipeline::daemon::topic_replay::{TopicReplay, by_epoch};
@@ -139,7 +140,7 @@ impl<'a> TripHistory<'a> {
     fn absorb(
         &mut self,
         rules: &Rules,
-        (partition, version): (i32, i64),
+        (partition, version): (i32, Version),
         batch: &Batch,
         (entry, decoded): (&Entry, &DecodedSample),
     ) {

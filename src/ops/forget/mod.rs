@@ -13,6 +13,7 @@ use serde::Serialize;
 use super::topic_log::OpenLog;
 use super::{InvalidRequest, NoResult};
 use crate::model::rules::Rules;
+use crate::model::scalar::Version;
 use crate::model::time::{format_duration, format_time};
 use crate::store::{AnyStore, EpochStore, StoreUrl};
 
@@ -91,7 +92,7 @@ pub struct ForgetRecord {
     /// Offset of the record, if known.
     pub offset: Option<i64>,
     /// Version of the erasure, if the offset is known.
-    pub version: Option<i64>,
+    pub version: Option<Version>,
 }
 
 /// Progress of one device.
@@ -132,7 +133,7 @@ pub struct AuditLine<'a> {
     before: String,
     partition: i32,
     offset: Option<i64>,
-    version: Option<i64>,
+    version: Option<Version>,
     at: String,
     by: Option<&'a str>,
 }

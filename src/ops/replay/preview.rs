@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::file_records::FileRecords;
 use crate::kafka::topic::OffsetRange;
 use crate::model::epoch::{Epoch, Log, Versions};
+use crate::model::scalar::Version;
 use crate::ops::verify::reference::Workspace;
 use crate::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
 use crate::source::Batch;
@@ -40,11 +41,11 @@ pub(super) struct PreviewLog<'a> {
 
 impl PreviewLog<'_> {
     /// A version above those of all records of the log.
-    fn next_version(&self) -> i64 {
+    fn next_version(&self) -> Version {
         let end = |(partition, range): (i32, &OffsetRange)| {
             Versions::of_partition(self.epochs, partition).version_at(range.next)
         };
-        (0..).zip(self.offsets).map(end).max().unwrap_or(0)
+        (0..).zip(self.offsets).map(end).max().unwrap_or(Version(0))
     }
 }
 
@@ -62,7 +63,7 @@ pub(super) async fn preview_changes(
     let over = workspace.store(&newest.rules, false)?;
     let base = log.next_version();
     let start_offsets = [(0, 0)].into();
-    let preview_epoch = Epoch { base, partitions: 1, start_offsets, ..newest.clone() };
+    let preview_epoch = Epoch { base: base, partitions: 1, start_offsets, ..newest.clone() };
     let versions = Versions::of_partition(&[preview_epoch], 0);
     let overlay = Overlay { under: log.store, over: &over, partition: 0 };
     let config = ProcessorConfig { loads: 32, ..workspace.processor_config() };
@@ -83,7 +84,7 @@ pub(super) async fn preview_changes(
 async fn count_changes(
     over: &EmbeddedStore,
     under: &AnyStore,
-    base: i64,
+    base: Version,
 ) -> Result<TripChanges, StoreError> {
     let mut changes = TripChanges::default();
     let mut after: Option<String> = None;

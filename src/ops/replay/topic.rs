@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::kafka::topic::StartFrom;
+use crate::model::scalar::Version;
 use crate::ops::topic_log::{self, LogAccess, TopicLog};
 use crate::ops::verify::Difference;
 use crate::ops::verify::compare::{CompareOptions, compare};
@@ -117,7 +118,7 @@ impl TopicReplayJob {
         check_stopped(&report, cancel, PartialResult::Nothing)?;
         let bounds = self.log.bounds(&replay);
         let before = versions_before(&self.log.epochs, &self.start_offsets);
-        let oldest = before.values().copied().min().unwrap_or(i64::MIN);
+        let oldest = before.values().copied().min().unwrap_or(Version::MIN);
         let mut differing = 0;
         let mut count = |difference: &Difference, _: bool| {
             let is_written = difference.version.is_some_and(|version| version > oldest);

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::day::{self, Day};
 use super::{Bounds, Difference, Kind};
+use crate::model::scalar::Version;
 use crate::store::EmbeddedStore;
 use crate::store::raw::{RawRow, RawRows};
 use crate::store::{DeviceScope, StoreError, TripRow, TripStore};
@@ -58,14 +59,16 @@ pub trait LogEnds: Send + Sync {
     ///
     /// # Errors
     /// No broker responds.
-    fn limit(&self) -> impl Future<Output = Result<Option<BTreeMap<i32, i64>>, StoreError>> + Send;
+    fn limit(
+        &self,
+    ) -> impl Future<Output = Result<Option<BTreeMap<i32, Version>>, StoreError>> + Send;
 }
 
 /// A log to which no records are added.
 pub struct FixedLog;
 
 impl LogEnds for FixedLog {
-    async fn limit(&self) -> Result<Option<BTreeMap<i32, i64>>, StoreError> {
+    async fn limit(&self) -> Result<Option<BTreeMap<i32, Version>>, StoreError> {
         Ok(None)
     }
 }

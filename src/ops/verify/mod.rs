@@ -22,6 +22,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::identity::TripId;
+use crate::model::scalar::Version;
 use crate::model::time::format_time;
 use crate::timeline::DAY_MS;
 
@@ -91,7 +92,7 @@ pub struct Difference {
     /// Columns that differ.
     pub columns: Vec<&'static str>,
     /// Version of the trip according to the log; `None` if the log gives no such trip.
-    pub version: Option<i64>,
+    pub version: Option<Version>,
 }
 
 impl Difference {
@@ -132,22 +133,23 @@ impl Difference {
 #[derive(Clone, Debug, Default)]
 pub struct Bounds {
     /// The version of the last record that was read.
-    pub last: BTreeMap<i32, i64>,
+    pub last: BTreeMap<i32, Version>,
     /// The version of the last record of the log: no row is newer.
-    pub limit: BTreeMap<i32, i64>,
+    pub limit: BTreeMap<i32, Version>,
 }
 
 impl Bounds {
     /// Whether a row is newer than what was read, but not newer than the log.
-    fn is_ahead(&self, partition: Option<i32>, version: i64) -> bool {
-        let bound = |bounds: &BTreeMap<i32, i64>| partition.and_then(|it| bounds.get(&it).copied());
+    fn is_ahead(&self, partition: Option<i32>, version: Version) -> bool {
+        let bound =
+            |bounds: &BTreeMap<i32, Version>| partition.and_then(|it| bounds.get(&it).copied());
         bound(&self.last).is_some_and(|last| version > last)
             && bound(&self.limit).is_some_and(|limit| version <= limit)
     }
 
     /// Whether a record is newer than what was read of its partition; `None`: of any partition.
     /// Versions of different partitions have no order.
-    fn is_newer(&self, partition: Option<i32>, version: i64) -> bool {
+    fn is_newer(&self, partition: Option<i32>, version: Version) -> bool {
         match partition {
             Some(partition) => self.last.get(&partition).is_some_and(|last| version > *last),
             None => self.last.values().any(|last| version > *last),

@@ -12,6 +12,7 @@ use crate::model::control::ControlKeys;
 use crate::model::epoch::Epoch;
 use crate::model::partitioner::Partitioner;
 use crate::model::rules::Rules;
+use crate::model::scalar::Version;
 use crate::store::{EpochStore, KeyStore, StoreError};
 
 /// How far a version may lie ahead of the clock, microseconds: CQL servers refuse later write
@@ -172,7 +173,7 @@ async fn first_epoch(
         topic: request.topic.to_owned(),
         partitions: layout.partitions,
         start_offsets: offsets.await?,
-        base: request.now_us,
+        base: Version(request.now_us),
         rules: request.rules.clone(),
         partitioner: Some(partitioner),
     })
@@ -255,7 +256,7 @@ fn check_layout(
         )));
     }
     let newest = layout.extents.iter().map(|extent| extent.next).max().unwrap_or(0);
-    if epoch.base + 2 * newest > request.now_us + MAX_AHEAD {
+    if epoch.base + 2 * newest > Version(request.now_us + MAX_AHEAD) {
         return Err(DaemonError::Precondition(format!(
             "epoch {} of store `{}` begins at {} us, ahead of this machine's clock; correct the \
              clock",
@@ -280,7 +281,7 @@ pub fn next_epoch(
     let ends = newest.start_offsets.values().chain(start_offsets.values()).copied();
     let highest = ends.chain(layout.extents.iter().map(|extent| extent.next)).max().unwrap_or(0);
     let min = newest.base + 2 * highest + 1;
-    if now_us <= min {
+    if now_us <= min.get() {
         return Err(DaemonError::Precondition(format!(
             "the clock is at {now_us} us, and the versions of epoch {} reach {min}; correct the clock",
             newest.epoch
@@ -291,7 +292,7 @@ pub fn next_epoch(
         topic: newest.topic.clone(),
         partitions: layout.partitions,
         start_offsets,
-        base: now_us,
+        base: Version(now_us),
         rules: rules.clone(),
         partitioner: Some(partitioner),
     })

@@ -13,6 +13,7 @@ use crate::kafka::record::RecordReader;
 use crate::kafka::topic::OffsetRange;
 use crate::model::control::ControlKeys;
 use crate::model::epoch::{Epoch, Versions};
+use crate::model::scalar::Version;
 use crate::pipeline::processor::{ProcessorConfig, SampleCounts};
 use crate::source::{Decoder, MapError};
 
@@ -41,7 +42,7 @@ impl TopicReplay {
     /// The version of the last record of each span, by partition; of an empty span, the version
     /// before its start.
     #[must_use]
-    pub fn last_versions(&self) -> BTreeMap<i32, i64> {
+    pub fn last_versions(&self) -> BTreeMap<i32, Version> {
         let ends: Vec<i64> = self.spans.iter().map(|span| span.end).collect();
         versions_before(&self.epochs, &ends)
     }
@@ -134,7 +135,7 @@ pub fn reader(epoch: &Epoch, keys: &ControlKeys) -> Result<RecordReader, DaemonE
 
 /// The version of the record before each of these offsets, by partition.
 #[must_use]
-pub fn versions_before(epochs: &[Epoch], offsets: &[i64]) -> BTreeMap<i32, i64> {
+pub fn versions_before(epochs: &[Epoch], offsets: &[i64]) -> BTreeMap<i32, Version> {
     let version = |(partition, &offset): (i32, &i64)| {
         (partition, Versions::of_partition(epochs, partition).version_at(offset) - 2)
     };
@@ -219,7 +220,15 @@ mod tests {
     fn epoch(epoch: i32, partitions: i32, starts: &[(i32, i64)]) -> Epoch {
         let start_offsets = starts.iter().copied().collect();
         let (topic, rules, base) = ("samples".into(), Rules::default(), i64::from(epoch) * 1000);
-        Epoch { epoch, topic, partitions, start_offsets, base, rules, partitioner: None }
+        Epoch {
+            epoch,
+            topic,
+            partitions,
+            start_offsets,
+            base: Version(base),
+            rules,
+            partitioner: None,
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use super::Processor;
+use crate::model::scalar::Version;
 use crate::store::{Change, ChangeKind, Flush, Journal, Position, StoreError, TripRow, TripStore};
 use crate::timeline::Trip;
 
@@ -185,7 +186,7 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
 
 /// The change event of a trip's changes at and past version `since`; depends on the row and `since`
 /// only.
-fn change(trip: &Trip, since: i64, row: usize) -> Change {
+fn change(trip: &Trip, since: Version, row: usize) -> Change {
     let retired = trip.absorbed.iter().filter(|&(_, &merged)| merged >= since);
     let retired: Vec<i64> = retired.map(|(&t_star_ms, _)| t_star_ms).collect();
     let kind = match (retired.is_empty(), trip.minted >= since) {

@@ -7,6 +7,7 @@ use super::Processor;
 use super::classify::EntryClass;
 use super::resident::Device;
 use crate::model::epoch::Division;
+use crate::model::scalar::Version;
 use crate::source::{Batch, Entry};
 use crate::store::claims::home;
 use crate::store::{Forget, Journal, StoreError, TripRow, TripStore};
@@ -18,7 +19,7 @@ pub(super) struct ForgetState {
     floor_ms: i64,
     /// Version of the newest known forget. Forgets are stored in the order of their versions, so an
     /// older one adds nothing.
-    newest: i64,
+    newest: Version,
 }
 
 /// Stored state of a device.
@@ -66,7 +67,7 @@ impl Device {
 
     /// Applies a forget. Returns whether it was new.
     pub(super) fn erase(&mut self, forget: &Forget) -> bool {
-        let none = ForgetState { floor_ms: i64::MIN, newest: i64::MIN };
+        let none = ForgetState { floor_ms: i64::MIN, newest: Version::MIN };
         let erased = self.erased.get_or_insert_with(|| Box::new(none));
         let is_news = forget.version > erased.newest;
         erased.newest = erased.newest.max(forget.version);
@@ -138,7 +139,7 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         &mut self,
         batch: &Batch,
         ahead: &[Entry],
-        at: i64,
+        at: Version,
     ) -> Result<(), StoreError> {
         let mut wanted: IndexMap<usize, (Option<Division>, Vec<i64>)> = IndexMap::new();
         let division = self.log.versions.division_of(ahead[0].offset);
@@ -192,7 +193,7 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         slot: usize,
         days: &[i64],
         found: LoadedDevice,
-        at: i64,
+        at: Version,
     ) -> Result<(), StoreError> {
         let (_, device) = self.devices.at_mut(slot);
         let is_behind =

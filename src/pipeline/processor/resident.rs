@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 use super::device_partition::Home;
 use super::load::ForgetState;
 use super::memory_budget::{Budget, Share};
+use crate::model::scalar::Version;
 use crate::timeline::{Limits, Outcome, Sample, Timeline, Trip};
 
 /// Memory of a device without its name and trips, bytes: the struct, its slot in the map, and its
@@ -170,7 +171,7 @@ impl ResidentDevices {
         &mut self,
         slot: usize,
         limits: &Limits,
-        version: i64,
+        version: Version,
         sample: Sample,
         driver: Option<&str>,
     ) -> Outcome {
@@ -202,7 +203,7 @@ impl ResidentDevices {
         slot: usize,
         days: &[i64],
         trips: Vec<Trip>,
-        acknowledged: i64,
+        acknowledged: Version,
     ) -> usize {
         let (overlaps, is_dirty) = self.update(slot, |timeline| {
             let overlaps = timeline.insert_loaded(days, trips, acknowledged);
@@ -242,7 +243,7 @@ impl ResidentDevices {
     }
 
     /// Version of the first record with a change that is not flushed.
-    pub(super) fn lowest_unflushed(&self) -> Option<i64> {
+    pub(super) fn lowest_unflushed(&self) -> Option<Version> {
         let dirty = self.dirty.iter().flat_map(|&slot| self.devices[slot].timeline.trips());
         dirty.filter_map(Trip::unflushed).min()
     }
@@ -322,7 +323,7 @@ mod tests {
         let raw = RawSample { time_ms: minute * 60_000, ..RawSample::default() };
         let slot = devices.slot_of(name);
         let sample = Sample::quantised(&raw).unwrap();
-        devices.absorb(slot, &Limits::default(), minute, sample, None);
+        devices.absorb(slot, &Limits::default(), Version(minute), sample, None);
     }
 
     fn names(devices: &ResidentDevices, slots: &[usize]) -> Vec<String> {
@@ -336,7 +337,7 @@ mod tests {
             absorb(&mut devices, name, minute);
         }
         assert!(devices.is_full() && devices.memory() == devices.weight());
-        assert_eq!(devices.lowest_unflushed(), Some(1));
+        assert_eq!(devices.lowest_unflushed(), Some(Version(1)));
         let memory = devices.memory();
         let groups = devices.split_off(2, |name| usize::from(name == "b"));
         assert_eq!((devices.dirty_count(), devices.memory()), (0, memory));

@@ -10,6 +10,7 @@ use super::ScyllaStore;
 use super::requests::Failure;
 use crate::model::epoch::Epoch;
 use crate::model::partitioner::Partitioner;
+use crate::model::scalar::Version;
 use crate::store::{EpochStore, StoreError};
 
 type Columns = (i32, String, i32, BTreeMap<i32, i64>, i64, String, Option<String>);
@@ -19,7 +20,7 @@ fn read(columns: Columns) -> Result<Epoch, Failure> {
     let rules = serde_json::from_str(&rules)?;
     let partitioner =
         Partitioner::from_column(partitioner).map_err(|error| Failure::Permanent(error.into()))?;
-    Ok(Epoch { epoch, topic, partitions, start_offsets, base, rules, partitioner })
+    Ok(Epoch { epoch, topic, partitions, start_offsets, base: Version(base), rules, partitioner })
 }
 
 /// Whether a conditional insert was applied.

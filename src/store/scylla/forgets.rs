@@ -9,6 +9,7 @@ use scylla::value::CqlTimestamp;
 use super::row::bucket;
 use super::{ScyllaStore, Shared};
 use crate::identity;
+use crate::model::scalar::Version;
 use crate::store::{Forget, StoreError};
 use crate::timeline::{DAY_MS, day_of};
 
@@ -16,18 +17,19 @@ impl Shared {
     /// The forgets of a device, in log order.
     pub(super) async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>, StoreError> {
         let (doing, select) = ("reading forgets", &self.statements.forgets);
-        let rows: Vec<(i64, CqlTimestamp)> = self.rows(doing, select, (device_id,)).await?;
+        let rows: Vec<(Version, CqlTimestamp)> = self.rows(doing, select, (device_id,)).await?;
         let forget =
-            |(version, before): (i64, CqlTimestamp)| Forget { version, before_ms: before.0 };
+            |(version, before): (Version, CqlTimestamp)| Forget { version, before_ms: before.0 };
         Ok(rows.into_iter().map(forget).collect())
     }
 
     /// The forgets of a device combined into one.
     pub(super) async fn erased(&self, device_id: &str) -> Result<Option<Forget>, StoreError> {
         let (doing, select) = ("reading forgets", &self.statements.erased);
-        let rows: Vec<(Option<i64>, Option<CqlTimestamp>)> =
+        let rows: Vec<(Option<Version>, Option<CqlTimestamp>)> =
             self.rows(doing, select, (device_id,)).await?;
-        let forget = |(version, before): (Option<i64>, Option<CqlTimestamp>)| version.zip(before);
+        let forget =
+            |(version, before): (Option<Version>, Option<CqlTimestamp>)| version.zip(before);
         let found = rows.into_iter().find_map(forget);
         Ok(found.map(|(version, before)| Forget { version, before_ms: before.0 }))
     }
@@ -69,7 +71,7 @@ impl Shared {
         Ok(rows.iter().any(|(version,)| version.is_some()))
     }
 
-    async fn unlist(&self, device_id: &str, day: i64, version: i64) -> Result<(), StoreError> {
+    async fn unlist(&self, device_id: &str, day: i64, version: Version) -> Result<(), StoreError> {
         let (statements, bucket) = (&self.statements, bucket(day));
         let shard = i32::from(identity::shard(device_id));
         let of_device = (version, device_id, bucket);

@@ -13,6 +13,7 @@ mod forgets;
 mod keys;
 mod requests;
 mod row;
+mod scalar;
 mod scan;
 mod schema;
 mod statements;

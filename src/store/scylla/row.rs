@@ -7,6 +7,7 @@ use scylla::{DeserializeRow, SerializeRow};
 
 use crate::codec::kind;
 use crate::codec::trip_row::trip_columns;
+use crate::model::scalar::Version;
 use crate::store::raw::{Cell, CellKind, RawRow};
 use crate::store::{DayWrite, RowError, StoreError, TripRow};
 use crate::timeline::DAY_MS;
@@ -14,7 +15,7 @@ use crate::timeline::DAY_MS;
 /// Bound values of the delete of a span.
 #[derive(SerializeRow)]
 pub(super) struct Span<'a> {
-    version: i64,
+    version: Version,
     device_id: &'a str,
     bucket: CqlTimestamp,
     start_time: CqlTimestamp,
@@ -65,7 +66,7 @@ macro_rules! cql_kinds {
 
 cql_kinds! {
     Time: CqlTimestamp, CqlTimestamp, ms => CqlTimestamp(*ms), time => time.0;
-    BigInt: i64, i64, value => *value, value => value;
+    Version: Version, Version, version => *version, version => version;
     Int: i32, i32, value => *value, value => value;
     Double: f64, f64, value => *value, value => value;
     Text: &'a str, String, text => text, text => text;
@@ -73,8 +74,8 @@ cql_kinds! {
 }
 
 impl CqlKind for kind::Versions {
-    type Bound<'a> = BTreeMap<CqlTimestamp, i64>;
-    type Stored = BTreeMap<CqlTimestamp, i64>;
+    type Bound<'a> = BTreeMap<CqlTimestamp, Version>;
+    type Stored = BTreeMap<CqlTimestamp, Version>;
 
     fn bind(value: &Self::Value) -> Self::Bound<'_> {
         value.iter().map(|(&at, &version)| (CqlTimestamp(at), version)).collect()
@@ -120,7 +121,7 @@ macro_rules! define_rows {
             start_time: CqlTimestamp,
             $($name: <$kind as CqlKind>::Bound<'a>,)*
             /// Write timestamp. Never unset, which would mean the server's clock.
-            written: i64,
+            written: Version,
         }
 
         impl<'a> Insert<'a> {
@@ -186,7 +187,7 @@ pub(super) fn bucket(day: i64) -> CqlTimestamp {
 /// Rejects a trip whose write would be lost or would delete other trips: a version that is not a
 /// valid write timestamp, or an inverted span.
 pub(super) fn check(trip: &TripRow) -> Result<(), StoreError> {
-    let reason = if trip.version <= 0 {
+    let reason = if trip.version <= Version(0) {
         format!("its version is {}, but versions are write timestamps above 0", trip.version)
     } else if trip.start_ms > trip.end_ms {
         format!("it starts at {}, after its end", trip.start_ms)

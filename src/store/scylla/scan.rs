@@ -94,7 +94,8 @@ impl RawRows for ScyllaStore {
             let is_replaced =
                 |right: &TripRow| (right.end_ms, right.start_ms) == (row.end_ms, row.start_ms);
             // Without a version the write timestamp of the row is unknown.
-            let Some(written) = row.version().and_then(|version| version.checked_add(1)) else {
+            let Some(written) = row.version().and_then(|version| version.get().checked_add(1))
+            else {
                 continue;
             };
             if right.iter().any(is_replaced) {

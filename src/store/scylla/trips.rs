@@ -17,6 +17,7 @@ use super::statements::LOOKUP_PAGE;
 use super::{ScyllaStore, Shared, devices};
 use crate::identity::{self, SHARDS};
 use crate::model::reason::SkipReason;
+use crate::model::scalar::Version;
 use crate::store::days::Days;
 use crate::store::days::trips_of_day;
 use crate::store::skip;
@@ -183,7 +184,7 @@ impl ScyllaStore {
     /// Adds the days of rows to the day indexes before the rows are written: a row in a day without
     /// an index entry could not be found by its device or day.
     async fn list_days(&self, trips: &[TripRow]) -> Result<(), StoreError> {
-        let mut unlisted: HashMap<(String, i64), i64> = HashMap::new();
+        let mut unlisted: HashMap<(String, i64), Version> = HashMap::new();
         {
             let listed = self.listed();
             for trip in trips {

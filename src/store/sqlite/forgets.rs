@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{SqliteStore, claims, failed};
 use crate::identity;
+use crate::model::scalar::Version;
 use crate::store::{Forget, StoreError};
 use crate::timeline::{DAY_MS, day_of};
 
@@ -95,7 +96,7 @@ pub(super) fn erase(
 fn recorded_days(
     connection: &Connection,
     device_id: &str,
-    version: i64,
+    version: Version,
 ) -> rusqlite::Result<BTreeSet<i64>> {
     let mut select = connection
         .prepare_cached("SELECT days FROM forgets WHERE device_id = ?1 AND version = ?2")?;

@@ -10,6 +10,7 @@ mod journal;
 mod letters;
 mod open;
 mod row;
+mod scalar;
 mod scan;
 mod topic;
 mod trips;

@@ -39,7 +39,7 @@ macro_rules! plain_kinds {
 
 plain_kinds! {
     Time, ms => *ms;
-    BigInt, value => *value;
+    Version, version => version.get();
     Int, value => *value;
     Double, value => *value;
     Text, text => text.as_str();

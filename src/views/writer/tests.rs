@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::model::scalar::Version;
 use crate::timeline::{Limits, RawSample, Sample, Timeline};
 use crate::views::{Match, is_open};
 
@@ -11,7 +12,7 @@ fn row(device: &str, driver: Option<&str>, samples: &[RawSample]) -> TripRow {
     let mut timeline = Timeline::default();
     for (raw, version) in samples.iter().zip((0..).step_by(2)) {
         let sample = Sample::quantised(raw).unwrap();
-        timeline.absorb(&Limits::default(), version, sample, driver);
+        timeline.absorb(&Limits::default(), Version(version), sample, driver);
     }
     let mut trips = timeline.trips();
     let row = TripRow::from_trip(device, trips.next().unwrap());

@@ -7,6 +7,7 @@ use crate::model::{Fix, literal};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
+use tstar::model::scalar::Version;
 use tstar::timeline::{Limits, Timeline, Trip};
 
 const DAY: i64 = 86_400_000;
@@ -131,7 +132,14 @@ struct Worker {
 impl Worker {
     /// The version of the first record that a commit would not pass, before the one at `version`.
     fn acknowledged(&self, version: i64) -> i64 {
-        self.timeline.trips().filter_map(Trip::unflushed).min().unwrap_or(version).min(version)
+        (self
+            .timeline
+            .trips()
+            .filter_map(Trip::unflushed)
+            .min()
+            .unwrap_or(Version(version))
+            .min(Version(version)))
+        .get()
     }
 
     /// Applies a record whole, after loading all that it needs.
@@ -140,15 +148,19 @@ impl Worker {
             let days = self.timeline.missing_days(limits, fix.time);
             if !days.is_empty() {
                 let acknowledged = self.acknowledged(*version);
-                let overlaps =
-                    self.timeline.insert_loaded(&days, self.rows.load(&days), acknowledged);
+                let overlaps = self.timeline.insert_loaded(
+                    &days,
+                    self.rows.load(&days),
+                    Version(acknowledged),
+                );
                 // The former row of a trip that has changed since; this is the only writer.
                 let changed = self.timeline.trips().any(|trip| trip.unflushed().is_some());
                 assert!(overlaps == 0 || changed, "{overlaps} rows overlap");
             }
         }
-        let absorb =
-            |fix: &Fix| did(self.timeline.absorb(limits, *version, sample(*fix), fix.driver));
+        let absorb = |fix: &Fix| {
+            did(self.timeline.absorb(limits, Version(*version), sample(*fix), fix.driver))
+        };
         fixes.iter().map(absorb).collect()
     }
 
@@ -213,7 +225,8 @@ fn repeated(log: &Log, mut timeline: Timeline) {
     let before: Vec<_> = timeline.trips().map(Row::from_trip).collect();
     for (version, fixes) in &log.records {
         for fix in fixes {
-            let found = did(timeline.absorb(&log.limits, version + 10_000, sample(*fix), None));
+            let found =
+                did(timeline.absorb(&log.limits, Version(version + 10_000), sample(*fix), None));
             use literal::Did::{Duplicate, TripFull};
             assert!(matches!(found, Duplicate { .. } | TripFull), "{fix:?}: {found:?}");
         }

@@ -3,6 +3,7 @@
 
 use super::{MINUTE, UNLIMITED, fix, run, sample};
 use std::collections::BTreeMap;
+use tstar::model::scalar::Version;
 use tstar::timeline::{Driver, Limits, Path, Sample, Timeline, Trip};
 
 /// A trip as a store holds it.
@@ -11,7 +12,7 @@ pub struct Row {
     pub t_star: i64,
     pub minted: i64,
     pub version: i64,
-    pub absorbed: BTreeMap<i64, i64>,
+    pub absorbed: BTreeMap<i64, Version>,
     pub driver: Option<Driver>,
     pub samples: Vec<Sample>,
 }
@@ -20,8 +21,8 @@ impl Row {
     pub fn from_trip(trip: &Trip) -> Self {
         Self {
             t_star: trip.t_star_ms,
-            minted: trip.minted,
-            version: trip.version,
+            minted: trip.minted.get(),
+            version: trip.version.get(),
             absorbed: trip.absorbed.clone(),
             driver: trip.driver.clone(),
             samples: trip.path().iter().collect(),
@@ -31,7 +32,14 @@ impl Row {
     pub fn trip(&self) -> Trip {
         let path = Path::from_sorted(self.samples.iter().copied()).expect("they were sorted");
         let (absorbed, driver) = (self.absorbed.clone(), self.driver.clone());
-        Trip::loaded(self.t_star, self.minted, self.version, absorbed, driver, path)
+        Trip::loaded(
+            self.t_star,
+            Version(self.minted),
+            Version(self.version),
+            absorbed,
+            driver,
+            path,
+        )
     }
 
     pub fn start(&self) -> i64 {
@@ -82,7 +90,7 @@ fn joined(arrivals: &'static str, rows: Vec<Trip>, acknowledged: i64) -> (usize,
     timeline.trips_mut().for_each(|trip| {
         trip.take_unflushed();
     });
-    let overlaps = timeline.insert_loaded(&[0], rows, acknowledged);
+    let overlaps = timeline.insert_loaded(&[0], rows, Version(acknowledged));
     timeline.check(&UNLIMITED);
     let spelled = timeline.trips().map(|trip| {
         let (start, end) = (trip.start_ms() / MINUTE, trip.end_ms() / MINUTE);
@@ -128,9 +136,9 @@ fn days_are_floored_and_reach_max_gap_to_both_sides() {
     ] {
         assert_eq!(timeline.missing_days(&limits, time), days, "{time}");
     }
-    timeline.insert_loaded(&[0], Vec::new(), 0);
+    timeline.insert_loaded(&[0], Vec::new(), Version(0));
     assert_eq!(timeline.missing_days(&limits, 0), [-1]);
-    timeline.insert_loaded(&[-1], Vec::new(), 0);
+    timeline.insert_loaded(&[-1], Vec::new(), Version(0));
     assert!(timeline.missing_days(&limits, 0).is_empty());
     timeline.evict();
     assert_eq!(timeline.missing_days(&limits, 0), [-1, 0]);
@@ -140,9 +148,9 @@ fn days_are_floored_and_reach_max_gap_to_both_sides() {
 fn a_loaded_trip_takes_no_sample_of_a_record_that_it_has_seen() {
     let after = |version: i64, arrival: &'static str| {
         let mut timeline = Timeline::default();
-        timeline.insert_loaded(&[0], vec![row("0 4", 6)], 8);
+        timeline.insert_loaded(&[0], vec![row("0 4", 6)], Version(8));
         let fix = fix(arrival);
-        super::did(timeline.absorb(&UNLIMITED, version, sample(fix), None))
+        super::did(timeline.absorb(&UNLIMITED, Version(version), sample(fix), None))
     };
     use crate::model::literal::Did;
     assert_eq!(after(6, "4"), Did::Duplicate { conflicting: false });
@@ -155,7 +163,7 @@ fn a_loaded_trip_takes_no_sample_of_a_record_that_it_has_seen() {
 fn only_what_was_flushed_is_evicted() {
     let (mut timeline, _) = run(&UNLIMITED, "0 10 20");
     let second = timeline.trips_mut().nth(1).unwrap();
-    assert_eq!(second.take_unflushed(), Some(2));
+    assert_eq!(second.take_unflushed(), Some(Version(2)));
     timeline.evict();
     let left: Vec<_> = timeline.trips().map(Trip::start_ms).collect();
     assert_eq!(left, [0, 20 * MINUTE]);
@@ -168,7 +176,7 @@ fn a_check_allows_for_trips_that_are_not_in_memory() {
     let limits = Limits { max_samples: 3, ..UNLIMITED };
     let (mut timeline, _) = run(&limits, "1 2 3 0 4");
     let middle = timeline.trips_mut().nth(1).unwrap();
-    assert_eq!((middle.samples(), middle.take_unflushed()), (3, Some(0)));
+    assert_eq!((middle.samples(), middle.take_unflushed()), (3, Some(Version(0))));
     timeline.evict();
     assert_eq!(timeline.trips().count(), 2);
     timeline.check(&limits);

@@ -13,6 +13,7 @@ use tstar::kafka::producer::ProducerRecord;
 use tstar::kafka::record::RecordReader;
 use tstar::model::epoch::Epoch;
 use tstar::model::rules::Rules;
+use tstar::model::scalar::Version;
 use tstar::source::Decoder;
 
 use crate::faults::until;
@@ -45,7 +46,7 @@ fn member<'scope>(
             topic: topic.name.clone(),
             partitions: 2,
             start_offsets: BTreeMap::new(),
-            base: 1,
+            base: Version(1),
             rules: Rules::default(),
             partitioner: None,
         },

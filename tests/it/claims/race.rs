@@ -9,6 +9,7 @@ use tstar::model::epoch::{Epoch, Log, Versions};
 use tstar::model::partitioner::Partitioner;
 use tstar::model::reason::DeadReason;
 use tstar::model::rules::Rules;
+use tstar::model::scalar::Version;
 use tstar::pipeline::processor::{Processor, ProcessorConfig};
 use tstar::source::{Batch, Decoder};
 use tstar::store::memory::MemoryStore;
@@ -33,7 +34,7 @@ fn epoch() -> Epoch {
         topic: "samples".into(),
         partitions: 2,
         start_offsets: BTreeMap::new(),
-        base: 1_000_000,
+        base: Version(1_000_000),
         rules: Rules::default(),
         partitioner: Some(Partitioner::None),
     }
@@ -182,13 +183,13 @@ fn a_forget_that_leaves_nothing_leaves_the_decision_alone() {
         assert_eq!(store.claim("truck-17", 2, 5).await.unwrap(), 5);
         store.apply(&[row(-1, 1_000_010), row(1, 1_000_012)]).await.unwrap();
         let forget = |version, minute| Forget { version, before_ms: at(minute) };
-        store.forget("truck-17", &forget(1_000_020, 0)).await.unwrap();
+        store.forget("truck-17", &forget(Version(1_000_020), 0)).await.unwrap();
     });
     assert_eq!(claim_rows(&keyspace), 2, "a trip is left");
     keyspace.runtime.block_on(async {
         // Twice: another executor follows one that died.
         for _ in 0..2 {
-            let forget = Forget { version: 1_000_022, before_ms: at(2 * 24 * 60) };
+            let forget = Forget { version: Version(1_000_022), before_ms: at(2 * 24 * 60) };
             store.forget("truck-17", &forget).await.unwrap();
         }
     });
@@ -204,7 +205,7 @@ fn a_forget_that_leaves_nothing_leaves_the_decision_alone() {
         // A forget that finds this claim, new or old, erases it and keeps the first.
         for version in [1_000_022, 1_000_024] {
             store.claim("truck-17", 1, 6).await.unwrap();
-            let forget = Forget { version, before_ms: at(2 * 24 * 60) };
+            let forget = Forget { version: Version(version), before_ms: at(2 * 24 * 60) };
             store.forget("truck-17", &forget).await.unwrap();
             assert_eq!(store.claimed("truck-17", 1).await.unwrap(), Some(3));
         }

@@ -10,6 +10,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use tstar::kafka::producer::ProducerRecord;
 use tstar::model::epoch::Epoch;
 use tstar::model::rules::Rules;
+use tstar::model::scalar::Version;
 use tstar::store::EpochStore;
 
 use super::{PARTITIONS, Site, renamed};
@@ -53,7 +54,8 @@ fn a_replay_killed_again_and_again_sends_each_letter_once() {
     let start_offsets = (0..PARTITIONS).map(|partition| (partition, 0)).collect();
     let (rules, topic, partitions) = (Rules::default(), name.clone(), PARTITIONS);
     let partitioner = None;
-    let epoch = Epoch { epoch: 1, topic, partitions, start_offsets, base: 1, rules, partitioner };
+    let epoch =
+        Epoch { epoch: 1, topic, partitions, start_offsets, base: Version(1), rules, partitioner };
     let store = site.keyspace.store();
     assert!(site.keyspace.runtime.block_on(store.add_epoch(&epoch)).unwrap());
     let letter_topic = Topic::on(site.topic.brokers.clone(), letters.clone(), PARTITIONS, &[]);

@@ -14,6 +14,7 @@ use scylla_proxy::{
 };
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tstar::model::scalar::Version;
 use tstar::store::scylla::{ScyllaStore, ScyllaUrl, ServerOptions};
 use tstar::store::{Forget, TripRow, TripStore};
 use tstar::timeline::DAY_MS;
@@ -243,7 +244,7 @@ fn what_is_acknowledged_is_durable_whatever_happens_to_requests() {
     // A forget is several writes, one after the other.
     for (fault, row) in Fault::ALL.into_iter().zip(&rows) {
         let mut hits = pair.between.inject(fault, 2);
-        let forget = Forget { version: 1000, before_ms: at(600) };
+        let forget = Forget { version: Version(1000), before_ms: at(600) };
         pair.wait(pair.store.forget(&row.device_id, &forget)).unwrap();
         assert_eq!(pair.held(&row.device_id), []);
         let forgets = pair.keyspace.runtime.block_on(pair.direct.forgets(&row.device_id));

@@ -39,7 +39,8 @@ pub fn commit(world: &mut World, truth: &Truth, (lane, script): (usize, &Script)
     }
     let version = script.log.versions.version_at(committed);
     let merges = announced(world.feed.iter());
-    let mut of_lane = truth.merges.iter().filter(|(merge, of)| **of == lane && merge.2 < version);
+    let mut of_lane =
+        truth.merges.iter().filter(|(merge, of)| **of == lane && merge.2 < version.get());
     if of_lane.any(|(merge, _)| !merges.contains(merge)) {
         world.bad.insert("I6 feed");
     }
@@ -51,7 +52,7 @@ fn announced<'e>(events: impl Iterator<Item = &'e Event>) -> BTreeSet<Named> {
     for event in events {
         let Event::Trip { retired, row, .. } = event else { continue };
         let named = row.absorbed.iter().filter(|(t_star, _)| retired.contains(t_star));
-        merges.extend(named.map(|(t_star, version)| (device_of(row), *t_star, *version)));
+        merges.extend(named.map(|(t_star, version)| (device_of(row), *t_star, version.get())));
     }
     merges
 }
@@ -137,7 +138,7 @@ pub fn end(world: &mut World, truth: &Truth) {
 }
 
 fn named(row: &TripRow) -> Named {
-    (device_of(row), row.t_star_ms, row.version)
+    (device_of(row), row.t_star_ms, row.version.get())
 }
 
 /// Each pair of replicas holds the rows of the truth in each day, all columns, and indexes the

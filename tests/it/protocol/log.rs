@@ -12,6 +12,7 @@ use tstar::model::epoch::{Epoch, Log, Versions};
 use tstar::model::partitioner::Partitioner;
 use tstar::model::reason::DeadReason;
 use tstar::model::rules::Rules;
+use tstar::model::scalar::Version;
 use tstar::source::{Batch, DecodedSample, Decoder, Entry, SampleError};
 use tstar::timeline::{DAY_MS, READINGS, Reading, Sample};
 
@@ -145,7 +146,7 @@ impl Script {
             topic: TOPIC.into(),
             partitions: 8,
             start_offsets: starts(nth),
-            base: (nth as i64 + 1) * 1_000_000,
+            base: Version((nth as i64 + 1) * 1_000_000),
             rules: rules.clone(),
             partitioner: Some(Partitioner::None),
         };

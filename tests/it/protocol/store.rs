@@ -6,6 +6,7 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
 
+use tstar::model::scalar::Version;
 use tstar::store::{
     DeviceScope, Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore,
 };
@@ -40,7 +41,7 @@ impl SimStore {
     }
 
     /// The version of the first record of the batch that the owner absorbs.
-    fn reads(&self, world: &World) -> i64 {
+    fn reads(&self, world: &World) -> Version {
         self.script.log.versions.version_at(world.desks[self.owner].position)
     }
 
@@ -97,7 +98,7 @@ impl SimStore {
                 let is_known = self.listed.lock().unwrap().contains(&(id, write.day));
                 if !is_known && days.insert((id, write.day)) {
                     writes.extend(entries(id, write.day).map(|(partition, key)| {
-                        let row = Some((key, write.insert_at, Value::Listed));
+                        let row = Some((key, write.insert_at.get(), Value::Listed));
                         What::Mutation(Mutation { partition, deletes: Vec::new(), row })
                     }));
                 }
@@ -119,7 +120,7 @@ impl SimStore {
         self.meanwhile().await;
         let mut world = self.world();
         let noted = world.read(Partition::Forgets(id));
-        if let Some(Value::Forget { days: named, .. }) = noted.get(&(forget.version, 0)) {
+        if let Some(Value::Forget { days: named, .. }) = noted.get(&(forget.version.get(), 0)) {
             days.extend(named);
             drop(noted);
             world.see("forgets that were begun before");
@@ -189,8 +190,8 @@ impl TripStore for SimStore {
                 let value = Value::Trip(Arc::clone(&row));
                 writes.push(What::Mutation(Mutation {
                     partition: Partition::Trips(id, write.day),
-                    deletes: vec![Delete { from, upto, at }],
-                    row: Some(((row.end_ms, row.start_ms), write.insert_at, value)),
+                    deletes: vec![Delete { from, upto, at: at.get() }],
+                    row: Some(((row.end_ms, row.start_ms), write.insert_at.get(), value)),
                 }));
             }
         }
@@ -238,7 +239,9 @@ impl TripStore for SimStore {
         self.meanwhile().await;
         let mut world = self.world();
         let forget = |(key, value): (Key, &Value)| match value {
-            Value::Forget { before_ms, .. } => Forget { version: key.0, before_ms: *before_ms },
+            Value::Forget { before_ms, .. } => {
+                Forget { version: Version(key.0), before_ms: *before_ms }
+            }
             other => unreachable!("a partition of forgets holds {other:?}"),
         };
         let found = world.read(Partition::Forgets(device(device_id))).into_iter();
@@ -254,12 +257,12 @@ impl TripStore for SimStore {
         let (id, version, before_ms) = (device(device_id), forget.version, forget.before_ms);
         let days = self.days_to_forget(id, forget).await;
         let value = Value::Forget { before_ms, days: days.iter().copied().collect() };
-        let row = Some(((version, 0), version + 1, value));
+        let row = Some(((version.get(), 0), version.get() + 1, value));
         let partition = Partition::Forgets(id);
         self.acknowledged([What::Mutation(Mutation { partition, deletes: Vec::new(), row })]).await;
         let before = (i64::MIN, before_ms - 1);
         let deletions =
-            days.iter().map(|day| deletion(Partition::Trips(id, *day), before, version));
+            days.iter().map(|day| deletion(Partition::Trips(id, *day), before, version.get()));
         self.acknowledged(deletions).await;
         let mut empty = Vec::new();
         for &day in days.iter().filter(|day| **day < day_of(before_ms)) {
@@ -269,10 +272,10 @@ impl TripStore for SimStore {
             }
         }
         let gone = empty.iter().flat_map(|day| entries(id, *day));
-        let gone = gone.map(|(partition, key)| deletion(partition, (key.0, key.0), version));
+        let gone = gone.map(|(partition, key)| deletion(partition, (key.0, key.0), version.get()));
         self.acknowledged(gone).await;
         self.listed.lock().unwrap().retain(|(of, day)| *of != id || !empty.contains(day));
-        self.erase_claims(id, version).await;
+        self.erase_claims(id, version.get()).await;
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use tstar::model::scalar::Version;
 use tstar::store::TripRow;
 use tstar::timeline::{Driver, Path, Trip};
 
@@ -95,7 +96,7 @@ impl Truth {
             max_samples: script.rules.max_samples as usize,
         };
         let device = self.devices.entry(id).or_insert_with(|| literal::Device::new(limits));
-        device.arrive(script.log.versions.version_at(offset), *fix) == Did::TripFull
+        device.arrive(script.log.versions.version_at(offset).get(), *fix) == Did::TripFull
     }
 
     /// Records the trips of a partition after a record of it.
@@ -142,7 +143,14 @@ fn row_of(device: Device, trip: &literal::Trip, partition: i32) -> TripRow {
     kept.sort_by_key(|fix| fix.time);
     let path = Path::from_sorted(kept.iter().map(sample)).expect("times differ");
     let driver = trip.driver().map(|(name, time_ms)| Driver { name: name.into(), time_ms });
-    let absorbed = trip.absorbed.iter().copied().collect();
-    let trip = Trip::loaded(trip.t_star, trip.minted, trip.version, absorbed, driver, path);
+    let absorbed = trip.absorbed.iter().map(|&(t_star, at)| (t_star, Version(at))).collect();
+    let trip = Trip::loaded(
+        trip.t_star,
+        Version(trip.minted),
+        Version(trip.version),
+        absorbed,
+        driver,
+        path,
+    );
     TripRow { partition, ..TripRow::from_trip(&name(device), &trip) }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use proptest::prelude::*;
+use tstar::model::scalar::Version;
 use tstar::store::memory::MemoryStore;
 use tstar::store::{Order, TripRow, TripStore};
 use tstar::timeline::{Limits, READINGS, Reading, Sample, Timeline};
@@ -38,8 +39,8 @@ async fn read(store: &MemoryStore, log: &[i64], piece: Range<usize>, each: usize
             rows.extend(store.rows_of_day(DEVICE, day).await.unwrap());
         }
         let trips = rows.iter().map(|row| row.to_trip().unwrap()).collect();
-        timeline.insert_loaded(&days, trips, acknowledged);
-        timeline.absorb(&limits, version(offset), sample(time_ms), None);
+        timeline.insert_loaded(&days, trips, Version(acknowledged));
+        timeline.absorb(&limits, Version(version(offset)), sample(time_ms), None);
         if offset % each == 0 || offset + 1 == piece.end {
             let changed = timeline
                 .trips_mut()

@@ -19,6 +19,7 @@ use tstar::kafka::record::RecordReader;
 use tstar::kafka::topic::StartFrom;
 use tstar::model::epoch::Epoch;
 use tstar::model::rules::Rules;
+use tstar::model::scalar::Version;
 use tstar::source::Decoder;
 
 use super::keyspace::until_committed;
@@ -141,7 +142,7 @@ fn config(brokers: &str) -> ConsumerConfig {
             topic: "samples".into(),
             partitions: 1,
             start_offsets: BTreeMap::new(),
-            base: 1,
+            base: Version(1),
             rules: Rules::default(),
             partitioner: None,
         },

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use tstar::model::rules::Rules;
+use tstar::model::scalar::Version;
 use tstar::ops::verify::Bounds;
 use tstar::ops::verify::compare::{CompareOptions, FixedLog, compare};
 use tstar::store::sqlite::SqliteStore;
@@ -64,9 +65,9 @@ fn row(device: &str, partition: i32, minute: i64, version: i64) -> TripRow {
         end_ms: start_ms + 60_000,
         start_ms,
         t_star_ms: start_ms,
-        minted: version,
+        minted: Version(version),
         absorbed: BTreeMap::new(),
-        version,
+        version: Version(version),
         partition,
         samples: 2,
         distance_m: 0.0,
@@ -100,9 +101,12 @@ fn what_a_newer_record_erased_is_not_missing_whatever_other_partitions_have() {
             store
         });
         // After what was read of its own partition, far before the end of the other one.
-        block_on(stores[1].forget("truck-1", &Forget { version, before_ms })).unwrap();
-        let bounds =
-            Bounds { last: [(0, 100), (1, 5000)].into(), limit: [(0, 200), (1, 5000)].into() };
+        block_on(stores[1].forget("truck-1", &Forget { version: Version(version), before_ms }))
+            .unwrap();
+        let bounds = Bounds {
+            last: [(0, Version(100)), (1, Version(5000))].into(),
+            limit: [(0, Version(200)), (1, Version(5000))].into(),
+        };
         let options = CompareOptions { device_id: None, repair: false };
         let mut see = |_: &_, _| ();
         let found = compare(&stores[0], &stores[1], &options, (bounds, &FixedLog), &mut see);
