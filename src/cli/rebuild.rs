@@ -136,7 +136,8 @@ fn print(
     }
     let found_share = share.map_or_else(String::new, |share| format!(" ({:.2} %)", share * 100.0));
     let mut pairs = vec![("samples read", counts.delivered.to_string())];
-    pairs.extend(SampleSummary::new(counts).pairs());
+    let samples = SampleSummary::new(counts);
+    pairs.extend(samples.pairs());
     pairs.extend([
         ("devices", ids.devices.to_string()),
         ("old trips", ids.old_trips.to_string()),

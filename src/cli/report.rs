@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-use tstar::pipeline::processor::SampleCounts;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use tstar::pipeline::processor::{ArrivalCounts, KeyChanges, SampleCounts};
+use tstar::telemetry::counts::ReportedCount;
+use tstar::timeline::Arrival;
 
 use super::table;
 
@@ -13,7 +16,8 @@ pub struct Summary {
     delivered: u64,
     #[serde(flatten)]
     samples: SampleSummary,
-    arrivals: ArrivalReport,
+    #[serde(serialize_with = "by_kind")]
+    arrivals: ArrivalCounts,
     trips: Option<u64>,
     ids_retired: u64,
     key_changes: KeyChanges,
@@ -36,29 +40,11 @@ impl RunSummary {
     }
 }
 
-#[derive(Debug, Serialize)]
-struct ArrivalReport {
-    new: u64,
-    end: u64,
-    inside: u64,
-    beginning: u64,
-    merge: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct KeyChanges {
-    t_star: u64,
-    start: u64,
-    end: u64,
-    start_end: u64,
-}
-
-/// Counts of samples by result as JSON, without counts of trips.
-#[derive(Debug, Serialize)]
+/// Counts of samples by result, without counts of trips.
+#[derive(Debug)]
 pub struct SampleSummary {
-    applied: u64,
-    duplicates: u64,
-    conflicting: u64,
+    /// Each with its heading in tables.
+    counts: Vec<(String, ReportedCount)>,
     dropped: BTreeMap<&'static str, u64>,
     dead_letters: BTreeMap<&'static str, u64>,
 }
@@ -66,10 +52,9 @@ pub struct SampleSummary {
 impl SampleSummary {
     /// The counts of a run.
     pub fn new(counts: &SampleCounts) -> Self {
+        let with_heading = |it: ReportedCount| (format!("  {}", it.name), it);
         Self {
-            applied: counts.applied,
-            duplicates: counts.duplicates,
-            conflicting: counts.conflicting,
+            counts: counts.reported().into_iter().map(with_heading).collect(),
             dropped: counts.dropped.iter().map(|(reason, n)| (reason.name(), *n)).collect(),
             dead_letters: counts
                 .dead_letters
@@ -80,38 +65,43 @@ impl SampleSummary {
     }
 
     /// Name and value of each line of the table.
-    pub fn pairs(&self) -> [(&'static str, String); 4] {
-        [
-            ("  applied", self.applied.to_string()),
-            ("  duplicates", format!("{} ({} conflicting)", self.duplicates, self.conflicting)),
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, String)> {
+        let counts = self.counts.iter().map(|(heading, it)| (heading.as_str(), with_parts(it)));
+        counts.chain([
             ("  dropped", by_reason(&self.dropped)),
             ("  dead letters", by_reason(&self.dead_letters)),
-        ]
+        ])
     }
+}
+
+impl Serialize for SampleSummary {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (_, it) in &self.counts {
+            for (name, count) in [(it.name, it.count)].iter().chain(&it.of_which) {
+                map.serialize_entry(name, count)?;
+            }
+        }
+        map.serialize_entry("dropped", &self.dropped)?;
+        map.serialize_entry("dead_letters", &self.dead_letters)?;
+        map.end()
+    }
+}
+
+fn by_kind<S: Serializer>(arrivals: &ArrivalCounts, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(arrivals.by_kind().map(|(kind, count)| (kind.name(), count)))
 }
 
 impl Summary {
     /// The summary of a run; `trips` is the store's total, if known.
     pub fn new(counts: &SampleCounts, trips: Option<u64>) -> Self {
-        let (arrivals, keys) = (counts.arrivals, counts.arrivals.key_changes());
         Self {
             delivered: counts.delivered,
             samples: SampleSummary::new(counts),
-            arrivals: ArrivalReport {
-                new: arrivals.new,
-                end: arrivals.end,
-                inside: arrivals.inside,
-                beginning: arrivals.beginning,
-                merge: arrivals.merge,
-            },
+            arrivals: counts.arrivals,
             trips,
-            ids_retired: arrivals.merge,
-            key_changes: KeyChanges {
-                t_star: keys.t_star,
-                start: keys.start,
-                end: keys.end,
-                start_end: keys.start_end,
-            },
+            ids_retired: counts.arrivals.number_of(Arrival::Merge),
+            key_changes: counts.arrivals.key_changes(),
         }
     }
 
@@ -123,10 +113,7 @@ impl Summary {
         pairs
             .extend([("trips in the store", trips), ("ids retired", self.ids_retired.to_string())]);
         let mut text = table::pairs(&pairs);
-        let joined = self.arrivals.end
-            + self.arrivals.inside
-            + self.arrivals.beginning
-            + self.arrivals.merge;
+        let joined = self.arrivals.joined();
         let share = |count: u64| {
             #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
             let share = 100.0 * count as f64 / joined.max(1) as f64;
@@ -140,13 +127,9 @@ impl Summary {
             pairs.iter().map(row).collect::<Vec<_>>()
         };
         text += "\n\nSamples that joined a trip:\n";
-        let arrivals = [
-            ("extended its end", self.arrivals.end),
-            ("fell inside", self.arrivals.inside),
-            ("extended its beginning", self.arrivals.beginning),
-            ("joined two trips", self.arrivals.merge),
-        ];
-        text += &table::counts("arrival", &rows(&arrivals));
+        let arrivals = self.arrivals.by_kind();
+        let arrivals = arrivals.filter_map(|(kind, count)| Some((effect_on_trip(kind)?, count)));
+        text += &table::counts("arrival", &rows(&arrivals.collect::<Vec<_>>()));
         text += "\n\nArrivals that change a trip's key, by the columns of the key:\n";
         let keys = [
             ("device + t_star", self.key_changes.t_star),
@@ -156,6 +139,26 @@ impl Summary {
         ];
         text + &table::counts("key", &rows(&keys))
     }
+}
+
+/// What a sample that joined a trip did to it; `None` for one that started a trip.
+fn effect_on_trip(kind: Arrival) -> Option<&'static str> {
+    match kind {
+        Arrival::New => None,
+        Arrival::End => Some("extended its end"),
+        Arrival::Inside => Some("fell inside"),
+        Arrival::Beginning => Some("extended its beginning"),
+        Arrival::Merge => Some("joined two trips"),
+    }
+}
+
+/// A count, and how many of it have some property.
+fn with_parts(it: &ReportedCount) -> String {
+    let parts: Vec<_> = it.of_which.iter().map(|(name, count)| format!("{count} {name}")).collect();
+    if parts.is_empty() {
+        return it.count.to_string();
+    }
+    format!("{} ({})", it.count, parts.join(", "))
 }
 
 fn by_reason(counts: &BTreeMap<&'static str, u64>) -> String {

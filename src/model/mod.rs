@@ -6,6 +6,7 @@ pub mod control;
 pub mod epoch;
 pub mod input_part;
 pub mod limits;
+pub(crate) mod named;
 pub mod partitioner;
 pub mod reading;
 pub mod reason;

@@ -1,41 +1,7 @@
 //! Why a sample was not applied: the same reasons in JSON, headers and metrics.
 
 use super::limits::{ClockViolation, FilterReason};
-
-/// Declares an enum whose variants have fixed public names.
-macro_rules! named {
-    (
-        $(#[$doc:meta])*
-        $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal,)* }
-    ) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum $name { $($(#[$variant_doc])* $variant,)* }
-
-        impl $name {
-            /// Every reason, in the order of the contract.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
-
-            /// The name used in JSON, headers and metrics.
-            #[must_use]
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$variant => $text,)* }
-            }
-
-            /// The reason with this name.
-            #[must_use]
-            pub fn from_name(name: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|reason| reason.name() == name)
-            }
-        }
-
-        impl std::fmt::Display for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.pad(self.name())
-            }
-        }
-    };
-}
+use super::named::named;
 
 named! {
     /// Why a sample cannot be used. It becomes a dead letter.

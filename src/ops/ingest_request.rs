@@ -4,6 +4,7 @@
 //! store of a topic they are sent to the topic, and the daemon builds the trips.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -16,11 +17,13 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::kafka::producer::{Producer, ProducerRecord};
+use crate::model::reason::{DeadReason, DropReason};
 use crate::model::rules::Rules;
 use crate::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
 use crate::source::{Batch, Decoder, Entry, MapError, span};
 use crate::store::EmbeddedStore;
 use crate::store::StoreError;
+use crate::telemetry::counts::{DEAD, DROPPED};
 
 /// Maximum number of samples in a request.
 pub const MAX_SAMPLES: usize = 100_000;
@@ -108,7 +111,7 @@ impl SampleResult {
     /// Whether the sample was accepted. A dropped sample counts as accepted.
     #[must_use]
     pub fn is_taken(&self) -> bool {
-        !matches!(self.status, "dead" | "refused")
+        !matches!(self.status, DEAD | "refused")
     }
 }
 
@@ -311,28 +314,19 @@ fn sample_result(
     after: &SampleCounts,
     message: Option<String>,
 ) -> SampleResult {
-    let (was, is) = (before.arrivals, after.arrivals);
-    let arrivals = [
-        ("new", was.new, is.new),
-        ("end", was.end, is.end),
-        ("inside", was.inside, is.inside),
-        ("beginning", was.beginning, is.beginning),
-        ("merge", was.merge, is.merge),
-        ("duplicate", before.duplicates, after.duplicates),
-    ];
-    if let Some((status, ..)) = arrivals.iter().find(|(_, was, is)| is > was) {
-        return SampleResult::accepted(status);
-    }
-    for (reason, count) in &after.dropped {
-        if before.dropped.get(reason) != Some(count) {
-            let reason = Some(reason.name());
-            return SampleResult { status: "dropped", reason, message: None };
-        }
-    }
-    let dead = after.dead_letters.iter();
-    let mut dead = dead.filter(|(reason, count)| before.dead_letters.get(reason) != Some(count));
-    let reason = dead.next().map(|(reason, _)| reason.name());
-    SampleResult { status: "dead", reason, message }
+    let rose = after.by_result().zip(before.by_result()).find(|((_, is), (_, was))| is > was);
+    let status = rose.map_or(DEAD, |((result, _), _)| result);
+    let reason = match status {
+        DROPPED => raised(&before.dropped, &after.dropped).map(DropReason::name),
+        DEAD => raised(&before.dead_letters, &after.dead_letters).map(DeadReason::name),
+        accepted => return SampleResult::accepted(accepted),
+    };
+    SampleResult { status, reason, message: message.filter(|_| status == DEAD) }
+}
+
+/// The first reason whose count differs.
+fn raised<R: Copy + Ord>(before: &BTreeMap<R, u64>, after: &BTreeMap<R, u64>) -> Option<R> {
+    after.iter().find(|(reason, count)| before.get(reason) != Some(count)).map(|(&it, _)| it)
 }
 
 /// Sends samples to a topic.

@@ -34,6 +34,7 @@ pub use samples::publish;
 pub use table::*;
 
 use crate::model::reason::{DeadReason, DropReason, SkipReason};
+use counts::SampleCounts;
 use failures::{FAILURE_KINDS, RETRIED};
 use progress::Partitions;
 
@@ -146,7 +147,8 @@ fn describe() {
 /// Registers the counters of a daemon with value 0: a counter that first appears with its first
 /// event has no rate at that event.
 pub fn register_counters() {
-    for result in samples::RESULTS {
+    let none = SampleCounts::default();
+    for (result, _) in none.by_result() {
         counter!(SAMPLES, "result" => result).increment(0);
     }
     for reason in DeadReason::ALL {
@@ -155,9 +157,10 @@ pub fn register_counters() {
     for reason in DropReason::ALL {
         counter!(SAMPLES_DROPPED, "reason" => reason.name()).increment(0);
     }
-    for name in
-        [COMMITS_REPEATED, REBALANCES, TRIPS_CREATED, TRIP_MERGES, FEED_IGNORED, FOREIGN_ROWS]
-    {
+    for name in [COMMITS_REPEATED, REBALANCES, FEED_IGNORED] {
+        counter!(name).increment(0);
+    }
+    for (name, _) in none.metrics() {
         counter!(name).increment(0);
     }
     for reason in SkipReason::ALL {

@@ -3,39 +3,14 @@
 use metrics::{counter, gauge};
 
 use super::counts::SampleCounts;
-use super::{
-    DEAD_LETTERS, FOREIGN_ROWS, LAST_RECORD, SAMPLES, SAMPLES_DROPPED, TRIP_MERGES, TRIPS_CREATED,
-    is_on, now_ms, seconds,
-};
-
-/// Values of the label `result` of [`SAMPLES`], in the order of [`by_result`].
-pub(super) const RESULTS: [&str; 8] =
-    ["new", "end", "inside", "beginning", "merge", "duplicate", "dropped", "dead"];
-
-/// Samples by result; they add up to those delivered.
-fn by_result(counts: &SampleCounts) -> [u64; 8] {
-    let arrivals = &counts.arrivals;
-    let dropped = counts.dropped.values().sum();
-    let dead = counts.dead();
-    [
-        arrivals.new,
-        arrivals.end,
-        arrivals.inside,
-        arrivals.beginning,
-        arrivals.merge,
-        counts.duplicates,
-        dropped,
-        dead,
-    ]
-}
+use super::{DEAD_LETTERS, LAST_RECORD, SAMPLES, SAMPLES_DROPPED, is_on, now_ms, seconds};
 
 /// Publishes the difference between two states of the same counters.
 pub fn publish(before: &SampleCounts, now: &SampleCounts) {
     if !is_on() {
         return;
     }
-    let pairs = by_result(now).into_iter().zip(by_result(before));
-    for (result, (now, before)) in RESULTS.into_iter().zip(pairs) {
+    for ((result, now), (_, before)) in now.by_result().zip(before.by_result()) {
         if now > before {
             counter!(SAMPLES, "result" => result).increment(now - before);
         }
@@ -52,9 +27,9 @@ pub fn publish(before: &SampleCounts, now: &SampleCounts) {
             counter!(SAMPLES_DROPPED, "reason" => reason.name()).increment(increment);
         }
     }
-    counter!(TRIPS_CREATED).increment(now.arrivals.new - before.arrivals.new);
-    counter!(TRIP_MERGES).increment(now.arrivals.merge - before.arrivals.merge);
-    counter!(FOREIGN_ROWS).increment(now.foreign_rows - before.foreign_rows);
+    for ((metric, now), (_, before)) in now.metrics().into_iter().zip(before.metrics()) {
+        counter!(metric).increment(now - before);
+    }
     if now != before {
         gauge!(LAST_RECORD).set(seconds(now_ms()));
     }

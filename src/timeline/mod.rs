@@ -51,19 +51,22 @@ pub use crate::model::sample::{OutOfRange, RawSample, Sample};
 use crate::model::scalar::Version;
 pub use crate::model::time::{DAY_MS, day_of};
 
-/// How a sample changed the trips of its device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arrival {
-    /// It started a trip.
-    New,
-    /// It moved the end of a trip.
-    End,
-    /// It lies inside a trip.
-    Inside,
-    /// It moved the start of a trip.
-    Beginning,
-    /// It joined two trips and retired the id of the later one.
-    Merge,
+use crate::model::named::named;
+
+named! {
+    /// How a sample changed the trips of its device.
+    Arrival {
+        /// It started a trip.
+        New = "new",
+        /// It moved the end of a trip.
+        End = "end",
+        /// It lies inside a trip.
+        Inside = "inside",
+        /// It moved the start of a trip.
+        Beginning = "beginning",
+        /// It joined two trips and retired the id of the later one.
+        Merge = "merge",
+    }
 }
 
 /// The result of absorbing a sample.

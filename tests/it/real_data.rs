@@ -13,6 +13,7 @@ use tstar::source::Decoder;
 use tstar::source::file::{FileSource, Options};
 use tstar::store::memory::MemoryStore;
 use tstar::store::{DeviceScope, Order, TripRow, TripStore};
+use tstar::timeline::Arrival;
 
 use crate::support::{block_on, data};
 
@@ -131,7 +132,10 @@ fn check_orders(known: &Known) {
         check_counts(known, &counts, &rows);
         assert_same_spans(&rows, &expected, &format!("shuffled by seed {seed}"));
         let retired: usize = rows.iter().map(|row| row.absorbed.len()).sum();
-        assert!(retired > 0 && retired as u64 == counts.arrivals.merge, "{retired} ids retired");
+        assert!(
+            retired > 0 && retired as u64 == counts.arrivals.number_of(Arrival::Merge),
+            "{retired} ids retired"
+        );
     }
 }
 

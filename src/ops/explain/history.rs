@@ -20,6 +20,7 @@ use crate::pipeline::daemon::topic_replay::{TopicReplay, by_epoch};
 use crate::source::{Batch, Control, DecodedSample, Entry, Source};
 use crate::store::EmbeddedStore;
 use crate::store::TripRow;
+use crate::telemetry::counts::DUPLICATE;
 use crate::timeline::{Arrival, Outcome, Timeline};
 
 /// What a sample did to its trip when it arrived.
@@ -44,12 +45,9 @@ impl Effect {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Self::Arrived(Arrival::New) => "new",
-            Self::Arrived(Arrival::End) => "end",
-            Self::Arrived(Arrival::Inside) => "inside",
-            Self::Arrived(Arrival::Beginning) => "beginning",
-            Self::Arrived(Arrival::Merge) | Self::Merged { .. } => "merge",
-            Self::Duplicate { .. } => "duplicate",
+            Self::Arrived(arrival) => arrival.name(),
+            Self::Merged { .. } => Arrival::Merge.name(),
+            Self::Duplicate { .. } => DUPLICATE,
         }
     }
 }
