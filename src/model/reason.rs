@@ -71,6 +71,45 @@ named! {
     }
 }
 
+/// How far a sample gets before it fails, in the order of the checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DecodeStage {
+    /// The record cannot be read as text of the format.
+    Syntax,
+    /// The fields of the record cannot be found.
+    Fields,
+    /// A value cannot be used.
+    Values,
+    /// The sample contradicts its record, the clock or the trips.
+    Context,
+}
+
+impl DeadReason {
+    /// The stage at which a sample fails for this reason.
+    #[must_use]
+    pub fn stage(self) -> DecodeStage {
+        match self {
+            Self::BadUtf8
+            | Self::BadJson
+            | Self::BadCsv
+            | Self::Oversize
+            | Self::NoKey
+            | Self::TruncatedInput
+            | Self::BadRecord => DecodeStage::Syntax,
+            Self::MissingField | Self::AmbiguousField => DecodeStage::Fields,
+            Self::BadType | Self::OutOfRange | Self::BadTime | Self::BadDeviceId => {
+                DecodeStage::Values
+            }
+            Self::TimeBeforeMin
+            | Self::TimeInFuture
+            | Self::KeyMismatch
+            | Self::NotAuthorised
+            | Self::TripFull
+            | Self::OtherPartition => DecodeStage::Context,
+        }
+    }
+}
+
 impl From<ClockViolation> for DeadReason {
     fn from(violation: ClockViolation) -> Self {
         match violation {

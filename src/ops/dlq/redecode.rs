@@ -200,7 +200,7 @@ impl Redecoder {
         match self.decode_by_overrides(letter) {
             Some(Ok(usable)) => usable,
             // The error of the attempt that got further is reported.
-            Some(Err(other)) if depth(other.reason) > depth(error.reason) => {
+            Some(Err(other)) if other.reason.stage() > error.reason.stage() => {
                 self.classify_failure(letter, *other)
             }
             _ => self.classify_failure(letter, *error),
@@ -330,30 +330,6 @@ fn only_device(batch: &Batch) -> Option<String> {
 
 fn same_error(letter: &DeadLetter) -> Box<SampleError> {
     Box::new(SampleError::new(letter.reason, letter.message.clone()))
-}
-
-/// How far decoding gets before it fails with a reason: syntax, fields, values, context.
-fn depth(reason: DeadReason) -> u8 {
-    match reason {
-        DeadReason::BadUtf8
-        | DeadReason::BadJson
-        | DeadReason::BadCsv
-        | DeadReason::Oversize
-        | DeadReason::NoKey
-        | DeadReason::TruncatedInput
-        | DeadReason::BadRecord => 0,
-        DeadReason::MissingField | DeadReason::AmbiguousField => 1,
-        DeadReason::BadType
-        | DeadReason::OutOfRange
-        | DeadReason::BadTime
-        | DeadReason::BadDeviceId => 2,
-        DeadReason::TimeBeforeMin
-        | DeadReason::TimeInFuture
-        | DeadReason::KeyMismatch
-        | DeadReason::NotAuthorised
-        | DeadReason::TripFull
-        | DeadReason::OtherPartition => 3,
-    }
 }
 
 #[cfg(test)]
