@@ -17,13 +17,11 @@ use super::producer::ProducerRecord;
 use super::record::Record;
 use super::scan::Scan;
 use super::topic::{OffsetRange, Topics};
+use super::topic_names::dlq_topic;
 use super::transactions::TransactionRecord;
 use crate::model::reason::DeadReason;
 use crate::source::{Cut, Headers};
 use crate::store::DeadLetter;
-
-/// Suffix of the dead letter topic of a log.
-pub(super) const DLQ_SUFFIX: &str = ".dlq";
 
 /// Header of a fate record: the fate.
 const FATE: &str = "tstar-fate";
@@ -128,18 +126,12 @@ impl LetterTopic {
     /// No broker responds, or the topic does not exist.
     pub fn open(brokers: &Brokers, input: &str) -> Result<Self, KafkaError> {
         let topics = Topics::new(brokers)?;
-        let name = Self::name_beside(input);
+        let name = dlq_topic(input);
         let Some(partitions) = topics.partitions(&name)? else {
             return Err(KafkaError::NoDlqTopic { topic: name });
         };
         let extents = topics.extents(&name, partitions)?;
         Ok(Self { brokers: brokers.clone(), input: input.to_owned(), name, extents })
-    }
-
-    /// Name of the dead letter topic of a log.
-    #[must_use]
-    pub fn name_beside(input: &str) -> String {
-        format!("{input}{DLQ_SUFFIX}")
     }
 
     /// Name of this topic.

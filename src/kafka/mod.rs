@@ -18,6 +18,7 @@
 //! | [`producer`] | sends records and waits for their acknowledgement |
 //! | [`scan`] | reads a range of a topic once |
 //! | [`tail`] | keeps the latest records of a topic in memory |
+//! | [`topic_names`] | names of the topics next to the input topic |
 //! | [`transactions`] | sends records in transactions |
 
 pub mod client;
@@ -36,6 +37,7 @@ pub mod record;
 pub mod scan;
 pub mod tail;
 pub mod topic;
+pub mod topic_names;
 pub mod transactions;
 mod unreadable;
 

@@ -12,7 +12,7 @@ use rdkafka::topic_partition_list::Offset;
 use rdkafka::types::RDKafkaErrorCode;
 
 use super::client::Brokers;
-use super::dead_letters::DLQ_SUFFIX;
+use super::topic_names::is_dlq_topic;
 use super::{KafkaError, client_error};
 
 /// Request timeout if [`Brokers`] sets none.
@@ -243,7 +243,7 @@ impl Topics {
 /// retention, the letter of a week-old record would be deleted within minutes.
 fn new_topic(name: &str, partitions: i32) -> NewTopic<'_> {
     let topic = NewTopic::new(name, partitions, TopicReplication::Fixed(-1));
-    if name.ends_with(DLQ_SUFFIX) { topic.set("retention.ms", "-1") } else { topic }
+    if is_dlq_topic(name) { topic.set("retention.ms", "-1") } else { topic }
 }
 
 /// Offset of the first record at or past a time, by partition; the end offset if every record is

@@ -9,6 +9,7 @@ use crate::kafka::client::Brokers;
 use crate::kafka::consumer::{Assignment, ConsumerConfig};
 use crate::kafka::journal::OutputTopics;
 use crate::kafka::topic::{StartFrom, Topics};
+use crate::kafka::topic_names::{dlq_topic, feed_topic};
 use crate::model::control::ControlKeys;
 use crate::model::epoch::Epoch;
 use crate::model::partitioner::Partitioner;
@@ -160,8 +161,8 @@ impl Daemon<'_> {
         }
         let access = Access::WriteTopic(&request.rules);
         let store = AnyStore::open(&request.url, access, options).await?;
-        let feed = request.has_feed.then(|| format!("{}.trips", request.topic));
-        let letters = format!("{}.dlq", request.topic);
+        let feed = request.has_feed.then(|| feed_topic(&request.topic));
+        let letters = dlq_topic(&request.topic);
         let names: Vec<_> = feed.iter().chain([&letters]).cloned().collect();
         let log = self.check_log(&store, &names).await?;
         let (outputs, input) = ((feed, Some(letters)), request.topic.clone());

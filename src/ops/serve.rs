@@ -11,6 +11,7 @@ use crate::kafka::KafkaError;
 use crate::kafka::client::Brokers;
 use crate::kafka::producer::Producer;
 use crate::kafka::tail::{Keep, Tail};
+use crate::kafka::topic_names::feed_topic;
 use crate::model::epoch::Epoch;
 use crate::model::rules::Rules;
 use crate::store::{Access, AnyStore, EpochStore, OpenOptions, StoreUrl, Timed};
@@ -115,7 +116,7 @@ fn topic_log(
     has_feed_topic: bool,
 ) -> anyhow::Result<ServedLog> {
     let brokers = (request.brokers)()?;
-    let start_feed = || Tail::start(&brokers, &format!("{}.trips", newest.topic), Keep::default());
+    let start_feed = || Tail::start(&brokers, &feed_topic(&newest.topic), Keep::default());
     let feed = has_feed_topic.then(start_feed).transpose()?;
     let sink = if request.accepts_samples {
         let on_waiting = Arc::new(|what: &str| tracing::warn!("{what}"));

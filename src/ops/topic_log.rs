@@ -13,6 +13,7 @@ use crate::kafka::journal::OutputTopics;
 use crate::kafka::letter_limit::Limit;
 use crate::kafka::producer::Producer;
 use crate::kafka::topic::{OffsetRange, StartFrom, Topics};
+use crate::kafka::topic_names::feed_topic;
 use crate::model::control::ControlKeys;
 use crate::model::epoch::Epoch;
 use crate::model::scalar::Version;
@@ -219,7 +220,7 @@ impl TopicLog {
     pub fn outputs(&self, announce: bool) -> anyhow::Result<Arc<OutputTopics>> {
         let producer = Producer::new(&self.brokers, Arc::clone(&self.notify))?;
         let input = self.topic().to_owned();
-        let feed = announce.then(|| format!("{input}.trips"));
+        let feed = announce.then(|| feed_topic(&input));
         let event_bytes = producer.max_bytes();
         let letter_limit = Limit { record: usize::MAX, content: event_bytes };
         Ok(Arc::new(OutputTopics {

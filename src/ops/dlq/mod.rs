@@ -19,10 +19,11 @@ pub use replay::{ReplayOutcome, ReplayRequest, replay};
 
 use crate::kafka::KafkaError;
 use crate::kafka::client::Brokers;
+use crate::kafka::topic_names::dlq_transactional_id;
 use crate::kafka::transactions::Transactions;
 
-/// Opens the producer that changes the dead letters of a log. Its transactional id is that of the
-/// dead letter topic `dlq_topic`, so of two commands at once the first is fenced.
-fn init_transactions(brokers: &Brokers, dlq_topic: &str) -> Result<Transactions, KafkaError> {
-    Transactions::init(brokers, &format!("tstar-dlq-{dlq_topic}"))
+/// Opens the producer that changes the dead letters of the log `input`. All commands have one
+/// transactional id, so of two at once the first is fenced.
+fn init_transactions(brokers: &Brokers, input: &str) -> Result<Transactions, KafkaError> {
+    Transactions::init(brokers, &dlq_transactional_id(input))
 }

@@ -74,7 +74,7 @@ async fn purge_topic(
     filter: &LetterFilter,
 ) -> anyhow::Result<PurgeOutcome> {
     let brokers = &letters.access.brokers;
-    let mut transactions = init_transactions(brokers, topic.name())?;
+    let mut transactions = init_transactions(brokers, topic.input())?;
     // Opened after an earlier command was fenced: none of its records can arrive any more.
     let topic = LetterTopic::open(brokers, topic.input())?;
     let (fates, mut scan) = (topic.fates()?, topic.scan()?);

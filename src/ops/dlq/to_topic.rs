@@ -95,7 +95,7 @@ impl<'a> TopicSender<'a> {
         filter: &LetterFilter,
     ) -> anyhow::Result<ReplayOutcome> {
         let brokers = &self.letters.access.brokers;
-        let mut transactions = init_transactions(brokers, topic.name())?;
+        let mut transactions = init_transactions(brokers, topic.input())?;
         // Opened after an earlier command was fenced: none of its records can arrive any more.
         let topic = LetterTopic::open(brokers, topic.input())?;
         let mut reader = self.letters.read_topic(&topic, filter)?;
@@ -146,8 +146,7 @@ impl<'a> TopicSender<'a> {
         input: &str,
         filter: &LetterFilter,
     ) -> anyhow::Result<ReplayOutcome> {
-        let dlq_topic = LetterTopic::name_beside(input);
-        let mut transactions = init_transactions(&self.letters.access.brokers, &dlq_topic)?;
+        let mut transactions = init_transactions(&self.letters.access.brokers, input)?;
         let (mut reader, mut repeats) = (self.letters.read(filter)?, RepeatGuard::new(filter));
         while let Some(mut batch) = next_batch(&mut reader, &mut self.redecoder, &mut repeats)? {
             let mut groups = Vec::new();

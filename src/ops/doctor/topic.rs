@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::CheckResult;
 use crate::kafka::topic::{OffsetRange, Topics};
+use crate::kafka::topic_names::{dlq_topic, feed_topic};
 use crate::model::epoch::Epoch;
 use crate::ops::epoch::earlier_version_note;
 use crate::ops::topic_log::{LogAccess, OpenLog, committed_offsets};
@@ -124,7 +125,7 @@ async fn control_keys(store: &AnyStore, log: &LogAccess) -> anyhow::Result<Check
 /// The topics that `run` writes to.
 fn outputs(topics: &Topics, newest: &Epoch) -> anyhow::Result<Vec<CheckResult>> {
     let mut results = Vec::new();
-    for name in [format!("{}.trips", newest.topic), format!("{}.dlq", newest.topic)] {
+    for name in [feed_topic(&newest.topic), dlq_topic(&newest.topic)] {
         results.push(match topics.partitions(&name)? {
             Some(count) => CheckResult::ok("outputs", format!("`{name}` has {count} partitions")),
             None => CheckResult::warn(

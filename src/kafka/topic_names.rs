@@ -1,0 +1,45 @@
+//! Names of the topics next to the input topic. They are part of the contract: access rules of
+//! brokers name them.
+
+/// Suffix of the change feed's topic.
+const FEED_SUFFIX: &str = ".trips";
+
+/// Suffix of the dead letter topic.
+const DLQ_SUFFIX: &str = ".dlq";
+
+/// Topic of the change feed of the log `input`.
+#[must_use]
+pub fn feed_topic(input: &str) -> String {
+    format!("{input}{FEED_SUFFIX}")
+}
+
+/// Dead letter topic of the log `input`.
+#[must_use]
+pub fn dlq_topic(input: &str) -> String {
+    format!("{input}{DLQ_SUFFIX}")
+}
+
+/// Whether `name` is that of a dead letter topic.
+#[must_use]
+pub fn is_dlq_topic(name: &str) -> bool {
+    name.ends_with(DLQ_SUFFIX)
+}
+
+/// Transactional id of the commands that change the dead letters of the log `input`.
+#[must_use]
+pub fn dlq_transactional_id(input: &str) -> String {
+    format!("tstar-dlq-{}", dlq_topic(input))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_follow_from_the_input_topic() {
+        assert_eq!(feed_topic("samples"), "samples.trips");
+        assert_eq!(dlq_topic("samples"), "samples.dlq");
+        assert!(is_dlq_topic(&dlq_topic("samples")) && !is_dlq_topic(&feed_topic("samples")));
+        assert_eq!(dlq_transactional_id("samples"), "tstar-dlq-samples.dlq");
+    }
+}
