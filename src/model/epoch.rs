@@ -34,7 +34,45 @@ pub struct Epoch {
     pub partitioner: Option<Partitioner>,
 }
 
+/// A topic does not have the partition count of an epoch: devices may have moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}, and had {expected} in epoch {epoch}", partition_count(*.found))]
+pub struct PartitionCountMismatch {
+    /// Number of partitions that the topic has now; `None`: the topic does not exist.
+    found: Option<i32>,
+    /// Number of partitions in the epoch.
+    expected: i32,
+    /// Number of the epoch.
+    epoch: i32,
+}
+
+fn partition_count(found: Option<i32>) -> String {
+    found.map_or_else(|| "does not exist".to_owned(), |count| format!("has {count} partitions"))
+}
+
+/// The first epoch that has another partition count. `None`: no device ever moved to another
+/// partition, if the topic was not recreated.
+#[must_use]
+pub fn with_other_partition_count(epochs: &[Epoch], count: i32) -> Option<&Epoch> {
+    epochs.iter().find(|epoch| epoch.check_partition_count(count).is_err())
+}
+
 impl Epoch {
+    /// Checks the number of partitions that the topic has now, `None` if it does not exist.
+    ///
+    /// # Errors
+    /// The epoch has another number.
+    pub fn check_partition_count(
+        &self,
+        found: impl Into<Option<i32>>,
+    ) -> Result<(), PartitionCountMismatch> {
+        let (found, expected) = (found.into(), self.partitions);
+        if found == Some(expected) {
+            return Ok(());
+        }
+        Err(PartitionCountMismatch { found, expected, epoch: self.epoch })
+    }
+
     /// How devices are assigned to the partitions of the epoch.
     #[must_use]
     pub fn division(&self) -> Division {
@@ -172,6 +210,18 @@ mod tests {
         let start_offsets = starts.iter().copied().collect();
         let (topic, rules) = ("samples".into(), Rules::default());
         Epoch { epoch, topic, partitions: 2, start_offsets, base, rules, partitioner: None }
+    }
+
+    #[test]
+    fn an_epoch_names_the_partition_counts_that_differ() {
+        let newest = epoch(3, Version(9000), &[]);
+        assert_eq!(newest.check_partition_count(2), Ok(()));
+        let message = |found: Option<i32>| newest.check_partition_count(found).unwrap_err();
+        assert_eq!(message(Some(4)).to_string(), "has 4 partitions, and had 2 in epoch 3");
+        assert_eq!(message(None).to_string(), "does not exist, and had 2 in epoch 3");
+        let epochs = [Epoch { partitions: 1, ..epoch(1, Version(0), &[]) }, newest];
+        assert_eq!(with_other_partition_count(&epochs, 2).map(|it| it.epoch), Some(1));
+        assert_eq!(with_other_partition_count(&epochs[1..], 2), None);
     }
 
     #[test]

@@ -62,7 +62,7 @@ impl<S: TripStore> PartitionFinder<'_, S> {
         // A key maps to the same partition as long as the partition count stays the same.
         let has_same_count = || {
             let epoch = epoch_of(&self.epochs, row.version);
-            epoch.is_some_and(|epoch| epoch.partitions == newest.partitions)
+            epoch.is_some_and(|epoch| epoch.check_partition_count(newest.partitions).is_ok())
         };
         let is_known = row.version >= newest.base || (!self.follows_from_key() && has_same_count());
         Ok(LocatedDevice { device, has_trip: true, partition: is_known.then_some(row.partition) })

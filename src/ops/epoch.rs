@@ -174,7 +174,7 @@ fn next_epoch(
     let offsets = start_offsets(newest, layout, &positions)?;
     let partitioner =
         preflight::next_partitioner(&log.brokers, newest, layout, request.partitioner)?;
-    let is_same = layout.partitions == newest.partitions
+    let is_same = newest.check_partition_count(layout.partitions).is_ok()
         && offsets == newest.start_offsets
         && newest.partitioner == Some(partitioner);
     if is_same && !has_records(newest, &positions) {

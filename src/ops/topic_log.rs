@@ -15,7 +15,7 @@ use crate::kafka::producer::Producer;
 use crate::kafka::topic::{OffsetRange, StartFrom, Topics};
 use crate::kafka::topic_names::feed_topic;
 use crate::model::control::ControlKeys;
-use crate::model::epoch::Epoch;
+use crate::model::epoch::{Epoch, with_other_partition_count};
 use crate::model::scalar::Version;
 use crate::pipeline::daemon::preflight;
 use crate::pipeline::daemon::topic_replay::{
@@ -91,14 +91,12 @@ impl TopicLog {
         let brokers = access.brokers.clone();
         let topics = Arc::new(Topics::new(&brokers)?);
         let layout = preflight::inspect(&topics, &newest.topic).await?;
-        if layout.partitions != newest.partitions {
-            return Err(PreconditionFailed(format!(
-                "topic `{}` has {} partitions, and had {} in epoch {}: stop all instances at lag \
-                 0, then: tstar epoch new",
-                newest.topic, layout.partitions, newest.partitions, newest.epoch
+        newest.check_partition_count(layout.partitions).map_err(|mismatch| {
+            PreconditionFailed(format!(
+                "topic `{}` {mismatch}: stop all instances at lag 0, then: tstar epoch new",
+                newest.topic
             ))
-            .into());
-        }
+        })?;
         let committed = committed_offsets(store, access, newest)?;
         let first = first_offsets(&epochs);
         let stored: Vec<i64> = (0..)
@@ -171,9 +169,8 @@ impl TopicLog {
     /// # Errors
     /// The partition count differs between epochs.
     pub fn has_one_partition_count(&self) -> Result<(), PreconditionFailed> {
-        let count = self.extents.len();
-        let is_other = |epoch: &&Epoch| usize::try_from(epoch.partitions) != Ok(count);
-        match self.epochs.iter().find(is_other) {
+        let count = self.epochs.last().expect("there is an epoch").partitions;
+        match with_other_partition_count(&self.epochs, count) {
             None => Ok(()),
             Some(epoch) => Err(PreconditionFailed(format!(
                 "epoch {} has {} partitions, and topic `{}` has {count} now: devices moved, so \

@@ -9,7 +9,7 @@ use crate::kafka::KafkaError;
 use crate::kafka::dead_letters::{Fate, LetterTopic, replay_record};
 use crate::kafka::topic::Topics;
 use crate::kafka::transactions::{TransactionRecord, Transactions};
-use crate::model::epoch::Epoch;
+use crate::model::epoch::{Epoch, with_other_partition_count};
 use crate::model::reason::DeadReason;
 use crate::ops::device_partition::PartitionFinder;
 use crate::ops::{Notify, PreconditionFailed};
@@ -29,17 +29,12 @@ struct TargetPartitions {
 impl TargetPartitions {
     async fn open(letters: &Letters, newest: &Epoch) -> anyhow::Result<Self> {
         let found = Topics::new(&letters.access.brokers)?.partitions(&newest.topic)?;
-        if found != Some(newest.partitions) {
-            let found =
-                found.map_or("does not exist".into(), |count| format!("has {count} partitions"));
-            let problem = format!(
-                "topic `{}` {found}, and had {} in epoch {}; first: tstar epoch new",
-                newest.topic, newest.partitions, newest.epoch
-            );
-            return Err(PreconditionFailed(problem).into());
-        }
-        let has_one_partition_count =
-            letters.epochs.iter().all(|epoch| epoch.partitions == newest.partitions);
+        newest.check_partition_count(found).map_err(|mismatch| {
+            let topic = &newest.topic;
+            PreconditionFailed(format!("topic `{topic}` {mismatch}; first: tstar epoch new"))
+        })?;
+        let other_count = with_other_partition_count(&letters.epochs, newest.partitions);
+        let has_one_partition_count = other_count.is_none();
         let store = letters.access.open_reader().await?;
         Ok(Self { store, epochs: letters.epochs.clone(), has_one_partition_count })
     }

@@ -49,17 +49,14 @@ async fn try_check(
 }
 
 fn check_epoch(newest: &Epoch, layout: &TopicLayout) -> CheckResult {
-    if layout.partitions == newest.partitions {
-        return CheckResult::ok("epoch", format!("{} of topic `{}`", newest.epoch, newest.topic));
-    }
-    CheckResult::fail(
-        "epoch",
-        format!(
-            "topic `{}` has {} partitions, and had {} in epoch {}",
-            newest.topic, layout.partitions, newest.partitions, newest.epoch
+    match newest.check_partition_count(layout.partitions) {
+        Ok(()) => CheckResult::ok("epoch", format!("{} of topic `{}`", newest.epoch, newest.topic)),
+        Err(mismatch) => CheckResult::fail(
+            "epoch",
+            format!("topic `{}` {mismatch}", newest.topic),
+            "stop all instances at lag 0, then: tstar epoch new",
         ),
-        "stop all instances at lag 0, then: tstar epoch new",
-    )
+    }
 }
 
 fn check_partitioner(newest: &Epoch) -> CheckResult {

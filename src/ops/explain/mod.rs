@@ -16,7 +16,7 @@ use self::history::TripHistory;
 pub use self::record::RecordExplanation;
 use super::topic_log::{self, LogAccess, TopicLog, no_files};
 use super::{InvalidRequest, PreconditionFailed};
-use crate::model::epoch::{Epoch, Versions};
+use crate::model::epoch::{Epoch, Versions, with_other_partition_count};
 use crate::store::{AnyStore, EpochStore, TripRow};
 use crate::views::Explanation;
 
@@ -147,7 +147,7 @@ impl<'a> Explainer<'a> {
 /// The offsets, by partition, that may hold samples of the device of a row.
 fn device_spans(log: &TopicLog, row: &TripRow) -> Vec<std::ops::Range<i64>> {
     let newest = log.epochs.last().expect("there is an epoch");
-    let has_one_count = log.epochs.iter().all(|epoch| epoch.partitions == newest.partitions);
+    let has_one_count = with_other_partition_count(&log.epochs, newest.partitions).is_none();
     let last = Versions::of_partition(&log.epochs, row.partition).offset_of(row.version);
     let mut spans = log.all_stored();
     for ((partition, span), range) in (0..).zip(&mut spans).zip(&log.extents) {

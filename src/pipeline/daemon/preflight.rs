@@ -239,11 +239,10 @@ fn check_layout(
     request: &EpochRequest<'_>,
 ) -> Result<(), DaemonError> {
     check_origin(epoch, request.topic, request.rules, request.place)?;
-    if epoch.partitions != layout.partitions {
+    if let Err(mismatch) = epoch.check_partition_count(layout.partitions) {
         let problem = format!(
-            "has {} partitions, and had {} in epoch {}: devices moved between partitions; stop all \
-             instances at lag 0, then: tstar epoch new",
-            layout.partitions, epoch.partitions, epoch.epoch
+            "{mismatch}: devices moved between partitions; stop all instances at lag 0, then: \
+             tstar epoch new"
         );
         return Err(KafkaError::TopicMismatch { topic: request.topic.to_owned(), problem }.into());
     }
