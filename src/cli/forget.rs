@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use indicatif::ProgressBar;
-use tstar::identity::check_device_id;
+use tstar::identity::DeviceId;
 use tstar::model::control::ControlKey;
 use tstar::model::time::{format_time, parse_duration, parse_time};
 use tstar::ops::InvalidRequest;
@@ -151,12 +151,10 @@ fn request(
     origins: &Origins,
     context: &Context,
 ) -> anyhow::Result<ForgetRequest> {
-    if let Some(device) = &args.device {
-        check_device_id(device)?;
-    }
+    let device = args.device.as_deref().map(DeviceId::new).transpose()?;
     let before = args.before.as_deref().or(args.all_before.as_deref());
     Ok(ForgetRequest {
-        device: args.device.clone(),
+        device,
         before_ms: before.map_or(Ok(context.now_ms), parse_time)?,
         store: settings.store.clone(),
         url: StoreUrl::parse(&settings.store)?,

@@ -108,7 +108,7 @@ fn decode(id: &str, format: Format, printer: &mut Printer<'_>) -> anyhow::Result
         AnyId::Uuid(uuid) => (None, Some(uuid.uuid()), uuid.t_star_ms),
     };
     let forms = serde_json::json!({
-        "device_id": trip.as_ref().map(|trip| &trip.device_id),
+        "device_id": trip.as_ref().map(|trip| trip.device_id.as_str()),
         "t_star": format_time(t_star_ms),
         "t_star_ms": t_star_ms,
         "text": trip.as_ref().and_then(|trip| trip.text().ok()),

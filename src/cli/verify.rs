@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
+use tstar::identity::DeviceId;
 use tstar::ops::InvalidRequest;
 use tstar::ops::log_source::LogSource;
 use tstar::ops::verify::reference::Workspace;
@@ -71,12 +72,13 @@ pub async fn run(
     if !matches!(format, Format::Table | Format::Json | Format::Ndjson) {
         return Err(InvalidRequest("--format must be table, ndjson or json".into()).into());
     }
+    let device = args.device.as_deref().map(DeviceId::new).transpose()?;
     let options = open::options(&settings, context)?;
     let store = open_store(&StoreUrl::parse(&settings.store)?, options, args.repair).await?;
     let store = Arc::new(store);
     let request = VerifyRequest {
         store: &settings.store,
-        device_id: args.device.as_deref(),
+        device_id: device.as_ref(),
         repair: args.repair,
         limit: args.limit,
         workspace: Workspace { folder: &args.workspace.work_dir, memory: settings.memory },

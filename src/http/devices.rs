@@ -14,7 +14,7 @@ use super::params::Params;
 use super::problem::Problem;
 use super::trip_response::with_header;
 use super::trips::next_link;
-use crate::identity::{TripId, token_of_device};
+use crate::identity::{DeviceId, TripId, token_of_device};
 use crate::store::{DeviceScope, TripStore as _};
 
 /// A device.
@@ -66,7 +66,10 @@ pub async fn list(
     let is_more = found.len() > limit;
     found.truncate(limit);
     let last = found.last().filter(|_| is_more);
-    let next = last.map(|device_id| TripId { device_id: device_id.clone(), t_star_ms: 0 });
+    let next = last.map(|device_id| TripId {
+        device_id: DeviceId::from_store(device_id.as_str()),
+        t_star_ms: 0,
+    });
     let next = next.map(|next| next.key_text());
     let link = next.as_deref().map(|next| next_link(&uri, next));
     let device = |device_id: String| Device { token: token_of_device(&device_id), device_id };

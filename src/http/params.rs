@@ -8,7 +8,7 @@ use utoipa::openapi::{KnownFormat, Object, OneOf, RefOr, Schema, SchemaFormat, T
 use utoipa::{PartialSchema, ToSchema};
 
 use super::problem::{ParamError, Problem};
-use crate::identity::{TripId, check_device_id, device_of_token};
+use crate::identity::{DeviceId, TripId, device_of_token};
 use crate::model::time::{parse_day, parse_time};
 use crate::store::Order;
 
@@ -65,21 +65,18 @@ impl Params {
         parse(&text).map_err(|error| self.fault(name, error)).ok()
     }
 
-    /// The required device id.
-    pub fn device(&mut self) -> String {
+    /// The required device id; `None` after a fault.
+    pub fn device(&mut self) -> Option<DeviceId> {
         let device = self.required("device");
-        if let (false, Err(error)) = (self.has_fault("device"), check_device_id(&device)) {
-            self.fault("device", error);
+        if self.has_fault("device") {
+            return None;
         }
-        device
+        DeviceId::new(device).map_err(|error| self.fault("device", error)).ok()
     }
 
-    /// The device id of a token in the URL path.
-    pub fn token(&mut self, token: &str) -> String {
-        device_of_token(token).unwrap_or_else(|error| {
-            self.fault("token", error);
-            String::new()
-        })
+    /// The device id of a token in the URL path; `None` after a fault.
+    pub fn token(&mut self, token: &str) -> Option<DeviceId> {
+        device_of_token(token).map_err(|error| self.fault("token", error)).ok()
     }
 
     /// A required time, ms since 1970.

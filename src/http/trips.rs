@@ -19,7 +19,7 @@ use super::problem::{ParamError, Problem};
 use super::trip_response::{
     MAX_LIST, TripAnswer, TripPage, approximate_size, split_format, with_header,
 };
-use crate::identity::{AnyId, TripId, check_device_id};
+use crate::identity::{AnyId, DeviceId, TripId};
 use crate::model::time::{format_time, parse_time};
 use crate::store::{
     self, DeviceScope, Forget, LookupResult, Order, StoreError, TripRow, TripStore as _,
@@ -104,6 +104,7 @@ pub async fn lookup(
 ) -> Result<Response, Problem> {
     let (device, at_ms, detail) = (params.device(), params.required_time("at"), params.detail());
     params.finish()?;
+    let device = device.expect("it has no fault");
     let store = app.store()?;
     match find_at(&store, &device, at_ms).await? {
         LookupResult::Trip(row) => {
@@ -188,7 +189,7 @@ fn as_integer(value: &serde_json::Value) -> Option<String> {
     (number.fract() == 0.0).then(|| format!("{number:.0}"))
 }
 
-fn read_pairs(body: &[u8]) -> Result<Vec<(String, i64)>, Problem> {
+fn read_pairs(body: &[u8]) -> Result<Vec<(DeviceId, i64)>, Problem> {
     let parsed: Result<Pairs, _> = serde_json::from_slice(body);
     let Pairs { pairs } =
         parsed.map_err(|error| Problem::faults(vec![ParamError::new("body", error)]))?;
@@ -203,13 +204,13 @@ fn read_pairs(body: &[u8]) -> Result<Vec<(String, i64)>, Problem> {
             // In JSON, 1 and 1.0 are the same number.
             other => parse_time(&as_integer(other).unwrap_or_else(|| other.to_string())),
         };
-        if let Err(error) = check_device_id(&pair.device) {
+        let device = DeviceId::new(pair.device).map_err(|error| {
             faults.push(ParamError::new(format!("pairs[{nth}].device"), error));
-        }
-        match time {
-            Ok(at_ms) => parsed.push((pair.device, at_ms)),
-            Err(error) => faults.push(ParamError::new(format!("pairs[{nth}].at"), error)),
-        }
+        });
+        let time = time.map_err(|error| {
+            faults.push(ParamError::new(format!("pairs[{nth}].at"), error));
+        });
+        parsed.extend(device.ok().zip(time.ok()));
     }
     if faults.is_empty() { Ok(parsed) } else { Err(Problem::faults(faults)) }
 }
@@ -322,7 +323,7 @@ pub async fn of_device(
     let ((mut from_ms, mut to_ms), order) = (params.span(), params.order());
     let (limit, cursor) = (params.limit(), params.cursor());
     if let Some(cursor) = cursor {
-        if cursor.device_id != device {
+        if device.as_ref() != Some(&cursor.device_id) {
             params.fault("cursor", "it is of another device");
         }
         // Trips of a device never overlap: those of earlier pages are before the cursor.
@@ -332,6 +333,7 @@ pub async fn of_device(
         }
     }
     params.finish()?;
+    let device = device.expect("it has no fault");
     let mut page = Page::new(&app, limit);
     page.fill(&device, (from_ms, to_ms), order).await?;
     Ok(page.answer(&uri))
@@ -366,7 +368,7 @@ pub async fn of_day(State(app): Shared, uri: Uri, mut params: Params) -> Result<
     let mut after: Option<String> = None;
     if let Some(cursor) = cursor {
         page.fill(&cursor.device_id, (span.0.max(cursor.t_star_ms), span.1), Order::Asc).await?;
-        after = Some(cursor.device_id);
+        after = Some(cursor.device_id.into_string());
     }
     while !page.is_full() {
         let devices = store.devices(DeviceScope::OfDay(day), after.as_deref(), DEVICES).await?;
@@ -413,7 +415,7 @@ impl<'a> Page<'a> {
             for row in &rows {
                 if self.trips.len() == self.limit || self.bytes > MAX_LIST {
                     let t_star_ms = if order == Order::Asc { row.start_ms } else { row.end_ms };
-                    self.next = Some(TripId { device_id: device.to_owned(), t_star_ms });
+                    self.next = Some(TripId { device_id: DeviceId::from_store(device), t_star_ms });
                     return Ok(());
                 }
                 self.bytes += approximate_size(row);

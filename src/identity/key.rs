@@ -3,7 +3,7 @@
 
 use data_encoding::BASE32HEX_NOPAD;
 
-use super::{IdError, TripId, check_device_id, shown};
+use super::{DeviceId, IdError, TripId, shown};
 
 /// Length of the time, bytes.
 const TIME_LEN: usize = 8;
@@ -47,7 +47,8 @@ fn read(key: &[u8]) -> Result<TripId, &'static str> {
         return Err("it has no 00 byte between device and time");
     }
     let device_id = std::str::from_utf8(device_id).map_err(|_| "its device is not UTF-8")?;
-    check_device_id(device_id).map_err(|_| "its device is empty, too long, or contains NUL")?;
+    let device_id =
+        DeviceId::new(device_id).map_err(|_| "its device is empty, too long, or contains NUL")?;
     let t_star_ms = i64::from_be_bytes(*time) ^ i64::MIN;
-    Ok(TripId { device_id: device_id.to_owned(), t_star_ms })
+    Ok(TripId { device_id, t_star_ms })
 }

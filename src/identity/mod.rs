@@ -9,6 +9,7 @@
 //! | key, as bytes or base32hex | `ehp7aorb5koje040000q3un52stg` | every `i64` |
 //! | UUID version 8 | `01a1fae5-173b-8152-8ed4-88d4aacc8ddd` | 1970 to the year 10889 |
 
+mod device_id;
 mod key;
 mod prefix;
 mod text;
@@ -19,11 +20,9 @@ mod tests;
 
 use std::ops::RangeInclusive;
 
+pub use device_id::{DeviceId, MAX_DEVICE_ID_BYTES, check_device_id};
 pub use prefix::{date_range, prefix, prefix_range};
 pub use uuid::{SHARDS, UuidId, shard};
-
-/// Maximum length of a device id, bytes.
-pub const MAX_DEVICE_ID_BYTES: usize = 256;
 
 /// Device times that the text form covers, ms since 1970: the years 0000 to 9999. A sample of any
 /// other time is a dead letter, so every trip id has a text form.
@@ -129,24 +128,6 @@ fn shown(given: &str) -> String {
     }
 }
 
-/// Checks a device id.
-///
-/// # Errors
-/// It is empty, longer than [`MAX_DEVICE_ID_BYTES`], or contains NUL (which ends the device in the
-/// key form).
-pub fn check_device_id(device_id: &str) -> Result<(), IdError> {
-    let reason = if device_id.is_empty() {
-        "empty"
-    } else if device_id.len() > MAX_DEVICE_ID_BYTES {
-        "too long"
-    } else if device_id.as_bytes().contains(&0) {
-        "contains NUL"
-    } else {
-        return Ok(());
-    };
-    Err(IdError::Device { device: shown(device_id), reason })
-}
-
 /// The token of a device, as in text ids and URLs: the device id with every byte outside of
 /// `A-Z a-z 0-9 . _ -` written as `~hh`.
 #[must_use]
@@ -158,15 +139,15 @@ pub fn token_of_device(device_id: &str) -> String {
 ///
 /// # Errors
 /// [`IdError::Token`] if it is not a token in canonical spelling.
-pub fn device_of_token(token: &str) -> Result<String, IdError> {
+pub fn device_of_token(token: &str) -> Result<DeviceId, IdError> {
     text::parse_token(token).map_err(|reason| IdError::Token { given: shown(token), reason })
 }
 
 /// A trip's id: the device, and the device time of the trip's first-arrived sample.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TripId {
-    /// Device id, 1 to 256 bytes without NUL.
-    pub device_id: String,
+    /// Device id.
+    pub device_id: DeviceId,
     /// Device time of the first-arrived sample, ms since 1970-01-01T00:00:00Z.
     pub t_star_ms: i64,
 }
@@ -177,9 +158,7 @@ impl TripId {
     /// # Errors
     /// As [`check_device_id`].
     pub fn new(device_id: impl Into<String>, t_star_ms: i64) -> Result<Self, IdError> {
-        let device_id = device_id.into();
-        check_device_id(&device_id)?;
-        Ok(Self { device_id, t_star_ms })
+        Ok(Self { device_id: DeviceId::new(device_id)?, t_star_ms })
     }
 
     /// The text form, `truck-17~20261120T213800.123Z`. Within a device, byte order is time order.

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Days, Months, NaiveDate, TimeDelta, Utc};
 
 use super::text::{digits, parse_token, write_token};
-use super::{IdError, check_device_id, shown};
+use super::{DeviceId, IdError, check_device_id, shown};
 
 /// A year, month, day or hour.
 struct Span {
@@ -30,7 +30,7 @@ pub fn prefix(device_id: &str, date: &str) -> Result<String, IdError> {
 ///
 /// # Errors
 /// [`IdError::Prefix`] if it is not a prefix in canonical spelling.
-pub fn prefix_range(prefix: &str) -> Result<(String, i64, i64), IdError> {
+pub fn prefix_range(prefix: &str) -> Result<(DeviceId, i64, i64), IdError> {
     let wrong = |reason| IdError::Prefix { given: shown(prefix), reason };
     let (token, date) = prefix.rsplit_once('~').ok_or_else(|| wrong("it has no `~`"))?;
     let span = parse_date(date)

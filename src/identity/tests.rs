@@ -47,6 +47,7 @@ fn range_of_each_form() {
 fn device_ids() {
     for good in ["a", ".", "é", &"x".repeat(256)] {
         assert_eq!(check_device_id(good), Ok(()));
+        assert_eq!(DeviceId::new(good).map(DeviceId::into_string), Ok(good.to_owned()));
     }
     for bad in ["", "\0", "a\0b", &"x".repeat(257), &"é".repeat(129)] {
         let error = TripId::new(bad, 0).unwrap_err().to_string();
@@ -124,7 +125,10 @@ fn prefixes_of_a_date() {
     ] {
         assert_eq!(prefix("truck-17", date).unwrap(), text);
         let (from_ms, upto_ms) = date_range(date).unwrap();
-        assert_eq!(prefix_range(text).unwrap(), ("truck-17".to_owned(), from_ms, upto_ms));
+        assert_eq!(
+            prefix_range(text).unwrap(),
+            (DeviceId::from_store("truck-17"), from_ms, upto_ms)
+        );
     }
     assert_eq!(prefix("..", "2026").unwrap(), "~2e~2e~2026");
     assert_eq!(prefix_range("a~7eb~2026").unwrap().0, "a~b");

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Datelike, NaiveDate, Timelike};
 use std::fmt::Write;
 
-use super::{IdError, TEXT_TIMES_MS, TripId, check_device_id, shown};
+use super::{DeviceId, IdError, TEXT_TIMES_MS, TripId, shown};
 
 /// Length of `20261120T213800.123Z`.
 const TIME_LEN: usize = 20;
@@ -29,7 +29,7 @@ pub fn write_token(device_id: &str) -> String {
 }
 
 /// The device id of a token, or the reason why the token is not valid.
-pub fn parse_token(token: &str) -> Result<String, &'static str> {
+pub fn parse_token(token: &str) -> Result<DeviceId, &'static str> {
     const ESCAPE: &str = "`~` in a device is not followed by two lower-case hex digits";
     let mut bytes = Vec::with_capacity(token.len());
     let mut rest = token.bytes();
@@ -46,7 +46,8 @@ pub fn parse_token(token: &str) -> Result<String, &'static str> {
         bytes.push(digit()? << 4 | digit()?);
     }
     let device_id = String::from_utf8(bytes).map_err(|_| "the device is not UTF-8")?;
-    check_device_id(&device_id).map_err(|_| "the device is empty, too long, or contains NUL")?;
+    let device_id =
+        DeviceId::new(device_id).map_err(|_| "the device is empty, too long, or contains NUL")?;
     if write_token(&device_id) != token {
         return Err(
             "the device is not in canonical spelling (bytes are escaped only if necessary)",

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::record::Record;
+use crate::identity::DeviceId;
 use crate::model::control::{Claim, ControlKeys, Signature};
 use crate::model::reason::DeadReason;
 use crate::model::time::{format_duration, format_time, parse_time};
@@ -41,12 +42,10 @@ impl Authority {
                 "control record `{kind}` is unknown; the only kind is `forget`"
             ));
         }
-        let device_id = match std::str::from_utf8(key) {
-            Ok(id) if (1..=256).contains(&id.len()) && !id.contains('\0') => id.to_owned(),
-            _ => {
-                let message = "the key of a control record has to be a device id";
-                return Err(SampleError::new(DeadReason::NoKey, message));
-            }
+        let device_id = std::str::from_utf8(key).ok().and_then(|id| DeviceId::new(id).ok());
+        let Some(device_id) = device_id else {
+            let message = "the key of a control record has to be a device id";
+            return Err(SampleError::new(DeadReason::NoKey, message));
         };
         // No sample is older: `min_time` is 1970 or later.
         if before < 0 {

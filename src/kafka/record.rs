@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 use super::control::{Authority, CONTROL_HEADER};
 use super::headers;
 use super::unreadable::UnreadableBatch;
+use crate::identity::DeviceId;
 use crate::model::reason::DeadReason;
 use crate::source::file::MAX_RECORD_BYTES;
 use crate::source::{
@@ -34,7 +35,7 @@ pub struct RecordReader {
     /// The key has to be the device id of the sample.
     key_is_device: bool,
     /// If set, other devices are skipped.
-    only_device: Option<String>,
+    only_device: Option<DeviceId>,
     /// Keys and limits for control records; the default accepts none.
     authority: Authority,
 }
@@ -122,8 +123,8 @@ impl RecordReader {
 
     /// Skips records of other devices, and those that cannot be decoded.
     #[must_use]
-    pub fn of_device(mut self, device_id: &str) -> Self {
-        self.only_device = Some(device_id.to_owned());
+    pub fn of_device(mut self, device_id: DeviceId) -> Self {
+        self.only_device = Some(device_id);
         self
     }
 

@@ -1,6 +1,8 @@
 //! Changes of trips, and erasures, as the change feed announces them.
 
 use crate::model::scalar::Version;
+use crate::identity::DeviceId;
+
 /// Type of a change event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
@@ -57,7 +59,7 @@ impl Forget {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forgotten {
     /// Device id.
-    pub device_id: String,
+    pub device_id: DeviceId,
     /// The executed forget.
     pub forget: Forget,
 }

@@ -1,5 +1,6 @@
 //! Finds the partition of a device's records.
 
+use crate::identity::DeviceId;
 use crate::model::epoch::Epoch;
 use crate::model::partitioner::Partitioner;
 use crate::model::scalar::Version;
@@ -10,7 +11,7 @@ use crate::store::{Order, StoreError, TripRow, TripStore};
 #[derive(Clone, Debug)]
 pub struct LocatedDevice {
     /// Device id.
-    pub device: String,
+    pub device: DeviceId,
     /// Whether the store has a trip of the device.
     pub has_trip: bool,
     /// Partition number, from 0; `None` if unknown.
@@ -51,7 +52,7 @@ impl<S: TripStore> PartitionFinder<'_, S> {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn find(&self, device: String) -> Result<LocatedDevice, StoreError> {
+    pub async fn find(&self, device: DeviceId) -> Result<LocatedDevice, StoreError> {
         let newest = self.epochs.last().expect("there is one");
         let partition = known_home(self.store, &device, &newest.division()).await?;
         let row = latest_trip(self.store, &device).await?;

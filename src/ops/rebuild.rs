@@ -10,6 +10,7 @@ use super::topic_log::{self, LogAccess, TopicLog};
 use super::verify::ids::{self, Ids};
 use super::verify::reference::{self, ImportStep};
 use super::{Cancel, InvalidRequest, PartialResult, PreconditionFailed, SignalListener, Stopped};
+use crate::identity::DeviceId;
 use crate::kafka::group::Group;
 use crate::model::epoch::Epoch;
 use crate::model::partitioner::Partitioner;
@@ -77,6 +78,7 @@ async fn replay_forgets(
             continue;
         }
         unwritten.insert(device_id.clone());
+        let device_id = DeviceId::from_store(device_id);
         let offset = processor.position().delivered;
         let control = Some(Control::Forget { offset, device_id, before_ms });
         processor.absorb(&Batch { control, ..Batch::default() }).await?;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::verify::Bounds;
 use super::verify::compare::LogEnds;
 use super::{InvalidRequest, Notify, PreconditionFailed};
+use crate::identity::DeviceId;
 use crate::kafka::client::Brokers;
 use crate::kafka::group::Group;
 use crate::kafka::journal::OutputTopics;
@@ -130,7 +131,7 @@ impl TopicLog {
     pub fn reread(
         &self,
         spans: Vec<Range<i64>>,
-        device_id: Option<String>,
+        device_id: Option<DeviceId>,
     ) -> anyhow::Result<TopicReplay> {
         if let Some((partition, lost)) = gone(&spans, &self.extents) {
             return Err(PreconditionFailed(format!(

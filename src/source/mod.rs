@@ -26,6 +26,7 @@ pub use fields::{MapError, parse_map};
 pub use json_fast::JsonTemplate;
 pub(crate) use text::{head_of, short};
 
+use crate::identity::DeviceId;
 use crate::model::input_part::Part;
 use crate::model::reason::DeadReason;
 use crate::timeline::Sample;
@@ -104,7 +105,7 @@ pub enum Control {
         /// Offset of the record in the log.
         offset: i64,
         /// Device id.
-        device_id: String,
+        device_id: DeviceId,
         /// Trips that end before it are erased, samples before it are dropped, ms since 1970.
         before_ms: i64,
     },

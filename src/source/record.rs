@@ -6,12 +6,13 @@ use super::decode::Decoder;
 use super::fields::{Field, Target};
 use super::text::short;
 use super::{DecodedSample, SampleError, Span, time};
+use crate::identity::{MAX_DEVICE_ID_BYTES, check_device_id};
 use crate::model::reason::DeadReason;
 use crate::model::rules::SpeedUnit;
 use crate::timeline::{OutOfRange, RawSample, Sample};
 
 /// Maximum length of a device id or driver, bytes.
-pub(super) const MAX_ID_BYTES: usize = 256;
+pub(super) const MAX_ID_BYTES: usize = MAX_DEVICE_ID_BYTES;
 
 /// A value as in its record.
 #[derive(Clone, Debug, Default)]
@@ -176,7 +177,7 @@ impl<'a> Fields<'a> {
             return bad_type(Field::DeviceId, value, "a text or an integer");
         };
         let id = &text[span.start as usize..];
-        if id.is_empty() || id.len() > MAX_ID_BYTES || id.contains('\0') {
+        if check_device_id(id).is_err() {
             return fault(
                 DeadReason::BadDeviceId,
                 format!(

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
+use tstar::identity::DeviceId;
 use tstar::model::epoch::{Epoch, Log, Versions};
 use tstar::model::partitioner::Partitioner;
 use tstar::model::reason::{DeadReason, DropReason};
@@ -318,7 +319,8 @@ fn a_forget_finds_samples_spilled_before_it() {
     let at = |minute| vec![LogEntry::Sample { device: 1, minute, lat_e7: 7 }];
     let mut all = batches(&[at(0), at(2)], 1, 0);
     let before_ms = EVENING + MINUTE;
-    let control = Some(Control::Forget { offset: 2, device_id: "truck-1".into(), before_ms });
+    let control =
+        Some(Control::Forget { offset: 2, device_id: DeviceId::from_store("truck-1"), before_ms });
     all.push(Batch { control, next_offset: Some(3), ..Batch::default() });
     let (store, folder) = (MemoryStore::default(), tempfile::tempdir().unwrap());
     block_on(async {

@@ -13,6 +13,7 @@ use std::time::Duration;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::RngCore;
 use serde_json::json;
+use tstar::identity::DeviceId;
 use tstar::model::rules::Rules;
 use tstar::model::time::format_time;
 use tstar::ops::verify::compare::{CompareOptions, FixedLog, compare};
@@ -132,7 +133,7 @@ impl ImportedStore {
             let mut processor =
                 Processor::new(&store, &rules, ProcessorConfig::default()).await.unwrap();
             let offset = processor.position().delivered;
-            let device_id = device_id.to_owned();
+            let device_id = DeviceId::new(device_id).unwrap();
             let control = Some(Control::Forget { offset, device_id, before_ms });
             let next_offset = Some(offset + 1);
             let batch = Batch { control, next_offset, ..Batch::default() };

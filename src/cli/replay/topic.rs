@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use clap::Args;
+use tstar::identity::DeviceId;
 use tstar::kafka::topic::StartFrom;
 use tstar::model::time::parse_time;
 use tstar::ops::replay::topic::{ReplayStart, ReplayTarget, TopicReplayJob, TopicReplayRequest};
@@ -76,7 +77,8 @@ pub async fn run(
 ) -> anyhow::Result<()> {
     let flags = [&args.log.0[..], &args.server.0, &args.workspace.memory.0].concat();
     let settings = context.settings(&flags)?.0;
-    let (from, device) = (parse_start(&args.from)?, args.device.clone());
+    let from = parse_start(&args.from)?;
+    let device = args.device.as_deref().map(DeviceId::new).transpose()?;
     let store = Arc::new(open::reader(&settings, context).await?);
     let access = open::log_access(&settings)?;
     let request = TopicReplayRequest { from, device };

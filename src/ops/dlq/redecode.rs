@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::identity::DeviceId;
 use crate::kafka::control::CONTROL_HEADER;
 use crate::kafka::record::{Record, RecordReader};
 use crate::model::reason::DeadReason;
@@ -268,7 +269,7 @@ impl Redecoder {
     }
 
     /// The device of all samples of a letter that can be decoded; `None` if they differ.
-    pub fn device_of(&mut self, letter: &DeadLetter) -> Option<String> {
+    pub fn device_of(&mut self, letter: &DeadLetter) -> Option<DeviceId> {
         let with_overrides = self.by_overrides.is_some();
         only_device(&self.decode(letter, with_overrides).batch)
     }
@@ -290,7 +291,7 @@ impl Redecoder {
         if key.is_none() && self.key_is_device {
             readers.any_key.read(&record(Some(NO_KEY)), &mut batch);
             if let Some(device) = only_device(&batch) {
-                return DecodedLetter { batch, key: Some(device.into_bytes()) };
+                return DecodedLetter { batch, key: Some(device.into_string().into_bytes()) };
             }
             batch = Batch::default();
         }
@@ -321,11 +322,12 @@ impl Redecoder {
 }
 
 /// The device of all decoded samples of a record; `None` if they differ, or there are none.
-fn only_device(batch: &Batch) -> Option<String> {
+fn only_device(batch: &Batch) -> Option<DeviceId> {
     let decoded = batch.entries.iter().filter_map(|entry| entry.content.as_ref().ok());
     let mut devices = decoded.map(|decoded| batch.text(&decoded.device));
     let first = devices.next()?;
-    devices.all(|other| other == first).then(|| first.to_owned())
+    let is_only = devices.all(|other| other == first);
+    is_only.then(|| DeviceId::new(first).ok())?
 }
 
 fn same_error(letter: &DeadLetter) -> Box<SampleError> {

@@ -8,6 +8,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::identity::DeviceId;
 use crate::kafka::record::{Record, RecordContent};
 use crate::kafka::scan::Scan;
 use crate::kafka::topic::OffsetRange;
@@ -128,7 +129,7 @@ impl<'a> TripHistory<'a> {
             }
         }
         if let Some(Control::Forget { device_id, before_ms, .. }) = &batch.control
-            && *device_id == self.row.device_id
+            && device_id.as_str() == self.row.device_id
         {
             self.floor_ms = self.floor_ms.max(*before_ms);
             self.timeline.forget(*before_ms);
@@ -189,7 +190,8 @@ impl<'a> TripHistory<'a> {
     pub fn read_topic(&mut self, replay: &TopicReplay) -> Result<(), DaemonError> {
         for (nth, spans) in by_epoch(&replay.epochs, &replay.spans) {
             let epoch = &replay.epochs[nth];
-            let mut reader = replay.reader(epoch)?.of_device(&self.row.device_id);
+            let device = DeviceId::from_store(self.row.device_id.as_str());
+            let mut reader = replay.reader(epoch)?.of_device(device);
             let is_keyed = epoch.rules.key == "device_id";
             let range =
                 |span: std::ops::Range<i64>| OffsetRange { first: span.start, next: span.end };

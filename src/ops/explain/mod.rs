@@ -16,6 +16,7 @@ use self::history::TripHistory;
 pub use self::record::RecordExplanation;
 use super::topic_log::{self, LogAccess, TopicLog, no_files};
 use super::{InvalidRequest, PreconditionFailed};
+use crate::identity::DeviceId;
 use crate::model::epoch::{Epoch, Versions, with_other_partition_count};
 use crate::store::{AnyStore, EpochStore, TripRow};
 use crate::views::Explanation;
@@ -100,7 +101,8 @@ impl<'a> Explainer<'a> {
         }
         let log = TopicLog::open(self.store, &access()?).await?;
         let log = log.ok_or_else(|| topic_log::no_epoch(name))?;
-        let replay = log.reread(device_spans(&log, row), Some(row.device_id.clone()))?;
+        let replay = log
+            .reread(device_spans(&log, row), Some(DeviceId::from_store(row.device_id.as_str())))?;
         let mut history = TripHistory::new(row, limit);
         history.read_topic(&replay)?;
         self.add_history(&history)

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::{ForgetEvent, ForgetRecord, ForgetRequest, ForgetState, OnForgetEvent, PAGE};
+use crate::identity::DeviceId;
 use crate::model::epoch::Log;
 use crate::model::rules::Rules;
 use crate::ops::NoResult;
@@ -65,6 +66,7 @@ impl<'a> FileForget<'a> {
                 return Ok(erased);
             }
             erased += devices.len();
+            let devices = devices.into_iter().map(DeviceId::from_store).collect();
             self.erase_devices(&mut processor, devices, on_event).await?;
             on_event(ForgetEvent::Devices(erased))?;
         }
@@ -74,7 +76,7 @@ impl<'a> FileForget<'a> {
     async fn erase_devices(
         &self,
         processor: &mut Processor<'_, EmbeddedStore>,
-        devices: Vec<String>,
+        devices: Vec<DeviceId>,
         on_event: OnForgetEvent<'_>,
     ) -> anyhow::Result<()> {
         let log = Log::of_files();

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::topic_log::OpenLog;
 use super::{InvalidRequest, NoResult};
+use crate::identity::DeviceId;
 use crate::model::rules::Rules;
 use crate::model::scalar::Version;
 use crate::model::time::{format_duration, format_time};
@@ -27,7 +28,7 @@ const PAGE: usize = 1000;
 #[derive(Clone, Debug)]
 pub struct ForgetRequest {
     /// Device id; `None`: every device.
-    pub device: Option<String>,
+    pub device: Option<DeviceId>,
     /// Trips that ended before this are erased, ms since 1970.
     pub before_ms: i64,
     /// The store as messages name it.
@@ -86,7 +87,7 @@ pub enum ForgetPlan<'a> {
 #[derive(Clone, Debug)]
 pub struct ForgetRecord {
     /// Device id.
-    pub device: String,
+    pub device: DeviceId,
     /// Partition of the record.
     pub partition: i32,
     /// Offset of the record, if known.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::{ForgetEvent, ForgetRecord, ForgetRequest, ForgetState, OnForgetEvent, PAGE};
+use crate::identity::DeviceId;
 use crate::kafka::KafkaError;
 use crate::kafka::control::{CONTROL_HEADER, SIGNATURE_HEADER};
 use crate::kafka::producer::{Producer, ProducerRecord, RecordMetadata};
@@ -143,7 +144,8 @@ impl<'a> TopicForget<'a> {
             if after.is_none() {
                 return Ok(sent);
             }
-            let located = stream::iter(devices).map(|device| finder.find(device));
+            let devices = stream::iter(devices).map(DeviceId::from_store);
+            let located = devices.map(|device| finder.find(device));
             let located: Vec<LocatedDevice> = located.buffered(LOOKUPS).try_collect().await?;
             let (unknown, known): (Vec<_>, Vec<_>) =
                 located.into_iter().partition(|located| finder.is_unknown(located));
@@ -181,7 +183,7 @@ impl<'a> TopicForget<'a> {
     }
 
     /// The signed record that erases the trips of a device.
-    fn control_record(&self, device: &str) -> ProducerRecord {
+    fn control_record(&self, device: &DeviceId) -> ProducerRecord {
         let (device, kind) = (device.as_bytes(), b"forget");
         let (topic, before_ms) = (&self.topic[..], self.request.before_ms);
         let signature = self.key.sign(&Claim { topic, device, kind, before_ms });

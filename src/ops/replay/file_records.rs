@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 
+use crate::identity::DeviceId;
 use crate::kafka::producer::ProducerRecord;
 use crate::model::reason::DeadReason;
 use crate::model::rules::Rules;
@@ -34,7 +35,7 @@ const MAX_LOOKUPS: usize = 32;
 pub(super) type RoutedRecord = (ProducerRecord, Option<i32>);
 
 /// Partition by device; `Ok(None)`: the key determines it, `Err`: why it is unknown.
-type KnownPartitions = HashMap<String, Result<Option<i32>, String>>;
+type KnownPartitions = HashMap<DeviceId, Result<Option<i32>, String>>;
 
 /// Reads lines of files and converts them to records. A line that is not a valid sample is counted
 /// and reported.
@@ -191,7 +192,7 @@ impl<'a, S: TripStore> FileRecords<'a, S> {
         let samples = batch.entries.iter().filter_map(|entry| entry.content.as_ref().ok());
         let devices: BTreeSet<&str> = samples.map(|decoded| batch.text(&decoded.device)).collect();
         let unknown = devices.into_iter().filter(|device| !self.partitions.contains_key(*device));
-        let unknown: Vec<String> = unknown.map(str::to_owned).collect();
+        let unknown: Vec<_> = unknown.filter_map(|device| DeviceId::new(device).ok()).collect();
         let mut lookups =
             stream::iter(unknown).map(|device| finder.find(device)).buffered(MAX_LOOKUPS);
         while let Some(located) = lookups.try_next().await? {

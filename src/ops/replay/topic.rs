@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::identity::DeviceId;
 use crate::kafka::topic::StartFrom;
 use crate::model::scalar::Version;
 use crate::ops::topic_log::{self, LogAccess, TopicLog};
@@ -34,7 +35,7 @@ pub struct TopicReplayRequest {
     /// The first record. The replay ends at the newest record of the topic.
     pub from: ReplayStart,
     /// Only records of this device; `None`: all.
-    pub device: Option<String>,
+    pub device: Option<DeviceId>,
 }
 
 /// The store that a replay writes to, and how.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::identity::DeviceId;
 use crate::model::epoch::Versions;
 use crate::model::rules::Rules;
 use crate::pipeline::daemon::topic_replay::TopicReplay;
@@ -304,6 +305,7 @@ impl ImportedFiles {
             ));
         }
         self.next = self.next.max(offset + 1);
+        let device_id = DeviceId::from_store(device_id);
         let control = Some(Control::Forget { offset, device_id, before_ms });
         Some(Batch { control, next_offset: Some(offset + 1), ..Batch::default() })
     }

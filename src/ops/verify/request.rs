@@ -9,6 +9,7 @@ use serde::ser::{Serialize, Serializer};
 use super::compare::{CompareOptions, FixedLog, LogEnds, compare};
 use super::reference::{self, Workspace};
 use super::{Bounds, Comparison, Difference};
+use crate::identity::DeviceId;
 use crate::ops::ingest::ReadProgress;
 use crate::ops::log_source::imported_store;
 use crate::ops::topic_log::{self, LogAccess, TopicLog};
@@ -25,7 +26,7 @@ pub struct VerifyRequest<'a> {
     /// The store as messages and the report name it.
     pub store: &'a str,
     /// Compare this device only; `None`: all devices.
-    pub device_id: Option<&'a str>,
+    pub device_id: Option<&'a DeviceId>,
     /// Whether rows that differ are repaired.
     pub repair: bool,
     /// Maximum number of examples in the report.
@@ -42,7 +43,7 @@ impl VerifyRequest<'_> {
     }
 
     fn compare_options(&self) -> CompareOptions<'_> {
-        CompareOptions { device_id: self.device_id, repair: self.repair }
+        CompareOptions { device_id: self.device_id.map(DeviceId::as_str), repair: self.repair }
     }
 }
 
@@ -128,7 +129,7 @@ pub async fn verify_topic(
         ))
         .into());
     }
-    let replay = log.reread(log.all_stored(), request.device_id.map(str::to_owned))?;
+    let replay = log.reread(log.all_stored(), request.device_id.cloned())?;
     let partial = request.partial_result();
     let mut cancel = listen(partial)?;
     let (reference_store, read) =

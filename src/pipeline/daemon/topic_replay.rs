@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::{DaemonError, OnEvent, Options, PartitionStores, Report, run};
+use crate::identity::DeviceId;
 use crate::kafka::client::Brokers;
 use crate::kafka::consumer::{Assignment, ConsumerConfig, DrainResult};
 use crate::kafka::control::Authority;
@@ -33,7 +34,7 @@ pub struct TopicReplay {
     /// Offsets to read, by partition.
     pub spans: Vec<Range<i64>>,
     /// Reads only the records of this device; unset: all.
-    pub device_id: Option<String>,
+    pub device_id: Option<DeviceId>,
     /// The control keys whose signatures are accepted.
     pub keys: ControlKeys,
 }
@@ -98,7 +99,7 @@ impl TopicReplay {
     pub(crate) fn reader(&self, epoch: &Epoch) -> Result<RecordReader, DaemonError> {
         let reader = reader(epoch, &self.keys)?;
         Ok(match &self.device_id {
-            Some(device_id) => reader.of_device(device_id),
+            Some(device_id) => reader.of_device(device_id.clone()),
             None => reader,
         })
     }

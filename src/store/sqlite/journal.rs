@@ -132,7 +132,7 @@ fn record_changes(
     }
     for forgotten in &flush.forgotten {
         let event = event::forgotten(forgotten);
-        insert.execute(params![forgotten.device_id, forgotten.forget.version, event])?;
+        insert.execute(params![forgotten.device_id.as_str(), forgotten.forget.version, event])?;
     }
     let kept = i64::try_from(keep_changes).unwrap_or(i64::MAX);
     let newest = connection.last_insert_rowid();
