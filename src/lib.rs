@@ -23,7 +23,7 @@
 //! | operations | [`ops`] | the use cases behind the commands and the HTTP API |
 //! | interfaces | [`settings`] | settings from flags, environment, file and defaults |
 //! | interfaces | [`http`] | JSON API and web page |
-//! | interfaces | `cli` (in `main.rs`) | flags, output, exit codes |
+//! | interfaces | [`cli`] | flags, output, exit codes |
 //!
 //! # Invariants
 //! Every test run may check them. Code and tests refer to them by number.
@@ -38,6 +38,8 @@
 //! - I9 memory and files stay bounded.
 //! - I10 SIGTERM: exit 0 within the drain limit, and nothing is read again.
 
+#[doc(hidden)]
+pub mod cli;
 pub mod codec;
 pub mod http;
 pub mod identity;

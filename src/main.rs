@@ -1,8 +1,8 @@
 //! The `tstar` program. The environment is read here and nowhere else.
 
-mod cli;
-
 use std::process::ExitCode;
+
+use tstar::cli;
 
 fn main() -> ExitCode {
     cli::exit::on_panic();

@@ -1,11 +1,11 @@
 //! `config`: shows the settings and the origin of each, or checks them.
 
+use crate::ops::InvalidRequest;
 use std::path::PathBuf;
-use tstar::ops::InvalidRequest;
 
+use crate::kafka::options::is_harmless;
+use crate::settings::{Origins, Settings, SettingsFile, TABLE};
 use clap::{Args, Subcommand};
-use tstar::kafka::options::is_harmless;
-use tstar::settings::{Origins, Settings, SettingsFile, TABLE};
 
 use super::flags::{
     Context, Format, ImportFlags, OutputFlags, ReaderFlags, RuleFlags, ServerFlags,

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use tstar::model::time::format_time;
-use tstar::ops::demo::{FLEET, MergedTrip, write_samples};
-use tstar::settings::Settings;
-use tstar::simulate::FleetSettings;
-use tstar::store::{AnyStore, EmbeddedStore};
+use crate::model::time::format_time;
+use crate::ops::demo::{FLEET, MergedTrip, write_samples};
+use crate::settings::Settings;
+use crate::simulate::FleetSettings;
+use crate::store::{AnyStore, EmbeddedStore};
 
 use super::flags::{Context, Format};
 use super::ingest;

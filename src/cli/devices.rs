@@ -1,9 +1,9 @@
 //! `devices`: lists the devices of a store.
 
+use crate::model::time::parse_day;
+use crate::ops::InvalidRequest;
+use crate::store::{DeviceScope, TripStore};
 use clap::Args;
-use tstar::model::time::parse_day;
-use tstar::ops::InvalidRequest;
-use tstar::store::{DeviceScope, TripStore};
 
 use super::flags::{Format, OutputFlags, ServerFlags};
 use super::print::Printer;

@@ -1,9 +1,9 @@
 //! `doctor`: checks a store, its log and this machine.
 
+use crate::ops::InvalidRequest;
+use crate::ops::doctor::{self, CheckResult, DoctorRequest};
+use crate::store::StoreUrl;
 use clap::Args;
-use tstar::ops::InvalidRequest;
-use tstar::ops::doctor::{self, CheckResult, DoctorRequest};
-use tstar::store::StoreUrl;
 
 use super::flags::{Context, Format, LogFlags, OutputFlags, ServerFlags, clock_ms};
 use super::open;

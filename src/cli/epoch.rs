@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::ops::epoch::{self, ExportedEpochs, NewEpochRequest};
+use crate::settings::Settings;
+use crate::store::StoreUrl;
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
-use tstar::ops::epoch::{self, ExportedEpochs, NewEpochRequest};
-use tstar::settings::Settings;
-use tstar::store::StoreUrl;
 
 use super::exit;
 use super::flags::{Context, EpochFlags, RuleFlags, ServerFlags};

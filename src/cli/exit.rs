@@ -3,19 +3,19 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use crate::identity::IdError;
+use crate::kafka::KafkaError;
+use crate::model::time::MomentError;
+use crate::model::visible::visible;
+use crate::ops::verify::reference::ReferenceError;
+use crate::ops::{BadData, InvalidRequest, NoResult, PartialResult, PreconditionFailed, Stopped};
+use crate::pipeline::daemon::DaemonError;
+use crate::pipeline::processor::RunError;
+use crate::settings::SettingsError;
+use crate::simulate::FleetError;
+use crate::source::{MapError, SourceError};
+use crate::store::{StoreError, StoreUrlError};
 use signal_hook::consts::SIGINT;
-use tstar::identity::IdError;
-use tstar::kafka::KafkaError;
-use tstar::model::time::MomentError;
-use tstar::model::visible::visible;
-use tstar::ops::verify::reference::ReferenceError;
-use tstar::ops::{BadData, InvalidRequest, NoResult, PartialResult, PreconditionFailed, Stopped};
-use tstar::pipeline::daemon::DaemonError;
-use tstar::pipeline::processor::RunError;
-use tstar::settings::SettingsError;
-use tstar::simulate::FleetError;
-use tstar::source::{MapError, SourceError};
-use tstar::store::{StoreError, StoreUrlError};
 
 use super::logging;
 
@@ -186,7 +186,7 @@ fn store(error: &StoreError) -> u8 {
 /// Makes a panic print one line and end the program, in any thread.
 pub fn on_panic() {
     std::panic::set_hook(Box::new(|panic| {
-        if tstar::kafka::headers::is_reading() {
+        if crate::kafka::headers::is_reading() {
             return;
         }
         let location = panic.location().map(ToString::to_string).unwrap_or_default();
@@ -203,7 +203,7 @@ pub fn on_panic() {
 mod tests {
     use anyhow::Context;
 
-    use tstar::store::RowError;
+    use crate::store::RowError;
 
     use super::*;
 
@@ -239,7 +239,7 @@ mod tests {
             doing: "reading",
             source: source.into(),
         };
-        let settings = tstar::settings::Settings::resolve;
+        let settings = crate::settings::Settings::resolve;
         let env = [("TSTAR_MAX_GAP".to_owned(), "1".to_owned())];
         let flag = [("max_gap", "1".to_owned())];
         let cases: Vec<(anyhow::Error, u8)> = vec![
@@ -276,9 +276,9 @@ mod tests {
             (RunError::Store(StoreError::Missing { place: place() }).into(), IO),
             (SourceError::Broken { problem: place() }.into(), INTERNAL),
             (BadData(place()).into(), BAD_DATA),
-            (tstar::identity::AnyId::parse("x").unwrap_err().into(), USAGE),
-            (tstar::model::time::parse_time("x").unwrap_err().into(), USAGE),
-            (tstar::store::StoreUrl::parse("x").unwrap_err().into(), USAGE),
+            (crate::identity::AnyId::parse("x").unwrap_err().into(), USAGE),
+            (crate::model::time::parse_time("x").unwrap_err().into(), USAGE),
+            (crate::store::StoreUrl::parse("x").unwrap_err().into(), USAGE),
             (io::Error::from(io::ErrorKind::BrokenPipe).into(), 0),
             (io::Error::from(io::ErrorKind::StorageFull).into(), IO),
             (Stopped { signal: SIGINT, partial: PartialResult::Read }.into(), INTERRUPTED),

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use crate::ops::explain::{ExplainRequest, Explainer, RecordExplanation, TripExplanation};
+use crate::ops::{InvalidRequest, PartialResult};
+use crate::views::LogPosition;
 use clap::Args;
-use tstar::ops::explain::{ExplainRequest, Explainer, RecordExplanation, TripExplanation};
-use tstar::ops::{InvalidRequest, PartialResult};
-use tstar::views::LogPosition;
 
 use super::exit;
 use super::flags::{Context, Format, LogFlags, OutputFlags, ServerFlags};

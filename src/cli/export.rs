@@ -1,10 +1,10 @@
 //! `export`: prints all trips, each once, by device id (in byte order), then start time.
 
+use crate::identity::check_device_id;
+use crate::ops::InvalidRequest;
+use crate::store::{DeviceScope, Order, TripStore};
+use crate::views::Extras;
 use clap::Args;
-use tstar::identity::check_device_id;
-use tstar::ops::InvalidRequest;
-use tstar::store::{DeviceScope, Order, TripStore};
-use tstar::views::Extras;
 
 use super::devices::PAGE;
 use super::flags::{Format, OutputFlags, PathFlag, ServerFlags};

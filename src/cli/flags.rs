@@ -1,20 +1,20 @@
 //! Flags that several commands share. Flags of settings are generated from the settings table.
 
+use crate::ops::{InvalidRequest, PreconditionFailed};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
-use tstar::ops::{InvalidRequest, PreconditionFailed};
 
-use anyhow::Context as _;
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
-use tstar::ops::dlq::DecodeOverrides;
-use tstar::settings::{
+use crate::ops::dlq::DecodeOverrides;
+use crate::settings::{
     CQL_PASSWORD, Group, Kind, Origin, Origins, Setting, Settings, SettingsError, SettingsFile,
     exposed_files, read_secret, unknown_env,
 };
-use tstar::store::Step;
-use tstar::views::Form;
+use crate::store::Step;
+use crate::views::Form;
+use anyhow::Context as _;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 
 use super::exit;
 

@@ -5,17 +5,17 @@ mod confirm;
 use std::io::IsTerminal;
 use std::time::Duration;
 
-use clap::Args;
-use indicatif::ProgressBar;
-use tstar::identity::DeviceId;
-use tstar::model::control::ControlKey;
-use tstar::model::time::{format_time, parse_duration, parse_time};
-use tstar::ops::InvalidRequest;
-use tstar::ops::forget::{
+use crate::identity::DeviceId;
+use crate::model::control::ControlKey;
+use crate::model::time::{format_time, parse_duration, parse_time};
+use crate::ops::InvalidRequest;
+use crate::ops::forget::{
     self, AuditLine, ForgetEvent, ForgetPlan, ForgetRequest, SendFailed, TopicForget,
 };
-use tstar::settings::{Origins, Settings};
-use tstar::store::StoreUrl;
+use crate::settings::{Origins, Settings};
+use crate::store::StoreUrl;
+use clap::Args;
+use indicatif::ProgressBar;
 
 use super::exit;
 use super::flags::{BrokerFlags, Context, KeyFlag, ServerFlags, clock_ms};
@@ -125,7 +125,7 @@ pub async fn run(
             let on_open = |store: &mut _| {
                 abort_at
                     .into_iter()
-                    .for_each(|(step, nth)| tstar::ops::ingest::abort_at(store, step, nth));
+                    .for_each(|(step, nth)| crate::ops::ingest::abort_at(store, step, nth));
             };
             let devices = plan.erase(on_open, &mut on_event).await?;
             bar.finish_and_clear();

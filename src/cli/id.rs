@@ -1,9 +1,9 @@
 //! `id`: encodes and decodes trip ids, without a store.
 
+use crate::identity::{AnyId, TripId, prefix};
+use crate::model::time::{format_time, parse_time};
+use crate::ops::InvalidRequest;
 use clap::{Args, Subcommand, ValueEnum};
-use tstar::identity::{AnyId, TripId, prefix};
-use tstar::model::time::{format_time, parse_time};
-use tstar::ops::InvalidRequest;
 
 use super::flags::{Format, OutputFlags};
 use super::print::Printer;

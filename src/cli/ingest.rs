@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::ops::ingest::{IngestOutcome, IngestRequest, ingest};
+use crate::pipeline::processor::SampleCounts;
+use crate::settings::Settings;
+use crate::store::{StoreUrl, StoreUrlError};
 use clap::{Args, ValueEnum};
-use tstar::ops::ingest::{IngestOutcome, IngestRequest, ingest};
-use tstar::pipeline::processor::SampleCounts;
-use tstar::settings::Settings;
-use tstar::store::{StoreUrl, StoreUrlError};
 
 use super::exit;
 use super::flags::{Context, ImportFlags, RuleFlags};

@@ -1,11 +1,11 @@
 //! The file of control keys.
 
+use crate::ops::PreconditionFailed;
 use std::path::Path;
-use tstar::ops::PreconditionFailed;
 
+use crate::model::control::ControlKeys;
+use crate::settings::{Settings, read_secret};
 use anyhow::Context as _;
-use tstar::model::control::ControlKeys;
-use tstar::settings::{Settings, read_secret};
 
 use super::exit;
 

@@ -14,10 +14,10 @@ use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, layer};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;
 
-use tstar::kafka::consumer::ConsumerEvent;
-use tstar::model::visible::{is_hidden, visible};
-use tstar::pipeline::daemon::DaemonEvent;
-use tstar::settings::LogFormat;
+use crate::kafka::consumer::ConsumerEvent;
+use crate::model::visible::{is_hidden, visible};
+use crate::pipeline::daemon::DaemonEvent;
+use crate::settings::LogFormat;
 
 static ON: AtomicBool = AtomicBool::new(false);
 

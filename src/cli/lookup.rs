@@ -1,12 +1,12 @@
 //! `lookup` and `trip`: one trip, by a time or by an id.
 
+use crate::identity::{AnyId, check_device_id};
+use crate::model::time::{format_time, parse_time};
+use crate::ops::NoResult;
+use crate::settings::Settings;
+use crate::store::{self, Forget, LookupResult, TripRow, TripStore};
+use crate::views::{Extras, Match, is_open};
 use clap::Args;
-use tstar::identity::{AnyId, check_device_id};
-use tstar::model::time::{format_time, parse_time};
-use tstar::ops::NoResult;
-use tstar::settings::Settings;
-use tstar::store::{self, Forget, LookupResult, TripRow, TripStore};
-use tstar::views::{Extras, Match, is_open};
 
 use super::flags::{OutputFlags, PathFlag, ReaderFlags, ServerFlags};
 use super::print::Printer;

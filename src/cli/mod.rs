@@ -35,9 +35,9 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+use crate::store::AnyStore;
 use flags::{Context, GlobalFlags, ServerFlags};
 use print::Printer;
-use tstar::store::AnyStore;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::kafka::KafkaError;
+use crate::kafka::client::Brokers;
+use crate::model::rules::Rules;
+use crate::ops::topic_log::{LogAccess, TopicRequest};
+use crate::pipeline::processor::ProcessorConfig;
+use crate::settings::{Origin, Origins, Settings};
+use crate::store::{Access, AnyStore, ClientIdentity, OpenOptions, ServerOptions, StoreUrl, Tls};
 use anyhow::Context as _;
-use tstar::kafka::KafkaError;
-use tstar::kafka::client::Brokers;
-use tstar::model::rules::Rules;
-use tstar::ops::topic_log::{LogAccess, TopicRequest};
-use tstar::pipeline::processor::ProcessorConfig;
-use tstar::settings::{Origin, Origins, Settings};
-use tstar::store::{Access, AnyStore, ClientIdentity, OpenOptions, ServerOptions, StoreUrl, Tls};
 
 use super::exit;
 use super::flags::Context;

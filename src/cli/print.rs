@@ -2,8 +2,8 @@
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 
-use tstar::store::TripRow;
-use tstar::views::{Extras, Form, TripJson, TripWriter};
+use crate::store::TripRow;
+use crate::views::{Extras, Form, TripJson, TripWriter};
 
 use super::flags::{Format, OutputFlags};
 use super::table;

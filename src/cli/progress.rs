@@ -5,12 +5,12 @@ use std::io::IsTerminal;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::kafka::consumer::ConsumerEvent;
+use crate::ops::ingest::ReadProgress;
+use crate::pipeline::daemon::{DaemonEvent, OnEvent};
+use crate::pipeline::processor::SampleCounts;
+use crate::source::Batch;
 use indicatif::{ProgressBar, ProgressStyle};
-use tstar::kafka::consumer::ConsumerEvent;
-use tstar::ops::ingest::ReadProgress;
-use tstar::pipeline::daemon::{DaemonEvent, OnEvent};
-use tstar::pipeline::processor::SampleCounts;
-use tstar::source::Batch;
 
 use super::exit;
 use super::logging;

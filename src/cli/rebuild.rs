@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::ops::log_source::LogSource;
+use crate::ops::rebuild::{RebuildTopicRequest, compare_ids, rebuild_files, rebuild_topic};
+use crate::ops::verify::ids::Ids;
+use crate::ops::{InvalidRequest, PartialResult};
+use crate::pipeline::processor::SampleCounts;
+use crate::settings::Settings;
+use crate::store::StoreUrl;
 use clap::Args;
 use serde::Serialize;
-use tstar::ops::log_source::LogSource;
-use tstar::ops::rebuild::{RebuildTopicRequest, compare_ids, rebuild_files, rebuild_topic};
-use tstar::ops::verify::ids::Ids;
-use tstar::ops::{InvalidRequest, PartialResult};
-use tstar::pipeline::processor::SampleCounts;
-use tstar::settings::Settings;
-use tstar::store::StoreUrl;
 
 use super::exit;
 use super::flags::{Context, Format, ImportFlags, LogFlags, OutputFlags, RuleFlags, ServerFlags};

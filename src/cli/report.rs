@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::pipeline::processor::{ArrivalCounts, KeyChanges, SampleCounts};
+use crate::telemetry::counts::ReportedCount;
+use crate::timeline::Arrival;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
-use tstar::pipeline::processor::{ArrivalCounts, KeyChanges, SampleCounts};
-use tstar::telemetry::counts::ReportedCount;
-use tstar::timeline::Arrival;
 
 use super::table;
 

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::http::Readiness;
+use crate::kafka::client::Brokers;
+use crate::kafka::consumer::DrainResult;
+use crate::kafka::topic::StartFrom;
+use crate::model::time::parse_time;
+use crate::ops::run::{self, RunRequest};
+use crate::ops::{InvalidRequest, Notify, PartialResult, Stopped};
+use crate::pipeline::daemon::OnEvent;
+use crate::settings::{Origin, Settings};
+use crate::store::StoreUrl;
+use crate::telemetry;
 use anyhow::Context as _;
 use clap::Args;
-use tstar::http::Readiness;
-use tstar::kafka::client::Brokers;
-use tstar::kafka::consumer::DrainResult;
-use tstar::kafka::topic::StartFrom;
-use tstar::model::time::parse_time;
-use tstar::ops::run::{self, RunRequest};
-use tstar::ops::{InvalidRequest, Notify, PartialResult, Stopped};
-use tstar::pipeline::daemon::OnEvent;
-use tstar::settings::{Origin, Settings};
-use tstar::store::StoreUrl;
-use tstar::telemetry;
 
 use super::exit;
 use super::flags::{Context, EntryFlags, HttpFlags, RuleFlags, ServerFlags, TopicFlags};

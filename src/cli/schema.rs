@@ -1,9 +1,9 @@
 //! `schema`: prints the schema files that the program was built with, or applies them.
 
+use crate::ops::schema::{self, ApplyRequest};
+use crate::settings::Settings;
+use crate::store::StoreUrl;
 use clap::{Args, Subcommand, ValueEnum};
-use tstar::ops::schema::{self, ApplyRequest};
-use tstar::settings::Settings;
-use tstar::store::StoreUrl;
 
 use super::exit;
 use super::flags::{Context, ServerFlags};

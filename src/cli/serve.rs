@@ -3,17 +3,17 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use crate::http::{self, App, OpenStore, Options, Readiness, Token};
+use crate::kafka::client::Brokers;
+use crate::ops::serve::{self, OpenedStore, ServeRequest};
+use crate::ops::{Cancel, InvalidRequest, PartialResult, PreconditionFailed};
+use crate::settings::Settings;
+use crate::store::StoreUrl;
+use crate::telemetry;
 use anyhow::Context as _;
 use clap::Args;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
-use tstar::http::{self, App, OpenStore, Options, Readiness, Token};
-use tstar::kafka::client::Brokers;
-use tstar::ops::serve::{self, OpenedStore, ServeRequest};
-use tstar::ops::{Cancel, InvalidRequest, PartialResult, PreconditionFailed};
-use tstar::settings::Settings;
-use tstar::store::StoreUrl;
-use tstar::telemetry;
 
 use super::exit;
 use super::flags::{

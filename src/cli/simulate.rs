@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::ops::{InvalidRequest, simulate};
+use crate::simulate::{Fleet, FleetSettings};
 use clap::Args;
-use tstar::ops::{InvalidRequest, simulate};
-use tstar::simulate::{Fleet, FleetSettings};
 
 use super::exit;
 use super::flags::{BrokerFlags, Context};

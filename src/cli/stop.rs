@@ -1,9 +1,9 @@
 //! SIGINT and SIGTERM: the first requests a stop, the second stops at once.
 
+use crate::ops::{Cancel, PartialResult};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tokio::sync::watch;
-use tstar::ops::{Cancel, PartialResult};
 
 use super::exit;
 

@@ -1,8 +1,8 @@
 //! Human-readable tables.
 
+use crate::model::visible::visible;
+use crate::views::{Answer, Extras, TripJson};
 use comfy_table::{Cell, CellAlignment, Table, presets};
-use tstar::model::visible::visible;
-use tstar::views::{Answer, Extras, TripJson};
 
 /// A table with a header.
 fn table<'a>(columns: impl IntoIterator<Item = &'a str>) -> Table {

@@ -1,9 +1,9 @@
 use super::*;
-use tstar::model::scalar::Version;
-use tstar::settings::Settings;
-use tstar::store::memory::MemoryStore;
-use tstar::store::{Forget, TripRow, TripStore};
-use tstar::timeline::{Limits, RawSample, Sample, Timeline};
+use crate::model::scalar::Version;
+use crate::settings::Settings;
+use crate::store::memory::MemoryStore;
+use crate::store::{Forget, TripRow, TripStore};
+use crate::timeline::{Limits, RawSample, Sample, Timeline};
 
 /// 2026-11-20T21:38:00.123Z
 const T: i64 = 1_795_210_680_123;
@@ -133,7 +133,7 @@ fn trip_accepts_any_form_of_an_id_and_reports_the_match() {
         ("truck-17~20261120T214800.123Z", T + 10 * MINUTE, "retired", true),
         ("truck-17~20261120T213900.123Z", T + MINUTE, "covers", false),
     ] {
-        let time = tstar::model::time::format_time(requested);
+        let time = crate::model::time::format_time(requested);
         for form in ["text", "bytes", "uuid"] {
             let encoded =
                 output_of(&format!("tstar id encode truck-17 {time} --form {form}")).unwrap();

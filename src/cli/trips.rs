@@ -1,11 +1,11 @@
 //! `trips`: lists the trips of a device, or of all devices on a day.
 
+use crate::identity::{check_device_id, date_range, prefix_range};
+use crate::model::time::{parse_day, parse_time};
+use crate::ops::InvalidRequest;
+use crate::store::{DeviceScope, Order, TripRow, TripStore};
+use crate::timeline::DAY_MS;
 use clap::{Args, ValueEnum};
-use tstar::identity::{check_device_id, date_range, prefix_range};
-use tstar::model::time::{parse_day, parse_time};
-use tstar::ops::InvalidRequest;
-use tstar::store::{DeviceScope, Order, TripRow, TripStore};
-use tstar::timeline::DAY_MS;
 
 use super::devices::PAGE;
 use super::flags::{Format, OutputFlags, PathFlag, ServerFlags};

@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use clap::Args;
-use tstar::identity::DeviceId;
-use tstar::ops::InvalidRequest;
-use tstar::ops::log_source::LogSource;
-use tstar::ops::verify::reference::Workspace;
-use tstar::ops::verify::{
+use crate::identity::DeviceId;
+use crate::ops::InvalidRequest;
+use crate::ops::log_source::LogSource;
+use crate::ops::verify::reference::Workspace;
+use crate::ops::verify::{
     Kind, VerifyReport, VerifyRequest, open_store, verify_files, verify_topic,
 };
-use tstar::store::StoreUrl;
+use crate::store::StoreUrl;
+use clap::Args;
 
 use super::exit;
 use super::flags::{Context, Format, LogFlags, OutputFlags, ServerFlags, WorkspaceFlags};

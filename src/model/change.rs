@@ -1,7 +1,7 @@
 //! Changes of trips, and erasures, as the change feed announces them.
 
-use crate::model::scalar::Version;
 use crate::identity::DeviceId;
+use crate::model::scalar::Version;
 
 /// Type of a change event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! `dlq ls` and `dlq show`.
 
-use tstar::ops::InvalidRequest;
-use tstar::ops::dlq::{LetterFilter, LetterJson, Letters, StoredLetter};
+use crate::ops::InvalidRequest;
+use crate::ops::dlq::{LetterFilter, LetterJson, Letters, StoredLetter};
 
 use crate::cli::flags::{Format, OutputFlags};
 use crate::cli::print::Printer;

@@ -5,13 +5,13 @@ mod list;
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 
-use clap::{Args, Subcommand};
-use tstar::model::time::parse_time;
-use tstar::ops::dlq::{
+use crate::model::time::parse_time;
+use crate::ops::dlq::{
     DlqAccess, LetterFilter, Letters, ReplayRequest, parse_reason, purge, replay,
 };
-use tstar::ops::{InvalidRequest, NoResult};
-use tstar::store::StoreUrl;
+use crate::ops::{InvalidRequest, NoResult};
+use crate::store::StoreUrl;
+use clap::{Args, Subcommand};
 
 use super::flags::{Context, LetterFlags, OutputFlags, OverrideFlags, ServerFlags};
 use super::print::Printer;

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use tstar::ops::{InvalidRequest, NoResult};
+use crate::ops::{InvalidRequest, NoResult};
 
 /// Asks for confirmation on the terminal. Without a terminal, a flag has to confirm.
 ///

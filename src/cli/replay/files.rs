@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use clap::Args;
-use serde::Serialize;
-use tstar::ops::replay::TripChanges;
-use tstar::ops::replay::files::{
+use crate::ops::replay::TripChanges;
+use crate::ops::replay::files::{
     FileReplayJob, FileReplayOutcome, FileReplayProgress, FileReplayRequest, TargetLog,
 };
-use tstar::ops::verify::reference::Workspace;
-use tstar::ops::{BadData, PartialResult};
-use tstar::settings::{Origin, Origins, Settings};
-use tstar::store::{AnyStore, StoreUrl};
+use crate::ops::verify::reference::Workspace;
+use crate::ops::{BadData, PartialResult};
+use crate::settings::{Origin, Origins, Settings};
+use crate::store::{AnyStore, StoreUrl};
+use clap::Args;
+use serde::Serialize;
 
 use crate::cli::exit;
 use crate::cli::flags::{

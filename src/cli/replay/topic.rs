@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use crate::identity::DeviceId;
+use crate::kafka::topic::StartFrom;
+use crate::model::time::parse_time;
+use crate::ops::replay::topic::{ReplayStart, ReplayTarget, TopicReplayJob, TopicReplayRequest};
+use crate::ops::verify::reference::Workspace;
+use crate::ops::{InvalidRequest, PartialResult};
+use crate::store::StoreUrl;
 use clap::Args;
-use tstar::identity::DeviceId;
-use tstar::kafka::topic::StartFrom;
-use tstar::model::time::parse_time;
-use tstar::ops::replay::topic::{ReplayStart, ReplayTarget, TopicReplayJob, TopicReplayRequest};
-use tstar::ops::verify::reference::Workspace;
-use tstar::ops::{InvalidRequest, PartialResult};
-use tstar::store::StoreUrl;
 
 use crate::cli::exit;
 use crate::cli::flags::{Context, LogFlags, ServerFlags, WorkspaceFlags};
