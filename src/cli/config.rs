@@ -1,16 +1,15 @@
 //! `config`: shows the settings and the origin of each, or checks them.
 
-use crate::ops::InvalidRequest;
 use std::path::PathBuf;
 
-use crate::kafka::options::is_harmless;
-use crate::settings::{Origins, Settings, SettingsFile, TABLE};
 use clap::{Args, Subcommand};
 
 use super::flags::{
     Context, Format, ImportFlags, OutputFlags, ReaderFlags, RuleFlags, ServerFlags,
 };
-use super::print::Printer;
+use super::print::{Printer, value_format};
+use crate::kafka::options::is_harmless;
+use crate::settings::{Origins, Setting, Settings, SettingsFile, TABLE};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -69,11 +68,10 @@ struct ShowArgs {
 }
 
 /// Runs `config`.
-pub fn run(args: &ConfigArgs, context: &Context, printer: &mut Printer<'_>) -> anyhow::Result<()> {
+pub fn run(args: &ConfigArgs, context: &Context, printer: &mut Printer) -> anyhow::Result<()> {
     match &args.command {
         ConfigCommand::Show(args) => {
             let flags = [&args.rules.0, &args.import.0, &args.reader.0, &args.server.0];
-            let flags: Vec<_> = flags.into_iter().flatten().cloned().collect();
             let (settings, origins) = context.settings(&flags)?;
             show(&settings, &origins, args.output.format(Format::Table), printer)
         }
@@ -93,38 +91,22 @@ fn show(
     settings: &Settings,
     origins: &Origins,
     format: Format,
-    printer: &mut Printer<'_>,
+    printer: &mut Printer,
 ) -> anyhow::Result<()> {
-    let lines = TABLE.iter().map(|setting| {
-        let value = (setting.get)(settings);
-        (setting, setting.line(&value), value, origins[setting.key].to_string())
-    });
-    match format {
-        Format::Table => {
-            let lines: Vec<_> = lines.collect();
-            let width = lines.iter().map(|(_, line, ..)| line.chars().count()).max().unwrap_or(0);
-            for (_, line, _, origin) in lines {
-                printer.line(&format!("{line:width$}  # {origin}"))?;
-            }
-            if settings.kafka.keys().any(|name| !is_harmless(name)) {
-                printer.line(NOTE)?;
-            }
-        }
-        Format::Ndjson | Format::Json => {
-            let objects: Vec<_> = lines
-                .map(|(setting, _, value, origin)| {
-                    serde_json::json!({"key": setting.key, "value": value, "origin": origin})
-                })
-                .collect();
-            if format == Format::Json {
-                printer.line(&serde_json::Value::Array(objects).to_string())?;
-            } else {
-                objects.iter().try_for_each(|object| printer.line(&object.to_string()))?;
-            }
-        }
-        _ => {
-            return Err(InvalidRequest("--format must be table, ndjson or json".into()).into());
-        }
+    if value_format(format)? != Format::Table {
+        let object = |setting: &Setting| {
+            let (value, origin) = ((setting.get)(settings), origins[setting.key].to_string());
+            serde_json::json!({"key": setting.key, "value": value, "origin": origin})
+        };
+        return printer.values(&TABLE.iter().map(object).collect::<Vec<_>>(), format);
+    }
+    let line = |setting: &Setting| setting.line(&(setting.get)(settings));
+    let width = TABLE.iter().map(|setting| line(setting).chars().count()).max().unwrap_or(0);
+    for setting in TABLE.iter() {
+        printer.line(&format!("{:width$}  # {}", line(setting), origins[setting.key]))?;
+    }
+    if settings.kafka.keys().any(|name| !is_harmless(name)) {
+        printer.line(NOTE)?;
     }
     Ok(())
 }

@@ -2,18 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
+use super::flags::{Context, Format};
+use super::print::Printer;
+use super::report::Summary;
+use super::{ingest, open, serve};
 use crate::model::time::format_time;
 use crate::ops::demo::{FLEET, MergedTrip, write_samples};
 use crate::settings::Settings;
 use crate::simulate::FleetSettings;
 use crate::store::{AnyStore, EmbeddedStore};
-
-use super::flags::{Context, Format};
-use super::ingest;
-use super::open;
-use super::print::Printer;
-use super::report::Summary;
-use super::serve;
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -27,7 +24,7 @@ const SAMPLES: &str = "tstar-demo.ndjson.gz";
 const STORE: &str = "tstar-demo.db";
 
 /// Simulates a fleet, builds its trips and looks one up.
-pub async fn run(context: &Context, printer: &mut Printer<'_>) -> anyhow::Result<()> {
+pub async fn run(context: &Context, printer: &mut Printer) -> anyhow::Result<()> {
     let (settings, _) = context.settings(&[])?;
     let settings = Settings { store: format!("sqlite:{STORE}"), ..settings };
     EmbeddedStore::remove(Path::new(STORE))?;
@@ -59,7 +56,7 @@ pub async fn run(context: &Context, printer: &mut Printer<'_>) -> anyhow::Result
 }
 
 /// Looks up a merged trip, by a time and by a retired id.
-async fn show_lookups(store: &AnyStore, printer: &mut Printer<'_>) -> anyhow::Result<()> {
+async fn show_lookups(store: &AnyStore, printer: &mut Printer) -> anyhow::Result<()> {
     let Some(merged) = MergedTrip::find(store).await? else { return Ok(()) };
     let time = format_time(merged.covered_ms);
     printer.line("\nA trip by a time that it covers:")?;

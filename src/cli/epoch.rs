@@ -2,16 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::ops::epoch::{self, ExportedEpochs, NewEpochRequest};
-use crate::settings::Settings;
-use crate::store::StoreUrl;
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 
-use super::exit;
 use super::flags::{Context, EpochFlags, RuleFlags, ServerFlags};
-use super::open;
 use super::print::Printer;
+use super::{exit, open};
+use crate::ops::epoch::{self, ExportedEpochs, NewEpochRequest};
+use crate::settings::Settings;
+use crate::store::{Access, StoreUrl};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -60,17 +59,13 @@ enum EpochCommand {
 }
 
 /// Runs `epoch`.
-pub async fn run(
-    args: &EpochArgs,
-    context: &Context,
-    printer: &mut Printer<'_>,
-) -> anyhow::Result<()> {
+pub async fn run(args: &EpochArgs, context: &Context, printer: &mut Printer) -> anyhow::Result<()> {
     match &args.command {
         EpochCommand::Show => {
-            let settings = context.settings(&args.server.0)?.0;
+            let settings = context.settings(&[&args.server.0])?.0;
             let store = open::reader(&settings, context).await?;
             for epoch in epoch::list(&store, &settings.store).await? {
-                printer.line(&serde_json::to_string(&epoch)?)?;
+                printer.json(&epoch)?;
                 if let Some(note) = epoch::earlier_version_note(&epoch) {
                     exit::print_status(&format!("note: {note}"));
                 }
@@ -78,22 +73,22 @@ pub async fn run(
             Ok(())
         }
         EpochCommand::Export => {
-            let settings = context.settings(&args.server.0)?.0;
+            let settings = context.settings(&[&args.server.0])?.0;
             let store = open::reader(&settings, context).await?;
             let exported = epoch::export(&store, &settings.store).await?;
-            Ok(printer.line(&serde_json::to_string(&exported)?)?)
+            printer.json(&exported)
         }
         EpochCommand::Import { file } => {
-            let settings = context.settings(&args.server.0)?.0;
+            let settings = context.settings(&[&args.server.0])?.0;
             let imported = import(file, &settings, context).await?;
             Ok(printer.line(&format!("{imported} epochs imported"))?)
         }
         EpochCommand::New { topic, rules } => {
-            let flags = [&rules.0[..], &topic.0, &args.server.0].concat();
-            let settings = context.settings(&flags)?.0;
+            let settings = context.settings(&[&rules.0, &topic.0, &args.server.0])?.0;
             let request = new_request(&settings, context)?;
-            let epoch = epoch::begin_new(&request, &|| open::log_access(&settings)).await?;
-            Ok(printer.line(&serde_json::to_string(&epoch)?)?)
+            let epoch =
+                epoch::begin_new(&request, &|| open::log_access(&settings, context)).await?;
+            printer.json(&epoch)
         }
     }
 }
@@ -102,7 +97,7 @@ async fn import(file: &Path, settings: &Settings, context: &Context) -> anyhow::
     let origin = file.display();
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read `{origin}`"))?;
     let exported = ExportedEpochs::parse(&text, &origin.to_string())?;
-    let store = open::topic_writer(settings, context, exported.rules()).await?;
+    let store = open::open(settings, context, Access::WriteTopic(exported.rules())).await?;
     exported.import(&store, &settings.store).await
 }
 

@@ -3,6 +3,8 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use signal_hook::consts::SIGINT;
+
 use crate::identity::IdError;
 use crate::kafka::KafkaError;
 use crate::model::time::MomentError;
@@ -15,9 +17,7 @@ use crate::settings::SettingsError;
 use crate::simulate::FleetError;
 use crate::source::{MapError, SourceError};
 use crate::store::{StoreError, StoreUrlError};
-use signal_hook::consts::SIGINT;
-
-use super::logging;
+use crate::telemetry::logging;
 
 /// No result, or a difference; not an error.
 pub const NO_RESULT: u8 = 1;
@@ -197,103 +197,4 @@ pub fn on_panic() {
         fail(&format!("internal error at {location}: {message}; please report this line"));
         std::process::exit(INTERNAL.into());
     }));
-}
-
-#[cfg(test)]
-mod tests {
-    use anyhow::Context;
-
-    use crate::store::RowError;
-
-    use super::*;
-
-    #[test]
-    fn unreachable_brokers_have_their_exit_code_inside_any_error() {
-        let away = || KafkaError::Unreachable { brokers: "b:1".into(), problem: "silent".into() };
-        let (place, doing) = ("x.db".to_owned(), "asking");
-        let errors: [anyhow::Error; 3] = [
-            StoreError::Failed { place, doing, source: away().into() }.into(),
-            DaemonError::BrokeOff { delivered: 3, away: away() }.into(),
-            away().into(),
-        ];
-        for error in errors {
-            assert_eq!(code(&error), UNREACHABLE, "{error:#}");
-            let error = interrupted(PartialResult::Nothing, error);
-            assert_eq!(code(&error), UNREACHABLE, "{error:#}");
-            let text = format!("{error:#}");
-            assert!(text.contains("nothing was stored") && text.contains("b:1"), "{text}");
-        }
-        let other = interrupted(PartialResult::Nothing, PreconditionFailed("no".into()));
-        assert_eq!((code(&other), format!("{other:#}")), (CONFIG, "no".to_owned()));
-    }
-
-    fn malformed() -> RowError {
-        RowError { device: "a".into(), bucket: 0, end_ms: 0, reason: String::new() }
-    }
-
-    #[test]
-    fn every_error_has_its_code_also_under_a_context() {
-        let place = || "x.db".to_owned();
-        let failed = |source: io::Error| StoreError::Failed {
-            place: place(),
-            doing: "reading",
-            source: source.into(),
-        };
-        let settings = crate::settings::Settings::resolve;
-        let env = [("TSTAR_MAX_GAP".to_owned(), "1".to_owned())];
-        let flag = [("max_gap", "1".to_owned())];
-        let cases: Vec<(anyhow::Error, u8)> = vec![
-            (StoreError::Missing { place: place() }.into(), IO),
-            (StoreError::Locked { place: place(), lock: place() }.into(), IO),
-            (failed(io::ErrorKind::BrokenPipe.into()).into(), IO),
-            (StoreError::NotAStore { place: place(), reason: String::new() }.into(), CONFIG),
-            (StoreError::FormatTooNew { place: place(), found: 2, known: 1 }.into(), CONFIG),
-            (StoreError::FormatTooOld { place: place(), found: 0, known: 1 }.into(), CONFIG),
-            (
-                StoreError::RulesMismatch { place: place(), differences: String::new() }.into(),
-                CONFIG,
-            ),
-            (
-                StoreError::Unreachable {
-                    place: place(),
-                    source: io::Error::from(io::ErrorKind::ConnectionRefused).into(),
-                }
-                .into(),
-                UNREACHABLE,
-            ),
-            (StoreError::Denied { place: place(), source: place().into() }.into(), CONFIG),
-            (StoreError::Options { place: place(), problem: place() }.into(), CONFIG),
-            (StoreError::NoSchema { place: place(), missing: place(), flag: "" }.into(), CONFIG),
-            (StoreError::from(malformed()).into(), BAD_DATA),
-            (settings(&[], &env, None).unwrap_err().into(), CONFIG),
-            (settings(&flag, &[], None).unwrap_err().into(), USAGE),
-            (
-                SourceError::Read { origin: place(), source: io::ErrorKind::NotFound.into() }
-                    .into(),
-                IO,
-            ),
-            (SourceError::Form { origin: place(), problem: String::new() }.into(), BAD_DATA),
-            (RunError::Store(StoreError::Missing { place: place() }).into(), IO),
-            (SourceError::Broken { problem: place() }.into(), INTERNAL),
-            (BadData(place()).into(), BAD_DATA),
-            (crate::identity::AnyId::parse("x").unwrap_err().into(), USAGE),
-            (crate::model::time::parse_time("x").unwrap_err().into(), USAGE),
-            (crate::store::StoreUrl::parse("x").unwrap_err().into(), USAGE),
-            (io::Error::from(io::ErrorKind::BrokenPipe).into(), 0),
-            (io::Error::from(io::ErrorKind::StorageFull).into(), IO),
-            (Stopped { signal: SIGINT, partial: PartialResult::Read }.into(), INTERRUPTED),
-            (
-                Stopped { signal: signal_hook::consts::SIGTERM, partial: PartialResult::Nothing }
-                    .into(),
-                TERMINATED,
-            ),
-            (NoResult("none".into()).into(), NO_RESULT),
-            (InvalidRequest("no".into()).into(), USAGE),
-            (anyhow::anyhow!("a surprise"), INTERNAL),
-        ];
-        for (error, expected) in cases {
-            let error = Err::<(), _>(error).context("while testing").unwrap_err();
-            assert_eq!(code(&error), expected, "{error:#}");
-        }
-    }
 }

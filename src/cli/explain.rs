@@ -2,17 +2,15 @@
 
 use std::path::PathBuf;
 
-use crate::ops::explain::{ExplainRequest, Explainer, RecordExplanation, TripExplanation};
-use crate::ops::{InvalidRequest, PartialResult};
-use crate::views::LogPosition;
 use clap::Args;
 
-use super::exit;
-use super::flags::{Context, Format, LogFlags, OutputFlags, ServerFlags};
-use super::lookup;
-use super::open;
+use super::flags::{Context, Format, LogFlags, OutputFlags};
 use super::print::Printer;
-use super::table;
+use super::{exit, open, table};
+use crate::ops::PartialResult;
+use crate::ops::explain::{ExplainRequest, Explainer, RecordExplanation, TripExplanation};
+use crate::ops::lookup;
+use crate::views::LogPosition;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -45,23 +43,18 @@ pub struct ExplainArgs {
     pub output: OutputFlags,
     #[command(flatten)]
     pub log: LogFlags,
-    #[command(flatten)]
-    pub server: ServerFlags,
 }
 
 /// Prints the history of a trip.
 pub async fn run(
     args: &ExplainArgs,
     context: &Context,
-    printer: &mut Printer<'_>,
+    printer: &mut Printer,
 ) -> anyhow::Result<()> {
-    let settings = context.settings(&[&args.log.0[..], &args.server.0].concat())?.0;
-    let format = printer.format(&args.output);
-    if !matches!(format, Format::Table | Format::Json | Format::Ndjson) {
-        return Err(InvalidRequest("--format must be table, ndjson or json".into()).into());
-    }
+    let settings = context.settings(&[&args.log.0])?.0;
+    let format = printer.value_format(&args.output)?;
     let store = open::reader(&settings, context).await?;
-    let found = lookup::find(&store, &args.id).await?;
+    let found = lookup::by_id(&store, &args.id).await?;
     let request = ExplainRequest {
         store: &settings.store,
         row: &found.row,
@@ -71,7 +64,7 @@ pub async fn run(
     };
     let mut explainer = Explainer::new(request, &store).await?;
     if args.read_log {
-        let read = explainer.read_topic(|| open::log_access(&settings)).await;
+        let read = explainer.read_topic(|| open::log_access(&settings, context)).await;
         read.map_err(|error| exit::interrupted(PartialResult::Nothing, error))?;
     } else if !args.files.is_empty() {
         explainer.read_files(&args.files).await?;
@@ -81,7 +74,7 @@ pub async fn run(
     if format == Format::Table {
         return print(&explanation, is_of_files, printer);
     }
-    Ok(printer.line(&serde_json::to_string(&explanation)?)?)
+    printer.json(&explanation)
 }
 
 /// A log position as text.
@@ -101,7 +94,7 @@ fn position_text(position: &LogPosition, is_of_files: bool) -> String {
 fn print(
     explanation: &TripExplanation,
     is_of_files: bool,
-    printer: &mut Printer<'_>,
+    printer: &mut Printer,
 ) -> anyhow::Result<()> {
     let TripExplanation { row: trip, log } = explanation;
     let at = |position: &LogPosition| position_text(position, is_of_files);
@@ -128,7 +121,8 @@ fn print(
     printer.line(&table::pairs(&pairs))?;
     let Some(log) = log else { return Ok(()) };
     let rows: Vec<[String; 7]> = log.records.iter().map(cells).collect();
-    printer.line(&table::records(&rows))?;
+    let columns = ["place", "log_time", "time", "late", "behind", "effect", "trip"];
+    printer.line(&table::rows(columns, &[3, 4], &rows))?;
     if log.more > 0 {
         printer.line(&format!("and {} more: --limit shows them", log.more))?;
     }

@@ -1,14 +1,16 @@
 //! `export`: prints all trips, each once, by device id (in byte order), then start time.
 
-use crate::identity::check_device_id;
-use crate::ops::InvalidRequest;
-use crate::store::{DeviceScope, Order, TripStore};
-use crate::views::Extras;
+use std::io::Write;
+
 use clap::Args;
 
-use super::devices::PAGE;
-use super::flags::{Format, OutputFlags, PathFlag, ServerFlags};
+use super::flags::{Context, Format, OutputFlags, PathFlag, ServerFlags};
+use super::open;
 use super::print::Printer;
+use crate::identity::check_device_id;
+use crate::ops::InvalidRequest;
+use crate::store::{AnyStore, DevicePages, DeviceScope, Order, TripStore};
+use crate::views::{Extras, TripWriter};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,11 +35,12 @@ pub struct ExportArgs {
 }
 
 /// Prints all trips, a device at a time, so that memory holds the trips of one device only.
-pub async fn run<S: TripStore>(
-    store: &S,
+pub async fn run(
     args: &ExportArgs,
-    printer: &mut Printer<'_>,
+    context: &Context,
+    printer: &mut Printer,
 ) -> anyhow::Result<()> {
+    let store = open::reader(&context.settings(&[&args.server.0])?.0, context).await?;
     // A table needs its widest row first, so the default is NDJSON, on a terminal, too.
     let format = args.output.format(Format::Ndjson);
     args.path.check(format)?;
@@ -47,28 +50,28 @@ pub async fn run<S: TripStore>(
         return Err(InvalidRequest(problem.into()).into());
     };
     let mut writer = printer.writer(form, args.path.path);
-    let none = Extras::default();
     if let Some(device) = &args.device {
         check_device_id(device)?;
-        for row in store.range(device, i64::MIN, i64::MAX, Order::Asc, usize::MAX).await? {
-            writer.write(&row, &none)?;
-        }
-        writer.finish()?;
-        return Ok(());
-    }
-    let mut after: Option<String> = None;
-    loop {
-        let devices = store.devices(DeviceScope::All, after.as_deref(), PAGE).await?;
-        for device in &devices {
-            for row in store.range(device, i64::MIN, i64::MAX, Order::Asc, usize::MAX).await? {
-                writer.write(&row, &none)?;
+        write_trips(&store, device, &mut writer).await?;
+    } else {
+        let mut pages = DevicePages::new(&store, DeviceScope::All);
+        while let Some(devices) = pages.next().await? {
+            for device in &devices {
+                write_trips(&store, device, &mut writer).await?;
             }
-        }
-        after = devices.into_iter().next_back();
-        if after.is_none() {
-            break;
         }
     }
     writer.finish()?;
+    Ok(())
+}
+
+async fn write_trips(
+    store: &AnyStore,
+    device: &str,
+    writer: &mut TripWriter<&mut dyn Write>,
+) -> anyhow::Result<()> {
+    for row in store.range(device, i64::MIN, i64::MAX, Order::Asc, usize::MAX).await? {
+        writer.write(&row, &Extras::default())?;
+    }
     Ok(())
 }

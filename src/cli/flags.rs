@@ -1,22 +1,28 @@
 //! Flags that several commands share. Flags of settings are generated from the settings table.
 
-use crate::ops::{InvalidRequest, PreconditionFailed};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::ops::dlq::DecodeOverrides;
-use crate::settings::{
-    CQL_PASSWORD, Group, Kind, Origin, Origins, Setting, Settings, SettingsError, SettingsFile,
-    exposed_files, read_secret, unknown_env,
-};
-use crate::store::Step;
-use crate::views::Form;
 use anyhow::Context as _;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 
 use super::exit;
+use crate::model::control::ControlKeys;
+use crate::model::time::parse_time;
+use crate::ops::dlq::DecodeOverrides;
+use crate::ops::{InvalidRequest, PreconditionFailed};
+use crate::settings::{
+    CQL_PASSWORD, Group, Kind, LogFormat, Origin, Origins, Setting, Settings, SettingsError,
+    SettingsFile, exposed_files, read_secret, unknown_env,
+};
+use crate::store::Step;
+use crate::telemetry::{self, logging};
+use crate::views::Form;
+
+/// Keys and values of the settings that flags name.
+pub type SettingValues = Vec<(&'static str, String)>;
 
 /// Flags of every command.
 #[derive(Clone, Debug, Default, Args)]
@@ -72,20 +78,34 @@ impl Context {
         }
     }
 
-    /// The settings, with the flags of the command.
+    /// The settings, with those that flags of the command name.
     ///
     /// # Errors
     /// All faults of the settings at once.
-    pub fn settings(
-        &self,
-        flags: &[(&'static str, String)],
-    ) -> Result<(Settings, Origins), SettingsError> {
+    pub fn settings(&self, flags: &[&SettingValues]) -> Result<(Settings, Origins), SettingsError> {
         let file = SettingsFile::read(self.global.config.as_deref())?;
         let store = self.global.store.iter().map(|url| ("store", url.clone()));
-        let flags: Vec<_> = flags.iter().cloned().chain(store).collect();
+        let flags: Vec<_> = flags.iter().copied().flatten().cloned().chain(store).collect();
         let (settings, origins) = Settings::resolve(&flags, &self.env, file.as_ref())?;
         self.warn_once(exposed_files(&settings, &origins));
         Ok((settings, origins))
+    }
+
+    /// The settings of a daemon. Starts its log, in which their faults and the warnings of
+    /// [`Self::warn`] are the first events, and its metrics.
+    ///
+    /// # Errors
+    /// All faults of the settings at once, or metrics cannot be recorded.
+    pub fn start_daemon(&self, flags: &[&SettingValues]) -> anyhow::Result<(Settings, Origins)> {
+        let settings = self.settings(flags);
+        match settings.as_ref().map(|(settings, _)| settings.log_format).unwrap_or_default() {
+            LogFormat::Text => logging::init_text(),
+            LogFormat::Json => logging::init_json(),
+        }
+        self.warn();
+        let settings = settings?;
+        telemetry::install().context("metrics cannot be recorded")?;
+        Ok(settings)
     }
 
     /// Reads a secret from a file; `key` is the setting that names the file. Warns if other users
@@ -120,6 +140,21 @@ impl Context {
         }
     }
 
+    /// The keys of `control_key_file`; none if it is not set. Its content is never printed.
+    ///
+    /// # Errors
+    /// The file cannot be read, or a line of it is not a key.
+    pub fn control_keys(&self, settings: &Settings) -> anyhow::Result<ControlKeys> {
+        let path = &settings.control_key_file;
+        if path.is_empty() {
+            return Ok(ControlKeys::default());
+        }
+        let text = self.secret_text("control_key_file", path)?;
+        let keys = ControlKeys::parse(&text);
+        Ok(keys
+            .map_err(|error| PreconditionFailed(format!("control_key_file `{path}`: {error}")))?)
+    }
+
     /// The password of `cql_user`: from the file, else from the environment variable.
     ///
     /// # Errors
@@ -135,13 +170,28 @@ impl Context {
     }
 }
 
+/// Parses a range of times, ms since 1970, of the flags `--from` and `--to`.
+///
+/// # Errors
+/// One is not a time, or they are in the wrong order.
+pub fn parse_range(
+    from: Option<&str>,
+    to: Option<&str>,
+) -> anyhow::Result<(Option<i64>, Option<i64>)> {
+    let (from_ms, to_ms) = (from.map(parse_time).transpose()?, to.map(parse_time).transpose()?);
+    if from_ms.zip(to_ms).is_some_and(|(from, to)| to < from) {
+        return Err(InvalidRequest("--from is later than --to; swap them".into()).into());
+    }
+    Ok((from_ms, to_ms))
+}
+
 /// Declares the flags of groups of settings, in the order of the help. The settings parse the
 /// values, so that all faults are reported at once.
 macro_rules! setting_flags {
     ($(#[$doc:meta])* $name:ident: $($group:ident)+) => {
         $(#[$doc])*
         #[derive(Clone, Debug, Default)]
-        pub struct $name(pub Vec<(&'static str, String)>);
+        pub struct $name(pub SettingValues);
 
         impl $name {
             const GROUPS: &'static [Group] = &[$(Group::$group),+];
@@ -196,8 +246,8 @@ setting_flags! {
 }
 
 setting_flags! {
-    /// How to reach the brokers; the store names the topic.
-    LetterFlags: Cluster
+    /// How to reach the dead letters of a store, which names the topic.
+    LetterFlags: Cluster Server
 }
 
 setting_flags! {
@@ -211,7 +261,7 @@ impl OverrideFlags {
     /// # Errors
     /// All faults of the settings at once.
     pub fn read(&self, context: &Context) -> Result<DecodeOverrides, SettingsError> {
-        let (settings, origins) = context.settings(&self.0)?;
+        let (settings, origins) = context.settings(&[&self.0])?;
         let is_set = |key: &str| origins.get(key).is_some_and(|origin| *origin != Origin::Default);
         let Settings { map, time_unit, speed_unit, .. } = settings;
         Ok(DecodeOverrides {
@@ -233,8 +283,8 @@ setting_flags! {
 }
 
 setting_flags! {
-    /// How to reach the log of a store, and the group that reads it.
-    LogFlags: Cluster Consumer
+    /// How to reach a store and its log, and the group that reads it.
+    LogFlags: Cluster Consumer Server
 }
 
 setting_flags! {
@@ -272,7 +322,7 @@ setting_flags! {
     ServerFlags: Server
 }
 
-fn flag_values(matches: &ArgMatches, groups: &[Group]) -> Vec<(&'static str, String)> {
+fn flag_values(matches: &ArgMatches, groups: &[Group]) -> SettingValues {
     let value = |setting: &'static Setting| {
         let lines: Vec<_> = matches.get_many::<String>(setting.key)?.map(String::as_str).collect();
         Some((setting.key, lines.join("\n")))

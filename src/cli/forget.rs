@@ -1,10 +1,14 @@
 //! `forget`: erase the trips of a device, or of all devices, that ended before a time.
 
-mod confirm;
-
 use std::io::IsTerminal;
 use std::time::Duration;
 
+use clap::Args;
+use indicatif::ProgressBar;
+
+use super::flags::{BrokerFlags, Context, KeyFlag, ServerFlags, clock_ms};
+use super::print::Printer;
+use super::{confirm, exit, open};
 use crate::identity::DeviceId;
 use crate::model::control::ControlKey;
 use crate::model::time::{format_time, parse_duration, parse_time};
@@ -14,13 +18,6 @@ use crate::ops::forget::{
 };
 use crate::settings::{Origins, Settings};
 use crate::store::StoreUrl;
-use clap::Args;
-use indicatif::ProgressBar;
-
-use super::exit;
-use super::flags::{BrokerFlags, Context, KeyFlag, ServerFlags, clock_ms};
-use super::open;
-use super::print::Printer;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -86,20 +83,19 @@ const REMAINS: &str = "the imported files still hold the samples, and the store'
 pub async fn run(
     args: &ForgetArgs,
     context: &Context,
-    printer: &mut Printer<'_>,
+    printer: &mut Printer,
 ) -> anyhow::Result<()> {
     if let Some(name) = &args.new_key {
         let key = ControlKey::generate(name).map_err(|error| InvalidRequest(error.to_string()))?;
         return Ok(printer.line(&key.to_line())?);
     }
-    let flags = [&args.key.0[..], &args.topic.0, &args.server.0].concat();
-    let (settings, origins) = context.settings(&flags)?;
+    let (settings, origins) = context.settings(&[&args.key.0, &args.topic.0, &args.server.0])?;
     let limit_ms = parse_duration(&args.wait_timeout)?;
     let request = request(args, &settings, &origins, context)?;
     let store = open::reader(&settings, context).await?;
-    let plan = forget::prepare(&request, store, &|| open::log_access(&settings)).await?;
+    let plan = forget::prepare(&request, store, &|| open::log_access(&settings, context)).await?;
     if !args.yes {
-        confirm::on_terminal(&request.description(), request.device.as_deref()).await?;
+        confirm::erasure(&request.description(), request.device.as_deref()).await?;
     }
     print_intent(&request, context);
     let bar = progress(&request);
@@ -111,7 +107,7 @@ pub async fn run(
                 for record in records {
                     let (at_ms, user) = (clock_ms(), context.user.as_deref());
                     let line = AuditLine::new(&request, record, state, at_ms, user);
-                    printer.line(&serde_json::to_string(&line)?)?;
+                    printer.json(&line)?;
                 }
                 // What is done is printed, whatever comes next.
                 printer.flush()?;

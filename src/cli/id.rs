@@ -1,13 +1,11 @@
 //! `id`: encodes and decodes trip ids, without a store.
 
-use crate::identity::{AnyId, TripId, prefix};
-use crate::model::time::{format_time, parse_time};
-use crate::ops::InvalidRequest;
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::flags::{Format, OutputFlags};
+use super::flags::OutputFlags;
 use super::print::Printer;
-use super::table;
+use crate::identity::{AnyId, TripId, prefix};
+use crate::model::time::{format_time, parse_time};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -81,7 +79,7 @@ enum IdForm {
 }
 
 /// Runs `id`.
-pub fn run(args: &IdArgs, printer: &mut Printer<'_>) -> anyhow::Result<()> {
+pub fn run(args: &IdArgs, printer: &mut Printer) -> anyhow::Result<()> {
     match &args.command {
         IdCommand::Encode { device, time, form } => {
             let id = TripId::new(device.as_str(), parse_time(time)?)?;
@@ -92,12 +90,12 @@ pub fn run(args: &IdArgs, printer: &mut Printer<'_>) -> anyhow::Result<()> {
             };
             Ok(printer.line(&text)?)
         }
-        IdCommand::Decode { id, output } => decode(id, printer.format(output), printer),
+        IdCommand::Decode { id, output } => decode(id, output, printer),
         IdCommand::Prefix { device, date } => Ok(printer.line(&prefix(device, date)?)?),
     }
 }
 
-fn decode(id: &str, format: Format, printer: &mut Printer<'_>) -> anyhow::Result<()> {
+fn decode(id: &str, output: &OutputFlags, printer: &mut Printer) -> anyhow::Result<()> {
     let order = ["device_id", "t_star", "t_star_ms", "text", "bytes", "uuid"];
     // A UUID contains only a hash of the device, so forms that name the device are null.
     let (trip, uuid, t_star_ms) = match AnyId::parse(id)? {
@@ -115,9 +113,5 @@ fn decode(id: &str, format: Format, printer: &mut Printer<'_>) -> anyhow::Result
         "bytes": trip.as_ref().map(TripId::key_text),
         "uuid": uuid.map(|uuid| uuid.to_string()),
     });
-    match format {
-        Format::Table => Ok(printer.line(&table::fields(&forms, &order))?),
-        Format::Json | Format::Ndjson => Ok(printer.line(&forms.to_string())?),
-        _ => Err(InvalidRequest("--format must be table, ndjson or json".into()).into()),
-    }
+    printer.object(&forms, &order, printer.value_format(output)?)
 }

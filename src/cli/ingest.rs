@@ -1,21 +1,18 @@
 //! `ingest`: builds trips from files.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
+use clap::{Args, ValueEnum};
+
+use super::flags::{Context, ImportFlags, RuleFlags};
+use super::print::Printer;
+use super::progress::FileProgress;
+use super::report::Summary;
+use super::{exit, open, stop};
 use crate::ops::ingest::{IngestOutcome, IngestRequest, ingest};
 use crate::pipeline::processor::SampleCounts;
 use crate::settings::Settings;
 use crate::store::{StoreUrl, StoreUrlError};
-use clap::{Args, ValueEnum};
-
-use super::exit;
-use super::flags::{Context, ImportFlags, RuleFlags};
-use super::open;
-use super::print::Printer;
-use super::progress::FileProgress;
-use super::report::Summary;
-use super::stop;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -64,17 +61,16 @@ pub struct IngestArgs {
 pub async fn run(
     args: &IngestArgs,
     context: &Context,
-    printer: &mut Printer<'_>,
+    printer: &mut Printer,
 ) -> anyhow::Result<()> {
-    let flags: Vec<_> = args.rules.0.iter().chain(&args.import.0).cloned().collect();
-    let (settings, _) = context.settings(&flags)?;
+    let settings = context.settings(&[&args.rules.0, &args.import.0])?.0;
     let outcome = import(&args.files, &settings, context).await?;
     let summary = Summary::new(&outcome.counts, Some(outcome.trips));
     let default = if printer.is_terminal() { SummaryFormat::Table } else { SummaryFormat::Json };
     let format = if args.json { SummaryFormat::Json } else { args.format.unwrap_or(default) };
     match format {
         SummaryFormat::Table => printer.line(&summary.table())?,
-        SummaryFormat::Json => printer.line(&serde_json::to_string(&summary)?)?,
+        SummaryFormat::Json => printer.json(&summary)?,
     }
     printer.flush()?;
     print_hints(&outcome.counts, &settings);
@@ -97,7 +93,6 @@ pub fn request(
     settings: &Settings,
     context: &Context,
 ) -> Result<IngestRequest, StoreUrlError> {
-    let duration = |ms: i64| Duration::from_millis(ms.unsigned_abs());
     Ok(IngestRequest {
         files,
         format: settings.input_format,
@@ -107,8 +102,8 @@ pub fn request(
         memory: settings.memory,
         cache: open::cache(settings),
         keep_changes: settings.keep_changes,
-        flush_interval: duration(settings.flush_interval_ms),
-        max_staleness: duration(settings.max_staleness_ms),
+        flush_interval: open::duration(settings.flush_interval_ms),
+        max_staleness: open::duration(settings.max_staleness_ms),
         abort_at: context.abort_at(),
     })
 }

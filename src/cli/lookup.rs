@@ -1,15 +1,16 @@
 //! `lookup` and `trip`: one trip, by a time or by an id.
 
-use crate::identity::{AnyId, check_device_id};
-use crate::model::time::{format_time, parse_time};
-use crate::ops::NoResult;
-use crate::settings::Settings;
-use crate::store::{self, Forget, LookupResult, TripRow, TripStore};
-use crate::views::{Extras, Match, is_open};
 use clap::Args;
 
-use super::flags::{OutputFlags, PathFlag, ReaderFlags, ServerFlags};
+use super::flags::{Context, Format, OutputFlags, PathFlag, ReaderFlags, ServerFlags};
+use super::open;
 use super::print::Printer;
+use crate::identity::check_device_id;
+use crate::model::time::parse_time;
+use crate::ops::InvalidRequest;
+use crate::ops::lookup::{self, FoundTrip};
+use crate::store::{AnyStore, TripRow};
+use crate::views::{Extras, Match, is_open};
 
 const LOOKUP_EXAMPLES: &str = "\
 Examples:
@@ -40,13 +41,7 @@ pub struct LookupArgs {
     #[arg(allow_negative_numbers = true)]
     pub time: String,
     #[command(flatten)]
-    pub output: OutputFlags,
-    #[command(flatten)]
-    pub path: PathFlag,
-    #[command(flatten)]
-    pub reader: ReaderFlags,
-    #[command(flatten)]
-    pub server: ServerFlags,
+    trip: TripFlags,
 }
 
 /// Flags of `trip`.
@@ -56,89 +51,76 @@ pub struct TripArgs {
     /// Trip id: text, bytes (base32hex) or UUID
     pub id: String,
     #[command(flatten)]
-    pub output: OutputFlags,
-    #[command(flatten)]
-    pub path: PathFlag,
-    #[command(flatten)]
-    pub reader: ReaderFlags,
-    #[command(flatten)]
-    pub server: ServerFlags,
+    trip: TripFlags,
 }
 
-/// Prints the trip of a device that covers a time.
-pub async fn lookup<S: TripStore>(
-    store: &S,
-    args: &LookupArgs,
-    settings: &Settings,
-    now_ms: i64,
-    printer: &mut Printer<'_>,
-) -> anyhow::Result<()> {
-    let format = printer.format(&args.output);
-    args.path.check(format)?;
-    check_device_id(&args.device)?;
-    let time_ms = parse_time(&args.time)?;
-    let row = match store::find_at(store, &args.device, time_ms).await? {
-        LookupResult::Trip(row) => row,
-        LookupResult::Gone { device_id, forget } => return Err(gone(&device_id, &forget).into()),
-        LookupResult::Unknown => {
-            let (device, time) = (&args.device, format_time(time_ms));
-            let unknown = format!("no trip of device `{device}` covers {time}");
-            return Err(NoResult(unknown).into());
-        }
-    };
-    let open = is_open(&row, settings.max_gap_ms, settings.settle_ms, now_ms);
-    let extras = Extras { open: Some(open), ..Extras::default() };
-    printer.answer(&row, &extras, format, args.path.path)
+/// How one trip is read and printed.
+#[derive(Debug, Args)]
+struct TripFlags {
+    #[command(flatten)]
+    output: OutputFlags,
+    #[command(flatten)]
+    path: PathFlag,
+    #[command(flatten)]
+    reader: ReaderFlags,
+    #[command(flatten)]
+    server: ServerFlags,
 }
 
-/// The result of a lookup by id.
-pub struct FoundTrip {
-    pub row: TripRow,
-    /// `t_star` of the id, ms.
-    pub t_star_ms: i64,
-    /// How `t_star_ms` matches the trip.
-    pub matched: Match,
+/// A store and how it decides whether a trip may still grow.
+struct Store {
+    reader: AnyStore,
+    max_gap_ms: i64,
+    settle_ms: i64,
 }
 
-/// Finds the trip that covers the time of an id of any form.
-pub async fn find<S: TripStore>(store: &S, id: &str) -> anyhow::Result<FoundTrip> {
-    let parsed = AnyId::parse(id)?;
-    let t_star_ms = parsed.t_star_ms();
-    match store::find(store, &parsed).await? {
-        LookupResult::Trip(row) => {
-            Ok(FoundTrip { matched: Match::classify(t_star_ms, &row), row: *row, t_star_ms })
-        }
-        LookupResult::Gone { device_id, forget } => Err(gone(&device_id, &forget).into()),
-        LookupResult::Unknown => {
-            let time = format_time(t_star_ms);
-            let unknown = format!("no trip has the id `{id}`: no trip of its device covers {time}");
-            Err(NoResult(unknown).into())
-        }
+impl Store {
+    fn is_open(&self, row: &TripRow, context: &Context) -> bool {
+        is_open(row, self.max_gap_ms, self.settle_ms, context.now_ms)
     }
 }
 
-/// Prints the trip that covers the time of an id.
-pub async fn trip<S: TripStore>(
-    store: &S,
-    args: &TripArgs,
-    settings: &Settings,
-    now_ms: i64,
-    printer: &mut Printer<'_>,
+impl TripFlags {
+    /// Opens the store. Its own `max_gap` goes before that of the settings.
+    async fn open(&self, context: &Context) -> anyhow::Result<Store> {
+        let settings = context.settings(&[&self.reader.0, &self.server.0])?.0;
+        let reader = open::reader(&settings, context).await?;
+        let rules = reader.rules().await?;
+        let max_gap_ms = rules.map_or(settings.max_gap_ms, |rules| rules.max_gap_ms);
+        Ok(Store { reader, max_gap_ms, settle_ms: settings.settle_ms })
+    }
+
+    fn format(&self, printer: &Printer) -> Result<Format, InvalidRequest> {
+        let format = printer.format(&self.output);
+        self.path.check(format)?;
+        Ok(format)
+    }
+}
+
+/// Prints the trip of a device that covers a time.
+pub async fn lookup(
+    args: &LookupArgs,
+    context: &Context,
+    printer: &mut Printer,
 ) -> anyhow::Result<()> {
-    let format = printer.format(&args.output);
-    args.path.check(format)?;
-    let FoundTrip { row, matched, .. } = find(store, &args.id).await?;
+    let store = args.trip.open(context).await?;
+    let format = args.trip.format(printer)?;
+    check_device_id(&args.device)?;
+    let row = lookup::by_time(&store.reader, &args.device, parse_time(&args.time)?).await?;
+    let extras = Extras { open: Some(store.is_open(&row, context)), ..Extras::default() };
+    printer.answer(&row, &extras, format, args.trip.path.path)
+}
+
+/// Prints the trip that covers the time of an id.
+pub async fn trip(args: &TripArgs, context: &Context, printer: &mut Printer) -> anyhow::Result<()> {
+    let store = args.trip.open(context).await?;
+    let format = args.trip.format(printer)?;
+    let FoundTrip { row, matched, .. } = lookup::by_id(&store.reader, &args.id).await?;
     let extras = Extras {
-        open: Some(is_open(&row, settings.max_gap_ms, settings.settle_ms, now_ms)),
+        open: Some(store.is_open(&row, context)),
         requested_id: Some(args.id.clone()),
         matched: Some(matched),
         merged: Some(matched == Match::Retired),
     };
-    printer.answer(&row, &extras, format, args.path.path)
-}
-
-/// The error for a time whose trips were erased.
-fn gone(device: &str, forget: &Forget) -> NoResult {
-    let before = format_time(forget.before_ms);
-    NoResult(format!("gone: the trips of {device} before {before} were erased (tstar forget)"))
+    printer.answer(&row, &extras, format, args.trip.path.path)
 }

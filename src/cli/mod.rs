@@ -1,6 +1,7 @@
 //! The command line: results go to stdout, everything else to stderr.
 
 mod config;
+mod confirm;
 mod demo;
 mod devices;
 mod dlq;
@@ -13,8 +14,6 @@ mod flags;
 mod forget;
 mod id;
 mod ingest;
-mod keys;
-mod logging;
 mod lookup;
 mod open;
 mod print;
@@ -35,9 +34,10 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::store::AnyStore;
-use flags::{Context, GlobalFlags, ServerFlags};
+use flags::{Context, GlobalFlags};
 use print::Printer;
+
+use crate::telemetry::logging;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -163,14 +163,10 @@ fn run(cli: Cli, env: Vec<(String, String)>, user: Option<String>) -> anyhow::Re
     Ok(())
 }
 
-async fn reader(context: &Context, server: &ServerFlags) -> anyhow::Result<AnyStore> {
-    open::reader(&context.settings(&server.0)?.0, context).await
-}
-
 async fn dispatch(
     command: Command,
     context: &Context,
-    printer: &mut Printer<'_>,
+    printer: &mut Printer,
 ) -> anyhow::Result<()> {
     match command {
         Command::Demo => demo::run(context, printer).await,
@@ -179,26 +175,12 @@ async fn dispatch(
         Command::Serve(args) => serve::run(&args, context).await,
         Command::Simulate(args) => simulate::run(&args, context, printer).await,
         Command::Dlq(args) => dlq::run(&args, context, printer).await,
-        Command::Lookup(args) => {
-            let settings = context.settings(&[&args.reader.0[..], &args.server.0].concat())?.0;
-            let (reader, settings) = open::reader_with_store_rules(settings, context).await?;
-            lookup::lookup(&reader, &args, &settings, context.now_ms, printer).await
-        }
-        Command::Trip(args) => {
-            let settings = context.settings(&[&args.reader.0[..], &args.server.0].concat())?.0;
-            let (reader, settings) = open::reader_with_store_rules(settings, context).await?;
-            lookup::trip(&reader, &args, &settings, context.now_ms, printer).await
-        }
+        Command::Lookup(args) => lookup::lookup(&args, context, printer).await,
+        Command::Trip(args) => lookup::trip(&args, context, printer).await,
         Command::Explain(args) => explain::run(&args, context, printer).await,
-        Command::Trips(args) => {
-            trips::run(&reader(context, &args.server).await?, &args, printer).await
-        }
-        Command::Devices(args) => {
-            devices::run(&reader(context, &args.server).await?, &args, printer).await
-        }
-        Command::Export(args) => {
-            export::run(&reader(context, &args.server).await?, &args, printer).await
-        }
+        Command::Trips(args) => trips::run(&args, context, printer).await,
+        Command::Devices(args) => devices::run(&args, context, printer).await,
+        Command::Export(args) => export::run(&args, context, printer).await,
         Command::Forget(args) => forget::run(&args, context, printer).await,
         Command::Id(args) => id::run(&args, printer),
         Command::Epoch(args) => epoch::run(&args, context, printer).await,

@@ -3,18 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::kafka::KafkaError;
-use crate::kafka::client::Brokers;
-use crate::model::rules::Rules;
-use crate::ops::topic_log::{LogAccess, TopicRequest};
-use crate::pipeline::processor::ProcessorConfig;
-use crate::settings::{Origin, Origins, Settings};
-use crate::store::{Access, AnyStore, ClientIdentity, OpenOptions, ServerOptions, StoreUrl, Tls};
 use anyhow::Context as _;
 
 use super::exit;
 use super::flags::Context;
-use super::keys;
+use crate::kafka::KafkaError;
+use crate::kafka::client::Brokers;
+use crate::ops::topic_log::{LogAccess, TopicRequest};
+use crate::pipeline::processor::ProcessorConfig;
+use crate::settings::{Origin, Origins, Settings};
+use crate::store::{Access, AnyStore, ClientIdentity, OpenOptions, ServerOptions, StoreUrl, Tls};
 
 /// Server options of a one-shot command: it gives up after `connect_timeout`.
 pub fn server_options(settings: &Settings, context: &Context) -> anyhow::Result<ServerOptions> {
@@ -77,52 +75,33 @@ pub fn cache(settings: &Settings) -> u64 {
     (settings.memory / 8).min(MAX_CACHE)
 }
 
-/// Opens the store for reading, and puts `max_gap` of the store's rules into the settings: it
-/// decides whether a trip may still grow.
-pub async fn reader_with_store_rules(
-    mut settings: Settings,
-    context: &Context,
-) -> anyhow::Result<(AnyStore, Settings)> {
-    let reader = reader(&settings, context).await?;
-    if let Some(rules) = reader.rules().await? {
-        settings.max_gap_ms = rules.max_gap_ms;
-    }
-    Ok((reader, settings))
-}
-
-/// Opens the store of a topic to change its epochs; `rules` are those of its newest epoch. Locks
-/// an embedded store against other writers.
-pub async fn topic_writer(
-    settings: &Settings,
-    context: &Context,
-    rules: &Rules,
-) -> anyhow::Result<AnyStore> {
-    open(settings, context, Access::WriteTopic(rules)).await
-}
-
 /// Broker options of a one-shot command: it gives up after `connect_timeout`.
 ///
 /// # Errors
 /// A librdkafka option may not be set by the user.
 pub fn brokers(settings: &Settings) -> Result<Brokers, KafkaError> {
     let brokers = Brokers::new(&settings.brokers, settings.kafka.clone())?;
-    Ok(brokers.within(Duration::from_millis(settings.connect_timeout_ms.unsigned_abs())))
+    Ok(brokers.within(duration(settings.connect_timeout_ms)))
 }
 
 /// How a one-shot command accesses the log of the store.
-pub fn log_access(settings: &Settings) -> anyhow::Result<LogAccess> {
+pub fn log_access(settings: &Settings, context: &Context) -> anyhow::Result<LogAccess> {
     Ok(LogAccess {
         store: settings.store.clone(),
         brokers: brokers(settings)?,
         group: settings.group.clone(),
-        keys: keys::read(settings)?,
+        keys: context.control_keys(settings)?,
         notify: Arc::new(exit::print_status),
     })
 }
 
+/// A setting that is a duration.
+pub fn duration(ms: i64) -> Duration {
+    Duration::from_millis(ms.unsigned_abs())
+}
+
 /// Flush intervals and memory of the partition workers.
 pub fn processor_config(settings: &Settings) -> ProcessorConfig {
-    let duration = |ms: i64| Duration::from_millis(ms.unsigned_abs());
     ProcessorConfig {
         flush_interval: duration(settings.flush_interval_ms),
         max_staleness: duration(settings.max_staleness_ms),

@@ -1,31 +1,35 @@
 //! Prints the results of commands, in any output format.
 
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
-use crate::store::TripRow;
-use crate::views::{Extras, Form, TripJson, TripWriter};
+use serde::Serialize;
 
 use super::flags::{Format, OutputFlags};
 use super::table;
+use crate::ops::InvalidRequest;
+use crate::store::TripRow;
+use crate::views::{Extras, Form, TripJson, TripWriter};
+
+/// Accepts the formats of results that are not trips.
+pub fn value_format(format: Format) -> Result<Format, InvalidRequest> {
+    match format {
+        Format::Table | Format::Json | Format::Ndjson => Ok(format),
+        _ => Err(InvalidRequest("--format must be table, ndjson or json".into())),
+    }
+}
 
 /// The output, and whether it is a terminal.
-pub struct Printer<'a> {
-    out: Box<dyn Write + 'a>,
+pub struct Printer {
+    out: BufWriter<StdoutLock<'static>>,
     terminal: bool,
 }
 
-impl<'a> Printer<'a> {
+impl Printer {
     /// Prints to stdout.
     pub fn stdout() -> Self {
         let stdout = io::stdout().lock();
         let terminal = stdout.is_terminal();
-        Self { out: Box::new(BufWriter::with_capacity(1 << 16, stdout)), terminal }
-    }
-
-    /// Prints into a writer, as if into a pipe.
-    #[cfg(test)]
-    pub fn into(out: impl Write + 'a) -> Self {
-        Self { out: Box::new(out), terminal: false }
+        Self { out: BufWriter::with_capacity(1 << 16, stdout), terminal }
     }
 
     /// Whether the output is a terminal.
@@ -38,9 +42,17 @@ impl<'a> Printer<'a> {
         flags.format(if self.terminal { Format::Table } else { Format::Ndjson })
     }
 
+    /// The output format of results that are not trips; they have no map or CSV form.
+    ///
+    /// # Errors
+    /// A flag names another format.
+    pub fn value_format(&self, flags: &OutputFlags) -> Result<Format, InvalidRequest> {
+        value_format(self.format(flags))
+    }
+
     /// The underlying writer.
     pub fn out(&mut self) -> &mut dyn Write {
-        self.out.as_mut()
+        &mut self.out
     }
 
     /// Writes bytes.
@@ -53,6 +65,32 @@ impl<'a> Printer<'a> {
         writeln!(self.out, "{line}")
     }
 
+    /// Writes a value as JSON, on a line.
+    pub fn json(&mut self, value: &impl Serialize) -> anyhow::Result<()> {
+        Ok(self.line(&serde_json::to_string(value)?)?)
+    }
+
+    /// Writes values as one array on a line, or as NDJSON.
+    pub fn values(&mut self, values: &[impl Serialize], format: Format) -> anyhow::Result<()> {
+        match format {
+            Format::Json => self.json(&values),
+            _ => values.iter().try_for_each(|value| self.json(value)),
+        }
+    }
+
+    /// Writes an object as a table of these fields, or as JSON on a line.
+    pub fn object(
+        &mut self,
+        object: &serde_json::Value,
+        fields: &[&str],
+        format: Format,
+    ) -> anyhow::Result<()> {
+        match format {
+            Format::Table => Ok(self.line(&table::fields(object, fields))?),
+            _ => self.json(object),
+        }
+    }
+
     /// Flushes the buffer.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
@@ -60,7 +98,7 @@ impl<'a> Printer<'a> {
 
     /// A writer of trips in a format for programs.
     pub fn writer(&mut self, form: Form, with_path: bool) -> TripWriter<&mut dyn Write> {
-        TripWriter::new(self.out.as_mut(), form, with_path)
+        TripWriter::new(&mut self.out, form, with_path)
     }
 
     /// Prints one trip; as JSON it is one object, not an array.
@@ -97,6 +135,39 @@ impl<'a> Printer<'a> {
             writer.write(row, &Extras::default())?;
         }
         writer.finish()?;
+        Ok(())
+    }
+}
+
+/// Prints JSON values one at a time: an array with a value on each line, or NDJSON.
+pub struct JsonList {
+    is_array: bool,
+    is_empty: bool,
+}
+
+impl JsonList {
+    /// A list in this format. Other formats than JSON and NDJSON stay empty.
+    pub fn new(format: Format) -> Self {
+        Self { is_array: format == Format::Json, is_empty: true }
+    }
+
+    /// Prints the next value.
+    pub fn print(&mut self, value: &impl Serialize, printer: &mut Printer) -> anyhow::Result<()> {
+        if !self.is_array {
+            return printer.json(value);
+        }
+        let separator = if std::mem::take(&mut self.is_empty) { "[\n" } else { ",\n" };
+        printer.write(separator.as_bytes())?;
+        Ok(printer.write(&serde_json::to_vec(value)?)?)
+    }
+
+    /// Prints the end of the list.
+    pub fn finish(self, printer: &mut Printer) -> anyhow::Result<()> {
+        match (self.is_array, self.is_empty) {
+            (true, true) => printer.line("[]")?,
+            (true, false) => printer.line("\n]")?,
+            (false, _) => (),
+        }
         Ok(())
     }
 }

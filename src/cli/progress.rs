@@ -5,18 +5,18 @@ use std::io::IsTerminal;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::exit;
 use crate::kafka::consumer::ConsumerEvent;
 use crate::ops::ingest::ReadProgress;
 use crate::pipeline::daemon::{DaemonEvent, OnEvent};
 use crate::pipeline::processor::SampleCounts;
 use crate::source::Batch;
-use indicatif::{ProgressBar, ProgressStyle};
+use crate::telemetry::logging;
 
-use super::exit;
-use super::logging;
-
-/// A progress bar on stderr; hidden unless that is a terminal.
-pub struct Progress {
+/// The progress bar of a use case that reads files: on stderr, hidden unless that is a terminal.
+pub struct FileProgress {
     bar: ProgressBar,
     /// The file that is being read.
     file: Arc<str>,
@@ -26,20 +26,31 @@ pub struct Progress {
     in_file: u64,
 }
 
-impl Progress {
-    pub fn new(total_bytes: Option<u64>) -> Self {
-        let bar = match (std::io::stderr().is_terminal(), total_bytes) {
+impl From<ProgressBar> for FileProgress {
+    fn from(bar: ProgressBar) -> Self {
+        Self { bar, file: Arc::from(""), before: 0, in_file: 0 }
+    }
+}
+
+impl Default for FileProgress {
+    fn default() -> Self {
+        Self::from(ProgressBar::hidden())
+    }
+}
+
+impl ReadProgress for FileProgress {
+    fn start(&mut self, total_bytes: Option<u64>) {
+        *self = Self::from(match (std::io::stderr().is_terminal(), total_bytes) {
             (false, _) => ProgressBar::hidden(),
             (true, Some(bytes)) => ProgressBar::new(bytes).with_style(style(
                 "{bar:30} {bytes}/{total_bytes} {msg} {bytes_per_sec} {eta} left",
             )),
             (true, None) => ProgressBar::new_spinner()
                 .with_style(style("{spinner} {bytes} {msg} {bytes_per_sec}")),
-        };
-        Self { bar, file: Arc::from(""), before: 0, in_file: 0 }
+        });
     }
 
-    pub fn show(&mut self, batch: &Batch, counts: &SampleCounts) {
+    fn update(&mut self, batch: &Batch, counts: &SampleCounts) {
         if batch.lines_known > 0 {
             let (file, lines) = (&batch.origin, batch.lines_known);
             let line = format!("{file}: {lines} lines were stored by an earlier run; continuing");
@@ -54,30 +65,8 @@ impl Progress {
         self.bar.set_message(format!("{} samples", counts.delivered));
     }
 
-    pub fn finish(&self) {
-        self.bar.finish_and_clear();
-    }
-}
-
-/// The progress bar of a use case that reads files; none before it starts.
-#[derive(Default)]
-pub struct FileProgress(Option<Progress>);
-
-impl ReadProgress for FileProgress {
-    fn start(&mut self, total_bytes: Option<u64>) {
-        self.0 = Some(Progress::new(total_bytes));
-    }
-
-    fn update(&mut self, batch: &Batch, counts: &SampleCounts) {
-        if let Some(progress) = &mut self.0 {
-            progress.show(batch, counts);
-        }
-    }
-
     fn finish(&mut self) {
-        if let Some(progress) = self.0.take() {
-            progress.finish();
-        }
+        self.bar.finish_and_clear();
     }
 }
 
@@ -106,11 +95,32 @@ pub fn notify() -> OnEvent {
             printed.insert(text.clone(), Instant::now());
         }
         if logging::is_on() {
-            logging::log_event(&event);
+            log_event(&event);
         } else {
             exit::print_status(&text);
         }
     })
+}
+
+/// Logs an event of the daemon at its level.
+fn log_event(event: &DaemonEvent) {
+    match event {
+        DaemonEvent::Consumer(ConsumerEvent::Stopped { partition, .. }) => {
+            tracing::error!(partition, "{event}")
+        }
+        DaemonEvent::Consumer(
+            ConsumerEvent::Assigned { partition, .. }
+            | ConsumerEvent::Revoked { partition, late: false, .. },
+        ) => {
+            tracing::info!(partition, "{event}");
+        }
+        DaemonEvent::Consumer(
+            ConsumerEvent::Revoked { partition, .. }
+            | ConsumerEvent::Lost { partition }
+            | ConsumerEvent::Expired { partition, .. },
+        ) => tracing::warn!(partition, "{event}"),
+        _ => tracing::warn!("{event}"),
+    }
 }
 
 /// Prints or logs events, except for assignments, which a one-shot command has no use for.

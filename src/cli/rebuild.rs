@@ -3,6 +3,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use clap::Args;
+use serde::Serialize;
+
+use super::flags::{Context, Format, ImportFlags, LogFlags, OutputFlags, RuleFlags};
+use super::print::Printer;
+use super::progress::{self, FileProgress};
+use super::report::SampleSummary;
+use super::{exit, ingest, open, stop, table};
 use crate::ops::log_source::LogSource;
 use crate::ops::rebuild::{RebuildTopicRequest, compare_ids, rebuild_files, rebuild_topic};
 use crate::ops::verify::ids::Ids;
@@ -10,17 +18,6 @@ use crate::ops::{InvalidRequest, PartialResult};
 use crate::pipeline::processor::SampleCounts;
 use crate::settings::Settings;
 use crate::store::StoreUrl;
-use clap::Args;
-use serde::Serialize;
-
-use super::exit;
-use super::flags::{Context, Format, ImportFlags, LogFlags, OutputFlags, RuleFlags, ServerFlags};
-use super::open;
-use super::print::Printer;
-use super::progress::{self, FileProgress};
-use super::report::SampleSummary;
-use super::stop;
-use super::{ingest, table};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -53,8 +50,6 @@ pub struct RebuildArgs {
     pub output: OutputFlags,
     #[command(flatten)]
     pub log: LogFlags,
-    #[command(flatten)]
-    pub server: ServerFlags,
 }
 
 /// The report as JSON. Clients parse it: names and order are fixed.
@@ -74,14 +69,10 @@ struct ReportJson {
 pub async fn run(
     args: &RebuildArgs,
     context: &Context,
-    printer: &mut Printer<'_>,
+    printer: &mut Printer,
 ) -> anyhow::Result<()> {
-    let flags = [&args.rules.0[..], &args.import.0, &args.log.0, &args.server.0].concat();
-    let settings = context.settings(&flags)?.0;
-    let format = printer.format(&args.output);
-    if !matches!(format, Format::Table | Format::Json | Format::Ndjson) {
-        return Err(InvalidRequest("--format must be table, ndjson or json".into()).into());
-    }
+    let settings = context.settings(&[&args.rules.0, &args.import.0, &args.log.0])?.0;
+    let format = printer.value_format(&args.output)?;
     let store = StoreUrl::parse(&args.into)?;
     if store == StoreUrl::parse(&settings.store)? {
         return Err(InvalidRequest("--into names the store itself; name another one".into()).into());
@@ -91,7 +82,7 @@ pub async fn run(
     let options = open::options(&into, context)?;
     let counts = match LogSource::detect(&old, &args.files, &settings.store).await? {
         LogSource::Topic => {
-            let access = open::log_access(&settings)?;
+            let access = open::log_access(&settings, context)?;
             let request = RebuildTopicRequest {
                 store: store.clone(),
                 store_name: args.into.clone(),
@@ -120,7 +111,7 @@ fn print(
     counts: &SampleCounts,
     (store, into): (&str, &str),
     format: Format,
-    printer: &mut Printer<'_>,
+    printer: &mut Printer,
 ) -> anyhow::Result<()> {
     let share = ids.share_of_old_ids_found();
     if format != Format::Table {
@@ -132,7 +123,7 @@ fn print(
             ids: *ids,
             share_of_old_ids_found: share,
         };
-        return Ok(printer.line(&serde_json::to_string(&report)?)?);
+        return printer.json(&report);
     }
     let found_share = share.map_or_else(String::new, |share| format!(" ({:.2} %)", share * 100.0));
     let mut pairs = vec![("samples read", counts.delivered.to_string())];

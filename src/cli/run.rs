@@ -1,8 +1,14 @@
 //! `run`: the daemon, a topic to a store.
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use clap::Args;
+
+use super::flags::{Context, EntryFlags, HttpFlags, RuleFlags, ServerFlags, TopicFlags};
+use super::print::Printer;
+use super::progress::notify;
+use super::report::RunSummary;
+use super::{exit, open, serve, stop};
 use crate::http::Readiness;
 use crate::kafka::client::Brokers;
 use crate::kafka::consumer::DrainResult;
@@ -13,17 +19,6 @@ use crate::ops::{InvalidRequest, Notify, PartialResult, Stopped};
 use crate::pipeline::daemon::OnEvent;
 use crate::settings::{Origin, Settings};
 use crate::store::StoreUrl;
-use crate::telemetry;
-use anyhow::Context as _;
-use clap::Args;
-
-use super::exit;
-use super::flags::{Context, EntryFlags, HttpFlags, RuleFlags, ServerFlags, TopicFlags};
-use super::print::Printer;
-use super::progress::notify;
-use super::report::RunSummary;
-use super::stop;
-use super::{keys, logging, open, serve};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -73,18 +68,10 @@ pub fn parse_from(text: &str) -> Result<StartFrom, InvalidRequest> {
 }
 
 /// Builds trips from the topic until a signal comes.
-pub async fn run(
-    args: &RunArgs,
-    context: &Context,
-    printer: &mut Printer<'_>,
-) -> anyhow::Result<()> {
+pub async fn run(args: &RunArgs, context: &Context, printer: &mut Printer) -> anyhow::Result<()> {
     let (topic, server, http) = (&args.topic.0, &args.server.0, &args.http.0);
-    let flags = [&args.rules.0[..], topic, server, &args.entries.0, http].concat();
-    let settings = context.settings(&flags);
-    logging::init_logging(settings.as_ref().map_or_else(|_| <_>::default(), |it| it.0.log_format));
-    context.warn();
-    let (settings, origins) = settings?;
-    telemetry::install().context("metrics cannot be recorded")?;
+    let flags = [&args.rules.0, topic, server, &args.entries.0, http];
+    let (settings, origins) = context.start_daemon(&flags)?;
     let from = args.from.as_deref().map(parse_from).transpose()?;
     let brokers = Brokers::new(&settings.brokers, settings.kafka.clone())?;
     let mut cancel = stop::on_signals(PartialResult::Read)?;
@@ -98,7 +85,7 @@ pub async fn run(
         server.ended().await;
     }
     let Some(report) = report else { return Ok(()) };
-    printer.line(&serde_json::to_string(&RunSummary::new(&report.counts))?)?;
+    printer.json(&RunSummary::new(&report.counts))?;
     printer.flush()?;
     match (report.drained, cancel.signal()) {
         (DrainResult::NotInTime, Some(signal)) => {
@@ -129,9 +116,8 @@ fn request(
     brokers: Brokers,
     from: Option<StartFrom>,
 ) -> anyhow::Result<RunRequest> {
-    let duration = |ms: i64| Duration::from_millis(ms.unsigned_abs());
     Ok(RunRequest {
-        keys: keys::read(settings)?,
+        keys: context.control_keys(settings)?,
         store: settings.store.clone(),
         url: StoreUrl::parse(&settings.store)?,
         options: open::options(settings, context)?,
@@ -145,8 +131,8 @@ fn request(
         create_topics: args.create_topics,
         create_schema: args.create_schema,
         has_feed: !settings.no_feed,
-        revoke_timeout: duration(settings.revoke_timeout_ms),
-        drain_timeout: duration(settings.drain_timeout_ms),
+        revoke_timeout: open::duration(settings.revoke_timeout_ms),
+        drain_timeout: open::duration(settings.drain_timeout_ms),
         memory: settings.memory,
         processor: open::processor_config(settings),
         now_ms: context.now_ms,

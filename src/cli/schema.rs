@@ -1,14 +1,13 @@
 //! `schema`: prints the schema files that the program was built with, or applies them.
 
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::flags::{Context, ServerFlags};
+use super::print::Printer;
+use super::{exit, open};
 use crate::ops::schema::{self, ApplyRequest};
 use crate::settings::Settings;
 use crate::store::StoreUrl;
-use clap::{Args, Subcommand, ValueEnum};
-
-use super::exit;
-use super::flags::{Context, ServerFlags};
-use super::open;
-use super::print::Printer;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -113,19 +112,19 @@ impl SchemaFile {
 pub async fn run(
     args: &SchemaArgs,
     context: &Context,
-    printer: &mut Printer<'_>,
+    printer: &mut Printer,
 ) -> anyhow::Result<()> {
-    let file = match &args.command {
-        SchemaCommand::Print { file } => file,
-        SchemaCommand::Apply(args) => {
-            let settings = context.settings(&args.server.0)?.0;
-            apply(args, settings, context).await?;
-            return Ok(printer.line("ok")?);
+    match &args.command {
+        SchemaCommand::Print { file } => {
+            let files = file.as_ref().map_or(SchemaFile::EMBEDDED.as_slice(), std::slice::from_ref);
+            Ok(files.iter().try_for_each(|file| printer.write(file.text().as_bytes()))?)
         }
-    };
-    let files = file.as_ref().map_or(SchemaFile::EMBEDDED.as_slice(), std::slice::from_ref);
-    files.iter().try_for_each(|file| printer.write(file.text().as_bytes()))?;
-    Ok(())
+        SchemaCommand::Apply(args) => {
+            let settings = context.settings(&[&args.server.0])?.0;
+            apply(args, settings, context).await?;
+            Ok(printer.line("ok")?)
+        }
+    }
 }
 
 async fn apply(args: &ApplyArgs, settings: Settings, context: &Context) -> anyhow::Result<()> {

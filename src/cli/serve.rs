@@ -3,25 +3,21 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use anyhow::Context as _;
+use clap::Args;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use super::flags::{
+    BrokerFlags, Context, EntryFlags, HttpFlags, MemoryFlag, ReaderFlags, ServerFlags, clock_ms,
+};
+use super::{exit, open, stop};
 use crate::http::{self, App, OpenStore, Options, Readiness, Token};
 use crate::kafka::client::Brokers;
 use crate::ops::serve::{self, OpenedStore, ServeRequest};
 use crate::ops::{Cancel, InvalidRequest, PartialResult, PreconditionFailed};
 use crate::settings::Settings;
 use crate::store::StoreUrl;
-use crate::telemetry;
-use anyhow::Context as _;
-use clap::Args;
-use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
-
-use super::exit;
-use super::flags::{
-    BrokerFlags, Context, EntryFlags, HttpFlags, MemoryFlag, ReaderFlags, ServerFlags, clock_ms,
-};
-use super::logging;
-use super::open;
-use super::stop;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -54,13 +50,9 @@ pub struct ServeArgs {
 
 /// Answers until a signal comes.
 pub async fn run(args: &ServeArgs, context: &Context) -> anyhow::Result<()> {
-    let (http, reader, server) = (&args.http.0[..], &args.reader.0[..], &args.server.0[..]);
-    let flags = [http, reader, server, &args.brokers.0, &args.memory.0, &args.entries.0].concat();
-    let settings = context.settings(&flags);
-    logging::init_logging(settings.as_ref().map_or_else(|_| <_>::default(), |it| it.0.log_format));
-    context.warn();
-    let (settings, _) = settings?;
-    telemetry::install().context("metrics cannot be recorded")?;
+    let ServeArgs { http, reader, server, brokers, memory, entries } = args;
+    let flags = [&http.0, &reader.0, &server.0, &brokers.0, &memory.0, &entries.0];
+    let (settings, _) = context.start_daemon(&flags)?;
     let Some(address) = settings.http.listen else {
         return Err(InvalidRequest("--listen off leaves nothing to serve".into()).into());
     };

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::ops::{InvalidRequest, simulate};
-use crate::simulate::{Fleet, FleetSettings};
 use clap::Args;
 
-use super::exit;
 use super::flags::{BrokerFlags, Context};
-use super::open;
 use super::print::Printer;
+use super::{exit, open};
+use crate::ops::{InvalidRequest, simulate};
+use crate::simulate::{Fleet, FleetSettings};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -47,7 +46,7 @@ pub struct SimulateArgs {
 pub async fn run(
     args: &SimulateArgs,
     context: &Context,
-    printer: &mut Printer<'_>,
+    printer: &mut Printer,
 ) -> anyhow::Result<()> {
     let fleet = FleetSettings {
         devices: args.devices,
@@ -59,7 +58,7 @@ pub async fn run(
     if args.topic.0.is_empty() {
         return Ok(simulate::write_lines(Fleet::new(&fleet)?, printer.out())?);
     }
-    let (settings, _) = context.settings(&args.topic.0)?;
+    let (settings, _) = context.settings(&[&args.topic.0])?;
     let brokers = open::brokers(&settings)?;
     simulate::send(&fleet, &brokers, &settings.topic, Arc::new(exit::print_status)).await
 }

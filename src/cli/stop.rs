@@ -1,11 +1,11 @@
 //! SIGINT and SIGTERM: the first requests a stop, the second stops at once.
 
-use crate::ops::{Cancel, PartialResult};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tokio::sync::watch;
 
 use super::exit;
+use crate::ops::{Cancel, PartialResult};
 
 /// Base of the exit codes of signals: the number of the signal is added to it.
 const SIGNALLED: i32 = 128;

@@ -1,14 +1,24 @@
 //! Human-readable tables.
 
-use crate::model::visible::visible;
-use crate::views::{Answer, Extras, TripJson};
 use comfy_table::{Cell, CellAlignment, Table, presets};
 
-/// A table with a header.
-fn table<'a>(columns: impl IntoIterator<Item = &'a str>) -> Table {
+use crate::model::visible::visible;
+use crate::views::{Answer, Extras, TripJson};
+
+/// Rows under a header; the cells of the columns `right` are aligned to the right. Hidden
+/// characters are made visible.
+pub fn rows<const N: usize>(columns: [&str; N], right: &[usize], rows: &[[String; N]]) -> String {
     let mut table = Table::new();
-    table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_header(columns.into_iter().map(Cell::new));
-    table
+    table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_header(columns.map(Cell::new));
+    for number in right {
+        if let Some(column) = table.column_mut(*number) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    for row in rows {
+        table.add_row(row.iter().map(|text| visible(text)));
+    }
+    table.trim_fmt()
 }
 
 /// One trip, a line per value.
@@ -71,34 +81,24 @@ fn value_text(value: &serde_json::Value) -> String {
 
 /// Trips, a line per trip.
 pub fn list(trips: &[TripJson]) -> String {
-    let columns = ["id", "start_time", "end_time", "samples", "km", "driver", "absorbed"];
-    let mut table = table(columns);
-    for number in [3, 4, 6] {
-        if let Some(column) = table.column_mut(number) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    for trip in trips {
-        table.add_row([
-            visible(&trip.id),
+    let cells = |trip: &TripJson| {
+        [
+            trip.id.clone(),
             trip.start_time.clone(),
             trip.end_time.clone(),
             trip.samples.to_string(),
             format!("{:.1}", trip.distance_m / 1e3),
-            trip.driver.as_deref().map(visible).unwrap_or_default(),
+            trip.driver.clone().unwrap_or_default(),
             trip.absorbed.len().to_string(),
-        ]);
-    }
-    table.trim_fmt()
+        ]
+    };
+    let columns = ["id", "start_time", "end_time", "samples", "km", "driver", "absorbed"];
+    rows(columns, &[3, 4, 6], &trips.iter().map(cells).collect::<Vec<_>>())
 }
 
 /// Values of one column.
-pub fn column(name: &str, values: &[String]) -> String {
-    let mut table = table([name]);
-    for value in values {
-        table.add_row([visible(value)]);
-    }
-    table.trim_fmt()
+pub fn column(name: &str, values: Vec<String>) -> String {
+    rows([name], &[], &values.into_iter().map(|value| [value]).collect::<Vec<_>>())
 }
 
 /// Names and values, a line per pair.
@@ -112,47 +112,6 @@ pub fn pairs(pairs: &[(&str, String)]) -> String {
 }
 
 /// Counts with their shares; `name` is the header of the first column.
-pub fn counts(name: &str, rows: &[[String; 3]]) -> String {
-    let mut table = table([name, "samples", "share"]);
-    for number in [1, 2] {
-        if let Some(column) = table.column_mut(number) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    for row in rows {
-        table.add_row(row);
-    }
-    table.trim_fmt()
-}
-
-/// Results of checks: state, check, and what was found.
-pub fn findings(rows: &[[String; 3]]) -> String {
-    let mut table = table(["state", "check", "found"]);
-    for row in rows {
-        table.add_row(row.iter().map(|text| visible(text)));
-    }
-    table.trim_fmt()
-}
-
-/// Dead letters: id, reason, log position and error message.
-pub fn dead_letters(rows: &[[String; 4]]) -> String {
-    let mut table = table(["id", "reason", "place", "message"]);
-    for row in rows {
-        table.add_row(row.iter().map(|text| visible(text)));
-    }
-    table.trim_fmt()
-}
-
-/// Records of a trip, a line per record.
-pub fn records(rows: &[[String; 7]]) -> String {
-    let mut table = table(["place", "log_time", "time", "late", "behind", "effect", "trip"]);
-    for number in [3, 4] {
-        if let Some(column) = table.column_mut(number) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    for row in rows {
-        table.add_row(row.iter().map(|text| visible(text)));
-    }
-    table.trim_fmt()
+pub fn counts(name: &str, counts: &[[String; 3]]) -> String {
+    rows([name, "samples", "share"], &[1, 2], counts)
 }

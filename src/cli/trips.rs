@@ -1,15 +1,15 @@
 //! `trips`: lists the trips of a device, or of all devices on a day.
 
-use crate::identity::{check_device_id, date_range, prefix_range};
-use crate::model::time::{parse_day, parse_time};
-use crate::ops::InvalidRequest;
-use crate::store::{DeviceScope, Order, TripRow, TripStore};
-use crate::timeline::DAY_MS;
 use clap::{Args, ValueEnum};
 
-use super::devices::PAGE;
-use super::flags::{Format, OutputFlags, PathFlag, ServerFlags};
+use super::flags::{Context, Format, OutputFlags, PathFlag, ServerFlags, parse_range};
+use super::open;
 use super::print::Printer;
+use crate::identity::check_device_id;
+use crate::model::time::parse_day;
+use crate::ops::InvalidRequest;
+use crate::ops::trips::{self, DeviceTrips};
+use crate::store::Order;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -74,96 +74,33 @@ impl From<OrderFlag> for Order {
 }
 
 /// Prints the selected trips. No trip is an empty list, not an error.
-pub async fn run<S: TripStore>(
-    store: &S,
-    args: &TripsArgs,
-    printer: &mut Printer<'_>,
-) -> anyhow::Result<()> {
+pub async fn run(args: &TripsArgs, context: &Context, printer: &mut Printer) -> anyhow::Result<()> {
+    let store = open::reader(&context.settings(&[&args.server.0])?.0, context).await?;
     let format = printer.format(&args.output);
     args.path.check(format)?;
+    let (order, limit) = (args.order.into(), args.limit.unwrap_or(usize::MAX));
     let rows = match (&args.device, &args.day) {
         (Some(device), _) => {
             check_device_id(device)?;
-            trips_of_device(store, device, args).await?
+            trips::of_device(&store, device, args.of_device()?, order, limit).await?
         }
         (None, Some(day)) => {
             let with_path = args.path.path || matches!(format, Format::Geojson | Format::Gpx);
-            trips_of_day(store, parse_day(day)?, args, with_path).await?
+            trips::of_day(&store, parse_day(day)?, order, limit, with_path).await?
         }
         (None, None) => return Err(InvalidRequest("pass a DEVICE or --day".into()).into()),
     };
     printer.list(&rows, format, args.path.path)
 }
 
-async fn trips_of_device<S: TripStore>(
-    store: &S,
-    device: &str,
-    args: &TripsArgs,
-) -> anyhow::Result<Vec<TripRow>> {
-    let limit = args.limit.unwrap_or(usize::MAX);
-    let order = args.order.into();
-    let Some(prefix) = &args.prefix else {
-        let from_ms = args.from.as_deref().map(parse_time).transpose()?.unwrap_or(i64::MIN);
-        let upto_ms = args.to.as_deref().map(parse_time).transpose()?.unwrap_or(i64::MAX);
-        if upto_ms < from_ms {
-            return Err(InvalidRequest("--from is later than --to; swap them".into()).into());
+impl TripsArgs {
+    /// Which trips of a device the flags select.
+    fn of_device(&self) -> anyhow::Result<DeviceTrips<'_>> {
+        if let Some(prefix) = &self.prefix {
+            return Ok(DeviceTrips::Prefix(prefix));
         }
-        return Ok(store.range(device, from_ms, upto_ms, order, limit).await?);
-    };
-    let (from_ms, upto_ms) = prefix_times(device, prefix)?;
-    // A trip contains its t_star, so every selected trip overlaps the time of the prefix.
-    let mut rows = store.range(device, from_ms, upto_ms, order, usize::MAX).await?;
-    rows.retain(|row| (from_ms..=upto_ms).contains(&row.t_star_ms));
-    rows.truncate(limit);
-    Ok(rows)
-}
-
-/// The range of times, both ends inclusive, of a date or of an id prefix as `tstar id prefix`
-/// prints it.
-fn prefix_times(device: &str, prefix: &str) -> anyhow::Result<(i64, i64)> {
-    if !prefix.contains('~') {
-        return Ok(date_range(prefix)?);
+        let (from_ms, upto_ms) = parse_range(self.from.as_deref(), self.to.as_deref())?;
+        let (from_ms, upto_ms) = (from_ms.unwrap_or(i64::MIN), upto_ms.unwrap_or(i64::MAX));
+        Ok(DeviceTrips::Overlapping(from_ms, upto_ms))
     }
-    let (owner, from_ms, upto_ms) = prefix_range(prefix)?;
-    if owner != device {
-        let problem = format!("prefix `{prefix}` belongs to device `{owner}`, not to `{device}`");
-        return Err(InvalidRequest(problem).into());
-    }
-    Ok((from_ms, upto_ms))
-}
-
-/// Trips of all devices that touch a day, sorted together. Paths are dropped unless they are
-/// printed, because all rows stay in memory until the last device is read.
-async fn trips_of_day<S: TripStore>(
-    store: &S,
-    day: i64,
-    args: &TripsArgs,
-    with_path: bool,
-) -> anyhow::Result<Vec<TripRow>> {
-    let limit = args.limit.unwrap_or(usize::MAX);
-    let order = args.order.into();
-    let (from_ms, upto_ms) = (day * DAY_MS, day * DAY_MS + DAY_MS - 1);
-    let mut found: Vec<TripRow> = Vec::new();
-    let mut after: Option<String> = None;
-    loop {
-        let devices = store.devices(DeviceScope::OfDay(day), after.as_deref(), PAGE).await?;
-        for device in &devices {
-            let mut rows = store.range(device, from_ms, upto_ms, order, limit).await?;
-            if !with_path {
-                rows.iter_mut().for_each(|row| row.path = Vec::new());
-            }
-            found.append(&mut rows);
-        }
-        after = devices.into_iter().next_back();
-        if after.is_none() {
-            break;
-        }
-    }
-    // The sort is stable: trips with the same start stay in device order.
-    match order {
-        Order::Asc => found.sort_by_key(|row| row.start_ms),
-        Order::Desc => found.sort_by_key(|row| std::cmp::Reverse(row.start_ms)),
-    }
-    found.truncate(limit);
-    Ok(found)
 }

@@ -3,22 +3,19 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use clap::Args;
+
+use super::flags::{Context, Format, LogFlags, OutputFlags, WorkspaceFlags};
+use super::print::Printer;
+use super::progress::{self, FileProgress};
+use super::{exit, open, stop};
 use crate::identity::DeviceId;
-use crate::ops::InvalidRequest;
 use crate::ops::log_source::LogSource;
 use crate::ops::verify::reference::Workspace;
 use crate::ops::verify::{
     Kind, VerifyReport, VerifyRequest, open_store, verify_files, verify_topic,
 };
 use crate::store::StoreUrl;
-use clap::Args;
-
-use super::exit;
-use super::flags::{Context, Format, LogFlags, OutputFlags, ServerFlags, WorkspaceFlags};
-use super::open;
-use super::print::Printer;
-use super::progress::{self, FileProgress};
-use super::stop;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -56,22 +53,16 @@ pub struct VerifyArgs {
     pub output: OutputFlags,
     #[command(flatten)]
     pub log: LogFlags,
-    #[command(flatten)]
-    pub server: ServerFlags,
 }
 
 /// Compares a store with its log.
 pub async fn run(
     args: &VerifyArgs,
     context: &Context,
-    printer: &mut Printer<'_>,
+    printer: &mut Printer,
 ) -> anyhow::Result<()> {
-    let flags = [&args.log.0[..], &args.server.0, &args.workspace.memory.0].concat();
-    let settings = context.settings(&flags)?.0;
-    let format = printer.format(&args.output);
-    if !matches!(format, Format::Table | Format::Json | Format::Ndjson) {
-        return Err(InvalidRequest("--format must be table, ndjson or json".into()).into());
-    }
+    let settings = context.settings(&[&args.log.0, &args.workspace.memory.0])?.0;
+    let format = printer.value_format(&args.output)?;
     let device = args.device.as_deref().map(DeviceId::new).transpose()?;
     let options = open::options(&settings, context)?;
     let store = open_store(&StoreUrl::parse(&settings.store)?, options, args.repair).await?;
@@ -85,7 +76,7 @@ pub async fn run(
     };
     let report = match LogSource::detect(&store, &args.files, &settings.store).await? {
         LogSource::Topic => {
-            let access = open::log_access(&settings)?;
+            let access = open::log_access(&settings, context)?;
             let on_event = progress::notify_warnings();
             let report = verify_topic(&store, &access, &request, &stop::on_signals, on_event).await;
             report.map_err(|error| exit::interrupted(request.partial_result(), error))?
@@ -94,11 +85,10 @@ pub async fn run(
             verify_files(&store, &args.files, &request, &mut FileProgress::default()).await?
         }
     };
-    let text = match format {
-        Format::Table => table(&report),
-        _ => serde_json::to_string(&report)?,
-    };
-    printer.line(&text)?;
+    match format {
+        Format::Table => printer.line(&table(&report))?,
+        _ => printer.json(&report)?,
+    }
     report.check(args.repair)?;
     let repaired = report.comparison.count();
     if args.repair && repaired > 0 {

@@ -11,6 +11,7 @@ pub mod forget;
 pub mod ingest;
 pub mod ingest_request;
 pub mod log_source;
+pub mod lookup;
 mod outcome;
 pub mod rebuild;
 pub mod replay;
@@ -19,6 +20,7 @@ pub mod schema;
 pub mod serve;
 pub mod simulate;
 pub mod topic_log;
+pub mod trips;
 pub mod verify;
 
 pub use outcome::{

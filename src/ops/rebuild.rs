@@ -123,8 +123,9 @@ pub async fn rebuild_topic(
     log.has_one_partition_count()?;
     let mut cancel = listen(PartialResult::Read)?;
     let job = RebuildJob { old, log: &log, request, on_event };
-    let report = match request.store.path() {
-        Some(_) => job.read_into_file(&mut cancel).await?,
+    let access = Access::WriteTopic(&request.rules);
+    let report = match AnyStore::open_embedded(&request.store, access, &request.options)? {
+        Some(store) => job.read_into_file(&store, &mut cancel).await?,
         None => job.read_into_keyspace(&mut cancel).await?,
     };
     match (report.stopped, cancel.signal()) {
@@ -182,18 +183,15 @@ impl RebuildJob<'_> {
         Guide::new(Arc::clone(self.old), &self.log.epochs).merged()
     }
 
-    async fn open(&self) -> anyhow::Result<AnyStore> {
-        let RebuildTopicRequest { store, options, rules, .. } = self.request;
-        Ok(AnyStore::open(store, Access::WriteTopic(rules), options.clone()).await?)
-    }
-
     fn worker_options(&self) -> (ProcessorConfig, OnEvent) {
         (self.request.processor, Arc::clone(&self.on_event))
     }
 
-    async fn read_into_file(&self, cancel: &mut Cancel) -> anyhow::Result<Report> {
-        let store = self.open().await?;
-        let store = store.embedded().expect("the store is a file");
+    async fn read_into_file(
+        &self,
+        store: &Arc<EmbeddedStore>,
+        cancel: &mut Cancel,
+    ) -> anyhow::Result<Report> {
         let epoch = self.ensure_epoch(&**store).await?;
         let mut start = Vec::new();
         for (&partition, &first) in &epoch.start_offsets {
@@ -220,7 +218,9 @@ impl RebuildJob<'_> {
             let problem = format!("group `{name}` has {members} members; stop them first");
             return Err(PreconditionFailed(problem).into());
         }
-        let store = self.open().await?;
+        let RebuildTopicRequest { store, options, rules, .. } = self.request;
+        let access = Access::WriteTopic(rules);
+        let store = AnyStore::open(store, access, options.clone()).await?;
         let epoch = self.ensure_epoch(&store).await?;
         let outputs = self.log.outputs(false)?;
         let guide = self.guide();

@@ -88,10 +88,10 @@ pub async fn run(
     cancel: &mut Cancel,
 ) -> anyhow::Result<Option<Report>> {
     let daemon = Daemon { request, on_event };
-    if request.url.path().is_some() {
-        daemon.run_into_file(cancel).await
-    } else {
-        daemon.run_into_servers(notify, cancel).await
+    let access = Access::WriteTopic(&request.rules);
+    match AnyStore::open_embedded(&request.url, access, &request.options)? {
+        Some(store) => daemon.run_into_file(store, cancel).await,
+        None => daemon.run_into_servers(notify, cancel).await,
     }
 }
 
@@ -102,18 +102,18 @@ struct Daemon<'a> {
 
 impl Daemon<'_> {
     /// The only instance reads every partition; the file keeps the positions.
-    async fn run_into_file(&self, cancel: &mut Cancel) -> anyhow::Result<Option<Report>> {
-        let request = self.request;
-        let access = Access::WriteTopic(&request.rules);
-        let store = AnyStore::open(&request.url, access, request.options.clone()).await?;
-        let store: Arc<EmbeddedStore> = Arc::clone(store.embedded().expect("the store is a file"));
+    async fn run_into_file(
+        &self,
+        store: Arc<EmbeddedStore>,
+        cancel: &mut Cancel,
+    ) -> anyhow::Result<Option<Report>> {
         let log = tokio::select! {
             () = cancel.wait() => return Ok(None),
             log = self.check_log(&*store, &[]) => log?,
         };
         let newest = log.epochs.last().expect("one was made");
         let stored = |partition| store.position_of(partition);
-        let (topics, layout, from) = (&log.topics, &log.layout, request.from);
+        let (topics, layout, from) = (&log.topics, &log.layout, self.request.from);
         let positions =
             preflight::positions(topics, layout, newest, from, stored, &self.on_event).await?;
         for (&position, partition) in positions.iter().zip(0..) {

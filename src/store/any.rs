@@ -72,14 +72,26 @@ impl AnyStore {
         options: OpenOptions,
     ) -> Result<Self, StoreError> {
         match &url.0 {
-            Address::Sqlite(path) => {
-                let store = open_file(path, access, &options)?;
-                Ok(Self(Embedded(Arc::new(store))))
-            }
+            Address::Sqlite(path) => Ok(Arc::new(open_file(path, access, &options)?).into()),
             Address::Scylla(url) => {
                 let store = ScyllaStore::connect(url, options.server).await?;
                 Ok(Self(Scylla(Box::new(store))))
             }
+        }
+    }
+
+    /// Opens an embedded store; `None` if the URL names a store on servers.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_embedded(
+        url: &StoreUrl,
+        access: Access<'_>,
+        options: &OpenOptions,
+    ) -> Result<Option<Arc<EmbeddedStore>>, StoreError> {
+        match &url.0 {
+            Address::Sqlite(path) => Ok(Some(Arc::new(open_file(path, access, options)?))),
+            Address::Scylla(_) => Ok(None),
         }
     }
 

@@ -1,11 +1,8 @@
 //! Looks up trips by id, in any form.
 
-use super::{DeviceScope, Forget, StoreError, TripRow, TripStore, was_erased};
+use super::{DevicePages, DeviceScope, Forget, StoreError, TripRow, TripStore, was_erased};
 use crate::identity::{AnyId, UuidId};
 use crate::timeline::day_of;
-
-/// Devices read per query.
-const PAGE: usize = 1000;
 
 /// The result of a lookup by id or time.
 #[derive(Debug)]
@@ -62,15 +59,11 @@ async fn covering_uuid<S: TripStore>(
     id: &UuidId,
 ) -> Result<Option<TripRow>, StoreError> {
     let scope = DeviceScope::OfShard(day_of(id.t_star_ms), id.shard());
-    let mut after: Option<String> = None;
-    loop {
-        let devices = store.devices(scope, after.as_deref(), PAGE).await?;
+    let mut pages = DevicePages::new(store, scope);
+    while let Some(devices) = pages.next().await? {
         if let Some(device) = devices.iter().find(|device| id.matches(device, id.t_star_ms)) {
             return store.covering(device, id.t_star_ms).await;
         }
-        after = devices.into_iter().next_back();
-        if after.is_none() {
-            return Ok(None);
-        }
     }
+    Ok(None)
 }

@@ -7,6 +7,7 @@
 pub mod any;
 pub mod claims;
 mod days;
+mod device_pages;
 mod erased;
 mod error;
 mod error_kind;
@@ -30,6 +31,7 @@ use std::sync::Arc;
 pub use crate::codec::trip_row::{DayWrite, RowError, TripRow};
 pub use crate::model::change::{Change, ChangeKind, Forget, Forgotten};
 pub use any::{Access, AnyStore, EmbeddedStore, OpenOptions};
+pub use device_pages::DevicePages;
 pub use erased::was_erased;
 pub use error::StoreError;
 pub use find::{LookupResult, find, find_at};

@@ -1,4 +1,4 @@
-//! Metrics in the Prometheus text format.
+//! Metrics in the Prometheus text format, and logs.
 //!
 //! | item | content |
 //! |---|---|
@@ -7,6 +7,7 @@
 //! | [`counts`] | samples by result |
 //! | `failures` | kinds of store failures |
 //! | [`Progress`] | position, lag and committed offset of the assigned partitions, read on scrape |
+//! | [`logging`] | log events as lines of text or JSON |
 //! | `process` | CPU, memory and file descriptors of the process |
 //! | `text` | lines of the text format |
 //!
@@ -15,6 +16,7 @@
 
 pub mod counts;
 mod failures;
+pub mod logging;
 mod process;
 mod progress;
 mod samples;

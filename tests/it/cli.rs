@@ -1,7 +1,9 @@
 //! The program as its users run it: the real binary, each test in a folder of its own.
 
 mod answers;
+mod commands;
 mod examples;
+mod exit_codes;
 mod faults;
 mod forms;
 mod import;

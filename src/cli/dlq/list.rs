@@ -1,11 +1,9 @@
 //! `dlq ls` and `dlq show`.
 
-use crate::ops::InvalidRequest;
-use crate::ops::dlq::{LetterFilter, LetterJson, Letters, StoredLetter};
-
 use crate::cli::flags::{Format, OutputFlags};
-use crate::cli::print::Printer;
+use crate::cli::print::{JsonList, Printer};
 use crate::cli::table;
+use crate::ops::dlq::{LetterFilter, LetterJson, Letters, StoredLetter};
 
 /// Maximum rows of one printed table.
 const ROWS: usize = 1000;
@@ -15,41 +13,32 @@ pub fn list(
     letters: &Letters,
     filter: &LetterFilter,
     limit: u64,
-    format: Format,
-    printer: &mut Printer<'_>,
+    output: &OutputFlags,
+    printer: &mut Printer,
 ) -> anyhow::Result<()> {
-    if !matches!(format, Format::Table | Format::Ndjson | Format::Json) {
-        return Err(InvalidRequest("--format must be table, ndjson or json".into()).into());
-    }
-    let (mut rows, mut printed) = (Vec::new(), 0_u64);
+    let format = printer.value_format(output)?;
+    let (mut rows, mut objects) = (Vec::new(), JsonList::new(format));
     let mut reader = letters.read(filter)?;
-    while printed < limit {
+    for _ in 0..limit {
         let Some(stored) = reader.next_letter()? else { break };
         if format == Format::Table {
             rows.push(row(&stored));
             if rows.len() == ROWS {
-                printer.line(&table::dead_letters(&std::mem::take(&mut rows)))?;
+                print_table(&mut rows, printer)?;
             }
         } else {
-            let object = serde_json::to_string(&LetterJson::from(stored))?;
-            let separator = match (format, printed) {
-                (Format::Json, 0) => "[\n",
-                (Format::Json, _) => ",\n",
-                (_, 0) => "",
-                _ => "\n",
-            };
-            printer.write(format!("{separator}{object}").as_bytes())?;
+            objects.print(&LetterJson::from(stored), printer)?;
         }
-        printed += 1;
     }
-    match (format, printed) {
-        (Format::Json, 0) => printer.line("[]")?,
-        (Format::Json, _) => printer.line("\n]")?,
-        (Format::Ndjson, 1..) => printer.line("")?,
-        _ if !rows.is_empty() => printer.line(&table::dead_letters(&rows))?,
-        _ => (),
+    if !rows.is_empty() {
+        print_table(&mut rows, printer)?;
     }
-    Ok(())
+    objects.finish(printer)
+}
+
+fn print_table(rows: &mut Vec<[String; 4]>, printer: &mut Printer) -> anyhow::Result<()> {
+    let columns = ["id", "reason", "place", "message"];
+    Ok(printer.line(&table::rows(columns, &[], &std::mem::take(rows)))?)
 }
 
 fn row(StoredLetter { id, letter }: &StoredLetter) -> [String; 4] {
@@ -65,19 +54,13 @@ pub fn show(
     stored: StoredLetter,
     raw: bool,
     output: &OutputFlags,
-    printer: &mut Printer<'_>,
+    printer: &mut Printer,
 ) -> anyhow::Result<()> {
     if raw {
         return Ok(printer.write(&stored.letter.value)?);
     }
     let object = serde_json::to_value(LetterJson::from(stored))?;
-    match printer.format(output) {
-        Format::Table => {
-            let fields: Vec<_> = object.as_object().into_iter().flatten().collect();
-            let names: Vec<_> = fields.iter().map(|(name, _)| name.as_str()).collect();
-            Ok(printer.line(&table::fields(&object, &names))?)
-        }
-        Format::Json | Format::Ndjson => Ok(printer.line(&object.to_string())?),
-        _ => Err(InvalidRequest("--format must be table, ndjson or json".into()).into()),
-    }
+    let fields = object.as_object().into_iter().flatten();
+    let names: Vec<_> = fields.map(|(name, _)| name.as_str()).collect();
+    printer.object(&object, &names, printer.value_format(output)?)
 }

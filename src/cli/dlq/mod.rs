@@ -2,20 +2,18 @@
 
 mod list;
 
-use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 
-use crate::model::time::parse_time;
+use clap::{Args, Subcommand};
+
+use super::flags::{Context, LetterFlags, OutputFlags, OverrideFlags, parse_range};
+use super::print::Printer;
+use super::{confirm, exit, open};
 use crate::ops::dlq::{
     DlqAccess, LetterFilter, Letters, ReplayRequest, parse_reason, purge, replay,
 };
 use crate::ops::{InvalidRequest, NoResult};
 use crate::store::StoreUrl;
-use clap::{Args, Subcommand};
-
-use super::flags::{Context, LetterFlags, OutputFlags, OverrideFlags, ServerFlags};
-use super::print::Printer;
-use super::{exit, open};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -78,7 +76,7 @@ enum DlqCommand {
         #[command(flatten)]
         output: OutputFlags,
         #[command(flatten)]
-        access: AccessFlags,
+        access: LetterFlags,
     },
     /// Show one dead letter with its original bytes
     #[command(after_help = SHOW_EXAMPLES)]
@@ -91,7 +89,7 @@ enum DlqCommand {
         #[command(flatten)]
         output: OutputFlags,
         #[command(flatten)]
-        access: AccessFlags,
+        access: LetterFlags,
     },
     /// Append the letters that can be used now to the log
     #[command(after_help = REPLAY_EXAMPLES)]
@@ -113,7 +111,7 @@ struct PurgeArgs {
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
-    access: AccessFlags,
+    access: LetterFlags,
 }
 
 /// Flags of `dlq replay`.
@@ -131,7 +129,7 @@ struct ReplayArgs {
     #[command(flatten)]
     overrides: OverrideFlags,
     #[command(flatten)]
-    access: AccessFlags,
+    access: LetterFlags,
 }
 
 /// Selects dead letters.
@@ -151,23 +149,10 @@ struct FilterFlags {
     to: Option<String>,
 }
 
-/// How to reach the dead letters.
-#[derive(Debug, Args)]
-struct AccessFlags {
-    #[command(flatten)]
-    brokers: LetterFlags,
-    #[command(flatten)]
-    server: ServerFlags,
-}
-
 impl FilterFlags {
     fn read(&self) -> anyhow::Result<LetterFilter> {
         let reason = self.reason.as_deref().map(parse_reason).transpose()?;
-        let from_ms = self.from.as_deref().map(parse_time).transpose()?;
-        let to_ms = self.to.as_deref().map(parse_time).transpose()?;
-        if from_ms.zip(to_ms).is_some_and(|(from, to)| to < from) {
-            return Err(InvalidRequest("--from is later than --to; swap them".into()).into());
-        }
+        let (from_ms, to_ms) = parse_range(self.from.as_deref(), self.to.as_deref())?;
         Ok(LetterFilter { reason, device: self.device.clone(), from_ms, to_ms })
     }
 
@@ -178,32 +163,24 @@ impl FilterFlags {
     }
 }
 
-impl AccessFlags {
-    async fn open(&self, context: &Context) -> anyhow::Result<Letters> {
-        let flags = [&self.brokers.0[..], &self.server.0].concat();
-        let settings = context.settings(&flags)?.0;
-        let brokers = open::brokers(&settings)?;
-        let url = StoreUrl::parse(&settings.store)?;
-        let options = open::options(&settings, context)?;
-        Letters::open(DlqAccess { store: settings.store, url, options, brokers }).await
-    }
+async fn open_letters(flags: &LetterFlags, context: &Context) -> anyhow::Result<Letters> {
+    let settings = context.settings(&[&flags.0])?.0;
+    let brokers = open::brokers(&settings)?;
+    let url = StoreUrl::parse(&settings.store)?;
+    let options = open::options(&settings, context)?;
+    Letters::open(DlqAccess { store: settings.store, url, options, brokers }).await
 }
 
 /// Runs a `dlq` command.
-pub async fn run(
-    args: &DlqArgs,
-    context: &Context,
-    printer: &mut Printer<'_>,
-) -> anyhow::Result<()> {
+pub async fn run(args: &DlqArgs, context: &Context, printer: &mut Printer) -> anyhow::Result<()> {
     match &args.command {
         DlqCommand::Ls { filter, limit, output, access } => {
             let filter = filter.read()?;
-            let letters = access.open(context).await?;
-            let format = printer.format(output);
-            list::list(&letters, &filter, limit.unwrap_or(u64::MAX), format, printer)
+            let letters = open_letters(access, context).await?;
+            list::list(&letters, &filter, limit.unwrap_or(u64::MAX), output, printer)
         }
         DlqCommand::Show { id, raw, output, access } => {
-            let letters = access.open(context).await?;
+            let letters = open_letters(access, context).await?;
             list::show(letters.find(id)?, *raw, output, printer)
         }
         DlqCommand::Replay(args) => run_replay(args, context, printer).await,
@@ -214,7 +191,7 @@ pub async fn run(
 async fn run_replay(
     args: &ReplayArgs,
     context: &Context,
-    printer: &mut Printer<'_>,
+    printer: &mut Printer,
 ) -> anyhow::Result<()> {
     let request = ReplayRequest {
         filter: args.filter.read()?,
@@ -223,7 +200,7 @@ async fn run_replay(
         dry_run: args.dry_run,
         notify: Arc::new(exit::print_status),
     };
-    let letters = args.access.open(context).await?;
+    let letters = open_letters(&args.access, context).await?;
     let outcome = replay(&letters, &request).await?;
     if outcome.repeated > 0 {
         exit::print_status(&format!(
@@ -239,26 +216,29 @@ async fn run_replay(
             outcome.control_records()
         ));
     }
-    Ok(printer.line(&serde_json::to_string(&outcome)?)?)
+    printer.json(&outcome)
 }
 
 async fn run_purge(
     args: &PurgeArgs,
     context: &Context,
-    printer: &mut Printer<'_>,
+    printer: &mut Printer,
 ) -> anyhow::Result<()> {
     let filter = args.filter.read()?;
     if args.all != args.filter.is_empty() {
         let problem = "pass --reason, --device, --from or --to; or --all and none of those";
         return Err(InvalidRequest(problem.into()).into());
     }
-    let has_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-    if !args.yes && !has_terminal {
+    if !args.yes && !confirm::is_possible() {
         return Err(InvalidRequest("no terminal to confirm on; pass --yes".into()).into());
     }
-    let letters = args.access.open(context).await?;
-    if !args.yes && !confirm(letters.count(&filter)?, letters.store())? {
-        return Err(NoResult("nothing was deleted: the answer was no".into()).into());
+    let letters = open_letters(&args.access, context).await?;
+    if !args.yes {
+        let (count, store) = (letters.count(&filter)?, letters.store());
+        let question = format!("tstar: delete {count} dead letters of {store}? [y/N] ");
+        if !matches!(confirm::prompt(&question).await?.trim(), "y" | "Y" | "yes") {
+            return Err(NoResult("nothing was deleted: the answer was no".into()).into());
+        }
     }
     let outcome = purge(&letters, &filter).await?;
     if let Some(error) = &outcome.space_not_freed {
@@ -266,15 +246,5 @@ async fn run_purge(
             "the letters are deleted, but their disk space is not freed yet: {error}"
         ));
     }
-    Ok(printer.line(&serde_json::to_string(&outcome)?)?)
-}
-
-/// Asks for confirmation on the terminal.
-fn confirm(count: u64, store: &str) -> anyhow::Result<bool> {
-    let mut stderr = std::io::stderr();
-    write!(stderr, "tstar: delete {count} dead letters of {store}? [y/N] ")?;
-    stderr.flush()?;
-    let mut answer = String::new();
-    std::io::stdin().read_line(&mut answer)?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    printer.json(&outcome)
 }

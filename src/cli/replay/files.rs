@@ -4,26 +4,23 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::ops::replay::TripChanges;
-use crate::ops::replay::files::{
-    FileReplayJob, FileReplayOutcome, FileReplayProgress, FileReplayRequest, TargetLog,
-};
-use crate::ops::verify::reference::Workspace;
-use crate::ops::{BadData, PartialResult};
-use crate::settings::{Origin, Origins, Settings};
-use crate::store::{AnyStore, StoreUrl};
 use clap::Args;
 use serde::Serialize;
 
-use crate::cli::exit;
 use crate::cli::flags::{
     BrokerFlags, Context, InputFormatFlag, OverrideFlags, ServerFlags, WorkspaceFlags, clock_ms,
 };
-use crate::cli::open;
 use crate::cli::print::Printer;
-use crate::cli::progress::Progress;
-use crate::cli::report;
-use crate::cli::stop;
+use crate::cli::progress::FileProgress;
+use crate::cli::{exit, open, report, stop};
+use crate::ops::replay::TripChanges;
+use crate::ops::replay::files::{
+    self, FileReplayJob, FileReplayOutcome, FileReplayRequest, TargetLog,
+};
+use crate::ops::verify::reference::Workspace;
+use crate::ops::{BadData, PartialResult};
+use crate::settings::Origin;
+use crate::store::StoreUrl;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -92,35 +89,16 @@ impl Summary {
     }
 }
 
-/// Opens the store of the topic. `None` with `--apply` if no store is named and the default one
-/// does not exist.
-async fn open_store(
-    settings: &Settings,
-    origins: &Origins,
-    (apply, context): (bool, &Context),
-) -> anyhow::Result<Option<AnyStore>> {
-    let is_named = origins["store"] != Origin::Default;
-    if let Some(path) = StoreUrl::parse(&settings.store)?.path()
-        && apply
-        && !is_named
-        && !path.exists()
-    {
-        return Ok(None);
-    }
-    Ok(Some(open::reader(settings, context).await?))
-}
-
 /// Sends the samples of files, or previews what they would change.
-pub async fn run(
-    args: &FilesArgs,
-    context: &Context,
-    printer: &mut Printer<'_>,
-) -> anyhow::Result<()> {
-    let flags =
-        [&args.topic.0[..], &args.workspace.memory.0, &args.input.0, &args.server.0].concat();
+pub async fn run(args: &FilesArgs, context: &Context, printer: &mut Printer) -> anyhow::Result<()> {
+    let flags = [&args.topic.0, &args.workspace.memory.0, &args.input.0, &args.server.0];
     let (settings, origins) = context.settings(&flags)?;
     let overrides = args.overrides.read(context)?;
-    let store = open_store(&settings, &origins, (args.apply, context)).await?;
+    // Sending needs a store only if one is named or the default one exists.
+    let is_optional = args.apply && origins["store"] == Origin::Default;
+    let url = StoreUrl::parse(&settings.store)?;
+    let open = async || open::reader(&settings, context).await;
+    let store = files::open_store(&url, is_optional, open).await?;
     let rules = settings.rules();
     let log = match &store {
         Some(store) => {
@@ -140,37 +118,23 @@ pub async fn run(
         notify: Arc::new(exit::print_status),
     };
     let job = FileReplayJob::open(request).await?;
-    let mut progress = None;
+    let progress = &mut FileProgress::default();
     let outcome = if args.apply {
         let sender = job.sender(&args.state)?;
         let mut cancel = stop::on_signals(PartialResult::Sent)?;
-        sender.send(&mut cancel, &mut |event| show(&mut progress, event)).await?
+        sender.send(&mut cancel, progress).await?
     } else {
         let workspace = Workspace { folder: &args.workspace.work_dir, memory: settings.memory };
-        let outcome = job.preview(workspace, &mut |event| show(&mut progress, event)).await?;
+        let outcome = job.preview(workspace, progress).await?;
         exit::print_status("nothing was sent; pass --apply to send");
         outcome
     };
     let bad_lines = outcome.bad_lines();
-    printer.line(&serde_json::to_string(&Summary::new(outcome))?)?;
+    printer.json(&Summary::new(outcome))?;
     printer.flush()?;
     if args.strict && bad_lines > 0 {
         let problem = format!("{bad_lines} lines are malformed, and --strict is set");
         return Err(BadData(problem).into());
     }
     Ok(())
-}
-
-/// Updates the progress bar.
-fn show(progress: &mut Option<Progress>, event: FileReplayProgress<'_>) {
-    match (event, progress) {
-        (FileReplayProgress::Started { total_bytes }, progress) => {
-            *progress = Some(Progress::new(total_bytes));
-        }
-        (FileReplayProgress::Read { batch, counts }, Some(progress)) => {
-            progress.show(batch, counts);
-        }
-        (FileReplayProgress::Finished, Some(progress)) => progress.finish(),
-        (_, None) => (),
-    }
 }

@@ -35,7 +35,7 @@ enum ReplayCommand {
 pub async fn run(
     args: &ReplayArgs,
     context: &Context,
-    printer: &mut Printer<'_>,
+    printer: &mut Printer,
 ) -> anyhow::Result<()> {
     match &args.command {
         ReplayCommand::Files(args) => files::run(args, context, printer).await,

@@ -11,12 +11,9 @@ use crate::ops::{InvalidRequest, PartialResult};
 use crate::store::StoreUrl;
 use clap::Args;
 
-use crate::cli::exit;
-use crate::cli::flags::{Context, LogFlags, ServerFlags, WorkspaceFlags};
-use crate::cli::open;
+use crate::cli::flags::{Context, LogFlags, WorkspaceFlags};
 use crate::cli::print::Printer;
-use crate::cli::progress;
-use crate::cli::stop;
+use crate::cli::{exit, open, progress, stop};
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -48,8 +45,6 @@ pub struct TopicArgs {
     pub workspace: WorkspaceFlags,
     #[command(flatten)]
     pub log: LogFlags,
-    #[command(flatten)]
-    pub server: ServerFlags,
 }
 
 /// Parses the value of `--from`.
@@ -70,17 +65,12 @@ fn parse_start(text: &str) -> Result<ReplayStart, InvalidRequest> {
 }
 
 /// Replays the topic.
-pub async fn run(
-    args: &TopicArgs,
-    context: &Context,
-    printer: &mut Printer<'_>,
-) -> anyhow::Result<()> {
-    let flags = [&args.log.0[..], &args.server.0, &args.workspace.memory.0].concat();
-    let settings = context.settings(&flags)?.0;
+pub async fn run(args: &TopicArgs, context: &Context, printer: &mut Printer) -> anyhow::Result<()> {
+    let settings = context.settings(&[&args.log.0, &args.workspace.memory.0])?.0;
     let from = parse_start(&args.from)?;
     let device = args.device.as_deref().map(DeviceId::new).transpose()?;
     let store = Arc::new(open::reader(&settings, context).await?);
-    let access = open::log_access(&settings)?;
+    let access = open::log_access(&settings, context)?;
     let request = TopicReplayRequest { from, device };
     let job = TopicReplayJob::open(&store, &access, request).await?;
     let partial = if args.apply { PartialResult::Read } else { PartialResult::Nothing };
@@ -100,7 +90,7 @@ pub async fn run(
         job.preview(&store, workspace, progress::notify_warnings(), &mut cancel).await
     };
     let outcome = replayed.map_err(|error| exit::interrupted(partial, error))?;
-    printer.line(&serde_json::to_string(&outcome)?)?;
+    printer.json(&outcome)?;
     exit::print_status(&match (args.apply, outcome.rows_that_differ) {
         (_, 0) => "0 rows differ: the store has it all".to_owned(),
         (true, count) => format!("{count} missing or different rows were written"),

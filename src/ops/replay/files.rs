@@ -16,6 +16,7 @@ use crate::model::epoch::Epoch;
 use crate::model::rules::Rules;
 use crate::ops::device_partition::PartitionFinder;
 use crate::ops::dlq::DecodeOverrides;
+use crate::ops::ingest::ReadProgress;
 use crate::ops::topic_log::{self, TopicRequest};
 use crate::ops::verify::reference::Workspace;
 use crate::ops::{Cancel, InvalidRequest, Notify, PartialResult, PreconditionFailed};
@@ -23,7 +24,7 @@ use crate::pipeline::daemon::preflight;
 use crate::pipeline::processor::SampleCounts;
 use crate::source::file::{FileSource, InputFormat, Options};
 use crate::source::{Batch, Decoder, MapError};
-use crate::store::{AnyStore, EpochStore};
+use crate::store::{AnyStore, EpochStore, StoreUrl};
 
 /// Value of [`Rules::key`] if records are keyed by the device id.
 const KEYED_BY_DEVICE: &str = "device_id";
@@ -68,27 +69,21 @@ pub enum TargetLog<'a> {
     },
 }
 
-/// Progress of a replay, for a progress bar.
-#[derive(Clone, Copy, Debug)]
-pub enum FileReplayProgress<'a> {
-    /// The files are open.
-    Started {
-        /// Size of all files, bytes; `None` if one has no length, such as stdin.
-        total_bytes: Option<u64>,
-    },
-    /// A batch was applied to the preview, or acknowledged by the brokers.
-    Read {
-        /// The batch.
-        batch: &'a Batch,
-        /// Counts since the start; only `delivered` is counted if samples are sent.
-        counts: &'a SampleCounts,
-    },
-    /// No more progress follows.
-    Finished,
+/// Opens the store of the topic with `open`. Returns `None` if that is optional and the store is a
+/// file that does not exist.
+///
+/// # Errors
+/// The store cannot be opened.
+pub async fn open_store(
+    url: &StoreUrl,
+    is_optional: bool,
+    open: impl AsyncFnOnce() -> anyhow::Result<AnyStore>,
+) -> anyhow::Result<Option<AnyStore>> {
+    if is_optional && url.path().is_some_and(|path| !path.exists()) {
+        return Ok(None);
+    }
+    open().await.map(Some)
 }
-
-/// Receives the progress of a replay.
-pub type OnFileReplay<'a> = &'a mut dyn FnMut(FileReplayProgress<'_>);
 
 /// Result of a replay or of its preview.
 #[derive(Clone, Debug)]
@@ -226,24 +221,22 @@ impl<'a> FileReplayJob<'a> {
     pub async fn preview(
         &self,
         workspace: Workspace<'_>,
-        on_progress: OnFileReplay<'_>,
+        progress: &mut dyn ReadProgress,
     ) -> anyhow::Result<FileReplayOutcome> {
         let Some(finder) = &self.finder else {
             let problem = "a preview needs a store; name it with --store";
             return Err(InvalidRequest(problem.into()).into());
         };
         let mut records = self.records(FileSource::open(self.files, self.options.clone())?)?;
-        on_progress(FileReplayProgress::Started { total_bytes: records.total_bytes() });
+        progress.start(records.total_bytes());
         let log = PreviewLog {
             store: finder.store,
             epochs: &self.target.epochs,
             offsets: &self.target.offsets,
         };
-        let watch = |batch: &Batch, counts: &SampleCounts| {
-            on_progress(FileReplayProgress::Read { batch, counts });
-        };
+        let watch = |batch: &Batch, counts: &SampleCounts| progress.update(batch, counts);
         let previewed = preview::preview_changes(log, &mut records, workspace, watch).await;
-        on_progress(FileReplayProgress::Finished);
+        progress.finish();
         let (counts, changes) = previewed?;
         Ok(FileReplayOutcome {
             topic: self.target.topic.clone(),
@@ -301,9 +294,9 @@ impl FileSender<'_> {
     pub async fn send(
         mut self,
         cancel: &mut Cancel,
-        on_progress: OnFileReplay<'_>,
+        progress: &mut dyn ReadProgress,
     ) -> anyhow::Result<FileReplayOutcome> {
-        on_progress(FileReplayProgress::Started { total_bytes: self.records.total_bytes() });
+        progress.start(self.records.total_bytes());
         let (mut sent, mut lines_before) = (0, 0);
         loop {
             let chunk = tokio::select! {
@@ -325,9 +318,9 @@ impl FileSender<'_> {
                 self.state.record(part, self.records.next)?;
             }
             let counts = SampleCounts { delivered: sent, ..SampleCounts::default() };
-            on_progress(FileReplayProgress::Read { batch: &chunk.batch, counts: &counts });
+            progress.update(&chunk.batch, &counts);
         }
-        on_progress(FileReplayProgress::Finished);
+        progress.finish();
         if let Some(stopped) = cancel.stopped(PartialResult::Sent) {
             (self.job.notify)(&format!("sent {sent} samples; the rest was not"));
             return Err(stopped.into());

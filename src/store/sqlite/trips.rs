@@ -8,7 +8,6 @@ use super::row;
 use super::{SqliteStore, failed, forgets};
 use crate::codec::trip_row::trip_columns;
 use crate::identity::{self, SHARDS};
-use crate::model::scalar::Version;
 use crate::store::days::{Days, trips_of_day};
 use crate::store::skip;
 use crate::store::{DeviceScope, Forget, Order, RowError, StoreError, TripRow, TripStore};

@@ -1,54 +1,58 @@
-//! Log events of a daemon on stderr, as text or JSON: always one line per event.
+//! Log events on stderr, as text or JSON: always one line per event.
 
 use std::fmt;
-use std::io;
+use std::io::{self, Stderr};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
-use tracing::{Event, Subscriber, error, info, warn};
-use tracing_subscriber::Layer as _;
+use tracing::{Event, Subscriber};
 use tracing_subscriber::filter::Targets;
-use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, layer};
+use tracing_subscriber::fmt::format::{DefaultFields, Format, Writer};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, Layer as Lines, layer};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::{Layer, Registry};
 
-use crate::kafka::consumer::ConsumerEvent;
 use crate::model::visible::{is_hidden, visible};
-use crate::pipeline::daemon::DaemonEvent;
-use crate::settings::LogFormat;
 
 static ON: AtomicBool = AtomicBool::new(false);
 
-/// Starts to log in this format. Works once in a process; a second call changes nothing.
-pub fn init_logging(format: LogFormat) {
+/// Starts to log events as lines of text. Works once in a process; a second call changes nothing.
+pub fn init_text() {
+    init(stderr_lines().event_format(Text));
+}
+
+/// Starts to log events as JSON objects. Works once in a process; a second call changes nothing.
+pub fn init_json() {
+    let lines = stderr_lines()
+        .with_writer(|| JsonText(io::stderr()))
+        .json()
+        .flatten_event(true)
+        .with_target(false)
+        .with_current_span(false)
+        .with_span_list(false);
+    init(lines);
+}
+
+fn init(lines: impl Layer<Registry> + Send + Sync) {
     // Events of the drivers are left out: the code that calls them logs what matters.
     let ours = Targets::new().with_target("tstar", LevelFilter::INFO);
-    // A closed stderr is ignored.
-    let lines = layer().with_writer(std::io::stderr).with_ansi(false).log_internal_errors(false);
-    let lines = match format {
-        LogFormat::Text => lines.event_format(Text).boxed(),
-        LogFormat::Json => lines
-            .with_writer(|| JsonText(std::io::stderr()))
-            .json()
-            .flatten_event(true)
-            .with_target(false)
-            .with_current_span(false)
-            .with_span_list(false)
-            .boxed(),
-    };
     let subscriber = tracing_subscriber::registry().with(lines.with_filter(ours));
     if tracing::subscriber::set_global_default(subscriber).is_ok() {
         ON.store(true, Ordering::Release);
     }
 }
 
+/// Lines on stderr. A closed stderr is ignored.
+fn stderr_lines() -> Lines<Registry, DefaultFields, Format, fn() -> Stderr> {
+    layer().with_writer(io::stderr as fn() -> Stderr).with_ansi(false).log_internal_errors(false)
+}
+
 /// Starts to print the library's warnings about stores as lines of text, for a one-shot command.
 pub fn init_store_warnings() {
     let stores = Targets::new().with_target("tstar::store", LevelFilter::WARN);
-    let lines = layer().with_writer(std::io::stderr).with_ansi(false).log_internal_errors(false);
-    let lines = lines.event_format(Text).with_filter(stores);
+    let lines = stderr_lines().event_format(Text).with_filter(stores);
     // A second call changes nothing, and would be the same.
     tracing::subscriber::set_global_default(tracing_subscriber::registry().with(lines)).ok();
 }
@@ -56,27 +60,6 @@ pub fn init_store_warnings() {
 /// Whether lines are logged as events.
 pub fn is_on() -> bool {
     ON.load(Ordering::Acquire)
-}
-
-/// Logs an event of the daemon at its level.
-pub fn log_event(event: &DaemonEvent) {
-    match event {
-        DaemonEvent::Consumer(ConsumerEvent::Stopped { partition, .. }) => {
-            error!(partition, "{event}")
-        }
-        DaemonEvent::Consumer(
-            ConsumerEvent::Assigned { partition, .. }
-            | ConsumerEvent::Revoked { partition, late: false, .. },
-        ) => {
-            info!(partition, "{event}");
-        }
-        DaemonEvent::Consumer(
-            ConsumerEvent::Revoked { partition, .. }
-            | ConsumerEvent::Lost { partition }
-            | ConsumerEvent::Expired { partition, .. },
-        ) => warn!(partition, "{event}"),
-        _ => warn!("{event}"),
-    }
 }
 
 /// The text format: `tstar: `, the message and the error, if there is one. Other fields are for

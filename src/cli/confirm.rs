@@ -1,30 +1,41 @@
-//! Confirmation before anything is erased.
+//! Confirmation on the terminal, before anything is erased or deleted.
 
 use std::io::{self, IsTerminal, Write};
 
 use crate::ops::{InvalidRequest, NoResult};
 
-/// Asks for confirmation on the terminal. Without a terminal, a flag has to confirm.
+/// Whether there is a terminal to ask on.
+pub fn is_possible() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Asks on the terminal, and returns the line that is typed.
+pub async fn prompt(question: &str) -> anyhow::Result<String> {
+    let mut stderr = io::stderr();
+    write!(stderr, "{question}")?;
+    stderr.flush()?;
+    // Sessions with servers stay alive meanwhile.
+    let answer = tokio::task::spawn_blocking(|| {
+        let mut answer = String::new();
+        io::stdin().read_line(&mut answer).map(|_| answer)
+    });
+    Ok(answer.await??)
+}
+
+/// Asks whether trips may be erased. Without a terminal, a flag has to confirm.
 ///
 /// # Errors
 /// There is no terminal, or the answer does not confirm.
-pub async fn on_terminal(what: &str, device: Option<&str>) -> anyhow::Result<()> {
-    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+pub async fn erasure(what: &str, device: Option<&str>) -> anyhow::Result<()> {
+    if !is_possible() {
         return Err(InvalidRequest(format!(
             "this erases {what}: this cannot be undone; pass --yes"
         ))
         .into());
     }
     let answers = device.map_or("`yes`".to_owned(), |device| format!("`{device}` or `yes`"));
-    let mut question = io::stderr();
-    write!(question, "Erase {what}? This cannot be undone. Type {answers}: ")?;
-    question.flush()?;
-    // Sessions with servers stay alive meanwhile.
-    let answer = tokio::task::spawn_blocking(|| {
-        let mut answer = String::new();
-        io::stdin().read_line(&mut answer).map(|_| answer)
-    });
-    if !agrees(&answer.await??, device) {
+    let answer = prompt(&format!("Erase {what}? This cannot be undone. Type {answers}: ")).await?;
+    if !agrees(&answer, device) {
         return Err(NoResult("nothing was erased: the answer was no".into()).into());
     }
     Ok(())

@@ -1,0 +1,88 @@
+//! Trips: those of a device, or of all devices on a day, by start time.
+
+use super::InvalidRequest;
+use crate::identity::{date_range, prefix_range};
+use crate::store::{DevicePages, DeviceScope, Order, TripRow, TripStore};
+use crate::timeline::DAY_MS;
+
+/// Which trips of a device are listed.
+#[derive(Clone, Copy, Debug)]
+pub enum DeviceTrips<'a> {
+    /// Those that overlap a range of times, ms since 1970, both ends inclusive.
+    Overlapping(i64, i64),
+    /// Those whose id has a prefix: a date, or an id prefix as `tstar id prefix` prints it.
+    Prefix(&'a str),
+}
+
+/// Lists at most `limit` trips of a device.
+///
+/// # Errors
+/// The prefix is malformed or names another device, or the store cannot be read.
+pub async fn of_device(
+    store: &impl TripStore,
+    device_id: &str,
+    trips: DeviceTrips<'_>,
+    order: Order,
+    limit: usize,
+) -> anyhow::Result<Vec<TripRow>> {
+    let prefix = match trips {
+        DeviceTrips::Overlapping(from_ms, upto_ms) => {
+            return Ok(store.range(device_id, from_ms, upto_ms, order, limit).await?);
+        }
+        DeviceTrips::Prefix(prefix) => prefix,
+    };
+    let (from_ms, upto_ms) = prefix_times(device_id, prefix)?;
+    // A trip contains its t_star, so every selected trip overlaps the time of the prefix.
+    let mut rows = store.range(device_id, from_ms, upto_ms, order, usize::MAX).await?;
+    rows.retain(|row| (from_ms..=upto_ms).contains(&row.t_star_ms));
+    rows.truncate(limit);
+    Ok(rows)
+}
+
+/// The range of times, both ends inclusive, of a date or of an id prefix.
+fn prefix_times(device_id: &str, prefix: &str) -> anyhow::Result<(i64, i64)> {
+    if !prefix.contains('~') {
+        return Ok(date_range(prefix)?);
+    }
+    let (owner, from_ms, upto_ms) = prefix_range(prefix)?;
+    if owner != device_id {
+        let problem =
+            format!("prefix `{prefix}` belongs to device `{owner}`, not to `{device_id}`");
+        return Err(InvalidRequest(problem).into());
+    }
+    Ok((from_ms, upto_ms))
+}
+
+/// Lists at most `limit` trips of all devices that touch a day (whole days since 1970), sorted
+/// together. Without `with_path` the rows have no path, because all rows stay in memory until the
+/// last device is read.
+///
+/// # Errors
+/// The store cannot be read.
+pub async fn of_day<S: TripStore>(
+    store: &S,
+    day: i64,
+    order: Order,
+    limit: usize,
+    with_path: bool,
+) -> anyhow::Result<Vec<TripRow>> {
+    let (from_ms, upto_ms) = (day * DAY_MS, day * DAY_MS + DAY_MS - 1);
+    let mut found: Vec<TripRow> = Vec::new();
+    let mut pages = DevicePages::new(store, DeviceScope::OfDay(day));
+    while let Some(devices) = pages.next().await? {
+        for device in &devices {
+            let mut rows = store.range(device, from_ms, upto_ms, order, limit).await?;
+            if !with_path {
+                rows.iter_mut().for_each(|row| row.path = Vec::new());
+            }
+            found.append(&mut rows);
+        }
+    }
+    // The sort is stable: trips with the same start stay in device order.
+    match order {
+        Order::Asc => found.sort_by_key(|row| row.start_ms),
+        Order::Desc => found.sort_by_key(|row| std::cmp::Reverse(row.start_ms)),
+    }
+    found.truncate(limit);
+    Ok(found)
+}
