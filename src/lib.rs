@@ -54,3 +54,15 @@ pub mod store;
 pub mod telemetry;
 pub mod timeline;
 pub mod views;
+
+/// All modules, for the tests and benches of this repository. Not part of the public API.
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+pub mod internals {
+    macro_rules! open {
+        ($($module:ident)*) => {
+            $(pub mod $module { pub use crate::$module::*; })*
+        };
+    }
+    open! { codec http identity kafka model ops pipeline settings simulate source store telemetry timeline views }
+}
