@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use tstar::model::rules::Rules;
-use tstar::pipeline::processor::{Processor, ProcessorConfig};
-use tstar::source::file::{FileSource, Options};
-use tstar::source::{Decoder, Source as _};
+use tstar::internals::model::rules::Rules;
+use tstar::internals::pipeline::processor::{Processor, ProcessorConfig};
+use tstar::internals::source::file::{FileSource, Options};
+use tstar::internals::source::{Decoder, Source as _};
 
 use crate::null::NullStore;
 

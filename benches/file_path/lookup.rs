@@ -10,12 +10,12 @@ use rand_chacha::rand_core::SeedableRng as _;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, params};
 use tokio::runtime::Runtime;
-use tstar::model::rules::Rules;
-use tstar::model::scalar::Version;
-use tstar::simulate::START_MS;
-use tstar::store::sqlite::SqliteStore;
-use tstar::store::{TripRow, TripStore as _};
-use tstar::timeline::{DAY_MS, Path, RawSample, Sample, Trip, day_of};
+use tstar::internals::model::rules::Rules;
+use tstar::internals::model::scalar::Version;
+use tstar::internals::simulate::START_MS;
+use tstar::internals::store::sqlite::SqliteStore;
+use tstar::internals::store::{TripRow, TripStore as _};
+use tstar::internals::timeline::{DAY_MS, Path, RawSample, Sample, Trip, day_of};
 
 use crate::child::own_cpu;
 use crate::http;

@@ -1,6 +1,6 @@
 //! A store that discards everything.
 
-use tstar::store::{
+use tstar::internals::store::{
     DeviceScope, Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore,
 };
 

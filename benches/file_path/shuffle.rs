@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore as _, SeedableRng as _};
-use tstar::simulate::{Event, Fleet, FleetSettings};
+use tstar::internals::simulate::{Event, Fleet, FleetSettings};
 
 /// Number of arrivals in the pool to draw from. Bursts have at most 20 arrivals, so those of one
 /// burst end up thousands of lines apart.

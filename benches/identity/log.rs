@@ -10,8 +10,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use anyhow::{Context as _, ensure};
-use tstar::simulate::{Content, Fleet, FleetSettings};
-use tstar::timeline::Sample;
+use tstar::internals::simulate::{Content, Fleet, FleetSettings};
+use tstar::internals::timeline::Sample;
 
 /// One arrival.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use tstar::timeline::{Arrival, day_of};
+use tstar::internals::timeline::{Arrival, day_of};
 
 use crate::log::slot_of;
 use crate::pass::{Change, History, NONE, Watcher};

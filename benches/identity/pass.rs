@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 
 use anyhow::{Context as _, ensure};
-use tstar::model::scalar::Version;
-use tstar::timeline::{Arrival, Limits, Outcome, Timeline, Trip, day_of};
+use tstar::internals::model::scalar::Version;
+use tstar::internals::timeline::{Arrival, Limits, Outcome, Timeline, Trip, day_of};
 
 use crate::log::{Arrived, Log, slot_of};
 

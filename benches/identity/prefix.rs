@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::Context as _;
 use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, params};
-use tstar::identity::token_of_device;
-use tstar::timeline::{DAY_MS, day_of};
+use tstar::internals::identity::token_of_device;
+use tstar::internals::timeline::{DAY_MS, day_of};
 
 use crate::log::device_id;
 use crate::pass::{History, TripRecord};

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use anyhow::Context as _;
-use tstar::identity::UuidId;
-use tstar::timeline::{DAY_MS, day_of};
+use tstar::internals::identity::UuidId;
+use tstar::internals::timeline::{DAY_MS, day_of};
 use uuid::Uuid;
 
 use crate::log::device_id;

@@ -4,8 +4,8 @@ use anyhow::Context as _;
 use chrono::DateTime;
 use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use serde::{Deserialize, Serialize};
-use tstar::identity::{TripId, prefix};
-use tstar::timeline::{DAY_MS, day_of};
+use tstar::internals::identity::{TripId, prefix};
+use tstar::internals::timeline::{DAY_MS, day_of};
 use ulid::Ulid;
 use uuid::Uuid;
 

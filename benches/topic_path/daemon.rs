@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail, ensure};
 use nix::sys::resource::UsageWho;
 use serde::{Deserialize, Serialize};
-use tstar::kafka::client::Brokers;
-use tstar::kafka::group::Group;
-use tstar::store::sqlite::SqliteStore;
+use tstar::internals::kafka::client::Brokers;
+use tstar::internals::kafka::group::Group;
+use tstar::internals::store::sqlite::SqliteStore;
 
 use crate::child::{Used, plain, tstar, used_by};
 use crate::process::cpu_of;

@@ -13,8 +13,8 @@ use rdkafka::client::DefaultClientContext;
 use rdkafka::types::RDKafkaErrorCode;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
-use tstar::kafka::client::Brokers;
-use tstar::kafka::topic::Topics;
+use tstar::internals::kafka::client::Brokers;
+use tstar::internals::kafka::topic::Topics;
 
 use crate::child::{plain, tstar};
 use crate::process::cpu_of;

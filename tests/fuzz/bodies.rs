@@ -8,12 +8,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 
 use serde::de::IgnoredAny;
-use tstar::identity::{AnyId, TripId, UuidId, date_range, prefix, prefix_range, shard};
-use tstar::model::reason::DeadReason;
-use tstar::model::rules::Rules;
-use tstar::source::file::{FileSource, InputFormat, Options};
-use tstar::source::{DecodedSample, Decoder, JsonTemplate, SampleError, Source, Span, parse_map};
-use tstar::timeline::{Path, Reading, Sample};
+use tstar::internals::identity::{AnyId, TripId, UuidId, date_range, prefix, prefix_range, shard};
+use tstar::internals::model::reason::DeadReason;
+use tstar::internals::model::rules::Rules;
+use tstar::internals::source::file::{FileSource, InputFormat, Options};
+use tstar::internals::source::{
+    DecodedSample, Decoder, JsonTemplate, SampleError, Source, Span, parse_map,
+};
+use tstar::internals::timeline::{Path, Reading, Sample};
 
 /// Longest error message, bytes: values in it are truncated.
 const MAX_MESSAGE: usize = 1000;
@@ -187,7 +189,10 @@ pub fn csv(data: &[u8]) -> bool {
         // Decompressed, the bytes differ.
         let compressed = data.starts_with(&[0x1f, 0x8b])
             || matches!(data, [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..]);
-        if error.is_none() && !compressed && data.len() < tstar::source::file::MAX_RECORD_BYTES {
+        if error.is_none()
+            && !compressed
+            && data.len() < tstar::internals::source::file::MAX_RECORD_BYTES
+        {
             check_nothing_is_lost(data, rows, form);
         }
     }
@@ -336,8 +341,8 @@ pub fn blob(data: &[u8]) -> bool {
     check_blob(&[&[1], data].concat());
     let Some((changes, rest)) = data.split_first_chunk::<6>() else { return false };
     let Some(path) = path_of(rest) else { return false };
-    let written = tstar::codec::encode(&path);
-    let read = tstar::codec::decode(&written).expect("what was written is read");
+    let written = tstar::internals::codec::encode(&path);
+    let read = tstar::internals::codec::decode(&written).expect("what was written is read");
     assert!(read.iter().eq(path.iter()), "a path comes back as it was");
     // A blob damaged in two places.
     let mut damaged = written;
@@ -351,17 +356,17 @@ pub fn blob(data: &[u8]) -> bool {
 
 /// Bytes that decode are a valid path with a single encoding.
 fn check_blob(bytes: &[u8]) {
-    let path = match tstar::codec::decode(bytes) {
+    let path = match tstar::internals::codec::decode(bytes) {
         Ok(path) => path,
         Err(error) => return check_message(&error.to_string()),
     };
     path.iter().for_each(|sample| check_sample(&sample));
     assert_eq!(path.iter().count(), path.len());
     assert!(path.iter().is_sorted_by(|one, next| one.time_ms < next.time_ms), "times rise");
-    let written = tstar::codec::encode(&path);
-    let again = tstar::codec::decode(&written).expect("what was written is read");
+    let written = tstar::internals::codec::encode(&path);
+    let again = tstar::internals::codec::decode(&written).expect("what was written is read");
     assert!(again.iter().eq(path.iter()), "{bytes:?}");
-    assert_eq!(tstar::codec::encode(&again), written, "one path, two blobs");
+    assert_eq!(tstar::internals::codec::encode(&again), written, "one path, two blobs");
     if bytes.first() == Some(&1) && written.first() == Some(&1) {
         // In a plain message only the order of the fields is free.
         assert_eq!(bytes.len(), written.len(), "{bytes:?} is longer than {written:?}");

@@ -5,8 +5,10 @@ mod random;
 mod rows;
 
 use crate::model::{Fix, literal, spans};
-use tstar::model::scalar::Version;
-use tstar::timeline::{Arrival, Limits, Outcome, READINGS, Reading, Sample, Timeline, Trip};
+use tstar::internals::model::scalar::Version;
+use tstar::internals::timeline::{
+    Arrival, Limits, Outcome, READINGS, Reading, Sample, Timeline, Trip,
+};
 
 const MINUTE: i64 = 60_000;
 const UNLIMITED: Limits =

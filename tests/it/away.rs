@@ -6,7 +6,7 @@ mod between;
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use tstar::kafka::producer::ProducerRecord;
+use tstar::internals::kafka::producer::ProducerRecord;
 
 use crate::cli::{Folder, Ran, minutes, number};
 use crate::control_keys;

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use chrono::DateTime;
 use flate2::read::MultiGzDecoder;
 use serde_json::Value;
-use tstar::codec;
-use tstar::timeline::{Path, RawSample, Sample};
+use tstar::internals::codec;
+use tstar::internals::timeline::{Path, RawSample, Sample};
 
 use crate::support::data;
 

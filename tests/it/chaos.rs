@@ -19,9 +19,9 @@ use std::time::Duration;
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use serde_json::Value;
-use tstar::kafka::producer::{Producer, ProducerRecord};
-use tstar::store::EpochStore;
-use tstar::store::scylla::ScyllaStore;
+use tstar::internals::kafka::producer::{Producer, ProducerRecord};
+use tstar::internals::store::EpochStore;
+use tstar::internals::store::scylla::ScyllaStore;
 
 use crate::cli::{Folder, Ran};
 use crate::faults::until;

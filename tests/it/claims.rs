@@ -6,7 +6,7 @@ mod race;
 use rdkafka::ClientConfig;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
 use rusqlite::Connection;
-use tstar::model::partitioner::Partitioner;
+use tstar::internals::model::partitioner::Partitioner;
 
 use crate::cli::{Folder, minutes};
 use crate::control_keys;

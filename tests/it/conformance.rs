@@ -6,13 +6,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tstar::model::scalar::Version;
-use tstar::store::memory::MemoryStore;
-use tstar::store::sqlite::SqliteStore;
-use tstar::store::{
+use tstar::internals::model::scalar::Version;
+use tstar::internals::store::memory::MemoryStore;
+use tstar::internals::store::sqlite::SqliteStore;
+use tstar::internals::store::{
     Change, ChangeKind, DeviceScope, Flush, Forget, Journal, Order, Position, TripRow, TripStore,
 };
-use tstar::timeline::{DAY_MS, Path, READINGS, Reading, Sample, Trip};
+use tstar::internals::timeline::{DAY_MS, Path, READINGS, Reading, Sample, Trip};
 
 use crate::keyspace::{ClusteringOrder, Keyspace, WithJournal};
 use crate::support::block_on;
@@ -321,7 +321,8 @@ fn sqlite() -> Option<(SqliteStore, tempfile::TempDir)> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("trips.db");
     let store =
-        SqliteStore::open_writer(&file, &tstar::model::rules::Rules::default(), 100).unwrap();
+        SqliteStore::open_writer(&file, &tstar::internals::model::rules::Rules::default(), 100)
+            .unwrap();
     Some((store, folder))
 }
 
@@ -339,7 +340,7 @@ conformance!(in_cql_made_asc, || crate::conformance::cql(crate::keyspace::Cluste
 fn a_covered_time_stays_covered_while_another_connection_writes() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("trips.db");
-    let rules = tstar::model::rules::Rules::default();
+    let rules = tstar::internals::model::rules::Rules::default();
     let writer = SqliteStore::open_writer(&file, &rules, 100).unwrap();
     block_on(writer.apply(&[trip("truck-17", &[100], 2)])).unwrap();
     let reader = SqliteStore::open_reader(&file).unwrap();

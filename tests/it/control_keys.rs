@@ -5,8 +5,8 @@ mod unsigned;
 
 use std::os::unix::fs::PermissionsExt;
 
-use tstar::kafka::producer::ProducerRecord;
-use tstar::model::control::{Claim, ControlKey, ControlKeys};
+use tstar::internals::kafka::producer::ProducerRecord;
+use tstar::internals::model::control::{Claim, ControlKey, ControlKeys};
 
 use crate::cli::Folder;
 use crate::topic::file::until_read;
@@ -60,7 +60,7 @@ fn signed_by(key: &ControlKey, topic: &str, device: &str, before_ms: i64) -> Pro
 
 /// A control record signed by the operator.
 pub fn forget(topic: &Topic, device: &str, before: &str) -> ProducerRecord {
-    let before_ms = tstar::model::time::parse_time(before).unwrap();
+    let before_ms = tstar::internals::model::time::parse_time(before).unwrap();
     signed_by(&key(NAME, 7), &topic.name, device, before_ms)
 }
 

@@ -10,13 +10,15 @@ use scylla::client::session::Session;
 use scylla::deserialize::row::DeserializeRow;
 use scylla::serialize::row::SerializeRow;
 use scylla::value::CqlTimestamp;
-use tstar::model::epoch::Epoch;
-use tstar::model::partitioner::Partitioner;
-use tstar::model::rules::Rules;
-use tstar::model::scalar::Version;
-use tstar::store::scylla::{ScyllaStore, ScyllaUrl, ServerOptions};
-use tstar::store::{DeviceScope, EpochStore, Forget, Order, StoreError, TripRow, TripStore};
-use tstar::timeline::DAY_MS;
+use tstar::internals::model::epoch::Epoch;
+use tstar::internals::model::partitioner::Partitioner;
+use tstar::internals::model::rules::Rules;
+use tstar::internals::model::scalar::Version;
+use tstar::internals::store::scylla::{ScyllaStore, ScyllaUrl, ServerOptions};
+use tstar::internals::store::{
+    DeviceScope, EpochStore, Forget, Order, StoreError, TripRow, TripStore,
+};
+use tstar::internals::timeline::DAY_MS;
 
 use crate::conformance::{MIDNIGHT, MINUTE, at, trip};
 use crate::keyspace::{ClusteringOrder, Keyspace, patient};

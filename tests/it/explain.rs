@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use tstar::kafka::client::Brokers;
-use tstar::kafka::topic::Topics;
-use tstar::model::time::parse_time;
+use tstar::internals::kafka::client::Brokers;
+use tstar::internals::kafka::topic::Topics;
+use tstar::internals::model::time::parse_time;
 
 use crate::cli::{Folder, minutes, number, sum};
 use crate::keyspace::Keyspace;

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use tstar::identity::{AnyId, TripId, prefix};
-use tstar::model::time::format_time;
+use tstar::internals::identity::{AnyId, TripId, prefix};
+use tstar::internals::model::time::format_time;
 
 use crate::cli::Folder;
 use crate::servers::skip;

@@ -7,9 +7,9 @@ use std::time::Duration;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use tokio::runtime::Runtime;
-use tstar::store::memory::MemoryStore;
-use tstar::store::scylla::{ScyllaStore, ScyllaUrl, ServerOptions, ddl};
-use tstar::store::{
+use tstar::internals::store::memory::MemoryStore;
+use tstar::internals::store::scylla::{ScyllaStore, ScyllaUrl, ServerOptions, ddl};
+use tstar::internals::store::{
     DeviceScope, Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore,
 };
 

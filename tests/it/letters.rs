@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
-use tstar::kafka::producer::ProducerRecord;
-use tstar::model::epoch::Epoch;
-use tstar::model::rules::Rules;
-use tstar::model::scalar::Version;
-use tstar::store::EpochStore;
+use tstar::internals::kafka::producer::ProducerRecord;
+use tstar::internals::model::epoch::Epoch;
+use tstar::internals::model::rules::Rules;
+use tstar::internals::model::scalar::Version;
+use tstar::internals::store::EpochStore;
 
 use crate::cli::{Folder, minutes};
 use crate::faults::until;

@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use tstar::telemetry::{Kind, Metric};
+use tstar::internals::telemetry::{Kind, Metric};
 
 /// One value of a series.
 #[derive(Clone, Debug, PartialEq)]

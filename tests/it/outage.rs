@@ -14,8 +14,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
-use tstar::kafka::producer::ProducerRecord;
-use tstar::model::time::parse_time;
+use tstar::internals::kafka::producer::ProducerRecord;
+use tstar::internals::model::time::parse_time;
 
 use crate::cli::Folder;
 use crate::servers::LIMIT;

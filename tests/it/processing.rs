@@ -6,19 +6,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tstar::identity::DeviceId;
-use tstar::model::epoch::{Epoch, Log, Versions};
-use tstar::model::partitioner::Partitioner;
-use tstar::model::reason::{DeadReason, DropReason};
-use tstar::model::rules::Rules;
-use tstar::model::scalar::Version;
-use tstar::pipeline::processor::{Budget, Processor, ProcessorConfig, RunError, SampleCounts};
-use tstar::source::spill::Spill;
-use tstar::source::{Batch, Control, DecodedSample, Entry, SampleError, Source, SourceError};
-use tstar::store::memory::MemoryStore;
-use tstar::store::sqlite::{DeadLetterFilter, SqliteStore};
-use tstar::store::{ChangeKind, DeadLetter, DeviceScope, Journal, Order, TripRow, TripStore};
-use tstar::timeline::{READINGS, Reading, Sample, Timeline};
+use tstar::internals::identity::DeviceId;
+use tstar::internals::model::epoch::{Epoch, Log, Versions};
+use tstar::internals::model::partitioner::Partitioner;
+use tstar::internals::model::reason::{DeadReason, DropReason};
+use tstar::internals::model::rules::Rules;
+use tstar::internals::model::scalar::Version;
+use tstar::internals::pipeline::processor::{
+    Budget, Processor, ProcessorConfig, RunError, SampleCounts,
+};
+use tstar::internals::source::spill::Spill;
+use tstar::internals::source::{
+    Batch, Control, DecodedSample, Entry, SampleError, Source, SourceError,
+};
+use tstar::internals::store::memory::MemoryStore;
+use tstar::internals::store::sqlite::{DeadLetterFilter, SqliteStore};
+use tstar::internals::store::{
+    ChangeKind, DeadLetter, DeviceScope, Journal, Order, TripRow, TripStore,
+};
+use tstar::internals::timeline::{READINGS, Reading, Sample, Timeline};
 
 use crate::support::block_on;
 

@@ -1,11 +1,11 @@
 //! Rows read per row found, on each store: a query by prefix, newest first, by day or by UUID costs
 //! no more than its result.
 
-use tstar::identity::{AnyId, TripId, prefix, prefix_range, shard};
-use tstar::model::time::format_time;
-use tstar::store::sqlite::SqliteStore;
-use tstar::store::{DeviceScope, LookupResult, Order, TripRow, TripStore, find};
-use tstar::timeline::DAY_MS;
+use tstar::internals::identity::{AnyId, TripId, prefix, prefix_range, shard};
+use tstar::internals::model::time::format_time;
+use tstar::internals::store::sqlite::SqliteStore;
+use tstar::internals::store::{DeviceScope, LookupResult, Order, TripRow, TripStore, find};
+use tstar::internals::timeline::DAY_MS;
 
 use crate::cli::Folder;
 use crate::conformance::{MIDNIGHT, trip};
@@ -148,7 +148,7 @@ fn is_cheap(store: &str, all: &[QueryCost]) {
 #[test]
 fn questions_to_a_file_read_what_they_find() {
     let folder = Folder::new();
-    let rules = tstar::model::rules::Rules::default();
+    let rules = tstar::internals::model::rules::Rules::default();
     let store = SqliteStore::open_writer(&folder.path("reads.db"), &rules, 0).unwrap();
     is_cheap("sqlite", &block_on(queries(&store, || store.rows_read())));
 }

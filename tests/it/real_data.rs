@@ -7,13 +7,13 @@ use std::sync::Arc;
 use flate2::read::MultiGzDecoder;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
-use tstar::model::rules::Rules;
-use tstar::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
-use tstar::source::Decoder;
-use tstar::source::file::{FileSource, Options};
-use tstar::store::memory::MemoryStore;
-use tstar::store::{DeviceScope, Order, TripRow, TripStore};
-use tstar::timeline::Arrival;
+use tstar::internals::model::rules::Rules;
+use tstar::internals::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
+use tstar::internals::source::Decoder;
+use tstar::internals::source::file::{FileSource, Options};
+use tstar::internals::store::memory::MemoryStore;
+use tstar::internals::store::{DeviceScope, Order, TripRow, TripStore};
+use tstar::internals::timeline::Arrival;
 
 use crate::support::{block_on, data};
 

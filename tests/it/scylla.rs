@@ -1,8 +1,8 @@
 //! Behaviour of Scylla only. On another CQL server these tests print a message and do nothing.
 
 use scylla::value::Row;
-use tstar::store::TripStore;
-use tstar::store::scylla::{ScyllaStore, apply_schema};
+use tstar::internals::store::TripStore;
+use tstar::internals::store::scylla::{ScyllaStore, apply_schema};
 
 use crate::conformance::{at, trip};
 use crate::keyspace::{ClusteringOrder, Keyspace, patient};

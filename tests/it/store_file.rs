@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use rusqlite::Connection;
-use tstar::model::rules::Rules;
-use tstar::model::scalar::Version;
-use tstar::store::sqlite::{FORMATS, SqliteStore};
-use tstar::store::{Change, ChangeKind, Flush, Journal, StoreError, TripRow, TripStore};
-use tstar::timeline::{Path as TripPath, READINGS, Reading, Sample, Trip, day_of};
+use tstar::internals::model::rules::Rules;
+use tstar::internals::model::scalar::Version;
+use tstar::internals::store::sqlite::{FORMATS, SqliteStore};
+use tstar::internals::store::{Change, ChangeKind, Flush, Journal, StoreError, TripRow, TripStore};
+use tstar::internals::timeline::{Path as TripPath, READINGS, Reading, Sample, Trip, day_of};
 
 use crate::cli::{Folder, minutes};
 use crate::support::block_on;

@@ -20,8 +20,8 @@ use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::{Headers as _, Message};
 use rdkafka::topic_partition_list::Offset;
-use tstar::kafka::client::Brokers;
-use tstar::kafka::producer::{Producer, ProducerRecord};
+use tstar::internals::kafka::client::Brokers;
+use tstar::internals::kafka::producer::{Producer, ProducerRecord};
 
 use crate::cli::Folder;
 use crate::faults::Running;

@@ -7,8 +7,8 @@ use crate::model::{Fix, literal};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
-use tstar::model::scalar::Version;
-use tstar::timeline::{Limits, Timeline, Trip};
+use tstar::internals::model::scalar::Version;
+use tstar::internals::timeline::{Limits, Timeline, Trip};
 
 const DAY: i64 = 86_400_000;
 

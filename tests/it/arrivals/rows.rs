@@ -3,8 +3,8 @@
 
 use super::{MINUTE, UNLIMITED, fix, run, sample};
 use std::collections::BTreeMap;
-use tstar::model::scalar::Version;
-use tstar::timeline::{Driver, Limits, Path, Sample, Timeline, Trip};
+use tstar::internals::model::scalar::Version;
+use tstar::internals::timeline::{Driver, Limits, Path, Sample, Timeline, Trip};
 
 /// A trip as a store holds it.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde_json::Value;
-use tstar::model::time::parse_time;
-use tstar::store::scylla::ScyllaStore;
-use tstar::store::{DeviceScope, Order, TripRow, TripStore};
+use tstar::internals::model::time::parse_time;
+use tstar::internals::store::scylla::ScyllaStore;
+use tstar::internals::store::{DeviceScope, Order, TripRow, TripStore};
 
 use super::Site;
 

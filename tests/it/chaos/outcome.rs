@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use futures_util::{StreamExt, stream};
 use serde_json::Value;
-use tstar::identity::TripId;
-use tstar::store::sqlite::SqliteStore;
-use tstar::store::{TripRow, TripStore};
+use tstar::internals::identity::TripId;
+use tstar::internals::store::sqlite::SqliteStore;
+use tstar::internals::store::{TripRow, TripStore};
 
 use super::check::{Event, events, rows, texts};
 use super::{HASTE, PARTITIONS, Site};

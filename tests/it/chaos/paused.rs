@@ -7,14 +7,14 @@ use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use tokio::sync::mpsc::{self, UnboundedReceiver};
-use tstar::kafka::client::Brokers;
-use tstar::kafka::consumer::{self, AssignedPartition, Assignment, ConsumerConfig};
-use tstar::kafka::producer::ProducerRecord;
-use tstar::kafka::record::RecordReader;
-use tstar::model::epoch::Epoch;
-use tstar::model::rules::Rules;
-use tstar::model::scalar::Version;
-use tstar::source::Decoder;
+use tstar::internals::kafka::client::Brokers;
+use tstar::internals::kafka::consumer::{self, AssignedPartition, Assignment, ConsumerConfig};
+use tstar::internals::kafka::producer::ProducerRecord;
+use tstar::internals::kafka::record::RecordReader;
+use tstar::internals::model::epoch::Epoch;
+use tstar::internals::model::rules::Rules;
+use tstar::internals::model::scalar::Version;
+use tstar::internals::source::Decoder;
 
 use crate::faults::until;
 use crate::topic::Topic;

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
-use tstar::kafka::client::Brokers;
-use tstar::kafka::group::Group;
+use tstar::internals::kafka::client::Brokers;
+use tstar::internals::kafka::group::Group;
 
 use super::check::{events, nothing_is_ahead};
 use super::outcome::is_whole;

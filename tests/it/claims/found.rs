@@ -1,6 +1,6 @@
 //! Partitioners: what clients do, and what is detected.
 
-use tstar::model::partitioner::Partitioner;
+use tstar::internals::model::partitioner::Partitioner;
 
 use super::{PARTITIONS, sample, send_to};
 use crate::cli::Folder;

@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Barrier};
 use std::time::Instant;
 
-use tstar::kafka::record::{Record, RecordContent, RecordReader};
-use tstar::model::epoch::{Epoch, Log, Versions};
-use tstar::model::partitioner::Partitioner;
-use tstar::model::reason::DeadReason;
-use tstar::model::rules::Rules;
-use tstar::model::scalar::Version;
-use tstar::pipeline::processor::{Processor, ProcessorConfig};
-use tstar::source::{Batch, Decoder};
-use tstar::store::memory::MemoryStore;
-use tstar::store::scylla::ScyllaStore;
-use tstar::store::{Forget, Order, TripStore};
+use tstar::internals::kafka::record::{Record, RecordContent, RecordReader};
+use tstar::internals::model::epoch::{Epoch, Log, Versions};
+use tstar::internals::model::partitioner::Partitioner;
+use tstar::internals::model::reason::DeadReason;
+use tstar::internals::model::rules::Rules;
+use tstar::internals::model::scalar::Version;
+use tstar::internals::pipeline::processor::{Processor, ProcessorConfig};
+use tstar::internals::source::{Batch, Decoder};
+use tstar::internals::store::memory::MemoryStore;
+use tstar::internals::store::scylla::ScyllaStore;
+use tstar::internals::store::{Forget, Order, TripStore};
 
 use super::{sample, send_to};
 use crate::cli::Folder;

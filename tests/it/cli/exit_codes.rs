@@ -5,12 +5,14 @@ use std::io;
 use anyhow::Context;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use tstar::cli::exit::*;
-use tstar::kafka::KafkaError;
-use tstar::ops::{BadData, InvalidRequest, NoResult, PartialResult, PreconditionFailed, Stopped};
-use tstar::pipeline::daemon::DaemonError;
-use tstar::pipeline::processor::RunError;
-use tstar::source::SourceError;
-use tstar::store::{RowError, StoreError};
+use tstar::internals::kafka::KafkaError;
+use tstar::internals::ops::{
+    BadData, InvalidRequest, NoResult, PartialResult, PreconditionFailed, Stopped,
+};
+use tstar::internals::pipeline::daemon::DaemonError;
+use tstar::internals::pipeline::processor::RunError;
+use tstar::internals::source::SourceError;
+use tstar::internals::store::{RowError, StoreError};
 
 #[test]
 fn unreachable_brokers_have_their_exit_code_inside_any_error() {
@@ -44,7 +46,7 @@ fn every_error_has_its_code_also_under_a_context() {
         doing: "reading",
         source: source.into(),
     };
-    let settings = tstar::settings::Settings::resolve;
+    let settings = tstar::internals::settings::Settings::resolve;
     let env = [("TSTAR_MAX_GAP".to_owned(), "1".to_owned())];
     let flag = [("max_gap", "1".to_owned())];
     let cases: Vec<(anyhow::Error, u8)> = vec![
@@ -74,9 +76,9 @@ fn every_error_has_its_code_also_under_a_context() {
         (RunError::Store(StoreError::Missing { place: place() }).into(), IO),
         (SourceError::Broken { problem: place() }.into(), INTERNAL),
         (BadData(place()).into(), BAD_DATA),
-        (tstar::identity::AnyId::parse("x").unwrap_err().into(), USAGE),
-        (tstar::model::time::parse_time("x").unwrap_err().into(), USAGE),
-        (tstar::store::StoreUrl::parse("x").unwrap_err().into(), USAGE),
+        (tstar::internals::identity::AnyId::parse("x").unwrap_err().into(), USAGE),
+        (tstar::internals::model::time::parse_time("x").unwrap_err().into(), USAGE),
+        (tstar::internals::store::StoreUrl::parse("x").unwrap_err().into(), USAGE),
         (io::Error::from(io::ErrorKind::BrokenPipe).into(), 0),
         (io::Error::from(io::ErrorKind::StorageFull).into(), IO),
         (Stopped { signal: SIGINT, partial: PartialResult::Read }.into(), INTERRUPTED),

@@ -1,8 +1,8 @@
 //! A producer without a key can fill the dead letters, and do nothing else.
 
 use serde_json::json;
-use tstar::kafka::producer::ProducerRecord;
-use tstar::model::time::parse_time;
+use tstar::internals::kafka::producer::ProducerRecord;
+use tstar::internals::model::time::parse_time;
 
 use super::{FILE, NAME, folder, forget, key, read, signed_by};
 use crate::cli::{Folder, minutes, number};

@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
-use tstar::model::reason::{DeadReason, DropReason};
-use tstar::telemetry;
+use tstar::internals::model::reason::{DeadReason, DropReason};
+use tstar::internals::telemetry;
 
 use super::{help, pages, root};
 
@@ -32,7 +32,7 @@ fn parts<'a>(page: &'a str, mark: &str) -> Vec<Part<'a>> {
 fn settings() -> String {
     let mut table =
         String::from("| flag | variable, key | default | what it does |\n|---|---|---|---|\n");
-    for setting in tstar::settings::TABLE.iter() {
+    for setting in tstar::internals::settings::TABLE.iter() {
         let default = if setting.default.is_empty() { "none" } else { setting.default };
         table += &format!(
             "| `{}` | `{}`, `{}` | {default} | {} |\n",
@@ -54,7 +54,7 @@ fn metrics() -> String {
 
 /// The routes in the description of the API.
 fn routes() -> String {
-    let api = serde_json::to_value(tstar::http::openapi::document()).unwrap();
+    let api = serde_json::to_value(tstar::internals::http::openapi::document()).unwrap();
     let mut table = String::from("| route | parameters | what it gives |\n|---|---|---|\n");
     for (path, methods) in api["paths"].as_object().unwrap() {
         for (method, operation) in methods.as_object().unwrap() {

@@ -26,7 +26,8 @@ fn listed(help: &str) -> Vec<String> {
 
 /// A page without the entries of settings, and the names of those settings.
 fn without_settings(help: &str) -> (String, Vec<&'static str>) {
-    let flags: BTreeSet<_> = tstar::settings::TABLE.iter().map(|it| it.flag.as_str()).collect();
+    let flags: BTreeSet<_> =
+        tstar::internals::settings::TABLE.iter().map(|it| it.flag.as_str()).collect();
     let (mut kept, mut found, mut is_setting) = (String::new(), Vec::new(), false);
     for line in help.lines() {
         let indent = line.len() - line.trim_start().len();

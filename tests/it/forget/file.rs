@@ -1,8 +1,8 @@
 //! A store of files.
 
 use serde_json::{Value, json};
-use tstar::model::rules::Rules;
-use tstar::store::sqlite::SqliteStore;
+use tstar::internals::model::rules::Rules;
+use tstar::internals::store::sqlite::SqliteStore;
 
 use super::{LATER, count, devices, fleet, ids, is_gone, lines_of, others, samples_of, shuffled};
 use crate::cli::{Folder, minutes, number, sum};

@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 use serde_json::Value;
-use tstar::kafka::producer::ProducerRecord;
+use tstar::internals::kafka::producer::ProducerRecord;
 
 use super::{HASTE, LATER, count, devices, fleet, ids, is_gone, lines_of, others};
 use crate::cli::{Folder, Ran, minutes, number};

@@ -129,7 +129,7 @@ fn numbers_at_the_ends_of_what_there_is_are_answered() {
         }
         let body = format!(r#"{{"pairs":[{{"device":"truck-17","at":{number}}}]}}"#);
         server.request("POST", "/v1/trips/lookup", "", body.as_bytes()).is(200);
-        let id = tstar::identity::TripId::new("truck-17", number).unwrap().key_text();
+        let id = tstar::internals::identity::TripId::new("truck-17", number).unwrap().key_text();
         assert_eq!(server.get(&format!("/v1/trips/{id}")).status, 404, "{number}");
         let target = format!("/v1/devices/truck-17/trips?cursor={id}");
         server.get(&target).is(200);

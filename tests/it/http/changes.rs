@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 
 use serde_json::{Value, json};
-use tstar::kafka::producer::ProducerRecord;
+use tstar::internals::kafka::producer::ProducerRecord;
 
 use super::{Server, worked_example};
 use crate::cli::{Folder, minutes};

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use serde_json::{Value, json};
-use tstar::kafka::producer::ProducerRecord;
+use tstar::internals::kafka::producer::ProducerRecord;
 
 use super::{PARTITIONS, keyed, renamed, sample};
 use crate::cli::Folder;

@@ -7,11 +7,11 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use tstar::kafka::producer::ProducerRecord;
-use tstar::model::epoch::Epoch;
-use tstar::model::rules::Rules;
-use tstar::model::scalar::Version;
-use tstar::store::EpochStore;
+use tstar::internals::kafka::producer::ProducerRecord;
+use tstar::internals::model::epoch::Epoch;
+use tstar::internals::model::rules::Rules;
+use tstar::internals::model::scalar::Version;
+use tstar::internals::store::EpochStore;
 
 use super::{PARTITIONS, Site, renamed};
 use crate::faults::{Running, until};

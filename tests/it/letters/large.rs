@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use tstar::kafka::producer::ProducerRecord;
+use tstar::internals::kafka::producer::ProducerRecord;
 
 use super::{PARTITIONS, Site, keyed, renamed, sample};
 use crate::faults::until;

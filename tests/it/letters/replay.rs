@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use tstar::kafka::KafkaError;
-use tstar::kafka::client::Brokers;
-use tstar::kafka::producer::ProducerRecord;
-use tstar::kafka::transactions::{TransactionRecord, Transactions};
+use tstar::internals::kafka::KafkaError;
+use tstar::internals::kafka::client::Brokers;
+use tstar::internals::kafka::producer::ProducerRecord;
+use tstar::internals::kafka::transactions::{TransactionRecord, Transactions};
 
 use super::{PARTITIONS, REASONS, Site, by_place, reasons};
 use crate::topic::Topic;

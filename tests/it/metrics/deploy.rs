@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use tstar::telemetry::TABLE;
+use tstar::internals::telemetry::TABLE;
 
 use super::{labels_of, metric_of};
 

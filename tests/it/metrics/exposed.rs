@@ -1,6 +1,6 @@
 //! The metrics of a run over a real topic, compared with its summary.
 
-use tstar::telemetry::{Kind, TABLE};
+use tstar::internals::telemetry::{Kind, TABLE};
 
 use super::{Scrape, get, labels_of, metric_of};
 use crate::cli::{Folder, number};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rdkafka::ClientConfig;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
 use serde_json::{Value, json};
-use tstar::kafka::producer::ProducerRecord;
+use tstar::internals::kafka::producer::ProducerRecord;
 
 use super::Scrape;
 use crate::cli::Folder;

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use serde_json::Value;
-use tstar::kafka::producer::ProducerRecord;
-use tstar::model::time::parse_time;
-use tstar::store::sqlite::SqliteStore;
+use tstar::internals::kafka::producer::ProducerRecord;
+use tstar::internals::model::time::parse_time;
+use tstar::internals::store::sqlite::SqliteStore;
 
 use super::proxy::{Fault, FaultProxy, Seeded};
 use super::{Daemon, PARTITIONS, are_same, fleet, sample, sent};

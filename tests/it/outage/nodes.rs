@@ -8,7 +8,7 @@ use scylla::client::session_builder::SessionBuilder;
 use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
 use scylla::statement::{Consistency, Statement};
 use tokio::runtime::Runtime;
-use tstar::model::time::format_time;
+use tstar::internals::model::time::format_time;
 
 use super::{Daemon, PARTITIONS, are_same, committed, fleet, import, keyed, letters, sample};
 use crate::cli::Folder;

@@ -14,10 +14,10 @@ use scylla_proxy::{
 };
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tstar::model::scalar::Version;
-use tstar::store::scylla::{ScyllaStore, ScyllaUrl, ServerOptions};
-use tstar::store::{Forget, TripRow, TripStore};
-use tstar::timeline::DAY_MS;
+use tstar::internals::model::scalar::Version;
+use tstar::internals::store::scylla::{ScyllaStore, ScyllaUrl, ServerOptions};
+use tstar::internals::store::{Forget, TripRow, TripStore};
+use tstar::internals::timeline::DAY_MS;
 
 use crate::conformance::{MIDNIGHT, at, trip};
 use crate::keyspace::{ClusteringOrder, Keyspace};

@@ -4,7 +4,7 @@ use std::f64::consts::TAU;
 use std::fmt::Write as _;
 
 use fastrand::Rng;
-use tstar::model::time::format_time;
+use tstar::internals::model::time::format_time;
 
 /// 2024-05-06, a Monday, ms since 1970.
 const MONDAY_MS: i64 = 1_714_953_600_000;

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tstar::codec::trip_row::resolve_overlaps;
-use tstar::store::{ChangeKind, TripRow};
-use tstar::timeline::day_of;
+use tstar::internals::codec::trip_row::resolve_overlaps;
+use tstar::internals::store::{ChangeKind, TripRow};
+use tstar::internals::timeline::day_of;
 
 use super::log::{CONTESTED, DAYS, ORIGIN, Script};
 use super::truth::{Named, Truth, device_of};

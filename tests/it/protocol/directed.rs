@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tstar::pipeline::processor::ProcessorConfig;
+use tstar::internals::pipeline::processor::ProcessorConfig;
 
 use super::log::{CONTESTED, Record, Script, hour};
 use super::schedule::Schedule;

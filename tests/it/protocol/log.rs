@@ -4,17 +4,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tstar::kafka;
-use tstar::kafka::control::{Authority, CONTROL_HEADER, SIGNATURE_HEADER};
-use tstar::kafka::record::{RecordContent, RecordReader};
-use tstar::model::control::{Claim, ControlKey, ControlKeys};
-use tstar::model::epoch::{Epoch, Log, Versions};
-use tstar::model::partitioner::Partitioner;
-use tstar::model::reason::DeadReason;
-use tstar::model::rules::Rules;
-use tstar::model::scalar::Version;
-use tstar::source::{Batch, DecodedSample, Decoder, Entry, SampleError};
-use tstar::timeline::{DAY_MS, READINGS, Reading, Sample};
+use tstar::internals::kafka;
+use tstar::internals::kafka::control::{Authority, CONTROL_HEADER, SIGNATURE_HEADER};
+use tstar::internals::kafka::record::{RecordContent, RecordReader};
+use tstar::internals::model::control::{Claim, ControlKey, ControlKeys};
+use tstar::internals::model::epoch::{Epoch, Log, Versions};
+use tstar::internals::model::partitioner::Partitioner;
+use tstar::internals::model::reason::DeadReason;
+use tstar::internals::model::rules::Rules;
+use tstar::internals::model::scalar::Version;
+use tstar::internals::source::{Batch, DecodedSample, Decoder, Entry, SampleError};
+use tstar::internals::timeline::{DAY_MS, READINGS, Reading, Sample};
 
 use super::world::{Device, Dice};
 use crate::model::Fix;

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use tstar::pipeline::processor::{Processor, ProcessorConfig};
-use tstar::store::StoreError;
+use tstar::internals::pipeline::processor::{Processor, ProcessorConfig};
+use tstar::internals::store::StoreError;
 
 use super::log::Script;
 use super::store::{Shared, SimStore, lock};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tstar::pipeline::processor::ProcessorConfig;
+use tstar::internals::pipeline::processor::ProcessorConfig;
 
 use super::checks;
 use super::log::{CONTESTED, Kind, Record, Script};

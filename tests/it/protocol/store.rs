@@ -6,11 +6,11 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
 
-use tstar::model::scalar::Version;
-use tstar::store::{
+use tstar::internals::model::scalar::Version;
+use tstar::internals::store::{
     DeviceScope, Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore,
 };
-use tstar::timeline::day_of;
+use tstar::internals::timeline::day_of;
 
 use super::log::Script;
 use super::world::{Command, Delete, Device, Event, Key, Mutation, Partition, Value, What, World};

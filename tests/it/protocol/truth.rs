@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tstar::model::scalar::Version;
-use tstar::store::TripRow;
-use tstar::timeline::{Driver, Path, Trip};
+use tstar::internals::model::scalar::Version;
+use tstar::internals::store::TripRow;
+use tstar::internals::timeline::{Driver, Path, Trip};
 
 use super::log::{CONTESTED, PARTITION, Record, Script, name, sample};
 use super::world::{Device, Homes, Place};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
-use tstar::store::{ChangeKind, TripRow};
+use tstar::internals::store::{ChangeKind, TripRow};
 
 /// The first byte of a device's name, which is all of it.
 pub type Device = u8;
@@ -318,7 +318,7 @@ impl World {
 
     /// The lookup of the contract: the first page of 4, in the order of end and start.
     pub fn covering(&mut self, device: Device, time_ms: i64) -> Option<Arc<TripRow>> {
-        let rows = self.trips(device, tstar::timeline::day_of(time_ms)).into_iter();
+        let rows = self.trips(device, tstar::internals::timeline::day_of(time_ms)).into_iter();
         let page = rows.filter(|row| row.end_ms >= time_ms).take(4);
         page.filter(|row| row.start_ms <= time_ms).max_by_key(|row| row.version)
     }

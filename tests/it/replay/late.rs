@@ -3,7 +3,7 @@
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use serde_json::{Value, json};
-use tstar::model::time::{format_time, parse_time};
+use tstar::internals::model::time::{format_time, parse_time};
 
 use super::{HASTE, Site};
 use crate::cli::{Folder, number};

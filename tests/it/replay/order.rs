@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use proptest::prelude::*;
-use tstar::model::scalar::Version;
-use tstar::store::memory::MemoryStore;
-use tstar::store::{Order, TripRow, TripStore};
-use tstar::timeline::{Limits, READINGS, Reading, Sample, Timeline};
+use tstar::internals::model::scalar::Version;
+use tstar::internals::store::memory::MemoryStore;
+use tstar::internals::store::{Order, TripRow, TripStore};
+use tstar::internals::timeline::{Limits, READINGS, Reading, Sample, Timeline};
 
 use crate::model::spans::spans;
 use crate::support::block_on;

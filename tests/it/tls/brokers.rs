@@ -3,7 +3,7 @@
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
-use tstar::store::sqlite::SqliteStore;
+use tstar::internals::store::sqlite::SqliteStore;
 
 use super::authority::Authority;
 use crate::cli::{Folder, number};

@@ -5,8 +5,8 @@ use std::net::TcpListener;
 use openssl::pkey::PKey;
 use openssl::ssl::{SslAcceptor, SslMethod};
 use openssl::x509::X509;
-use tstar::store::TripStore;
-use tstar::store::scylla::{ClientIdentity, ScyllaStore, ScyllaUrl, ServerOptions, Tls};
+use tstar::internals::store::TripStore;
+use tstar::internals::store::scylla::{ClientIdentity, ScyllaStore, ScyllaUrl, ServerOptions, Tls};
 
 use super::authority::Authority;
 use crate::cli::Folder;

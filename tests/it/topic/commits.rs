@@ -12,15 +12,17 @@ use rdkafka::mocking::MockCluster;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
-use tstar::kafka::client::Brokers;
-use tstar::kafka::consumer::{self, Assignment, ConsumerConfig, ConsumerEvent, DrainResult};
-use tstar::kafka::partition_handle::WorkerExit;
-use tstar::kafka::record::RecordReader;
-use tstar::kafka::topic::StartFrom;
-use tstar::model::epoch::Epoch;
-use tstar::model::rules::Rules;
-use tstar::model::scalar::Version;
-use tstar::source::Decoder;
+use tstar::internals::kafka::client::Brokers;
+use tstar::internals::kafka::consumer::{
+    self, Assignment, ConsumerConfig, ConsumerEvent, DrainResult,
+};
+use tstar::internals::kafka::partition_handle::WorkerExit;
+use tstar::internals::kafka::record::RecordReader;
+use tstar::internals::kafka::topic::StartFrom;
+use tstar::internals::model::epoch::Epoch;
+use tstar::internals::model::rules::Rules;
+use tstar::internals::model::scalar::Version;
+use tstar::internals::source::Decoder;
 
 use super::keyspace::until_committed;
 use super::{PARTITIONS, REQUEST_TIMEOUT, Topic, fleet};

@@ -1,7 +1,7 @@
 //! `run` into a file: one instance, positions in the file.
 
 use serde_json::Value;
-use tstar::store::sqlite::SqliteStore;
+use tstar::internals::store::sqlite::SqliteStore;
 
 use super::{PARTITIONS, Topic, drain, fleet, start};
 use crate::cli::{Folder, minutes, number, sum};

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use tstar::kafka::client::Brokers;
-use tstar::kafka::topic::Topics;
+use tstar::internals::kafka::client::Brokers;
+use tstar::internals::kafka::topic::Topics;
 
 use super::{PARTITIONS, Topic, drain, fleet, start};
 use crate::cli::{Folder, minutes, number, sum};

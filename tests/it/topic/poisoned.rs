@@ -62,7 +62,8 @@ impl Site {
         }
         let path = self.store.strip_prefix("sqlite:").unwrap();
         until(name, || {
-            let store = tstar::store::sqlite::SqliteStore::open_reader(&self.folder.path(path));
+            let store =
+                tstar::internals::store::sqlite::SqliteStore::open_reader(&self.folder.path(path));
             let store = store.ok()?;
             let ends = self.topic.ends(PARTITIONS);
             let is_read =
@@ -179,7 +180,7 @@ fn a_keyspace_with_poisoned_rows_is_read_on_and_repaired() {
     };
     let site = Site::new(topic, keyspace.url.to_string());
     let time = |trip: &Value, name: &str| {
-        tstar::model::time::parse_time(trip[name].as_str().unwrap()).unwrap()
+        tstar::internals::model::time::parse_time(trip[name].as_str().unwrap()).unwrap()
     };
     let trips = site.trips();
     let spoil = |device: &str, what: &str| {

@@ -1,6 +1,6 @@
 //! Records of all kinds: arrays, keys, headers, control records.
 
-use tstar::kafka::producer::ProducerRecord;
+use tstar::internals::kafka::producer::ProducerRecord;
 
 use super::{Topic, drain, start};
 use crate::cli::{Folder, minutes};

@@ -1,6 +1,6 @@
 //! A partition that stopped: the others continue, and readiness and metrics show it.
 
-use tstar::kafka::producer::ProducerRecord;
+use tstar::internals::kafka::producer::ProducerRecord;
 
 use super::{Topic, drain, start};
 use crate::cli::{Folder, minutes};

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
-use tstar::model::rules::Rules;
-use tstar::model::scalar::Version;
-use tstar::ops::verify::Bounds;
-use tstar::ops::verify::compare::{CompareOptions, FixedLog, compare};
-use tstar::store::sqlite::SqliteStore;
-use tstar::store::{DeviceScope, Forget, TripRow, TripStore};
-use tstar::timeline::DAY_MS;
+use tstar::internals::model::rules::Rules;
+use tstar::internals::model::scalar::Version;
+use tstar::internals::ops::verify::Bounds;
+use tstar::internals::ops::verify::compare::{CompareOptions, FixedLog, compare};
+use tstar::internals::store::sqlite::SqliteStore;
+use tstar::internals::store::{DeviceScope, Forget, TripRow, TripStore};
+use tstar::internals::timeline::DAY_MS;
 
 use super::{FIRST_DAY, ImportedStore, below, compare_all, lines, signed};
 use crate::cli::number;
@@ -45,7 +45,7 @@ fn nothing_is_found_in_an_untouched_store() {
         assert_eq!(compared.ahead, 0);
         copies += compared.same;
         for device in block_on(found.devices(DeviceScope::All, None, 10)).unwrap() {
-            let (all, asc) = ((i64::MIN, i64::MAX), tstar::store::Order::Asc);
+            let (all, asc) = ((i64::MIN, i64::MAX), tstar::internals::store::Order::Asc);
             let rows = block_on(found.range(&device, all.0, all.1, asc, 1000)).unwrap();
             merged += rows.iter().filter(|row| !row.absorbed.is_empty()).count();
             over += rows.iter().filter(|row| row.days().count() > 1).count();

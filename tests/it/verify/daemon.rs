@@ -3,7 +3,7 @@
 use std::thread;
 
 use serde_json::Value;
-use tstar::store::raw::COLUMNS;
+use tstar::internals::store::raw::COLUMNS;
 
 use crate::cli::{Folder, Ran, number};
 use crate::control_keys;
@@ -125,7 +125,9 @@ fn the_command_names_what_helps_where_nothing_can_be_repaired() {
     let clean = site.verify("").ends(0).json();
     assert!(number(&clean["same"]) > 5 && number(&clean["records"]) == 3000, "{clean}");
     let trip = &site.folder.run(&format!("export --store {}", site.keyspace.url)).objects()[0];
-    let time = |name: &str| tstar::model::time::parse_time(trip[name].as_str().unwrap()).unwrap();
+    let time = |name: &str| {
+        tstar::internals::model::time::parse_time(trip[name].as_str().unwrap()).unwrap()
+    };
     let (start, end, device) = (time("start_time"), time("end_time"), &trip["device_id"]);
     let day = start.div_euclid(86_400_000) * 86_400_000;
     let device = device.as_str().unwrap();

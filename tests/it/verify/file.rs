@@ -7,10 +7,10 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
-use tstar::ops::verify::Kind;
-use tstar::store::raw::COLUMNS;
-use tstar::store::sqlite::SqliteStore;
-use tstar::timeline::DAY_MS;
+use tstar::internals::ops::verify::Kind;
+use tstar::internals::store::raw::COLUMNS;
+use tstar::internals::store::sqlite::SqliteStore;
+use tstar::internals::timeline::DAY_MS;
 
 use super::{ImportedStore, below, compare_all, copy, signed, writer};
 

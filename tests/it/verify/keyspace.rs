@@ -7,13 +7,13 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
-use tstar::model::rules::Rules;
-use tstar::ops::verify::Kind;
-use tstar::store::raw::COLUMNS;
-use tstar::store::scylla::ScyllaStore;
-use tstar::store::sqlite::SqliteStore;
-use tstar::store::{DeviceScope, Order, TripRow, TripStore};
-use tstar::timeline::DAY_MS;
+use tstar::internals::model::rules::Rules;
+use tstar::internals::ops::verify::Kind;
+use tstar::internals::store::raw::COLUMNS;
+use tstar::internals::store::scylla::ScyllaStore;
+use tstar::internals::store::sqlite::SqliteStore;
+use tstar::internals::store::{DeviceScope, Order, TripRow, TripStore};
+use tstar::internals::timeline::DAY_MS;
 
 use super::file::Fault;
 use super::{CompareResult, ImportedStore, below, compare_with, signed};
@@ -129,7 +129,7 @@ fn parsed(text: &str) -> Map<String, Value> {
     let mut row: Map<String, Value> = serde_json::from_str(text).unwrap();
     for name in ["bucket", "end_time", "start_time", "t_star", "driver_time"] {
         if let Some(text) = row[name].as_str() {
-            let ms = tstar::model::time::parse_time(&text.replace(' ', "T")).unwrap();
+            let ms = tstar::internals::model::time::parse_time(&text.replace(' ', "T")).unwrap();
             row[name] = ms.into();
         }
     }
@@ -225,7 +225,7 @@ struct Done {
 /// Deletes an entry of an index; returns the statement that undoes it.
 fn unlist(site: &mut Site, list: &str, row: &Map<String, Value>) -> String {
     let device = row["device_id"].as_str().unwrap();
-    let (day, shard) = (int(row, "bucket"), tstar::identity::shard(device));
+    let (day, shard) = (int(row, "bucket"), tstar::internals::identity::shard(device));
     let (names, values) = match list {
         "device_days" => ("bucket, shard, device_id", format!("{day}, {shard}, '{device}'")),
         _ => ("device_id, bucket", format!("'{device}', {day}")),

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::DateTime;
 use rusqlite::Connection;
 use serde_json::Value;
-use tstar::identity::TripId;
+use tstar::internals::identity::TripId;
 
 use super::site::{FILE, Sent, Site};
 use crate::cli::{number, sum};
