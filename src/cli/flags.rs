@@ -17,7 +17,6 @@ use crate::settings::{
     CQL_PASSWORD, Group, Kind, LogFormat, Origin, Origins, Setting, Settings, SettingsError,
     SettingsFile, exposed_files, read_secret, unknown_env,
 };
-use crate::store::Step;
 use crate::telemetry::{self, logging};
 use crate::views::Form;
 
@@ -59,16 +58,12 @@ impl Context {
         Self { global, env, now_ms: clock_ms(), user: None, warned: Arc::default() }
     }
 
-    /// Where a test aborts this run: `TSTAR_TEST_ABORT=within:2` means the second time that a
-    /// flush reaches the step `within`. Release builds ignore it.
-    pub fn abort_at(&self) -> Option<(Step, u64)> {
-        if !cfg!(debug_assertions) {
-            return None;
+    /// Prepares the abort that a test asks for, such as `TSTAR_TEST_ABORT=within:2`.
+    #[cfg(feature = "internals")]
+    pub fn prepare_abort(&self) {
+        if let Some((_, point)) = self.env.iter().find(|(name, _)| name == "TSTAR_TEST_ABORT") {
+            crate::store::hooks::abort_at(point);
         }
-        let (_, abort_at) = self.env.iter().find(|(name, _)| name == "TSTAR_TEST_ABORT")?;
-        let (name, count) = abort_at.split_once(':')?;
-        let (_, step) = Step::NAMES.iter().find(|(known, _)| *known == name)?;
-        Some((*step, count.parse().ok()?))
     }
 
     /// Warns of unknown `TSTAR_*` variables.

@@ -117,13 +117,7 @@ pub async fn run(
     };
     match plan {
         ForgetPlan::Files(plan) => {
-            let abort_at = context.abort_at();
-            let on_open = |store: &mut _| {
-                abort_at
-                    .into_iter()
-                    .for_each(|(step, nth)| crate::ops::ingest::abort_at(store, step, nth));
-            };
-            let devices = plan.erase(on_open, &mut on_event).await?;
+            let devices = plan.erase(&mut on_event).await?;
             bar.finish_and_clear();
             exit::print_status(&format!("devices erased: {devices}; {REMAINS}"));
             Ok(())

@@ -104,7 +104,6 @@ pub fn request(
         keep_changes: settings.keep_changes,
         flush_interval: open::duration(settings.flush_interval_ms),
         max_staleness: open::duration(settings.max_staleness_ms),
-        abort_at: context.abort_at(),
     })
 }
 

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::{BadData, Cancel, InvalidRequest, PartialResult, SignalListener, Stopped};
@@ -12,7 +11,7 @@ use crate::pipeline::processor::{Processor, ProcessorConfig, RunError, SampleCou
 use crate::source::file::{FileSource, InputFormat, Options};
 use crate::source::spill::Spill;
 use crate::source::{Batch, Decoder, Source, SourceError};
-use crate::store::{EmbeddedStore, Step, StoreUrl};
+use crate::store::{EmbeddedStore, StoreUrl};
 
 /// Why files cannot be imported into a keyspace.
 const NO_KEYSPACE: &str = "files cannot be imported into a keyspace directly: its versions are \
@@ -57,8 +56,6 @@ pub struct IngestRequest {
     pub flush_interval: Duration,
     /// Maximum delay before a change is written.
     pub max_staleness: Duration,
-    /// Crash test: see [`abort_at`].
-    pub abort_at: Option<(Step, u64)>,
 }
 
 impl IngestRequest {
@@ -142,10 +139,7 @@ pub async fn ingest(
     FileSource::check(files, &options)?;
     let cancel = listen(PartialResult::Read)?;
     let path = request.store_path(NO_KEYSPACE)?;
-    let mut store = EmbeddedStore::open_writer(&path, rules, request.keep_changes)?;
-    if let Some((step, count)) = request.abort_at {
-        abort_at(&mut store, step, count);
-    }
+    let store = EmbeddedStore::open_writer(&path, rules, request.keep_changes)?;
     store.set_cache(request.cache)?;
     let mut processor = Processor::new(&store, rules, request.processor_config()).await?;
     processor.enable_spill(Spill::new(&spill_folder(&path))).await?;
@@ -176,16 +170,6 @@ fn spill_folder(store: &Path) -> PathBuf {
     let path = std::fs::canonicalize(store).unwrap_or_else(|_| store.to_owned());
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     folder.unwrap_or(Path::new(".")).to_owned()
-}
-
-/// Aborts the process, as a crash would, the `count`th time that a flush reaches `step`.
-pub fn abort_at(store: &mut EmbeddedStore, step: Step, count: u64) {
-    let reached = AtomicU64::new(0);
-    store.on_step(move |current| {
-        if current == step && reached.fetch_add(1, Ordering::Relaxed) + 1 == count {
-            std::process::abort();
-        }
-    });
 }
 
 /// A source that ends when it is cancelled.

@@ -23,7 +23,9 @@ mod route;
 #[cfg(test)]
 mod tests;
 
-pub use line::{Content, Event};
+#[cfg(feature = "internals")]
+pub use line::Content;
+pub use line::Event;
 
 use crate::model::reason::DeadReason;
 use device::Device;

@@ -15,7 +15,9 @@ pub mod files;
 mod find;
 pub(crate) mod forward;
 mod guided;
+pub mod hooks;
 mod keys;
+#[cfg(feature = "internals")]
 pub mod memory;
 mod overlay;
 pub mod raw;
@@ -36,10 +38,10 @@ pub use erased::was_erased;
 pub use error::StoreError;
 pub use find::{LookupResult, find, find_at};
 pub use guided::{Guide, Guided};
-pub use keys::{AskKeys, KeyStore, KeysAnswer, ask_keys};
+pub use keys::{AskKeys, KeyStore, ask_keys};
 pub use overlay::Overlay;
-pub use scylla::{ClientIdentity, Consistency, Health, ServerOptions, Tls};
-pub use sqlite::{DeadLetterFilter, KeptDeadLetter, LetterUpdates, RetryJournal, Step};
+pub use scylla::{ClientIdentity, Consistency, ServerOptions, Tls};
+pub use sqlite::{DeadLetterFilter, KeptDeadLetter, LetterUpdates, RetryJournal};
 pub use timed::Timed;
 pub use url::{StoreUrl, StoreUrlError};
 

@@ -38,16 +38,17 @@ impl ArrivalCounts {
         Arrival::ALL.iter().copied().zip(self.0)
     }
 
-    /// Number of applied samples.
-    #[must_use]
-    pub fn total(&self) -> u64 {
-        self.0.iter().sum()
-    }
-
     /// Samples that joined an existing trip: only these can change the key of a trip.
     #[must_use]
     pub fn joined(&self) -> u64 {
-        self.total() - self.number_of(Arrival::New)
+        self.0.iter().sum::<u64>() - self.number_of(Arrival::New)
+    }
+
+    /// Number of applied samples.
+    #[must_use]
+    #[cfg(feature = "internals")]
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
     }
 
     /// Number of arrivals that changed the key of an existing trip, for each way to key a trip.

@@ -30,11 +30,13 @@ impl Kind {
 pub struct Metric {
     /// Name, including the unit.
     pub name: &'static str,
-    /// Type.
+    /// Prometheus type.
     pub kind: Kind,
     /// Unit of the values.
     pub unit: Unit,
-    /// Names of the labels. A device is never a label: there are too many devices.
+    /// Names of the labels, for tests and documents. A device is never a label: there are too many
+    /// devices.
+    #[cfg(feature = "internals")]
     pub labels: &'static [&'static str],
     /// Help text, one line.
     pub help: &'static str,
@@ -64,6 +66,7 @@ macro_rules! metrics {
             name: $name,
             kind: Kind::$kind,
             unit: Unit::$unit,
+            #[cfg(feature = "internals")]
             labels: &[$($label),*],
             help: $help,
         }),+];

@@ -40,19 +40,12 @@ impl<'a> FileForget<'a> {
         Ok(Self { request, path, rules })
     }
 
-    /// Erases; returns the number of devices. `on_open` gets the writer before it is used, for
-    /// tests that stop a flush midway.
+    /// Erases; returns the number of devices.
     ///
     /// # Errors
     /// Another process writes to the file, or writing fails. What was reported before is durable.
-    pub async fn erase(
-        &self,
-        on_open: impl FnOnce(&mut EmbeddedStore),
-        on_event: OnForgetEvent<'_>,
-    ) -> anyhow::Result<usize> {
-        let mut store =
-            EmbeddedStore::open_writer(self.path, &self.rules, self.request.keep_changes)?;
-        on_open(&mut store);
+    pub async fn erase(&self, on_event: OnForgetEvent<'_>) -> anyhow::Result<usize> {
+        let store = EmbeddedStore::open_writer(self.path, &self.rules, self.request.keep_changes)?;
         let mut processor = Processor::new(&store, &self.rules, ProcessorConfig::default()).await?;
         if let Some(device) = &self.request.device {
             self.erase_devices(&mut processor, vec![device.clone()], on_event).await?;

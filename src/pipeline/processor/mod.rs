@@ -174,6 +174,7 @@ impl<'a, T: TripStore, J: Journal> Processor<'a, T, J> {
 
     /// Position up to which everything is durable.
     #[must_use]
+    #[cfg(feature = "internals")]
     pub fn acknowledged(&self) -> Position {
         self.acknowledged
     }

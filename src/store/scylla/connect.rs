@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use scylla::client::execution_profile::ExecutionProfile;
@@ -18,6 +17,7 @@ use super::statements::Statements;
 use super::tls::Layer;
 use super::{Consistency, ScyllaUrl, ServerOptions, Shared, schema};
 use crate::store::StoreError;
+use crate::store::hooks::TestCounter;
 
 /// Maximum time of one attempt to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
@@ -123,7 +123,7 @@ pub(super) async fn connect(url: &ScyllaUrl, options: ServerOptions) -> Result<S
     };
     let statements = retry.until_acknowledged("preparing its statements", prepare).await?;
     let permits = Semaphore::new(concurrency);
-    let (foreign_rows, rows_read) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (foreign_rows, rows_read) = (TestCounter::default(), TestCounter::default());
     Ok(Shared { session, statements, retry, permits, concurrency, foreign_rows, rows_read })
 }
 

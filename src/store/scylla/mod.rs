@@ -22,7 +22,6 @@ mod trips;
 
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -33,8 +32,11 @@ use requests::RetryPolicy;
 use statements::Statements;
 
 use super::StoreError;
+use super::hooks::TestCounter;
 
-pub use schema::{Health, apply_schema, ddl};
+#[cfg(feature = "internals")]
+pub use schema::ddl;
+pub use schema::{Health, apply_schema};
 pub use tls::{ClientIdentity, Tls};
 
 /// URL of a store: the contact points and the keyspace.
@@ -115,8 +117,8 @@ struct Shared {
     /// Limits the writes in flight, which the driver does not.
     permits: Semaphore,
     concurrency: usize,
-    foreign_rows: AtomicU64,
-    rows_read: AtomicU64,
+    foreign_rows: TestCounter,
+    rows_read: TestCounter,
 }
 
 /// Days (device, bucket) that are known to be in the day indexes.
@@ -160,28 +162,23 @@ impl ScyllaStore {
 
     /// Number of rows without a version that were read: rows that another program wrote.
     #[must_use]
+    #[cfg(feature = "internals")]
     pub fn foreign_rows(&self) -> u64 {
-        self.shared.foreign_rows.load(Ordering::Relaxed)
+        self.shared.foreign_rows.get()
     }
 
     /// Number of rows that the queries of the session have read.
     #[must_use]
+    #[cfg(feature = "internals")]
     pub fn rows_read(&self) -> u64 {
-        self.shared.rows_read.load(Ordering::Relaxed)
+        self.shared.rows_read.get()
     }
 
     /// Whether the server is Scylla rather than Cassandra or a compatible server.
     #[must_use]
+    #[cfg(feature = "internals")]
     pub fn is_scylla(&self) -> bool {
         schema::is_scylla(&self.shared.session)
-    }
-
-    /// The version of the server.
-    ///
-    /// # Errors
-    /// [`StoreError::Unreachable`] or [`StoreError::Failed`].
-    pub async fn server_version(&self) -> Result<String, StoreError> {
-        schema::server_version(&self.shared.session, &self.shared.retry).await
     }
 
     /// The state of the servers and tables.

@@ -6,6 +6,7 @@
 
 /// TLS options of a session. Certificates and keys are PEM.
 #[derive(Clone)]
+#[cfg_attr(not(feature = "tls"), allow(dead_code, reason = "read by builds with TLS"))]
 pub struct Tls {
     /// Trusted CA certificates; `None` for those of the system.
     pub authorities: Option<Vec<u8>>,
@@ -15,6 +16,7 @@ pub struct Tls {
 
 /// A client certificate with its key.
 #[derive(Clone)]
+#[cfg_attr(not(feature = "tls"), allow(dead_code, reason = "read by builds with TLS"))]
 pub struct ClientIdentity {
     /// The certificate, followed by its intermediates.
     pub certificates: Vec<u8>,

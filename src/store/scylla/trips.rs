@@ -1,7 +1,6 @@
 //! Trip rows in Scylla.
 
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
 
 use futures_util::{StreamExt, stream};
 use scylla::deserialize::row::DeserializeRow;
@@ -71,7 +70,7 @@ impl Shared {
             let page = self.session.execute_single_page(select, values, from.clone()).await?;
             let rows = page.0.into_rows_result()?;
             let rows = rows.rows::<R>()?.collect::<Result<Vec<R>, _>>()?;
-            self.rows_read.fetch_add(rows.len() as u64, Ordering::Relaxed);
+            self.rows_read.add(rows.len() as u64);
             Ok((rows, page.1.into_paging_control_flow().continue_value()))
         };
         self.retry.until_acknowledged(doing, read).await
@@ -101,7 +100,7 @@ impl Shared {
         match raw.into_row() {
             Ok(Some(row)) => Some(row),
             Ok(None) => {
-                self.foreign_rows.fetch_add(1, Ordering::Relaxed);
+                self.foreign_rows.add(1);
                 telemetry::skipped(SkipReason::NoVersion);
                 None
             }

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use data_encoding::BASE64;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{SqliteStore, Step, failed, trips};
+use super::{SqliteStore, failed, trips};
 use crate::model::input_part::{Part, StoredPart};
 use crate::model::reason::DeadReason;
 use crate::source::Headers;
+use crate::store::hooks::{self, Step};
 use crate::store::{DeadLetter, Flush, Journal, Position, StoreError};
 use crate::views::event;
 
@@ -211,7 +212,7 @@ impl SqliteStore {
         });
         self.or_rollback(&connection, committed)?;
         self.check_path()?;
-        (self.on_step)(Step::After);
+        hooks::reached(Step::After);
         Ok(())
     }
 
@@ -220,7 +221,7 @@ impl SqliteStore {
         if !connection.is_autocommit() {
             return Ok(());
         }
-        (self.on_step)(Step::Before);
+        hooks::reached(Step::Before);
         connection.execute_batch("BEGIN IMMEDIATE")
     }
 
@@ -239,7 +240,7 @@ impl SqliteStore {
     ) -> rusqlite::Result<()> {
         self.begin_transaction(connection)?;
         flush.trips.iter().try_for_each(|trip| trips::put(connection, trip))?;
-        (self.on_step)(Step::Within);
+        hooks::reached(Step::Within);
         if self.keep_letters {
             letters.iter().try_for_each(|letter| record_dead_letters(connection, letter))?;
         }

@@ -20,7 +20,6 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use rusqlite::config::DbConfig;
@@ -28,27 +27,12 @@ use rusqlite::{Connection, ErrorCode, ffi};
 
 pub use journal::{DeadLetterFilter, KeptDeadLetter};
 pub use letters::{LetterUpdates, RetryJournal};
+#[cfg(feature = "internals")]
 pub use open::FORMATS;
 pub use topic::SqlitePartition;
 
 use super::StoreError;
-
-/// A point of a flush at which tests stop a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Nothing of the flush is in the store yet.
-    Before,
-    /// The trips are in the transaction, the position is not.
-    Within,
-    /// The flush is durable, but the run does not know that yet.
-    After,
-}
-
-impl Step {
-    /// Every step with its name.
-    pub const NAMES: [(&str, Self); 3] =
-        [("before", Self::Before), ("within", Self::Within), ("after", Self::After)];
-}
+use super::hooks::TestCounter;
 
 /// A store in one SQLite file.
 pub struct SqliteStore {
@@ -57,8 +41,7 @@ pub struct SqliteStore {
     writing: Option<Writing>,
     keep_changes: u64,
     keep_letters: bool,
-    rows_read: AtomicU64,
-    on_step: Box<dyn Fn(Step) + Send + Sync>,
+    rows_read: TestCounter,
 }
 
 /// State of a store that is open for writing.
@@ -95,9 +78,8 @@ impl SqliteStore {
         // Otherwise SQLite plans a statement again when its bindings change.
         let stable = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true);
         debug_assert!(stable.is_ok(), "{stable:?}");
-        let (connection, on_step) = (Mutex::new(connection), Box::new(|_| ()));
-        let rows_read = AtomicU64::new(0);
-        Self { connection, place, writing, keep_changes, keep_letters: true, rows_read, on_step }
+        let (connection, rows_read) = (Mutex::new(connection), TestCounter::default());
+        Self { connection, place, writing, keep_changes, keep_letters: true, rows_read }
     }
 
     /// Fails if the file is no longer at its path: the system still accepts writes to it, but they
@@ -113,11 +95,6 @@ impl SqliteStore {
         }
     }
 
-    /// Calls `callback` at each step of each flush, where tests stop a run.
-    pub fn on_step(&mut self, callback: impl Fn(Step) + Send + Sync + 'static) {
-        self.on_step = Box::new(callback);
-    }
-
     /// Sets the size of SQLite's page cache, bytes.
     ///
     /// # Errors
@@ -130,8 +107,9 @@ impl SqliteStore {
 
     /// Number of rows that queries for trips, days and devices have read.
     #[must_use]
+    #[cfg(feature = "internals")]
     pub fn rows_read(&self) -> u64 {
-        self.rows_read.load(Ordering::Relaxed)
+        self.rows_read.get()
     }
 
     /// Path of the file.

@@ -1,7 +1,5 @@
 //! Trip rows in SQLite.
 
-use std::sync::atomic::Ordering;
-
 use rusqlite::{CachedStatement, Connection, Error, Row, params, params_from_iter};
 
 use super::row;
@@ -221,7 +219,7 @@ impl SqliteStore {
     /// Counts the rows that a query returned.
     fn count_rows<T>(&self, rows: Result<Vec<T>, StoreError>) -> Result<Vec<T>, StoreError> {
         let count = rows.as_ref().map_or(0, Vec::len);
-        self.rows_read.fetch_add(count as u64, Ordering::Relaxed);
+        self.rows_read.add(count as u64);
         rows
     }
 }
@@ -247,7 +245,7 @@ impl TripStore for SqliteStore {
         };
         let found = lookup(&self.connection());
         let (best, read) = found.map_err(failed(&self.place, "looking up a time"))?;
-        self.rows_read.fetch_add(read, Ordering::Relaxed);
+        self.rows_read.add(read);
         Ok(best)
     }
 
