@@ -31,7 +31,7 @@ pub const UNREACHABLE: u8 = 69;
 pub const INTERNAL: u8 = 70;
 /// Input or output failed.
 pub const IO: u8 = 74;
-/// Configuration.
+/// A setting is not valid, or does not fit the store or the log.
 pub const CONFIG: u8 = 78;
 /// SIGINT before the end.
 pub const INTERRUPTED: u8 = 130;

@@ -36,9 +36,9 @@ const HEADER_OVERHEAD: usize = 10;
 pub struct ProducerRecord {
     /// Key; records of one key go to one partition.
     pub key: Option<Vec<u8>>,
-    /// Value.
+    /// Value; an empty one is sent as zero bytes, not as a tombstone.
     pub value: Vec<u8>,
-    /// Headers.
+    /// Headers, sent in this order.
     pub headers: Headers,
     /// Timestamp, ms since 1970; `None`: time of sending.
     pub timestamp_ms: Option<i64>,

@@ -57,11 +57,11 @@ pub struct Record<'a> {
     pub offset: i64,
     /// Log timestamp, ms since 1970; 0 if there is none.
     pub log_time_ms: i64,
-    /// Key.
+    /// Key; `None` if the record has none. An empty key is a key.
     pub key: Option<&'a [u8]>,
-    /// Value.
+    /// Value; `None` for a tombstone.
     pub value: Option<&'a [u8]>,
-    /// Headers.
+    /// Headers in the order of the record; a name may repeat.
     pub headers: Headers,
 }
 

@@ -13,17 +13,17 @@ use super::limits::{ClockGuard, Limits, MovementFilter};
 /// Unit of integer times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TimeUnit {
-    /// Seconds.
+    /// Seconds since 1970.
     #[serde(rename = "s")]
     Seconds,
-    /// Milliseconds.
+    /// Milliseconds since 1970.
     #[default]
     #[serde(rename = "ms")]
     Millis,
-    /// Microseconds.
+    /// Microseconds since 1970.
     #[serde(rename = "us")]
     Micros,
-    /// Nanoseconds.
+    /// Nanoseconds since 1970.
     #[serde(rename = "ns")]
     Nanos,
 }
@@ -41,7 +41,7 @@ pub enum SpeedUnit {
     /// Miles per hour.
     #[serde(rename = "mph")]
     MilesPerHour,
-    /// Knots.
+    /// Nautical miles per hour.
     #[serde(rename = "kn")]
     Knots,
 }

@@ -11,7 +11,7 @@ pub static TABLE: LazyLock<Vec<Setting>> =
 /// The type of a value, which decides the TOML types that the file may use. TOML text always works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Text.
+    /// Text, which the setting checks itself.
     Text,
     /// A whole number with a unit.
     Duration,

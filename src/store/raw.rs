@@ -41,7 +41,7 @@ pub enum Cell {
     Real(f64),
     /// Text; a map as JSON.
     Text(String),
-    /// Bytes.
+    /// The path as encoded, which may be damaged.
     Blob(Vec<u8>),
 }
 

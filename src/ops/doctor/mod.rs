@@ -39,7 +39,7 @@ impl CheckState {
 pub struct CheckResult {
     /// Name of the check; several results may share it.
     pub check: &'static str,
-    /// Severity.
+    /// In order, at risk, or failed.
     pub state: CheckState,
     /// What was found.
     pub detail: String,
