@@ -3,27 +3,42 @@
 //! samples extend a trip at either end without changing its id. Only a sample that joins two trips
 //! retires an id, and the retired id still resolves to the merged trip.
 //!
+//! # Library
+//! What decides trips is a library without clock, I/O or async:
+//!
+//! | item | what it does |
+//! |---|---|
+//! | [`Timeline`] | applies samples to the trips of a device, in any arrival order |
+//! | [`Trip`], [`Arrival`], [`Outcome`] | the trips, and what a sample did to them |
+//! | [`RawSample`], [`Sample`] | a sample as sent, and as trips keep it |
+//! | [`id`] | writes and parses the forms of a trip id |
+//! | [`path`] | a trip's samples as bytes, for column `path` of a row |
+//! | [`rules`] | the settings that decide trips |
+//!
+//! Everything else is private: it may change in any version. Feature `internals` opens it to the
+//! tests and benches of this repository, and to nothing else.
+//!
 //! # Layers
 //! The lowest layer comes first. A module depends only on its own layer and on layers above it in
 //! this table; `tests/it/tidy.rs` checks the imports.
 //!
 //! | layer | module | what it does |
 //! |---|---|---|
-//! | model and decide | [`identity`] | writes and parses the forms of a trip id |
-//! | model and decide | [`model`] | types, rules and reasons shared by all layers |
-//! | model and decide | [`timeline`] | applies a sample to the trips of its device |
-//! | model and decide | [`codec`] | trips as rows, paths as bytes |
-//! | I/O | [`telemetry`] | Prometheus metrics and logs |
-//! | I/O | [`views`] | trips as JSON, CSV, GeoJSON and GPX, and as events of the change feed |
-//! | I/O | [`source`] | decodes bytes to samples and dead letters |
-//! | I/O | [`store`] | writes and reads rows |
-//! | I/O | [`kafka`] | the log as a topic: consumer, producer, partition assignment |
-//! | pipeline | [`pipeline`] | joins source, timeline and store, with one worker per partition |
-//! | operations | [`simulate`] | generates a fleet with late, repeated and malformed samples |
-//! | operations | [`ops`] | the use cases behind the commands and the HTTP API |
-//! | interfaces | [`settings`] | settings from flags, environment, file and defaults |
-//! | interfaces | [`http`] | JSON API and web page |
-//! | interfaces | [`cli`] | flags, output, exit codes |
+//! | model and decide | `identity` | writes and parses the forms of a trip id |
+//! | model and decide | `model` | types, rules and reasons shared by all layers |
+//! | model and decide | `timeline` | applies a sample to the trips of its device |
+//! | model and decide | `codec` | trips as rows, paths as bytes |
+//! | I/O | `telemetry` | Prometheus metrics and logs |
+//! | I/O | `views` | trips as JSON, CSV, GeoJSON and GPX, and as events of the change feed |
+//! | I/O | `source` | decodes bytes to samples and dead letters |
+//! | I/O | `store` | writes and reads rows |
+//! | I/O | `kafka` | the log as a topic: consumer, producer, partition assignment |
+//! | pipeline | `pipeline` | joins source, timeline and store, with one worker per partition |
+//! | operations | `simulate` | generates a fleet with late, repeated and malformed samples |
+//! | operations | `ops` | the use cases behind the commands and the HTTP API |
+//! | interfaces | `settings` | settings from flags, environment, file and defaults |
+//! | interfaces | `http` | JSON API and web page |
+//! | interfaces | `cli` | flags, output, exit codes |
 //!
 //! # Invariants
 //! Every test run may check them. Code and tests refer to them by number.
@@ -40,20 +55,110 @@
 
 #[doc(hidden)]
 pub mod cli;
-pub mod codec;
-pub mod http;
-pub mod identity;
-pub mod kafka;
-pub mod model;
-pub mod ops;
-pub mod pipeline;
-pub mod settings;
-pub mod simulate;
-pub mod source;
-pub mod store;
-pub mod telemetry;
-pub mod timeline;
-pub mod views;
+mod codec;
+mod http;
+mod identity;
+mod kafka;
+mod model;
+mod ops;
+mod pipeline;
+mod settings;
+mod simulate;
+mod source;
+mod store;
+mod telemetry;
+mod timeline;
+mod views;
+
+pub use model::reading::{Reading, ReadingKind};
+pub use model::sample::{OutOfRange, RawSample, Sample};
+pub use model::scalar::Version;
+pub use timeline::{Arrival, Driver, Outcome, Timeline, Trip};
+
+/// Writes and parses the forms of a trip id: text, key, UUID, and prefixes that select by time.
+///
+/// | form | example | range of `t_star` |
+/// |---|---|---|
+/// | text | `truck-17~20261120T213800.123Z` | years 0000 to 9999 |
+/// | key, as bytes or base32hex | `ehp7aorb5koje040000q3un52stg` | every `i64` |
+/// | UUID version 8 | `01a1fae5-173b-8152-8ed4-88d4aacc8ddd` | 1970 to the year 10889 |
+///
+/// Each form has one canonical spelling, and parsers accept no other.
+///
+/// ```
+/// use tstar::id::{AnyId, TripId, prefix_range};
+///
+/// let id = TripId::new("truck-17", 1_795_210_680_123)?;
+/// assert_eq!(id.text()?, "truck-17~20261120T213800.123Z");
+/// assert_eq!(AnyId::parse("ehp7aorb5koje040000q3un52stg")?, AnyId::Trip(id.clone()));
+///
+/// // The UUID form has only a hash of the device id.
+/// let AnyId::Uuid(uuid) = AnyId::parse("01a1fae5-173b-8152-8ed4-88d4aacc8ddd")? else { panic!() };
+/// assert!(uuid.matches("truck-17", id.t_star_ms));
+///
+/// let (device_id, from_ms, upto_ms) = prefix_range("truck-17~20261120")?;
+/// assert_eq!(device_id, id.device_id);
+/// assert!((from_ms..=upto_ms).contains(&id.t_star_ms));
+/// # Ok::<_, tstar::id::IdError>(())
+/// ```
+pub mod id {
+    pub use crate::identity::{
+        AnyId, DeviceId, IdError, MAX_DEVICE_ID_BYTES, TEXT_TIMES_MS, TripId, UuidId,
+        check_device_id, date_range, device_of_token, prefix, prefix_range, token_of_device,
+    };
+}
+
+/// A trip's samples, sorted by device time, and their encoding as bytes.
+///
+/// The bytes are those of column `path` of a row. `schema/path.proto` documents their format for
+/// readers in any language. The same samples always give the same bytes.
+///
+/// ```
+/// use tstar::path::{Path, PathStats, decode, encode};
+/// use tstar::{RawSample, Sample};
+///
+/// let raw = |time_ms, lat| RawSample { time_ms, lat, lon: 13.4, ..RawSample::default() };
+/// let samples = [raw(0, 52.5), raw(60_000, 52.51)];
+/// let samples = samples.map(|raw| Sample::quantised(&raw).expect("every field is in range"));
+/// let path = Path::from_sorted(samples).expect("there are samples, and their times rise");
+///
+/// let read = decode(&encode(&path))?;
+/// assert!(read.iter().eq(samples));
+/// assert_eq!(PathStats::from_path(&read).distance_m.round(), 1112.0);
+/// # Ok::<_, tstar::path::BlobError>(())
+/// ```
+pub mod path {
+    pub use crate::codec::{BlobError, MAX_MESSAGE_BYTES, decode, encode};
+    pub use crate::timeline::{Path, PathStats};
+}
+
+/// The settings that decide trips.
+///
+/// [`Rules`](rules::Rules) holds all of them and has one hash. The parts that decide are
+/// [`Limits`](rules::Limits) for the timeline, and two checks of a single sample:
+/// [`ClockGuard`](rules::ClockGuard) and [`MovementFilter`](rules::MovementFilter).
+///
+/// ```
+/// use tstar::rules::{ClockViolation, Rules};
+///
+/// let rules = Rules { max_gap_ms: 600_000, ..Rules::default() };
+/// assert_eq!(rules.limits().max_gap_ms, 600_000);
+/// // A device whose clock starts at 1970.
+/// assert_eq!(rules.guard().judge(0, 1_795_210_680_123), Err(ClockViolation::BeforeMin));
+/// // Other rules have another hash.
+/// assert_ne!(rules.hash(), Rules::default().hash());
+/// ```
+pub mod rules {
+    pub use crate::model::limits::{
+        ClockGuard, ClockViolation, FilterReason, Limits, MovementFilter,
+    };
+    pub use crate::model::rules::{Rules, SpeedUnit, TimeUnit};
+}
+
+/// The programs of the page about the library, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/library.md")]
+mod page {}
 
 /// All modules, for the tests and benches of this repository. Not part of the public API.
 #[cfg(feature = "internals")]
@@ -64,5 +169,8 @@ pub mod internals {
             $(pub mod $module { pub use crate::$module::*; })*
         };
     }
-    open! { codec http identity kafka model ops pipeline settings simulate source store telemetry timeline views }
+    open! {
+        codec http identity kafka model ops pipeline settings simulate source store telemetry
+        timeline views
+    }
 }

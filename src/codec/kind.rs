@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use crate::model::scalar;
 
 /// A kind of column: its value in a row, and its types in the schemas.
+#[allow(dead_code, reason = "a test holds the schemas to the types")]
 pub trait ColumnKind {
     /// Type of the field of [`TripRow`](super::trip_row::TripRow).
     type Value;

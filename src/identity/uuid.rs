@@ -82,7 +82,7 @@ impl UuidId {
         write(device_id, t_star_ms) == Ok(self.uuid)
     }
 
-    /// The shard of the device in the day index, equal to [`shard`] of the device id.
+    /// The shard of the device in the day index, equal to that of the device id.
     #[must_use]
     pub fn shard(&self) -> u8 {
         self.uuid.as_bytes()[7] % SHARDS

@@ -22,6 +22,7 @@ macro_rules! named {
 
             /// The value with this name.
             #[must_use]
+            #[allow(dead_code, reason = "not every list is parsed")]
             pub fn from_name(name: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|value| value.name() == name)
             }

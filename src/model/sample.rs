@@ -14,6 +14,20 @@ macro_rules! define_samples {
         docs: [$raw_doc:literal, $doc:literal],
     })*) => {
         /// A location sample of one device, quantised.
+        ///
+        /// ```
+        /// use tstar::{RawSample, Sample};
+        ///
+        /// let raw = RawSample { lat: 52.5, lon: 13.4, speed_mps: Some(13.888_9), ..RawSample::default() };
+        /// let sample = Sample::quantised(&raw)?;
+        /// assert_eq!(sample.lat_e7, 525_000_000);
+        /// assert_eq!(sample.speed_cmps.get(), Some(1389));
+        /// assert_eq!(sample.heading_ddeg.get(), None);
+        ///
+        /// let raw = RawSample { lat: 95.0, ..raw };
+        /// assert_eq!(Sample::quantised(&raw).unwrap_err().field, "lat");
+        /// # Ok::<_, tstar::OutOfRange>(())
+        /// ```
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct Sample {
             /// Device time, ms since 1970-01-01T00:00:00Z.
@@ -82,7 +96,8 @@ macro_rules! define_samples {
 readings!(define_samples);
 
 /// A value outside the range of its field.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[error("{field} is {value}; it must be {least} to {most}")]
 pub struct OutOfRange {
     /// Canonical name of the field.
     pub field: &'static str,

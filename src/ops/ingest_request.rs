@@ -144,15 +144,8 @@ impl Records {
     }
 
     /// Number of records.
-    #[must_use]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.ranges.len()
-    }
-
-    /// Whether there are no records.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.ranges.is_empty()
     }
 
     fn get(&self, nth: usize) -> &[u8] {

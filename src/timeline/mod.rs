@@ -12,23 +12,6 @@
 //!
 //! Over a whole run, spans depend only on the set of kept device times (as long as no trip reaches
 //! a limit). Ids also depend on the arrival order, so the same log always gives the same ids.
-//!
-//! ```
-//! use tstar::timeline::{Limits, RawSample, Sample, Timeline};
-//!
-//! let mut timeline = Timeline::default();
-//! for (minute, version) in [10, 12, 0, 2, 6].into_iter().zip((0..).step_by(2)) {
-//!     let time_ms = minute * 60_000;
-//!     let raw = RawSample { time_ms, lat: 52.5, lon: 13.4, ..RawSample::default() };
-//!     let sample = Sample::quantised(&raw).expect("every field is in range");
-//!     timeline.absorb(&Limits::default(), version, sample, None);
-//! }
-//! // Minute 6 joined two trips. The merged trip keeps the id of the earlier one and absorbs 10.
-//! let trips: Vec<_> = timeline.trips().collect();
-//! assert_eq!(trips.len(), 1);
-//! assert_eq!((trips[0].t_star_ms, trips[0].samples()), (0, 5));
-//! assert!(trips[0].absorbed.contains_key(&600_000));
-//! ```
 
 mod cost;
 mod derived;
@@ -43,9 +26,7 @@ pub use derived::PathStats;
 pub use path::Path;
 pub use trip::{Driver, Trip};
 
-pub use crate::model::limits::{
-    ClockGuard, ClockViolation, FilterReason, Limits, MovementFilter, YEAR_2000_MS,
-};
+pub use crate::model::limits::{ClockGuard, ClockViolation, Limits, MovementFilter};
 pub use crate::model::reading::{READINGS, Reading, ReadingKind};
 pub use crate::model::sample::{OutOfRange, RawSample, Sample};
 use crate::model::scalar::Version;
@@ -84,7 +65,25 @@ pub enum Outcome {
     TripFull,
 }
 
-/// The trips of one device that are in memory.
+/// The trips of one device that are in memory, built from samples in any arrival order.
+///
+/// ```
+/// use tstar::rules::Limits;
+/// use tstar::{RawSample, Sample, Timeline, Version};
+///
+/// let mut timeline = Timeline::default();
+/// for (minute, version) in [10, 12, 0, 2, 6].into_iter().zip((0..).step_by(2)) {
+///     let time_ms = minute * 60_000;
+///     let raw = RawSample { time_ms, lat: 52.5, lon: 13.4, ..RawSample::default() };
+///     let sample = Sample::quantised(&raw).expect("every field is in range");
+///     timeline.absorb(&Limits::default(), Version(version), sample, None);
+/// }
+/// // Minute 6 joined two trips. The merged trip keeps the id of the earlier one and absorbs 10.
+/// let trips: Vec<_> = timeline.trips().collect();
+/// assert_eq!(trips.len(), 1);
+/// assert_eq!((trips[0].t_star_ms, trips[0].samples()), (0, 5));
+/// assert!(trips[0].absorbed.contains_key(&600_000));
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Timeline {
     /// By start time. Boxed, so that tree nodes move pointers instead of trips.
@@ -325,6 +324,7 @@ impl Timeline {
     ///
     /// # Panics
     /// One of them does not hold.
+    #[cfg(feature = "internals")]
     pub fn check(&self, limits: &Limits) {
         let mut before: Option<&Trip> = None;
         for (&start_ms, trip) in &self.trips {

@@ -149,7 +149,7 @@ impl Path {
 
     /// Packs the chunks of a long path except for the latest ones. Inserting a sample into a packed
     /// chunk unpacks it.
-    pub fn pack(&mut self) {
+    pub(crate) fn pack(&mut self) {
         if self.chunks.len() <= 2 * OPEN_CHUNKS {
             return;
         }
@@ -166,7 +166,7 @@ impl Path {
 
     /// Approximate memory used by the path, bytes.
     #[must_use]
-    pub fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         (self.len - self.packed.0) * OPEN_SAMPLE + self.packed.1
     }
 
@@ -179,7 +179,7 @@ impl Path {
     ///
     /// # Errors
     /// The kept sample of that device time.
-    pub fn insert(&mut self, sample: Sample) -> Result<(), Sample> {
+    pub(crate) fn insert(&mut self, sample: Sample) -> Result<(), Sample> {
         spend(1);
         if sample.time_ms > self.last().time_ms {
             self.push(sample);
@@ -286,7 +286,7 @@ impl Path {
 
     /// Appends a path that begins after this one ends. Moves the chunks of the smaller path, so
     /// that over any number of merges each chunk moves O(log n) times.
-    pub fn append(&mut self, mut later: Self) {
+    pub(crate) fn append(&mut self, mut later: Self) {
         debug_assert!(self.last().time_ms < later.first().time_ms);
         self.len += later.len;
         self.packed.0 += later.packed.0;

@@ -10,11 +10,10 @@ mod simplify;
 mod trip_json;
 mod writer;
 
-pub use explain::{Absorbed, Explanation, LogPosition, Minted};
-pub use geo::{Feature, Geometry};
+pub use explain::{Explanation, LogPosition};
 pub use simplify::simplify;
 pub(crate) use trip_json::text_id;
-pub use trip_json::{Answer, Extras, LatLon, Match, PathJson, TripJson, is_open};
+pub use trip_json::{Answer, Extras, Match, TripJson, is_open};
 pub use writer::{Form, TripWriter};
 
 use crate::codec::trip_row::RowError;

@@ -10,12 +10,10 @@ mod to_files;
 mod to_topic;
 
 pub use json::LetterJson;
-pub use letters::{
-    DlqAccess, LetterFilter, LetterId, LetterReader, Letters, StoredLetter, parse_reason,
-};
-pub use purge::{PurgeOutcome, purge};
+pub use letters::{DlqAccess, LetterFilter, Letters, StoredLetter, parse_reason};
+pub use purge::purge;
 pub use redecode::DecodeOverrides;
-pub use replay::{ReplayOutcome, ReplayRequest, replay};
+pub use replay::{ReplayRequest, replay};
 
 use crate::kafka::KafkaError;
 use crate::kafka::client::Brokers;

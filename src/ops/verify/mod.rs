@@ -27,7 +27,7 @@ use crate::model::time::format_time;
 use crate::timeline::DAY_MS;
 
 pub use compare::Comparison;
-pub use request::{Example, VerifyReport, VerifyRequest, open_store, verify_files, verify_topic};
+pub use request::{VerifyReport, VerifyRequest, open_store, verify_files, verify_topic};
 
 /// Kind of a difference between a store and its log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

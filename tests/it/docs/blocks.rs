@@ -116,6 +116,11 @@ impl Reader {
                 }
                 self.ran += 1;
             }
+            "rust" => {
+                let include = format!("include_str!(\"../{}\")", page.path);
+                let library = super::page("src/lib.rs").text;
+                assert!(library.contains(&include), "{here}: lib.rs does not run it as a doctest");
+            }
             "text" => {
                 let is_command = |line: &str| line.starts_with("$ ") || line.starts_with("tstar ");
                 assert!(!text.lines().any(is_command), "{here}: a command in a block of text");

@@ -40,6 +40,7 @@ pub const UNRUN: &[Unrun] = &[
     unrun("docs/late-data.md", "$ tstar replay files", BROKER),
     unrun("docs/late-data.md", "$ tstar replay topic", BROKER),
     unrun("docs/late-data.md", "$ tstar rebuild --store", BROKER),
+    unrun("docs/library.md", "cargo add tstar", "in a package of the reader, which has no tests"),
     unrun("docs/operations.md", "$ tstar doctor --store scylla", "needs Kafka and a CQL server"),
     unrun("docs/operations.md", "$ tstar verify 1.ndjson", "of a store that was damaged by hand"),
     unrun("docs/permissions.md", "tstar run", CQL),
