@@ -16,7 +16,7 @@ use tstar::internals::kafka::record::RecordReader;
 use tstar::internals::model::epoch::Epoch;
 use tstar::internals::model::partitioner::Partitioner;
 use tstar::internals::model::rules::Rules;
-use tstar::internals::model::scalar::Version;
+use tstar::internals::model::scalar::{Offset, Version};
 use tstar::internals::pipeline::daemon::{self, DaemonEvent, Options, PartitionStores};
 use tstar::internals::pipeline::processor::ProcessorConfig;
 use tstar::internals::settings::{KeyRule, Settings};
@@ -134,7 +134,7 @@ impl Journal for Acknowledged {
     async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
         let delivered = black_box(flush).position.delivered;
         self.handle.acknowledge(delivered);
-        if delivered >= self.end
+        if delivered >= Offset(self.end)
             && !self.at_end.swap(true, Ordering::AcqRel)
             && self.left.partitions.fetch_sub(1, Ordering::AcqRel) == 1
         {

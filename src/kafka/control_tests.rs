@@ -2,6 +2,7 @@ use super::*;
 use crate::kafka::record::{RecordContent, RecordReader};
 use crate::model::control::ControlKey;
 use crate::model::rules::Rules;
+use crate::model::scalar::Offset;
 use crate::source::{Batch, Decoder, Headers};
 
 const TOPIC: &str = "samples";
@@ -30,7 +31,7 @@ fn read(device: &[u8], body: &str, headers: Headers) -> Result<i64, SampleError>
     let decoder = Decoder::new(&Rules::default()).unwrap();
     let mut reader = RecordReader::new(decoder, true).allowing(authority);
     let record = Record {
-        offset: 7,
+        offset: Offset(7),
         log_time_ms: T,
         key: Some(device),
         value: Some(body.as_bytes()),
@@ -39,10 +40,16 @@ fn read(device: &[u8], body: &str, headers: Headers) -> Result<i64, SampleError>
     };
     let mut batch = Batch::default();
     match reader.read(&record, &mut batch) {
-        RecordContent::Control(Control::Forget { offset: 7, before_ms, .. }) => Ok(before_ms),
+        RecordContent::Control(Control::Forget { offset: Offset(7), before_ms, .. }) => {
+            Ok(before_ms)
+        }
         RecordContent::Control(other) => panic!("{other:?}"),
         RecordContent::Samples => {
-            assert_eq!(*batch.headers[&7], record.headers, "a dead letter keeps the headers");
+            assert_eq!(
+                *batch.headers[&Offset(7)],
+                record.headers,
+                "a dead letter keeps the headers"
+            );
             let [entry] = &batch.entries[..] else { panic!("{:?}", batch.entries) };
             Err((**entry.content.as_ref().unwrap_err()).clone())
         }

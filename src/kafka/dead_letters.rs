@@ -20,6 +20,7 @@ use super::topic::{OffsetRange, Topics};
 use super::topic_names::dlq_topic;
 use super::transactions::TransactionRecord;
 use crate::model::reason::DeadReason;
+use crate::model::scalar::Offset;
 use crate::source::{Cut, Headers};
 use crate::store::DeadLetter;
 
@@ -71,7 +72,7 @@ pub struct DlqRecord {
     /// Partition number, from 0.
     pub partition: i32,
     /// Offset in the partition.
-    pub offset: i64,
+    pub offset: Offset,
     /// Kind of the record.
     pub what: DlqRecordKind,
 }
@@ -92,19 +93,19 @@ pub enum DlqRecordKind {
 pub struct Fates(BTreeMap<(i32, i64), Box<[u64; 64]>>);
 
 impl Fates {
-    fn decode_offset(offset: i64) -> (i64, usize, u32) {
-        let within = usize::try_from(offset.rem_euclid(4096)).unwrap_or(0);
-        (offset.div_euclid(4096), within / 64, (within % 64) as u32)
+    fn decode_offset(offset: Offset) -> (i64, usize, u32) {
+        let within = usize::try_from(offset.get().rem_euclid(4096)).unwrap_or(0);
+        (offset.get().div_euclid(4096), within / 64, (within % 64) as u32)
     }
 
-    fn record_offset(&mut self, partition: i32, offset: i64) {
+    fn record_offset(&mut self, partition: i32, offset: Offset) {
         let (page, word, bit) = Self::decode_offset(offset);
         self.0.entry((partition, page)).or_insert_with(|| Box::new([0; 64]))[word] |= 1 << bit;
     }
 
     /// Whether the letter was resolved.
     #[must_use]
-    pub fn has(&self, partition: i32, offset: i64) -> bool {
+    pub fn has(&self, partition: i32, offset: Offset) -> bool {
         let (page, word, bit) = Self::decode_offset(offset);
         self.0.get(&(partition, page)).is_some_and(|page| page[word] & (1 << bit) != 0)
     }
@@ -160,7 +161,7 @@ impl LetterTopic {
         let (mut fates, mut scan) = (Fates::default(), self.scan()?);
         while let Some(found) = scan.next_found()? {
             if let DlqRecordKind::FateOf(offset) = found.what {
-                fates.record_offset(found.partition, offset);
+                fates.record_offset(found.partition, Offset(offset));
             }
         }
         Ok(fates)
@@ -179,12 +180,12 @@ impl LetterTopic {
     ///
     /// # Errors
     /// No broker responds, or the client failed.
-    pub fn find(&self, partition: i32, offset: i64) -> Result<Option<DeadLetter>, KafkaError> {
+    pub fn find(&self, partition: i32, offset: Offset) -> Result<Option<DeadLetter>, KafkaError> {
         let extent = usize::try_from(partition).ok().and_then(|at| self.extents.get(at));
-        let Some(extent) = extent.filter(|it| (it.first..it.next).contains(&offset)) else {
+        let Some(extent) = extent.filter(|it| (it.first..it.next).contains(&offset.get())) else {
             return Ok(None);
         };
-        let rest = vec![(partition, OffsetRange { first: offset, ..*extent })];
+        let rest = vec![(partition, OffsetRange { first: offset.get(), ..*extent })];
         let mut scan = LetterScan(Scan::new(&self.brokers, &self.name, rest)?);
         let letter = match scan.next_found()? {
             Some(DlqRecord { offset: at, what: DlqRecordKind::Letter(letter), .. })
@@ -195,7 +196,7 @@ impl LetterTopic {
             _ => return Ok(None),
         };
         while let Some(found) = scan.next_found()? {
-            if found.what == DlqRecordKind::FateOf(offset) {
+            if found.what == DlqRecordKind::FateOf(offset.get()) {
                 return Ok(None);
             }
         }
@@ -204,7 +205,7 @@ impl LetterTopic {
 
     /// Builds the fate record of a letter.
     #[must_use]
-    pub fn fate(&self, partition: i32, offset: i64, fate: Fate) -> TransactionRecord {
+    pub fn fate(&self, partition: i32, offset: Offset, fate: Fate) -> TransactionRecord {
         let position = format!("{partition}:{offset}").into_bytes();
         let headers =
             vec![(FATE.into(), Some(fate.name().into())), (FATE_OF.into(), Some(position))];
@@ -259,7 +260,11 @@ impl LetterScan {
     pub fn next_found(&mut self) -> Result<Option<DlqRecord>, KafkaError> {
         let Some(message) = self.0.next_message()? else { return Ok(None) };
         let what = classify(&Record::from_letter(&message));
-        Ok(Some(DlqRecord { partition: message.partition(), offset: message.offset(), what }))
+        Ok(Some(DlqRecord {
+            partition: message.partition(),
+            offset: Offset(message.offset()),
+            what,
+        }))
     }
 }
 
@@ -305,7 +310,7 @@ fn parse_letter(record: &Record<'_>) -> Option<DeadLetter> {
     let log_time_ms = text(letter_limit::LOG_TIME).map(str::parse).transpose().ok()?;
     Some(DeadLetter {
         partition: text(letter_limit::PARTITION)?.parse().ok()?,
-        offset: text(letter_limit::OFFSET)?.parse().ok()?,
+        offset: Offset(text(letter_limit::OFFSET)?.parse().ok()?),
         element,
         reason: DeadReason::from_name(text(letter_limit::REASON)?)?,
         message: text(letter_limit::MESSAGE)?.to_owned(),

@@ -10,7 +10,7 @@ fn header(name: &str, value: &str) -> (String, Option<Vec<u8>>) {
 fn letter_with_header_clash() -> DeadLetter {
     DeadLetter {
         partition: 3,
-        offset: 71,
+        offset: Offset(71),
         element: Some(2),
         reason: DeadReason::BadTime,
         message: "time has no value".into(),
@@ -36,7 +36,7 @@ fn letter_with_header_clash() -> DeadLetter {
 
 fn read(out: &ProducerRecord) -> DlqRecordKind {
     classify(&Record {
-        offset: 5,
+        offset: Offset(5),
         log_time_ms: out.timestamp_ms.unwrap_or(0),
         key: out.key.as_deref(),
         value: Some(&out.value),
@@ -74,7 +74,7 @@ fn a_fate_names_its_letter_and_other_records_are_foreign() {
         name: "samples.dlq".into(),
         extents: vec![],
     };
-    let fate = topic.fate(3, 71, Fate::Replayed);
+    let fate = topic.fate(3, Offset(71), Fate::Replayed);
     assert_eq!((fate.topic.as_str(), fate.partition), ("samples.dlq", Some(3)));
     assert_eq!(read(&fate.record), DlqRecordKind::FateOf(71));
     let foreign = |headers| read(&ProducerRecord { headers, ..ProducerRecord::default() });
@@ -130,9 +130,15 @@ fn fates_are_found_by_position() {
     let mut fates = Fates::default();
     let resolved: BTreeSet<(i32, i64)> =
         (0..5000).map(|n| ((n % 3) as i32, n * n * 7 % 100_003)).collect();
-    resolved.iter().for_each(|(partition, offset)| fates.record_offset(*partition, *offset));
+    resolved
+        .iter()
+        .for_each(|(partition, offset)| fates.record_offset(*partition, Offset(*offset)));
     for position in (0..3).flat_map(|partition| (0..100_100).map(move |offset| (partition, offset)))
     {
-        assert_eq!(fates.has(position.0, position.1), resolved.contains(&position), "{position:?}");
+        assert_eq!(
+            fates.has(position.0, Offset(position.1)),
+            resolved.contains(&position),
+            "{position:?}"
+        );
     }
 }

@@ -2,11 +2,12 @@ use std::sync::Arc;
 
 use super::*;
 use crate::model::reason::DeadReason;
+use crate::model::scalar::Offset;
 
 fn sample_letter() -> DeadLetter {
     DeadLetter {
         partition: 3,
-        offset: 71,
+        offset: Offset(71),
         element: Some(2),
         reason: DeadReason::BadTime,
         message: "time has no value".into(),

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use tokio::sync::watch;
 
+use crate::model::scalar::Offset;
 use crate::telemetry::Progress;
 
 /// How a partition worker exited.
@@ -66,13 +67,13 @@ impl PartitionHandle {
 
     /// The offset that may be committed.
     #[must_use]
-    pub fn acknowledged(&self) -> i64 {
-        self.acknowledged.load(Ordering::Acquire)
+    pub fn acknowledged(&self) -> Offset {
+        Offset(self.acknowledged.load(Ordering::Acquire))
     }
 
     /// Reports that the worker has made everything before an offset durable.
-    pub fn acknowledge(&self, next_offset: i64) {
-        self.acknowledged.store(next_offset, Ordering::Release);
+    pub fn acknowledge(&self, next_offset: Offset) {
+        self.acknowledged.store(next_offset.get(), Ordering::Release);
     }
 
     /// Reports that the worker failed: the partition stops for as long as it is assigned.
@@ -146,12 +147,15 @@ mod tests {
         assert_eq!(handle.wait(Instant::now() + Duration::from_millis(5)), None);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                handle.acknowledge(80);
+                handle.acknowledge(Offset(80));
                 handle.end(WorkerExit::Drained);
             });
             let long = Instant::now() + Duration::from_secs(60);
             assert_eq!(handle.wait(long), Some(WorkerExit::Drained));
         });
-        assert_eq!((handle.acknowledged(), handle.has_ended()), (80, Some(WorkerExit::Drained)));
+        assert_eq!(
+            (handle.acknowledged(), handle.has_ended()),
+            (Offset(80), Some(WorkerExit::Drained))
+        );
     }
 }

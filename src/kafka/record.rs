@@ -16,6 +16,7 @@ use super::headers;
 use super::unreadable::UnreadableBatch;
 use crate::identity::DeviceId;
 use crate::model::reason::DeadReason;
+use crate::model::scalar::Offset;
 use crate::source::file::MAX_RECORD_BYTES;
 use crate::source::{
     Array, Batch, Control, Cut, DecodedSample, Decoder, Entry, Headers, JsonTemplate,
@@ -54,7 +55,7 @@ pub struct Record<'a> {
     /// Partition number, from 0.
     pub partition: i32,
     /// Offset in the partition.
-    pub offset: i64,
+    pub offset: Offset,
     /// Log timestamp, ms since 1970; 0 if there is none.
     pub log_time_ms: i64,
     /// Key; `None` if the record has none. An empty key is a key.
@@ -80,7 +81,7 @@ impl<'a> Record<'a> {
     fn without_headers<M: Message>(message: &'a M) -> Self {
         Self {
             partition: message.partition(),
-            offset: message.offset(),
+            offset: Offset(message.offset()),
             log_time_ms: message.timestamp().to_millis().unwrap_or(0),
             key: message.key(),
             value: message.payload(),
@@ -155,7 +156,7 @@ impl RecordReader {
 
     /// Appends one entry for all records of a batch that cannot be unpacked.
     pub(super) fn push_unreadable(&self, unreadable: &UnreadableBatch, batch: &mut Batch) {
-        batch.next_offset = Some(unreadable.last + 1);
+        batch.next_offset = Some(Offset(unreadable.last + 1));
         if self.only_device.is_some() {
             return;
         }
@@ -166,7 +167,7 @@ impl RecordReader {
                 unreadable.first, unreadable.last, unreadable.problem
             ),
         };
-        let record = Record { offset: unreadable.last, ..Record::default() };
+        let record = Record { offset: Offset(unreadable.last), ..Record::default() };
         EntryWriter::new(&record, batch)
             .push_error(SampleError::new(DeadReason::BadRecord, message));
     }
@@ -267,7 +268,7 @@ fn retain_device(
     batch: &mut Batch,
     (entries, text, raw): (usize, usize, usize),
     only_device: &str,
-    offset: i64,
+    offset: Offset,
 ) {
     let mut index = 0;
     let texts = &batch.text;
@@ -323,7 +324,7 @@ fn push_raw(batch: &mut Batch, bytes: &[u8]) -> Span {
 /// Adds the entries of a record to a batch.
 struct EntryWriter<'a> {
     batch: &'a mut Batch,
-    offset: i64,
+    offset: Offset,
     log_time_ms: i64,
     key: Option<Span>,
     value: &'a [u8],

@@ -11,7 +11,7 @@ fn sample(device: &str, minute: u32) -> String {
 
 fn record<'a>(key: Option<&'a str>, value: &'a str) -> Record<'a> {
     Record {
-        offset: 7,
+        offset: Offset(7),
         log_time_ms: 1_795_210_680_123,
         key: key.map(str::as_bytes),
         value: Some(value.as_bytes()),
@@ -22,7 +22,7 @@ fn record<'a>(key: Option<&'a str>, value: &'a str) -> Record<'a> {
 fn read(key_is_device: bool, record: &Record<'_>) -> Batch {
     let mut batch = Batch::default();
     assert!(matches!(reader(key_is_device).read(record, &mut batch), RecordContent::Samples));
-    assert_eq!(batch.next_offset, Some(8));
+    assert_eq!(batch.next_offset, Some(Offset(8)));
     batch
 }
 
@@ -44,7 +44,7 @@ fn a_record_is_one_sample_or_an_array_of_them() {
     let batch = read(true, &record(Some("truck-17"), &array));
     assert_eq!(reasons(&batch), [None, Some(DeadReason::MissingField), None]);
     let elements: Vec<_> = batch.entries.iter().map(|it| (it.offset, it.element)).collect();
-    assert_eq!(elements, [(7, Some(0)), (7, Some(1)), (7, Some(2))]);
+    assert_eq!(elements, [0, 1, 2].map(|element| (Offset(7), Some(element))));
     assert_eq!(batch.raw(&batch.entries[1]), br#"{"lat":3}"#, "a bad element is its own entry");
 
     assert_eq!(reasons(&read(true, &record(Some("truck-17"), "[]"))), []);
@@ -86,12 +86,12 @@ fn an_array_of_bad_elements_takes_little_more_than_its_bytes() {
     let record = Record {
         key: Some(b"truck-17"),
         value: Some(value.as_bytes()),
-        offset: 7,
+        offset: Offset(7),
         ..Record::default()
     };
     reader(true).read(&record, &mut batch);
     assert_eq!(batch.entries.len(), MAX_BAD_ELEMENTS + 1);
-    let array = &batch.arrays[&7];
+    let array = &batch.arrays[&Offset(7)];
     assert_eq!(batch.bytes(&array.value), value.as_bytes());
     let more = 500_000 - batch.entries.len() as u64;
     assert_eq!(array.more, [(DeadReason::BadJson, more)].into());

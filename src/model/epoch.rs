@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::partitioner::Partitioner;
 use crate::model::rules::Rules;
-use crate::model::scalar::Version;
+use crate::model::scalar::{Offset, Version};
 
 /// A generation of the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -133,7 +133,7 @@ pub fn divisions(epochs: &[Epoch]) -> Vec<Division> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Versions {
     /// (first offset, base) of each epoch, in the order of the epochs.
-    spans: Vec<(i64, Version)>,
+    spans: Vec<(Offset, Version)>,
     /// The division of each epoch; empty for a log of files.
     divisions: Vec<Division>,
 }
@@ -142,37 +142,39 @@ impl Versions {
     /// For a log of files: base 0.
     #[must_use]
     pub fn of_files() -> Self {
-        Self { spans: vec![(0, Version(0))], divisions: Vec::new() }
+        Self { spans: vec![(Offset(0), Version(0))], divisions: Vec::new() }
     }
 
     /// For a partition under these epochs, oldest first; at least one.
     #[must_use]
     pub fn of_partition(epochs: &[Epoch], partition: i32) -> Self {
-        let start = |epoch: &Epoch| epoch.start_offsets.get(&partition).copied().unwrap_or(0);
+        let start =
+            |epoch: &Epoch| epoch.start_offsets.get(&partition).copied().map_or(Offset(0), Offset);
         let spans = epochs.iter().map(|epoch| (start(epoch), epoch.base)).collect();
         Self { spans, divisions: divisions(epochs) }
     }
 
     /// The version of the record at an offset.
     #[must_use]
-    pub fn version_at(&self, offset: i64) -> Version {
+    pub fn version_at(&self, offset: Offset) -> Version {
         let newest = self.spans.iter().rev().find(|(first, _)| *first <= offset);
         // A record before the first epoch was never read, so the oldest base is as good as any.
         let &(_, base) = newest.or(self.spans.first()).expect("there is an epoch");
-        base + 2 * offset
+        base + 2 * offset.get()
     }
 
     /// The offset of the record with a version.
     #[must_use]
-    pub fn offset_of(&self, version: Version) -> i64 {
-        let newest = self.spans.iter().rev().find(|&&(first, base)| base + 2 * first <= version);
+    pub fn offset_of(&self, version: Version) -> Offset {
+        let newest =
+            self.spans.iter().rev().find(|&&(first, base)| base + 2 * first.get() <= version);
         let &(_, base) = newest.or(self.spans.first()).expect("there is an epoch");
-        (version - base) / 2
+        Offset((version - base) / 2)
     }
 
     /// The division of the epoch of the record at an offset; `None` for a log of files.
     #[must_use]
-    pub fn division_of(&self, offset: i64) -> Option<Division> {
+    pub fn division_of(&self, offset: Offset) -> Option<Division> {
         let nth = self.spans.iter().rposition(|(first, _)| *first <= offset);
         self.divisions.get(nth.unwrap_or(0)).copied()
     }
@@ -237,8 +239,8 @@ mod tests {
             (1, 0, 9000),
             (0, 3, 1006),
         ] {
-            assert_eq!(of(partition).version_at(offset), Version(version));
-            assert_eq!(of(partition).offset_of(Version(version)), offset);
+            assert_eq!(of(partition).version_at(Offset(offset)), Version(version));
+            assert_eq!(of(partition).offset_of(Version(version)), Offset(offset));
         }
         assert!(
             of(0).share_epoch(Version(1010), Version(1198))
@@ -246,16 +248,16 @@ mod tests {
         );
         assert!(!of(0).share_epoch(Version(1198), Version(9000)));
         for (partition, offset, epoch) in [(0, 3, 1), (0, 99, 1), (0, 100, 2), (1, 0, 2)] {
-            assert_eq!(of(partition).division_of(offset).unwrap().epoch, epoch);
+            assert_eq!(of(partition).division_of(Offset(offset)).unwrap().epoch, epoch);
         }
-        assert_eq!(Versions::of_files().division_of(7), None);
+        assert_eq!(Versions::of_files().division_of(Offset(7)), None);
     }
 
     #[test]
     fn a_topic_that_was_made_anew_has_versions_above_all_before() {
         let epochs = [epoch(1, Version(1000), &[(0, 5)]), epoch(2, Version(9000), &[(0, 0)])];
-        assert_eq!(Versions::of_partition(&epochs, 0).version_at(3), Version(9006));
-        assert_eq!(Versions::of_files().version_at(7), Version(14));
+        assert_eq!(Versions::of_partition(&epochs, 0).version_at(Offset(3)), Version(9006));
+        assert_eq!(Versions::of_files().version_at(Offset(7)), Version(14));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! What one run read of it is a [`Part`]. A part that begins at a byte above 0 continues where
 //! another part ends.
 
+use crate::model::scalar::Offset;
 /// Bytes at the start of an input that are hashed first: enough to distinguish most inputs.
 pub const HEAD_BYTES: usize = 4096;
 
@@ -11,7 +12,7 @@ pub const HEAD_BYTES: usize = 4096;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Log offset of its first record.
-    pub first_offset: i64,
+    pub first_offset: Offset,
     /// Position in the content at which it begins, bytes.
     pub from_bytes: u64,
     /// Position in the content at which it ends, after a whole record, bytes.
@@ -37,7 +38,7 @@ impl Part {
     /// Key of the part in a store: log offset of its first record, byte at which it begins.
     #[must_use]
     pub fn key(&self) -> (i64, u64) {
-        (self.first_offset, self.from_bytes)
+        (self.first_offset.get(), self.from_bytes)
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::{BadData, Cancel, InvalidRequest, PartialResult, SignalListener, Stopped};
 use crate::model::reason::DeadReason;
 use crate::model::rules::Rules;
+use crate::model::scalar::Offset;
 use crate::pipeline::processor::{Processor, ProcessorConfig, RunError, SampleCounts};
 use crate::source::file::{FileSource, InputFormat, Options};
 use crate::source::spill::Spill;
@@ -132,7 +133,7 @@ pub async fn ingest(
         format: request.format,
         decoder: Arc::new(Decoder::new(rules)?),
         log_time_ms: request.now_ms,
-        first_offset: 0,
+        first_offset: Offset(0),
         known: Vec::new(),
     };
     // Before the store is created: a mistyped file name must not leave an empty store.

@@ -19,6 +19,7 @@ use utoipa::ToSchema;
 use crate::kafka::producer::{Producer, ProducerRecord};
 use crate::model::reason::{DeadReason, DropReason};
 use crate::model::rules::Rules;
+use crate::model::scalar::Offset;
 use crate::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
 use crate::source::{Batch, Decoder, Entry, MapError, span};
 use crate::store::EmbeddedStore;
@@ -277,14 +278,14 @@ async fn append_to_file(
     let mut processor = Processor::new(store, rules, ProcessorConfig::default()).await?;
     let first = processor.position().delivered;
     let mut results = Results::new(records.len());
-    for (nth, offset) in (0..records.len()).zip(first..) {
+    for (nth, offset) in (0..records.len()).zip(first.get()..) {
         let record = records.get(nth);
         let mut batch = Batch { origin: ORIGIN.into(), ..Batch::default() };
         let content = decoder.json(record, &mut batch.text);
         let message = content.as_ref().err().map(|error| error.message.clone());
         batch.raw.extend_from_slice(record);
         batch.entries.push(Entry {
-            offset,
+            offset: Offset(offset),
             element: None,
             line: 0,
             log_time_ms,

@@ -129,11 +129,9 @@ pub(super) struct Syntax<T> {
     pub write: fn(&T) -> String,
 }
 
-impl<T> Syntax<T> {
-    /// The value of a default.
-    pub fn default_value(&self, default: &str) -> T {
-        (self.read)(default).expect("every default can be read")
-    }
+/// The value of a default.
+pub fn default_of<T>(syntax: &Syntax<T>, default: &str) -> T {
+    (syntax.read)(default).expect("every default can be read")
 }
 
 /// Declares a struct of settings: its fields, their defaults and its part of [`TABLE`]. `flags` are
@@ -164,7 +162,7 @@ macro_rules! settings {
             /// The declared defaults.
             fn default() -> Self {
                 Self {
-                    $($field: $crate::settings::setting::Syntax::default_value(&$syntax, $default),)*
+                    $($field: $crate::settings::setting::default_of(&$syntax, $default),)*
                     $($inner: <$inner_type>::default(),)*
                 }
             }

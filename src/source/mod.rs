@@ -29,6 +29,7 @@ pub(crate) use text::{head_of, short};
 use crate::identity::DeviceId;
 use crate::model::input_part::Part;
 use crate::model::reason::DeadReason;
+use crate::model::scalar::Offset;
 use crate::timeline::Sample;
 
 /// Byte range in one of a batch's two buffers.
@@ -60,13 +61,13 @@ pub struct Batch {
     /// only.
     pub lines_known: u64,
     /// Offset after the last record read, if records without entries follow the last entry.
-    pub next_offset: Option<i64>,
+    pub next_offset: Option<Offset>,
     /// Headers of records that have any, by offset.
-    pub headers: BTreeMap<i64, Arc<Headers>>,
+    pub headers: BTreeMap<Offset, Arc<Headers>>,
     /// Memory used by the headers, bytes.
     pub header_bytes: usize,
     /// Records that are arrays, by offset.
-    pub arrays: BTreeMap<i64, Array>,
+    pub arrays: BTreeMap<Offset, Array>,
     /// A control record. It is alone in its batch, in arrival order. A topic's batch also contains
     /// an entry for it, which becomes the dead letter if the record is rejected.
     pub control: Option<Control>,
@@ -103,7 +104,7 @@ pub enum Control {
     /// Erase trips that end before a time.
     Forget {
         /// Offset of the record in the log.
-        offset: i64,
+        offset: Offset,
         /// Device id.
         device_id: DeviceId,
         /// Trips that end before it are erased, samples before it are dropped, ms since 1970.
@@ -115,7 +116,7 @@ pub enum Control {
 #[derive(Debug)]
 pub struct Entry {
     /// Offset of the record in the log. Entries of one record share it and are adjacent.
-    pub offset: i64,
+    pub offset: Offset,
     /// Index of the element, if the record is an array.
     pub element: Option<u32>,
     /// Line of the file, from 1; 0 if the source has no lines.
@@ -195,7 +196,7 @@ impl Batch {
     }
 
     /// Stores the headers of a record, for its dead letters; does nothing without headers.
-    pub fn keep_headers(&mut self, offset: i64, headers: &Headers) {
+    pub fn keep_headers(&mut self, offset: Offset, headers: &Headers) {
         if !headers.is_empty() {
             self.header_bytes += memory_of_headers(headers);
             self.headers.insert(offset, Arc::new(headers.clone()));

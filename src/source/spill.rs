@@ -13,6 +13,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{Batch, DecodedSample, Entry, Span, span};
+use crate::model::scalar::Offset;
 use crate::timeline::{READINGS, Reading, Sample};
 
 /// Number of groups of devices.
@@ -50,7 +51,7 @@ struct Group {
 #[derive(Serialize, Deserialize)]
 struct SpilledSample<'a> {
     origin: u32,
-    offset: i64,
+    offset: Offset,
     element: Option<u32>,
     line: u64,
     log_time_ms: i64,
@@ -283,7 +284,7 @@ mod tests {
             let batch = all.last_mut().unwrap();
             let sample = SpilledSample {
                 origin: 0,
-                offset,
+                offset: Offset(offset),
                 element: reading.map(i32::cast_unsigned),
                 line: offset.cast_unsigned(),
                 log_time_ms: -time_ms,

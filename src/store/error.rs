@@ -1,6 +1,7 @@
 //! Store errors.
 
 use crate::codec::trip_row::RowError;
+use crate::model::scalar::Offset;
 
 /// Why a store operation failed.
 #[derive(Debug, thiserror::Error)]
@@ -126,7 +127,7 @@ pub enum StoreError {
         /// Partition of the record.
         partition: i32,
         /// Offset of the record.
-        offset: i64,
+        offset: Offset,
         /// Name of the key.
         name: String,
     },

@@ -32,6 +32,7 @@ use std::sync::Arc;
 
 pub use crate::codec::trip_row::{DayWrite, RowError, TripRow};
 pub use crate::model::change::{Change, ChangeKind, Forget, Forgotten};
+use crate::model::scalar::Offset;
 pub use any::{Access, AnyStore, EmbeddedStore, OpenOptions};
 pub use device_pages::DevicePages;
 pub use erased::was_erased;
@@ -77,7 +78,7 @@ pub struct DeadLetter {
     /// Partition of the log; 0 for files.
     pub partition: i32,
     /// Offset of the record in the log.
-    pub offset: i64,
+    pub offset: Offset,
     /// Index of the element if the record is an array.
     pub element: Option<u32>,
     /// Why the sample could not be used.
@@ -120,7 +121,7 @@ impl DeadLetter {
 pub struct Position {
     /// Offset of the next record; for files the number of records delivered since the store was
     /// created.
-    pub delivered: i64,
+    pub delivered: Offset,
 }
 
 /// Changes that become durable together.

@@ -49,9 +49,12 @@ fn stderr_lines() -> Lines<Registry, DefaultFields, Format, fn() -> Stderr> {
     layer().with_writer(io::stderr as fn() -> Stderr).with_ansi(false).log_internal_errors(false)
 }
 
+/// Target of the log lines of stores: the path of their module.
+const STORES: &str = concat!(env!("CARGO_CRATE_NAME"), "::store");
+
 /// Starts to print the library's warnings about stores as lines of text, for a one-shot command.
 pub fn init_store_warnings() {
-    let stores = Targets::new().with_target("tstar::store", LevelFilter::WARN);
+    let stores = Targets::new().with_target(STORES, LevelFilter::WARN);
     let lines = stderr_lines().event_format(Text).with_filter(stores);
     // A second call changes nothing, and would be the same.
     tracing::subscriber::set_global_default(tracing_subscriber::registry().with(lines)).ok();

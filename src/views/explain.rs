@@ -7,7 +7,7 @@ use super::ViewError;
 use super::trip_json::{Match, text_id};
 use crate::codec::trip_row::TripRow;
 use crate::model::epoch::{Epoch, Versions};
-use crate::model::scalar::Version;
+use crate::model::scalar::{Offset, Version};
 use crate::model::time::format_time;
 
 /// A position in the log. Clients parse this and the types below: names and order are fixed.
@@ -111,7 +111,12 @@ impl Explanation {
 fn log_position(version: Version, row: &TripRow, epochs: &[Epoch]) -> LogPosition {
     if epochs.is_empty() {
         let offset = Some(Versions::of_files().offset_of(version));
-        return LogPosition { version: version.get(), epoch: None, partition: None, offset };
+        return LogPosition {
+            version: version.get(),
+            epoch: None,
+            partition: None,
+            offset: offset.map(Offset::get),
+        };
     }
     let epoch_of = |version: Version| epochs.iter().rev().find(|epoch| epoch.base <= version);
     let (Some(epoch), Some(latest)) = (epoch_of(version), epoch_of(row.version)) else {

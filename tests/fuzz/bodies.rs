@@ -11,6 +11,7 @@ use serde::de::IgnoredAny;
 use tstar::internals::identity::{AnyId, TripId, UuidId, date_range, prefix, prefix_range, shard};
 use tstar::internals::model::reason::DeadReason;
 use tstar::internals::model::rules::Rules;
+use tstar::internals::model::scalar::Offset;
 use tstar::internals::source::file::{FileSource, InputFormat, Options};
 use tstar::internals::source::{
     DecodedSample, Decoder, JsonTemplate, SampleError, Source, Span, parse_map,
@@ -144,7 +145,7 @@ fn rows(data: &[u8], format: Option<InputFormat>) -> (Vec<Row>, Option<String>) 
             format,
             decoder: Arc::clone(&PLAIN),
             log_time_ms: 5,
-            first_offset: 10,
+            first_offset: Offset(10),
             known: vec![],
         };
         let paths: [PathBuf; 1] = [file.path().to_owned()];
@@ -162,7 +163,11 @@ fn rows(data: &[u8], format: Option<InputFormat>) -> (Vec<Row>, Option<String>) 
             };
             assert!(!batch.entries.is_empty() || batch.part.is_some(), "an empty batch");
             for entry in &batch.entries {
-                assert_eq!(entry.offset, 10 + rows.len() as i64, "offsets count the entries");
+                assert_eq!(
+                    entry.offset,
+                    Offset(10 + rows.len() as i64),
+                    "offsets count the entries"
+                );
                 assert_eq!((entry.log_time_ms, entry.element), (5, None));
                 let content = match &entry.content {
                     Ok(decoded) => Ok(checked(decoded, &batch.text)),

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tstar::internals::model::scalar::Version;
+use tstar::internals::model::scalar::{Offset, Version};
 use tstar::internals::store::memory::MemoryStore;
 use tstar::internals::store::sqlite::SqliteStore;
 use tstar::internals::store::{
@@ -218,14 +218,17 @@ async fn a_flush_is_durable_with_its_position(store: impl TripStore + Journal) {
         changes: vec![change],
         dead_letters: vec![],
         forgotten: vec![],
-        position: Position { delivered: 3 },
+        position: Position { delivered: Offset(3) },
         parts: vec![],
     };
     store.commit(&flush).await.unwrap();
     assert_eq!(all(&store, "truck-17").await, [row]);
-    assert_eq!(store.position().await.unwrap(), Position { delivered: 3 });
-    store.commit(&Flush { position: Position { delivered: 9 }, ..Flush::default() }).await.unwrap();
-    assert_eq!(store.position().await.unwrap(), Position { delivered: 9 });
+    assert_eq!(store.position().await.unwrap(), Position { delivered: Offset(3) });
+    store
+        .commit(&Flush { position: Position { delivered: Offset(9) }, ..Flush::default() })
+        .await
+        .unwrap();
+    assert_eq!(store.position().await.unwrap(), Position { delivered: Offset(9) });
 }
 
 async fn what_is_staged_is_shown_and_comes_with_the_flush(store: impl TripStore + Journal) {
@@ -237,7 +240,7 @@ async fn what_is_staged_is_shown_and_comes_with_the_flush(store: impl TripStore 
     assert_eq!(store.position().await.unwrap(), Position::default());
     let grown = trip("truck-17", &[10, 12, 14], 8);
     store.stage(&rows(&grown)).await.unwrap();
-    let last = Flush { position: Position { delivered: 5 }, ..rows(&late) };
+    let last = Flush { position: Position { delivered: Offset(5) }, ..rows(&late) };
     store.commit(&last).await.unwrap();
     assert_eq!(all(&store, "truck-17").await, [grown]);
     assert_eq!(all(&store, "truck-18").await, [late]);

@@ -11,7 +11,7 @@ use tstar::internals::model::epoch::{Epoch, Log, Versions};
 use tstar::internals::model::partitioner::Partitioner;
 use tstar::internals::model::reason::{DeadReason, DropReason};
 use tstar::internals::model::rules::Rules;
-use tstar::internals::model::scalar::Version;
+use tstar::internals::model::scalar::{Offset, Version};
 use tstar::internals::pipeline::processor::{
     Budget, Processor, ProcessorConfig, RunError, SampleCounts,
 };
@@ -84,7 +84,16 @@ fn batches(log: &[Record], records_each: usize, first_offset: i64) -> Vec<Batch>
                 let (line, log_time_ms) = (u64::try_from(offset).unwrap() + 1, EVENING);
                 let element = (record.len() > 1).then_some(element);
                 let (again, key) = (false, None);
-                let entry = Entry { offset, element, line, log_time_ms, again, raw, key, content };
+                let entry = Entry {
+                    offset: Offset(offset),
+                    element,
+                    line,
+                    log_time_ms,
+                    again,
+                    raw,
+                    key,
+                    content,
+                };
                 batch.entries.push(entry);
             }
             offset += 1;
@@ -143,7 +152,7 @@ fn process_with(
             processor.enable_spill(Spill::new(folder)).await.unwrap();
         }
         let first = processor.position().delivered;
-        let batches = batches(log, each, first).into_iter();
+        let batches = batches(log, each, first.get()).into_iter();
         let mut source = TestSource { batches, fails: false };
         processor.run(&mut source, |_, _| ()).await.unwrap();
         assert_eq!(processor.position().delivered, first + log.len() as i64);
@@ -325,9 +334,12 @@ fn a_forget_finds_samples_spilled_before_it() {
     let at = |minute| vec![LogEntry::Sample { device: 1, minute, lat_e7: 7 }];
     let mut all = batches(&[at(0), at(2)], 1, 0);
     let before_ms = EVENING + MINUTE;
-    let control =
-        Some(Control::Forget { offset: 2, device_id: DeviceId::from_store("truck-1"), before_ms });
-    all.push(Batch { control, next_offset: Some(3), ..Batch::default() });
+    let control = Some(Control::Forget {
+        offset: Offset(2),
+        device_id: DeviceId::from_store("truck-1"),
+        before_ms,
+    });
+    all.push(Batch { control, next_offset: Some(Offset(3)), ..Batch::default() });
     let (store, folder) = (MemoryStore::default(), tempfile::tempdir().unwrap());
     block_on(async {
         let pace = ProcessorConfig { memory: 1, ..ProcessorConfig::default() };

@@ -8,6 +8,7 @@ use flate2::read::MultiGzDecoder;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use tstar::internals::model::rules::Rules;
+use tstar::internals::model::scalar::Offset;
 use tstar::internals::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
 use tstar::internals::source::Decoder;
 use tstar::internals::source::file::{FileSource, Options};
@@ -49,8 +50,13 @@ const CARS: Known = Known {
 fn import(file: PathBuf, max_gap_ms: i64) -> (SampleCounts, Vec<TripRow>) {
     let rules = Rules { max_gap_ms, ..Rules::default() };
     let decoder = Arc::new(Decoder::new(&rules).unwrap());
-    let options =
-        Options { format: None, decoder, log_time_ms: LOG_TIME_MS, first_offset: 0, known: vec![] };
+    let options = Options {
+        format: None,
+        decoder,
+        log_time_ms: LOG_TIME_MS,
+        first_offset: Offset(0),
+        known: vec![],
+    };
     let mut source = FileSource::open(&[file], options).unwrap();
     let store = MemoryStore::default();
     block_on(async {

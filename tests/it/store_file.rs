@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 use tstar::internals::model::rules::Rules;
-use tstar::internals::model::scalar::Version;
+use tstar::internals::model::scalar::{Offset, Version};
 use tstar::internals::store::sqlite::{FORMATS, SqliteStore};
 use tstar::internals::store::{Change, ChangeKind, Flush, Journal, StoreError, TripRow, TripStore};
 use tstar::internals::timeline::{Path as TripPath, READINGS, Reading, Sample, Trip, day_of};
@@ -209,11 +209,11 @@ fn a_flush_that_fails_leaves_nothing_behind() {
     // The second row cannot be written: NaN is stored as NULL, which the column refuses.
     let mut bad = flush(&["truck-1", "truck-2"]);
     bad.trips[1].distance_m = f64::NAN;
-    bad.position.delivered = 7;
+    bad.position.delivered = Offset(7);
     let failed = block_on(store.commit(&bad)).unwrap_err();
     assert!(matches!(failed, StoreError::Failed { .. }), "{failed}");
     assert_eq!(block_on(store.covering("truck-1", NOON)).unwrap(), None);
-    assert_eq!(block_on(store.position()).unwrap().delivered, 0);
+    assert_eq!(block_on(store.position()).unwrap().delivered, Offset(0));
     assert!(store.changes(0, 10).unwrap().is_empty());
 }
 

@@ -56,13 +56,13 @@ impl PartitionState {
 
     /// Offset after the last polled record.
     fn next_offset(&self) -> i64 {
-        self.batch.next_offset.unwrap_or(self.finished)
+        self.batch.next_offset.map_or(self.finished, |next| next.get())
     }
 
     /// Completes the current batch, if it is not empty.
     pub(super) fn finish_batch(&mut self) {
         let Some(next_offset) = self.batch.next_offset else { return };
-        self.finished = next_offset;
+        self.finished = next_offset.get();
         let next = Batch { origin: Arc::clone(&self.origin), ..Batch::default() };
         self.ready.push_back(std::mem::replace(&mut self.batch, next));
     }
@@ -295,7 +295,7 @@ impl RebalanceContext {
     pub(super) fn commit_held(&self, consumer: &BaseConsumer<Self>, mode: CommitMode) -> bool {
         let mut due = Vec::new();
         for held in self.state().held.values() {
-            let acknowledged = held.handle.acknowledged();
+            let acknowledged = held.handle.acknowledged().get();
             let is_due = match mode {
                 CommitMode::Sync => !held.commits.is_committed(acknowledged),
                 CommitMode::Async => held.commits.is_due(acknowledged),
@@ -398,10 +398,14 @@ impl RebalanceContext {
             self.report_if_stopped(held);
             held.handle.cancel();
             let (partition, committed) = (held.partition, held.handle.acknowledged());
-            let offset = Offset::Offset(committed);
+            let offset = Offset::Offset(committed.get());
             if list.add_partition_offset(&self.config.topic, partition, offset).is_ok() {
                 let late = ended != Some(WorkerExit::Drained);
-                (self.on_event)(ConsumerEvent::Revoked { partition, committed, late });
+                (self.on_event)(ConsumerEvent::Revoked {
+                    partition,
+                    committed: committed.get(),
+                    late,
+                });
             }
         }
         if list.count() > 0

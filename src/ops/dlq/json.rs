@@ -4,6 +4,7 @@ use data_encoding::{BASE64, HEXLOWER};
 use serde::Serialize;
 
 use super::letters::{LetterId, StoredLetter};
+use crate::model::scalar::Offset;
 use crate::model::time::format_time;
 use crate::source::Cut;
 
@@ -16,7 +17,7 @@ pub struct LetterJson {
     file: String,
     line: u64,
     partition: i32,
-    offset: i64,
+    offset: Offset,
     element: Option<u32>,
     key: Option<String>,
     key_bytes: Option<u64>,

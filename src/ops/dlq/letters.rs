@@ -11,6 +11,7 @@ use crate::kafka::dead_letters::{DlqRecordKind, Fates, LetterScan, LetterTopic};
 use crate::model::epoch::Epoch;
 use crate::model::reason::DeadReason;
 use crate::model::rules::Rules;
+use crate::model::scalar::Offset;
 use crate::ops::{InvalidRequest, NoResult};
 use crate::source::Decoder;
 use crate::store::{
@@ -31,7 +32,7 @@ pub enum LetterId {
         /// Partition number, from 0.
         partition: i32,
         /// Offset in the partition.
-        offset: i64,
+        offset: Offset,
     },
 }
 
@@ -252,8 +253,8 @@ impl Letters {
             LetterStore::Topic(topic) => {
                 let (partition, offset) =
                     parse_position(id).ok_or_else(|| invalid("partition:offset"))?;
-                let letter = topic.find(partition, offset)?;
-                let id = LetterId::Position { partition, offset };
+                let letter = topic.find(partition, Offset(offset))?;
+                let id = LetterId::Position { partition, offset: Offset(offset) };
                 letter.map(|letter| StoredLetter { id, letter })
             }
         };

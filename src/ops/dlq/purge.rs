@@ -90,7 +90,7 @@ async fn purge_topic(
             DlqRecordKind::Foreign => false,
         };
         if !is_selected {
-            first_remaining.entry(partition).or_insert(offset);
+            first_remaining.entry(partition).or_insert(offset.get());
             continue;
         }
         records.push(topic.fate(partition, offset, Fate::Purged));

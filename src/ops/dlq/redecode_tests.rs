@@ -1,4 +1,5 @@
 use super::*;
+use crate::model::scalar::Offset;
 use crate::source::parse_map;
 
 /// 2026-11-20T21:38:00.123Z
@@ -7,7 +8,7 @@ const T: i64 = 1_795_210_680_123;
 fn letter(key: Option<&str>, value: &str, reason: DeadReason, message: &str) -> DeadLetter {
     DeadLetter {
         partition: 2,
-        offset: 7,
+        offset: Offset(7),
         element: None,
         reason,
         message: message.to_owned(),

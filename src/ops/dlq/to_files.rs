@@ -9,6 +9,7 @@ use super::letters::{LetterFilter, Letters};
 use super::redecode::{Redecoded, Redecoder};
 use super::replay::ReplayOutcome;
 use crate::model::epoch::Log;
+use crate::model::scalar::Offset;
 use crate::pipeline::processor::{Processor, ProcessorConfig};
 use crate::source::{Batch, Decoder, Entry};
 use crate::store::{EmbeddedStore, LetterUpdates, RetryJournal};
@@ -49,9 +50,9 @@ pub(super) async fn replay_to_files(
 fn log_records(
     redecoded: &RedecodedBatch,
     decoder: &Decoder,
-    first_offset: i64,
+    first_offset: Offset,
     redecoder: &Redecoder,
-) -> (Batch, BTreeMap<i64, i64>) {
+) -> (Batch, BTreeMap<Offset, i64>) {
     let (mut batch, mut ids) = (Batch::default(), BTreeMap::new());
     for (stored, outcome) in redecoded {
         let (Some(id), Redecoded::Usable { value, .. }) = (stored.id.number(), outcome) else {

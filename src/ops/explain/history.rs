@@ -14,7 +14,7 @@ use crate::kafka::scan::Scan;
 use crate::kafka::topic::OffsetRange;
 use crate::model::epoch::Versions;
 use crate::model::rules::Rules;
-use crate::model::scalar::Version;
+use crate::model::scalar::{Offset, Version};
 use crate::ops::verify::reference::{ImportedFiles, ReferenceError};
 use crate::pipeline::daemon::DaemonError;
 use crate::pipeline::daemon::topic_replay::{TopicReplay, by_epoch};
@@ -59,7 +59,7 @@ pub struct HistoryEntry {
     /// Partition number, from 0; 0 for files.
     pub partition: i32,
     /// Offset of its record.
-    pub offset: i64,
+    pub offset: Offset,
     /// Index in a record that is an array; `None` if it is not one.
     pub element: Option<u32>,
     /// Path of the file, or name of the topic.

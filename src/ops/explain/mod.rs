@@ -155,7 +155,7 @@ fn device_spans(log: &TopicLog, row: &TripRow) -> Vec<std::ops::Range<i64>> {
     for ((partition, span), range) in (0..).zip(&mut spans).zip(&log.extents) {
         // A row may be ahead of the committed offset.
         if partition == row.partition && row.version >= newest.base {
-            span.end = span.end.max(last + 1).min(range.next);
+            span.end = span.end.max((last + 1).get()).min(range.next);
         }
         // Expired records may belong to other trips; `is_whole` detects if they do not.
         span.start = span.start.max(range.first);

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::history::{Effect, HistoryEntry};
 use crate::identity::TripId;
+use crate::model::scalar::Offset;
 use crate::model::time::format_time;
 
 /// A sample of a trip and its effect. Clients parse it: names and order are fixed.
@@ -12,7 +13,7 @@ pub struct RecordExplanation {
     /// Partition number, from 0; null for files.
     pub partition: Option<i32>,
     /// Offset of the record; for files, the number of the record, from 0.
-    pub offset: i64,
+    pub offset: Offset,
     /// Index in a record that is an array.
     pub element: Option<u32>,
     /// Path of the file; null for a topic.

@@ -14,7 +14,7 @@ use super::topic_log::OpenLog;
 use super::{InvalidRequest, NoResult};
 use crate::identity::DeviceId;
 use crate::model::rules::Rules;
-use crate::model::scalar::Version;
+use crate::model::scalar::{Offset, Version};
 use crate::model::time::{format_duration, format_time};
 use crate::store::{AnyStore, EpochStore, StoreUrl};
 
@@ -91,7 +91,7 @@ pub struct ForgetRecord {
     /// Partition of the record.
     pub partition: i32,
     /// Offset of the record, if known.
-    pub offset: Option<i64>,
+    pub offset: Option<Offset>,
     /// Version of the erasure, if the offset is known.
     pub version: Option<Version>,
 }
@@ -133,7 +133,7 @@ pub struct AuditLine<'a> {
     requested: Option<&'a str>,
     before: String,
     partition: i32,
-    offset: Option<i64>,
+    offset: Option<Offset>,
     version: Option<Version>,
     at: String,
     by: Option<&'a str>,

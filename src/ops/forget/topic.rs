@@ -13,6 +13,7 @@ use crate::kafka::producer::{Producer, ProducerRecord, RecordMetadata};
 use crate::kafka::topic::Topics;
 use crate::model::control::{Claim, ControlKey, ControlKeys};
 use crate::model::epoch::{Epoch, Versions};
+use crate::model::scalar::Offset;
 use crate::model::time::{format_duration, format_time};
 use crate::ops::device_partition::{LocatedDevice, PartitionFinder};
 use crate::ops::topic_log::{LogAccess, TopicRequest, topic_of};
@@ -173,9 +174,9 @@ impl<'a> TopicForget<'a> {
         })?;
         let to_record = |(located, at): (LocatedDevice, RecordMetadata)| {
             let versions = Versions::of_partition(&self.epochs, at.partition);
-            let version = at.offset.map(|offset| versions.version_at(offset));
+            let version = at.offset.map(|offset| versions.version_at(Offset(offset)));
             let (partition, offset) = (at.partition, at.offset);
-            ForgetRecord { device: located.device, partition, offset, version }
+            ForgetRecord { device: located.device, partition, offset: offset.map(Offset), version }
         };
         let sent: Vec<_> = devices.into_iter().zip(sent).map(to_record).collect();
         on_event(ForgetEvent::Records { state: ForgetState::Requested, records: &sent })?;

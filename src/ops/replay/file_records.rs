@@ -125,7 +125,7 @@ impl<'a, S: TripStore> FileRecords<'a, S> {
             if entry.again {
                 continue;
             }
-            self.next = self.next.max(entry.offset + 1);
+            self.next = self.next.max((entry.offset + 1).get());
             let record = match &entry.content {
                 Ok(decoded) => self.record(&batch, (&entry, decoded), now_ms),
                 Err(error) => Err(SampleError::clone(error)),

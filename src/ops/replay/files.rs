@@ -14,6 +14,7 @@ use crate::kafka::producer::Producer;
 use crate::kafka::topic::{OffsetRange, Topics};
 use crate::model::epoch::Epoch;
 use crate::model::rules::Rules;
+use crate::model::scalar::Offset;
 use crate::ops::device_partition::PartitionFinder;
 use crate::ops::dlq::DecodeOverrides;
 use crate::ops::ingest::ReadProgress;
@@ -189,7 +190,7 @@ impl<'a> FileReplayJob<'a> {
             format: request.format,
             decoder: Arc::new(Decoder::new(&rules)?),
             log_time_ms: request.now_ms,
-            first_offset: 0,
+            first_offset: Offset(0),
             known: Vec::new(),
         };
         FileSource::check(request.files, &options)?;
@@ -258,7 +259,7 @@ impl<'a> FileReplayJob<'a> {
         let state_path = state;
         let state = ReplayState::open(state_path, log)?;
         let (first_offset, known) = (state.lines(), state.known());
-        let options = Options { first_offset, known, ..self.options.clone() };
+        let options = Options { first_offset: Offset(first_offset), known, ..self.options.clone() };
         let mut records = self.records(FileSource::open(self.files, options)?)?;
         records.next = state.lines();
         let producer = Producer::new(&target.brokers, Arc::clone(&self.notify))?;

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::file_records::FileRecords;
 use crate::kafka::topic::OffsetRange;
 use crate::model::epoch::{Epoch, Log, Versions};
-use crate::model::scalar::Version;
+use crate::model::scalar::{Offset, Version};
 use crate::ops::verify::reference::Workspace;
 use crate::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
 use crate::source::Batch;
@@ -43,7 +43,7 @@ impl PreviewLog<'_> {
     /// A version above those of all records of the log.
     fn next_version(&self) -> Version {
         let end = |(partition, range): (i32, &OffsetRange)| {
-            Versions::of_partition(self.epochs, partition).version_at(range.next)
+            Versions::of_partition(self.epochs, partition).version_at(Offset(range.next))
         };
         (0..).zip(self.offsets).map(end).max().unwrap_or(Version(0))
     }

@@ -10,6 +10,7 @@ use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 
 use crate::model::input_part::{Part, StoredPart};
+use crate::model::scalar::Offset;
 use crate::ops::{BadData, PreconditionFailed};
 use crate::store::files::{self, with_suffix};
 
@@ -58,7 +59,7 @@ pub(super) struct ReplayState {
 impl SentPart {
     fn from_part(part: &Part) -> Self {
         Self {
-            first: part.first_offset,
+            first: part.first_offset.get(),
             from_bytes: part.from_bytes,
             upto_bytes: part.upto_bytes,
             line: part.line,
@@ -75,7 +76,7 @@ impl SentPart {
     fn stored_part(&self) -> Option<StoredPart> {
         let hash = |text: &str| HEXLOWER.decode(text.as_bytes()).ok()?.try_into().ok();
         let part = Part {
-            first_offset: self.first,
+            first_offset: Offset(self.first),
             from_bytes: self.from_bytes,
             upto_bytes: self.upto_bytes,
             line: self.line,

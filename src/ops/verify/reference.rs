@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::identity::DeviceId;
 use crate::model::epoch::Versions;
 use crate::model::rules::Rules;
+use crate::model::scalar::Offset;
 use crate::pipeline::daemon::topic_replay::TopicReplay;
 use crate::pipeline::daemon::{DaemonError, GuidedOwners, OnEvent, Report, SqliteStores};
 use crate::pipeline::processor::{Processor, ProcessorConfig, RunError, SampleCounts};
@@ -214,7 +215,7 @@ async fn in_order(
     files: &[PathBuf],
     options: &Options,
     store: &str,
-) -> Result<Vec<(i64, PathBuf)>, ReferenceError> {
+) -> Result<Vec<(Offset, PathBuf)>, ReferenceError> {
     FileSource::check(files, options)?;
     let mut ordered = Vec::with_capacity(files.len());
     for file in files {
@@ -244,16 +245,16 @@ pub struct ImportedFiles {
     /// The remaining forgets, oldest first; each has an offset among the records.
     forgets: VecDeque<(String, Forget)>,
     /// Offset of the next record.
-    next: i64,
+    next: Offset,
     /// Number of records that the store was built from.
-    delivered: i64,
+    delivered: Offset,
     /// Path of the store.
     store: String,
     /// The first problem of the files.
     fault: Option<String>,
 }
 
-fn offset_of(forget: &Forget) -> i64 {
+fn offset_of(forget: &Forget) -> Offset {
     Versions::of_files().offset_of(forget.version)
 }
 
@@ -275,7 +276,7 @@ impl ImportedFiles {
             source: FileSource::open(&files, options)?,
             ahead: None,
             forgets: imported.every_forget()?.into(),
-            next: 0,
+            next: Offset(0),
             delivered,
             store: store.to_owned(),
             fault: None,

@@ -17,8 +17,11 @@ impl PartitionStores for SqliteStores {
 
     fn open(&self, handle: &Arc<PartitionHandle>) -> (Self::Trips, Self::Journal) {
         let trips = Arc::clone(&self.0);
-        let journal =
-            SqlitePartition::new(Arc::clone(&trips), handle.partition(), handle.acknowledged());
+        let journal = SqlitePartition::new(
+            Arc::clone(&trips),
+            handle.partition(),
+            handle.acknowledged().get(),
+        );
         (trips, journal)
     }
 }

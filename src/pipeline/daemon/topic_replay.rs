@@ -14,7 +14,7 @@ use crate::kafka::record::RecordReader;
 use crate::kafka::topic::OffsetRange;
 use crate::model::control::ControlKeys;
 use crate::model::epoch::{Epoch, Versions};
-use crate::model::scalar::Version;
+use crate::model::scalar::{Offset, Version};
 use crate::pipeline::processor::{ProcessorConfig, SampleCounts};
 use crate::source::{Decoder, MapError};
 
@@ -138,7 +138,7 @@ pub fn reader(epoch: &Epoch, keys: &ControlKeys) -> Result<RecordReader, DaemonE
 #[must_use]
 pub fn versions_before(epochs: &[Epoch], offsets: &[i64]) -> BTreeMap<i32, Version> {
     let version = |(partition, &offset): (i32, &i64)| {
-        (partition, Versions::of_partition(epochs, partition).version_at(offset) - 2)
+        (partition, Versions::of_partition(epochs, partition).version_at(Offset(offset)) - 2)
     };
     (0..).zip(offsets).map(version).collect()
 }

@@ -59,7 +59,7 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         let forgotten = vec![Forgotten { device_id: device_id.clone(), forget }];
         self.journal.stage(&Flush { forgotten, ..Flush::default() }).await?;
         self.counts.controls += 1;
-        self.position.delivered = self.position.delivered.max(offset + 1);
+        self.position.delivered = self.position.delivered.max(*offset + 1);
         Ok(())
     }
 }

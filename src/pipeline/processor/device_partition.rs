@@ -5,6 +5,7 @@ use super::Processor;
 use super::resident::Device;
 use crate::model::epoch::Division;
 use crate::model::reason::DeadReason;
+use crate::model::scalar::Offset;
 use crate::source::SampleError;
 use crate::store::claims::home;
 use crate::store::{Journal, StoreError, TripStore};
@@ -33,7 +34,7 @@ impl Device {
 impl<T: TripStore, J: Journal> Processor<'_, T, J> {
     /// Whether a device belongs to this partition, in the epoch of the record at `offset`. Claims a
     /// device without a partition for this one.
-    pub(super) async fn is_own(&self, device_id: &str, offset: i64) -> Result<bool, StoreError> {
+    pub(super) async fn is_own(&self, device_id: &str, offset: Offset) -> Result<bool, StoreError> {
         let own = self.log.partition;
         let Some(division) = self.log.versions.division_of(offset) else { return Ok(true) };
         let slot = self.devices.find_slot(device_id);
@@ -47,7 +48,7 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
 
     /// What the store needs to look up the partition of a device, in the epoch of the record at
     /// `offset`; `None` if the partition is known or computed.
-    pub(super) fn unknown_home(&mut self, slot: usize, offset: i64) -> Option<Division> {
+    pub(super) fn unknown_home(&mut self, slot: usize, offset: Offset) -> Option<Division> {
         let division = self.log.versions.division_of(offset)?;
         let (name, device) = self.devices.at_mut(slot);
         if device.home.is_some_and(|home| home.epoch == division.epoch) {

@@ -53,6 +53,7 @@ use spill::Spiller;
 use crate::model::epoch::Log;
 use crate::model::input_part::Part;
 use crate::model::rules::Rules;
+use crate::model::scalar::Offset;
 use crate::source::spill::Spill;
 use crate::source::{Batch, Source, SourceError};
 use crate::store::{DeviceScope, Journal, Position, StoreError, TripStore};
@@ -152,7 +153,7 @@ impl<'a, T: TripStore, J: Journal> Processor<'a, T, J> {
     /// The store cannot be read.
     pub async fn enable_spill(&mut self, spill: Spill) -> Result<(), StoreError> {
         // A store whose trips were erased has a position above 0, so its forgets are still read.
-        let is_empty = self.position.delivered == 0
+        let is_empty = self.position.delivered == Offset(0)
             && self.trips.devices(DeviceScope::All, None, 1).await?.is_empty();
         self.devices.set_complete(is_empty);
         self.spiller = Some(Spiller::new(spill, &self.config));

@@ -18,6 +18,7 @@ use self::reader::BatchResult;
 use self::splitter::Sizes;
 use super::{Batch, Decoder, Source, SourceError};
 use crate::model::input_part::StoredPart;
+use crate::model::scalar::Offset;
 
 /// Maximum size of a record that is kept whole, bytes; of a larger one, the head, length and hash
 /// are kept.
@@ -53,7 +54,7 @@ pub struct Options {
     /// Log timestamp of all records, ms since 1970: files have none.
     pub log_time_ms: i64,
     /// Offset of the first record that was not delivered before.
-    pub first_offset: i64,
+    pub first_offset: Offset,
     /// Input parts that earlier runs have read. Reading resumes after them; a file that a completed
     /// import has read to its end is redelivered, with the original offsets.
     pub known: Vec<StoredPart>,

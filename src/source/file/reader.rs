@@ -11,6 +11,7 @@ use super::splitter::{Bytes, Ends, RawRecord, Records, Sizes};
 use super::{InputFormat, Options};
 use crate::model::input_part::{Part, StoredPart};
 use crate::model::reason::DeadReason;
+use crate::model::scalar::Offset;
 use crate::source::csv::Columns;
 use crate::source::text::clipped;
 use crate::source::{
@@ -54,7 +55,7 @@ fn read_input(
     options: &Options,
     sizes: Sizes,
     sender: &Sender<BatchResult>,
-    (known, offset): (&[StoredPart], &mut i64),
+    (known, offset): (&[StoredPart], &mut Offset),
 ) -> Result<Vec<StoredPart>, Stop> {
     let read_error = |error| Stop::Failed(input.read_error(error));
     let opened = input.open().map_err(read_error)?;
@@ -346,7 +347,7 @@ fn is_blank(record: &[u8], is_csv: bool) -> bool {
 /// Assigns offsets to records.
 struct Log<'a> {
     /// Offset of the next record that was not delivered before.
-    next: &'a mut i64,
+    next: &'a mut Offset,
     log_time_ms: i64,
     /// Parts whose records are redelivered, from the current one on.
     known: VecDeque<Part>,
@@ -370,7 +371,7 @@ impl Log<'_> {
     }
 
     /// Offset and timestamp of the next record.
-    fn next_position(&mut self) -> (i64, i64) {
+    fn next_position(&mut self) -> (Offset, i64) {
         if let Some(part) = self.known.front() {
             let offset = part.first_offset + self.in_part;
             self.in_part += 1;

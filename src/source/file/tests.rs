@@ -28,7 +28,7 @@ impl EntrySummary {
 
 fn options(format: Option<InputFormat>) -> Options {
     let decoder = Arc::new(Decoder::new(&Rules::default()).unwrap());
-    Options { format, decoder, log_time_ms: 5, first_offset: 10, known: vec![] }
+    Options { format, decoder, log_time_ms: 5, first_offset: Offset(10), known: vec![] }
 }
 
 fn small(chunk: usize, record: usize) -> Sizes {
@@ -49,7 +49,7 @@ fn drain(mut source: FileSource) -> (Vec<EntrySummary>, Option<SourceError>) {
                     let content = entry.content.as_ref().map_err(|fault| (**fault).clone());
                     seen.push(EntrySummary {
                         origin: batch.origin.to_string(),
-                        offset: entry.offset,
+                        offset: entry.offset.get(),
                         line: entry.line,
                         raw: batch.raw(entry).to_vec(),
                         content: content

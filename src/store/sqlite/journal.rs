@@ -9,6 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::{SqliteStore, failed, trips};
 use crate::model::input_part::{Part, StoredPart};
 use crate::model::reason::DeadReason;
+use crate::model::scalar::Offset;
 use crate::source::Headers;
 use crate::store::hooks::{self, Step};
 use crate::store::{DeadLetter, Flush, Journal, Position, StoreError};
@@ -192,7 +193,7 @@ impl Journal for SqliteStore {
             self.connection().query_row("SELECT delivered FROM log", [], |row| row.get(0));
         let delivered =
             delivered.optional().map_err(failed(&self.place, "reading the position"))?;
-        Ok(Position { delivered: delivered.unwrap_or(0) })
+        Ok(Position { delivered: delivered.unwrap_or(Offset(0)) })
     }
 }
 

@@ -7,6 +7,7 @@ use rusqlite::{Connection, params};
 
 use super::SqliteStore;
 use crate::model::reason::DeadReason;
+use crate::model::scalar::Offset;
 use crate::store::{Flush, Journal, Position, StoreError};
 
 /// Updates of stored dead letters, by number.
@@ -55,7 +56,7 @@ pub struct RetryJournal {
 #[derive(Default)]
 struct PendingUpdates {
     /// Numbers of the replayed dead letters of the next flush, by the offset of their new record.
-    ids: BTreeMap<i64, i64>,
+    ids: BTreeMap<Offset, i64>,
     updates: LetterUpdates,
 }
 
@@ -68,7 +69,7 @@ impl RetryJournal {
 
     /// Sets the dead letters of the next flush: those replayed, by the offset of their new record,
     /// and those that are kept with a new reason and message.
-    pub fn set_updates(&self, ids: BTreeMap<i64, i64>, changed: Vec<(i64, DeadReason, String)>) {
+    pub fn set_updates(&self, ids: BTreeMap<Offset, i64>, changed: Vec<(i64, DeadReason, String)>) {
         *self.pending() = PendingUpdates { ids, updates: LetterUpdates { gone: vec![], changed } };
     }
 

@@ -8,6 +8,7 @@ use super::{SqliteStore, failed};
 use crate::model::control::NamedKey;
 use crate::model::epoch::Epoch;
 use crate::model::partitioner::Partitioner;
+use crate::model::scalar::Offset;
 use crate::store::{EpochStore, Flush, Journal, KeyStore, Position, StoreError};
 
 /// The journal of one partition worker, with the position of its partition. Workers of other
@@ -43,7 +44,7 @@ impl Journal for SqlitePartition {
     }
 
     async fn position(&self) -> Result<Position, StoreError> {
-        Ok(Position { delivered: self.from })
+        Ok(Position { delivered: Offset(self.from) })
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tstar::internals::codec::trip_row::resolve_overlaps;
+use tstar::internals::model::scalar::Offset;
 use tstar::internals::store::{ChangeKind, TripRow};
 use tstar::internals::timeline::day_of;
 
@@ -37,7 +38,7 @@ pub fn commit(world: &mut World, truth: &Truth, (lane, script): (usize, &Script)
     if truth.dead.iter().any(|place| is_passed(place) && !dead.contains(place)) {
         world.bad.insert("I6 dead letters");
     }
-    let version = script.log.versions.version_at(committed);
+    let version = script.log.versions.version_at(Offset(committed));
     let merges = announced(world.feed.iter());
     let mut of_lane =
         truth.merges.iter().filter(|(merge, of)| **of == lane && merge.2 < version.get());

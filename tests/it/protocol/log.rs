@@ -12,7 +12,7 @@ use tstar::internals::model::epoch::{Epoch, Log, Versions};
 use tstar::internals::model::partitioner::Partitioner;
 use tstar::internals::model::reason::DeadReason;
 use tstar::internals::model::rules::Rules;
-use tstar::internals::model::scalar::Version;
+use tstar::internals::model::scalar::{Offset, Version};
 use tstar::internals::source::{Batch, DecodedSample, Decoder, Entry, SampleError};
 use tstar::internals::timeline::{DAY_MS, READINGS, Reading, Sample};
 
@@ -163,7 +163,7 @@ impl Script {
 
     /// The number of the epoch of a record.
     pub fn epoch_of(&self, offset: i64) -> i32 {
-        self.log.versions.division_of(offset).expect("it is a topic").epoch
+        self.log.versions.division_of(Offset(offset)).expect("it is a topic").epoch
     }
 
     pub fn len(&self) -> i64 {
@@ -208,7 +208,7 @@ impl Script {
         }
         let record = kafka::record::Record {
             partition: self.log.partition,
-            offset,
+            offset: Offset(offset),
             log_time_ms: ORIGIN,
             key: Some(key.as_bytes()),
             value: Some(body.as_bytes()),
@@ -265,6 +265,7 @@ fn put_entry(
     let content = content.map_err(|reason| Box::new(SampleError::new(reason, "planted")));
     let (line, log_time_ms, again) = (0, ORIGIN, false);
     let (raw, key) = (0..0, None);
-    let entry = Entry { offset, element, line, log_time_ms, again, raw, key, content };
+    let entry =
+        Entry { offset: Offset(offset), element, line, log_time_ms, again, raw, key, content };
     batch.entries.push(entry);
 }

@@ -103,8 +103,8 @@ async fn work(store: SimStore, config: ProcessorConfig) -> Result<(), StoreError
             Command::Absorb(most) => {
                 let position = processor.position().delivered;
                 let upto = script.upto(store.world().epochs);
-                let most = most.min(usize::try_from(upto - position).unwrap_or(0));
-                if let Some(batch) = script.batch(position, most) {
+                let most = most.min(usize::try_from(upto - position.get()).unwrap_or(0));
+                if let Some(batch) = script.batch(position.get(), most) {
                     processor.absorb(&batch).await?;
                 }
             }
@@ -127,8 +127,8 @@ fn report(store: &SimStore, processor: &Processor<'_, SimStore>) {
         world.bad.insert("I3");
     }
     let desk = &mut world.desks[store.owner];
-    desk.position = processor.position().delivered;
-    desk.acknowledged = processor.acknowledged().delivered;
+    desk.position = processor.position().delivered.get();
+    desk.acknowledged = processor.acknowledged().delivered.get();
     let before = std::mem::replace(&mut desk.overlaps, counts.overlaps);
     world.see_many("overlaps loaded", counts.overlaps - before);
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use tstar::internals::model::scalar::Offset;
 use tstar::internals::pipeline::processor::ProcessorConfig;
 
 use super::checks;
@@ -349,7 +350,11 @@ impl Schedule {
 fn print(script: &Script) {
     println!("{:?} {:?}", script.rules.limits(), script.log);
     for (record, offset) in script.records.iter().zip(0..) {
-        println!("{offset} ({}): {}", script.log.versions.version_at(offset), shown(record));
+        println!(
+            "{offset} ({}): {}",
+            script.log.versions.version_at(Offset(offset)),
+            shown(record)
+        );
     }
 }
 

@@ -6,7 +6,7 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
 
-use tstar::internals::model::scalar::Version;
+use tstar::internals::model::scalar::{Offset, Version};
 use tstar::internals::store::{
     DeviceScope, Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore,
 };
@@ -42,7 +42,7 @@ impl SimStore {
 
     /// The version of the first record of the batch that the owner absorbs.
     fn reads(&self, world: &World) -> Version {
-        self.script.log.versions.version_at(world.desks[self.owner].position)
+        self.script.log.versions.version_at(Offset(world.desks[self.owner].position))
     }
 
     /// Lets the world continue.
@@ -331,7 +331,7 @@ impl Journal for SimStore {
         self.acknowledged(events).await;
         let dead = ahead.dead_letters.iter();
         let dead = dead.map(|letter| {
-            What::Dead((letter.partition, letter.offset, letter.element.unwrap_or(0)))
+            What::Dead((letter.partition, letter.offset.get(), letter.element.unwrap_or(0)))
         });
         self.acknowledged(dead.collect::<Vec<_>>()).await;
         Ok(())
@@ -339,11 +339,11 @@ impl Journal for SimStore {
 
     async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
         self.stage(flush).await?;
-        self.world().commit(self.owner, flush.position.delivered);
+        self.world().commit(self.owner, flush.position.delivered.get());
         Ok(())
     }
 
     async fn position(&self) -> Result<Position, StoreError> {
-        Ok(Position { delivered: self.start })
+        Ok(Position { delivered: Offset(self.start) })
     }
 }

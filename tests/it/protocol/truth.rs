@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tstar::internals::model::scalar::Version;
+use tstar::internals::model::scalar::{Offset, Version};
 use tstar::internals::store::TripRow;
 use tstar::internals::timeline::{Driver, Path, Trip};
 
@@ -96,7 +96,7 @@ impl Truth {
             max_samples: script.rules.max_samples as usize,
         };
         let device = self.devices.entry(id).or_insert_with(|| literal::Device::new(limits));
-        device.arrive(script.log.versions.version_at(offset).get(), *fix) == Did::TripFull
+        device.arrive(script.log.versions.version_at(Offset(offset)).get(), *fix) == Did::TripFull
     }
 
     /// Records the trips of a partition after a record of it.

@@ -21,6 +21,7 @@ use tstar::internals::kafka::record::RecordReader;
 use tstar::internals::kafka::topic::StartFrom;
 use tstar::internals::model::epoch::Epoch;
 use tstar::internals::model::rules::Rules;
+use tstar::internals::model::scalar;
 use tstar::internals::model::scalar::Version;
 use tstar::internals::source::Decoder;
 
@@ -174,8 +175,8 @@ fn a_commit_that_the_brokers_refused_is_reported_and_repeated() {
     std::thread::scope(|scope| {
         let polling = scope.spawn(|| consumer::run(&config, reader, to, &on_event, &halt));
         let mut handed = handed.blocking_recv().unwrap();
-        while handed.batches.blocking_recv().unwrap().next_offset != Some(1) {}
-        handed.holding.acknowledge(1);
+        while handed.batches.blocking_recv().unwrap().next_offset != Some(scalar::Offset(1)) {}
+        handed.holding.acknowledge(scalar::Offset(1));
         let until_warned = |words: &str| loop {
             match events.recv_timeout(LIMIT).expect(words) {
                 ConsumerEvent::Warning(problem) if problem.contains(words) => return,
