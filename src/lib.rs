@@ -29,7 +29,7 @@
 //! | model and decide | `timeline` | applies a sample to the trips of its device |
 //! | model and decide | `codec` | trips as rows, paths as bytes |
 //! | I/O | `telemetry` | Prometheus metrics and logs |
-//! | I/O | `views` | trips as JSON, CSV, GeoJSON and GPX, and as events of the change feed |
+//! | I/O | `views` | trips in output formats, and as events of the change feed |
 //! | I/O | `source` | decodes bytes to samples and dead letters |
 //! | I/O | `store` | writes and reads rows |
 //! | I/O | `kafka` | the log as a topic: consumer, producer, partition assignment |

@@ -35,7 +35,7 @@ pub async fn run(
 ) -> anyhow::Result<()> {
     let store = open::reader(&context.settings(&[&args.server.0])?.0, context).await?;
     let format = printer.format(&args.output);
-    if matches!(format, Format::Geojson | Format::Gpx) {
+    if matches!(format, Format::OfTrips(_)) {
         return Err(InvalidRequest("--format must be table, ndjson, json or csv".into()).into());
     }
     let day = args.day.as_deref().map(parse_day).transpose()?;

@@ -10,7 +10,7 @@ use super::print::Printer;
 use crate::identity::check_device_id;
 use crate::ops::InvalidRequest;
 use crate::store::{AnyStore, DevicePages, DeviceScope, Order, TripStore};
-use crate::views::{Extras, TripWriter};
+use crate::views::{Extras, Form, TripWriter, enumerated};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -45,9 +45,9 @@ pub async fn run(
     let format = args.output.format(Format::Ndjson);
     args.path.check(format)?;
     let Some(form) = format.form() else {
-        let problem =
-            "--format table is not supported by export; use ndjson, json, csv, geojson or gpx";
-        return Err(InvalidRequest(problem.into()).into());
+        let forms = enumerated(&Form::names(|_| true), "or");
+        let problem = format!("--format table is not supported by export; use {forms}");
+        return Err(InvalidRequest(problem).into());
     };
     let mut writer = printer.writer(form, args.path.path);
     if let Some(device) = &args.device {

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
+use clap::builder::PossibleValue;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 
 use super::exit;
@@ -18,7 +19,7 @@ use crate::settings::{
     SettingsFile, exposed_files, read_secret, unknown_env,
 };
 use crate::telemetry::{self, logging};
-use crate::views::Form;
+use crate::views::{Form, PathRule, enumerated};
 
 /// Keys and values of the settings that flags name.
 pub type SettingValues = Vec<(&'static str, String)>;
@@ -359,20 +360,47 @@ fn with_flags(command: Command, groups: &[Group]) -> Command {
 }
 
 /// Output format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Human-readable table
+    /// A table for people.
     Table,
-    /// One JSON object per line
+    /// One JSON object per line.
     Ndjson,
-    /// One JSON value
+    /// One JSON value.
     Json,
-    /// Rows with a header; spreadsheets read a device id that starts with = + - or @ as a formula
+    /// Rows with a header.
     Csv,
-    /// One FeatureCollection
-    Geojson,
-    /// One GPX 1.1 file
-    Gpx,
+    /// A format that only trips have.
+    OfTrips(Form),
+}
+
+impl From<Form> for Format {
+    fn from(form: Form) -> Self {
+        match form {
+            Form::Ndjson => Self::Ndjson,
+            Form::Json => Self::Json,
+            Form::Csv => Self::Csv,
+            other => Self::OfTrips(other),
+        }
+    }
+}
+
+impl ValueEnum for Format {
+    fn value_variants<'a>() -> &'a [Self] {
+        static ALL: LazyLock<Vec<Format>> = LazyLock::new(|| {
+            let forms = Form::ALL.into_iter().map(Format::from);
+            std::iter::once(Format::Table).chain(forms).collect()
+        });
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let (name, help) = match self.form() {
+            None => ("table", "Human-readable table"),
+            Some(form) => (form.spec().name, form.spec().help),
+        };
+        Some(PossibleValue::new(name).help(help))
+    }
 }
 
 impl Format {
@@ -383,8 +411,7 @@ impl Format {
             Self::Ndjson => Some(Form::Ndjson),
             Self::Json => Some(Form::Json),
             Self::Csv => Some(Form::Csv),
-            Self::Geojson => Some(Form::GeoJson),
-            Self::Gpx => Some(Form::Gpx),
+            Self::OfTrips(form) => Some(form),
         }
     }
 }
@@ -410,17 +437,33 @@ impl OutputFlags {
 /// Whether to print the samples.
 #[derive(Clone, Debug, Default, Args)]
 pub struct PathFlag {
-    /// Add the samples (json and ndjson; geojson and gpx always have them)
-    #[arg(long)]
+    /// Add the samples
+    #[arg(long, help = path_help())]
     pub path: bool,
+}
+
+fn path_help() -> String {
+    let names = |rule| {
+        let mut names = Form::names(|spec| spec.path == rule);
+        names.sort_unstable();
+        enumerated(&names, "and")
+    };
+    let (may, always) = (names(PathRule::OnRequest), names(PathRule::Always));
+    format!("Add the samples ({may}; {always} always have them)")
 }
 
 impl PathFlag {
     /// Rejects `--path` for formats that cannot hold samples.
     pub fn check(&self, format: Format) -> Result<(), InvalidRequest> {
-        if self.path && matches!(format, Format::Table | Format::Csv) {
-            let problem = "--path is not supported by table and csv; use --format ndjson or json";
-            return Err(InvalidRequest(problem.into()));
+        let names = Form::names(|spec| spec.path == PathRule::Never);
+        let cannot = [&["table"][..], &names].concat();
+        if self.path && format.form().is_none_or(|form| form.spec().path == PathRule::Never) {
+            let can = Form::names(|spec| spec.path == PathRule::OnRequest);
+            return Err(InvalidRequest(format!(
+                "--path is not supported by {}; use --format {}",
+                enumerated(&cannot, "and"),
+                enumerated(&can, "or")
+            )));
         }
         Ok(())
     }

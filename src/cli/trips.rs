@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use super::flags::{Context, Format, OutputFlags, PathFlag, ServerFlags, parse_range};
+use super::flags::{Context, OutputFlags, PathFlag, ServerFlags, parse_range};
 use super::open;
 use super::print::Printer;
 use crate::identity::check_device_id;
@@ -10,6 +10,7 @@ use crate::model::time::parse_day;
 use crate::ops::InvalidRequest;
 use crate::ops::trips::{self, DeviceTrips};
 use crate::store::Order;
+use crate::views::PathRule;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -85,7 +86,8 @@ pub async fn run(args: &TripsArgs, context: &Context, printer: &mut Printer) -> 
             trips::of_device(&store, device, args.of_device()?, order, limit).await?
         }
         (None, Some(day)) => {
-            let with_path = args.path.path || matches!(format, Format::Geojson | Format::Gpx);
+            let with_path = args.path.path
+                || format.form().is_some_and(|form| form.spec().path == PathRule::Always);
             trips::of_day(&store, parse_day(day)?, order, limit, with_path).await?
         }
         (None, None) => return Err(InvalidRequest("pass a DEVICE or --day".into()).into()),

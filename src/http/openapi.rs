@@ -5,13 +5,15 @@ use std::sync::LazyLock;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use utoipa::OpenApi;
-use utoipa::openapi::path::Operation;
+use utoipa::openapi::path::{Operation, Parameter};
+use utoipa::openapi::schema::Type;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::openapi::{ContentBuilder, Ref, ResponseBuilder};
+use utoipa::openapi::{Content, ContentBuilder, ObjectBuilder, Ref, RefOr, ResponseBuilder};
 use utoipa_axum::router::OpenApiRouter;
 
 use super::page::{gzip, static_response};
 use super::{limited_routes, open_routes, unlimited_routes};
+use crate::views::{Form, enumerated};
 
 /// The OpenAPI document without the routes.
 #[derive(OpenApi)]
@@ -35,6 +37,28 @@ use super::{limited_routes, open_routes, unlimited_routes};
     ),
 )]
 struct ApiDoc;
+
+/// Adds the output formats of a trip to the route that serves it.
+fn add_trip_forms(api: &mut utoipa::openapi::OpenApi) {
+    let item = api.paths.paths.get_mut("/v1/trips/{id}");
+    let trip = item.and_then(|item| item.get.as_mut()).expect("the API has trips");
+    let suffixes = Form::names(|spec| spec.media_type.is_some());
+    let suffixes: Vec<String> = suffixes.iter().map(|name| format!("`.{name}`")).collect();
+    let id = trip.parameters.as_mut().and_then(|parameters| parameters.first_mut());
+    let Some(RefOr::T(Parameter { description: Some(description), .. })) = id else {
+        unreachable!("the id is described")
+    };
+    let suffixes = enumerated(&suffixes, "or");
+    description.push_str(&format!("; the suffix {suffixes} selects that format"));
+    let Some(RefOr::T(answer)) = trip.responses.responses.get_mut("200") else {
+        unreachable!("a trip has an answer")
+    };
+    for media_type in Form::ALL.into_iter().filter_map(|form| form.spec().media_type) {
+        let kind = if media_type.ends_with("json") { Type::Object } else { Type::String };
+        let schema = ObjectBuilder::new().schema_type(kind).build();
+        answer.content.insert(media_type.to_owned(), Content::new(Some(schema)).into());
+    }
+}
 
 /// Adds the responses of all routes, of those with a body, and of those that require a token.
 fn add_common_responses(operation: &mut Operation) {
@@ -83,6 +107,7 @@ pub fn document() -> utoipa::openapi::OpenApi {
             add_common_responses(operation);
         }
     }
+    add_trip_forms(&mut api);
     api
 }
 

@@ -49,13 +49,12 @@ pub struct TripPage {
 
 /// Splits an id from the suffix that selects the output format.
 pub fn split_format(id: &str) -> (&str, Form) {
-    if let Some(id) = id.strip_suffix(".geojson") {
-        (id, Form::GeoJson)
-    } else if let Some(id) = id.strip_suffix(".gpx") {
-        (id, Form::Gpx)
-    } else {
-        (id, Form::Json)
-    }
+    let served = Form::ALL.into_iter().filter(|form| form.spec().media_type.is_some());
+    let mut served = served.filter_map(|form| {
+        let id = id.strip_suffix(form.spec().name)?.strip_suffix('.')?;
+        Some((id, form))
+    });
+    served.next().unwrap_or((id, Form::Json))
 }
 
 /// The `ETag` of a trip: it changes with the version, and with `open`, which depends on the clock.
@@ -111,16 +110,12 @@ impl App {
 }
 
 fn body(row: &TripRow, extras: Extras, form: Form, detail: Detail) -> Result<Response, Problem> {
-    let kind = match form {
-        Form::GeoJson => "application/geo+json",
-        Form::Gpx => "application/gpx+xml",
-        _ => {
-            let mut trip = TripJson::from_row(row)?;
-            if detail.path {
-                trip = trip.with_path(row, detail.simplify_m)?;
-            }
-            return Ok(Json(TripAnswer { trip, extras }).into_response());
+    let Some(kind) = form.spec().media_type else {
+        let mut trip = TripJson::from_row(row)?;
+        if detail.path {
+            trip = trip.with_path(row, detail.simplify_m)?;
         }
+        return Ok(Json(TripAnswer { trip, extras }).into_response());
     };
     let mut text = Vec::new();
     let mut writer = TripWriter::new(&mut text, form, true).simplified(detail.simplify_m);

@@ -219,7 +219,7 @@ fn read_pairs(body: &[u8]) -> Result<Vec<(DeviceId, i64)>, Problem> {
 #[utoipa::path(get, path = "/v1/trips/{id}", tag = "trips", operation_id = "trip",
     params(
         ("id" = String, Path,
-            description = "Text, key or UUID form; the suffix `.geojson` or `.gpx` selects that format",
+            description = "Text, key or UUID form",
             example = "truck-17~20261120T213800.123Z"),
         ("path" = Option<bool>, Query, description = "Include the samples as `path`"),
         ("simplify" = Option<f64>, Query, exclusive_minimum = 0.0, maximum = 1e6,
@@ -227,7 +227,7 @@ fn read_pairs(body: &[u8]) -> Result<Vec<(DeviceId, i64)>, Problem> {
     ),
     responses(
         (status = 200, description = "The trip; `match` is how the id relates to it",
-            content((TripAnswer = "application/json"), (Object = "application/geo+json"), (String = "application/gpx+xml"))),
+            body = TripAnswer),
         (status = 304, description = "Not modified since the `ETag` in `If-None-Match`"),
         (status = 400, description = "The request is not valid; `faults` lists every fault",
             body = Problem, content_type = "application/problem+json"),

@@ -5,11 +5,37 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
+use super::ViewError;
+use super::form::{FormSpec, PathRule, TripView};
+use super::json::json;
 use super::trip_json::{Answer, read_path};
-use super::{TripJson, ViewError};
 use crate::codec::trip_row::TripRow;
 use crate::model::time::format_time;
 use crate::timeline::{Path, ReadingKind, Sample};
+
+/// One `FeatureCollection` with a feature for each trip.
+pub(super) static GEOJSON: FormSpec = FormSpec {
+    name: "geojson",
+    help: "One FeatureCollection",
+    media_type: Some("application/geo+json"),
+    path: PathRule::Always,
+    start: |_| "{\"type\":\"FeatureCollection\",\"features\":[".to_owned(),
+    trip: |trip| Ok(json(&Feature::from_row(trip.row, &trip.answer, trip.tolerance_m)?)),
+    separators: ["\n", ",\n"],
+    ends: ["]}\n", "\n]}\n"],
+};
+
+/// One GPX 1.1 file with a track for each trip.
+pub(super) static GPX: FormSpec = FormSpec {
+    name: "gpx",
+    help: "One GPX 1.1 file",
+    media_type: Some("application/gpx+xml"),
+    path: PathRule::Always,
+    start: |_| GPX_HEAD.to_owned(),
+    trip: gpx_track,
+    separators: ["", ""],
+    ends: [GPX_TAIL, GPX_TAIL],
+};
 
 /// A trip as a GeoJSON feature.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -81,20 +107,16 @@ impl Feature {
 }
 
 /// Start of a GPX file.
-pub(super) const GPX_HEAD: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
+const GPX_HEAD: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
     <gpx version=\"1.1\" creator=\"tstar\" xmlns=\"http://www.topografix.com/GPX/1/1\">\n";
 
 /// End of a GPX file.
-pub(super) const GPX_TAIL: &str = "</gpx>\n";
+const GPX_TAIL: &str = "</gpx>\n";
 
-/// A trip as a GPX track: the id is its name, the device its source. `tolerance_m`, in metres,
-/// simplifies the path.
-pub(super) fn gpx_track(
-    row: &TripRow,
-    trip: &TripJson,
-    tolerance_m: Option<f64>,
-) -> Result<String, ViewError> {
-    let path = read_path(row, &trip.id, tolerance_m)?;
+/// A trip as a GPX track: the id is its name, the device its source.
+fn gpx_track(view: &TripView<'_>) -> Result<String, ViewError> {
+    let trip = &view.answer.trip;
+    let path = read_path(view.row, &trip.id, view.tolerance_m)?;
     let mut track = format!("<trk>\n<name>{}</name>\n", escaped(&trip.id));
     let mut add = |text: std::fmt::Arguments<'_>| {
         track.write_fmt(text).expect("writing to a String cannot fail");

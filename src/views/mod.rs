@@ -3,18 +3,22 @@
 //! [`TripJson`] is the trip of the contract. Every other format is made from the same values, so
 //! that two formats never disagree. [`TripWriter`] streams: it holds one trip at a time.
 
+mod csv;
 pub mod event;
 mod explain;
+mod form;
 mod geo;
+mod json;
 mod simplify;
 mod trip_json;
 mod writer;
 
 pub use explain::{Explanation, LogPosition};
+pub use form::{Form, PathRule, enumerated};
 pub use simplify::simplify;
 pub(crate) use trip_json::text_id;
 pub use trip_json::{Answer, Extras, Match, TripJson, is_open};
-pub use writer::{Form, TripWriter};
+pub use writer::TripWriter;
 
 use crate::codec::trip_row::RowError;
 use crate::identity::IdError;

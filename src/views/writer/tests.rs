@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::model::scalar::Version;
 use crate::timeline::{Limits, RawSample, Sample, Timeline};
+use crate::views::csv::COLUMNS;
 use crate::views::{Match, is_open};
 
 /// 2026-11-20T21:38:00.123Z

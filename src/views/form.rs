@@ -1,0 +1,101 @@
+//! The output formats of trips. This list is what the commands, the HTTP API and its description
+//! know of them.
+//!
+//! A new format needs a [`FormSpec`] in a file next to this one, and a variant here.
+
+use super::trip_json::Answer;
+use super::{Extras, ViewError, csv, geo, json};
+use crate::codec::trip_row::TripRow;
+
+/// A machine-readable output format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// One JSON object per line.
+    Ndjson,
+    /// One JSON array.
+    Json,
+    /// CSV with a header line.
+    Csv,
+    /// One GeoJSON `FeatureCollection`.
+    GeoJson,
+    /// One GPX 1.1 file.
+    Gpx,
+}
+
+impl Form {
+    /// All formats.
+    pub const ALL: [Self; 5] = [Self::Ndjson, Self::Json, Self::Csv, Self::GeoJson, Self::Gpx];
+
+    /// The names of the formats with a property.
+    #[must_use]
+    pub fn names(has: impl Fn(&FormSpec) -> bool) -> Vec<&'static str> {
+        let specs = Self::ALL.into_iter().map(Self::spec).filter(|spec| has(spec));
+        specs.map(|spec| spec.name).collect()
+    }
+
+    /// The description of the format.
+    #[must_use]
+    pub fn spec(self) -> &'static FormSpec {
+        match self {
+            Self::Ndjson => &json::NDJSON,
+            Self::Json => &json::JSON,
+            Self::Csv => &csv::CSV,
+            Self::GeoJson => &geo::GEOJSON,
+            Self::Gpx => &geo::GPX,
+        }
+    }
+}
+
+/// A list in a sentence, such as `a, b or c`.
+#[must_use]
+pub fn enumerated<T: AsRef<str>>(items: &[T], word: &str) -> String {
+    let items: Vec<&str> = items.iter().map(AsRef::as_ref).collect();
+    match items.split_last() {
+        Some((last, others)) if !others.is_empty() => {
+            format!("{} {word} {last}", others.join(", "))
+        }
+        _ => items.concat(),
+    }
+}
+
+/// Whether a format has the samples of its trips.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathRule {
+    /// It cannot hold samples.
+    Never,
+    /// If they are asked for.
+    OnRequest,
+    /// The format consists of them.
+    Always,
+}
+
+/// How a format is called, and how it is written.
+#[derive(Debug)]
+pub struct FormSpec {
+    /// Name in `--format`; with a dot before it, the suffix that selects the format in a URL.
+    pub name: &'static str,
+    /// What it is, in one line.
+    pub help: &'static str,
+    /// Media type, if the HTTP API serves a single trip in this format.
+    pub media_type: Option<&'static str>,
+    /// Whether it has the samples.
+    pub path: PathRule,
+    /// The text before the first trip.
+    pub(super) start: fn(&Extras) -> String,
+    /// The text of a trip.
+    pub(super) trip: fn(&TripView<'_>) -> Result<String, ViewError>,
+    /// What comes before the first trip, and before every other.
+    pub(super) separators: [&'static str; 2],
+    /// What comes at the end without any trip, and after trips.
+    pub(super) ends: [&'static str; 2],
+}
+
+/// A trip to be written.
+pub(super) struct TripView<'a> {
+    /// Its row.
+    pub row: &'a TripRow,
+    /// The trip as an answer; with samples if the format may have them and they were asked for.
+    pub answer: Answer<'a>,
+    /// Tolerance of [`simplify`](super::simplify()), m; `None`: complete paths.
+    pub tolerance_m: Option<f64>,
+}
