@@ -148,7 +148,7 @@ macro_rules! settings {
             $field:ident: $type:ty {
                 key: $key:literal, default: $default:literal, syntax: $syntax:expr,
                 flags: [$($group:ident),*],
-                help: $help:literal,
+                help: $help:expr,
             }
         )*
     ) => {

@@ -12,7 +12,7 @@ use super::values::{
 use crate::model::partitioner::Partitioner;
 use crate::model::rules::{SpeedUnit, TimeUnit};
 use crate::source::file::InputFormat;
-use crate::store::Consistency;
+use crate::store::{Consistency, StoreUrl};
 
 settings! {
     /// The values of all settings.
@@ -25,7 +25,7 @@ settings! {
     /// URL of the store.
     store: String {
         key: "store", default: "sqlite:trips.db", syntax: STORE, flags: [],
-        help: "Store URL: sqlite:FILE or scylla://HOST/KEYSPACE",
+        help: StoreUrl::HELP,
     }
 
     /// Samples at most this far apart share a trip, ms.
@@ -97,7 +97,7 @@ settings! {
     /// Format of input files; `None` to detect it from the content.
     input_format: Option<InputFormat> {
         key: "input_format", default: "none", syntax: INPUT_FORMAT, flags: [Import, InputFormat],
-        help: "Format of input files: ndjson or csv; none: detected from the content",
+        help: InputFormat::HELP,
     }
 
     /// Minimum interval between writes of a trip, ms.

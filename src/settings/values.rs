@@ -83,11 +83,7 @@ pub(super) const TIME_UNIT: Syntax<TimeUnit> = choice!([
     ("ns", TimeUnit::Nanos),
 ]);
 
-pub(super) const INPUT_FORMAT: Syntax<Option<InputFormat>> = choice!([
-    ("none", None),
-    ("ndjson", Some(InputFormat::Ndjson)),
-    ("csv", Some(InputFormat::Csv)),
-]);
+pub(super) const INPUT_FORMAT: Syntax<Option<InputFormat>> = choice!(InputFormat::NAMES);
 
 pub(super) const CONSISTENCY: Syntax<Consistency> = choice!([
     ("local_quorum", Consistency::LocalQuorum),

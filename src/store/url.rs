@@ -25,6 +25,13 @@ pub(super) enum Address {
     Scylla(ScyllaUrl),
 }
 
+/// The URLs of all kinds of stores, for help and messages.
+macro_rules! url_forms {
+    () => {
+        "sqlite:FILE or scylla://HOST/KEYSPACE"
+    };
+}
+
 impl fmt::Display for StoreUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
@@ -58,7 +65,7 @@ pub enum StoreUrlError {
         problem: String,
     },
     /// An unknown scheme.
-    #[error("`{url}` has the unknown scheme `{scheme}`; use sqlite:FILE or scylla://HOST/KEYSPACE")]
+    #[error("`{url}` has the unknown scheme `{scheme}`; use {}", url_forms!())]
     Unknown {
         /// The given URL, without credentials.
         url: String,
@@ -68,6 +75,9 @@ pub enum StoreUrlError {
 }
 
 impl StoreUrl {
+    /// What a store URL is, in one line.
+    pub const HELP: &str = concat!("Store URL: ", url_forms!());
+
     /// File of an embedded store; `None` for a store on servers.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {

@@ -44,6 +44,15 @@ pub enum InputFormat {
     Csv,
 }
 
+impl InputFormat {
+    /// The names in settings; `None` detects the format of each file from its content.
+    pub const NAMES: [(&str, Option<Self>); 3] =
+        [("none", None), ("ndjson", Some(Self::Ndjson)), ("csv", Some(Self::Csv))];
+
+    /// The names, for help.
+    pub const HELP: &str = "Format of input files: ndjson or csv; none: detected from the content";
+}
+
 /// How files are read.
 #[derive(Clone, Debug)]
 pub struct Options {
