@@ -167,7 +167,7 @@ impl Columns {
         let mut wanted: Vec<(usize, usize)> = Vec::new();
         for (at, cell) in cells.iter().enumerate() {
             let name = cell.text(header);
-            let Some(child) = decoder.names.child(&name) else { continue };
+            let Some(child) = decoder.shape.root.child(&name) else { continue };
             if wanted.iter().any(|(_, known)| *known == child) {
                 return Err(format!("two columns are named {}; rename one", short(&name)));
             }
@@ -183,7 +183,7 @@ impl Columns {
             let mut targets = self
                 .wanted
                 .iter()
-                .flat_map(|(_, child)| &decoder.names.children[*child].node.targets);
+                .flat_map(|(_, child)| &decoder.shape.root.children[*child].node.targets);
             targets.any(|target| target.field == field)
         };
         match Field::REQUIRED.into_iter().find(|field| !has(*field)) {

@@ -1,22 +1,18 @@
 //! Decodes a record into a sample, by the rules. All sources share this code.
 
-use std::collections::BTreeMap;
-
 use super::csv::Columns;
-use super::fields::{self, Field, MapError, Node};
+use super::fields::{Field, MapError};
 use super::json_fast::JsonTemplate;
 use super::record::Fields;
-use super::{DecodedSample, SampleError, json};
+use super::shape::Shape;
+use super::{DecodedSample, SampleError};
 use crate::model::reason::DeadReason;
-use crate::model::rules::{Rules, SpeedUnit, TimeUnit};
+use crate::model::rules::Rules;
 
 /// Decodes records by the field map and the units of the rules.
 #[derive(Debug)]
 pub struct Decoder {
-    pub(super) names: Node,
-    pub(super) map: BTreeMap<String, String>,
-    pub(super) time_unit: TimeUnit,
-    pub(super) speed_unit: SpeedUnit,
+    pub(super) shape: Shape,
 }
 
 impl Decoder {
@@ -25,12 +21,7 @@ impl Decoder {
     /// # Errors
     /// The field map contains an unknown field or an invalid pointer.
     pub fn new(rules: &Rules) -> Result<Self, MapError> {
-        Ok(Self {
-            names: fields::names(&rules.fields)?,
-            map: rules.fields.clone(),
-            time_unit: rules.time_unit,
-            speed_unit: rules.speed_unit,
-        })
+        Ok(Self { shape: Shape::new(rules)? })
     }
 
     /// Decodes a JSON object. Appends device and driver to `text`, which has to stay below 4 GiB.
@@ -44,7 +35,7 @@ impl Decoder {
     ) -> Result<DecodedSample, Box<SampleError>> {
         let line = utf8(record)?;
         let mut values = Fields::default();
-        json::read(line, &self.names, &mut values)?;
+        self.shape.read(line, &mut values)?;
         values.sample(self, text)
     }
 
@@ -72,7 +63,7 @@ impl Decoder {
     pub fn device_of(&self, record: &[u8]) -> Option<String> {
         let mut values = Fields::default();
         // Values read before an error count.
-        json::read(std::str::from_utf8(record).ok()?, &self.names, &mut values).ok();
+        self.shape.read(std::str::from_utf8(record).ok()?, &mut values).ok();
         values.device_text()
     }
 
@@ -85,20 +76,20 @@ impl Decoder {
     ) -> Result<DecodedSample, Box<SampleError>> {
         let row = utf8(record)?;
         let mut values = Fields::default();
-        columns.read(row, &self.names, &mut values)?;
+        columns.read(row, &self.shape.root, &mut values)?;
         values.sample(self, text)
     }
 
     /// A field that is mapped to a JSON Pointer, and the pointer.
     pub(super) fn pointer(&self) -> Option<(&str, &str)> {
-        let mut map = self.map.iter().map(|(field, name)| (field.as_str(), name.as_str()));
+        let mut map = self.shape.map.iter().map(|(field, name)| (field.as_str(), name.as_str()));
         map.find(|(_, name)| name.starts_with('/'))
     }
 
     /// The message for a missing field.
     pub(super) fn absent(&self, field: Field) -> String {
         let name = field.name();
-        match self.map.get(name) {
+        match self.shape.map.get(name) {
             Some(mapped) => format!("{name} is absent: there is no `{mapped}`"),
             None => format!(
                 "{name} is absent: there is no `{}`; map another name with --map {name}=NAME",

@@ -1,4 +1,6 @@
 use super::*;
+use crate::model::rules::{SpeedUnit, TimeUnit};
+use crate::source::fields;
 use crate::timeline::Sample;
 
 const GOOD: &str = r#""device_id":"a","time":"2026-11-20T21:38:00.123Z","lat":1.5,"lon":2.5"#;

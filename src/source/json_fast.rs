@@ -164,11 +164,11 @@ impl<'a> Values<'a> {
             Field::DeviceId => self.device = take_text(rest)?,
             Field::Driver => self.driver = Some(take_text(rest)?),
             Field::Ignition => self.ignition = Some(take_bool(rest)?),
-            Field::Time => raw.time_ms = take_time(rest, decoder.time_unit)?,
+            Field::Time => raw.time_ms = take_time(rest, decoder.shape.time_unit)?,
             Field::Lat => raw.lat = take_number(rest)?,
             Field::Lon => raw.lon = take_number(rest)?,
             Field::Speed => {
-                let speed = record::metres_per_second(take_number(rest)?, decoder.speed_unit);
+                let speed = record::metres_per_second(take_number(rest)?, decoder.shape.speed_unit);
                 raw.speed_mps = Some(speed);
             }
             other => *raw.reading_mut(other.reading()?) = Some(take_number(rest)?),
@@ -312,13 +312,14 @@ fn outline<'a>(decoder: &Decoder, record: &'a [u8]) -> Option<(Vec<Prefix>, &'a 
         let name = std::str::from_utf8(take_text(&mut rest)?).ok()?;
         rest = rest.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
         let bytes = from[..from.len() - rest.len()].into();
-        let field = match decoder.names.child(name).map(|at| &decoder.names.children[at].node) {
-            None => None,
-            Some(node) => match node.targets[..] {
-                [target] if node.children.is_empty() => Some(target.field),
-                _ => return None,
-            },
-        };
+        let field =
+            match decoder.shape.root.child(name).map(|at| &decoder.shape.root.children[at].node) {
+                None => None,
+                Some(node) => match node.targets[..] {
+                    [target] if node.children.is_empty() => Some(target.field),
+                    _ => return None,
+                },
+            };
         prefixes.push(Prefix { bytes, first: prefixes.is_empty(), field });
         skip_value(&mut rest)?;
     }

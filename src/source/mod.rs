@@ -12,6 +12,7 @@ mod json;
 mod json_fast;
 mod record;
 mod reencode;
+mod shape;
 pub mod spill;
 mod text;
 mod time;

@@ -156,7 +156,7 @@ impl<'a> Fields<'a> {
             // `check_names` has checked that both are present.
             lat: number(Field::Lat)?.unwrap_or(f64::NAN),
             lon: number(Field::Lon)?.unwrap_or(f64::NAN),
-            speed_mps: speed.map(|speed| metres_per_second(speed, decoder.speed_unit)),
+            speed_mps: speed.map(|speed| metres_per_second(speed, decoder.shape.speed_unit)),
             ..RawSample::default()
         };
         for (field, kind) in Field::READINGS {
@@ -216,14 +216,14 @@ impl<'a> Fields<'a> {
     fn time(&self, decoder: &Decoder) -> Result<i64, Box<SampleError>> {
         let value = self.value(Field::Time);
         let integer = |integer: i128| {
-            let ms = time::from_integer(integer, decoder.time_unit);
+            let ms = time::from_integer(integer, decoder.shape.time_unit);
             ms.ok_or_else(|| time::too_large(&integer.to_string()))
         };
         let ms = match value {
             Value::Signed(value) => integer(i128::from(*value)),
             Value::Unsigned(value) => integer(i128::from(*value)),
             Value::Float(value) => Err(time::fractional(&value.to_string())),
-            Value::Text(text) | Value::Cell(text) => time::from_text(text, decoder.time_unit),
+            Value::Text(text) | Value::Cell(text) => time::from_text(text, decoder.shape.time_unit),
             Value::Absent | Value::Bool(_) | Value::Nested(_) => {
                 return bad_type(Field::Time, value, "RFC 3339 text or an integer");
             }

@@ -1,7 +1,7 @@
 //! Re-encodes a sample as a record, for a log whose rules differ from those that decoded the
 //! sample.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::DecodedSample;
 use super::decode::Decoder;
@@ -18,21 +18,7 @@ impl Decoder {
     /// # Errors
     /// Why there is no such object, for example two different fields that are mapped to one name.
     pub fn restate(&self, decoded: &DecodedSample, text: &str) -> Result<String, String> {
-        let mut object = Map::new();
-        for (field, value) in self.values(decoded, text) {
-            let name = self.map.get(field.name()).map_or(field.name(), String::as_str);
-            let path: Vec<String> = match name.strip_prefix('/') {
-                Some(tokens) => {
-                    let plain = |token: &str| token.replace("~1", "/").replace("~0", "~");
-                    tokens.split('/').map(plain).collect()
-                }
-                None => vec![name.to_owned()],
-            };
-            if !put(&mut object, &path, value) {
-                return Err(format!("`{name}` would need two values"));
-            }
-        }
-        let record = Value::Object(object).to_string();
+        let record = self.shape.write(self.values(decoded, text))?;
         let mut new_text = String::new();
         let read = self.json(record.as_bytes(), &mut new_text).map_err(|fault| fault.message)?;
         if is_same((decoded, text), (&read, &new_text)) {
@@ -61,7 +47,7 @@ impl Decoder {
         let readings = Field::READINGS.into_iter().zip(sample.readings());
         let readings = readings.map(|((field, kind), reading)| {
             let si_per_unit = match kind {
-                ReadingKind::Speed => metres_per_second(1.0, self.speed_unit),
+                ReadingKind::Speed => metres_per_second(1.0, self.shape.speed_unit),
                 _ => 1.0,
             };
             let per_unit = f64::from(kind.per_unit()) * si_per_unit;
@@ -79,18 +65,6 @@ impl Decoder {
         ];
         let present = readings.chain(others).filter_map(|(field, value)| Some((field, value?)));
         required.into_iter().chain(present).collect()
-    }
-}
-
-/// Inserts a value at a path. Returns false if the path has another value.
-fn put(object: &mut Map<String, Value>, path: &[String], value: Value) -> bool {
-    let Some((name, rest)) = path.split_first() else { return false };
-    if rest.is_empty() {
-        return *object.entry(name).or_insert_with(|| value.clone()) == value;
-    }
-    match object.entry(name).or_insert_with(|| Value::Object(Map::new())) {
-        Value::Object(inner) => put(inner, rest, value),
-        _ => false,
     }
 }
 
