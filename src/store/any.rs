@@ -1,7 +1,7 @@
 //! Opens any store by its URL. Only this file lists the kinds of stores.
 //!
-//! A new kind of store needs a folder next to this file, a variant here and in `url.rs`, and its
-//! options in [`OpenOptions`].
+//! A new kind of store needs a folder next to this file, a variant here, a variant and its URL in
+//! `url.rs`, and its options in [`OpenOptions`].
 
 use std::path::Path;
 use std::sync::Arc;
