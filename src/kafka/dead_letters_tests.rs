@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
+use crate::kafka::letter_fixture::letter_with_headers;
 
 fn header(name: &str, value: &str) -> (String, Option<Vec<u8>>) {
     (name.to_owned(), Some(value.as_bytes().to_vec()))
@@ -8,30 +9,14 @@ fn header(name: &str, value: &str) -> (String, Option<Vec<u8>>) {
 
 /// A letter whose sample had headers that normally only letters and fates have.
 fn letter_with_header_clash() -> DeadLetter {
-    DeadLetter {
-        partition: 3,
-        offset: Offset(71),
-        element: Some(2),
-        reason: DeadReason::BadTime,
-        message: "time has no value".into(),
-        origin: "samples".into(),
-        line: 0,
-        log_time_ms: 1_795_210_680_123,
-        key: Some(b"truck-17"[..].into()),
-        key_cut: None,
-        headers_cut: None,
-        headers: Arc::new(vec![
-            header(FATE, "replayed"),
-            header(FATE_OF, "0:0"),
-            header(letter_limit::TOPIC, "another"),
-            header(letter_limit::CONNECTOR, "tstar"),
-            ("empty".into(), None),
-            header(ORIGIN, "samples:1:1"),
-        ]),
-        value: b"{}".to_vec(),
-        value_bytes: 2,
-        sha256: None,
-    }
+    letter_with_headers(vec![
+        header(FATE, "replayed"),
+        header(FATE_OF, "0:0"),
+        header(letter_limit::TOPIC, "another"),
+        header(letter_limit::CONNECTOR, "tstar"),
+        ("empty".into(), None),
+        header(ORIGIN, "samples:1:1"),
+    ])
 }
 
 fn read(out: &ProducerRecord) -> DlqRecordKind {

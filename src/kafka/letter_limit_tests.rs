@@ -1,27 +1,10 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::model::reason::DeadReason;
-use crate::model::scalar::Offset;
+use crate::kafka::letter_fixture::letter_with_headers;
 
 fn sample_letter() -> DeadLetter {
-    DeadLetter {
-        partition: 3,
-        offset: Offset(71),
-        element: Some(2),
-        reason: DeadReason::BadTime,
-        message: "time has no value".into(),
-        origin: "samples".into(),
-        line: 0,
-        log_time_ms: 1_795_210_680_123,
-        key: Some(b"truck-17"[..].into()),
-        key_cut: None,
-        headers: Arc::new(vec![("trace".into(), Some(vec![0xff])), ("empty".into(), None)]),
-        headers_cut: None,
-        value: b"{}".to_vec(),
-        value_bytes: 2,
-        sha256: None,
-    }
+    letter_with_headers(vec![("trace".into(), Some(vec![0xff])), ("empty".into(), None)])
 }
 
 fn record_limit(record: usize) -> Limit {

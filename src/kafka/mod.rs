@@ -28,6 +28,8 @@ pub mod dead_letters;
 pub mod group;
 pub mod headers;
 pub mod journal;
+#[cfg(test)]
+mod letter_fixture;
 pub mod letter_limit;
 pub mod options;
 pub mod partition_handle;
