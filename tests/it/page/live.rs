@@ -1,6 +1,7 @@
 //! Live changes on the page.
 
 use fantoccini::key::Key;
+use serde_json::json;
 
 use super::browser::Browser;
 use super::serve::Serve;
@@ -46,6 +47,47 @@ fn see_a_merge(world: &World) {
     browser.until_says(".asked[data-match=retired]", retired);
     browser.paste("#find-id", retired);
     browser.until_says(".absorbed", retired);
+}
+
+/// Holds events of merges back until `release()`, which hands them to the page at once: whatever
+/// the machine is busy with, they are in one update of the page.
+const HOLD: &str = "
+    window.held = [];
+    window.release = () => window.held.splice(0).forEach((deliver) => deliver());
+    EventSource.prototype.addEventListener = function (type, listener) {
+      const hold = (message) => window.held.push(() => listener(message));
+      const wanted = type === 'merged' ? hold : listener;
+      EventTarget.prototype.addEventListener.call(this, type, wanted);
+    };";
+
+#[test]
+fn a_selected_trip_is_followed_through_several_merges_of_one_update() {
+    on_both(&minutes("van", &[0, 2, 10, 12, 20, 22]), follow_two_merges);
+}
+
+fn follow_two_merges(world: &World) {
+    let World { serve, browser, .. } = world;
+    let [first, second, third] = [0, 10, 20].map(|at| format!("van~20240501T08{at:02}00.000Z"));
+    browser.devtools("Page.addScriptToEvaluateOnNewDocument", &json!({ "source": HOLD }));
+    browser.goto("about:blank");
+    browser.goto(&serve.url(&format!("#trip={third}")));
+    browser.until_count("rect.bar", 3);
+    browser.until_says("#live-text", "Live");
+    browser.until_says(".asked[data-match=current]", &third);
+    // The third trip merges into the second, which then merges into the first.
+    for (sent, minute) in [(1, 16), (2, 6)] {
+        world.add(&minutes("van", &[minute]));
+        browser.until(&format!("window.held.length === {sent}"));
+    }
+    assert_eq!(browser.count("rect.bar"), 3, "the page has not seen the events");
+    browser.js("window.release()", &[]);
+    browser.until_says(".asked[data-match=retired]", &third);
+    assert_eq!(browser.text(".trip-id"), first);
+    browser.until_count("rect.bar", 1);
+    assert_eq!(browser.count("rect.bar.selected"), 1);
+    assert_eq!(browser.count("circle.retired"), 2);
+    browser.until_says(".absorbed", &second);
+    browser.until_says(".absorbed", &third);
 }
 
 #[test]
