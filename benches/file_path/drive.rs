@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tstar::internals::model::rules::Rules;
-use tstar::internals::model::scalar::Offset;
+use tstar::internals::model::scalar::{LogTime, Offset};
 use tstar::internals::pipeline::processor::{Processor, ProcessorConfig};
 use tstar::internals::source::file::{FileSource, Options};
 use tstar::internals::source::{Decoder, Source as _};
@@ -26,7 +26,7 @@ pub fn trips(file: &Path, encode: bool) -> anyhow::Result<u64> {
         let options = Options {
             format: None,
             decoder: Arc::new(Decoder::new(&rules)?),
-            log_time_ms: i64::try_from(now.as_millis())?,
+            log_time_ms: LogTime(i64::try_from(now.as_millis())?),
             first_offset: Offset(0),
             known: Vec::new(),
         };

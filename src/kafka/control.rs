@@ -51,12 +51,12 @@ impl Authority {
         if before < 0 {
             return bad_type(format!("before is {before} ms, which is before 1970"));
         }
-        if before > record.log_time_ms.saturating_add(self.max_future_ms) {
+        if before > record.log_time_ms.saturating_add(self.max_future_ms).ms() {
             return Err(not_authorised(format!(
                 "before {} is more than --max-future, {}, past the record's timestamp {}",
                 format_time(before),
                 format_duration(self.max_future_ms),
-                format_time(record.log_time_ms)
+                format_time(record.log_time_ms.ms())
             )));
         }
         Ok(Control::Forget { offset: record.offset, device_id, before_ms: before })

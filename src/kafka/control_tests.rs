@@ -2,7 +2,7 @@ use super::*;
 use crate::kafka::record::{RecordContent, RecordReader};
 use crate::model::control::ControlKey;
 use crate::model::rules::Rules;
-use crate::model::scalar::Offset;
+use crate::model::scalar::{LogTime, Offset};
 use crate::source::{Batch, Decoder, Headers};
 
 const TOPIC: &str = "samples";
@@ -32,7 +32,7 @@ fn read(device: &[u8], body: &str, headers: Headers) -> Result<i64, SampleError>
     let mut reader = RecordReader::new(decoder, true).allowing(authority);
     let record = Record {
         offset: Offset(7),
-        log_time_ms: T,
+        log_time_ms: LogTime(T),
         key: Some(device),
         value: Some(body.as_bytes()),
         headers,

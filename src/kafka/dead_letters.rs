@@ -20,7 +20,7 @@ use super::topic::{OffsetRange, Topics};
 use super::topic_names::dlq_topic;
 use super::transactions::TransactionRecord;
 use crate::model::reason::DeadReason;
-use crate::model::scalar::Offset;
+use crate::model::scalar::{LogTime, Offset};
 use crate::source::{Cut, Headers};
 use crate::store::DeadLetter;
 
@@ -229,7 +229,7 @@ pub fn replay_record(
     input: &str,
     letter: &DeadLetter,
     (key, value): (Option<Vec<u8>>, Vec<u8>),
-    log_time_ms: i64,
+    log_time_ms: LogTime,
     partition: Option<i32>,
 ) -> TransactionRecord {
     // A replay never carries out a command, whoever put it into the letter.
@@ -241,11 +241,11 @@ pub fn replay_record(
     let origin = format!("{input}:{}:{}{element}", letter.partition, letter.offset);
     headers.push((ORIGIN.into(), Some(origin.into_bytes())));
     headers.push((ORIGIN_REASON.into(), Some(letter.reason.name().into())));
-    let timestamp_ms = Some(log_time_ms).filter(|time_ms| *time_ms > 0);
+    let timestamp_ms = Some(log_time_ms).filter(|time_ms| *time_ms > LogTime(0));
     TransactionRecord {
         topic: input.to_owned(),
         partition,
-        record: ProducerRecord { key, value, headers, timestamp_ms },
+        record: ProducerRecord { key, value, headers, timestamp_ms: timestamp_ms.map(LogTime::ms) },
     }
 }
 
@@ -307,7 +307,7 @@ fn parse_letter(record: &Record<'_>) -> Option<DeadLetter> {
     };
     let value_cut = cut(letter_limit::VALUE_CUT)?;
     let element = text(letter_limit::ELEMENT).map(str::parse).transpose().ok()?;
-    let log_time_ms = text(letter_limit::LOG_TIME).map(str::parse).transpose().ok()?;
+    let log_time_ms = text(letter_limit::LOG_TIME).map(str::parse).transpose().ok()?.map(LogTime);
     Some(DeadLetter {
         partition: text(letter_limit::PARTITION)?.parse().ok()?,
         offset: Offset(text(letter_limit::OFFSET)?.parse().ok()?),

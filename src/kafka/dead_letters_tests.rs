@@ -22,7 +22,7 @@ fn letter_with_header_clash() -> DeadLetter {
 fn read(out: &ProducerRecord) -> DlqRecordKind {
     classify(&Record {
         offset: Offset(5),
-        log_time_ms: out.timestamp_ms.unwrap_or(0),
+        log_time_ms: LogTime(out.timestamp_ms.unwrap_or(0)),
         key: out.key.as_deref(),
         value: Some(&out.value),
         headers: out.headers.clone(),
@@ -81,7 +81,7 @@ fn a_fate_names_its_letter_and_other_records_are_foreign() {
 fn a_replayed_record_names_its_earlier_position() {
     let letter = letter_with_header_clash();
     let value = (letter.key.as_deref().map(<[u8]>::to_vec), b"[]".to_vec());
-    let replayed = replay_record("samples", &letter, value, 7, None);
+    let replayed = replay_record("samples", &letter, value, LogTime(7), None);
     let origins: Vec<_> = replayed.record.headers.iter().filter(|(it, _)| it == ORIGIN).collect();
     assert_eq!(origins, [&header(ORIGIN, "samples:3:71:2")]);
     assert_eq!(replayed.record.headers.len(), letter.headers.len() + 1);
@@ -90,7 +90,7 @@ fn a_replayed_record_names_its_earlier_position() {
     Arc::make_mut(&mut control.headers).extend(control_headers);
     let value = (letter.key.as_deref().map(<[u8]>::to_vec), b"[]".to_vec());
     assert_eq!(
-        replay_record("samples", &control, value, 7, None),
+        replay_record("samples", &control, value, LogTime(7), None),
         replayed,
         "the control headers are removed"
     );
@@ -99,7 +99,7 @@ fn a_replayed_record_names_its_earlier_position() {
     let other = DeadLetter { reason: DeadReason::TripFull, ..failed_again.clone() };
     assert_eq!([&letter, &failed_again, &other].map(came_again), [false, true, false]);
     let replayed_again =
-        replay_record("samples", &other, (None, Vec::new()), 7, None).record.headers;
+        replay_record("samples", &other, (None, Vec::new()), LogTime(7), None).record.headers;
     assert_eq!(
         replayed_again.len(),
         failed_again.headers.len(),

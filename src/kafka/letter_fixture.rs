@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::model::reason::DeadReason;
-use crate::model::scalar::Offset;
+use crate::model::scalar::{LogTime, Offset};
 use crate::source::Headers;
 use crate::store::DeadLetter;
 
@@ -17,7 +17,7 @@ pub(super) fn letter_with_headers(headers: Headers) -> DeadLetter {
         message: "time has no value".into(),
         origin: "samples".into(),
         line: 0,
-        log_time_ms: 1_795_210_680_123,
+        log_time_ms: LogTime(1_795_210_680_123),
         key: Some(b"truck-17"[..].into()),
         key_cut: None,
         headers: Arc::new(headers),

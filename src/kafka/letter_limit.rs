@@ -7,6 +7,7 @@
 use sha2::{Digest, Sha256};
 
 use super::producer::{ProducerRecord, size, size_of_header};
+use crate::model::scalar::LogTime;
 use crate::source::{Cut, Headers, head_of};
 use crate::store::DeadLetter;
 
@@ -187,7 +188,9 @@ fn cut_to(input: &str, letter: &DeadLetter, kept: PartLengths, cuts: &Cuts) -> P
         key: letter.key.as_ref().map(|whole| whole[..key].to_vec()),
         value: letter.value[..value].to_vec(),
         headers,
-        timestamp_ms: Some(letter.log_time_ms).filter(|time_ms| *time_ms > 0),
+        timestamp_ms: Some(letter.log_time_ms)
+            .filter(|time_ms| *time_ms > LogTime(0))
+            .map(LogTime::ms),
     }
 }
 

@@ -16,7 +16,7 @@ use super::headers;
 use super::unreadable::UnreadableBatch;
 use crate::identity::DeviceId;
 use crate::model::reason::DeadReason;
-use crate::model::scalar::Offset;
+use crate::model::scalar::{LogTime, Offset};
 use crate::source::file::MAX_RECORD_BYTES;
 use crate::source::{
     Array, Batch, Control, Cut, DecodedSample, Decoder, Entry, Headers, JsonTemplate,
@@ -57,7 +57,7 @@ pub struct Record<'a> {
     /// Offset in the partition.
     pub offset: Offset,
     /// Log timestamp, ms since 1970; 0 if there is none.
-    pub log_time_ms: i64,
+    pub log_time_ms: LogTime,
     /// Key; `None` if the record has none. An empty key is a key.
     pub key: Option<&'a [u8]>,
     /// Value; `None` for a tombstone.
@@ -82,7 +82,7 @@ impl<'a> Record<'a> {
         Self {
             partition: message.partition(),
             offset: Offset(message.offset()),
-            log_time_ms: message.timestamp().to_millis().unwrap_or(0),
+            log_time_ms: LogTime(message.timestamp().to_millis().unwrap_or(0)),
             key: message.key(),
             value: message.payload(),
             headers: Headers::new(),
@@ -325,7 +325,7 @@ fn push_raw(batch: &mut Batch, bytes: &[u8]) -> Span {
 struct EntryWriter<'a> {
     batch: &'a mut Batch,
     offset: Offset,
-    log_time_ms: i64,
+    log_time_ms: LogTime,
     key: Option<Span>,
     value: &'a [u8],
 }

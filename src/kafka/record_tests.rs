@@ -12,7 +12,7 @@ fn sample(device: &str, minute: u32) -> String {
 fn record<'a>(key: Option<&'a str>, value: &'a str) -> Record<'a> {
     Record {
         offset: Offset(7),
-        log_time_ms: 1_795_210_680_123,
+        log_time_ms: LogTime(1_795_210_680_123),
         key: key.map(str::as_bytes),
         value: Some(value.as_bytes()),
         ..Record::default()

@@ -4,7 +4,7 @@
 //! What one run read of it is a [`Part`]. A part that begins at a byte above 0 continues where
 //! another part ends.
 
-use crate::model::scalar::Offset;
+use crate::model::scalar::{LogTime, Offset};
 /// Bytes at the start of an input that are hashed first: enough to distinguish most inputs.
 pub const HEAD_BYTES: usize = 4096;
 
@@ -31,7 +31,7 @@ pub struct Part {
     /// Whether the content ended here.
     pub finished: bool,
     /// Log timestamp used for its records, ms since 1970.
-    pub log_time_ms: i64,
+    pub log_time_ms: LogTime,
 }
 
 impl Part {

@@ -1,6 +1,7 @@
 //! The rules that the timeline needs to decide trips, and the checks of a single sample.
 
 use super::sample::Sample;
+use crate::model::scalar::LogTime;
 
 /// When two samples share a trip, and how far a trip may grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,11 +54,11 @@ impl ClockGuard {
     ///
     /// # Errors
     /// The bound that the time violates.
-    pub fn judge(&self, time_ms: i64, log_time_ms: i64) -> Result<(), ClockViolation> {
+    pub fn judge(&self, time_ms: i64, log_time_ms: LogTime) -> Result<(), ClockViolation> {
         if time_ms < self.min_time_ms {
             return Err(ClockViolation::BeforeMin);
         }
-        if time_ms > log_time_ms.saturating_add(self.max_future_ms) {
+        if time_ms > log_time_ms.saturating_add(self.max_future_ms).ms() {
             return Err(ClockViolation::InFuture);
         }
         Ok(())

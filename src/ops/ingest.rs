@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{BadData, Cancel, InvalidRequest, PartialResult, SignalListener, Stopped};
 use crate::model::reason::DeadReason;
 use crate::model::rules::Rules;
-use crate::model::scalar::Offset;
+use crate::model::scalar::{LogTime, Offset};
 use crate::pipeline::processor::{Processor, ProcessorConfig, RunError, SampleCounts};
 use crate::source::file::{FileSource, InputFormat, Options};
 use crate::source::spill::Spill;
@@ -132,7 +132,7 @@ pub async fn ingest(
     let mut options = Options {
         format: request.format,
         decoder: Arc::new(Decoder::new(rules)?),
-        log_time_ms: request.now_ms,
+        log_time_ms: LogTime(request.now_ms),
         first_offset: Offset(0),
         known: Vec::new(),
     };

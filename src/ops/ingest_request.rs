@@ -19,7 +19,7 @@ use utoipa::ToSchema;
 use crate::kafka::producer::{Producer, ProducerRecord};
 use crate::model::reason::{DeadReason, DropReason};
 use crate::model::rules::Rules;
-use crate::model::scalar::Offset;
+use crate::model::scalar::{LogTime, Offset};
 use crate::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
 use crate::source::{Batch, Decoder, Entry, MapError, span};
 use crate::store::EmbeddedStore;
@@ -261,7 +261,7 @@ impl FileSink {
                 opened => opened?,
             };
             let handle = tokio::runtime::Handle::current();
-            handle.block_on(append_to_file(&store, &rules, &records, log_time_ms))
+            handle.block_on(append_to_file(&store, &rules, &records, LogTime(log_time_ms)))
         };
         // On its own thread: disk I/O must not block other requests.
         tokio::task::spawn_blocking(work).await.expect("the work does not panic")
@@ -272,7 +272,7 @@ async fn append_to_file(
     store: &EmbeddedStore,
     rules: &Rules,
     records: &Records,
-    log_time_ms: i64,
+    log_time_ms: LogTime,
 ) -> Result<Vec<SampleResult>, IngestError> {
     let decoder = Decoder::new(rules)?;
     let mut processor = Processor::new(store, rules, ProcessorConfig::default()).await?;

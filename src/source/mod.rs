@@ -30,7 +30,7 @@ pub(crate) use text::{head_of, short};
 use crate::identity::DeviceId;
 use crate::model::input_part::Part;
 use crate::model::reason::DeadReason;
-use crate::model::scalar::Offset;
+use crate::model::scalar::{LogTime, Offset};
 use crate::timeline::Sample;
 
 /// Byte range in one of a batch's two buffers.
@@ -123,7 +123,7 @@ pub struct Entry {
     /// Line of the file, from 1; 0 if the source has no lines.
     pub line: u64,
     /// Log timestamp of the record, ms since 1970.
-    pub log_time_ms: i64,
+    pub log_time_ms: LogTime,
     /// Whether the record is redelivered, with its original offset.
     pub again: bool,
     /// Original bytes of the record in [`Batch::raw`], without the line end.

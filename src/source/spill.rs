@@ -13,7 +13,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{Batch, DecodedSample, Entry, Span, span};
-use crate::model::scalar::Offset;
+use crate::model::scalar::{LogTime, Offset};
 use crate::timeline::{READINGS, Reading, Sample};
 
 /// Number of groups of devices.
@@ -54,7 +54,7 @@ struct SpilledSample<'a> {
     offset: Offset,
     element: Option<u32>,
     line: u64,
-    log_time_ms: i64,
+    log_time_ms: LogTime,
     again: bool,
     device: &'a str,
     driver: Option<&'a str>,
@@ -287,7 +287,7 @@ mod tests {
                 offset: Offset(offset),
                 element: reading.map(i32::cast_unsigned),
                 line: offset.cast_unsigned(),
-                log_time_ms: -time_ms,
+                log_time_ms: LogTime(-time_ms),
                 again: named,
                 device: &format!("truck-{device}"),
                 driver: named.then_some("Farid"),

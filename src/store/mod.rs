@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 pub use crate::codec::trip_row::{DayWrite, RowError, TripRow};
 pub use crate::model::change::{Change, ChangeKind, Forget, Forgotten};
-use crate::model::scalar::Offset;
+use crate::model::scalar::{LogTime, Offset};
 pub use any::{Access, AnyStore, EmbeddedStore, OpenOptions};
 pub use device_pages::DevicePages;
 pub use erased::was_erased;
@@ -90,7 +90,7 @@ pub struct DeadLetter {
     /// Line of the file, from 1; 0 where the source has no lines.
     pub line: u64,
     /// Log timestamp of the record, ms since 1970.
-    pub log_time_ms: i64,
+    pub log_time_ms: LogTime,
     /// Key of the record or the head of it; `None` if the log has no keys. Shared by the dead
     /// letters of a record.
     pub key: Option<Arc<[u8]>>,

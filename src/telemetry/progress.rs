@@ -9,7 +9,7 @@ use super::{
     COMMITTED_OFFSET, CONSUMER_LAG, CONSUMER_LAG_SECONDS, PARTITION_STOPPED, handle, now_ms,
     seconds, text,
 };
-use crate::model::scalar::Offset;
+use crate::model::scalar::{LogTime, Offset};
 
 /// Marks a value that is not known yet.
 const UNKNOWN: i64 = i64::MIN;
@@ -47,10 +47,10 @@ impl Progress {
 
     /// Records that everything before offset `next` is processed. `log_time_ms` is the log
     /// timestamp of the last record, if it has one.
-    pub fn processed(&self, next: Offset, log_time_ms: Option<i64>) {
+    pub fn processed(&self, next: Offset, log_time_ms: Option<LogTime>) {
         self.next.store(next.get(), Ordering::Relaxed);
         if let Some(log_time_ms) = log_time_ms {
-            self.log_time_ms.store(log_time_ms, Ordering::Relaxed);
+            self.log_time_ms.store(log_time_ms.ms(), Ordering::Relaxed);
         }
     }
 
@@ -206,7 +206,7 @@ mod tests {
         assert!(text.contains("lag{topic=\"a\\\"b\",partition=\"3\"} 20\n"), "{text}");
         assert!(text.contains("lag_seconds{topic=\"a\\\"b\",partition=\"3\"} 4\n"), "{text}");
 
-        shown.progress.processed(Offset(80), Some(2_500));
+        shown.progress.processed(Offset(80), Some(LogTime(2_500)));
         // A record without samples has no log timestamp here.
         shown.progress.processed(Offset(81), None);
         shown.progress.acknowledged(Offset(75));
@@ -222,7 +222,7 @@ mod tests {
         assert!(text.contains("stopped{topic=\"a\\\"b\",partition=\"3\"} 1\n"), "{text}");
 
         // The end offset in the client's statistics may be older than the position.
-        shown.progress.processed(Offset(95), Some(4_000));
+        shown.progress.processed(Offset(95), Some(LogTime(4_000)));
         shown.storage = OffsetStorage::ByStore;
         let text = text_of(&shown, 5_000);
         assert!(text.contains("lag{topic=\"a\\\"b\",partition=\"3\"} 0\n"), "{text}");

@@ -11,7 +11,7 @@ use serde::de::IgnoredAny;
 use tstar::internals::identity::{AnyId, TripId, UuidId, date_range, prefix, prefix_range, shard};
 use tstar::internals::model::reason::DeadReason;
 use tstar::internals::model::rules::Rules;
-use tstar::internals::model::scalar::Offset;
+use tstar::internals::model::scalar::{LogTime, Offset};
 use tstar::internals::source::file::{FileSource, InputFormat, Options};
 use tstar::internals::source::{
     DecodedSample, Decoder, JsonTemplate, SampleError, Source, Span, parse_map,
@@ -144,7 +144,7 @@ fn rows(data: &[u8], format: Option<InputFormat>) -> (Vec<Row>, Option<String>) 
         let options = Options {
             format,
             decoder: Arc::clone(&PLAIN),
-            log_time_ms: 5,
+            log_time_ms: LogTime(5),
             first_offset: Offset(10),
             known: vec![],
         };
@@ -168,7 +168,7 @@ fn rows(data: &[u8], format: Option<InputFormat>) -> (Vec<Row>, Option<String>) 
                     Offset(10 + rows.len() as i64),
                     "offsets count the entries"
                 );
-                assert_eq!((entry.log_time_ms, entry.element), (5, None));
+                assert_eq!((entry.log_time_ms, entry.element), (LogTime(5), None));
                 let content = match &entry.content {
                     Ok(decoded) => Ok(checked(decoded, &batch.text)),
                     Err(fault) => {

@@ -11,7 +11,7 @@ use tstar::internals::model::epoch::{Epoch, Log, Versions};
 use tstar::internals::model::partitioner::Partitioner;
 use tstar::internals::model::reason::{DeadReason, DropReason};
 use tstar::internals::model::rules::Rules;
-use tstar::internals::model::scalar::{Offset, Version};
+use tstar::internals::model::scalar::{LogTime, Offset, Version};
 use tstar::internals::pipeline::processor::{
     Budget, Processor, ProcessorConfig, RunError, SampleCounts,
 };
@@ -88,7 +88,7 @@ fn batches(log: &[Record], records_each: usize, first_offset: i64) -> Vec<Batch>
                     offset: Offset(offset),
                     element,
                     line,
-                    log_time_ms,
+                    log_time_ms: LogTime(log_time_ms),
                     again,
                     raw,
                     key,

@@ -8,7 +8,7 @@ use flate2::read::MultiGzDecoder;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use tstar::internals::model::rules::Rules;
-use tstar::internals::model::scalar::Offset;
+use tstar::internals::model::scalar::{LogTime, Offset};
 use tstar::internals::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
 use tstar::internals::source::Decoder;
 use tstar::internals::source::file::{FileSource, Options};
@@ -53,7 +53,7 @@ fn import(file: PathBuf, max_gap_ms: i64) -> (SampleCounts, Vec<TripRow>) {
     let options = Options {
         format: None,
         decoder,
-        log_time_ms: LOG_TIME_MS,
+        log_time_ms: LogTime(LOG_TIME_MS),
         first_offset: Offset(0),
         known: vec![],
     };

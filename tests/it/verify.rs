@@ -15,6 +15,7 @@ use rand_chacha::rand_core::RngCore;
 use serde_json::json;
 use tstar::internals::identity::DeviceId;
 use tstar::internals::model::rules::Rules;
+use tstar::internals::model::scalar::LogTime;
 use tstar::internals::model::time::format_time;
 use tstar::internals::ops::verify::compare::{CompareOptions, FixedLog, compare};
 use tstar::internals::ops::verify::reference::{self, Workspace};
@@ -115,7 +116,7 @@ impl ImportedStore {
             let options = Options {
                 format: None,
                 decoder: Arc::new(Decoder::new(&rules).unwrap()),
-                log_time_ms: i64::MAX / 2,
+                log_time_ms: LogTime(i64::MAX / 2),
                 first_offset: processor.position().delivered,
                 known: store.parts().unwrap(),
             };

@@ -59,7 +59,7 @@ impl From<StoredLetter> for LetterJson {
             headers: headers.map(|(name, value)| (name, value.map(text))).collect(),
             headers_bytes: bytes(&letter.headers_cut),
             headers_sha256: hash(&letter.headers_cut),
-            log_time: format_time(letter.log_time_ms),
+            log_time: format_time(letter.log_time_ms.ms()),
             value,
             value_base64,
             value_bytes: letter.value_bytes,

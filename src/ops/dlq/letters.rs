@@ -11,7 +11,7 @@ use crate::kafka::dead_letters::{DlqRecordKind, Fates, LetterScan, LetterTopic};
 use crate::model::epoch::Epoch;
 use crate::model::reason::DeadReason;
 use crate::model::rules::Rules;
-use crate::model::scalar::Offset;
+use crate::model::scalar::{LogTime, Offset};
 use crate::ops::{InvalidRequest, NoResult};
 use crate::source::Decoder;
 use crate::store::{
@@ -109,8 +109,8 @@ impl LetterFilter {
     #[must_use]
     pub fn matches(&self, letter: &DeadLetter, decoder: &Decoder) -> bool {
         self.reason.is_none_or(|reason| reason == letter.reason)
-            && self.from_ms.is_none_or(|from_ms| letter.log_time_ms >= from_ms)
-            && self.to_ms.is_none_or(|to_ms| letter.log_time_ms <= to_ms)
+            && self.from_ms.is_none_or(|from_ms| letter.log_time_ms >= LogTime(from_ms))
+            && self.to_ms.is_none_or(|to_ms| letter.log_time_ms <= LogTime(to_ms))
             && self.matches_device(letter, decoder)
     }
 

@@ -11,6 +11,7 @@ use crate::kafka::control::CONTROL_HEADER;
 use crate::kafka::record::{Record, RecordReader};
 use crate::model::reason::DeadReason;
 use crate::model::rules::{Rules, SpeedUnit, TimeUnit};
+use crate::model::scalar::LogTime;
 use crate::pipeline::processor::{says_of_array, wrong_clock};
 use crate::source::{Batch, Decoder, Entry, MapError, SampleError};
 use crate::store::DeadLetter;
@@ -170,8 +171,8 @@ impl Redecoder {
 
     /// Timestamp of the record that replays a letter, ms since 1970.
     #[must_use]
-    pub fn log_time_ms(&self, letter: &DeadLetter) -> i64 {
-        self.now_ms.unwrap_or(letter.log_time_ms)
+    pub fn log_time_ms(&self, letter: &DeadLetter) -> LogTime {
+        self.now_ms.map_or(letter.log_time_ms, LogTime)
     }
 
     /// Decodes a letter again.

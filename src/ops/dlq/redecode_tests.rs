@@ -14,7 +14,7 @@ fn letter(key: Option<&str>, value: &str, reason: DeadReason, message: &str) -> 
         message: message.to_owned(),
         origin: "samples".into(),
         line: 0,
-        log_time_ms: T,
+        log_time_ms: LogTime(T),
         key: key.map(|key| key.as_bytes().into()),
         key_cut: None,
         headers_cut: None,

@@ -11,6 +11,7 @@ use crate::kafka::topic::Topics;
 use crate::kafka::transactions::{TransactionRecord, Transactions};
 use crate::model::epoch::{Epoch, with_other_partition_count};
 use crate::model::reason::DeadReason;
+use crate::model::scalar::LogTime;
 use crate::ops::device_partition::PartitionFinder;
 use crate::ops::{Notify, PreconditionFailed};
 use crate::store::{AnyStore, DeadLetter, EmbeddedStore, LetterUpdates, StoreError};
@@ -174,7 +175,7 @@ impl<'a> TopicSender<'a> {
         let content = (key.map(<[u8]>::to_vec), value.to_vec());
         let time_ms = self.redecoder.log_time_ms(letter);
         let partition = self.partitions.partition_of(letter, &mut self.redecoder).await?;
-        Ok(replay_record(input, letter, content, time_ms, partition))
+        Ok(replay_record(input, letter, content, LogTime(time_ms.ms()), partition))
     }
 
     /// Sends the records of letters. Skips letters that are too large for the log; they stay dead

@@ -14,7 +14,7 @@ use crate::kafka::scan::Scan;
 use crate::kafka::topic::OffsetRange;
 use crate::model::epoch::Versions;
 use crate::model::rules::Rules;
-use crate::model::scalar::{Offset, Version};
+use crate::model::scalar::{LogTime, Offset, Version};
 use crate::ops::verify::reference::{ImportedFiles, ReferenceError};
 use crate::pipeline::daemon::DaemonError;
 use crate::pipeline::daemon::topic_replay::{TopicReplay, by_epoch};
@@ -67,7 +67,7 @@ pub struct HistoryEntry {
     /// Line of the file, from 1; 0 if the source has no lines.
     pub line: u64,
     /// Log timestamp, ms since 1970.
-    pub log_time_ms: i64,
+    pub log_time_ms: LogTime,
     /// Device time, ms since 1970.
     pub time_ms: i64,
     /// How far its device time is behind the latest one of the trip up to then, ms; 0 if it is the

@@ -8,6 +8,7 @@ use crate::identity::DeviceId;
 use crate::kafka::producer::ProducerRecord;
 use crate::model::reason::DeadReason;
 use crate::model::rules::Rules;
+use crate::model::scalar::LogTime;
 use crate::ops::Notify;
 use crate::ops::device_partition::PartitionFinder;
 use crate::pipeline::processor::wrong_clock;
@@ -149,8 +150,8 @@ impl<'a, S: TripStore> FileRecords<'a, S> {
         now_ms: i64,
     ) -> Result<RoutedRecord, SampleError> {
         let time_ms = decoded.sample.time_ms;
-        if let Err(violation) = self.guard.judge(time_ms, now_ms) {
-            return Err(wrong_clock(&self.guard, violation, time_ms, now_ms));
+        if let Err(violation) = self.guard.judge(time_ms, LogTime(now_ms)) {
+            return Err(wrong_clock(&self.guard, violation, time_ms, LogTime(now_ms)));
         }
         let device = batch.text(&decoded.device);
         let partition = match self.partitions.get(device) {

@@ -14,7 +14,7 @@ use crate::kafka::producer::Producer;
 use crate::kafka::topic::{OffsetRange, Topics};
 use crate::model::epoch::Epoch;
 use crate::model::rules::Rules;
-use crate::model::scalar::Offset;
+use crate::model::scalar::{LogTime, Offset};
 use crate::ops::device_partition::PartitionFinder;
 use crate::ops::dlq::DecodeOverrides;
 use crate::ops::ingest::ReadProgress;
@@ -189,7 +189,7 @@ impl<'a> FileReplayJob<'a> {
         let options = Options {
             format: request.format,
             decoder: Arc::new(Decoder::new(&rules)?),
-            log_time_ms: request.now_ms,
+            log_time_ms: LogTime(request.now_ms),
             first_offset: Offset(0),
             known: Vec::new(),
         };

@@ -10,7 +10,7 @@ use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 
 use crate::model::input_part::{Part, StoredPart};
-use crate::model::scalar::Offset;
+use crate::model::scalar::{LogTime, Offset};
 use crate::ops::{BadData, PreconditionFailed};
 use crate::store::files::{self, with_suffix};
 
@@ -27,7 +27,7 @@ struct SentPart {
     is_csv: bool,
     by_end: bool,
     finished: bool,
-    log_time_ms: i64,
+    log_time_ms: LogTime,
 }
 
 /// A line of the state file, as JSON.

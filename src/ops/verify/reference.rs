@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::identity::DeviceId;
 use crate::model::epoch::Versions;
 use crate::model::rules::Rules;
-use crate::model::scalar::Offset;
+use crate::model::scalar::{LogTime, Offset};
 use crate::pipeline::daemon::topic_replay::TopicReplay;
 use crate::pipeline::daemon::{DaemonError, GuidedOwners, OnEvent, Report, SqliteStores};
 use crate::pipeline::processor::{Processor, ProcessorConfig, RunError, SampleCounts};
@@ -203,7 +203,7 @@ async fn options(imported: &EmbeddedStore) -> Result<(Options, Rules), Reference
     let options = Options {
         format: None,
         decoder: Arc::new(Decoder::new(&rules)?),
-        log_time_ms: 0,
+        log_time_ms: LogTime(0),
         first_offset: imported.position().await?.delivered,
         known: imported.parts()?,
     };

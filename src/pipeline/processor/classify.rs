@@ -2,6 +2,7 @@
 
 use crate::model::reason::DropReason;
 use crate::model::rules::{Rules, TimeUnit};
+use crate::model::scalar::LogTime;
 use crate::source::{DecodedSample, Entry, SampleError};
 use crate::timeline::{ClockGuard, ClockViolation, MovementFilter};
 
@@ -49,7 +50,7 @@ impl Classifier {
         &self,
         wrong: ClockViolation,
         time_ms: i64,
-        log_time_ms: i64,
+        log_time_ms: LogTime,
     ) -> SampleError {
         let mut fault = wrong_clock(&self.guard, wrong, time_ms, log_time_ms);
         let in_seconds = time_ms.checked_mul(1000);
@@ -66,7 +67,7 @@ pub fn wrong_clock(
     guard: &ClockGuard,
     wrong: ClockViolation,
     time_ms: i64,
-    log_time_ms: i64,
+    log_time_ms: LogTime,
 ) -> SampleError {
     let message = match wrong {
         ClockViolation::BeforeMin => {

@@ -18,7 +18,7 @@ use self::reader::BatchResult;
 use self::splitter::Sizes;
 use super::{Batch, Decoder, Source, SourceError};
 use crate::model::input_part::StoredPart;
-use crate::model::scalar::Offset;
+use crate::model::scalar::{LogTime, Offset};
 
 /// Maximum size of a record that is kept whole, bytes; of a larger one, the head, length and hash
 /// are kept.
@@ -61,7 +61,7 @@ pub struct Options {
     /// Decodes the records, by the rules.
     pub decoder: Arc<Decoder>,
     /// Log timestamp of all records, ms since 1970: files have none.
-    pub log_time_ms: i64,
+    pub log_time_ms: LogTime,
     /// Offset of the first record that was not delivered before.
     pub first_offset: Offset,
     /// Input parts that earlier runs have read. Reading resumes after them; a file that a completed

@@ -11,7 +11,7 @@ use super::splitter::{Bytes, Ends, RawRecord, Records, Sizes};
 use super::{InputFormat, Options};
 use crate::model::input_part::{Part, StoredPart};
 use crate::model::reason::DeadReason;
-use crate::model::scalar::Offset;
+use crate::model::scalar::{LogTime, Offset};
 use crate::source::csv::Columns;
 use crate::source::text::clipped;
 use crate::source::{
@@ -348,7 +348,7 @@ fn is_blank(record: &[u8], is_csv: bool) -> bool {
 struct Log<'a> {
     /// Offset of the next record that was not delivered before.
     next: &'a mut Offset,
-    log_time_ms: i64,
+    log_time_ms: LogTime,
     /// Parts whose records are redelivered, from the current one on.
     known: VecDeque<Part>,
     /// Number of records delivered of the first part in `known`.
@@ -371,7 +371,7 @@ impl Log<'_> {
     }
 
     /// Offset and timestamp of the next record.
-    fn next_position(&mut self) -> (Offset, i64) {
+    fn next_position(&mut self) -> (Offset, LogTime) {
         if let Some(part) = self.known.front() {
             let offset = part.first_offset + self.in_part;
             self.in_part += 1;

@@ -6,6 +6,7 @@ use std::time::UNIX_EPOCH;
 
 use super::input::{Input, Opened};
 use crate::model::input_part::{HEAD_BYTES, Part, StoredPart};
+use crate::model::scalar::LogTime;
 
 /// Bytes hashed at a time.
 const CHUNK: usize = 64 << 10;
@@ -147,12 +148,12 @@ impl Content {
 }
 
 /// The log timestamp of the records after a part: the one of the earlier import if the file was not
-/// modified since, so that they are decided as they would have been then; otherwise `now_ms`.
-pub(super) fn clock_after(input: &Input, part: &Part, now_ms: i64) -> i64 {
+/// modified since, so that they are decided as they would have been then; otherwise `now`.
+pub(super) fn clock_after(input: &Input, part: &Part, now: LogTime) -> LogTime {
     let modified = input.modified().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-    let modified_ms = modified.and_then(|since| i64::try_from(since.as_millis()).ok());
+    let modified_ms = modified.and_then(|since| i64::try_from(since.as_millis()).ok().map(LogTime));
     match modified_ms {
         Some(modified_ms) if !part.finished && modified_ms <= part.log_time_ms => part.log_time_ms,
-        _ => now_ms,
+        _ => now,
     }
 }

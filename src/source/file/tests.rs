@@ -28,7 +28,7 @@ impl EntrySummary {
 
 fn options(format: Option<InputFormat>) -> Options {
     let decoder = Arc::new(Decoder::new(&Rules::default()).unwrap());
-    Options { format, decoder, log_time_ms: 5, first_offset: Offset(10), known: vec![] }
+    Options { format, decoder, log_time_ms: LogTime(5), first_offset: Offset(10), known: vec![] }
 }
 
 fn small(chunk: usize, record: usize) -> Sizes {
@@ -45,7 +45,7 @@ fn drain(mut source: FileSource) -> (Vec<EntrySummary>, Option<SourceError>) {
             Ok(Some(batch)) => {
                 assert!(!batch.entries.is_empty() || batch.part.is_some(), "the batch is empty");
                 for entry in &batch.entries {
-                    assert_eq!((entry.log_time_ms, entry.element), (5, None));
+                    assert_eq!((entry.log_time_ms, entry.element), (LogTime(5), None));
                     let content = entry.content.as_ref().map_err(|fault| (**fault).clone());
                     seen.push(EntrySummary {
                         origin: batch.origin.to_string(),

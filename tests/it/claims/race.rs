@@ -9,7 +9,7 @@ use tstar::internals::model::epoch::{Epoch, Log, Versions};
 use tstar::internals::model::partitioner::Partitioner;
 use tstar::internals::model::reason::DeadReason;
 use tstar::internals::model::rules::Rules;
-use tstar::internals::model::scalar::{Offset, Version};
+use tstar::internals::model::scalar::{LogTime, Offset, Version};
 use tstar::internals::pipeline::processor::{Processor, ProcessorConfig};
 use tstar::internals::source::{Batch, Decoder};
 use tstar::internals::store::memory::MemoryStore;
@@ -64,7 +64,7 @@ async fn absorb(store: ScyllaStore, partition: i32, loads: usize) -> (u64, u64) 
         let record = Record {
             partition,
             offset: Offset(i64::from(offset)),
-            log_time_ms: 1_750_000_000_000,
+            log_time_ms: LogTime(1_750_000_000_000),
             key: Some(key.as_bytes()),
             value: Some(value.as_bytes()),
             ..Default::default()

@@ -12,7 +12,7 @@ use tstar::internals::model::epoch::{Epoch, Log, Versions};
 use tstar::internals::model::partitioner::Partitioner;
 use tstar::internals::model::reason::DeadReason;
 use tstar::internals::model::rules::Rules;
-use tstar::internals::model::scalar::{Offset, Version};
+use tstar::internals::model::scalar::{LogTime, Offset, Version};
 use tstar::internals::source::{Batch, DecodedSample, Decoder, Entry, SampleError};
 use tstar::internals::timeline::{DAY_MS, READINGS, Reading, Sample};
 
@@ -209,7 +209,7 @@ impl Script {
         let record = kafka::record::Record {
             partition: self.log.partition,
             offset: Offset(offset),
-            log_time_ms: ORIGIN,
+            log_time_ms: LogTime(ORIGIN),
             key: Some(key.as_bytes()),
             value: Some(body.as_bytes()),
             headers,
@@ -265,7 +265,15 @@ fn put_entry(
     let content = content.map_err(|reason| Box::new(SampleError::new(reason, "planted")));
     let (line, log_time_ms, again) = (0, ORIGIN, false);
     let (raw, key) = (0..0, None);
-    let entry =
-        Entry { offset: Offset(offset), element, line, log_time_ms, again, raw, key, content };
+    let entry = Entry {
+        offset: Offset(offset),
+        element,
+        line,
+        log_time_ms: LogTime(log_time_ms),
+        again,
+        raw,
+        key,
+        content,
+    };
     batch.entries.push(entry);
 }
