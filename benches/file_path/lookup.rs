@@ -15,7 +15,7 @@ use tstar::internals::model::scalar::Version;
 use tstar::internals::simulate::START_MS;
 use tstar::internals::store::sqlite::SqliteStore;
 use tstar::internals::store::{TripRow, TripStore as _};
-use tstar::internals::timeline::{DAY_MS, Path, RawSample, Sample, Trip, day_of};
+use tstar::internals::timeline::{Path, RawSample, Sample, Trip, day_of};
 
 use crate::child::own_cpu;
 use crate::http;
@@ -184,7 +184,7 @@ fn query(connection: &Connection, keys: &[Key]) -> anyhow::Result<Round> {
     let (cpu, mut each) = (own_cpu()?, Vec::with_capacity(keys.len()));
     for Key { device, time_ms } in keys {
         let began = Instant::now();
-        let bucket = day_of(*time_ms) * DAY_MS;
+        let bucket = day_of(*time_ms).start_ms();
         let mut statement = connection.prepare_cached(BARE)?;
         let (start_ms, path) = statement.query_row(params![device, bucket, time_ms], |row| {
             Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?))

@@ -1,5 +1,6 @@
 //! A store that discards everything.
 
+use tstar::internals::model::scalar::Day;
 use tstar::internals::store::{
     DeviceScope, Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore,
 };
@@ -32,7 +33,7 @@ impl TripStore for NullStore {
         Ok(None)
     }
 
-    async fn rows_of_day(&self, _: &str, _: i64) -> Result<Vec<TripRow>, StoreError> {
+    async fn rows_of_day(&self, _: &str, _: Day) -> Result<Vec<TripRow>, StoreError> {
         Ok(Vec::new())
     }
 

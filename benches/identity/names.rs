@@ -169,7 +169,7 @@ impl Names {
     /// Inserts a trip among those of its start day.
     fn enter(&mut self, history: &History, device: u32, trip: u32) {
         let start_ms = history.trips[trip as usize].start_ms;
-        let trips = self.days[slot_of(device)].entry(day_of(start_ms)).or_default();
+        let trips = self.days[slot_of(device)].entry(day_of(start_ms).get()).or_default();
         let at = trips.partition_point(|&other| history.trips[other as usize].start_ms < start_ms);
         trips.insert(at, trip);
     }
@@ -188,17 +188,17 @@ impl Names {
         let mut is_changed = false;
         if change.arrival == Arrival::New {
             self.enter(history, device, change.trip);
-            is_changed |= self.number(device, day);
+            is_changed |= self.number(device, day.get());
         } else if before != day {
-            self.leave(device, change.trip, before);
+            self.leave(device, change.trip, before.get());
             self.enter(history, device, change.trip);
-            is_changed |= self.number(device, before);
-            is_changed |= self.number(device, day);
+            is_changed |= self.number(device, before.get());
+            is_changed |= self.number(device, day.get());
         }
         if change.retired != NONE {
             let retired_day = day_of(history.trips[change.retired as usize].start_ms);
-            self.leave(device, change.retired, retired_day);
-            self.number(device, retired_day);
+            self.leave(device, change.retired, retired_day.get());
+            self.number(device, retired_day.get());
             is_changed = true;
         }
         is_changed

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, params};
 use tstar::internals::identity::token_of_device;
-use tstar::internals::timeline::{DAY_MS, day_of};
+use tstar::internals::timeline::day_of;
 
 use crate::log::device_id;
 use crate::pass::{History, TripRecord};
@@ -134,9 +134,9 @@ impl<'a> Table<'a> {
             let trips = self.trips.get(&device).map_or(&[][..], |trips| trips);
             let middle = trips.get(trips.len() / 2).context("every device has trips")?;
             let day = day_of(middle.start_ms);
-            let range = self.scheme.day(device, day)?;
+            let range = self.scheme.day(device, day.get())?;
             self.read.store(0, Ordering::Relaxed);
-            let span = (device, day * DAY_MS, (day + 1) * DAY_MS);
+            let span = (device, day.start_ms(), (day + 1).start_ms());
             let starts = self.query_starts(range.as_ref(), span, "")?;
             search.is_narrowed = range.is_some();
             search.read += self.read.load(Ordering::Relaxed);

@@ -116,7 +116,7 @@ pub fn at_birth(
         (first.start_ms, first.end_ms) = (trip.t_star_ms, trip.t_star_ms);
         // In the log, a merge frees the number of the retired trip. Here every number is used only
         // once, so that none has to be deleted.
-        let nth = days.entry((trip.device, day_of(trip.t_star_ms))).or_default();
+        let nth = days.entry((trip.device, day_of(trip.t_star_ms).get())).or_default();
         *nth += 1;
         let id = match scheme.natural(&first, *nth)? {
             Some(id) => id.bytes,

@@ -197,7 +197,7 @@ impl Scheme {
             }
             Self::DeviceOrdinal => {
                 let device = device_id(trip.device);
-                let day = u32::try_from(day_of(trip.start_ms))?.to_be_bytes();
+                let day = u32::try_from(day_of(trip.start_ms).get())?.to_be_bytes();
                 let nth = u16::try_from(ordinal)?.to_be_bytes();
                 let bytes = [device.as_bytes(), &[0], &day, &nth].concat();
                 let text = format!("{}~{ordinal:03}", day_prefix(trip.device, trip.start_ms)?);

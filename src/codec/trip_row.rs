@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::kind::{self, ColumnKind};
 use crate::identity::TripId;
-use crate::model::scalar::Version;
-use crate::timeline::{DAY_MS, Driver, PathStats, Trip, day_of};
+use crate::model::scalar::{Day, Version};
+use crate::timeline::{Driver, PathStats, Trip, day_of};
 
 /// A stored row that is not a valid trip.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -107,7 +107,7 @@ trip_columns!(define_row);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DayWrite {
     /// The day, as whole days since 1970.
-    pub day: i64,
+    pub day: Day,
     /// Start of the deleted range of end times, ms; inclusive.
     pub delete_from_ms: i64,
     /// End of the deleted range of end times, ms; inclusive.
@@ -158,7 +158,7 @@ impl TripRow {
     pub fn to_trip(&self) -> Result<Trip, RowError> {
         let malformed = |reason: String| RowError {
             device: self.device_id.clone(),
-            bucket: day_of(self.start_ms) * DAY_MS,
+            bucket: day_of(self.start_ms).start_ms(),
             end_ms: self.end_ms,
             reason,
         };
@@ -202,8 +202,8 @@ impl TripRow {
     }
 
     /// The UTC days that the trip touches, as whole days since 1970.
-    pub fn days(&self) -> std::ops::RangeInclusive<i64> {
-        day_of(self.start_ms)..=day_of(self.end_ms)
+    pub fn days(&self) -> impl DoubleEndedIterator<Item = Day> + Clone + use<> {
+        day_of(self.start_ms).through(day_of(self.end_ms))
     }
 
     /// The writes of the row in a store with write timestamps, one per day.

@@ -9,6 +9,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::problem::{ParamError, Problem};
 use crate::identity::{DeviceId, TripId, device_of_token};
+use crate::model::scalar::Day;
 use crate::model::time::{parse_day, parse_time};
 use crate::store::Order;
 
@@ -101,7 +102,7 @@ impl Params {
     }
 
     /// A UTC day, days since 1970.
-    pub fn day(&mut self) -> Option<i64> {
+    pub fn day(&mut self) -> Option<Day> {
         self.read("day", parse_day)
     }
 

@@ -362,7 +362,7 @@ pub async fn of_day(State(app): Shared, uri: Uri, mut params: Params) -> Result<
     let (limit, cursor) = (params.limit(), params.cursor());
     params.finish()?;
     let day = day.unwrap_or_default();
-    let span = (day * DAY_MS, day * DAY_MS + DAY_MS - 1);
+    let span = (day.start_ms(), day.start_ms() + DAY_MS - 1);
     let store = app.store()?;
     let mut page = Page::new(&app, limit);
     let mut after: Option<String> = None;

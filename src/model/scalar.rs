@@ -16,6 +16,7 @@ macro_rules! scalar {
         #[serde(transparent)]
         pub struct $name(pub i64);
 
+        #[allow(dead_code, reason = "every type has the same functions")]
         impl $name {
             /// The lowest value.
             pub const MIN: Self = Self(i64::MIN);
@@ -86,11 +87,6 @@ macro_rules! scalar {
 }
 
 scalar! {
-    /// A time by the clock of the device, ms since 1970-01-01T00:00:00Z.
-    DeviceTime, ms
-}
-
-scalar! {
     /// A time at which the log received a record, ms since 1970-01-01T00:00:00Z.
     LogTime, ms
 }
@@ -114,19 +110,11 @@ scalar! {
 /// A UTC day, ms.
 pub const DAY_MS: i64 = 86_400_000;
 
-impl DeviceTime {
-    /// The UTC day of the time.
-    #[must_use]
-    pub const fn day(self) -> Day {
-        Day(self.0.div_euclid(DAY_MS))
-    }
-}
-
 impl Day {
-    /// The first ms of the day.
+    /// The start of the day, ms since 1970.
     #[must_use]
-    pub const fn start(self) -> DeviceTime {
-        DeviceTime(self.0.saturating_mul(DAY_MS))
+    pub const fn start_ms(self) -> i64 {
+        self.0.saturating_mul(DAY_MS)
     }
 
     /// Every day from this one to `last`, both included.

@@ -4,11 +4,12 @@
 use chrono::{DateTime, NaiveDate, SecondsFormat};
 
 pub use super::scalar::DAY_MS;
+use super::scalar::Day;
 
-/// The UTC day of a time, as whole days since 1970.
+/// The UTC day of a time, ms since 1970.
 #[must_use]
-pub fn day_of(time_ms: i64) -> i64 {
-    time_ms.div_euclid(DAY_MS)
+pub fn day_of(time_ms: i64) -> Day {
+    Day(time_ms.div_euclid(DAY_MS))
 }
 
 /// A time, day or duration that cannot be parsed.
@@ -63,11 +64,11 @@ pub fn parse_time(text: &str) -> Result<i64, MomentError> {
 ///
 /// # Errors
 /// [`MomentError::Day`] if it is not `YYYY-MM-DD`.
-pub fn parse_day(text: &str) -> Result<i64, MomentError> {
+pub fn parse_day(text: &str) -> Result<Day, MomentError> {
     // chrono accepts 2026-1-2 too. Only one spelling is valid: a short year is likely a typo.
     let day =
         (text.len() == 10).then(|| NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()).flatten();
-    day.map(|day| i64::from(day.to_epoch_days()))
+    day.map(|day| Day(i64::from(day.to_epoch_days())))
         .ok_or_else(|| MomentError::Day { text: text.to_owned() })
 }
 
@@ -145,8 +146,8 @@ mod tests {
 
     #[test]
     fn reads_days() {
-        assert_eq!(parse_day("1970-01-02"), Ok(1));
-        assert_eq!(parse_day("2026-11-20"), Ok(1_795_210_680_123 / DAY_MS));
+        assert_eq!(parse_day("1970-01-02"), Ok(Day(1)));
+        assert_eq!(parse_day("2026-11-20"), Ok(Day(1_795_210_680_123 / DAY_MS)));
         for text in ["2026-11-31", "2026-1-2", "today", "20261120", ""] {
             assert!(parse_day(text).is_err(), "{text}");
         }

@@ -2,6 +2,7 @@
 
 use super::InvalidRequest;
 use crate::identity::{date_range, prefix_range};
+use crate::model::scalar::Day;
 use crate::store::{DevicePages, DeviceScope, Order, TripRow, TripStore};
 use crate::timeline::DAY_MS;
 
@@ -61,12 +62,12 @@ fn prefix_times(device_id: &str, prefix: &str) -> anyhow::Result<(i64, i64)> {
 /// The store cannot be read.
 pub async fn of_day<S: TripStore>(
     store: &S,
-    day: i64,
+    day: Day,
     order: Order,
     limit: usize,
     with_path: bool,
 ) -> anyhow::Result<Vec<TripRow>> {
-    let (from_ms, upto_ms) = (day * DAY_MS, day * DAY_MS + DAY_MS - 1);
+    let (from_ms, upto_ms) = (day.start_ms(), day.start_ms() + DAY_MS - 1);
     let mut found: Vec<TripRow> = Vec::new();
     let mut pages = DevicePages::new(store, DeviceScope::OfDay(day));
     while let Some(devices) = pages.next().await? {

@@ -15,6 +15,7 @@ use super::{EpochStore, KeyStore, StoreError, TripRow, TripStore};
 use crate::model::control::NamedKey;
 use crate::model::epoch::Epoch;
 use crate::model::rules::Rules;
+use crate::model::scalar::Day;
 
 /// A store without a server that is also its own journal: it has tables for positions, dead
 /// letters, change events and input parts. `verify` also builds its reference stores as such files.
@@ -287,11 +288,11 @@ impl RawRows for AnyStore {
         }
     }
 
-    async fn raw_day(&self, device_id: &str, day: i64) -> Result<Vec<RawRow>, StoreError> {
+    async fn raw_day(&self, device_id: &str, day: Day) -> Result<Vec<RawRow>, StoreError> {
         either!(self, raw_day(device_id, day))
     }
 
-    async fn unlisted(&self, device_id: &str, days: &[i64]) -> Result<Vec<i64>, StoreError> {
+    async fn unlisted(&self, device_id: &str, days: &[Day]) -> Result<Vec<Day>, StoreError> {
         either!(self, unlisted(device_id, days))
     }
 

@@ -31,7 +31,7 @@ macro_rules! forward_trip_store {
         async fn rows_of_day(
             &self,
             device_id: &str,
-            day: i64,
+            day: $crate::model::scalar::Day,
         ) -> Result<Vec<$crate::store::TripRow>, $crate::store::StoreError> {
             // The metric label keeps its old name, which dashboards use.
             $via!(self, "near", rows_of_day(device_id, day))

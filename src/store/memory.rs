@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
 
 use crate::identity;
+use crate::model::scalar::Day;
 use crate::timeline::day_of;
 
 use super::{
@@ -15,7 +16,7 @@ use crate::codec::trip_row::resolve_overlaps;
 #[derive(Default)]
 struct State {
     /// Rows by device and day.
-    rows: BTreeMap<(String, i64), Vec<TripRow>>,
+    rows: BTreeMap<(String, Day), Vec<TripRow>>,
     dead_letters: Vec<DeadLetter>,
     changes: Vec<(Change, TripRow)>,
     position: Position,
@@ -94,7 +95,7 @@ impl State {
         self.forgotten.extend(flush.forgotten.iter().cloned());
     }
 
-    fn day(&self, device_id: &str, day: i64) -> Vec<TripRow> {
+    fn day(&self, device_id: &str, day: Day) -> Vec<TripRow> {
         self.rows.get(&(device_id.to_owned(), day)).cloned().unwrap_or_default()
     }
 }
@@ -111,7 +112,7 @@ impl TripStore for MemoryStore {
         Ok(rows.into_iter().filter(covers).max_by_key(|row| row.version))
     }
 
-    async fn rows_of_day(&self, device_id: &str, day: i64) -> Result<Vec<TripRow>, StoreError> {
+    async fn rows_of_day(&self, device_id: &str, day: Day) -> Result<Vec<TripRow>, StoreError> {
         Ok(self.state().day(device_id, day))
     }
 
@@ -141,7 +142,7 @@ impl TripStore for MemoryStore {
         limit: usize,
     ) -> Result<Vec<String>, StoreError> {
         let state = self.state();
-        let is_in_scope = |device: &str, touched: i64| match scope {
+        let is_in_scope = |device: &str, touched: Day| match scope {
             DeviceScope::All => true,
             DeviceScope::OfDay(day) => touched == day,
             DeviceScope::OfShard(day, shard) => touched == day && identity::shard(device) == shard,

@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 pub use crate::codec::trip_row::{DayWrite, RowError, TripRow};
 pub use crate::model::change::{Change, ChangeKind, Forget, Forgotten};
-use crate::model::scalar::{LogTime, Offset};
+use crate::model::scalar::{Day, LogTime, Offset};
 pub use any::{Access, AnyStore, EmbeddedStore, OpenOptions};
 pub use device_pages::DevicePages;
 pub use erased::was_erased;
@@ -57,9 +57,9 @@ pub enum DeviceScope {
     /// All devices that have a trip.
     All,
     /// Devices with a trip that touches a UTC day (whole days since 1970).
-    OfDay(i64),
+    OfDay(Day),
     /// Devices of a day in one [`crate::identity::shard`] of it; the UUID form of an id gives both.
-    OfShard(i64, u8),
+    OfShard(Day, u8),
 }
 
 /// Order of a listing, by `start_time`.
@@ -180,7 +180,7 @@ pub trait TripStore: Send + Sync {
     fn rows_of_day(
         &self,
         device_id: &str,
-        day: i64,
+        day: Day,
     ) -> impl Future<Output = Result<Vec<TripRow>, StoreError>> + Send;
 
     /// At most `limit` trips of a device that overlap `from_ms..=upto_ms`, each once, ordered by

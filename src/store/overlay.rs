@@ -4,6 +4,7 @@ use std::ops::Deref;
 
 use super::{DeviceScope, Forget, Order, StoreError, TripRow, TripStore};
 use crate::codec::trip_row::resolve_overlaps;
+use crate::model::scalar::Day;
 use crate::timeline::day_of;
 
 /// Reads both stores and writes to the upper one. Rows of the lower store are returned as rows of
@@ -40,7 +41,7 @@ where
         Ok(rows.into_iter().find(|row| (row.start_ms..=row.end_ms).contains(&time_ms)))
     }
 
-    async fn rows_of_day(&self, device_id: &str, day: i64) -> Result<Vec<TripRow>, StoreError> {
+    async fn rows_of_day(&self, device_id: &str, day: Day) -> Result<Vec<TripRow>, StoreError> {
         let mut under = self.under.rows_of_day(device_id, day).await?;
         // A row that cannot be decoded must not hide another one.
         under.retain(TripRow::is_whole);
@@ -134,11 +135,11 @@ mod tests {
         under.apply(&[first.clone(), last.clone()]).await.unwrap();
         let overlay = Overlay { under: &under, over: &over, partition: 0 };
         let own = |row: &TripRow| TripRow { partition: 0, ..row.clone() };
-        assert_eq!(overlay.rows_of_day("a", 0).await.unwrap(), [own(&first), own(&last)]);
+        assert_eq!(overlay.rows_of_day("a", Day(0)).await.unwrap(), [own(&first), own(&last)]);
         let grown = TripRow { partition: 0, ..trip(&[1, 2, 4], Version(100)) };
         overlay.apply(std::slice::from_ref(&grown)).await.unwrap();
         let expected = [grown.clone(), own(&last)];
-        assert_eq!(overlay.rows_of_day("a", 0).await.unwrap(), expected);
+        assert_eq!(overlay.rows_of_day("a", Day(0)).await.unwrap(), expected);
         let range = overlay.range("a", 0, i64::MAX, Order::Desc, 1).await.unwrap();
         assert_eq!(range, expected[1..]);
         assert_eq!(overlay.covering("a", 180_000).await.unwrap(), Some(grown));

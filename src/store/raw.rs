@@ -5,8 +5,7 @@ use std::future::Future;
 use super::{StoreError, TripRow};
 use crate::codec::kind::{self, ColumnKind};
 use crate::codec::trip_row::trip_columns;
-use crate::model::scalar::Version;
-use crate::timeline::DAY_MS;
+use crate::model::scalar::{Day, Version};
 
 macro_rules! define_columns {
     ($($(#[$doc:meta])* $name:ident: $kind:ty => $field:ident,)*) => {
@@ -95,10 +94,10 @@ pub struct RawRow {
 impl RawRow {
     /// The row of a trip in a day (whole days since 1970).
     #[must_use]
-    pub fn from_trip_row(row: &TripRow, day: i64) -> Self {
+    pub fn from_trip_row(row: &TripRow, day: Day) -> Self {
         Self {
             device_id: row.device_id.clone(),
-            bucket_ms: day * DAY_MS,
+            bucket_ms: day.start_ms(),
             end_ms: row.end_ms,
             start_ms: row.start_ms,
             cells: cells(row.clone()),
@@ -155,7 +154,7 @@ pub trait RawRows: Send + Sync {
     fn raw_day(
         &self,
         device_id: &str,
-        day: i64,
+        day: Day,
     ) -> impl Future<Output = Result<Vec<RawRow>, StoreError>> + Send;
 
     /// Those of the given days of a device that are missing in one of the two day indexes. `days`
@@ -163,8 +162,8 @@ pub trait RawRows: Send + Sync {
     fn unlisted(
         &self,
         device_id: &str,
-        days: &[i64],
-    ) -> impl Future<Output = Result<Vec<i64>, StoreError>> + Send;
+        days: &[Day],
+    ) -> impl Future<Output = Result<Vec<Day>, StoreError>> + Send;
 
     /// Deletes wrong rows and writes right ones, each at its own version. In a store with write
     /// timestamps, data with a later timestamp is kept.

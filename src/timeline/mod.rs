@@ -20,7 +20,7 @@ mod path;
 mod trip;
 
 use std::collections::BTreeMap;
-use std::ops::{Bound, RangeInclusive};
+use std::ops::Bound;
 
 pub use derived::PathStats;
 pub use path::Path;
@@ -29,7 +29,7 @@ pub use trip::{Driver, Trip};
 pub use crate::model::limits::{ClockGuard, ClockViolation, Limits, MovementFilter};
 pub use crate::model::reading::{READINGS, Reading, ReadingKind};
 pub use crate::model::sample::{OutOfRange, RawSample, Sample};
-use crate::model::scalar::Version;
+use crate::model::scalar::{Day, Version};
 pub use crate::model::time::{DAY_MS, day_of};
 
 use crate::model::named::named;
@@ -89,7 +89,7 @@ pub struct Timeline {
     /// By start time. Boxed, so that tree nodes move pointers instead of trips.
     trips: BTreeMap<i64, Box<Trip>>,
     /// Days whose rows have been loaded, ascending.
-    known_days: Vec<i64>,
+    known_days: Vec<Day>,
     /// Approximate memory used by the trips, bytes.
     memory: usize,
 }
@@ -200,7 +200,7 @@ impl Timeline {
 
     /// Days whose rows must be loaded before a sample of `time_ms` is absorbed, ascending.
     #[must_use]
-    pub fn missing_days(&self, limits: &Limits, time_ms: i64) -> Vec<i64> {
+    pub fn missing_days(&self, limits: &Limits, time_ms: i64) -> Vec<Day> {
         let near = near_days(limits, time_ms);
         if near.clone().all(|day| self.known_days.binary_search(&day).is_ok()) {
             return Vec::new();
@@ -215,7 +215,7 @@ impl Timeline {
     /// that overlapped another, or whose version is at or past `acknowledged` (the version of the
     /// first record that a commit would not pass), is marked dirty from `acknowledged`: it is
     /// written and announced again.
-    pub fn insert_loaded(&mut self, days: &[i64], rows: Vec<Trip>, acknowledged: Version) -> usize {
+    pub fn insert_loaded(&mut self, days: &[Day], rows: Vec<Trip>, acknowledged: Version) -> usize {
         let overlaps = rows
             .into_iter()
             .map(|row| self.insert_row(row, acknowledged))
@@ -336,7 +336,7 @@ impl Timeline {
                     && before.samples() + trip.samples() <= limits.max_samples;
                 let apart = gap > limits.max_gap_ms;
                 // A trip between them that is not in memory may keep them apart.
-                let mut between = day_of(before.end_ms())..=day_of(trip.start_ms());
+                let mut between = day_of(before.end_ms()).through(day_of(trip.start_ms()));
                 let known = apart || between.all(|day| self.known_days.contains(&day));
                 assert!(apart || !joined || !known, "T2: {before:?} {trip:?}");
             }
@@ -386,7 +386,10 @@ fn absorb_inside(
 }
 
 /// The days that may have a trip within `max_gap` of a time.
-fn near_days(limits: &Limits, time_ms: i64) -> RangeInclusive<i64> {
+fn near_days(
+    limits: &Limits,
+    time_ms: i64,
+) -> impl DoubleEndedIterator<Item = Day> + Clone + use<> {
     let first = day_of(time_ms.saturating_sub(limits.max_gap_ms));
-    first..=day_of(time_ms.saturating_add(limits.max_gap_ms))
+    first.through(day_of(time_ms.saturating_add(limits.max_gap_ms)))
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tstar::internals::model::scalar::{Offset, Version};
+use tstar::internals::model::scalar::{Day, Offset, Version};
 use tstar::internals::store::memory::MemoryStore;
 use tstar::internals::store::sqlite::SqliteStore;
 use tstar::internals::store::{
@@ -142,11 +142,17 @@ async fn a_trip_is_found_in_every_day_it_touches(store: impl TripStore) {
     }
     let today = MIDNIGHT / DAY_MS;
     for day in today - 1..=today + 1 {
-        assert_eq!(store.rows_of_day("truck-17", day).await.unwrap(), std::slice::from_ref(&grown));
-        assert_eq!(store.devices(DeviceScope::OfDay(day), None, 10).await.unwrap(), ["truck-17"]);
+        assert_eq!(
+            store.rows_of_day("truck-17", Day(day)).await.unwrap(),
+            std::slice::from_ref(&grown)
+        );
+        assert_eq!(
+            store.devices(DeviceScope::OfDay(Day(day)), None, 10).await.unwrap(),
+            ["truck-17"]
+        );
     }
     assert_eq!(all(&store, "truck-17").await, [grown]);
-    assert!(store.devices(DeviceScope::OfDay(today + 2), None, 10).await.unwrap().is_empty());
+    assert!(store.devices(DeviceScope::OfDay(Day(today + 2)), None, 10).await.unwrap().is_empty());
 }
 
 async fn a_range_shows_each_overlapping_trip_once_in_order(store: impl TripStore) {
@@ -191,7 +197,7 @@ async fn devices_come_in_byte_order_and_by_page(store: impl TripStore) {
     }
     assert_eq!(paged, names);
     assert_eq!(
-        store.devices(DeviceScope::OfDay(MIDNIGHT / DAY_MS), None, 100).await.unwrap(),
+        store.devices(DeviceScope::OfDay(Day(MIDNIGHT / DAY_MS)), None, 100).await.unwrap(),
         names
     );
 }
@@ -270,8 +276,14 @@ async fn a_forget_erases_whole_trips_and_is_remembered(store: impl TripStore + J
     store.forget("truck-17", &all_erased).await.unwrap();
     store.commit(&Flush::default()).await.unwrap();
     assert_eq!(all(&store, "truck-17").await, []);
-    assert_eq!(store.devices(DeviceScope::OfDay(today), None, 9).await.unwrap(), [] as [String; 0]);
-    assert_eq!(store.devices(DeviceScope::OfDay(today - 1), None, 9).await.unwrap(), ["truck-18"]);
+    assert_eq!(
+        store.devices(DeviceScope::OfDay(Day(today)), None, 9).await.unwrap(),
+        [] as [String; 0]
+    );
+    assert_eq!(
+        store.devices(DeviceScope::OfDay(Day(today - 1)), None, 9).await.unwrap(),
+        ["truck-18"]
+    );
     assert_eq!(store.devices(DeviceScope::All, None, 9).await.unwrap(), ["truck-18"]);
     let lower = Forget { version: Version(14), before_ms: at(-90) };
     store.forget("truck-17", &lower).await.unwrap();

@@ -13,7 +13,7 @@ use scylla::value::CqlTimestamp;
 use tstar::internals::model::epoch::Epoch;
 use tstar::internals::model::partitioner::Partitioner;
 use tstar::internals::model::rules::Rules;
-use tstar::internals::model::scalar::Version;
+use tstar::internals::model::scalar::{Day, Version};
 use tstar::internals::store::scylla::{ScyllaStore, ScyllaUrl, ServerOptions};
 use tstar::internals::store::{
     DeviceScope, EpochStore, Forget, Order, StoreError, TripRow, TripStore,
@@ -62,7 +62,7 @@ fn foreign_rows_are_skipped_and_counted() {
         let found = store.covering("haunted", at(10)).await.unwrap();
         assert_eq!(found.as_ref(), Some(&rows[0]));
         assert_eq!(store.foreign_rows(), 10);
-        assert_eq!(store.rows_of_day("haunted", TODAY).await.unwrap(), rows);
+        assert_eq!(store.rows_of_day("haunted", Day(TODAY)).await.unwrap(), rows);
         assert_eq!(store.owner().foreign_rows(), 20, "owners count together");
         // After this many foreign rows that cover the time, a lookup gives up on the day.
         for minute in 41..=49 {
@@ -76,14 +76,14 @@ fn foreign_rows_are_skipped_and_counted() {
         }
         assert_eq!(store.covering("haunted", at(40)).await.unwrap(), None);
         assert_eq!(store.foreign_rows(), 84, "64 rows are read, and no more");
-        assert_eq!(store.rows_of_day("haunted", TODAY).await.unwrap(), rows);
+        assert_eq!(store.rows_of_day("haunted", Day(TODAY)).await.unwrap(), rows);
         // A day with foreign rows only does not count as ours.
         let forget = Forget { version: Version(20), before_ms: at(0) + DAY_MS };
         store.apply(&[trip("haunted", &[-60], 14)]).await.unwrap();
         store.forget("haunted", &forget).await.unwrap();
         phantom(session, "haunted", 15).await;
         store.forget("haunted", &forget).await.unwrap();
-        let devices = store.devices(DeviceScope::OfDay(TODAY), None, 1000).await.unwrap();
+        let devices = store.devices(DeviceScope::OfDay(Day(TODAY)), None, 1000).await.unwrap();
         assert!(!devices.contains(&"haunted".to_owned()));
     });
 }
@@ -121,7 +121,7 @@ fn an_older_row_that_comes_late_stays_away() {
         for older in [trip("late", &[10, 12], 50), trip("late", &[18, 22], 98)] {
             zombie.apply(std::slice::from_ref(&older)).await.unwrap();
             assert_eq!(
-                store.rows_of_day("late", TODAY).await.unwrap(),
+                store.rows_of_day("late", Day(TODAY)).await.unwrap(),
                 std::slice::from_ref(&newer)
             );
         }
@@ -139,7 +139,7 @@ fn a_row_that_would_be_lost_is_refused() {
             let refused = store.apply(&[trip("wrong", &[30], 8), row]).await;
             assert!(matches!(refused, Err(StoreError::Malformed(_))), "{refused:?}");
         }
-        assert_eq!(store.rows_of_day("wrong", TODAY).await.unwrap(), []);
+        assert_eq!(store.rows_of_day("wrong", Day(TODAY)).await.unwrap(), []);
     });
 }
 
@@ -187,7 +187,7 @@ fn a_forget_that_was_begun_is_done_again_with_its_days() {
         session.query_unpaged(unlist, (bucket(-2),)).await.unwrap();
         store.forget("gone", &Forget { version: Version(30), before_ms: at(0) }).await.unwrap();
         for day in [-2, -1] {
-            assert_eq!(store.rows_of_day("gone", TODAY + day).await.unwrap(), [], "day {day}");
+            assert_eq!(store.rows_of_day("gone", Day(TODAY + day)).await.unwrap(), [], "day {day}");
         }
         let select = "SELECT days FROM forgets WHERE device_id = 'gone'";
         let found: Vec<(BTreeSet<CqlTimestamp>,)> = self::rows(session, select, ()).await;
@@ -196,7 +196,7 @@ fn a_forget_that_was_begun_is_done_again_with_its_days() {
         let newer = trip("gone", &[-day], 40);
         store.apply(std::slice::from_ref(&newer)).await.unwrap();
         assert_eq!(all(&store, "gone").await, [newer]);
-        let devices = store.devices(DeviceScope::OfDay(TODAY - 1), None, 1000).await.unwrap();
+        let devices = store.devices(DeviceScope::OfDay(Day(TODAY - 1)), None, 1000).await.unwrap();
         assert!(devices.contains(&"gone".to_owned()), "{devices:?}");
     });
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use tokio::runtime::Runtime;
+use tstar::internals::model::scalar::Day;
 use tstar::internals::store::memory::MemoryStore;
 use tstar::internals::store::scylla::{ScyllaStore, ScyllaUrl, ServerOptions, ddl};
 use tstar::internals::store::{
@@ -156,8 +157,8 @@ impl TripStore for WithJournal {
         Ok(found.map(|row| self.shown(row)))
     }
 
-    async fn rows_of_day(&self, device_id: &str, day: i64) -> Result<Vec<TripRow>, StoreError> {
-        let found = self.store.rows_of_day(&self.device(device_id), day).await?;
+    async fn rows_of_day(&self, device_id: &str, day: Day) -> Result<Vec<TripRow>, StoreError> {
+        let found = self.store.rows_of_day(&self.device(device_id), Day(day.get())).await?;
         Ok(found.into_iter().map(|row| self.shown(row)).collect())
     }
 

@@ -2,6 +2,7 @@
 //! no more than its result.
 
 use tstar::internals::identity::{AnyId, TripId, prefix, prefix_range, shard};
+use tstar::internals::model::scalar::Day;
 use tstar::internals::model::time::format_time;
 use tstar::internals::store::sqlite::SqliteStore;
 use tstar::internals::store::{DeviceScope, LookupResult, Order, TripRow, TripStore, find};
@@ -88,7 +89,7 @@ async fn queries(store: &impl TripStore, rows_read: impl Fn() -> u64) -> Vec<Que
     all.push(cost);
 
     let of_day = async {
-        let devices = store.devices(DeviceScope::OfDay(day), None, 1000).await.unwrap();
+        let devices = store.devices(DeviceScope::OfDay(Day(day)), None, 1000).await.unwrap();
         let mut found = 0;
         for device in &devices {
             let (from, upto) = (day * DAY_MS, day * DAY_MS + DAY_MS - 1);
@@ -101,7 +102,8 @@ async fn queries(store: &impl TripStore, rows_read: impl Fn() -> u64) -> Vec<Que
     all.push(cost);
 
     let page = async {
-        let devices = store.devices(DeviceScope::OfDay(day), Some(&device(20)), 5).await.unwrap();
+        let devices =
+            store.devices(DeviceScope::OfDay(Day(day)), Some(&device(20)), 5).await.unwrap();
         let count = devices.len();
         (devices, count)
     };

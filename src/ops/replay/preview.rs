@@ -63,7 +63,7 @@ pub(super) async fn preview_changes(
     let over = workspace.store(&newest.rules, false)?;
     let base = log.next_version();
     let start_offsets = [(0, 0)].into();
-    let preview_epoch = Epoch { base: base, partitions: 1, start_offsets, ..newest.clone() };
+    let preview_epoch = Epoch { base, partitions: 1, start_offsets, ..newest.clone() };
     let versions = Versions::of_partition(&[preview_epoch], 0);
     let overlay = Overlay { under: log.store, over: &over, partition: 0 };
     let config = ProcessorConfig { loads: 32, ..workspace.processor_config() };

@@ -5,13 +5,13 @@ use std::future::Future;
 
 use serde::Serialize;
 
-use super::day::{self, Day};
+use super::day::{self, DayResult};
 use super::{Bounds, Difference, Kind};
-use crate::model::scalar::Version;
+use crate::model::scalar::{Day, Version};
 use crate::store::EmbeddedStore;
 use crate::store::raw::{RawRow, RawRows};
 use crate::store::{DeviceScope, StoreError, TripRow, TripStore};
-use crate::timeline::{DAY_MS, day_of};
+use crate::timeline::day_of;
 
 /// Days or devices read in one page.
 const PAGE: usize = 256;
@@ -157,7 +157,7 @@ where
     async fn inspect(
         &mut self,
         device_id: &str,
-        day: i64,
+        day: Day,
         rows: Vec<RawRow>,
     ) -> Result<(), StoreError> {
         let expected = self.expected.rows_of_day(device_id, day).await?;
@@ -210,10 +210,10 @@ where
     /// Finds the differences of a day. A missing trip that a newer forget erased does not count.
     async fn diff_day(
         &self,
-        (device_id, day): (&str, i64),
+        (device_id, day): (&str, Day),
         rows: Vec<RawRow>,
         expected: &[TripRow],
-    ) -> Result<Day, StoreError> {
+    ) -> Result<DayResult, StoreError> {
         let mut result = day::compare((device_id, day), rows, expected, &self.bounds);
         if result.differences.iter().any(|it| it.kind == Kind::Missing) {
             self.drop_erased(device_id, expected, &mut result).await?;
@@ -233,7 +233,7 @@ where
         &self,
         device_id: &str,
         expected: &[TripRow],
-        result: &mut Day,
+        result: &mut DayResult,
     ) -> Result<(), StoreError> {
         let Some(floor_ms) = self.newer_floor(device_id, expected).await? else { return Ok(()) };
         result.differences.retain(|it| {
@@ -295,7 +295,7 @@ where
         }
         let rows = self.expected.rows_of_day(device_id, lacking[lacking.len() - 1]).await?;
         if let Some(floor_ms) = self.newer_floor(device_id, &rows).await? {
-            lacking.retain(|day| day * DAY_MS >= floor_ms);
+            lacking.retain(|day| day.start_ms() >= floor_ms);
         }
         let mut left = lacking.clone();
         if self.options.repair {

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::{Bounds, Difference, Kind};
+use crate::model::scalar::Day;
 use crate::store::TripRow;
 use crate::store::raw::RawRow;
 
 /// What comparing a day found.
 #[derive(Debug, Default)]
-pub(super) struct Day {
+pub(super) struct DayResult {
     /// Differences from the reference store.
     pub(super) differences: Vec<Difference>,
     /// Rows to delete or replace.
@@ -26,16 +27,16 @@ fn overlaps(row: &RawRow, (start_ms, end_ms): (i64, i64)) -> bool {
 
 /// Compares the rows of a day with those of the reference store.
 pub(super) fn compare(
-    (device_id, day): (&str, i64),
+    (device_id, day): (&str, Day),
     found: Vec<RawRow>,
     expected: &[TripRow],
     bounds: &Bounds,
-) -> Day {
-    let mut result = Day::default();
+) -> DayResult {
+    let mut result = DayResult::default();
     let difference = |kind, row: &RawRow, columns| Difference {
         kind,
         device_id: device_id.to_owned(),
-        day,
+        day: day,
         span_ms: Some((row.start_ms, row.end_ms)),
         t_star_ms: row.t_star_ms(),
         columns,

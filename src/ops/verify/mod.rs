@@ -22,9 +22,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::identity::TripId;
-use crate::model::scalar::Version;
+use crate::model::scalar::{Day, Version};
 use crate::model::time::format_time;
-use crate::timeline::DAY_MS;
 
 pub use compare::Comparison;
 pub use request::{VerifyReport, VerifyRequest, open_store, verify_files, verify_topic};
@@ -84,7 +83,7 @@ pub struct Difference {
     /// Device id.
     pub device_id: String,
     /// The day, as whole days since 1970.
-    pub day: i64,
+    pub day: Day,
     /// Start and end of the trip, ms; `None` if the day itself differs.
     pub span_ms: Option<(i64, i64)>,
     /// Identity time of the trip, ms; `None` if the row has none.
@@ -99,7 +98,7 @@ impl Difference {
     /// Formats a line of a report: `different truck-17~... in 2026-11-20: version, path`.
     #[must_use]
     pub fn line(&self) -> String {
-        let day = format_time(self.day * DAY_MS);
+        let day = format_time(self.day.start_ms());
         let day = day.split('T').next().unwrap_or_default();
         let id = self.id();
         let what = id.as_deref().unwrap_or(&self.device_id);
@@ -120,7 +119,7 @@ impl Difference {
         serde_json::json!({
             "kind": self.kind,
             "device_id": self.device_id,
-            "day": format_time(self.day * DAY_MS),
+            "day": format_time(self.day.start_ms()),
             "id": self.id(),
             "start_time": time(self.span_ms.map(|span| span.0)),
             "end_time": time(self.span_ms.map(|span| span.1)),

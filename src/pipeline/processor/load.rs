@@ -7,7 +7,7 @@ use super::Processor;
 use super::classify::EntryClass;
 use super::resident::Device;
 use crate::model::epoch::Division;
-use crate::model::scalar::Version;
+use crate::model::scalar::{Day, Version};
 use crate::source::{Batch, Entry};
 use crate::store::claims::home;
 use crate::store::{Forget, Journal, StoreError, TripRow, TripStore};
@@ -32,7 +32,7 @@ struct LoadedDevice {
 async fn find(
     store: &impl TripStore,
     name: &str,
-    days: &[i64],
+    days: &[Day],
 ) -> Result<LoadedDevice, StoreError> {
     let mut rows = Vec::new();
     for &day in days {
@@ -45,7 +45,7 @@ async fn find(
 /// device of another partition.
 async fn find_own(
     store: &impl TripStore,
-    (name, days): (&str, &[i64]),
+    (name, days): (&str, &[Day]),
     unknown: Option<Division>,
     own: i32,
 ) -> Result<(Option<i32>, Option<LoadedDevice>), StoreError> {
@@ -124,7 +124,7 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         !self.days_to_load(slot, decoded.sample.time_ms).is_empty()
     }
 
-    fn days_to_load(&self, slot: usize, time_ms: i64) -> Vec<i64> {
+    fn days_to_load(&self, slot: usize, time_ms: i64) -> Vec<Day> {
         let (_, device) = self.devices.at(slot);
         let is_foreign = device.home.is_some_and(|home| home.partition != self.log.partition);
         if is_foreign || device.has_erased(time_ms) {
@@ -141,7 +141,7 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         ahead: &[Entry],
         at: Version,
     ) -> Result<(), StoreError> {
-        let mut wanted: IndexMap<usize, (Option<Division>, Vec<i64>)> = IndexMap::new();
+        let mut wanted: IndexMap<usize, (Option<Division>, Vec<Day>)> = IndexMap::new();
         let division = self.log.versions.division_of(ahead[0].offset);
         // In the next epoch, a device may belong to another partition.
         let same = |entry: &&Entry| self.log.versions.division_of(entry.offset) == division;
@@ -191,7 +191,7 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
     fn insert_loaded(
         &mut self,
         slot: usize,
-        days: &[i64],
+        days: &[Day],
         found: LoadedDevice,
         at: Version,
     ) -> Result<(), StoreError> {

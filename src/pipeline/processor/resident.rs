@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 use super::device_partition::Home;
 use super::load::ForgetState;
 use super::memory_budget::{Budget, Share};
-use crate::model::scalar::Version;
+use crate::model::scalar::{Day, Version};
 use crate::timeline::{Limits, Outcome, Sample, Timeline, Trip};
 
 /// Memory of a device without its name and trips, bytes: the struct, its slot in the map, and its
@@ -201,7 +201,7 @@ impl ResidentDevices {
     pub(super) fn insert_loaded(
         &mut self,
         slot: usize,
-        days: &[i64],
+        days: &[Day],
         trips: Vec<Trip>,
         acknowledged: Version,
     ) -> usize {

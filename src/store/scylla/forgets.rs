@@ -9,9 +9,9 @@ use scylla::value::CqlTimestamp;
 use super::row::bucket;
 use super::{ScyllaStore, Shared};
 use crate::identity;
-use crate::model::scalar::Version;
+use crate::model::scalar::{Day, Version};
 use crate::store::{Forget, StoreError};
-use crate::timeline::{DAY_MS, day_of};
+use crate::timeline::day_of;
 
 impl Shared {
     /// The forgets of a device, in log order.
@@ -53,25 +53,25 @@ impl Shared {
         &self,
         device_id: &str,
         forget: &Forget,
-    ) -> Result<BTreeSet<i64>, StoreError> {
+    ) -> Result<BTreeSet<Day>, StoreError> {
         let select = &self.statements.recorded_days;
         let recorded: Vec<(Option<BTreeSet<CqlTimestamp>>,)> =
             self.rows("reading forgets", select, (device_id, forget.version)).await?;
         let recorded = recorded.into_iter().filter_map(|(days,)| days).flatten();
-        let mut days: BTreeSet<i64> = recorded.map(|bucket| day_of(bucket.0)).collect();
+        let mut days: BTreeSet<Day> = recorded.map(|bucket| day_of(bucket.0)).collect();
         let last = day_of(forget.before_ms);
         days.extend(self.days_of(device_id, day_of(i64::MIN), last).await?);
         Ok(days)
     }
 
     /// Whether a day has a trip of a device; rows without a version do not count.
-    async fn holds_trip(&self, device_id: &str, day: i64) -> Result<bool, StoreError> {
+    async fn holds_trip(&self, device_id: &str, day: Day) -> Result<bool, StoreError> {
         let (doing, select) = ("reading trips of a day", &self.statements.versions_of_day);
         let rows: Vec<(Option<i64>,)> = self.rows(doing, select, (device_id, bucket(day))).await?;
         Ok(rows.iter().any(|(version,)| version.is_some()))
     }
 
-    async fn unlist(&self, device_id: &str, day: i64, version: Version) -> Result<(), StoreError> {
+    async fn unlist(&self, device_id: &str, day: Day, version: Version) -> Result<(), StoreError> {
         let (statements, bucket) = (&self.statements, bucket(day));
         let shard = i32::from(identity::shard(device_id));
         let of_device = (version, device_id, bucket);
@@ -102,7 +102,7 @@ impl ScyllaStore {
         for &day in days.range(..last) {
             if !shared.holds_trip(device_id, day).await? {
                 // Before the index, so that the next row adds its day again even if this fails.
-                self.listed().remove(&(device_id.to_owned(), day * DAY_MS));
+                self.listed().remove(&(device_id.to_owned(), day.start_ms()));
                 shared.unlist(device_id, day, version).await?;
             }
         }

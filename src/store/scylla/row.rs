@@ -7,10 +7,10 @@ use scylla::{DeserializeRow, SerializeRow};
 
 use crate::codec::kind;
 use crate::codec::trip_row::trip_columns;
-use crate::model::scalar::Version;
+use crate::model::scalar::{Day, Version};
 use crate::store::raw::{Cell, CellKind, RawRow};
 use crate::store::{DayWrite, RowError, StoreError, TripRow};
-use crate::timeline::DAY_MS;
+use crate::timeline::day_of;
 
 /// Bound values of the delete of a span.
 #[derive(SerializeRow)]
@@ -180,8 +180,8 @@ fn cell<K: CqlKind>(stored: Option<K::Stored>) -> Cell {
 }
 
 /// The first ms of a day (whole days since 1970).
-pub(super) fn bucket(day: i64) -> CqlTimestamp {
-    CqlTimestamp(day.saturating_mul(DAY_MS))
+pub(super) fn bucket(day: Day) -> CqlTimestamp {
+    CqlTimestamp(day.start_ms())
 }
 
 /// Rejects a trip whose write would be lost or would delete other trips: a version that is not a
@@ -194,7 +194,7 @@ pub(super) fn check(trip: &TripRow) -> Result<(), StoreError> {
     } else {
         return Ok(());
     };
-    let (device, bucket) = (trip.device_id.clone(), trip.days().start() * DAY_MS);
+    let (device, bucket) = (trip.device_id.clone(), day_of(trip.start_ms).start_ms());
     Err(RowError { device, bucket, end_ms: trip.end_ms, reason }.into())
 }
 

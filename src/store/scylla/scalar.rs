@@ -8,7 +8,7 @@ use scylla::serialize::value::SerializeValue;
 use scylla::serialize::writers::{CellWriter, WrittenCellProof};
 use scylla::value::CqlTimestamp;
 
-use crate::model::scalar::{Day, DeviceTime, LogTime, Offset, Version};
+use crate::model::scalar::{LogTime, Offset, Version};
 
 /// Stores a type as another one, by a conversion in each direction.
 macro_rules! stored_as {
@@ -41,9 +41,7 @@ macro_rules! stored_as {
 }
 
 stored_as! {
-    DeviceTime as CqlTimestamp: |time| CqlTimestamp(time.0), |time| Self(time.0);
     LogTime as CqlTimestamp: |time| CqlTimestamp(time.0), |time| Self(time.0);
-    Day as CqlTimestamp: |day| CqlTimestamp(day.start().0), |time| DeviceTime(time.0).day();
     Version as i64: |version| version.0, Self;
     Offset as i64: |offset| offset.0, Self;
 }

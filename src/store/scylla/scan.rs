@@ -8,6 +8,7 @@ use scylla::value::CqlTimestamp;
 use super::ScyllaStore;
 use super::row::{Raw, bucket};
 use crate::identity;
+use crate::model::scalar::Day;
 use crate::store::raw::{RawRow, RawRows};
 use crate::store::{StoreError, TripRow};
 use crate::timeline::day_of;
@@ -18,7 +19,7 @@ pub enum ScanCursor {
     /// In the whole table, in token order.
     Everywhere(PagingState),
     /// In the remaining days of one device.
-    Days(VecDeque<i64>),
+    Days(VecDeque<Day>),
 }
 
 const READING: &str = "reading every trip";
@@ -61,19 +62,19 @@ impl RawRows for ScyllaStore {
         Ok((rows, Some(ScanCursor::Days(days))))
     }
 
-    async fn raw_day(&self, device_id: &str, day: i64) -> Result<Vec<RawRow>, StoreError> {
+    async fn raw_day(&self, device_id: &str, day: Day) -> Result<Vec<RawRow>, StoreError> {
         let (shared, select) = (&self.shared, &self.shared.statements.of_day);
         let of_day = (device_id, bucket(day), CqlTimestamp(i64::MIN));
         let rows: Vec<Raw> = shared.rows(READING, select, of_day).await?;
         Ok(rows.into_iter().map(Raw::into_raw_row).collect())
     }
 
-    async fn unlisted(&self, device_id: &str, days: &[i64]) -> Result<Vec<i64>, StoreError> {
+    async fn unlisted(&self, device_id: &str, days: &[Day]) -> Result<Vec<Day>, StoreError> {
         let (Some(&first), Some(&last)) = (days.first(), days.last()) else {
             return Ok(Vec::new());
         };
         let listed = self.shared.days_of(device_id, first, last).await?;
-        let listed: BTreeSet<i64> = listed.into_iter().collect();
+        let listed: BTreeSet<Day> = listed.into_iter().collect();
         let shard = i32::from(identity::shard(device_id));
         let mut missing = Vec::new();
         for &day in days {

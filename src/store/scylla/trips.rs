@@ -16,7 +16,7 @@ use super::statements::LOOKUP_PAGE;
 use super::{ScyllaStore, Shared, devices};
 use crate::identity::{self, SHARDS};
 use crate::model::reason::SkipReason;
-use crate::model::scalar::Version;
+use crate::model::scalar::{Day, Version};
 use crate::store::days::Days;
 use crate::store::days::trips_of_day;
 use crate::store::skip;
@@ -115,7 +115,7 @@ impl Shared {
     async fn of_day(
         &self,
         device_id: &str,
-        day: i64,
+        day: Day,
         from_ms: i64,
     ) -> Result<Vec<TripRow>, StoreError> {
         let (doing, select) = ("reading trips of a day", &self.statements.of_day);
@@ -128,9 +128,9 @@ impl Shared {
     pub(super) async fn days_of(
         &self,
         device_id: &str,
-        from: i64,
-        upto: i64,
-    ) -> Result<Vec<i64>, StoreError> {
+        from: Day,
+        upto: Day,
+    ) -> Result<Vec<Day>, StoreError> {
         self.page_of_days(device_id, (from, upto), Order::Asc, usize::MAX).await
     }
 
@@ -138,10 +138,10 @@ impl Shared {
     async fn page_of_days(
         &self,
         device_id: &str,
-        (from, upto): (i64, i64),
+        (from, upto): (Day, Day),
         order: Order,
         limit: usize,
-    ) -> Result<Vec<i64>, StoreError> {
+    ) -> Result<Vec<Day>, StoreError> {
         let select = match order {
             Order::Asc => &self.statements.days,
             Order::Desc => &self.statements.days_desc,
@@ -156,7 +156,7 @@ impl Shared {
     /// Whether a device is in the index of a day.
     pub(super) async fn is_device_of_day(
         &self,
-        day: i64,
+        day: Day,
         shard: i32,
         device_id: &str,
     ) -> Result<bool, StoreError> {
@@ -169,7 +169,7 @@ impl Shared {
     /// The devices of a shard of a day.
     async fn devices_of(
         &self,
-        day: i64,
+        day: Day,
         shard: i32,
         after: &str,
         limit: i32,
@@ -274,7 +274,7 @@ impl TripStore for ScyllaStore {
         Ok(best)
     }
 
-    async fn rows_of_day(&self, device_id: &str, day: i64) -> Result<Vec<TripRow>, StoreError> {
+    async fn rows_of_day(&self, device_id: &str, day: Day) -> Result<Vec<TripRow>, StoreError> {
         self.shared.of_day(device_id, day, i64::MIN).await
     }
 

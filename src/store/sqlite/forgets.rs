@@ -8,7 +8,7 @@ use super::{SqliteStore, claims, failed};
 use crate::identity;
 use crate::model::scalar::Version;
 use crate::store::{Forget, StoreError};
-use crate::timeline::{DAY_MS, day_of};
+use crate::timeline::day_of;
 
 /// The forgets of a device, in log order.
 pub(super) fn forgets_of(
@@ -61,7 +61,7 @@ pub(super) fn erase(
     device_id: &str,
     forget: &Forget,
 ) -> rusqlite::Result<()> {
-    let last_bucket = day_of(forget.before_ms).saturating_mul(DAY_MS);
+    let last_bucket = day_of(forget.before_ms).start_ms();
     let mut days: BTreeSet<i64> = recorded_days(connection, device_id, forget.version)?;
     let mut listed = connection.prepare_cached(
         "SELECT bucket FROM days_of_device WHERE device_id = ?1 AND bucket <= ?2",

@@ -2,7 +2,7 @@
 
 use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 
-use crate::model::scalar::{Day, DeviceTime, LogTime, Offset, Version};
+use crate::model::scalar::{LogTime, Offset, Version};
 
 /// Stores a type as its number.
 macro_rules! as_integer {
@@ -21,17 +21,4 @@ macro_rules! as_integer {
     )+};
 }
 
-as_integer! { DeviceTime LogTime Version Offset }
-
-/// A day is stored as the time of its start.
-impl ToSql for Day {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(self.start().0.into())
-    }
-}
-
-impl FromSql for Day {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        DeviceTime::column_result(value).map(DeviceTime::day)
-    }
-}
+as_integer! { LogTime Version Offset }

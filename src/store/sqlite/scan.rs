@@ -8,9 +8,10 @@ use rusqlite::{Connection, Row, params};
 
 use super::{SqliteStore, failed, trips};
 use crate::identity;
+use crate::model::scalar::Day;
 use crate::store::raw::{COLUMNS, Cell, RawRow, RawRows};
 use crate::store::{StoreError, TripRow};
-use crate::timeline::{DAY_MS, day_of};
+use crate::timeline::day_of;
 
 /// Days (device, bucket) read per page.
 const PAGE: i64 = 64;
@@ -60,7 +61,11 @@ fn read_raw(row: &Row<'_>) -> rusqlite::Result<RawRow> {
     })
 }
 
-fn day(connection: &Connection, device_id: &str, bucket_ms: i64) -> rusqlite::Result<Vec<RawRow>> {
+fn rows_of_bucket(
+    connection: &Connection,
+    device_id: &str,
+    bucket_ms: i64,
+) -> rusqlite::Result<Vec<RawRow>> {
     let mut statement = connection.prepare_cached(&RAW_DAY)?;
     let rows = statement.query_map(params![device_id, bucket_ms], read_raw)?;
     rows.collect()
@@ -97,19 +102,19 @@ impl RawRows for SqliteStore {
             let days = days_after(connection, select, (&after, bucket), PAGE)?;
             let mut rows = Vec::new();
             for (device_id, bucket_ms) in &days {
-                rows.append(&mut day(connection, device_id, *bucket_ms)?);
+                rows.append(&mut rows_of_bucket(connection, device_id, *bucket_ms)?);
             }
             Ok::<_, rusqlite::Error>((rows, days.into_iter().next_back()))
         };
         read(&self.connection()).map_err(failed(&self.place, "reading every trip"))
     }
 
-    async fn raw_day(&self, device_id: &str, at: i64) -> Result<Vec<RawRow>, StoreError> {
-        day(&self.connection(), device_id, at * DAY_MS)
+    async fn raw_day(&self, device_id: &str, day: Day) -> Result<Vec<RawRow>, StoreError> {
+        rows_of_bucket(&self.connection(), device_id, day.start_ms())
             .map_err(failed(&self.place, "reading trips of a day"))
     }
 
-    async fn unlisted(&self, device_id: &str, days: &[i64]) -> Result<Vec<i64>, StoreError> {
+    async fn unlisted(&self, device_id: &str, days: &[Day]) -> Result<Vec<Day>, StoreError> {
         let shard = identity::shard(device_id);
         let is_listed = |connection: &Connection, bucket: i64| {
             let mut statement = connection.prepare_cached(
@@ -122,7 +127,7 @@ impl RawRows for SqliteStore {
         let connection = self.connection();
         let mut missing = Vec::new();
         for &day in days {
-            let listed = is_listed(&connection, day * DAY_MS);
+            let listed = is_listed(&connection, day.start_ms());
             if !listed.map_err(failed(&self.place, "reading the day indexes"))? {
                 missing.push(day);
             }
@@ -205,7 +210,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails.
-    pub fn listed_days(&self, device_id: &str) -> Result<Vec<i64>, StoreError> {
+    pub fn listed_days(&self, device_id: &str) -> Result<Vec<Day>, StoreError> {
         self.days_of(device_id, day_of(i64::MIN), day_of(i64::MAX))
     }
 

@@ -6,10 +6,11 @@ use super::row;
 use super::{SqliteStore, failed, forgets};
 use crate::codec::trip_row::trip_columns;
 use crate::identity::{self, SHARDS};
+use crate::model::scalar::Day;
 use crate::store::days::{Days, trips_of_day};
 use crate::store::skip;
 use crate::store::{DeviceScope, Forget, Order, RowError, StoreError, TripRow, TripStore};
-use crate::timeline::{DAY_MS, day_of};
+use crate::timeline::day_of;
 
 macro_rules! name_columns {
     ($($(#[$doc:meta])* $name:ident: $kind:ty => $field:ident,)*) => {
@@ -72,7 +73,7 @@ pub(super) fn put(connection: &Connection, trip: &TripRow) -> rusqlite::Result<(
     let mut insert = connection.prepare_cached(INSERT)?;
     let mut values = row::values(trip);
     for day in trip.days() {
-        let (id, bucket) = (&trip.device_id, day * DAY_MS);
+        let (id, bucket) = (&trip.device_id, day.start_ms());
         let older =
             delete.execute(params![id, bucket, trip.start_ms, trip.end_ms, trip.version])?;
         // In the order in which the placeholders first occur.
@@ -91,8 +92,8 @@ pub(super) fn put_and_index(connection: &Connection, trip: &TripRow) -> rusqlite
     put(connection, trip)?;
     let (id, shard) = (&trip.device_id, identity::shard(&trip.device_id));
     for day in trip.days() {
-        connection.prepare_cached(LIST_DAY)?.execute(params![id, day * DAY_MS])?;
-        connection.prepare_cached(LIST_DEVICE)?.execute(params![day * DAY_MS, shard, id])?;
+        connection.prepare_cached(LIST_DAY)?.execute(params![id, day.start_ms()])?;
+        connection.prepare_cached(LIST_DEVICE)?.execute(params![day.start_ms(), shard, id])?;
     }
     Ok(())
 }
@@ -172,11 +173,10 @@ fn decide(
 
 impl SqliteStore {
     /// Rows of a device in a day that end at or after a time, by end.
-    fn of_day(&self, device_id: &str, day: i64, from_ms: i64) -> Result<Vec<TripRow>, StoreError> {
+    fn of_day(&self, device_id: &str, day: Day, from_ms: i64) -> Result<Vec<TripRow>, StoreError> {
         let of_day = |connection: &Connection| {
             let mut statement = connection.prepare_cached(OF_DAY)?;
-            let rows = statement
-                .query_map(params![device_id, day.saturating_mul(DAY_MS), from_ms], read)?;
+            let rows = statement.query_map(params![device_id, day.start_ms(), from_ms], read)?;
             rows.collect::<rusqlite::Result<Vec<_>>>()
         };
         let rows = of_day(&self.connection());
@@ -188,9 +188,9 @@ impl SqliteStore {
     pub(super) fn days_of(
         &self,
         device_id: &str,
-        from: i64,
-        upto: i64,
-    ) -> Result<Vec<i64>, StoreError> {
+        from: Day,
+        upto: Day,
+    ) -> Result<Vec<Day>, StoreError> {
         self.page_of_days(device_id, (from, upto), Order::Asc, usize::MAX)
     }
 
@@ -198,16 +198,16 @@ impl SqliteStore {
     fn page_of_days(
         &self,
         device_id: &str,
-        (from, upto): (i64, i64),
+        (from, upto): (Day, Day),
         order: Order,
         limit: usize,
-    ) -> Result<Vec<i64>, StoreError> {
+    ) -> Result<Vec<Day>, StoreError> {
         let days = |connection: &Connection| {
             let mut statement = connection.prepare_cached(match order {
                 Order::Asc => DAYS,
                 Order::Desc => DAYS_DESC,
             })?;
-            let (from, upto) = (from.saturating_mul(DAY_MS), upto.saturating_mul(DAY_MS));
+            let (from, upto) = (from.start_ms(), upto.start_ms());
             let span = params![device_id, from, upto, i64::try_from(limit).unwrap_or(i64::MAX)];
             let rows = statement.query_map(span, |row| row.get::<_, i64>(0))?;
             rows.map(|bucket| Ok(day_of(bucket?))).collect::<rusqlite::Result<Vec<_>>>()
@@ -241,7 +241,7 @@ impl TripStore for SqliteStore {
     async fn covering(&self, device_id: &str, time_ms: i64) -> Result<Option<TripRow>, StoreError> {
         let lookup = |connection: &Connection| {
             let mut statement = connection.prepare_cached(COVERING)?;
-            decide(&mut statement, (device_id, day_of(time_ms).saturating_mul(DAY_MS)), time_ms)
+            decide(&mut statement, (device_id, day_of(time_ms).start_ms()), time_ms)
         };
         let found = lookup(&self.connection());
         let (best, read) = found.map_err(failed(&self.place, "looking up a time"))?;
@@ -249,7 +249,7 @@ impl TripStore for SqliteStore {
         Ok(best)
     }
 
-    async fn rows_of_day(&self, device_id: &str, day: i64) -> Result<Vec<TripRow>, StoreError> {
+    async fn rows_of_day(&self, device_id: &str, day: Day) -> Result<Vec<TripRow>, StoreError> {
         self.of_day(device_id, day, i64::MIN)
     }
 
@@ -300,7 +300,7 @@ impl TripStore for SqliteStore {
                 Some(_) => DEVICES_OF_SHARD,
             })?;
             let read = |row: &Row<'_>| row.get(0);
-            let rows = match day.map(|day| day.saturating_mul(DAY_MS)) {
+            let rows = match day.map(|day| day.start_ms()) {
                 None => statement.query_map(params![after, limit_i64], read),
                 Some(bucket) => statement.query_map(params![after, limit_i64, bucket, shard], read),
             };

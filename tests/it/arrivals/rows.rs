@@ -3,7 +3,7 @@
 
 use super::{MINUTE, UNLIMITED, fix, run, sample};
 use std::collections::BTreeMap;
-use tstar::internals::model::scalar::Version;
+use tstar::internals::model::scalar::{Day, Version};
 use tstar::internals::timeline::{Driver, Limits, Path, Sample, Timeline, Trip};
 
 /// A trip as a store holds it.
@@ -65,14 +65,14 @@ impl Rows {
     }
 
     /// One copy per day of `days` that a row touches.
-    pub fn load(&self, days: &[i64]) -> Vec<Trip> {
+    pub fn load(&self, days: &[Day]) -> Vec<Trip> {
         // Not the program's own function: a change of it must not move the days of the store.
         let day = |time: i64| time.div_euclid(86_400_000);
         let of_day = |asked: i64| {
             let touches = move |row: &&Row| day(row.start()) <= asked && asked <= day(row.end());
             self.0.iter().filter(touches).map(Row::trip)
         };
-        days.iter().flat_map(|&day| of_day(day)).collect()
+        days.iter().flat_map(|&day| of_day(day.get())).collect()
     }
 }
 
@@ -90,7 +90,7 @@ fn joined(arrivals: &'static str, rows: Vec<Trip>, acknowledged: i64) -> (usize,
     timeline.trips_mut().for_each(|trip| {
         trip.take_unflushed();
     });
-    let overlaps = timeline.insert_loaded(&[0], rows, Version(acknowledged));
+    let overlaps = timeline.insert_loaded(&[Day(0)], rows, Version(acknowledged));
     timeline.check(&UNLIMITED);
     let spelled = timeline.trips().map(|trip| {
         let (start, end) = (trip.start_ms() / MINUTE, trip.end_ms() / MINUTE);
@@ -134,21 +134,22 @@ fn days_are_floored_and_reach_max_gap_to_both_sides() {
         (2 * day - 5 * MINUTE, vec![1, 2]),
         (2 * day - 5 * MINUTE - 1, vec![1]),
     ] {
+        let days: Vec<_> = days.into_iter().map(Day).collect();
         assert_eq!(timeline.missing_days(&limits, time), days, "{time}");
     }
-    timeline.insert_loaded(&[0], Vec::new(), Version(0));
-    assert_eq!(timeline.missing_days(&limits, 0), [-1]);
-    timeline.insert_loaded(&[-1], Vec::new(), Version(0));
+    timeline.insert_loaded(&[Day(0)], Vec::new(), Version(0));
+    assert_eq!(timeline.missing_days(&limits, 0), [Day(-1)]);
+    timeline.insert_loaded(&[Day(-1)], Vec::new(), Version(0));
     assert!(timeline.missing_days(&limits, 0).is_empty());
     timeline.evict();
-    assert_eq!(timeline.missing_days(&limits, 0), [-1, 0]);
+    assert_eq!(timeline.missing_days(&limits, 0), [Day(-1), Day(0)]);
 }
 
 #[test]
 fn a_loaded_trip_takes_no_sample_of_a_record_that_it_has_seen() {
     let after = |version: i64, arrival: &'static str| {
         let mut timeline = Timeline::default();
-        timeline.insert_loaded(&[0], vec![row("0 4", 6)], Version(8));
+        timeline.insert_loaded(&[Day(0)], vec![row("0 4", 6)], Version(8));
         let fix = fix(arrival);
         super::did(timeline.absorb(&UNLIMITED, Version(version), sample(fix), None))
     };

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tstar::internals::codec::trip_row::resolve_overlaps;
-use tstar::internals::model::scalar::Offset;
+use tstar::internals::model::scalar::{Day, Offset};
 use tstar::internals::store::{ChangeKind, TripRow};
 use tstar::internals::timeline::day_of;
 
@@ -15,7 +15,7 @@ use super::world::{Device, Event, PAIRS, Partition, Place, World};
 const DEVICES: [Device; 3] = [b'a', b'b', CONTESTED];
 
 fn days() -> std::ops::Range<i64> {
-    day_of(ORIGIN)..day_of(ORIGIN) + DAYS
+    day_of(ORIGIN).get()..(day_of(ORIGIN) + DAYS).get()
 }
 
 /// I6: what lies below the committed offset of a partition is in every pair of replicas, announced,
@@ -25,8 +25,10 @@ pub fn commit(world: &mut World, truth: &Truth, (lane, script): (usize, &Script)
     let state = truth.state(lane, committed).iter();
     for row in state.filter(|row| row.end_ms >= truth.floor(device_of(row))) {
         let holds = |found: &Arc<TripRow>| found.overlaps(row) && found.version >= row.version;
-        let is_there = |day| {
-            PAIRS.iter().all(|&pair| world.trips_from(device_of(row), day, pair).iter().any(holds))
+        let is_there = |day: Day| {
+            PAIRS
+                .iter()
+                .all(|&pair| world.trips_from(device_of(row), day.get(), pair).iter().any(holds))
         };
         if !row.days().all(is_there) {
             world.bad.insert("I6 rows");
@@ -149,8 +151,9 @@ fn rows(world: &mut World, truth: &Truth) {
     for pair in PAIRS {
         for (device, day) in DEVICES.iter().flat_map(|of| days().map(move |day| (*of, day))) {
             let found = world.trips_from(device, day, pair);
-            let is_here =
-                |row: &&Arc<TripRow>| device_of(row) == device && row.days().contains(&day);
+            let is_here = |row: &&Arc<TripRow>| {
+                device_of(row) == device && row.days().any(|of| of.get() == day)
+            };
             let mut want: Vec<_> = end.iter().filter(is_here).collect();
             want.sort_by_key(|row| row.end_ms);
             if !found.iter().eq(want.iter().copied()) {
@@ -160,7 +163,7 @@ fn rows(world: &mut World, truth: &Truth) {
             let of_day = world.read_from(Partition::DeviceDays(day), pair);
             let lists =
                 [of_device.contains_key(&(day, 0)), of_day.contains_key(&(i64::from(device), 0))];
-            let erased = truth.gone.get(&device).is_some_and(|gone| day < day_of(*gone));
+            let erased = truth.gone.get(&device).is_some_and(|gone| day < day_of(*gone).get());
             if !want.is_empty() && lists != [true; 2] {
                 world.bad.insert("a list misses a day");
             } else if want.is_empty() && erased && lists != [false; 2] {

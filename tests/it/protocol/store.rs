@@ -6,7 +6,7 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
 
-use tstar::internals::model::scalar::{Offset, Version};
+use tstar::internals::model::scalar::{Day, Offset, Version};
 use tstar::internals::store::{
     DeviceScope, Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore,
 };
@@ -95,9 +95,9 @@ impl SimStore {
         for row in rows {
             let id = device(&row.device_id);
             for write in row.writes() {
-                let is_known = self.listed.lock().unwrap().contains(&(id, write.day));
-                if !is_known && days.insert((id, write.day)) {
-                    writes.extend(entries(id, write.day).map(|(partition, key)| {
+                let is_known = self.listed.lock().unwrap().contains(&(id, write.day.get()));
+                if !is_known && days.insert((id, write.day.get())) {
+                    writes.extend(entries(id, write.day.get()).map(|(partition, key)| {
                         let row = Some((key, write.insert_at.get(), Value::Listed));
                         What::Mutation(Mutation { partition, deletes: Vec::new(), row })
                     }));
@@ -115,7 +115,7 @@ impl SimStore {
         let mut days: BTreeSet<i64> = {
             let mut world = self.world();
             let listed = world.read(Partition::DaysOfDevice(id)).into_keys().map(|key| key.0);
-            listed.filter(|day| *day <= last).collect()
+            listed.filter(|day| *day <= last.get()).collect()
         };
         self.meanwhile().await;
         let mut world = self.world();
@@ -189,7 +189,7 @@ impl TripStore for SimStore {
                     (write.delete_from_ms, write.delete_upto_ms, write.delete_at);
                 let value = Value::Trip(Arc::clone(&row));
                 writes.push(What::Mutation(Mutation {
-                    partition: Partition::Trips(id, write.day),
+                    partition: Partition::Trips(id, write.day.get()),
                     deletes: vec![Delete { from, upto, at: at.get() }],
                     row: Some(((row.end_ms, row.start_ms), write.insert_at.get(), value)),
                 }));
@@ -204,10 +204,10 @@ impl TripStore for SimStore {
         Ok(row.map(|row| TripRow::clone(&row)))
     }
 
-    async fn rows_of_day(&self, device_id: &str, day: i64) -> Result<Vec<TripRow>, StoreError> {
+    async fn rows_of_day(&self, device_id: &str, day: Day) -> Result<Vec<TripRow>, StoreError> {
         self.meanwhile().await;
         let mut world = self.world();
-        let rows = world.trips(device(device_id), day);
+        let rows = world.trips(device(device_id), day.get());
         let reads = self.reads(&world);
         if rows.iter().any(|row| row.version >= reads) {
             world.see("loads of rows that are ahead");
@@ -265,7 +265,7 @@ impl TripStore for SimStore {
             days.iter().map(|day| deletion(Partition::Trips(id, *day), before, version.get()));
         self.acknowledged(deletions).await;
         let mut empty = Vec::new();
-        for &day in days.iter().filter(|day| **day < day_of(before_ms)) {
+        for &day in days.iter().filter(|day| **day < day_of(before_ms).get()) {
             self.meanwhile().await;
             if self.world().trips(id, day).is_empty() {
                 empty.push(day);

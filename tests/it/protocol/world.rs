@@ -318,7 +318,8 @@ impl World {
 
     /// The lookup of the contract: the first page of 4, in the order of end and start.
     pub fn covering(&mut self, device: Device, time_ms: i64) -> Option<Arc<TripRow>> {
-        let rows = self.trips(device, tstar::internals::timeline::day_of(time_ms)).into_iter();
+        let rows =
+            self.trips(device, tstar::internals::timeline::day_of(time_ms).get()).into_iter();
         let page = rows.filter(|row| row.end_ms >= time_ms).take(4);
         page.filter(|row| row.start_ms <= time_ms).max_by_key(|row| row.version)
     }
