@@ -27,7 +27,7 @@ fn a_dead_letter_keeps_its_record_and_the_reason() {
         [full_record("samples", &letter), fitting_record("samples", &letter, record_limit(2000))]
     {
         assert_eq!(out.key.as_deref(), letter.key.as_deref());
-        assert_eq!(out.timestamp_ms, Some(letter.log_time_ms).map(LogTime::ms));
+        assert_eq!(out.timestamp_ms, Some(letter.log_time_ms.ms()));
         assert_eq!(out.value, b"{}");
         assert_eq!(out.headers[..2], letter.headers[..]);
         for (name, value) in [

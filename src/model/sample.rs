@@ -18,10 +18,11 @@ macro_rules! define_samples {
         /// ```
         /// use tstar::{RawSample, Sample};
         ///
-        /// let raw = RawSample { lat: 52.5, lon: 13.4, speed_mps: Some(13.9), ..RawSample::default() };
+        /// let at = RawSample { lat: 52.5, lon: 13.4, ..RawSample::default() };
+        /// let raw = RawSample { speed_mps: Some(13.888_9), ..at };
         /// let sample = Sample::quantised(&raw)?;
         /// assert_eq!(sample.lat_e7, 525_000_000);
-        /// assert_eq!(sample.speed_cmps.get(), Some(1390));
+        /// assert_eq!(sample.speed_cmps.get(), Some(1389));
         /// assert_eq!(sample.heading_ddeg.get(), None);
         ///
         /// let raw = RawSample { lat: 95.0, ..raw };

@@ -36,7 +36,7 @@ pub(super) fn compare(
     let difference = |kind, row: &RawRow, columns| Difference {
         kind,
         device_id: device_id.to_owned(),
-        day: day,
+        day,
         span_ms: Some((row.start_ms, row.end_ms)),
         t_star_ms: row.t_star_ms(),
         columns,
