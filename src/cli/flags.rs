@@ -184,7 +184,7 @@ pub fn parse_range(
 /// Declares the flags of groups of settings, in the order of the help. The settings parse the
 /// values, so that all faults are reported at once.
 macro_rules! setting_flags {
-    ($(#[$doc:meta])* $name:ident: $($group:ident)+) => {
+    ($($(#[$doc:meta])* $name:ident: $($group:ident)+;)+) => {$(
         $(#[$doc])*
         #[derive(Clone, Debug, Default)]
         pub struct $name(pub SettingValues);
@@ -213,42 +213,40 @@ macro_rules! setting_flags {
                 with_flags(command, Self::GROUPS)
             }
         }
-    };
+    )+};
 }
 
 setting_flags! {
     /// The settings that decide trips, and how the input is read.
-    RuleFlags: Rules
-}
-
-setting_flags! {
+    RuleFlags: Rules;
     /// How an import runs; none of these changes its trips.
-    ImportFlags: Import
-}
-
-setting_flags! {
+    ImportFlags: Import;
     /// How a topic is read, and where its changes and dead letters go.
-    TopicFlags: Topic Feed Flush Drain
-}
-
-setting_flags! {
+    TopicFlags: Topic Feed Flush Drain;
     /// How a daemon logs.
-    EntryFlags: Logging
-}
-
-setting_flags! {
+    EntryFlags: Logging;
     /// How to reach the brokers, and the topic.
-    BrokerFlags: Brokers
-}
-
-setting_flags! {
+    BrokerFlags: Brokers;
     /// How to reach the dead letters of a store, which names the topic.
-    LetterFlags: Cluster Server
-}
-
-setting_flags! {
+    LetterFlags: Cluster Server;
     /// Overrides of the store's rules for decoding.
-    OverrideFlags: Overrides
+    OverrideFlags: Overrides;
+    /// Format of input files.
+    InputFormatFlag: InputFormat;
+    /// The topic, and the group that reads it.
+    EpochFlags: Epoch;
+    /// How to reach a store and its log, and the group that reads it.
+    LogFlags: Cluster Consumer Server;
+    /// Keys that sign control records.
+    KeyFlag: ControlKeys;
+    /// Memory limit of a command.
+    MemoryFlag: Memory;
+    /// How a reader decides whether a trip may still grow.
+    ReaderFlags: Reader;
+    /// How HTTP is served.
+    HttpFlags: Http;
+    /// How to connect to a Scylla or Cassandra store.
+    ServerFlags: Server;
 }
 
 impl OverrideFlags {
@@ -268,31 +266,6 @@ impl OverrideFlags {
     }
 }
 
-setting_flags! {
-    /// Format of input files.
-    InputFormatFlag: InputFormat
-}
-
-setting_flags! {
-    /// The topic, and the group that reads it.
-    EpochFlags: Epoch
-}
-
-setting_flags! {
-    /// How to reach a store and its log, and the group that reads it.
-    LogFlags: Cluster Consumer Server
-}
-
-setting_flags! {
-    /// Keys that sign control records.
-    KeyFlag: ControlKeys
-}
-
-setting_flags! {
-    /// Memory limit of a command.
-    MemoryFlag: Memory
-}
-
 /// Resources for trips that are built only to be compared or previewed.
 #[derive(Clone, Debug, Args)]
 pub struct WorkspaceFlags {
@@ -301,21 +274,6 @@ pub struct WorkspaceFlags {
     pub work_dir: PathBuf,
     #[command(flatten)]
     pub memory: MemoryFlag,
-}
-
-setting_flags! {
-    /// How a reader decides whether a trip may still grow.
-    ReaderFlags: Reader
-}
-
-setting_flags! {
-    /// How HTTP is served.
-    HttpFlags: Http
-}
-
-setting_flags! {
-    /// How to connect to a Scylla or Cassandra store.
-    ServerFlags: Server
 }
 
 fn flag_values(matches: &ArgMatches, groups: &[Group]) -> SettingValues {
