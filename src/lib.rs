@@ -11,6 +11,7 @@
 //! | [`Timeline`] | applies samples to the trips of a device, in any arrival order |
 //! | [`Trip`], [`Arrival`], [`Outcome`] | the trips, and what a sample did to them |
 //! | [`RawSample`], [`Sample`] | a sample as sent, and as trips keep it |
+//! | [`Version`], [`Day`] | the place of a record in the order of changes, and a UTC day |
 //! | [`id`] | writes and parses the forms of a trip id |
 //! | [`path`] | a trip's samples as bytes, for column `path` of a row |
 //! | [`rules`] | the settings that decide trips |
@@ -72,7 +73,7 @@ mod views;
 
 pub use model::reading::{Reading, ReadingKind};
 pub use model::sample::{OutOfRange, RawSample, Sample};
-pub use model::scalar::Version;
+pub use model::scalar::{Day, Version};
 pub use timeline::{Arrival, Driver, Outcome, Timeline, Trip};
 
 /// Writes and parses the forms of a trip id: text, key, UUID, and prefixes that select by time.
