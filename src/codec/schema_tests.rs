@@ -1,4 +1,4 @@
-//! Both schemas of table `trips` have the columns of the list, in its order, and no others.
+//! Table `trips` in CQL has the columns of the list, in its order, and no others.
 
 use super::kind::{self, ColumnKind};
 use super::trip_row::trip_columns;
@@ -26,7 +26,6 @@ fn columns(schema: &'static str) -> Vec<Column> {
 macro_rules! define_lists {
     ($($(#[$doc:meta])* $name:ident: $kind:ty => $field:ident,)*) => {
         const CQL: &[Column] = &[$((stringify!($name), <$kind>::CQL, true)),*];
-        const SQL: &[Column] = &[$((stringify!($name), <$kind>::SQL, <$kind>::NULLABLE)),*];
     };
 }
 
@@ -39,12 +38,4 @@ fn trips_cql_has_the_columns() {
     expected.extend(["bucket", "end_time", "start_time"].map(|name| (name, "timestamp", true)));
     expected.extend(CQL);
     assert_eq!(columns(include_str!("../../schema/trips.cql")), expected);
-}
-
-#[test]
-fn trips_sql_has_the_columns() {
-    let mut expected = vec![("device_id", "TEXT", false)];
-    expected.extend(["bucket", "end_time", "start_time"].map(|name| (name, "INTEGER", false)));
-    expected.extend(SQL);
-    assert_eq!(columns(include_str!("../../schema/trips.sql")), expected);
 }

@@ -22,9 +22,12 @@ pub struct RowError {
 }
 
 /// Calls a macro with the list of columns of table `trips` after the key, in the order of
-/// `schema/trips.sql` and `schema/trips.cql`. An entry here, its line in both schemas, and its
-/// value in [`TripRow::from_trip`] make a column: stores write and read it, and `verify` compares
-/// it.
+/// `schema/trips.cql`. An entry here, its line in both schemas, and its value in
+/// [`TripRow::from_trip`] make a column: stores write and read it, and `verify` compares it.
+///
+/// Existing stores need it, too. SQLite: the line is an `ALTER TABLE` in a new file of `FORMATS`
+/// (`store/sqlite/open.rs`). CQL: also an entry of `ADDED_COLUMNS` (`store/scylla/schema.rs`). Rows
+/// written before have no value, so the kind is `Optional`.
 ///
 /// `name: kind => field of TripRow`
 macro_rules! trip_columns {

@@ -1,4 +1,5 @@
-//! Decodes a record into a sample, by the rules. All sources share this code.
+//! Decodes a record into a sample, by the rules. All sources share this code. `record` checks the
+//! values and chooses the reason of a dead letter.
 
 use super::csv::Columns;
 use super::fields::{Field, MapError};

@@ -1,4 +1,4 @@
-//! The values of one record, and the sample that they make up.
+//! The values of one record, and the sample that they make up, or the reason why they do not.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,5 @@
-//! Tracks the commits of a partition.
+//! What is known of the commits of a partition: which offset is committed, and which is to be
+//! committed again. `COMMIT_INTERVAL` in the parent says how often.
 //!
 //! The client confirms only synchronous commits, and the polling thread must not wait for them. But
 //! its statistics contain the committed offset of the brokers, from the response to each commit.

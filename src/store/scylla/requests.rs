@@ -1,4 +1,5 @@
-//! Retries requests until they are acknowledged. Every request may be repeated safely.
+//! Retries requests to the server until they are acknowledged, with growing pauses. Every request
+//! may be repeated safely.
 
 use std::error::Error;
 use std::sync::Mutex;

@@ -104,3 +104,41 @@ macro_rules! define_values {
 }
 
 trip_columns!(define_values);
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::store::sqlite::open::FORMATS;
+
+    macro_rules! define_columns {
+        ($($(#[$doc:meta])* $name:ident: $kind:ty => $field:ident,)*) => {
+            /// Name, type, whether it may be null.
+            const LISTED: &[(&str, &str, bool)] = &[
+                $((
+                    stringify!($name),
+                    <$kind as ColumnKind>::SQL,
+                    <$kind as ColumnKind>::NULLABLE,
+                )),*
+            ];
+        };
+    }
+
+    trip_columns!(define_columns);
+
+    #[test]
+    fn a_store_that_was_migrated_to_the_newest_format_has_the_columns() {
+        let connection = rusqlite::Connection::open_in_memory().unwrap();
+        FORMATS.iter().for_each(|statements| connection.execute_batch(statements).unwrap());
+        let select = "SELECT name, type, NOT \"notnull\" FROM pragma_table_info('trips')";
+        let mut select = connection.prepare(select).unwrap();
+        let found = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+        let found: BTreeSet<(String, String, bool)> = found.unwrap().map(Result::unwrap).collect();
+        let key = [("device_id", "TEXT"), ("bucket", "INTEGER"), ("end_time", "INTEGER")];
+        let key = key.into_iter().chain([("start_time", "INTEGER")]);
+        let expected = key.map(|(name, kind)| (name, kind, false)).chain(LISTED.iter().copied());
+        let expected = expected.map(|(name, kind, null)| (name.to_owned(), kind.to_owned(), null));
+        assert_eq!(found, expected.collect());
+    }
+}
