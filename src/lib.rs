@@ -11,7 +11,7 @@
 //! | [`Timeline`] | applies samples to the trips of a device, in any arrival order |
 //! | [`Trip`], [`Arrival`], [`Outcome`] | the trips, and what a sample did to them |
 //! | [`RawSample`], [`Sample`] | a sample as sent, and as trips keep it |
-//! | [`Version`], [`Day`] | the place of a record in the order of changes, and a UTC day |
+//! | [`Version`], [`LogTime`], [`Day`] | place and time of a record in the log, and a UTC day |
 //! | [`id`] | writes and parses the forms of a trip id |
 //! | [`path`] | a trip's samples as bytes, for column `path` of a row |
 //! | [`rules`] | the settings that decide trips |
@@ -73,7 +73,7 @@ mod views;
 
 pub use model::reading::{Reading, ReadingKind};
 pub use model::sample::{OutOfRange, RawSample, Sample};
-pub use model::scalar::{Day, Version};
+pub use model::scalar::{Day, LogTime, Version};
 pub use timeline::{Arrival, Driver, Outcome, Timeline, Trip};
 
 /// Writes and parses the forms of a trip id: text, key, UUID, and prefixes that select by time.
@@ -140,12 +140,13 @@ pub mod path {
 /// [`ClockGuard`](rules::ClockGuard) and [`MovementFilter`](rules::MovementFilter).
 ///
 /// ```
+/// use tstar::LogTime;
 /// use tstar::rules::{ClockViolation, Rules};
 ///
 /// let rules = Rules { max_gap_ms: 600_000, ..Rules::default() };
 /// assert_eq!(rules.limits().max_gap_ms, 600_000);
 /// // A device whose clock starts at 1970.
-/// assert_eq!(rules.guard().judge(0, 1_795_210_680_123), Err(ClockViolation::BeforeMin));
+/// assert_eq!(rules.guard().judge(0, LogTime(1_795_210_680_123)), Err(ClockViolation::BeforeMin));
 /// // Other rules have another hash.
 /// assert_ne!(rules.hash(), Rules::default().hash());
 /// ```
