@@ -1,5 +1,5 @@
-//! Numbers that must not be mixed up, each with a type of its own. All are an `i64` in memory, in
-//! JSON and in rows.
+//! Numbers that must not be mixed up, each with a type of its own. All are an `i64` in memory and
+//! in JSON.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
