@@ -11,7 +11,8 @@
 //! | [`Timeline`] | applies samples to the trips of a device, in any arrival order |
 //! | [`Trip`], [`Arrival`], [`Outcome`] | the trips, and what a sample did to them |
 //! | [`RawSample`], [`Sample`] | a sample as sent, and as trips keep it |
-//! | [`Version`], [`LogTime`], [`Day`] | place and time of a record in the log, and a UTC day |
+//! | [`DeviceTime`], [`Day`] | a time of a device's clock, and a UTC day |
+//! | [`Version`], [`LogTime`] | place and time of a record in the log |
 //! | [`id`] | writes and parses the forms of a trip id |
 //! | [`path`] | a trip's samples as bytes, for column `path` of a row |
 //! | [`rules`] | the settings that decide trips |
@@ -73,7 +74,7 @@ mod views;
 
 pub use model::reading::{Reading, ReadingKind};
 pub use model::sample::{OutOfRange, RawSample, Sample};
-pub use model::scalar::{Day, LogTime, Version};
+pub use model::scalar::{Day, DeviceTime, LogTime, Version};
 pub use timeline::{Arrival, Driver, Outcome, Timeline, Trip};
 
 /// Writes and parses the forms of a trip id: text, key, UUID, and prefixes that select by time.
@@ -87,9 +88,10 @@ pub use timeline::{Arrival, Driver, Outcome, Timeline, Trip};
 /// Each form has one canonical spelling, and parsers accept no other.
 ///
 /// ```
+/// use tstar::DeviceTime;
 /// use tstar::id::{AnyId, TripId, prefix_range};
 ///
-/// let id = TripId::new("truck-17", 1_795_210_680_123)?;
+/// let id = TripId::new("truck-17", DeviceTime(1_795_210_680_123))?;
 /// assert_eq!(id.text()?, "truck-17~20261120T213800.123Z");
 /// assert_eq!(AnyId::parse("ehp7aorb5koje040000q3un52stg")?, AnyId::Trip(id.clone()));
 ///
@@ -116,10 +118,10 @@ pub mod id {
 ///
 /// ```
 /// use tstar::path::{Path, PathStats, decode, encode};
-/// use tstar::{RawSample, Sample};
+/// use tstar::{DeviceTime, RawSample, Sample};
 ///
 /// let raw = |time_ms, lat| RawSample { time_ms, lat, lon: 13.4, ..RawSample::default() };
-/// let samples = [raw(0, 52.5), raw(60_000, 52.51)];
+/// let samples = [raw(DeviceTime(0), 52.5), raw(DeviceTime(60_000), 52.51)];
 /// let samples = samples.map(|raw| Sample::quantised(&raw).expect("every field is in range"));
 /// let path = Path::from_sorted(samples).expect("there are samples, and their times rise");
 ///
@@ -140,13 +142,15 @@ pub mod path {
 /// [`ClockGuard`](rules::ClockGuard) and [`MovementFilter`](rules::MovementFilter).
 ///
 /// ```
-/// use tstar::LogTime;
+/// use tstar::{DeviceTime, LogTime};
 /// use tstar::rules::{ClockViolation, Rules};
 ///
 /// let rules = Rules { max_gap_ms: 600_000, ..Rules::default() };
 /// assert_eq!(rules.limits().max_gap_ms, 600_000);
 /// // A device whose clock starts at 1970.
-/// assert_eq!(rules.guard().judge(0, LogTime(1_795_210_680_123)), Err(ClockViolation::BeforeMin));
+/// let log_time_ms = LogTime(1_795_210_680_123);
+/// let judged = rules.guard().judge(DeviceTime(0), log_time_ms);
+/// assert_eq!(judged, Err(ClockViolation::BeforeMin));
 /// // Other rules have another hash.
 /// assert_ne!(rules.hash(), Rules::default().hash());
 /// ```

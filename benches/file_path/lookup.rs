@@ -11,7 +11,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, params};
 use tokio::runtime::Runtime;
 use tstar::internals::model::rules::Rules;
-use tstar::internals::model::scalar::Version;
+use tstar::internals::model::scalar::{DeviceTime, Version};
 use tstar::internals::simulate::START_MS;
 use tstar::internals::store::sqlite::SqliteStore;
 use tstar::internals::store::{TripRow, TripStore as _};
@@ -46,7 +46,7 @@ pub struct Key {
     /// Device id.
     pub device: String,
     /// Device time, ms.
-    pub time_ms: i64,
+    pub time_ms: DeviceTime,
 }
 
 /// The cost of one round of lookups.
@@ -70,7 +70,7 @@ pub fn measure(folder: &FilePath, trips: u32) -> anyhow::Result<String> {
         .map(|_| {
             let at = below(&mut random, spans.len());
             let (start_ms, end_ms) = spans[at];
-            let time_ms = between(&mut random, start_ms, end_ms);
+            let time_ms = DeviceTime(between(&mut random, start_ms.ms(), end_ms.ms()));
             Key { device: device(u32::try_from(at).unwrap_or(0) % devices), time_ms }
         })
         .collect();
@@ -129,7 +129,7 @@ fn fill(
     file: &FilePath,
     trips: u32,
     random: &mut ChaCha8Rng,
-) -> anyhow::Result<Vec<(i64, i64)>> {
+) -> anyhow::Result<Vec<(DeviceTime, DeviceTime)>> {
     let store = SqliteStore::open_writer(file, &Rules::default(), 0)?;
     let devices = DEVICES.min(trips);
     let (mut spans, mut rows) = (Vec::new(), Vec::new());
@@ -147,7 +147,7 @@ fn fill(
 }
 
 /// A trip of 10 to 30 samples, 5 to 60 s apart, that starts at random within [`EACH_MS`].
-fn trip(version: i64, begin_ms: i64, random: &mut ChaCha8Rng) -> anyhow::Result<Trip> {
+fn trip(version: i64, begin_ms: DeviceTime, random: &mut ChaCha8Rng) -> anyhow::Result<Trip> {
     let mut time_ms = begin_ms + between(random, 0, EACH_MS / 2);
     let (mut lat, mut lon) = (degrees(random, 60), degrees(random, 170));
     let mut samples = Vec::new();
@@ -187,7 +187,7 @@ fn query(connection: &Connection, keys: &[Key]) -> anyhow::Result<Round> {
         let bucket = day_of(*time_ms).start_ms();
         let mut statement = connection.prepare_cached(BARE)?;
         let (start_ms, path) = statement.query_row(params![device, bucket, time_ms], |row| {
-            Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?))
+            Ok((row.get::<_, DeviceTime>(0)?, row.get::<_, Vec<u8>>(1)?))
         })?;
         each.push(began.elapsed());
         ensure!(start_ms <= *time_ms && !path.is_empty(), "the bare query found another row");

@@ -1,6 +1,6 @@
 //! A store that discards everything.
 
-use tstar::internals::model::scalar::Day;
+use tstar::internals::model::scalar::{Day, DeviceTime};
 use tstar::internals::store::{
     DeviceScope, Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore,
 };
@@ -29,7 +29,7 @@ impl TripStore for NullStore {
         Ok(())
     }
 
-    async fn covering(&self, _: &str, _: i64) -> Result<Option<TripRow>, StoreError> {
+    async fn covering(&self, _: &str, _: DeviceTime) -> Result<Option<TripRow>, StoreError> {
         Ok(None)
     }
 
@@ -40,8 +40,8 @@ impl TripStore for NullStore {
     async fn range(
         &self,
         _: &str,
-        _: i64,
-        _: i64,
+        _: DeviceTime,
+        _: DeviceTime,
         _: Order,
         _: usize,
     ) -> Result<Vec<TripRow>, StoreError> {

@@ -56,7 +56,7 @@ impl Log {
                 anyhow::bail!("a fleet without malformed lines sent one");
             };
             let (queue, clock_ms) = &mut self.devices[slot_of(event.device)];
-            *clock_ms = sample.time_ms.max(*clock_ms);
+            *clock_ms = sample.time_ms.ms().max(*clock_ms);
             let arrived = Arrived { device: event.device, sample, clock_ms: *clock_ms };
             if queue.is_empty() {
                 self.next.push(Reverse((arrived.clock_ms, arrived.device)));

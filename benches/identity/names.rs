@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use tstar::internals::model::scalar::DeviceTime;
 use tstar::internals::timeline::{Arrival, day_of};
 
 use crate::log::slot_of;
@@ -80,7 +81,7 @@ pub struct Names {
     /// Arrivals that are neither new nor duplicates.
     pub arrivals: u64,
     /// All spans so far of each trip that may still grow.
-    spans: HashMap<u32, Vec<(i64, i64)>>,
+    spans: HashMap<u32, Vec<(DeviceTime, DeviceTime)>>,
     /// Trips that may still grow, by device.
     open: Vec<Vec<u32>>,
     /// For each device, the trips of each start day, in order.
@@ -241,7 +242,7 @@ impl Watcher for Names {
         Ok(())
     }
 
-    fn on_settled(&mut self, history: &History, device: u32, before_ms: i64) {
+    fn on_settled(&mut self, history: &History, device: u32, before_ms: DeviceTime) {
         let open = &mut self.open[slot_of(device)];
         let is_done = |trip: &u32| history.trips[*trip as usize].end_ms < before_ms;
         let done: Vec<_> = open.iter().copied().filter(is_done).collect();
@@ -262,12 +263,12 @@ impl Fate {
 }
 
 /// The trips of each device by start, for lookups by time.
-pub struct Covering(HashMap<u32, BTreeMap<i64, (i64, u32)>>);
+pub struct Covering(HashMap<u32, BTreeMap<DeviceTime, (DeviceTime, u32)>>);
 
 impl Covering {
     /// Indexes the remaining trips.
     pub fn new(history: &History) -> Self {
-        let mut devices: HashMap<u32, BTreeMap<i64, (i64, u32)>> = HashMap::new();
+        let mut devices: HashMap<u32, BTreeMap<DeviceTime, (DeviceTime, u32)>> = HashMap::new();
         for (at, trip) in history.remaining() {
             devices.entry(trip.device).or_default().insert(trip.start_ms, (trip.end_ms, at));
         }
@@ -275,7 +276,7 @@ impl Covering {
     }
 
     /// The trip of a device that covers a time.
-    pub fn find(&self, device: u32, time_ms: i64) -> Option<u32> {
+    pub fn find(&self, device: u32, time_ms: DeviceTime) -> Option<u32> {
         let (_, &(end_ms, trip)) = self.0.get(&device)?.range(..=time_ms).next_back()?;
         (time_ms <= end_ms).then_some(trip)
     }

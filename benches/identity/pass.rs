@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use anyhow::{Context as _, ensure};
-use tstar::internals::model::scalar::Version;
+use tstar::internals::model::scalar::{DeviceTime, Version};
 use tstar::internals::timeline::{Arrival, Limits, Outcome, Timeline, Trip, day_of};
 
 use crate::log::{Arrived, Log, slot_of};
@@ -22,11 +22,11 @@ pub struct TripRecord {
     /// Number of the device, from 1.
     pub device: u32,
     /// Device time of the first-arrived sample, ms since 1970.
-    pub t_star_ms: i64,
+    pub t_star_ms: DeviceTime,
     /// Start, ms since 1970; of a retired trip, that before the merge.
-    pub start_ms: i64,
+    pub start_ms: DeviceTime,
     /// End, as `start_ms`.
-    pub end_ms: i64,
+    pub end_ms: DeviceTime,
     /// Index of the arrival that started it, from 0.
     pub born: u64,
     /// Arrival time of that sample, ms since 1970.
@@ -75,7 +75,7 @@ pub struct Change<'a> {
     /// Index of the trip that contains the sample now.
     pub trip: u32,
     /// Start and end of that trip before the arrival.
-    pub before: (i64, i64),
+    pub before: (DeviceTime, DeviceTime),
     /// Index of the trip that it retired, or [`NONE`].
     pub retired: u32,
 }
@@ -89,7 +89,7 @@ pub trait Watcher {
     fn on_change(&mut self, history: &History, change: &Change<'_>) -> anyhow::Result<()>;
 
     /// Called before a trip starts: trips of the device that end before `before_ms` are final.
-    fn on_settled(&mut self, history: &History, device: u32, before_ms: i64);
+    fn on_settled(&mut self, history: &History, device: u32, before_ms: DeviceTime);
 }
 
 /// Ignores all events.
@@ -98,7 +98,7 @@ impl Watcher for () {
         Ok(())
     }
 
-    fn on_settled(&mut self, _: &History, _: u32, _: i64) {}
+    fn on_settled(&mut self, _: &History, _: u32, _: DeviceTime) {}
 }
 
 /// How the log is read.
@@ -115,9 +115,9 @@ pub enum Way {
 struct Device {
     timeline: Timeline,
     /// Trips that may still grow: `t_star` and index in the history.
-    open: Vec<(i64, u32)>,
+    open: Vec<(DeviceTime, u32)>,
     /// Latest end of the trips that were evicted.
-    settled_ms: i64,
+    settled_ms: DeviceTime,
 }
 
 /// Reads the log until `begun` trips have started.
@@ -133,7 +133,11 @@ pub fn read(
     let (mut log, limits) = (Log::new(devices)?, Limits::default());
     let mut history = History::default();
     let mut fleet: Vec<_> = (0..devices)
-        .map(|_| Device { timeline: Timeline::default(), open: Vec::new(), settled_ms: i64::MIN })
+        .map(|_| Device {
+            timeline: Timeline::default(),
+            open: Vec::new(),
+            settled_ms: DeviceTime::MIN,
+        })
         .collect();
     let (mut nth, mut is_taken) = (0, way != Way::TakenOver);
     while history.trips.len() < begun {
@@ -163,7 +167,7 @@ pub fn read(
 }
 
 impl Device {
-    fn evict(&mut self, history: &History, before_ms: i64) {
+    fn evict(&mut self, history: &History, before_ms: DeviceTime) {
         self.timeline.forget(before_ms);
         self.open.retain(|&(_, trip)| {
             let end_ms = history.trips[trip as usize].end_ms;
@@ -205,8 +209,9 @@ impl Device {
         let &(_, trip) = found.context("a trip changed its t_star")?;
         let mut retired = NONE;
         if arrival == Arrival::Merge {
-            let is_retired =
-                |&(other, _): &(i64, u32)| other != t_star_ms && (span.0..=span.1).contains(&other);
+            let is_retired = |&(other, _): &(DeviceTime, u32)| {
+                other != t_star_ms && (span.0..=span.1).contains(&other)
+            };
             let at = self.open.iter().position(is_retired).context("a merge joins two trips")?;
             retired = self.open.remove(at).1;
             ensure!(now.absorbed.contains_key(&history.trips[retired as usize].t_star_ms));
@@ -246,6 +251,6 @@ fn taken_over(timeline: &Timeline) -> Timeline {
 }
 
 /// The remaining trips by device and span, which identify a trip across passes.
-pub fn by_span(history: &History) -> HashMap<(u32, i64, i64), u32> {
+pub fn by_span(history: &History) -> HashMap<(u32, DeviceTime, DeviceTime), u32> {
     history.remaining().map(|(at, trip)| ((trip.device, trip.start_ms, trip.end_ms), at)).collect()
 }

@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, params};
 use tstar::internals::identity::token_of_device;
+use tstar::internals::model::scalar::DeviceTime;
 use tstar::internals::timeline::day_of;
 
 use crate::log::device_id;
@@ -102,9 +103,9 @@ impl<'a> Table<'a> {
     fn query_starts(
         &self,
         range: Option<&(Vec<u8>, Vec<u8>)>,
-        wanted: (u32, i64, i64),
+        wanted: (u32, DeviceTime, DeviceTime),
         more: &str,
-    ) -> anyhow::Result<Vec<i64>> {
+    ) -> anyhow::Result<Vec<DeviceTime>> {
         let narrow = if range.is_some() { "id >= ?4 AND id < ?5 AND" } else { "" };
         let query = format!(
             "SELECT start_ms FROM trips WHERE {narrow} is_wanted(device, start_ms, ?1, ?2, ?3) {more}"
@@ -166,7 +167,8 @@ impl<'a> Table<'a> {
             let bounds = (format!("{token}~").into_bytes(), format!("{token}\x7f").into_bytes());
             let range = (order == Order::Device).then_some(&bounds);
             self.read.store(0, Ordering::Relaxed);
-            let starts = self.query_starts(range, (device, i64::MIN, i64::MAX), &more)?;
+            let starts =
+                self.query_starts(range, (device, DeviceTime::MIN, DeviceTime::MAX), &more)?;
             search.read += self.read.load(Ordering::Relaxed);
             let trips = self.trips.get(&device).map_or(&[][..], |trips| trips);
             let mut newest: Vec<_> = trips.iter().map(|trip| trip.start_ms).collect();

@@ -84,7 +84,7 @@ fn named(scheme: Scheme, worker: u32, nth: usize) -> anyhow::Result<Id> {
     let device = 1 + u32::try_from(nth)? * WORKERS + worker;
     let time_ms = tstar::internals::simulate::START_MS;
     let (t_star_ms, start_ms, end_ms) = (time_ms, time_ms, time_ms);
-    let (clock_ms, into, retired) = (time_ms, NONE, u64::MAX);
+    let (clock_ms, into, retired) = (time_ms.ms(), NONE, u64::MAX);
     let trip = TripRecord { device, t_star_ms, start_ms, end_ms, born: 0, clock_ms, into, retired };
     let id = scheme.natural(&trip, 1)?;
     id.with_context(|| format!("{} names no trip of {}", scheme.label(), device_id(device)))

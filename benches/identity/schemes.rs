@@ -5,6 +5,7 @@ use chrono::DateTime;
 use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use serde::{Deserialize, Serialize};
 use tstar::internals::identity::{TripId, prefix};
+use tstar::internals::model::scalar::DeviceTime;
 use tstar::internals::timeline::{DAY_MS, day_of};
 use ulid::Ulid;
 use uuid::Uuid;
@@ -231,12 +232,12 @@ impl Scheme {
     /// # Errors
     /// The day has no id of that form.
     pub fn day(self, device: u32, day: i64) -> anyhow::Result<Option<(Vec<u8>, Vec<u8>)>> {
-        let (from_ms, until_ms) = (day * DAY_MS, (day + 1) * DAY_MS);
+        let (from_ms, until_ms) = (DeviceTime(day * DAY_MS), DeviceTime((day + 1) * DAY_MS));
         if self.order() == Order::Device {
             let prefix = |ms| anyhow::Ok(day_prefix(device, ms)?.into_bytes());
             return Ok(Some((prefix(from_ms)?, prefix(until_ms)?)));
         }
-        let time = |ms: i64| -> anyhow::Result<Option<Vec<u8>>> {
+        let time = |DeviceTime(ms): DeviceTime| -> anyhow::Result<Option<Vec<u8>>> {
             let seconds = u32::try_from(ms / 1000)?;
             Ok(Some(match self {
                 Self::TStarUuid | Self::Uuid7 | Self::Ulid | Self::ElasticFlake => {
@@ -261,7 +262,7 @@ impl Scheme {
 }
 
 /// Common prefix of the natural keys of a device's day.
-fn day_prefix(device: u32, time_ms: i64) -> anyhow::Result<String> {
-    let time = DateTime::from_timestamp_millis(time_ms).context("a time of the log")?;
+fn day_prefix(device: u32, time_ms: DeviceTime) -> anyhow::Result<String> {
+    let time = DateTime::from_timestamp_millis(time_ms.ms()).context("a time of the log")?;
     Ok(prefix(&device_id(device), &time.format("%Y%m%d").to_string())?)
 }

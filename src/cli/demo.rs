@@ -58,7 +58,7 @@ pub async fn run(context: &Context, printer: &mut Printer) -> anyhow::Result<()>
 /// Looks up a merged trip, by a time and by a retired id.
 async fn show_lookups(store: &AnyStore, printer: &mut Printer) -> anyhow::Result<()> {
     let Some(merged) = MergedTrip::find(store).await? else { return Ok(()) };
-    let time = format_time(merged.covered_ms);
+    let time = format_time(merged.covered_ms.ms());
     printer.line("\nA trip by a time that it covers:")?;
     printer
         .line(&format!("  tstar lookup {} {time} --store sqlite:{STORE}\n", merged.device_id))?;

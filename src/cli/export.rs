@@ -8,6 +8,7 @@ use super::flags::{Context, Format, OutputFlags, PathFlag, ServerFlags};
 use super::open;
 use super::print::Printer;
 use crate::identity::check_device_id;
+use crate::model::scalar::DeviceTime;
 use crate::ops::InvalidRequest;
 use crate::store::{AnyStore, DevicePages, DeviceScope, Order, TripStore};
 use crate::views::{Extras, Form, TripWriter, enumerated};
@@ -70,7 +71,8 @@ async fn write_trips(
     device: &str,
     writer: &mut TripWriter<&mut dyn Write>,
 ) -> anyhow::Result<()> {
-    for row in store.range(device, i64::MIN, i64::MAX, Order::Asc, usize::MAX).await? {
+    for row in store.range(device, DeviceTime::MIN, DeviceTime::MAX, Order::Asc, usize::MAX).await?
+    {
         writer.write(&row, &Extras::default())?;
     }
     Ok(())

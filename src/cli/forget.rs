@@ -11,6 +11,7 @@ use super::print::Printer;
 use super::{confirm, exit, open};
 use crate::identity::DeviceId;
 use crate::model::control::ControlKey;
+use crate::model::scalar::DeviceTime;
 use crate::model::time::{format_time, parse_duration, parse_time};
 use crate::ops::InvalidRequest;
 use crate::ops::forget::{
@@ -145,7 +146,7 @@ fn request(
     let before = args.before.as_deref().or(args.all_before.as_deref());
     Ok(ForgetRequest {
         device,
-        before_ms: before.map_or(Ok(context.now_ms), parse_time)?,
+        before_ms: DeviceTime(before.map_or(Ok(context.now_ms), parse_time)?),
         store: settings.store.clone(),
         url: StoreUrl::parse(&settings.store)?,
         keep_changes: settings.keep_changes,

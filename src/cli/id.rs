@@ -5,6 +5,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use super::flags::OutputFlags;
 use super::print::Printer;
 use crate::identity::{AnyId, TripId, prefix};
+use crate::model::scalar::DeviceTime;
 use crate::model::time::{format_time, parse_time};
 
 const EXAMPLES: &str = "\
@@ -82,7 +83,7 @@ enum IdForm {
 pub fn run(args: &IdArgs, printer: &mut Printer) -> anyhow::Result<()> {
     match &args.command {
         IdCommand::Encode { device, time, form } => {
-            let id = TripId::new(device.as_str(), parse_time(time)?)?;
+            let id = TripId::new(device.as_str(), DeviceTime(parse_time(time)?))?;
             let text = match form {
                 IdForm::Text => id.text()?,
                 IdForm::Bytes => id.key_text(),
@@ -107,7 +108,7 @@ fn decode(id: &str, output: &OutputFlags, printer: &mut Printer) -> anyhow::Resu
     };
     let forms = serde_json::json!({
         "device_id": trip.as_ref().map(|trip| trip.device_id.as_str()),
-        "t_star": format_time(t_star_ms),
+        "t_star": format_time(t_star_ms.ms()),
         "t_star_ms": t_star_ms,
         "text": trip.as_ref().and_then(|trip| trip.text().ok()),
         "bytes": trip.as_ref().map(TripId::key_text),

@@ -6,6 +6,7 @@ use super::flags::{Context, Format, OutputFlags, PathFlag, ReaderFlags, ServerFl
 use super::open;
 use super::print::Printer;
 use crate::identity::check_device_id;
+use crate::model::scalar::DeviceTime;
 use crate::model::time::parse_time;
 use crate::ops::InvalidRequest;
 use crate::ops::lookup::{self, FoundTrip};
@@ -106,7 +107,8 @@ pub async fn lookup(
     let store = args.trip.open(context).await?;
     let format = args.trip.format(printer)?;
     check_device_id(&args.device)?;
-    let row = lookup::by_time(&store.reader, &args.device, parse_time(&args.time)?).await?;
+    let row =
+        lookup::by_time(&store.reader, &args.device, DeviceTime(parse_time(&args.time)?)).await?;
     let extras = Extras { open: Some(store.is_open(&row, context)), ..Extras::default() };
     printer.answer(&row, &extras, format, args.trip.path.path)
 }

@@ -6,6 +6,7 @@ use super::flags::{Context, OutputFlags, PathFlag, ServerFlags, parse_range};
 use super::open;
 use super::print::Printer;
 use crate::identity::check_device_id;
+use crate::model::scalar::DeviceTime;
 use crate::model::time::parse_day;
 use crate::ops::InvalidRequest;
 use crate::ops::trips::{self, DeviceTrips};
@@ -102,7 +103,8 @@ impl TripsArgs {
             return Ok(DeviceTrips::Prefix(prefix));
         }
         let (from_ms, upto_ms) = parse_range(self.from.as_deref(), self.to.as_deref())?;
-        let (from_ms, upto_ms) = (from_ms.unwrap_or(i64::MIN), upto_ms.unwrap_or(i64::MAX));
+        let from_ms = from_ms.map_or(DeviceTime::MIN, DeviceTime);
+        let upto_ms = upto_ms.map_or(DeviceTime::MAX, DeviceTime);
         Ok(DeviceTrips::Overlapping(from_ms, upto_ms))
     }
 }

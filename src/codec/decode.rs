@@ -10,6 +10,7 @@ use zstd::zstd_safe::{find_frame_compressed_size, get_error_name, get_frame_cont
 use super::column::ColumnReader;
 use super::{BlobError, MAX_MESSAGE_BYTES, Message, PLAIN, ZSTD};
 use crate::model::column::{entries, take_varint};
+use crate::model::scalar::DeviceTime;
 use crate::timeline::{Path, READINGS, Reading, ReadingKind, Sample};
 
 thread_local! {
@@ -86,7 +87,7 @@ fn read(bytes: &[u8]) -> Result<Path, BlobError> {
 struct Samples<'a> {
     count: usize,
     index: usize,
-    before_ms: Option<i64>,
+    before_ms: Option<DeviceTime>,
     time: ColumnReader<'a>,
     lat: ColumnReader<'a>,
     lon: ColumnReader<'a>,
@@ -119,7 +120,7 @@ impl<'a> Samples<'a> {
             return Ok(None);
         }
         self.index += 1;
-        let time_ms = self.time.next()?;
+        let time_ms = DeviceTime(self.time.next()?);
         if self.before_ms.is_some_and(|before_ms| time_ms <= before_ms) {
             return Err(BlobError::NotRising { index, time_ms });
         }

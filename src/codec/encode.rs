@@ -79,7 +79,7 @@ impl Message {
         self.count = samples.len().try_into().expect("memory ends before 2^32 samples of 32 bytes");
         let [mut time, mut lat, mut lon] = [Steps::default(); 3];
         for sample in samples {
-            push(&mut self.time_ms, time.entry(sample.time_ms));
+            push(&mut self.time_ms, time.entry(sample.time_ms.ms()));
             push(&mut self.lat_e7, lat.entry(sample.lat_e7.into()));
             push(&mut self.lon_e7, lon.entry(sample.lon_e7.into()));
         }

@@ -23,11 +23,11 @@ pub trait ColumnKind {
     }
 }
 
-/// Ms since 1970-01-01T00:00:00Z.
+/// A time of a device's clock.
 pub struct Time;
 
 impl ColumnKind for Time {
-    type Value = i64;
+    type Value = scalar::DeviceTime;
     const CQL: &'static str = "timestamp";
     const SQL: &'static str = "INTEGER";
 }
@@ -86,7 +86,7 @@ impl ColumnKind for Blob {
 pub struct Versions;
 
 impl ColumnKind for Versions {
-    type Value = BTreeMap<i64, scalar::Version>;
+    type Value = BTreeMap<scalar::DeviceTime, scalar::Version>;
     const CQL: &'static str = "frozen<map<timestamp, bigint>>";
     const SQL: &'static str = "TEXT";
 }

@@ -20,6 +20,7 @@ pub use decode::decode;
 pub use encode::encode;
 
 use crate::model::reading::readings;
+use crate::model::scalar::DeviceTime;
 use crate::timeline::{READINGS, ReadingKind, Sample};
 
 /// Header of a plain message.
@@ -147,6 +148,6 @@ pub enum BlobError {
         /// Index of the sample, from 0.
         index: usize,
         /// Time of the sample, ms since 1970.
-        time_ms: i64,
+        time_ms: DeviceTime,
     },
 }

@@ -34,6 +34,7 @@ struct Published {
 
 fn sample(time_ms: i64, lat_e7: i32, lon_e7: i32, readings: [Option<i32>; 4]) -> Sample {
     let [speed_cmps, heading_ddeg, altitude_dm, accuracy_dm] = readings.map(Reading::new);
+    let time_ms = DeviceTime(time_ms);
     Sample { time_ms, lat_e7, lon_e7, speed_cmps, heading_ddeg, altitude_dm, accuracy_dm }
 }
 
@@ -202,7 +203,7 @@ fn refuses_overlong_varints() {
     message.lat_e7.clear();
     message.time_ms = [&[0xff; 9][..], &[1]].concat();
     message.lat_e7.push(0);
-    assert_eq!(decode(&blob(&message)).unwrap().first().time_ms, i64::MIN);
+    assert_eq!(decode(&blob(&message)).unwrap().first().time_ms, DeviceTime::MIN);
     message.time_ms[9] = 2;
     assert!(decode(&blob(&message)).is_err());
 }

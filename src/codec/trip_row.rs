@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::kind::{self, ColumnKind};
 use crate::identity::TripId;
-use crate::model::scalar::{Day, Version};
+use crate::model::scalar::{Day, DeviceTime, Version};
 use crate::timeline::{Driver, PathStats, Trip, day_of};
 
 /// A stored row that is not a valid trip.
@@ -14,9 +14,9 @@ pub struct RowError {
     /// Device id.
     pub device: String,
     /// UTC day of the copy, ms.
-    pub bucket: i64,
+    pub bucket: DeviceTime,
     /// End of the trip, ms.
-    pub end_ms: i64,
+    pub end_ms: DeviceTime,
     /// What is wrong.
     pub reason: String,
 }
@@ -85,9 +85,9 @@ macro_rules! define_row {
             /// Device id.
             pub device_id: String,
             /// Device time of the latest kept sample, ms.
-            pub end_ms: i64,
+            pub end_ms: DeviceTime,
             /// Device time of the earliest kept sample, ms.
-            pub start_ms: i64,
+            pub start_ms: DeviceTime,
             $($(#[$doc])* pub $field: <$kind as ColumnKind>::Value,)*
         }
 
@@ -112,9 +112,9 @@ pub struct DayWrite {
     /// The day, as whole days since 1970.
     pub day: Day,
     /// Start of the deleted range of end times, ms; inclusive.
-    pub delete_from_ms: i64,
+    pub delete_from_ms: DeviceTime,
     /// End of the deleted range of end times, ms; inclusive.
-    pub delete_upto_ms: i64,
+    pub delete_upto_ms: DeviceTime,
     /// Timestamp of the deletion.
     pub delete_at: Version,
     /// Timestamp of the copy, and of the entry in the day index.
@@ -235,7 +235,7 @@ impl TripRow {
 #[must_use]
 pub fn resolve_overlaps(mut rows: Vec<TripRow>) -> Vec<TripRow> {
     rows.sort_by_key(|row| (std::cmp::Reverse(row.version), row.start_ms));
-    let mut stand: BTreeMap<i64, TripRow> = BTreeMap::new();
+    let mut stand: BTreeMap<DeviceTime, TripRow> = BTreeMap::new();
     for row in rows {
         // The winners are disjoint, so only the last one that starts before this row's end can
         // overlap it.

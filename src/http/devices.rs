@@ -15,6 +15,7 @@ use super::problem::Problem;
 use super::trip_response::with_header;
 use super::trips::next_link;
 use crate::identity::{DeviceId, TripId, token_of_device};
+use crate::model::scalar::DeviceTime;
 use crate::store::{DeviceScope, TripStore as _};
 
 /// A device.
@@ -68,7 +69,7 @@ pub async fn list(
     let last = found.last().filter(|_| is_more);
     let next = last.map(|device_id| TripId {
         device_id: DeviceId::from_store(device_id.as_str()),
-        t_star_ms: 0,
+        t_star_ms: DeviceTime(0),
     });
     let next = next.map(|next| next.key_text());
     let link = next.as_deref().map(|next| next_link(&uri, next));

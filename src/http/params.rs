@@ -9,7 +9,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::problem::{ParamError, Problem};
 use crate::identity::{DeviceId, TripId, device_of_token};
-use crate::model::scalar::Day;
+use crate::model::scalar::{Day, DeviceTime};
 use crate::model::time::{parse_day, parse_time};
 use crate::store::Order;
 
@@ -81,23 +81,23 @@ impl Params {
     }
 
     /// A required time, ms since 1970.
-    pub fn required_time(&mut self, name: &str) -> i64 {
+    pub fn required_time(&mut self, name: &str) -> DeviceTime {
         let text = self.required(name);
         match (self.has_fault(name), parse_time(&text)) {
-            (false, Ok(time_ms)) => time_ms,
+            (false, Ok(time_ms)) => DeviceTime(time_ms),
             (false, Err(error)) => {
                 self.fault(name, error);
-                0
+                DeviceTime(0)
             }
-            (true, _) => 0,
+            (true, _) => DeviceTime(0),
         }
     }
 
     /// The span from `from` to `to`, ms since 1970, both inclusive and optional. It is empty if
     /// `from` is later than `to`.
-    pub fn span(&mut self) -> (i64, i64) {
-        let from_ms = self.read("from", parse_time).unwrap_or(i64::MIN);
-        let to_ms = self.read("to", parse_time).unwrap_or(i64::MAX);
+    pub fn span(&mut self) -> (DeviceTime, DeviceTime) {
+        let from_ms = self.read("from", parse_time).map_or(DeviceTime::MIN, DeviceTime);
+        let to_ms = self.read("to", parse_time).map_or(DeviceTime::MAX, DeviceTime);
         (from_ms, to_ms)
     }
 

@@ -61,7 +61,7 @@ pub fn split_format(id: &str) -> (&str, Form) {
 /// Weak, as the answer may be compressed.
 fn etag(row: &TripRow, extras: &Extras) -> String {
     let open = if extras.open == Some(true) { 'o' } else { 'c' };
-    format!("W/\"{:x}-{:x}-{open}\"", row.t_star_ms, row.version.get())
+    format!("W/\"{:x}-{:x}-{open}\"", row.t_star_ms.ms(), row.version.get())
 }
 
 /// Whether the client has this version already (`If-None-Match`).

@@ -20,6 +20,7 @@ use super::trip_response::{
     MAX_LIST, TripAnswer, TripPage, approximate_size, split_format, with_header,
 };
 use crate::identity::{AnyId, DeviceId, TripId};
+use crate::model::scalar::DeviceTime;
 use crate::model::time::{format_time, parse_time};
 use crate::store::{
     self, DeviceScope, Forget, LookupResult, Order, StoreError, TripRow, TripStore as _,
@@ -112,10 +113,10 @@ pub async fn lookup(
         }
         LookupResult::Gone { device_id, forget } => Err(gone(&device_id, &forget)),
         LookupResult::Unknown => {
-            let at = format_time(at_ms);
+            let at = format_time(at_ms.ms());
             let detail = format!("no trip of device `{device}` covers {at}");
-            let before = store.range(&device, i64::MIN, at_ms, Order::Desc, 1).await?;
-            let after = store.range(&device, at_ms, i64::MAX, Order::Asc, 1).await?;
+            let before = store.range(&device, DeviceTime::MIN, at_ms, Order::Desc, 1).await?;
+            let after = store.range(&device, at_ms, DeviceTime::MAX, Order::Asc, 1).await?;
             let item = |rows: &[TripRow]| rows.first().map(|row| app.list_item(row)).transpose();
             Err(Problem::new(StatusCode::NOT_FOUND, "no_trip", detail)
                 .with("previous", item(&before)?)
@@ -125,7 +126,11 @@ pub async fn lookup(
 }
 
 /// Looks up a time of a device, and records how long it takes.
-async fn find_at(store: &Store, device: &str, at_ms: i64) -> Result<LookupResult, StoreError> {
+async fn find_at(
+    store: &Store,
+    device: &str,
+    at_ms: DeviceTime,
+) -> Result<LookupResult, StoreError> {
     let began = Instant::now();
     let found = store::find_at(store, device, at_ms).await;
     let result = match &found {
@@ -139,7 +144,7 @@ async fn find_at(store: &Store, device: &str, at_ms: i64) -> Result<LookupResult
 }
 
 fn gone(device_id: &str, forget: &Forget) -> Problem {
-    let before = format_time(forget.before_ms);
+    let before = format_time(forget.before_ms.ms());
     let detail = format!("the trips of device `{device_id}` before {before} were erased");
     Problem::new(StatusCode::GONE, "gone", detail)
 }
@@ -189,7 +194,7 @@ fn as_integer(value: &serde_json::Value) -> Option<String> {
     (number.fract() == 0.0).then(|| format!("{number:.0}"))
 }
 
-fn read_pairs(body: &[u8]) -> Result<Vec<(DeviceId, i64)>, Problem> {
+fn read_pairs(body: &[u8]) -> Result<Vec<(DeviceId, DeviceTime)>, Problem> {
     let parsed: Result<Pairs, _> = serde_json::from_slice(body);
     let Pairs { pairs } =
         parsed.map_err(|error| Problem::faults(vec![ParamError::new("body", error)]))?;
@@ -210,7 +215,7 @@ fn read_pairs(body: &[u8]) -> Result<Vec<(DeviceId, i64)>, Problem> {
         let time = time.map_err(|error| {
             faults.push(ParamError::new(format!("pairs[{nth}].at"), error));
         });
-        parsed.extend(device.ok().zip(time.ok()));
+        parsed.extend(device.ok().zip(time.ok().map(DeviceTime)));
     }
     if faults.is_empty() { Ok(parsed) } else { Err(Problem::faults(faults)) }
 }
@@ -271,7 +276,7 @@ pub(super) fn path_segment(path: Result<Path<String>, PathRejection>) -> Result<
 pub(super) struct FoundTrip {
     pub row: Box<TripRow>,
     /// The time of the id, ms.
-    pub t_star_ms: i64,
+    pub t_star_ms: DeviceTime,
     /// How the id relates to the trip.
     pub matched: Match,
 }
@@ -287,7 +292,7 @@ pub(super) async fn find(app: &App, id: &str) -> Result<FoundTrip, Problem> {
         }
         LookupResult::Gone { device_id, forget } => Err(gone(&device_id, &forget)),
         LookupResult::Unknown => {
-            let time = format_time(t_star_ms);
+            let time = format_time(t_star_ms.ms());
             let detail = format!("no trip has the id `{id}`: no trip of its device covers {time}");
             Err(Problem::new(StatusCode::NOT_FOUND, "no_trip", detail))
         }
@@ -407,7 +412,7 @@ impl<'a> Page<'a> {
     async fn fill(
         &mut self,
         device: &str,
-        (mut from_ms, mut to_ms): (i64, i64),
+        (mut from_ms, mut to_ms): (DeviceTime, DeviceTime),
         order: Order,
     ) -> Result<(), Problem> {
         while !self.is_full() && from_ms <= to_ms {

@@ -3,21 +3,21 @@
 
 use data_encoding::BASE32HEX_NOPAD;
 
-use super::{DeviceId, IdError, TripId, shown};
+use super::{DeviceId, DeviceTime, IdError, TripId, shown};
 
 /// Length of the time, bytes.
 const TIME_LEN: usize = 8;
 
-pub fn write(device_id: &str, t_star_ms: i64) -> Vec<u8> {
+pub fn write(device_id: &str, t_star_ms: DeviceTime) -> Vec<u8> {
     let mut key = Vec::with_capacity(device_id.len() + 1 + TIME_LEN);
     key.extend_from_slice(device_id.as_bytes());
     key.push(0);
-    key.extend_from_slice(&(t_star_ms ^ i64::MIN).to_be_bytes());
+    key.extend_from_slice(&(t_star_ms.ms() ^ i64::MIN).to_be_bytes());
     key
 }
 
 /// Writes the key as base32hex. Its alphabet is in ASCII order, so the text sorts like the bytes.
-pub fn write_text(device_id: &str, t_star_ms: i64) -> String {
+pub fn write_text(device_id: &str, t_star_ms: DeviceTime) -> String {
     let mut text = BASE32HEX_NOPAD.encode(&write(device_id, t_star_ms));
     text.make_ascii_lowercase();
     text
@@ -49,6 +49,6 @@ fn read(key: &[u8]) -> Result<TripId, &'static str> {
     let device_id = std::str::from_utf8(device_id).map_err(|_| "its device is not UTF-8")?;
     let device_id =
         DeviceId::new(device_id).map_err(|_| "its device is empty, too long, or contains NUL")?;
-    let t_star_ms = i64::from_be_bytes(*time) ^ i64::MIN;
+    let t_star_ms = DeviceTime(i64::from_be_bytes(*time) ^ i64::MIN);
     Ok(TripId { device_id, t_star_ms })
 }

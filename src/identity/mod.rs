@@ -12,6 +12,7 @@
 mod device_id;
 mod key;
 mod prefix;
+mod scalar;
 mod text;
 mod uuid;
 
@@ -22,11 +23,14 @@ use std::ops::RangeInclusive;
 
 pub use device_id::{DeviceId, MAX_DEVICE_ID_BYTES, check_device_id};
 pub use prefix::{date_range, prefix, prefix_range};
+pub use scalar::DeviceTime;
+pub(crate) use scalar::scalar;
 pub use uuid::{SHARDS, UuidId, shard};
 
 /// Device times that the text form covers, ms since 1970: the years 0000 to 9999. A sample of any
 /// other time is a dead letter, so every trip id has a text form.
-pub const TEXT_TIMES_MS: RangeInclusive<i64> = -62_167_219_200_000..=253_402_300_799_999;
+pub const TEXT_TIMES_MS: RangeInclusive<DeviceTime> =
+    DeviceTime(-62_167_219_200_000)..=DeviceTime(253_402_300_799_999);
 
 /// Why text or bytes are not a valid id or part of one, or why an id does not have a form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -46,7 +50,7 @@ pub enum IdError {
     )]
     NoText {
         /// `t_star`, ms since 1970.
-        t_star_ms: i64,
+        t_star_ms: DeviceTime,
     },
     /// `t_star` does not fit 48 bits.
     #[error(
@@ -56,7 +60,7 @@ pub enum IdError {
     )]
     NoUuid {
         /// `t_star`, ms since 1970.
-        t_star_ms: i64,
+        t_star_ms: DeviceTime,
     },
     /// Not a trip id in text form.
     #[error(
@@ -149,7 +153,7 @@ pub struct TripId {
     /// Device id.
     pub device_id: DeviceId,
     /// Device time of the first-arrived sample, ms since 1970-01-01T00:00:00Z.
-    pub t_star_ms: i64,
+    pub t_star_ms: DeviceTime,
 }
 
 impl TripId {
@@ -157,7 +161,7 @@ impl TripId {
     ///
     /// # Errors
     /// As [`check_device_id`].
-    pub fn new(device_id: impl Into<String>, t_star_ms: i64) -> Result<Self, IdError> {
+    pub fn new(device_id: impl Into<String>, t_star_ms: DeviceTime) -> Result<Self, IdError> {
         Ok(Self { device_id: DeviceId::new(device_id)?, t_star_ms })
     }
 
@@ -227,7 +231,7 @@ pub enum AnyId {
 impl AnyId {
     /// `t_star`, ms since 1970.
     #[must_use]
-    pub fn t_star_ms(&self) -> i64 {
+    pub fn t_star_ms(&self) -> DeviceTime {
         match self {
             Self::Trip(id) => id.t_star_ms,
             Self::Uuid(id) => id.t_star_ms,

@@ -3,16 +3,16 @@
 use chrono::{DateTime, Days, Months, NaiveDate, TimeDelta, Utc};
 
 use super::text::{digits, parse_token, write_token};
-use super::{DeviceId, IdError, check_device_id, shown};
+use super::{DeviceId, DeviceTime, IdError, check_device_id, shown};
 
 /// A year, month, day or hour.
 struct Span {
     /// Spelling without dashes, such as `20261120T21`.
     basic: String,
     /// First ms of the span, since 1970.
-    from_ms: i64,
+    from_ms: DeviceTime,
     /// Last ms of the span, since 1970.
-    upto_ms: i64,
+    upto_ms: DeviceTime,
 }
 
 /// The common prefix of the text ids of a device's trips of a date, such as `truck-17~20261120`.
@@ -30,7 +30,7 @@ pub fn prefix(device_id: &str, date: &str) -> Result<String, IdError> {
 ///
 /// # Errors
 /// [`IdError::Prefix`] if it is not a prefix in canonical spelling.
-pub fn prefix_range(prefix: &str) -> Result<(DeviceId, i64, i64), IdError> {
+pub fn prefix_range(prefix: &str) -> Result<(DeviceId, DeviceTime, DeviceTime), IdError> {
     let wrong = |reason| IdError::Prefix { given: shown(prefix), reason };
     let (token, date) = prefix.rsplit_once('~').ok_or_else(|| wrong("it has no `~`"))?;
     let span = parse_date(date)
@@ -45,7 +45,7 @@ pub fn prefix_range(prefix: &str) -> Result<(DeviceId, i64, i64), IdError> {
 ///
 /// # Errors
 /// [`IdError::Date`] if it is not a year, month, day or hour.
-pub fn date_range(date: &str) -> Result<(i64, i64), IdError> {
+pub fn date_range(date: &str) -> Result<(DeviceTime, DeviceTime), IdError> {
     parse_date(date).map(|span| (span.from_ms, span.upto_ms))
 }
 
@@ -54,7 +54,8 @@ fn parse_date(date: &str) -> Result<Span, IdError> {
     let basic = basic_spelling(date).ok_or_else(|| wrong("its format is wrong"))?;
     let (from, until) =
         bounds(basic.as_bytes()).ok_or_else(|| wrong("it does not exist in the calendar"))?;
-    Ok(Span { basic, from_ms: from.timestamp_millis(), upto_ms: until.timestamp_millis() - 1 })
+    let [from_ms, until_ms] = [from, until].map(|time| DeviceTime(time.timestamp_millis()));
+    Ok(Span { basic, from_ms, upto_ms: until_ms - 1 })
 }
 
 /// The spelling without dashes. A date has all its dashes or none.

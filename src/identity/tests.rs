@@ -1,11 +1,11 @@
 use super::*;
 use proptest::prelude::*;
 
-const TIME: i64 = 1_795_210_680_123;
-const YEAR_0: i64 = -62_167_219_200_000;
-const YEAR_9999_END: i64 = 253_402_300_799_999;
+const TIME: DeviceTime = DeviceTime(1_795_210_680_123);
+const YEAR_0: DeviceTime = DeviceTime(-62_167_219_200_000);
+const YEAR_9999_END: DeviceTime = DeviceTime(253_402_300_799_999);
 
-fn id(device_id: &str, t_star_ms: i64) -> TripId {
+fn id(device_id: &str, t_star_ms: DeviceTime) -> TripId {
     TripId::new(device_id, t_star_ms).unwrap()
 }
 
@@ -34,11 +34,13 @@ fn test_vectors_of_the_contract() {
 fn range_of_each_form() {
     assert_eq!(id("a", YEAR_0).text().unwrap(), "a~00000101T000000.000Z");
     assert_eq!(id("a", YEAR_9999_END).text().unwrap(), "a~99991231T235959.999Z");
-    for t_star_ms in [YEAR_0 - 1, YEAR_9999_END + 1, i64::MIN, i64::MAX] {
+    for t_star_ms in [YEAR_0 - 1, YEAR_9999_END + 1, DeviceTime::MIN, DeviceTime::MAX] {
         assert_eq!(id("a", t_star_ms).text(), Err(IdError::NoText { t_star_ms }));
     }
-    assert!(id("a", 0).uuid().is_ok() && id("a", (1 << 48) - 1).uuid().is_ok());
-    for t_star_ms in [-1, 1 << 48, i64::MIN, i64::MAX] {
+    assert!(
+        id("a", DeviceTime(0)).uuid().is_ok() && id("a", DeviceTime((1 << 48) - 1)).uuid().is_ok()
+    );
+    for t_star_ms in [-1, 1 << 48, i64::MIN, i64::MAX].map(DeviceTime) {
         assert_eq!(id("a", t_star_ms).uuid(), Err(IdError::NoUuid { t_star_ms }));
     }
 }
@@ -50,7 +52,7 @@ fn device_ids() {
         assert_eq!(DeviceId::new(good).map(DeviceId::into_string), Ok(good.to_owned()));
     }
     for bad in ["", "\0", "a\0b", &"x".repeat(257), &"é".repeat(129)] {
-        let error = TripId::new(bad, 0).unwrap_err().to_string();
+        let error = TripId::new(bad, DeviceTime(0)).unwrap_err().to_string();
         assert!(error.contains("1 to 256 bytes"), "{error}");
         assert!(error.len() < 250, "{error}");
     }
@@ -132,9 +134,9 @@ fn prefixes_of_a_date() {
     }
     assert_eq!(prefix("..", "2026").unwrap(), "~2e~2e~2026");
     assert_eq!(prefix_range("a~7eb~2026").unwrap().0, "a~b");
-    assert_eq!(date_range("1970").unwrap(), (0, 365 * 86_400_000 - 1));
-    assert_eq!(date_range("1969-12").unwrap(), (-31 * 86_400_000, -1));
-    assert_eq!(date_range("19700101T00").unwrap(), (0, 3_599_999));
+    assert_eq!(date_range("1970").unwrap(), (DeviceTime(0), DeviceTime(365 * 86_400_000 - 1)));
+    assert_eq!(date_range("1969-12").unwrap(), (DeviceTime(-31 * 86_400_000), DeviceTime(-1)));
+    assert_eq!(date_range("19700101T00").unwrap(), (DeviceTime(0), DeviceTime(3_599_999)));
     assert_eq!(date_range("0000").unwrap().0, YEAR_0);
     assert_eq!(date_range("9999-12-31T23").unwrap().1, YEAR_9999_END);
 }
@@ -175,8 +177,12 @@ fn device_id() -> impl Strategy<Value = String> {
     prop_oneof!["[a-zA-Z0-9._-]{1,20}", "[.~]{1,5}", "[^\\x00]{1,40}", "[a~é \u{1}]{1,10}"]
 }
 
-fn in_text() -> std::ops::RangeInclusive<i64> {
-    YEAR_0..=YEAR_9999_END
+fn in_text() -> impl Strategy<Value = DeviceTime> {
+    (YEAR_0.ms()..=YEAR_9999_END.ms()).prop_map(DeviceTime)
+}
+
+fn any_time() -> impl Strategy<Value = DeviceTime> {
+    any::<i64>().prop_map(DeviceTime)
 }
 
 proptest! {
@@ -189,14 +195,16 @@ proptest! {
     }
 
     #[test]
-    fn key_round_trips(device_id in device_id(), t_star_ms: i64) {
+    fn key_round_trips(device_id in device_id(), t_star_ms in any_time()) {
         let trip = id(&device_id, t_star_ms);
         prop_assert_eq!(&TripId::parse_key(&trip.key()).unwrap(), &trip);
         prop_assert_eq!(AnyId::parse(&trip.key_text()), Ok(AnyId::Trip(trip)));
     }
 
     #[test]
-    fn uuid_round_trips(device_id in device_id(), t_star_ms in 0..1_i64 << 48) {
+    fn uuid_round_trips(
+        device_id in device_id(), t_star_ms in (0..1_i64 << 48).prop_map(DeviceTime)
+    ) {
         let uuid = id(&device_id, t_star_ms).uuid().unwrap();
         let parsed = UuidId::parse(&uuid.to_string()).unwrap();
         prop_assert_eq!(parsed.to_string(), uuid.to_string());
@@ -209,7 +217,7 @@ proptest! {
 
     #[test]
     fn time_order_is_byte_order(
-        device_id in device_id(), a in in_text(), b in in_text(), c: i64, d: i64
+        device_id in device_id(), a in in_text(), b in in_text(), c in any_time(), d in any_time()
     ) {
         let (first, second) = (id(&device_id, a), id(&device_id, b));
         prop_assert_eq!(first.text().unwrap().cmp(&second.text().unwrap()), a.cmp(&b));
@@ -219,7 +227,9 @@ proptest! {
     }
 
     #[test]
-    fn keys_order_devices_by_bytes(a in device_id(), b in device_id(), c: i64, d: i64) {
+    fn keys_order_devices_by_bytes(
+        a in device_id(), b in device_id(), c in any_time(), d in any_time()
+    ) {
         let order = (a.as_bytes(), c).cmp(&(b.as_bytes(), d));
         prop_assert_eq!(id(&a, c).key().cmp(&id(&b, d).key()), order);
         prop_assert_eq!(id(&a, c).key_text().cmp(&id(&b, d).key_text()), order);
@@ -229,7 +239,7 @@ proptest! {
     #[test]
     fn one_changed_character_is_refused_or_canonical(
         device_id in device_id(),
-        t_star_ms in 0..1_i64 << 47,
+        t_star_ms in (0..1_i64 << 47).prop_map(DeviceTime),
         form in 0..3,
         at: prop::sample::Index,
         to in "[ -~é]"

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Datelike, NaiveDate, Timelike};
 use std::fmt::Write;
 
-use super::{DeviceId, IdError, TEXT_TIMES_MS, TripId, shown};
+use super::{DeviceId, DeviceTime, IdError, TEXT_TIMES_MS, TripId, shown};
 
 /// Length of `20261120T213800.123Z`.
 const TIME_LEN: usize = 20;
@@ -56,8 +56,8 @@ pub fn parse_token(token: &str) -> Result<DeviceId, &'static str> {
     Ok(device_id)
 }
 
-pub fn write(device_id: &str, t_star_ms: i64) -> Result<String, IdError> {
-    let time = DateTime::from_timestamp_millis(t_star_ms)
+pub fn write(device_id: &str, t_star_ms: DeviceTime) -> Result<String, IdError> {
+    let time = DateTime::from_timestamp_millis(t_star_ms.ms())
         .filter(|_| TEXT_TIMES_MS.contains(&t_star_ms))
         .ok_or(IdError::NoText { t_star_ms })?;
     let mut text = write_token(device_id);
@@ -88,7 +88,7 @@ pub fn parse(text: &str) -> Result<TripId, IdError> {
 }
 
 /// Parses `20261120T213800.123Z`.
-fn parse_time(time: &str) -> Option<i64> {
+fn parse_time(time: &str) -> Option<DeviceTime> {
     let bytes = time.as_bytes();
     if bytes.len() != TIME_LEN || bytes[8] != b'T' || bytes[15] != b'.' || bytes[19] != b'Z' {
         return None;
@@ -105,7 +105,7 @@ fn parse_time(time: &str) -> Option<i64> {
         digits(&bytes[13..15])?,
         digits(&bytes[16..19])?,
     )?;
-    Some(time.and_utc().timestamp_millis())
+    Some(DeviceTime(time.and_utc().timestamp_millis()))
 }
 
 /// Parses ASCII digits without a sign.

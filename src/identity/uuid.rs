@@ -8,7 +8,7 @@
 use sha2::{Digest, Sha256};
 use uuid::{Builder, Uuid, Variant, Version};
 
-use super::{IdError, shown};
+use super::{DeviceTime, IdError, shown};
 
 /// Maximum time that fits 48 bits, ms since 1970.
 pub const MAX_MS: i64 = (1 << 48) - 1;
@@ -27,12 +27,12 @@ fn hash(device_id: &str) -> [u8; 32] {
     Sha256::new_with_prefix("tstar:v1:").chain_update(device_id).finalize().into()
 }
 
-pub fn write(device_id: &str, t_star_ms: i64) -> Result<Uuid, IdError> {
-    if !(0..=MAX_MS).contains(&t_star_ms) {
+pub fn write(device_id: &str, t_star_ms: DeviceTime) -> Result<Uuid, IdError> {
+    if !(0..=MAX_MS).contains(&t_star_ms.ms()) {
         return Err(IdError::NoUuid { t_star_ms });
     }
     let mut bytes = [0; 16];
-    bytes[..6].copy_from_slice(&t_star_ms.to_be_bytes()[2..]);
+    bytes[..6].copy_from_slice(&t_star_ms.ms().to_be_bytes()[2..]);
     bytes[6..].copy_from_slice(&hash(device_id)[..10]);
     Ok(Builder::from_custom_bytes(bytes).into_uuid())
 }
@@ -41,7 +41,7 @@ pub fn write(device_id: &str, t_star_ms: i64) -> Result<Uuid, IdError> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct UuidId {
     /// Device time of the first-arrived sample, ms since 1970-01-01T00:00:00Z; fits 48 bits.
-    pub t_star_ms: i64,
+    pub t_star_ms: DeviceTime,
     uuid: Uuid,
 }
 
@@ -73,12 +73,12 @@ impl UuidId {
         }
         let mut time = [0; 8];
         time[2..].copy_from_slice(&uuid.as_bytes()[..6]);
-        Ok(Self { t_star_ms: i64::from_be_bytes(time), uuid })
+        Ok(Self { t_star_ms: DeviceTime(i64::from_be_bytes(time)), uuid })
     }
 
     /// Whether this is the UUID form of the id of this device and time.
     #[must_use]
-    pub fn matches(&self, device_id: &str, t_star_ms: i64) -> bool {
+    pub fn matches(&self, device_id: &str, t_star_ms: DeviceTime) -> bool {
         write(device_id, t_star_ms) == Ok(self.uuid)
     }
 

@@ -6,6 +6,7 @@ use super::record::Record;
 use crate::identity::DeviceId;
 use crate::model::control::{Claim, ControlKeys, Signature};
 use crate::model::reason::DeadReason;
+use crate::model::scalar::DeviceTime;
 use crate::model::time::{format_duration, format_time, parse_time};
 use crate::source::{Control, SampleError};
 
@@ -48,13 +49,13 @@ impl Authority {
             return Err(SampleError::new(DeadReason::NoKey, message));
         };
         // No sample is older: `min_time` is 1970 or later.
-        if before < 0 {
+        if before < DeviceTime(0) {
             return bad_type(format!("before is {before} ms, which is before 1970"));
         }
-        if before > record.log_time_ms.saturating_add(self.max_future_ms).ms() {
+        if before.ms() > record.log_time_ms.saturating_add(self.max_future_ms).ms() {
             return Err(not_authorised(format!(
                 "before {} is more than --max-future, {}, past the record's timestamp {}",
-                format_time(before),
+                format_time(before.ms()),
                 format_duration(self.max_future_ms),
                 format_time(record.log_time_ms.ms())
             )));
@@ -68,7 +69,7 @@ impl Authority {
         record: &Record<'_>,
         key: &[u8],
         kind: &[u8],
-    ) -> Result<i64, SampleError> {
+    ) -> Result<DeviceTime, SampleError> {
         let Some(signature) = record.header(SIGNATURE_HEADER) else {
             let message = "a control record needs the operator's signature, and this one has \
                  none; tstar forget signs";
@@ -100,7 +101,7 @@ fn not_authorised(message: impl Into<String>) -> SampleError {
 }
 
 /// Parses `{"before": TIME}` into ms since 1970.
-fn before(value: &[u8]) -> Result<i64, String> {
+fn before(value: &[u8]) -> Result<DeviceTime, String> {
     #[derive(serde::Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Body {
@@ -113,9 +114,9 @@ fn before(value: &[u8]) -> Result<i64, String> {
     let body: Body = serde_json::from_slice(value)
         .map_err(|error| format!("the body of a forget is {{\"before\": TIME}}: {error}"))?;
     match body.before {
-        Value::String(text) => parse_time(&text).map_err(|error| error.to_string()),
+        Value::String(text) => parse_time(&text).map(DeviceTime).map_err(|error| error.to_string()),
         other => {
-            let ms = other.as_i64();
+            let ms = other.as_i64().map(DeviceTime);
             ms.ok_or_else(|| format!("before is {other}; it needs RFC 3339 or ms since 1970"))
         }
     }

@@ -21,7 +21,7 @@ fn signed(by: &ControlKey, claim: &Claim<'_>) -> Headers {
 }
 
 fn claim(before_ms: i64) -> Claim<'static> {
-    Claim { topic: TOPIC, device: b"truck-17", kind: b"forget", before_ms }
+    Claim { topic: TOPIC, device: b"truck-17", kind: b"forget", before_ms: DeviceTime(before_ms) }
 }
 
 /// Reads a record with this key, body and headers; the reader knows one control key.
@@ -41,7 +41,7 @@ fn read(device: &[u8], body: &str, headers: Headers) -> Result<i64, SampleError>
     let mut batch = Batch::default();
     match reader.read(&record, &mut batch) {
         RecordContent::Control(Control::Forget { offset: Offset(7), before_ms, .. }) => {
-            Ok(before_ms)
+            Ok(before_ms.ms())
         }
         RecordContent::Control(other) => panic!("{other:?}"),
         RecordContent::Samples => {

@@ -1,7 +1,7 @@
 //! Changes of trips, and erasures, as the change feed announces them.
 
 use crate::identity::DeviceId;
-use crate::model::scalar::Version;
+use crate::model::scalar::{DeviceTime, Version};
 
 /// Type of a change event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub struct Change {
     /// Type of the event.
     pub kind: ChangeKind,
     /// The `t_star`s that this change retired, ms, ascending.
-    pub retired: Vec<i64>,
+    pub retired: Vec<DeviceTime>,
     /// Index of the trip among the rows of the flush.
     pub row: usize,
 }
@@ -43,7 +43,7 @@ pub struct Forget {
     /// Version of the control record.
     pub version: Version,
     /// End of the erased range, device time, ms; exclusive.
-    pub before_ms: i64,
+    pub before_ms: DeviceTime,
 }
 
 impl Forget {

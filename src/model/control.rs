@@ -4,6 +4,7 @@
 //! fingerprint of each valid key with the epoch, insert-only, so that every reader of the log
 //! decides the same way at any time.
 
+use crate::model::scalar::DeviceTime;
 use std::fmt;
 
 use data_encoding::{BASE64, BASE64_NOPAD, HEXLOWER, HEXLOWER_PERMISSIVE};
@@ -30,7 +31,7 @@ pub struct Claim<'a> {
     /// Kind of the control record, as in header `tstar-control`.
     pub kind: &'a [u8],
     /// The `before` of the record, ms since 1970.
-    pub before_ms: i64,
+    pub before_ms: DeviceTime,
 }
 
 impl Claim<'_> {
@@ -38,7 +39,7 @@ impl Claim<'_> {
     /// big-endian) precedes it, so that different claims have different bytes.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let before = self.before_ms.to_be_bytes();
+        let before = self.before_ms.ms().to_be_bytes();
         let fields: [&[u8]; 5] =
             [b"tstar:control:v1", self.topic.as_bytes(), self.device, self.kind, &before];
         let mut bytes = Vec::new();

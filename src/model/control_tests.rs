@@ -2,7 +2,7 @@ use super::*;
 
 fn claim<'a>() -> Claim<'a> {
     let (device, kind) = (&b"truck-17"[..], &b"forget"[..]);
-    Claim { topic: "samples", device, kind, before_ms: 1_740_787_200_000 }
+    Claim { topic: "samples", device, kind, before_ms: DeviceTime(1_740_787_200_000) }
 }
 
 /// A key of this name; its secret is the bytes 0 to 31.
@@ -43,7 +43,7 @@ fn a_signature_is_valid_for_one_claim_and_one_key_only() {
         Claim { device: b"", ..claim() },
         Claim { kind: b"forge", ..claim() },
         Claim { before_ms: claim().before_ms + 1, ..claim() },
-        Claim { before_ms: i64::MAX, ..claim() },
+        Claim { before_ms: DeviceTime::MAX, ..claim() },
     ];
     for other in others {
         assert!(!key.verifies(&signature, &other), "{other:?}");

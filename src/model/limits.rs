@@ -1,7 +1,7 @@
 //! The rules that the timeline needs to decide trips, and the checks of a single sample.
 
 use super::sample::Sample;
-use crate::model::scalar::LogTime;
+use crate::model::scalar::{DeviceTime, LogTime};
 
 /// When two samples share a trip, and how far a trip may grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,13 +25,13 @@ impl Default for Limits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockGuard {
     /// Earliest device time accepted, ms since 1970.
-    pub min_time_ms: i64,
+    pub min_time_ms: DeviceTime,
     /// How far a device time may lie past the log timestamp, ms.
     pub max_future_ms: i64,
 }
 
 /// 2000-01-01T00:00:00Z.
-pub const YEAR_2000_MS: i64 = 946_684_800_000;
+pub const YEAR_2000_MS: DeviceTime = DeviceTime(946_684_800_000);
 
 impl Default for ClockGuard {
     /// From the year 2000 to 24 hours past the log timestamp.
@@ -54,11 +54,11 @@ impl ClockGuard {
     ///
     /// # Errors
     /// The bound that the time violates.
-    pub fn judge(&self, time_ms: i64, log_time_ms: LogTime) -> Result<(), ClockViolation> {
+    pub fn judge(&self, time_ms: DeviceTime, log_time_ms: LogTime) -> Result<(), ClockViolation> {
         if time_ms < self.min_time_ms {
             return Err(ClockViolation::BeforeMin);
         }
-        if time_ms > log_time_ms.saturating_add(self.max_future_ms).ms() {
+        if time_ms.ms() > log_time_ms.saturating_add(self.max_future_ms).ms() {
             return Err(ClockViolation::InFuture);
         }
         Ok(())

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::limits::{ClockGuard, Limits, MovementFilter};
+use crate::model::scalar::DeviceTime;
 
 /// Unit of integer times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,7 +60,7 @@ pub struct Rules {
     /// No trip keeps more samples than this.
     pub max_samples: u32,
     /// Earliest device time accepted, ms since 1970.
-    pub min_time_ms: i64,
+    pub min_time_ms: DeviceTime,
     /// How far a device time may lie past the log timestamp, ms.
     pub max_future_ms: i64,
     /// Samples with the ignition off are dropped.

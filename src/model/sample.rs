@@ -5,6 +5,7 @@
 
 use super::reading::{FULL_TURN_DDEG, READINGS, Reading, ReadingKind, readings};
 use crate::identity::TEXT_TIMES_MS;
+use crate::model::scalar::DeviceTime;
 
 macro_rules! define_samples {
     ($($kind:ident: $raw:ident, $field:ident, $present:ident {
@@ -32,7 +33,7 @@ macro_rules! define_samples {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct Sample {
             /// Device time, ms since 1970-01-01T00:00:00Z.
-            pub time_ms: i64,
+            pub time_ms: DeviceTime,
             /// Latitude, 1e-7 degrees north, WGS 84.
             pub lat_e7: i32,
             /// Longitude, 1e-7 degrees east, WGS 84.
@@ -44,7 +45,7 @@ macro_rules! define_samples {
         #[derive(Clone, Copy, Debug, Default)]
         pub struct RawSample {
             /// Device time, ms since 1970-01-01T00:00:00Z, in [`TEXT_TIMES_MS`].
-            pub time_ms: i64,
+            pub time_ms: DeviceTime,
             /// Latitude, degrees north, -90 to 90.
             pub lat: f64,
             /// Longitude, degrees east, -180 to 180.
@@ -57,7 +58,7 @@ macro_rules! define_samples {
             #[inline]
             #[must_use]
             pub fn new(
-                time_ms: i64,
+                time_ms: DeviceTime,
                 (lat_e7, lon_e7): (i32, i32),
                 readings: [Reading; READINGS],
             ) -> Self {
@@ -127,9 +128,9 @@ pub(super) fn quanta(
 
 #[cold]
 #[expect(clippy::cast_precision_loss, reason = "for a message; the bounds are below 2^53")]
-fn time_out_of_range(time_ms: i64) -> OutOfRange {
-    let (least, most) = (*TEXT_TIMES_MS.start() as f64, *TEXT_TIMES_MS.end() as f64);
-    OutOfRange { field: "time", value: time_ms as f64, least, most }
+fn time_out_of_range(time_ms: DeviceTime) -> OutOfRange {
+    let (least, most) = (TEXT_TIMES_MS.start().ms() as f64, TEXT_TIMES_MS.end().ms() as f64);
+    OutOfRange { field: "time", value: time_ms.ms() as f64, least, most }
 }
 
 impl Sample {
@@ -178,7 +179,7 @@ mod tests {
     #[test]
     fn rounds_to_the_nearest_quantum() {
         let raw = RawSample {
-            time_ms: 7,
+            time_ms: DeviceTime(7),
             lat: -25.451_837,
             lon: 179.999_999_96,
             speed_mps: Some(13.888_9),
@@ -198,9 +199,15 @@ mod tests {
     #[test]
     fn refuses_values_out_of_range_and_names_the_field() {
         for (raw, field) in [
-            (RawSample { time_ms: 253_402_300_800_000, ..RawSample::default() }, "time"),
-            (RawSample { time_ms: -62_167_219_200_001, ..RawSample::default() }, "time"),
-            (RawSample { time_ms: i64::MAX, ..RawSample::default() }, "time"),
+            (
+                RawSample { time_ms: DeviceTime(253_402_300_800_000), ..RawSample::default() },
+                "time",
+            ),
+            (
+                RawSample { time_ms: DeviceTime(-62_167_219_200_001), ..RawSample::default() },
+                "time",
+            ),
+            (RawSample { time_ms: DeviceTime::MAX, ..RawSample::default() }, "time"),
             (RawSample { lat: 91.0, ..RawSample::default() }, "lat"),
             (RawSample { lat: f64::NAN, ..RawSample::default() }, "lat"),
             (RawSample { lon: -180.1, ..RawSample::default() }, "lon"),

@@ -4,12 +4,12 @@
 use chrono::{DateTime, NaiveDate, SecondsFormat};
 
 pub use super::scalar::DAY_MS;
-use super::scalar::Day;
+use super::scalar::{Day, DeviceTime};
 
-/// The UTC day of a time, ms since 1970.
+/// The UTC day of a time.
 #[must_use]
-pub fn day_of(time_ms: i64) -> Day {
-    Day(time_ms.div_euclid(DAY_MS))
+pub fn day_of(time_ms: DeviceTime) -> Day {
+    Day(time_ms.ms().div_euclid(DAY_MS))
 }
 
 /// A time, day or duration that cannot be parsed.

@@ -9,6 +9,7 @@ use flate2::write::GzEncoder;
 
 use super::simulate::write_lines;
 use crate::identity::TripId;
+use crate::model::scalar::DeviceTime;
 use crate::model::time::format_time;
 use crate::simulate::{Fleet, FleetSettings};
 use crate::store::{DeviceScope, Order, StoreError, TripRow, TripStore, files};
@@ -43,9 +44,9 @@ pub struct MergedTrip {
     /// Device id.
     pub device_id: String,
     /// A time that it covers, ms since 1970.
-    pub covered_ms: i64,
+    pub covered_ms: DeviceTime,
     /// The `t_star` of an id that the merge retired, ms since 1970.
-    pub retired_ms: i64,
+    pub retired_ms: DeviceTime,
     /// The retired id in its text form.
     pub retired_id: String,
 }
@@ -59,7 +60,7 @@ impl MergedTrip {
         let Some(row) = first_merged_row(store).await? else { return Ok(None) };
         let Some(&retired_ms) = row.absorbed.keys().next() else { return Ok(None) };
         Ok(Some(Self {
-            covered_ms: row.start_ms.midpoint(row.end_ms),
+            covered_ms: row.start_ms + (row.end_ms - row.start_ms) / 2,
             retired_ms,
             retired_id: TripId::new(row.device_id.as_str(), retired_ms)?.text()?,
             device_id: row.device_id,
@@ -90,10 +91,14 @@ impl MergedTrip {
         Ok((row, extras))
     }
 
-    async fn covering(&self, store: &impl TripStore, time_ms: i64) -> anyhow::Result<TripRow> {
+    async fn covering(
+        &self,
+        store: &impl TripStore,
+        time_ms: DeviceTime,
+    ) -> anyhow::Result<TripRow> {
         let found = store.covering(&self.device_id, time_ms).await?;
         found.with_context(|| {
-            let time = format_time(time_ms);
+            let time = format_time(time_ms.ms());
             format!("the trip of {} at {time} was erased during the demo", self.device_id)
         })
     }
@@ -101,7 +106,8 @@ impl MergedTrip {
 
 async fn first_merged_row(store: &impl TripStore) -> Result<Option<TripRow>, StoreError> {
     for device in store.devices(DeviceScope::All, None, usize::MAX).await? {
-        let trips = store.range(&device, i64::MIN, i64::MAX, Order::Asc, usize::MAX).await?;
+        let trips =
+            store.range(&device, DeviceTime::MIN, DeviceTime::MAX, Order::Asc, usize::MAX).await?;
         if let Some(merged) = trips.into_iter().find(|trip| !trip.absorbed.is_empty()) {
             return Ok(Some(merged));
         }

@@ -3,7 +3,7 @@
 use crate::identity::DeviceId;
 use crate::model::epoch::Epoch;
 use crate::model::partitioner::Partitioner;
-use crate::model::scalar::Version;
+use crate::model::scalar::{DeviceTime, Version};
 use crate::store::claims::known_home;
 use crate::store::{Order, StoreError, TripRow, TripStore};
 
@@ -38,7 +38,7 @@ pub async fn latest_trip(
     store: &impl TripStore,
     device: &str,
 ) -> Result<Option<TripRow>, StoreError> {
-    Ok(store.range(device, i64::MIN, i64::MAX, Order::Desc, 1).await?.pop())
+    Ok(store.range(device, DeviceTime::MIN, DeviceTime::MAX, Order::Desc, 1).await?.pop())
 }
 
 /// The epoch that a version belongs to.

@@ -2,6 +2,7 @@
 
 use super::NoResult;
 use crate::identity::AnyId;
+use crate::model::scalar::DeviceTime;
 use crate::model::time::format_time;
 use crate::store::{self, Forget, LookupResult, TripRow, TripStore};
 use crate::views::Match;
@@ -12,7 +13,7 @@ pub struct FoundTrip {
     /// The trip.
     pub row: TripRow,
     /// `t_star` of the id, ms since 1970.
-    pub t_star_ms: i64,
+    pub t_star_ms: DeviceTime,
     /// How `t_star_ms` matches the trip.
     pub matched: Match,
 }
@@ -24,13 +25,13 @@ pub struct FoundTrip {
 pub async fn by_time(
     store: &impl TripStore,
     device_id: &str,
-    time_ms: i64,
+    time_ms: DeviceTime,
 ) -> anyhow::Result<TripRow> {
     match store::find_at(store, device_id, time_ms).await? {
         LookupResult::Trip(row) => Ok(*row),
         LookupResult::Gone { device_id, forget } => Err(gone(&device_id, &forget).into()),
         LookupResult::Unknown => {
-            let time = format_time(time_ms);
+            let time = format_time(time_ms.ms());
             Err(NoResult(format!("no trip of device `{device_id}` covers {time}")).into())
         }
     }
@@ -50,7 +51,7 @@ pub async fn by_id(store: &impl TripStore, id: &str) -> anyhow::Result<FoundTrip
         }
         LookupResult::Gone { device_id, forget } => Err(gone(&device_id, &forget).into()),
         LookupResult::Unknown => {
-            let time = format_time(t_star_ms);
+            let time = format_time(t_star_ms.ms());
             let unknown = format!("no trip has the id `{id}`: no trip of its device covers {time}");
             Err(NoResult(unknown).into())
         }
@@ -59,6 +60,6 @@ pub async fn by_id(store: &impl TripStore, id: &str) -> anyhow::Result<FoundTrip
 
 /// The error for a time whose trips were erased.
 fn gone(device: &str, forget: &Forget) -> NoResult {
-    let before = format_time(forget.before_ms);
+    let before = format_time(forget.before_ms.ms());
     NoResult(format!("gone: the trips of {device} before {before} were erased (tstar forget)"))
 }

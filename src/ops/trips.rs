@@ -2,7 +2,7 @@
 
 use super::InvalidRequest;
 use crate::identity::{date_range, prefix_range};
-use crate::model::scalar::Day;
+use crate::model::scalar::{Day, DeviceTime};
 use crate::store::{DevicePages, DeviceScope, Order, TripRow, TripStore};
 use crate::timeline::DAY_MS;
 
@@ -10,7 +10,7 @@ use crate::timeline::DAY_MS;
 #[derive(Clone, Copy, Debug)]
 pub enum DeviceTrips<'a> {
     /// Those that overlap a range of times, ms since 1970, both ends inclusive.
-    Overlapping(i64, i64),
+    Overlapping(DeviceTime, DeviceTime),
     /// Those whose id has a prefix: a date, or an id prefix as `tstar id prefix` prints it.
     Prefix(&'a str),
 }
@@ -41,7 +41,7 @@ pub async fn of_device(
 }
 
 /// The range of times, both ends inclusive, of a date or of an id prefix.
-fn prefix_times(device_id: &str, prefix: &str) -> anyhow::Result<(i64, i64)> {
+fn prefix_times(device_id: &str, prefix: &str) -> anyhow::Result<(DeviceTime, DeviceTime)> {
     if !prefix.contains('~') {
         return Ok(date_range(prefix)?);
     }

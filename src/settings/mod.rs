@@ -22,6 +22,7 @@ use std::fmt;
 
 use crate::model::partitioner::Partitioner;
 use crate::model::rules::Rules;
+use crate::model::scalar::DeviceTime;
 use crate::model::time::format_duration;
 use crate::timeline::DAY_MS;
 use nearest::nearest;
@@ -219,7 +220,7 @@ impl Settings {
             format!("max_samples must be 1 to 2147483647, not {}", self.max_samples),
         );
         check(
-            self.min_time_ms >= 0,
+            self.min_time_ms >= DeviceTime(0),
             &["min_time"],
             "min_time must not be before 1970-01-01T00:00:00Z".into(),
         );

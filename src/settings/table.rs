@@ -11,6 +11,7 @@ use super::values::{
 };
 use crate::model::partitioner::Partitioner;
 use crate::model::rules::{SpeedUnit, TimeUnit};
+use crate::model::scalar::DeviceTime;
 use crate::source::file::InputFormat;
 use crate::store::{Consistency, StoreUrl};
 
@@ -47,7 +48,7 @@ settings! {
     }
 
     /// Earliest device time accepted, ms since 1970.
-    min_time_ms: i64 {
+    min_time_ms: DeviceTime {
         key: "min_time", default: "2000-01-01T00:00:00Z", syntax: TIME, flags: [Rules],
         help: "Dead-letter samples with an earlier device time",
     }

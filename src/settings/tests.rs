@@ -53,7 +53,7 @@ fn the_file_accepts_matching_toml_types() {
     );
     let (settings, _) = Settings::resolve(&[], &[], Some(&file)).unwrap();
     let rules = settings.rules();
-    assert_eq!(rules.min_time_ms, 978_307_200_000);
+    assert_eq!(rules.min_time_ms, DeviceTime(978_307_200_000));
     assert_eq!((rules.min_speed_cmps, rules.max_accuracy_dm), (Some(100), Some(125)));
     assert!(rules.drop_ignition_off);
     assert_eq!(rules.fields["device_id"], "vehicle");

@@ -8,6 +8,7 @@ use super::size::{format_size, parse_size};
 use crate::kafka::options::shown;
 use crate::model::partitioner::Partitioner;
 use crate::model::rules::{SpeedUnit, TimeUnit};
+use crate::model::scalar::DeviceTime;
 use crate::model::time::{format_duration, format_time, parse_duration, parse_time};
 use crate::source::file::InputFormat;
 use crate::source::parse_map;
@@ -45,10 +46,10 @@ pub(super) const DURATION: Syntax<i64> = Syntax {
 };
 
 /// Milliseconds since 1970.
-pub(super) const TIME: Syntax<i64> = Syntax {
+pub(super) const TIME: Syntax<DeviceTime> = Syntax {
     kind: Kind::Time,
-    read: |text| parse_time(text).map_err(|error| error.to_string()),
-    write: |time_ms| format_time(*time_ms),
+    read: |text| parse_time(text).map(DeviceTime).map_err(|error| error.to_string()),
+    write: |time_ms| format_time(time_ms.ms()),
 };
 
 pub(super) const COUNT: Syntax<u64> =

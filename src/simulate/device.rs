@@ -9,6 +9,7 @@ use super::line::{Content, Event};
 use super::random::Random;
 use super::route::Drive;
 use super::{DeadReason, Ledger, START_MS, malformed};
+use crate::model::scalar::DeviceTime;
 use crate::timeline::{Limits, Sample};
 
 /// Maximum skipped points per device; further ones are never sent.
@@ -59,7 +60,7 @@ struct Satellite {
 /// A growing trip. Points are numbered from `base_ms`; point 0 is the earliest that it may have.
 #[derive(Debug)]
 struct Trip {
-    base_ms: i64,
+    base_ms: DeviceTime,
     step_ms: i64,
     first: i64,
     last: i64,
@@ -70,7 +71,7 @@ struct Trip {
 }
 
 impl Trip {
-    fn time_ms(&self, point: i64) -> i64 {
+    fn time_ms(&self, point: i64) -> DeviceTime {
         // Jitter of a real clock: up to a quarter second late, a function of the point alone.
         let jitter = point.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64.cast_signed()).cast_unsigned();
         self.base_ms + point * self.step_ms + (jitter >> 56).cast_signed()

@@ -48,7 +48,7 @@ impl Event {
     pub fn write_line(&self, out: &mut impl Write) -> io::Result<()> {
         match &self.content {
             Content::Good { sample, driver } => {
-                let time = format_time(sample.time_ms);
+                let time = format_time(sample.time_ms.ms());
                 write!(out, r#"{{"device_id":"truck-{}","time":"{time}","lat":"#, self.device)?;
                 write_decimal(sample.lat_e7, 7, out)?;
                 write!(out, r#","lon":"#)?;

@@ -28,7 +28,7 @@ pub fn line(reason: DeadReason, device: u32, sample: &Sample, random: &mut Rando
         String::from_utf8(bytes).expect("numbers and times are ASCII")
     };
     let id = format!(r#""device_id":"truck-{device}""#);
-    let time = format!(r#""time":"{}""#, format_time(sample.time_ms));
+    let time = format!(r#""time":"{}""#, format_time(sample.time_ms.ms()));
     let lat = format!(r#""lat":{}"#, text(&|out| write_decimal(sample.lat_e7, 7, out)));
     let lon_value = text(&|out| write_decimal(sample.lon_e7, 7, out));
     let lon = format!(r#""lon":{lon_value}"#);

@@ -28,11 +28,12 @@ pub use line::Content;
 pub use line::Event;
 
 use crate::model::reason::DeadReason;
+use crate::model::scalar::DeviceTime;
 use device::Device;
 use random::Random;
 
 /// First device time of the fleet: 2025-01-01T00:00:00Z, ms since 1970.
-pub const START_MS: i64 = 1_735_689_600_000;
+pub const START_MS: DeviceTime = DeviceTime(1_735_689_600_000);
 
 /// Maximum consecutive arrivals of one device.
 const MAX_BURST: u64 = 20;

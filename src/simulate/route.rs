@@ -2,6 +2,7 @@
 
 use super::START_MS;
 use super::random::Random;
+use crate::model::scalar::DeviceTime;
 use crate::timeline::{READINGS, Reading, Sample};
 
 /// Length of a degree of latitude, m, on the sphere that distances are computed on.
@@ -68,7 +69,7 @@ impl Drive {
 
     /// The sample at a device time. Its coordinates have at most six decimals.
     #[expect(clippy::cast_possible_truncation, reason = "metres around a city, speeds of a truck")]
-    pub fn at(&self, time_ms: i64) -> Sample {
+    pub fn at(&self, time_ms: DeviceTime) -> Sample {
         #[expect(clippy::cast_precision_loss, reason = "ms of centuries fit 53 bits")]
         let time_s = (time_ms - START_MS) as f64 / 1e3;
         let ([east, north], [large_east_mps, large_north_mps]) = self.large.at(time_s);

@@ -139,7 +139,7 @@ fn lines_hold_their_samples() {
         };
         let time = chrono::DateTime::parse_from_rfc3339(value["time"].as_str().unwrap()).unwrap();
         let read = Sample::quantised(&RawSample {
-            time_ms: time.timestamp_millis(),
+            time_ms: DeviceTime(time.timestamp_millis()),
             lat: value["lat"].as_f64().unwrap(),
             lon: value["lon"].as_f64().unwrap(),
             speed_mps: value["speed"].as_f64(),

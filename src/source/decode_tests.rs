@@ -1,5 +1,6 @@
 use super::*;
 use crate::model::rules::{SpeedUnit, TimeUnit};
+use crate::model::scalar::DeviceTime;
 use crate::source::fields;
 use crate::timeline::Sample;
 
@@ -80,7 +81,7 @@ fn a_whole_sample_is_read() {
     let read = good(&decoder(), &line);
     assert_eq!((read.device.as_str(), read.driver.as_deref()), ("a", Some("Zoë \"Z\"")));
     assert_eq!(read.ignition, Some(true));
-    assert_eq!(read.sample.time_ms, 1_795_210_680_123);
+    assert_eq!(read.sample.time_ms, DeviceTime(1_795_210_680_123));
     assert_eq!((read.sample.lat_e7, read.sample.lon_e7), (15_000_000, 25_000_000));
     assert_eq!(read.sample.speed_cmps.get(), Some(1350));
     assert_eq!(read.sample.heading_ddeg.get(), Some(900));
@@ -187,7 +188,7 @@ fn nesting_in_skipped_values_is_limited() {
 fn the_canonical_name_wins_and_two_aliases_do_not() {
     let d = decoder();
     let read = good(&d, r#"{"deviceId":"a","ts":7,"latitude":1,"lng":2,"bearing":3,"x":1}"#);
-    assert_eq!((read.device.as_str(), read.sample.time_ms), ("a", 7));
+    assert_eq!((read.device.as_str(), read.sample.time_ms), ("a", DeviceTime(7)));
     assert_eq!(read.sample.heading_ddeg.get(), Some(30));
     for line in [
         r#"{"device":"a","device_id":"b","deviceId":"c","ts":7,"lat":1,"lon":2}"#,
@@ -245,7 +246,7 @@ fn units_are_converted() {
         (TimeUnit::Nanos, "\"1970-01-01T01:00:00+01:00\"", 0),
     ] {
         let read = good(&with_map("", |rules| rules.time_unit = unit), &but("time", value));
-        assert_eq!(read.sample.time_ms, ms, "{unit:?} {value}");
+        assert_eq!(read.sample.time_ms.ms(), ms, "{unit:?} {value}");
     }
 }
 

@@ -11,6 +11,7 @@ use super::fields::Field;
 use super::record::{self, MAX_ID_BYTES};
 use super::{DecodedSample, Span, span, time};
 use crate::model::rules::TimeUnit;
+use crate::model::scalar::DeviceTime;
 use crate::timeline::{RawSample, Sample};
 
 /// Maximum number of learnt prefixes: each has a bit in a `u32`.
@@ -261,9 +262,9 @@ fn take_number(rest: &mut &[u8]) -> Option<f64> {
 }
 
 #[inline]
-fn take_time(rest: &mut &[u8], unit: TimeUnit) -> Option<i64> {
+fn take_time(rest: &mut &[u8], unit: TimeUnit) -> Option<DeviceTime> {
     if rest.first() == Some(&b'"') {
-        return time::plain_utc(take_text(rest)?);
+        return time::plain_utc(take_text(rest)?).map(DeviceTime);
     }
     let unsigned = rest.strip_prefix(b"-").unwrap_or(rest);
     let mut value = 0;
@@ -275,7 +276,7 @@ fn take_time(rest: &mut &[u8], unit: TimeUnit) -> Option<i64> {
     let value = if unsigned.len() < rest.len() { -value } else { value };
     *rest = &unsigned[count..];
     // If a fraction or an exponent follows, no prefix matches.
-    time::from_integer(value, unit)
+    time::from_integer(value, unit).map(DeviceTime)
 }
 
 #[inline]

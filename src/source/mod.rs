@@ -30,7 +30,7 @@ pub(crate) use text::{head_of, short};
 use crate::identity::DeviceId;
 use crate::model::input_part::Part;
 use crate::model::reason::DeadReason;
-use crate::model::scalar::{LogTime, Offset};
+use crate::model::scalar::{DeviceTime, LogTime, Offset};
 use crate::timeline::Sample;
 
 /// Byte range in one of a batch's two buffers.
@@ -109,7 +109,7 @@ pub enum Control {
         /// Device id.
         device_id: DeviceId,
         /// Trips that end before it are erased, samples before it are dropped, ms since 1970.
-        before_ms: i64,
+        before_ms: DeviceTime,
     },
 }
 

@@ -9,6 +9,7 @@ use super::{DecodedSample, SampleError, Span, time};
 use crate::identity::{MAX_DEVICE_ID_BYTES, check_device_id};
 use crate::model::reason::DeadReason;
 use crate::model::rules::SpeedUnit;
+use crate::model::scalar::DeviceTime;
 use crate::timeline::{OutOfRange, RawSample, Sample};
 
 /// Maximum length of a device id or driver, bytes.
@@ -213,7 +214,7 @@ impl<'a> Fields<'a> {
         Ok((!name.is_empty()).then_some(span))
     }
 
-    fn time(&self, decoder: &Decoder) -> Result<i64, Box<SampleError>> {
+    fn time(&self, decoder: &Decoder) -> Result<DeviceTime, Box<SampleError>> {
         let value = self.value(Field::Time);
         let integer = |integer: i128| {
             let ms = time::from_integer(integer, decoder.shape.time_unit);
@@ -228,7 +229,7 @@ impl<'a> Fields<'a> {
                 return bad_type(Field::Time, value, "RFC 3339 text or an integer");
             }
         };
-        ms.or_else(|message| fault(DeadReason::BadTime, message))
+        ms.map(DeviceTime).or_else(|message| fault(DeadReason::BadTime, message))
     }
 
     fn number(&self, field: Field) -> Result<Option<f64>, Box<SampleError>> {

@@ -59,7 +59,7 @@ impl Decoder {
         ];
         let required = [
             (Field::DeviceId, at(&decoded.device).into()),
-            (Field::Time, format_time(sample.time_ms).into()),
+            (Field::Time, format_time(sample.time_ms.ms()).into()),
             (Field::Lat, sample.lat().into()),
             (Field::Lon, sample.lon().into()),
         ];

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{Batch, DecodedSample, Entry, Span, span};
-use crate::model::scalar::{LogTime, Offset};
+use crate::model::scalar::{DeviceTime, LogTime, Offset};
 use crate::timeline::{READINGS, Reading, Sample};
 
 /// Number of groups of devices.
@@ -59,7 +59,7 @@ struct SpilledSample<'a> {
     device: &'a str,
     driver: Option<&'a str>,
     ignition: Option<bool>,
-    time_ms: i64,
+    time_ms: DeviceTime,
     position: [i32; 2],
     /// In the order of [`ReadingKind::ALL`](crate::timeline::ReadingKind::ALL).
     readings: [Option<i32>; READINGS],
@@ -292,7 +292,7 @@ mod tests {
                 device: &format!("truck-{device}"),
                 driver: named.then_some("Farid"),
                 ignition: reading.map(|_| named),
-                time_ms,
+                time_ms: DeviceTime(time_ms),
                 position: [1, -2],
                 readings: [reading, None, Some(3), reading],
             };

@@ -4,6 +4,7 @@ use metrics::counter;
 
 use super::{Order, StoreError, TripStore};
 use crate::model::epoch::Division;
+use crate::model::scalar::DeviceTime;
 use crate::telemetry::{CLAIM_INSERTED, CLAIM_READ, CLAIMS};
 
 /// Trips read per query while looking for the latest one of an epoch.
@@ -60,9 +61,9 @@ async fn partition_of_trips(
     if division.has_claims_from_beginning() {
         return Ok(None);
     }
-    let mut upto_ms = i64::MAX;
+    let mut upto_ms = DeviceTime::MAX;
     loop {
-        let rows = store.range(device_id, i64::MIN, upto_ms, Order::Desc, PAGE).await?;
+        let rows = store.range(device_id, DeviceTime::MIN, upto_ms, Order::Desc, PAGE).await?;
         if let Some(row) = rows.iter().find(|row| division.holds(row.version)) {
             return Ok(Some(row.partition));
         }

@@ -3,7 +3,7 @@
 
 use super::{Order, TripRow};
 use crate::codec::trip_row::resolve_overlaps;
-use crate::model::scalar::Day;
+use crate::model::scalar::{Day, DeviceTime};
 use crate::timeline::day_of;
 
 /// Size of the first page and of the largest, days. Each page is twice as large as the one before.
@@ -48,7 +48,7 @@ impl Days {
 pub(super) fn trips_of_day(
     day: Day,
     rows: Vec<TripRow>,
-    (first_day, upto_ms): (Day, i64),
+    (first_day, upto_ms): (Day, DeviceTime),
     order: Order,
 ) -> Vec<TripRow> {
     let mut rows = resolve_overlaps(rows);

@@ -2,6 +2,7 @@
 
 use super::{DevicePages, DeviceScope, Forget, StoreError, TripRow, TripStore, was_erased};
 use crate::identity::{AnyId, UuidId};
+use crate::model::scalar::DeviceTime;
 use crate::timeline::day_of;
 
 /// The result of a lookup by id or time.
@@ -27,7 +28,7 @@ pub enum LookupResult {
 pub async fn find_at<S: TripStore>(
     store: &S,
     device_id: &str,
-    time_ms: i64,
+    time_ms: DeviceTime,
 ) -> Result<LookupResult, StoreError> {
     if let Some(row) = store.covering(device_id, time_ms).await? {
         return Ok(LookupResult::Trip(Box::new(row)));

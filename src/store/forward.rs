@@ -22,7 +22,7 @@ macro_rules! forward_trip_store {
         async fn covering(
             &self,
             device_id: &str,
-            time_ms: i64,
+            time_ms: $crate::model::scalar::DeviceTime,
         ) -> Result<Option<$crate::store::TripRow>, $crate::store::StoreError> {
             $via!(self, "covering", covering(device_id, time_ms))
         }
@@ -41,8 +41,8 @@ macro_rules! forward_trip_store {
         async fn range(
             &self,
             device_id: &str,
-            from_ms: i64,
-            upto_ms: i64,
+            from_ms: $crate::model::scalar::DeviceTime,
+            upto_ms: $crate::model::scalar::DeviceTime,
             order: $crate::store::Order,
             limit: usize,
         ) -> Result<Vec<$crate::store::TripRow>, $crate::store::StoreError> {

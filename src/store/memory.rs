@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
 
 use crate::identity;
-use crate::model::scalar::Day;
+use crate::model::scalar::{Day, DeviceTime};
 use crate::timeline::day_of;
 
 use super::{
@@ -106,7 +106,11 @@ impl TripStore for MemoryStore {
         Ok(())
     }
 
-    async fn covering(&self, device_id: &str, time_ms: i64) -> Result<Option<TripRow>, StoreError> {
+    async fn covering(
+        &self,
+        device_id: &str,
+        time_ms: DeviceTime,
+    ) -> Result<Option<TripRow>, StoreError> {
         let rows = self.state().day(device_id, day_of(time_ms));
         let covers = |row: &TripRow| (row.start_ms..=row.end_ms).contains(&time_ms);
         Ok(rows.into_iter().filter(covers).max_by_key(|row| row.version))
@@ -119,8 +123,8 @@ impl TripStore for MemoryStore {
     async fn range(
         &self,
         device_id: &str,
-        from_ms: i64,
-        upto_ms: i64,
+        from_ms: DeviceTime,
+        upto_ms: DeviceTime,
         order: Order,
         limit: usize,
     ) -> Result<Vec<TripRow>, StoreError> {

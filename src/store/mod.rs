@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 pub use crate::codec::trip_row::{DayWrite, RowError, TripRow};
 pub use crate::model::change::{Change, ChangeKind, Forget, Forgotten};
-use crate::model::scalar::{Day, LogTime, Offset};
+use crate::model::scalar::{Day, DeviceTime, LogTime, Offset};
 pub use any::{Access, AnyStore, EmbeddedStore, OpenOptions};
 pub use device_pages::DevicePages;
 pub use erased::was_erased;
@@ -173,7 +173,7 @@ pub trait TripStore: Send + Sync {
     fn covering(
         &self,
         device_id: &str,
-        time_ms: i64,
+        time_ms: DeviceTime,
     ) -> impl Future<Output = Result<Option<TripRow>, StoreError>> + Send;
 
     /// Every row of a device in a UTC day (whole days since 1970), overlapping ones included.
@@ -188,8 +188,8 @@ pub trait TripStore: Send + Sync {
     fn range(
         &self,
         device_id: &str,
-        from_ms: i64,
-        upto_ms: i64,
+        from_ms: DeviceTime,
+        upto_ms: DeviceTime,
         order: Order,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<TripRow>, StoreError>> + Send;

@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 use super::{DeviceScope, Forget, Order, StoreError, TripRow, TripStore};
 use crate::codec::trip_row::resolve_overlaps;
-use crate::model::scalar::Day;
+use crate::model::scalar::{Day, DeviceTime};
 use crate::timeline::day_of;
 
 /// Reads both stores and writes to the upper one. Rows of the lower store are returned as rows of
@@ -36,7 +36,11 @@ where
         self.over.apply(trips).await
     }
 
-    async fn covering(&self, device_id: &str, time_ms: i64) -> Result<Option<TripRow>, StoreError> {
+    async fn covering(
+        &self,
+        device_id: &str,
+        time_ms: DeviceTime,
+    ) -> Result<Option<TripRow>, StoreError> {
         let rows = self.rows_of_day(device_id, day_of(time_ms)).await?;
         Ok(rows.into_iter().find(|row| (row.start_ms..=row.end_ms).contains(&time_ms)))
     }
@@ -51,8 +55,8 @@ where
     async fn range(
         &self,
         device_id: &str,
-        from_ms: i64,
-        upto_ms: i64,
+        from_ms: DeviceTime,
+        upto_ms: DeviceTime,
         order: Order,
         limit: usize,
     ) -> Result<Vec<TripRow>, StoreError> {
@@ -121,7 +125,7 @@ mod tests {
     fn trip(minutes: &[i64], version: Version) -> TripRow {
         let mut timeline = Timeline::default();
         for minute in minutes {
-            let raw = RawSample { time_ms: minute * 60_000, ..RawSample::default() };
+            let raw = RawSample { time_ms: DeviceTime(minute * 60_000), ..RawSample::default() };
             let sample = Sample::quantised(&raw).unwrap();
             timeline.absorb(&Limits::default(), version, sample, None);
         }
@@ -140,10 +144,11 @@ mod tests {
         overlay.apply(std::slice::from_ref(&grown)).await.unwrap();
         let expected = [grown.clone(), own(&last)];
         assert_eq!(overlay.rows_of_day("a", Day(0)).await.unwrap(), expected);
-        let range = overlay.range("a", 0, i64::MAX, Order::Desc, 1).await.unwrap();
+        let range =
+            overlay.range("a", DeviceTime(0), DeviceTime::MAX, Order::Desc, 1).await.unwrap();
         assert_eq!(range, expected[1..]);
-        assert_eq!(overlay.covering("a", 180_000).await.unwrap(), Some(grown));
-        assert_eq!(under.covering("a", 180_000).await.unwrap(), None);
+        assert_eq!(overlay.covering("a", DeviceTime(180_000)).await.unwrap(), Some(grown));
+        assert_eq!(under.covering("a", DeviceTime(180_000)).await.unwrap(), None);
         assert_eq!(overlay.devices(DeviceScope::All, None, 9).await.unwrap(), ["a"]);
     }
 }

@@ -5,7 +5,7 @@ use std::future::Future;
 use super::{StoreError, TripRow};
 use crate::codec::kind::{self, ColumnKind};
 use crate::codec::trip_row::trip_columns;
-use crate::model::scalar::{Day, Version};
+use crate::model::scalar::{Day, DeviceTime, Version};
 
 macro_rules! define_columns {
     ($($(#[$doc:meta])* $name:ident: $kind:ty => $field:ident,)*) => {
@@ -61,7 +61,7 @@ macro_rules! cells {
 }
 
 cells! {
-    Time, ms => Cell::Int(ms);
+    Time, time => Cell::Int(time.ms());
     Version, version => Cell::Int(version.get());
     Int, value => Cell::Int(value.into());
     Double, value => Cell::Real(value);
@@ -82,11 +82,11 @@ pub struct RawRow {
     /// Device id.
     pub device_id: String,
     /// First ms of the UTC day, from the key.
-    pub bucket_ms: i64,
+    pub bucket_ms: DeviceTime,
     /// `end_time`, ms.
-    pub end_ms: i64,
+    pub end_ms: DeviceTime,
     /// `start_time`, ms.
-    pub start_ms: i64,
+    pub start_ms: DeviceTime,
     /// Values of [`COLUMNS`].
     pub cells: Vec<Cell>,
 }
@@ -125,8 +125,8 @@ impl RawRow {
 
     /// The identity time, ms since 1970.
     #[must_use]
-    pub fn t_star_ms(&self) -> Option<i64> {
-        self.int(Index::t_star as usize)
+    pub fn t_star_ms(&self) -> Option<DeviceTime> {
+        self.int(Index::t_star as usize).map(DeviceTime)
     }
 
     /// Names of the columns in which two rows with the same key differ.

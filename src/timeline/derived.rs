@@ -90,10 +90,12 @@ impl TrigPoint {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::scalar::DeviceTime;
     use crate::timeline::RawSample;
 
     fn path(points: &[(f64, f64, Option<f64>)]) -> Path {
         let samples = points.iter().zip(0..).map(|(&(lat, lon, speed_mps), time_ms)| {
+            let time_ms = DeviceTime(time_ms);
             Sample::quantised(&RawSample { time_ms, lat, lon, speed_mps, ..RawSample::default() })
                 .unwrap()
         });

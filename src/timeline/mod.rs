@@ -29,7 +29,7 @@ pub use trip::{Driver, Trip};
 pub use crate::model::limits::{ClockGuard, ClockViolation, Limits, MovementFilter};
 pub use crate::model::reading::{READINGS, Reading, ReadingKind};
 pub use crate::model::sample::{OutOfRange, RawSample, Sample};
-use crate::model::scalar::{Day, Version};
+use crate::model::scalar::{Day, DeviceTime, Version};
 pub use crate::model::time::{DAY_MS, day_of};
 
 use crate::model::named::named;
@@ -69,11 +69,11 @@ pub enum Outcome {
 ///
 /// ```
 /// use tstar::rules::Limits;
-/// use tstar::{RawSample, Sample, Timeline, Version};
+/// use tstar::{DeviceTime, RawSample, Sample, Timeline, Version};
 ///
 /// let mut timeline = Timeline::default();
 /// for (minute, version) in [10, 12, 0, 2, 6].into_iter().zip((0..).step_by(2)) {
-///     let time_ms = minute * 60_000;
+///     let time_ms = DeviceTime(minute * 60_000);
 ///     let raw = RawSample { time_ms, lat: 52.5, lon: 13.4, ..RawSample::default() };
 ///     let sample = Sample::quantised(&raw).expect("every field is in range");
 ///     timeline.absorb(&Limits::default(), Version(version), sample, None);
@@ -81,13 +81,13 @@ pub enum Outcome {
 /// // Minute 6 joined two trips. The merged trip keeps the id of the earlier one and absorbs 10.
 /// let trips: Vec<_> = timeline.trips().collect();
 /// assert_eq!(trips.len(), 1);
-/// assert_eq!((trips[0].t_star_ms, trips[0].samples()), (0, 5));
-/// assert!(trips[0].absorbed.contains_key(&600_000));
+/// assert_eq!((trips[0].t_star_ms, trips[0].samples()), (DeviceTime(0), 5));
+/// assert!(trips[0].absorbed.contains_key(&DeviceTime(600_000)));
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Timeline {
     /// By start time. Boxed, so that tree nodes move pointers instead of trips.
-    trips: BTreeMap<i64, Box<Trip>>,
+    trips: BTreeMap<DeviceTime, Box<Trip>>,
     /// Days whose rows have been loaded, ascending.
     known_days: Vec<Day>,
     /// Approximate memory used by the trips, bytes.
@@ -133,7 +133,7 @@ impl Timeline {
     }
 
     /// Rule 3 of the contract: a sample that no trip covers.
-    fn classify(&self, limits: &Limits, version: Version, time_ms: i64) -> Arrival {
+    fn classify(&self, limits: &Limits, version: Version, time_ms: DeviceTime) -> Arrival {
         let left = self.before(time_ms).filter(|trip| reaches(trip, limits, version, time_ms));
         let right = self.after(time_ms).filter(|trip| {
             trip.start_ms() - time_ms <= limits.max_gap_ms && !trip.already_includes(version)
@@ -153,7 +153,7 @@ impl Timeline {
         }
     }
 
-    fn before(&self, time_ms: i64) -> Option<&Trip> {
+    fn before(&self, time_ms: DeviceTime) -> Option<&Trip> {
         self.trips.range(..time_ms).next_back().map(|(_, trip)| &**trip)
     }
 
@@ -193,14 +193,14 @@ impl Timeline {
         self.memory = self.memory + after - before;
     }
 
-    fn take_after(&mut self, time_ms: i64) -> Box<Trip> {
+    fn take_after(&mut self, time_ms: DeviceTime) -> Box<Trip> {
         let start_ms = self.after(time_ms).expect("classified next to it").start_ms();
         self.trips.remove(&start_ms).expect("it was just found")
     }
 
     /// Days whose rows must be loaded before a sample of `time_ms` is absorbed, ascending.
     #[must_use]
-    pub fn missing_days(&self, limits: &Limits, time_ms: i64) -> Vec<Day> {
+    pub fn missing_days(&self, limits: &Limits, time_ms: DeviceTime) -> Vec<Day> {
         let near = near_days(limits, time_ms);
         if near.clone().all(|day| self.known_days.binary_search(&day).is_ok()) {
             return Vec::new();
@@ -231,7 +231,7 @@ impl Timeline {
     }
 
     fn insert_row(&mut self, mut row: Trip, acknowledged: Version) -> bool {
-        let over: Vec<i64> = self
+        let over: Vec<DeviceTime> = self
             .trips
             .range(..=row.end_ms())
             .rev()
@@ -272,14 +272,14 @@ impl Timeline {
 
     /// The trip in memory that covers a time.
     #[must_use]
-    pub fn covering(&self, time_ms: i64) -> Option<&Trip> {
+    pub fn covering(&self, time_ms: DeviceTime) -> Option<&Trip> {
         let (_, trip) = self.trips.range(..=time_ms).next_back()?;
         (time_ms <= trip.end_ms()).then_some(&**trip)
     }
 
     /// The first trip in memory that starts after a time.
     #[must_use]
-    pub fn after(&self, time_ms: i64) -> Option<&Trip> {
+    pub fn after(&self, time_ms: DeviceTime) -> Option<&Trip> {
         let after = (Bound::Excluded(time_ms), Bound::Unbounded);
         self.trips.range(after).next().map(|(_, trip)| &**trip)
     }
@@ -290,7 +290,7 @@ impl Timeline {
     }
 
     /// Removes the trips that end before a time, which are being erased.
-    pub fn forget(&mut self, before_ms: i64) {
+    pub fn forget(&mut self, before_ms: DeviceTime) {
         self.trips.retain(|_, trip| trip.end_ms() >= before_ms);
         self.weigh();
     }
@@ -350,12 +350,12 @@ impl Timeline {
 }
 
 /// Whether a trip with `samples` samples may take one more and span `start_ms..=end_ms`.
-fn fits(limits: &Limits, start_ms: i64, end_ms: i64, samples: usize) -> bool {
+fn fits(limits: &Limits, start_ms: DeviceTime, end_ms: DeviceTime, samples: usize) -> bool {
     end_ms - start_ms <= limits.max_duration_ms && samples < limits.max_samples
 }
 
 /// Whether a trip ends at most `max_gap` before a time and does not include the record yet.
-fn reaches(trip: &Trip, limits: &Limits, version: Version, time_ms: i64) -> bool {
+fn reaches(trip: &Trip, limits: &Limits, version: Version, time_ms: DeviceTime) -> bool {
     time_ms - trip.end_ms() <= limits.max_gap_ms && !trip.already_includes(version)
 }
 
@@ -388,7 +388,7 @@ fn absorb_inside(
 /// The days that may have a trip within `max_gap` of a time.
 fn near_days(
     limits: &Limits,
-    time_ms: i64,
+    time_ms: DeviceTime,
 ) -> impl DoubleEndedIterator<Item = Day> + Clone + use<> {
     let first = day_of(time_ms.saturating_sub(limits.max_gap_ms));
     first.through(day_of(time_ms.saturating_add(limits.max_gap_ms)))

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use super::{READINGS, Reading, Sample};
 use crate::model::column::{Steps, push, take_varint};
+use crate::model::scalar::DeviceTime;
 
 /// Part of a path, sorted and not empty.
 #[derive(Clone, Debug)]
@@ -49,7 +50,7 @@ pub(super) struct Packed {
 fn numbers(sample: &Sample) -> [i64; COLUMNS] {
     let mut numbers = [0; COLUMNS];
     let (fixed, readings) = numbers.split_at_mut(3);
-    fixed.copy_from_slice(&[sample.time_ms, sample.lat_e7.into(), sample.lon_e7.into()]);
+    fixed.copy_from_slice(&[sample.time_ms.ms(), sample.lat_e7.into(), sample.lon_e7.into()]);
     for (number, reading) in readings.iter_mut().zip(sample.readings()) {
         *number = reading.get().unwrap_or(i32::MIN).into();
     }
@@ -59,7 +60,7 @@ fn numbers(sample: &Sample) -> [i64; COLUMNS] {
 fn sample([time_ms, lat, lon, readings @ ..]: [i64; COLUMNS]) -> Sample {
     let small = |number: i64| i32::try_from(number).expect("it was packed from an i32");
     let reading = |number: i64| Reading::new(Some(small(number)).filter(|&it| it != i32::MIN));
-    Sample::new(time_ms, (small(lat), small(lon)), readings.map(reading))
+    Sample::new(DeviceTime(time_ms), (small(lat), small(lon)), readings.map(reading))
 }
 
 impl Packed {
@@ -128,7 +129,7 @@ mod tests {
     }
 
     fn sample((time_ms, lat_e7, lon_e7, readings): Numbers) -> Sample {
-        Sample::new(time_ms, (lat_e7, lon_e7), readings)
+        Sample::new(DeviceTime(time_ms), (lat_e7, lon_e7), readings)
     }
 
     proptest! {
@@ -138,7 +139,9 @@ mod tests {
         ) {
             let mut chunk: Vec<_> = all.into_iter().map(sample).collect();
             if is_steady {
-                chunk.iter_mut().zip(0..).for_each(|(sample, nth)| sample.time_ms = 1_000 * nth);
+                for (sample, nth) in chunk.iter_mut().zip(0..) {
+                    sample.time_ms = DeviceTime(1_000 * nth);
+                }
             }
             let packed = Packed::new(&chunk);
             prop_assert_eq!(packed.first(), &chunk[0]);

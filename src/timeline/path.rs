@@ -7,7 +7,7 @@
 //! Invariants between calls, asserted by `Path::check` in tests:
 //! - P1 no chunk is empty or has more than `CHUNK` samples; the tail has at least one
 //! - P2 times rise strictly through the chunks and then the tail
-//! - P3 the key of the first chunk is `i64::MIN`, every other key is the first time of its chunk
+//! - P3 the key of the first chunk is the lowest time, every other key the first of its chunk
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use super::Sample;
 use super::cost::spend;
 use super::packed::{Chunk, Packed};
+use crate::model::scalar::DeviceTime;
 
 /// Maximum number of samples in a chunk: 4 KiB, so that an insertion costs less than a cache miss.
 const CHUNK: usize = 128;
@@ -25,10 +26,10 @@ const NODE: usize = 2 * 11;
 
 /// Key of a chunk: a lower bound of its times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Since(i64);
+struct Since(DeviceTime);
 
 /// Key of the first chunk, so that a new earliest sample never changes a key.
-const EARLIEST: Since = Since(i64::MIN);
+const EARLIEST: Since = Since(DeviceTime::MIN);
 
 impl Ord for Since {
     fn cmp(&self, other: &Self) -> Ordering {
@@ -62,7 +63,7 @@ pub struct Path {
 }
 
 /// Index of the sample of `time_ms` in a sorted chunk, or where to insert it.
-fn position(chunk: &[Sample], time_ms: i64) -> Result<usize, usize> {
+fn position(chunk: &[Sample], time_ms: DeviceTime) -> Result<usize, usize> {
     chunk.binary_search_by(|sample| {
         spend(1);
         sample.time_ms.cmp(&time_ms)
@@ -137,7 +138,7 @@ impl Path {
 
     /// The sample of a time.
     #[must_use]
-    pub fn get(&self, time_ms: i64) -> Option<Sample> {
+    pub fn get(&self, time_ms: DeviceTime) -> Option<Sample> {
         let chunk = if self.in_tail(time_ms) {
             Cow::Borrowed(&*self.tail)
         } else {
@@ -170,7 +171,7 @@ impl Path {
         (self.len - self.packed.0) * OPEN_SAMPLE + self.packed.1
     }
 
-    fn in_tail(&self, time_ms: i64) -> bool {
+    fn in_tail(&self, time_ms: DeviceTime) -> bool {
         spend(1);
         self.chunks.is_empty() || time_ms >= self.tail[0].time_ms
     }
@@ -208,7 +209,7 @@ impl Path {
 
     /// Index of a time in the tail, or where to insert it. Tries the index behind the previous
     /// insertion first.
-    fn position_in_tail(&self, time_ms: i64) -> Result<usize, usize> {
+    fn position_in_tail(&self, time_ms: DeviceTime) -> Result<usize, usize> {
         spend(1);
         let (before, after) = (self.behind.wrapping_sub(1), self.tail.get(self.behind));
         let is_behind = self.tail.get(before).is_some_and(|before| before.time_ms < time_ms)
@@ -319,7 +320,11 @@ impl Path {
         for (nth, (from, chunk)) in self.chunks.iter().enumerate() {
             let chunk = chunk.samples();
             assert!((1..=CHUNK).contains(&chunk.len()), "P1");
-            assert_eq!(from.0, if nth == 0 { i64::MIN } else { chunk[0].time_ms }, "P3: {keys:?}");
+            assert_eq!(
+                from.0,
+                if nth == 0 { DeviceTime::MIN } else { chunk[0].time_ms },
+                "P3: {keys:?}"
+            );
         }
         let times: Vec<_> = self.iter().map(|sample| sample.time_ms).collect();
         assert!(times.is_sorted_by(|a, b| a < b), "P2");
@@ -344,7 +349,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     fn at(time_ms: i64) -> Sample {
-        Sample::new(time_ms, (0, 0), [Reading::ABSENT; READINGS])
+        Sample::new(DeviceTime(time_ms), (0, 0), [Reading::ABSENT; READINGS])
     }
 
     fn shuffled(n: i64) -> Vec<i64> {
@@ -456,11 +461,12 @@ mod tests {
             }
             let mut whole = whole.unwrap();
             whole.check();
-            prop_assert!(whole.iter().map(|sample| sample.time_ms).eq(expected.iter().copied()));
+            let times = whole.iter().map(|sample| sample.time_ms.ms());
+            prop_assert!(times.eq(expected.iter().copied()));
             whole.pack();
             whole.check();
             for time in 0..9000 {
-                prop_assert_eq!(whole.get(time).is_some(), expected.contains(&time));
+                prop_assert_eq!(whole.get(DeviceTime(time)).is_some(), expected.contains(&time));
             }
             let again = Path::from_sorted(whole.iter()).unwrap();
             prop_assert!(again.iter().eq(whole.iter()));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Path, Sample};
-use crate::model::scalar::Version;
+use crate::model::scalar::{DeviceTime, Version};
 
 /// Approximate memory of a trip without its path: the struct, a driver, its map entry; bytes.
 const OVERHEAD: usize = size_of::<Trip>() + 128;
@@ -17,20 +17,20 @@ pub struct Driver {
     /// The driver's name or number, as the device sent it.
     pub name: Box<str>,
     /// Device time of the sample that named it.
-    pub time_ms: i64,
+    pub time_ms: DeviceTime,
 }
 
 /// A trip in memory.
 #[derive(Clone, Debug)]
 pub struct Trip {
     /// Device time of the first-arrived sample; after a merge, that of the earlier trip.
-    pub t_star_ms: i64,
+    pub t_star_ms: DeviceTime,
     /// Version of the trip's first-arrived sample.
     pub minted: Version,
     /// Version of the last sample that changed the trip.
     pub version: Version,
     /// Maps each retired `t_star` to the version of the merge that retired it.
-    pub absorbed: BTreeMap<i64, Version>,
+    pub absorbed: BTreeMap<DeviceTime, Version>,
     /// The driver, if a kept sample names one.
     pub driver: Option<Driver>,
     /// Partition of the row that the trip was loaded from. `None` after a change: the reader's own.
@@ -66,10 +66,10 @@ impl Trip {
     /// A trip as loaded from a store, at `version`.
     #[must_use]
     pub fn loaded(
-        t_star_ms: i64,
+        t_star_ms: DeviceTime,
         minted: Version,
         version: Version,
-        absorbed: BTreeMap<i64, Version>,
+        absorbed: BTreeMap<DeviceTime, Version>,
         driver: Option<Driver>,
         path: Path,
     ) -> Self {
@@ -89,13 +89,13 @@ impl Trip {
 
     /// Device time of the earliest kept sample.
     #[must_use]
-    pub fn start_ms(&self) -> i64 {
+    pub fn start_ms(&self) -> DeviceTime {
         self.path.first().time_ms
     }
 
     /// Device time of the latest kept sample.
     #[must_use]
-    pub fn end_ms(&self) -> i64 {
+    pub fn end_ms(&self) -> DeviceTime {
         self.path.last().time_ms
     }
 
@@ -200,7 +200,7 @@ impl Trip {
         self.mark_unflushed(version);
     }
 
-    fn name_driver(&mut self, name: Option<&str>, time_ms: i64) {
+    fn name_driver(&mut self, name: Option<&str>, time_ms: DeviceTime) {
         let Some(name) = name else { return };
         match &mut self.driver {
             Some(driver) if time_ms >= driver.time_ms => {}

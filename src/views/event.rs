@@ -97,7 +97,7 @@ pub fn forgotten(forgotten: &Forgotten) -> String {
     let event = ForgottenEvent {
         kind: "forgotten",
         device_id: &forgotten.device_id,
-        before: format_time(forgotten.forget.before_ms),
+        before: format_time(forgotten.forget.before_ms.ms()),
         version: forgotten.forget.version,
     };
     serde_json::to_string(&event).expect("an event is plain data")
@@ -111,6 +111,7 @@ mod tests {
 
     use super::*;
     use crate::model::change::ChangeKind;
+    use crate::model::scalar::DeviceTime;
     use crate::timeline::{Limits, RawSample, Sample, Timeline};
 
     /// A trip with many retired ids, of a device with the longest possible id: every second sample
@@ -120,7 +121,7 @@ mod tests {
         let limits = Limits { max_gap_ms: 1000, ..Limits::default() };
         let (even, odd) = ((0..samples).step_by(2), (1..samples - 1).step_by(2));
         for (version, second) in (1..).zip(even.chain(odd)) {
-            let raw = RawSample { time_ms: second * 1000, ..RawSample::default() };
+            let raw = RawSample { time_ms: DeviceTime(second * 1000), ..RawSample::default() };
             timeline.absorb(&limits, Version(version * 2), Sample::quantised(&raw).unwrap(), None);
         }
         let row = TripRow::from_trip(&"\u{1}".repeat(256), timeline.trips().next().unwrap());

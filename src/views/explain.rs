@@ -7,7 +7,7 @@ use super::ViewError;
 use super::trip_json::{Match, text_id};
 use crate::codec::trip_row::TripRow;
 use crate::model::epoch::{Epoch, Versions};
-use crate::model::scalar::{Offset, Version};
+use crate::model::scalar::{DeviceTime, Offset, Version};
 use crate::model::time::format_time;
 
 /// A position in the log. Clients parse this and the types below: names and order are fixed.
@@ -80,7 +80,7 @@ impl Explanation {
     pub fn from_row(
         row: &TripRow,
         requested_id: &str,
-        t_star_ms: i64,
+        t_star_ms: DeviceTime,
         epochs: &[Epoch],
     ) -> Result<Self, ViewError> {
         let absorbed = row.absorbed.iter().map(|(&t_star_ms, &version)| {
@@ -94,11 +94,11 @@ impl Explanation {
             matched: Match::classify(t_star_ms, row),
             retired: retired.map(|&version| log_position(version, row, epochs)),
             device_id: row.device_id.clone(),
-            start_time: format_time(row.start_ms),
-            end_time: format_time(row.end_ms),
+            start_time: format_time(row.start_ms.ms()),
+            end_time: format_time(row.end_ms.ms()),
             samples: row.samples,
             minted: Minted {
-                time: format_time(row.t_star_ms),
+                time: format_time(row.t_star_ms.ms()),
                 place: log_position(row.minted, row, epochs),
             },
             absorbed: absorbed.collect::<Result<_, ViewError>>()?,

@@ -131,7 +131,7 @@ fn gpx_track(view: &TripView<'_>) -> Result<String, ViewError> {
         if let Some(altitude_m) = altitude_m(&sample) {
             add(format_args!("<ele>{altitude_m}</ele>"));
         }
-        add(format_args!("<time>{}</time></trkpt>\n", format_time(sample.time_ms)));
+        add(format_args!("<time>{}</time></trkpt>\n", format_time(sample.time_ms.ms())));
     }
     add(format_args!("</trkseg>\n</trk>\n"));
     Ok(track)

@@ -22,6 +22,7 @@ pub use writer::TripWriter;
 
 use crate::codec::trip_row::RowError;
 use crate::identity::IdError;
+use crate::model::scalar::DeviceTime;
 
 /// A trip cannot be shown in an output format.
 #[derive(Debug, thiserror::Error)]
@@ -33,7 +34,7 @@ pub enum ViewError {
         /// Device id.
         device: String,
         /// Identity time, ms.
-        t_star_ms: i64,
+        t_star_ms: DeviceTime,
         /// What is wrong with the id.
         source: IdError,
     },

@@ -86,11 +86,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::model::scalar::DeviceTime;
     use crate::timeline::RawSample;
 
     fn path(points: &[(f64, f64)]) -> Path {
         let sample = |(nth, &(lat, lon)): (usize, &(f64, f64))| {
-            let time_ms = i64::try_from(nth).unwrap() * 1000;
+            let time_ms = DeviceTime(i64::try_from(nth).unwrap() * 1000);
             Sample::quantised(&RawSample { time_ms, lat, lon, ..RawSample::default() }).unwrap()
         };
         Path::from_sorted(points.iter().enumerate().map(sample)).unwrap()

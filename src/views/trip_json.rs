@@ -6,6 +6,7 @@ use utoipa::ToSchema;
 use super::{ViewError, simplify};
 use crate::codec::trip_row::TripRow;
 use crate::identity::TripId;
+use crate::model::scalar::DeviceTime;
 use crate::model::time::format_time;
 use crate::timeline::{Path, Reading, ReadingKind};
 
@@ -86,7 +87,7 @@ pub enum Match {
 impl Match {
     /// How the time `t_star_ms` of an id relates to the trip `row`, which covers it.
     #[must_use]
-    pub fn classify(t_star_ms: i64, row: &TripRow) -> Self {
+    pub fn classify(t_star_ms: DeviceTime, row: &TripRow) -> Self {
         if row.t_star_ms == t_star_ms {
             Self::Current
         } else if row.absorbed.contains_key(&t_star_ms) {
@@ -138,11 +139,11 @@ pub struct Answer<'a> {
 /// Whether a trip may still grow at its end, by the reader's clock.
 #[must_use]
 pub fn is_open(row: &TripRow, max_gap_ms: i64, settle_ms: i64, now_ms: i64) -> bool {
-    row.end_ms.saturating_add(max_gap_ms).saturating_add(settle_ms) >= now_ms
+    row.end_ms.saturating_add(max_gap_ms).saturating_add(settle_ms).ms() >= now_ms
 }
 
 /// The text id of a device and a `t_star`.
-pub(crate) fn text_id(device: &str, t_star_ms: i64) -> Result<String, ViewError> {
+pub(crate) fn text_id(device: &str, t_star_ms: DeviceTime) -> Result<String, ViewError> {
     TripId::new(device, t_star_ms).and_then(|id| id.text()).map_err(|source| ViewError::Id {
         device: device.to_owned(),
         t_star_ms,
@@ -163,9 +164,9 @@ impl TripJson {
         Ok(Self {
             id: text_id(device, row.t_star_ms)?,
             device_id: device.to_owned(),
-            t_star: format_time(row.t_star_ms),
-            start_time: format_time(row.start_ms),
-            end_time: format_time(row.end_ms),
+            t_star: format_time(row.t_star_ms.ms()),
+            start_time: format_time(row.start_ms.ms()),
+            end_time: format_time(row.end_ms.ms()),
             duration_s,
             samples: row.samples,
             distance_m: (row.distance_m * 10.0).round() / 10.0,
@@ -213,7 +214,7 @@ impl PathJson {
         let unit =
             |kind: ReadingKind, reading: Reading| reading.get().map(|quanta| kind.in_units(quanta));
         for sample in path.iter() {
-            columns.times.push(format_time(sample.time_ms));
+            columns.times.push(format_time(sample.time_ms.ms()));
             columns.coordinates.push([sample.lon(), sample.lat()]);
             columns.speed_mps.push(unit(ReadingKind::Speed, sample.speed_cmps));
             columns.heading_deg.push(unit(ReadingKind::Heading, sample.heading_ddeg));

@@ -11,7 +11,7 @@ use serde::de::IgnoredAny;
 use tstar::internals::identity::{AnyId, TripId, UuidId, date_range, prefix, prefix_range, shard};
 use tstar::internals::model::reason::DeadReason;
 use tstar::internals::model::rules::Rules;
-use tstar::internals::model::scalar::{LogTime, Offset};
+use tstar::internals::model::scalar::{DeviceTime, LogTime, Offset};
 use tstar::internals::source::file::{FileSource, InputFormat, Options};
 use tstar::internals::source::{
     DecodedSample, Decoder, JsonTemplate, SampleError, Source, Span, parse_map,
@@ -278,7 +278,7 @@ pub fn id(data: &[u8]) -> bool {
     }
     if let Some((time, device)) = data.split_first_chunk::<8>() {
         let device = String::from_utf8_lossy(device);
-        match TripId::new(device, i64::from_be_bytes(*time)) {
+        match TripId::new(device, DeviceTime(i64::from_be_bytes(*time))) {
             Ok(trip) => check_forms(&trip),
             Err(error) => check_message(&error.to_string()),
         }
@@ -393,7 +393,7 @@ fn path_of(data: &[u8]) -> Option<Path> {
         let reading =
             |bit: u8, value: i32| Reading::new((piece[11] >> bit & 1 == 0).then_some(value));
         Sample {
-            time_ms,
+            time_ms: DeviceTime(time_ms),
             lat_e7,
             lon_e7,
             speed_cmps: reading(0, number(6).abs()),

@@ -5,7 +5,7 @@ mod random;
 mod rows;
 
 use crate::model::{Fix, literal, spans};
-use tstar::internals::model::scalar::Version;
+use tstar::internals::model::scalar::{DeviceTime, Version};
 use tstar::internals::timeline::{
     Arrival, Limits, Outcome, READINGS, Reading, Sample, Timeline, Trip,
 };
@@ -15,7 +15,7 @@ const UNLIMITED: Limits =
     Limits { max_gap_ms: 5 * MINUTE, max_duration_ms: i64::MAX, max_samples: usize::MAX };
 
 fn sample(fix: Fix) -> Sample {
-    Sample::new(fix.time, (fix.place, 0), [Reading::ABSENT; READINGS])
+    Sample::new(DeviceTime(fix.time), (fix.place, 0), [Reading::ABSENT; READINGS])
 }
 
 fn for_model(limits: &Limits) -> literal::Limits {
@@ -50,13 +50,15 @@ fn assert_equal(trips: &[&Trip], device: &literal::Device) {
 }
 
 fn is_equal(found: &Trip, expected: &literal::Trip) -> bool {
-    let retired = |&(t_star, version)| found.absorbed.get(&t_star) == Some(&Version(version));
-    let driver = found.driver.as_ref().map(|driver| (&*driver.name, driver.time_ms));
+    let retired =
+        |&(t_star, version)| found.absorbed.get(&DeviceTime(t_star)) == Some(&Version(version));
+    let driver = found.driver.as_ref().map(|driver| (&*driver.name, driver.time_ms.ms()));
     let mut kept = expected.kept.clone();
     kept.sort_unstable_by_key(|fix| fix.time);
     (found.t_star_ms, found.minted, found.version)
-        == (expected.t_star, Version(expected.minted), Version(expected.version))
-        && (found.start_ms(), found.end_ms()) == (expected.start(), expected.end())
+        == (DeviceTime(expected.t_star), Version(expected.minted), Version(expected.version))
+        && (found.start_ms(), found.end_ms())
+            == (DeviceTime(expected.start()), DeviceTime(expected.end()))
         && found.absorbed.len() == expected.absorbed.len()
         && expected.absorbed.iter().all(retired)
         && driver == expected.driver()
@@ -68,10 +70,10 @@ fn is_equal(found: &Trip, expected: &literal::Trip) -> bool {
 #[track_caller]
 fn assert_defined(trips: &[&Trip], arrivals: &[i64], max_gap: i64) {
     let found = trips.iter().map(|trip| spans::Span {
-        start: trip.start_ms(),
-        end: trip.end_ms(),
-        t_star: trip.t_star_ms,
-        absorbed: trip.absorbed.keys().copied().collect(),
+        start: trip.start_ms().ms(),
+        end: trip.end_ms().ms(),
+        t_star: trip.t_star_ms.ms(),
+        absorbed: trip.absorbed.keys().map(|t_star_ms| t_star_ms.ms()).collect(),
     });
     let expected = spans::spans(arrivals, max_gap);
     assert!(found.eq(expected.iter().cloned()), "found {trips:#?}\nexpected {expected:#?}");
@@ -87,7 +89,7 @@ fn fix(word: &'static str) -> Fix {
     Fix { time: number(minutes) * MINUTE + number(ms), place, driver }
 }
 
-fn minutes(ms: i64) -> String {
+fn minutes(DeviceTime(ms): DeviceTime) -> String {
     match ms.rem_euclid(MINUTE) {
         0 => (ms / MINUTE).to_string(),
         rest => format!("{}+{rest}", ms.div_euclid(MINUTE)),
@@ -100,7 +102,7 @@ fn run(limits: &Limits, arrivals: &'static str) -> (Timeline, Vec<Outcome>) {
     let outcomes =
         arrivals.split_whitespace().map(fix).zip((0..).step_by(2)).map(|(fix, version)| {
             timeline.insert_loaded(
-                &timeline.missing_days(limits, fix.time),
+                &timeline.missing_days(limits, DeviceTime(fix.time)),
                 Vec::new(),
                 Version(version),
             );
@@ -154,7 +156,7 @@ fn worked_examples_of_the_contract() {
         let (timeline, _) = run(&UNLIMITED, arrivals);
         timeline.trips().flat_map(|trip| trip.absorbed.keys().copied()).collect::<Vec<_>>()
     };
-    assert_eq!(retired("10 12 0 2 6"), [10 * MINUTE]);
+    assert_eq!(retired("10 12 0 2 6"), [DeviceTime(10 * MINUTE)]);
     assert!(retired("12 10 6 2 0").is_empty());
 }
 
@@ -252,8 +254,11 @@ fn a_chain_of_merges_keeps_the_version_of_each() {
     // The record at version 6 joins 20 and 10; the record at version 10 joins 0 to them.
     let (timeline, _) = run(&UNLIMITED, "20 10 24 15 0 5");
     let [trip] = &timeline.trips().collect::<Vec<_>>()[..] else { panic!("{timeline:?}") };
-    assert_eq!((trip.t_star_ms, trip.minted, trip.version), (0, Version(8), Version(10)));
-    let absorbed = [(10 * MINUTE, Version(10)), (20 * MINUTE, Version(6))];
+    assert_eq!(
+        (trip.t_star_ms, trip.minted, trip.version),
+        (DeviceTime(0), Version(8), Version(10))
+    );
+    let absorbed = [(DeviceTime(10 * MINUTE), Version(10)), (DeviceTime(20 * MINUTE), Version(6))];
     assert!(trip.absorbed.iter().map(|(&t_star, &version)| (t_star, version)).eq(absorbed));
 }
 

@@ -8,6 +8,7 @@ use chrono::DateTime;
 use flate2::read::MultiGzDecoder;
 use serde_json::Value;
 use tstar::internals::codec;
+use tstar::internals::model::scalar::DeviceTime;
 use tstar::internals::timeline::{Path, RawSample, Sample};
 
 use crate::support::data;
@@ -17,7 +18,7 @@ fn sample(line: &str) -> (String, Sample) {
     let number = |name: &str| value[name].as_f64();
     let time = DateTime::parse_from_rfc3339(value["time"].as_str().unwrap()).unwrap();
     let stated = RawSample {
-        time_ms: time.timestamp_millis(),
+        time_ms: DeviceTime(time.timestamp_millis()),
         lat: number("lat").unwrap(),
         lon: number("lon").unwrap(),
         speed_mps: number("speed"),

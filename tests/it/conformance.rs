@@ -6,22 +6,22 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tstar::internals::model::scalar::{Day, Offset, Version};
+use tstar::internals::model::scalar::{Day, DeviceTime, Offset, Version};
 use tstar::internals::store::memory::MemoryStore;
 use tstar::internals::store::sqlite::SqliteStore;
 use tstar::internals::store::{
     Change, ChangeKind, DeviceScope, Flush, Forget, Journal, Order, Position, TripRow, TripStore,
 };
-use tstar::internals::timeline::{DAY_MS, Path, READINGS, Reading, Sample, Trip};
+use tstar::internals::timeline::{DAY_MS, Path, READINGS, Reading, Sample, Trip, day_of};
 
 use crate::keyspace::{ClusteringOrder, Keyspace, WithJournal};
 use crate::support::block_on;
 
 pub const MINUTE: i64 = 60_000;
 /// 2026-11-20T00:00:00Z.
-pub const MIDNIGHT: i64 = 1_795_132_800_000;
+pub const MIDNIGHT: DeviceTime = DeviceTime(1_795_132_800_000);
 
-fn sample(time_ms: i64) -> Sample {
+fn sample(time_ms: DeviceTime) -> Sample {
     let moved = i32::try_from((time_ms - MIDNIGHT) / 1000).unwrap();
     let position = (525_200_000 + moved, 134_050_000 - moved);
     let none = [Reading::ABSENT; READINGS];
@@ -38,12 +38,12 @@ pub fn trip(device_id: &str, minutes: &[i64], version: i64) -> TripRow {
     TripRow::from_trip(device_id, &trip)
 }
 
-pub fn at(minute: i64) -> i64 {
+pub fn at(minute: i64) -> DeviceTime {
     MIDNIGHT + minute * MINUTE
 }
 
 async fn all(store: &impl TripStore, device_id: &str) -> Vec<TripRow> {
-    store.range(device_id, i64::MIN, i64::MAX, Order::Asc, usize::MAX).await.unwrap()
+    store.range(device_id, DeviceTime::MIN, DeviceTime::MAX, Order::Asc, usize::MAX).await.unwrap()
 }
 
 async fn lookup(store: &impl TripStore, minute: i64) -> Option<(i64, i64)> {
@@ -140,7 +140,7 @@ async fn a_trip_is_found_in_every_day_it_touches(store: impl TripStore) {
     for minute in [-30, -1, 0, 1, 600, day - 1, day, day + 3] {
         assert_eq!(lookup(&store, minute).await, Some((-30, day + 3)), "minute {minute}");
     }
-    let today = MIDNIGHT / DAY_MS;
+    let today = day_of(MIDNIGHT).get();
     for day in today - 1..=today + 1 {
         assert_eq!(
             store.rows_of_day("truck-17", Day(day)).await.unwrap(),
@@ -197,7 +197,7 @@ async fn devices_come_in_byte_order_and_by_page(store: impl TripStore) {
     }
     assert_eq!(paged, names);
     assert_eq!(
-        store.devices(DeviceScope::OfDay(Day(MIDNIGHT / DAY_MS)), None, 100).await.unwrap(),
+        store.devices(DeviceScope::OfDay(day_of(MIDNIGHT)), None, 100).await.unwrap(),
         names
     );
 }
@@ -271,7 +271,7 @@ async fn a_forget_erases_whole_trips_and_is_remembered(store: impl TripStore + J
         // whole.
         store.apply(std::slice::from_ref(&over)).await.unwrap();
     }
-    let today = MIDNIGHT / DAY_MS;
+    let today = day_of(MIDNIGHT).get();
     let all_erased = Forget { version: Version(12), before_ms: at(2 * day) };
     store.forget("truck-17", &all_erased).await.unwrap();
     store.commit(&Flush::default()).await.unwrap();

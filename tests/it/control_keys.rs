@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use tstar::internals::kafka::producer::ProducerRecord;
 use tstar::internals::model::control::{Claim, ControlKey, ControlKeys};
+use tstar::internals::model::scalar::DeviceTime;
 
 use crate::cli::Folder;
 use crate::topic::file::until_read;
@@ -45,7 +46,7 @@ pub fn folder() -> Folder {
     folder
 }
 
-fn signed_by(key: &ControlKey, topic: &str, device: &str, before_ms: i64) -> ProducerRecord {
+fn signed_by(key: &ControlKey, topic: &str, device: &str, before_ms: DeviceTime) -> ProducerRecord {
     let claim = Claim { topic, device: device.as_bytes(), kind: b"forget", before_ms };
     ProducerRecord {
         key: Some(device.into()),
@@ -61,7 +62,7 @@ fn signed_by(key: &ControlKey, topic: &str, device: &str, before_ms: i64) -> Pro
 /// A control record signed by the operator.
 pub fn forget(topic: &Topic, device: &str, before: &str) -> ProducerRecord {
     let before_ms = tstar::internals::model::time::parse_time(before).unwrap();
-    signed_by(&key(NAME, 7), &topic.name, device, before_ms)
+    signed_by(&key(NAME, 7), &topic.name, device, DeviceTime(before_ms))
 }
 
 /// Reads a topic to its end into a file.

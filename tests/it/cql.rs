@@ -13,7 +13,7 @@ use scylla::value::CqlTimestamp;
 use tstar::internals::model::epoch::Epoch;
 use tstar::internals::model::partitioner::Partitioner;
 use tstar::internals::model::rules::Rules;
-use tstar::internals::model::scalar::{Day, Version};
+use tstar::internals::model::scalar::{Day, DeviceTime, Version};
 use tstar::internals::store::scylla::{ScyllaStore, ScyllaUrl, ServerOptions};
 use tstar::internals::store::{
     DeviceScope, EpochStore, Forget, Order, StoreError, TripRow, TripStore,
@@ -24,7 +24,7 @@ use crate::conformance::{MIDNIGHT, MINUTE, at, trip};
 use crate::keyspace::{ClusteringOrder, Keyspace, patient};
 use crate::support::block_on;
 
-const TODAY: i64 = MIDNIGHT / DAY_MS;
+const TODAY: i64 = MIDNIGHT.ms() / DAY_MS;
 
 /// The rows of a statement.
 async fn rows<R>(session: &Session, select: &str, values: impl SerializeRow) -> Vec<R>
@@ -39,12 +39,12 @@ where
 async fn phantom(session: &Session, device: &str, end_minute: i64) {
     let update = "UPDATE trips SET driver = 'someone' WHERE device_id = ? AND bucket = ?
          AND end_time = ? AND start_time = ?";
-    let (end, start) = (CqlTimestamp(at(end_minute)), CqlTimestamp(at(0)));
-    session.query_unpaged(update, (device, CqlTimestamp(MIDNIGHT), end, start)).await.unwrap();
+    let (end, start) = (CqlTimestamp(at(end_minute).ms()), CqlTimestamp(at(0).ms()));
+    session.query_unpaged(update, (device, CqlTimestamp(MIDNIGHT.ms()), end, start)).await.unwrap();
 }
 
 async fn all(store: &ScyllaStore, device: &str) -> Vec<TripRow> {
-    store.range(device, i64::MIN, i64::MAX, Order::Asc, usize::MAX).await.unwrap()
+    store.range(device, DeviceTime::MIN, DeviceTime::MAX, Order::Asc, usize::MAX).await.unwrap()
 }
 
 #[test]
@@ -69,8 +69,8 @@ fn foreign_rows_are_skipped_and_counted() {
             for second in 0..8 {
                 let update = "UPDATE trips SET driver = 'x' WHERE device_id = ? AND bucket = ?
                      AND end_time = ? AND start_time = ?";
-                let end = CqlTimestamp(at(minute) + second * 1000);
-                let key = ("haunted", CqlTimestamp(MIDNIGHT), end, CqlTimestamp(at(40)));
+                let end = CqlTimestamp((at(minute) + second * 1000).ms());
+                let key = ("haunted", CqlTimestamp(MIDNIGHT.ms()), end, CqlTimestamp(at(40).ms()));
                 session.query_unpaged(update, key).await.unwrap();
             }
         }
@@ -99,7 +99,7 @@ fn a_row_written_twice_is_the_same_to_the_timestamp() {
             store.apply(std::slice::from_ref(&row)).await.unwrap();
             let select = "SELECT bucket, WRITETIME(version), WRITETIME(path), WRITETIME(absorbed)
                  FROM trips WHERE device_id = 'twice' AND bucket IN ?";
-            let buckets = [CqlTimestamp(MIDNIGHT - DAY_MS), CqlTimestamp(MIDNIGHT)];
+            let buckets = [CqlTimestamp((MIDNIGHT - DAY_MS).ms()), CqlTimestamp(MIDNIGHT.ms())];
             let found: Vec<(CqlTimestamp, i64, i64, i64)> =
                 rows(&keyspace.session, select, (buckets.as_slice(),)).await;
             assert_eq!(found.len(), 2, "one row a day");
@@ -156,8 +156,11 @@ fn what_is_absent_is_no_tombstone() {
         let update = "UPDATE trips USING TIMESTAMP 41 SET driver = 'x', driver_time = ?,
              max_speed_mps = 2 WHERE device_id = 'bare' AND bucket = ? AND end_time = ?
              AND start_time = ?";
-        let (end, start) = (CqlTimestamp(at(12)), CqlTimestamp(at(10)));
-        session.query_unpaged(update, (start, CqlTimestamp(MIDNIGHT), end, start)).await.unwrap();
+        let (end, start) = (CqlTimestamp(at(12).ms()), CqlTimestamp(at(10).ms()));
+        session
+            .query_unpaged(update, (start, CqlTimestamp(MIDNIGHT.ms()), end, start))
+            .await
+            .unwrap();
         store.apply(std::slice::from_ref(&row)).await.unwrap();
         row.driver = Some("x".into());
         row.driver_ms = Some(at(10));
@@ -181,7 +184,7 @@ fn a_forget_that_was_begun_is_done_again_with_its_days() {
             "INSERT INTO forgets (device_id, version, before, days) VALUES ('gone', 30, ?, ?)
              USING TIMESTAMP 30";
         let noted = BTreeSet::from([bucket(-2)]);
-        session.query_unpaged(note, (CqlTimestamp(at(0)), noted)).await.unwrap();
+        session.query_unpaged(note, (CqlTimestamp(at(0).ms()), noted)).await.unwrap();
         let unlist = "DELETE FROM days_of_device USING TIMESTAMP 30
              WHERE device_id = 'gone' AND bucket = ?";
         session.query_unpaged(unlist, (bucket(-2),)).await.unwrap();

@@ -6,13 +6,14 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use tstar::internals::identity::{AnyId, TripId, prefix};
+use tstar::internals::model::scalar::DeviceTime;
 use tstar::internals::model::time::format_time;
 
 use crate::cli::Folder;
 use crate::servers::skip;
 
 /// The ids by the other implementation.
-fn others(ids: &[(String, i64)]) -> Option<Vec<Value>> {
+fn others(ids: &[(String, DeviceTime)]) -> Option<Vec<Value>> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/ids.py");
     let mut python = Command::new("python3");
     let spawned = python.arg(script).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
@@ -31,7 +32,7 @@ fn others(ids: &[(String, i64)]) -> Option<Vec<Value>> {
 const YEAR_1: i64 = -62_135_596_800_000;
 
 /// Every kind of device id and time, and many random ones.
-fn ids() -> Vec<(String, i64)> {
+fn ids() -> Vec<(String, DeviceTime)> {
     let devices =
         ["truck-17", "a~b", ".", "..", "a.b", "é", "日本", "🚚", " ", "\n", "%41", "x/../y", "~"];
     let long = "x".repeat(256);
@@ -50,13 +51,13 @@ fn ids() -> Vec<(String, i64)> {
     ];
     let mut ids = Vec::new();
     for device in devices.into_iter().chain([long.as_str()]) {
-        ids.extend(times.map(|time_ms| (device.to_owned(), time_ms)));
+        ids.extend(times.map(|time_ms| (device.to_owned(), DeviceTime(time_ms))));
     }
     let mut random = fastrand::Rng::with_seed(8);
     for _ in 0..3000 {
         let length = random.usize(1..40);
         let device = (0..length).map(|_| random.char('\u{1}'..='\u{10ffff}')).collect();
-        ids.push((device, random.i64(YEAR_1..=253_402_300_799_999)));
+        ids.push((device, DeviceTime(random.i64(YEAR_1..=253_402_300_799_999))));
     }
     ids
 }
@@ -81,7 +82,7 @@ fn every_form_is_as_another_implementation_writes_it() {
             }
         }
         if id.text().is_ok() {
-            let day = &format_time(*t_star_ms)[..10];
+            let day = &format_time(t_star_ms.ms())[..10];
             assert_eq!(json!(prefix(device, day).unwrap()), other["prefix"], "{device:?} on {day}");
         }
     }
@@ -91,7 +92,7 @@ fn every_form_is_as_another_implementation_writes_it() {
 #[test]
 fn the_command_line_writes_them_too() {
     let ids: Vec<_> = ["truck-17", "a~b", "..", "日本"]
-        .map(|device| (device.to_owned(), 1_795_210_680_123))
+        .map(|device| (device.to_owned(), DeviceTime(1_795_210_680_123)))
         .into();
     let Some(others) = others(&ids) else { return };
     let folder = Folder::new();

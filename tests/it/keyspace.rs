@@ -7,7 +7,7 @@ use std::time::Duration;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use tokio::runtime::Runtime;
-use tstar::internals::model::scalar::Day;
+use tstar::internals::model::scalar::{Day, DeviceTime};
 use tstar::internals::store::memory::MemoryStore;
 use tstar::internals::store::scylla::{ScyllaStore, ScyllaUrl, ServerOptions, ddl};
 use tstar::internals::store::{
@@ -152,7 +152,11 @@ impl TripStore for WithJournal {
         self.store.apply(&rows).await
     }
 
-    async fn covering(&self, device_id: &str, time_ms: i64) -> Result<Option<TripRow>, StoreError> {
+    async fn covering(
+        &self,
+        device_id: &str,
+        time_ms: DeviceTime,
+    ) -> Result<Option<TripRow>, StoreError> {
         let found = self.store.covering(&self.device(device_id), time_ms).await?;
         Ok(found.map(|row| self.shown(row)))
     }
@@ -165,8 +169,8 @@ impl TripStore for WithJournal {
     async fn range(
         &self,
         device_id: &str,
-        from_ms: i64,
-        upto_ms: i64,
+        from_ms: DeviceTime,
+        upto_ms: DeviceTime,
         order: Order,
         limit: usize,
     ) -> Result<Vec<TripRow>, StoreError> {

@@ -11,7 +11,7 @@ use tstar::internals::model::epoch::{Epoch, Log, Versions};
 use tstar::internals::model::partitioner::Partitioner;
 use tstar::internals::model::reason::{DeadReason, DropReason};
 use tstar::internals::model::rules::Rules;
-use tstar::internals::model::scalar::{LogTime, Offset, Version};
+use tstar::internals::model::scalar::{DeviceTime, LogTime, Offset, Version};
 use tstar::internals::pipeline::processor::{
     Budget, Processor, ProcessorConfig, RunError, SampleCounts,
 };
@@ -30,7 +30,7 @@ use crate::support::block_on;
 
 const MINUTE: i64 = 60_000;
 /// 2026-11-20T23:00:00Z: an hour before a midnight.
-const EVENING: i64 = 1_795_215_600_000;
+const EVENING: DeviceTime = DeviceTime(1_795_215_600_000);
 
 /// One entry of a test's log.
 #[derive(Clone, Debug)]
@@ -45,11 +45,11 @@ enum LogEntry {
 /// One record: its entries share an offset.
 type Record = Vec<LogEntry>;
 
-fn sample(time_ms: i64, lat_e7: i32) -> Sample {
+fn sample(time_ms: DeviceTime, lat_e7: i32) -> Sample {
     Sample::new(time_ms, (lat_e7, 134_050_000), [Reading::ABSENT; READINGS])
 }
 
-fn decoded(batch: &mut Batch, device: u8, time_ms: i64, lat_e7: i32) -> DecodedSample {
+fn decoded(batch: &mut Batch, device: u8, time_ms: DeviceTime, lat_e7: i32) -> DecodedSample {
     let start = u32::try_from(batch.text.len()).unwrap();
     batch.text.push_str(&format!("truck-{device}"));
     let device = start..u32::try_from(batch.text.len()).unwrap();
@@ -78,17 +78,18 @@ fn batches(log: &[Record], records_each: usize, first_offset: i64) -> Vec<Batch>
                         ignition: Some(false),
                         ..decoded(&mut batch, 0, EVENING, 0)
                     }),
-                    LogEntry::TooEarly => Ok(decoded(&mut batch, 0, 1_795_210_680, 0)),
+                    LogEntry::TooEarly => Ok(decoded(&mut batch, 0, DeviceTime(1_795_210_680), 0)),
                     LogEntry::TooLate => Ok(decoded(&mut batch, 0, EVENING + 90_000 * MINUTE, 0)),
                 };
-                let (line, log_time_ms) = (u64::try_from(offset).unwrap() + 1, EVENING);
+                let (line, log_time_ms) =
+                    (u64::try_from(offset).unwrap() + 1, LogTime(EVENING.ms()));
                 let element = (record.len() > 1).then_some(element);
                 let (again, key) = (false, None);
                 let entry = Entry {
                     offset: Offset(offset),
                     element,
                     line,
-                    log_time_ms: LogTime(log_time_ms),
+                    log_time_ms,
                     again,
                     raw,
                     key,
@@ -165,7 +166,9 @@ fn rows(store: &impl TripStore) -> Vec<TripRow> {
     block_on(async {
         let mut all = Vec::new();
         for device in store.devices(DeviceScope::All, None, usize::MAX).await.unwrap() {
-            let of_device = store.range(&device, i64::MIN, i64::MAX, Order::Asc, usize::MAX).await;
+            let of_device = store
+                .range(&device, DeviceTime::MIN, DeviceTime::MAX, Order::Asc, usize::MAX)
+                .await;
             all.extend(of_device.unwrap());
         }
         all

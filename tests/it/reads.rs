@@ -2,11 +2,11 @@
 //! no more than its result.
 
 use tstar::internals::identity::{AnyId, TripId, prefix, prefix_range, shard};
-use tstar::internals::model::scalar::Day;
+use tstar::internals::model::scalar::{Day, DeviceTime};
 use tstar::internals::model::time::format_time;
 use tstar::internals::store::sqlite::SqliteStore;
 use tstar::internals::store::{DeviceScope, LookupResult, Order, TripRow, TripStore, find};
-use tstar::internals::timeline::DAY_MS;
+use tstar::internals::timeline::{DAY_MS, day_of};
 
 use crate::cli::Folder;
 use crate::conformance::{MIDNIGHT, trip};
@@ -64,7 +64,7 @@ async fn queries(store: &impl TripStore, rows_read: impl Fn() -> u64) -> Vec<Que
         store.apply(&trips_of(nth)).await.unwrap();
     }
     let (count, mut all) = (&rows_read, Vec::new());
-    let day = MIDNIGHT / DAY_MS + 7;
+    let day = day_of(MIDNIGHT).get() + 7;
     let date = format_time(day * DAY_MS)[..10].to_owned();
 
     let by_prefix = async {
@@ -74,11 +74,14 @@ async fn queries(store: &impl TripStore, rows_read: impl Fn() -> u64) -> Vec<Que
         (found, count)
     };
     let (found, cost) = measure("trips --prefix, a day", count, by_prefix).await;
-    assert!(found.iter().all(|row| row.t_star_ms / DAY_MS == day), "those of the day");
+    assert!(found.iter().all(|row| day_of(row.t_star_ms).get() == day), "those of the day");
     all.push(cost);
 
     let newest = async {
-        let found = store.range(&device(7), i64::MIN, i64::MAX, Order::Desc, 10).await.unwrap();
+        let found = store
+            .range(&device(7), DeviceTime::MIN, DeviceTime::MAX, Order::Desc, 10)
+            .await
+            .unwrap();
         let count = found.len();
         (found, count)
     };
@@ -92,8 +95,12 @@ async fn queries(store: &impl TripStore, rows_read: impl Fn() -> u64) -> Vec<Que
         let devices = store.devices(DeviceScope::OfDay(Day(day)), None, 1000).await.unwrap();
         let mut found = 0;
         for device in &devices {
-            let (from, upto) = (day * DAY_MS, day * DAY_MS + DAY_MS - 1);
-            found += store.range(device, from, upto, Order::Asc, usize::MAX).await.unwrap().len();
+            let from = Day(day).start_ms();
+            found += store
+                .range(device, from, from + (DAY_MS - 1), Order::Asc, usize::MAX)
+                .await
+                .unwrap()
+                .len();
         }
         (devices, found)
     };

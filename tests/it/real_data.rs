@@ -8,7 +8,7 @@ use flate2::read::MultiGzDecoder;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use tstar::internals::model::rules::Rules;
-use tstar::internals::model::scalar::{LogTime, Offset};
+use tstar::internals::model::scalar::{DeviceTime, LogTime, Offset};
 use tstar::internals::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
 use tstar::internals::source::Decoder;
 use tstar::internals::source::file::{FileSource, Options};
@@ -65,7 +65,9 @@ fn import(file: PathBuf, max_gap_ms: i64) -> (SampleCounts, Vec<TripRow>) {
         processor.run(&mut source, |_, _| ()).await.unwrap();
         let mut rows = Vec::new();
         for device in store.devices(DeviceScope::All, None, usize::MAX).await.unwrap() {
-            let trips = store.range(&device, i64::MIN, i64::MAX, Order::Asc, usize::MAX).await;
+            let trips = store
+                .range(&device, DeviceTime::MIN, DeviceTime::MAX, Order::Asc, usize::MAX)
+                .await;
             rows.extend(trips.unwrap());
         }
         (processor.counts().clone(), rows)
@@ -73,7 +75,7 @@ fn import(file: PathBuf, max_gap_ms: i64) -> (SampleCounts, Vec<TripRow>) {
 }
 
 /// The fields of a trip that do not depend on the arrival order.
-fn span(row: &TripRow) -> (&str, i64, i64, i32, f64) {
+fn span(row: &TripRow) -> (&str, DeviceTime, DeviceTime, i32, f64) {
     (&row.device_id, row.start_ms, row.end_ms, row.samples, row.distance_m)
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 use tstar::internals::model::rules::Rules;
-use tstar::internals::model::scalar::{Offset, Version};
+use tstar::internals::model::scalar::{DeviceTime, Offset, Version};
 use tstar::internals::store::sqlite::{FORMATS, SqliteStore};
 use tstar::internals::store::{Change, ChangeKind, Flush, Journal, StoreError, TripRow, TripStore};
 use tstar::internals::timeline::{Path as TripPath, READINGS, Reading, Sample, Trip, day_of};
@@ -13,7 +13,7 @@ use crate::cli::{Folder, minutes};
 use crate::support::block_on;
 
 /// 2026-11-20T12:00:00Z.
-const NOON: i64 = 1_795_176_000_000;
+const NOON: DeviceTime = DeviceTime(1_795_176_000_000);
 
 fn trip(device_id: &str) -> TripRow {
     let sample = Sample::new(NOON, (1, 2), [Reading::ABSENT; READINGS]);
@@ -169,7 +169,7 @@ fn an_older_format_names_a_command_that_migrates_it() {
 fn an_import_of_format_2_counts_as_one_that_came_to_its_end() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("trips.db");
-    open(&file).unwrap().begin_import(NOON, &["log".into()]).unwrap();
+    open(&file).unwrap().begin_import(NOON.ms(), &["log".into()]).unwrap();
     let connection = Connection::open(&file).unwrap();
     let undo = "DROP TABLE control_keys; DROP TABLE claims;
          DROP TABLE epochs; DROP TABLE positions; DROP TABLE forgets;

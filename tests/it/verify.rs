@@ -15,7 +15,7 @@ use rand_chacha::rand_core::RngCore;
 use serde_json::json;
 use tstar::internals::identity::DeviceId;
 use tstar::internals::model::rules::Rules;
-use tstar::internals::model::scalar::LogTime;
+use tstar::internals::model::scalar::{Day, DeviceTime, LogTime};
 use tstar::internals::model::time::format_time;
 use tstar::internals::ops::verify::compare::{CompareOptions, FixedLog, compare};
 use tstar::internals::ops::verify::reference::{self, Workspace};
@@ -93,7 +93,7 @@ impl ImportedStore {
         let lines = lines(random, devices, trips);
         let (first, second) = lines.split_at(lines.len() / 3);
         made.import(first);
-        made.erase("truck-1", (FIRST_DAY + 1) * DAY_MS);
+        made.erase("truck-1", Day(FIRST_DAY + 1).start_ms());
         made.import(second);
         made
     }
@@ -128,7 +128,7 @@ impl ImportedStore {
     }
 
     /// Erases as `tstar forget` does.
-    pub fn erase(&self, device_id: &str, before_ms: i64) {
+    pub fn erase(&self, device_id: &str, before_ms: DeviceTime) {
         let (store, rules) = (self.writer(), Rules::default());
         block_on(async {
             let mut processor =

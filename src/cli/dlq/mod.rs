@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 use super::flags::{Context, LetterFlags, OutputFlags, OverrideFlags, parse_range};
 use super::print::Printer;
 use super::{confirm, exit, open};
+use crate::model::scalar::LogTime;
 use crate::ops::dlq::{
     DlqAccess, LetterFilter, Letters, ReplayRequest, parse_reason, purge, replay,
 };
@@ -153,6 +154,7 @@ impl FilterFlags {
     fn read(&self) -> anyhow::Result<LetterFilter> {
         let reason = self.reason.as_deref().map(parse_reason).transpose()?;
         let (from_ms, to_ms) = parse_range(self.from.as_deref(), self.to.as_deref())?;
+        let (from_ms, to_ms) = (from_ms.map(LogTime), to_ms.map(LogTime));
         Ok(LetterFilter { reason, device: self.device.clone(), from_ms, to_ms })
     }
 

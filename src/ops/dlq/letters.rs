@@ -88,9 +88,9 @@ pub struct LetterFilter {
     /// Only those whose key is this device, or whose JSON names it.
     pub device: Option<String>,
     /// Earliest log timestamp, inclusive, ms since 1970.
-    pub from_ms: Option<i64>,
+    pub from_ms: Option<LogTime>,
     /// Latest log timestamp, inclusive, ms since 1970.
-    pub to_ms: Option<i64>,
+    pub to_ms: Option<LogTime>,
 }
 
 /// Parses the name of a reason.
@@ -109,8 +109,8 @@ impl LetterFilter {
     #[must_use]
     pub fn matches(&self, letter: &DeadLetter, decoder: &Decoder) -> bool {
         self.reason.is_none_or(|reason| reason == letter.reason)
-            && self.from_ms.is_none_or(|from_ms| letter.log_time_ms >= LogTime(from_ms))
-            && self.to_ms.is_none_or(|to_ms| letter.log_time_ms <= LogTime(to_ms))
+            && self.from_ms.is_none_or(|from_ms| letter.log_time_ms >= from_ms)
+            && self.to_ms.is_none_or(|to_ms| letter.log_time_ms <= to_ms)
             && self.matches_device(letter, decoder)
     }
 

@@ -14,7 +14,7 @@ use crate::kafka::scan::Scan;
 use crate::kafka::topic::OffsetRange;
 use crate::model::epoch::Versions;
 use crate::model::rules::Rules;
-use crate::model::scalar::{LogTime, Offset, Version};
+use crate::model::scalar::{DeviceTime, LogTime, Offset, Version};
 use crate::ops::verify::reference::{ImportedFiles, ReferenceError};
 use crate::pipeline::daemon::DaemonError;
 use crate::pipeline::daemon::topic_replay::{TopicReplay, by_epoch};
@@ -32,7 +32,7 @@ pub enum Effect {
     /// It became a kept sample and merged two trips.
     Merged {
         /// The retired `t_star`, which is that of the later trip, ms.
-        retired_ms: i64,
+        retired_ms: DeviceTime,
     },
     /// A sample of the same time was kept before.
     Duplicate {
@@ -69,23 +69,23 @@ pub struct HistoryEntry {
     /// Log timestamp, ms since 1970.
     pub log_time_ms: LogTime,
     /// Device time, ms since 1970.
-    pub time_ms: i64,
+    pub time_ms: DeviceTime,
     /// How far its device time is behind the latest one of the trip up to then, ms; 0 if it is the
     /// latest itself.
     pub behind_ms: i64,
     /// What it did to the trip.
     pub effect: Effect,
     /// The `t_star` that its trip had then, ms.
-    pub t_star_ms: i64,
+    pub t_star_ms: DeviceTime,
 }
 
 /// The history of a trip, up to the record that was read last.
 pub struct TripHistory<'a> {
     row: &'a TripRow,
     timeline: Timeline,
-    latest_ms: Option<i64>,
+    latest_ms: Option<DeviceTime>,
     /// Samples before this device time are erased, ms.
-    floor_ms: i64,
+    floor_ms: DeviceTime,
     limit: usize,
     entries: Vec<HistoryEntry>,
     /// Number of entries, including those over the limit.
@@ -96,7 +96,7 @@ impl<'a> TripHistory<'a> {
     /// An empty history that keeps at most `limit` entries.
     #[must_use]
     pub fn new(row: &'a TripRow, limit: usize) -> Self {
-        let (timeline, latest_ms, floor_ms) = (Timeline::default(), None, i64::MIN);
+        let (timeline, latest_ms, floor_ms) = (Timeline::default(), None, DeviceTime::MIN);
         Self { row, timeline, latest_ms, floor_ms, limit, entries: Vec::new(), total: 0 }
     }
 

@@ -18,6 +18,7 @@ use super::topic_log::{self, LogAccess, TopicLog, no_files};
 use super::{InvalidRequest, PreconditionFailed};
 use crate::identity::DeviceId;
 use crate::model::epoch::{Epoch, Versions, with_other_partition_count};
+use crate::model::scalar::DeviceTime;
 use crate::store::{AnyStore, EpochStore, TripRow};
 use crate::views::Explanation;
 
@@ -31,7 +32,7 @@ pub struct ExplainRequest<'a> {
     /// The id as the client wrote it.
     pub requested_id: &'a str,
     /// The time of that id, ms since 1970.
-    pub t_star_ms: i64,
+    pub t_star_ms: DeviceTime,
     /// Maximum number of records in the explanation.
     pub limit: usize,
 }

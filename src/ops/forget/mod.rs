@@ -14,7 +14,7 @@ use super::topic_log::OpenLog;
 use super::{InvalidRequest, NoResult};
 use crate::identity::DeviceId;
 use crate::model::rules::Rules;
-use crate::model::scalar::{Offset, Version};
+use crate::model::scalar::{DeviceTime, Offset, Version};
 use crate::model::time::{format_duration, format_time};
 use crate::store::{AnyStore, EpochStore, StoreUrl};
 
@@ -30,7 +30,7 @@ pub struct ForgetRequest {
     /// Device id; `None`: every device.
     pub device: Option<DeviceId>,
     /// Trips that ended before this are erased, ms since 1970.
-    pub before_ms: i64,
+    pub before_ms: DeviceTime,
     /// The store as messages name it.
     pub store: String,
     /// URL of the same store.
@@ -47,7 +47,7 @@ impl ForgetRequest {
     /// What would be erased, as part of a sentence.
     #[must_use]
     pub fn description(&self) -> String {
-        let (before, store) = (format_time(self.before_ms), &self.store);
+        let (before, store) = (format_time(self.before_ms.ms()), &self.store);
         let devices = match &self.device {
             Some(device) => format!("device `{device}`"),
             None => "every device".to_owned(),
@@ -57,14 +57,14 @@ impl ForgetRequest {
 
     /// Refuses a time at which no trip can be: it is a slip for another one.
     fn check_before(&self, rules: &Rules) -> Result<(), InvalidRequest> {
-        let before = format_time(self.before_ms);
-        if self.before_ms < 0 {
+        let before = format_time(self.before_ms.ms());
+        if self.before_ms < DeviceTime(0) {
             return Err(InvalidRequest(format!(
                 "{before} is before 1970: no trip is as old as that"
             )));
         }
         let ahead_ms = rules.max_future_ms;
-        if self.before_ms > self.now_ms.saturating_add(ahead_ms) {
+        if self.before_ms.ms() > self.now_ms.saturating_add(ahead_ms) {
             return Err(InvalidRequest(format!(
                 "{before} is more than max_future, {}, ahead of the clock: no trip is, and every \
                  sample up to then would be dropped",
@@ -153,7 +153,7 @@ impl<'a> AuditLine<'a> {
         Self {
             forgot: device.filter(|_| state == ForgetState::Erased),
             requested: device.filter(|_| state == ForgetState::Requested),
-            before: format_time(request.before_ms),
+            before: format_time(request.before_ms.ms()),
             partition: record.partition,
             offset: record.offset,
             version: record.version,

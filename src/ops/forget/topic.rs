@@ -13,7 +13,7 @@ use crate::kafka::producer::{Producer, ProducerRecord, RecordMetadata};
 use crate::kafka::topic::Topics;
 use crate::model::control::{Claim, ControlKey, ControlKeys};
 use crate::model::epoch::{Epoch, Versions};
-use crate::model::scalar::Offset;
+use crate::model::scalar::{DeviceTime, Offset};
 use crate::model::time::{format_duration, format_time};
 use crate::ops::device_partition::{LocatedDevice, PartitionFinder};
 use crate::ops::topic_log::{LogAccess, TopicRequest, topic_of};
@@ -188,7 +188,7 @@ impl<'a> TopicForget<'a> {
         let (device, kind) = (device.as_bytes(), b"forget");
         let (topic, before_ms) = (&self.topic[..], self.request.before_ms);
         let signature = self.key.sign(&Claim { topic, device, kind, before_ms });
-        let before = format_time(before_ms);
+        let before = format_time(before_ms.ms());
         ProducerRecord {
             key: Some(device.to_vec()),
             value: serde_json::json!({ "before": before }).to_string().into_bytes(),
@@ -245,7 +245,7 @@ impl<'a> TopicForget<'a> {
         }
         // Trips are disjoint: if the first one reaches past the time, none ended before it.
         let upto_ms = before_ms.saturating_sub(1);
-        let first = self.store.range(device, i64::MIN, upto_ms, Order::Asc, 1).await?.pop();
+        let first = self.store.range(device, DeviceTime::MIN, upto_ms, Order::Asc, 1).await?.pop();
         Ok(first.is_none_or(|trip| trip.end_ms >= before_ms))
     }
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::file_records::FileRecords;
 use crate::kafka::topic::OffsetRange;
 use crate::model::epoch::{Epoch, Log, Versions};
-use crate::model::scalar::{Offset, Version};
+use crate::model::scalar::{DeviceTime, Offset, Version};
 use crate::ops::verify::reference::Workspace;
 use crate::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
 use crate::source::Batch;
@@ -95,10 +95,11 @@ async fn count_changes(
             return Ok(changes);
         }
         for device in devices {
-            let mut from_ms = i64::MIN;
+            let mut from_ms = DeviceTime::MIN;
             loop {
-                let rows =
-                    over.range(&device, from_ms, i64::MAX, Order::Asc, TRIPS_PER_PAGE).await?;
+                let rows = over
+                    .range(&device, from_ms, DeviceTime::MAX, Order::Asc, TRIPS_PER_PAGE)
+                    .await?;
                 let Some(last) = rows.last() else { break };
                 from_ms = last.end_ms + 1;
                 for row in rows {

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::day::{self, DayResult};
 use super::{Bounds, Difference, Kind};
-use crate::model::scalar::{Day, Version};
+use crate::model::scalar::{Day, DeviceTime, Version};
 use crate::store::EmbeddedStore;
 use crate::store::raw::{RawRow, RawRows};
 use crate::store::{DeviceScope, StoreError, TripRow, TripStore};
@@ -237,7 +237,7 @@ where
     ) -> Result<(), StoreError> {
         let Some(floor_ms) = self.newer_floor(device_id, expected).await? else { return Ok(()) };
         result.differences.retain(|it| {
-            let end_ms = it.span_ms.map_or(i64::MAX, |(_, end_ms)| end_ms);
+            let end_ms = it.span_ms.map_or(DeviceTime::MAX, |(_, end_ms)| end_ms);
             it.kind != Kind::Missing || end_ms >= floor_ms
         });
         Ok(())
@@ -248,7 +248,7 @@ where
         &self,
         device_id: &str,
         rows: &[TripRow],
-    ) -> Result<Option<i64>, StoreError> {
+    ) -> Result<Option<DeviceTime>, StoreError> {
         let partition = rows.iter().max_by_key(|row| row.version).map(|row| row.partition);
         let forgets = self.found.forgets(device_id).await?;
         let newer = forgets.iter().filter(|it| self.bounds.is_newer(partition, it.version));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Bounds, Difference, Kind};
-use crate::model::scalar::Day;
+use crate::model::scalar::{Day, DeviceTime};
 use crate::store::TripRow;
 use crate::store::raw::RawRow;
 
@@ -21,7 +21,7 @@ pub(super) struct DayResult {
 }
 
 /// Whether a row and a span overlap.
-fn overlaps(row: &RawRow, (start_ms, end_ms): (i64, i64)) -> bool {
+fn overlaps(row: &RawRow, (start_ms, end_ms): (DeviceTime, DeviceTime)) -> bool {
     row.start_ms <= end_ms && start_ms <= row.end_ms
 }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use serde::Serialize;
 
+use crate::model::scalar::DeviceTime;
 use crate::store::{DeviceScope, Order, StoreError, TripRow, TripStore};
 
 /// Number of trips or devices in one page.
@@ -53,10 +54,10 @@ impl Ids {
 /// The part of a trip that is compared.
 #[derive(Clone, Debug)]
 struct Span {
-    start_ms: i64,
-    end_ms: i64,
-    t_star_ms: i64,
-    absorbed: BTreeSet<i64>,
+    start_ms: DeviceTime,
+    end_ms: DeviceTime,
+    t_star_ms: DeviceTime,
+    absorbed: BTreeSet<DeviceTime>,
 }
 
 impl Span {
@@ -70,7 +71,7 @@ impl Span {
         self.start_ms <= other.end_ms && other.start_ms <= self.end_ms
     }
 
-    fn covers(&self, time_ms: i64) -> bool {
+    fn covers(&self, time_ms: DeviceTime) -> bool {
         (self.start_ms..=self.end_ms).contains(&time_ms)
     }
 }
@@ -82,20 +83,23 @@ struct Trips<'a, S> {
     /// Trips that were read and not returned yet.
     ahead: VecDeque<Span>,
     /// Start of the next page, ms; `None` after the last page.
-    from_ms: Option<i64>,
+    from_ms: Option<DeviceTime>,
 }
 
 impl<S: TripStore> Trips<'_, S> {
     /// Start of the next trip, ms; `None` at the end.
-    async fn next_start(&mut self) -> Result<Option<i64>, StoreError> {
+    async fn next_start(&mut self) -> Result<Option<DeviceTime>, StoreError> {
         if self.ahead.is_empty()
             && let Some(from_ms) = self.from_ms
         {
             let (store, id) = (self.store, self.device_id);
-            let rows = store.range(id, from_ms, i64::MAX, Order::Asc, PAGE).await?;
+            let rows = store.range(id, from_ms, DeviceTime::MAX, Order::Asc, PAGE).await?;
             let is_last = rows.len() < PAGE;
             let end_ms = rows.last().map(|row| row.end_ms);
-            self.from_ms = end_ms.filter(|_| !is_last).and_then(|end_ms| end_ms.checked_add(1));
+            self.from_ms = end_ms
+                .filter(|_| !is_last)
+                .and_then(|end_ms| end_ms.ms().checked_add(1))
+                .map(DeviceTime);
             self.ahead.extend(rows.into_iter().map(Span::from_row));
         }
         Ok(self.ahead.front().map(|span| span.start_ms))
@@ -104,9 +108,9 @@ impl<S: TripStore> Trips<'_, S> {
     /// Moves the trips that start at or before a time to `to`. Returns the latest end among them.
     async fn take_until(
         &mut self,
-        upto_ms: i64,
+        upto_ms: DeviceTime,
         to: &mut Vec<Span>,
-    ) -> Result<Option<i64>, StoreError> {
+    ) -> Result<Option<DeviceTime>, StoreError> {
         let mut end_ms = None;
         while self.next_start().await?.is_some_and(|start_ms| start_ms <= upto_ms) {
             let span = self.ahead.pop_front().expect("there is a next trip");
@@ -147,7 +151,7 @@ async fn compare_device(
     ids: &mut Ids,
 ) -> Result<(), StoreError> {
     ids.devices += 1;
-    let from_ms = Some(i64::MIN);
+    let from_ms = Some(DeviceTime::MIN);
     let mut old = Trips { store: old, device_id, ahead: VecDeque::new(), from_ms };
     let mut new = Trips { store: new, device_id, ahead: VecDeque::new(), from_ms };
     loop {
@@ -208,7 +212,9 @@ mod tests {
     use super::*;
 
     fn span(start_ms: i64, end_ms: i64, t_star_ms: i64, absorbed: &[i64]) -> Span {
-        Span { start_ms, end_ms, t_star_ms, absorbed: absorbed.iter().copied().collect() }
+        let [start_ms, end_ms, t_star_ms] = [start_ms, end_ms, t_star_ms].map(DeviceTime);
+        let absorbed = absorbed.iter().copied().map(DeviceTime).collect();
+        Span { start_ms, end_ms, t_star_ms, absorbed }
     }
 
     #[test]

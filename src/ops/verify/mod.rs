@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::identity::TripId;
-use crate::model::scalar::{Day, Version};
+use crate::model::scalar::{Day, DeviceTime, Version};
 use crate::model::time::format_time;
 
 pub use compare::Comparison;
@@ -85,9 +85,9 @@ pub struct Difference {
     /// The day, as whole days since 1970.
     pub day: Day,
     /// Start and end of the trip, ms; `None` if the day itself differs.
-    pub span_ms: Option<(i64, i64)>,
+    pub span_ms: Option<(DeviceTime, DeviceTime)>,
     /// Identity time of the trip, ms; `None` if the row has none.
-    pub t_star_ms: Option<i64>,
+    pub t_star_ms: Option<DeviceTime>,
     /// Columns that differ.
     pub columns: Vec<&'static str>,
     /// Version of the trip according to the log; `None` if the log gives no such trip.
@@ -98,7 +98,7 @@ impl Difference {
     /// Formats a line of a report: `different truck-17~... in 2026-11-20: version, path`.
     #[must_use]
     pub fn line(&self) -> String {
-        let day = format_time(self.day.start_ms());
+        let day = format_time(self.day.start_ms().ms());
         let day = day.split('T').next().unwrap_or_default();
         let id = self.id();
         let what = id.as_deref().unwrap_or(&self.device_id);
@@ -115,11 +115,11 @@ impl Difference {
     /// Formats an object of a report.
     #[must_use]
     pub fn json(&self) -> serde_json::Value {
-        let time = |ms: Option<i64>| ms.map(format_time);
+        let time = |time: Option<DeviceTime>| time.map(|time| format_time(time.ms()));
         serde_json::json!({
             "kind": self.kind,
             "device_id": self.device_id,
-            "day": format_time(self.day.start_ms()),
+            "day": format_time(self.day.start_ms().ms()),
             "id": self.id(),
             "start_time": time(self.span_ms.map(|span| span.0)),
             "end_time": time(self.span_ms.map(|span| span.1)),

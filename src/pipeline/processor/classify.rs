@@ -2,7 +2,7 @@
 
 use crate::model::reason::DropReason;
 use crate::model::rules::{Rules, TimeUnit};
-use crate::model::scalar::LogTime;
+use crate::model::scalar::{DeviceTime, LogTime};
 use crate::source::{DecodedSample, Entry, SampleError};
 use crate::timeline::{ClockGuard, ClockViolation, MovementFilter};
 
@@ -49,11 +49,11 @@ impl Classifier {
     pub(super) fn wrong_clock(
         &self,
         wrong: ClockViolation,
-        time_ms: i64,
+        time_ms: DeviceTime,
         log_time_ms: LogTime,
     ) -> SampleError {
         let mut fault = wrong_clock(&self.guard, wrong, time_ms, log_time_ms);
-        let in_seconds = time_ms.checked_mul(1000);
+        let in_seconds = time_ms.ms().checked_mul(1000).map(DeviceTime);
         fault.looks_like_seconds = self.time_unit == TimeUnit::Millis
             && wrong == ClockViolation::BeforeMin
             && in_seconds.is_some_and(|ms| self.guard.judge(ms, log_time_ms).is_ok());
@@ -66,7 +66,7 @@ impl Classifier {
 pub fn wrong_clock(
     guard: &ClockGuard,
     wrong: ClockViolation,
-    time_ms: i64,
+    time_ms: DeviceTime,
     log_time_ms: LogTime,
 ) -> SampleError {
     let message = match wrong {

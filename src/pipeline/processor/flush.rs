@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use super::Processor;
-use crate::model::scalar::Version;
+use crate::model::scalar::{DeviceTime, Version};
 use crate::store::{Change, ChangeKind, Flush, Journal, Position, StoreError, TripRow, TripStore};
 use crate::timeline::Trip;
 
@@ -188,7 +188,7 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
 /// only.
 fn change(trip: &Trip, since: Version, row: usize) -> Change {
     let retired = trip.absorbed.iter().filter(|&(_, &merged)| merged >= since);
-    let retired: Vec<i64> = retired.map(|(&t_star_ms, _)| t_star_ms).collect();
+    let retired: Vec<DeviceTime> = retired.map(|(&t_star_ms, _)| t_star_ms).collect();
     let kind = match (retired.is_empty(), trip.minted >= since) {
         (false, _) => ChangeKind::Merged,
         (true, true) => ChangeKind::Started,

@@ -7,7 +7,7 @@ use super::Processor;
 use super::classify::EntryClass;
 use super::resident::Device;
 use crate::model::epoch::Division;
-use crate::model::scalar::{Day, Version};
+use crate::model::scalar::{Day, DeviceTime, Version};
 use crate::source::{Batch, Entry};
 use crate::store::claims::home;
 use crate::store::{Forget, Journal, StoreError, TripRow, TripStore};
@@ -16,7 +16,7 @@ use crate::timeline::Trip;
 /// Known forgets of a device.
 pub(super) struct ForgetState {
     /// The floor, ms: trips that end before it are erased, samples before it are dropped.
-    floor_ms: i64,
+    floor_ms: DeviceTime,
     /// Version of the newest known forget. Forgets are stored in the order of their versions, so an
     /// older one adds nothing.
     newest: Version,
@@ -61,13 +61,13 @@ async fn find_own(
 
 impl Device {
     /// Whether a trip that ends at a time, or a sample of that time, is erased.
-    pub(super) fn has_erased(&self, time_ms: i64) -> bool {
+    pub(super) fn has_erased(&self, time_ms: DeviceTime) -> bool {
         self.erased.as_ref().is_some_and(|erased| time_ms < erased.floor_ms)
     }
 
     /// Applies a forget. Returns whether it was new.
     pub(super) fn erase(&mut self, forget: &Forget) -> bool {
-        let none = ForgetState { floor_ms: i64::MIN, newest: Version::MIN };
+        let none = ForgetState { floor_ms: DeviceTime::MIN, newest: Version::MIN };
         let erased = self.erased.get_or_insert_with(|| Box::new(none));
         let is_news = forget.version > erased.newest;
         erased.newest = erased.newest.max(forget.version);
@@ -124,7 +124,7 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         !self.days_to_load(slot, decoded.sample.time_ms).is_empty()
     }
 
-    fn days_to_load(&self, slot: usize, time_ms: i64) -> Vec<Day> {
+    fn days_to_load(&self, slot: usize, time_ms: DeviceTime) -> Vec<Day> {
         let (_, device) = self.devices.at(slot);
         let is_foreign = device.home.is_some_and(|home| home.partition != self.log.partition);
         if is_foreign || device.has_erased(time_ms) {

@@ -103,7 +103,8 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         match self.devices.absorb(slot, &self.limits, version, decoded.sample, driver) {
             Outcome::Applied(arrival) => {
                 if self.counts.applied.is_multiple_of(OBSERVED) {
-                    let delay_ms = entry.log_time_ms.ms().saturating_sub(decoded.sample.time_ms);
+                    let delay_ms =
+                        entry.log_time_ms.ms().saturating_sub(decoded.sample.time_ms.ms());
                     self.delays.record(telemetry::seconds(delay_ms));
                 }
                 self.counts.delivered += 1;

@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 use super::device_partition::Home;
 use super::load::ForgetState;
 use super::memory_budget::{Budget, Share};
-use crate::model::scalar::{Day, Version};
+use crate::model::scalar::{Day, DeviceTime, Version};
 use crate::timeline::{Limits, Outcome, Sample, Timeline, Trip};
 
 /// Memory of a device without its name and trips, bytes: the struct, its slot in the map, and its
@@ -222,7 +222,7 @@ impl ResidentDevices {
     }
 
     /// Removes the trips of a device that end before a time.
-    pub(super) fn forget(&mut self, slot: usize, before_ms: i64) {
+    pub(super) fn forget(&mut self, slot: usize, before_ms: DeviceTime) {
         self.update(slot, |timeline| timeline.forget(before_ms));
     }
 
@@ -320,7 +320,7 @@ mod tests {
     use crate::timeline::RawSample;
 
     fn absorb(devices: &mut ResidentDevices, name: &str, minute: i64) {
-        let raw = RawSample { time_ms: minute * 60_000, ..RawSample::default() };
+        let raw = RawSample { time_ms: DeviceTime(minute * 60_000), ..RawSample::default() };
         let slot = devices.slot_of(name);
         let sample = Sample::quantised(&raw).unwrap();
         devices.absorb(slot, &Limits::default(), Version(minute), sample, None);

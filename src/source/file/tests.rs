@@ -52,8 +52,9 @@ fn drain(mut source: FileSource) -> (Vec<EntrySummary>, Option<SourceError>) {
                         offset: entry.offset.get(),
                         line: entry.line,
                         raw: batch.raw(entry).to_vec(),
-                        content: content
-                            .map(|good| (batch.text(&good.device).to_owned(), good.sample.time_ms)),
+                        content: content.map(|good| {
+                            (batch.text(&good.device).to_owned(), good.sample.time_ms.ms())
+                        }),
                     });
                 }
             }

@@ -9,7 +9,7 @@ use scylla::value::CqlTimestamp;
 use super::row::bucket;
 use super::{ScyllaStore, Shared};
 use crate::identity;
-use crate::model::scalar::{Day, Version};
+use crate::model::scalar::{Day, DeviceTime, Version};
 use crate::store::{Forget, StoreError};
 use crate::timeline::day_of;
 
@@ -18,8 +18,10 @@ impl Shared {
     pub(super) async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>, StoreError> {
         let (doing, select) = ("reading forgets", &self.statements.forgets);
         let rows: Vec<(Version, CqlTimestamp)> = self.rows(doing, select, (device_id,)).await?;
-        let forget =
-            |(version, before): (Version, CqlTimestamp)| Forget { version, before_ms: before.0 };
+        let forget = |(version, before): (Version, CqlTimestamp)| Forget {
+            version,
+            before_ms: DeviceTime(before.0),
+        };
         Ok(rows.into_iter().map(forget).collect())
     }
 
@@ -31,7 +33,7 @@ impl Shared {
         let forget =
             |(version, before): (Option<Version>, Option<CqlTimestamp>)| version.zip(before);
         let found = rows.into_iter().find_map(forget);
-        Ok(found.map(|(version, before)| Forget { version, before_ms: before.0 }))
+        Ok(found.map(|(version, before)| Forget { version, before_ms: DeviceTime(before.0) }))
     }
 
     /// Executes a write until it is acknowledged.
@@ -58,9 +60,9 @@ impl Shared {
         let recorded: Vec<(Option<BTreeSet<CqlTimestamp>>,)> =
             self.rows("reading forgets", select, (device_id, forget.version)).await?;
         let recorded = recorded.into_iter().filter_map(|(days,)| days).flatten();
-        let mut days: BTreeSet<Day> = recorded.map(|bucket| day_of(bucket.0)).collect();
+        let mut days: BTreeSet<Day> = recorded.map(|bucket| day_of(DeviceTime(bucket.0))).collect();
         let last = day_of(forget.before_ms);
-        days.extend(self.days_of(device_id, day_of(i64::MIN), last).await?);
+        days.extend(self.days_of(device_id, day_of(DeviceTime::MIN), last).await?);
         Ok(days)
     }
 
@@ -85,7 +87,7 @@ impl ScyllaStore {
     /// Carries out a forget; each step is acknowledged before the next.
     pub(super) async fn erase(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
         let (shared, statements) = (&self.shared, &self.shared.statements);
-        let (version, before) = (forget.version, CqlTimestamp(forget.before_ms));
+        let (version, before) = (forget.version, CqlTimestamp(forget.before_ms.ms()));
         let days = shared.days_to_erase(device_id, forget).await?;
         // Two attempts write at the same version. The longer list contains the other and is the
         // larger value, which wins between equal timestamps.

@@ -33,6 +33,7 @@ use statements::Statements;
 
 use super::StoreError;
 use super::hooks::TestCounter;
+use crate::model::scalar::DeviceTime;
 
 #[cfg(feature = "internals")]
 pub use schema::ddl;
@@ -122,7 +123,7 @@ struct Shared {
 }
 
 /// Days (device, bucket) that are known to be in the day indexes.
-type Listed = HashSet<(String, i64)>;
+type Listed = HashSet<(String, DeviceTime)>;
 
 /// A store in Scylla or Cassandra, for one partition worker or one reader.
 pub struct ScyllaStore {

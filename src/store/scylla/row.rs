@@ -7,7 +7,7 @@ use scylla::{DeserializeRow, SerializeRow};
 
 use crate::codec::kind;
 use crate::codec::trip_row::trip_columns;
-use crate::model::scalar::{Day, Version};
+use crate::model::scalar::{Day, DeviceTime, Version};
 use crate::store::raw::{Cell, CellKind, RawRow};
 use crate::store::{DayWrite, RowError, StoreError, TripRow};
 use crate::timeline::day_of;
@@ -65,7 +65,7 @@ macro_rules! cql_kinds {
 }
 
 cql_kinds! {
-    Time: CqlTimestamp, CqlTimestamp, ms => CqlTimestamp(*ms), time => time.0;
+    Time: CqlTimestamp, CqlTimestamp, time => CqlTimestamp(time.ms()), read => DeviceTime(read.0);
     Version: Version, Version, version => *version, version => version;
     Int: i32, i32, value => *value, value => value;
     Double: f64, f64, value => *value, value => value;
@@ -78,11 +78,11 @@ impl CqlKind for kind::Versions {
     type Stored = BTreeMap<CqlTimestamp, Version>;
 
     fn bind(value: &Self::Value) -> Self::Bound<'_> {
-        value.iter().map(|(&at, &version)| (CqlTimestamp(at), version)).collect()
+        value.iter().map(|(&at, &version)| (CqlTimestamp(at.ms()), version)).collect()
     }
 
     fn value(stored: Self::Stored) -> Self::Value {
-        stored.into_iter().map(|(at, version)| (at.0, version)).collect()
+        stored.into_iter().map(|(at, version)| (DeviceTime(at.0), version)).collect()
     }
 
     /// Neither Scylla nor Cassandra distinguishes an empty map from an absent one.
@@ -129,8 +129,8 @@ macro_rules! define_rows {
                 Self {
                     device_id: &trip.device_id,
                     bucket: bucket(write.day),
-                    end_time: CqlTimestamp(trip.end_ms),
-                    start_time: CqlTimestamp(trip.start_ms),
+                    end_time: CqlTimestamp(trip.end_ms.ms()),
+                    start_time: CqlTimestamp(trip.start_ms.ms()),
                     $($name: <$kind as CqlKind>::bind(&trip.$field),)*
                     written: write.insert_at,
                 }
@@ -153,9 +153,9 @@ macro_rules! define_rows {
             pub(super) fn into_raw_row(self) -> RawRow {
                 RawRow {
                     device_id: self.device_id,
-                    bucket_ms: self.bucket.0,
-                    end_ms: self.end_time.0,
-                    start_ms: self.start_time.0,
+                    bucket_ms: DeviceTime(self.bucket.0),
+                    end_ms: DeviceTime(self.end_time.0),
+                    start_ms: DeviceTime(self.start_time.0),
                     cells: vec![$(cell::<$kind>(self.$name)),*],
                 }
             }
@@ -164,8 +164,8 @@ macro_rules! define_rows {
             fn into_trip_row(self) -> Option<TripRow> {
                 Some(TripRow {
                     device_id: self.device_id,
-                    end_ms: self.end_time.0,
-                    start_ms: self.start_time.0,
+                    end_ms: DeviceTime(self.end_time.0),
+                    start_ms: DeviceTime(self.start_time.0),
                     $($field: self.$name.map(<$kind>::value).or_else(<$kind>::null)?,)*
                 })
             }
@@ -181,7 +181,7 @@ fn cell<K: CqlKind>(stored: Option<K::Stored>) -> Cell {
 
 /// The first ms of a day (whole days since 1970).
 pub(super) fn bucket(day: Day) -> CqlTimestamp {
-    CqlTimestamp(day.start_ms())
+    CqlTimestamp(day.start_ms().ms())
 }
 
 /// Rejects a trip whose write would be lost or would delete other trips: a version that is not a
@@ -205,8 +205,8 @@ pub(super) fn values<'a>(trip: &'a TripRow, write: &DayWrite) -> (Span<'a>, Inse
         version: write.delete_at,
         device_id: &trip.device_id,
         bucket: bucket(write.day),
-        start_time: CqlTimestamp(write.delete_from_ms),
-        end_time: CqlTimestamp(write.delete_upto_ms),
+        start_time: CqlTimestamp(write.delete_from_ms.ms()),
+        end_time: CqlTimestamp(write.delete_upto_ms.ms()),
     };
     (span, Insert::new(trip, write))
 }
@@ -217,7 +217,8 @@ impl Raw {
         if self.version.is_none() {
             return Ok(None);
         }
-        let (device, bucket, end_ms) = (self.device_id.clone(), self.bucket.0, self.end_time.0);
+        let (device, bucket, end_ms) =
+            (self.device_id.clone(), DeviceTime(self.bucket.0), DeviceTime(self.end_time.0));
         let reason = "a column that every trip has is null".to_owned();
         let malformed = || RowError { device, bucket, end_ms, reason }.into();
         self.into_trip_row().map(Some).ok_or_else(malformed)

@@ -8,7 +8,7 @@ use scylla::value::CqlTimestamp;
 use super::ScyllaStore;
 use super::row::{Raw, bucket};
 use crate::identity;
-use crate::model::scalar::Day;
+use crate::model::scalar::{Day, DeviceTime};
 use crate::store::raw::{RawRow, RawRows};
 use crate::store::{StoreError, TripRow};
 use crate::timeline::day_of;
@@ -53,7 +53,7 @@ impl RawRows for ScyllaStore {
         let mut days = match from {
             Some(ScanCursor::Days(days)) => days,
             _ => {
-                let (first, last) = (day_of(i64::MIN), day_of(i64::MAX));
+                let (first, last) = (day_of(DeviceTime::MIN), day_of(DeviceTime::MAX));
                 self.shared.days_of(device_id, first, last).await?.into()
             }
         };
@@ -102,8 +102,8 @@ impl RawRows for ScyllaStore {
             if right.iter().any(is_replaced) {
                 continue;
             }
-            let (bucket, end) = (CqlTimestamp(row.bucket_ms), CqlTimestamp(row.end_ms));
-            let start = CqlTimestamp(row.start_ms);
+            let (bucket, end) = (CqlTimestamp(row.bucket_ms.ms()), CqlTimestamp(row.end_ms.ms()));
+            let start = CqlTimestamp(row.start_ms.ms());
             let values = (written, &row.device_id, bucket, end, start);
             self.shared.execute("removing a wrong trip", remove, values).await?;
         }

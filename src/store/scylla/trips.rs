@@ -16,7 +16,7 @@ use super::statements::LOOKUP_PAGE;
 use super::{ScyllaStore, Shared, devices};
 use crate::identity::{self, SHARDS};
 use crate::model::reason::SkipReason;
-use crate::model::scalar::{Day, Version};
+use crate::model::scalar::{Day, DeviceTime, Version};
 use crate::store::days::Days;
 use crate::store::days::trips_of_day;
 use crate::store::skip;
@@ -116,11 +116,11 @@ impl Shared {
         &self,
         device_id: &str,
         day: Day,
-        from_ms: i64,
+        from_ms: DeviceTime,
     ) -> Result<Vec<TripRow>, StoreError> {
         let (doing, select) = ("reading trips of a day", &self.statements.of_day);
         let raw: Vec<Raw> =
-            self.rows(doing, select, (device_id, bucket(day), CqlTimestamp(from_ms))).await?;
+            self.rows(doing, select, (device_id, bucket(day), CqlTimestamp(from_ms.ms()))).await?;
         Ok(raw.into_iter().filter_map(|raw| self.valid_row(raw)).collect())
     }
 
@@ -150,7 +150,7 @@ impl Shared {
         let span = (device_id, bucket(from), bucket(upto), limit);
         let days: Vec<(CqlTimestamp,)> =
             self.rows("reading the days of a device", select, span).await?;
-        Ok(days.into_iter().map(|(bucket,)| day_of(bucket.0)).collect())
+        Ok(days.into_iter().map(|(bucket,)| day_of(DeviceTime(bucket.0))).collect())
     }
 
     /// Whether a device is in the index of a day.
@@ -183,12 +183,12 @@ impl ScyllaStore {
     /// Adds the days of rows to the day indexes before the rows are written: a row in a day without
     /// an index entry could not be found by its device or day.
     async fn list_days(&self, trips: &[TripRow]) -> Result<(), StoreError> {
-        let mut unlisted: HashMap<(String, i64), Version> = HashMap::new();
+        let mut unlisted: HashMap<(String, DeviceTime), Version> = HashMap::new();
         {
             let listed = self.listed();
             for trip in trips {
                 for write in trip.writes() {
-                    let key = (trip.device_id.clone(), bucket(write.day).0);
+                    let key = (trip.device_id.clone(), write.day.start_ms());
                     if !listed.contains(&key) {
                         let written = unlisted.entry(key).or_insert(write.insert_at);
                         *written = write.insert_at.max(*written);
@@ -199,7 +199,7 @@ impl ScyllaStore {
         let (shared, statements) = (&self.shared, &self.shared.statements);
         let mut writes = Vec::with_capacity(unlisted.len());
         for ((device_id, bucket), &written) in &unlisted {
-            let bucket = CqlTimestamp(*bucket);
+            let bucket = CqlTimestamp(bucket.ms());
             let shard = i32::from(identity::shard(device_id));
             writes.push(async move {
                 let of_day = ((bucket, shard, device_id, written),);
@@ -247,10 +247,14 @@ impl TripStore for ScyllaStore {
         self.put(trips, 0).await
     }
 
-    async fn covering(&self, device_id: &str, time_ms: i64) -> Result<Option<TripRow>, StoreError> {
+    async fn covering(
+        &self,
+        device_id: &str,
+        time_ms: DeviceTime,
+    ) -> Result<Option<TripRow>, StoreError> {
         let (shared, select) = (&self.shared, &self.shared.statements.covering);
         let day = day_of(time_ms);
-        let values = (device_id, bucket(day), CqlTimestamp(time_ms));
+        let values = (device_id, bucket(day), CqlTimestamp(time_ms.ms()));
         let mut best: Option<TripRow> = None;
         let (mut read, mut valid) = (0, 0);
         let mut from = Some(PagingState::start());
@@ -275,14 +279,14 @@ impl TripStore for ScyllaStore {
     }
 
     async fn rows_of_day(&self, device_id: &str, day: Day) -> Result<Vec<TripRow>, StoreError> {
-        self.shared.of_day(device_id, day, i64::MIN).await
+        self.shared.of_day(device_id, day, DeviceTime::MIN).await
     }
 
     async fn range(
         &self,
         device_id: &str,
-        from_ms: i64,
-        upto_ms: i64,
+        from_ms: DeviceTime,
+        upto_ms: DeviceTime,
         order: Order,
         limit: usize,
     ) -> Result<Vec<TripRow>, StoreError> {

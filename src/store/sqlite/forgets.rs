@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{SqliteStore, claims, failed};
 use crate::identity;
-use crate::model::scalar::Version;
+use crate::model::scalar::{DeviceTime, Version};
 use crate::store::{Forget, StoreError};
 use crate::timeline::day_of;
 
@@ -62,7 +62,7 @@ pub(super) fn erase(
     forget: &Forget,
 ) -> rusqlite::Result<()> {
     let last_bucket = day_of(forget.before_ms).start_ms();
-    let mut days: BTreeSet<i64> = recorded_days(connection, device_id, forget.version)?;
+    let mut days: BTreeSet<DeviceTime> = recorded_days(connection, device_id, forget.version)?;
     let mut listed = connection.prepare_cached(
         "SELECT bucket FROM days_of_device WHERE device_id = ?1 AND bucket <= ?2",
     )?;
@@ -97,7 +97,7 @@ fn recorded_days(
     connection: &Connection,
     device_id: &str,
     version: Version,
-) -> rusqlite::Result<BTreeSet<i64>> {
+) -> rusqlite::Result<BTreeSet<DeviceTime>> {
     let mut select = connection
         .prepare_cached("SELECT days FROM forgets WHERE device_id = ?1 AND version = ?2")?;
     let json: Option<String> =
@@ -109,14 +109,18 @@ fn recorded_days(
     Ok(days.unwrap_or_default())
 }
 
-fn has_trip(connection: &Connection, device_id: &str, bucket: i64) -> rusqlite::Result<bool> {
+fn has_trip(
+    connection: &Connection,
+    device_id: &str,
+    bucket: DeviceTime,
+) -> rusqlite::Result<bool> {
     let mut select = connection.prepare_cached(
         "SELECT EXISTS (SELECT 1 FROM trips WHERE device_id = ?1 AND bucket = ?2)",
     )?;
     select.query_row(params![device_id, bucket], |row| row.get(0))
 }
 
-fn unlist(connection: &Connection, device_id: &str, bucket: i64) -> rusqlite::Result<()> {
+fn unlist(connection: &Connection, device_id: &str, bucket: DeviceTime) -> rusqlite::Result<()> {
     connection
         .prepare_cached("DELETE FROM days_of_device WHERE device_id = ?1 AND bucket = ?2")?
         .execute(params![device_id, bucket])?;

@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::{SqliteStore, failed, trips};
 use crate::model::input_part::{Part, StoredPart};
 use crate::model::reason::DeadReason;
-use crate::model::scalar::Offset;
+use crate::model::scalar::{LogTime, Offset};
 use crate::source::Headers;
 use crate::store::hooks::{self, Step};
 use crate::store::{DeadLetter, Flush, Journal, Position, StoreError};
@@ -30,9 +30,9 @@ pub struct DeadLetterFilter {
     /// Only those of this reason.
     pub reason: Option<DeadReason>,
     /// Only those whose record has this timestamp or a later one, ms since 1970.
-    pub from_ms: Option<i64>,
+    pub from_ms: Option<LogTime>,
     /// Only those whose record has this timestamp or an earlier one, ms since 1970.
-    pub upto_ms: Option<i64>,
+    pub upto_ms: Option<LogTime>,
     /// Only those after this number.
     pub after: i64,
     /// Maximum number of dead letters to return.

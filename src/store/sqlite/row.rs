@@ -38,7 +38,7 @@ macro_rules! plain_kinds {
 }
 
 plain_kinds! {
-    Time, ms => *ms;
+    Time, time => time.ms();
     Version, version => version.get();
     Int, value => *value;
     Double, value => *value;
@@ -80,8 +80,8 @@ macro_rules! define_values {
             [
                 0.into(),
                 trip.device_id.as_str().into(),
-                trip.end_ms.into(),
-                trip.start_ms.into(),
+                trip.end_ms.ms().into(),
+                trip.start_ms.ms().into(),
                 $(<$kind as SqlKind>::bind(&trip.$field)),*
             ]
         }

@@ -2,7 +2,7 @@
 
 use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 
-use crate::model::scalar::{LogTime, Offset, Version};
+use crate::model::scalar::{DeviceTime, LogTime, Offset, Version};
 
 /// Stores a type as its number.
 macro_rules! as_integer {
@@ -21,4 +21,4 @@ macro_rules! as_integer {
     )+};
 }
 
-as_integer! { LogTime Version Offset }
+as_integer! { DeviceTime LogTime Version Offset }

@@ -8,7 +8,7 @@ use rusqlite::{Connection, Row, params};
 
 use super::{SqliteStore, failed, trips};
 use crate::identity;
-use crate::model::scalar::Day;
+use crate::model::scalar::{Day, DeviceTime};
 use crate::store::raw::{COLUMNS, Cell, RawRow, RawRows};
 use crate::store::{StoreError, TripRow};
 use crate::timeline::day_of;
@@ -64,7 +64,7 @@ fn read_raw(row: &Row<'_>) -> rusqlite::Result<RawRow> {
 fn rows_of_bucket(
     connection: &Connection,
     device_id: &str,
-    bucket_ms: i64,
+    bucket_ms: DeviceTime,
 ) -> rusqlite::Result<Vec<RawRow>> {
     let mut statement = connection.prepare_cached(&RAW_DAY)?;
     let rows = statement.query_map(params![device_id, bucket_ms], read_raw)?;
@@ -75,9 +75,9 @@ fn rows_of_bucket(
 fn days_after(
     connection: &Connection,
     select: &str,
-    (device_id, bucket_ms): (&str, i64),
+    (device_id, bucket_ms): (&str, DeviceTime),
     limit: i64,
-) -> rusqlite::Result<Vec<(String, i64)>> {
+) -> rusqlite::Result<Vec<(String, DeviceTime)>> {
     let mut days = connection.prepare_cached(select)?;
     let days =
         days.query_map(params![device_id, bucket_ms, limit], |row| Ok((row.get(0)?, row.get(1)?)))?;
@@ -86,7 +86,7 @@ fn days_after(
 
 impl RawRows for SqliteStore {
     /// The last device and day that were read.
-    type Cursor = (String, i64);
+    type Cursor = (String, DeviceTime);
 
     async fn raw_rows(
         &self,
@@ -95,7 +95,7 @@ impl RawRows for SqliteStore {
     ) -> Result<(Vec<RawRow>, Option<Self::Cursor>), StoreError> {
         let (after, bucket) = from.unwrap_or_else(|| {
             let first = device_id.map_or_else(String::new, ToOwned::to_owned);
-            (first, i64::MIN)
+            (first, DeviceTime::MIN)
         });
         let read = |connection: &Connection| {
             let select = if device_id.is_some() { DAYS_OF_ONE } else { DAYS };
@@ -116,7 +116,7 @@ impl RawRows for SqliteStore {
 
     async fn unlisted(&self, device_id: &str, days: &[Day]) -> Result<Vec<Day>, StoreError> {
         let shard = identity::shard(device_id);
-        let is_listed = |connection: &Connection, bucket: i64| {
+        let is_listed = |connection: &Connection, bucket: DeviceTime| {
             let mut statement = connection.prepare_cached(
                 "SELECT EXISTS (SELECT 1 FROM days_of_device WHERE device_id = ?1 AND bucket = ?2)
                  AND EXISTS (SELECT 1 FROM device_days
@@ -156,7 +156,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails.
-    pub fn note_compared(&self, device_id: &str, bucket_ms: i64) -> Result<(), StoreError> {
+    pub fn note_compared(&self, device_id: &str, bucket_ms: DeviceTime) -> Result<(), StoreError> {
         let insert = "INSERT OR IGNORE INTO compared (device_id, bucket) VALUES (?1, ?2)";
         let record = |connection: &Connection| {
             connection.prepare_cached(insert)?.execute(params![device_id, bucket_ms]).map(drop)
@@ -171,11 +171,11 @@ impl SqliteStore {
     pub fn not_compared(
         &self,
         device_id: Option<&str>,
-        after: Option<&(String, i64)>,
+        after: Option<&(String, DeviceTime)>,
         limit: usize,
-    ) -> Result<Vec<(String, i64)>, StoreError> {
+    ) -> Result<Vec<(String, DeviceTime)>, StoreError> {
         let select = if device_id.is_some() { LEFT_OF_ONE } else { LEFT };
-        let first = (device_id.unwrap_or("").to_owned(), i64::MIN);
+        let first = (device_id.unwrap_or("").to_owned(), DeviceTime::MIN);
         let (device, bucket) = after.unwrap_or(&first);
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         days_after(&self.connection(), select, (device, *bucket), limit)
@@ -211,7 +211,7 @@ impl SqliteStore {
     /// # Errors
     /// The database fails.
     pub fn listed_days(&self, device_id: &str) -> Result<Vec<Day>, StoreError> {
-        self.days_of(device_id, day_of(i64::MIN), day_of(i64::MAX))
+        self.days_of(device_id, day_of(DeviceTime::MIN), day_of(DeviceTime::MAX))
     }
 
     /// A store in an unlinked temporary file, for comparisons: it ends with the process and never

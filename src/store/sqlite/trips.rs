@@ -6,7 +6,7 @@ use super::row;
 use super::{SqliteStore, failed, forgets};
 use crate::codec::trip_row::trip_columns;
 use crate::identity::{self, SHARDS};
-use crate::model::scalar::Day;
+use crate::model::scalar::{Day, DeviceTime};
 use crate::store::days::{Days, trips_of_day};
 use crate::store::skip;
 use crate::store::{DeviceScope, Forget, Order, RowError, StoreError, TripRow, TripStore};
@@ -77,7 +77,7 @@ pub(super) fn put(connection: &Connection, trip: &TripRow) -> rusqlite::Result<(
         let older =
             delete.execute(params![id, bucket, trip.start_ms, trip.end_ms, trip.version])?;
         // In the order in which the placeholders first occur.
-        values[0] = bucket.into();
+        values[0] = bucket.ms().into();
         insert.execute(params_from_iter(&values))?;
         // If a row was replaced, the day is in the index already.
         if older == 0 {
@@ -103,7 +103,7 @@ const LIST_DAY: &str = "INSERT OR IGNORE INTO days_of_device (device_id, bucket)
 const LIST_DEVICE: &str =
     "INSERT OR IGNORE INTO device_days (bucket, shard, device_id) VALUES (?1, ?2, ?3)";
 
-fn list_day(connection: &Connection, device_id: &str, bucket: i64) -> rusqlite::Result<()> {
+fn list_day(connection: &Connection, device_id: &str, bucket: DeviceTime) -> rusqlite::Result<()> {
     if connection.prepare_cached(LIST_DAY)?.execute(params![device_id, bucket])? == 1 {
         let shard = identity::shard(device_id);
         connection.prepare_cached(LIST_DEVICE)?.execute(params![bucket, shard, device_id])?;
@@ -134,7 +134,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Option<TripRow>> {
             | Error::InvalidColumnType(..)
             | Error::Utf8Error(..)),
         ) => {
-            let end_ms: i64 = row.get(1)?;
+            let end_ms: DeviceTime = row.get(1)?;
             skip::malformed(&RowError {
                 device: String::from_utf8_lossy(row.get_ref(0)?.as_bytes()?).into_owned(),
                 bucket: row.get(row::BUCKET)?,
@@ -151,8 +151,8 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Option<TripRow>> {
 /// past the first page only if no row of it covers the time.
 fn decide(
     statement: &mut CachedStatement<'_>,
-    key: (&str, i64),
-    time_ms: i64,
+    key: (&str, DeviceTime),
+    time_ms: DeviceTime,
 ) -> rusqlite::Result<(Option<TripRow>, u64)> {
     let mut rows = statement.query(params![key.0, key.1, time_ms, LOOKUP_ROWS])?;
     let mut best: Option<TripRow> = None;
@@ -173,7 +173,12 @@ fn decide(
 
 impl SqliteStore {
     /// Rows of a device in a day that end at or after a time, by end.
-    fn of_day(&self, device_id: &str, day: Day, from_ms: i64) -> Result<Vec<TripRow>, StoreError> {
+    fn of_day(
+        &self,
+        device_id: &str,
+        day: Day,
+        from_ms: DeviceTime,
+    ) -> Result<Vec<TripRow>, StoreError> {
         let of_day = |connection: &Connection| {
             let mut statement = connection.prepare_cached(OF_DAY)?;
             let rows = statement.query_map(params![device_id, day.start_ms(), from_ms], read)?;
@@ -209,7 +214,7 @@ impl SqliteStore {
             })?;
             let (from, upto) = (from.start_ms(), upto.start_ms());
             let span = params![device_id, from, upto, i64::try_from(limit).unwrap_or(i64::MAX)];
-            let rows = statement.query_map(span, |row| row.get::<_, i64>(0))?;
+            let rows = statement.query_map(span, |row| row.get::<_, DeviceTime>(0))?;
             rows.map(|bucket| Ok(day_of(bucket?))).collect::<rusqlite::Result<Vec<_>>>()
         };
         let days = days(&self.connection());
@@ -238,7 +243,11 @@ impl TripStore for SqliteStore {
         self.or_rollback(&connection, apply())
     }
 
-    async fn covering(&self, device_id: &str, time_ms: i64) -> Result<Option<TripRow>, StoreError> {
+    async fn covering(
+        &self,
+        device_id: &str,
+        time_ms: DeviceTime,
+    ) -> Result<Option<TripRow>, StoreError> {
         let lookup = |connection: &Connection| {
             let mut statement = connection.prepare_cached(COVERING)?;
             decide(&mut statement, (device_id, day_of(time_ms).start_ms()), time_ms)
@@ -250,14 +259,14 @@ impl TripStore for SqliteStore {
     }
 
     async fn rows_of_day(&self, device_id: &str, day: Day) -> Result<Vec<TripRow>, StoreError> {
-        self.of_day(device_id, day, i64::MIN)
+        self.of_day(device_id, day, DeviceTime::MIN)
     }
 
     async fn range(
         &self,
         device_id: &str,
-        from_ms: i64,
-        upto_ms: i64,
+        from_ms: DeviceTime,
+        upto_ms: DeviceTime,
         order: Order,
         limit: usize,
     ) -> Result<Vec<TripRow>, StoreError> {

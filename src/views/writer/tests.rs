@@ -1,13 +1,13 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::model::scalar::Version;
+use crate::model::scalar::{DeviceTime, Version};
 use crate::timeline::{Limits, RawSample, Sample, Timeline};
 use crate::views::csv::COLUMNS;
 use crate::views::{Match, is_open};
 
 /// 2026-11-20T21:38:00.123Z
-const T: i64 = 1_795_210_680_123;
+const T: DeviceTime = DeviceTime(1_795_210_680_123);
 
 fn row(device: &str, driver: Option<&str>, samples: &[RawSample]) -> TripRow {
     let mut timeline = Timeline::default();
@@ -115,8 +115,8 @@ fn a_match_is_current_retired_or_covers() {
 #[test]
 fn a_trip_is_open_until_max_gap_and_settle_have_passed() {
     let row = single("a");
-    assert!(is_open(&row, 300_000, 60_000, T + 360_000));
-    assert!(!is_open(&row, 300_000, 60_000, T + 360_001));
+    assert!(is_open(&row, 300_000, 60_000, T.ms() + 360_000));
+    assert!(!is_open(&row, 300_000, 60_000, T.ms() + 360_001));
     assert!(is_open(&row, i64::MAX, i64::MAX, i64::MAX), "no overflow");
 }
 

@@ -7,7 +7,7 @@ use crate::model::{Fix, literal};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
-use tstar::internals::model::scalar::Version;
+use tstar::internals::model::scalar::{DeviceTime, Version};
 use tstar::internals::timeline::{Limits, Timeline, Trip};
 
 const DAY: i64 = 86_400_000;
@@ -145,7 +145,7 @@ impl Worker {
     /// Applies a record whole, after loading all that it needs.
     fn absorb(&mut self, limits: &Limits, (version, fixes): &Record) -> Vec<literal::Did> {
         for fix in fixes {
-            let days = self.timeline.missing_days(limits, fix.time);
+            let days = self.timeline.missing_days(limits, DeviceTime(fix.time));
             if !days.is_empty() {
                 let acknowledged = self.acknowledged(*version);
                 let overlaps = self.timeline.insert_loaded(
@@ -210,7 +210,7 @@ fn whole(log: &Log) -> (Timeline, literal::Device) {
 }
 
 /// I2: the trip that covers a published id's time has that id or has absorbed it.
-fn assert_resolve(published: &BTreeSet<i64>, trips: &[&Trip]) {
+fn assert_resolve(published: &BTreeSet<DeviceTime>, trips: &[&Trip]) {
     for t_star in published {
         let covers = |trip: &&&Trip| trip.start_ms() <= *t_star && *t_star <= trip.end_ms();
         let [trip] = trips.iter().filter(covers).collect::<Vec<_>>()[..] else {
@@ -291,7 +291,7 @@ fn recovered(log: &Log, device: &literal::Device, (crashed, at): (Worker, i64), 
 }
 
 /// Another arrival order: the same spans, as long as no limit is reached.
-fn reordered(log: &Log, spans: &[(i64, i64)], dice: &mut Dice) {
+fn reordered(log: &Log, spans: &[(DeviceTime, DeviceTime)], dice: &mut Dice) {
     let (timeline, device) = whole(&log.shuffled(dice));
     assert!(!device.met_a_limit, "limits depend on the spans only, until one is reached");
     let found = timeline.trips().map(|trip| (trip.start_ms(), trip.end_ms()));

@@ -3,16 +3,16 @@
 
 use super::{MINUTE, UNLIMITED, fix, run, sample};
 use std::collections::BTreeMap;
-use tstar::internals::model::scalar::{Day, Version};
+use tstar::internals::model::scalar::{Day, DeviceTime, Version};
 use tstar::internals::timeline::{Driver, Limits, Path, Sample, Timeline, Trip};
 
 /// A trip as a store holds it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    pub t_star: i64,
+    pub t_star: DeviceTime,
     pub minted: i64,
     pub version: i64,
-    pub absorbed: BTreeMap<i64, Version>,
+    pub absorbed: BTreeMap<DeviceTime, Version>,
     pub driver: Option<Driver>,
     pub samples: Vec<Sample>,
 }
@@ -42,11 +42,11 @@ impl Row {
         )
     }
 
-    pub fn start(&self) -> i64 {
+    pub fn start(&self) -> DeviceTime {
         self.samples[0].time_ms
     }
 
-    pub fn end(&self) -> i64 {
+    pub fn end(&self) -> DeviceTime {
         self.samples[self.samples.len() - 1].time_ms
     }
 }
@@ -67,7 +67,7 @@ impl Rows {
     /// One copy per day of `days` that a row touches.
     pub fn load(&self, days: &[Day]) -> Vec<Trip> {
         // Not the program's own function: a change of it must not move the days of the store.
-        let day = |time: i64| time.div_euclid(86_400_000);
+        let day = |time: DeviceTime| time.ms().div_euclid(86_400_000);
         let of_day = |asked: i64| {
             let touches = move |row: &&Row| day(row.start()) <= asked && asked <= day(row.end());
             self.0.iter().filter(touches).map(Row::trip)
@@ -93,7 +93,7 @@ fn joined(arrivals: &'static str, rows: Vec<Trip>, acknowledged: i64) -> (usize,
     let overlaps = timeline.insert_loaded(&[Day(0)], rows, Version(acknowledged));
     timeline.check(&UNLIMITED);
     let spelled = timeline.trips().map(|trip| {
-        let (start, end) = (trip.start_ms() / MINUTE, trip.end_ms() / MINUTE);
+        let (start, end) = (trip.start_ms().ms() / MINUTE, trip.end_ms().ms() / MINUTE);
         format!("{start}..{end}@{} {:?}", trip.version, trip.unflushed())
     });
     (overlaps, spelled.collect())
@@ -135,14 +135,14 @@ fn days_are_floored_and_reach_max_gap_to_both_sides() {
         (2 * day - 5 * MINUTE - 1, vec![1]),
     ] {
         let days: Vec<_> = days.into_iter().map(Day).collect();
-        assert_eq!(timeline.missing_days(&limits, time), days, "{time}");
+        assert_eq!(timeline.missing_days(&limits, DeviceTime(time)), days, "{time}");
     }
     timeline.insert_loaded(&[Day(0)], Vec::new(), Version(0));
-    assert_eq!(timeline.missing_days(&limits, 0), [Day(-1)]);
+    assert_eq!(timeline.missing_days(&limits, DeviceTime(0)), [Day(-1)]);
     timeline.insert_loaded(&[Day(-1)], Vec::new(), Version(0));
-    assert!(timeline.missing_days(&limits, 0).is_empty());
+    assert!(timeline.missing_days(&limits, DeviceTime(0)).is_empty());
     timeline.evict();
-    assert_eq!(timeline.missing_days(&limits, 0), [Day(-1), Day(0)]);
+    assert_eq!(timeline.missing_days(&limits, DeviceTime(0)), [Day(-1), Day(0)]);
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn only_what_was_flushed_is_evicted() {
     assert_eq!(second.take_unflushed(), Some(Version(2)));
     timeline.evict();
     let left: Vec<_> = timeline.trips().map(Trip::start_ms).collect();
-    assert_eq!(left, [0, 20 * MINUTE]);
+    assert_eq!(left, [0, 20 * MINUTE].map(DeviceTime));
 }
 
 #[test]

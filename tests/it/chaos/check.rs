@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde_json::Value;
+use tstar::internals::model::scalar::DeviceTime;
 use tstar::internals::model::time::parse_time;
 use tstar::internals::store::scylla::ScyllaStore;
 use tstar::internals::store::{DeviceScope, Order, TripRow, TripStore};
@@ -17,8 +18,8 @@ pub struct Event {
     pub absorbed: Vec<String>,
     pub version: i64,
     pub device: String,
-    pub start_ms: i64,
-    pub end_ms: i64,
+    pub start_ms: DeviceTime,
+    pub end_ms: DeviceTime,
     pub trip: Value,
 }
 
@@ -36,7 +37,7 @@ pub fn events(site: &Site) -> Vec<Event> {
     let read = |record: crate::topic::StoredRecord| {
         let event: Value = serde_json::from_slice(&record.value).unwrap();
         let trip = &event["trip"];
-        let time = |name: &str| parse_time(trip[name].as_str().unwrap()).unwrap();
+        let time = |name: &str| DeviceTime(parse_time(trip[name].as_str().unwrap()).unwrap());
         let device = text(&trip["device_id"]);
         assert_eq!(record.key.as_deref(), Some(device.as_bytes()));
         Event {
@@ -59,21 +60,22 @@ pub fn rows(site: &Site, store: &ScyllaStore) -> Vec<TripRow> {
     site.keyspace.runtime.block_on(async {
         let mut rows = Vec::new();
         for device in store.devices(DeviceScope::All, None, usize::MAX).await.unwrap() {
-            let all = store.range(&device, i64::MIN, i64::MAX, Order::Asc, usize::MAX);
+            let all =
+                store.range(&device, DeviceTime::MIN, DeviceTime::MAX, Order::Asc, usize::MAX);
             rows.append(&mut all.await.unwrap());
         }
         rows
     })
 }
 
-fn times(row: &TripRow) -> Vec<i64> {
+fn times(row: &TripRow) -> Vec<DeviceTime> {
     row.to_trip().unwrap().path().iter().map(|sample| sample.time_ms).collect()
 }
 
 /// Device and device time of a good line.
-fn sample(line: &[u8]) -> (String, i64) {
+fn sample(line: &[u8]) -> (String, DeviceTime) {
     let sample: Value = serde_json::from_slice(line).unwrap();
-    let time_ms = parse_time(sample["time"].as_str().unwrap()).unwrap();
+    let time_ms = DeviceTime(parse_time(sample["time"].as_str().unwrap()).unwrap());
     (text(&sample["device_id"]), time_ms)
 }
 
@@ -88,7 +90,7 @@ pub fn nothing_is_ahead(site: &Site, committed: &BTreeMap<i32, i64>) -> usize {
     for event in events(site) {
         announced.entry(event.device.clone()).or_default().push(event);
     }
-    let mut stored: HashMap<String, BTreeSet<i64>> = HashMap::new();
+    let mut stored: HashMap<String, BTreeSet<DeviceTime>> = HashMap::new();
     for row in rows(site, &store) {
         stored.entry(row.device_id.clone()).or_default().extend(times(&row));
     }

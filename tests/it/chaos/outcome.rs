@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use futures_util::{StreamExt, stream};
 use serde_json::Value;
 use tstar::internals::identity::TripId;
+use tstar::internals::model::scalar::DeviceTime;
 use tstar::internals::store::sqlite::SqliteStore;
 use tstar::internals::store::{TripRow, TripStore};
 
@@ -80,10 +81,10 @@ pub fn is_whole(site: &Site) {
 fn by_span(events: &[Event]) -> BTreeMap<String, Value> {
     let mut newest: Vec<_> = events.iter().collect();
     newest.sort_by_key(|event| std::cmp::Reverse(event.version));
-    let mut stand: BTreeMap<(&str, i64), &Event> = BTreeMap::new();
+    let mut stand: BTreeMap<(&str, DeviceTime), &Event> = BTreeMap::new();
     for event in newest {
         let upto = (event.device.as_str(), event.end_ms);
-        let before = stand.range((event.device.as_str(), i64::MIN)..=upto).next_back();
+        let before = stand.range((event.device.as_str(), DeviceTime::MIN)..=upto).next_back();
         if before.is_none_or(|(_, other)| other.end_ms < event.start_ms) {
             stand.insert((&event.device, event.start_ms), event);
         }

@@ -9,7 +9,7 @@ use tstar::internals::model::epoch::{Epoch, Log, Versions};
 use tstar::internals::model::partitioner::Partitioner;
 use tstar::internals::model::reason::DeadReason;
 use tstar::internals::model::rules::Rules;
-use tstar::internals::model::scalar::{LogTime, Offset, Version};
+use tstar::internals::model::scalar::{DeviceTime, LogTime, Offset, Version};
 use tstar::internals::pipeline::processor::{Processor, ProcessorConfig};
 use tstar::internals::source::{Batch, Decoder};
 use tstar::internals::store::memory::MemoryStore;
@@ -160,7 +160,8 @@ fn replay_and_verify_agree_with_what_two_processes_decided() {
     let store = keyspace.store();
     keyspace.runtime.block_on(async {
         for name in &names {
-            let trips = store.range(name, i64::MIN, i64::MAX, Order::Asc, 9).await.unwrap();
+            let trips =
+                store.range(name, DeviceTime::MIN, DeviceTime::MAX, Order::Asc, 9).await.unwrap();
             let claimed = store.claimed(name, 1).await.unwrap();
             assert!(!trips.is_empty() && trips.iter().all(|trip| Some(trip.partition) == claimed));
         }

@@ -6,6 +6,7 @@ use anyhow::Context;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use tstar::cli::exit::*;
 use tstar::internals::kafka::KafkaError;
+use tstar::internals::model::scalar::DeviceTime;
 use tstar::internals::ops::{
     BadData, InvalidRequest, NoResult, PartialResult, PreconditionFailed, Stopped,
 };
@@ -35,7 +36,12 @@ fn unreachable_brokers_have_their_exit_code_inside_any_error() {
 }
 
 fn malformed() -> RowError {
-    RowError { device: "a".into(), bucket: 0, end_ms: 0, reason: String::new() }
+    RowError {
+        device: "a".into(),
+        bucket: DeviceTime(0),
+        end_ms: DeviceTime(0),
+        reason: String::new(),
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ use crate::forget::lines_of;
 use crate::keyspace::{ClusteringOrder, Keyspace};
 use crate::topic::keyspace::until_committed;
 use crate::topic::{PARTITIONS, Topic, drain, start};
+use tstar::internals::model::scalar::DeviceTime;
 
 const LATER: &str = "2025-01-01T00:00:00Z";
 
@@ -95,7 +96,12 @@ fn an_instance_that_lacks_a_key_that_another_one_added_stops_at_its_record() {
     let mut behind = start(&old, &first);
     until_committed(&topic, &topic.name);
     // Signed by a key that no store names: a dead letter, and the daemon continues.
-    topic.send(&[signed_by(&key("stranger", 8), &topic.name, "truck-1", 1_800_000_000_000)]);
+    topic.send(&[signed_by(
+        &key("stranger", 8),
+        &topic.name,
+        "truck-1",
+        DeviceTime(1_800_000_000_000),
+    )]);
     until_committed(&topic, &topic.name);
 
     let second = words(&topic, &keyspace, "-second");

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use tstar::internals::kafka::producer::ProducerRecord;
+use tstar::internals::model::scalar::DeviceTime;
 use tstar::internals::model::time::parse_time;
 
 use super::{FILE, NAME, folder, forget, key, read, signed_by};
@@ -12,7 +13,7 @@ use crate::topic::file::until_read;
 use crate::topic::{PARTITIONS, Topic, drain, start};
 
 /// 2024-05-01T08:00:00Z
-const T: i64 = 1_714_550_400_000;
+const T: DeviceTime = DeviceTime(1_714_550_400_000);
 
 fn kind(name: &[u8]) -> (String, Option<Vec<u8>>) {
     ("tstar-control".into(), Some(name.to_vec()))
@@ -33,7 +34,7 @@ fn forged(topic: &Topic) -> Vec<ProducerRecord> {
     let (ours, name) = (key(NAME, 7), topic.name.as_str());
     let of_another = forget(topic, "truck-2", "2024-05-01T07:00:00Z");
     let later = forget(topic, "truck-1", "2024-05-01T07:00:00Z");
-    let far = parse_time("2100-01-01T00:00:00Z").unwrap();
+    let far = DeviceTime(parse_time("2100-01-01T00:00:00Z").unwrap());
     vec![
         unsigned(&json!({ "before": i64::MAX }).to_string()),
         unsigned(r#"{"before":"2025-01-01T00:00:00Z"}"#),
@@ -49,7 +50,7 @@ fn forged(topic: &Topic) -> Vec<ProducerRecord> {
         ProducerRecord { value: json!({ "before": i64::MAX }).to_string().into(), ..later },
         // Signed, and further ahead than any clock.
         signed_by(&ours, name, "truck-1", far),
-        signed_by(&ours, name, "truck-1", i64::MAX),
+        signed_by(&ours, name, "truck-1", DeviceTime::MAX),
     ]
 }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{Answer, Server, worked_example};
 use crate::cli::Folder;
+use tstar::internals::model::scalar::DeviceTime;
 
 /// Maximum memory of the server besides what it serves.
 const MAX_MEMORY: u64 = 150 << 20;
@@ -129,7 +130,9 @@ fn numbers_at_the_ends_of_what_there_is_are_answered() {
         }
         let body = format!(r#"{{"pairs":[{{"device":"truck-17","at":{number}}}]}}"#);
         server.request("POST", "/v1/trips/lookup", "", body.as_bytes()).is(200);
-        let id = tstar::internals::identity::TripId::new("truck-17", number).unwrap().key_text();
+        let id = tstar::internals::identity::TripId::new("truck-17", DeviceTime(number))
+            .unwrap()
+            .key_text();
         assert_eq!(server.get(&format!("/v1/trips/{id}")).status, 404, "{number}");
         let target = format!("/v1/devices/truck-17/trips?cursor={id}");
         server.get(&target).is(200);

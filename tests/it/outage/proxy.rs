@@ -14,10 +14,10 @@ use scylla_proxy::{
 };
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tstar::internals::model::scalar::{Day, Version};
+use tstar::internals::model::scalar::Version;
 use tstar::internals::store::scylla::{ScyllaStore, ScyllaUrl, ServerOptions};
 use tstar::internals::store::{Forget, TripRow, TripStore};
-use tstar::internals::timeline::DAY_MS;
+use tstar::internals::timeline::day_of;
 
 use crate::conformance::{MIDNIGHT, at, trip};
 use crate::keyspace::{ClusteringOrder, Keyspace};
@@ -209,10 +209,7 @@ impl Pair {
 
     /// The rows of a device on the server, read without the proxy.
     fn held(&self, device: &str) -> Vec<TripRow> {
-        self.keyspace
-            .runtime
-            .block_on(self.direct.rows_of_day(device, Day(MIDNIGHT / DAY_MS)))
-            .unwrap()
+        self.keyspace.runtime.block_on(self.direct.rows_of_day(device, day_of(MIDNIGHT))).unwrap()
     }
 
     fn wait<T>(&self, work: impl Future<Output = T>) -> T {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tstar::internals::codec::trip_row::resolve_overlaps;
-use tstar::internals::model::scalar::{Day, Offset};
+use tstar::internals::model::scalar::{Day, DeviceTime, Offset};
 use tstar::internals::store::{ChangeKind, TripRow};
 use tstar::internals::timeline::day_of;
 
@@ -15,7 +15,8 @@ use super::world::{Device, Event, PAIRS, Partition, Place, World};
 const DEVICES: [Device; 3] = [b'a', b'b', CONTESTED];
 
 fn days() -> std::ops::Range<i64> {
-    day_of(ORIGIN).get()..(day_of(ORIGIN) + DAYS).get()
+    let first = day_of(DeviceTime(ORIGIN)).get();
+    first..first + DAYS
 }
 
 /// I6: what lies below the committed offset of a partition is in every pair of replicas, announced,
@@ -66,7 +67,7 @@ pub fn reader(world: &mut World, truth: &Truth) {
         if row.end_ms < truth.floor(device_of(row)) {
             continue;
         }
-        let time_ms = world.dice.between(row.start_ms, row.end_ms);
+        let time_ms = DeviceTime(world.dice.between(row.start_ms.ms(), row.end_ms.ms()));
         if world.covering(device_of(row), time_ms).is_none() {
             world.bad.insert("I7 not found");
         }
@@ -175,7 +176,7 @@ fn rows(world: &mut World, truth: &Truth) {
 
 fn feed(world: &mut World, truth: &Truth) {
     let mut once: BTreeMap<Named, &Event> = BTreeMap::new();
-    let mut known: BTreeSet<(Device, i64)> = BTreeSet::new();
+    let mut known: BTreeSet<(Device, DeviceTime)> = BTreeSet::new();
     let mut bad = Vec::new();
     let merges: BTreeSet<Named> = truth.merges.keys().copied().collect();
     for event in &world.feed {
@@ -202,10 +203,10 @@ fn feed(world: &mut World, truth: &Truth) {
 
 /// The time before which events erased each device.
 #[derive(Default)]
-struct Floors(BTreeMap<Device, i64>);
+struct Floors(BTreeMap<Device, DeviceTime>);
 
 impl Floors {
-    fn raise(&mut self, device: Device, before_ms: i64) {
+    fn raise(&mut self, device: Device, before_ms: DeviceTime) {
         let floor = self.0.entry(device).or_insert(before_ms);
         *floor = (*floor).max(before_ms);
     }
@@ -242,7 +243,7 @@ fn by_overlap(events: &[Event]) -> BTreeSet<Named> {
 /// A consumer that knows ids only: the highest version of an id wins, and an id that was once
 /// retired stays retired.
 fn by_ids(events: &[Event]) -> BTreeSet<Named> {
-    let mut trips: BTreeMap<(Device, i64), &Arc<TripRow>> = BTreeMap::new();
+    let mut trips: BTreeMap<(Device, DeviceTime), &Arc<TripRow>> = BTreeMap::new();
     let (mut gone, mut floors) = (BTreeSet::new(), Floors::default());
     for event in events {
         match event {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tstar::internals::model::scalar::DeviceTime;
 use tstar::internals::pipeline::processor::ProcessorConfig;
 
 use super::log::{CONTESTED, Record, Script, hour};
@@ -35,7 +36,8 @@ fn samples_of(device: Device, hours: &[i64]) -> Record {
 fn one_that_is_behind_learns_of_a_forget_within_a_record() {
     for loads in 1..=2 {
         for second in [[35, 36, 2], [2, 35, 36], [36, 2, 35]] {
-            let records = vec![samples(&[34]), samples(&second), Record::Forget(b'a', hour(36))];
+            let records =
+                vec![samples(&[34]), samples(&second), Record::Forget(b'a', DeviceTime(hour(36)))];
             let script = Script::of_partitions(vec![(records, vec![0])], i64::MAX, 100);
             let mut schedule = Schedule::new(Dice::new(1), script, false);
             let pace = ProcessorConfig { loads, ..LASTING };

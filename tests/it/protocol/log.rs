@@ -12,7 +12,7 @@ use tstar::internals::model::epoch::{Epoch, Log, Versions};
 use tstar::internals::model::partitioner::Partitioner;
 use tstar::internals::model::reason::DeadReason;
 use tstar::internals::model::rules::Rules;
-use tstar::internals::model::scalar::{LogTime, Offset, Version};
+use tstar::internals::model::scalar::{DeviceTime, LogTime, Offset, Version};
 use tstar::internals::source::{Batch, DecodedSample, Decoder, Entry, SampleError};
 use tstar::internals::timeline::{DAY_MS, READINGS, Reading, Sample};
 
@@ -35,9 +35,9 @@ const ENDLESS: i64 = 1_000 * DAY_MS;
 pub enum Record {
     /// `None` is a sample that cannot be read.
     Samples(Device, Vec<Option<Fix>>),
-    Forget(Device, i64),
+    Forget(Device, DeviceTime),
     /// A forget without a signature.
-    Forged(Device, i64),
+    Forged(Device, DeviceTime),
 }
 
 impl Record {
@@ -83,7 +83,7 @@ fn records(dice: &mut Dice, kind: Kind, devices: &[Device], middle: i64) -> Vec<
     for nth in 0..dice.between(3, 22) as i32 {
         let device = dice.one_of(devices);
         if kind.forgets && dice.percent(15) {
-            let before_ms = when(dice);
+            let before_ms = DeviceTime(when(dice));
             let is_forged = dice.percent(20);
             let forget = if is_forged { Record::Forged } else { Record::Forget };
             records.push(forget(device, before_ms));
@@ -196,7 +196,13 @@ impl Script {
     }
 
     /// Adds what a reader makes of a forget, signed or not.
-    fn control(&self, batch: &mut Batch, offset: i64, forget: (Device, i64), is_signed: bool) {
+    fn control(
+        &self,
+        batch: &mut Batch,
+        offset: i64,
+        forget: (Device, DeviceTime),
+        is_signed: bool,
+    ) {
         let (key, body) = (name(forget.0), format!("{{\"before\":{}}}", forget.1));
         let keys = ControlKeys::parse(KEYS).expect("a key");
         let mut headers = vec![(CONTROL_HEADER.into(), Some(b"forget".to_vec()))];
@@ -232,7 +238,7 @@ pub fn sample(fix: &Fix) -> Sample {
     let position = (fix.place * 1_000, 134_050_000);
     let none = [Reading::ABSENT; READINGS];
     let speed_cmps = Reading::new(Some(fix.place));
-    Sample { speed_cmps, ..Sample::new(fix.time, position, none) }
+    Sample { speed_cmps, ..Sample::new(DeviceTime(fix.time), position, none) }
 }
 
 fn put(batch: &mut Batch, offset: i64, device: Device, fixes: &[Option<Fix>]) {

@@ -359,13 +359,13 @@ fn print(script: &Script) {
 }
 
 fn shown(record: &Record) -> String {
-    let hours = |ms: i64| (ms - super::log::ORIGIN) / super::log::HOUR;
+    let hours = |time: i64| (time - super::log::ORIGIN) / super::log::HOUR;
     match record {
         Record::Forget(device, before_ms) => {
-            format!("forget {} before {}", char::from(*device), hours(*before_ms))
+            format!("forget {} before {}", char::from(*device), hours(before_ms.ms()))
         }
         Record::Forged(device, before_ms) => {
-            format!("forge {} before {}", char::from(*device), hours(*before_ms))
+            format!("forge {} before {}", char::from(*device), hours(before_ms.ms()))
         }
         Record::Samples(device, fixes) => {
             let times = fixes.iter().map(|fix| fix.as_ref().map(|fix| hours(fix.time)));

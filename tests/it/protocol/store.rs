@@ -6,7 +6,7 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
 
-use tstar::internals::model::scalar::{Day, Offset, Version};
+use tstar::internals::model::scalar::{Day, DeviceTime, Offset, Version};
 use tstar::internals::store::{
     DeviceScope, Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore,
 };
@@ -186,12 +186,12 @@ impl TripStore for SimStore {
             let (id, row) = (device(&trip.device_id), Arc::new(trip.clone()));
             for write in trip.writes() {
                 let (from, upto, at) =
-                    (write.delete_from_ms, write.delete_upto_ms, write.delete_at);
+                    (write.delete_from_ms.ms(), write.delete_upto_ms.ms(), write.delete_at);
                 let value = Value::Trip(Arc::clone(&row));
                 writes.push(What::Mutation(Mutation {
                     partition: Partition::Trips(id, write.day.get()),
                     deletes: vec![Delete { from, upto, at: at.get() }],
-                    row: Some(((row.end_ms, row.start_ms), write.insert_at.get(), value)),
+                    row: Some(((row.end_ms.ms(), row.start_ms.ms()), write.insert_at.get(), value)),
                 }));
             }
         }
@@ -199,7 +199,11 @@ impl TripStore for SimStore {
         Ok(())
     }
 
-    async fn covering(&self, device_id: &str, time_ms: i64) -> Result<Option<TripRow>, StoreError> {
+    async fn covering(
+        &self,
+        device_id: &str,
+        time_ms: DeviceTime,
+    ) -> Result<Option<TripRow>, StoreError> {
         let row = self.world().covering(device(device_id), time_ms);
         Ok(row.map(|row| TripRow::clone(&row)))
     }
@@ -218,8 +222,8 @@ impl TripStore for SimStore {
     async fn range(
         &self,
         _: &str,
-        _: i64,
-        _: i64,
+        _: DeviceTime,
+        _: DeviceTime,
         _: Order,
         _: usize,
     ) -> Result<Vec<TripRow>, StoreError> {
@@ -260,7 +264,7 @@ impl TripStore for SimStore {
         let row = Some(((version.get(), 0), version.get() + 1, value));
         let partition = Partition::Forgets(id);
         self.acknowledged([What::Mutation(Mutation { partition, deletes: Vec::new(), row })]).await;
-        let before = (i64::MIN, before_ms - 1);
+        let before = (i64::MIN, before_ms.ms() - 1);
         let deletions =
             days.iter().map(|day| deletion(Partition::Trips(id, *day), before, version.get()));
         self.acknowledged(deletions).await;

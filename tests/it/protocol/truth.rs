@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tstar::internals::model::scalar::{Offset, Version};
+use tstar::internals::model::scalar::{DeviceTime, Offset, Version};
 use tstar::internals::store::TripRow;
 use tstar::internals::timeline::{Driver, Path, Trip};
 
@@ -13,7 +13,7 @@ use crate::model::Fix;
 use crate::model::literal::{self, Did};
 
 /// Device, `t_star`, version.
-pub type Named = (Device, i64, i64);
+pub type Named = (Device, DeviceTime, i64);
 
 #[derive(Default)]
 pub struct Truth {
@@ -25,7 +25,7 @@ pub struct Truth {
     pub merges: BTreeMap<Named, usize>,
     pub dead: BTreeSet<Place>,
     /// The time before which a device is erased in the end.
-    pub gone: BTreeMap<Device, i64>,
+    pub gone: BTreeMap<Device, DeviceTime>,
     devices: BTreeMap<Device, literal::Device>,
 }
 
@@ -64,7 +64,7 @@ impl Truth {
                 let floor = self.gone.entry(*id).or_insert(*before_ms);
                 *floor = (*floor).max(*before_ms);
                 if let Some(device) = self.devices.get_mut(id) {
-                    device.trips.retain(|trip| trip.end() >= *before_ms);
+                    device.trips.retain(|trip| DeviceTime(trip.end()) >= *before_ms);
                 }
             }
             Record::Forget(..) | Record::Forged(..) => {
@@ -87,7 +87,7 @@ impl Truth {
 
     /// Applies a sample. Returns whether its trip is full.
     fn is_refused(&mut self, script: &Script, offset: i64, id: Device, fix: &Fix) -> bool {
-        if self.gone.get(&id).is_some_and(|gone| fix.time < *gone) {
+        if self.gone.get(&id).is_some_and(|gone| DeviceTime(fix.time) < *gone) {
             return false;
         }
         let limits = literal::Limits {
@@ -109,9 +109,9 @@ impl Truth {
             }
             for trip in &device.trips {
                 for &(t_star, version) in &trip.absorbed {
-                    self.merges.entry((id, t_star, version)).or_insert(lane);
+                    self.merges.entry((id, DeviceTime(t_star), version)).or_insert(lane);
                 }
-                let named = (id, trip.t_star, trip.version);
+                let named = (id, DeviceTime(trip.t_star), trip.version);
                 let row = self.ever.entry(named);
                 let row = row.or_insert_with(|| Arc::new(row_of(id, trip, partition)));
                 state.push(Arc::clone(row));
@@ -121,8 +121,8 @@ impl Truth {
     }
 
     /// The time before which any record of the log erases a device.
-    pub fn floor(&self, device: Device) -> i64 {
-        self.gone.get(&device).copied().unwrap_or(i64::MIN)
+    pub fn floor(&self, device: Device) -> DeviceTime {
+        self.gone.get(&device).copied().unwrap_or(DeviceTime::MIN)
     }
 
     /// The trips of a partition after the records before an offset.
@@ -134,7 +134,9 @@ impl Truth {
     pub fn end(&self) -> Vec<Arc<TripRow>> {
         let trips =
             self.devices.iter().flat_map(|(&id, of)| of.trips.iter().map(move |it| (id, it)));
-        trips.map(|(id, it)| Arc::clone(&self.ever[&(id, it.t_star, it.version)])).collect()
+        trips
+            .map(|(id, it)| Arc::clone(&self.ever[&(id, DeviceTime(it.t_star), it.version)]))
+            .collect()
     }
 }
 
@@ -142,10 +144,12 @@ fn row_of(device: Device, trip: &literal::Trip, partition: i32) -> TripRow {
     let mut kept = trip.kept.clone();
     kept.sort_by_key(|fix| fix.time);
     let path = Path::from_sorted(kept.iter().map(sample)).expect("times differ");
-    let driver = trip.driver().map(|(name, time_ms)| Driver { name: name.into(), time_ms });
-    let absorbed = trip.absorbed.iter().map(|&(t_star, at)| (t_star, Version(at))).collect();
+    let driver =
+        trip.driver().map(|(name, time)| Driver { name: name.into(), time_ms: DeviceTime(time) });
+    let absorbed =
+        trip.absorbed.iter().map(|&(t_star, at)| (DeviceTime(t_star), Version(at))).collect();
     let trip = Trip::loaded(
-        trip.t_star,
+        DeviceTime(trip.t_star),
         Version(trip.minted),
         Version(trip.version),
         absorbed,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
+use tstar::internals::model::scalar::DeviceTime;
 use tstar::internals::store::{ChangeKind, TripRow};
 
 /// The first byte of a device's name, which is all of it.
@@ -54,7 +55,7 @@ pub type Key = (i64, i64);
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     Trip(Arc<TripRow>),
-    Forget { before_ms: i64, days: Vec<i64> },
+    Forget { before_ms: DeviceTime, days: Vec<i64> },
     Listed,
     Claim(i32),
 }
@@ -77,8 +78,8 @@ pub struct Mutation {
 
 #[derive(Clone, Debug)]
 pub enum Event {
-    Trip { kind: ChangeKind, retired: Vec<i64>, row: Arc<TripRow> },
-    Forgotten { device: Device, before_ms: i64 },
+    Trip { kind: ChangeKind, retired: Vec<DeviceTime>, row: Arc<TripRow> },
+    Forgotten { device: Device, before_ms: DeviceTime },
 }
 
 /// Partition, offset and element.
@@ -317,7 +318,7 @@ impl World {
     }
 
     /// The lookup of the contract: the first page of 4, in the order of end and start.
-    pub fn covering(&mut self, device: Device, time_ms: i64) -> Option<Arc<TripRow>> {
+    pub fn covering(&mut self, device: Device, time_ms: DeviceTime) -> Option<Arc<TripRow>> {
         let rows =
             self.trips(device, tstar::internals::timeline::day_of(time_ms).get()).into_iter();
         let page = rows.filter(|row| row.end_ms >= time_ms).take(4);
@@ -376,7 +377,7 @@ fn wins(at: i64, value: &Value, kept_at: i64, kept: &Value) -> bool {
 
 fn describe(what: &What) -> String {
     let row = |row: &TripRow| {
-        let hours = |ms: i64| (ms - super::log::ORIGIN) / super::log::HOUR;
+        let hours = |time: DeviceTime| (time.ms() - super::log::ORIGIN) / super::log::HOUR;
         let (device, version) = (&row.device_id, row.version);
         let (start, end, t_star) = (hours(row.start_ms), hours(row.end_ms), hours(row.t_star_ms));
         format!("trip {device} {start}..{end} t_star {t_star} version {version}")

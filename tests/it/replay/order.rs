@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use proptest::prelude::*;
-use tstar::internals::model::scalar::Version;
+use tstar::internals::model::scalar::{DeviceTime, Version};
 use tstar::internals::store::memory::MemoryStore;
 use tstar::internals::store::{Order, TripRow, TripStore};
 use tstar::internals::timeline::{Limits, READINGS, Reading, Sample, Timeline};
@@ -21,7 +21,7 @@ const DEVICE: &str = "truck-1";
 const BASE: i64 = 1000;
 
 fn sample(time_ms: i64) -> Sample {
-    Sample::new(time_ms, (525_170_000, 134_050_000), [Reading::ABSENT; READINGS])
+    Sample::new(DeviceTime(time_ms), (525_170_000, 134_050_000), [Reading::ABSENT; READINGS])
 }
 
 /// Reads a piece of a log as a worker that knows nothing but the store; flushes after `each`
@@ -33,7 +33,7 @@ async fn read(store: &MemoryStore, log: &[i64], piece: Range<usize>, each: usize
     let mut acknowledged = version(piece.start);
     for offset in piece.clone() {
         let time_ms = log[offset];
-        let days = timeline.missing_days(&limits, time_ms);
+        let days = timeline.missing_days(&limits, DeviceTime(time_ms));
         let mut rows = Vec::new();
         for &day in &days {
             rows.extend(store.rows_of_day(DEVICE, day).await.unwrap());
@@ -53,7 +53,7 @@ async fn read(store: &MemoryStore, log: &[i64], piece: Range<usize>, each: usize
 }
 
 async fn all(store: &MemoryStore) -> Vec<TripRow> {
-    store.range(DEVICE, i64::MIN, i64::MAX, Order::Asc, 10_000).await.unwrap()
+    store.range(DEVICE, DeviceTime::MIN, DeviceTime::MAX, Order::Asc, 10_000).await.unwrap()
 }
 
 /// Arrivals, the cuts between pieces, and how far each piece reaches back into the one before.
@@ -112,11 +112,12 @@ proptest! {
             let store = MemoryStore::default();
             read(&store, &sent, 0..sent.len(), each).await;
             let rows = all(&store).await;
-            let found: Vec<_> = rows.iter().map(|row| (row.start_ms, row.end_ms)).collect();
+            let span = |row: &TripRow| (row.start_ms.ms(), row.end_ms.ms());
+            let found: Vec<_> = rows.iter().map(span).collect();
             let expected = spans(&log, max_gap);
             let expected: Vec<_> = expected.iter().map(|it| (it.start, it.end)).collect();
             prop_assert_eq!(found, expected);
-            let ids: Vec<_> = rows.iter().map(|row| row.t_star_ms).collect();
+            let ids: Vec<_> = rows.iter().map(|row| row.t_star_ms.ms()).collect();
             let by_sent: Vec<_> = spans(&sent, max_gap).iter().map(|it| it.t_star).collect();
             prop_assert_eq!(ids, by_sent);
             Ok(())

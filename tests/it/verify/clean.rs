@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use tstar::internals::model::rules::Rules;
-use tstar::internals::model::scalar::Version;
+use tstar::internals::model::scalar::{Day, DeviceTime, Version};
 use tstar::internals::ops::verify::Bounds;
 use tstar::internals::ops::verify::compare::{CompareOptions, FixedLog, compare};
 use tstar::internals::store::sqlite::SqliteStore;
@@ -34,7 +34,8 @@ fn nothing_is_found_in_an_untouched_store() {
             made.import(part);
             if below(&mut random, 3) == 0 {
                 let device = format!("truck-{}", 1 + below(&mut random, devices));
-                made.erase(&device, FIRST_DAY * DAY_MS + signed(&mut random, 200_000_000));
+                let time_ms = FIRST_DAY * DAY_MS + signed(&mut random, 200_000_000);
+                made.erase(&device, DeviceTime(time_ms));
                 erased += 1;
             }
         }
@@ -45,7 +46,8 @@ fn nothing_is_found_in_an_untouched_store() {
         assert_eq!(compared.ahead, 0);
         copies += compared.same;
         for device in block_on(found.devices(DeviceScope::All, None, 10)).unwrap() {
-            let (all, asc) = ((i64::MIN, i64::MAX), tstar::internals::store::Order::Asc);
+            let (all, asc) =
+                ((DeviceTime::MIN, DeviceTime::MAX), tstar::internals::store::Order::Asc);
             let rows = block_on(found.range(&device, all.0, all.1, asc, 1000)).unwrap();
             merged += rows.iter().filter(|row| !row.absorbed.is_empty()).count();
             over += rows.iter().filter(|row| row.days().count() > 1).count();
@@ -59,7 +61,7 @@ fn nothing_is_found_in_an_untouched_store() {
 }
 
 fn row(device: &str, partition: i32, minute: i64, version: i64) -> TripRow {
-    let start_ms = FIRST_DAY * DAY_MS + minute * 60_000;
+    let start_ms = DeviceTime(FIRST_DAY * DAY_MS + minute * 60_000);
     TripRow {
         device_id: device.into(),
         end_ms: start_ms + 60_000,
@@ -90,7 +92,7 @@ fn row(device: &str, partition: i32, minute: i64, version: i64) -> TripRow {
 #[test]
 fn what_a_newer_record_erased_is_not_missing_whatever_other_partitions_have() {
     let rows = [row("truck-1", 0, 1, 70), row("truck-2", 1, 1, 4000)];
-    let before_ms = (FIRST_DAY + 2) * DAY_MS;
+    let before_ms = Day(FIRST_DAY + 2).start_ms();
     // An old forget explains nothing.
     for (version, expected) in [(150, 0), (80, 2)] {
         let folder = tempfile::tempdir().unwrap();

@@ -7,10 +7,11 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
+use tstar::internals::model::scalar::DeviceTime;
 use tstar::internals::ops::verify::Kind;
 use tstar::internals::store::raw::COLUMNS;
 use tstar::internals::store::sqlite::SqliteStore;
-use tstar::internals::timeline::DAY_MS;
+use tstar::internals::timeline::{DAY_MS, day_of};
 
 use super::{ImportedStore, below, compare_all, copy, signed, writer};
 
@@ -94,8 +95,8 @@ impl Row {
         value
     }
 
-    fn span(&self) -> (i64, i64) {
-        (self.int(START), self.int(END))
+    fn span(&self) -> (DeviceTime, DeviceTime) {
+        (DeviceTime(self.int(START)), DeviceTime(self.int(END)))
     }
 
     fn has_copies(&self) -> bool {
@@ -142,7 +143,7 @@ fn other(name: &str, value: &Value, random: &mut ChaCha8Rng) -> Value {
 /// The fault, and the expected differences.
 struct Done {
     kind: Kind,
-    span: Option<(i64, i64)>,
+    span: Option<(DeviceTime, DeviceTime)>,
     device: String,
 }
 
@@ -171,14 +172,14 @@ fn spoil(store: &Path, fault: Fault, random: &mut ChaCha8Rng) -> Option<Done> {
             connection.execute(&update, (value, row.id)).unwrap();
         }
         Fault::Stale => {
-            row.set(END, end - within(random)?);
+            row.set(END, end.ms() - within(random)?);
             row.set(4 + 3, (row.int(4 + 3) - 2).max(0));
             row.insert(&connection);
         }
         Fault::Shifted => {
             let by = within(random)?;
-            row.set(START, start + by);
-            row.set(END, end + by);
+            row.set(START, start.ms() + by);
+            row.set(END, end.ms() + by);
             row.insert(&connection);
         }
         Fault::Extra => {
@@ -191,7 +192,7 @@ fn spoil(store: &Path, fault: Fault, random: &mut ChaCha8Rng) -> Option<Done> {
             row.insert(&connection);
         }
         Fault::OtherDay => {
-            let days = end.div_euclid(DAY_MS) + 1 + signed(random, 400);
+            let days = day_of(end).get() + 1 + signed(random, 400);
             row.set(BUCKET, days * DAY_MS);
             row.insert(&connection);
         }

@@ -8,12 +8,13 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 use tstar::internals::model::rules::Rules;
+use tstar::internals::model::scalar::DeviceTime;
 use tstar::internals::ops::verify::Kind;
 use tstar::internals::store::raw::COLUMNS;
 use tstar::internals::store::scylla::ScyllaStore;
 use tstar::internals::store::sqlite::SqliteStore;
 use tstar::internals::store::{DeviceScope, Order, TripRow, TripStore};
-use tstar::internals::timeline::DAY_MS;
+use tstar::internals::timeline::{DAY_MS, day_of};
 
 use super::file::Fault;
 use super::{CompareResult, ImportedStore, below, compare_with, signed};
@@ -37,7 +38,7 @@ const KEY: [&str; 4] = ["device_id", "bucket", "end_time", "start_time"];
 fn rows(store: &SqliteStore) -> Vec<TripRow> {
     let mut all = Vec::new();
     for device in block_on(store.devices(DeviceScope::All, None, 1000)).unwrap() {
-        let rows = store.range(&device, i64::MIN, i64::MAX, Order::Asc, 10_000);
+        let rows = store.range(&device, DeviceTime::MIN, DeviceTime::MAX, Order::Asc, 10_000);
         all.extend(block_on(rows).unwrap());
     }
     for row in &mut all {
@@ -149,13 +150,13 @@ fn int(row: &Map<String, Value>, name: &str) -> i64 {
     row[name].as_i64().unwrap()
 }
 
-fn span(row: &Map<String, Value>) -> (i64, i64) {
-    (int(row, "start_time"), int(row, "end_time"))
+fn span(row: &Map<String, Value>) -> (DeviceTime, DeviceTime) {
+    (DeviceTime(int(row, "start_time")), DeviceTime(int(row, "end_time")))
 }
 
 fn has_copies(row: &Map<String, Value>) -> bool {
     let (start, end) = span(row);
-    start.div_euclid(DAY_MS) != end.div_euclid(DAY_MS)
+    day_of(start) != day_of(end)
 }
 
 /// Another value of a column.
@@ -213,7 +214,7 @@ impl Act {
 /// The fault: the expected differences, and how to undo it.
 struct Done {
     kind: Kind,
-    span: Option<(i64, i64)>,
+    span: Option<(DeviceTime, DeviceTime)>,
     /// A row that was added.
     came: Option<Map<String, Value>>,
     /// A row that was changed.
@@ -263,12 +264,13 @@ fn spoil(site: &mut Site, act: Act, random: &mut ChaCha8Rng) -> Option<Done> {
             return Some(Done { kind: Kind::Unlisted, unlisted, ..done });
         }
         Act::Fault(Fault::Stale) => {
-            row["end_time"] = (end - 1 - signed(random, (room > 0).then_some(room)?)).into();
+            row["end_time"] = (end.ms() - 1 - signed(random, (room > 0).then_some(room)?)).into();
             row["version"] = (int(&row, "version") - 2).into();
         }
         Act::Fault(Fault::Shifted) => {
             let by = 1 + signed(random, (room > 0).then_some(room)?);
-            (row["start_time"], row["end_time"]) = ((start + by).into(), (end + by).into());
+            (row["start_time"], row["end_time"]) =
+                ((start + by).ms().into(), (end + by).ms().into());
         }
         Act::Foreign { over: false } | Act::Fault(Fault::Extra) => {
             let same = |it: &&Map<String, Value>| it["device_id"] == row["device_id"];
@@ -281,7 +283,7 @@ fn spoil(site: &mut Site, act: Act, random: &mut ChaCha8Rng) -> Option<Done> {
             }
         }
         Act::Fault(Fault::OtherDay) => {
-            let day = end.div_euclid(DAY_MS) + 1 + signed(random, 400);
+            let day = day_of(end).get() + 1 + signed(random, 400);
             row["bucket"] = (day * DAY_MS).into();
         }
     }
@@ -379,10 +381,10 @@ fn what_is_stamped_as_it_should_be_is_repaired_and_what_is_later_is_reported() {
         let (start, end) = span(&row);
         let version = int(&row, "version") - 2;
         match nth {
-            0 | 1 => row["end_time"] = (end - 1).into(),
+            0 | 1 => row["end_time"] = (end - 1).ms().into(),
             _ => {
-                row["start_time"] = (start + 1).into();
-                row["end_time"] = (end + 1).into();
+                row["start_time"] = (start + 1).ms().into();
+                row["end_time"] = (end + 1).ms().into();
             }
         }
         row["version"] = version.into();

@@ -81,7 +81,8 @@ fn stored(site: &Site) -> BTreeSet<TripSummary> {
         let path: Vec<_> = times.zip(places.as_array().unwrap().iter().map(place)).collect();
         assert_eq!(number(&trip["samples"]), path.len() as u64, "{}", trip["id"]);
         let retired = trip["absorbed"].as_array().unwrap().iter();
-        let retired = retired.map(|id| TripId::parse_text(id.as_str().unwrap()).unwrap().t_star_ms);
+        let retired =
+            retired.map(|id| TripId::parse_text(id.as_str().unwrap()).unwrap().t_star_ms.ms());
         (
             trip["device_id"].as_str().unwrap().to_owned(),
             time_ms(&trip["start_time"]),
