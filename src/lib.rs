@@ -118,6 +118,7 @@ pub mod id {
 ///
 /// ```
 /// use tstar::path::{Path, PathStats, decode, encode};
+/// use tstar::rules::LegFilter;
 /// use tstar::{DeviceTime, RawSample, Sample};
 ///
 /// let raw = |time_ms, lat| RawSample { time_ms, lat, lon: 13.4, ..RawSample::default() };
@@ -127,19 +128,20 @@ pub mod id {
 ///
 /// let read = decode(&encode(&path))?;
 /// assert!(read.iter().eq(samples));
-/// assert_eq!(PathStats::from_path(&read).distance_m.round(), 1112.0);
+/// assert_eq!(PathStats::from_path(&read, LegFilter::default()).distance_m.round(), 1112.0);
 /// # Ok::<_, tstar::path::BlobError>(())
 /// ```
 pub mod path {
     pub use crate::codec::{BlobError, MAX_MESSAGE_BYTES, decode, encode};
-    pub use crate::timeline::{Path, PathStats};
+    pub use crate::timeline::{Jumps, Path, PathStats};
 }
 
 /// The settings that decide trips.
 ///
 /// [`Rules`](rules::Rules) holds all of them and has one hash. The parts that decide are
-/// [`Limits`](rules::Limits) for the timeline, and two checks of a single sample:
-/// [`ClockGuard`](rules::ClockGuard) and [`MovementFilter`](rules::MovementFilter).
+/// [`Limits`](rules::Limits) for the timeline, two checks of a single sample,
+/// [`ClockGuard`](rules::ClockGuard) and [`MovementFilter`](rules::MovementFilter), and one of the
+/// way between two samples, [`LegFilter`](rules::LegFilter).
 ///
 /// ```
 /// use tstar::{DeviceTime, LogTime};
@@ -156,7 +158,7 @@ pub mod path {
 /// ```
 pub mod rules {
     pub use crate::model::limits::{
-        ClockGuard, ClockViolation, FilterReason, Limits, MovementFilter,
+        ClockGuard, ClockViolation, FilterReason, LegFilter, Limits, MovementFilter,
     };
     pub use crate::model::rules::{Rules, SpeedUnit, TimeUnit};
 }

@@ -15,7 +15,7 @@ use tstar::internals::model::scalar::{DeviceTime, Version};
 use tstar::internals::simulate::START_MS;
 use tstar::internals::store::sqlite::SqliteStore;
 use tstar::internals::store::{TripRow, TripStore as _};
-use tstar::internals::timeline::{Path, RawSample, Sample, Trip, day_of};
+use tstar::internals::timeline::{LegFilter, Path, RawSample, Sample, Trip, day_of};
 
 use crate::child::own_cpu;
 use crate::http;
@@ -137,7 +137,7 @@ fn fill(
         let begin_ms = START_MS + i64::from(number / devices) * EACH_MS;
         let trip = trip(i64::from(number), begin_ms, random)?;
         spans.push((trip.start_ms(), trip.end_ms()));
-        rows.push(TripRow::from_trip(&device(number % devices), &trip));
+        rows.push(TripRow::from_trip(&device(number % devices), &trip, LegFilter::default()));
         if rows.len() == ROWS || number + 1 == trips {
             runtime.block_on(store.apply(&rows))?;
             rows.clear();

@@ -81,6 +81,8 @@ enum SchemaFile {
     Claims,
     /// Control keys (SQLite)
     Control,
+    /// Jumps of a trip (SQLite)
+    Jumps,
     /// Trips (Scylla and Cassandra)
     TripsCql,
     /// Epochs, erasures, control keys and claims (Scylla and Cassandra)
@@ -90,8 +92,15 @@ enum SchemaFile {
 }
 
 impl SchemaFile {
-    const EMBEDDED: [Self; 6] =
-        [Self::Trips, Self::Journal, Self::Parts, Self::Topic, Self::Claims, Self::Control];
+    const EMBEDDED: [Self; 7] = [
+        Self::Trips,
+        Self::Journal,
+        Self::Parts,
+        Self::Topic,
+        Self::Claims,
+        Self::Control,
+        Self::Jumps,
+    ];
 
     fn text(self) -> &'static str {
         match self {
@@ -101,6 +110,7 @@ impl SchemaFile {
             Self::Topic => include_str!("../../schema/topic.sql"),
             Self::Claims => include_str!("../../schema/claims.sql"),
             Self::Control => include_str!("../../schema/control.sql"),
+            Self::Jumps => include_str!("../../schema/jumps.sql"),
             Self::TripsCql => include_str!("../../schema/trips.cql"),
             Self::LogCql => include_str!("../../schema/log.cql"),
             Self::Path => include_str!("../../schema/path.proto"),

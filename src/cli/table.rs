@@ -28,7 +28,7 @@ pub fn answer(trip: &TripJson, extras: &Extras) -> String {
 }
 
 /// Order of the lines of one trip.
-const COLUMN_ORDER: [&str; 20] = [
+const COLUMN_ORDER: [&str; 21] = [
     "id",
     "requested_id",
     "match",
@@ -43,6 +43,7 @@ const COLUMN_ORDER: [&str; 20] = [
     "distance_m",
     "avg_speed_mps",
     "max_speed_mps",
+    "jumps",
     "driver",
     "start",
     "end",

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::kind::{self, ColumnKind};
 use crate::identity::TripId;
 use crate::model::scalar::{Day, DeviceTime, Version};
-use crate::timeline::{Driver, PathStats, Trip, day_of};
+use crate::timeline::{Driver, LegFilter, PathStats, Trip, day_of};
 
 /// A stored row that is not a valid trip.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,7 +45,7 @@ macro_rules! trip_columns {
             partition: kind::Int => partition,
             /// Number of kept samples.
             samples: kind::Int => samples,
-            /// Length along the path, m.
+            /// Length along the path without its jumps, m.
             distance_m: kind::Double => distance_m,
             /// Largest reported speed, m/s.
             max_speed_mps: kind::Optional<kind::Double> => max_speed_mps,
@@ -71,6 +71,10 @@ macro_rules! trip_columns {
             driver_time: kind::Optional<kind::Time> => driver_ms,
             /// The kept samples, encoded by [`super::encode`].
             path: kind::Blob => path,
+            /// Number of jumps: legs faster than rule `max_leg_speed`. Unset without that rule.
+            jumps: kind::Optional<kind::Int> => jumps,
+            /// Their durations together, s.
+            jump_s: kind::Optional<kind::Double> => jump_s,
         }
     };
 }
@@ -122,12 +126,14 @@ pub struct DayWrite {
 }
 
 impl TripRow {
-    /// Converts a trip to its row.
+    /// Converts a trip to its row. `legs` are the rules under which the trip was built.
     #[must_use]
-    pub fn from_trip(device_id: &str, trip: &Trip) -> Self {
+    pub fn from_trip(device_id: &str, trip: &Trip, legs: LegFilter) -> Self {
         let path = trip.path();
         let (first, last) = (path.first(), path.last());
-        let derived = PathStats::from_path(path);
+        let derived = PathStats::from_path(path, legs);
+        #[expect(clippy::cast_precision_loss, reason = "a trip stays far below 2^53 ms")]
+        let jump_s = derived.jumps.map(|jumps| jumps.duration_ms as f64 / 1e3);
         Self {
             device_id: device_id.to_owned(),
             end_ms: last.time_ms,
@@ -137,7 +143,7 @@ impl TripRow {
             absorbed: trip.absorbed.clone(),
             version: trip.version,
             partition: 0,
-            samples: i32::try_from(path.len()).expect("max_samples is an i32"),
+            samples: samples_of(path.len()),
             distance_m: derived.distance_m,
             max_speed_mps: derived.max_speed_mps,
             start_lat: first.lat(),
@@ -151,6 +157,8 @@ impl TripRow {
             driver: trip.driver.as_ref().map(|driver| driver.name.to_string()),
             driver_ms: trip.driver.as_ref().map(|driver| driver.time_ms),
             path: super::encode(path),
+            jumps: derived.jumps.map(|jumps| samples_of(jumps.count)),
+            jump_s,
         }
     }
 
@@ -227,6 +235,11 @@ impl TripRow {
     pub fn overlaps(&self, other: &Self) -> bool {
         self.start_ms <= other.end_ms && other.start_ms <= self.end_ms
     }
+}
+
+/// A number of samples, or of the legs between them, as a column.
+fn samples_of(count: usize) -> i32 {
+    i32::try_from(count).expect("max_samples is an i32")
 }
 
 /// Applies the overlap rule: of overlapping trips of one device, the one with the highest version

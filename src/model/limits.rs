@@ -75,6 +75,8 @@ pub struct MovementFilter {
     pub min_speed_cmps: Option<i32>,
     /// Drop samples that report a less accurate fix; in 0.1 m.
     pub max_accuracy_dm: Option<i32>,
+    /// Drop samples whose latitude and longitude are both 0, which receivers without a fix report.
+    pub drop_zero_position: bool,
 }
 
 /// Why a sample does not count as movement.
@@ -86,13 +88,16 @@ pub enum FilterReason {
     TooSlow,
     /// Its fix is less accurate than `max_accuracy`.
     BadFix,
+    /// Its latitude and longitude are both 0.
+    ZeroPosition,
 }
 
 impl MovementFilter {
     /// Checks a sample. A sample without a measurement passes the check that needs it.
     ///
     /// # Errors
-    /// Why the sample does not count as movement.
+    /// Why the sample does not count as movement. If several reasons apply, the first one of
+    /// [`FilterReason`].
     pub fn judge(&self, sample: &Sample, ignition: Option<bool>) -> Result<(), FilterReason> {
         if self.needs_ignition && ignition == Some(false) {
             return Err(FilterReason::IgnitionOff);
@@ -107,6 +112,66 @@ impl MovementFilter {
         {
             return Err(FilterReason::BadFix);
         }
+        if self.drop_zero_position && (sample.lat_e7, sample.lon_e7) == (0, 0) {
+            return Err(FilterReason::ZeroPosition);
+        }
         Ok(())
+    }
+}
+
+/// Which legs of a path count for its length. A leg joins two samples that are neighbours in time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LegFilter {
+    /// A faster leg is a jump, which does not count; in 0.01 m/s. `None`: every leg counts.
+    pub max_speed_cmps: Option<i32>,
+}
+
+impl LegFilter {
+    /// Whether a leg of a length, m, and a duration, ms, is a jump.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a leg stays far below 2^53 ms")]
+    pub fn is_jump(&self, distance_m: f64, duration_ms: i64) -> bool {
+        // Both sides in 0.01 mm, without a division.
+        let limit = |cmps| f64::from(cmps) * duration_ms as f64;
+        self.max_speed_cmps.is_some_and(|cmps| distance_m * 1e5 > limit(cmps))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::reading::{READINGS, Reading};
+
+    fn sample(position: (i32, i32)) -> Sample {
+        Sample::new(DeviceTime(0), position, [Reading::ABSENT; READINGS])
+    }
+
+    #[test]
+    fn only_both_coordinates_at_0_are_a_zero_position() {
+        let filter = MovementFilter { drop_zero_position: true, ..MovementFilter::default() };
+        assert_eq!(filter.judge(&sample((0, 0)), None), Err(FilterReason::ZeroPosition));
+        for near in [(1, 0), (0, -1), (0, 1_800_000_000)] {
+            assert_eq!(filter.judge(&sample(near), None), Ok(()), "{near:?}");
+        }
+        assert_eq!(MovementFilter::default().judge(&sample((0, 0)), None), Ok(()));
+    }
+
+    #[test]
+    fn of_several_reasons_the_first_one_counts() {
+        let quanta = |value| Reading::new(Some(value));
+        let sample = Sample { speed_cmps: quanta(1), accuracy_dm: quanta(900), ..sample((0, 0)) };
+        let mut filter = MovementFilter {
+            needs_ignition: true,
+            min_speed_cmps: Some(2),
+            max_accuracy_dm: Some(800),
+            drop_zero_position: true,
+        };
+        assert_eq!(filter.judge(&sample, Some(false)), Err(FilterReason::IgnitionOff));
+        filter.needs_ignition = false;
+        assert_eq!(filter.judge(&sample, Some(false)), Err(FilterReason::TooSlow));
+        filter.min_speed_cmps = None;
+        assert_eq!(filter.judge(&sample, Some(false)), Err(FilterReason::BadFix));
+        filter.max_accuracy_dm = None;
+        assert_eq!(filter.judge(&sample, Some(false)), Err(FilterReason::ZeroPosition));
     }
 }

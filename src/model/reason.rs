@@ -56,6 +56,8 @@ named! {
         TooSlow = "too_slow",
         /// Its fix is less accurate than `max_accuracy`.
         BadFix = "bad_fix",
+        /// Its latitude and longitude are both 0.
+        ZeroPosition = "zero_position",
         /// The trips of its device were erased up to a later time.
         Forgotten = "forgotten",
     }
@@ -125,6 +127,7 @@ impl From<FilterReason> for DropReason {
             FilterReason::IgnitionOff => Self::IgnitionOff,
             FilterReason::TooSlow => Self::TooSlow,
             FilterReason::BadFix => Self::BadFix,
+            FilterReason::ZeroPosition => Self::ZeroPosition,
         }
     }
 }

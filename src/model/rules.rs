@@ -3,12 +3,13 @@
 //! A store records the rules it was built with. Other rules give other trips for the same log, so a
 //! store with other rules is refused with an error that lists every difference.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::limits::{ClockGuard, Limits, MovementFilter};
+use super::limits::{ClockGuard, LegFilter, Limits, MovementFilter};
 use crate::model::scalar::DeviceTime;
 
 /// Unit of integer times.
@@ -50,7 +51,14 @@ pub enum SpeedUnit {
 /// How samples are quantised. Fixed in each tstar version.
 const QUANTISATION: &str = "ms,1e-7deg,0.01mps,0.1deg,0.1m";
 
+/// The values of rules that are left out of the JSON, as error messages show them. An optional rule
+/// needs no entry: it is shown as `none`.
+const LEFT_OUT: [(&str, &str); 1] = [("drop_zero_position", "false")];
+
 /// Everything that determines the trips of a log.
+///
+/// A rule that was added later is left out of the JSON at the value that stands for the behaviour
+/// before it, so that the rules of older stores keep their JSON and their hash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rules {
     /// Samples at most this far apart share a trip, ms.
@@ -81,6 +89,17 @@ pub struct Rules {
     pub quantisation: String,
     /// Version of the path blob.
     pub blob: u32,
+    /// Samples with latitude and longitude 0 are dropped. A store from before this rule keeps them.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub drop_zero_position: bool,
+    /// Faster legs do not count for distance and average speed; in 0.01 m/s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_leg_speed_cmps: Option<i32>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 impl Default for Rules {
@@ -101,6 +120,8 @@ impl Default for Rules {
             key: "device_id".into(),
             quantisation: QUANTISATION.into(),
             blob: 1,
+            drop_zero_position: true,
+            max_leg_speed_cmps: None,
         }
     }
 }
@@ -129,7 +150,14 @@ impl Rules {
             needs_ignition: self.drop_ignition_off,
             min_speed_cmps: self.min_speed_cmps,
             max_accuracy_dm: self.max_accuracy_dm,
+            drop_zero_position: self.drop_zero_position,
         }
+    }
+
+    /// Which legs of a path count for its length.
+    #[must_use]
+    pub fn legs(&self) -> LegFilter {
+        LegFilter { max_speed_cmps: self.max_leg_speed_cmps }
     }
 
     /// The rules as one line of JSON, in the field order of this struct. This form is stored and
@@ -149,14 +177,23 @@ impl Rules {
     #[must_use]
     pub fn differences(&self, requested: &Self) -> Vec<String> {
         let fields = |rules: &Self| match serde_json::to_value(rules) {
-            Ok(serde_json::Value::Object(fields)) => fields,
+            Ok(Value::Object(fields)) => fields,
             _ => unreachable!("rules are an object"),
         };
         let (stored, requested) = (fields(self), fields(requested));
-        let differs = stored.iter().filter(|(name, value)| requested.get(*name) != Some(value));
+        let names: BTreeSet<_> = stored.keys().chain(requested.keys()).collect();
+        let text = |rules: &Map<String, Value>, name: &str| match rules.get(name) {
+            Some(value) => value.to_string(),
+            None => {
+                let old = LEFT_OUT.iter().find(|(left_out, _)| *left_out == name);
+                old.map_or("none", |(_, value)| value).to_owned()
+            }
+        };
+        let differs = names.into_iter().filter(|&name| stored.get(name) != requested.get(name));
         differs
-            .map(|(name, value)| {
-                format!("{name}: the store has {value}, requested {}", requested[name])
+            .map(|name| {
+                let (stored, requested) = (text(&stored, name), text(&requested, name));
+                format!("{name}: the store has {stored}, requested {requested}")
             })
             .collect()
     }
@@ -176,5 +213,27 @@ mod tests {
         assert_ne!(other.hash(), rules.hash());
         let differences = rules.differences(&other);
         assert_eq!(differences, ["max_gap_ms: the store has 300000, requested 600000"]);
+    }
+
+    /// The rules of a store that was made before any field was added, as it has them.
+    const OLDEST: &str = concat!(
+        r#"{"max_gap_ms":300000,"max_duration_ms":86400000,"max_samples":100000,"#,
+        r#""min_time_ms":946684800000,"max_future_ms":86400000,"drop_ignition_off":false,"#,
+        r#""min_speed_cmps":null,"max_accuracy_dm":null,"fields":{},"time_unit":"ms","#,
+        r#""speed_unit":"mps","key":"device_id","#,
+        r#""quantisation":"ms,1e-7deg,0.01mps,0.1deg,0.1m","blob":1}"#,
+    );
+
+    #[test]
+    fn old_rules_keep_their_json_and_decide_as_before() {
+        let old: Rules = serde_json::from_str(OLDEST).unwrap();
+        assert_eq!(old.to_json(), OLDEST);
+        assert!(!old.movement().drop_zero_position);
+        assert_eq!(old.legs(), LegFilter::default());
+        let differences = old.differences(&Rules { drop_zero_position: true, ..old.clone() });
+        assert_eq!(differences, ["drop_zero_position: the store has false, requested true"]);
+        let limited = Rules { max_leg_speed_cmps: Some(5000), ..old.clone() };
+        let differences = limited.differences(&old);
+        assert_eq!(differences, ["max_leg_speed_cmps: the store has 5000, requested none"]);
     }
 }

@@ -268,6 +268,8 @@ impl Settings {
             drop_ignition_off: self.drop_ignition_off,
             min_speed_cmps: self.min_speed_mps.map(|mps| quanta(mps, 100.0)),
             max_accuracy_dm: self.max_accuracy_m.map(|metres| quanta(metres, 10.0)),
+            drop_zero_position: !self.keep_zero_position,
+            max_leg_speed_cmps: self.max_leg_speed_mps.map(|mps| quanta(mps, 100.0)),
             fields: self.map.clone(),
             time_unit: self.time_unit,
             speed_unit: self.speed_unit,

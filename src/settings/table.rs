@@ -77,6 +77,18 @@ settings! {
         help: "Drop samples with a worse accuracy, m",
     }
 
+    /// Keeps samples with latitude and longitude 0.
+    keep_zero_position: bool {
+        key: "keep_zero_position", default: "false", syntax: FLAG, flags: [Rules],
+        help: "Keep samples whose latitude and longitude are 0",
+    }
+
+    /// Legs that are faster do not count for distance and average speed, m/s.
+    max_leg_speed_mps: Option<f64> {
+        key: "max_leg_speed", default: "none", syntax: SPEED, flags: [Rules],
+        help: "Leave faster legs between neighbours out of distance and average speed, m/s",
+    }
+
     /// Maps a canonical field name to the input's name or JSON Pointer.
     map: BTreeMap<String, String> {
         key: "map", default: "", syntax: FIELD_MAP, flags: [Rules, Overrides],

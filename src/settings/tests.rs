@@ -49,13 +49,15 @@ fn the_file_accepts_matching_toml_types() {
     let file = file(
         "min_time = 2001-01-01T00:00:00Z\nmin_speed = 1\nmax_accuracy = 12.5\n\
          drop_ignition_off = true\nmap = 'lat=/gps/lat,device_id=vehicle'\nspeed_unit = 'kn'\n\
+         keep_zero_position = true\nmax_leg_speed = 55.5\n\
          time_unit = 'ns'\ninput_format = 'csv'\nkeep_changes = 1_000\nmax_future = '7d'\n",
     );
     let (settings, _) = Settings::resolve(&[], &[], Some(&file)).unwrap();
     let rules = settings.rules();
     assert_eq!(rules.min_time_ms, DeviceTime(978_307_200_000));
     assert_eq!((rules.min_speed_cmps, rules.max_accuracy_dm), (Some(100), Some(125)));
-    assert!(rules.drop_ignition_off);
+    assert!(rules.drop_ignition_off && !rules.drop_zero_position);
+    assert_eq!(rules.max_leg_speed_cmps, Some(5550));
     assert_eq!(rules.fields["device_id"], "vehicle");
     assert_eq!((rules.speed_unit, rules.time_unit), (SpeedUnit::Knots, TimeUnit::Nanos));
     assert_eq!(settings.input_format, Some(InputFormat::Csv));
@@ -117,6 +119,7 @@ fn limits_hold_and_faults_name_the_value_that_was_set() {
         ),
         ("settle", "367d", "settle must be at most 366d"),
         ("min_speed", "-1", "not a number from 0 to 1000"),
+        ("max_leg_speed", "fast", "not a number from 0 to 1000"),
         ("max_accuracy", "NaN", "not a number from 0 to 100000000"),
         ("map", "lat", "`lat` is not FIELD=NAME"),
     ] {

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
     use crate::model::scalar::Version;
     use crate::store::memory::MemoryStore;
-    use crate::timeline::{Limits, RawSample, Sample, Timeline};
+    use crate::timeline::{LegFilter, Limits, RawSample, Sample, Timeline};
 
     /// The trip of samples at these times, minutes since 1970.
     fn trip(minutes: &[i64], version: Version) -> TripRow {
@@ -129,7 +129,10 @@ mod tests {
             let sample = Sample::quantised(&raw).unwrap();
             timeline.absorb(&Limits::default(), version, sample, None);
         }
-        TripRow { partition: 3, ..TripRow::from_trip("a", timeline.trips().next().unwrap()) }
+        TripRow {
+            partition: 3,
+            ..TripRow::from_trip("a", timeline.trips().next().unwrap(), LegFilter::default())
+        }
     }
 
     #[tokio::test]

@@ -4,7 +4,7 @@
 //! mathematics library gives the same bits on every host, so the same path always gives the same
 //! row.
 
-use super::{Path, ReadingKind, Sample};
+use super::{LegFilter, Path, ReadingKind, Sample};
 
 /// Mean radius of the earth (IUGG), m.
 const EARTH_RADIUS_M: f64 = 6_371_008.8;
@@ -12,8 +12,10 @@ const EARTH_RADIUS_M: f64 = 6_371_008.8;
 /// The columns of a row that are derived from its path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PathStats {
-    /// Great-circle length along the path on a sphere of radius 6,371,008.8 m.
+    /// Great-circle length along the path on a sphere of radius 6,371,008.8 m, without jumps.
     pub distance_m: f64,
+    /// The legs that do not count; `None` if every leg counts.
+    pub jumps: Option<Jumps>,
     /// Largest reported speed, m/s; `None` if no sample reports one.
     pub max_speed_mps: Option<f64>,
     /// Southernmost latitude, degrees.
@@ -26,27 +28,43 @@ pub struct PathStats {
     pub max_lon: f64,
 }
 
+/// The legs of a path that are faster than the limit of a [`LegFilter`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Jumps {
+    /// Number of legs.
+    pub count: usize,
+    /// Their durations together, ms.
+    pub duration_ms: i64,
+}
+
 impl PathStats {
     /// Computes the statistics in one pass over the path.
     #[must_use]
-    pub fn from_path(path: &Path) -> Self {
+    pub fn from_path(path: &Path, legs: LegFilter) -> Self {
         let first = path.first();
         let (mut south, mut north) = (first.lat_e7, first.lat_e7);
         let (mut west, mut east) = (first.lon_e7, first.lon_e7);
         let mut fastest = None;
-        let mut distance_m = 0.0;
-        let mut previous = TrigPoint::from_sample(first);
+        let (mut distance_m, mut jumps) = (0.0, Jumps::default());
+        let (mut previous, mut previous_ms) = (TrigPoint::from_sample(first), first.time_ms);
         for sample in path.iter() {
             (south, north) = (south.min(sample.lat_e7), north.max(sample.lat_e7));
             (west, east) = (west.min(sample.lon_e7), east.max(sample.lon_e7));
             fastest = fastest.max(sample.speed_cmps.get());
             let point = TrigPoint::from_sample(&sample);
-            distance_m += previous.distance_m(&point);
-            previous = point;
+            let (leg_m, leg_ms) = (previous.distance_m(&point), sample.time_ms - previous_ms);
+            if legs.is_jump(leg_m, leg_ms) {
+                jumps.count += 1;
+                jumps.duration_ms += leg_ms;
+            } else {
+                distance_m += leg_m;
+            }
+            (previous, previous_ms) = (point, sample.time_ms);
         }
         let degrees = |e7: i32| f64::from(e7) / 1e7;
         Self {
             distance_m,
+            jumps: legs.max_speed_cmps.map(|_| jumps),
             max_speed_mps: fastest.map(|quanta| ReadingKind::Speed.in_units(quanta)),
             min_lat: degrees(south),
             min_lon: degrees(west),
@@ -91,7 +109,7 @@ impl TrigPoint {
 mod tests {
     use super::*;
     use crate::model::scalar::DeviceTime;
-    use crate::timeline::RawSample;
+    use crate::timeline::{READINGS, RawSample, Reading};
 
     fn path(points: &[(f64, f64, Option<f64>)]) -> Path {
         let samples = points.iter().zip(0..).map(|(&(lat, lon, speed_mps), time_ms)| {
@@ -100,6 +118,10 @@ mod tests {
                 .unwrap()
         });
         Path::from_sorted(samples).unwrap()
+    }
+
+    fn all_legs(path: &Path) -> PathStats {
+        PathStats::from_path(path, LegFilter::default())
     }
 
     /// Vincenty's formula for a sphere: an independent formula for the same distance.
@@ -121,8 +143,7 @@ mod tests {
             ((89.9, 10.0), (89.9, -170.0)),
             ((0.0, 179.9), (0.0, -179.9)),
         ] {
-            let found =
-                PathStats::from_path(&path(&[(a.0, a.1, None), (b.0, b.1, None)])).distance_m;
+            let found = all_legs(&path(&[(a.0, a.1, None), (b.0, b.1, None)])).distance_m;
             let expected = vincenty_m(a, b);
             assert!((found - expected).abs() <= 1e-8 * expected + 1e-6, "{found} {expected}");
         }
@@ -130,15 +151,33 @@ mod tests {
 
     #[test]
     fn computes_bbox_and_maximum_speed() {
-        let derived = PathStats::from_path(&path(&[
-            (1.0, 7.0, Some(3.0)),
-            (2.0, 5.0, Some(12.34)),
-            (-1.5, 6.0, None),
-        ]));
+        let derived =
+            all_legs(&path(&[(1.0, 7.0, Some(3.0)), (2.0, 5.0, Some(12.34)), (-1.5, 6.0, None)]));
         assert_eq!(derived.max_speed_mps, Some(12.34));
         let bbox = (derived.min_lat, derived.min_lon, derived.max_lat, derived.max_lon);
         assert_eq!(bbox, (-1.5, 5.0, 2.0, 7.0));
-        let stationary = PathStats::from_path(&path(&[(1.0, 7.0, None), (1.0, 7.0, None)]));
+        let stationary = all_legs(&path(&[(1.0, 7.0, None), (1.0, 7.0, None)]));
         assert_eq!((stationary.distance_m, stationary.max_speed_mps), (0.0, None));
+    }
+
+    #[test]
+    fn a_leg_at_the_limit_counts_and_a_faster_one_is_a_jump() {
+        // 1e-5 degrees of latitude are 1.1119510 m, so a leg of 1 ms has 1111.9510 m/s.
+        let time_ms = |e7| DeviceTime(i64::from(e7) / 100);
+        let north = |e7| Sample::new(time_ms(e7), (e7, 0), [Reading::ABSENT; READINGS]);
+        let path = Path::from_sorted([0, 100, 200].map(north)).unwrap();
+        let stats = |cmps| PathStats::from_path(&path, LegFilter { max_speed_cmps: Some(cmps) });
+        let all = all_legs(&path);
+        assert_eq!(all.jumps, None);
+        let slow = PathStats { jumps: Some(Jumps::default()), ..all };
+        assert_eq!(stats(111_196), slow);
+        let jumps = Some(Jumps { count: 2, duration_ms: 2 });
+        assert_eq!(stats(111_195), PathStats { jumps, distance_m: 0.0, ..all });
+        // The first sample is also its own neighbour, at no distance and in no time.
+        let standing =
+            Path::from_sorted([0, 1].map(|ms| Sample { time_ms: DeviceTime(ms), ..north(0) }));
+        let standing =
+            PathStats::from_path(&standing.unwrap(), LegFilter { max_speed_cmps: Some(0) });
+        assert_eq!(standing.jumps, Some(Jumps::default()));
     }
 }

@@ -22,11 +22,11 @@ mod trip;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-pub use derived::PathStats;
+pub use derived::{Jumps, PathStats};
 pub use path::Path;
 pub use trip::{Driver, Trip};
 
-pub use crate::model::limits::{ClockGuard, ClockViolation, Limits, MovementFilter};
+pub use crate::model::limits::{ClockGuard, ClockViolation, LegFilter, Limits, MovementFilter};
 pub use crate::model::reading::{READINGS, Reading, ReadingKind};
 pub use crate::model::sample::{OutOfRange, RawSample, Sample};
 use crate::model::scalar::{Day, DeviceTime, Version};

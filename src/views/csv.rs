@@ -18,7 +18,7 @@ pub(super) static CSV: FormSpec = FormSpec {
 };
 
 /// CSV columns; those of [`Extras`] that are set follow them.
-pub(super) const COLUMNS: [&str; 21] = [
+pub(super) const COLUMNS: [&str; 22] = [
     "id",
     "device_id",
     "t_star",
@@ -29,6 +29,7 @@ pub(super) const COLUMNS: [&str; 21] = [
     "distance_m",
     "avg_speed_mps",
     "max_speed_mps",
+    "jumps",
     "driver",
     "start_lat",
     "start_lon",
@@ -80,6 +81,7 @@ fn csv_values(answer: &Answer<'_>) -> Vec<String> {
         trip.distance_m.to_string(),
         number(trip.avg_speed_mps),
         number(trip.max_speed_mps),
+        trip.jumps.map(|jumps| jumps.to_string()).unwrap_or_default(),
         trip.driver.clone().unwrap_or_default(),
     ];
     let positions = [trip.start.lat, trip.start.lon, trip.end.lat, trip.end.lon];

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
     use crate::model::change::ChangeKind;
     use crate::model::scalar::DeviceTime;
-    use crate::timeline::{Limits, RawSample, Sample, Timeline};
+    use crate::timeline::{LegFilter, Limits, RawSample, Sample, Timeline};
 
     /// A trip with many retired ids, of a device with the longest possible id: every second sample
     /// joins two trips.
@@ -124,7 +124,8 @@ mod tests {
             let raw = RawSample { time_ms: DeviceTime(second * 1000), ..RawSample::default() };
             timeline.absorb(&limits, Version(version * 2), Sample::quantised(&raw).unwrap(), None);
         }
-        let row = TripRow::from_trip(&"\u{1}".repeat(256), timeline.trips().next().unwrap());
+        let trip = timeline.trips().next().unwrap();
+        let row = TripRow::from_trip(&"\u{1}".repeat(256), trip, LegFilter::default());
         let retired = row.absorbed.keys().copied().skip(3).collect();
         (Change { kind: ChangeKind::Merged, retired, row: 0 }, row)
     }

@@ -27,12 +27,14 @@ pub struct TripJson {
     pub duration_s: f64,
     /// Number of kept samples.
     pub samples: i32,
-    /// Length of the path, m, to 0.1.
+    /// Length of the path without its jumps, m, to 0.1.
     pub distance_m: f64,
-    /// Distance divided by duration, m/s, to 0.01; null if the duration is 0.
+    /// Distance divided by the duration without the jumps, m/s, to 0.01; null if that is 0.
     pub avg_speed_mps: Option<f64>,
     /// Largest reported speed, m/s.
     pub max_speed_mps: Option<f64>,
+    /// Number of jumps: legs faster than `max_leg_speed`; null without that rule.
+    pub jumps: Option<i32>,
     /// Driver named by the earliest sample that has one.
     pub driver: Option<String>,
     /// Position of the earliest sample.
@@ -161,6 +163,7 @@ impl TripJson {
         let absorbed = row.absorbed.keys().map(|t_star_ms| text_id(device, *t_star_ms));
         #[expect(clippy::cast_precision_loss, reason = "a duration below 2^53 ms")]
         let duration_s = (row.end_ms - row.start_ms) as f64 / 1e3;
+        let counted_s = duration_s - row.jump_s.unwrap_or(0.0);
         Ok(Self {
             id: text_id(device, row.t_star_ms)?,
             device_id: device.to_owned(),
@@ -170,9 +173,10 @@ impl TripJson {
             duration_s,
             samples: row.samples,
             distance_m: (row.distance_m * 10.0).round() / 10.0,
-            avg_speed_mps: (duration_s > 0.0)
-                .then(|| (row.distance_m / duration_s * 100.0).round() / 100.0),
+            avg_speed_mps: (counted_s > 0.0)
+                .then(|| (row.distance_m / counted_s * 100.0).round() / 100.0),
             max_speed_mps: row.max_speed_mps,
+            jumps: row.jumps,
             driver: row.driver.clone(),
             start: LatLon { lat: row.start_lat, lon: row.start_lon },
             end: LatLon { lat: row.end_lat, lon: row.end_lon },

@@ -4,10 +4,11 @@
 mod random;
 mod rows;
 
-use crate::model::{Fix, literal, spans};
+use crate::model::{Fix, legs, literal, spans};
 use tstar::internals::model::scalar::{DeviceTime, Version};
 use tstar::internals::timeline::{
-    Arrival, Limits, Outcome, READINGS, Reading, Sample, Timeline, Trip,
+    Arrival, Jumps, LegFilter, Limits, Outcome, PathStats, READINGS, Reading, Sample, Timeline,
+    Trip,
 };
 
 const MINUTE: i64 = 60_000;
@@ -47,6 +48,24 @@ fn assert_equal(trips: &[&Trip], device: &literal::Device) {
     let equal = trips.len() == expected.len()
         && trips.iter().zip(&expected).all(|(found, expected)| is_equal(found, expected));
     assert!(equal, "found {trips:#?}\nexpected {expected:#?}");
+}
+
+/// The length and the jumps of every trip, which depend on the set of kept samples only.
+#[track_caller]
+fn assert_legs(trips: &[&Trip], device: &literal::Device, max_speed_cmps: Option<i32>) {
+    let mut expected: Vec<_> = device.trips.iter().collect();
+    expected.sort_unstable_by_key(|trip| trip.start());
+    for (trip, expected) in trips.iter().zip(expected) {
+        let found = PathStats::from_path(trip.path(), LegFilter { max_speed_cmps });
+        let point =
+            |fix: &Fix| legs::Point { time: fix.time, lat: f64::from(fix.place) / 1e7, lon: 0.0 };
+        let max_mps = max_speed_cmps.map(|cmps| f64::from(cmps) / 100.0);
+        let expected = legs::legs(expected.kept.iter().map(point), max_mps);
+        // A micrometre: far below the quantum of a position.
+        assert!((found.distance_m - expected.counted_m).abs() < 1e-6, "{found:?} {expected:?}");
+        let jumps = Jumps { count: expected.jumps, duration_ms: expected.jump_ms };
+        assert_eq!(found.jumps, max_mps.map(|_| jumps), "{trip:#?}");
+    }
 }
 
 fn is_equal(found: &Trip, expected: &literal::Trip) -> bool {

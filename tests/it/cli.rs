@@ -5,6 +5,7 @@ mod commands;
 mod examples;
 mod exit_codes;
 mod faults;
+mod fixes;
 mod forms;
 mod import;
 pub mod input;

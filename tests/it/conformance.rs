@@ -12,7 +12,9 @@ use tstar::internals::store::sqlite::SqliteStore;
 use tstar::internals::store::{
     Change, ChangeKind, DeviceScope, Flush, Forget, Journal, Order, Position, TripRow, TripStore,
 };
-use tstar::internals::timeline::{DAY_MS, Path, READINGS, Reading, Sample, Trip, day_of};
+use tstar::internals::timeline::{
+    DAY_MS, LegFilter, Path, READINGS, Reading, Sample, Trip, day_of,
+};
 
 use crate::keyspace::{ClusteringOrder, Keyspace, WithJournal};
 use crate::support::block_on;
@@ -35,7 +37,7 @@ pub fn trip(device_id: &str, minutes: &[i64], version: i64) -> TripRow {
     let path = Path::from_sorted(samples).unwrap();
     let t_star_ms = path.first().time_ms;
     let trip = Trip::loaded(t_star_ms, Version(2), Version(version), BTreeMap::new(), None, path);
-    TripRow::from_trip(device_id, &trip)
+    TripRow::from_trip(device_id, &trip, LegFilter::default())
 }
 
 pub fn at(minute: i64) -> DeviceTime {
@@ -209,10 +211,15 @@ async fn a_row_comes_back_as_it_was(store: impl TripStore) {
     row.driver_ms = Some(at(12));
     row.max_speed_mps = None;
     row.distance_m = 1.0 / 3.0;
+    (row.jumps, row.jump_s) = (Some(i32::MAX), Some(0.1 + 0.2));
     store.apply(std::slice::from_ref(&row)).await.unwrap();
     let found = store.covering(&row.device_id, at(13)).await.unwrap();
     assert_eq!(found.as_ref(), Some(&row));
     assert_eq!(found.unwrap().to_trip().unwrap().samples(), 3);
+    // A newer row whose rules know no jumps leaves none of them.
+    let newer = TripRow { version: row.version + 2, jumps: None, jump_s: None, ..row };
+    store.apply(std::slice::from_ref(&newer)).await.unwrap();
+    assert_eq!(store.covering(&newer.device_id, at(13)).await.unwrap(), Some(newer));
 }
 
 async fn a_flush_is_durable_with_its_position(store: impl TripStore + Journal) {

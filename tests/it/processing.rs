@@ -26,6 +26,7 @@ use tstar::internals::store::{
 };
 use tstar::internals::timeline::{READINGS, Reading, Sample, Timeline};
 
+use crate::model::legs;
 use crate::support::block_on;
 
 const MINUTE: i64 = 60_000;
@@ -38,6 +39,7 @@ enum LogEntry {
     Sample { device: u8, minute: i64, lat_e7: i32 },
     Unreadable,
     IgnitionOff,
+    ZeroPosition,
     TooEarly,
     TooLate,
 }
@@ -54,6 +56,11 @@ fn decoded(batch: &mut Batch, device: u8, time_ms: DeviceTime, lat_e7: i32) -> D
     batch.text.push_str(&format!("truck-{device}"));
     let device = start..u32::try_from(batch.text.len()).unwrap();
     DecodedSample { device, driver: None, ignition: Some(true), sample: sample(time_ms, lat_e7) }
+}
+
+fn zero_position(batch: &mut Batch) -> DecodedSample {
+    let decoded = decoded(batch, 0, EVENING, 0);
+    DecodedSample { sample: Sample { lon_e7: 0, ..decoded.sample }, ..decoded }
 }
 
 /// Splits records into batches of `records_each`.
@@ -78,6 +85,7 @@ fn batches(log: &[Record], records_each: usize, first_offset: i64) -> Vec<Batch>
                         ignition: Some(false),
                         ..decoded(&mut batch, 0, EVENING, 0)
                     }),
+                    LogEntry::ZeroPosition => Ok(zero_position(&mut batch)),
                     LogEntry::TooEarly => Ok(decoded(&mut batch, 0, DeviceTime(1_795_210_680), 0)),
                     LogEntry::TooLate => Ok(decoded(&mut batch, 0, EVENING + 90_000 * MINUTE, 0)),
                 };
@@ -126,6 +134,7 @@ fn rules() -> Rules {
         drop_ignition_off: true,
         max_samples: 6,
         max_future_ms: 864_000_000,
+        max_leg_speed_cmps: Some(5000),
         ..Rules::default()
     }
 }
@@ -188,15 +197,20 @@ fn expected(log: &[Record]) -> Vec<TripRow> {
         }
     }
     let rows_of_device = |(device, timeline): (&String, &Timeline)| {
-        timeline.trips().map(|trip| TripRow::from_trip(device, trip)).collect::<Vec<_>>()
+        timeline
+            .trips()
+            .map(|trip| TripRow::from_trip(device, trip, rules().legs()))
+            .collect::<Vec<_>>()
     };
     devices.iter().flat_map(rows_of_device).collect()
 }
 
 fn log_entry() -> impl Strategy<Value = LogEntry> {
     prop_oneof![
-        12 => (0..3_u8, 0..150_i64, 0..3_i32)
+        // 10,000,000 quanta are 111 km: a jump, whatever the gap.
+        12 => (0..3_u8, 0..150_i64, prop_oneof![4 => 0..3_i32, 1 => Just(10_000_000)])
             .prop_map(|(device, minute, lat_e7)| LogEntry::Sample { device, minute, lat_e7 }),
+        1 => Just(LogEntry::ZeroPosition),
         1 => Just(LogEntry::Unreadable),
         1 => Just(LogEntry::IgnitionOff),
         1 => Just(LogEntry::TooEarly),
@@ -239,6 +253,10 @@ proptest! {
         let counts = process_with(&store, &log, each, pace, folder);
         conserved(&counts, &log);
         prop_assert_eq!(rows(&store), expected(&log));
+        rows(&store).iter().for_each(has_the_models_legs);
+        let zero = log.iter().flatten().filter(|entry| matches!(entry, LogEntry::ZeroPosition));
+        let dropped = counts.dropped.get(&DropReason::ZeroPosition).copied().unwrap_or(0);
+        prop_assert_eq!(dropped, zero.count() as u64);
         prop_assert_eq!(store.dead_letters().len() as u64, counts.dead());
         let at_once = MemoryStore::default();
         let all_at_once = process(&at_once, &log, 1_000, ProcessorConfig::default());
@@ -251,6 +269,20 @@ proptest! {
         prop_assert_eq!(again.applied, 0, "a log read again adds nothing");
         prop_assert_eq!(rows(&store), expected(&log));
     }
+}
+
+/// The columns that legs decide, against the model, which gets the kept samples as the row has them.
+fn has_the_models_legs(row: &TripRow) {
+    let trip = row.to_trip().unwrap();
+    let point = |sample: Sample| legs::Point {
+        time: sample.time_ms.ms(),
+        lat: sample.lat(),
+        lon: sample.lon(),
+    };
+    let expected = legs::legs(trip.path().iter().map(point), Some(50.0));
+    assert_eq!(row.jumps, Some(expected.jumps as i32), "{row:?}");
+    assert_eq!(row.jump_s, Some(expected.jump_ms as f64 / 1000.0), "{row:?}");
+    assert!((row.distance_m - expected.counted_m).abs() < 1e-6, "{row:?} {expected:?}");
 }
 
 /// The dead letters by log position: those of spilled samples come later.

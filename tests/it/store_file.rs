@@ -7,7 +7,9 @@ use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::{DeviceTime, Offset, Version};
 use tstar::internals::store::sqlite::{FORMATS, SqliteStore};
 use tstar::internals::store::{Change, ChangeKind, Flush, Journal, StoreError, TripRow, TripStore};
-use tstar::internals::timeline::{Path as TripPath, READINGS, Reading, Sample, Trip, day_of};
+use tstar::internals::timeline::{
+    LegFilter, Path as TripPath, READINGS, Reading, Sample, Trip, day_of,
+};
 
 use crate::cli::{Folder, minutes};
 use crate::support::block_on;
@@ -21,6 +23,7 @@ fn trip(device_id: &str) -> TripRow {
     TripRow::from_trip(
         device_id,
         &Trip::loaded(NOON, Version(0), Version(0), [].into(), None, path),
+        LegFilter::default(),
     )
 }
 
@@ -118,6 +121,7 @@ fn an_older_format_is_migrated_with_its_trips_and_a_newer_one_refused() {
         let undo = "DROP TABLE log; DROP TABLE imports; DROP TABLE dead_letters;
              DROP TABLE changes; DROP TABLE parts; DROP TABLE epochs; DROP TABLE positions;
              DROP TABLE forgets; DROP TABLE control_keys; DROP TABLE claims;
+             ALTER TABLE trips DROP COLUMN jumps; ALTER TABLE trips DROP COLUMN jump_s;
              PRAGMA user_version = 1";
         connection.execute_batch(undo).unwrap();
     }
@@ -143,7 +147,8 @@ fn an_older_format_is_migrated_with_its_trips_and_a_newer_one_refused() {
 fn an_older_format_names_a_command_that_migrates_it() {
     let folder = Folder::with("a.ndjson", minutes("truck-1", &[1, 2]));
     folder.ingest("a.ndjson");
-    let undo = "DROP TABLE control_keys; DROP TABLE claims;
+    let undo = "ALTER TABLE trips DROP COLUMN jumps; ALTER TABLE trips DROP COLUMN jump_s;
+         DROP TABLE control_keys; DROP TABLE claims;
          DROP TABLE forgets; DROP TABLE positions; DROP TABLE epochs;
          ALTER TABLE dead_letters DROP COLUMN partition; ALTER TABLE dead_letters DROP COLUMN key;
          ALTER TABLE dead_letters DROP COLUMN headers; PRAGMA user_version = 3";
@@ -171,7 +176,8 @@ fn an_import_of_format_2_counts_as_one_that_came_to_its_end() {
     let file = folder.path().join("trips.db");
     open(&file).unwrap().begin_import(NOON.ms(), &["log".into()]).unwrap();
     let connection = Connection::open(&file).unwrap();
-    let undo = "DROP TABLE control_keys; DROP TABLE claims;
+    let undo = "ALTER TABLE trips DROP COLUMN jumps; ALTER TABLE trips DROP COLUMN jump_s;
+         DROP TABLE control_keys; DROP TABLE claims;
          DROP TABLE epochs; DROP TABLE positions; DROP TABLE forgets;
          ALTER TABLE dead_letters DROP COLUMN partition; ALTER TABLE dead_letters DROP COLUMN key;
          ALTER TABLE dead_letters DROP COLUMN headers;

@@ -101,6 +101,8 @@ export class Detail {
       ["Distance", distance(trip.distance_m)],
       ["Average", speed(trip.avg_speed_mps)],
       ["Maximum", speed(trip.max_speed_mps)],
+      // Only where a rule tells them apart from other legs.
+      ...(Number.isInteger(trip.jumps) ? [["Jumps", count(trip.jumps)]] : []),
       ["Samples", count(trip.samples)],
       ["Driver", trip.driver === null ? "–" : visible(trip.driver)],
       ["t*", moment(trip.starMs).slice(11)],

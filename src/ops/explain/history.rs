@@ -22,7 +22,7 @@ use crate::source::{Batch, Control, DecodedSample, Entry, Source};
 use crate::store::EmbeddedStore;
 use crate::store::TripRow;
 use crate::telemetry::counts::DUPLICATE;
-use crate::timeline::{Arrival, Outcome, Timeline};
+use crate::timeline::{Arrival, LegFilter, Outcome, Timeline};
 
 /// What a sample did to its trip when it arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +83,8 @@ pub struct HistoryEntry {
 pub struct TripHistory<'a> {
     row: &'a TripRow,
     timeline: Timeline,
+    /// The rules of the records, which are the same in every epoch.
+    legs: LegFilter,
     latest_ms: Option<DeviceTime>,
     /// Samples before this device time are erased, ms.
     floor_ms: DeviceTime,
@@ -96,8 +98,16 @@ impl<'a> TripHistory<'a> {
     /// An empty history that keeps at most `limit` entries.
     #[must_use]
     pub fn new(row: &'a TripRow, limit: usize) -> Self {
-        let (timeline, latest_ms, floor_ms) = (Timeline::default(), None, DeviceTime::MIN);
-        Self { row, timeline, latest_ms, floor_ms, limit, entries: Vec::new(), total: 0 }
+        Self {
+            row,
+            timeline: Timeline::default(),
+            legs: LegFilter::default(),
+            latest_ms: None,
+            floor_ms: DeviceTime::MIN,
+            limit,
+            entries: Vec::new(),
+            total: 0,
+        }
     }
 
     /// The first samples of the trip in log order, up to the limit, and the number of all samples.
@@ -112,11 +122,13 @@ impl<'a> TripHistory<'a> {
         let mut trips = self.timeline.trips();
         let (Some(trip), None) = (trips.next(), trips.next()) else { return false };
         let partition = self.row.partition;
-        TripRow { partition, ..TripRow::from_trip(&self.row.device_id, trip) } == *self.row
+        let built = TripRow::from_trip(&self.row.device_id, trip, self.legs);
+        TripRow { partition, ..built } == *self.row
     }
 
     /// Reads the next records of one partition under the rules of their epoch.
     fn read(&mut self, rules: &Rules, (partition, versions): (i32, &Versions), batch: &Batch) {
+        self.legs = rules.legs();
         for entry in &batch.entries {
             let Ok(decoded) = &entry.content else { continue };
             if batch.text(&decoded.device) == self.row.device_id {

@@ -169,7 +169,7 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
             }
             let since = trip.take_unflushed().expect("there is a change");
             rows.changes.push(change(trip, since, rows.trips.len()));
-            let mut row = TripRow::from_trip(name, trip);
+            let mut row = TripRow::from_trip(name, trip, self.legs);
             // A row keeps its partition from an earlier epoch: same version, same bytes.
             row.partition = trip.partition.unwrap_or(self.log.partition);
             taken.bytes += row.path.len();

@@ -59,7 +59,7 @@ use crate::source::{Batch, Source, SourceError};
 use crate::store::{DeviceScope, Journal, Position, StoreError, TripStore};
 use crate::telemetry::SAMPLE_DELAY;
 pub use crate::telemetry::counts::{ArrivalCounts, KeyChanges, SampleCounts};
-use crate::timeline::Limits;
+use crate::timeline::{LegFilter, Limits};
 
 /// Why a run ended before the end of its source.
 #[derive(Debug, thiserror::Error)]
@@ -82,6 +82,7 @@ pub struct Processor<'a, T, J = T> {
     config: ProcessorConfig,
     classifier: Classifier,
     limits: Limits,
+    legs: LegFilter,
     devices: ResidentDevices,
     /// Unset: samples are never spilled.
     spiller: Option<Spiller>,
@@ -133,6 +134,7 @@ impl<'a, T: TripStore, J: Journal> Processor<'a, T, J> {
             config,
             classifier: Classifier::new(rules),
             limits: rules.limits(),
+            legs: rules.legs(),
             devices: ResidentDevices::new(config.memory),
             spiller: None,
             letters: PendingLetters::default(),

@@ -18,8 +18,12 @@ const FILES: [&str; 2] =
     [include_str!("../../../schema/trips.cql"), include_str!("../../../schema/log.cql")];
 
 /// Columns that earlier versions did not create: table, column and type.
-const ADDED_COLUMNS: [(&str, &str, &str); 2] =
-    [("epochs", "partitioner", "text"), ("forgets", "claims", "map<int, int> static")];
+const ADDED_COLUMNS: [(&str, &str, &str); 4] = [
+    ("epochs", "partitioner", "text"),
+    ("forgets", "claims", "map<int, int> static"),
+    ("trips", "jumps", "int"),
+    ("trips", "jump_s", "double"),
+];
 
 /// Tables whose tombstones must be kept until every replica has them.
 const TOMBSTONE_TABLES: [&str; 4] = ["trips", "device_days", "days_of_device", "forgets"];

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::model::scalar::{DeviceTime, Version};
-use crate::timeline::{Limits, RawSample, Sample, Timeline};
+use crate::timeline::{LegFilter, Limits, RawSample, Sample, Timeline};
 use crate::views::csv::COLUMNS;
 use crate::views::{Match, is_open};
 
@@ -16,7 +16,7 @@ fn row(device: &str, driver: Option<&str>, samples: &[RawSample]) -> TripRow {
         timeline.absorb(&Limits::default(), Version(version), sample, driver);
     }
     let mut trips = timeline.trips();
-    let row = TripRow::from_trip(device, trips.next().unwrap());
+    let row = TripRow::from_trip(device, trips.next().unwrap(), LegFilter::default());
     assert!(trips.next().is_none(), "one trip");
     row
 }
@@ -42,6 +42,23 @@ fn merged() -> TripRow {
     )
 }
 
+/// A trip whose fixes are `step_ms` apart, under a limit of 50 m/s for each leg.
+fn limited(step_ms: usize, latitudes: &[f64]) -> TripRow {
+    let mut timeline = Timeline::default();
+    for (ms, &lat) in (0..).step_by(step_ms).zip(latitudes) {
+        let raw = RawSample { time_ms: T + ms, lat, lon: 13.25, ..RawSample::default() };
+        let sample = Sample::quantised(&raw).unwrap();
+        timeline.absorb(&Limits::default(), Version(0), sample, None);
+    }
+    let legs = LegFilter { max_speed_cmps: Some(5000) };
+    TripRow::from_trip("far", timeline.trips().next().unwrap(), legs)
+}
+
+/// The middle one of five fixes is far away: two of the four legs are jumps.
+fn far_away() -> TripRow {
+    limited(60_000, &[52.5, 52.501, 0.0, 52.502, 52.503])
+}
+
 fn single(device: &str) -> TripRow {
     row(
         device,
@@ -64,7 +81,7 @@ const MERGED: &str = concat!(
     r#"{"id":"truck-17~20261120T213800.123Z","device_id":"truck-17","#,
     r#""t_star":"2026-11-20T21:38:00.123Z","start_time":"2026-11-20T21:38:00.123Z","#,
     r#""end_time":"2026-11-20T21:44:40.123Z","duration_s":400.0,"samples":3,"#,
-    r#""distance_m":16922.8,"avg_speed_mps":42.31,"max_speed_mps":10.5,"#,
+    r#""distance_m":16922.8,"avg_speed_mps":42.31,"max_speed_mps":10.5,"jumps":null,"#,
     r#""driver":"Ann <\"A\" & B>","start":{"lat":52.5,"lon":13.25},"#,
     r#""end":{"lat":52.5,"lon":13.5},"bbox":[13.25,52.5,13.5,52.5],"#,
     r#""absorbed":["truck-17~20261120T214440.123Z"],"version":4"#,
@@ -96,12 +113,34 @@ fn absent_values_are_null_and_extras_follow_the_trip() {
         r#"{"id":"a~7eb~20261120T213800.123Z","device_id":"a~b","#,
         r#""t_star":"2026-11-20T21:38:00.123Z","start_time":"2026-11-20T21:38:00.123Z","#,
         r#""end_time":"2026-11-20T21:38:00.123Z","duration_s":0.0,"samples":1,"#,
-        r#""distance_m":0.0,"avg_speed_mps":null,"max_speed_mps":null,"driver":null,"#,
+        r#""distance_m":0.0,"avg_speed_mps":null,"max_speed_mps":null,"jumps":null,"driver":null,"#,
         r#""start":{"lat":-1e-7,"lon":7.0},"end":{"lat":-1e-7,"lon":7.0},"#,
         r#""bbox":[7.0,-1e-7,7.0,-1e-7],"absorbed":[],"version":0,"#,
         r#""open":false,"requested_id":"x","match":"retired","merged":true}"#,
     );
     assert_eq!(text.trim_end(), expected);
+}
+
+#[test]
+fn jumps_count_neither_for_distance_nor_for_average_speed() {
+    let trip = TripJson::from_row(&far_away()).unwrap();
+    // Twice 0.001 degrees of latitude, in two of the four minutes.
+    assert_eq!((trip.distance_m, trip.avg_speed_mps), (222.4, Some(1.85)));
+    assert_eq!((trip.jumps, trip.duration_s), (Some(2), 240.0));
+    assert_eq!(trip.bbox, [13.25, 0.0, 13.25, 52.503]);
+    let text = written(Form::Csv, false, &[far_away()], &Extras::default());
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let at = reader.headers().unwrap().iter().position(|name| name == "jumps").unwrap();
+    assert_eq!(&reader.records().next().unwrap().unwrap()[at], "2");
+    let text = written(Form::GeoJson, false, &[far_away()], &Extras::default());
+    let collection: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(collection["features"][0]["properties"]["jumps"], 2);
+}
+
+#[test]
+fn a_trip_of_jumps_alone_has_no_average_speed() {
+    let trip = TripJson::from_row(&limited(300, &[52.5, 0.0])).unwrap();
+    assert_eq!((trip.distance_m, trip.avg_speed_mps, trip.jumps), (0.0, None, Some(1)));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! crash, replayed and shuffled.
 
 use super::rows::{Row, Rows};
-use super::{assert_defined, assert_equal, did, for_model, sample};
+use super::{assert_defined, assert_equal, assert_legs, did, for_model, sample};
 use crate::model::{Fix, literal};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
@@ -11,6 +11,10 @@ use tstar::internals::model::scalar::{DeviceTime, Version};
 use tstar::internals::timeline::{Limits, Timeline, Trip};
 
 const DAY: i64 = 86_400_000;
+
+/// 5 m/s. Places are 1.1 cm apart, so in logs whose samples are ms apart about half of the legs
+/// between two places are faster.
+const MAX_LEG_SPEED: Option<i32> = Some(500);
 
 /// Prints the seed of the running log if a check panics.
 struct Replay(u64);
@@ -202,6 +206,8 @@ fn whole(log: &Log) -> (Timeline, literal::Device) {
         assert_resolve(&published, &trips);
     }
     let trips: Vec<_> = owner.timeline.trips().collect();
+    assert_legs(&trips, &device, MAX_LEG_SPEED);
+    assert_legs(&trips, &device, None);
     assert_eq!(arrived.len(), counts.applied + counts.duplicates + counts.trip_full, "I3");
     assert_eq!(trips.iter().map(|trip| trip.samples()).sum::<usize>(), counts.applied, "I3");
     assert_eq!(trips.len(), counts.new - counts.merges);
@@ -255,6 +261,7 @@ fn stored(log: &Log, device: &literal::Device, dice: &mut Dice) -> (Worker, i64)
     }
     let trips = owner.finish();
     assert_equal(&trips.iter().collect::<Vec<_>>(), device);
+    assert_legs(&trips.iter().collect::<Vec<_>>(), device, MAX_LEG_SPEED);
     assert_eq!(trips.iter().map(Trip::samples).sum::<usize>(), counts.applied, "I3");
     assert_eq!(log.times().len(), counts.applied + counts.duplicates + counts.trip_full, "I3");
     replayed_ahead(log, &owner.rows);

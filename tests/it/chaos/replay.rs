@@ -8,7 +8,7 @@ use crate::keyspace::{ClusteringOrder, Keyspace};
 
 const SAMPLES: usize = 5000;
 
-const COLUMNS: [&str; 18] = [
+const COLUMNS: [&str; 20] = [
     "t_star",
     "minted",
     "absorbed",
@@ -27,6 +27,8 @@ const COLUMNS: [&str; 18] = [
     "max_lon",
     "driver",
     "path",
+    "jumps",
+    "jump_s",
 ];
 
 /// Every column of every row, with its write timestamp.

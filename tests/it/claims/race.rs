@@ -223,6 +223,7 @@ fn a_keyspace_of_an_earlier_version_is_told_what_it_lacks_and_gets_it() {
         ("DROP TABLE claims", "no table claims"),
         ("ALTER TABLE epochs DROP partitioner", "no column epochs.partitioner"),
         ("ALTER TABLE forgets DROP claims", "no column forgets.claims"),
+        ("ALTER TABLE trips DROP (jumps, jump_s)", "no column trips.jumps, trips.jump_s"),
     ] {
         keyspace.run(undo);
         let error = connect().unwrap_err().to_string();

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{Folder, keys, minutes};
 
 /// Keys of a trip, in the contract's order.
-pub const TRIP: [&str; 17] = [
+pub const TRIP: [&str; 18] = [
     "id",
     "device_id",
     "t_star",
@@ -16,6 +16,7 @@ pub const TRIP: [&str; 17] = [
     "distance_m",
     "avg_speed_mps",
     "max_speed_mps",
+    "jumps",
     "driver",
     "start",
     "end",

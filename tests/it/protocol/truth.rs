@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tstar::internals::model::scalar::{DeviceTime, Offset, Version};
 use tstar::internals::store::TripRow;
-use tstar::internals::timeline::{Driver, Path, Trip};
+use tstar::internals::timeline::{Driver, LegFilter, Path, Trip};
 
 use super::log::{CONTESTED, PARTITION, Record, Script, name, sample};
 use super::world::{Device, Homes, Place};
@@ -156,5 +156,5 @@ fn row_of(device: Device, trip: &literal::Trip, partition: i32) -> TripRow {
         driver,
         path,
     );
-    TripRow { partition, ..TripRow::from_trip(&name(device), &trip) }
+    TripRow { partition, ..TripRow::from_trip(&name(device), &trip, LegFilter::default()) }
 }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use tstar::internals::model::scalar::{DeviceTime, Version};
 use tstar::internals::store::memory::MemoryStore;
 use tstar::internals::store::{Order, TripRow, TripStore};
-use tstar::internals::timeline::{Limits, READINGS, Reading, Sample, Timeline};
+use tstar::internals::timeline::{LegFilter, Limits, READINGS, Reading, Sample, Timeline};
 
 use crate::model::spans::spans;
 use crate::support::block_on;
@@ -42,9 +42,11 @@ async fn read(store: &MemoryStore, log: &[i64], piece: Range<usize>, each: usize
         timeline.insert_loaded(&days, trips, Version(acknowledged));
         timeline.absorb(&limits, Version(version(offset)), sample(time_ms), None);
         if offset % each == 0 || offset + 1 == piece.end {
-            let changed = timeline
-                .trips_mut()
-                .filter_map(|trip| trip.take_unflushed().map(|_| TripRow::from_trip(DEVICE, trip)));
+            let changed = timeline.trips_mut().filter(|trip| trip.unflushed().is_some());
+            let changed = changed.map(|trip| {
+                trip.take_unflushed();
+                TripRow::from_trip(DEVICE, trip, LegFilter::default())
+            });
             store.apply(&changed.collect::<Vec<_>>()).await.unwrap();
             acknowledged = version(offset + 1);
             timeline.evict();

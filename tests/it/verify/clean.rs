@@ -85,6 +85,8 @@ fn row(device: &str, partition: i32, minute: i64, version: i64) -> TripRow {
         driver: None,
         driver_ms: None,
         path: vec![1],
+        jumps: None,
+        jump_s: None,
     }
 }
 

@@ -84,7 +84,8 @@ impl Row {
         let at = signed(random, count.unsigned_abs());
         let select = "SELECT rowid, * FROM trips ORDER BY rowid LIMIT 1 OFFSET ?1";
         let row = |row: &rusqlite::Row<'_>| {
-            let values = (1..=23).map(|at| row.get(at)).collect::<Result<_, _>>()?;
+            let values =
+                (1..=START + 1 + COLUMNS.len()).map(|at| row.get(at)).collect::<Result<_, _>>()?;
             Ok(Self { id: row.get(0)?, values })
         };
         connection.query_row(select, [at], row).unwrap()
@@ -118,7 +119,9 @@ impl Row {
 fn other(name: &str, value: &Value, random: &mut ChaCha8Rng) -> Value {
     match value {
         Value::Null if name == "driver" => Value::Text("unknown".into()),
-        Value::Null if name == "driver_time" => Value::Integer(signed(random, 1000)),
+        Value::Null if matches!(name, "driver_time" | "jumps") => {
+            Value::Integer(signed(random, 1000))
+        }
         Value::Null => Value::Real(3.5),
         _ if matches!(name, "driver" | "driver_time" | "max_speed_mps")
             && below(random, 3) == 0 =>
