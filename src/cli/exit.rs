@@ -15,7 +15,7 @@ use crate::pipeline::daemon::DaemonError;
 use crate::pipeline::processor::RunError;
 use crate::settings::SettingsError;
 use crate::simulate::FleetError;
-use crate::source::{MapError, SourceError};
+use crate::source::{DecoderError, SourceError};
 use crate::store::{StoreError, StoreUrlError};
 use crate::telemetry::logging;
 
@@ -112,6 +112,12 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
     if let Some(error) = cause.downcast_ref::<io::Error>() {
         return Some(if error.kind() == io::ErrorKind::BrokenPipe { 0 } else { IO });
     }
+    if let Some(error) = cause.downcast_ref() {
+        return Some(match error {
+            DecoderError::Map(_) => USAGE,
+            DecoderError::Times(_) => CONFIG,
+        });
+    }
     if cause.is::<NoResult>() {
         return Some(NO_RESULT);
     }
@@ -126,7 +132,6 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
     }
     let is_usage = cause.is::<InvalidRequest>()
         || cause.is::<FleetError>()
-        || cause.is::<MapError>()
         || cause.is::<IdError>()
         || cause.is::<MomentError>()
         || cause.is::<StoreUrlError>();

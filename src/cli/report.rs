@@ -47,6 +47,8 @@ pub struct SampleSummary {
     counts: Vec<(String, ReportedCount)>,
     dropped: BTreeMap<&'static str, u64>,
     dead_letters: BTreeMap<&'static str, u64>,
+    /// By reading; shown only if there are any.
+    unknown_readings: BTreeMap<&'static str, u64>,
 }
 
 impl SampleSummary {
@@ -61,16 +63,19 @@ impl SampleSummary {
                 .iter()
                 .map(|(reason, n)| (reason.name(), *n))
                 .collect(),
+            unknown_readings: counts.unknown_readings.clone(),
         }
     }
 
     /// Name and value of each line of the table.
     pub fn pairs(&self) -> impl Iterator<Item = (&str, String)> {
         let counts = self.counts.iter().map(|(heading, it)| (heading.as_str(), with_parts(it)));
-        counts.chain([
+        let pairs = counts.chain([
             ("  dropped", by_reason(&self.dropped)),
             ("  dead letters", by_reason(&self.dead_letters)),
-        ])
+        ]);
+        let unknown = Some(("  unknown readings", by_reason(&self.unknown_readings)));
+        pairs.chain(unknown.filter(|_| !self.unknown_readings.is_empty()))
     }
 }
 
@@ -84,6 +89,9 @@ impl Serialize for SampleSummary {
         }
         map.serialize_entry("dropped", &self.dropped)?;
         map.serialize_entry("dead_letters", &self.dead_letters)?;
+        if !self.unknown_readings.is_empty() {
+            map.serialize_entry("unknown_readings", &self.unknown_readings)?;
+        }
         map.end()
     }
 }

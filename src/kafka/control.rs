@@ -50,7 +50,8 @@ impl Authority {
         };
         // No sample is older: `min_time` is 1970 or later.
         if before < DeviceTime(0) {
-            return bad_type(format!("before is {before} ms, which is before 1970"));
+            let before = format_time(before.ms());
+            return bad_type(format!("before is {before}, which is before 1970"));
         }
         if before.ms() > record.log_time_ms.saturating_add(self.max_future_ms).ms() {
             return Err(not_authorised(format!(

@@ -140,6 +140,13 @@ impl ReadingKind {
         f64::from(quanta) / f64::from(self.per_unit())
     }
 
+    /// Whether devices send -1 if the value is unknown. As an altitude, -1 is a value.
+    #[inline]
+    #[must_use]
+    pub const fn has_unknown(self) -> bool {
+        !matches!(self, Self::Altitude)
+    }
+
     /// The accepted value, unless it is out of range.
     #[inline]
     pub(super) fn quantised(self, value: Option<f64>) -> Result<Reading, OutOfRange> {
@@ -148,6 +155,31 @@ impl ReadingKind {
         let range = (self.in_units(min), self.in_units(max));
         let quanta = super::sample::quanta(self.name(), value, range, per_unit.into())?;
         Ok(Reading::new(Some(quanta)))
+    }
+}
+
+/// A set of readings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadingSet(u8);
+
+const _: () = assert!(READINGS <= 8, "a set has one bit for each reading");
+
+impl ReadingSet {
+    /// Adds a reading.
+    pub fn insert(&mut self, kind: ReadingKind) {
+        self.0 |= 1 << kind as u8;
+    }
+
+    /// Whether there is no reading in it.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The readings in it.
+    pub fn iter(self) -> impl Iterator<Item = ReadingKind> {
+        ReadingKind::ALL.into_iter().filter(move |kind| self.0 & (1 << *kind as u8) != 0)
     }
 }
 

@@ -53,7 +53,7 @@ const QUANTISATION: &str = "ms,1e-7deg,0.01mps,0.1deg,0.1m";
 
 /// The values of rules that are left out of the JSON, as error messages show them. An optional rule
 /// needs no entry: it is shown as `none`.
-const LEFT_OUT: [(&str, &str); 1] = [("drop_zero_position", "false")];
+const LEFT_OUT: [(&str, &str); 2] = [("drop_zero_position", "false"), ("reading", "1")];
 
 /// Everything that determines the trips of a log.
 ///
@@ -95,6 +95,28 @@ pub struct Rules {
     /// Faster legs do not count for distance and average speed; in 0.01 m/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_leg_speed_cmps: Option<i32>,
+    /// How values are read: 1 as the first stores did, 2 as is documented now.
+    #[serde(default = "first_reading", skip_serializing_if = "is_first_reading")]
+    pub reading: u32,
+    /// IANA name of the zone of local times; none: local times are not read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_zone: Option<String>,
+    /// Format of times that are text, as in strftime; none: ISO 8601.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_format: Option<String>,
+    /// Version of the tables by which `time_zone` is applied, such as `2025b`; none without a zone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone_tables: Option<String>,
+}
+
+/// How values were read before there was a choice.
+const fn first_reading() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_first_reading(reading: &u32) -> bool {
+    *reading == first_reading()
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -122,6 +144,10 @@ impl Default for Rules {
             blob: 1,
             drop_zero_position: true,
             max_leg_speed_cmps: None,
+            reading: 2,
+            time_zone: None,
+            time_format: None,
+            zone_tables: None,
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::model::reason::{DeadReason, DropReason};
 use crate::model::rules::Rules;
 use crate::model::scalar::{LogTime, Offset};
 use crate::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
-use crate::source::{Batch, Decoder, Entry, MapError, span};
+use crate::source::{Batch, Decoder, DecoderError, Entry, span};
 use crate::store::EmbeddedStore;
 use crate::store::StoreError;
 use crate::telemetry::counts::{DEAD, DROPPED};
@@ -68,7 +68,7 @@ pub enum IngestError {
     },
     /// The field map of the store's rules is invalid.
     #[error(transparent)]
-    Map(#[from] MapError),
+    Map(#[from] DecoderError),
 }
 
 /// Result of a sample.

@@ -24,6 +24,7 @@ use crate::model::partitioner::Partitioner;
 use crate::model::rules::Rules;
 use crate::model::scalar::DeviceTime;
 use crate::model::time::format_duration;
+use crate::source::{ZONE_TABLES, check_time_format};
 use crate::timeline::DAY_MS;
 use nearest::nearest;
 
@@ -239,6 +240,7 @@ impl Settings {
             format!("memory must be at least 64MB, not {}", size::format_size(self.memory)),
         );
         problems.extend(self.key_problem());
+        problems.extend(self.time_format_problem());
         problems.extend(tls::problems(self));
         problems.extend(http::problems(self));
         problems
@@ -252,6 +254,13 @@ impl Settings {
             "partitioner must be none with --key any: such a key does not identify the device";
         let problem = Problem { keys: &["partitioner", "key"], message: message.into() };
         (is_computed && self.key != KeyRule::DeviceId).then_some(problem)
+    }
+
+    /// Times in a format without an offset need a zone.
+    fn time_format_problem(&self) -> Option<Problem> {
+        let format = self.time_format.as_deref()?;
+        let error = check_time_format(format, self.time_zone.is_some()).err()?;
+        Some(Problem { keys: &["time_format", "time_zone"], message: error.to_string() })
     }
 
     /// The settings that decide trips.
@@ -273,6 +282,9 @@ impl Settings {
             fields: self.map.clone(),
             time_unit: self.time_unit,
             speed_unit: self.speed_unit,
+            time_zone: self.time_zone.clone(),
+            time_format: self.time_format.clone(),
+            zone_tables: self.time_zone.as_ref().map(|_| ZONE_TABLES.to_owned()),
             key: match self.key {
                 KeyRule::DeviceId => "device_id".into(),
                 KeyRule::Any => "any".into(),

@@ -7,7 +7,7 @@ use super::http::HttpSettings;
 use super::values::{
     ACCURACY, BROKERS, CONSISTENCY, COUNT, DURATION, FIELD_MAP, FLAG, INPUT_FORMAT, KEY_RULE,
     LOG_FORMAT, LogFormat, NAME, OPTIONAL_NAME, OPTIONS, PARTITIONER, SIZE, SPEED, SPEED_UNIT,
-    STORE, TEXT, TIME, TIME_UNIT,
+    STORE, TEXT, TIME, TIME_UNIT, TIME_ZONE,
 };
 use crate::model::partitioner::Partitioner;
 use crate::model::rules::{SpeedUnit, TimeUnit};
@@ -105,6 +105,18 @@ settings! {
     time_unit: TimeUnit {
         key: "time_unit", default: "ms", syntax: TIME_UNIT, flags: [Rules, Overrides],
         help: "Unit of integer times: s, ms, us or ns",
+    }
+
+    /// Zone of local times; `None`: local times are not read.
+    time_zone: Option<String> {
+        key: "time_zone", default: "none", syntax: TIME_ZONE, flags: [Rules, Overrides],
+        help: "Zone of times without an offset, such as Europe/Berlin or UTC",
+    }
+
+    /// Format of times that are text; `None`: ISO 8601.
+    time_format: Option<String> {
+        key: "time_format", default: "none", syntax: OPTIONAL_NAME, flags: [Rules, Overrides],
+        help: "Format of times as in strftime, such as '%d.%m.%Y %H:%M:%S'",
     }
 
     /// Format of input files; `None` to detect it from the content.

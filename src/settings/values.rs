@@ -11,7 +11,7 @@ use crate::model::rules::{SpeedUnit, TimeUnit};
 use crate::model::scalar::DeviceTime;
 use crate::model::time::{format_duration, format_time, parse_duration, parse_time};
 use crate::source::file::InputFormat;
-use crate::source::parse_map;
+use crate::source::{check_time_zone, parse_map};
 use crate::store::{Consistency, StoreUrl};
 
 /// The syntax of a value with a name; the first name of a value is the one that is written.
@@ -36,6 +36,16 @@ pub(super) const OPTIONAL_NAME: Syntax<Option<String>> = Syntax {
     kind: Kind::Text,
     read: |text| if text == "none" { Ok(None) } else { name(text).map(Some) },
     write: |name| name.clone().unwrap_or_else(|| "none".into()),
+};
+
+/// IANA name of a time zone.
+pub(super) const TIME_ZONE: Syntax<Option<String>> = Syntax {
+    read: |text| {
+        let zone = (OPTIONAL_NAME.read)(text)?;
+        zone.as_deref().map_or(Ok(()), check_time_zone).map_err(|error| error.to_string())?;
+        Ok(zone)
+    },
+    ..OPTIONAL_NAME
 };
 
 /// Milliseconds.

@@ -140,6 +140,8 @@ fn quoted(bytes: &[u8], start: usize) -> Result<Cell, &'static str> {
 pub(super) struct Columns {
     pub(super) delimiter: u8,
     count: usize,
+    /// Whether a comma in a cell of a number is a decimal point.
+    decimal_commas: bool,
     /// Index of each cell that contains a field, and the child of its name.
     wanted: Vec<(usize, usize)>,
     /// Buffer, reused for each row.
@@ -173,7 +175,8 @@ impl Columns {
             }
             wanted.push((at, child));
         }
-        let columns = Self { delimiter, count: cells.len(), wanted, cells };
+        let decimal_commas = delimiter == b';' && decoder.shape.reading >= 2;
+        let columns = Self { delimiter, count: cells.len(), decimal_commas, wanted, cells };
         columns.check(header, decoder)?;
         Ok(columns)
     }
@@ -216,6 +219,7 @@ impl Columns {
                 short(row)
             )));
         }
+        fields.decimal_commas = self.decimal_commas;
         for (at, child) in &self.wanted {
             let cell = &self.cells[*at];
             if !cell.range.is_empty() {

@@ -4,11 +4,23 @@
 use super::csv::Columns;
 use super::fields::{Field, MapError};
 use super::json_fast::JsonTemplate;
+use super::local_time::TimeRulesError;
 use super::record::Fields;
 use super::shape::Shape;
 use super::{DecodedSample, SampleError};
 use crate::model::reason::DeadReason;
 use crate::model::rules::Rules;
+
+/// Rules by which no record can be decoded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecoderError {
+    /// The field map contains an unknown field or an invalid pointer.
+    #[error(transparent)]
+    Map(#[from] MapError),
+    /// The time zone, its tables or the time format cannot be used.
+    #[error(transparent)]
+    Times(#[from] TimeRulesError),
+}
 
 /// Decodes records by the field map and the units of the rules.
 #[derive(Debug)]
@@ -20,8 +32,8 @@ impl Decoder {
     /// Creates a decoder for these rules.
     ///
     /// # Errors
-    /// The field map contains an unknown field or an invalid pointer.
-    pub fn new(rules: &Rules) -> Result<Self, MapError> {
+    /// What is wrong with the rules.
+    pub fn new(rules: &Rules) -> Result<Self, DecoderError> {
         Ok(Self { shape: Shape::new(rules)? })
     }
 

@@ -10,6 +10,7 @@ use super::decode::Decoder;
 use super::fields::Field;
 use super::record::{self, MAX_ID_BYTES};
 use super::{DecodedSample, Span, span, time};
+use crate::model::reading::{ReadingKind, ReadingSet};
 use crate::model::rules::TimeUnit;
 use crate::model::scalar::DeviceTime;
 use crate::timeline::{RawSample, Sample};
@@ -52,6 +53,7 @@ struct Values<'a> {
     device: &'a [u8],
     driver: Option<&'a [u8]>,
     ignition: Option<bool>,
+    unknown: ReadingSet,
     raw: RawSample,
 }
 
@@ -86,7 +88,8 @@ impl JsonTemplate {
             Some(driver) => Some(put(driver, text)?),
             None => None,
         };
-        Some(DecodedSample { device, driver, ignition: values.ignition, sample })
+        let Values { ignition, unknown, .. } = values;
+        Some(DecodedSample { device, driver, ignition, sample, unknown })
     }
 
     fn values<'a>(&self, decoder: &Decoder, record: &'a [u8]) -> Option<Values<'a>> {
@@ -165,14 +168,19 @@ impl<'a> Values<'a> {
             Field::DeviceId => self.device = take_text(rest)?,
             Field::Driver => self.driver = Some(take_text(rest)?),
             Field::Ignition => self.ignition = Some(take_bool(rest)?),
-            Field::Time => raw.time_ms = take_time(rest, decoder.shape.time_unit)?,
+            Field::Time => raw.time_ms = take_time(rest, decoder.shape.times.unit)?,
             Field::Lat => raw.lat = take_number(rest)?,
             Field::Lon => raw.lon = take_number(rest)?,
-            Field::Speed => {
-                let speed = record::metres_per_second(take_number(rest)?, decoder.shape.speed_unit);
-                raw.speed_mps = Some(speed);
+            other => {
+                let (kind, value) = (other.reading()?, take_number(rest)?);
+                if record::is_unknown(decoder, kind, value) {
+                    self.unknown.insert(kind);
+                    return Some(());
+                }
+                let in_si = |speed| record::metres_per_second(speed, decoder.shape.speed_unit);
+                let value = if kind == ReadingKind::Speed { in_si(value) } else { value };
+                *raw.reading_mut(kind) = Some(value);
             }
-            other => *raw.reading_mut(other.reading()?) = Some(take_number(rest)?),
         }
         Some(())
     }

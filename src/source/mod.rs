@@ -10,6 +10,7 @@ mod fields;
 pub mod file;
 mod json;
 mod json_fast;
+mod local_time;
 mod record;
 mod reencode;
 mod shape;
@@ -22,13 +23,15 @@ use std::future::Future;
 use std::ops::Range;
 use std::sync::Arc;
 
-pub use decode::Decoder;
+pub use decode::{Decoder, DecoderError};
 pub use fields::{MapError, parse_map};
 pub use json_fast::JsonTemplate;
+pub use local_time::{TimeRulesError, ZONE_TABLES, check_time_format, check_time_zone};
 pub(crate) use text::{head_of, short};
 
 use crate::identity::DeviceId;
 use crate::model::input_part::Part;
+use crate::model::reading::ReadingSet;
 use crate::model::reason::DeadReason;
 use crate::model::scalar::{DeviceTime, LogTime, Offset};
 use crate::timeline::Sample;
@@ -145,6 +148,8 @@ pub struct DecodedSample {
     pub ignition: Option<bool>,
     /// The sample, quantised.
     pub sample: Sample,
+    /// Readings that the record has as -1, which devices send for an unknown value.
+    pub unknown: ReadingSet,
 }
 
 /// Maximum length of an error message, bytes.

@@ -7,6 +7,7 @@ use super::fields::{Field, Target};
 use super::text::short;
 use super::{DecodedSample, SampleError, Span, time};
 use crate::identity::{MAX_DEVICE_ID_BYTES, check_device_id};
+use crate::model::reading::{ReadingKind, ReadingSet};
 use crate::model::reason::DeadReason;
 use crate::model::rules::SpeedUnit;
 use crate::model::scalar::DeviceTime;
@@ -64,6 +65,8 @@ pub(super) struct Fields<'a> {
     repeated: Option<Box<str>>,
     /// The field of the value that was read last, for messages.
     pub(super) last: Option<Field>,
+    /// Whether a comma in a cell of a number is a decimal point.
+    pub(super) decimal_commas: bool,
 }
 
 impl<'a> Fields<'a> {
@@ -150,8 +153,17 @@ impl<'a> Fields<'a> {
     ) -> Result<DecodedSample, Box<SampleError>> {
         let device = self.device(text)?;
         let time_ms = self.time(decoder)?;
-        let number = |field| self.number(field);
-        let speed = number(Field::Speed)?;
+        let number = |field| self.number(decoder, field);
+        let mut unknown = ReadingSet::default();
+        let mut reading = |field, kind| -> Result<Option<f64>, Box<SampleError>> {
+            let value = number(field)?;
+            let is_unknown = value.is_some_and(|value| is_unknown(decoder, kind, value));
+            if is_unknown {
+                unknown.insert(kind);
+            }
+            Ok(value.filter(|_| !is_unknown))
+        };
+        let speed = reading(Field::Speed, ReadingKind::Speed)?;
         let mut raw = RawSample {
             time_ms,
             // `check_names` has checked that both are present.
@@ -163,13 +175,13 @@ impl<'a> Fields<'a> {
         for (field, kind) in Field::READINGS {
             // The speed has a unit and is read above.
             if field != Field::Speed {
-                *raw.reading_mut(kind) = number(field)?;
+                *raw.reading_mut(kind) = reading(field, kind)?;
             }
         }
-        let ignition = self.ignition()?;
+        let ignition = self.ignition(decoder)?;
         let driver = self.driver(text)?;
         let sample = Sample::quantised(&raw).map_err(|error| self.out_of_range(&error))?;
-        Ok(DecodedSample { device, driver, ignition, sample })
+        Ok(DecodedSample { device, driver, ignition, sample, unknown })
     }
 
     fn device(&self, text: &mut String) -> Result<Span, Box<SampleError>> {
@@ -216,15 +228,17 @@ impl<'a> Fields<'a> {
 
     fn time(&self, decoder: &Decoder) -> Result<DeviceTime, Box<SampleError>> {
         let value = self.value(Field::Time);
+        let times = &decoder.shape.times;
         let integer = |integer: i128| {
-            let ms = time::from_integer(integer, decoder.shape.time_unit);
+            let ms = time::from_integer(integer, times.unit);
             ms.ok_or_else(|| time::too_large(&integer.to_string()))
         };
         let ms = match value {
             Value::Signed(value) => integer(i128::from(*value)),
             Value::Unsigned(value) => integer(i128::from(*value)),
-            Value::Float(value) => Err(time::fractional(&value.to_string())),
-            Value::Text(text) | Value::Cell(text) => time::from_text(text, decoder.shape.time_unit),
+            Value::Float(value) => times.number(*value),
+            Value::Text(text) => times.text(text),
+            Value::Cell(text) => times.text(&self.with_point(text)),
             Value::Absent | Value::Bool(_) | Value::Nested(_) => {
                 return bad_type(Field::Time, value, "RFC 3339 text or an integer");
             }
@@ -232,8 +246,12 @@ impl<'a> Fields<'a> {
         ms.map(DeviceTime).or_else(|message| fault(DeadReason::BadTime, message))
     }
 
-    fn number(&self, field: Field) -> Result<Option<f64>, Box<SampleError>> {
+    fn number(&self, decoder: &Decoder, field: Field) -> Result<Option<f64>, Box<SampleError>> {
         let value = self.value(field);
+        let parsed = |text: &str| match text.parse() {
+            Ok(number) => Ok(Some(number)),
+            Err(_) => bad_type(field, value, "a number"),
+        };
         #[expect(
             clippy::cast_precision_loss,
             reason = "no field has integers of over 2^53 in range"
@@ -243,30 +261,45 @@ impl<'a> Fields<'a> {
             Value::Float(value) => Ok(Some(*value)),
             Value::Signed(value) => Ok(Some(*value as f64)),
             Value::Unsigned(value) => Ok(Some(*value as f64)),
-            Value::Cell(text) => match text.parse() {
-                Ok(number) => Ok(Some(number)),
-                Err(_) => bad_type(field, value, "a number"),
-            },
+            Value::Cell(text) if decoder.shape.reading < 2 => parsed(text),
+            Value::Cell(text) => parsed(self.with_point(text.trim_ascii()).as_ref()),
+            Value::Text(text) if decoder.shape.reading >= 2 => parsed(text.trim_ascii()),
             Value::Bool(_) | Value::Text(_) | Value::Nested(_) => {
                 bad_type(field, value, "a number")
             }
         }
     }
 
-    fn ignition(&self) -> Result<Option<bool>, Box<SampleError>> {
+    /// A number of a table with decimal commas, with a decimal point. A number with thousands
+    /// separators has a second comma or point, and is not a number then.
+    fn with_point<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let is_number = || {
+            let digits = text.strip_prefix('-').unwrap_or(text);
+            let mut parts = digits.split(',');
+            let is_integer =
+                |part: &str| !part.is_empty() && part.bytes().all(|digit| digit.is_ascii_digit());
+            parts.by_ref().take(2).filter(|part| is_integer(part)).count() == 2
+                && parts.next().is_none()
+        };
+        if self.decimal_commas && is_number() {
+            return Cow::Owned(text.replace(',', "."));
+        }
+        Cow::Borrowed(text)
+    }
+
+    fn ignition(&self, decoder: &Decoder) -> Result<Option<bool>, Box<SampleError>> {
         let value = self.value(Field::Ignition);
+        let reading = decoder.shape.reading;
         let state = match value {
             Value::Absent => return Ok(None),
             Value::Bool(on) => Some(*on),
             Value::Signed(0) | Value::Unsigned(0) => Some(false),
             Value::Signed(1) | Value::Unsigned(1) => Some(true),
+            Value::Float(0.0) if reading >= 2 => Some(false),
+            Value::Float(1.0) if reading >= 2 => Some(true),
             Value::Cell(text) if text == "0" => Some(false),
             Value::Cell(text) if text == "1" => Some(true),
-            Value::Text(text) | Value::Cell(text) => {
-                let is = |word: &str| text.eq_ignore_ascii_case(word);
-                let (on, off) = (is("true") || is("on"), is("false") || is("off"));
-                (on || off).then_some(on)
-            }
+            Value::Text(text) | Value::Cell(text) => switch(text, reading),
             _ => None,
         };
         match state {
@@ -290,6 +323,25 @@ impl<'a> Fields<'a> {
         let message = format!("{field} is {shown}{in_si}, outside of {least} to {most}");
         Box::new(SampleError::new(DeadReason::OutOfRange, message))
     }
+}
+
+/// The state that a word is.
+fn switch(text: &str, reading: u32) -> Option<bool> {
+    let is_one = |text: &str, words: &[&str]| words.iter().any(|w| text.eq_ignore_ascii_case(w));
+    if reading < 2 {
+        let on = is_one(text, &["true", "on"]);
+        return (on || is_one(text, &["false", "off"])).then_some(on);
+    }
+    let text = text.trim_ascii();
+    let on = is_one(text, &["true", "on", "yes", "t", "y", "1", "1.0"]);
+    (on || is_one(text, &["false", "off", "no", "f", "n", "0", "0.0"])).then_some(on)
+}
+
+/// Whether the value of a reading says that the device does not know it.
+#[inline]
+#[expect(clippy::float_cmp, reason = "any other negative value is an error")]
+pub(super) fn is_unknown(decoder: &Decoder, kind: ReadingKind, value: f64) -> bool {
+    value == -1.0 && kind.has_unknown() && decoder.shape.reading >= 2
 }
 
 /// Appends a text or an integer to `text`; `None` for any other value.

@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::fields::{self, Field, MapError, Node};
+use super::fields::{self, Field, Node};
 use super::record::Fields;
-use super::{SampleError, json};
-use crate::model::rules::{Rules, SpeedUnit, TimeUnit};
+use super::time::Times;
+use super::{DecoderError, SampleError, json};
+use crate::model::rules::{Rules, SpeedUnit};
 
 /// The shape that rules describe.
 #[derive(Debug)]
@@ -18,23 +19,26 @@ pub(super) struct Shape {
     pub root: Node,
     /// Names or JSON Pointers by canonical name, without the fields that keep their own names.
     pub map: BTreeMap<String, String>,
-    /// Unit of integer times.
-    pub time_unit: TimeUnit,
+    /// How times are read.
+    pub times: Times,
     /// Unit of speeds.
     pub speed_unit: SpeedUnit,
+    /// Version of how values are read, as [`Rules::reading`].
+    pub reading: u32,
 }
 
 impl Shape {
     /// The shape of these rules.
     ///
     /// # Errors
-    /// The field map contains an unknown field or an invalid pointer.
-    pub fn new(rules: &Rules) -> Result<Self, MapError> {
+    /// As for [`Decoder::new`](super::Decoder::new).
+    pub fn new(rules: &Rules) -> Result<Self, DecoderError> {
         Ok(Self {
             root: fields::names(&rules.fields)?,
             map: rules.fields.clone(),
-            time_unit: rules.time_unit,
+            times: Times::new(rules)?,
             speed_unit: rules.speed_unit,
+            reading: rules.reading,
         })
     }
 

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{Batch, DecodedSample, Entry, Span, span};
+use crate::model::reading::ReadingSet;
 use crate::model::scalar::{DeviceTime, LogTime, Offset};
 use crate::timeline::{READINGS, Reading, Sample};
 
@@ -251,6 +252,8 @@ fn push(batch: &mut Batch, spilled: &SpilledSample<'_>, raw: &[u8]) {
         span(start, batch.text.len())
     };
     let (device, driver) = (put(spilled.device), spilled.driver.map(&mut put));
+    // Unknown readings were counted when the sample was spilled.
+    let (ignition, unknown) = (spilled.ignition, ReadingSet::default());
     let [lat_e7, lon_e7] = spilled.position;
     let readings = spilled.readings.map(Reading::new);
     let sample = Sample::new(spilled.time_ms, (lat_e7, lon_e7), readings);
@@ -264,7 +267,7 @@ fn push(batch: &mut Batch, spilled: &SpilledSample<'_>, raw: &[u8]) {
         again: spilled.again,
         raw: span(start, batch.raw.len()),
         key: None,
-        content: Ok(DecodedSample { device, driver, ignition: spilled.ignition, sample }),
+        content: Ok(DecodedSample { device, driver, ignition, sample, unknown }),
     });
 }
 

@@ -1,9 +1,141 @@
-//! Parses device times, text or integer, to ms since 1970.
+//! Parses device times, text or number, to ms since 1970.
 
 use chrono::DateTime;
 
+use super::local_time::{LocalTimes, TimeRulesError, parse_local};
 use super::text::short;
-use crate::model::rules::TimeUnit;
+use crate::model::rules::{Rules, TimeUnit};
+
+/// How the rules read device times.
+#[derive(Debug)]
+pub(super) struct Times {
+    /// Unit of times that are numbers.
+    pub(super) unit: TimeUnit,
+    /// Version of the reading, from 1: version 1 knows RFC 3339 and integers only.
+    reading: u32,
+    local: LocalTimes,
+}
+
+impl Times {
+    /// The times of these rules.
+    ///
+    /// # Errors
+    /// The zone, its tables or the format cannot be used.
+    pub(super) fn new(rules: &Rules) -> Result<Self, TimeRulesError> {
+        let local = LocalTimes::new(rules)?;
+        Ok(Self { unit: rules.time_unit, reading: rules.reading, local })
+    }
+
+    /// A number that is not an integer. Its fraction is rounded to the nearest us, which is more
+    /// exact than the number itself, and the time is then floored to ms.
+    ///
+    /// # Errors
+    /// Fractions are not read, or the ms overflow.
+    pub(super) fn number(&self, value: f64) -> Result<i64, String> {
+        if self.reading < 2 {
+            return Err(fractional(&value.to_string()));
+        }
+        from_number(value, self.unit).ok_or_else(|| too_large(&value.to_string()))
+    }
+
+    /// A text: RFC 3339, a time in the format of the rules, a number in the unit of the rules, or
+    /// a local time if the rules have a zone; in this order, so that an offset in a text counts.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub(super) fn text(&self, text: &str) -> Result<i64, String> {
+        if self.reading < 2 {
+            return from_text(text, self.unit);
+        }
+        let text = text.trim_ascii();
+        if let Some(ms) = plain_utc(text.as_bytes()).or_else(|| with_offset(text)) {
+            return Ok(ms);
+        }
+        if let Some(time) = self.local.formatted(text) {
+            return time;
+        }
+        if let Some(time) = integer(text, self.unit) {
+            return time;
+        }
+        if is_decimal(text) {
+            let time = text.parse().ok().and_then(|value| from_number(value, self.unit));
+            return time.ok_or_else(|| too_large(text));
+        }
+        match parse_local(text) {
+            Some(local) => self.local.in_zone(local, text),
+            None => Err(self.local.unknown(text)),
+        }
+    }
+}
+
+/// A time with an offset from UTC, floored to ms: RFC 3339, and the other forms of ISO 8601 offsets
+/// `+0100` and `+01`, also after a space.
+fn with_offset(text: &str) -> Option<i64> {
+    if let Ok(time) = DateTime::parse_from_rfc3339(text) {
+        // A DateTime counts nanoseconds upwards from the second before, so this floors.
+        return Some(time.timestamp_millis());
+    }
+    let (date_time, offset) = text.split_at(text.rfind(['+', '-'])?);
+    let date_time = date_time.strip_suffix(' ').unwrap_or(date_time);
+    // A shorter text has its sign within the date.
+    if date_time.len() < 19 {
+        return None;
+    }
+    let (hours, minutes) = offset.split_at_checked(3)?;
+    let minutes = match minutes.len() {
+        0 => "00",
+        _ => minutes.strip_prefix(':').unwrap_or(minutes),
+    };
+    let time = DateTime::parse_from_rfc3339(&format!("{date_time}{hours}:{minutes}")).ok()?;
+    Some(time.timestamp_millis())
+}
+
+/// Whether a text is a JSON number with a fraction or an exponent; leading zeros are accepted, as
+/// in integers.
+fn is_decimal(text: &str) -> bool {
+    let after_digits = |text: &str| -> Option<usize> {
+        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+        (digits > 0).then_some(digits)
+    };
+    let mut rest = text.strip_prefix('-').unwrap_or(text);
+    let Some(whole) = after_digits(rest) else { return false };
+    rest = &rest[whole..];
+    let is_integer = rest.is_empty();
+    if let Some(fraction) = rest.strip_prefix('.') {
+        let Some(digits) = after_digits(fraction) else { return false };
+        rest = &fraction[digits..];
+    }
+    if let Some(exponent) = rest.strip_prefix(['e', 'E']) {
+        let exponent = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
+        let Some(digits) = after_digits(exponent) else { return false };
+        rest = &exponent[digits..];
+    }
+    rest.is_empty() && !is_integer
+}
+
+/// A number that is not an integer, in `unit`, to the nearest us, then floored to ms; `None` if the
+/// ms overflow.
+///
+/// A float has 53 bits: of a time of this century in seconds, it is exact to a quarter of a us.
+fn from_number(value: f64, unit: TimeUnit) -> Option<i64> {
+    if !value.is_finite() {
+        return None;
+    }
+    // The parts are separate: a product of the whole number would be rounded.
+    let (whole, fraction) = (value.floor(), value - value.floor());
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a larger float becomes the largest integer"
+    )]
+    let (whole, round) = (whole as i128, |us: f64| us.round() as i128);
+    let us = match unit {
+        TimeUnit::Seconds => whole.checked_mul(1_000_000)?.checked_add(round(fraction * 1e6))?,
+        TimeUnit::Millis => whole.checked_mul(1000)?.checked_add(round(fraction * 1e3))?,
+        TimeUnit::Micros => round(value),
+        TimeUnit::Nanos => round(value / 1e3),
+    };
+    i64::try_from(us.div_euclid(1000)).ok()
+}
 
 /// Parses `YYYY-MM-DDTHH:MM:SSZ` with up to nine decimals of a second. Nearly all times have this
 /// form, and this takes half the time of chrono, which parses the rest.
@@ -69,18 +201,26 @@ pub(super) fn from_integer(value: i128, unit: TimeUnit) -> Option<i64> {
     i64::try_from(ms).ok()
 }
 
-/// RFC 3339 text, or the text of an integer in `unit`, floored to ms.
+/// The text of an integer in `unit`, floored to ms; `None` for another text.
+fn integer(text: &str, unit: TimeUnit) -> Option<Result<i64, String>> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    let ms = text.parse().ok().and_then(|value| from_integer(value, unit));
+    Some(ms.ok_or_else(|| too_large(text)))
+}
+
+/// RFC 3339 text, or the text of an integer in `unit`, floored to ms: reading 1.
 ///
 /// # Errors
 /// What is wrong with the text.
-pub(super) fn from_text(text: &str, unit: TimeUnit) -> Result<i64, String> {
+fn from_text(text: &str, unit: TimeUnit) -> Result<i64, String> {
     if let Some(ms) = plain_utc(text.as_bytes()) {
         return Ok(ms);
     }
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    if !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit()) {
-        let ms = text.parse().ok().and_then(|value| from_integer(value, unit));
-        return ms.ok_or_else(|| too_large(text));
+    if let Some(time) = integer(text, unit) {
+        return time;
     }
     match DateTime::parse_from_rfc3339(text) {
         // A DateTime counts nanoseconds upwards from the second before, so this floors.
@@ -99,7 +239,7 @@ pub(super) fn too_large(value: &str) -> String {
 }
 
 /// The message for a time that is not an integer.
-pub(super) fn fractional(value: &str) -> String {
+fn fractional(value: &str) -> String {
     format!(
         "time {} is not an integer; write it without a fraction or exponent, \
          and set its unit with --time-unit s|ms|us|ns",

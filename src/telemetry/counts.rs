@@ -122,6 +122,9 @@ sample_counts! {
         foreign_rows: u64,
         /// Dead letters whose device time would be valid if it were in seconds.
         looks_like_seconds: u64,
+        /// Readings of -1, which devices send for an unknown value, by name; their samples count
+        /// above.
+        unknown_readings: BTreeMap<&'static str, u64>,
         /// Control records executed; they do not count as samples.
         controls: u64,
         /// Number of committed flushes.

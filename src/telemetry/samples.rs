@@ -3,7 +3,9 @@
 use metrics::{counter, gauge};
 
 use super::counts::SampleCounts;
-use super::{DEAD_LETTERS, LAST_RECORD, SAMPLES, SAMPLES_DROPPED, is_on, now_ms, seconds};
+use super::{
+    DEAD_LETTERS, LAST_RECORD, SAMPLES, SAMPLES_DROPPED, UNKNOWN_READINGS, is_on, now_ms, seconds,
+};
 
 /// Publishes the difference between two states of the same counters.
 pub fn publish(before: &SampleCounts, now: &SampleCounts) {
@@ -25,6 +27,12 @@ pub fn publish(before: &SampleCounts, now: &SampleCounts) {
         let increment = count - before.dropped.get(reason).copied().unwrap_or(0);
         if increment > 0 {
             counter!(SAMPLES_DROPPED, "reason" => reason.name()).increment(increment);
+        }
+    }
+    for (reading, &count) in &now.unknown_readings {
+        let increment = count - before.unknown_readings.get(reading).copied().unwrap_or(0);
+        if increment > 0 {
+            counter!(UNKNOWN_READINGS, "reading" => *reading).increment(increment);
         }
     }
     for ((metric, now), (_, before)) in now.metrics().into_iter().zip(before.metrics()) {

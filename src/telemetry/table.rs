@@ -94,6 +94,8 @@ metrics! {
         "Dead letters by reason.";
     SAMPLES_DROPPED = "tstar_samples_dropped_total", Counter in Count by ["reason"],
         "Dropped samples by reason.";
+    UNKNOWN_READINGS = "tstar_unknown_readings_total", Counter in Count by ["reading"],
+        "Readings of -1 (speed, heading, accuracy), which devices send for an unknown value; their samples are read without them.";
     TRIPS_CREATED = "tstar_trips_created_total", Counter in Count by [],
         "Trips created.";
     TRIP_MERGES = "tstar_trip_merges_total", Counter in Count by [],

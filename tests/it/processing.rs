@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use tstar::internals::identity::DeviceId;
 use tstar::internals::model::epoch::{Epoch, Log, Versions};
 use tstar::internals::model::partitioner::Partitioner;
+use tstar::internals::model::reading::ReadingSet;
 use tstar::internals::model::reason::{DeadReason, DropReason};
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::{DeviceTime, LogTime, Offset, Version};
@@ -55,7 +56,8 @@ fn decoded(batch: &mut Batch, device: u8, time_ms: DeviceTime, lat_e7: i32) -> D
     let start = u32::try_from(batch.text.len()).unwrap();
     batch.text.push_str(&format!("truck-{device}"));
     let device = start..u32::try_from(batch.text.len()).unwrap();
-    DecodedSample { device, driver: None, ignition: Some(true), sample: sample(time_ms, lat_e7) }
+    let (sample, unknown) = (sample(time_ms, lat_e7), ReadingSet::default());
+    DecodedSample { device, driver: None, ignition: Some(true), sample, unknown }
 }
 
 fn zero_position(batch: &mut Batch) -> DecodedSample {

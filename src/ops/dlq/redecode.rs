@@ -13,7 +13,7 @@ use crate::model::reason::DeadReason;
 use crate::model::rules::{Rules, SpeedUnit, TimeUnit};
 use crate::model::scalar::LogTime;
 use crate::pipeline::processor::{says_of_array, wrong_clock};
-use crate::source::{Batch, Decoder, Entry, MapError, SampleError};
+use crate::source::{Batch, Decoder, DecoderError, Entry, SampleError, ZONE_TABLES};
 use crate::store::DeadLetter;
 use crate::timeline::ClockGuard;
 
@@ -26,6 +26,10 @@ pub struct DecodeOverrides {
     pub time_unit: Option<TimeUnit>,
     /// Unit of speeds; `None`: that of the rules.
     pub speed_unit: Option<SpeedUnit>,
+    /// Zone of local times; `None`: that of the rules.
+    pub time_zone: Option<String>,
+    /// Format of times that are text; `None`: that of the rules.
+    pub time_format: Option<String>,
 }
 
 impl DecodeOverrides {
@@ -36,6 +40,13 @@ impl DecodeOverrides {
         rules.fields.extend(self.fields.clone());
         rules.time_unit = self.time_unit.unwrap_or(rules.time_unit);
         rules.speed_unit = self.speed_unit.unwrap_or(rules.speed_unit);
+        if self.time_zone.is_some() {
+            (rules.time_zone, rules.zone_tables) =
+                (self.time_zone.clone(), Some(ZONE_TABLES.to_owned()));
+        }
+        if self.time_format.is_some() {
+            rules.time_format = self.time_format.clone();
+        }
         rules
     }
 }
@@ -113,8 +124,10 @@ struct RecordReaders {
 }
 
 impl RecordReaders {
-    fn new(rules: &Rules, key_is_device: bool) -> Result<Self, MapError> {
-        let reader = |key_is_device| Ok(RecordReader::new(Decoder::new(rules)?, key_is_device));
+    fn new(rules: &Rules, key_is_device: bool) -> Result<Self, DecoderError> {
+        let reader = |key_is_device| {
+            Decoder::new(rules).map(|decoder| RecordReader::new(decoder, key_is_device))
+        };
         Ok(Self { exact: reader(key_is_device)?, any_key: reader(false)? })
     }
 }
@@ -152,7 +165,7 @@ impl Redecoder {
         rules: &Rules,
         overrides: &DecodeOverrides,
         now_ms: Option<i64>,
-    ) -> Result<Self, MapError> {
+    ) -> Result<Self, DecoderError> {
         let key_is_device = log == LogKind::Topic && rules.key == "device_id";
         let overridden = overrides.over(rules);
         let by_overrides = (overridden != *rules)

@@ -14,7 +14,8 @@ use crate::ops::device_partition::PartitionFinder;
 use crate::pipeline::processor::wrong_clock;
 use crate::source::file::FileSource;
 use crate::source::{
-    Batch, DecodedSample, Decoder, Entry, JsonTemplate, MapError, SampleError, Source, SourceError,
+    Batch, DecodedSample, Decoder, DecoderError, Entry, JsonTemplate, SampleError, Source,
+    SourceError,
 };
 use crate::store::{StoreError, TripStore};
 use crate::timeline::ClockGuard;
@@ -86,7 +87,7 @@ impl<'a, S: TripStore> FileRecords<'a, S> {
     ///
     /// # Errors
     /// The field map of the rules is invalid.
-    pub fn new(source: FileSource, options: RecordOptions<'a, S>) -> Result<Self, MapError> {
+    pub fn new(source: FileSource, options: RecordOptions<'a, S>) -> Result<Self, DecoderError> {
         let RecordOptions { rules, finder, clock_ms, notify } = options;
         Ok(Self {
             source,

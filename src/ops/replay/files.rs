@@ -24,7 +24,7 @@ use crate::ops::{Cancel, InvalidRequest, Notify, PartialResult, PreconditionFail
 use crate::pipeline::daemon::preflight;
 use crate::pipeline::processor::SampleCounts;
 use crate::source::file::{FileSource, InputFormat, Options};
-use crate::source::{Batch, Decoder, MapError};
+use crate::source::{Batch, Decoder, DecoderError};
 use crate::store::{AnyStore, EpochStore, StoreUrl};
 
 /// Value of [`Rules::key`] if records are keyed by the device id.
@@ -266,7 +266,7 @@ impl<'a> FileReplayJob<'a> {
         Ok(FileSender { job: self, state_path, state, records, producer })
     }
 
-    fn records(&self, source: FileSource) -> Result<FileRecords<'_, AnyStore>, MapError> {
+    fn records(&self, source: FileSource) -> Result<FileRecords<'_, AnyStore>, DecoderError> {
         let options = RecordOptions {
             rules: &self.target.rules,
             finder: self.finder.as_ref(),

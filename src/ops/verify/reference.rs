@@ -15,7 +15,7 @@ use crate::pipeline::daemon::{DaemonError, GuidedOwners, OnEvent, Report, Sqlite
 use crate::pipeline::processor::{Processor, ProcessorConfig, RunError, SampleCounts};
 use crate::source::file::{FileSource, Options};
 use crate::source::spill::Spill;
-use crate::source::{Batch, Control, Decoder, MapError, Source, SourceError};
+use crate::source::{Batch, Control, Decoder, DecoderError, Source, SourceError};
 use crate::store::EmbeddedStore;
 use crate::store::{Forget, Guide, Journal, StoreError, TripStore};
 
@@ -38,7 +38,7 @@ pub enum ReferenceError {
     Run(#[from] RunError),
     /// The rules of the store are invalid.
     #[error("the rules of the store cannot be used")]
-    Rules(#[from] MapError),
+    Rules(#[from] DecoderError),
     /// The files are not those that the store was built from.
     #[error("{0}")]
     OtherFiles(String),

@@ -16,7 +16,7 @@ use crate::model::control::ControlKeys;
 use crate::model::epoch::{Epoch, Versions};
 use crate::model::scalar::{Offset, Version};
 use crate::pipeline::processor::{ProcessorConfig, SampleCounts};
-use crate::source::{Decoder, MapError};
+use crate::source::{Decoder, DecoderError};
 
 /// Consumer group of replays. It has no members and no committed offsets.
 const GROUP: &str = "tstar-reread";
@@ -120,7 +120,7 @@ fn add_delivered(before: u64, error: DaemonError) -> DaemonError {
 /// # Errors
 /// The field map of its rules is not valid.
 pub fn reader(epoch: &Epoch, keys: &ControlKeys) -> Result<RecordReader, DaemonError> {
-    let decoder = Decoder::new(&epoch.rules).map_err(|error: MapError| {
+    let decoder = Decoder::new(&epoch.rules).map_err(|error: DecoderError| {
         DaemonError::Precondition(format!(
             "the rules of epoch {} are not valid: {error}",
             epoch.epoch

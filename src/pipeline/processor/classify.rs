@@ -3,6 +3,7 @@
 use crate::model::reason::DropReason;
 use crate::model::rules::{Rules, TimeUnit};
 use crate::model::scalar::{DeviceTime, LogTime};
+use crate::model::time::{format_duration, format_time};
 use crate::source::{DecodedSample, Entry, SampleError};
 use crate::timeline::{ClockGuard, ClockViolation, MovementFilter};
 
@@ -69,14 +70,17 @@ pub fn wrong_clock(
     time_ms: DeviceTime,
     log_time_ms: LogTime,
 ) -> SampleError {
+    let (time, log_time) = (format_time(time_ms.ms()), format_time(log_time_ms.ms()));
     let message = match wrong {
         ClockViolation::BeforeMin => {
-            format!("device time {time_ms} ms is before --min-time, {} ms", guard.min_time_ms)
+            format!(
+                "device time {time} is before --min-time, {}",
+                format_time(guard.min_time_ms.ms())
+            )
         }
         ClockViolation::InFuture => format!(
-            "device time {time_ms} ms is more than --max-future, {} ms, past the log timestamp, \
-             {log_time_ms} ms",
-            guard.max_future_ms
+            "device time {time} is more than --max-future, {}, past the log timestamp, {log_time}",
+            format_duration(guard.max_future_ms)
         ),
     };
     SampleError::new(wrong.into(), message)

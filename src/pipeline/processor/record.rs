@@ -70,6 +70,9 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         class: EntryClass<'_>,
         slot: usize,
     ) -> Option<SampleError> {
+        if let Ok(decoded) = &entry.content {
+            self.count_unknown(decoded);
+        }
         match class {
             EntryClass::Dropped(reason) => {
                 self.drop_one(reason);
@@ -126,6 +129,13 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
             }
         }
         None
+    }
+
+    /// Counts the readings that a device does not know.
+    pub(super) fn count_unknown(&mut self, decoded: &DecodedSample) {
+        for kind in decoded.unknown.iter() {
+            *self.counts.unknown_readings.entry(kind.name()).or_default() += 1;
+        }
     }
 
     /// Counts a dropped entry.

@@ -107,6 +107,7 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
                     EntryClass::Sample(decoded) => {
                         let spiller = self.spiller.as_mut().expect("spilling needs a spill");
                         spiller.push(batch, entry, decoded)?;
+                        self.count_unknown(decoded);
                     }
                     class => {
                         if let Some(fault) = self.apply_entry(batch, entry, class, 0) {

@@ -10,6 +10,7 @@ use tstar::internals::kafka::record::{RecordContent, RecordReader};
 use tstar::internals::model::control::{Claim, ControlKey, ControlKeys};
 use tstar::internals::model::epoch::{Epoch, Log, Versions};
 use tstar::internals::model::partitioner::Partitioner;
+use tstar::internals::model::reading::ReadingSet;
 use tstar::internals::model::reason::DeadReason;
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::{DeviceTime, LogTime, Offset, Version};
@@ -255,6 +256,7 @@ fn put(batch: &mut Batch, offset: i64, device: Device, fixes: &[Option<Fix>]) {
                 driver: fix.driver.map(|driver| write(batch, driver)),
                 ignition: None,
                 sample: sample(fix),
+                unknown: ReadingSet::default(),
             }),
             None => Err(DeadReason::BadJson),
         };

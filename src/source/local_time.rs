@@ -1,0 +1,254 @@
+//! Local times: texts without an offset from UTC, and texts in a format of their own.
+
+use chrono::format::{Fixed, Item, Numeric, Parsed, StrftimeItems, parse};
+use chrono::{DateTime, Datelike, FixedOffset, NaiveDateTime, Offset, TimeZone};
+use chrono_tz::{GapInfo, IANA_TZDB_VERSION, TZ_VARIANTS, Tz};
+
+use super::text::short;
+use crate::model::rules::Rules;
+use crate::model::time::format_time;
+
+/// Version of the tables of this program, such as `2025b`.
+pub const ZONE_TABLES: &str = IANA_TZDB_VERSION;
+
+/// A zone or a format of times that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TimeRulesError {
+    /// The name is not that of a zone.
+    #[error(
+        "{} is not a time zone; write an IANA name such as Europe/Berlin, or UTC{}",
+        short(.0),
+        hint(.0)
+    )]
+    Zone(String),
+    /// Times in the format cannot be read.
+    #[error("time format {}: {problem}", short(.format))]
+    Format {
+        /// The format.
+        format: String,
+        /// What is wrong with it, and what to write instead.
+        problem: String,
+    },
+    /// Other tables might give other times than those that are stored.
+    #[error(
+        "the rules have time zone tables {stored}, this version of tstar has {ZONE_TABLES}: use a \
+         version with tables {stored}, or build another store with `tstar rebuild --into`"
+    )]
+    Tables {
+        /// Version of the tables in the rules, or `none`.
+        stored: String,
+    },
+}
+
+/// The zone whose name differs only in the case of letters.
+fn hint(name: &str) -> String {
+    let zone = TZ_VARIANTS.iter().find(|zone| zone.name().eq_ignore_ascii_case(name));
+    zone.map_or_else(String::new, |zone| format!("; did you mean `{zone}`?"))
+}
+
+/// Checks the name of a zone.
+///
+/// # Errors
+/// No zone has this name.
+pub fn check_time_zone(name: &str) -> Result<(), TimeRulesError> {
+    zone(name).map(drop)
+}
+
+fn zone(name: &str) -> Result<Tz, TimeRulesError> {
+    name.parse().map_err(|_| TimeRulesError::Zone(name.to_owned()))
+}
+
+/// Checks a format, as in strftime.
+///
+/// # Errors
+/// Times in the format cannot be read, or they have no offset and there is no zone.
+pub fn check_time_format(format: &str, has_zone: bool) -> Result<(), TimeRulesError> {
+    TimeFormat::new(format, has_zone).map(drop)
+}
+
+/// The zone and the format of texts.
+#[derive(Debug, Default)]
+pub(super) struct LocalTimes {
+    zone: Option<Tz>,
+    format: Option<TimeFormat>,
+}
+
+impl LocalTimes {
+    /// The zone and the format of these rules.
+    ///
+    /// # Errors
+    /// The zone, its tables or the format cannot be used.
+    pub(super) fn new(rules: &Rules) -> Result<Self, TimeRulesError> {
+        let zone = rules.time_zone.as_deref().map(zone).transpose()?;
+        if zone.is_some() && rules.zone_tables.as_deref() != Some(ZONE_TABLES) {
+            let stored = rules.zone_tables.clone().unwrap_or_else(|| "none".into());
+            return Err(TimeRulesError::Tables { stored });
+        }
+        let format = rules.time_format.as_deref();
+        let format = format.map(|format| TimeFormat::new(format, zone.is_some())).transpose()?;
+        Ok(Self { zone, format })
+    }
+
+    /// A time in the format, ms since 1970; `None` if there is no format, or the text has another.
+    pub(super) fn formatted(&self, text: &str) -> Option<Result<i64, String>> {
+        let format = self.format.as_ref()?;
+        let parsed = format.parse(text)?;
+        if format.has_offset {
+            return Some(Ok(parsed.to_datetime().ok()?.timestamp_millis()));
+        }
+        Some(self.in_zone(parsed.to_naive_datetime_with_offset(0).ok()?, text))
+    }
+
+    /// A local time in the zone, ms since 1970.
+    ///
+    /// # Errors
+    /// There is no zone, or the time occurs twice in it or never.
+    pub(super) fn in_zone(&self, local: NaiveDateTime, text: &str) -> Result<i64, String> {
+        let Some(zone) = self.zone else {
+            return Err(format!(
+                "time {} has no offset from UTC; set the zone of local times with --time-zone, \
+                 such as Europe/Berlin or UTC",
+                short(text)
+            ));
+        };
+        // Such a time is out of range, and at the ends of its own range chrono cannot convert.
+        if !(-1..=10_000).contains(&local.year()) {
+            return Ok(local.and_utc().timestamp_millis());
+        }
+        let times = zone.from_local_datetime(&local);
+        match (times.single(), times.earliest(), times.latest()) {
+            (Some(time), _, _) => Ok(time.timestamp_millis()),
+            (None, Some(first), Some(second)) => Err(format!(
+                "time {} occurs twice in {zone}, as the clocks were put back: it may be {} or {}; \
+                 send times with an offset",
+                short(text),
+                with_offset(&first),
+                with_offset(&second)
+            )),
+            _ => Err(skipped(zone, local, text)),
+        }
+    }
+
+    /// The message for a text that is in no form of a time.
+    pub(super) fn unknown(&self, text: &str) -> String {
+        let text = short(text);
+        match &self.format {
+            None => format!(
+                "time {text} is neither RFC 3339, such as 2026-11-20T21:38:00Z, nor a number; \
+                 describe another form with --time-format"
+            ),
+            Some(format) => format!(
+                "time {text} is neither in the --time-format {}, nor RFC 3339, nor a number",
+                short(&format.text)
+            ),
+        }
+    }
+}
+
+/// An ISO 8601 time without an offset.
+pub(super) fn parse_local(text: &str) -> Option<NaiveDateTime> {
+    let time = DateTime::parse_from_rfc3339(&format!("{text}Z")).ok()?;
+    Some(time.naive_utc())
+}
+
+/// The message for a local time that does not exist in a zone.
+fn skipped(zone: Tz, local: NaiveDateTime, text: &str) -> String {
+    let gap = GapInfo::new(&local, &zone);
+    let Some(GapInfo { begin: Some((from, before)), end: Some(upto) }) = gap else {
+        return format!("time {} does not exist in {zone}", short(text));
+    };
+    let (before, after) = (before.fix(), upto.offset().fix());
+    let reading = |offset: FixedOffset| {
+        let time = offset.from_local_datetime(&local).single();
+        time.map_or_else(|| "none".into(), |time| with_offset(&time))
+    };
+    format!(
+        "time {} does not exist in {zone}, as the clocks went from {from} to {}: it may be {} or \
+         {}; send times with an offset",
+        short(text),
+        upto.naive_local(),
+        reading(before),
+        reading(after)
+    )
+}
+
+/// A time in UTC, and the offset by which it was found.
+fn with_offset<Z: TimeZone>(time: &DateTime<Z>) -> String {
+    let utc = format_time(time.timestamp_millis());
+    format!("{utc} (by {})", time.offset().fix())
+}
+
+/// A format, as in strftime.
+#[derive(Debug)]
+struct TimeFormat {
+    text: String,
+    items: Vec<Item<'static>>,
+    /// Whether a text in the format has an offset from UTC.
+    has_offset: bool,
+}
+
+impl TimeFormat {
+    /// The format of a text.
+    ///
+    /// # Errors
+    /// As for [`check_time_format`].
+    fn new(text: &str, has_zone: bool) -> Result<Self, TimeRulesError> {
+        let bad = |problem: String| TimeRulesError::Format { format: text.to_owned(), problem };
+        let items = StrftimeItems::new(text).parse_to_owned();
+        let items = items.map_err(|_| bad("a part of it is not known; see strftime".into()))?;
+        for item in &items {
+            let problem = match item {
+                Item::Numeric(Numeric::Timestamp, _) => {
+                    "seconds since 1970 need no format; set --time-unit s"
+                }
+                Item::Numeric(Numeric::Nanosecond, _) => {
+                    "%f is a number of nanoseconds; write %.f for the fraction of a second"
+                }
+                Item::Fixed(Fixed::TimezoneName) => {
+                    "the name of a zone is not read; write %z for an offset, or set --time-zone"
+                }
+                _ => continue,
+            };
+            return Err(bad(problem.into()));
+        }
+        let mut format = Self { text: text.to_owned(), items, has_offset: false };
+        let example = DateTime::parse_from_rfc3339("2026-11-25T21:38:47.25+05:30");
+        let example = example.expect("it is RFC 3339");
+        let parsed = format.parse_example(&example).ok_or_else(|| {
+            bad("a time cannot be read by it; it needs a date, hours and minutes, such as \
+                 %d.%m.%Y %H:%M:%S"
+                .into())
+        })?;
+        format.has_offset = parsed.offset().is_some();
+        if !format.has_offset && !has_zone {
+            return Err(bad("it has no offset (%z), so that --time-zone is needed".into()));
+        }
+        Ok(format)
+    }
+
+    /// Writes a time and parses it; `None` if that does not give the same minute.
+    fn parse_example(&self, example: &DateTime<FixedOffset>) -> Option<Parsed> {
+        use std::fmt::Write;
+        let mut text = String::new();
+        // `%#z` can only be parsed.
+        let items = StrftimeItems::new(&self.text.replace("%#z", "%z")).parse_to_owned().ok()?;
+        write!(text, "{}", example.format_with_items(items.iter())).ok()?;
+        let parsed = self.parse(&text)?;
+        let read = match parsed.offset() {
+            Some(_) => parsed.to_datetime().ok()?,
+            None => {
+                let local = parsed.to_naive_datetime_with_offset(0).ok()?;
+                example.timezone().from_local_datetime(&local).single()?
+            }
+        };
+        let minute = |time: &DateTime<FixedOffset>| time.timestamp().div_euclid(60);
+        (minute(&read) == minute(example)).then_some(parsed)
+    }
+
+    /// The parts of a text in the format; `None` if it has another.
+    fn parse(&self, text: &str) -> Option<Parsed> {
+        let mut parsed = Parsed::new();
+        parse(&mut parsed, text, self.items.iter()).ok()?;
+        Some(parsed)
+    }
+}
