@@ -160,7 +160,7 @@ pub mod rules {
     pub use crate::model::limits::{
         ClockGuard, ClockViolation, FilterReason, LegFilter, Limits, MovementFilter,
     };
-    pub use crate::model::rules::{Rules, SpeedUnit, TimeUnit};
+    pub use crate::model::rules::{Rules, SpeedUnit, TimeUnit, UnknownRules};
 }
 
 /// The programs of the page about the library, as tests.

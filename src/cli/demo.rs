@@ -25,7 +25,7 @@ const STORE: &str = "tstar-demo.db";
 
 /// Simulates a fleet, builds its trips and looks one up.
 pub async fn run(context: &Context, printer: &mut Printer) -> anyhow::Result<()> {
-    let (settings, _) = context.settings(&[])?;
+    let (settings, origins) = context.settings(&[])?;
     let settings = Settings { store: format!("sqlite:{STORE}"), ..settings };
     EmbeddedStore::remove(Path::new(STORE))?;
     let FleetSettings { devices, samples, .. } = FLEET;
@@ -35,7 +35,7 @@ pub async fn run(context: &Context, printer: &mut Printer) -> anyhow::Result<()>
     ))?;
     write_samples(Path::new(SAMPLES))?;
     let files = [PathBuf::from(SAMPLES)];
-    let outcome = ingest::import(&files, &settings, context).await?;
+    let outcome = ingest::import(&files, (&settings, &origins), context).await?;
     if let Some(error) = outcome.stopped {
         return Err(error);
     }
@@ -50,7 +50,7 @@ pub async fn run(context: &Context, printer: &mut Printer) -> anyhow::Result<()>
     ))?;
     printer.flush()?;
     if printer.is_terminal() {
-        serve::after_demo(&settings, context).await?;
+        serve::after_demo((&settings, &origins), context).await?;
     }
     Ok(())
 }

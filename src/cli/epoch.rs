@@ -9,7 +9,7 @@ use super::flags::{Context, EpochFlags, RuleFlags, ServerFlags};
 use super::print::Printer;
 use super::{exit, open};
 use crate::ops::epoch::{self, ExportedEpochs, NewEpochRequest};
-use crate::settings::Settings;
+use crate::settings::{Origins, Settings};
 use crate::store::{Access, StoreUrl};
 
 const EXAMPLES: &str = "\
@@ -84,8 +84,8 @@ pub async fn run(args: &EpochArgs, context: &Context, printer: &mut Printer) -> 
             Ok(printer.line(&format!("{imported} epochs imported"))?)
         }
         EpochCommand::New { topic, rules } => {
-            let settings = context.settings(&[&rules.0, &topic.0, &args.server.0])?.0;
-            let request = new_request(&settings, context)?;
+            let (settings, origins) = context.settings(&[&rules.0, &topic.0, &args.server.0])?;
+            let request = new_request(&settings, &origins, context)?;
             let epoch =
                 epoch::begin_new(&request, &|| open::log_access(&settings, context)).await?;
             printer.json(&epoch)
@@ -101,13 +101,17 @@ async fn import(file: &Path, settings: &Settings, context: &Context) -> anyhow::
     exported.import(&store, &settings.store).await
 }
 
-fn new_request(settings: &Settings, context: &Context) -> anyhow::Result<NewEpochRequest> {
+fn new_request(
+    settings: &Settings,
+    origins: &Origins,
+    context: &Context,
+) -> anyhow::Result<NewEpochRequest> {
     Ok(NewEpochRequest {
         store: settings.store.clone(),
         url: StoreUrl::parse(&settings.store)?,
         options: open::options(settings, context)?,
         topic: settings.topic.clone(),
-        rules: settings.rules(),
+        rules: settings.rules_request(origins),
         partitioner: settings.partitioner,
         now_ms: context.now_ms,
     })

@@ -11,7 +11,7 @@ use super::report::Summary;
 use super::{exit, open, stop};
 use crate::ops::ingest::{IngestOutcome, IngestRequest, ingest};
 use crate::pipeline::processor::SampleCounts;
-use crate::settings::Settings;
+use crate::settings::{Origins, Settings};
 use crate::store::{StoreUrl, StoreUrlError};
 
 const EXAMPLES: &str = "\
@@ -63,8 +63,8 @@ pub async fn run(
     context: &Context,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
-    let settings = context.settings(&[&args.rules.0, &args.import.0])?.0;
-    let outcome = import(&args.files, &settings, context).await?;
+    let (settings, origins) = context.settings(&[&args.rules.0, &args.import.0])?;
+    let outcome = import(&args.files, (&settings, &origins), context).await?;
     let summary = Summary::new(&outcome.counts, Some(outcome.trips));
     let default = if printer.is_terminal() { SummaryFormat::Table } else { SummaryFormat::Json };
     let format = if args.json { SummaryFormat::Json } else { args.format.unwrap_or(default) };
@@ -80,7 +80,7 @@ pub async fn run(
 /// Reads files into the store of the settings, with a progress bar.
 pub async fn import(
     files: &[PathBuf],
-    settings: &Settings,
+    settings: (&Settings, &Origins),
     context: &Context,
 ) -> anyhow::Result<IngestOutcome> {
     let request = request(files.to_owned(), settings, context)?;
@@ -90,14 +90,14 @@ pub async fn import(
 /// The request of an import into the store of the settings.
 pub fn request(
     files: Vec<PathBuf>,
-    settings: &Settings,
+    (settings, origins): (&Settings, &Origins),
     context: &Context,
 ) -> Result<IngestRequest, StoreUrlError> {
     Ok(IngestRequest {
         files,
         format: settings.input_format,
         store: StoreUrl::parse(&settings.store)?,
-        rules: settings.rules(),
+        rules: settings.rules_request(origins),
         now_ms: context.now_ms,
         memory: settings.memory,
         cache: open::cache(settings),

@@ -71,7 +71,8 @@ pub async fn run(
     context: &Context,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
-    let settings = context.settings(&[&args.rules.0, &args.import.0, &args.log.0])?.0;
+    let flags = [&args.rules.0, &args.import.0, &args.log.0];
+    let (settings, origins) = context.settings(&flags)?;
     let format = printer.value_format(&args.output)?;
     let store = StoreUrl::parse(&args.into)?;
     if store == StoreUrl::parse(&settings.store)? {
@@ -88,7 +89,7 @@ pub async fn run(
                 store_name: args.into.clone(),
                 options: options.clone(),
                 group: args.into_group.clone(),
-                rules: into.rules(),
+                rules: into.rules_request(&origins),
                 processor: open::processor_config(&into),
                 now_ms: context.now_ms,
             };
@@ -97,7 +98,7 @@ pub async fn run(
             read.map_err(|error| exit::interrupted(PartialResult::Read, error))?
         }
         LogSource::Files => {
-            let request = ingest::request(args.files.clone(), &into, context)?;
+            let request = ingest::request(args.files.clone(), (&into, &origins), context)?;
             let progress = &mut FileProgress::default();
             rebuild_files(&old, &request, &stop::on_signals, progress).await?
         }

@@ -17,7 +17,7 @@ use crate::model::time::parse_time;
 use crate::ops::run::{self, RunRequest};
 use crate::ops::{InvalidRequest, Notify, PartialResult, Stopped};
 use crate::pipeline::daemon::OnEvent;
-use crate::settings::{Origin, Settings};
+use crate::settings::{Origins, Settings};
 use crate::store::StoreUrl;
 
 const EXAMPLES: &str = "\
@@ -76,9 +76,9 @@ pub async fn run(args: &RunArgs, context: &Context, printer: &mut Printer) -> an
     let brokers = Brokers::new(&settings.brokers, settings.kafka.clone())?;
     let mut cancel = stop::on_signals(PartialResult::Read)?;
     let readiness = Readiness::not_yet("the topic is not read yet");
-    let is_named = origins.get("listen").is_some_and(|origin| *origin != Origin::Default);
-    let server = serve::serve_alongside(&settings, context, is_named, &readiness, &cancel).await?;
-    let request = request(args, &settings, context, brokers, from)?;
+    let resolved = (&settings, &origins);
+    let server = serve::serve_alongside(resolved, context, &readiness, &cancel).await?;
+    let request = request(args, resolved, context, brokers, from)?;
     let print_note: Notify = Arc::new(exit::print_status);
     let report = run::run(&request, on_event(readiness), &print_note, &mut cancel).await?;
     if let Some(server) = server {
@@ -111,7 +111,7 @@ fn on_event(readiness: Readiness) -> OnEvent {
 
 fn request(
     args: &RunArgs,
-    settings: &Settings,
+    (settings, origins): (&Settings, &Origins),
     context: &Context,
     brokers: Brokers,
     from: Option<StartFrom>,
@@ -126,7 +126,7 @@ fn request(
         group: settings.group.clone(),
         instance_id: settings.instance_id.clone(),
         from,
-        rules: settings.rules(),
+        rules: settings.rules_request(origins),
         partitioner: settings.partitioner,
         create_topics: args.create_topics,
         create_schema: args.create_schema,

@@ -16,7 +16,7 @@ use crate::http::{self, App, OpenStore, Options, Readiness, Token};
 use crate::kafka::client::Brokers;
 use crate::ops::serve::{self, OpenedStore, ServeRequest};
 use crate::ops::{Cancel, InvalidRequest, PartialResult, PreconditionFailed};
-use crate::settings::Settings;
+use crate::settings::{Origin, Origins, Settings};
 use crate::store::StoreUrl;
 
 const EXAMPLES: &str = "\
@@ -52,7 +52,7 @@ pub struct ServeArgs {
 pub async fn run(args: &ServeArgs, context: &Context) -> anyhow::Result<()> {
     let ServeArgs { http, reader, server, brokers, memory, entries } = args;
     let flags = [&http.0, &reader.0, &server.0, &brokers.0, &memory.0, &entries.0];
-    let (settings, _) = context.start_daemon(&flags)?;
+    let (settings, origins) = context.start_daemon(&flags)?;
     let Some(address) = settings.http.listen else {
         return Err(InvalidRequest("--listen off leaves nothing to serve".into()).into());
     };
@@ -62,7 +62,7 @@ pub async fn run(args: &ServeArgs, context: &Context) -> anyhow::Result<()> {
     }
     let listener = bind(address).await?;
     let stop = stop::on_signals(PartialResult::Read)?;
-    let server = HttpServer::start(listener, &settings, context, None, stop)?;
+    let server = HttpServer::start(listener, (&settings, &origins), context, None, stop)?;
     server.ended().await;
     Ok(())
 }
@@ -74,12 +74,16 @@ async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
 }
 
 /// Serves the page over the demo's store until a signal comes. The demo succeeds without it.
-pub async fn after_demo(settings: &Settings, context: &Context) -> anyhow::Result<()> {
+pub async fn after_demo(
+    (settings, origins): (&Settings, &Origins),
+    context: &Context,
+) -> anyhow::Result<()> {
     let Some(address) = settings.http.listen else { return Ok(()) };
     match bind(address).await {
         Ok(listener) => {
             let stop = stop::on_signals(PartialResult::Read)?;
-            HttpServer::start(listener, settings, context, None, stop)?.ended().await;
+            let server = HttpServer::start(listener, (settings, origins), context, None, stop)?;
+            server.ended().await;
         }
         Err(error) => exit::print_status(&format!("no page: {error:#}")),
     }
@@ -89,13 +93,13 @@ pub async fn after_demo(settings: &Settings, context: &Context) -> anyhow::Resul
 /// The HTTP server of `run`, unless it is off. The default address may be in use, as by another
 /// instance on this machine: then this one runs without HTTP.
 pub async fn serve_alongside(
-    settings: &Settings,
+    (settings, origins): (&Settings, &Origins),
     context: &Context,
-    is_named: bool,
     log: &Readiness,
     stop: &Cancel,
 ) -> anyhow::Result<Option<HttpServer>> {
     let Some(address) = settings.http.listen else { return Ok(None) };
+    let is_named = origins.get("listen").is_some_and(|origin| *origin != Origin::Default);
     let listener = match bind(address).await {
         Err(error) if !is_named => {
             exit::print_status(&format!("continuing without HTTP: {error:#}"));
@@ -103,7 +107,8 @@ pub async fn serve_alongside(
         }
         bound => bound?,
     };
-    HttpServer::start(listener, settings, context, Some(log.clone()), stop.clone()).map(Some)
+    let (settings, log) = ((settings, origins), Some(log.clone()));
+    HttpServer::start(listener, settings, context, log, stop.clone()).map(Some)
 }
 
 /// A running HTTP server.
@@ -119,7 +124,7 @@ impl HttpServer {
     /// The store URL or the token file cannot be used.
     pub fn start(
         listener: TcpListener,
-        settings: &Settings,
+        (settings, origins): (&Settings, &Origins),
         context: &Context,
         log: Option<Readiness>,
         mut stop: Cancel,
@@ -131,7 +136,7 @@ impl HttpServer {
         });
         let address = listener.local_addr()?;
         exit::print_status(&format!("listening on http://{address}"));
-        let request = request(settings, context)?;
+        let request = request(settings, origins, context)?;
         let opening = tokio::spawn(open_store(Arc::clone(&app), request));
         let stop = async move { stop.wait().await };
         let serving = tokio::spawn(http::serve(listener, app, stop));
@@ -182,7 +187,11 @@ fn token(path: &str, context: &Context) -> anyhow::Result<Token> {
 }
 
 /// What is served, by the settings.
-fn request(settings: &Settings, context: &Context) -> anyhow::Result<ServeRequest> {
+fn request(
+    settings: &Settings,
+    origins: &Origins,
+    context: &Context,
+) -> anyhow::Result<ServeRequest> {
     let options = {
         let (settings, context) = (settings.clone(), context.clone());
         move || open::options(&settings, &context)
@@ -192,7 +201,7 @@ fn request(settings: &Settings, context: &Context) -> anyhow::Result<ServeReques
         url: StoreUrl::parse(&settings.store)?,
         options: Arc::new(options),
         brokers: Arc::new(move || Brokers::new(&addresses, kafka.clone())),
-        rules: settings.rules(),
+        rules: settings.rules_request(origins),
         keep_changes: settings.keep_changes,
         accepts_samples: !settings.http.token_file.is_empty(),
         clock: clock_ms,
@@ -206,7 +215,8 @@ async fn open_store(app: Arc<App>, request: ServeRequest) {
     let log = match log {
         Some(log) => log,
         None => {
-            app.open(OpenStore::without_log(Arc::clone(&store), request.rules.max_gap_ms));
+            let max_gap_ms = request.new_rules().max_gap_ms;
+            app.open(OpenStore::without_log(Arc::clone(&store), max_gap_ms));
             serve::first_log(&request, &*store).await
         }
     };

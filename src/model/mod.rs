@@ -11,6 +11,7 @@ pub mod partitioner;
 pub mod reading;
 pub mod reason;
 pub mod rules;
+pub mod rules_request;
 pub mod sample;
 pub mod scalar;
 pub mod time;

@@ -5,7 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
@@ -51,6 +52,9 @@ pub enum SpeedUnit {
 /// How samples are quantised. Fixed in each tstar version.
 const QUANTISATION: &str = "ms,1e-7deg,0.01mps,0.1deg,0.1m";
 
+/// [`Rules::reading`] of rules that were stored without it.
+const FIRST_READING: u32 = 1;
+
 /// The values of rules that are left out of the JSON, as error messages show them. An optional rule
 /// needs no entry: it is shown as `none`.
 const LEFT_OUT: [(&str, &str); 2] = [("drop_zero_position", "false"), ("reading", "1")];
@@ -58,8 +62,10 @@ const LEFT_OUT: [(&str, &str); 2] = [("drop_zero_position", "false"), ("reading"
 /// Everything that determines the trips of a log.
 ///
 /// A rule that was added later is left out of the JSON at the value that stands for the behaviour
-/// before it, so that the rules of older stores keep their JSON and their hash.
+/// before it, so that the rules of older stores keep their JSON and their hash. Unknown rules are
+/// an error: a program that ignored one would decide other trips than the program that stored it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Rules {
     /// Samples at most this far apart share a trip, ms.
     pub max_gap_ms: i64,
@@ -95,9 +101,17 @@ pub struct Rules {
     /// Faster legs do not count for distance and average speed; in 0.01 m/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_leg_speed_cmps: Option<i32>,
-    /// How values are read: 1 as the first stores did, 2 as is documented now.
-    #[serde(default = "first_reading", skip_serializing_if = "is_first_reading")]
+    /// Version of how values and field maps are read, from 1 to [`Rules::NEWEST_READING`]: what one
+    /// version cannot read stays a dead letter in its stores.
+    #[serde(
+        default = "first_reading",
+        skip_serializing_if = "is_first_reading",
+        deserialize_with = "known_reading"
+    )]
     pub reading: u32,
+    /// Name and version of the preset that these rules were expanded from, such as `traccar/1`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preset: Option<String>,
     /// IANA name of the zone of local times; none: local times are not read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<String>,
@@ -109,14 +123,13 @@ pub struct Rules {
     pub zone_tables: Option<String>,
 }
 
-/// How values were read before there was a choice.
-const fn first_reading() -> u32 {
-    1
+fn first_reading() -> u32 {
+    FIRST_READING
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_first_reading(reading: &u32) -> bool {
-    *reading == first_reading()
+    *reading == FIRST_READING
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -124,7 +137,19 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
+fn known_reading<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    let reading = u32::deserialize(deserializer)?;
+    if (FIRST_READING..=Rules::NEWEST_READING).contains(&reading) {
+        return Ok(reading);
+    }
+    let newest = Rules::NEWEST_READING;
+    Err(D::Error::custom(format!(
+        "reading {reading} is not known; this version knows 1 to {newest}"
+    )))
+}
+
 impl Default for Rules {
+    /// The rules of a new store.
     fn default() -> Self {
         let (limits, guard) = (Limits::default(), ClockGuard::default());
         Self {
@@ -144,7 +169,8 @@ impl Default for Rules {
             blob: 1,
             drop_zero_position: true,
             max_leg_speed_cmps: None,
-            reading: 2,
+            reading: Self::NEWEST_READING,
+            preset: None,
             time_zone: None,
             time_format: None,
             zone_tables: None,
@@ -153,6 +179,9 @@ impl Default for Rules {
 }
 
 impl Rules {
+    /// The newest [`Rules::reading`], which new stores get.
+    pub const NEWEST_READING: u32 = 2;
+
     /// The limits that the timeline needs.
     #[must_use]
     pub fn limits(&self) -> Limits {
@@ -193,6 +222,14 @@ impl Rules {
         serde_json::to_string(self).expect("rules are plain data")
     }
 
+    /// Parses what [`Rules::to_json`] returned, in this version of tstar or an earlier one.
+    ///
+    /// # Errors
+    /// It is something else, or a later version wrote it.
+    pub fn from_json(json: &str) -> Result<Self, UnknownRules> {
+        serde_json::from_str(json).map_err(UnknownRules)
+    }
+
     /// SHA-256 of [`Rules::to_json`], lower-case hex.
     #[must_use]
     pub fn hash(&self) -> String {
@@ -225,41 +262,93 @@ impl Rules {
     }
 }
 
+/// Stored rules that this version of tstar does not know.
+#[derive(Debug, thiserror::Error)]
+#[error("this version of tstar does not know these rules; use the version that wrote them")]
+pub struct UnknownRules(#[source] serde_json::Error);
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Rules as tstar stored them before `reading`, byte for byte, and their hash.
+    const EARLIER: [(&str, &str); 2] = [
+        (
+            concat!(
+                r#"{"max_gap_ms":300000,"max_duration_ms":86400000,"max_samples":100000,"#,
+                r#""min_time_ms":946684800000,"max_future_ms":86400000,"drop_ignition_off":false,"#,
+                r#""min_speed_cmps":null,"max_accuracy_dm":null,"fields":{},"time_unit":"ms","#,
+                r#""speed_unit":"mps","key":"device_id","#,
+                r#""quantisation":"ms,1e-7deg,0.01mps,0.1deg,0.1m","blob":1}"#,
+            ),
+            "69cf8217d279bfd6d2176d2f2e5b2382ebd610edda1b77de9b633b7db84b4eae",
+        ),
+        (
+            concat!(
+                r#"{"max_gap_ms":600000,"max_duration_ms":86400000,"max_samples":100000,"#,
+                r#""min_time_ms":946684800000,"max_future_ms":86400000,"drop_ignition_off":true,"#,
+                r#""min_speed_cmps":150,"max_accuracy_dm":505,"fields":{"lat":"/gps/lat","time":"at"},"#,
+                r#""time_unit":"s","speed_unit":"kmh","key":"any","#,
+                r#""quantisation":"ms,1e-7deg,0.01mps,0.1deg,0.1m","blob":1}"#,
+            ),
+            "1262d9a3e43ac7c35652a6bfb2c91e8194763ed27da1e7122ed159a6d84a4b2d",
+        ),
+    ];
+
     #[test]
     fn the_hash_covers_every_rule_and_survives_a_round_trip() {
-        let rules = Rules::default();
-        let read: Rules = serde_json::from_str(&rules.to_json()).unwrap();
+        let rules = Rules { preset: Some("traccar/1".into()), ..Rules::default() };
+        let read = Rules::from_json(&rules.to_json()).unwrap();
         assert_eq!(read, rules);
         assert_eq!(read.hash(), rules.hash());
-        let other = Rules { max_gap_ms: 600_000, ..Rules::default() };
+        let other = Rules { max_gap_ms: 600_000, ..rules.clone() };
         assert_ne!(other.hash(), rules.hash());
         let differences = rules.differences(&other);
         assert_eq!(differences, ["max_gap_ms: the store has 300000, requested 600000"]);
     }
 
-    /// The rules of a store that was made before any field was added, as it has them.
-    const OLDEST: &str = concat!(
-        r#"{"max_gap_ms":300000,"max_duration_ms":86400000,"max_samples":100000,"#,
-        r#""min_time_ms":946684800000,"max_future_ms":86400000,"drop_ignition_off":false,"#,
-        r#""min_speed_cmps":null,"max_accuracy_dm":null,"fields":{},"time_unit":"ms","#,
-        r#""speed_unit":"mps","key":"device_id","#,
-        r#""quantisation":"ms,1e-7deg,0.01mps,0.1deg,0.1m","blob":1}"#,
-    );
+    #[test]
+    fn rules_of_an_earlier_version_keep_their_json_and_hash() {
+        for (json, hash) in EARLIER {
+            let read = Rules::from_json(json).unwrap();
+            assert_eq!((read.reading, &read.preset), (1, &None));
+            assert!(!read.movement().drop_zero_position);
+            assert_eq!(read.legs(), LegFilter::default());
+            assert_eq!(read.to_json(), json);
+            assert_eq!(read.hash(), hash);
+        }
+        let earlier = Rules::from_json(EARLIER[0].0).unwrap();
+        let then = Rules { reading: 1, drop_zero_position: false, ..Rules::default() };
+        assert_eq!(earlier, then, "the defaults of then");
+    }
 
     #[test]
-    fn old_rules_keep_their_json_and_decide_as_before() {
-        let old: Rules = serde_json::from_str(OLDEST).unwrap();
-        assert_eq!(old.to_json(), OLDEST);
-        assert!(!old.movement().drop_zero_position);
-        assert_eq!(old.legs(), LegFilter::default());
-        let differences = old.differences(&Rules { drop_zero_position: true, ..old.clone() });
-        assert_eq!(differences, ["drop_zero_position: the store has false, requested true"]);
-        let limited = Rules { max_leg_speed_cmps: Some(5000), ..old.clone() };
-        let differences = limited.differences(&old);
-        assert_eq!(differences, ["max_leg_speed_cmps: the store has 5000, requested none"]);
+    fn rules_that_one_side_leaves_out_are_compared() {
+        let earlier = Rules { reading: 1, ..Rules::default() };
+        let newer = Rules { preset: Some("traccar/1".into()), ..Rules::default() };
+        let differences = [
+            r#"preset: the store has none, requested "traccar/1""#,
+            "reading: the store has 1, requested 2",
+        ];
+        assert_eq!(earlier.differences(&newer), differences);
+        let back = [
+            r#"preset: the store has "traccar/1", requested none"#,
+            "reading: the store has 2, requested 1",
+        ];
+        assert_eq!(newer.differences(&earlier), back);
+    }
+
+    #[test]
+    fn rules_of_a_later_version_are_refused() {
+        let json = Rules::default().to_json();
+        let with = |rule: &str| format!("{},{rule}}}", json.trim_end_matches('}'));
+        let unknown = Rules::from_json(&with(r#""min_stops":3"#)).unwrap_err();
+        let source = std::error::Error::source(&unknown).unwrap().to_string();
+        assert!(source.contains("unknown field `min_stops`"), "{source}");
+        let later = json.replace(r#""reading":2"#, r#""reading":3"#);
+        assert_ne!(later, json);
+        let source = Rules::from_json(&later).unwrap_err();
+        let source = std::error::Error::source(&source).unwrap().to_string();
+        assert!(source.contains("reading 3 is not known; this version knows 1 to 2"), "{source}");
     }
 }

@@ -14,6 +14,7 @@ use crate::model::control::NamedKey;
 use crate::model::epoch::Epoch;
 use crate::model::partitioner::Partitioner;
 use crate::model::rules::Rules;
+use crate::model::rules_request::RulesRequest;
 use crate::pipeline::daemon::preflight::{self, TopicLayout};
 use crate::store::{Access, AnyStore, EpochStore, KeyStore, OpenOptions, StoreUrl};
 
@@ -110,8 +111,8 @@ pub struct NewEpochRequest {
     pub options: OpenOptions,
     /// The topic; has to be that of the newest epoch.
     pub topic: String,
-    /// The rules; have to be those of the newest epoch.
-    pub rules: Rules,
+    /// The rules; those given have to be the rules of the newest epoch.
+    pub rules: RulesRequest,
     /// How the partition of a device is decided; `None`: as in the newest epoch, else as the
     /// records show.
     pub partitioner: Option<Partitioner>,
@@ -186,7 +187,7 @@ fn next_epoch(
         .into());
     }
     let now_us = request.now_ms.saturating_mul(1000);
-    let decide = (&request.rules, partitioner);
+    let decide = (&newest.rules, partitioner);
     Ok(preflight::next_epoch(newest, layout, offsets, now_us, decide)?)
 }
 

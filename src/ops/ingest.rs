@@ -7,11 +7,12 @@ use std::time::Duration;
 use super::{BadData, Cancel, InvalidRequest, PartialResult, SignalListener, Stopped};
 use crate::model::reason::DeadReason;
 use crate::model::rules::Rules;
+use crate::model::rules_request::RulesRequest;
 use crate::model::scalar::{LogTime, Offset};
 use crate::pipeline::processor::{Processor, ProcessorConfig, RunError, SampleCounts};
 use crate::source::file::{FileSource, InputFormat, Options};
 use crate::source::spill::Spill;
-use crate::source::{Batch, Decoder, Source, SourceError};
+use crate::source::{Batch, Decoder, DecoderError, Source, SourceError};
 use crate::store::{EmbeddedStore, StoreUrl};
 
 /// Why files cannot be imported into a keyspace.
@@ -43,8 +44,8 @@ pub struct IngestRequest {
     pub format: Option<InputFormat>,
     /// The store; created if it does not exist.
     pub store: StoreUrl,
-    /// Rules of the store.
-    pub rules: Rules,
+    /// Rules of a new store; those given must be the rules of a store that has samples.
+    pub rules: RulesRequest,
     /// Log timestamp of every record, ms since 1970.
     pub now_ms: i64,
     /// Approximate memory limit, bytes; the rest is spilled to disk.
@@ -70,6 +71,17 @@ impl IngestRequest {
         }
     }
 
+    /// How files are read into an empty store.
+    fn read_options(&self, rules: &Rules) -> Result<Options, DecoderError> {
+        Ok(Options {
+            format: self.format,
+            decoder: Arc::new(Decoder::new(rules)?),
+            log_time_ms: LogTime(self.now_ms),
+            first_offset: Offset(0),
+            known: Vec::new(),
+        })
+    }
+
     /// The store's file; `keyspace_problem` says why a keyspace is not accepted.
     pub(super) fn store_path(&self, keyspace_problem: &str) -> Result<PathBuf, InvalidRequest> {
         let path = self.store.path().map(Path::to_owned);
@@ -84,6 +96,8 @@ pub struct IngestOutcome {
     pub counts: SampleCounts,
     /// Number of trips in the store after the import.
     pub trips: u64,
+    /// Number of dead letters removed that earlier imports left in a store without samples.
+    pub dead_letters_removed: u64,
     /// Why the input was not read to its end; the samples before that are stored and counted.
     pub stopped: Option<anyhow::Error>,
 }
@@ -128,21 +142,20 @@ pub async fn ingest(
     listen: SignalListener<'_>,
     progress: &mut dyn ReadProgress,
 ) -> anyhow::Result<IngestOutcome> {
-    let (files, rules) = (&request.files, &request.rules);
-    let mut options = Options {
-        format: request.format,
-        decoder: Arc::new(Decoder::new(rules)?),
-        log_time_ms: LogTime(request.now_ms),
-        first_offset: Offset(0),
-        known: Vec::new(),
-    };
-    // Before the store is created: a mistyped file name must not leave an empty store.
-    FileSource::check(files, &options)?;
-    let cancel = listen(PartialResult::Read)?;
+    let files = &request.files;
     let path = request.store_path(NO_KEYSPACE)?;
-    let store = EmbeddedStore::open_writer(&path, rules, request.keep_changes)?;
+    if !path.exists() {
+        // Before the store is created: a mistyped file name must not leave an empty store.
+        let rules = request.rules.over(&Rules::default());
+        FileSource::check(files, &request.read_options(&rules)?)?;
+    }
+    let cancel = listen(PartialResult::Read)?;
+    let (store, rules) = EmbeddedStore::open_import(&path, &request.rules, request.keep_changes)?;
+    let mut options = request.read_options(&rules)?;
+    FileSource::check(files, &options)?;
     store.set_cache(request.cache)?;
-    let mut processor = Processor::new(&store, rules, request.processor_config()).await?;
+    let dead_letters_removed = store.prepare_import(&rules)?;
+    let mut processor = Processor::new(&store, &rules, request.processor_config()).await?;
     processor.enable_spill(Spill::new(&spill_folder(&path))).await?;
     options.first_offset = processor.position().delivered;
     options.known = store.parts()?;
@@ -162,7 +175,12 @@ pub async fn ingest(
         (Err(RunError::Source(error)), _) => Some(error.into()),
         (Err(error), _) => return Err(error.into()),
     };
-    Ok(IngestOutcome { counts: processor.counts().clone(), trips: store.count_trips()?, stopped })
+    Ok(IngestOutcome {
+        counts: processor.counts().clone(),
+        trips: store.count_trips()?,
+        dead_letters_removed,
+        stopped,
+    })
 }
 
 /// The folder of the store's file after links are resolved: a disk with space for the store has

@@ -19,6 +19,7 @@ use utoipa::ToSchema;
 use crate::kafka::producer::{Producer, ProducerRecord};
 use crate::model::reason::{DeadReason, DropReason};
 use crate::model::rules::Rules;
+use crate::model::rules_request::RulesRequest;
 use crate::model::scalar::{LogTime, Offset};
 use crate::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
 use crate::source::{Batch, Decoder, DecoderError, Entry, span};
@@ -234,7 +235,8 @@ impl SampleSink {
 /// Appends samples to the log of a store of files.
 pub struct FileSink {
     path: PathBuf,
-    rules: Rules,
+    /// Rules for a store that has none yet.
+    rules: RulesRequest,
     keep_changes: u64,
     clock: fn() -> i64,
     /// Requests take turns: the file has one writer.
@@ -244,7 +246,7 @@ pub struct FileSink {
 impl FileSink {
     /// A sink for the store at `path`. `clock` returns ms since 1970.
     #[must_use]
-    pub fn new(path: PathBuf, rules: Rules, keep_changes: u64, clock: fn() -> i64) -> Self {
+    pub fn new(path: PathBuf, rules: RulesRequest, keep_changes: u64, clock: fn() -> i64) -> Self {
         Self { path, rules, keep_changes, clock, turn: Arc::default() }
     }
 
@@ -256,7 +258,7 @@ impl FileSink {
         let log_time_ms = (self.clock)();
         let work = move || -> Result<Vec<SampleResult>, IngestError> {
             let _turn = turn;
-            let store = match EmbeddedStore::open_writer(&path, &rules, keep_changes) {
+            let (store, rules) = match EmbeddedStore::open_files(&path, &rules, keep_changes) {
                 Err(StoreError::Locked { .. }) => return Err(IngestError::Busy),
                 opened => opened?,
             };

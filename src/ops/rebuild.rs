@@ -15,7 +15,9 @@ use crate::kafka::group::Group;
 use crate::model::epoch::Epoch;
 use crate::model::partitioner::Partitioner;
 use crate::model::rules::Rules;
+use crate::model::rules_request::RulesRequest;
 use crate::model::scalar::Version;
+use crate::model::time::format_duration;
 use crate::pipeline::daemon::topic_replay::{TopicReplay, first_offsets};
 use crate::pipeline::daemon::{
     GuidedOwners, OnEvent, Report, ScyllaStores, SqliteStores, preflight,
@@ -43,6 +45,9 @@ pub async fn rebuild_files(
     progress: &mut dyn ReadProgress,
 ) -> anyhow::Result<SampleCounts> {
     let old = imported_store(old)?;
+    let source = old.rules()?.unwrap_or_default();
+    let rules = other_rules(&request.rules, &source)?;
+    let request = &IngestRequest { rules: rules.clone().into(), ..request.clone() };
     // Checked before anything is built: a missing file would go unnoticed later.
     reference::check_complete(old, &request.files).await?;
     let mut counts = SampleCounts::default();
@@ -52,19 +57,33 @@ pub async fn rebuild_files(
                 let request = IngestRequest { files, ..request.clone() };
                 counts.add(&ingest(&request, listen, progress).await?.into_counts()?);
             }
-            ImportStep::Forgets(forgets) => replay_forgets(forgets, request).await?,
+            ImportStep::Forgets(forgets) => replay_forgets(forgets, request, &rules).await?,
         }
     }
     Ok(counts)
+}
+
+/// The rules given, and those of the source store for the others.
+fn other_rules(given: &RulesRequest, source: &Rules) -> Result<Rules, InvalidRequest> {
+    let rules = given.over(source);
+    if rules.max_gap_ms <= rules.max_duration_ms {
+        return Ok(rules);
+    }
+    Err(InvalidRequest(format!(
+        "max_gap ({}) must not be longer than max_duration ({}); what is not given is that of the \
+         store",
+        format_duration(rules.max_gap_ms),
+        format_duration(rules.max_duration_ms)
+    )))
 }
 
 /// Erases from the new store what was erased from the old one, unless an earlier run did.
 async fn replay_forgets(
     forgets: Vec<(String, Forget)>,
     request: &IngestRequest,
+    rules: &Rules,
 ) -> anyhow::Result<()> {
     let path = request.store_path("it is not a file")?;
-    let rules = &request.rules;
     let store = EmbeddedStore::open_writer(&path, rules, request.keep_changes)?;
     let mut processor = Processor::new(&store, rules, ProcessorConfig::default()).await?;
     let mut unwritten = BTreeSet::new();
@@ -97,8 +116,8 @@ pub struct RebuildTopicRequest {
     pub options: OpenOptions,
     /// Consumer group whose offsets are set to the end of what was read; a keyspace needs one.
     pub group: Option<String>,
-    /// Rules of the new store; its key rule is that of the old store.
-    pub rules: Rules,
+    /// Rules of the new store; the others, and its key rule, are those of the old store.
+    pub rules: RulesRequest,
     /// How the partition workers run.
     pub processor: ProcessorConfig,
     /// Current time, ms since 1970: versions start here if the new store has no epoch yet.
@@ -121,9 +140,11 @@ pub async fn rebuild_topic(
     let log = log.ok_or_else(|| topic_log::no_epoch(&access.store))?;
     log.is_whole()?;
     log.has_one_partition_count()?;
+    let source = &log.epochs.last().expect("there is an epoch").rules;
+    let rules = Rules { key: source.key.clone(), ..other_rules(&request.rules, source)? };
     let mut cancel = listen(PartialResult::Read)?;
-    let job = RebuildJob { old, log: &log, request, on_event };
-    let access = Access::WriteTopic(&request.rules);
+    let job = RebuildJob { old, log: &log, request, rules: &rules, on_event };
+    let access = Access::WriteTopic(&rules);
     let report = match AnyStore::open_embedded(&request.store, access, &request.options)? {
         Some(store) => job.read_into_file(&store, &mut cancel).await?,
         None => job.read_into_keyspace(&mut cancel).await?,
@@ -138,6 +159,8 @@ struct RebuildJob<'a> {
     old: &'a Arc<AnyStore>,
     log: &'a TopicLog,
     request: &'a RebuildTopicRequest,
+    /// Rules of the new store.
+    rules: &'a Rules,
     on_event: OnEvent,
 }
 
@@ -146,7 +169,6 @@ impl RebuildJob<'_> {
     async fn ensure_epoch(&self, store: &(impl EpochStore + KeyStore)) -> anyhow::Result<Epoch> {
         let name = &self.request.store_name;
         let old = self.log.epochs.last().expect("there is an epoch");
-        let rules = Rules { key: old.rules.key.clone(), ..self.request.rules.clone() };
         let start_offsets = (0..).zip(first_offsets(&self.log.epochs)).collect();
         let base = self.request.now_ms.saturating_mul(1000);
         let (topic, partitions) = (old.topic.clone(), old.partitions);
@@ -158,14 +180,14 @@ impl RebuildJob<'_> {
             partitions,
             start_offsets,
             base: Version(base),
-            rules,
+            rules: self.rules.clone(),
             partitioner,
         };
         store.add_epoch(&first).await?;
         let [epoch] = <[Epoch; 1]>::try_from(store.epochs().await?).map_err(|epochs| {
             PreconditionFailed(format!("store `{name}` has {} epochs of its own", epochs.len()))
         })?;
-        preflight::check_origin(&epoch, &first.topic, &first.rules, name)?;
+        preflight::check_origin(&epoch, &first.topic, &first.rules.into(), name)?;
         // Exactly the keys of the old store: control records count in both stores or in neither.
         preflight::control_keys(store, &self.log.keys, name).await?;
         Ok(epoch)
@@ -218,8 +240,8 @@ impl RebuildJob<'_> {
             let problem = format!("group `{name}` has {members} members; stop them first");
             return Err(PreconditionFailed(problem).into());
         }
-        let RebuildTopicRequest { store, options, rules, .. } = self.request;
-        let access = Access::WriteTopic(rules);
+        let RebuildTopicRequest { store, options, .. } = self.request;
+        let access = Access::WriteTopic(self.rules);
         let store = AnyStore::open(store, access, options.clone()).await?;
         let epoch = self.ensure_epoch(&store).await?;
         let outputs = self.log.outputs(false)?;

@@ -14,6 +14,7 @@ use crate::model::control::ControlKeys;
 use crate::model::epoch::Epoch;
 use crate::model::partitioner::Partitioner;
 use crate::model::rules::Rules;
+use crate::model::rules_request::RulesRequest;
 use crate::pipeline::daemon::{
     self, DaemonError, DaemonEvent, OnEvent, Options, PartitionStores, Report, ScyllaStores,
     SqliteStores, preflight, topic_replay,
@@ -46,8 +47,8 @@ pub struct RunRequest {
     pub from: Option<StartFrom>,
     /// The control keys of this process.
     pub keys: ControlKeys,
-    /// The rules that decide trips.
-    pub rules: Rules,
+    /// The rules that decide trips; those not given are the rules of the epoch.
+    pub rules: RulesRequest,
     /// How the partition of a device is decided; `None`: as the epoch says.
     pub partitioner: Option<Partitioner>,
     /// Create the output topics if they do not exist.
@@ -66,6 +67,13 @@ pub struct RunRequest {
     pub processor: ProcessorConfig,
     /// The clock, ms since 1970.
     pub now_ms: i64,
+}
+
+impl RunRequest {
+    /// The rules of a store without an epoch.
+    fn new_rules(&self) -> Rules {
+        self.rules.over(&Rules::default())
+    }
 }
 
 /// A log that passed the preflight checks.
@@ -88,7 +96,8 @@ pub async fn run(
     cancel: &mut Cancel,
 ) -> anyhow::Result<Option<Report>> {
     let daemon = Daemon { request, on_event };
-    let access = Access::WriteTopic(&request.rules);
+    let rules = request.new_rules();
+    let access = Access::WriteTopic(&rules);
     match AnyStore::open_embedded(&request.url, access, &request.options)? {
         Some(store) => daemon.run_into_file(store, cancel).await,
         None => daemon.run_into_servers(notify, cancel).await,
@@ -159,7 +168,8 @@ impl Daemon<'_> {
                 notify(&format!("note: {note}"));
             }
         }
-        let access = Access::WriteTopic(&request.rules);
+        let rules = request.new_rules();
+        let access = Access::WriteTopic(&rules);
         let store = AnyStore::open(&request.url, access, options).await?;
         let feed = request.has_feed.then(|| feed_topic(&request.topic));
         let letters = dlq_topic(&request.topic);

@@ -14,6 +14,7 @@ use crate::kafka::tail::{Keep, Tail};
 use crate::kafka::topic_names::feed_topic;
 use crate::model::epoch::Epoch;
 use crate::model::rules::Rules;
+use crate::model::rules_request::RulesRequest;
 use crate::store::{Access, AnyStore, EpochStore, OpenOptions, StoreUrl, Timed};
 
 /// Delay before a store or log that is not available is tried again.
@@ -29,13 +30,21 @@ pub struct ServeRequest {
     /// Makes the connection settings of the log, only for a store of a topic.
     pub brokers: Arc<dyn Fn() -> Result<Brokers, KafkaError> + Send + Sync>,
     /// Rules for a store that has none yet.
-    pub rules: Rules,
+    pub rules: RulesRequest,
     /// Change events that a store of files keeps.
     pub keep_changes: u64,
     /// Accept samples.
     pub accepts_samples: bool,
     /// The clock, ms since 1970.
     pub clock: fn() -> i64,
+}
+
+impl ServeRequest {
+    /// The rules of a store that has none yet.
+    #[must_use]
+    pub fn new_rules(&self) -> Rules {
+        self.rules.over(&Rules::default())
+    }
 }
 
 /// A store that is open.
@@ -76,8 +85,8 @@ async fn try_open(request: &ServeRequest) -> anyhow::Result<OpenedStore> {
     let log = match (epochs.last(), request.url.path()) {
         (Some(newest), _) => Some(topic_log(request, newest, store.0.embedded().is_none())?),
         (None, Some(path)) => {
-            let rules = store.0.rules().await?.unwrap_or_else(|| request.rules.clone());
-            Some(file_log(request, path, rules))
+            let stored = store.0.rules().await?;
+            Some(file_log(request, path, stored.as_ref()))
         }
         (None, None) => None,
     };
@@ -99,10 +108,12 @@ pub async fn first_log(request: &ServeRequest, store: &impl EpochStore) -> Serve
     }
 }
 
-/// Samples become further records of the file.
-fn file_log(request: &ServeRequest, path: &Path, rules: Rules) -> ServedLog {
-    let max_gap_ms = rules.max_gap_ms;
+/// Samples become further records of the file, by its rules, which are `stored`.
+fn file_log(request: &ServeRequest, path: &Path, stored: Option<&Rules>) -> ServedLog {
+    let max_gap_ms = stored.map_or_else(|| request.new_rules().max_gap_ms, |it| it.max_gap_ms);
     let sink = request.accepts_samples.then(|| {
+        // The rules of a store without samples may change until the first one comes.
+        let rules = stored.map_or_else(|| request.rules.clone(), |_| RulesRequest::default());
         SampleSink::File(FileSink::new(path.to_owned(), rules, request.keep_changes, request.clock))
     });
     ServedLog { max_gap_ms, feed: None, sink }

@@ -17,6 +17,7 @@ use crate::kafka::topic::{OffsetRange, StartFrom, Topics};
 use crate::kafka::topic_names::feed_topic;
 use crate::model::control::ControlKeys;
 use crate::model::epoch::{Epoch, with_other_partition_count};
+use crate::model::rules_request::RulesRequest;
 use crate::model::scalar::Version;
 use crate::pipeline::daemon::preflight;
 use crate::pipeline::daemon::topic_replay::{
@@ -284,7 +285,7 @@ pub async fn topic_of(
     let epoch_request = preflight::EpochRequest {
         place: request.store,
         topic: &topic,
-        rules: &newest.rules,
+        rules: &RulesRequest::default(),
         partitioner: None,
         from: None,
         now_us: request.now_ms.saturating_mul(1000),

@@ -11,6 +11,7 @@ mod setting;
 mod file;
 mod http;
 mod nearest;
+mod rules;
 mod secret;
 mod size;
 mod table;
@@ -21,10 +22,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::model::partitioner::Partitioner;
-use crate::model::rules::Rules;
 use crate::model::scalar::DeviceTime;
 use crate::model::time::format_duration;
-use crate::source::{ZONE_TABLES, check_time_format};
+use crate::source::check_time_format;
 use crate::timeline::DAY_MS;
 use nearest::nearest;
 
@@ -261,36 +261,6 @@ impl Settings {
         let format = self.time_format.as_deref()?;
         let error = check_time_format(format, self.time_zone.is_some()).err()?;
         Some(Problem { keys: &["time_format", "time_zone"], message: error.to_string() })
-    }
-
-    /// The settings that decide trips.
-    #[must_use]
-    pub fn rules(&self) -> Rules {
-        #[expect(clippy::cast_possible_truncation, reason = "the table bounds both values")]
-        let quanta = |value: f64, per_unit: f64| (value * per_unit).round() as i32;
-        Rules {
-            max_gap_ms: self.max_gap_ms,
-            max_duration_ms: self.max_duration_ms,
-            max_samples: u32::try_from(self.max_samples).unwrap_or(u32::MAX),
-            min_time_ms: self.min_time_ms,
-            max_future_ms: self.max_future_ms,
-            drop_ignition_off: self.drop_ignition_off,
-            min_speed_cmps: self.min_speed_mps.map(|mps| quanta(mps, 100.0)),
-            max_accuracy_dm: self.max_accuracy_m.map(|metres| quanta(metres, 10.0)),
-            drop_zero_position: !self.keep_zero_position,
-            max_leg_speed_cmps: self.max_leg_speed_mps.map(|mps| quanta(mps, 100.0)),
-            fields: self.map.clone(),
-            time_unit: self.time_unit,
-            speed_unit: self.speed_unit,
-            time_zone: self.time_zone.clone(),
-            time_format: self.time_format.clone(),
-            zone_tables: self.time_zone.as_ref().map(|_| ZONE_TABLES.to_owned()),
-            key: match self.key {
-                KeyRule::DeviceId => "device_id".into(),
-                KeyRule::Any => "any".into(),
-            },
-            ..Rules::default()
-        }
     }
 }
 

@@ -6,8 +6,8 @@ use super::KeyRule;
 use super::http::HttpSettings;
 use super::values::{
     ACCURACY, BROKERS, CONSISTENCY, COUNT, DURATION, FIELD_MAP, FLAG, INPUT_FORMAT, KEY_RULE,
-    LOG_FORMAT, LogFormat, NAME, OPTIONAL_NAME, OPTIONS, PARTITIONER, SIZE, SPEED, SPEED_UNIT,
-    STORE, TEXT, TIME, TIME_UNIT, TIME_ZONE,
+    LOG_FORMAT, LogFormat, NAME, OPTIONAL_NAME, OPTIONS, PARTITIONER, READING, SIZE, SPEED,
+    SPEED_UNIT, STORE, TEXT, TIME, TIME_UNIT, TIME_ZONE,
 };
 use crate::model::partitioner::Partitioner;
 use crate::model::rules::{SpeedUnit, TimeUnit};
@@ -105,6 +105,12 @@ settings! {
     time_unit: TimeUnit {
         key: "time_unit", default: "ms", syntax: TIME_UNIT, flags: [Rules, Overrides],
         help: "Unit of integer times: s, ms, us or ns",
+    }
+
+    /// Version of how values and field maps are read.
+    reading: u32 {
+        key: "reading", default: "2", syntax: READING, flags: [Rules, Overrides],
+        help: "How values and field maps are read: 2, or 1 as tstar read them before",
     }
 
     /// Zone of local times; `None`: local times are not read.

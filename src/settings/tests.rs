@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::rules::{SpeedUnit, TimeUnit};
+use crate::model::rules::{Rules, SpeedUnit, TimeUnit};
 use crate::source::file::InputFormat;
 
 fn file(text: &str) -> SettingsFile {
@@ -42,6 +42,45 @@ fn flags_win_over_environment_over_file_over_defaults() {
     assert_eq!(shown("max_duration"), "TSTAR_MAX_DURATION");
     assert_eq!(shown("max_samples"), "tstar.toml:4");
     assert_eq!(shown("settle"), "default");
+}
+
+#[test]
+fn every_setting_of_the_rules_determines_some() {
+    let settings = TABLE.iter().filter(|it| it.groups.contains(&Group::Rules));
+    let mut keys: Vec<_> = settings.map(|it| it.key).chain(["key"]).collect();
+    keys.sort_unstable();
+    let mut with_rules: Vec<_> = rules::SETTINGS.iter().map(|(key, _)| *key).collect();
+    with_rules.sort_unstable();
+    assert_eq!(keys, with_rules);
+}
+
+#[test]
+fn rules_that_are_not_set_are_those_of_the_store() {
+    let stored = Rules {
+        max_gap_ms: 600_000,
+        fields: [("lat".to_owned(), "/gps/lat".to_owned())].into(),
+        key: "any".into(),
+        reading: 1,
+        ..Rules::default()
+    };
+    let file = file("max_samples = 100000\n");
+    let env = env(&[("TSTAR_MAX_GAP", "10m"), ("TSTAR_MAP", "lat=/gps/lat")]);
+    let (settings, origins) = Settings::resolve(&[], &env, Some(&file)).unwrap();
+    let request = settings.rules_request(&origins);
+    assert_eq!(request.resolve(Some(&stored)), Ok(stored.clone()));
+    let new = request.resolve(None).unwrap();
+    assert_eq!((new.max_gap_ms, new.reading), (600_000, Rules::NEWEST_READING));
+    assert_eq!((new.fields, &*new.key), (stored.fields.clone(), "device_id"));
+
+    // A value that is set differs even if it is the default.
+    let flags = [("reading", "2".to_owned()), ("map", "lat=y".to_owned())];
+    let (settings, origins) = Settings::resolve(&flags, &[], None).unwrap();
+    let differences = settings.rules_request(&origins).resolve(Some(&stored)).unwrap_err();
+    let expected = [
+        r#"fields: the store has {"lat":"/gps/lat"}, requested {"lat":"y"}"#,
+        "reading: the store has 1, requested 2",
+    ];
+    assert_eq!(differences, expected);
 }
 
 #[test]

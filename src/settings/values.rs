@@ -7,7 +7,7 @@ use super::setting::{Kind, Syntax};
 use super::size::{format_size, parse_size};
 use crate::kafka::options::shown;
 use crate::model::partitioner::Partitioner;
-use crate::model::rules::{SpeedUnit, TimeUnit};
+use crate::model::rules::{Rules, SpeedUnit, TimeUnit};
 use crate::model::scalar::DeviceTime;
 use crate::model::time::{format_duration, format_time, parse_duration, parse_time};
 use crate::source::file::InputFormat;
@@ -93,6 +93,10 @@ pub(super) const TIME_UNIT: Syntax<TimeUnit> = choice!([
     ("us", TimeUnit::Micros),
     ("ns", TimeUnit::Nanos),
 ]);
+
+/// The versions of [`Rules::reading`].
+pub(super) const READING: Syntax<u32> =
+    Syntax { kind: Kind::Count, ..choice!([("1", 1), ("2", Rules::NEWEST_READING)]) };
 
 pub(super) const INPUT_FORMAT: Syntax<Option<InputFormat>> = choice!(InputFormat::NAMES);
 

@@ -13,6 +13,7 @@ use crate::cli::flags::{
 use crate::cli::print::Printer;
 use crate::cli::progress::FileProgress;
 use crate::cli::{exit, open, report, stop};
+use crate::model::rules::Rules;
 use crate::ops::replay::TripChanges;
 use crate::ops::replay::files::{
     self, FileReplayJob, FileReplayOutcome, FileReplayRequest, TargetLog,
@@ -99,7 +100,7 @@ pub async fn run(args: &FilesArgs, context: &Context, printer: &mut Printer) -> 
     let url = StoreUrl::parse(&settings.store)?;
     let open = async || open::reader(&settings, context).await;
     let store = files::open_store(&url, is_optional, open).await?;
-    let rules = settings.rules();
+    let rules = settings.rules_request(&origins).over(&Rules::default());
     let log = match &store {
         Some(store) => {
             let request = open::topic_request(&settings, &origins, context);

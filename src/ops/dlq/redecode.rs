@@ -30,6 +30,8 @@ pub struct DecodeOverrides {
     pub time_zone: Option<String>,
     /// Format of times that are text; `None`: that of the rules.
     pub time_format: Option<String>,
+    /// Version of how values are read; `None`: that of the rules.
+    pub reading: Option<u32>,
 }
 
 impl DecodeOverrides {
@@ -47,6 +49,7 @@ impl DecodeOverrides {
         if self.time_format.is_some() {
             rules.time_format = self.time_format.clone();
         }
+        rules.reading = self.reading.unwrap_or(rules.reading);
         rules
     }
 }

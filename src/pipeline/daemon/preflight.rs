@@ -12,6 +12,7 @@ use crate::model::control::ControlKeys;
 use crate::model::epoch::Epoch;
 use crate::model::partitioner::Partitioner;
 use crate::model::rules::Rules;
+use crate::model::rules_request::RulesRequest;
 use crate::model::scalar::Version;
 use crate::store::{EpochStore, KeyStore, StoreError};
 
@@ -82,8 +83,8 @@ pub struct EpochRequest<'a> {
     pub place: &'a str,
     /// Input topic.
     pub topic: &'a str,
-    /// Rules that decide trips.
-    pub rules: &'a Rules,
+    /// Rules that decide trips; those not given are the rules of the newest epoch.
+    pub rules: &'a RulesRequest,
     /// Partitioner from the settings; unset: the epoch's, or detected for the first epoch.
     pub partitioner: Option<Partitioner>,
     /// Start offsets of the first run.
@@ -157,10 +158,11 @@ async fn first_epoch(
     let offsets = query_brokers(topics, request.topic, move |topics, topic| {
         topics.offsets_from(topic, from, &extents)
     });
+    let rules = request.rules.over(&Rules::default());
     let extents = layout.extents.clone();
     let partitioner = match request.partitioner {
         Some(partitioner) => partitioner,
-        None if request.rules.key != "device_id" => Partitioner::None,
+        None if rules.key != "device_id" => Partitioner::None,
         None => {
             let find = move |topics: &Topics, topic: &str| {
                 partitioning::found(topics.brokers(), topic, &extents)
@@ -174,7 +176,7 @@ async fn first_epoch(
         partitions: layout.partitions,
         start_offsets: offsets.await?,
         base: Version(request.now_us),
-        rules: request.rules.clone(),
+        rules,
         partitioner: Some(partitioner),
     })
 }
@@ -210,26 +212,26 @@ pub async fn positions(
     Ok(positions)
 }
 
-/// Checks that an epoch of the store at `place` belongs to this topic and these rules.
+/// Checks that an epoch of the store at `place` belongs to this topic and has the rules given.
+/// Returns its rules.
 ///
 /// # Errors
 /// [`StoreError::LogMismatch`], [`StoreError::RulesMismatch`].
 pub fn check_origin(
     epoch: &Epoch,
     topic: &str,
-    rules: &Rules,
+    rules: &RulesRequest,
     place: &str,
-) -> Result<(), StoreError> {
+) -> Result<Rules, StoreError> {
     let place = place.to_owned();
     if epoch.topic != topic {
         let found = format!("was built from topic `{}`", epoch.topic);
         return Err(StoreError::LogMismatch { place, found, asked: format!("topic `{topic}`") });
     }
-    let differences = epoch.rules.differences(rules);
-    if differences.is_empty() {
-        return Ok(());
-    }
-    Err(StoreError::RulesMismatch { place, differences: differences.join("; ") })
+    rules.resolve(Some(&epoch.rules)).map_err(|differences| StoreError::RulesMismatch {
+        place,
+        differences: differences.join("; "),
+    })
 }
 
 /// Checks that an epoch matches the request and the layout of the topic.

@@ -10,6 +10,7 @@ use super::ScyllaStore;
 use super::requests::Failure;
 use crate::model::epoch::Epoch;
 use crate::model::partitioner::Partitioner;
+use crate::model::rules::Rules;
 use crate::model::scalar::Version;
 use crate::store::{EpochStore, StoreError};
 
@@ -17,7 +18,7 @@ type Columns = (i32, String, i32, BTreeMap<i32, i64>, i64, String, Option<String
 
 fn read(columns: Columns) -> Result<Epoch, Failure> {
     let (epoch, topic, partitions, start_offsets, base, rules, partitioner) = columns;
-    let rules = serde_json::from_str(&rules)?;
+    let rules = Rules::from_json(&rules).map_err(|error| Failure::Permanent(error.into()))?;
     let partitioner =
         Partitioner::from_column(partitioner).map_err(|error| Failure::Permanent(error.into()))?;
     Ok(Epoch { epoch, topic, partitions, start_offsets, base: Version(base), rules, partitioner })

@@ -261,45 +261,6 @@ impl SqliteStore {
         done.map_err(failed(&self.place, "committing a flush"))
     }
 
-    /// Records the start of an import of these files at `started_ms`.
-    ///
-    /// # Errors
-    /// The database fails.
-    pub fn begin_import(&self, started_ms: i64, files: &[String]) -> Result<(), StoreError> {
-        let insert = "INSERT INTO imports (started, first_offset, files, finished)
-             VALUES (?1, (SELECT delivered FROM log), ?2, 0)";
-        let files = serde_json::to_string(files).expect("a list of texts");
-        let inserted = self.connection().execute(insert, params![started_ms, files]);
-        inserted.map(drop).map_err(failed(&self.place, "recording the import"))
-    }
-
-    /// Marks the latest import as finished, and with it earlier unfinished imports of the same
-    /// files. Deletes an import that read nothing new.
-    ///
-    /// # Errors
-    /// The database fails.
-    pub fn end_import(&self) -> Result<(), StoreError> {
-        let end = |connection: &mut Connection| {
-            let transaction = connection.transaction()?;
-            let newest = "id = (SELECT max(id) FROM imports)";
-            let finish = format!(
-                "UPDATE imports SET finished = 1
-                 WHERE files = (SELECT files FROM imports WHERE {newest})"
-            );
-            transaction.execute(&finish, [])?;
-            let delete_empty = format!(
-                "DELETE FROM imports WHERE {newest}
-                 AND first_offset = (SELECT delivered FROM log)
-                 AND NOT EXISTS (SELECT 1 FROM parts WHERE import = imports.id)"
-            );
-            transaction.execute(&delete_empty, [])?;
-            transaction.commit()
-        };
-        let ended = end(&mut self.connection());
-        ended.map_err(failed(&self.place, "recording the end of the import"))?;
-        self.check_path()
-    }
-
     /// Every input part that was read, in log order.
     ///
     /// # Errors

@@ -6,6 +6,7 @@
 
 mod claims;
 mod forgets;
+mod imports;
 mod journal;
 mod letters;
 mod open;

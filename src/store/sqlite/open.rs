@@ -8,6 +8,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 
 use super::{SqliteStore, Writing, failed, file_id};
 use crate::model::rules::Rules;
+use crate::model::rules_request::RulesRequest;
 use crate::store::StoreError;
 use crate::store::files::{self, with_suffix};
 
@@ -61,7 +62,39 @@ impl SqliteStore {
     /// The file cannot be opened or written, is not a store, has a newer format or other rules, or
     /// another process writes to it.
     pub fn open_writer(path: &Path, rules: &Rules, keep_changes: u64) -> Result<Self, StoreError> {
-        Self::open_for(path, LogKind::Files, rules, keep_changes)
+        Ok(Self::open_files(path, &rules.clone().into(), keep_changes)?.0)
+    }
+
+    /// [`SqliteStore::open_writer`] with the rules of the store where others are not given; returns
+    /// its rules as well.
+    ///
+    /// # Errors
+    /// Those of [`SqliteStore::open_writer`].
+    pub fn open_files(
+        path: &Path,
+        rules: &RulesRequest,
+        keep_changes: u64,
+    ) -> Result<(Self, Rules), StoreError> {
+        let store = Self::open_file(path, keep_changes)?;
+        let rules = store.check_log(LogKind::Files, rules)?;
+        Ok((store, rules))
+    }
+
+    /// [`SqliteStore::open_files`] for an import. If no sample was ever applied, the rules are not
+    /// fixed, and the returned ones are not stored before [`SqliteStore::prepare_import`].
+    ///
+    /// # Errors
+    /// Those of [`SqliteStore::open_writer`].
+    pub fn open_import(
+        path: &Path,
+        rules: &RulesRequest,
+        keep_changes: u64,
+    ) -> Result<(Self, Rules), StoreError> {
+        let store = Self::open_file(path, keep_changes)?;
+        store.check_kind(LogKind::Files)?;
+        let stored = if store.is_unused()? { None } else { store.rules()? };
+        let rules = store.resolve(rules, stored.as_ref())?;
+        Ok((store, rules))
     }
 
     /// [`SqliteStore::open_writer`] for the records of a topic. Does not check the rules, which
@@ -74,15 +107,13 @@ impl SqliteStore {
         rules: &Rules,
         keep_changes: u64,
     ) -> Result<Self, StoreError> {
-        Self::open_for(path, LogKind::Topic, rules, keep_changes)
+        let store = Self::open_file(path, keep_changes)?;
+        store.check_log(LogKind::Topic, &rules.clone().into())?;
+        Ok(store)
     }
 
-    fn open_for(
-        path: &Path,
-        log: LogKind,
-        rules: &Rules,
-        keep_changes: u64,
-    ) -> Result<Self, StoreError> {
+    /// Opens or creates a file for writing, before its log is checked.
+    fn open_file(path: &Path, keep_changes: u64) -> Result<Self, StoreError> {
         let place = path.display().to_string();
         let lock = lock(path, &place)?;
         // SQLite copies the mode of this file to the files it creates next to it.
@@ -107,9 +138,7 @@ impl SqliteStore {
         migrate(&connection, &place, format)?;
         let file = file_id(path).map_err(failed(&place, "reading the file's identity"))?;
         let writing = Writing { _lock: lock, path: path.to_owned(), file };
-        let store = Self::new(connection, place, Some(writing), keep_changes);
-        store.check_log(log, rules)?;
-        Ok(store)
+        Ok(Self::new(connection, place, Some(writing), keep_changes))
     }
 
     /// Opens a store for reading, also while another process writes to it.
@@ -167,7 +196,7 @@ impl SqliteStore {
             .optional()
             .map_err(failed(&self.place, "reading the rules"))?;
         let parse = |text: String| {
-            serde_json::from_str(&text).map_err(|error| StoreError::Failed {
+            Rules::from_json(&text).map_err(|error| StoreError::Failed {
                 place: self.place.clone(),
                 doing: "reading the rules",
                 source: error.into(),
@@ -191,35 +220,42 @@ impl SqliteStore {
         Ok(found == LogKind::Topic.name())
     }
 
-    /// Checks the kind of log and, for files, the rules. Records them in a new store.
-    fn check_log(&self, kind: LogKind, rules: &Rules) -> Result<(), StoreError> {
-        let Some(stored) = self.rules()? else {
-            let insert = "INSERT INTO log (one, kind, rules, delivered) VALUES (1, ?1, ?2, 0)";
-            let inserted = self.connection().execute(insert, [kind.name(), &rules.to_json()]);
-            return inserted.map(drop).map_err(failed(&self.place, "writing the rules"));
+    /// Checks the kind of log and, for files, the rules. Records them in a new store. Returns the
+    /// stored ones; those of a topic belong to its epochs and are checked there.
+    fn check_log(&self, kind: LogKind, rules: &RulesRequest) -> Result<Rules, StoreError> {
+        self.check_kind(kind)?;
+        match self.rules()? {
+            Some(stored) if kind == LogKind::Topic => Ok(stored),
+            Some(stored) => self.resolve(rules, Some(&stored)),
+            None => {
+                let rules = self.resolve(rules, None)?;
+                let insert = "INSERT INTO log (one, kind, rules, delivered) VALUES (1, ?1, ?2, 0)";
+                let inserted = self.connection().execute(insert, [kind.name(), &rules.to_json()]);
+                inserted.map_err(failed(&self.place, "writing the rules"))?;
+                Ok(rules)
+            }
+        }
+    }
+
+    /// Checks that the store belongs to this kind of log, or to none yet.
+    fn check_kind(&self, kind: LogKind) -> Result<(), StoreError> {
+        if self.rules()?.is_none() || self.is_of_topic()? == (kind == LogKind::Topic) {
+            return Ok(());
+        }
+        let (found, asked) = match kind {
+            LogKind::Files => ("was built from a topic", "files"),
+            LogKind::Topic => ("was built from files", "a topic"),
         };
-        if self.is_of_topic()? != (kind == LogKind::Topic) {
-            let place = self.place.clone();
-            let (found, asked) = match kind {
-                LogKind::Files => ("was built from a topic", "files"),
-                LogKind::Topic => ("was built from files", "a topic"),
-            };
-            return Err(StoreError::LogMismatch {
-                place,
-                found: found.into(),
-                asked: asked.into(),
-            });
-        }
-        if kind == LogKind::Topic {
-            // The rules belong to the epochs and are checked there.
-            return Ok(());
-        }
-        let differences = stored.differences(rules);
-        if differences.is_empty() {
-            return Ok(());
-        }
-        let differences = differences.join("; ");
-        Err(StoreError::RulesMismatch { place: self.place.clone(), differences })
+        let place = self.place.clone();
+        Err(StoreError::LogMismatch { place, found: found.into(), asked: asked.into() })
+    }
+
+    fn resolve(&self, rules: &RulesRequest, stored: Option<&Rules>) -> Result<Rules, StoreError> {
+        let mismatch = |differences: Vec<String>| StoreError::RulesMismatch {
+            place: self.place.clone(),
+            differences: differences.join("; "),
+        };
+        rules.resolve(stored).map_err(mismatch)
     }
 }
 
@@ -240,7 +276,8 @@ pub(super) fn scratch(
     file.close().map_err(failed(&place, "unlinking it"))?;
     let mut store = SqliteStore::new(connection, place, None, 0);
     store.keep_letters = false;
-    store.check_log(if of_topic { LogKind::Topic } else { LogKind::Files }, rules)?;
+    let kind = if of_topic { LogKind::Topic } else { LogKind::Files };
+    store.check_log(kind, &rules.clone().into())?;
     Ok(store)
 }
 

@@ -8,6 +8,7 @@ use super::{SqliteStore, failed};
 use crate::model::control::NamedKey;
 use crate::model::epoch::Epoch;
 use crate::model::partitioner::Partitioner;
+use crate::model::rules::Rules;
 use crate::model::scalar::Offset;
 use crate::store::{EpochStore, Flush, Journal, KeyStore, Position, StoreError};
 
@@ -81,7 +82,9 @@ fn read_epoch(row: &Row<'_>) -> rusqlite::Result<Epoch> {
         partitions: row.get("partitions")?,
         start_offsets: serde_json::from_str(&json("start_offsets")?).map_err(malformed)?,
         base: row.get("base")?,
-        rules: serde_json::from_str(&json("rules")?).map_err(malformed)?,
+        rules: Rules::from_json(&json("rules")?).map_err(|error| {
+            rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, error.into())
+        })?,
         partitioner: Partitioner::from_column(row.get("partitioner")?).map_err(|error| {
             rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, error.into())
         })?,

@@ -1,0 +1,78 @@
+//! The settings that decide trips, as rules.
+
+use super::{KeyRule, Origin, Origins, Settings};
+use crate::model::rules::Rules;
+use crate::model::rules_request::{CopyRules, RulesRequest};
+use crate::source::ZONE_TABLES;
+
+/// Lists settings with the rules that each of them determines.
+macro_rules! settings_of_rules {
+    ($($key:literal => $($rule:ident)+;)+) => {
+        &[$(($key, |from, to| {
+            $(to.$rule.clone_from(&from.$rule);)+
+        })),+]
+    };
+}
+
+/// The settings that decide trips, by key.
+pub(super) const SETTINGS: &[(&str, CopyRules)] = settings_of_rules! {
+    "max_gap" => max_gap_ms;
+    "max_duration" => max_duration_ms;
+    "max_samples" => max_samples;
+    "min_time" => min_time_ms;
+    "max_future" => max_future_ms;
+    "drop_ignition_off" => drop_ignition_off;
+    "min_speed" => min_speed_cmps;
+    "max_accuracy" => max_accuracy_dm;
+    "keep_zero_position" => drop_zero_position;
+    "max_leg_speed" => max_leg_speed_cmps;
+    "map" => fields;
+    "time_unit" => time_unit;
+    "speed_unit" => speed_unit;
+    "time_zone" => time_zone zone_tables;
+    "time_format" => time_format;
+    "reading" => reading;
+    "key" => key;
+};
+
+impl Settings {
+    /// The rules that are set by a flag, a variable or the settings file: the others are those of
+    /// the store or epoch, or the defaults if it is new.
+    #[must_use]
+    pub fn rules_request(&self, origins: &Origins) -> RulesRequest {
+        let is_given = |key: &str| origins.get(key).is_some_and(|it| *it != Origin::Default);
+        let given = SETTINGS.iter().filter(|(key, _)| is_given(key));
+        RulesRequest::new(self.rules(), given.map(|(_, copy)| *copy).collect())
+    }
+
+    /// The rules of all settings, defaults included.
+    #[must_use]
+    pub fn rules(&self) -> Rules {
+        #[expect(clippy::cast_possible_truncation, reason = "the table bounds both values")]
+        let quanta = |value: f64, per_unit: f64| (value * per_unit).round() as i32;
+        Rules {
+            max_gap_ms: self.max_gap_ms,
+            max_duration_ms: self.max_duration_ms,
+            max_samples: u32::try_from(self.max_samples).unwrap_or(u32::MAX),
+            min_time_ms: self.min_time_ms,
+            max_future_ms: self.max_future_ms,
+            drop_ignition_off: self.drop_ignition_off,
+            min_speed_cmps: self.min_speed_mps.map(|mps| quanta(mps, 100.0)),
+            max_accuracy_dm: self.max_accuracy_m.map(|metres| quanta(metres, 10.0)),
+            drop_zero_position: !self.keep_zero_position,
+            max_leg_speed_cmps: self.max_leg_speed_mps.map(|mps| quanta(mps, 100.0)),
+            fields: self.map.clone(),
+            time_unit: self.time_unit,
+            speed_unit: self.speed_unit,
+            time_zone: self.time_zone.clone(),
+            time_format: self.time_format.clone(),
+            zone_tables: self.time_zone.as_ref().map(|_| ZONE_TABLES.to_owned()),
+            key: match self.key {
+                KeyRule::DeviceId => "device_id".into(),
+                KeyRule::Any => "any".into(),
+            },
+            reading: self.reading,
+            ..Rules::default()
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Imports of files into a store.
+
+use rusqlite::{Connection, params};
+
+use super::{SqliteStore, failed};
+use crate::model::rules::Rules;
+use crate::store::StoreError;
+
+/// Removes what imports left of which no sample was applied, and records the rules of the next.
+/// Returns the number of dead letters removed.
+fn start_over(connection: &Connection, rules: &Rules) -> rusqlite::Result<u64> {
+    let removed = connection.execute("DELETE FROM dead_letters", [])?;
+    connection.execute("DELETE FROM parts", [])?;
+    connection.execute("DELETE FROM imports", [])?;
+    let put = "INSERT OR REPLACE INTO log (one, kind, rules, delivered) VALUES (1, 'files', ?1, 0)";
+    connection.execute(put, [rules.to_json()])?;
+    Ok(removed as u64)
+}
+
+/// Whether a store of files never applied a sample, so that nothing depends on its rules. A dead
+/// letter without a line came by HTTP and is not in a file that can be imported again.
+fn is_unused(connection: &Connection) -> rusqlite::Result<bool> {
+    let rows = [
+        "SELECT 1 FROM trips",
+        "SELECT 1 FROM forgets",
+        "SELECT 1 FROM epochs",
+        "SELECT 1 FROM log WHERE kind <> 'files'",
+        "SELECT 1 FROM dead_letters WHERE line = 0",
+    ];
+    for select in rows {
+        if connection.prepare_cached(select)?.exists([])? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+impl SqliteStore {
+    /// Whether no sample was ever applied to this store of files.
+    pub(super) fn is_unused(&self) -> Result<bool, StoreError> {
+        is_unused(&self.connection()).map_err(failed(&self.place, "looking for trips"))
+    }
+
+    /// Prepares an import by the rules that [`SqliteStore::open_import`] returned. A store to which
+    /// no sample was ever applied starts over with them: files that were read are not known, and
+    /// their dead letters are removed. Returns how many those were.
+    ///
+    /// # Errors
+    /// The database fails; then nothing is changed.
+    pub fn prepare_import(&self, rules: &Rules) -> Result<u64, StoreError> {
+        let prepare = |connection: &mut Connection| -> rusqlite::Result<u64> {
+            let transaction = connection.transaction()?;
+            let is_unused = is_unused(&transaction)?;
+            let removed = if is_unused { start_over(&transaction, rules)? } else { 0 };
+            transaction.commit()?;
+            Ok(removed)
+        };
+        prepare(&mut self.connection()).map_err(failed(&self.place, "preparing the import"))
+    }
+
+    /// Records the start of an import of these files at `started_ms`.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn begin_import(&self, started_ms: i64, files: &[String]) -> Result<(), StoreError> {
+        let insert = "INSERT INTO imports (started, first_offset, files, finished)
+             VALUES (?1, (SELECT delivered FROM log), ?2, 0)";
+        let files = serde_json::to_string(files).expect("a list of texts");
+        let inserted = self.connection().execute(insert, params![started_ms, files]);
+        inserted.map(drop).map_err(failed(&self.place, "recording the import"))
+    }
+
+    /// Marks the latest import as finished, and with it earlier unfinished imports of the same
+    /// files. Deletes an import that read nothing new.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn end_import(&self) -> Result<(), StoreError> {
+        let end = |connection: &mut Connection| {
+            let transaction = connection.transaction()?;
+            let newest = "id = (SELECT max(id) FROM imports)";
+            let finish = format!(
+                "UPDATE imports SET finished = 1
+                 WHERE files = (SELECT files FROM imports WHERE {newest})"
+            );
+            transaction.execute(&finish, [])?;
+            let delete_empty = format!(
+                "DELETE FROM imports WHERE {newest}
+                 AND first_offset = (SELECT delivered FROM log)
+                 AND NOT EXISTS (SELECT 1 FROM parts WHERE import = imports.id)"
+            );
+            transaction.execute(&delete_empty, [])?;
+            transaction.commit()
+        };
+        let ended = end(&mut self.connection());
+        ended.map_err(failed(&self.place, "recording the end of the import"))?;
+        self.check_path()
+    }
+}
