@@ -20,7 +20,7 @@ use crate::model::scalar::{LogTime, Offset};
 use crate::source::file::MAX_RECORD_BYTES;
 use crate::source::{
     Array, Batch, Control, Cut, DecodedSample, Decoder, Entry, Headers, JsonTemplate,
-    MAX_BAD_ELEMENTS, SampleError, Span, memory_of_headers, short, span,
+    MAX_BAD_ELEMENTS, SCHEMA_ID_HEADER, SampleError, Span, memory_of_headers, short, span,
 };
 
 /// Length to which an oversize record is cut, bytes.
@@ -189,7 +189,7 @@ impl RecordReader {
         if value.len() > MAX_RECORD_BYTES {
             return out.push_oversize(value);
         }
-        if value.trim_ascii_start().first() != Some(&b'[') {
+        if self.decoder.is_binary() || value.trim_ascii_start().first() != Some(&b'[') {
             let content = self.sample(record, value, &mut out.batch.text);
             return out.push(None, value, content);
         }
@@ -245,7 +245,12 @@ impl RecordReader {
         text: &mut String,
     ) -> Result<DecodedSample, Box<SampleError>> {
         let before = text.len();
-        let decoded = self.decoder.json_like(&mut self.template, value, text)?;
+        let decoded = self.decoder.decode(
+            &mut self.template,
+            record.header(SCHEMA_ID_HEADER),
+            value,
+            text,
+        )?;
         let device = &text[decoded.device.start as usize..decoded.device.end as usize];
         if self.key_is_device && record.key != Some(device.as_bytes()) {
             let key = record.key.unwrap_or_default();

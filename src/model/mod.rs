@@ -13,5 +13,6 @@ pub mod reason;
 pub mod rules;
 pub mod sample;
 pub mod scalar;
+pub mod schema;
 pub mod time;
 pub mod visible;

@@ -3,12 +3,13 @@
 //! A store records the rules it was built with. Other rules give other trips for the same log, so a
 //! store with other rules is refused with an error that lists every difference.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::limits::{ClockGuard, Limits, MovementFilter};
+use super::schema::{Encoding, SchemaSource};
 
 /// Unit of integer times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,6 +75,15 @@ pub struct Rules {
     pub time_unit: TimeUnit,
     /// Unit of speeds.
     pub speed_unit: SpeedUnit,
+    /// How the values of records are encoded.
+    #[serde(default, skip_serializing_if = "Encoding::is_json")]
+    pub decode: Encoding,
+    /// The schema of every record; unset: each record names its own in a registry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<SchemaSource>,
+    /// The protobuf message of every record, in `schema`; unset: the only one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
     /// What the key of a log record must be: `device_id` or `any`.
     pub key: String,
     /// How samples are quantised.
@@ -97,6 +107,9 @@ impl Default for Rules {
             fields: BTreeMap::new(),
             time_unit: TimeUnit::default(),
             speed_unit: SpeedUnit::default(),
+            decode: Encoding::default(),
+            schema: None,
+            message: None,
             key: "device_id".into(),
             quantisation: QUANTISATION.into(),
             blob: 1,
@@ -141,7 +154,7 @@ impl Rules {
     /// SHA-256 of [`Rules::to_json`], lower-case hex.
     #[must_use]
     pub fn hash(&self) -> String {
-        data_encoding::HEXLOWER.encode(&Sha256::digest(self.to_json()))
+        hex_of(self.to_json())
     }
 
     /// Lists each rule that differs, as `name: the store has A, requested B`.
@@ -152,13 +165,27 @@ impl Rules {
             _ => unreachable!("rules are an object"),
         };
         let (stored, requested) = (fields(self), fields(requested));
-        let differs = stored.iter().filter(|(name, value)| requested.get(*name) != Some(value));
+        let names: BTreeSet<_> = stored.keys().chain(requested.keys()).collect();
+        let differs = names.into_iter().filter(|name| stored.get(*name) != requested.get(*name));
+        // A rule at its old value is left out of the JSON.
+        let shown = |value: Option<&serde_json::Value>| match value {
+            None => "its default".to_owned(),
+            Some(serde_json::Value::Object(of)) if of.contains_key("text") => {
+                format!("SHA-256 {}", hex_of(value.expect("matched").to_string()))
+            }
+            Some(value) => value.to_string(),
+        };
         differs
-            .map(|(name, value)| {
-                format!("{name}: the store has {value}, requested {}", requested[name])
+            .map(|name| {
+                let (stored, requested) = (shown(stored.get(name)), shown(requested.get(name)));
+                format!("{name}: the store has {stored}, requested {requested}")
             })
             .collect()
     }
+}
+
+fn hex_of(text: String) -> String {
+    data_encoding::HEXLOWER.encode(&Sha256::digest(text))
 }
 
 #[cfg(test)]
@@ -175,5 +202,19 @@ mod tests {
         assert_ne!(other.hash(), rules.hash());
         let differences = rules.differences(&other);
         assert_eq!(differences, ["max_gap_ms: the store has 300000, requested 600000"]);
+    }
+
+    #[test]
+    fn a_rule_at_its_old_value_is_no_part_of_the_hash() {
+        let (text, references) = ("{}".to_owned(), Vec::new());
+        let schema = Some(SchemaSource { text, references });
+        let other = Rules { decode: Encoding::Avro, schema, ..Rules::default() };
+        for name in ["decode", "schema", "message"] {
+            assert!(!Rules::default().to_json().contains(name), "{name}");
+        }
+        let differences = Rules::default().differences(&other);
+        assert_eq!(differences[0], "decode: the store has its default, requested \"avro\"");
+        assert!(differences[1].starts_with("schema: the store has its default, requested SHA-256"));
+        assert_eq!(other.differences(&other), [""; 0]);
     }
 }

@@ -11,6 +11,7 @@ mod setting;
 mod file;
 mod http;
 mod nearest;
+mod schema;
 mod secret;
 mod size;
 mod table;
@@ -238,6 +239,7 @@ impl Settings {
             format!("memory must be at least 64MB, not {}", size::format_size(self.memory)),
         );
         problems.extend(self.key_problem());
+        problems.extend(schema::problems(self));
         problems.extend(tls::problems(self));
         problems.extend(http::problems(self));
         problems
@@ -270,6 +272,9 @@ impl Settings {
             fields: self.map.clone(),
             time_unit: self.time_unit,
             speed_unit: self.speed_unit,
+            decode: self.decode,
+            schema: self.schema.as_ref().map(|file| file.source.clone()),
+            message: self.message.clone(),
             key: match self.key {
                 KeyRule::DeviceId => "device_id".into(),
                 KeyRule::Any => "any".into(),

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 
 use super::KeyRule;
 use super::http::HttpSettings;
+use super::schema::SchemaFile;
 use super::values::{
-    ACCURACY, BROKERS, CONSISTENCY, COUNT, DURATION, FIELD_MAP, FLAG, INPUT_FORMAT, KEY_RULE,
-    LOG_FORMAT, LogFormat, NAME, OPTIONAL_NAME, OPTIONS, PARTITIONER, SIZE, SPEED, SPEED_UNIT,
-    STORE, TEXT, TIME, TIME_UNIT,
+    ACCURACY, BROKERS, CONSISTENCY, COUNT, DURATION, ENCODING, FIELD_MAP, FLAG, INPUT_FORMAT,
+    KEY_RULE, LOG_FORMAT, LogFormat, NAME, OPTIONAL_NAME, OPTIONS, PARTITIONER, SCHEMA, SIZE,
+    SPEED, SPEED_UNIT, STORE, TEXT, TIME, TIME_UNIT,
 };
 use crate::model::partitioner::Partitioner;
 use crate::model::rules::{SpeedUnit, TimeUnit};
+use crate::model::schema::Encoding;
 use crate::source::file::InputFormat;
 use crate::store::{Consistency, StoreUrl};
 
@@ -92,6 +94,24 @@ settings! {
     time_unit: TimeUnit {
         key: "time_unit", default: "ms", syntax: TIME_UNIT, flags: [Rules, Overrides],
         help: "Unit of integer times: s, ms, us or ns",
+    }
+
+    /// How the values of records are encoded.
+    decode: Encoding {
+        key: "decode", default: "json", syntax: ENCODING, flags: [Rules],
+        help: "Encoding of records: json, avro, protobuf or gtfs-rt",
+    }
+
+    /// The schema of all records; `None` if they name theirs.
+    schema: Option<SchemaFile> {
+        key: "schema", default: "", syntax: SCHEMA, flags: [Rules],
+        help: "File with the schema of all records, .avsc or .proto; unset: records name theirs",
+    }
+
+    /// The protobuf message of all records; `None` for the only one of the schema.
+    message: Option<String> {
+        key: "message", default: "none", syntax: OPTIONAL_NAME, flags: [Rules],
+        help: "Protobuf message of all records; none: the only one of the schema file",
     }
 
     /// Format of input files; `None` to detect it from the content.

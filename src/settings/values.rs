@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::KeyRule;
+use super::schema::{self, SchemaFile};
 use super::setting::{Kind, Syntax};
 use super::size::{format_size, parse_size};
 use crate::kafka::options::shown;
 use crate::model::partitioner::Partitioner;
 use crate::model::rules::{SpeedUnit, TimeUnit};
+use crate::model::schema::Encoding;
 use crate::model::time::{format_duration, format_time, parse_duration, parse_time};
 use crate::source::file::InputFormat;
 use crate::source::parse_map;
@@ -82,6 +84,12 @@ pub(super) const TIME_UNIT: Syntax<TimeUnit> = choice!([
     ("us", TimeUnit::Micros),
     ("ns", TimeUnit::Nanos),
 ]);
+
+pub(super) const ENCODING: Syntax<Encoding> = choice!(Encoding::NAMES);
+
+/// The path of a schema file, which is read.
+pub(super) const SCHEMA: Syntax<Option<SchemaFile>> =
+    Syntax { kind: Kind::Text, read: schema::read, write: schema::path_of };
 
 pub(super) const INPUT_FORMAT: Syntax<Option<InputFormat>> = choice!(InputFormat::NAMES);
 

@@ -4,18 +4,26 @@
 //! that cannot be decoded is an entry too, with its reason and its original bytes. Sources do not
 //! decide trips.
 
+mod avro;
+#[cfg(test)]
+mod binary_fixture;
 mod csv;
 mod decode;
 mod fields;
 pub mod file;
+mod framing;
 mod json;
 mod json_fast;
+mod protobuf;
 mod record;
 mod reencode;
+mod schema_file;
+mod schemas;
 mod shape;
 pub mod spill;
 mod text;
 mod time;
+mod wire;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -24,13 +32,17 @@ use std::sync::Arc;
 
 pub use decode::Decoder;
 pub use fields::{MapError, parse_map};
+pub use framing::SCHEMA_ID_HEADER;
 pub use json_fast::JsonTemplate;
+pub use schema_file::read_schema;
+pub use schemas::{MAX_SCHEMAS, Schemas};
 pub(crate) use text::{head_of, short};
 
 use crate::identity::DeviceId;
 use crate::model::input_part::Part;
 use crate::model::reason::DeadReason;
 use crate::model::scalar::{LogTime, Offset};
+use crate::model::schema::SchemaId;
 use crate::timeline::Sample;
 
 /// Byte range in one of a batch's two buffers.
@@ -163,6 +175,8 @@ pub struct SampleError {
     pub looks_like_seconds: bool,
     /// Of a control record: name of a control key that this process does not have.
     pub unknown_key: Option<String>,
+    /// Set if the record can be read once its schema is known. It is then no dead letter yet.
+    pub needs_schema: Option<SchemaId>,
 }
 
 /// Size and hash of a record of which only the head is stored.
@@ -184,7 +198,8 @@ impl SampleError {
             message.push_str("...");
         }
         let looks_like_seconds = false;
-        Self { reason, message, cut: None, looks_like_seconds, unknown_key: None }
+        let (cut, unknown_key, needs_schema) = (None, None, None);
+        Self { reason, message, cut, looks_like_seconds, unknown_key, needs_schema }
     }
 }
 

@@ -4,6 +4,7 @@ use chrono::DateTime;
 
 use super::text::short;
 use crate::model::rules::TimeUnit;
+use crate::model::time::format_time;
 
 /// Parses `YYYY-MM-DDTHH:MM:SSZ` with up to nine decimals of a second. Nearly all times have this
 /// form, and this takes half the time of chrono, which parses the rest.
@@ -67,6 +68,30 @@ pub(super) fn from_integer(value: i128, unit: TimeUnit) -> Option<i64> {
         TimeUnit::Nanos => value.div_euclid(1_000_000),
     };
     i64::try_from(ms).ok()
+}
+
+/// An integer time in another unit, floored; `None` if the other unit is coarser than ms, or the
+/// result overflows.
+pub(super) fn in_unit(value: i64, from: TimeUnit, to: TimeUnit) -> Option<i64> {
+    if from == to {
+        return Some(value);
+    }
+    match to {
+        TimeUnit::Seconds => None,
+        TimeUnit::Millis => from_integer(value.into(), from),
+        TimeUnit::Micros => from_integer(value.into(), from)?.checked_mul(1000),
+        TimeUnit::Nanos => from_integer(value.into(), from)?.checked_mul(1_000_000),
+    }
+}
+
+/// An integer time as RFC 3339 text with ms, and with `zone` in place of the zone.
+pub(super) fn text_of(value: i64, unit: TimeUnit, zone: &str) -> String {
+    let Some(ms) = from_integer(value.into(), unit) else { return value.to_string() };
+    let text = format_time(ms);
+    match text.strip_suffix('Z') {
+        Some(local) => format!("{local}{zone}"),
+        None => text,
+    }
 }
 
 /// RFC 3339 text, or the text of an integer in `unit`, floored to ms.

@@ -184,7 +184,8 @@ impl Redecoder {
         if letter.is_cut() {
             return Redecoded::Never(Unrecoverable::Cut);
         }
-        if letter.reason == DeadReason::BadRecord {
+        // The content of a batch was not stored; that of a single record was.
+        if letter.reason == DeadReason::BadRecord && letter.value.is_empty() {
             return Redecoded::Never(Unrecoverable::Unreadable);
         }
         if self.is_csv_row(letter) {
