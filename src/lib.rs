@@ -31,6 +31,7 @@
 //! | model and decide | `codec` | trips as rows, paths as bytes |
 //! | I/O | `telemetry` | Prometheus metrics and logs |
 //! | I/O | `views` | trips in output formats, and as events of the change feed |
+//! | I/O | `registry` | asks a schema registry what the id of a schema means |
 //! | I/O | `source` | decodes bytes to samples and dead letters |
 //! | I/O | `store` | writes and reads rows |
 //! | I/O | `kafka` | the log as a topic: consumer, producer, partition assignment |
@@ -63,6 +64,7 @@ mod kafka;
 mod model;
 mod ops;
 mod pipeline;
+mod registry;
 mod settings;
 mod simulate;
 mod source;
@@ -172,7 +174,7 @@ pub mod internals {
         };
     }
     open! {
-        codec http identity kafka model ops pipeline settings simulate source store telemetry
-        timeline views
+        codec http identity kafka model ops pipeline registry settings simulate source store
+        telemetry timeline views
     }
 }

@@ -128,6 +128,12 @@ impl Rules {
         }
     }
 
+    /// Whether records name their schemas, by the ids of a registry.
+    #[must_use]
+    pub fn names_schemas(&self) -> bool {
+        matches!(self.decode, Encoding::Avro | Encoding::Protobuf) && self.schema.is_none()
+    }
+
     /// The clock guard.
     #[must_use]
     pub fn guard(&self) -> ClockGuard {

@@ -67,7 +67,8 @@ pub struct SchemaReference {
 }
 
 /// The id of a schema in a registry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum SchemaId {
     /// A number that the registry counts.
     Number(u32),
@@ -88,6 +89,20 @@ impl fmt::Display for SchemaId {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not the id of a schema")]
 pub struct SchemaIdError(String);
+
+impl From<SchemaId> for String {
+    fn from(id: SchemaId) -> Self {
+        id.to_string()
+    }
+}
+
+impl TryFrom<String> for SchemaId {
+    type Error = SchemaIdError;
+
+    fn try_from(text: String) -> Result<Self, SchemaIdError> {
+        text.parse()
+    }
+}
 
 impl FromStr for SchemaId {
     type Err = SchemaIdError;
@@ -112,6 +127,11 @@ pub enum SchemaVerdict {
         /// The schema.
         #[serde(flatten)]
         source: SchemaSource,
+    },
+    /// The id has a schema by which no record can be read.
+    Unusable {
+        /// Why.
+        problem: String,
     },
     /// The registry does not know the id.
     Unknown,
@@ -142,6 +162,7 @@ mod tests {
                 known,
                 r#"{"known":{"kind":"AVRO","text":"{}","references":[{"name":"a","text":"b"}]}}"#,
             ),
+            (SchemaVerdict::Unusable { problem: "x".into() }, r#"{"unusable":{"problem":"x"}}"#),
             (SchemaVerdict::Unknown, r#""unknown""#),
         ] {
             assert_eq!(serde_json::to_string(&verdict).unwrap(), json);

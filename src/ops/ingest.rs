@@ -136,6 +136,10 @@ pub async fn ingest(
         first_offset: Offset(0),
         known: Vec::new(),
     };
+    if rules.names_schemas() {
+        let problem = "files do not name the schemas of their records: name a file with --schema";
+        return Err(InvalidRequest(problem.into()).into());
+    }
     // Before the store is created: a mistyped file name must not leave an empty store.
     FileSource::check(files, &options)?;
     let cancel = listen(PartialResult::Read)?;

@@ -50,5 +50,10 @@ pub(super) fn problems(settings: &Settings) -> Vec<Problem> {
         "message names a message of a protobuf schema file; set decode to protobuf, and schema"
             .to_owned(),
     );
+    check(
+        settings.schema_registry_auth_file.is_empty() || !settings.schema_registry.is_empty(),
+        &["schema_registry_auth_file", "schema_registry"],
+        "schema_registry_auth_file is set, but schema_registry is not".to_owned(),
+    );
     problems
 }

@@ -7,8 +7,8 @@ use super::http::HttpSettings;
 use super::schema::SchemaFile;
 use super::values::{
     ACCURACY, BROKERS, CONSISTENCY, COUNT, DURATION, ENCODING, FIELD_MAP, FLAG, INPUT_FORMAT,
-    KEY_RULE, LOG_FORMAT, LogFormat, NAME, OPTIONAL_NAME, OPTIONS, PARTITIONER, SCHEMA, SIZE,
-    SPEED, SPEED_UNIT, STORE, TEXT, TIME, TIME_UNIT,
+    KEY_RULE, LOG_FORMAT, LogFormat, NAME, OPTIONAL_NAME, OPTIONS, PARTITIONER, REGISTRY, SCHEMA,
+    SIZE, SPEED, SPEED_UNIT, STORE, TEXT, TIME, TIME_UNIT,
 };
 use crate::model::partitioner::Partitioner;
 use crate::model::rules::{SpeedUnit, TimeUnit};
@@ -173,6 +173,18 @@ settings! {
     kafka: BTreeMap<String, String> {
         key: "kafka", default: "", syntax: OPTIONS, flags: [Topic, Brokers, Cluster, Epoch],
         help: "librdkafka options, KEY=VALUE; one per line in file and variable",
+    }
+
+    /// URL of the schema registry; empty for none.
+    schema_registry: String {
+        key: "schema_registry", default: "", syntax: REGISTRY, flags: [Topic, Registry],
+        help: "URL of a Confluent-compatible schema registry, for records that name their schemas",
+    }
+
+    /// Path of the file with the login of the registry; empty for none.
+    schema_registry_auth_file: String {
+        key: "schema_registry_auth_file", default: "", syntax: TEXT, flags: [Topic, Registry],
+        help: "File with user:password or a token for schema_registry",
     }
 
     /// The key rule of the topic.

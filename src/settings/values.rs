@@ -11,6 +11,7 @@ use crate::model::partitioner::Partitioner;
 use crate::model::rules::{SpeedUnit, TimeUnit};
 use crate::model::schema::Encoding;
 use crate::model::time::{format_duration, format_time, parse_duration, parse_time};
+use crate::registry::RegistryUrl;
 use crate::source::file::InputFormat;
 use crate::source::parse_map;
 use crate::store::{Consistency, StoreUrl};
@@ -90,6 +91,16 @@ pub(super) const ENCODING: Syntax<Encoding> = choice!(Encoding::NAMES);
 /// The path of a schema file, which is read.
 pub(super) const SCHEMA: Syntax<Option<SchemaFile>> =
     Syntax { kind: Kind::Text, read: schema::read, write: schema::path_of };
+
+/// Validates the URL here as well, so that its faults are reported with all others.
+pub(super) const REGISTRY: Syntax<String> = Syntax {
+    kind: Kind::Text,
+    read: |text| match text.is_empty() {
+        true => Ok(String::new()),
+        false => RegistryUrl::parse(text).map(|url| url.to_string()),
+    },
+    write: String::clone,
+};
 
 pub(super) const INPUT_FORMAT: Syntax<Option<InputFormat>> = choice!(InputFormat::NAMES);
 

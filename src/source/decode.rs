@@ -5,7 +5,7 @@ use super::csv::Columns;
 use super::fields::{Field, MapError};
 use super::json_fast::JsonTemplate;
 use super::record::Fields;
-use super::schemas::{BinaryReader, Schemas};
+use super::schemas::BinaryReader;
 use super::shape::Shape;
 use super::{DecodedSample, SampleError};
 use crate::model::reason::DeadReason;
@@ -38,23 +38,13 @@ impl Decoder {
         self.binary.is_some()
     }
 
-    /// Reads by the schemas that other decoders of the log use as well.
-    #[must_use]
-    pub fn sharing(mut self, schemas: &Schemas) -> Self {
-        if let Some(binary) = &mut self.binary {
-            binary.share(schemas);
-        }
-        self
-    }
-
     /// Whether records name their schemas by the ids of a registry.
     #[must_use]
     pub fn needs_ids(&self) -> bool {
         self.binary.as_ref().is_some_and(BinaryReader::needs_ids)
     }
 
-    /// Adds what decides the records of an id, for all decoders that share the schemas. The first
-    /// verdict stands.
+    /// Adds what decides the records of an id. The first verdict stands.
     pub fn add_schema(&self, id: SchemaId, verdict: &SchemaVerdict) {
         if let Some(binary) = &self.binary {
             binary.add(id, verdict);

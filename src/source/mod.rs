@@ -35,7 +35,7 @@ pub use fields::{MapError, parse_map};
 pub use framing::SCHEMA_ID_HEADER;
 pub use json_fast::JsonTemplate;
 pub use schema_file::read_schema;
-pub use schemas::{MAX_SCHEMAS, Schemas};
+pub use schemas::{MAX_SCHEMA_BYTES, MAX_SCHEMAS};
 pub(crate) use text::{head_of, short};
 
 use crate::identity::DeviceId;
@@ -146,6 +146,14 @@ pub struct Entry {
     pub content: Result<DecodedSample, Box<SampleError>>,
 }
 
+impl Entry {
+    /// The id of the schema without which the record cannot be read.
+    #[must_use]
+    pub fn needs_schema(&self) -> Option<SchemaId> {
+        self.content.as_ref().err()?.needs_schema
+    }
+}
+
 /// A decoded sample.
 #[derive(Debug)]
 pub struct DecodedSample {
@@ -209,6 +217,19 @@ impl Batch {
     pub fn memory(&self) -> usize {
         let entries = self.entries.len() * size_of::<Entry>();
         self.raw.len() + self.text.len() + self.header_bytes + entries
+    }
+
+    /// The id of a schema that an entry needs, if any does.
+    #[must_use]
+    pub fn needs_schema(&self) -> Option<SchemaId> {
+        self.entries.iter().find_map(Entry::needs_schema)
+    }
+
+    /// Takes the headers of a record.
+    pub(crate) fn take_headers(&mut self, offset: Offset) -> Headers {
+        let headers = self.headers.remove(&offset).map(Arc::unwrap_or_clone).unwrap_or_default();
+        self.header_bytes -= memory_of_headers(&headers);
+        headers
     }
 
     /// Stores the headers of a record, for its dead letters; does nothing without headers.

@@ -35,9 +35,9 @@ enum Known {
     Unusable(String),
 }
 
-/// The schemas of a log by their ids, shared by all who read it.
-#[derive(Clone, Debug, Default)]
-pub struct Schemas(Arc<RwLock<HashMap<SchemaId, Arc<Known>>>>);
+/// The schemas of a log by their ids.
+#[derive(Debug, Default)]
+struct Schemas(RwLock<HashMap<SchemaId, Arc<Known>>>);
 
 /// Where the schema of a record comes from.
 #[derive(Debug)]
@@ -85,13 +85,6 @@ impl BinaryReader {
         Ok(Some(Self { encoding, origin, unit: rules.time_unit, names }))
     }
 
-    /// Uses schemas that other readers of the log use as well.
-    pub fn share(&mut self, schemas: &Schemas) {
-        if let Origin::Ids(own) = &mut self.origin {
-            *own = schemas.clone();
-        }
-    }
-
     /// Whether records name their schemas.
     pub fn needs_ids(&self) -> bool {
         matches!(self.origin, Origin::Ids(_))
@@ -102,6 +95,9 @@ impl BinaryReader {
         let Origin::Ids(schemas) = &self.origin else { return };
         let known = match verdict {
             SchemaVerdict::Unknown => Known::Unusable(format!("the registry had no schema {id}")),
+            SchemaVerdict::Unusable { problem } => {
+                Known::Unusable(format!("schema {id} cannot be used: {problem}"))
+            }
             SchemaVerdict::Known { kind, source } => match self.usable(kind, source) {
                 Ok(schema) => Known::Usable(schema),
                 Err(problem) => Known::Unusable(format!("schema {id} cannot be used: {problem}")),

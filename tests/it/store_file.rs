@@ -117,7 +117,7 @@ fn an_older_format_is_migrated_with_its_trips_and_a_newer_one_refused() {
         let connection = Connection::open(&file).unwrap();
         let undo = "DROP TABLE log; DROP TABLE imports; DROP TABLE dead_letters;
              DROP TABLE changes; DROP TABLE parts; DROP TABLE epochs; DROP TABLE positions;
-             DROP TABLE forgets; DROP TABLE control_keys; DROP TABLE claims;
+             DROP TABLE forgets; DROP TABLE control_keys; DROP TABLE claims; DROP TABLE schemas;
              PRAGMA user_version = 1";
         connection.execute_batch(undo).unwrap();
     }
@@ -143,7 +143,7 @@ fn an_older_format_is_migrated_with_its_trips_and_a_newer_one_refused() {
 fn an_older_format_names_a_command_that_migrates_it() {
     let folder = Folder::with("a.ndjson", minutes("truck-1", &[1, 2]));
     folder.ingest("a.ndjson");
-    let undo = "DROP TABLE control_keys; DROP TABLE claims;
+    let undo = "DROP TABLE control_keys; DROP TABLE claims; DROP TABLE schemas;
          DROP TABLE forgets; DROP TABLE positions; DROP TABLE epochs;
          ALTER TABLE dead_letters DROP COLUMN partition; ALTER TABLE dead_letters DROP COLUMN key;
          ALTER TABLE dead_letters DROP COLUMN headers; PRAGMA user_version = 3";
@@ -171,7 +171,7 @@ fn an_import_of_format_2_counts_as_one_that_came_to_its_end() {
     let file = folder.path().join("trips.db");
     open(&file).unwrap().begin_import(NOON, &["log".into()]).unwrap();
     let connection = Connection::open(&file).unwrap();
-    let undo = "DROP TABLE control_keys; DROP TABLE claims;
+    let undo = "DROP TABLE control_keys; DROP TABLE claims; DROP TABLE schemas;
          DROP TABLE epochs; DROP TABLE positions; DROP TABLE forgets;
          ALTER TABLE dead_letters DROP COLUMN partition; ALTER TABLE dead_letters DROP COLUMN key;
          ALTER TABLE dead_letters DROP COLUMN headers;

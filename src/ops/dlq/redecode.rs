@@ -13,6 +13,7 @@ use crate::model::reason::DeadReason;
 use crate::model::rules::{Rules, SpeedUnit, TimeUnit};
 use crate::model::scalar::LogTime;
 use crate::pipeline::processor::{says_of_array, wrong_clock};
+use crate::pipeline::schemas::KnownSchemas;
 use crate::source::{Batch, Decoder, Entry, MapError, SampleError};
 use crate::store::DeadLetter;
 use crate::timeline::ClockGuard;
@@ -169,6 +170,16 @@ impl Redecoder {
         })
     }
 
+    /// Adds the schemas that records name.
+    pub fn add_schemas(&mut self, schemas: &KnownSchemas) {
+        for readers in std::iter::once(&self.by_rules).chain(&self.by_overrides) {
+            for ((_, id), verdict) in schemas {
+                readers.exact.add_schema(*id, verdict);
+                readers.any_key.add_schema(*id, verdict);
+            }
+        }
+    }
+
     /// Timestamp of the record that replays a letter, ms since 1970.
     #[must_use]
     pub fn log_time_ms(&self, letter: &DeadLetter) -> LogTime {
@@ -283,7 +294,9 @@ impl Redecoder {
             _ => &mut self.by_rules,
         };
         let value = Some(&letter.value[..]);
-        let record = |key| Record { log_time_ms, key, value, ..Record::default() };
+        let headers = (*letter.headers).clone();
+        let record =
+            |key| Record { log_time_ms, key, value, headers: headers.clone(), ..Record::default() };
         let mut batch = Batch::default();
         let key = letter.key.as_deref().filter(|key| !key.is_empty());
         if self.log == LogKind::Files {

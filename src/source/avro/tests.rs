@@ -172,7 +172,7 @@ fn a_datum_that_is_not_of_its_schema_is_a_bad_record() {
         (b"", "they end within a number"),
         (b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01", "9223372036854775807 bytes begins where"),
         (b"\x01", "a length is -1"),
-        (b"{\"device_id\":\"van-1\"}", "begins where"),
+        (b"{\"device_id\":\"van-1\"}", "a length is -62"),
     ] {
         let error = decode(&decoder, None, bytes).unwrap_err();
         assert_eq!(error.reason, DeadReason::BadRecord);

@@ -12,6 +12,7 @@ mod open;
 mod row;
 mod scalar;
 mod scan;
+mod schemas;
 mod topic;
 mod trips;
 
