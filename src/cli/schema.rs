@@ -81,17 +81,26 @@ enum SchemaFile {
     Claims,
     /// Control keys (SQLite)
     Control,
+    /// Schemas of records (SQLite)
+    Schemas,
     /// Trips (Scylla and Cassandra)
     TripsCql,
-    /// Epochs, erasures, control keys and claims (Scylla and Cassandra)
+    /// Epochs, erasures, control keys, claims and schemas (Scylla and Cassandra)
     LogCql,
     /// Path of a trip, as stored in its row (Protocol Buffers)
     Path,
 }
 
 impl SchemaFile {
-    const EMBEDDED: [Self; 6] =
-        [Self::Trips, Self::Journal, Self::Parts, Self::Topic, Self::Claims, Self::Control];
+    const EMBEDDED: [Self; 7] = [
+        Self::Trips,
+        Self::Journal,
+        Self::Parts,
+        Self::Topic,
+        Self::Claims,
+        Self::Control,
+        Self::Schemas,
+    ];
 
     fn text(self) -> &'static str {
         match self {
@@ -101,6 +110,7 @@ impl SchemaFile {
             Self::Topic => include_str!("../../schema/topic.sql"),
             Self::Claims => include_str!("../../schema/claims.sql"),
             Self::Control => include_str!("../../schema/control.sql"),
+            Self::Schemas => include_str!("../../schema/schemas.sql"),
             Self::TripsCql => include_str!("../../schema/trips.cql"),
             Self::LogCql => include_str!("../../schema/log.cql"),
             Self::Path => include_str!("../../schema/path.proto"),

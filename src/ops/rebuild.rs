@@ -21,7 +21,7 @@ use crate::pipeline::daemon::{
     DaemonEvent, GuidedOwners, OnEvent, Report, ScyllaStores, SqliteStores, preflight,
 };
 use crate::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
-use crate::pipeline::schemas::{Asked, find_schema, known_schemas};
+use crate::pipeline::schemas::{RegistryAccess, find_schema, known_schemas};
 use crate::registry::Registry;
 use crate::source::{Batch, Control, MAX_SCHEMAS};
 use crate::store::schemas::keep_schema;
@@ -193,7 +193,7 @@ impl RebuildJob<'_> {
         let on_event = Arc::clone(&self.on_event);
         let on_waiting = Arc::new(move |why: String| on_event(DaemonEvent::Waiting(why)));
         let registry = self.request.registry.clone();
-        let find_schema = find_schema(store, Asked { registry, on_waiting });
+        let find_schema = find_schema(store, RegistryAccess { registry, on_waiting });
         Ok(TopicReplay { schemas, find_schema, ..replay })
     }
 

@@ -19,7 +19,7 @@ use crate::pipeline::daemon::{
     SqliteStores, preflight, topic_replay,
 };
 use crate::pipeline::processor::ProcessorConfig;
-use crate::pipeline::schemas::{Asked, FindSchema, find_schema};
+use crate::pipeline::schemas::{FindSchema, RegistryAccess, find_schema};
 use crate::registry::Registry;
 use crate::store::{
     Access, AnyStore, AskKeys, EmbeddedStore, EpochStore, KeyStore, OpenOptions, StoreUrl, ask_keys,
@@ -124,7 +124,7 @@ impl Daemon<'_> {
             store.set_position(partition, position)?;
         }
         let stores = SqliteStores(Arc::clone(&store));
-        let find_schema = find_schema(Arc::clone(&store), self.asked());
+        let find_schema = find_schema(Arc::clone(&store), self.registry_access());
         let ask = (ask_keys(store), find_schema);
         self.read(stores, log, Assignment::All(positions), ask, cancel).await.map(Some)
     }
@@ -140,7 +140,7 @@ impl Daemon<'_> {
             prepared = self.prepare_servers(notify) => prepared?,
         };
         let (store, outputs, log) = prepared;
-        let schemas = find_schema(Arc::new(store.for_worker()), self.asked());
+        let schemas = find_schema(Arc::new(store.for_worker()), self.registry_access());
         let ask = (ask_keys(Arc::new(store.for_worker())), schemas);
         let owner = move || store.for_worker();
         let stores = ScyllaStores { owner, outputs: Arc::new(outputs) };
@@ -149,10 +149,10 @@ impl Daemon<'_> {
     }
 
     /// Where schemas are asked for that the store does not have.
-    fn asked(&self) -> Asked {
+    fn registry_access(&self) -> RegistryAccess {
         let on_event = Arc::clone(&self.on_event);
         let on_waiting = Arc::new(move |why: String| on_event(DaemonEvent::Waiting(why)));
-        Asked { registry: self.request.registry.clone(), on_waiting }
+        RegistryAccess { registry: self.request.registry.clone(), on_waiting }
     }
 
     async fn prepare_servers(

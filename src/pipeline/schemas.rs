@@ -12,7 +12,7 @@ use crate::model::schema::{SchemaId, SchemaVerdict};
 use crate::registry::Registry;
 use crate::source::MAX_SCHEMAS;
 use crate::store::StoreError;
-use crate::store::schemas::{Kept, SchemaStore, all_schemas, keep_schema, kept_schema};
+use crate::store::schemas::{SchemaSlot, SchemaStore, all_schemas, keep_schema, kept_schema};
 
 /// Delay before the registry is asked again; each further delay is twice as long.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
@@ -55,44 +55,49 @@ pub async fn known_schemas(
 
 /// Where ids that the store does not know are asked for.
 #[derive(Clone)]
-pub struct Asked {
+pub struct RegistryAccess {
     /// The registry; `None` if the program has none.
     pub registry: Option<Arc<Registry>>,
-    /// Told why the registry is asked again.
+    /// Receives the reason why the registry is asked again.
     pub on_waiting: Arc<dyn Fn(String) + Send + Sync>,
 }
 
 /// A [`FindSchema`] of a store.
 #[must_use]
-pub fn find_schema<S: SchemaStore + 'static>(store: Arc<S>, asked: Asked) -> FindSchema {
+pub fn find_schema<S: SchemaStore + 'static>(store: Arc<S>, access: RegistryAccess) -> FindSchema {
     Arc::new(move |epoch, id| {
-        let (store, asked) = (Arc::clone(&store), asked.clone());
-        Box::pin(async move { find(&*store, &asked, epoch, id).await })
+        let (store, access) = (Arc::clone(&store), access.clone());
+        Box::pin(async move { find(&*store, &access, epoch, id).await })
     })
 }
 
-async fn find(store: &impl SchemaStore, asked: &Asked, epoch: i32, id: SchemaId) -> Verdict {
+async fn find(
+    store: &impl SchemaStore,
+    access: &RegistryAccess,
+    epoch: i32,
+    id: SchemaId,
+) -> Verdict {
     let of_epoch = (epoch, MAX_SCHEMAS);
     let kept = match kept_schema(store, of_epoch, id).await? {
-        Kept::Free(_) => {
-            let Some(registry) = &asked.registry else {
+        SchemaSlot::Free(_) => {
+            let Some(registry) = &access.registry else {
                 return Err(StoreError::LacksSchema { epoch, id: id.to_string() });
             };
-            let verdict = ask(registry, id, &*asked.on_waiting).await;
+            let verdict = request_verdict(registry, id, &*access.on_waiting).await;
             keep_schema(store, of_epoch, id, &verdict).await?
         }
         kept => kept,
     };
     Ok(match kept {
-        Kept::Verdict(verdict) => verdict,
-        Kept::Free(_) | Kept::Full => SchemaVerdict::Unusable {
+        SchemaSlot::Verdict(verdict) => verdict,
+        SchemaSlot::Free(_) | SchemaSlot::Full => SchemaVerdict::Unusable {
             problem: format!("the epoch has {MAX_SCHEMAS} schemas, and takes no more"),
         },
     })
 }
 
 /// Asks the registry until it answers.
-async fn ask(
+async fn request_verdict(
     registry: &Registry,
     id: SchemaId,
     on_waiting: &(dyn Fn(String) + Sync),

@@ -7,7 +7,7 @@ use tokio::net::TcpListener;
 use super::*;
 use crate::model::rules::Rules;
 use crate::model::schema::SchemaSource;
-use crate::registry::fixture::{Served, client, registry};
+use crate::registry::fixture::{FakeRegistry, client, registry};
 use crate::store::EmbeddedStore;
 use crate::store::schemas::KeptSchema;
 
@@ -20,11 +20,11 @@ fn store() -> (Arc<EmbeddedStore>, TempDir) {
 }
 
 /// Asks the registry at a URL; collects why it is asked again.
-fn asked(url: Option<&str>) -> (Asked, Arc<Mutex<Vec<String>>>) {
+fn access(url: Option<&str>) -> (RegistryAccess, Arc<Mutex<Vec<String>>>) {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let hear = Arc::clone(&heard);
     let on_waiting = Arc::new(move |why| hear.lock().unwrap().push(why));
-    (Asked { registry: url.map(|url| Arc::new(client(url))), on_waiting }, heard)
+    (RegistryAccess { registry: url.map(|url| Arc::new(client(url))), on_waiting }, heard)
 }
 
 fn known(text: &str) -> SchemaVerdict {
@@ -37,7 +37,7 @@ async fn the_first_answer_stands_whatever_a_registry_answers_later() {
     let (store, _folder) = store();
     let path = "/schemas/ids/7";
     let (served, url) = registry(&[(path, 200, json!({"schema": "\"int\""}))]).await;
-    let find = |url| find_schema(Arc::clone(&store), asked(url).0);
+    let find = |url| find_schema(Arc::clone(&store), access(url).0);
     let first = find(Some(url.as_str()));
     assert_eq!(first(1, ID).await.unwrap(), known("\"int\""));
     assert_eq!(first(1, SchemaId::Number(8)).await.unwrap(), SchemaVerdict::Unknown);
@@ -48,8 +48,8 @@ async fn the_first_answer_stands_whatever_a_registry_answers_later() {
         assert_eq!(find(url)(1, ID).await.unwrap(), known("\"int\""));
         assert_eq!(find(url)(1, SchemaId::Number(8)).await.unwrap(), SchemaVerdict::Unknown);
     }
-    assert_eq!(served.asked().len(), 2, "each id was asked for once");
-    // Another epoch asks anew.
+    assert_eq!(served.requests().len(), 2, "each id was asked for once");
+    // Another epoch asks again.
     assert_eq!(first(2, ID).await.unwrap(), known("\"long\""));
     let epochs = [1, 2].map(|epoch| Epoch {
         epoch,
@@ -75,23 +75,23 @@ async fn a_registry_that_is_down_is_waited_for() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let (asked, heard) = asked(Some(&format!("http://{address}")));
-    let (came_up, told) = (Arc::new(tokio::sync::Notify::new()), Arc::clone(&heard));
+    let (access, heard) = self::access(Some(&format!("http://{address}")));
+    let (came_up, reasons) = (Arc::new(tokio::sync::Notify::new()), Arc::clone(&heard));
     let up = Arc::clone(&came_up);
-    let asked = Asked {
+    let access = RegistryAccess {
         on_waiting: Arc::new(move |why: String| {
-            told.lock().unwrap().push(why);
+            reasons.lock().unwrap().push(why);
             up.notify_one();
         }),
-        ..asked
+        ..access
     };
-    let served = Served::default();
+    let served = FakeRegistry::default();
     served.answer("/schemas/ids/7", 200, &json!({"schema": "\"int\""}));
     let start = async {
         came_up.notified().await;
         served.on(TcpListener::bind(address).await.unwrap());
     };
-    let find = find_schema(Arc::clone(&store), asked);
+    let find = find_schema(Arc::clone(&store), access);
     let (verdict, ()) = tokio::join!(find(1, ID), start);
     assert_eq!(verdict.unwrap(), known("\"int\""));
     let heard = heard.lock().unwrap();
@@ -101,7 +101,7 @@ async fn a_registry_that_is_down_is_waited_for() {
 #[tokio::test]
 async fn without_a_registry_only_kept_schemas_are_found() {
     let (store, _folder) = store();
-    let find = find_schema(store, asked(None).0);
+    let find = find_schema(store, access(None).0);
     for find in [find, find_none()] {
         let error = find(3, ID).await.unwrap_err();
         assert!(matches!(&error, StoreError::LacksSchema { epoch: 3, id } if id == "7"), "{error}");
@@ -117,11 +117,13 @@ async fn an_epoch_that_has_all_its_schemas_takes_no_more() {
         store.add_schema(&schema).await.unwrap();
     }
     let (served, url) = registry(&[]).await;
-    let find = find_schema(Arc::clone(&store), asked(Some(&url)).0);
+    let find = find_schema(Arc::clone(&store), access(Some(&url)).0);
     let SchemaVerdict::Unusable { problem } = find(1, ID).await.unwrap() else {
         panic!("there is no room")
     };
     assert!(problem.contains("has 10000 schemas"), "{problem}");
     assert_eq!(find(1, SchemaId::Number(1000)).await.unwrap(), SchemaVerdict::Unknown);
-    assert!(served.asked().is_empty() && store.schema_ids(1).await.unwrap().len() == MAX_SCHEMAS);
+    assert!(
+        served.requests().is_empty() && store.schema_ids(1).await.unwrap().len() == MAX_SCHEMAS
+    );
 }

@@ -71,7 +71,8 @@ impl Client {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let broken = |error: hyper::Error| format!("broke off: {}", with_causes(&error));
+        let broken =
+            |error: hyper::Error| format!("closed the connection: {}", with_causes(&error));
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
         let request = self.request(path)?;
@@ -79,7 +80,8 @@ impl Client {
             let response = sender.send_request(request).await.map_err(broken)?;
             let status = response.status().as_u16();
             let body = Limited::new(response.into_body(), MAX_RESPONSE_BYTES).collect().await;
-            let body = body.map_err(|error| format!("broke off: {}", with_causes(&*error)))?;
+            let body =
+                body.map_err(|error| format!("closed the connection: {}", with_causes(&*error)))?;
             Ok(Response { status, body: body.to_bytes() })
         };
         // The connection is driven only as long as the exchange needs it.

@@ -1,4 +1,4 @@
-//! A registry of the tests' own: it answers over HTTP what a test tells it to.
+//! A registry of the tests' own: it answers over HTTP what a test has set.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -14,21 +14,21 @@ use super::{Registry, RegistryUrl};
 
 /// Responses by path and query; what was asked, with the login.
 #[derive(Clone, Default)]
-pub struct Served {
+pub struct FakeRegistry {
     answers: Arc<Mutex<HashMap<String, (u16, String)>>>,
-    asked: Arc<Mutex<Vec<(String, String)>>>,
+    requests: Arc<Mutex<Vec<(String, String)>>>,
 }
 
-impl Served {
+impl FakeRegistry {
     /// Sets a response: JSON, or a text as it is.
     pub fn answer(&self, path: &str, status: u16, body: &Value) {
         let body = body.as_str().map_or_else(|| body.to_string(), str::to_owned);
         self.answers.lock().unwrap().insert(path.to_owned(), (status, body));
     }
 
-    /// The paths that were asked for, each with its login.
-    pub fn asked(&self) -> Vec<(String, String)> {
-        self.asked.lock().unwrap().clone()
+    /// The paths that were requested, each with its login.
+    pub fn requests(&self) -> Vec<(String, String)> {
+        self.requests.lock().unwrap().clone()
     }
 
     /// Serves on a listener; what is not set is unknown to the registry.
@@ -38,18 +38,18 @@ impl Served {
     }
 }
 
-async fn serve(State(served): State<Served>, uri: Uri, headers: HeaderMap) -> Response {
+async fn serve(State(served): State<FakeRegistry>, uri: Uri, headers: HeaderMap) -> Response {
     let login = headers.get(header::AUTHORIZATION).map(|value| value.to_str().unwrap().to_owned());
     let path = uri.path_and_query().unwrap().to_string();
-    served.asked.lock().unwrap().push((path.clone(), login.unwrap_or_default()));
+    served.requests.lock().unwrap().push((path.clone(), login.unwrap_or_default()));
     let unknown = (404, json!({"error_code": 40403, "message": "Schema not found"}).to_string());
     let (status, body) = served.answers.lock().unwrap().get(&path).cloned().unwrap_or(unknown);
     (StatusCode::from_u16(status).unwrap(), body).into_response()
 }
 
 /// A registry with these answers, and its URL.
-pub async fn registry(answers: &[(&str, u16, Value)]) -> (Served, String) {
-    let served = Served::default();
+pub async fn registry(answers: &[(&str, u16, Value)]) -> (FakeRegistry, String) {
+    let served = FakeRegistry::default();
     for (path, status, body) in answers {
         served.answer(path, *status, body);
     }

@@ -90,7 +90,7 @@ impl Registry {
             SchemaId::Number(number) => format!("/schemas/ids/{number}"),
             SchemaId::Guid(guid) => format!("/schemas/guids/{guid}"),
         };
-        let Some(answer) = self.ask(&path).await? else { return Ok(SchemaVerdict::Unknown) };
+        let Some(answer) = self.request(&path).await? else { return Ok(SchemaVerdict::Unknown) };
         let Answer { schema, kind, references } = answer;
         Ok(match self.resolve(schema.len(), references).await? {
             Ok(references) => {
@@ -123,7 +123,7 @@ impl Registry {
             let subject = url::encoded(&subject);
             // A schema that was deleted softly still decides the records written by it.
             let path = format!("/subjects/{subject}/versions/{version}?deleted=true");
-            let Some(answer) = self.ask(&path).await? else {
+            let Some(answer) = self.request(&path).await? else {
                 let problem = format!(
                     "it refers to `{name}`, version {version} of subject `{subject}`, which the \
                      registry did not have"
@@ -142,8 +142,8 @@ impl Registry {
         Ok(Ok(in_order(found)))
     }
 
-    /// Asks for a path; `None` if the registry says that it does not exist.
-    async fn ask(&self, path: &str) -> Result<Option<Answer>, RegistryError> {
+    /// Requests a path; `None` if the registry says that it does not exist.
+    async fn request(&self, path: &str) -> Result<Option<Answer>, RegistryError> {
         let failed =
             |problem: String| RegistryError { url: self.client.url().to_string(), problem };
         let Response { status, body } = self.client.get(path).await.map_err(failed)?;
@@ -159,7 +159,7 @@ impl Registry {
             401 | 403 => {
                 Err(failed(format!("denied access ({status}): check schema_registry_auth_file")))
             }
-            // What stands in front of a registry knows no schema either, but is not to decide.
+            // A proxy does not know the schema either, but must not decide.
             _ => {
                 Err(failed(format!("answered {path} with status {status}: check schema_registry")))
             }

@@ -28,7 +28,7 @@ async fn the_reference_registry_is_understood() {
         assert!(source.text.starts_with(begins), "{}", source.text);
     }
     assert_eq!(client(&url).verdict(SchemaId::Number(9)).await.unwrap(), SchemaVerdict::Unknown);
-    let asked: Vec<_> = served.asked().into_iter().map(|(path, _)| path).collect();
+    let asked: Vec<_> = served.requests().into_iter().map(|(path, _)| path).collect();
     let guid = format!("/schemas/guids/{guid}");
     assert_eq!(asked, ["/schemas/ids/7", "/schemas/ids/8", &guid, "/schemas/ids/9"]);
 }
@@ -102,7 +102,7 @@ async fn only_a_registry_decides_that_an_id_is_unknown() {
         (4, "denied access (401): check schema_registry_auth_file"),
         (5, "with something that is not a schema"),
         (6, "with status 302"),
-        (7, "broke off: length limit exceeded"),
+        (7, "closed the connection: length limit exceeded"),
     ] {
         let problem = problem_of(&url, number).await;
         assert!(problem.contains(why) && problem.contains(&url), "{problem}");
@@ -131,7 +131,7 @@ async fn a_login_and_a_path_are_sent() {
     let registry = Registry::new(parsed, Some(credentials)).unwrap();
     registry.verdict(SchemaId::Number(1)).await.unwrap();
     assert_eq!(
-        served.asked(),
+        served.requests(),
         [("/api/schemas/ids/1".to_owned(), "Basic YW5uOnNlY3JldA==".to_owned())]
     );
 }

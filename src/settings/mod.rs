@@ -239,8 +239,7 @@ impl Settings {
             format!("memory must be at least 64MB, not {}", size::format_size(self.memory)),
         );
         problems.extend(self.key_problem());
-        problems.extend(schema::problems(self));
-        problems.extend(tls::problems(self));
+        problems.extend(schema::problems(self).into_iter().chain(tls::problems(self)));
         problems.extend(http::problems(self));
         problems
     }

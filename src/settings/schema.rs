@@ -15,7 +15,7 @@ pub struct SchemaFile {
     pub source: SchemaSource,
 }
 
-/// Reads a schema file; an empty path is no schema.
+/// Reads a schema file; with an empty path there is none.
 pub(super) fn read(path: &str) -> Result<Option<SchemaFile>, String> {
     if path.is_empty() {
         return Ok(None);

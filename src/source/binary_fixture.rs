@@ -27,14 +27,14 @@ pub(super) fn records(name: &str) -> Vec<Vec<u8>> {
 }
 
 /// What a record says: device, driver, ignition and sample.
-pub(super) type Said = (String, Option<String>, Option<bool>, Sample);
+pub(super) type Sampled = (String, Option<String>, Option<bool>, Sample);
 
 /// Decodes a record.
 pub(super) fn decode(
     decoder: &Decoder,
     header: Option<&[u8]>,
     record: &[u8],
-) -> Result<Said, Box<SampleError>> {
+) -> Result<Sampled, Box<SampleError>> {
     let mut text = String::new();
     let decoded = decoder.decode(&mut JsonTemplate::default(), header, record, &mut text)?;
     let at = |span: &super::Span| text[span.start as usize..span.end as usize].to_owned();
@@ -43,7 +43,7 @@ pub(super) fn decode(
 }
 
 /// The same samples as canonical JSON, without altitude and accuracy.
-pub(super) fn expected() -> Vec<Said> {
+pub(super) fn expected() -> Vec<Sampled> {
     let decoder = Decoder::new(&Rules::default()).unwrap();
     let lines = text("canonical.ndjson");
     let object = |line: &str| {

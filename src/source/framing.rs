@@ -60,7 +60,7 @@ fn frame(rest: &mut Bytes<'_>, is_protobuf: bool) -> Result<(SchemaId, Vec<u32>)
     Ok((id, indexes))
 }
 
-/// A count, and so many indexes; the count 0 stands for the first message.
+/// A count, then that number of indexes; the count 0 means the first message.
 fn indexes(rest: &mut Bytes<'_>) -> Result<Vec<u32>, WireError> {
     let count = rest.varint().map(unzigzag)?;
     if count == 0 {

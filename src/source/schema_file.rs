@@ -82,7 +82,7 @@ mod tests {
         let names: Vec<_> = source.references.iter().map(|it| it.name.as_str()).collect();
         assert_eq!(names, ["c.proto", "in/b.proto"]);
         for (text, why) in [
-            ("syntax = \"proto3\"; import \"../a.proto\";", "cannot be used"),
+            ("syntax = \"proto3\"; import \"in/./c.proto\";", "cannot be used"),
             ("syntax = \"proto3\"; import \"none.proto\";", "cannot read"),
             ("message {", "cannot be used"),
         ] {

@@ -50,7 +50,7 @@ impl<'de> Bytes<'de> {
 
     /// Takes a number of bytes; nothing is allocated for a length that lies.
     #[inline]
-    pub(super) fn take(&mut self, count: u64) -> Result<&'de [u8], WireError> {
+    pub(super) fn take_bytes(&mut self, count: u64) -> Result<&'de [u8], WireError> {
         let split = usize::try_from(count).ok().and_then(|count| self.0.split_at_checked(count));
         let Some((taken, rest)) = split else {
             let left = self.0.len();
@@ -64,7 +64,7 @@ impl<'de> Bytes<'de> {
 
     #[inline]
     pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], WireError> {
-        let taken = self.take(N as u64)?;
+        let taken = self.take_bytes(N as u64)?;
         Ok(taken.try_into().expect("it has N bytes"))
     }
 
@@ -91,7 +91,7 @@ impl<'de> Bytes<'de> {
     }
 }
 
-/// The integer that a zigzag number stands for.
+/// The integer that a zigzag number encodes.
 #[inline]
 pub(super) fn unzigzag(value: u64) -> i64 {
     (value >> 1).cast_signed() ^ -(value & 1).cast_signed()

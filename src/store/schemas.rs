@@ -36,7 +36,7 @@ pub trait SchemaStore: Send + Sync {
     ) -> impl Future<Output = Result<Option<SchemaVerdict>, StoreError>> + Send;
 
     /// Adds a verdict unless its slot is taken. Whether it was added is for
-    /// [`SchemaStore::schema_ids`] to say: of an attempt without an answer nobody knows.
+    /// [`SchemaStore::schema_ids`] to say: an attempt without an answer may have added it.
     fn add_schema(
         &self,
         schema: &KeptSchema,
@@ -45,7 +45,7 @@ pub trait SchemaStore: Send + Sync {
 
 /// The verdict that a store has on an id.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum SchemaSlot {
     /// The first one.
     Verdict(SchemaVerdict),
     /// None, and a new one would have this slot.
@@ -62,20 +62,24 @@ pub async fn kept_schema(
     store: &impl SchemaStore,
     (epoch, limit): (i32, usize),
     id: SchemaId,
-) -> Result<Kept, StoreError> {
+) -> Result<SchemaSlot, StoreError> {
     let ids = store.schema_ids(epoch).await?;
     let slot = |at: usize| i32::try_from(at).unwrap_or(i32::MAX);
     let Some(at) = ids.iter().position(|known| *known == id) else {
-        return Ok(if ids.len() < limit { Kept::Free(slot(ids.len())) } else { Kept::Full });
+        return Ok(if ids.len() < limit {
+            SchemaSlot::Free(slot(ids.len()))
+        } else {
+            SchemaSlot::Full
+        });
     };
     match store.schema_in(epoch, slot(at)).await? {
-        Some(verdict) => Ok(Kept::Verdict(verdict)),
+        Some(verdict) => Ok(SchemaSlot::Verdict(verdict)),
         None => Err(StoreError::LacksSchema { epoch, id: id.to_string() }),
     }
 }
 
 /// Keeps a verdict on an id unless there is one. Returns the one that stands, never
-/// [`Kept::Free`].
+/// [`SchemaSlot::Free`].
 ///
 /// # Errors
 /// The store fails.
@@ -84,13 +88,13 @@ pub async fn keep_schema(
     (epoch, limit): (i32, usize),
     id: SchemaId,
     verdict: &SchemaVerdict,
-) -> Result<Kept, StoreError> {
+) -> Result<SchemaSlot, StoreError> {
     loop {
         let slot = match kept_schema(store, (epoch, limit), id).await? {
-            Kept::Free(slot) => slot,
+            SchemaSlot::Free(slot) => slot,
             kept => return Ok(kept),
         };
-        // Another owner may take the slot, for this id or another one; the next look tells.
+        // Another owner may take the slot, for this id or another one; the next read shows which.
         store.add_schema(&KeptSchema { epoch, slot, id, verdict: verdict.clone() }).await?;
     }
 }

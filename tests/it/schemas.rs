@@ -3,7 +3,7 @@
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::schema::{SchemaId, SchemaReference, SchemaSource, SchemaVerdict};
 use tstar::internals::store::SchemaStore;
-use tstar::internals::store::schemas::{Kept, all_schemas, keep_schema, kept_schema};
+use tstar::internals::store::schemas::{SchemaSlot, all_schemas, keep_schema, kept_schema};
 use tstar::internals::store::sqlite::SqliteStore;
 
 use crate::keyspace::{ClusteringOrder, Keyspace};
@@ -20,7 +20,7 @@ async fn the_first_verdict_stands(store: &impl SchemaStore, epoch: i32) {
     let of_epoch = (epoch, 3);
     let guid: SchemaId = "6f8d2b1e-7c3a-4e5f-9a0b-1c2d3e4f5a6b".parse().unwrap();
     let [one, two] = [1, u32::MAX].map(SchemaId::Number);
-    assert_eq!(kept_schema(store, of_epoch, one).await.unwrap(), Kept::Free(0));
+    assert_eq!(kept_schema(store, of_epoch, one).await.unwrap(), SchemaSlot::Free(0));
     // Two owners at once, with different answers.
     let (ours, theirs) = (known("a"), SchemaVerdict::Unknown);
     let (a, b) = tokio::join!(
@@ -29,7 +29,10 @@ async fn the_first_verdict_stands(store: &impl SchemaStore, epoch: i32) {
     );
     let stands = a.unwrap();
     assert_eq!(stands, b.unwrap());
-    assert!(stands == Kept::Verdict(ours) || stands == Kept::Verdict(theirs), "{stands:?}");
+    assert!(
+        stands == SchemaSlot::Verdict(ours) || stands == SchemaSlot::Verdict(theirs),
+        "{stands:?}"
+    );
     // Two owners at once, with different ids.
     let unusable = SchemaVerdict::Unusable { problem: "x".into() };
     let (guids, twos) = (known("b"), unusable);
@@ -39,14 +42,14 @@ async fn the_first_verdict_stands(store: &impl SchemaStore, epoch: i32) {
     );
     assert_eq!(
         (a.unwrap(), b.unwrap()),
-        (Kept::Verdict(guids.clone()), Kept::Verdict(twos.clone()))
+        (SchemaSlot::Verdict(guids.clone()), SchemaSlot::Verdict(twos.clone()))
     );
     for (id, verdict) in [(guid, guids), (two, twos)] {
         let again = keep_schema(store, of_epoch, id, &known("other")).await.unwrap();
-        assert_eq!(again, Kept::Verdict(verdict));
+        assert_eq!(again, SchemaSlot::Verdict(verdict));
     }
     let full = keep_schema(store, of_epoch, SchemaId::Number(5), &known("c")).await.unwrap();
-    assert_eq!(full, Kept::Full);
+    assert_eq!(full, SchemaSlot::Full);
     let all = all_schemas(store, epoch).await.unwrap();
     assert_eq!(all.iter().map(|it| it.slot).collect::<Vec<_>>(), [0, 1, 2]);
     assert_eq!((all[0].epoch, all[0].id), (epoch, one));

@@ -1,4 +1,4 @@
-//! Reads a datum by its schema, through serde: a visitor cannot tell it from JSON.
+//! Reads a datum by its schema, through serde: visitors see the same values as in JSON.
 
 use serde::de::value::{BorrowedStrDeserializer, StrDeserializer};
 use serde::de::{DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor};
@@ -49,7 +49,7 @@ impl<'de> State<'de> {
         let length = self.long()?;
         let length =
             u64::try_from(length).map_err(|_| WireError::new(format!("a length is {length}")))?;
-        self.rest.take(length)
+        self.rest.take_bytes(length)
     }
 
     /// The index of a variant or a symbol.
@@ -88,16 +88,16 @@ impl<'de> Datum<'_, 'de> {
         let schema = self.schema;
         match &schema.types[self.at] {
             Type::Pending | Type::Null => Ok(()),
-            Type::Boolean => self.state.rest.take(1).map(drop),
+            Type::Boolean => self.state.rest.take_bytes(1).map(drop),
             Type::Integer | Type::Time(_) | Type::LocalTime(_) | Type::Enum(_) => {
                 self.state.rest.varint().map(drop)
             }
-            Type::Float => self.state.rest.take(4).map(drop),
-            Type::Double => self.state.rest.take(8).map(drop),
+            Type::Float => self.state.rest.take_bytes(4).map(drop),
+            Type::Double => self.state.rest.take_bytes(8).map(drop),
             Type::Bytes | Type::String => self.state.bytes().map(drop),
             Type::Decimal(carrier, _) => self.unscaled(carrier).map(drop),
-            Type::Uuid => self.state.rest.take(16).map(drop),
-            Type::Fixed(size) => self.state.rest.take(*size).map(drop),
+            Type::Uuid => self.state.rest.take_bytes(16).map(drop),
+            Type::Fixed(size) => self.state.rest.take_bytes(*size).map(drop),
             Type::Union(variants) => {
                 let variant = variants[self.state.index(variants.len())?];
                 self.inner(variant)?.skip()
@@ -113,13 +113,13 @@ impl<'de> Datum<'_, 'de> {
     /// The bytes of a decimal.
     fn unscaled(&mut self, carrier: &Type) -> Result<&'de [u8], WireError> {
         match carrier {
-            Type::Fixed(size) => self.state.rest.take(*size),
+            Type::Fixed(size) => self.state.rest.take_bytes(*size),
             _ => self.state.bytes(),
         }
     }
 }
 
-/// Bytes that are no text are no value of any field: they are shown as an array.
+/// Bytes that are not text fit no field; messages show them as an array.
 fn visit_bytes<'de, V: Visitor<'de>>(bytes: &'de [u8], visitor: V) -> Result<V::Value, WireError> {
     match std::str::from_utf8(bytes) {
         Ok(text) => visitor.visit_borrowed_str(text),
@@ -174,7 +174,7 @@ impl<'de> Deserializer<'de> for Datum<'_, 'de> {
             Type::Double => visitor.visit_f64(f64::from_le_bytes(state.rest.array()?)),
             Type::String => visitor.visit_borrowed_str(text(state.bytes()?)?),
             Type::Bytes => visit_bytes(state.bytes()?, visitor),
-            Type::Fixed(size) => visit_bytes(state.rest.take(*size)?, visitor),
+            Type::Fixed(size) => visit_bytes(state.rest.take_bytes(*size)?, visitor),
             Type::Time(unit) => {
                 let value = state.long()?;
                 match time::in_unit(value, *unit, state.unit) {

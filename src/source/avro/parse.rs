@@ -184,7 +184,8 @@ fn string<'a>(object: &'a Map<String, Value>, name: &str) -> Result<&'a str, Str
 }
 
 fn strings(object: &Map<String, Value>, name: &str) -> Result<Vec<Box<str>>, String> {
-    let list = member(object, name)?.as_array().ok_or_else(|| format!("`{name}` is no array"))?;
+    let list =
+        member(object, name)?.as_array().ok_or_else(|| format!("`{name}` is not an array"))?;
     let text = |value: &Value| value.as_str().map(Box::from);
     let texts = list.iter().map(text).collect::<Option<Vec<_>>>();
     texts.ok_or_else(|| format!("`{name}` holds something other than texts"))

@@ -1,3 +1,4 @@
+use std::sync::LazyLock;
 use std::time::Instant;
 
 use proptest::prelude::*;
@@ -226,14 +227,18 @@ proptest! {
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
         length in any::<prop::sample::Index>(),
     ) {
-        let decoder = Decoder::new(&rules(&text("avro/schema.avsc"))).unwrap();
-        let mut datum = records("avro/bare.hex.tsv")[nth].clone();
+        static READ: LazyLock<(Decoder, Vec<Vec<u8>>)> = LazyLock::new(|| {
+            let decoder = Decoder::new(&rules(&text("avro/schema.avsc"))).unwrap();
+            (decoder, records("avro/bare.hex.tsv"))
+        });
+        let (decoder, data) = &*READ;
+        let mut datum = data[nth].clone();
         for (at, byte) in changes {
             let at = at.index(datum.len());
             datum[at] = byte;
         }
         datum.truncate(length.index(datum.len()) + 1);
-        if let Err(error) = decode(&decoder, None, &datum) {
+        if let Err(error) = decode(decoder, None, &datum) {
             prop_assert!(!error.message.is_empty() && error.needs_schema.is_none());
         }
     }

@@ -118,7 +118,7 @@ impl Tables<'_> {
 
     fn field(&mut self, field: &reflect::FieldDescriptor) -> Field {
         let (json, own) = (field.json_name(), field.name());
-        // Both names are names of the field; a visitor is told the one that it looks for.
+        // Both names are names of the field; a visitor gets the one that the map knows.
         let is_own = self.names.contains(own) && !self.names.contains(json);
         let shape = if field.is_map() {
             Shape::Map

@@ -50,7 +50,7 @@ impl<'a, 'de> Items<'a, 'de> {
         }
     }
 
-    fn one(&self, raw: Raw<'de>) -> Value<'a, 'de> {
+    fn item(&self, raw: Raw<'de>) -> Value<'a, 'de> {
         let Value { context, field, depth, .. } = self.value;
         Value { context, field, content: Content::One(raw), depth }
     }
@@ -87,7 +87,7 @@ impl<'de> SeqAccess<'de> for Items<'_, 'de> {
         seed: S,
     ) -> Result<Option<S::Value>, WireError> {
         let Some(raw) = self.next_raw()? else { return Ok(None) };
-        seed.deserialize(self.one(raw)).map(Some)
+        seed.deserialize(self.item(raw)).map(Some)
     }
 }
 

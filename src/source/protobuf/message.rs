@@ -1,4 +1,4 @@
-//! Reads a message by its schema, through serde: a visitor cannot tell it from JSON.
+//! Reads a message by its schema, through serde: visitors see the same values as in JSON.
 
 use serde::de::value::StrDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor};
@@ -11,7 +11,7 @@ use crate::model::rules::TimeUnit;
 use crate::source::time;
 use crate::source::wire::{Bytes, WireError, text, unzigzag};
 
-/// Where messages are: the schema, and how times are told.
+/// Where messages are: the schema, and the unit of times.
 #[derive(Clone, Copy)]
 pub(super) struct Context<'a> {
     schema: &'a ProtobufSchema,
@@ -43,9 +43,9 @@ impl<'a, 'de> Reader<'a, 'de> {
 
     /// Finds the value of each field. Numbers that the schema lacks are skipped: it may be older
     /// than the message.
-    fn scan(&self) -> Result<Vec<Option<Found<'de>>>, WireError> {
+    fn scan(&self) -> Result<Vec<Option<Occurrence<'de>>>, WireError> {
         let fields = self.fields();
-        let mut found: Vec<Option<Found<'de>>> = vec![None; fields.len()];
+        let mut found: Vec<Option<Occurrence<'de>>> = vec![None; fields.len()];
         let mut rest = Bytes(self.bytes);
         while !rest.is_empty() {
             let from = rest.0;
@@ -62,7 +62,7 @@ impl<'a, 'de> Reader<'a, 'de> {
             let (field, slot) = (&fields[at], &mut found[at]);
             field.check(raw)?;
             match slot {
-                None => *slot = Some(Found { raw, from }),
+                None => *slot = Some(Occurrence { raw, from }),
                 // Its items are where the field occurs from here on.
                 Some(_) if matches!(field.shape, Shape::List | Shape::Map) => {}
                 Some(_) if field.is_message() => {
@@ -78,7 +78,7 @@ impl<'a, 'de> Reader<'a, 'de> {
 
 /// Where a field occurs.
 #[derive(Clone, Copy, Debug)]
-struct Found<'de> {
+struct Occurrence<'de> {
     /// The value; of a list, the first.
     raw: Raw<'de>,
     /// The rest of the message from there on.
@@ -153,7 +153,7 @@ pub(super) struct Members<'a, 'de> {
     context: Context<'a>,
     depth: u8,
     fields: &'a [Field],
-    found: Vec<Option<Found<'de>>>,
+    found: Vec<Option<Occurrence<'de>>>,
     /// Index of the next field.
     next: usize,
 }
@@ -284,7 +284,7 @@ fn visit_scalar<'de, V: Visitor<'de>>(
         (Kind::Text, Raw::Bytes(bytes)) => visitor.visit_borrowed_str(text(bytes)?),
         (Kind::Bytes, Raw::Bytes(bytes)) => match std::str::from_utf8(bytes) {
             Ok(text) => visitor.visit_borrowed_str(text),
-            // Bytes that are no text are no value of any field: they are shown as an array.
+            // Bytes that are not text fit no field; messages show them as an array.
             Err(_) => visitor.visit_seq(Nothing),
         },
         _ => Err(WireError::new("a value has another type than its field")),

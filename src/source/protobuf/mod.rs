@@ -56,7 +56,7 @@ struct Message {
 #[derive(Debug)]
 struct Field {
     number: u32,
-    /// The name that a visitor is told.
+    /// The name that visitors get.
     name: Box<str>,
     kind: Kind,
     shape: Shape,
@@ -94,7 +94,7 @@ enum Kind {
     Enum(Vec<(i32, Box<str>)>),
     /// A time: seconds and nanoseconds since 1970.
     Timestamp,
-    /// A message with one value, which stands for the value.
+    /// A message with one value, which visitors get bare.
     Wrapper(usize),
     Message(usize),
     /// A message between tags instead of a length.

@@ -26,7 +26,7 @@ fn next_field<'de>(rest: &mut Bytes<'de>, depth: u8) -> Result<(u32, Option<Raw<
         1 => Raw::Fixed64(rest.array()?),
         2 => {
             let length = rest.varint()?;
-            Raw::Bytes(rest.take(length)?)
+            Raw::Bytes(rest.take_bytes(length)?)
         }
         3 => Raw::Group(group(rest, number, depth)?),
         END_GROUP => return Ok((number, None)),

@@ -1,3 +1,5 @@
+use std::sync::LazyLock;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -84,8 +86,8 @@ fn a_feed_of_gtfs_realtime_is_read() {
 fn records_of_tesla_are_read() {
     // Fields of the public schema that these records have, by their numbers.
     let schema = r#"syntax = "proto3"; import "google/protobuf/timestamp.proto";
-        message M { repeated Datum data = 1; google.protobuf.Timestamp created_at = 2; string vin = 3;
-                    bool is_resend = 4; }
+        message M { repeated Datum data = 1; google.protobuf.Timestamp created_at = 2;
+                    string vin = 3; bool is_resend = 4; }
         enum Field { Unknown = 0; VehicleSpeed = 4; Location = 21; GpsHeading = 23; }
         message Datum { Field key = 1; Value value = 2; }
         message LocationValue { double latitude = 1; double longitude = 2; }
@@ -271,16 +273,17 @@ proptest! {
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
         length in any::<prop::sample::Index>(),
     ) {
-        thread_local! {
-            static DECODER: Decoder = Decoder::new(&rules(MAP)).unwrap();
-        }
-        let mut record = records("protobuf/bare.hex.tsv")[nth].clone();
+        static READ: LazyLock<(Decoder, Vec<Vec<u8>>)> = LazyLock::new(|| {
+            (Decoder::new(&rules(MAP)).unwrap(), records("protobuf/bare.hex.tsv"))
+        });
+        let (decoder, data) = &*READ;
+        let mut record = data[nth].clone();
         for (at, byte) in changes {
             let at = at.index(record.len());
             record[at] = byte;
         }
         record.truncate(length.index(record.len()) + 1);
-        if let Err(error) = DECODER.with(|decoder| decode(decoder, None, &record)) {
+        if let Err(error) = decode(decoder, None, &record) {
             prop_assert!(!error.message.is_empty() && error.needs_schema.is_none());
         }
     }
