@@ -32,6 +32,7 @@
 //! | model and decide | `codec` | trips as rows, paths as bytes |
 //! | I/O | `telemetry` | Prometheus metrics and logs |
 //! | I/O | `views` | trips in output formats, and as events of the change feed |
+//! | I/O | `registry` | asks a schema registry what the id of a schema means |
 //! | I/O | `source` | decodes bytes to samples and dead letters |
 //! | I/O | `store` | writes and reads rows |
 //! | I/O | `kafka` | the log as a topic: consumer, producer, partition assignment |
@@ -64,6 +65,7 @@ mod kafka;
 mod model;
 mod ops;
 mod pipeline;
+mod registry;
 mod settings;
 mod simulate;
 mod source;
@@ -178,7 +180,7 @@ pub mod internals {
         };
     }
     open! {
-        codec http identity kafka model ops pipeline settings simulate source store telemetry
-        timeline views
+        codec http identity kafka model ops pipeline registry settings simulate source store
+        telemetry timeline views
     }
 }

@@ -19,6 +19,7 @@ use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::{Offset, Version};
 use tstar::internals::pipeline::daemon::{self, DaemonEvent, Options, PartitionStores};
 use tstar::internals::pipeline::processor::ProcessorConfig;
+use tstar::internals::pipeline::schemas::find_none;
 use tstar::internals::settings::{KeyRule, Settings};
 use tstar::internals::source::Decoder;
 use tstar::internals::store::{Flush, Journal, Position, StoreError};
@@ -86,7 +87,14 @@ fn options(log: &Log, now_us: i64) -> anyhow::Result<Options> {
         DaemonEvent::Consumer(consumer::ConsumerEvent::Assigned { .. }) => (),
         event => eprintln!("topic_path: {event}"),
     });
-    Ok(Options { plan, epochs: vec![epoch], pace, notify, ask_keys: None })
+    Ok(Options {
+        plan,
+        epochs: vec![epoch],
+        pace,
+        notify,
+        ask_keys: None,
+        find_schema: find_none(),
+    })
 }
 
 /// Number of partitions that are not yet flushed to their ends.

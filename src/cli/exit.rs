@@ -183,7 +183,8 @@ fn store(error: &StoreError) -> u8 {
         | StoreError::FormatTooOld { .. }
         | StoreError::RulesMismatch { .. }
         | StoreError::LogMismatch { .. }
-        | StoreError::LacksKey { .. } => CONFIG,
+        | StoreError::LacksKey { .. }
+        | StoreError::LacksSchema { .. } => CONFIG,
         _ => IO,
     }
 }

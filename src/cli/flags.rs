@@ -237,6 +237,8 @@ setting_flags! {
     EpochFlags: Epoch;
     /// How to reach a store and its log, and the group that reads it.
     LogFlags: Cluster Consumer Server;
+    /// How to reach the schema registry.
+    RegistryFlags: Registry;
     /// Keys that sign control records.
     KeyFlag: ControlKeys;
     /// Memory limit of a command.

@@ -9,8 +9,7 @@ use super::print::Printer;
 use super::progress::FileProgress;
 use super::report::Summary;
 use super::{exit, open, stop};
-use crate::ops::ingest::{IngestOutcome, IngestRequest, ingest};
-use crate::pipeline::processor::SampleCounts;
+use crate::ops::ingest::{FirstLetter, IngestOutcome, IngestRequest, Problem, ingest};
 use crate::settings::{Origins, Settings};
 use crate::store::{StoreUrl, StoreUrlError};
 
@@ -65,7 +64,7 @@ pub async fn run(
 ) -> anyhow::Result<()> {
     let (settings, origins) = context.settings(&[&args.rules.0, &args.import.0])?;
     let outcome = import(&args.files, (&settings, &origins), context).await?;
-    let summary = Summary::new(&outcome.counts, Some(outcome.trips));
+    let summary = Summary::of_import(&outcome);
     let default = if printer.is_terminal() { SummaryFormat::Table } else { SummaryFormat::Json };
     let format = if args.json { SummaryFormat::Json } else { args.format.unwrap_or(default) };
     match format {
@@ -73,7 +72,7 @@ pub async fn run(
         SummaryFormat::Json => printer.json(&summary)?,
     }
     printer.flush()?;
-    print_hints(&outcome.counts, &settings);
+    print_hints(&outcome, &settings);
     outcome.check(args.strict)
 }
 
@@ -108,7 +107,20 @@ pub fn request(
 }
 
 /// Prints the hints that follow from the counts.
-fn print_hints(counts: &SampleCounts, settings: &Settings) {
+fn print_hints(outcome: &IngestOutcome, settings: &Settings) {
+    let counts = &outcome.counts;
+    if outcome.dead_letters_removed > 0 {
+        exit::print_status(&format!(
+            "the store had no sample yet: {} dead letters of earlier tries were removed",
+            outcome.dead_letters_removed
+        ));
+    }
+    for Problem { reason, count, first: FirstLetter { origin, line, message } } in &outcome.problems
+    {
+        exit::print_status(&format!(
+            "{reason} ({count} samples), first {origin}:{line}: {message}"
+        ));
+    }
     let (seconds, dead) = (counts.looks_like_seconds, counts.dead());
     if seconds > 0 {
         exit::print_status(&format!(

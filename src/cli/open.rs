@@ -9,8 +9,10 @@ use super::exit;
 use super::flags::Context;
 use crate::kafka::KafkaError;
 use crate::kafka::client::Brokers;
+use crate::ops::PreconditionFailed;
 use crate::ops::topic_log::{LogAccess, TopicRequest};
 use crate::pipeline::processor::ProcessorConfig;
+use crate::registry::{Credentials, Registry, RegistryUrl};
 use crate::settings::{Origin, Origins, Settings};
 use crate::store::{Access, AnyStore, ClientIdentity, OpenOptions, ServerOptions, StoreUrl, Tls};
 
@@ -82,6 +84,23 @@ pub fn cache(settings: &Settings) -> u64 {
 pub fn brokers(settings: &Settings) -> Result<Brokers, KafkaError> {
     let brokers = Brokers::new(&settings.brokers, settings.kafka.clone())?;
     Ok(brokers.within(duration(settings.connect_timeout_ms)))
+}
+
+/// The schema registry, if one is named.
+pub fn registry(settings: &Settings, context: &Context) -> anyhow::Result<Option<Arc<Registry>>> {
+    let (url, file) = (&settings.schema_registry, &settings.schema_registry_auth_file);
+    if url.is_empty() {
+        return Ok(None);
+    }
+    let key = "schema_registry_auth_file";
+    let content = (!file.is_empty()).then(|| context.secret_text(key, file)).transpose()?;
+    let credentials = content.map(|content| Credentials::parse(&content)).transpose();
+    let credentials = credentials.map_err(|problem| {
+        PreconditionFailed(format!("{key} `{file}` cannot be used: {problem}"))
+    })?;
+    let url = RegistryUrl::parse(url).map_err(PreconditionFailed)?;
+    let registry = Registry::new(url, credentials).map_err(PreconditionFailed)?;
+    Ok(Some(Arc::new(registry)))
 }
 
 /// How a one-shot command accesses the log of the store.

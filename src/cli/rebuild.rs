@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::Args;
 use serde::Serialize;
 
-use super::flags::{Context, Format, ImportFlags, LogFlags, OutputFlags, RuleFlags};
+use super::flags::{Context, Format, ImportFlags, LogFlags, OutputFlags, RegistryFlags, RuleFlags};
 use super::print::Printer;
 use super::progress::{self, FileProgress};
 use super::report::SampleSummary;
@@ -50,6 +50,8 @@ pub struct RebuildArgs {
     pub output: OutputFlags,
     #[command(flatten)]
     pub log: LogFlags,
+    #[command(flatten)]
+    pub registry: RegistryFlags,
 }
 
 /// The report as JSON. Clients parse it: names and order are fixed.
@@ -71,7 +73,7 @@ pub async fn run(
     context: &Context,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
-    let flags = [&args.rules.0, &args.import.0, &args.log.0];
+    let flags = [&args.rules.0, &args.import.0, &args.log.0, &args.registry.0];
     let (settings, origins) = context.settings(&flags)?;
     let format = printer.value_format(&args.output)?;
     let store = StoreUrl::parse(&args.into)?;
@@ -89,6 +91,7 @@ pub async fn run(
                 store_name: args.into.clone(),
                 options: options.clone(),
                 group: args.into_group.clone(),
+                registry: open::registry(&into, context)?,
                 rules: into.rules_request(&origins),
                 processor: open::processor_config(&into),
                 now_ms: context.now_ms,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::ops::ingest::{IngestOutcome, Problem};
 use crate::pipeline::processor::{ArrivalCounts, KeyChanges, SampleCounts};
 use crate::telemetry::counts::ReportedCount;
 use crate::timeline::Arrival;
@@ -21,6 +22,8 @@ pub struct Summary {
     trips: Option<u64>,
     ids_retired: u64,
     key_changes: KeyChanges,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    problems: Vec<Problem>,
 }
 
 /// The summary of `tstar run` as JSON: that of an import, and the writes.
@@ -110,7 +113,14 @@ impl Summary {
             trips,
             ids_retired: counts.arrivals.number_of(Arrival::Merge),
             key_changes: counts.arrivals.key_changes(),
+            problems: Vec::new(),
         }
+    }
+
+    /// The summary of an import.
+    pub fn of_import(outcome: &IngestOutcome) -> Self {
+        let problems = outcome.problems.clone();
+        Self { problems, ..Self::new(&outcome.counts, Some(outcome.trips)) }
     }
 
     /// The summary as a table.

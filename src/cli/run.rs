@@ -126,6 +126,7 @@ fn request(
         group: settings.group.clone(),
         instance_id: settings.instance_id.clone(),
         from,
+        registry: open::registry(settings, context)?,
         rules: settings.rules_request(origins),
         partitioner: settings.partitioner,
         create_topics: args.create_topics,

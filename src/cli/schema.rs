@@ -83,16 +83,18 @@ enum SchemaFile {
     Control,
     /// Jumps of a trip (SQLite)
     Jumps,
+    /// Schemas of records (SQLite)
+    Schemas,
     /// Trips (Scylla and Cassandra)
     TripsCql,
-    /// Epochs, erasures, control keys and claims (Scylla and Cassandra)
+    /// Epochs, erasures, control keys, claims and schemas (Scylla and Cassandra)
     LogCql,
     /// Path of a trip, as stored in its row (Protocol Buffers)
     Path,
 }
 
 impl SchemaFile {
-    const EMBEDDED: [Self; 7] = [
+    const EMBEDDED: [Self; 8] = [
         Self::Trips,
         Self::Journal,
         Self::Parts,
@@ -100,6 +102,7 @@ impl SchemaFile {
         Self::Claims,
         Self::Control,
         Self::Jumps,
+        Self::Schemas,
     ];
 
     fn text(self) -> &'static str {
@@ -111,6 +114,7 @@ impl SchemaFile {
             Self::Claims => include_str!("../../schema/claims.sql"),
             Self::Control => include_str!("../../schema/control.sql"),
             Self::Jumps => include_str!("../../schema/jumps.sql"),
+            Self::Schemas => include_str!("../../schema/schemas.sql"),
             Self::TripsCql => include_str!("../../schema/trips.cql"),
             Self::LogCql => include_str!("../../schema/log.cql"),
             Self::Path => include_str!("../../schema/path.proto"),

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use rdkafka::message::Message;
 use serde::de::{Deserializer as _, SeqAccess, Visitor};
@@ -17,10 +18,11 @@ use super::unreadable::UnreadableBatch;
 use crate::identity::DeviceId;
 use crate::model::reason::DeadReason;
 use crate::model::scalar::{LogTime, Offset};
+use crate::model::schema::{SchemaId, SchemaVerdict};
 use crate::source::file::MAX_RECORD_BYTES;
 use crate::source::{
     Array, Batch, Control, Cut, DecodedSample, Decoder, Entry, Headers, JsonTemplate,
-    MAX_BAD_ELEMENTS, SampleError, Span, memory_of_headers, short, span,
+    MAX_BAD_ELEMENTS, SCHEMA_ID_HEADER, SampleError, Span, memory_of_headers, short, span,
 };
 
 /// Length to which an oversize record is cut, bytes.
@@ -31,7 +33,7 @@ const MAX_SHOWN_BYTES: usize = 1 << 10;
 
 /// Reads the records of a topic.
 pub struct RecordReader {
-    decoder: Decoder,
+    decoder: Arc<Decoder>,
     template: JsonTemplate,
     /// The key has to be the device id of the sample.
     key_is_device: bool,
@@ -111,7 +113,51 @@ impl RecordReader {
     #[must_use]
     pub fn new(decoder: Decoder, key_is_device: bool) -> Self {
         let (template, authority) = (JsonTemplate::default(), Authority::default());
-        Self { decoder, template, key_is_device, only_device: None, authority }
+        Self { decoder: Arc::new(decoder), template, key_is_device, only_device: None, authority }
+    }
+
+    /// A reader of the same records, which learns the same schemas.
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        Self {
+            decoder: Arc::clone(&self.decoder),
+            template: JsonTemplate::default(),
+            key_is_device: self.key_is_device,
+            only_device: self.only_device.clone(),
+            authority: self.authority.clone(),
+        }
+    }
+
+    /// Whether records name their schemas by the ids of a registry.
+    #[must_use]
+    pub fn needs_ids(&self) -> bool {
+        self.decoder.needs_ids()
+    }
+
+    /// Adds what decides the records of an id; see [`Decoder::add_schema`].
+    pub fn add_schema(&self, id: SchemaId, verdict: &SchemaVerdict) {
+        self.decoder.add_schema(id, verdict);
+    }
+
+    /// Reads the records of a batch again whose schemas were not known.
+    pub fn read_again(&mut self, batch: &mut Batch) {
+        for entry in std::mem::take(&mut batch.entries) {
+            if entry.needs_schema().is_none() {
+                batch.entries.push(entry);
+                continue;
+            }
+            let value = batch.raw(&entry).to_vec();
+            let key = batch.key(&entry).map(<[u8]>::to_vec);
+            let record = Record {
+                partition: 0,
+                offset: entry.offset,
+                log_time_ms: entry.log_time_ms,
+                key: key.as_deref(),
+                value: Some(&value),
+                headers: batch.take_headers(entry.offset),
+            };
+            self.read_value(&record, None, batch);
+        }
     }
 
     /// Accepts control records that satisfy `authority`; without it every one becomes a dead
@@ -137,10 +183,21 @@ impl RecordReader {
             return self.control(control, record, batch);
         }
         batch.next_offset = Some(record.offset + 1);
+        self.read_value(record, control.and_then(Result::err), batch);
+        RecordContent::Samples
+    }
+
+    /// Adds the samples of a record, or the dead letter of a control record that is not valid.
+    fn read_value(
+        &mut self,
+        record: &Record<'_>,
+        control_error: Option<SampleError>,
+        batch: &mut Batch,
+    ) {
         let before = (batch.entries.len(), batch.text.len(), batch.raw.len());
         batch.keep_headers(record.offset, &record.headers);
         let mut out = EntryWriter::new(record, batch);
-        if let Some(Err(error)) = control {
+        if let Some(error) = control_error {
             out.push_error(error);
         } else if record.key.is_none_or(<[u8]>::is_empty) {
             let message = "the record has no key; its producer has to use the device id as the key";
@@ -151,7 +208,6 @@ impl RecordReader {
         if let Some(only_device) = &self.only_device {
             retain_device(batch, before, only_device, record.offset);
         }
-        RecordContent::Samples
     }
 
     /// Appends one entry for all records of a batch that cannot be unpacked.
@@ -183,13 +239,14 @@ impl RecordReader {
 
     fn samples(&mut self, record: &Record<'_>, out: &mut EntryWriter<'_>) {
         let Some(value) = record.value else {
-            return out
-                .push_error(SampleError::new(DeadReason::BadJson, "the record has no value"));
+            let is_binary = self.decoder.is_binary();
+            let reason = if is_binary { DeadReason::BadRecord } else { DeadReason::BadJson };
+            return out.push_error(SampleError::new(reason, "the record has no value"));
         };
         if value.len() > MAX_RECORD_BYTES {
             return out.push_oversize(value);
         }
-        if value.trim_ascii_start().first() != Some(&b'[') {
+        if self.decoder.is_binary() || value.trim_ascii_start().first() != Some(&b'[') {
             let content = self.sample(record, value, &mut out.batch.text);
             return out.push(None, value, content);
         }
@@ -245,7 +302,12 @@ impl RecordReader {
         text: &mut String,
     ) -> Result<DecodedSample, Box<SampleError>> {
         let before = text.len();
-        let decoded = self.decoder.json_like(&mut self.template, value, text)?;
+        let decoded = self.decoder.decode(
+            &mut self.template,
+            record.header(SCHEMA_ID_HEADER),
+            value,
+            text,
+        )?;
         let device = &text[decoded.device.start as usize..decoded.device.end as usize];
         if self.key_is_device && record.key != Some(device.as_bytes()) {
             let key = record.key.unwrap_or_default();
@@ -276,7 +338,8 @@ fn retain_device(
         Ok(decoded) => {
             texts[decoded.device.start as usize..decoded.device.end as usize] == *only_device
         }
-        Err(_) => false,
+        // Its device is not known yet.
+        Err(error) => error.needs_schema.is_some(),
     };
     batch.entries.retain(|entry| {
         index += 1;

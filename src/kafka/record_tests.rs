@@ -115,3 +115,89 @@ fn a_message_is_bounded_whatever_the_key() {
     assert_eq!(error.reason, DeadReason::KeyMismatch);
     assert!(error.message.len() < 400, "{}", error.message);
 }
+
+/// Records of the reference data, by the id of their schema; the reader knows no schema yet.
+fn avro() -> (RecordReader, Vec<Vec<u8>>, SchemaVerdict) {
+    let file = |name: &str| {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/formats/avro/");
+        std::fs::read_to_string(format!("{folder}{name}")).unwrap()
+    };
+    let map = "device_id=vehicle_id,time=ts,lat=/position/lat,lon=/position/lon";
+    let fields = crate::source::parse_map(map).unwrap();
+    let decode = crate::model::schema::Encoding::Avro;
+    let rules = Rules { decode, fields, ..Rules::default() };
+    let lines = file("confluent.hex.tsv");
+    let hex = lines.lines().map(|line| line.split_once('\t').unwrap().1);
+    let values = hex.map(|hex| data_encoding::HEXLOWER.decode(hex.as_bytes()).unwrap()).collect();
+    let source = crate::model::schema::SchemaSource {
+        text: file("schema.avsc"),
+        ..crate::model::schema::SchemaSource::default()
+    };
+    let verdict = SchemaVerdict::Known { kind: "AVRO".into(), source };
+    (RecordReader::new(Decoder::new(&rules).unwrap(), true), values, verdict)
+}
+
+#[test]
+fn records_are_read_again_once_their_schema_is_known() {
+    let (mut reader, values, verdict) = avro();
+    let (seven, nine) = (SchemaId::Number(7), SchemaId::Number(9));
+    let of_nine: Vec<u8> = [&[0, 0, 0, 0, 9][..], &values[1][5..]].concat();
+    let header = vec![("__value_schema_id".to_owned(), Some(of_nine[..5].to_vec()))];
+    let bare = &values[2][5..];
+    let mut batch = Batch::default();
+    let mut read = |reader: &mut RecordReader, offset, value: &[u8], headers: &Headers| {
+        let record = Record {
+            offset: Offset(offset),
+            key: Some(b"van-1"),
+            value: Some(value),
+            headers: headers.clone(),
+            ..Record::default()
+        };
+        assert!(matches!(reader.read(&record, &mut batch), RecordContent::Samples));
+        (batch.needs_schema(), batch.headers.len())
+    };
+    assert_eq!(read(&mut reader, 0, &values[0], &Headers::new()), (Some(seven), 0));
+    reader.add_schema(nine, &verdict);
+    assert_eq!(read(&mut reader, 1, &of_nine, &Headers::new()), (Some(seven), 0));
+    assert_eq!(read(&mut reader, 2, bare, &header), (Some(seven), 1));
+    assert_eq!(read(&mut reader, 3, &values[2][..30], &Headers::new()), (Some(seven), 1));
+    let before = batch.memory();
+    // What one reader learns, the others know.
+    reader.fork().add_schema(seven, &verdict);
+    reader.read_again(&mut batch);
+    assert_eq!(batch.needs_schema(), None);
+    assert_eq!(reasons(&batch), [None, None, None, Some(DeadReason::BadRecord)]);
+    let offsets: Vec<_> = batch.entries.iter().map(|entry| entry.offset.get()).collect();
+    assert_eq!((offsets, batch.next_offset), (vec![0, 1, 2, 3], Some(Offset(4))));
+    assert_eq!(batch.raw(&batch.entries[3]), &values[2][..30], "the bytes are kept");
+    assert_eq!((batch.key(&batch.entries[0]), batch.headers.len()), (Some(&b"van-1"[..]), 1));
+    assert!(batch.memory() < 2 * before + 1000);
+}
+
+#[test]
+fn a_record_without_a_usable_schema_is_a_dead_letter() {
+    let (mut reader, values, verdict) = avro();
+    reader.add_schema(SchemaId::Number(7), &SchemaVerdict::Unknown);
+    // The first verdict stands.
+    reader.add_schema(SchemaId::Number(7), &verdict);
+    let wrong = SchemaVerdict::Known {
+        kind: "PROTOBUF".into(),
+        source: crate::model::schema::SchemaSource::default(),
+    };
+    reader.add_schema(SchemaId::Number(8), &wrong);
+    let of_eight: Vec<u8> = [&[0, 0, 0, 0, 8][..], &values[0][5..]].concat();
+    for (value, why) in [
+        (&values[0][..], "the registry had no schema 7"),
+        (&of_eight, "schema 8 cannot be used: it is of type PROTOBUF, and --decode is avro"),
+        (b"{\"device_id\":\"van-1\"}", "does not begin with the id of a schema"),
+        (b"", "does not begin with the id of a schema"),
+    ] {
+        let mut batch = Batch::default();
+        let record = Record { key: Some(b"van-1"), value: Some(value), ..Record::default() };
+        reader.read(&record, &mut batch);
+        let error = batch.entries[0].content.as_ref().unwrap_err();
+        assert_eq!(error.reason, DeadReason::BadSchema);
+        assert!(error.message.contains(why) && error.needs_schema.is_none(), "{}", error.message);
+        assert_eq!(batch.raw(&batch.entries[0]), value);
+    }
+}

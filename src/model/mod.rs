@@ -14,5 +14,6 @@ pub mod rules;
 pub mod rules_request;
 pub mod sample;
 pub mod scalar;
+pub mod schema;
 pub mod time;
 pub mod visible;

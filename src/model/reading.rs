@@ -170,13 +170,6 @@ impl ReadingSet {
         self.0 |= 1 << kind as u8;
     }
 
-    /// Whether there is no reading in it.
-    #[inline]
-    #[must_use]
-    pub fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
     /// The readings in it.
     pub fn iter(self) -> impl Iterator<Item = ReadingKind> {
         ReadingKind::ALL.into_iter().filter(move |kind| self.0 & (1 << *kind as u8) != 0)

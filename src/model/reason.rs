@@ -42,7 +42,9 @@ named! {
         OtherPartition = "other_partition",
         /// A control record without the operator's signature.
         NotAuthorised = "not_authorised",
-        /// A record batch that cannot be decompressed or parsed.
+        /// The schema of a record is not known or not valid.
+        BadSchema = "bad_schema",
+        /// A record batch that cannot be decompressed, or a record that is not of its schema.
         BadRecord = "bad_record",
     }
 }
@@ -97,6 +99,7 @@ impl DeadReason {
             | Self::Oversize
             | Self::NoKey
             | Self::TruncatedInput
+            | Self::BadSchema
             | Self::BadRecord => DecodeStage::Syntax,
             Self::MissingField | Self::AmbiguousField => DecodeStage::Fields,
             Self::BadType | Self::OutOfRange | Self::BadTime | Self::BadDeviceId => {

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::limits::{ClockGuard, LegFilter, Limits, MovementFilter};
+use super::schema::{Encoding, SchemaSource};
 use crate::model::scalar::DeviceTime;
 
 /// Unit of integer times.
@@ -57,7 +58,8 @@ const FIRST_READING: u32 = 1;
 
 /// The values of rules that are left out of the JSON, as error messages show them. An optional rule
 /// needs no entry: it is shown as `none`.
-const LEFT_OUT: [(&str, &str); 2] = [("drop_zero_position", "false"), ("reading", "1")];
+const LEFT_OUT: [(&str, &str); 3] =
+    [("decode", "\"json\""), ("drop_zero_position", "false"), ("reading", "1")];
 
 /// Everything that determines the trips of a log.
 ///
@@ -89,6 +91,15 @@ pub struct Rules {
     pub time_unit: TimeUnit,
     /// Unit of speeds.
     pub speed_unit: SpeedUnit,
+    /// How the values of records are encoded.
+    #[serde(default, skip_serializing_if = "Encoding::is_json")]
+    pub decode: Encoding,
+    /// The schema of every record; unset: each record names its own in a registry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<SchemaSource>,
+    /// The protobuf message of every record, in `schema`; unset: the only one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
     /// What the key of a log record must be: `device_id` or `any`.
     pub key: String,
     /// How samples are quantised.
@@ -164,6 +175,9 @@ impl Default for Rules {
             fields: BTreeMap::new(),
             time_unit: TimeUnit::default(),
             speed_unit: SpeedUnit::default(),
+            decode: Encoding::default(),
+            schema: None,
+            message: None,
             key: "device_id".into(),
             quantisation: QUANTISATION.into(),
             blob: 1,
@@ -190,6 +204,12 @@ impl Rules {
             max_duration_ms: self.max_duration_ms,
             max_samples: self.max_samples as usize,
         }
+    }
+
+    /// Whether records name their schemas, by the ids of a registry.
+    #[must_use]
+    pub fn names_schemas(&self) -> bool {
+        matches!(self.decode, Encoding::Avro | Encoding::Protobuf) && self.schema.is_none()
     }
 
     /// The clock guard.
@@ -233,7 +253,7 @@ impl Rules {
     /// SHA-256 of [`Rules::to_json`], lower-case hex.
     #[must_use]
     pub fn hash(&self) -> String {
-        data_encoding::HEXLOWER.encode(&Sha256::digest(self.to_json()))
+        hex_of(&self.to_json())
     }
 
     /// Lists each rule that differs, as `name: the store has A, requested B`.
@@ -246,6 +266,9 @@ impl Rules {
         let (stored, requested) = (fields(self), fields(requested));
         let names: BTreeSet<_> = stored.keys().chain(requested.keys()).collect();
         let text = |rules: &Map<String, Value>, name: &str| match rules.get(name) {
+            Some(Value::Object(of)) if of.contains_key("text") => {
+                format!("SHA-256 {}", hex_of(&rules[name].to_string()))
+            }
             Some(value) => value.to_string(),
             None => {
                 let old = LEFT_OUT.iter().find(|(left_out, _)| *left_out == name);
@@ -260,6 +283,10 @@ impl Rules {
             })
             .collect()
     }
+}
+
+fn hex_of(text: &str) -> String {
+    data_encoding::HEXLOWER.encode(&Sha256::digest(text))
 }
 
 /// Stored rules that this version of tstar does not know.
@@ -350,5 +377,19 @@ mod tests {
         let source = Rules::from_json(&later).unwrap_err();
         let source = std::error::Error::source(&source).unwrap().to_string();
         assert!(source.contains("reading 3 is not known; this version knows 1 to 2"), "{source}");
+    }
+
+    #[test]
+    fn a_rule_at_its_old_value_is_no_part_of_the_hash() {
+        let (text, references) = ("{}".to_owned(), Vec::new());
+        let schema = Some(SchemaSource { text, references });
+        let other = Rules { decode: Encoding::Avro, schema, ..Rules::default() };
+        for name in ["decode", "schema", "message"] {
+            assert!(!Rules::default().to_json().contains(name), "{name}");
+        }
+        let differences = Rules::default().differences(&other);
+        assert_eq!(differences[0], "decode: the store has \"json\", requested \"avro\"");
+        assert!(differences[1].starts_with("schema: the store has none, requested SHA-256"));
+        assert_eq!(other.differences(&other), [""; 0]);
     }
 }

@@ -16,6 +16,7 @@ use crate::model::partitioner::Partitioner;
 use crate::model::rules::Rules;
 use crate::model::rules_request::RulesRequest;
 use crate::pipeline::daemon::preflight::{self, TopicLayout};
+use crate::store::schemas::{KeptSchema, SchemaStore, all_schemas};
 use crate::store::{Access, AnyStore, EpochStore, KeyStore, OpenOptions, StoreUrl};
 
 /// What decides about a log besides its records. Others parse it: names and order are fixed.
@@ -23,6 +24,9 @@ use crate::store::{Access, AnyStore, EpochStore, KeyStore, OpenOptions, StoreUrl
 pub struct ExportedEpochs {
     epochs: Vec<Epoch>,
     control_keys: Vec<NamedKey>,
+    /// What the registry first said of the ids of schemas.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    schemas: Vec<KeptSchema>,
 }
 
 /// Every epoch of a store, oldest first, at least one; `name` is the store in messages.
@@ -50,13 +54,17 @@ pub fn earlier_version_note(epoch: &Epoch) -> Option<String> {
     })
 }
 
-/// The epochs and control keys of a store.
+/// The epochs, control keys and schemas of a store.
 ///
 /// # Errors
 /// Those of [`list`].
 pub async fn export(store: &AnyStore, name: &str) -> anyhow::Result<ExportedEpochs> {
     let epochs = list(store, name).await?;
-    Ok(ExportedEpochs { epochs, control_keys: store.control_keys().await? })
+    let mut schemas = Vec::new();
+    for epoch in &epochs {
+        schemas.extend(all_schemas(store, epoch.epoch).await?);
+    }
+    Ok(ExportedEpochs { epochs, control_keys: store.control_keys().await?, schemas })
 }
 
 impl ExportedEpochs {
@@ -90,7 +98,11 @@ impl ExportedEpochs {
                 format!("store `{name}` has epochs of its own; name a store that does not exist");
             return Err(PreconditionFailed(problem).into());
         }
-        // Keys first: under an epoch without them no control record would count.
+        // Schemas and keys first: an epoch without them would ask the registry again, and no
+        // control record would count.
+        for schema in &self.schemas {
+            store.add_schema(schema).await?;
+        }
         for key in &self.control_keys {
             store.add_control_key(key).await?;
         }

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::ingest_problems::problems;
+pub use super::ingest_problems::{FirstLetter, Problem};
 use super::{BadData, Cancel, InvalidRequest, PartialResult, SignalListener, Stopped};
 use crate::model::reason::DeadReason;
 use crate::model::rules::Rules;
@@ -12,7 +14,7 @@ use crate::model::scalar::{LogTime, Offset};
 use crate::pipeline::processor::{Processor, ProcessorConfig, RunError, SampleCounts};
 use crate::source::file::{FileSource, InputFormat, Options};
 use crate::source::spill::Spill;
-use crate::source::{Batch, Decoder, DecoderError, Source, SourceError};
+use crate::source::{Batch, Decoder, Source, SourceError};
 use crate::store::{EmbeddedStore, StoreUrl};
 
 /// Why files cannot be imported into a keyspace.
@@ -72,7 +74,12 @@ impl IngestRequest {
     }
 
     /// How files are read into an empty store.
-    fn read_options(&self, rules: &Rules) -> Result<Options, DecoderError> {
+    fn read_options(&self, rules: &Rules) -> anyhow::Result<Options> {
+        if rules.names_schemas() {
+            let problem =
+                "files do not name the schemas of their records: name a file with --schema";
+            return Err(InvalidRequest(problem.into()).into());
+        }
         Ok(Options {
             format: self.format,
             decoder: Arc::new(Decoder::new(rules)?),
@@ -96,6 +103,8 @@ pub struct IngestOutcome {
     pub counts: SampleCounts,
     /// Number of trips in the store after the import.
     pub trips: u64,
+    /// Why more than half of the samples could not be used; else empty.
+    pub problems: Vec<Problem>,
     /// Number of dead letters removed that earlier imports left in a store without samples.
     pub dead_letters_removed: u64,
     /// Why the input was not read to its end; the samples before that are stored and counted.
@@ -111,10 +120,11 @@ impl IngestOutcome {
         self.stopped.map_or(Ok(self.counts), Err)
     }
 
-    /// Checks that the whole input was read; with `strict`, also that it has no dead letter.
+    /// Checks that the whole input was read, and that there was a sample in it that could be used;
+    /// with `strict`, also that it has no dead letter.
     ///
     /// # Errors
-    /// Reading stopped early, a file is truncated, or `strict` is violated.
+    /// Reading stopped early, a file is truncated, no sample could be used, or `strict` is violated.
     pub fn check(self, strict: bool) -> anyhow::Result<()> {
         let counts = self.into_counts()?;
         if let Some(count) = counts.dead_letters.get(&DeadReason::TruncatedInput) {
@@ -122,6 +132,10 @@ impl IngestOutcome {
                 "the input is truncated in {count} place(s); what came before is stored; to list \
                  them: tstar dlq ls --reason truncated_input"
             );
+            return Err(BadData(problem).into());
+        }
+        if counts.delivered > 0 && counts.dead() == counts.delivered {
+            let problem = format!("none of the {} samples could be used", counts.delivered);
             return Err(BadData(problem).into());
         }
         if strict && counts.dead() > 0 {
@@ -155,6 +169,7 @@ pub async fn ingest(
     FileSource::check(files, &options)?;
     store.set_cache(request.cache)?;
     let dead_letters_removed = store.prepare_import(&rules)?;
+    let last_letter = store.last_dead_letter()?;
     let mut processor = Processor::new(&store, &rules, request.processor_config()).await?;
     processor.enable_spill(Spill::new(&spill_folder(&path))).await?;
     options.first_offset = processor.position().delivered;
@@ -175,7 +190,9 @@ pub async fn ingest(
         (Err(RunError::Source(error)), _) => Some(error.into()),
         (Err(error), _) => return Err(error.into()),
     };
+    let problems = problems(&store, processor.counts(), last_letter)?;
     Ok(IngestOutcome {
+        problems,
         counts: processor.counts().clone(),
         trips: store.count_trips()?,
         dead_letters_removed,

@@ -9,6 +9,7 @@ pub mod epoch;
 pub mod explain;
 pub mod forget;
 pub mod ingest;
+mod ingest_problems;
 pub mod ingest_request;
 pub mod log_source;
 pub mod lookup;

@@ -20,13 +20,16 @@ use crate::model::scalar::Version;
 use crate::model::time::format_duration;
 use crate::pipeline::daemon::topic_replay::{TopicReplay, first_offsets};
 use crate::pipeline::daemon::{
-    GuidedOwners, OnEvent, Report, ScyllaStores, SqliteStores, preflight,
+    DaemonEvent, GuidedOwners, OnEvent, Report, ScyllaStores, SqliteStores, preflight,
 };
 use crate::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
-use crate::source::{Batch, Control};
+use crate::pipeline::schemas::{RegistryAccess, find_schema, known_schemas};
+use crate::registry::Registry;
+use crate::source::{Batch, Control, MAX_SCHEMAS};
+use crate::store::schemas::keep_schema;
 use crate::store::{
-    Access, AnyStore, EmbeddedStore, EpochStore, Forget, Guide, KeyStore, OpenOptions, StoreUrl,
-    TripStore,
+    Access, AnyStore, EmbeddedStore, EpochStore, Forget, Guide, KeyStore, OpenOptions, SchemaStore,
+    StoreUrl, TripStore,
 };
 
 /// Maximum number of devices that are erased in one transaction.
@@ -116,6 +119,8 @@ pub struct RebuildTopicRequest {
     pub options: OpenOptions,
     /// Consumer group whose offsets are set to the end of what was read; a keyspace needs one.
     pub group: Option<String>,
+    /// The registry of schemas that the old store does not have.
+    pub registry: Option<Arc<Registry>>,
     /// Rules of the new store; the others, and its key rule, are those of the old store.
     pub rules: RulesRequest,
     /// How the partition workers run.
@@ -193,6 +198,27 @@ impl RebuildJob<'_> {
         Ok(epoch)
     }
 
+    /// Gives the new store the schemas of the old one: those of the newest epoch come first. What
+    /// neither has is asked for.
+    async fn take_schemas<S: SchemaStore + 'static>(
+        &self,
+        store: Arc<S>,
+        replay: TopicReplay,
+    ) -> anyhow::Result<TopicReplay> {
+        let epoch = &replay.epochs[0];
+        if epoch.rules.names_schemas() {
+            for ((_, id), verdict) in self.log.schemas.iter().rev() {
+                keep_schema(&*store, (epoch.epoch, MAX_SCHEMAS), *id, verdict).await?;
+            }
+        }
+        let schemas = Arc::new(known_schemas(&*store, &replay.epochs).await?);
+        let on_event = Arc::clone(&self.on_event);
+        let on_waiting = Arc::new(move |why: String| on_event(DaemonEvent::Waiting(why)));
+        let registry = self.request.registry.clone();
+        let find_schema = find_schema(store, RegistryAccess { registry, on_waiting });
+        Ok(TopicReplay { schemas, find_schema, ..replay })
+    }
+
     /// Reads each partition from its start offset to the end of the topic.
     fn topic_replay(&self, epoch: Epoch, start: Vec<i64>) -> anyhow::Result<TopicReplay> {
         let ends = self.log.extents.iter().map(|extent| extent.next);
@@ -225,6 +251,7 @@ impl RebuildJob<'_> {
         let owners =
             || GuidedOwners { owners: SqliteStores(Arc::clone(store)), guide: guide.clone() };
         let replay = self.topic_replay(epoch, start)?;
+        let replay = self.take_schemas(Arc::clone(store), replay).await?;
         Ok(replay.run(owners, self.worker_options(), cancel.wait()).await?)
     }
 
@@ -253,6 +280,7 @@ impl RebuildJob<'_> {
         };
         let start = epoch.start_offsets.values().copied().collect();
         let replay = self.topic_replay(epoch, start)?;
+        let replay = self.take_schemas(Arc::new(store.for_worker()), replay).await?;
         let report = replay.run(owners, self.worker_options(), cancel.wait()).await?;
         if !report.stopped {
             let ends = (0..).zip(replay.spans.iter().map(|span| span.end)).collect();

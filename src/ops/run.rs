@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Cancel, Notify};
+use super::{Cancel, InvalidRequest, Notify};
 use crate::kafka::KafkaError;
 use crate::kafka::client::Brokers;
 use crate::kafka::consumer::{Assignment, ConsumerConfig};
@@ -20,6 +20,8 @@ use crate::pipeline::daemon::{
     SqliteStores, preflight, topic_replay,
 };
 use crate::pipeline::processor::ProcessorConfig;
+use crate::pipeline::schemas::{FindSchema, RegistryAccess, find_schema};
+use crate::registry::Registry;
 use crate::store::{
     Access, AnyStore, AskKeys, EmbeddedStore, EpochStore, KeyStore, OpenOptions, StoreUrl, ask_keys,
 };
@@ -47,6 +49,8 @@ pub struct RunRequest {
     pub from: Option<StartFrom>,
     /// The control keys of this process.
     pub keys: ControlKeys,
+    /// The registry of the schemas that records name.
+    pub registry: Option<Arc<Registry>>,
     /// The rules that decide trips; those not given are the rules of the epoch.
     pub rules: RulesRequest,
     /// How the partition of a device is decided; `None`: as the epoch says.
@@ -129,7 +133,9 @@ impl Daemon<'_> {
             store.set_position(partition, position)?;
         }
         let stores = SqliteStores(Arc::clone(&store));
-        self.read(stores, log, Assignment::All(positions), ask_keys(store), cancel).await.map(Some)
+        let find_schema = find_schema(Arc::clone(&store), self.registry_access());
+        let ask = (ask_keys(store), find_schema);
+        self.read(stores, log, Assignment::All(positions), ask, cancel).await.map(Some)
     }
 
     /// Any number of instances share the partitions; the consumer group keeps the positions.
@@ -143,11 +149,19 @@ impl Daemon<'_> {
             prepared = self.prepare_servers(notify) => prepared?,
         };
         let (store, outputs, log) = prepared;
-        let ask_keys = ask_keys(Arc::new(store.for_worker()));
+        let schemas = find_schema(Arc::new(store.for_worker()), self.registry_access());
+        let ask = (ask_keys(Arc::new(store.for_worker())), schemas);
         let owner = move || store.for_worker();
         let stores = ScyllaStores { owner, outputs: Arc::new(outputs) };
         let assignment = Assignment::Group { from: self.request.from };
-        self.read(stores, log, assignment, ask_keys, cancel).await.map(Some)
+        self.read(stores, log, assignment, ask, cancel).await.map(Some)
+    }
+
+    /// Where schemas are asked for that the store does not have.
+    fn registry_access(&self) -> RegistryAccess {
+        let on_event = Arc::clone(&self.on_event);
+        let on_waiting = Arc::new(move |why: String| on_event(DaemonEvent::Waiting(why)));
+        RegistryAccess { registry: self.request.registry.clone(), on_waiting }
     }
 
     async fn prepare_servers(
@@ -226,7 +240,7 @@ impl Daemon<'_> {
         stores: impl PartitionStores,
         log: CheckedLog,
         assignment: Assignment,
-        ask_keys: AskKeys,
+        (ask_keys, find_schema): (AskKeys, FindSchema),
         cancel: &mut Cancel,
     ) -> anyhow::Result<Report> {
         let request = self.request;
@@ -244,12 +258,18 @@ impl Daemon<'_> {
             memory: memory / 8,
         };
         let reader = topic_replay::reader(&plan.epoch, &request.keys)?;
+        if reader.needs_ids() && request.registry.is_none() {
+            let problem = "records name their schemas: name the registry with --schema-registry, \
+                           or a file with --schema";
+            return Err(InvalidRequest(problem.into()).into());
+        }
         let options = Options {
             plan,
             epochs: log.epochs,
             pace: request.processor,
             notify: Arc::clone(&self.on_event),
             ask_keys: Some(ask_keys),
+            find_schema,
         };
         Ok(daemon::run(stores, options, reader, cancel.wait()).await?)
     }

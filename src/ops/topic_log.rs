@@ -23,6 +23,7 @@ use crate::pipeline::daemon::preflight;
 use crate::pipeline::daemon::topic_replay::{
     TopicReplay, first_offsets, gone, recreated_in, versions_before,
 };
+use crate::pipeline::schemas::{KnownSchemas, find_none, known_schemas};
 use crate::store::{AnyStore, EpochStore, KeyStore, StoreError};
 
 /// How to reach the log of a store.
@@ -79,6 +80,8 @@ pub struct TopicLog {
     pub is_known: bool,
     /// The control keys that count.
     pub keys: ControlKeys,
+    /// The schemas that the store has.
+    pub schemas: Arc<KnownSchemas>,
     notify: Notify,
 }
 
@@ -117,12 +120,16 @@ impl TopicLog {
             .into());
         }
         let is_known = !committed.is_empty();
-        // Read after the end offsets, so that the keys of all records before them are included.
+        // Read after the end offsets, so that the keys and schemas of all records before them are
+        // included.
+        let schemas = Arc::new(known_schemas(store, &epochs).await?);
         let named = store.control_keys().await?;
         access.keys.agree_with(&named, &access.store).map_err(PreconditionFailed)?;
         let notify = Arc::clone(&access.notify);
         let (keys, extents) = (access.keys.that_count(&named), layout.extents);
-        Ok(Some(Self { brokers, topics, epochs, extents, stored, is_known, keys, notify }))
+        let log =
+            Self { brokers, topics, epochs, extents, stored, is_known, keys, schemas, notify };
+        Ok(Some(log))
     }
 
     /// A replay of these offsets.
@@ -147,7 +154,8 @@ impl TopicLog {
         }
         let (brokers, epochs, keys) =
             (self.brokers.clone(), self.epochs.clone(), self.keys.clone());
-        Ok(TopicReplay { brokers, epochs, spans, device_id, keys })
+        let (schemas, find_schema) = (Arc::clone(&self.schemas), find_none());
+        Ok(TopicReplay { brokers, epochs, spans, device_id, keys, schemas, find_schema })
     }
 
     /// Checks that the topic may hold everything that the store was built from.

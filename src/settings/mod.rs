@@ -12,6 +12,7 @@ mod file;
 mod http;
 mod nearest;
 mod rules;
+mod schema;
 mod secret;
 mod size;
 mod table;
@@ -239,9 +240,8 @@ impl Settings {
             &["memory"],
             format!("memory must be at least 64MB, not {}", size::format_size(self.memory)),
         );
-        problems.extend(self.key_problem());
-        problems.extend(self.time_format_problem());
-        problems.extend(tls::problems(self));
+        problems.extend(self.key_problem().into_iter().chain(self.time_format_problem()));
+        problems.extend(schema::problems(self).into_iter().chain(tls::problems(self)));
         problems.extend(http::problems(self));
         problems
     }

@@ -32,6 +32,9 @@ pub(super) const SETTINGS: &[(&str, CopyRules)] = settings_of_rules! {
     "time_zone" => time_zone zone_tables;
     "time_format" => time_format;
     "reading" => reading;
+    "decode" => decode;
+    "schema" => schema;
+    "message" => message;
     "key" => key;
 };
 
@@ -72,6 +75,9 @@ impl Settings {
                 KeyRule::Any => "any".into(),
             },
             reading: self.reading,
+            decode: self.decode,
+            schema: self.schema.as_ref().map(|file| file.source.clone()),
+            message: self.message.clone(),
             ..Rules::default()
         }
     }

@@ -63,6 +63,8 @@ pub enum Group {
     Consumer,
     /// Keys that sign control records.
     ControlKeys,
+    /// How to reach the schema registry.
+    Registry,
     /// Whether a trip may still grow.
     Reader,
     /// How HTTP is served.

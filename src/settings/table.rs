@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 
 use super::KeyRule;
 use super::http::HttpSettings;
+use super::schema::SchemaFile;
 use super::values::{
-    ACCURACY, BROKERS, CONSISTENCY, COUNT, DURATION, FIELD_MAP, FLAG, INPUT_FORMAT, KEY_RULE,
-    LOG_FORMAT, LogFormat, NAME, OPTIONAL_NAME, OPTIONS, PARTITIONER, READING, SIZE, SPEED,
-    SPEED_UNIT, STORE, TEXT, TIME, TIME_UNIT, TIME_ZONE,
+    ACCURACY, BROKERS, CONSISTENCY, COUNT, DURATION, ENCODING, FIELD_MAP, FLAG, INPUT_FORMAT,
+    KEY_RULE, LOG_FORMAT, LogFormat, NAME, OPTIONAL_NAME, OPTIONS, PARTITIONER, READING, REGISTRY,
+    SCHEMA, SIZE, SPEED, SPEED_UNIT, STORE, TEXT, TIME, TIME_UNIT, TIME_ZONE,
 };
 use crate::model::partitioner::Partitioner;
 use crate::model::rules::{SpeedUnit, TimeUnit};
 use crate::model::scalar::DeviceTime;
+use crate::model::schema::Encoding;
 use crate::source::file::InputFormat;
 use crate::store::{Consistency, StoreUrl};
 
@@ -125,6 +127,24 @@ settings! {
         help: "Format of times as in strftime, such as '%d.%m.%Y %H:%M:%S'",
     }
 
+    /// How the values of records are encoded.
+    decode: Encoding {
+        key: "decode", default: "json", syntax: ENCODING, flags: [Rules],
+        help: "Encoding of records: json, avro, protobuf or gtfs-rt",
+    }
+
+    /// The schema of all records; `None` if they name theirs.
+    schema: Option<SchemaFile> {
+        key: "schema", default: "", syntax: SCHEMA, flags: [Rules],
+        help: "File with the schema of all records, .avsc or .proto; unset: records name theirs",
+    }
+
+    /// The protobuf message of all records; `None` for the only one of the schema.
+    message: Option<String> {
+        key: "message", default: "none", syntax: OPTIONAL_NAME, flags: [Rules],
+        help: "Protobuf message of all records; none: the only one of the schema file",
+    }
+
     /// Format of input files; `None` to detect it from the content.
     input_format: Option<InputFormat> {
         key: "input_format", default: "none", syntax: INPUT_FORMAT, flags: [Import, InputFormat],
@@ -184,6 +204,18 @@ settings! {
     kafka: BTreeMap<String, String> {
         key: "kafka", default: "", syntax: OPTIONS, flags: [Topic, Brokers, Cluster, Epoch],
         help: "librdkafka options, KEY=VALUE; one per line in file and variable",
+    }
+
+    /// URL of the schema registry; empty for none.
+    schema_registry: String {
+        key: "schema_registry", default: "", syntax: REGISTRY, flags: [Topic, Registry],
+        help: "URL of a Confluent-compatible schema registry, for records that name their schemas",
+    }
+
+    /// Path of the file with the login of the registry; empty for none.
+    schema_registry_auth_file: String {
+        key: "schema_registry_auth_file", default: "", syntax: TEXT, flags: [Topic, Registry],
+        help: "File with user:password or a token for schema_registry",
     }
 
     /// The key rule of the topic.

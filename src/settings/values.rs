@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 
 use super::KeyRule;
+use super::schema::{self, SchemaFile};
 use super::setting::{Kind, Syntax};
 use super::size::{format_size, parse_size};
 use crate::kafka::options::shown;
 use crate::model::partitioner::Partitioner;
 use crate::model::rules::{Rules, SpeedUnit, TimeUnit};
 use crate::model::scalar::DeviceTime;
+use crate::model::schema::Encoding;
 use crate::model::time::{format_duration, format_time, parse_duration, parse_time};
+use crate::registry::RegistryUrl;
 use crate::source::file::InputFormat;
 use crate::source::{check_time_zone, parse_map};
 use crate::store::{Consistency, StoreUrl};
@@ -97,6 +100,22 @@ pub(super) const TIME_UNIT: Syntax<TimeUnit> = choice!([
 /// The versions of [`Rules::reading`].
 pub(super) const READING: Syntax<u32> =
     Syntax { kind: Kind::Count, ..choice!([("1", 1), ("2", Rules::NEWEST_READING)]) };
+
+pub(super) const ENCODING: Syntax<Encoding> = choice!(Encoding::NAMES);
+
+/// The path of a schema file, which is read.
+pub(super) const SCHEMA: Syntax<Option<SchemaFile>> =
+    Syntax { kind: Kind::Text, read: schema::read, write: schema::path_of };
+
+/// Validates the URL here as well, so that its faults are reported with all others.
+pub(super) const REGISTRY: Syntax<String> = Syntax {
+    kind: Kind::Text,
+    read: |text| match text.is_empty() {
+        true => Ok(String::new()),
+        false => RegistryUrl::parse(text).map(|url| url.to_string()),
+    },
+    write: String::clone,
+};
 
 pub(super) const INPUT_FORMAT: Syntax<Option<InputFormat>> = choice!(InputFormat::NAMES);
 

@@ -6,10 +6,12 @@ use super::fields::{Field, MapError};
 use super::json_fast::JsonTemplate;
 use super::local_time::TimeRulesError;
 use super::record::Fields;
+use super::schemas::BinaryReader;
 use super::shape::Shape;
 use super::{DecodedSample, SampleError};
 use crate::model::reason::DeadReason;
 use crate::model::rules::Rules;
+use crate::model::schema::{SchemaId, SchemaVerdict};
 
 /// Rules by which no record can be decoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,6 +28,8 @@ pub enum DecoderError {
 #[derive(Debug)]
 pub struct Decoder {
     pub(super) shape: Shape,
+    /// Reads the values; `None` if records are text.
+    binary: Option<BinaryReader>,
 }
 
 impl Decoder {
@@ -34,7 +38,48 @@ impl Decoder {
     /// # Errors
     /// What is wrong with the rules.
     pub fn new(rules: &Rules) -> Result<Self, DecoderError> {
-        Ok(Self { shape: Shape::new(rules)? })
+        let binary = BinaryReader::new(rules);
+        let binary = binary
+            .map_err(|problem| MapError::new(format!("the schema cannot be used: {problem}")))?;
+        Ok(Self { shape: Shape::new(rules)?, binary })
+    }
+
+    /// Whether records are not text.
+    #[must_use]
+    pub fn is_binary(&self) -> bool {
+        self.binary.is_some()
+    }
+
+    /// Whether records name their schemas by the ids of a registry.
+    #[must_use]
+    pub fn needs_ids(&self) -> bool {
+        self.binary.as_ref().is_some_and(BinaryReader::needs_ids)
+    }
+
+    /// Adds what decides the records of an id. The first verdict stands.
+    pub fn add_schema(&self, id: SchemaId, verdict: &SchemaVerdict) {
+        if let Some(binary) = &self.binary {
+            binary.add(id, verdict);
+        }
+    }
+
+    /// Decodes a record in the encoding of the rules; `schema_id` is its header
+    /// [`super::SCHEMA_ID_HEADER`]. Otherwise like [`Decoder::json_like`].
+    ///
+    /// # Errors
+    /// As for [`Decoder::json`]; [`SampleError::needs_schema`] is set if the record can be decoded
+    /// after [`Decoder::add_schema`].
+    pub fn decode(
+        &self,
+        template: &mut JsonTemplate,
+        schema_id: Option<&[u8]>,
+        record: &[u8],
+        text: &mut String,
+    ) -> Result<DecodedSample, Box<SampleError>> {
+        let Some(binary) = &self.binary else { return self.json_like(template, record, text) };
+        let mut values = Fields::default();
+        binary.read((schema_id, record), &self.shape.root, &mut values)?;
+        values.sample(self, text)
     }
 
     /// Decodes a JSON object. Appends device and driver to `text`, which has to stay below 4 GiB.
@@ -71,10 +116,14 @@ impl Decoder {
         Ok(decoded)
     }
 
-    /// The device id of a JSON object, even if the object is otherwise invalid.
+    /// The device id of a record without headers, even if the record is otherwise invalid.
     #[must_use]
     pub fn device_of(&self, record: &[u8]) -> Option<String> {
         let mut values = Fields::default();
+        if let Some(binary) = &self.binary {
+            binary.read((None, record), &self.shape.root, &mut values).ok();
+            return values.device_text();
+        }
         // Values read before an error count.
         self.shape.read(std::str::from_utf8(record).ok()?, &mut values).ok();
         values.device_text()

@@ -82,6 +82,13 @@ impl Field {
 #[error("{0}")]
 pub struct MapError(String);
 
+impl MapError {
+    /// An error of the rules about records.
+    pub(super) fn new(problem: String) -> Self {
+        Self(problem)
+    }
+}
+
 /// Parses a field map such as `device_id=vehicle,lat=/gps/lat`: from canonical names to names or
 /// JSON Pointers in the record.
 ///

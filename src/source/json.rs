@@ -32,9 +32,20 @@ pub(super) fn read<'de>(
         return Err(Box::new(SampleError::new(DeadReason::BadJson, message)));
     }
     let mut json = serde_json::Deserializer::from_str(line);
-    let walk = Walk { node: root, fields: &mut *fields };
-    let read = (&mut json).deserialize_map(walk).and_then(|()| json.end());
+    let read = walk(&mut json, root, fields).and_then(|()| json.end());
     read.map_err(|error| parse_error(line, &error, fields))
+}
+
+/// Collects the values of a record of any format whose reader is a deserializer.
+///
+/// # Errors
+/// Those of the deserializer.
+pub(super) fn walk<'de, D: Deserializer<'de>>(
+    record: D,
+    root: &Node,
+    fields: &mut Fields<'de>,
+) -> Result<(), D::Error> {
+    record.deserialize_map(Walk { node: root, fields })
 }
 
 /// Whether the nesting exceeds [`MAX_DEPTH`]. Most lines are too short for that and are not

@@ -4,19 +4,27 @@
 //! that cannot be decoded is an entry too, with its reason and its original bytes. Sources do not
 //! decide trips.
 
+mod avro;
+#[cfg(test)]
+mod binary_fixture;
 mod csv;
 mod decode;
 mod fields;
 pub mod file;
+mod framing;
 mod json;
 mod json_fast;
 mod local_time;
+mod protobuf;
 mod record;
 mod reencode;
+mod schema_file;
+mod schemas;
 mod shape;
 pub mod spill;
 mod text;
 mod time;
+mod wire;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -24,9 +32,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 pub use decode::{Decoder, DecoderError};
-pub use fields::{MapError, parse_map};
+pub use fields::parse_map;
+pub use framing::SCHEMA_ID_HEADER;
 pub use json_fast::JsonTemplate;
-pub use local_time::{TimeRulesError, ZONE_TABLES, check_time_format, check_time_zone};
+pub use local_time::{ZONE_TABLES, check_time_format, check_time_zone};
+pub use schema_file::read_schema;
+pub use schemas::{MAX_SCHEMA_BYTES, MAX_SCHEMAS};
 pub(crate) use text::{head_of, short};
 
 use crate::identity::DeviceId;
@@ -34,6 +45,7 @@ use crate::model::input_part::Part;
 use crate::model::reading::ReadingSet;
 use crate::model::reason::DeadReason;
 use crate::model::scalar::{DeviceTime, LogTime, Offset};
+use crate::model::schema::SchemaId;
 use crate::timeline::Sample;
 
 /// Byte range in one of a batch's two buffers.
@@ -137,6 +149,14 @@ pub struct Entry {
     pub content: Result<DecodedSample, Box<SampleError>>,
 }
 
+impl Entry {
+    /// The id of the schema without which the record cannot be read.
+    #[must_use]
+    pub fn needs_schema(&self) -> Option<SchemaId> {
+        self.content.as_ref().err()?.needs_schema
+    }
+}
+
 /// A decoded sample.
 #[derive(Debug)]
 pub struct DecodedSample {
@@ -168,6 +188,8 @@ pub struct SampleError {
     pub looks_like_seconds: bool,
     /// Of a control record: name of a control key that this process does not have.
     pub unknown_key: Option<String>,
+    /// Set if the record can be read once its schema is known. It is then no dead letter yet.
+    pub needs_schema: Option<SchemaId>,
 }
 
 /// Size and hash of a record of which only the head is stored.
@@ -189,7 +211,8 @@ impl SampleError {
             message.push_str("...");
         }
         let looks_like_seconds = false;
-        Self { reason, message, cut: None, looks_like_seconds, unknown_key: None }
+        let (cut, unknown_key, needs_schema) = (None, None, None);
+        Self { reason, message, cut, looks_like_seconds, unknown_key, needs_schema }
     }
 }
 
@@ -199,6 +222,19 @@ impl Batch {
     pub fn memory(&self) -> usize {
         let entries = self.entries.len() * size_of::<Entry>();
         self.raw.len() + self.text.len() + self.header_bytes + entries
+    }
+
+    /// The id of a schema that an entry needs, if any does.
+    #[must_use]
+    pub fn needs_schema(&self) -> Option<SchemaId> {
+        self.entries.iter().find_map(Entry::needs_schema)
+    }
+
+    /// Takes the headers of a record.
+    pub(crate) fn take_headers(&mut self, offset: Offset) -> Headers {
+        let headers = self.headers.remove(&offset).map(Arc::unwrap_or_clone).unwrap_or_default();
+        self.header_bytes -= memory_of_headers(&headers);
+        headers
     }
 
     /// Stores the headers of a record, for its dead letters; does nothing without headers.

@@ -344,6 +344,17 @@ pub(super) fn is_unknown(decoder: &Decoder, kind: ReadingKind, value: f64) -> bo
     value == -1.0 && kind.has_unknown() && decoder.shape.reading >= 2
 }
 
+#[cfg(test)]
+impl Fields<'_> {
+    /// The values that were found, by field.
+    pub(super) fn shown(&self) -> String {
+        let found =
+            Field::ALL.into_iter().filter(|field| !matches!(self.value(*field), Value::Absent));
+        let shown = found.map(|field| format!("{} {}", field.name(), self.value(field).display()));
+        shown.collect::<Vec<_>>().join(", ")
+    }
+}
+
 /// Appends a text or an integer to `text`; `None` for any other value.
 fn put(value: &Value<'_>, text: &mut String) -> Option<Span> {
     let start = text.len();

@@ -18,6 +18,9 @@ impl Decoder {
     /// # Errors
     /// Why there is no such object, for example two different fields that are mapped to one name.
     pub fn restate(&self, decoded: &DecodedSample, text: &str) -> Result<String, String> {
+        if self.is_binary() {
+            return Err("its records are not JSON, and samples are re-encoded as JSON alone".into());
+        }
         let record = self.shape.write(self.values(decoded, text))?;
         let mut new_text = String::new();
         let read = self.json(record.as_bytes(), &mut new_text).map_err(|fault| fault.message)?;
@@ -36,7 +39,7 @@ impl Decoder {
         (decoded, text): (&DecodedSample, &str),
     ) -> bool {
         let mut new_text = String::new();
-        let read = self.json_like(template, record, &mut new_text);
+        let read = self.decode(template, None, record, &mut new_text);
         read.is_ok_and(|read| is_same((decoded, text), (&read, &new_text)))
     }
 

@@ -5,6 +5,7 @@ use chrono::DateTime;
 use super::local_time::{LocalTimes, TimeRulesError, parse_local};
 use super::text::short;
 use crate::model::rules::{Rules, TimeUnit};
+use crate::model::time::format_time;
 
 /// How the rules read device times.
 #[derive(Debug)]
@@ -209,6 +210,30 @@ fn integer(text: &str, unit: TimeUnit) -> Option<Result<i64, String>> {
     }
     let ms = text.parse().ok().and_then(|value| from_integer(value, unit));
     Some(ms.ok_or_else(|| too_large(text)))
+}
+
+/// An integer time in another unit, floored; `None` if the other unit is coarser than ms, or the
+/// result overflows.
+pub(super) fn in_unit(value: i64, from: TimeUnit, to: TimeUnit) -> Option<i64> {
+    if from == to {
+        return Some(value);
+    }
+    match to {
+        TimeUnit::Seconds => None,
+        TimeUnit::Millis => from_integer(value.into(), from),
+        TimeUnit::Micros => from_integer(value.into(), from)?.checked_mul(1000),
+        TimeUnit::Nanos => from_integer(value.into(), from)?.checked_mul(1_000_000),
+    }
+}
+
+/// An integer time as RFC 3339 text with ms, and with `zone` in place of the zone.
+pub(super) fn text_of(value: i64, unit: TimeUnit, zone: &str) -> String {
+    let Some(ms) = from_integer(value.into(), unit) else { return value.to_string() };
+    let text = format_time(ms);
+    match text.strip_suffix('Z') {
+        Some(local) => format!("{local}{zone}"),
+        None => text,
+    }
 }
 
 /// RFC 3339 text, or the text of an integer in `unit`, floored to ms: reading 1.

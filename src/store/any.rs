@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::forward::forward_trip_store;
 use super::raw::{RawRow, RawRows};
+use super::schemas::{KeptSchema, SchemaStore};
 use super::scylla::{Health, ScyllaStore, ServerOptions, apply_schema};
 use super::sqlite::SqliteStore;
 use super::url::{Address, StoreUrl};
@@ -16,6 +17,7 @@ use crate::model::control::NamedKey;
 use crate::model::epoch::Epoch;
 use crate::model::rules::Rules;
 use crate::model::scalar::Day;
+use crate::model::schema::{SchemaId, SchemaVerdict};
 
 /// A store without a server that is also its own journal: it has tables for positions, dead
 /// letters, change events and input parts. `verify` also builds its reference stores as such files.
@@ -238,6 +240,20 @@ impl KeyStore for AnyStore {
 
     async fn add_control_key(&self, key: &NamedKey) -> Result<bool, StoreError> {
         either!(self, add_control_key(key))
+    }
+}
+
+impl SchemaStore for AnyStore {
+    async fn schema_ids(&self, epoch: i32) -> Result<Vec<SchemaId>, StoreError> {
+        either!(self, schema_ids(epoch))
+    }
+
+    async fn schema_in(&self, epoch: i32, slot: i32) -> Result<Option<SchemaVerdict>, StoreError> {
+        either!(self, schema_in(epoch, slot))
+    }
+
+    async fn add_schema(&self, schema: &KeptSchema) -> Result<(), StoreError> {
+        either!(self, add_schema(schema))
     }
 }
 

@@ -131,6 +131,16 @@ pub enum StoreError {
         /// Name of the key.
         name: String,
     },
+    /// A record names a schema that the store has no verdict on, and no registry may be asked.
+    #[error(
+        "a record of epoch {epoch} names schema {id}, and the store does not have it: let `tstar run` read the topic to its end first, or, for a rebuild, name the registry with --schema-registry"
+    )]
+    LacksSchema {
+        /// Number of the epoch.
+        epoch: i32,
+        /// Id of the schema.
+        id: String,
+    },
     /// The file is no longer at its path, so anything written to it is lost.
     #[error(
         "store `{place}` was removed, moved or replaced during the run, so what this run stored is not in it; restore the file, or rerun the import"

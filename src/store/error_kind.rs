@@ -19,6 +19,7 @@ impl StoreError {
             Self::ReadOnly { .. } => "read_only",
             Self::LogMismatch { .. } => "other_log",
             Self::LacksKey { .. } => "lacks_key",
+            Self::LacksSchema { .. } => "lacks_schema",
             Self::Gone { .. } => "gone",
             Self::Unreachable { .. } => "unreachable",
             Self::Denied { .. } => "denied",

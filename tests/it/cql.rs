@@ -266,7 +266,8 @@ fn a_store_is_made_by_a_command_and_read_by_others() {
     let error = missing.to_string();
     assert!(
         error.contains(
-            "no table trips, device_days, days_of_device, epochs, forgets, control_keys, claims"
+            "no table trips, device_days, days_of_device, epochs, forgets, control_keys, claims, \
+             schemas"
         ),
         "{error}"
     );

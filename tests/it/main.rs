@@ -35,6 +35,7 @@ mod reads;
 mod real_data;
 mod replay;
 mod replay_files;
+mod schemas;
 mod scylla;
 mod servers;
 mod store_file;

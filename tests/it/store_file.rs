@@ -120,7 +120,7 @@ fn an_older_format_is_migrated_with_its_trips_and_a_newer_one_refused() {
         let connection = Connection::open(&file).unwrap();
         let undo = "DROP TABLE log; DROP TABLE imports; DROP TABLE dead_letters;
              DROP TABLE changes; DROP TABLE parts; DROP TABLE epochs; DROP TABLE positions;
-             DROP TABLE forgets; DROP TABLE control_keys; DROP TABLE claims;
+             DROP TABLE forgets; DROP TABLE control_keys; DROP TABLE claims; DROP TABLE schemas;
              ALTER TABLE trips DROP COLUMN jumps; ALTER TABLE trips DROP COLUMN jump_s;
              PRAGMA user_version = 1";
         connection.execute_batch(undo).unwrap();
@@ -148,7 +148,7 @@ fn an_older_format_names_a_command_that_migrates_it() {
     let folder = Folder::with("a.ndjson", minutes("truck-1", &[1, 2]));
     folder.ingest("a.ndjson");
     let undo = "ALTER TABLE trips DROP COLUMN jumps; ALTER TABLE trips DROP COLUMN jump_s;
-         DROP TABLE control_keys; DROP TABLE claims;
+         DROP TABLE control_keys; DROP TABLE claims; DROP TABLE schemas;
          DROP TABLE forgets; DROP TABLE positions; DROP TABLE epochs;
          ALTER TABLE dead_letters DROP COLUMN partition; ALTER TABLE dead_letters DROP COLUMN key;
          ALTER TABLE dead_letters DROP COLUMN headers; PRAGMA user_version = 3";
@@ -177,7 +177,7 @@ fn an_import_of_format_2_counts_as_one_that_came_to_its_end() {
     open(&file).unwrap().begin_import(NOON.ms(), &["log".into()]).unwrap();
     let connection = Connection::open(&file).unwrap();
     let undo = "ALTER TABLE trips DROP COLUMN jumps; ALTER TABLE trips DROP COLUMN jump_s;
-         DROP TABLE control_keys; DROP TABLE claims;
+         DROP TABLE control_keys; DROP TABLE claims; DROP TABLE schemas;
          DROP TABLE epochs; DROP TABLE positions; DROP TABLE forgets;
          ALTER TABLE dead_letters DROP COLUMN partition; ALTER TABLE dead_letters DROP COLUMN key;
          ALTER TABLE dead_letters DROP COLUMN headers;

@@ -6,6 +6,7 @@ pub mod file;
 pub mod keyspace;
 mod poisoned;
 mod records;
+mod schemas;
 mod stopped;
 
 use std::collections::BTreeMap;

@@ -13,6 +13,7 @@ use crate::model::reason::DeadReason;
 use crate::model::rules::Rules;
 use crate::model::scalar::{LogTime, Offset};
 use crate::ops::{InvalidRequest, NoResult};
+use crate::pipeline::schemas::{KnownSchemas, known_schemas};
 use crate::source::Decoder;
 use crate::store::{
     Access, AnyStore, DeadLetter, DeadLetterFilter, EmbeddedStore, EpochStore, KeptDeadLetter,
@@ -157,6 +158,8 @@ pub struct Letters {
     /// The rules of the newest epoch, by which the log is read.
     pub(super) rules: Rules,
     pub(super) decoder: Decoder,
+    /// The schemas of the newest epoch.
+    pub(super) schemas: KnownSchemas,
 }
 
 impl Letters {
@@ -186,7 +189,12 @@ impl Letters {
             }
         };
         let decoder = Decoder::new(&rules)?;
-        Ok(Self { access, location, epochs, rules, decoder })
+        let newest = epochs.last().map(std::slice::from_ref).unwrap_or_default();
+        let schemas = known_schemas(&reader, newest).await?;
+        for ((_, id), verdict) in &schemas {
+            decoder.add_schema(*id, verdict);
+        }
+        Ok(Self { access, location, epochs, rules, decoder, schemas })
     }
 
     /// The store as messages name it.

@@ -13,6 +13,7 @@ use crate::model::reason::DeadReason;
 use crate::model::rules::{Rules, SpeedUnit, TimeUnit};
 use crate::model::scalar::LogTime;
 use crate::pipeline::processor::{says_of_array, wrong_clock};
+use crate::pipeline::schemas::KnownSchemas;
 use crate::source::{Batch, Decoder, DecoderError, Entry, SampleError, ZONE_TABLES};
 use crate::store::DeadLetter;
 use crate::timeline::ClockGuard;
@@ -185,6 +186,16 @@ impl Redecoder {
         })
     }
 
+    /// Adds the schemas that records name.
+    pub fn add_schemas(&mut self, schemas: &KnownSchemas) {
+        for readers in std::iter::once(&self.by_rules).chain(&self.by_overrides) {
+            for ((_, id), verdict) in schemas {
+                readers.exact.add_schema(*id, verdict);
+                readers.any_key.add_schema(*id, verdict);
+            }
+        }
+    }
+
     /// Timestamp of the record that replays a letter, ms since 1970.
     #[must_use]
     pub fn log_time_ms(&self, letter: &DeadLetter) -> LogTime {
@@ -200,7 +211,8 @@ impl Redecoder {
         if letter.is_cut() {
             return Redecoded::Never(Unrecoverable::Cut);
         }
-        if letter.reason == DeadReason::BadRecord {
+        // The content of a batch was not stored; that of a single record was.
+        if letter.reason == DeadReason::BadRecord && letter.value.is_empty() {
             return Redecoded::Never(Unrecoverable::Unreadable);
         }
         if self.is_csv_row(letter) {
@@ -298,7 +310,9 @@ impl Redecoder {
             _ => &mut self.by_rules,
         };
         let value = Some(&letter.value[..]);
-        let record = |key| Record { log_time_ms, key, value, ..Record::default() };
+        let headers = (*letter.headers).clone();
+        let record =
+            |key| Record { log_time_ms, key, value, headers: headers.clone(), ..Record::default() };
         let mut batch = Batch::default();
         let key = letter.key.as_deref().filter(|key| !key.is_empty());
         if self.log == LogKind::Files {

@@ -91,6 +91,7 @@ pub async fn replay(letters: &Letters, request: &ReplayRequest) -> anyhow::Resul
     let filter = &request.filter;
     let log = if letters.epochs.is_empty() { LogKind::Files } else { LogKind::Topic };
     let mut redecoder = Redecoder::new(log, &letters.rules, &request.overrides, request.now_ms)?;
+    redecoder.add_schemas(&letters.schemas);
     if request.dry_run {
         return dry_run(letters, filter, &mut redecoder);
     }

@@ -11,7 +11,7 @@ use super::replay::ReplayOutcome;
 use crate::model::epoch::Log;
 use crate::model::scalar::Offset;
 use crate::pipeline::processor::{Processor, ProcessorConfig};
-use crate::source::{Batch, Decoder, Entry};
+use crate::source::{Batch, Decoder, Entry, JsonTemplate};
 use crate::store::{EmbeddedStore, LetterUpdates, RetryJournal};
 
 /// Replays the letters of `store`, which is opened for writing.
@@ -54,6 +54,7 @@ fn log_records(
     redecoder: &Redecoder,
 ) -> (Batch, BTreeMap<Offset, i64>) {
     let (mut batch, mut ids) = (Batch::default(), BTreeMap::new());
+    let mut template = JsonTemplate::default();
     for (stored, outcome) in redecoded {
         let (Some(id), Redecoded::Usable { value, .. }) = (stored.id.number(), outcome) else {
             continue;
@@ -70,7 +71,7 @@ fn log_records(
             again: false,
             raw: start..end,
             key: None,
-            content: decoder.json(value, &mut batch.text),
+            content: decoder.decode(&mut template, None, value, &mut batch.text),
         });
         ids.insert(offset, id);
     }

@@ -78,7 +78,7 @@ impl ForgetRequest {
 /// A request that passed all checks.
 pub enum ForgetPlan<'a> {
     /// The store was built from files.
-    Files(FileForget<'a>),
+    Files(Box<FileForget<'a>>),
     /// The store was built from a topic.
     Topic(Box<TopicForget<'a>>),
 }
@@ -181,7 +181,8 @@ pub async fn prepare<'a>(
             Ok(ForgetPlan::Topic(Box::new(plan)))
         }
         (None, Some(path)) => {
-            FileForget::prepare(request, store, path).await.map(ForgetPlan::Files)
+            let plan = FileForget::prepare(request, store, path).await?;
+            Ok(ForgetPlan::Files(Box::new(plan)))
         }
         (None, None) => {
             let reason =

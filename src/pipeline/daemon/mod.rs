@@ -37,6 +37,7 @@ use crate::kafka::partition_handle::PartitionHandle;
 use crate::kafka::record::RecordReader;
 use crate::model::epoch::Epoch;
 use crate::pipeline::processor::{Budget, ProcessorConfig, SampleCounts};
+use crate::pipeline::schemas::FindSchema;
 use crate::store::{AskKeys, Journal, StoreError, TripStore};
 use crate::telemetry;
 
@@ -139,6 +140,8 @@ pub struct Options {
     pub notify: OnEvent,
     /// Reads the registered control keys, if other instances may register more.
     pub ask_keys: Option<AskKeys>,
+    /// Finds the schemas that records name.
+    pub find_schema: FindSchema,
 }
 
 /// Result of a daemon.
@@ -167,6 +170,7 @@ pub async fn run<O: PartitionStores>(
     telemetry::register_counters();
     let (sender, mut assignments) = mpsc::unbounded_channel();
     let halt = Arc::new(AtomicBool::new(false));
+    let forks = reader.fork();
     let mut polling = poll(&options, reader, sender, Arc::clone(&halt))?;
     let budget = Budget::new(options.pace.memory);
     let (mut tasks, mut counts) = (JoinSet::new(), SampleCounts::default());
@@ -180,7 +184,8 @@ pub async fn run<O: PartitionStores>(
                 halt.store(true, Ordering::Release);
             }
             Some(assigned) = assignments.recv() => {
-                tasks.spawn(worker_task(&stores, &options, assigned, Arc::clone(&budget)));
+                let work = (forks.fork(), options.clone());
+                tasks.spawn(worker_task(&stores, work, assigned, Arc::clone(&budget)));
             }
             Some(ended) = tasks.join_next() => {
                 let WorkerReport { counts: partition_counts, error } = joined(ended);
@@ -215,13 +220,11 @@ pub async fn run<O: PartitionStores>(
 
 fn worker_task<O: PartitionStores>(
     stores: &O,
-    options: &Options,
+    work: (RecordReader, Options),
     assigned: AssignedPartition,
     budget: Arc<Budget>,
 ) -> impl Future<Output = WorkerReport> + Send + use<O> {
-    let stores = stores.open(&assigned.holding);
-    let ask_keys = options.ask_keys.clone();
-    worker::run_worker(stores, assigned, (options.epochs.clone(), ask_keys), (options.pace, budget))
+    worker::run_worker(stores.open(&assigned.holding), assigned, work, budget)
 }
 
 /// Outside of tests, the panic hook ends the process before a panicked task is joined.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{DaemonError, OnEvent, Options, PartitionStores, Report, run};
@@ -16,6 +17,7 @@ use crate::model::control::ControlKeys;
 use crate::model::epoch::{Epoch, Versions};
 use crate::model::scalar::{Offset, Version};
 use crate::pipeline::processor::{ProcessorConfig, SampleCounts};
+use crate::pipeline::schemas::{FindSchema, KnownSchemas};
 use crate::source::{Decoder, DecoderError};
 
 /// Consumer group of replays. It has no members and no committed offsets.
@@ -37,6 +39,10 @@ pub struct TopicReplay {
     pub device_id: Option<DeviceId>,
     /// The control keys whose signatures are accepted.
     pub keys: ControlKeys,
+    /// The schemas that the store has.
+    pub schemas: Arc<KnownSchemas>,
+    /// Finds the schemas that it does not have.
+    pub find_schema: FindSchema,
 }
 
 impl TopicReplay {
@@ -77,7 +83,8 @@ impl TopicReplay {
             let epochs = self.epochs[..=nth].to_vec();
             let notify = notify.clone();
             // The keys were read after the ends of the spans, so they are complete.
-            let options = Options { plan, epochs, pace, notify, ask_keys: None };
+            let find_schema = Arc::clone(&self.find_schema);
+            let options = Options { plan, epochs, pace, notify, ask_keys: None, find_schema };
             let reader = self.reader(epoch)?;
             let report = run(stores(), options, reader, &mut stop).await;
             let report = report.map_err(|error| add_delivered(counts.delivered, error))?;
@@ -98,6 +105,9 @@ impl TopicReplay {
     /// A reader of an epoch's records, filtered by device.
     pub(crate) fn reader(&self, epoch: &Epoch) -> Result<RecordReader, DaemonError> {
         let reader = reader(epoch, &self.keys)?;
+        for ((_, id), verdict) in self.schemas.iter().filter(|((of, _), _)| *of == epoch.epoch) {
+            reader.add_schema(*id, verdict);
+        }
         Ok(match &self.device_id {
             Some(device_id) => reader.of_device(device_id.clone()),
             None => reader,

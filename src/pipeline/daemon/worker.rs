@@ -1,14 +1,18 @@
 //! The worker of one partition.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::mpsc;
 
+use super::Options;
 use super::timed_journal::TimedJournal;
 use crate::kafka::consumer::AssignedPartition;
 use crate::kafka::partition_handle::WorkerExit;
-use crate::model::epoch::{Epoch, Log, Versions};
-use crate::pipeline::processor::{Budget, Processor, ProcessorConfig, RunError, SampleCounts};
+use crate::kafka::record::RecordReader;
+use crate::model::epoch::{Log, Versions};
+use crate::pipeline::processor::{Budget, Processor, RunError, SampleCounts};
+use crate::pipeline::schemas::FindSchema;
 use crate::source::{Batch, Entry, Source, SourceError};
 use crate::store::{AskKeys, Journal, StoreError, Timed, TripStore};
 use crate::telemetry;
@@ -43,6 +47,10 @@ struct Batches {
     receiver: mpsc::Receiver<Batch>,
     partition: i32,
     ask_keys: Option<AskKeys>,
+    /// Reads the records again whose schemas were not known.
+    reader: RecordReader,
+    /// Finds schemas; their epoch.
+    find_schema: (FindSchema, i32),
     /// Received, but not returned yet: a dropped call of `next` must not lose a batch.
     pending: Option<Batch>,
     /// The error that ended the batches.
@@ -55,16 +63,36 @@ impl Source for Batches {
             self.pending = self.receiver.recv().await;
         }
         if let Some(batch) = &self.pending
-            && let Err(error) = self.check_keys(batch).await
+            && let Err(error) = self.prepare(batch).await
         {
             self.failed = Some(error);
             return Ok(None);
         }
-        Ok(self.pending.take())
+        let mut batch = self.pending.take();
+        if let Some(batch) = batch.as_mut().filter(|batch| batch.needs_schema().is_some()) {
+            self.reader.read_again(batch);
+        }
+        Ok(batch)
     }
 }
 
 impl Batches {
+    async fn prepare(&self, batch: &Batch) -> Result<(), StoreError> {
+        self.check_keys(batch).await?;
+        self.find_schemas(batch).await
+    }
+
+    /// Finds the schemas that the records of a batch need. Until then the partition waits.
+    async fn find_schemas(&self, batch: &Batch) -> Result<(), StoreError> {
+        let (find, epoch) = &self.find_schema;
+        let ids: BTreeSet<_> = batch.entries.iter().filter_map(Entry::needs_schema).collect();
+        for id in ids {
+            let verdict = find(*epoch, id).await?;
+            self.reader.add_schema(id, &verdict);
+        }
+        Ok(())
+    }
+
     /// Fails on a control record signed with a key that this process lacks and that was registered
     /// since it started: other instances would execute the record.
     async fn check_keys(&self, batch: &Batch) -> Result<(), StoreError> {
@@ -90,15 +118,19 @@ impl Batches {
 pub(super) async fn run_worker<T: TripStore, J: Journal>(
     (trips, journal): (T, J),
     assigned: AssignedPartition,
-    (epochs, ask_keys): (Vec<Epoch>, Option<AskKeys>),
-    (pace, budget): (ProcessorConfig, Arc<Budget>),
+    (reader, options): (RecordReader, Options),
+    budget: Arc<Budget>,
 ) -> WorkerReport {
     let AssignedPartition { holding: handle, batches } = assigned;
+    let Options { epochs, ask_keys, find_schema, pace, .. } = options;
+    let newest = epochs.last().expect("there is an epoch");
+    let find_schema = (find_schema, newest.epoch);
     let trips = Timed(trips);
     let journal = TimedJournal { journal, handle: Arc::clone(&handle) };
     let partition = handle.partition();
+    let (receiver, pending, failed) = (batches, None, None);
     let mut batches =
-        Batches { receiver: batches, partition, ask_keys, pending: None, failed: None };
+        Batches { receiver, partition, ask_keys, reader, find_schema, pending, failed };
     let counts = Mutex::new(SampleCounts::default());
     let publish = |current: &SampleCounts| {
         let mut counts = counts.lock().expect("no holder panics");
@@ -113,7 +145,7 @@ pub(super) async fn run_worker<T: TripStore, J: Journal>(
         }
     };
     let work = async {
-        let rules = &epochs.last().expect("there is an epoch").rules;
+        let rules = &newest.rules;
         let log = Log { partition, versions: Versions::of_partition(&epochs, partition) };
         let processor = Processor::of_log((&trips, &journal), log, rules, pace).await?;
         let mut processor = processor.sharing(budget);

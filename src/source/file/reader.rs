@@ -116,17 +116,8 @@ struct Reading<'a> {
 
 impl Reading<'_> {
     fn read_all(&mut self, stored: &[StoredPart]) -> Result<(), Stop> {
-        let first = match self.records.first_byte() {
-            Ok(first) => first,
-            Err(error) => return self.handle_read_error(error),
-        };
-        self.is_csv = match (self.options.format, first) {
-            (Some(format), _) => format == InputFormat::Csv,
-            (None, first) => !matches!(first, None | Some(b'{' | b'[')),
-        };
-        if self.is_csv {
-            // The header decides the delimiter later.
-            self.records.set_ends(Ends::Rows { delimiter: b',' });
+        if let Err(error) = self.find_format() {
+            return self.handle_read_error(error);
         }
         let known = find_known_prefix(self.input, stored, self.is_csv);
         match known.map_err(|error| Stop::Failed(self.input.read_error(error)))? {
@@ -148,6 +139,24 @@ impl Reading<'_> {
                 return self.handle_read_error(error);
             }
         }
+    }
+
+    /// Finds out where the records of the input end.
+    fn find_format(&mut self) -> std::io::Result<()> {
+        if self.options.decoder.is_binary() {
+            self.records.set_ends(Ends::File);
+            return Ok(());
+        }
+        let first = self.records.first_byte()?;
+        self.is_csv = match (self.options.format, first) {
+            (Some(format), _) => format == InputFormat::Csv,
+            (None, first) => !matches!(first, None | Some(b'{' | b'[')),
+        };
+        if self.is_csv {
+            // The header decides the delimiter later.
+            self.records.set_ends(Ends::Rows { delimiter: b',' });
+        }
+        Ok(())
     }
 
     /// The next record. Also moves the position in the log to it.
@@ -262,14 +271,14 @@ impl Reading<'_> {
         match raw.bytes {
             Bytes::Whole(range) => {
                 let record = self.records.bytes(range);
-                if is_blank(record, is_csv) {
+                let decoder = &self.options.decoder;
+                if !decoder.is_binary() && is_blank(record, is_csv) {
                     return Ok(());
                 }
                 let text = &mut self.out.batch.text;
-                let decoder = &self.options.decoder;
                 let content = match &mut self.columns {
                     Some(columns) => decoder.row(columns, record, text),
-                    None => decoder.json_like(&mut self.template, record, text),
+                    None => decoder.decode(&mut self.template, None, record, text),
                 };
                 self.out.push(record, line, content);
             }

@@ -32,7 +32,12 @@ pub(super) enum Ends {
     Lines,
     /// At line ends outside of quotes.
     Rows { delimiter: u8 },
+    /// At the end of the file: it is one record.
+    File,
 }
+
+/// Maximum size of a file that is one record, bytes.
+const MAX_FILE_BYTES: usize = 16 << 20;
 
 /// A record, without its line end.
 #[derive(Debug)]
@@ -216,6 +221,9 @@ impl Records {
     /// Sets where the records from here on end.
     pub(super) fn set_ends(&mut self, ends: Ends) {
         self.ends = ends;
+        if ends == Ends::File {
+            self.sizes.record = MAX_FILE_BYTES;
+        }
         (self.scanned, self.state, self.open) = (self.start, RowState::default(), 0);
     }
 
@@ -330,6 +338,7 @@ impl Records {
                 self.scanned = end.unwrap_or(self.buffer.len());
                 end
             }
+            Ends::File => None,
         }
     }
 
@@ -338,7 +347,7 @@ impl Records {
         let range = self.start..end;
         let line = self.line;
         let lines = match self.ends {
-            Ends::Lines => u64::from(next > end),
+            Ends::Lines | Ends::File => u64::from(next > end),
             Ends::Rows { .. } => {
                 memchr::memchr_iter(b'\n', &self.buffer[self.start..next]).count() as u64
             }
@@ -381,7 +390,9 @@ impl Records {
     /// Reads an oversize record, up to the next line end.
     fn read_oversize(&mut self) -> Option<RawRecord> {
         let mut oversize = self.oversize.take()?;
-        let end = memchr(b'\n', &self.buffer[self.start..]).map(|end| self.start + end);
+        let has_lines = self.ends != Ends::File;
+        let end = has_lines.then(|| memchr(b'\n', &self.buffer[self.start..])).flatten();
+        let end = end.map(|end| self.start + end);
         let chunk = &self.buffer[self.start..end.unwrap_or(self.buffer.len())];
         oversize.extend(chunk, self.sizes.head);
         self.start_record(end.map_or(self.buffer.len(), |end| end + 1));

@@ -26,8 +26,16 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 const NODE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The tables that a store needs.
-const TABLES: [&str; 7] =
-    ["trips", "device_days", "days_of_device", "epochs", "forgets", "control_keys", "claims"];
+const TABLES: [&str; 8] = [
+    "trips",
+    "device_days",
+    "days_of_device",
+    "epochs",
+    "forgets",
+    "control_keys",
+    "claims",
+    "schemas",
+];
 
 impl Consistency {
     fn driver_level(self) -> statement::Consistency {

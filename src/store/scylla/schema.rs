@@ -329,7 +329,7 @@ mod tests {
     #[test]
     fn ddl_has_one_statement_per_table() {
         let statements = ddl();
-        assert_eq!(statements.len(), 7);
+        assert_eq!(statements.len(), 8);
         let tables = [
             "trips",
             "device_days",
@@ -338,6 +338,7 @@ mod tests {
             "forgets",
             "control_keys",
             "claims",
+            "schemas",
         ];
         for (statement, table) in statements.iter().zip(tables) {
             let create = format!("CREATE TABLE IF NOT EXISTS {table} (");

@@ -67,6 +67,11 @@ const ADD_CONTROL_KEY: &str = "INSERT INTO control_keys (log, name, fingerprint)
 const CONTROL_KEYS: &str = "SELECT name, fingerprint FROM control_keys
      WHERE log = 'log' ORDER BY name ASC";
 
+const ADD_SCHEMA: &str = "INSERT INTO schemas (epoch, slot, id, verdict) VALUES (?, ?, ?, ?)
+     IF NOT EXISTS";
+
+const SCHEMA_IDS: &str = "SELECT id FROM schemas WHERE epoch = ? ORDER BY slot ASC";
+
 const CLAIM: &str = "INSERT INTO claims (device_id, epoch, partition) VALUES (?, ?, ?)
      IF NOT EXISTS";
 
@@ -117,6 +122,9 @@ pub(super) struct Statements {
     pub(super) epochs: PreparedStatement,
     pub(super) add_control_key: PreparedStatement,
     pub(super) control_keys: PreparedStatement,
+    pub(super) add_schema: PreparedStatement,
+    pub(super) schema_ids: PreparedStatement,
+    pub(super) schema_in: PreparedStatement,
     pub(super) claim: PreparedStatement,
     pub(super) claim_of: PreparedStatement,
     pub(super) claims_of: PreparedStatement,
@@ -211,6 +219,9 @@ impl Statements {
             epochs: serial(EPOCHS).await?,
             add_control_key: insert_once(ADD_CONTROL_KEY).await?,
             control_keys: serial(CONTROL_KEYS).await?,
+            add_schema: insert_once(ADD_SCHEMA).await?,
+            schema_ids: serial(SCHEMA_IDS).await?,
+            schema_in: serial("SELECT verdict FROM schemas WHERE epoch = ? AND slot = ?").await?,
             claim: insert_once(CLAIM).await?,
             claim_of: list(claim_of).await?,
             claims_of: serial(CLAIMS_OF).await?,

@@ -289,6 +289,16 @@ impl SqliteStore {
         Ok(counted.map_err(failed(&self.place, "counting trips"))?.cast_unsigned())
     }
 
+    /// Number of the last dead letter; 0 if there is none.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn last_dead_letter(&self) -> Result<i64, StoreError> {
+        let select = "SELECT coalesce(max(id), 0) FROM dead_letters";
+        let found = self.connection().query_row(select, [], |row| row.get(0));
+        found.map_err(failed(&self.place, "reading dead letters"))
+    }
+
     /// Dead letters in the order they were stored.
     ///
     /// # Errors

@@ -13,6 +13,7 @@ mod open;
 mod row;
 mod scalar;
 mod scan;
+mod schemas;
 mod topic;
 mod trips;
 

@@ -16,7 +16,7 @@ use crate::store::files::{self, with_suffix};
 const APPLICATION_ID: i64 = 0x7473_7472;
 
 /// The statements that migrate each format to the next.
-pub const FORMATS: [&str; 7] = [
+pub const FORMATS: [&str; 8] = [
     include_str!("../../../schema/trips.sql"),
     include_str!("../../../schema/journal.sql"),
     include_str!("../../../schema/parts.sql"),
@@ -24,6 +24,7 @@ pub const FORMATS: [&str; 7] = [
     include_str!("../../../schema/claims.sql"),
     include_str!("../../../schema/control.sql"),
     include_str!("../../../schema/jumps.sql"),
+    include_str!("../../../schema/schemas.sql"),
 ];
 
 /// The newest format, from 1.

@@ -148,9 +148,14 @@ fn schema_and_completions_are_printed() {
     let folder = Folder::new();
     let schema = folder.text("schema print");
     let trips = ["trips", "device_days", "days_of_device"];
-    for table in
-        trips.into_iter().chain(["log", "imports", "dead_letters", "changes", "control_keys"])
-    {
+    for table in trips.into_iter().chain([
+        "log",
+        "imports",
+        "dead_letters",
+        "changes",
+        "control_keys",
+        "schemas",
+    ]) {
         assert!(schema.contains(&format!("CREATE TABLE {table} ")), "no {table} in\n{schema}");
     }
     assert!(folder.text("schema print path").contains("message "));

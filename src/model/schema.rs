@@ -1,0 +1,172 @@
+//! Schemas of records, and what a registry says of an id.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// How the values of records are encoded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Encoding {
+    /// JSON, or another text format that names its values.
+    #[default]
+    #[serde(rename = "json")]
+    Json,
+    /// Avro datums.
+    #[serde(rename = "avro")]
+    Avro,
+    /// Protobuf messages.
+    #[serde(rename = "protobuf")]
+    Protobuf,
+    /// Feed messages of GTFS-realtime.
+    #[serde(rename = "gtfs-rt")]
+    GtfsRt,
+}
+
+impl Encoding {
+    /// The names in settings.
+    pub const NAMES: [(&str, Self); 4] = [
+        ("json", Self::Json),
+        ("avro", Self::Avro),
+        ("protobuf", Self::Protobuf),
+        ("gtfs-rt", Self::GtfsRt),
+    ];
+
+    /// Whether records are text.
+    #[must_use]
+    pub fn is_json(&self) -> bool {
+        *self == Self::Json
+    }
+
+    /// The name in settings and rules.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        let named = Self::NAMES.into_iter().find(|(_, encoding)| *encoding == self);
+        named.expect("every encoding has a name").0
+    }
+}
+
+/// The text of a schema, with all that it refers to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SchemaSource {
+    /// The schema: Avro as JSON, protobuf as .proto text.
+    pub text: String,
+    /// The schemas that it refers to, each after those that it refers to itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub references: Vec<SchemaReference>,
+}
+
+/// A schema that another one refers to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SchemaReference {
+    /// Its name where it is referred to: a type of Avro, a file of protobuf.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// The id of a schema in a registry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum SchemaId {
+    /// A number that the registry counts.
+    Number(u32),
+    /// A hash of the schema.
+    Guid(Uuid),
+}
+
+impl fmt::Display for SchemaId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Guid(guid) => guid.hyphenated().fmt(f),
+        }
+    }
+}
+
+/// A text that is not a [`SchemaId`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not the id of a schema")]
+pub struct SchemaIdError(String);
+
+impl From<SchemaId> for String {
+    fn from(id: SchemaId) -> Self {
+        id.to_string()
+    }
+}
+
+impl TryFrom<String> for SchemaId {
+    type Error = SchemaIdError;
+
+    fn try_from(text: String) -> Result<Self, SchemaIdError> {
+        text.parse()
+    }
+}
+
+impl FromStr for SchemaId {
+    type Err = SchemaIdError;
+
+    fn from_str(text: &str) -> Result<Self, SchemaIdError> {
+        let number = text.parse().ok().map(Self::Number);
+        let id = number.or_else(|| Uuid::parse_str(text).ok().map(Self::Guid));
+        // One id has one text: it is a key.
+        let id = id.filter(|id| id.to_string() == text);
+        id.ok_or_else(|| SchemaIdError(text.to_owned()))
+    }
+}
+
+/// What decides the records of an id: the first answer of a registry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SchemaVerdict {
+    /// The id has this schema.
+    Known {
+        /// `AVRO`, `PROTOBUF` or `JSON`.
+        kind: String,
+        /// The schema.
+        #[serde(flatten)]
+        source: SchemaSource,
+    },
+    /// The id has a schema by which no record can be read.
+    Unusable {
+        /// Why.
+        problem: String,
+    },
+    /// The registry does not know the id.
+    Unknown,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_has_one_text() {
+        let guid = "6f8d2b1e-7c3a-4e5f-9a0b-1c2d3e4f5a6b";
+        for text in ["0", "7", "4294967295", guid] {
+            assert_eq!(text.parse::<SchemaId>().map(|id| id.to_string()), Ok(text.to_owned()));
+        }
+        for text in ["", "07", "+7", "-1", "4294967296", &guid.to_uppercase(), &guid[1..]] {
+            assert!(text.parse::<SchemaId>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_verdict_survives_a_round_trip() {
+        let references = vec![SchemaReference { name: "a".into(), text: "b".into() }];
+        let source = SchemaSource { text: "{}".into(), references };
+        let known = SchemaVerdict::Known { kind: "AVRO".into(), source };
+        for (verdict, json) in [
+            (
+                known,
+                r#"{"known":{"kind":"AVRO","text":"{}","references":[{"name":"a","text":"b"}]}}"#,
+            ),
+            (SchemaVerdict::Unusable { problem: "x".into() }, r#"{"unusable":{"problem":"x"}}"#),
+            (SchemaVerdict::Unknown, r#""unknown""#),
+        ] {
+            assert_eq!(serde_json::to_string(&verdict).unwrap(), json);
+            assert_eq!(serde_json::from_str::<SchemaVerdict>(json).unwrap(), verdict);
+        }
+    }
+}

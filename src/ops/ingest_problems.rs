@@ -1,0 +1,67 @@
+//! Why most of an import could not be used: the first dead letter of each reason.
+
+use serde::Serialize;
+
+use crate::model::reason::DeadReason;
+use crate::store::sqlite::DeadLetterFilter;
+use crate::store::{EmbeddedStore, StoreError};
+use crate::telemetry::counts::SampleCounts;
+
+/// Number of reasons that an import reports.
+const MAX_PROBLEMS: usize = 3;
+
+/// A reason why samples could not be used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// The reason.
+    pub reason: &'static str,
+    /// Number of samples.
+    pub count: u64,
+    /// The first of them.
+    pub first: FirstLetter,
+}
+
+/// The first dead letter of a reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FirstLetter {
+    /// Path of the file.
+    pub origin: String,
+    /// Line of the file, from 1.
+    pub line: u64,
+    /// What failed, with the value.
+    pub message: String,
+}
+
+/// The most frequent reasons, if more than half of the samples could not be used; else none.
+/// `before` is the number of the last dead letter from before the import.
+///
+/// # Errors
+/// The database fails.
+pub(super) fn problems(
+    store: &EmbeddedStore,
+    counts: &SampleCounts,
+    before: i64,
+) -> Result<Vec<Problem>, StoreError> {
+    if counts.dead() * 2 <= counts.delivered {
+        return Ok(Vec::new());
+    }
+    let mut reasons: Vec<(DeadReason, u64)> =
+        counts.dead_letters.iter().map(|(reason, count)| (*reason, *count)).collect();
+    reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let mut problems = Vec::new();
+    for (reason, count) in reasons.into_iter().take(MAX_PROBLEMS) {
+        let filter = DeadLetterFilter {
+            reason: Some(reason),
+            after: before,
+            limit: 1,
+            ..DeadLetterFilter::default()
+        };
+        // Purged in the meantime by another command: nothing to show.
+        let Some(first) = store.dead_letters(&filter)?.into_iter().next() else { continue };
+        let (origin, line, message) =
+            (first.letter.origin, first.letter.line, first.letter.message);
+        let first = FirstLetter { origin, line, message };
+        problems.push(Problem { reason: reason.name(), count, first });
+    }
+    Ok(problems)
+}

@@ -1,0 +1,187 @@
+//! Asks a Confluent-compatible schema registry what the id of a schema means.
+//!
+//! | module | content |
+//! |---|---|
+//! | `url` | where the registry is, and how it is asked to let us in |
+//! | `client` | one request: bounded in time and size |
+//! | `tls` | connections over TLS, with the cargo feature `tls` |
+
+mod client;
+#[cfg(test)]
+pub mod fixture;
+mod tls;
+mod url;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use self::client::{Client, Response};
+pub use self::url::{Credentials, RegistryUrl};
+use crate::model::schema::{SchemaId, SchemaReference, SchemaSource, SchemaVerdict};
+use crate::source::MAX_SCHEMA_BYTES;
+
+/// Maximum number of schemas that a schema refers to, directly or not.
+const MAX_REFERENCES: usize = 100;
+
+/// Time limit of a request.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Error codes of the registry's API: there is no such schema, subject or version.
+const NOT_FOUND: [u32; 3] = [40_403, 40_401, 40_402];
+
+/// The registry does not answer, or not as a registry does. Another attempt may help.
+#[derive(Debug, thiserror::Error)]
+#[error("the schema registry `{url}` {problem}")]
+pub struct RegistryError {
+    /// URL of the registry.
+    url: String,
+    /// What failed, and what to do.
+    problem: String,
+}
+
+/// A schema registry.
+pub struct Registry {
+    client: Client,
+}
+
+/// The answer about an id or a version.
+#[derive(Deserialize)]
+struct Answer {
+    schema: String,
+    #[serde(rename = "schemaType", default = "avro")]
+    kind: String,
+    #[serde(default)]
+    references: Vec<Reference>,
+}
+
+fn avro() -> String {
+    "AVRO".to_owned()
+}
+
+#[derive(Clone, Deserialize)]
+struct Reference {
+    name: String,
+    subject: String,
+    version: i64,
+}
+
+#[derive(Deserialize)]
+struct Problem {
+    error_code: u32,
+}
+
+impl Registry {
+    /// A client of the registry at a URL.
+    ///
+    /// # Errors
+    /// The URL needs TLS, which cannot be set up.
+    pub fn new(url: RegistryUrl, credentials: Option<Credentials>) -> Result<Self, String> {
+        Ok(Self { client: Client::new(url, credentials, TIMEOUT)? })
+    }
+
+    /// What the registry says of an id, with all references resolved.
+    ///
+    /// # Errors
+    /// The registry does not answer, or denies access.
+    pub async fn verdict(&self, id: SchemaId) -> Result<SchemaVerdict, RegistryError> {
+        let path = match id {
+            SchemaId::Number(number) => format!("/schemas/ids/{number}"),
+            SchemaId::Guid(guid) => format!("/schemas/guids/{guid}"),
+        };
+        let Some(answer) = self.request(&path).await? else { return Ok(SchemaVerdict::Unknown) };
+        let Answer { schema, kind, references } = answer;
+        Ok(match self.resolve(schema.len(), references).await? {
+            Ok(references) => {
+                SchemaVerdict::Known { kind, source: SchemaSource { text: schema, references } }
+            }
+            Err(problem) => SchemaVerdict::Unusable { problem },
+        })
+    }
+
+    /// Reads all schemas that references lead to. A problem that another attempt would meet again
+    /// is part of the verdict.
+    async fn resolve(
+        &self,
+        mut bytes: usize,
+        references: Vec<Reference>,
+    ) -> Result<Result<Vec<SchemaReference>, String>, RegistryError> {
+        let mut open: VecDeque<Reference> = references.into();
+        // By name, with what each refers to itself.
+        let mut found: BTreeMap<String, (String, Vec<String>)> = BTreeMap::new();
+        while let Some(Reference { name, subject, version }) = open.pop_front() {
+            if bytes > MAX_SCHEMA_BYTES {
+                break;
+            }
+            if found.contains_key(&name) {
+                continue;
+            }
+            if found.len() == MAX_REFERENCES {
+                return Ok(Err(format!("it refers to more than {MAX_REFERENCES} schemas")));
+            }
+            let subject = url::encoded(&subject);
+            // A schema that was deleted softly still decides the records written by it.
+            let path = format!("/subjects/{subject}/versions/{version}?deleted=true");
+            let Some(answer) = self.request(&path).await? else {
+                let problem = format!(
+                    "it refers to `{name}`, version {version} of subject `{subject}`, which the \
+                     registry did not have"
+                );
+                return Ok(Err(problem));
+            };
+            bytes += answer.schema.len();
+            let names = answer.references.iter().map(|reference| reference.name.clone()).collect();
+            open.extend(answer.references);
+            found.insert(name, (answer.schema, names));
+        }
+        if bytes > MAX_SCHEMA_BYTES {
+            let problem = format!("with what it refers to, it exceeds {MAX_SCHEMA_BYTES} bytes");
+            return Ok(Err(problem));
+        }
+        Ok(Ok(in_order(found)))
+    }
+
+    /// Requests a path; `None` if the registry says that it does not exist.
+    async fn request(&self, path: &str) -> Result<Option<Answer>, RegistryError> {
+        let failed =
+            |problem: String| RegistryError { url: self.client.url().to_string(), problem };
+        let Response { status, body } = self.client.get(path).await.map_err(failed)?;
+        let is_unknown = || {
+            let problem = serde_json::from_slice::<Problem>(&body);
+            problem.is_ok_and(|problem| NOT_FOUND.contains(&problem.error_code))
+        };
+        match status {
+            200 => serde_json::from_slice(&body).map(Some).map_err(|error| {
+                failed(format!("answered {path} with something that is not a schema: {error}"))
+            }),
+            404 if is_unknown() => Ok(None),
+            401 | 403 => {
+                Err(failed(format!("denied access ({status}): check schema_registry_auth_file")))
+            }
+            // A proxy does not know the schema either, but must not decide.
+            _ => {
+                Err(failed(format!("answered {path} with status {status}: check schema_registry")))
+            }
+        }
+    }
+}
+
+/// Each schema after those that it refers to. In a circle, which Avro and protobuf exclude, the
+/// order is that of the names.
+fn in_order(mut found: BTreeMap<String, (String, Vec<String>)>) -> Vec<SchemaReference> {
+    let mut ordered = Vec::with_capacity(found.len());
+    while !found.is_empty() {
+        let is_free =
+            |(_, names): &(String, Vec<String>)| names.iter().all(|name| !found.contains_key(name));
+        let next = found.iter().find(|(_, entry)| is_free(entry)).or(found.iter().next());
+        let Some(name) = next.map(|(name, _)| name.clone()) else { break };
+        if let Some((text, _)) = found.remove(&name) {
+            ordered.push(SchemaReference { name, text });
+        }
+    }
+    ordered
+}
+
+#[cfg(test)]
+mod tests;

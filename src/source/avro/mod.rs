@@ -1,0 +1,82 @@
+//! Avro schemas. Their datums offer their values to the tree of names as JSON does.
+//!
+//! The reader is our own: a datum is walked once, values of unknown names are skipped, the others
+//! are borrowed, and a length that lies allocates nothing.
+
+mod datum;
+mod parse;
+
+use super::fields::Node;
+use super::record::Fields;
+use super::wire::Bytes;
+use super::{SampleError, json};
+use crate::model::rules::TimeUnit;
+
+/// A schema, with every name resolved.
+#[derive(Debug)]
+pub(super) struct AvroSchema {
+    /// The types; a type refers to others by their index.
+    types: Vec<Type>,
+    /// Index of the type of a datum.
+    root: usize,
+}
+
+/// A type of a schema.
+#[derive(Debug)]
+enum Type {
+    /// A named type that is referred to before its definition ends; never left in a schema.
+    Pending,
+    Null,
+    Boolean,
+    /// `int`, `long`, and the logical types that are plain numbers.
+    Integer,
+    Float,
+    Double,
+    Bytes,
+    String,
+    /// A time since 1970 in a known unit.
+    Time(TimeUnit),
+    /// A date and time without a zone, in a known unit.
+    LocalTime(TimeUnit),
+    /// A decimal number, by the digits after its point.
+    Decimal(Box<Type>, u32),
+    /// Binary UUID.
+    Uuid,
+    Fixed(u64),
+    Enum(Vec<Box<str>>),
+    Array(usize),
+    Map(usize),
+    Union(Vec<usize>),
+    /// Names and types of the fields.
+    Record(Vec<(Box<str>, usize)>),
+}
+
+impl AvroSchema {
+    /// Parses a schema. `references` are the schemas whose names it uses, each after those that it
+    /// uses itself.
+    ///
+    /// # Errors
+    /// Why it is not an Avro schema.
+    pub fn parse(text: &str, references: &[&str]) -> Result<Self, String> {
+        parse::parse(text, references)
+    }
+
+    /// Collects the values of a datum. Integers from times are in `unit`.
+    ///
+    /// # Errors
+    /// `bad_record`.
+    pub fn read<'de>(
+        &self,
+        bytes: &'de [u8],
+        unit: TimeUnit,
+        root: &Node,
+        fields: &mut Fields<'de>,
+    ) -> Result<(), Box<SampleError>> {
+        let mut state = datum::State::new(Bytes(bytes), unit);
+        let read = json::walk(state.datum(self), root, fields).and_then(|()| state.end());
+        read.map_err(|error| error.into_sample_error("a datum of the Avro schema"))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,196 @@
+//! Schemas by which records are read: one of the rules, or one for each id that a record names.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, RwLock};
+
+use super::SampleError;
+use super::avro::AvroSchema;
+use super::fields::{Field, Node};
+use super::framing::unframe;
+use super::protobuf::ProtobufSchema;
+use super::record::Fields;
+use crate::model::reason::DeadReason;
+use crate::model::rules::{Rules, TimeUnit};
+use crate::model::schema::{Encoding, SchemaId, SchemaSource, SchemaVerdict};
+
+/// Maximum size of a schema, with all that it refers to, bytes.
+pub const MAX_SCHEMA_BYTES: usize = 1 << 20;
+
+/// Maximum number of ids of a log; records of further ones become dead letters.
+pub const MAX_SCHEMAS: usize = 10_000;
+
+/// A schema that records can be read by.
+#[derive(Debug)]
+enum Schema {
+    Avro(AvroSchema),
+    /// Without the message that a record is of.
+    Protobuf(ProtobufSchema),
+}
+
+/// What is known of an id.
+#[derive(Debug)]
+enum Known {
+    Usable(Schema),
+    /// Why no record of it can be read.
+    Unusable(String),
+}
+
+/// The schemas of a log by their ids.
+#[derive(Debug, Default)]
+struct Schemas(RwLock<HashMap<SchemaId, Arc<Known>>>);
+
+/// Where the schema of a record comes from.
+#[derive(Debug)]
+enum Origin {
+    /// From the rules: for protobuf with the index of the message.
+    Rules(Schema, usize),
+    /// From a registry, by the id that the record names.
+    Ids(Schemas),
+}
+
+/// Reads records that are not text.
+#[derive(Debug)]
+pub(super) struct BinaryReader {
+    encoding: Encoding,
+    origin: Origin,
+    unit: TimeUnit,
+    /// The names in records that the field map knows.
+    names: BTreeSet<String>,
+}
+
+impl BinaryReader {
+    /// A reader by the rules; `None` if records are text.
+    ///
+    /// # Errors
+    /// The schema of the rules is not valid.
+    pub fn new(rules: &Rules) -> Result<Option<Self>, String> {
+        let (encoding, names) = (rules.decode, names_of(rules));
+        let origin = match (encoding, &rules.schema) {
+            (Encoding::Json, _) => return Ok(None),
+            (Encoding::GtfsRt, _) => {
+                let schema = ProtobufSchema::gtfs_rt(&names);
+                let at = schema.named(Some("FeedMessage"))?;
+                Origin::Rules(Schema::Protobuf(schema), at)
+            }
+            (_, None) => Origin::Ids(Schemas::default()),
+            (_, Some(source)) => {
+                let schema = compile(encoding, source, &names)?;
+                let message = match &schema {
+                    Schema::Avro(_) => 0,
+                    Schema::Protobuf(schema) => schema.named(rules.message.as_deref())?,
+                };
+                Origin::Rules(schema, message)
+            }
+        };
+        Ok(Some(Self { encoding, origin, unit: rules.time_unit, names }))
+    }
+
+    /// Whether records name their schemas.
+    pub fn needs_ids(&self) -> bool {
+        matches!(self.origin, Origin::Ids(_))
+    }
+
+    /// Adds what is known of an id. The first verdict stands.
+    pub fn add(&self, id: SchemaId, verdict: &SchemaVerdict) {
+        let Origin::Ids(schemas) = &self.origin else { return };
+        let known = match verdict {
+            SchemaVerdict::Unknown => Known::Unusable(format!("the registry had no schema {id}")),
+            SchemaVerdict::Unusable { problem } => {
+                Known::Unusable(format!("schema {id} cannot be used: {problem}"))
+            }
+            SchemaVerdict::Known { kind, source } => match self.usable(kind, source) {
+                Ok(schema) => Known::Usable(schema),
+                Err(problem) => Known::Unusable(format!("schema {id} cannot be used: {problem}")),
+            },
+        };
+        let mut schemas = schemas.0.write().expect("no holder panics");
+        schemas.entry(id).or_insert_with(|| Arc::new(known));
+    }
+
+    fn usable(&self, kind: &str, source: &SchemaSource) -> Result<Schema, String> {
+        let expected = if self.encoding == Encoding::Avro { "AVRO" } else { "PROTOBUF" };
+        if kind != expected {
+            let name = self.encoding.name();
+            return Err(format!("it is of type {kind}, and --decode is {name}"));
+        }
+        compile(self.encoding, source, &self.names)
+    }
+
+    /// Collects the values of a record; `header` is that of its schema's id.
+    ///
+    /// # Errors
+    /// `bad_schema`, `bad_record`. [`SampleError::needs_schema`] is set if nothing is known of the
+    /// id yet.
+    pub fn read<'de>(
+        &self,
+        (header, record): (Option<&[u8]>, &'de [u8]),
+        root: &Node,
+        fields: &mut Fields<'de>,
+    ) -> Result<(), Box<SampleError>> {
+        let schemas = match &self.origin {
+            Origin::Rules(schema, message) => {
+                return self.read_as(schema, *message, record, root, fields);
+            }
+            Origin::Ids(schemas) => schemas,
+        };
+        let framed = unframe(header, record, self.encoding == Encoding::Protobuf).map_err(bad)?;
+        let known = schemas.0.read().expect("no holder panics").get(&framed.id).cloned();
+        match known.as_deref() {
+            Some(Known::Usable(schema)) => {
+                let message = match schema {
+                    Schema::Avro(_) => 0,
+                    Schema::Protobuf(schema) => schema.at(&framed.indexes).map_err(bad)?,
+                };
+                self.read_as(schema, message, framed.value, root, fields)
+            }
+            Some(Known::Unusable(problem)) => Err(bad(problem.clone())),
+            None => {
+                let mut error = bad(format!("schema {} was not asked for", framed.id));
+                error.needs_schema = Some(framed.id);
+                Err(error)
+            }
+        }
+    }
+
+    fn read_as<'de>(
+        &self,
+        schema: &Schema,
+        message: usize,
+        value: &'de [u8],
+        root: &Node,
+        fields: &mut Fields<'de>,
+    ) -> Result<(), Box<SampleError>> {
+        match schema {
+            Schema::Avro(schema) => schema.read(value, self.unit, root, fields),
+            Schema::Protobuf(schema) => schema.read((message, value), self.unit, root, fields),
+        }
+    }
+}
+
+fn bad(message: String) -> Box<SampleError> {
+    Box::new(SampleError::new(DeadReason::BadSchema, message))
+}
+
+fn compile(
+    encoding: Encoding,
+    source: &SchemaSource,
+    names: &BTreeSet<String>,
+) -> Result<Schema, String> {
+    let texts: Vec<&str> = source.references.iter().map(|reference| &*reference.text).collect();
+    let bytes = texts.iter().map(|text| text.len()).sum::<usize>() + source.text.len();
+    if bytes > MAX_SCHEMA_BYTES {
+        return Err(format!("it has {bytes} bytes; the limit is {MAX_SCHEMA_BYTES}"));
+    }
+    if encoding == Encoding::Avro {
+        return AvroSchema::parse(&source.text, &texts).map(Schema::Avro);
+    }
+    ProtobufSchema::compile(source, names).map(Schema::Protobuf)
+}
+
+/// The names in records that the rules may mean: those of the fields, and the words of the map.
+fn names_of(rules: &Rules) -> BTreeSet<String> {
+    let own = Field::ALL.into_iter().flat_map(Field::names).map(|name| (*name).to_owned());
+    let is_mark = |mark: char| "/|,=&;[]*".contains(mark);
+    let mapped = rules.fields.values().flat_map(|source| source.split(is_mark));
+    own.chain(mapped.map(str::to_owned)).collect()
+}

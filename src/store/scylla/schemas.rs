@@ -1,0 +1,48 @@
+//! Verdicts on schemas in Scylla, added by a conditional insert.
+
+use super::ScyllaStore;
+use super::requests::Failure;
+use crate::model::schema::{SchemaId, SchemaVerdict};
+use crate::store::StoreError;
+use crate::store::schemas::{KeptSchema, SchemaStore};
+
+impl SchemaStore for ScyllaStore {
+    async fn schema_ids(&self, epoch: i32) -> Result<Vec<SchemaId>, StoreError> {
+        let shared = &self.shared;
+        let select = || async {
+            let statement = &shared.statements.schema_ids;
+            let found = shared.session.execute_unpaged(statement, (epoch,)).await?;
+            let found = found.into_rows_result()?;
+            let id = |row: Result<(String,), _>| -> Result<SchemaId, Failure> {
+                let (id,) = row?;
+                id.parse().map_err(|error| Failure::Permanent(Box::new(error)))
+            };
+            found.rows::<(String,)>()?.map(id).collect()
+        };
+        shared.retry.until_acknowledged("reading the ids of schemas", select).await
+    }
+
+    async fn schema_in(&self, epoch: i32, slot: i32) -> Result<Option<SchemaVerdict>, StoreError> {
+        let shared = &self.shared;
+        let select = || async {
+            let statement = &shared.statements.schema_in;
+            let found = shared.session.execute_unpaged(statement, (epoch, slot)).await?;
+            let found = found.into_rows_result()?;
+            let row = found.rows::<(String,)>()?.next().transpose()?;
+            Ok(row.map(|(verdict,)| serde_json::from_str(&verdict)).transpose()?)
+        };
+        shared.retry.until_acknowledged("reading a schema", select).await
+    }
+
+    async fn add_schema(&self, schema: &KeptSchema) -> Result<(), StoreError> {
+        let shared = &self.shared;
+        let verdict = serde_json::to_string(&schema.verdict).expect("a verdict is plain data");
+        let values = (schema.epoch, schema.slot, schema.id.to_string(), verdict);
+        let insert = || async {
+            let statement = &shared.statements.add_schema;
+            shared.session.execute_unpaged(statement, &values).await?;
+            Ok(())
+        };
+        shared.retry.until_acknowledged("keeping a schema", insert).await
+    }
+}
