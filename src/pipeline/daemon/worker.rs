@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 
 use super::Options;
 use super::timed_journal::TimedJournal;
-use crate::kafka::consumer::AssignedPartition;
+use crate::kafka::consumer::{AssignedPartition, Assignment};
 use crate::kafka::partition_handle::WorkerExit;
 use crate::kafka::record::RecordReader;
 use crate::model::epoch::{Log, Versions};
@@ -16,6 +17,12 @@ use crate::pipeline::schemas::FindSchema;
 use crate::source::{Batch, Entry, Source, SourceError};
 use crate::store::{AskKeys, Journal, StoreError, Timed, TripStore};
 use crate::telemetry;
+
+/// Interval at which a worker that waits for a schema looks whether its partition is revoked.
+const CLOSED_INTERVAL: Duration = Duration::from_millis(100);
+
+/// How much longer a worker waits for a schema then: enough for a registry that answers.
+const SCHEMA_GRACE: Duration = Duration::from_secs(2);
 
 /// Result of a partition worker.
 #[derive(Debug)]
@@ -47,6 +54,8 @@ struct Batches {
     receiver: mpsc::Receiver<Batch>,
     partition: i32,
     ask_keys: Option<AskKeys>,
+    /// Whether the channel closes at the end of what is to be read.
+    is_bounded: bool,
     /// Reads the records again whose schemas were not known.
     reader: RecordReader,
     /// Finds schemas; their epoch.
@@ -62,11 +71,16 @@ impl Source for Batches {
         if self.pending.is_none() {
             self.pending = self.receiver.recv().await;
         }
-        if let Some(batch) = &self.pending
-            && let Err(error) = self.prepare(batch).await
-        {
-            self.failed = Some(error);
-            return Ok(None);
+        if let Some(batch) = &self.pending {
+            let prepared = tokio::select! {
+                biased;
+                prepared = self.prepare(batch) => prepared,
+                () = self.wait_until_revoked() => return Ok(None),
+            };
+            if let Err(error) = prepared {
+                self.failed = Some(error);
+                return Ok(None);
+            }
         }
         let mut batch = self.pending.take();
         if let Some(batch) = batch.as_mut().filter(|batch| batch.needs_schema().is_some()) {
@@ -80,6 +94,16 @@ impl Batches {
     async fn prepare(&self, batch: &Batch) -> Result<(), StoreError> {
         self.check_keys(batch).await?;
         self.find_schemas(batch).await
+    }
+
+    /// Completes some time after the partition was revoked, or the daemon is to stop: records
+    /// that wait for a registry are left to the next owner, which reads them again. A bounded read
+    /// has no next owner.
+    async fn wait_until_revoked(&self) {
+        while self.is_bounded || !self.receiver.is_closed() {
+            tokio::time::sleep(CLOSED_INTERVAL).await;
+        }
+        tokio::time::sleep(SCHEMA_GRACE).await;
     }
 
     /// Finds the schemas that the records of a batch need. Until then the partition waits.
@@ -122,7 +146,8 @@ pub(super) async fn run_worker<T: TripStore, J: Journal>(
     budget: Arc<Budget>,
 ) -> WorkerReport {
     let AssignedPartition { holding: handle, batches } = assigned;
-    let Options { epochs, ask_keys, find_schema, pace, .. } = options;
+    let Options { plan, epochs, ask_keys, find_schema, pace, .. } = options;
+    let is_bounded = matches!(plan.assignment, Assignment::Spans(_));
     let newest = epochs.last().expect("there is an epoch");
     let find_schema = (find_schema, newest.epoch);
     let trips = Timed(trips);
@@ -130,7 +155,7 @@ pub(super) async fn run_worker<T: TripStore, J: Journal>(
     let partition = handle.partition();
     let (receiver, pending, failed) = (batches, None, None);
     let mut batches =
-        Batches { receiver, partition, ask_keys, reader, find_schema, pending, failed };
+        Batches { receiver, partition, ask_keys, is_bounded, reader, find_schema, pending, failed };
     let counts = Mutex::new(SampleCounts::default());
     let publish = |current: &SampleCounts| {
         let mut counts = counts.lock().expect("no holder panics");
