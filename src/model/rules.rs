@@ -63,7 +63,7 @@ const LEFT_OUT: [(&str, &str); 3] =
 
 /// Everything that determines the trips of a log.
 ///
-/// A rule that was added later is left out of the JSON at the value that stands for the behaviour
+/// A rule that was added later is left out of the JSON at the value that keeps the behaviour from
 /// before it, so that the rules of older stores keep their JSON and their hash. Unknown rules are
 /// an error: a program that ignored one would decide other trips than the program that stored it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

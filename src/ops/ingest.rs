@@ -120,11 +120,10 @@ impl IngestOutcome {
         self.stopped.map_or(Ok(self.counts), Err)
     }
 
-    /// Checks that the whole input was read, and that there was a sample in it that could be used;
-    /// with `strict`, also that it has no dead letter.
+    /// Checks that the whole input was read; with `strict`, also that it has no dead letter.
     ///
     /// # Errors
-    /// Reading stopped early, a file is truncated, no sample could be used, or `strict` is violated.
+    /// Reading stopped early, a file is truncated, or `strict` is violated.
     pub fn check(self, strict: bool) -> anyhow::Result<()> {
         let counts = self.into_counts()?;
         if let Some(count) = counts.dead_letters.get(&DeadReason::TruncatedInput) {
@@ -132,10 +131,6 @@ impl IngestOutcome {
                 "the input is truncated in {count} place(s); what came before is stored; to list \
                  them: tstar dlq ls --reason truncated_input"
             );
-            return Err(BadData(problem).into());
-        }
-        if counts.delivered > 0 && counts.dead() == counts.delivered {
-            let problem = format!("none of the {} samples could be used", counts.delivered);
             return Err(BadData(problem).into());
         }
         if strict && counts.dead() > 0 {

@@ -122,9 +122,45 @@ fn every_accepted_time_has_a_text_id() {
 }
 
 #[test]
+fn values_are_read_as_devices_send_them_since_reading_2() {
+    let now = with_map("", |_| ());
+    let first = with_map("", |rules| rules.reading = 1);
+    let seconds = with_map("", |rules| rules.time_unit = TimeUnit::Seconds);
+    let ms = |decoder: &Decoder, line: &str| good(decoder, line).sample.time_ms.ms();
+    let offset = but("time", "\"2026-11-20T21:38:00.123-0700\"");
+    assert_eq!(ms(&now, &offset), 1_795_235_880_123);
+    rejects(&first, &offset, DeadReason::BadTime, "RFC 3339");
+    let fraction = but("time", "1795210680.123");
+    assert_eq!(ms(&seconds, &fraction), 1_795_210_680_123);
+    rejects(&first, &fraction, DeadReason::BadTime, "--time-unit");
+    let text = good(&now, &but("lat", "\"1.5\""));
+    assert_eq!(text.sample, good(&now, &but("lat", "1.5")).sample);
+    let unknown = plus("\"speed\":-1,\"heading\":-1.0,\"accuracy\":\"-1\"");
+    assert_eq!(good(&now, &unknown).sample, good(&now, &format!("{{{GOOD}}}")).sample);
+    rejects(&first, plus("\"speed\":-1"), DeadReason::OutOfRange, "speed is -1");
+    rejects(&now, plus("\"speed\":-2"), DeadReason::OutOfRange, "speed is -2");
+    let local = but("time", "\"2026-03-27 06:04:03\"");
+    rejects(&now, &local, DeadReason::BadTime, "--time-zone");
+    let zoned = |zone: &str| {
+        with_map("", |rules| {
+            rules.time_zone = Some(zone.into());
+            rules.zone_tables = Some(crate::source::ZONE_TABLES.into());
+        })
+    };
+    assert_eq!(ms(&zoned("UTC"), &local), 1_774_591_443_000);
+    let berlin = zoned("Europe/Berlin");
+    assert_eq!(ms(&berlin, &local), 1_774_587_843_000);
+    let twice = but("time", "\"2026-10-25 02:30:00\"");
+    rejects(&berlin, &twice, DeadReason::BadTime, "occurs twice");
+    let never = but("time", "\"2026-03-29 02:30:00\"");
+    rejects(&berlin, &never, DeadReason::BadTime, "does not exist");
+}
+
+#[test]
 fn each_reason_has_example_lines() {
     use DeadReason as R;
-    let d = decoder();
+    // Later readings read some of these lines; stores of the first one still must not.
+    let d = with_map("", |rules| rules.reading = 1);
     let deep = format!("{{{GOOD},\"x\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
     let id257 = but("device_id", &format!("\"{}\"", "x".repeat(257)));
     let cases: &[(&str, R, &str)] = &[

@@ -35,6 +35,7 @@ pub use progress::{OffsetStorage, PartitionGauge, Progress, show};
 pub use samples::publish;
 pub use table::*;
 
+use crate::model::reading::ReadingKind;
 use crate::model::reason::{DeadReason, DropReason, SkipReason};
 use counts::SampleCounts;
 use failures::{FAILURE_KINDS, RETRIED};
@@ -158,6 +159,9 @@ pub fn register_counters() {
     }
     for reason in DropReason::ALL {
         counter!(SAMPLES_DROPPED, "reason" => reason.name()).increment(0);
+    }
+    for reading in ReadingKind::ALL.into_iter().filter(|reading| reading.has_unknown()) {
+        counter!(UNKNOWN_READINGS, "reading" => reading.name()).increment(0);
     }
     for name in [COMMITS_REPEATED, REBALANCES, FEED_IGNORED] {
         counter!(name).increment(0);

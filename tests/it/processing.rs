@@ -273,7 +273,7 @@ proptest! {
     }
 }
 
-/// The columns that legs decide, against the model, which gets the kept samples as the row has them.
+/// The columns that legs decide, against the model; it gets the kept samples as the row has them.
 fn has_the_models_legs(row: &TripRow) {
     let trip = row.to_trip().unwrap();
     let point = |sample: Sample| legs::Point {

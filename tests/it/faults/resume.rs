@@ -308,6 +308,9 @@ fn what_was_read_in_the_wrong_form_hides_nothing() {
     assert_eq!(wrong["applied"], 0);
     let right = folder.ingest("log.csv");
     assert!(right["applied"].as_u64() > Some(2000), "{right}");
+    // The first try left no sample, so the store did not remember it.
+    let wrong = folder.ingest("log.csv --input-format ndjson");
+    assert_eq!(wrong["applied"], 0);
     for words in ["log.csv --input-format ndjson", "log.csv", "log.csv --input-format ndjson"] {
         is_known(&folder, words, 0);
     }

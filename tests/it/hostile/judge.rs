@@ -168,6 +168,9 @@ const NAMES: [&[&str]; 10] = [
 
 const HOUR_MS: i64 = 3_600_000;
 
+/// The rules of the judge: values as the first stores read them, and no position left out.
+pub const AS_JUDGED: &str = "--reading 1 --keep-zero-position";
+
 /// Judges a line without its line end, as read at `now_ms`.
 pub fn judge(line: &[u8], now_ms: i64) -> Verdict {
     if line.iter().all(|byte| b" \t\r".contains(byte)) {

@@ -3,6 +3,7 @@
 use chrono::{DateTime, TimeDelta};
 use serde_json::json;
 
+use super::judge::AS_JUDGED;
 use super::{letters, summary};
 use crate::cli::{Folder, minutes, number};
 
@@ -123,7 +124,7 @@ fn alone(folder: &Folder, name: &str, [before, after]: [&str; 2], (bad, reason):
     folder.write(name, [before.as_bytes(), bad, b"\n", after.as_bytes()].concat());
     let shown = String::from_utf8_lossy(&bad[..bad.len().min(60)]).into_owned();
     let store = format!("{name}.db");
-    let ran = folder.run(&format!("ingest {name} --json --store sqlite:{store}"));
+    let ran = folder.run(&format!("ingest {name} --json --store sqlite:{store} {AS_JUDGED}"));
     let summary = summary(ran, 0);
     assert_eq!(summary["dead_letters"], json!({ *reason: 1 }), "{shown}");
     assert_eq!(summary["applied"], 4, "{shown}");
@@ -186,7 +187,7 @@ fn all_kinds_in_one_file_are_distinguished() {
         log.extend_from_slice(format!("\n{good}").as_bytes());
     }
     folder.write("log", log);
-    let summary = summary(folder.run("ingest log --json --strict"), 65);
+    let summary = summary(folder.run(&format!("ingest log --json --strict {AS_JUDGED}")), 65);
     assert_eq!(number(&summary["applied"]), 1);
     assert_eq!(number(&summary["duplicates"]), cases.len() as u64);
     let letters = letters(&folder, "trips.db");

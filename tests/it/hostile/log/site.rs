@@ -10,6 +10,7 @@ use super::generate::{Shape, TestRecord};
 use super::wire::{Codec, Record, Wire};
 use crate::cli::Folder;
 use crate::faults::until;
+use crate::hostile::judge::AS_JUDGED;
 use crate::keyspace::Keyspace;
 use crate::topic::Topic;
 
@@ -136,7 +137,7 @@ impl Site {
         let create = if self.keyspace.is_some() { "--create-topics" } else { "" };
         format!(
             "run {flags} --store {store} --group {group} --from earliest --memory {memory} \
-             --max-staleness 2s {create}"
+             --max-staleness 2s {create} {AS_JUDGED}"
         )
     }
 
