@@ -87,7 +87,13 @@ fn without_versions(mut trips: Vec<Value>) -> Vec<Value> {
 
 fn expected() -> Vec<Value> {
     let lines = String::from_utf8(reference("expected.trips.ndjson")).unwrap();
-    without_versions(lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
+    let mut trips =
+        without_versions(lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect());
+    for trip in &mut trips {
+        // The reference is older than this column, which is null without --max-leg-speed.
+        trip.as_object_mut().unwrap().insert("jumps".into(), Value::Null);
+    }
+    trips
 }
 
 /// Runs until a store has the reference trips; returns the summary.
