@@ -61,9 +61,12 @@ pub async fn post_samples(
             "this server does not accept samples; start it with --token-file",
         )
     })?;
+    let headers = request.headers().clone();
     let mut body = Limited::<MAX_SAMPLES>::from_request(request, &app).await?;
     let _permit = body.permit.take();
     let records = app.run_blocking(move || split(body)).await?;
+    let headers = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+    let records = records.with_headers(headers);
     let results = sink.ingest(records).await?;
     let refused = results.iter().filter(|result| !result.is_taken()).count();
     let taken = results.len() - refused;
@@ -83,6 +86,7 @@ impl From<IngestError> for Problem {
     fn from(error: IngestError) -> Self {
         match error {
             IngestError::Store(error) => error.into(),
+            IngestError::TooMany => Self::faults(vec![ParamError::new("body", error.to_string())]),
             IngestError::Busy => Self::busy("store", "another process is writing to the store"),
             error => {
                 tracing::warn!(error = %super::problem::chain(&error), "cannot ingest samples");

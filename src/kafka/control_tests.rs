@@ -51,7 +51,7 @@ fn read(device: &[u8], body: &str, headers: Headers) -> Result<i64, SampleError>
                 "a dead letter keeps the headers"
             );
             let [entry] = &batch.entries[..] else { panic!("{:?}", batch.entries) };
-            Err((**entry.content.as_ref().unwrap_err()).clone())
+            Err(entry.content.as_ref().unwrap_err().error().unwrap().clone())
         }
     }
 }

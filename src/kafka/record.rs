@@ -3,13 +3,9 @@
 //! A record is one sample, or a JSON array of samples. Its key is the device id, which each sample
 //! has to match.
 
-use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 use rdkafka::message::Message;
-use serde::de::{Deserializer as _, SeqAccess, Visitor};
-use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 use super::control::{Authority, CONTROL_HEADER};
@@ -21,8 +17,8 @@ use crate::model::scalar::{LogTime, Offset};
 use crate::model::schema::{SchemaId, SchemaVerdict};
 use crate::source::file::MAX_RECORD_BYTES;
 use crate::source::{
-    Array, Batch, Control, Cut, DecodedSample, Decoder, Entry, Headers, JsonTemplate,
-    MAX_BAD_ELEMENTS, SCHEMA_ID_HEADER, SampleError, Span, memory_of_headers, short, span,
+    Batch, Control, Cut, Decoder, Entry, Headers, JsonTemplate, NoSample, RawJson, RecordContext,
+    RecordPosition, SCHEMA_ID_HEADER, SampleError, memory_of_headers, short,
 };
 
 /// Length to which an oversize record is cut, bytes.
@@ -175,7 +171,8 @@ impl RecordReader {
         self
     }
 
-    /// Decodes a record. Its samples and errors are appended to the batch.
+    /// Decodes a record of the topic that is the origin of the batch. Its samples and errors are
+    /// appended to the batch.
     pub fn read(&mut self, record: &Record<'_>, batch: &mut Batch) -> RecordContent {
         let control = record.header(CONTROL_HEADER);
         let control = control.map(|kind| self.authority.read(record, kind));
@@ -203,7 +200,10 @@ impl RecordReader {
             let message = "the record has no key; its producer has to use the device id as the key";
             out.push_error(SampleError::new(DeadReason::NoKey, message));
         } else {
-            self.samples(record, &mut out);
+            let origin = out.batch.origin.clone();
+            let (key, headers) = (record.key, &record.headers[..]);
+            let context = RecordContext { key, headers, topic: Some(&origin), file: None };
+            self.samples(record, context, &mut out);
         }
         if let Some(only_device) = &self.only_device {
             retain_device(batch, before, only_device, record.offset);
@@ -237,7 +237,17 @@ impl RecordReader {
         RecordContent::Control(control)
     }
 
-    fn samples(&mut self, record: &Record<'_>, out: &mut EntryWriter<'_>) {
+    /// Decodes a record whose key is not checked, in another context.
+    pub fn read_in(&mut self, record: &Record<'_>, context: RecordContext<'_>, batch: &mut Batch) {
+        self.samples(record, context, &mut EntryWriter::new(record, batch));
+    }
+
+    fn samples(
+        &mut self,
+        record: &Record<'_>,
+        context: RecordContext<'_>,
+        out: &mut EntryWriter<'_>,
+    ) {
         let Some(value) = record.value else {
             let is_binary = self.decoder.is_binary();
             let reason = if is_binary { DeadReason::BadRecord } else { DeadReason::BadJson };
@@ -246,83 +256,26 @@ impl RecordReader {
         if value.len() > MAX_RECORD_BYTES {
             return out.push_oversize(value);
         }
-        if self.decoder.is_binary() || value.trim_ascii_start().first() != Some(&b'[') {
-            let content = self.sample(record, value, &mut out.batch.text);
-            return out.push(None, value, content);
-        }
-        if let Err(error) = self.elements(record, value, out) {
-            out.push_error(error);
-        }
+        let key_is_device = self.key_is_device;
+        let check = &|device: &str| match key_is_device && record.key != Some(device.as_bytes()) {
+            true => Err(key_mismatch(record.key.unwrap_or_default(), device)),
+            false => Ok(()),
+        };
+        let schema_id = record.header(SCHEMA_ID_HEADER);
+        let json = RawJson { value, context, may_be_list: true, schema_id, check };
+        self.decoder.split(&mut self.template, &json, &out.position, out.batch);
     }
+}
 
-    /// Decodes an array element by element: a list of all elements may take many times the memory
-    /// of the record. If the array cannot be split, nothing is left in the batch.
-    fn elements(
-        &mut self,
-        record: &Record<'_>,
-        value: &[u8],
-        out: &mut EntryWriter<'_>,
-    ) -> Result<(), SampleError> {
-        let text = std::str::from_utf8(value).map_err(|error| {
-            let message = format!("byte {} of the record is not UTF-8", error.valid_up_to());
-            SampleError::new(DeadReason::BadUtf8, message)
-        })?;
-        let before = (out.batch.entries.len(), out.batch.text.len(), out.batch.raw.len());
-        let whole = out.push_raw(value);
-        let (mut index, mut bad, mut more) = (0, 0, BTreeMap::new());
-        let split = visit_elements(text, |element| {
-            let content = self.sample(record, element.as_bytes(), &mut out.batch.text);
-            if let Err(error) = &content {
-                bad += 1;
-                if bad > MAX_BAD_ELEMENTS + 1 {
-                    *more.entry(error.reason).or_default() += 1;
-                    index += 1;
-                    return;
-                }
-            }
-            let start = whole.start as usize + element.as_ptr().addr() - text.as_ptr().addr();
-            out.push_span(Some(index), span(start, start + element.len()), content);
-            index += 1;
-        });
-        if let Err(error) = split {
-            out.batch.entries.truncate(before.0);
-            out.batch.text.truncate(before.1);
-            out.batch.raw.truncate(before.2);
-            let message = format!("the array cannot be split: {error}");
-            return Err(SampleError::new(DeadReason::BadJson, message));
-        }
-        out.batch.arrays.insert(record.offset, Array { value: whole, more });
-        Ok(())
-    }
-
-    fn sample(
-        &mut self,
-        record: &Record<'_>,
-        value: &[u8],
-        text: &mut String,
-    ) -> Result<DecodedSample, Box<SampleError>> {
-        let before = text.len();
-        let decoded = self.decoder.decode(
-            &mut self.template,
-            record.header(SCHEMA_ID_HEADER),
-            value,
-            text,
-        )?;
-        let device = &text[decoded.device.start as usize..decoded.device.end as usize];
-        if self.key_is_device && record.key != Some(device.as_bytes()) {
-            let key = record.key.unwrap_or_default();
-            let head = String::from_utf8_lossy(&key[..key.len().min(MAX_SHOWN_BYTES)]);
-            let message = format!(
-                "the key is {}, the device {}: a device's records have to share a partition; \
-                 --key any says that the producer keys by another id that is as stable",
-                short(&head),
-                short(device)
-            );
-            text.truncate(before);
-            return Err(Box::new(SampleError::new(DeadReason::KeyMismatch, message)));
-        }
-        Ok(decoded)
-    }
+fn key_mismatch(key: &[u8], device: &str) -> SampleError {
+    let head = String::from_utf8_lossy(&key[..key.len().min(MAX_SHOWN_BYTES)]);
+    let message = format!(
+        "the key is {}, the device {}: a device's records have to share a partition; --key any \
+         says that the producer keys by another id that is as stable",
+        short(&head),
+        short(device)
+    );
+    SampleError::new(DeadReason::KeyMismatch, message)
 }
 
 /// Removes the entries after `entries` that are not of a device.
@@ -339,7 +292,7 @@ fn retain_device(
             texts[decoded.device.start as usize..decoded.device.end as usize] == *only_device
         }
         // Its device is not known yet.
-        Err(error) => error.needs_schema.is_some(),
+        Err(none) => none.error().is_some_and(|error| error.needs_schema.is_some()),
     };
     batch.entries.retain(|entry| {
         index += 1;
@@ -356,75 +309,19 @@ fn retain_device(
     }
 }
 
-/// Calls `visit` with the raw text of each element of an array.
-fn visit_elements<'de>(text: &'de str, visit: impl FnMut(&'de str)) -> serde_json::Result<()> {
-    struct Elements<F>(F);
-    impl<'de, F: FnMut(&'de str)> Visitor<'de> for Elements<F> {
-        type Value = ();
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an array")
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<(), A::Error> {
-            while let Some(element) = list.next_element::<&'de RawValue>()? {
-                (self.0)(element.get());
-            }
-            Ok(())
-        }
-    }
-    let mut json = serde_json::Deserializer::from_str(text);
-    json.deserialize_seq(Elements(visit))?;
-    json.end()
-}
-
-fn push_raw(batch: &mut Batch, bytes: &[u8]) -> Span {
-    let start = batch.raw.len();
-    batch.raw.extend_from_slice(bytes);
-    span(start, batch.raw.len())
-}
-
 /// Adds the entries of a record to a batch.
 struct EntryWriter<'a> {
     batch: &'a mut Batch,
-    offset: Offset,
-    log_time_ms: LogTime,
-    key: Option<Span>,
+    position: RecordPosition,
     value: &'a [u8],
 }
 
 impl<'a> EntryWriter<'a> {
     fn new(record: &Record<'a>, batch: &'a mut Batch) -> Self {
-        let key = record.key.map(|key| push_raw(batch, key));
+        let key = record.key.map(|key| batch.push_raw(key));
         let (offset, log_time_ms) = (record.offset, record.log_time_ms);
-        Self { batch, offset, log_time_ms, key, value: record.value.unwrap_or_default() }
-    }
-
-    fn push_raw(&mut self, bytes: &[u8]) -> Span {
-        push_raw(self.batch, bytes)
-    }
-
-    fn push(
-        &mut self,
-        element: Option<u32>,
-        value: &[u8],
-        content: Result<DecodedSample, Box<SampleError>>,
-    ) {
-        let raw = self.push_raw(value);
-        self.push_span(element, raw, content);
-    }
-
-    /// Adds an entry whose raw bytes are already in the batch.
-    fn push_span(
-        &mut self,
-        element: Option<u32>,
-        raw: Span,
-        content: Result<DecodedSample, Box<SampleError>>,
-    ) {
-        let (offset, log_time_ms, key) = (self.offset, self.log_time_ms, self.key.clone());
-        let (line, again) = (0, false);
-        let entry = Entry { offset, element, line, log_time_ms, again, raw, key, content };
-        self.batch.entries.push(entry);
+        let position = RecordPosition { offset, line: 0, log_time_ms, again: false, key };
+        Self { batch, position, value: record.value.unwrap_or_default() }
     }
 
     /// Adds an entry for a record that cannot be decoded.
@@ -432,7 +329,8 @@ impl<'a> EntryWriter<'a> {
         if self.value.len() > MAX_RECORD_BYTES {
             return self.push_oversize(self.value);
         }
-        self.push(None, self.value, Err(Box::new(error)));
+        let content = Err(NoSample::Dead(Box::new(error)));
+        self.position.push_record(self.batch, self.value, content);
     }
 
     fn push_oversize(&mut self, value: &[u8]) {
@@ -440,7 +338,8 @@ impl<'a> EntryWriter<'a> {
             format!("the record has {} bytes; the limit is {MAX_RECORD_BYTES}", value.len());
         let mut error = SampleError::new(DeadReason::Oversize, message);
         error.cut = Some(Cut { bytes: value.len() as u64, sha256: Sha256::digest(value).into() });
-        self.push(None, &value[..HEAD_BYTES], Err(Box::new(error)));
+        let content = Err(NoSample::Dead(Box::new(error)));
+        self.position.push_record(self.batch, &value[..HEAD_BYTES], content);
     }
 }
 

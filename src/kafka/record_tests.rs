@@ -1,5 +1,6 @@
 use super::*;
 use crate::model::rules::Rules;
+use crate::source::MAX_BAD_ELEMENTS;
 
 fn reader(key_is_device: bool) -> RecordReader {
     RecordReader::new(Decoder::new(&Rules::default()).unwrap(), key_is_device)
@@ -27,7 +28,7 @@ fn read(key_is_device: bool, record: &Record<'_>) -> Batch {
 }
 
 fn reasons(batch: &Batch) -> Vec<Option<DeadReason>> {
-    let reason = |entry: &Entry| entry.content.as_ref().err().map(|error| error.reason);
+    let reason = |entry: &Entry| Some(entry.content.as_ref().err()?.error()?.reason);
     batch.entries.iter().map(reason).collect()
 }
 
@@ -73,7 +74,7 @@ fn an_unreadable_record_is_an_entry_too() {
 
     let long = format!("{good}{}", " ".repeat(MAX_RECORD_BYTES));
     let batch = read(true, &record(Some("truck-17"), &long));
-    let error = batch.entries[0].content.as_ref().unwrap_err();
+    let error = batch.entries[0].content.as_ref().unwrap_err().error().unwrap();
     assert_eq!(error.reason, DeadReason::Oversize);
     assert_eq!(error.cut.as_ref().unwrap().bytes, long.len() as u64);
     assert_eq!(batch.raw(&batch.entries[0]).len(), HEAD_BYTES);
@@ -111,7 +112,7 @@ fn a_message_is_bounded_whatever_the_key() {
     let value = br#"{"device":"truck-17","ts":1795210680123,"lat":1,"lon":2}"#;
     let record = Record { key: Some(&key), value: Some(value), ..Record::default() };
     reader(true).read(&record, &mut batch);
-    let error = batch.entries[0].content.as_ref().unwrap_err();
+    let error = batch.entries[0].content.as_ref().unwrap_err().error().unwrap();
     assert_eq!(error.reason, DeadReason::KeyMismatch);
     assert!(error.message.len() < 400, "{}", error.message);
 }
@@ -195,9 +196,63 @@ fn a_record_without_a_usable_schema_is_a_dead_letter() {
         let mut batch = Batch::default();
         let record = Record { key: Some(b"van-1"), value: Some(value), ..Record::default() };
         reader.read(&record, &mut batch);
-        let error = batch.entries[0].content.as_ref().unwrap_err();
+        let error = batch.entries[0].content.as_ref().unwrap_err().error().unwrap();
         assert_eq!(error.reason, DeadReason::BadSchema);
         assert!(error.message.contains(why) && error.needs_schema.is_none(), "{}", error.message);
         assert_eq!(batch.raw(&batch.entries[0]), value);
+    }
+}
+
+/// Device of each sample, or the reason of its dead letter.
+fn devices(map: &str, key_is_device: bool, record: &Record<'_>) -> Vec<String> {
+    let fields = crate::source::parse_map(map).unwrap();
+    let decoder = Decoder::new(&Rules { fields, ..Rules::default() }).unwrap();
+    let mut batch = Batch { origin: "fleet".into(), ..Batch::default() };
+    RecordReader::new(decoder, key_is_device).read(record, &mut batch);
+    let device = |entry: &Entry| match &entry.content {
+        Ok(decoded) => batch.text(&decoded.device).to_owned(),
+        Err(none) => none.error().map_or("none", |error| error.reason.name()).to_owned(),
+    };
+    batch.entries.iter().map(device).collect()
+}
+
+#[test]
+fn a_map_reads_what_is_around_a_record() {
+    let value = r#"{"time":"2026-11-20T21:38:00Z","lat":1,"lon":2}"#;
+    let headers = vec![("X-Limit-D".to_owned(), Some(b"phone".to_vec()))];
+    let record = Record { headers, ..record(Some("owntracks/fleet/van-1"), value) };
+    for (map, device) in [
+        ("device_id=@key", "owntracks/fleet/van-1"),
+        ("device_id=@key/2", "van-1"),
+        ("device_id=@header:x-limit-d", "phone"),
+        ("device_id=@topic", "fleet"),
+        ("device_id=id|@key/7|=spare", "spare"),
+        ("device_id=@file", "missing_field"),
+    ] {
+        assert_eq!(devices(map, false, &record), [device], "{map}");
+    }
+    assert_eq!(devices("device_id=@key", true, &record), ["owntracks/fleet/van-1"]);
+    assert_eq!(devices("device_id=@key/2", true, &record), ["key_mismatch"]);
+}
+
+#[test]
+fn each_sample_of_a_record_has_to_match_its_key() {
+    let value = r#"{"id":"a","s":[{"time":5000000000000,"lat":1,"lon":2},
+                    {"id":"b","time":5000000000000,"lat":1,"lon":2}]}"#;
+    let record = record(Some("a"), value);
+    assert_eq!(devices("samples=s,device_id=id", true, &record), ["a", "key_mismatch"]);
+    assert_eq!(devices("samples=s,device_id=id", false, &record), ["a", "b"]);
+}
+
+#[test]
+fn a_part_of_the_key_is_no_device_where_the_whole_key_is() {
+    for (map, is_valid) in
+        [("device_id=@key", true), ("device_id=id|@key/1", false), ("driver=@key/1", true)]
+    {
+        let fields = crate::source::parse_map(map).unwrap();
+        let decoder = Decoder::new(&Rules { fields, ..Rules::default() }).unwrap();
+        let error = decoder.check_key_is_device().map_err(|error| error.to_string()).err();
+        assert_eq!(error.is_none(), is_valid, "{map}");
+        assert!(error.is_none_or(|error| error.contains("pass --key any")), "{map}");
     }
 }

@@ -56,7 +56,7 @@ named! {
         IgnitionOff = "ignition_off",
         /// It is slower than `min_speed`.
         TooSlow = "too_slow",
-        /// Its fix is less accurate than `max_accuracy`.
+        /// Its fix is less accurate than `max_accuracy`, or not valid by the field map.
         BadFix = "bad_fix",
         /// Its latitude and longitude are both 0.
         ZeroPosition = "zero_position",

@@ -85,7 +85,7 @@ pub struct Rules {
     pub min_speed_cmps: Option<i32>,
     /// Less accurate fixes are dropped; in 0.1 m.
     pub max_accuracy_dm: Option<i32>,
-    /// Maps a canonical field name to the field's name or JSON Pointer in the input.
+    /// Maps a canonical field name to the field's source in the input; also says what is a sample.
     pub fields: BTreeMap<String, String>,
     /// Unit of integer times.
     pub time_unit: TimeUnit,

@@ -3,29 +3,33 @@
 //! A store of files appends them to its log as records, and responds once they are durable. For a
 //! store of a topic they are sent to the topic, and the daemon builds the trips.
 
-use std::any::Any;
-use std::collections::BTreeMap;
-use std::fmt;
+mod records;
+
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
-use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
-use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+pub use records::Records;
+use records::too_many;
+
 use crate::kafka::producer::{Producer, ProducerRecord};
-use crate::model::reason::{DeadReason, DropReason};
+use crate::model::reason::DeadReason;
 use crate::model::rules::Rules;
 use crate::model::rules_request::RulesRequest;
 use crate::model::scalar::{LogTime, Offset};
-use crate::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
-use crate::source::{Batch, Decoder, DecoderError, Entry, span};
+use crate::pipeline::processor::{EntryOutcome, Processor, ProcessorConfig};
+use crate::source::{
+    Batch, Decoder, DecoderError, Entry, HTTP_ORIGIN, JsonTemplate, NoSample, RawJson,
+    RecordContext, RecordPosition,
+};
 use crate::store::EmbeddedStore;
 use crate::store::StoreError;
-use crate::telemetry::counts::{DEAD, DROPPED};
+use crate::telemetry::counts::{DEAD, DROPPED, SKIPPED};
 
 /// Maximum number of samples in a request.
 pub const MAX_SAMPLES: usize = 100_000;
@@ -39,8 +43,15 @@ const SEND_BATCH: usize = 1000;
 /// Time limit for the brokers to acknowledge the records of a request.
 const ACK_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Origin of the samples in dead letters.
-const ORIGIN: &str = "http";
+/// Status of a sample that was sent to a topic.
+const SENT: &str = "sent";
+
+/// Status of a sample that was not sent to a topic.
+const REFUSED: &str = "refused";
+
+/// Why a record with samples of several devices is not sent.
+const SEVERAL_DEVICES: &str = "the record holds samples of several devices, and a record of a \
+                               topic has one key; send a record for each device";
 
 /// Why samples cannot be ingested.
 #[derive(Debug, thiserror::Error)]
@@ -67,6 +78,9 @@ pub enum IngestError {
         /// Name of the topic.
         topic: String,
     },
+    /// The records hold too many samples.
+    #[error("{}", too_many())]
+    TooMany,
     /// The field map of the store's rules is invalid.
     #[error(transparent)]
     Map(#[from] DecoderError),
@@ -75,8 +89,8 @@ pub enum IngestError {
 /// Result of a sample.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct SampleResult {
-    /// `new`, `end`, `inside`, `beginning`, `merge`, `duplicate`, `dropped` or `dead`; for a topic
-    /// `sent` or `refused`.
+    /// `new`, `end`, `inside`, `beginning`, `merge`, `duplicate`, `dropped`, `skipped` or `dead`;
+    /// for a topic `sent`, `dropped`, `skipped` or `refused`.
     status: &'static str,
     /// Why the sample was dropped or rejected.
     reason: Option<&'static str>,
@@ -96,12 +110,27 @@ impl Results {
         Self { list: Vec::with_capacity(samples), messages: 0 }
     }
 
-    fn push(&mut self, mut result: SampleResult) {
+    fn push(&mut self, mut result: SampleResult, count: u64) -> Result<(), IngestError> {
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        // A record may hold several samples.
+        if count > MAX_SAMPLES.saturating_sub(self.list.len()) {
+            return Err(IngestError::TooMany);
+        }
         if result.message.is_some() {
             self.messages += 1;
             result.message.take_if(|_| self.messages > MAX_MESSAGES);
         }
-        self.list.push(result);
+        self.list.extend(std::iter::repeat_n(result, count));
+        Ok(())
+    }
+
+    /// Adds the bad samples of a record that have no entry; they follow those that have one.
+    fn push_others(&mut self, batch: &Batch, status: &'static str) -> Result<(), IngestError> {
+        for (reason, count) in batch.arrays.values().flat_map(|array| &array.more) {
+            let reason = Some(reason.name());
+            self.push(SampleResult { status, reason, message: None }, *count)?;
+        }
+        Ok(())
     }
 }
 
@@ -110,104 +139,10 @@ impl SampleResult {
         Self { status, reason: None, message: None }
     }
 
-    /// Whether the sample was accepted. A dropped sample counts as accepted.
+    /// Whether the sample was accepted. A dropped or skipped sample counts as accepted.
     #[must_use]
     pub fn is_taken(&self) -> bool {
-        !matches!(self.status, DEAD | "refused")
-    }
-}
-
-/// The records of a request, as ranges of its body.
-pub struct Records {
-    body: Vec<u8>,
-    ranges: Vec<Range<u32>>,
-    /// Dropped with the records.
-    _guard: Box<dyn Any + Send + Sync>,
-}
-
-impl Records {
-    /// Splits a body: JSON values, one per line, or the elements of one array.
-    ///
-    /// # Errors
-    /// The body has no sample or too many, or is not a valid array.
-    pub fn from_body(body: Vec<u8>) -> Result<Self, String> {
-        let is_array = body.trim_ascii_start().first() == Some(&b'[');
-        let ranges = if is_array { elements(&body) } else { lines(&body) }?;
-        if ranges.is_empty() && !is_array {
-            return Err("it holds no sample".to_owned());
-        }
-        Ok(Self { body, ranges, _guard: Box::new(()) })
-    }
-
-    /// Ties `guard` to the records: it is dropped with them.
-    #[must_use]
-    pub fn guarded(self, guard: impl Any + Send + Sync) -> Self {
-        Self { _guard: Box::new(guard), ..self }
-    }
-
-    /// Number of records.
-    pub(crate) fn len(&self) -> usize {
-        self.ranges.len()
-    }
-
-    fn get(&self, nth: usize) -> &[u8] {
-        let Range { start, end } = self.ranges[nth];
-        &self.body[start as usize..end as usize]
-    }
-}
-
-/// The range of `part` in `body`, a slice of which it is.
-fn range_in(body: &[u8], part: &[u8]) -> Result<Range<u32>, String> {
-    let start = part.as_ptr().addr() - body.as_ptr().addr();
-    let range = u32::try_from(start).ok().zip(u32::try_from(start + part.len()).ok());
-    range.map(|(start, end)| start..end).ok_or_else(|| "it is larger than 4 GiB".to_owned())
-}
-
-fn too_many() -> String {
-    format!("it holds more than {MAX_SAMPLES} samples; send them in parts")
-}
-
-fn lines(body: &[u8]) -> Result<Vec<Range<u32>>, String> {
-    let lines = body.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
-    let mut ranges = Vec::new();
-    for line in lines.filter(|line| !line.is_empty()) {
-        if ranges.len() == MAX_SAMPLES {
-            return Err(too_many());
-        }
-        ranges.push(range_in(body, line)?);
-    }
-    Ok(ranges)
-}
-
-fn elements(body: &[u8]) -> Result<Vec<Range<u32>>, String> {
-    let mut reader = serde_json::Deserializer::from_slice(body);
-    let ranges = reader.deserialize_seq(Elements(body)).and_then(|ranges| {
-        reader.end()?;
-        Ok(ranges)
-    });
-    ranges.map_err(|error| format!("it is not a valid JSON array of samples: {error}"))
-}
-
-/// Reads an array as the ranges of its elements; at most [`MAX_SAMPLES`].
-struct Elements<'a>(&'a [u8]);
-
-impl<'de> Visitor<'de> for Elements<'de> {
-    type Value = Vec<Range<u32>>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Self::Value, A::Error> {
-        let mut ranges = Vec::new();
-        while let Some(element) = array.next_element::<&RawValue>()? {
-            if ranges.len() == MAX_SAMPLES {
-                return Err(A::Error::custom(too_many()));
-            }
-            let range = range_in(self.0, element.get().as_bytes());
-            ranges.push(range.map_err(A::Error::custom)?);
-        }
-        Ok(ranges)
+        !matches!(self.status, DEAD | REFUSED)
     }
 }
 
@@ -277,52 +212,46 @@ async fn append_to_file(
     log_time_ms: LogTime,
 ) -> Result<Vec<SampleResult>, IngestError> {
     let decoder = Decoder::new(rules)?;
+    let (mut template, headers) = (JsonTemplate::default(), records.named_headers(&decoder));
     let mut processor = Processor::new(store, rules, ProcessorConfig::default()).await?;
     let first = processor.position().delivered;
     let mut results = Results::new(records.len());
     for (nth, offset) in (0..records.len()).zip(first.get()..) {
-        let record = records.get(nth);
-        let mut batch = Batch { origin: ORIGIN.into(), ..Batch::default() };
-        let content = decoder.json(record, &mut batch.text);
-        let message = content.as_ref().err().map(|error| error.message.clone());
-        batch.raw.extend_from_slice(record);
-        batch.entries.push(Entry {
-            offset: Offset(offset),
-            element: None,
-            line: 0,
-            log_time_ms,
-            again: false,
-            raw: span(0, record.len()),
-            key: None,
-            content,
-        });
-        let before = processor.counts().clone();
-        processor.absorb(&batch).await?;
-        results.push(sample_result(&before, processor.counts(), message));
+        let mut batch = Batch { origin: HTTP_ORIGIN.into(), ..Batch::default() };
+        let position =
+            RecordPosition { offset: Offset(offset), log_time_ms, ..RecordPosition::default() };
+        batch.keep_headers(position.offset, &headers);
+        let context = RecordContext { headers: &headers, ..RecordContext::default() };
+        let json = raw_json(&decoder, records.get(nth), context);
+        decoder.split(&mut template, &json, &position, &mut batch);
+        for outcome in processor.absorb_traced(&batch).await? {
+            let (result, count) = stored_result(outcome);
+            results.push(result, count)?;
+        }
+        results.push_others(&batch, DEAD)?;
     }
     processor.flush().await?;
     Ok(results.list)
 }
 
-/// The result of a sample, from the counts before and after it.
-fn sample_result(
-    before: &SampleCounts,
-    after: &SampleCounts,
-    message: Option<String>,
-) -> SampleResult {
-    let rose = after.by_result().zip(before.by_result()).find(|((_, is), (_, was))| is > was);
-    let status = rose.map_or(DEAD, |((result, _), _)| result);
-    let reason = match status {
-        DROPPED => raised(&before.dropped, &after.dropped).map(DropReason::name),
-        DEAD => raised(&before.dead_letters, &after.dead_letters).map(DeadReason::name),
-        accepted => return SampleResult::accepted(accepted),
-    };
-    SampleResult { status, reason, message: message.filter(|_| status == DEAD) }
+fn raw_json<'a>(decoder: &Decoder, value: &'a [u8], context: RecordContext<'a>) -> RawJson<'a> {
+    let may_be_list = decoder.reads_lists();
+    RawJson { value, context, may_be_list, schema_id: None, check: &|_| Ok(()) }
 }
 
-/// The first reason whose count differs.
-fn raised<R: Copy + Ord>(before: &BTreeMap<R, u64>, after: &BTreeMap<R, u64>) -> Option<R> {
-    after.iter().find(|(reason, count)| before.get(reason) != Some(count)).map(|(&it, _)| it)
+/// The result of the samples of an entry, and their number.
+fn stored_result(outcome: EntryOutcome) -> (SampleResult, u64) {
+    match outcome {
+        EntryOutcome::Counted(status, count) => (SampleResult::accepted(status), count),
+        EntryOutcome::Dropped(reason, count) => {
+            let reason = Some(reason.name());
+            (SampleResult { status: DROPPED, reason, message: None }, count)
+        }
+        EntryOutcome::Dead(reason, message) => {
+            let (reason, message) = (Some(reason.name()), Some(message));
+            (SampleResult { status: DEAD, reason, message }, 1)
+        }
+    }
 }
 
 /// Sends samples to a topic.
@@ -353,11 +282,14 @@ impl TopicSink {
         for start in (0..records.len()).step_by(SEND_BATCH) {
             let (decoder, shared) = (Arc::clone(&self.decoder), Arc::clone(&records));
             let range = start..records.len().min(start + SEND_BATCH);
-            let work = move || decode(&decoder, &shared, range);
+            let topic = self.topic.clone();
+            let work = move || decode(&decoder, &shared, range, &topic);
             // On its own thread: decoding must not block other requests.
             let (batch, decoded) =
                 tokio::task::spawn_blocking(work).await.expect("the work does not panic");
-            decoded.into_iter().for_each(|result| results.push(result));
+            for (result, count) in decoded {
+                results.push(result, count)?;
+            }
             self.producer.send(&self.topic, &batch).await.map_err(|error| IngestError::Log {
                 topic: self.topic.clone(),
                 source: error.into(),
@@ -367,31 +299,69 @@ impl TopicSink {
     }
 }
 
-/// Decodes a range of records. Returns the valid ones, keyed by device, and the result of each.
+/// Results, each with its number of samples.
+type SentResults = Vec<(SampleResult, u64)>;
+
+/// Decodes a range of records. Returns those with valid samples, keyed by device, and the results
+/// of their samples.
 fn decode(
     decoder: &Decoder,
     records: &Records,
     range: Range<usize>,
-) -> (Vec<ProducerRecord>, Vec<SampleResult>) {
-    let (mut out, mut results, mut text) = (Vec::new(), Vec::new(), String::new());
+    topic: &str,
+) -> (Vec<ProducerRecord>, SentResults) {
+    let (mut out, mut results) = (Vec::new(), Vec::new());
+    let (mut template, headers) = (JsonTemplate::default(), records.named_headers(decoder));
     for nth in range {
-        text.clear();
         let record = records.get(nth);
-        match decoder.json(record, &mut text) {
-            Ok(decoded) => {
-                let device = &decoded.device;
-                let key = &text.as_bytes()[device.start as usize..device.end as usize];
-                let (key, value) = (Some(key.to_vec()), record.to_vec());
-                out.push(ProducerRecord { key, value, ..ProducerRecord::default() });
-                results.push(SampleResult::accepted("sent"));
+        let mut batch = Batch::default();
+        let context =
+            RecordContext { headers: &headers, topic: Some(topic), ..RecordContext::default() };
+        let json = raw_json(decoder, record, context);
+        decoder.split(&mut template, &json, &RecordPosition::default(), &mut batch);
+        let device = |entry: &Entry| {
+            let decoded = entry.content.as_ref().ok()?;
+            Some(batch.text(&decoded.device).to_owned())
+        };
+        let samples = || batch.entries.iter().filter_map(|entry| Some((entry, device(entry)?)));
+        let send = |(value, device): (&[u8], String)| {
+            let (key, value) = (Some(device.into_bytes()), value.to_vec());
+            ProducerRecord { key, value, headers: headers.clone(), ..ProducerRecord::default() }
+        };
+        let devices: BTreeSet<_> = samples().map(|(_, device)| device).collect();
+        let mut problem = None;
+        match decoder.needs_whole_records() {
+            false => out.extend(samples().map(|(entry, device)| send((batch.raw(entry), device)))),
+            true if devices.len() > 1 => {
+                problem = Some(SEVERAL_DEVICES);
             }
-            Err(error) => {
-                let (reason, message) = (Some(error.reason.name()), Some(error.message));
-                results.push(SampleResult { status: "refused", reason, message });
-            }
+            true => out.extend(devices.into_iter().map(|device| send((record, device)))),
+        }
+        results.extend(batch.entries.iter().map(|entry| sent_result(entry, problem)));
+        for (reason, count) in batch.arrays.values().flat_map(|array| &array.more) {
+            let reason = Some(reason.name());
+            results.push((SampleResult { status: REFUSED, reason, message: None }, *count));
         }
     }
     (out, results)
+}
+
+/// The result of the samples of an entry, and their number; `problem` is why they were not sent.
+fn sent_result(entry: &Entry, problem: Option<&str>) -> (SampleResult, u64) {
+    let refused = |reason: DeadReason, message: &str| {
+        let (reason, message) = (Some(reason.name()), Some(message.to_owned()));
+        (SampleResult { status: REFUSED, reason, message }, 1)
+    };
+    match (&entry.content, problem) {
+        (Ok(_), None) => (SampleResult::accepted(SENT), 1),
+        (Ok(_), Some(problem)) => refused(DeadReason::KeyMismatch, problem),
+        (Err(NoSample::Dead(error)), _) => refused(error.reason, &error.message),
+        (Err(NoSample::Skipped(count)), _) => (SampleResult::accepted(SKIPPED), u64::from(*count)),
+        (Err(NoSample::Dropped(reason, count)), _) => {
+            let reason = Some(reason.name());
+            (SampleResult { status: DROPPED, reason, message: None }, u64::from(*count))
+        }
+    }
 }
 
 #[cfg(test)]

@@ -91,10 +91,10 @@ settings! {
         help: "Leave faster legs between neighbours out of distance and average speed, m/s",
     }
 
-    /// Maps a canonical field name to the input's name or JSON Pointer.
+    /// Maps a canonical field name to its source in the input, and says what is a sample.
     map: BTreeMap<String, String> {
         key: "map", default: "", syntax: FIELD_MAP, flags: [Rules, Overrides],
-        help: "Field names of the input, such as device_id=vehicle,lat=/gps/lat",
+        help: "Where fields are in the input, such as device_id=@key/2,lat=/gps/lat,when=/type=fix",
     }
 
     /// Unit of speeds.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use data_encoding::HEXLOWER;
 
-use super::{Decoder, JsonTemplate, SampleError};
+use super::{Decoder, JsonTemplate, NoSample, RecordContext, SampleError};
 use crate::model::rules::Rules;
 use crate::timeline::Sample;
 
@@ -35,11 +35,19 @@ pub(super) fn decode(
     header: Option<&[u8]>,
     record: &[u8],
 ) -> Result<Sampled, Box<SampleError>> {
-    let mut text = String::new();
-    let decoded = decoder.decode(&mut JsonTemplate::default(), header, record, &mut text)?;
+    let (mut text, context) = (String::new(), RecordContext::default());
+    let template = &mut JsonTemplate::default();
+    let decoded = decoder.decode(template, (header, record), &context, &mut text).map_err(dead)?;
     let at = |span: &super::Span| text[span.start as usize..span.end as usize].to_owned();
     let (device, driver) = (at(&decoded.device), decoded.driver.as_ref().map(at));
     Ok((device, driver, decoded.ignition, decoded.sample))
+}
+
+fn dead(none: NoSample) -> Box<SampleError> {
+    match none {
+        NoSample::Dead(error) => error,
+        other => panic!("{other:?}: no map of these tests skips or drops samples"),
+    }
 }
 
 /// The same samples as canonical JSON, without altitude and accuracy.

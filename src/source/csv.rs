@@ -154,9 +154,9 @@ impl Columns {
     /// # Errors
     /// Why no row can be read, and what to do.
     pub(super) fn new(header: &[u8], decoder: &Decoder) -> Result<Self, String> {
-        if let Some((field, pointer)) = decoder.pointer() {
+        if let Some((name, text)) = decoder.nested() {
             return Err(format!(
-                "it is CSV, and --map {field}={pointer} is a JSON Pointer; map the name of a column"
+                "it is CSV, and --map {name}={text} is for nested values; map the name of a column"
             ));
         }
         let Ok(header) = std::str::from_utf8(header) else {
@@ -187,7 +187,9 @@ impl Columns {
                 .wanted
                 .iter()
                 .flat_map(|(_, child)| &decoder.shape.root.children[*child].node.targets);
-            targets.any(|target| target.field == field)
+            let given = decoder.shape.given.iter().map(|(target, _)| target);
+            targets.any(|target| target.field() == Some(field))
+                || given.clone().any(|target| target.field() == Some(field))
         };
         match Field::REQUIRED.into_iter().find(|field| !has(*field)) {
             None => Ok(()),

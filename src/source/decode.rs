@@ -1,15 +1,17 @@
 //! Decodes a record into a sample, by the rules. All sources share this code. `record` checks the
 //! values and chooses the reason of a dead letter.
 
+use super::context::{RecordContext, describe};
 use super::csv::Columns;
-use super::fields::{Field, MapError};
+use super::fields::Field;
 use super::json_fast::JsonTemplate;
 use super::local_time::TimeRulesError;
-use super::record::Fields;
+use super::map::{self, MapError, Source};
+use super::record::{Fields, Value};
 use super::schemas::BinaryReader;
 use super::shape::Shape;
-use super::{DecodedSample, SampleError};
-use crate::model::reason::DeadReason;
+use super::{DecodedSample, NoSample, SampleError};
+use crate::model::reason::{DeadReason, DropReason};
 use crate::model::rules::Rules;
 use crate::model::schema::{SchemaId, SchemaVerdict};
 
@@ -24,6 +26,9 @@ pub enum DecoderError {
     Times(#[from] TimeRulesError),
 }
 
+/// Rules of this reading, and of later ones, have lists of samples on a line of a file, too.
+const FIRST_LISTS: u32 = 2;
+
 /// Decodes records by the field map and the units of the rules.
 #[derive(Debug)]
 pub struct Decoder {
@@ -32,16 +37,26 @@ pub struct Decoder {
     binary: Option<BinaryReader>,
 }
 
+/// The values of what is around a sample: the elements and the record that it is in, nearest first.
+#[derive(Clone, Copy)]
+pub(super) struct Outer<'a> {
+    pub fields: &'a Fields<'a>,
+    pub next: Option<&'a Outer<'a>>,
+}
+
 impl Decoder {
     /// Creates a decoder for these rules.
     ///
     /// # Errors
     /// What is wrong with the rules.
     pub fn new(rules: &Rules) -> Result<Self, DecoderError> {
-        let binary = BinaryReader::new(rules);
-        let binary = binary
-            .map_err(|problem| MapError::new(format!("the schema cannot be used: {problem}")))?;
-        Ok(Self { shape: Shape::new(rules)?, binary })
+        let (shape, binary) = (Shape::new(rules)?, BinaryReader::new(rules));
+        let binary =
+            binary.or_else(|problem| map::fail(format!("the schema cannot be used: {problem}")))?;
+        if binary.is_some() && !shape.outer.is_empty() {
+            return Ok(map::fail("samples= is for JSON; it does not apply to --decode".into())?);
+        }
+        Ok(Self { shape, binary })
     }
 
     /// Whether records are not text.
@@ -63,25 +78,6 @@ impl Decoder {
         }
     }
 
-    /// Decodes a record in the encoding of the rules; `schema_id` is its header
-    /// [`super::SCHEMA_ID_HEADER`]. Otherwise like [`Decoder::json_like`].
-    ///
-    /// # Errors
-    /// As for [`Decoder::json`]; [`SampleError::needs_schema`] is set if the record can be decoded
-    /// after [`Decoder::add_schema`].
-    pub fn decode(
-        &self,
-        template: &mut JsonTemplate,
-        schema_id: Option<&[u8]>,
-        record: &[u8],
-        text: &mut String,
-    ) -> Result<DecodedSample, Box<SampleError>> {
-        let Some(binary) = &self.binary else { return self.json_like(template, record, text) };
-        let mut values = Fields::default();
-        binary.read((schema_id, record), &self.shape.root, &mut values)?;
-        values.sample(self, text)
-    }
-
     /// Decodes a JSON object. Appends device and driver to `text`, which has to stay below 4 GiB.
     ///
     /// # Errors
@@ -89,12 +85,10 @@ impl Decoder {
     pub fn json(
         &self,
         record: &[u8],
+        context: &RecordContext<'_>,
         text: &mut String,
-    ) -> Result<DecodedSample, Box<SampleError>> {
-        let line = utf8(record)?;
-        let mut values = Fields::default();
-        self.shape.read(line, &mut values)?;
-        values.sample(self, text)
+    ) -> Result<DecodedSample, NoSample> {
+        self.object(utf8(record)?, None, context, text)
     }
 
     /// Decodes a JSON object with a template learnt from earlier ones of the same producer. Returns
@@ -106,26 +100,107 @@ impl Decoder {
         &self,
         template: &mut JsonTemplate,
         record: &[u8],
+        context: &RecordContext<'_>,
         text: &mut String,
-    ) -> Result<DecodedSample, Box<SampleError>> {
-        if let Some(decoded) = template.read(self, record, text) {
+    ) -> Result<DecodedSample, NoSample> {
+        if let Some(decoded) = template.read(self, record, context, text) {
             return Ok(decoded);
         }
-        let decoded = self.json(record, text)?;
+        let decoded = self.json(record, context, text)?;
         template.learn(self, record);
         Ok(decoded)
     }
 
+    /// Decodes a record in the encoding of the rules; `schema_id` is its header
+    /// [`super::SCHEMA_ID_HEADER`]. Otherwise like [`Decoder::json_like`].
+    ///
+    /// # Errors
+    /// As for [`Decoder::json`]; [`SampleError::needs_schema`] is set if the record can be decoded
+    /// after [`Decoder::add_schema`].
+    pub fn decode(
+        &self,
+        template: &mut JsonTemplate,
+        (schema_id, record): (Option<&[u8]>, &[u8]),
+        context: &RecordContext<'_>,
+        text: &mut String,
+    ) -> Result<DecodedSample, NoSample> {
+        let Some(binary) = &self.binary else {
+            return self.json_like(template, record, context, text);
+        };
+        let mut values = Fields::default();
+        binary.read((schema_id, record), &self.shape.root, &mut values)?;
+        self.check_conditions(&mut values, None, context)?;
+        Ok(values.sample(self, text)?)
+    }
+
+    /// Decodes the object of a sample.
+    pub(super) fn object<'a>(
+        &'a self,
+        object: &'a str,
+        outer: Option<&'a Outer<'a>>,
+        context: &RecordContext<'a>,
+        text: &mut String,
+    ) -> Result<DecodedSample, NoSample> {
+        let mut values = Fields::default();
+        self.shape.read(&self.shape.root, object, &mut values)?;
+        self.check_conditions(&mut values, outer, context)?;
+        Ok(values.sample(self, text)?)
+    }
+
+    /// Completes the values of a record from around it, and checks whether it is to be read.
+    ///
+    /// # Errors
+    /// It is skipped, its fix is not valid, or that cannot be decided.
+    pub(super) fn check_conditions<'a>(
+        &'a self,
+        values: &mut Fields<'a>,
+        outer: Option<&'a Outer<'a>>,
+        context: &RecordContext<'a>,
+    ) -> Result<(), NoSample> {
+        let mut next = outer;
+        while let Some(outer) = next {
+            values.inherit(outer.fields);
+            next = outer.next;
+        }
+        for (target, source) in &self.shape.given {
+            let given = match source {
+                Source::Around(around) => context.text(around),
+                Source::Constant(constant) => Some(&**constant),
+                Source::Record(_) => None,
+            };
+            if let Some(given) = given {
+                values.offer(&[*target], Value::Cell(given.into()));
+            }
+        }
+        let map = &self.shape.map;
+        for (index, condition) in (usize::from(map.valid.is_some())..).zip(&map.when) {
+            let value = values.extra(index);
+            let is_met = match &condition.values[..] {
+                [] => !matches!(value, Value::Absent),
+                known => known.iter().any(|known| value.is_text(known)),
+            };
+            if !is_met {
+                return Err(NoSample::Skipped(1));
+            }
+        }
+        match &map.valid {
+            Some(_) => check_valid(values.extra(0), self.shape.reading),
+            None => Ok(()),
+        }
+    }
+
     /// The device id of a record without headers, even if the record is otherwise invalid.
     #[must_use]
-    pub fn device_of(&self, record: &[u8]) -> Option<String> {
+    pub fn device_of(&self, record: &[u8], context: &RecordContext<'_>) -> Option<String> {
         let mut values = Fields::default();
         if let Some(binary) = &self.binary {
             binary.read((None, record), &self.shape.root, &mut values).ok();
             return values.device_text();
         }
         // Values read before an error count.
-        self.shape.read(std::str::from_utf8(record).ok()?, &mut values).ok();
+        self.shape.read(&self.shape.root, std::str::from_utf8(record).ok()?, &mut values).ok();
+        // A device is also that of a sample that would be skipped.
+        self.check_conditions(&mut values, None, context).ok();
         values.device_text()
     }
 
@@ -134,34 +209,90 @@ impl Decoder {
         &self,
         columns: &mut Columns,
         record: &[u8],
+        context: &RecordContext<'_>,
         text: &mut String,
-    ) -> Result<DecodedSample, Box<SampleError>> {
+    ) -> Result<DecodedSample, NoSample> {
         let row = utf8(record)?;
         let mut values = Fields::default();
         columns.read(row, &self.shape.root, &mut values)?;
-        values.sample(self, text)
+        self.check_conditions(&mut values, None, context)?;
+        Ok(values.sample(self, text)?)
     }
 
-    /// A field that is mapped to a JSON Pointer, and the pointer.
-    pub(super) fn pointer(&self) -> Option<(&str, &str)> {
-        let mut map = self.shape.map.iter().map(|(field, name)| (field.as_str(), name.as_str()));
-        map.find(|(_, name)| name.starts_with('/'))
+    /// Whether a line of a file may be a list of samples, as a record of a topic may.
+    #[must_use]
+    pub fn reads_lists(&self) -> bool {
+        self.shape.reading >= FIRST_LISTS
+    }
+
+    /// Whether bad samples can only be decoded again with the record around them.
+    #[must_use]
+    pub fn needs_whole_records(&self) -> bool {
+        !self.shape.outer.is_empty()
+    }
+
+    /// Whether the map names this header.
+    #[must_use]
+    pub fn names_header(&self, header: &str) -> bool {
+        let is_named = |source: &Source| match source {
+            Source::Around(super::map::Around::Header(name)) => name.eq_ignore_ascii_case(header),
+            _ => false,
+        };
+        self.shape.given.iter().any(|(_, source)| is_named(source))
+    }
+
+    /// Checks that samples can have the key of their record as the device id.
+    ///
+    /// # Errors
+    /// The map reads the device id from a part of the key.
+    pub fn check_key_is_device(&self) -> Result<(), MapError> {
+        match self.shape.key_part_of(Field::DeviceId) {
+            None => Ok(()),
+            Some(sources) => super::map::fail(format!(
+                "--map device_id={sources} reads a part of the key, and --key device_id says that \
+                 the whole key is the device id; if records of a device always have the same key, \
+                 pass --key any"
+            )),
+        }
+    }
+
+    /// A part of the map that a table cannot have, and its text.
+    pub(super) fn nested(&self) -> Option<(&str, &str)> {
+        self.shape.map.nested()
     }
 
     /// The message for a missing field.
     pub(super) fn absent(&self, field: Field) -> String {
         let name = field.name();
-        match self.shape.map.get(name) {
-            Some(mapped) => format!("{name} is absent: there is no `{mapped}`"),
-            None => format!(
+        let Some(sources) = self.shape.map.sources(field) else {
+            return format!(
                 "{name} is absent: there is no `{}`; map another name with --map {name}=NAME",
                 field.names().join("`, no `")
-            ),
+            );
+        };
+        let texts = sources.text.split('|').map(str::trim);
+        let missing = sources.list.iter().zip(texts).map(|(source, text)| match source {
+            Source::Around(around) => describe(around),
+            _ => format!("no `{text}`"),
+        });
+        format!("{name} is absent: there is {}", missing.collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// Checks the value that says whether a fix is valid; one that is absent says nothing.
+fn check_valid(value: &Value<'_>, reading: u32) -> Result<(), NoSample> {
+    match (value, value.truth(reading)) {
+        (Value::Absent, _) | (_, Some(true)) => Ok(()),
+        (_, Some(false)) => Err(NoSample::Dropped(DropReason::BadFix, 1)),
+        (_, None) => {
+            let shown = value.display();
+            let message = format!("valid is {shown}; it needs true, false, on, off, 1 or 0");
+            Err(Box::new(SampleError::new(DeadReason::BadType, message)).into())
         }
     }
 }
 
-fn utf8(record: &[u8]) -> Result<&str, Box<SampleError>> {
+pub(super) fn utf8(record: &[u8]) -> Result<&str, Box<SampleError>> {
     std::str::from_utf8(record).map_err(|error| {
         let at = error.valid_up_to();
         let byte = record.get(at).copied().unwrap_or(0);

@@ -1,7 +1,6 @@
 use super::*;
 use crate::model::rules::{SpeedUnit, TimeUnit};
 use crate::model::scalar::DeviceTime;
-use crate::source::fields;
 use crate::timeline::Sample;
 
 const GOOD: &str = r#""device_id":"a","time":"2026-11-20T21:38:00.123Z","lat":1.5,"lon":2.5"#;
@@ -9,7 +8,7 @@ const GOOD: &str = r#""device_id":"a","time":"2026-11-20T21:38:00.123Z","lat":1.
 fn with_map(map: &str, change: impl FnOnce(&mut Rules)) -> Decoder {
     let mut rules = Rules::default();
     if !map.is_empty() {
-        rules.fields = fields::parse_map(map).unwrap();
+        rules.fields = crate::source::parse_map(map).unwrap();
     }
     change(&mut rules);
     Decoder::new(&rules).unwrap()
@@ -28,9 +27,10 @@ struct Summary {
 
 fn read(decoder: &Decoder, line: &[u8]) -> Result<Summary, SampleError> {
     let mut text = "before".to_owned();
-    let decoded = decoder.json(line, &mut text).map_err(|fault| {
+    let context = RecordContext::default();
+    let decoded = decoder.json(line, &context, &mut text).map_err(|none| {
         assert_eq!(text, "before", "an error leaves no text");
-        *fault
+        none.error().expect("nothing is skipped").clone()
     })?;
     let part = |span: &crate::source::Span| text[span.start as usize..span.end as usize].to_owned();
     Ok(Summary {
@@ -98,14 +98,14 @@ fn every_accepted_time_has_a_text_id() {
     let (mut template, mut columns) = (JsonTemplate::default(), None);
     for time in [first - 1, first, 0, last, last + 1, i64::MIN, i64::MAX] {
         let line = but("time", &time.to_string());
-        let mut text = String::new();
+        let (mut text, context) = (String::new(), RecordContext::default());
         let row = format!("a,{time},1.5,2.5");
         let header = || Columns::new(b"device_id,time,lat,lon", &d).unwrap();
         let read = [
-            d.json(line.as_bytes(), &mut text),
-            d.json_like(&mut template, line.as_bytes(), &mut text),
-            d.json_like(&mut template, line.as_bytes(), &mut text),
-            d.row(columns.get_or_insert_with(header), row.as_bytes(), &mut text),
+            d.json(line.as_bytes(), &context, &mut text),
+            d.json_like(&mut template, line.as_bytes(), &context, &mut text),
+            d.json_like(&mut template, line.as_bytes(), &context, &mut text),
+            d.row(columns.get_or_insert_with(header), row.as_bytes(), &context, &mut text),
         ];
         for read in read {
             let is_accepted = (first..=last).contains(&time);
@@ -115,7 +115,9 @@ fn every_accepted_time_has_a_text_id() {
                     let id = TripId::new("a", decoded.sample.time_ms).unwrap();
                     assert!(id.text().is_ok(), "{time}");
                 }
-                Err(fault) => assert_eq!(fault.reason, DeadReason::OutOfRange, "{time}"),
+                Err(none) => {
+                    assert_eq!(none.error().unwrap().reason, DeadReason::OutOfRange, "{time}");
+                }
             }
         }
     }

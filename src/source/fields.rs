@@ -1,8 +1,6 @@
 //! Maps the names in a record to the fields of a sample.
 
-use std::collections::BTreeMap;
-
-use super::text::short;
+use super::map::{FieldMap, MapError, SamplePath, Source, Sources, Token, fail};
 use crate::model::reading::{READINGS, ReadingKind, readings};
 
 macro_rules! define_fields {
@@ -72,79 +70,57 @@ impl Field {
         self.names()[0]
     }
 
-    fn from_name(name: &str) -> Option<Self> {
+    pub(super) fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|field| field.name() == name)
     }
 }
 
-/// An invalid field map.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct MapError(String);
+/// Maximum number of names in one object: a bucket of a [`Node`] has one bit for each.
+const MAX_NAMES: usize = 32;
 
-impl MapError {
-    /// An error of the rules about records.
-    pub(super) fn new(problem: String) -> Self {
-        Self(problem)
-    }
+/// What a value is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// A field of the sample.
+    Field(Field),
+    /// A value that decides whether the sample is read: index in [`extras`].
+    Extra(u8),
 }
 
-/// Parses a field map such as `device_id=vehicle,lat=/gps/lat`: from canonical names to names or
-/// JSON Pointers in the record.
-///
-/// # Errors
-/// An unknown or repeated canonical name, an empty part, or an invalid pointer.
-pub fn parse_map(text: &str) -> Result<BTreeMap<String, String>, MapError> {
-    let mut map = BTreeMap::new();
-    for part in text.split(',').map(str::trim) {
-        let Some((field, name)) = part.split_once('=') else {
-            return Err(MapError(format!(
-                "{} is not FIELD=NAME; write for example device_id=vehicle,lat=/gps/lat",
-                short(part)
-            )));
-        };
-        let (field, name) = (field.trim(), name.trim());
-        check(field, name)?;
-        if map.insert(field.to_owned(), name.to_owned()).is_some() {
-            return Err(MapError(format!("{} is mapped twice; keep one", short(field))));
-        }
-    }
-    Ok(map)
-}
-
-fn check(field: &str, name: &str) -> Result<(), MapError> {
-    if Field::from_name(field).is_none() {
-        let known = Field::ALL.map(Field::name).join(", ");
-        return Err(MapError(format!("{} is not a field; the fields are {known}", short(field))));
-    }
-    if name.is_empty() {
-        return Err(MapError(format!("{field} is mapped to an empty name; write {field}=NAME")));
-    }
-    let bad_escape =
-        |token: &str| token.split('~').skip(1).any(|rest| !rest.starts_with(['0', '1']));
-    if name.starts_with('/') && bad_escape(name) {
-        return Err(MapError(format!(
-            "{field}={} is not a JSON Pointer; write ~ as ~0 and / as ~1",
-            short(name)
-        )));
-    }
-    Ok(())
-}
-
-/// A field that a name in a record maps to.
+/// A place that a name in a record maps to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Target {
-    pub(super) field: Field,
-    /// 0 for the canonical or mapped name, else the index of the alias in [`Field::names`].
+    pub(super) place: Place,
+    /// 0 for the canonical name, else the index of the alias in [`Field::names`]; of a mapped
+    /// field, the index of the source.
     pub(super) rank: u8,
+    /// Whether the sources are listed in a map: the lowest rank with a value wins. Otherwise they
+    /// are aliases, of which two are ambiguous.
+    pub(super) is_listed: bool,
+}
+
+impl Target {
+    /// The field, if it is one.
+    pub(super) fn field(&self) -> Option<Field> {
+        match self.place {
+            Place::Field(field) => Some(field),
+            Place::Extra(_) => None,
+        }
+    }
 }
 
 /// A node in the tree of names to look for; the root is the record itself.
 #[derive(Debug, Default)]
 pub(super) struct Node {
     pub(super) children: Vec<Child>,
-    /// The fields that the value of this node maps to.
+    /// Children that are elements of an array, selected by a member.
+    pub(super) members: Vec<Member>,
+    /// The places that the value of this node maps to.
     pub(super) targets: Vec<Target>,
+    /// Whether a text at this node contains JSON that replaces it.
+    pub(super) opens: bool,
+    /// Whether this node is the array of the samples.
+    pub(super) is_array: bool,
     /// For each hash of a name, a bit set of the children with that hash.
     buckets: [u32; 32],
 }
@@ -154,6 +130,14 @@ pub(super) struct Child {
     pub(super) name: Box<str>,
     /// The name as an array index.
     index: Option<u32>,
+    pub(super) node: Node,
+}
+
+/// The first element of an array whose member `name` has this value.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) name: Box<str>,
+    pub(super) value: Box<str>,
     pub(super) node: Node,
 }
 
@@ -184,95 +168,177 @@ impl Node {
     }
 
     /// The node at `path`; creates missing nodes.
-    fn entry(&mut self, mut path: impl Iterator<Item = String>) -> &mut Self {
-        let Some(name) = path.next() else { return self };
-        let at = self.child(&name).unwrap_or_else(|| {
-            let at = self.children.len();
-            assert!(at < 32, "a bucket has one bit for each child");
-            self.buckets[bucket(&name)] |= 1 << at;
-            // "01" is a name, but not an index.
-            let index = name.parse().ok().filter(|index: &u32| index.to_string() == name);
-            self.children.push(Child { name: name.into(), index, node: Self::default() });
-            at
-        });
-        self.children[at].node.entry(path)
+    fn entry(&mut self, path: &[Token]) -> Result<&mut Self, MapError> {
+        let Some((token, rest)) = path.split_first() else { return Ok(self) };
+        match token {
+            Token::Name(name) => {
+                let at = match self.child(name) {
+                    Some(at) => at,
+                    None => self.add_child(name)?,
+                };
+                self.children[at].node.entry(rest)
+            }
+            Token::Member { name, value } => {
+                let is_same = |member: &Member| (&member.name, &member.value) == (name, value);
+                let at = self.members.iter().position(is_same).unwrap_or_else(|| {
+                    let (name, value) = (name.clone(), value.clone());
+                    self.members.push(Member { name, value, node: Self::default() });
+                    self.members.len() - 1
+                });
+                if at >= MAX_NAMES {
+                    return fail(format!(
+                        "the field map selects over {MAX_NAMES} elements of one array"
+                    ));
+                }
+                self.members[at].node.entry(rest)
+            }
+        }
+    }
+
+    /// Adds a child with a new name and returns its index.
+    fn add_child(&mut self, name: &str) -> Result<usize, MapError> {
+        let at = self.children.len();
+        if at >= MAX_NAMES {
+            return fail(format!("the field map looks for over {MAX_NAMES} names in one object"));
+        }
+        self.buckets[bucket(name)] |= 1 << at;
+        // "01" is a name, but not an index.
+        let index = name.parse().ok().filter(|index: &u32| index.to_string() == name);
+        self.children.push(Child { name: name.into(), index, node: Self::default() });
+        Ok(at)
+    }
+
+    fn add_sources(&mut self, place: Place, sources: &Sources) -> Result<(), MapError> {
+        let is_listed = sources.list.len() > 1;
+        for (rank, source) in (0..).zip(&sources.list) {
+            if let Source::Record(path) = source {
+                self.entry(path)?.targets.push(Target { place, rank, is_listed });
+            }
+        }
+        Ok(())
     }
 }
 
-/// Builds the tree of names to look for, under a field map.
+/// The sources of the values that decide whether a sample is read: of `valid`, then of each
+/// condition.
+pub(super) fn extras(map: &FieldMap) -> Vec<Sources> {
+    let conditions = map.when.iter().map(|condition| {
+        let (text, list) = (String::new(), vec![condition.source.clone()]);
+        Sources { text, list }
+    });
+    map.valid.iter().cloned().chain(conditions).collect()
+}
+
+/// The trees of names to look for.
+#[derive(Debug)]
+pub(super) struct Names {
+    /// For each path of samples, in the record and in each array of arrays of samples.
+    pub outer: Vec<Vec<Node>>,
+    /// In a sample.
+    pub root: Node,
+}
+
+/// Builds the trees of names to look for, under a field map.
 ///
 /// # Errors
-/// As for [`parse_map`]: a map from a settings file is not checked yet.
-pub(super) fn names(map: &BTreeMap<String, String>) -> Result<Node, MapError> {
-    for (field, name) in map {
-        check(field, name)?;
-    }
+/// The map has too many names.
+pub(super) fn names(map: &FieldMap) -> Result<Names, MapError> {
+    let paths = map.samples.as_ref().map_or(&[][..], |SamplePath { list, .. }| list);
+    let around = |array: &Vec<Token>| {
+        let mut root = level(map, false)?;
+        root.entry(array)?.is_array = true;
+        Ok(root)
+    };
+    let outer = paths.iter().map(|arrays| arrays.iter().map(around).collect());
+    Ok(Names { outer: outer.collect::<Result<_, _>>()?, root: level(map, true)? })
+}
+
+/// The tree of a sample, or of what is around samples.
+fn level(map: &FieldMap, is_sample: bool) -> Result<Node, MapError> {
     let mut root = Node::default();
     for field in Field::ALL {
-        match map.get(field.name()) {
-            Some(pointer) if pointer.starts_with('/') => {
-                let tokens = pointer[1..].split('/');
-                let path = tokens.map(|token| token.replace("~1", "/").replace("~0", "~"));
-                root.entry(path).targets.push(Target { field, rank: 0 });
-            }
-            Some(name) => {
-                let path = std::iter::once(name.clone());
-                root.entry(path).targets.push(Target { field, rank: 0 });
-            }
-            None => {
+        let place = Place::Field(field);
+        match map.sources(field) {
+            Some(sources) => root.add_sources(place, sources)?,
+            // Around samples, a time or a speed is likely to be that of something else.
+            None if is_sample || matches!(field, Field::DeviceId | Field::Driver) => {
                 for (rank, name) in (0..).zip(field.names()) {
-                    let path = std::iter::once((*name).to_owned());
-                    root.entry(path).targets.push(Target { field, rank });
+                    let target = Target { place, rank, is_listed: false };
+                    root.entry(&[Token::Name((*name).into())])?.targets.push(target);
                 }
             }
+            None => {}
         }
+    }
+    for (index, sources) in (0..).zip(extras(map)) {
+        root.add_sources(Place::Extra(index), &sources)?;
+    }
+    if let Some((_, path)) = &map.open {
+        root.entry(path)?.opens = true;
     }
     Ok(root)
 }
 
+/// The names to look for in a sample, by the text of a map.
+#[cfg(test)]
+pub(super) fn root_of(map: &str) -> Node {
+    let map = super::parse_map(map).expect("the map is valid");
+    names(&FieldMap::new(&map, 2).expect("the map is valid")).expect("the names are few").root
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+    use crate::source::parse_map;
+
+    fn tree(map: &str) -> Result<Vec<Node>, MapError> {
+        let map = if map.is_empty() { BTreeMap::new() } else { parse_map(map)? };
+        let Names { outer, root } = names(&FieldMap::new(&map, 2)?)?;
+        Ok(outer.into_iter().flatten().chain([root]).collect())
+    }
 
     #[test]
     fn only_the_names_of_fields_are_found() {
-        let root = names(&BTreeMap::new()).unwrap();
+        let root = tree("").unwrap().remove(0);
         for field in Field::ALL {
             for (rank, name) in (0..).zip(field.names()) {
                 let child = &root.children[root.child(name).unwrap()];
-                assert_eq!(child.node.targets, [Target { field, rank }]);
+                let place = Place::Field(field);
+                assert_eq!(child.node.targets, [Target { place, rank, is_listed: false }]);
             }
         }
         for name in ["", "Lat", "latitud", "x", "LAT", "device_ID", "dev"] {
             assert_eq!(root.child(name), None, "{name}");
         }
+        assert!(tree("lat=/gps/lat").unwrap()[0].child("lat").is_none());
     }
 
     #[test]
-    fn a_map_is_parsed() {
-        let map = parse_map("device_id=vehicle, lat=/gps/lat,driver=a=b").unwrap();
-        assert_eq!(map["device_id"], "vehicle");
-        assert_eq!(map["lat"], "/gps/lat");
-        assert_eq!(map["driver"], "a=b");
-        assert!(names(&map).unwrap().child("lat").is_none());
-    }
-
-    #[test]
-    fn an_invalid_map_has_a_reason() {
-        for (text, why) in [
-            ("", "is not FIELD=NAME"),
-            ("lat", "is not FIELD=NAME"),
-            ("lat=a,", "is not FIELD=NAME"),
-            ("latitude=a", "is not a field; the fields are device_id, time, lat"),
-            ("lat=", "empty name"),
-            ("lat=a,lat=b", "mapped twice"),
-            ("lat=/a~2", "is not a JSON Pointer"),
-            ("lat=/a~", "is not a JSON Pointer"),
-        ] {
-            let message = parse_map(text).unwrap_err().to_string();
-            assert!(message.contains(why), "{text}: {message}");
+    fn around_samples_only_device_and_driver_keep_their_names() {
+        let levels = tree("samples=/data/*/gps,speed=/kmh").unwrap();
+        assert_eq!(levels.len(), 3);
+        for (root, is_sample) in levels.iter().zip([false, false, true]) {
+            for name in ["time", "lat", "lon", "heading"] {
+                assert_eq!(root.child(name).is_some(), is_sample, "{name}");
+            }
+            for name in ["device", "driver", "kmh"] {
+                assert!(root.child(name).is_some(), "{name}");
+            }
         }
-        let map = BTreeMap::from([("latitude".to_owned(), "x".to_owned())]);
-        assert!(names(&map).is_err());
+    }
+
+    #[test]
+    fn the_number_of_names_is_limited() {
+        let many: Vec<_> = (0..16).map(|nth| format!("/a{nth}")).collect();
+        let map = format!("lat={}", many.join("|"));
+        assert!(tree(&map).unwrap_err().to_string().contains("over 32 names"));
+        let fields = ["time", "lat", "lon"].map(|field| {
+            let many: Vec<_> = (0..16).map(|nth| format!("/x/[{field}={nth}]/v")).collect();
+            format!("{field}={}", many.join("|"))
+        });
+        let error = tree(&fields.join(",")).unwrap_err().to_string();
+        assert!(error.contains("over 32 elements"), "{error}");
     }
 }

@@ -6,8 +6,10 @@
 //! bytes; all other records, and all errors, are left to the parser. The tests check that both give
 //! the same result.
 
+use super::context::RecordContext;
 use super::decode::Decoder;
 use super::fields::Field;
+use super::map::Source;
 use super::record::{self, MAX_ID_BYTES};
 use super::{DecodedSample, Span, span, time};
 use crate::model::reading::{ReadingKind, ReadingSet};
@@ -72,9 +74,14 @@ impl JsonTemplate {
         &self,
         decoder: &Decoder,
         record: &[u8],
+        context: &RecordContext<'_>,
         text: &mut String,
     ) -> Option<DecodedSample> {
-        let values = self.values(decoder, record)?;
+        if !decoder.shape.is_plain {
+            return None;
+        }
+        let mut values = self.values(decoder, record)?;
+        values.add_given(decoder, context)?;
         if values.fields & REQUIRED != REQUIRED {
             return None;
         }
@@ -133,7 +140,7 @@ impl JsonTemplate {
     /// of an input may have no common layout.
     pub(super) fn learn(&mut self, decoder: &Decoder, record: &[u8]) {
         self.parsed += 1;
-        if !self.parsed.is_power_of_two() {
+        if !decoder.shape.is_plain || !self.parsed.is_power_of_two() {
             return;
         }
         let Some((prefixes, suffix)) = outline(decoder, record) else { return };
@@ -150,6 +157,30 @@ impl JsonTemplate {
 }
 
 impl<'a> Values<'a> {
+    /// Adds the values that are not in the record; of a plain shape, device and driver.
+    #[inline]
+    fn add_given(&mut self, decoder: &'a Decoder, context: &RecordContext<'a>) -> Option<()> {
+        for (target, source) in &decoder.shape.given {
+            let text = match source {
+                Source::Around(around) => context.text(around)?,
+                Source::Constant(constant) => constant,
+                Source::Record(_) => return None,
+            };
+            // Unlike a text of JSON, it may contain a NUL.
+            if text.contains('\0') {
+                return None;
+            }
+            let field = target.field()?;
+            match field {
+                Field::DeviceId => self.device = text.as_bytes(),
+                Field::Driver => self.driver = Some(text.as_bytes()),
+                _ => return None,
+            }
+            self.fields |= bit(field);
+        }
+        Some(())
+    }
+
     /// Parses the value of a field at the start of `rest`, and advances `rest`.
     #[inline]
     fn parse_value(&mut self, field: Field, decoder: &Decoder, rest: &mut &'a [u8]) -> Option<()> {
@@ -325,7 +356,9 @@ fn outline<'a>(decoder: &Decoder, record: &'a [u8]) -> Option<(Vec<Prefix>, &'a 
             match decoder.shape.root.child(name).map(|at| &decoder.shape.root.children[at].node) {
                 None => None,
                 Some(node) => match node.targets[..] {
-                    [target] if node.children.is_empty() => Some(target.field),
+                    [target] if node.children.is_empty() && node.members.is_empty() => {
+                        Some(target.field()?)
+                    }
                     _ => return None,
                 },
             };

@@ -1,7 +1,7 @@
 use super::*;
-use crate::model::reason::DeadReason;
 use crate::model::rules::Rules;
-use crate::source::{SampleError, parse_map};
+use crate::source::context::RecordContext;
+use crate::source::{NoSample, parse_map};
 use proptest::prelude::*;
 
 fn decoder(map: &str, change: impl FnOnce(&mut Rules)) -> Decoder {
@@ -13,9 +13,9 @@ fn decoder(map: &str, change: impl FnOnce(&mut Rules)) -> Decoder {
     Decoder::new(&rules).unwrap()
 }
 
-type Summary = Result<(String, Option<String>, Option<bool>, Sample), (DeadReason, String)>;
+type Summary = Result<(String, Option<String>, Option<bool>, Sample), NoSample>;
 
-fn summarize(decoded: Result<DecodedSample, Box<SampleError>>, text: &str) -> Summary {
+fn summarize(decoded: Result<DecodedSample, NoSample>, text: &str) -> Summary {
     let part = |span: &Span| text[span.start as usize..span.end as usize].to_owned();
     match decoded {
         Ok(good) => {
@@ -24,10 +24,13 @@ fn summarize(decoded: Result<DecodedSample, Box<SampleError>>, text: &str) -> Su
         }
         Err(fault) => {
             assert_eq!(text, "before", "an error leaves no text");
-            Err((fault.reason, fault.message))
+            Err(fault)
         }
     }
 }
+
+const CONTEXT: RecordContext<'_> =
+    RecordContext { key: Some(b"k/e\0y"), headers: &[], topic: Some("samples"), file: None };
 
 /// Reads all lines with one template and compares each with the parser's result. Returns how many
 /// lines the template read.
@@ -36,9 +39,10 @@ fn compare(decoder: &Decoder, lines: &[Vec<u8>]) -> usize {
     let mut read = 0;
     for line in lines {
         let (mut text, mut parsed) = ("before".to_owned(), "before".to_owned());
-        read += usize::from(template.read(decoder, line, &mut String::new()).is_some());
-        let like = summarize(decoder.json_like(&mut template, line, &mut text), &text);
-        let json = summarize(decoder.json(line, &mut parsed), &parsed);
+        let fast = template.read(decoder, line, &CONTEXT, &mut String::new());
+        read += usize::from(fast.is_some());
+        let like = summarize(decoder.json_like(&mut template, line, &CONTEXT, &mut text), &text);
+        let json = summarize(decoder.json(line, &CONTEXT, &mut parsed), &parsed);
         assert_eq!(like, json, "{}", String::from_utf8_lossy(line));
     }
     read
@@ -69,6 +73,58 @@ fn records_after_the_first_are_read_without_the_parser() {
     let mapped = decoder("device_id=v,lat=/gps/lat", |_| ());
     let nested = [r#"{"v":"x","time":"2026-11-20T21:38:00Z","gps":{"lat":1},"lon":2}"#; 3];
     assert_eq!(compare(&mapped, &lines(&nested)), 0);
+}
+
+#[test]
+fn device_and_driver_may_be_given() {
+    let given = ["device_id=@topic", "device_id==van-1,driver=@topic", "device_id=@key/0"];
+    for map in given {
+        let found = compare(
+            &decoder(map, |_| ()),
+            &lines(&PLAIN.map(|line| {
+                assert!(line.contains("device_id"));
+                line
+            })),
+        );
+        assert_eq!(found, 2, "{map}");
+    }
+    let bare = [r#"{"time":5,"lat":1,"lon":2}"#, r#"{"time":6,"lat":1,"lon":2}"#];
+    assert_eq!(compare(&decoder("device_id=@topic", |_| ()), &lines(&bare)), 1);
+    for map in [
+        // Of these, some are errors and some are given values that the parser checks.
+        "device_id=@key",
+        "device_id=@header:none",
+        "device_id=@file",
+        "device_id=@topic,driver=@key",
+        "device_id=device_id|@topic",
+        "device_id=@key/5|device_id",
+        "lat==5",
+        "speed=@topic",
+        "when=time",
+        "when=device_id=a",
+        "when=none",
+        "when=@topic=samples",
+        "valid=none",
+        "valid=lat",
+        "samples=none",
+        "open=device_id",
+        "open=none",
+    ] {
+        let read = compare(&decoder(map, |_| ()), &lines(&PLAIN.repeat(3)));
+        assert_eq!(read, 0, "{map}");
+    }
+    // Names of one field in a list, of which a record has one.
+    let texts = [
+        r#"{"a":"x","ts":5,"lat":1,"lon":2}"#,
+        r#"{"b":"y","ts":5,"lat":1,"lon":2}"#,
+        r#"{"a":"x","b":"y","ts":5,"lat":1,"lon":2}"#,
+        r#"{"b":"y","a":"x","ts":5,"lat":1,"lon":2}"#,
+        r#"{"b":"y","a":null,"ts":5,"lat":1,"lon":2}"#,
+        r#"{"b":"y","a":"","ts":5,"lat":1,"lon":2}"#,
+        r#"{"b":"","a":"","ts":5,"lat":1,"lon":2}"#,
+    ];
+    let read = compare(&decoder("device_id=a|b", |_| ()), &lines(&texts.repeat(4)));
+    assert!(read > 4, "{read}");
 }
 
 #[test]

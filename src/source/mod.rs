@@ -7,6 +7,7 @@
 mod avro;
 #[cfg(test)]
 mod binary_fixture;
+mod context;
 mod csv;
 mod decode;
 mod fields;
@@ -15,6 +16,7 @@ mod framing;
 mod json;
 mod json_fast;
 mod local_time;
+mod map;
 mod protobuf;
 mod record;
 mod reencode;
@@ -22,6 +24,7 @@ mod schema_file;
 mod schemas;
 mod shape;
 pub mod spill;
+mod split;
 mod text;
 mod time;
 mod wire;
@@ -31,19 +34,21 @@ use std::future::Future;
 use std::ops::Range;
 use std::sync::Arc;
 
+pub use context::{HTTP_ORIGIN, RecordContext};
 pub use decode::{Decoder, DecoderError};
-pub use fields::parse_map;
 pub use framing::SCHEMA_ID_HEADER;
 pub use json_fast::JsonTemplate;
 pub use local_time::{ZONE_TABLES, check_time_format, check_time_zone};
+pub use map::parse_map;
 pub use schema_file::read_schema;
 pub use schemas::{MAX_SCHEMA_BYTES, MAX_SCHEMAS};
+pub use split::{RawJson, RecordPosition};
 pub(crate) use text::{head_of, short};
 
 use crate::identity::DeviceId;
 use crate::model::input_part::Part;
 use crate::model::reading::ReadingSet;
-use crate::model::reason::DeadReason;
+use crate::model::reason::{DeadReason, DropReason};
 use crate::model::scalar::{DeviceTime, LogTime, Offset};
 use crate::model::schema::SchemaId;
 use crate::timeline::Sample;
@@ -104,7 +109,7 @@ pub fn memory_of_headers(headers: &Headers) -> usize {
 /// becomes one dead letter.
 pub const MAX_BAD_ELEMENTS: usize = 100;
 
-/// A record that is an array.
+/// A record that is an array, or contains samples in arrays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Array {
     /// Original bytes, in [`Batch::raw`].
@@ -112,6 +117,9 @@ pub struct Array {
     /// Bad elements without an entry, by reason; empty unless more than [`MAX_BAD_ELEMENTS`] bad
     /// elements have entries.
     pub more: BTreeMap<DeadReason, u64>,
+    /// Whether a bad element can only be decoded again with the record around it: its dead letter
+    /// is that of the whole record.
+    pub is_needed: bool,
 }
 
 /// A command about a device, in the log.
@@ -145,15 +153,55 @@ pub struct Entry {
     pub raw: Span,
     /// Key of the record in [`Batch::raw`], if the log has keys.
     pub key: Option<Span>,
-    /// The sample, or why it cannot be used.
-    pub content: Result<DecodedSample, Box<SampleError>>,
+    /// The sample, or why there is none.
+    pub content: Result<DecodedSample, NoSample>,
+}
+
+/// Why a record, or an element of it, gives no sample.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NoSample {
+    /// By the field map, it is not a sample. With the number of adjacent ones.
+    Skipped(u32),
+    /// By the field map, the sample is not to be used. With the number of adjacent ones.
+    Dropped(DropReason, u32),
+    /// It cannot be used.
+    Dead(Box<SampleError>),
+}
+
+impl NoSample {
+    /// The error of a sample that cannot be used.
+    #[must_use]
+    pub fn error(&self) -> Option<&SampleError> {
+        match self {
+            Self::Dead(error) => Some(error),
+            Self::Skipped(_) | Self::Dropped(..) => None,
+        }
+    }
+
+    /// Adds the count of another one, and returns true, if both are alike.
+    fn add(&mut self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Skipped(count), Self::Skipped(more)) => *count += more,
+            (Self::Dropped(reason, count), Self::Dropped(other, more)) if reason == other => {
+                *count += more;
+            }
+            _ => return false,
+        }
+        true
+    }
+}
+
+impl From<Box<SampleError>> for NoSample {
+    fn from(error: Box<SampleError>) -> Self {
+        Self::Dead(error)
+    }
 }
 
 impl Entry {
     /// The id of the schema without which the record cannot be read.
     #[must_use]
     pub fn needs_schema(&self) -> Option<SchemaId> {
-        self.content.as_ref().err()?.needs_schema
+        self.content.as_ref().err()?.error()?.needs_schema
     }
 }
 
@@ -243,6 +291,13 @@ impl Batch {
             self.header_bytes += memory_of_headers(headers);
             self.headers.insert(offset, Arc::new(headers.clone()));
         }
+    }
+
+    /// Appends original bytes.
+    pub fn push_raw(&mut self, bytes: &[u8]) -> Span {
+        let start = self.raw.len();
+        self.raw.extend_from_slice(bytes);
+        span(start, self.raw.len())
     }
 
     /// The text of a span of [`DecodedSample`].

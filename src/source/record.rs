@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::decode::Decoder;
-use super::fields::{Field, Target};
+use super::fields::{Field, Place, Target};
 use super::text::short;
 use super::{DecodedSample, SampleError, Span, time};
 use crate::identity::{MAX_DEVICE_ID_BYTES, check_device_id};
@@ -34,8 +34,39 @@ pub(super) enum Value<'a> {
 }
 
 impl Value<'_> {
+    /// Whether it is written as this text.
+    pub(super) fn is_text(&self, text: &str) -> bool {
+        match self {
+            Self::Absent | Self::Nested(_) => false,
+            Self::Bool(value) => text == if *value { "true" } else { "false" },
+            Self::Signed(value) => value.to_string() == text,
+            Self::Unsigned(value) => value.to_string() == text,
+            Self::Float(value) => value.to_string() == text,
+            Self::Text(value) | Self::Cell(value) => value == text,
+        }
+    }
+
+    /// Whether it means yes or no; `None` if it means neither.
+    pub(super) fn truth(&self, reading: u32) -> Option<bool> {
+        match self {
+            Self::Bool(on) => Some(*on),
+            Self::Signed(0) | Self::Unsigned(0) => Some(false),
+            Self::Signed(1) | Self::Unsigned(1) => Some(true),
+            Self::Float(0.0) if reading >= 2 => Some(false),
+            Self::Float(1.0) if reading >= 2 => Some(true),
+            Self::Cell(text) if text == "0" => Some(false),
+            Self::Cell(text) if text == "1" => Some(true),
+            Self::Text(text) | Self::Cell(text) => switch(text, reading),
+            _ => None,
+        }
+    }
+
+    fn is_empty_text(&self) -> bool {
+        matches!(self, Self::Text(text) | Self::Cell(text) if text.is_empty())
+    }
+
     /// The value, for messages.
-    fn display(&self) -> String {
+    pub(super) fn display(&self) -> String {
         match self {
             Self::Absent => "nothing".into(),
             Self::Bool(value) => value.to_string(),
@@ -49,10 +80,11 @@ impl Value<'_> {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Slot<'a> {
     value: Value<'a>,
     rank: u8,
+    is_listed: bool,
     /// Rank of a second alias with a value, if the canonical name has none.
     rival: Option<u8>,
 }
@@ -61,12 +93,18 @@ struct Slot<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Fields<'a> {
     slots: [Slot<'a>; Field::COUNT],
+    /// The values that decide whether the sample is read, by [`Place::Extra`].
+    extras: Vec<Slot<'a>>,
     /// The first name that occurs twice in one object.
     repeated: Option<Box<str>>,
     /// The field of the value that was read last, for messages.
     pub(super) last: Option<Field>,
     /// Whether a comma in a cell of a number is a decimal point.
     pub(super) decimal_commas: bool,
+    /// The text of the array of the samples.
+    pub(super) array: Option<Cow<'a, str>>,
+    /// Why the text that should contain JSON does not.
+    pub(super) unopened: Option<String>,
 }
 
 impl<'a> Fields<'a> {
@@ -83,12 +121,44 @@ impl<'a> Fields<'a> {
 
     #[inline]
     fn offer_one(&mut self, target: Target, value: Value<'a>) {
-        let slot = &mut self.slots[target.field as usize];
-        if matches!(slot.value, Value::Absent) || target.rank == 0 {
-            *slot = Slot { value, rank: target.rank, rival: None };
+        let Target { place, rank, is_listed } = target;
+        let slot = match place {
+            Place::Field(field) => &mut self.slots[field as usize],
+            Place::Extra(index) => {
+                let least = usize::from(index) + 1;
+                self.extras.resize(self.extras.len().max(least), Slot::default());
+                &mut self.extras[usize::from(index)]
+            }
+        };
+        if is_listed {
+            let wins = matches!(slot.value, Value::Absent) || rank < slot.rank;
+            if wins && !value.is_empty_text() {
+                *slot = Slot { value, rank, is_listed, rival: None };
+            }
+        } else if matches!(slot.value, Value::Absent) || rank == 0 {
+            *slot = Slot { value, rank, is_listed, rival: None };
         } else if slot.rank != 0 {
-            slot.rival = Some(target.rank);
+            slot.rival = Some(rank);
         }
+    }
+
+    /// Takes the values of what is around that are absent here, or come from an earlier source.
+    pub(super) fn inherit(&mut self, around: &Fields<'a>) {
+        let known = self.extras.len().max(around.extras.len());
+        self.extras.resize(known, Slot::default());
+        let slots = self.slots.iter_mut().zip(&around.slots);
+        for (slot, outer) in slots.chain(self.extras.iter_mut().zip(&around.extras)) {
+            let is_absent = matches!(slot.value, Value::Absent);
+            let is_earlier = outer.is_listed && outer.rank < slot.rank;
+            if !matches!(outer.value, Value::Absent) && (is_absent || is_earlier) {
+                slot.clone_from(outer);
+            }
+        }
+    }
+
+    /// The value of a [`Place::Extra`].
+    pub(super) fn extra(&self, index: usize) -> &Value<'a> {
+        self.extras.get(index).map_or(&Value::Absent, |slot| &slot.value)
     }
 
     /// Records a name that occurs twice in one object.
@@ -100,13 +170,19 @@ impl<'a> Fields<'a> {
         &self.slots[field as usize].value
     }
 
-    fn check_names(&self, decoder: &Decoder) -> Result<(), Box<SampleError>> {
-        if let Some(name) = &self.repeated {
-            return fault(
+    /// Checks that no name occurs twice in one object.
+    pub(super) fn check_repeated(&self) -> Result<(), Box<SampleError>> {
+        match &self.repeated {
+            None => Ok(()),
+            Some(name) => fault(
                 DeadReason::AmbiguousField,
                 format!("{} occurs twice in one object; keep one", short(name)),
-            );
+            ),
         }
+    }
+
+    fn check_names(&self, decoder: &Decoder) -> Result<(), Box<SampleError>> {
+        self.check_repeated()?;
         for field in Field::ALL {
             let slot = &self.slots[field as usize];
             if let Some(rival) = slot.rival {
@@ -290,19 +366,10 @@ impl<'a> Fields<'a> {
     fn ignition(&self, decoder: &Decoder) -> Result<Option<bool>, Box<SampleError>> {
         let value = self.value(Field::Ignition);
         let reading = decoder.shape.reading;
-        let state = match value {
-            Value::Absent => return Ok(None),
-            Value::Bool(on) => Some(*on),
-            Value::Signed(0) | Value::Unsigned(0) => Some(false),
-            Value::Signed(1) | Value::Unsigned(1) => Some(true),
-            Value::Float(0.0) if reading >= 2 => Some(false),
-            Value::Float(1.0) if reading >= 2 => Some(true),
-            Value::Cell(text) if text == "0" => Some(false),
-            Value::Cell(text) if text == "1" => Some(true),
-            Value::Text(text) | Value::Cell(text) => switch(text, reading),
-            _ => None,
-        };
-        match state {
+        if matches!(value, Value::Absent) {
+            return Ok(None);
+        }
+        match value.truth(reading) {
             Some(on) => Ok(Some(on)),
             None => bad_type(Field::Ignition, value, "true, false, on, off, 1 or 0"),
         }

@@ -3,31 +3,36 @@
 
 use serde_json::Value;
 
-use super::DecodedSample;
+use super::context::RecordContext;
 use super::decode::Decoder;
 use super::fields::Field;
 use super::json_fast::JsonTemplate;
 use super::record::metres_per_second;
+use super::{DecodedSample, NoSample};
 use crate::model::time::format_time;
 use crate::timeline::ReadingKind;
 
 impl Decoder {
-    /// Re-encodes a sample as a JSON object that this decoder decodes to the same sample. The spans
-    /// of `decoded` point into `text`.
+    /// Re-encodes a sample as a JSON object that this decoder decodes to the same sample, in a
+    /// record with this context. The spans of `decoded` point into `text`.
     ///
     /// # Errors
     /// Why there is no such object, for example two different fields that are mapped to one name.
-    pub fn restate(&self, decoded: &DecodedSample, text: &str) -> Result<String, String> {
+    pub fn restate(
+        &self,
+        (decoded, text): (&DecodedSample, &str),
+        context: &RecordContext<'_>,
+    ) -> Result<String, String> {
         if self.is_binary() {
             return Err("its records are not JSON, and samples are re-encoded as JSON alone".into());
         }
         let record = self.shape.write(self.values(decoded, text))?;
         let mut new_text = String::new();
-        let read = self.json(record.as_bytes(), &mut new_text).map_err(|fault| fault.message)?;
-        if is_same((decoded, text), (&read, &new_text)) {
-            Ok(record)
-        } else {
-            Err(format!("`{record}` decodes to a different sample"))
+        match self.json(record.as_bytes(), context, &mut new_text) {
+            Ok(read) if is_same((decoded, text), (&read, &new_text)) => Ok(record),
+            Ok(_) => Err(format!("`{record}` decodes to a different sample")),
+            Err(NoSample::Dead(error)) => Err(error.message),
+            Err(_) => Err("a condition of the map (when or valid) is not met".into()),
         }
     }
 
@@ -35,11 +40,14 @@ impl Decoder {
     pub fn finds(
         &self,
         template: &mut JsonTemplate,
-        record: &[u8],
+        (record, context): (&[u8], &RecordContext<'_>),
         (decoded, text): (&DecodedSample, &str),
     ) -> bool {
+        if self.needs_whole_records() {
+            return false;
+        }
         let mut new_text = String::new();
-        let read = self.decode(template, None, record, &mut new_text);
+        let read = self.decode(template, (None, record), context, &mut new_text);
         read.is_ok_and(|read| is_same((decoded, text), (&read, &new_text)))
     }
 
@@ -99,8 +107,10 @@ mod tests {
     fn reencoded(record: &str, from: &str, to: &str) -> Result<String, String> {
         let mut text = "before".to_owned();
         let plain = decoder(from, SpeedUnit::MetresPerSecond);
-        let decoded = plain.json(record.as_bytes(), &mut text).unwrap();
-        decoder(to, SpeedUnit::KilometresPerHour).restate(&decoded, &text)
+        let context = RecordContext::default();
+        let decoded = plain.json(record.as_bytes(), &context, &mut text).unwrap();
+        let context = RecordContext { key: Some(b"a"), ..RecordContext::default() };
+        decoder(to, SpeedUnit::KilometresPerHour).restate((&decoded, &text), &context)
     }
 
     #[test]
@@ -126,6 +136,39 @@ mod tests {
         assert!(reencoded(record, "", "driver=device").is_ok());
     }
 
+    #[test]
+    fn a_map_with_sources_outside_of_the_record_is_checked() {
+        let record = r#"{"device":"a","time":1795210680,"lat":1.5,"lon":-2}"#;
+        let written = r#""lat":1.5,"lon":-2.0,"time":"2026-11-20T21:38:00.000Z"}"#;
+        for to in ["device_id=@key", "device_id==a", "device_id=@key|id"] {
+            assert_eq!(reencoded(record, "", to).unwrap(), format!("{{{written}"), "{to}");
+        }
+        let with = |member: &str| format!("{{{member},{written}");
+        for (to, member) in [
+            ("device_id=id|@key", r#""id":"a""#.to_owned()),
+            ("device_id==a,when=_type=x;y", r#""_type":"x""#.to_owned()),
+            ("device_id==a,when=/fix,valid=ok", r#""fix":true"#.to_owned()),
+        ] {
+            let read = reencoded(record, "", to).unwrap();
+            let value: Value = serde_json::from_str(&read).unwrap();
+            let expected: Value = serde_json::from_str(&with(&member)).unwrap();
+            assert_eq!(value, expected, "{to}");
+        }
+        for (to, why) in [
+            ("device_id==b", "decodes to a different sample"),
+            ("device_id=@key/1", "no part 1 of the record's key"),
+            ("device_id=@header:D", "no header `D`"),
+            ("samples=/s", "the map reads several samples from one record (samples=/s)"),
+            ("open=/p,lat=/p/lat", "JSON inside a text (open=/p)"),
+            ("lat=/d/[k=v]/lat", "the map reads lat from a list"),
+            ("when=@topic=x", "a condition of the map"),
+            ("when=lat=7", "a condition of the map"),
+        ] {
+            let error = reencoded(record, "", to).unwrap_err();
+            assert!(error.contains(why), "{to}: {error}");
+        }
+    }
+
     proptest! {
         #[test]
         fn every_sample_is_reencoded_in_every_unit(
@@ -148,7 +191,8 @@ mod tests {
             );
             let mut text = String::new();
             let plain = decoder("", SpeedUnit::MetresPerSecond);
-            let decoded = plain.json(record.as_bytes(), &mut text).unwrap();
+            let context = RecordContext::default();
+        let decoded = plain.json(record.as_bytes(), &context, &mut text).unwrap();
             for unit in [
                 SpeedUnit::MetresPerSecond,
                 SpeedUnit::KilometresPerHour,
@@ -156,7 +200,8 @@ mod tests {
                 SpeedUnit::Knots,
             ] {
                 // `restate` itself checks that the sample is the same.
-                decoder("lat=/a/b", unit).restate(&decoded, &text).unwrap();
+                let context = RecordContext::default();
+                decoder("lat=/a/b", unit).restate((&decoded, &text), &context).unwrap();
             }
         }
     }

@@ -2,29 +2,38 @@
 //!
 //! All that the rules say about it ends here; the rest of the decoder knows fields only.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Map, Value};
 
-use super::fields::{self, Field, Node};
+use super::fields::{self, Field, Node, Place, Target};
+use super::map::{Around, FieldMap, Source, Token};
 use super::record::Fields;
 use super::time::Times;
 use super::{DecoderError, SampleError, json};
+use crate::model::reason::DeadReason;
 use crate::model::rules::{Rules, SpeedUnit};
 
 /// The shape that rules describe.
 #[derive(Debug)]
 pub(super) struct Shape {
-    /// The names to look for.
+    /// The names to look for in a sample.
     pub root: Node,
-    /// Names or JSON Pointers by canonical name, without the fields that keep their own names.
-    pub map: BTreeMap<String, String>,
+    /// The names to look for around samples, for each path of samples: in the record, then in the
+    /// elements of each array but the last one, which contains the samples. Empty if a record is a
+    /// sample.
+    pub outer: Vec<Vec<Node>>,
+    /// The values that are not in the record.
+    pub given: Vec<(Target, Source)>,
+    /// Where values are, by field.
+    pub map: FieldMap,
+    /// Whether every value that is not given has a name in the record, without conditions: a
+    /// template can read such records.
+    pub is_plain: bool,
+    /// How values and maps are read, as in the rules.
+    pub reading: u32,
     /// How times are read.
     pub times: Times,
     /// Unit of speeds.
     pub speed_unit: SpeedUnit,
-    /// Version of how values are read, as [`Rules::reading`].
-    pub reading: u32,
 }
 
 impl Shape {
@@ -33,57 +42,171 @@ impl Shape {
     /// # Errors
     /// As for [`Decoder::new`](super::Decoder::new).
     pub fn new(rules: &Rules) -> Result<Self, DecoderError> {
+        let map = FieldMap::new(&rules.fields, rules.reading)?;
+        let fields::Names { outer, root } = fields::names(&map)?;
+        let (given, is_plain) = (given(&map), is_plain(&map));
         Ok(Self {
-            root: fields::names(&rules.fields)?,
-            map: rules.fields.clone(),
+            root,
+            outer,
+            given,
+            map,
+            is_plain,
+            reading: rules.reading,
             times: Times::new(rules)?,
             speed_unit: rules.speed_unit,
-            reading: rules.reading,
         })
     }
 
-    /// Collects the values of a JSON object. Those read before an error count.
+    /// Collects the values of a JSON object: of a sample, or of what is around samples. Those read
+    /// before an error count.
     ///
     /// # Errors
     /// As for [`json::read`].
     pub fn read<'de>(
         &self,
-        line: &'de str,
+        node: &Node,
+        text: &'de str,
         fields: &mut Fields<'de>,
     ) -> Result<(), Box<SampleError>> {
-        json::read(line, &self.root, fields)
+        json::read(text, node, fields).map_err(|error| match (&fields.unopened, &self.map.open) {
+            (Some(problem), Some((pointer, _))) => {
+                let message = format!("the text `{pointer}` is not JSON: {problem}");
+                Box::new(SampleError::new(DeadReason::BadJson, message))
+            }
+            _ => error,
+        })
     }
 
     /// The reverse of [`Shape::read`]: a JSON object with these values.
     ///
     /// # Errors
-    /// Two different values have the same place.
+    /// Two different values have the same place, or the map cannot be reversed.
     pub fn write(&self, values: Vec<(Field, Value)>) -> Result<String, String> {
+        let samples = self.map.samples.as_ref();
+        if let Some(samples) = samples.filter(|samples| !samples.or_record) {
+            return Err(format!(
+                "the map reads several samples from one record (samples={})",
+                samples.text
+            ));
+        }
+        if let Some((pointer, _)) = &self.map.open {
+            return Err(format!("the map reads JSON inside a text (open={pointer})"));
+        }
         let mut object = Map::new();
         for (field, value) in values {
-            let name = self.map.get(field.name()).map_or(field.name(), String::as_str);
-            let path: Vec<String> = match name.strip_prefix('/') {
-                Some(tokens) => {
-                    let plain = |token: &str| token.replace("~1", "/").replace("~0", "~");
-                    tokens.split('/').map(plain).collect()
-                }
-                None => vec![name.to_owned()],
-            };
-            if !put(&mut object, &path, value) {
+            let name = self.map.sources(field).map_or(field.name(), |sources| &sources.text);
+            let path = self.path(field)?;
+            if !path.is_empty() && !put(&mut object, &path, value) {
                 return Err(format!("`{name}` would need two values"));
             }
         }
-        Ok(Value::Object(object).to_string())
+        self.meet_conditions(&mut object)?;
+        let record = Value::Object(object);
+        let mut paths = samples.iter().flat_map(|samples| &samples.list);
+        if let (true, Some(samples)) = (paths.any(|path| has(&record, &path[0])), samples) {
+            return Err(format!("it would be taken for an array of samples ({})", samples.text));
+        }
+        Ok(record.to_string())
+    }
+
+    /// Where a record has a field; empty if the value is not in the record.
+    fn path(&self, field: Field) -> Result<Vec<&str>, String> {
+        let Some(sources) = self.map.sources(field) else { return Ok(vec![field.name()]) };
+        // The first source wins wherever it has a value, so it is the one to write.
+        match &sources.list[0] {
+            Source::Record(path) => names(path).ok_or_else(|| {
+                format!("the map reads {} from a list ({})", field.name(), sources.text)
+            }),
+            // The caller checks that the value given there is the right one.
+            Source::Constant(_) | Source::Around(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// Adds what the conditions of the map ask for.
+    fn meet_conditions(&self, object: &mut Map<String, Value>) -> Result<(), String> {
+        for condition in &self.map.when {
+            let value = condition
+                .values
+                .first()
+                .map_or(Value::Bool(true), |value| Value::String(value.to_string()));
+            let path = match &condition.source {
+                Source::Record(path) => names(path),
+                _ => None,
+            };
+            let Some(path) = path else {
+                return Err("a condition of the map is not about a name in the record".into());
+            };
+            // What the record already has decides; the caller checks that the result is read.
+            put(object, &path, value);
+        }
+        Ok(())
+    }
+
+    /// A field that is mapped to a part of the key, and its sources.
+    pub fn key_part_of(&self, field: Field) -> Option<&str> {
+        let sources = self.map.sources(field)?;
+        let is_part = |source: &Source| matches!(source, Source::Around(Around::KeyPart(_)));
+        sources.list.iter().any(is_part).then_some(&sources.text)
     }
 }
 
+/// The names of a path; `None` if it selects elements.
+fn names<'a>(path: &'a [Token]) -> Option<Vec<&'a str>> {
+    let name = |token: &'a Token| match token {
+        Token::Name(name) => Some(&**name),
+        Token::Member { .. } => None,
+    };
+    path.iter().map(name).collect()
+}
+
+/// Whether a value has something at a path.
+fn has(value: &Value, path: &[Token]) -> bool {
+    let inner = |value, token: &Token| match token {
+        Token::Name(name) => Value::get(value, &**name),
+        Token::Member { .. } => None,
+    };
+    path.iter().try_fold(value, inner).is_some()
+}
+
+/// The values that are not in the record, with their places.
+fn given(map: &FieldMap) -> Vec<(Target, Source)> {
+    let fields = Field::ALL
+        .into_iter()
+        .filter_map(|field| Some((Place::Field(field), map.sources(field)?.clone())));
+    let extras = (0..).zip(fields::extras(map));
+    let extras = extras.map(|(index, sources)| (Place::Extra(index), sources));
+    let each = fields.chain(extras).flat_map(|(place, sources)| {
+        let is_listed = sources.list.len() > 1;
+        let target = move |rank| Target { place, rank, is_listed };
+        (0..).zip(sources.list).map(move |(rank, source)| (target(rank), source))
+    });
+    each.filter(|(_, source)| !matches!(source, Source::Record(_))).collect()
+}
+
+fn is_plain(map: &FieldMap) -> bool {
+    let has_conditions = map.valid.is_some() || !map.when.is_empty();
+    let is_plain = |field: Field| {
+        let Some(sources) = map.sources(field) else { return true };
+        let is_given = |source: &Source| !matches!(source, Source::Record(_));
+        // A template reads no other given values, and does not choose between sources.
+        match &sources.list[..] {
+            [source] if is_given(source) => matches!(field, Field::DeviceId | Field::Driver),
+            list => !list.iter().any(is_given),
+        }
+    };
+    map.samples.is_none()
+        && map.open.is_none()
+        && !has_conditions
+        && Field::ALL.into_iter().all(is_plain)
+}
+
 /// Inserts a value at a path. Returns false if the path has another value.
-fn put(object: &mut Map<String, Value>, path: &[String], value: Value) -> bool {
+fn put(object: &mut Map<String, Value>, path: &[&str], value: Value) -> bool {
     let Some((name, rest)) = path.split_first() else { return false };
     if rest.is_empty() {
-        return *object.entry(name).or_insert_with(|| value.clone()) == value;
+        return *object.entry(*name).or_insert_with(|| value.clone()) == value;
     }
-    match object.entry(name).or_insert_with(|| Value::Object(Map::new())) {
+    match object.entry(*name).or_insert_with(|| Value::Object(Map::new())) {
         Value::Object(inner) => put(inner, rest, value),
         _ => false,
     }

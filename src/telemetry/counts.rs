@@ -14,6 +14,9 @@ pub const DUPLICATE: &str = "duplicate";
 /// Name of the result of a dropped sample.
 pub const DROPPED: &str = "dropped";
 
+/// Name of the result of a skipped record.
+pub const SKIPPED: &str = "skipped";
+
 /// Name of the result of a dead-lettered sample.
 pub const DEAD: &str = "dead";
 
@@ -96,7 +99,8 @@ macro_rules! sample_counts {
 }
 
 sample_counts! {
-    /// Counters of one run. `delivered` = `applied` + `duplicates` + dropped + dead letters.
+    /// Counters of one run. `delivered` = `applied` + `duplicates` + dropped + `skipped` + dead
+    /// letters.
     ///
     /// A new counter is a field here, a line of [`SampleCounts::reported`] if reports show it, and
     /// a line of [`SampleCounts::metrics`] if a metric shows it.
@@ -111,6 +115,8 @@ sample_counts! {
         conflicting: u64,
         /// Dropped samples by reason.
         dropped: BTreeMap<DropReason, u64>,
+        /// Samples that the field map says are not to be read, and other records.
+        skipped: u64,
         /// Dead letters by reason.
         dead_letters: BTreeMap<DeadReason, u64>,
         /// Applied samples by arrival kind; they add up to `applied`.
@@ -157,6 +163,7 @@ impl SampleCounts {
         let others = [
             (DUPLICATE, self.duplicates),
             (DROPPED, self.dropped.values().sum()),
+            (SKIPPED, self.skipped),
             (DEAD, self.dead()),
         ];
         self.arrivals.by_kind().map(|(kind, count)| (kind.name(), count)).chain(others)
@@ -164,7 +171,7 @@ impl SampleCounts {
 
     /// The counters of samples that reports show, besides those by reason and by arrival kind.
     #[must_use]
-    pub fn reported(&self) -> [ReportedCount; 2] {
+    pub fn reported(&self) -> [ReportedCount; 3] {
         let conflicting = ("conflicting", self.conflicting);
         [
             ReportedCount { name: "applied", count: self.applied, of_which: vec![] },
@@ -173,6 +180,7 @@ impl SampleCounts {
                 count: self.duplicates,
                 of_which: vec![conflicting],
             },
+            ReportedCount { name: SKIPPED, count: self.skipped, of_which: vec![] },
         ]
     }
 

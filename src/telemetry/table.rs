@@ -89,7 +89,7 @@ metrics! {
     REBALANCES = "tstar_kafka_rebalances_total", Counter in Count by [],
         "Rebalances that assigned partitions to this member or revoked them.";
     SAMPLES = "tstar_samples_total", Counter in Count by ["result"],
-        "Delivered samples by result: the arrival kind of an applied sample (new, end, inside, beginning, merge), or duplicate, dropped, dead.";
+        "Delivered samples by result: the arrival kind of an applied sample (new, end, inside, beginning, merge), or duplicate, dropped, skipped, dead.";
     DEAD_LETTERS = "tstar_dead_letters_total", Counter in Count by ["reason"],
         "Dead letters by reason.";
     SAMPLES_DROPPED = "tstar_samples_dropped_total", Counter in Count by ["reason"],

@@ -18,7 +18,7 @@ use tstar::internals::pipeline::processor::{
 };
 use tstar::internals::source::spill::Spill;
 use tstar::internals::source::{
-    Batch, Control, DecodedSample, Entry, SampleError, Source, SourceError,
+    Batch, Control, DecodedSample, Entry, NoSample, SampleError, Source, SourceError,
 };
 use tstar::internals::store::memory::MemoryStore;
 use tstar::internals::store::sqlite::{DeadLetterFilter, SqliteStore};
@@ -81,7 +81,8 @@ fn batches(log: &[Record], records_each: usize, first_offset: i64) -> Vec<Batch>
                         Ok(decoded(&mut batch, *device, EVENING + minute * MINUTE, *lat_e7))
                     }
                     LogEntry::Unreadable => {
-                        Err(Box::new(SampleError::new(DeadReason::BadJson, "no")))
+                        let error = SampleError::new(DeadReason::BadJson, "no");
+                        Err(NoSample::Dead(Box::new(error)))
                     }
                     LogEntry::IgnitionOff => Ok(DecodedSample {
                         ignition: Some(false),

@@ -73,6 +73,8 @@ struct Summary {
     topic: String,
     samples: u64,
     bad: BTreeMap<&'static str, u64>,
+    skipped: u64,
+    dropped: BTreeMap<&'static str, u64>,
     lines_before: u64,
     /// The summary that `tstar run` would print of the samples; null if they were sent.
     expected: Option<report::Summary>,
@@ -82,11 +84,12 @@ struct Summary {
 
 impl Summary {
     fn new(outcome: FileReplayOutcome) -> Self {
-        let FileReplayOutcome { topic, samples, bad, lines_before, preview } = outcome;
+        let FileReplayOutcome { topic, samples, bad, skipped, dropped, lines_before, preview } =
+            outcome;
         let expected = preview.as_ref().map(|it| report::Summary::new(&it.counts, None));
         let changes = preview.as_ref().map(|it| it.changes);
         let applied = preview.is_none();
-        Self { applied, topic, samples, bad, lines_before, expected, changes }
+        Self { applied, topic, samples, bad, skipped, dropped, lines_before, expected, changes }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::model::rules::Rules;
 use crate::model::scalar::{LogTime, Offset};
 use crate::ops::{InvalidRequest, NoResult};
 use crate::pipeline::schemas::{KnownSchemas, known_schemas};
-use crate::source::Decoder;
+use crate::source::{Decoder, HTTP_ORIGIN, RecordContext};
 use crate::store::{
     Access, AnyStore, DeadLetter, DeadLetterFilter, EmbeddedStore, EpochStore, KeptDeadLetter,
     OpenOptions, StoreUrl,
@@ -118,7 +118,20 @@ impl LetterFilter {
     fn matches_device(&self, letter: &DeadLetter, decoder: &Decoder) -> bool {
         let Some(device) = &self.device else { return true };
         letter.key.as_deref() == Some(device.as_bytes())
-            || decoder.device_of(&letter.value).as_ref() == Some(device)
+            || decoder.device_of(&letter.value, &letter_context(letter)).as_ref() == Some(device)
+    }
+}
+
+/// The context of a letter's record, in the log that its origin names.
+pub(super) fn letter_context(letter: &DeadLetter) -> RecordContext<'_> {
+    let key = letter.key.as_deref();
+    match letter.line {
+        // Records of a topic have no lines.
+        0 => {
+            let topic = (letter.origin != HTTP_ORIGIN).then_some(&*letter.origin);
+            RecordContext { key, headers: &letter.headers, topic, file: None }
+        }
+        _ => RecordContext { key, ..RecordContext::of_file(&letter.origin) },
     }
 }
 

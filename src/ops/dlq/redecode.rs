@@ -5,7 +5,9 @@
 //! replayed as a record that encodes the same sample as those rules expect it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use super::letters::letter_context;
 use crate::identity::DeviceId;
 use crate::kafka::control::CONTROL_HEADER;
 use crate::kafka::record::{Record, RecordReader};
@@ -14,7 +16,9 @@ use crate::model::rules::{Rules, SpeedUnit, TimeUnit};
 use crate::model::scalar::LogTime;
 use crate::pipeline::processor::{says_of_array, wrong_clock};
 use crate::pipeline::schemas::KnownSchemas;
-use crate::source::{Batch, Decoder, DecoderError, Entry, SampleError, ZONE_TABLES};
+use crate::source::{
+    Batch, Decoder, DecoderError, Entry, NoSample, RecordContext, SampleError, ZONE_TABLES,
+};
 use crate::store::DeadLetter;
 use crate::timeline::ClockGuard;
 
@@ -116,9 +120,6 @@ impl Unrecoverable {
     }
 }
 
-/// Replaces the key in a log without keys, and a key that is missing.
-const NO_KEY: &[u8] = b"-";
-
 /// Reads records by one set of rules.
 struct RecordReaders {
     /// Checks the key as the reader of the log does.
@@ -147,6 +148,8 @@ struct DecodedLetter {
 pub struct Redecoder {
     log: LogKind,
     key_is_device: bool,
+    /// Whether a line of a file may be an array.
+    reads_lists: bool,
     guard: ClockGuard,
     /// Readers by the rules of the store.
     by_rules: RecordReaders,
@@ -175,13 +178,15 @@ impl Redecoder {
         let by_overrides = (overridden != *rules)
             .then(|| RecordReaders::new(&overridden, key_is_device))
             .transpose()?;
+        let encoder = Decoder::new(rules)?;
         Ok(Self {
             log,
             key_is_device,
+            reads_lists: encoder.reads_lists(),
             guard: rules.guard(),
             by_rules: RecordReaders::new(rules, key_is_device)?,
             by_overrides,
-            encoder: Decoder::new(rules)?,
+            encoder,
             now_ms,
         })
     }
@@ -218,8 +223,9 @@ impl Redecoder {
         if self.is_csv_row(letter) {
             return Redecoded::Never(Unrecoverable::Row);
         }
-        // An array is invalid inside an array and on a line of a file, whatever the rules.
-        let is_single = self.log == LogKind::Files || letter.element.is_some();
+        // An array is invalid inside an array, whatever the rules.
+        let is_line = self.log == LogKind::Files && !self.reads_lists;
+        let is_single = is_line || letter.element.is_some();
         if is_single && letter.value.trim_ascii_start().first() == Some(&b'[') {
             return Redecoded::Unchanged;
         }
@@ -252,7 +258,13 @@ impl Redecoder {
         let decoded = self.decode(letter, false);
         let checks = decoded.batch.entries.iter().map(|entry| self.check_entry(letter, entry));
         let checks: Vec<_> = checks.collect();
-        let is_usable = checks.iter().any(Result::is_ok);
+        // The letter of a record whose samples are not letters of their own comes again if one of
+        // them still fails.
+        let needs_all = self.encoder.needs_whole_records() && letter.element.is_none();
+        let is_usable = match needs_all {
+            true => !checks.is_empty() && checks.iter().all(Result::is_ok),
+            false => checks.iter().any(Result::is_ok),
+        };
         // Bad elements among usable ones become letters of their own when the record is read.
         match checks.into_iter().find_map(Result::err) {
             Some(error) if !is_usable => Err(error),
@@ -277,10 +289,12 @@ impl Redecoder {
         decoded: DecodedLetter,
     ) -> Result<Redecoded, Box<SampleError>> {
         let mut records = Vec::with_capacity(decoded.batch.entries.len());
+        let context = RecordContext { key: decoded.key.as_deref(), ..letter_context(letter) };
         for entry in &decoded.batch.entries {
             self.check_entry(letter, entry)?;
-            let sample = entry.content.as_ref().map_err(Clone::clone)?;
-            let record = self.encoder.restate(sample, &decoded.batch.text).map_err(|problem| {
+            let Ok(sample) = &entry.content else { continue };
+            let sample = (sample, decoded.batch.text.as_str());
+            let record = self.encoder.restate(sample, &context).map_err(|problem| {
                 let message = format!(
                     "it decodes with the overrides, but the store's rules cannot express it: \
                      {problem}"
@@ -290,7 +304,7 @@ impl Redecoder {
             records.push(record);
         }
         let value = match &decoded.batch.entries[..] {
-            [] => return Err(same_error(letter)),
+            _ if records.is_empty() => return Err(same_error(letter)),
             [entry] if entry.element.is_none() => records.concat(),
             _ => format!("[{}]", records.join(",")),
         };
@@ -310,28 +324,36 @@ impl Redecoder {
             _ => &mut self.by_rules,
         };
         let value = Some(&letter.value[..]);
-        let headers = (*letter.headers).clone();
+        let headers = || (*letter.headers).clone();
         let record =
-            |key| Record { log_time_ms, key, value, headers: headers.clone(), ..Record::default() };
-        let mut batch = Batch::default();
+            |key| Record { log_time_ms, key, value, headers: headers(), ..Record::default() };
+        let origin: Arc<str> = letter.origin.as_str().into();
+        let new_batch = || Batch { origin: Arc::clone(&origin), ..Batch::default() };
+        let mut batch = new_batch();
         let key = letter.key.as_deref().filter(|key| !key.is_empty());
+        let context = letter_context(letter);
         if self.log == LogKind::Files {
-            readers.exact.read(&record(Some(NO_KEY)), &mut batch);
+            readers.any_key.read_in(&record(None), context, &mut batch);
             return DecodedLetter { batch, key: None };
         }
         if key.is_none() && self.key_is_device {
-            readers.any_key.read(&record(Some(NO_KEY)), &mut batch);
+            readers.any_key.read_in(&record(None), context, &mut batch);
             if let Some(device) = only_device(&batch) {
                 return DecodedLetter { batch, key: Some(device.into_string().into_bytes()) };
             }
-            batch = Batch::default();
+            batch = new_batch();
         }
         readers.exact.read(&record(key), &mut batch);
         DecodedLetter { batch, key: key.map(<[u8]>::to_vec) }
     }
 
     fn check_entry(&self, letter: &DeadLetter, entry: &Entry) -> Result<(), Box<SampleError>> {
-        let decoded = entry.content.as_ref().map_err(Clone::clone)?;
+        let decoded = match &entry.content {
+            Ok(decoded) => decoded,
+            Err(NoSample::Dead(error)) => return Err(error.clone()),
+            // It is counted when the record is read again.
+            Err(NoSample::Skipped(_) | NoSample::Dropped(..)) => return Ok(()),
+        };
         let (time_ms, log_time_ms) = (decoded.sample.time_ms, self.log_time_ms(letter));
         self.guard.judge(time_ms, log_time_ms).map_err(|violation| {
             Box::new(wrong_clock(&self.guard, violation, time_ms, log_time_ms))

@@ -76,7 +76,8 @@ impl ReplayOutcome {
     pub(super) fn subtract_rejected(&mut self, counts: &SampleCounts) {
         for (reason, count) in &counts.dead_letters {
             *self.still_failing.entry(reason.name()).or_default() += count;
-            self.replayed -= count;
+            // The letter of a record may have several samples.
+            self.replayed = self.replayed.saturating_sub(*count);
         }
     }
 }

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::batch::{RedecodedBatch, RepeatGuard, changed_letters, next_batch};
-use super::letters::{LetterFilter, Letters};
+use super::letters::{LetterFilter, Letters, letter_context};
 use super::redecode::{Redecoded, Redecoder};
 use super::replay::ReplayOutcome;
 use crate::model::epoch::Log;
 use crate::model::scalar::Offset;
 use crate::pipeline::processor::{Processor, ProcessorConfig};
-use crate::source::{Batch, Decoder, Entry, JsonTemplate};
+use crate::source::{Batch, Decoder, JsonTemplate, RawJson, RecordPosition};
 use crate::store::{EmbeddedStore, LetterUpdates, RetryJournal};
 
 /// Replays the letters of `store`, which is opened for writing.
@@ -60,19 +60,21 @@ fn log_records(
             continue;
         };
         let offset = first_offset + i64::try_from(ids.len()).unwrap_or(i64::MAX);
-        let start = u32::try_from(batch.raw.len()).expect("a batch has a few megabytes");
-        batch.raw.extend_from_slice(value);
-        let end = u32::try_from(batch.raw.len()).expect("a batch has a few megabytes");
-        batch.entries.push(Entry {
+        let position = RecordPosition {
             offset,
-            element: None,
             line: stored.letter.line,
             log_time_ms: redecoder.log_time_ms(&stored.letter),
             again: false,
-            raw: start..end,
             key: None,
-            content: decoder.decode(&mut template, None, value, &mut batch.text),
-        });
+        };
+        let json = RawJson {
+            value,
+            context: letter_context(&stored.letter),
+            may_be_list: decoder.reads_lists(),
+            schema_id: None,
+            check: &|_| Ok(()),
+        };
+        decoder.split(&mut template, &json, &position, &mut batch);
         ids.insert(offset, id);
     }
     (batch, ids)

@@ -8,14 +8,14 @@ use crate::identity::DeviceId;
 use crate::kafka::producer::ProducerRecord;
 use crate::model::reason::DeadReason;
 use crate::model::rules::Rules;
-use crate::model::scalar::LogTime;
+use crate::model::scalar::{LogTime, Offset};
 use crate::ops::Notify;
 use crate::ops::device_partition::PartitionFinder;
 use crate::pipeline::processor::wrong_clock;
 use crate::source::file::FileSource;
 use crate::source::{
-    Batch, DecodedSample, Decoder, DecoderError, Entry, JsonTemplate, SampleError, Source,
-    SourceError,
+    Batch, DecodedSample, Decoder, DecoderError, Entry, JsonTemplate, NoSample, RecordContext,
+    SampleError, Source, SourceError,
 };
 use crate::store::{StoreError, TripStore};
 use crate::timeline::ClockGuard;
@@ -56,6 +56,10 @@ pub(super) struct FileRecords<'a, S> {
     notify: Notify,
     /// Lines that are not samples, by reason.
     pub bad: BTreeMap<&'static str, u64>,
+    /// Samples that the field map skips.
+    pub skipped: u64,
+    /// Samples that the field map drops, by reason.
+    pub dropped: BTreeMap<&'static str, u64>,
     /// Offset of the line after the last one read.
     pub next: i64,
     /// The error of the store that ended the source early.
@@ -100,6 +104,8 @@ impl<'a, S: TripStore> FileRecords<'a, S> {
             clock_ms,
             notify,
             bad: BTreeMap::new(),
+            skipped: 0,
+            dropped: BTreeMap::new(),
             next: 0,
             store_error: None,
         })
@@ -122,6 +128,13 @@ impl<'a, S: TripStore> FileRecords<'a, S> {
         let Some(mut batch) = self.pending.take() else { return Ok(None) };
         let (mut records, now_ms) = (Vec::with_capacity(batch.entries.len()), (self.clock_ms)());
         let entries = std::mem::take(&mut batch.entries);
+        self.next = self.next.max(batch.next_offset.map_or(0, Offset::get));
+        // Each of these is a sample or a bad line from here on.
+        for (reason, count) in
+            std::mem::take(&mut batch.arrays).into_values().flat_map(|it| it.more)
+        {
+            *self.bad.entry(reason.name()).or_default() += count;
+        }
         for entry in entries {
             // The entry is from a copy of a file that was read before.
             if entry.again {
@@ -130,7 +143,15 @@ impl<'a, S: TripStore> FileRecords<'a, S> {
             self.next = self.next.max((entry.offset + 1).get());
             let record = match &entry.content {
                 Ok(decoded) => self.record(&batch, (&entry, decoded), now_ms),
-                Err(error) => Err(SampleError::clone(error)),
+                Err(NoSample::Dead(error)) => Err(SampleError::clone(error)),
+                Err(NoSample::Skipped(count)) => {
+                    self.skipped += u64::from(*count);
+                    continue;
+                }
+                Err(NoSample::Dropped(reason, count)) => {
+                    *self.dropped.entry(reason.name()).or_default() += u64::from(*count);
+                    continue;
+                }
             };
             match record {
                 Ok(record) => {
@@ -174,11 +195,15 @@ impl<'a, S: TripStore> FileRecords<'a, S> {
         decoded: &DecodedSample,
     ) -> Result<Vec<u8>, SampleError> {
         let sample = (decoded, batch.text.as_str());
-        if line.len() <= MAX_LINE_BYTES && self.log_decoder.finds(&mut self.template, line, sample)
+        let key = Some(batch.text(&decoded.device).as_bytes());
+        let context = RecordContext { key, ..RecordContext::default() };
+        let record = (line, &context);
+        if line.len() <= MAX_LINE_BYTES
+            && self.log_decoder.finds(&mut self.template, record, sample)
         {
             return Ok(line.to_vec());
         }
-        let encoded = self.log_decoder.restate(decoded, &batch.text);
+        let encoded = self.log_decoder.restate(sample, &context);
         encoded.map(String::into_bytes).map_err(|reason| {
             let problem = format!("the rules of the log cannot express this sample: {reason}");
             SampleError::new(DeadReason::AmbiguousField, problem)

@@ -95,6 +95,10 @@ pub struct FileReplayOutcome {
     pub samples: u64,
     /// Lines that are not samples, by reason.
     pub bad: BTreeMap<&'static str, u64>,
+    /// Samples that the field map skips; they are not sent.
+    pub skipped: u64,
+    /// Samples that the field map drops, by reason; they are not sent.
+    pub dropped: BTreeMap<&'static str, u64>,
     /// Lines that an earlier run sent or counted as bad.
     pub lines_before: u64,
     /// The expected effect; `None` if the samples were sent.
@@ -243,6 +247,8 @@ impl<'a> FileReplayJob<'a> {
             topic: self.target.topic.clone(),
             samples: counts.delivered,
             bad: records.bad,
+            skipped: records.skipped,
+            dropped: records.dropped,
             lines_before: 0,
             preview: Some(FilePreview { counts, changes }),
         })
@@ -330,6 +336,8 @@ impl FileSender<'_> {
             topic: self.job.target.topic.clone(),
             samples: sent,
             bad: self.records.bad,
+            skipped: self.records.skipped,
+            dropped: self.records.dropped,
             lines_before,
             preview: None,
         })

@@ -130,7 +130,14 @@ fn add_delivered(before: u64, error: DaemonError) -> DaemonError {
 /// # Errors
 /// The field map of its rules is not valid.
 pub fn reader(epoch: &Epoch, keys: &ControlKeys) -> Result<RecordReader, DaemonError> {
-    let decoder = Decoder::new(&epoch.rules).map_err(|error: DecoderError| {
+    let key_is_device = epoch.rules.key == "device_id";
+    let decoder = Decoder::new(&epoch.rules).and_then(|decoder| {
+        if key_is_device {
+            decoder.check_key_is_device()?;
+        }
+        Ok(decoder)
+    });
+    let decoder = decoder.map_err(|error: DecoderError| {
         DaemonError::Precondition(format!(
             "the rules of epoch {} are not valid: {error}",
             epoch.epoch
@@ -141,7 +148,7 @@ pub fn reader(epoch: &Epoch, keys: &ControlKeys) -> Result<RecordReader, DaemonE
         keys: keys.clone(),
         max_future_ms: epoch.rules.max_future_ms,
     };
-    Ok(RecordReader::new(decoder, epoch.rules.key == "device_id").allowing(authority))
+    Ok(RecordReader::new(decoder, key_is_device).allowing(authority))
 }
 
 /// The version of the record before each of these offsets, by partition.

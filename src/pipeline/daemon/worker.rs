@@ -121,7 +121,7 @@ impl Batches {
     /// since it started: other instances would execute the record.
     async fn check_keys(&self, batch: &Batch) -> Result<(), StoreError> {
         let unknown = |entry: &Entry| {
-            let fault = entry.content.as_ref().err()?;
+            let fault = entry.content.as_ref().err()?.error()?;
             Some((entry.offset, fault.unknown_key.clone()?))
         };
         let mut unknown = batch.entries.iter().filter_map(unknown).peekable();

@@ -4,7 +4,7 @@ use crate::model::reason::DropReason;
 use crate::model::rules::{Rules, TimeUnit};
 use crate::model::scalar::{DeviceTime, LogTime};
 use crate::model::time::{format_duration, format_time};
-use crate::source::{DecodedSample, Entry, SampleError};
+use crate::source::{DecodedSample, Entry, NoSample, SampleError};
 use crate::timeline::{ClockGuard, ClockViolation, MovementFilter};
 
 /// The rules that classify entries.
@@ -17,7 +17,10 @@ pub(super) struct Classifier {
 /// Class of an entry, decided without the trips of its device.
 pub(super) enum EntryClass<'b> {
     Sample(&'b DecodedSample),
-    Dropped(DropReason),
+    /// Number of samples.
+    Dropped(DropReason, u32),
+    /// Number of samples.
+    Skipped(u32),
     Dead(&'b SampleError),
     /// Its device time violates the clock limits.
     Untimely(&'b DecodedSample, ClockViolation),
@@ -33,7 +36,9 @@ impl Classifier {
     pub(super) fn classify<'b>(&self, entry: &'b Entry) -> EntryClass<'b> {
         let decoded = match &entry.content {
             Ok(decoded) => decoded,
-            Err(fault) => return EntryClass::Dead(fault),
+            Err(NoSample::Dead(fault)) => return EntryClass::Dead(fault),
+            Err(NoSample::Dropped(reason, count)) => return EntryClass::Dropped(*reason, *count),
+            Err(NoSample::Skipped(count)) => return EntryClass::Skipped(*count),
         };
         let time_ms = decoded.sample.time_ms;
         if let Err(wrong) = self.guard.judge(time_ms, entry.log_time_ms) {
@@ -41,7 +46,7 @@ impl Classifier {
         }
         match self.movement.judge(&decoded.sample, decoded.ignition) {
             Ok(()) => EntryClass::Sample(decoded),
-            Err(none) => EntryClass::Dropped(none.into()),
+            Err(none) => EntryClass::Dropped(none.into(), 1),
         }
     }
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use super::Processor;
 use crate::model::reason::DeadReason;
-use crate::source::{Array, Batch, Entry, MAX_BAD_ELEMENTS, SampleError, Span, memory_of_headers};
+use crate::source::{
+    Array, Batch, Entry, MAX_BAD_ELEMENTS, NoSample, SampleError, Span, memory_of_headers,
+};
 use crate::store::{DeadLetter, Flush, Journal, StoreError, TripStore};
 
 /// Maximum memory of pending dead letters, bytes; above it they are staged without a flush. Actual
@@ -117,6 +119,7 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
             return;
         }
         if refused.count() <= MAX_BAD_ELEMENTS as u64
+            && !array.is_needed
             && !is_repetitive(batch, first, array, refused.first.len())
         {
             for (nth, fault) in refused.first {
@@ -129,11 +132,15 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         for (reason, count) in &refused.by_reason {
             *self.counts.dead_letters.entry(*reason).or_default() += count;
         }
-        let elements = record.len() as u64 + array.more.values().sum::<u64>();
+        let elements = record.iter().map(samples_of).sum::<u64>();
+        let elements = elements + array.more.values().sum::<u64>();
         let (bad, (nth, mut fault)) = (refused.count(), refused.first.swap_remove(0));
         let element = record[nth].element.unwrap_or_default();
         fault.message = array_message(bad, elements, element, &fault.message);
-        self.add_letter(batch, &record[nth], (None, &array.value), fault);
+        // The dead letter of a redelivered record is stored already.
+        if !record[nth].again {
+            self.add_letter(batch, &record[nth], (None, &array.value), fault);
+        }
     }
 
     /// Counts and dead-letters an entry.
@@ -143,7 +150,11 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         self.counts.looks_like_seconds += u64::from(fault.looks_like_seconds);
         // The dead letter of a redelivered entry is stored already.
         if !entry.again {
-            self.add_letter(batch, entry, (entry.element, &entry.raw), fault);
+            let value = match batch.arrays.get(&entry.offset) {
+                Some(array) if array.is_needed => (None, &array.value),
+                _ => (entry.element, &entry.raw),
+            };
+            self.add_letter(batch, entry, value, fault);
         }
     }
 
@@ -188,6 +199,14 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         }
         let dead_letters = self.letters.take_all();
         self.journal.stage(&Flush { dead_letters, ..Flush::default() }).await
+    }
+}
+
+/// Number of samples of an entry.
+fn samples_of(entry: &Entry) -> u64 {
+    match &entry.content {
+        Err(NoSample::Skipped(count) | NoSample::Dropped(_, count)) => u64::from(*count),
+        _ => 1,
     }
 }
 

@@ -43,6 +43,7 @@ pub use classify::wrong_clock;
 pub use config::ProcessorConfig;
 pub use letters::says_of_array;
 pub use memory_budget::Budget;
+pub use record::EntryOutcome;
 
 use classify::Classifier;
 use letters::PendingLetters;
@@ -95,6 +96,8 @@ pub struct Processor<'a, T, J = T> {
     acknowledged: Position,
     schedule: FlushSchedule,
     counts: SampleCounts,
+    /// What became of the entries of the current batch, if that is traced.
+    outcomes: Option<Vec<EntryOutcome>>,
     /// Log timestamp minus device time of samples.
     delays: Histogram,
 }
@@ -143,6 +146,7 @@ impl<'a, T: TripStore, J: Journal> Processor<'a, T, J> {
             acknowledged: position,
             schedule: FlushSchedule::new(&config),
             counts: SampleCounts::default(),
+            outcomes: None,
             delays: histogram!(SAMPLE_DELAY),
         })
     }

@@ -1,8 +1,8 @@
 //! Absorbs records: each entry is classified, its device loaded, its sample applied and counted.
 
-use super::Processor;
 use super::classify::EntryClass;
 use super::letters::RefusedElements;
+use super::{Processor, SampleCounts};
 use crate::model::reason::{DeadReason, DropReason};
 use crate::source::{Batch, DecodedSample, Entry, SampleError};
 use crate::store::{Journal, StoreError, TripStore};
@@ -11,6 +11,33 @@ use crate::timeline::Outcome;
 
 /// One in this many applied samples is observed for the metric of delays.
 const OBSERVED: u64 = 64;
+
+/// What became of an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EntryOutcome {
+    /// By the name of its result, with the number of samples.
+    Counted(&'static str, u64),
+    /// Dropped, with the number of samples.
+    Dropped(DropReason, u64),
+    /// Dead-lettered, with the message.
+    Dead(DeadReason, String),
+}
+
+impl EntryOutcome {
+    /// The outcome of an entry that is not dead, from the counts before and after it.
+    fn counted(before: &SampleCounts, after: &SampleCounts) -> Self {
+        let is_more =
+            |(reason, count): &(&DropReason, &u64)| before.dropped.get(reason) != Some(count);
+        if let Some((reason, count)) = after.dropped.iter().find(is_more) {
+            let known = before.dropped.get(reason).copied().unwrap_or(0);
+            return Self::Dropped(*reason, count - known);
+        }
+        let mut results = after.by_result().zip(before.by_result());
+        let rose = results.find(|((_, after), (_, before))| after > before);
+        let ((result, after), (_, before)) = rose.expect("an entry is counted");
+        Self::Counted(result, after - before)
+    }
+}
 
 impl<T: TripStore, J: Journal> Processor<'_, T, J> {
     pub(super) async fn absorb_records(&mut self, batch: &Batch) -> Result<(), StoreError> {
@@ -36,7 +63,7 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         if let [entry] = record {
             let class = self.classifier.classify(entry);
             let slot = self.load(batch, ahead, &class).await?;
-            if let Some(fault) = self.apply_entry(batch, entry, class, slot) {
+            if let Some(fault) = self.apply_traced(batch, entry, class, slot) {
                 self.dead_letter(batch, entry, fault);
             }
             return Ok(());
@@ -53,12 +80,44 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         }
         let mut refused = RefusedElements::default();
         for ((nth, entry), (class, slot)) in record.iter().enumerate().zip(loaded) {
-            if let Some(fault) = self.apply_entry(batch, entry, class, slot) {
+            if let Some(fault) = self.apply_traced(batch, entry, class, slot) {
                 self.refuse(batch, (nth, entry), fault, &mut refused);
             }
         }
         self.dead_letter_array(batch, record, refused);
         Ok(())
+    }
+
+    /// Absorbs a batch, and returns the outcome of each entry.
+    ///
+    /// # Errors
+    /// As for [`Processor::absorb`].
+    pub async fn absorb_traced(&mut self, batch: &Batch) -> Result<Vec<EntryOutcome>, StoreError> {
+        self.outcomes = Some(Vec::with_capacity(batch.entries.len()));
+        let absorbed = self.absorb(batch).await;
+        let outcomes = self.outcomes.take().unwrap_or_default();
+        absorbed.map(|()| outcomes)
+    }
+
+    /// As [`Processor::apply_entry`]; records the outcome if it is traced.
+    fn apply_traced(
+        &mut self,
+        batch: &Batch,
+        entry: &Entry,
+        class: EntryClass<'_>,
+        slot: usize,
+    ) -> Option<SampleError> {
+        if self.outcomes.is_none() {
+            return self.apply_entry(batch, entry, class, slot);
+        }
+        let before = self.counts.clone();
+        let fault = self.apply_entry(batch, entry, class, slot);
+        let outcome = match &fault {
+            Some(fault) => EntryOutcome::Dead(fault.reason, fault.message.clone()),
+            None => EntryOutcome::counted(&before, &self.counts),
+        };
+        self.outcomes.get_or_insert_default().push(outcome);
+        fault
     }
 
     /// Counts an entry, and absorbs its sample into the timeline of its device. A bad entry is not
@@ -74,8 +133,13 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
             self.count_unknown(decoded);
         }
         match class {
-            EntryClass::Dropped(reason) => {
-                self.drop_one(reason);
+            EntryClass::Dropped(reason, count) => {
+                self.drop_samples(reason, count);
+                None
+            }
+            EntryClass::Skipped(count) => {
+                self.counts.delivered += u64::from(count);
+                self.counts.skipped += u64::from(count);
                 None
             }
             EntryClass::Dead(fault) => Some(fault.clone()),
@@ -98,7 +162,7 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
             return Some(fault);
         }
         if device.has_erased(decoded.sample.time_ms) {
-            self.drop_one(DropReason::Forgotten);
+            self.drop_samples(DropReason::Forgotten, 1);
             return None;
         }
         let version = self.log.versions.version_at(entry.offset);
@@ -138,9 +202,9 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         }
     }
 
-    /// Counts a dropped entry.
-    fn drop_one(&mut self, reason: DropReason) {
-        self.counts.delivered += 1;
-        *self.counts.dropped.entry(reason).or_default() += 1;
+    /// Counts dropped samples.
+    fn drop_samples(&mut self, reason: DropReason, count: u32) {
+        self.counts.delivered += u64::from(count);
+        *self.counts.dropped.entry(reason).or_default() += u64::from(count);
     }
 }

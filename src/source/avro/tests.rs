@@ -23,7 +23,7 @@ fn rules(schema: &str) -> Rules {
 /// What the fields of a datum are, as text.
 fn read(schema: &str, map: &str, datum: &[u8], unit: TimeUnit) -> Result<String, String> {
     let schema = AvroSchema::parse(schema, &[])?;
-    let root = crate::source::fields::names(&parse_map(map).unwrap()).unwrap();
+    let root = crate::source::fields::root_of(map);
     let mut fields = Fields::default();
     schema.read(datum, unit, &root, &mut fields).map_err(|error| error.message)?;
     Ok(fields.shown())

@@ -144,11 +144,11 @@ fn check_inputs(paths: &[PathBuf], options: &Options) -> Result<Vec<Input>, Sour
             Err(problem) => problems.push(problem),
         }
     }
-    if let (Some(InputFormat::Csv), Some((field, pointer)), Some(input)) =
-        (options.format, options.decoder.pointer(), inputs.first())
+    if let (Some(InputFormat::Csv), Some((name, text)), Some(input)) =
+        (options.format, options.decoder.nested(), inputs.first())
     {
         problems.push(input.form_error(format!(
-            "--map {field}={pointer} is a JSON Pointer, and the format is CSV; map the name of a column"
+            "--map {name}={text} is for nested values, and the format is CSV; map the name of a column"
         )));
     }
     match problems.len() {

@@ -15,7 +15,8 @@ use crate::model::scalar::{LogTime, Offset};
 use crate::source::csv::Columns;
 use crate::source::text::clipped;
 use crate::source::{
-    Batch, Cut, DecodedSample, Entry, JsonTemplate, SampleError, SourceError, span,
+    Batch, Cut, JsonTemplate, NoSample, RawJson, RecordContext, RecordPosition, SampleError,
+    SourceError,
 };
 
 /// A batch, or the error that ends the source.
@@ -275,18 +276,28 @@ impl Reading<'_> {
                 if !decoder.is_binary() && is_blank(record, is_csv) {
                     return Ok(());
                 }
-                let text = &mut self.out.batch.text;
-                let content = match &mut self.columns {
-                    Some(columns) => decoder.row(columns, record, text),
-                    None => decoder.decode(&mut self.template, None, record, text),
-                };
-                self.out.push(record, line, content);
+                let position = self.out.log.next_record(line);
+                let batch = &mut self.out.batch;
+                let context = RecordContext::of_file(&self.out.origin);
+                match &mut self.columns {
+                    Some(columns) => {
+                        let content = decoder.row(columns, record, &context, &mut batch.text);
+                        position.push_record(batch, record, content);
+                    }
+                    None => {
+                        let may_be_list = decoder.reads_lists();
+                        let check = &|_: &str| Ok(());
+                        let json =
+                            RawJson { value: record, context, may_be_list, schema_id: None, check };
+                        decoder.split(&mut self.template, &json, &position, batch);
+                    }
+                }
             }
             Bytes::Unclosed(range) => {
                 let problem = "a quote on this line is not closed before the end of the file, \
                                or within the size limit; the lines after it are read separately";
                 let fault = SampleError::new(DeadReason::BadCsv, problem);
-                self.out.push(self.records.bytes(range), line, Err(Box::new(fault)));
+                self.out.push_error(self.records.bytes(range), line, fault);
             }
             Bytes::Cut(head, cut) => {
                 let limit = self.out.sizes.record;
@@ -339,8 +350,8 @@ impl Reading<'_> {
         match rest.bytes {
             Bytes::Cut(head, cut) => self.out.push_cut(&head, rest.line, reason, message, cut),
             Bytes::Whole(range) | Bytes::Unclosed(range) => {
-                let fault = Box::new(SampleError::new(reason, message));
-                self.out.push(self.records.bytes(range), rest.line, Err(fault));
+                let fault = SampleError::new(reason, message);
+                self.out.push_error(self.records.bytes(range), rest.line, fault);
             }
         }
         Ok(())
@@ -379,16 +390,22 @@ impl Log<'_> {
         moved && self.known.is_empty()
     }
 
-    /// Offset and timestamp of the next record.
-    fn next_position(&mut self) -> (Offset, LogTime) {
-        if let Some(part) = self.known.front() {
-            let offset = part.first_offset + self.in_part;
-            self.in_part += 1;
-            return (offset, part.log_time_ms);
-        }
-        let offset = *self.next;
-        *self.next = offset.saturating_add(1);
-        (offset, self.log_time_ms)
+    /// The position of the next record.
+    fn next_record(&mut self, line: u64) -> RecordPosition {
+        let again = !self.known.is_empty();
+        let (offset, log_time_ms) = match self.known.front() {
+            Some(part) => {
+                let offset = part.first_offset + self.in_part;
+                self.in_part += 1;
+                (offset, part.log_time_ms)
+            }
+            None => {
+                let offset = *self.next;
+                *self.next = offset.saturating_add(1);
+                (offset, self.log_time_ms)
+            }
+        };
+        RecordPosition { offset, line, log_time_ms, again, key: None }
     }
 }
 
@@ -402,19 +419,14 @@ struct Output<'a> {
 }
 
 impl Output<'_> {
-    fn push(&mut self, record: &[u8], line: u64, content: Result<DecodedSample, Box<SampleError>>) {
-        let start = self.batch.raw.len();
-        self.batch.raw.extend_from_slice(record);
-        let again = !self.log.known.is_empty();
-        let (offset, log_time_ms) = self.log.next_position();
-        let (element, key, raw) = (None, None, span(start, self.batch.raw.len()));
-        let entry = Entry { offset, element, line, log_time_ms, again, raw, key, content };
-        self.batch.entries.push(entry);
+    fn push_error(&mut self, record: &[u8], line: u64, fault: SampleError) {
+        let position = self.log.next_record(line);
+        position.push_record(&mut self.batch, record, Err(NoSample::Dead(Box::new(fault))));
     }
 
     fn push_cut(&mut self, head: &[u8], line: u64, reason: DeadReason, message: String, cut: Cut) {
         let fault = SampleError { cut: Some(cut), ..SampleError::new(reason, message) };
-        self.push(head, line, Err(Box::new(fault)));
+        self.push_error(head, line, fault);
     }
 
     fn is_full(&self) -> bool {
@@ -424,8 +436,9 @@ impl Output<'_> {
 
     /// Sends the batch, unless it is empty.
     fn flush(&mut self, progress: &Progress) -> Result<(), Stop> {
-        let Batch { entries, part, lines_known, .. } = &self.batch;
-        if entries.is_empty() && part.is_none() && *lines_known == 0 {
+        let Batch { entries, part, lines_known, next_offset, .. } = &self.batch;
+        let is_empty = entries.is_empty() && next_offset.is_none();
+        if is_empty && part.is_none() && *lines_known == 0 {
             return Ok(());
         }
         let mut batch = std::mem::take(&mut self.batch);

@@ -46,7 +46,8 @@ fn drain(mut source: FileSource) -> (Vec<EntrySummary>, Option<SourceError>) {
                 assert!(!batch.entries.is_empty() || batch.part.is_some(), "the batch is empty");
                 for entry in &batch.entries {
                     assert_eq!((entry.log_time_ms, entry.element), (LogTime(5), None));
-                    let content = entry.content.as_ref().map_err(|fault| (**fault).clone());
+                    let content =
+                        entry.content.as_ref().map_err(|none| none.error().unwrap().clone());
                     seen.push(EntrySummary {
                         origin: batch.origin.to_string(),
                         offset: entry.offset.get(),

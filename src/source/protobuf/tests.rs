@@ -30,10 +30,10 @@ fn rules(map: &str) -> Rules {
 
 /// What the fields of a message are, as text; `names` are the names that the map knows.
 fn read(schema: &str, map: &str, bytes: &[u8], unit: TimeUnit) -> Result<String, String> {
-    let map = parse_map(map).unwrap();
-    let names = map.values().flat_map(|name| name.split('/')).map(str::to_owned).collect();
+    let fields = parse_map(map).unwrap();
+    let names = fields.values().flat_map(|name| name.split('/')).map(str::to_owned).collect();
     let schema = ProtobufSchema::compile(&source(schema), &names)?;
-    let root = crate::source::fields::names(&map).unwrap();
+    let root = crate::source::fields::root_of(map);
     let mut fields = Fields::default();
     schema
         .read((schema.named(Some("M"))?, bytes), unit, &root, &mut fields)

@@ -21,8 +21,8 @@ fn the_summary_is_one_object_whose_sums_hold() {
     folder.write_fleet("log", "");
     let ran = folder.run("ingest log --json").ends(0);
     let (text, summary) = (ran.text(), ran.json());
-    let names = "delivered applied duplicates conflicting dropped dead_letters arrivals trips \
-                 ids_retired key_changes";
+    let names = "delivered applied duplicates conflicting skipped dropped dead_letters arrivals \
+                 trips ids_retired key_changes";
     assert_eq!(keys(&text).join(" "), names);
     let inner = fields(&text);
     assert_eq!(keys(inner["arrivals"].get()), ["new", "end", "inside", "beginning", "merge"]);
@@ -44,6 +44,40 @@ fn the_summary_is_one_object_whose_sums_hold() {
     assert_eq!(count("ids_retired"), merge);
     assert_eq!(count("trips"), arrived("new") - merge);
     assert_eq!(count("trips"), folder.trips("trips.db").len() as u64);
+}
+
+#[test]
+fn a_field_map_splits_skips_and_drops() {
+    let folder = Folder::new();
+    let at = |minute: u32| format!(r#""t":"2026-11-20T07:{minute:02}:00Z","lat":52.5,"lon":13.4"#);
+    let lines = [
+        format!(r#"{{"k":"fix","id":"a","s":[{{{}}},{{{}}},{{"lat":1}}]}}"#, at(0), at(1)),
+        r#"{"k":"other"}"#.to_owned(),
+        format!(r#"[{{"k":"fix","s":[{{{}}}]}},{{"k":"fix","s":[]}}]"#, at(2)),
+        format!(r#"{{"k":"fix","ok":0,"s":[{{{}}},{{"ok":true,{}}}]}}"#, at(3), at(4)),
+    ];
+    folder.write("van-9.day.ndjson", lines.join("\n"));
+    let map = "--map samples=/s,device_id=/id|@file,time=t,when=/k=fix,valid=/ok";
+    let summary = folder.ingest(&format!("van-9.day.ndjson {map} --store sqlite:map.db"));
+    assert_eq!(number(&summary["delivered"]), 7);
+    assert_eq!(number(&summary["applied"]), 4);
+    assert_eq!(number(&summary["skipped"]), 1);
+    assert_eq!(summary["dropped"], json!({ "bad_fix": 1 }));
+    assert_eq!(summary["dead_letters"], json!({ "missing_field": 1 }));
+    let devices = folder.run("devices --format ndjson --store sqlite:map.db").ends(0).objects();
+    let names: Vec<_> = devices.iter().map(|device| device["device_id"].clone()).collect();
+    assert_eq!(names, ["a", "van-9"]);
+    // The letter of an element keeps the record around it, and is not lost by a replay.
+    let letters = folder.run("dlq ls --format ndjson --store sqlite:map.db").ends(0).objects();
+    assert_eq!(letters.len(), 1, "{letters:?}");
+    folder.run("dlq replay --store sqlite:map.db").ends(0);
+    let again = folder.run("dlq ls --format ndjson --store sqlite:map.db").ends(0).objects();
+    assert_eq!(again.len(), 1, "{again:?}");
+    folder.run("verify van-9.day.ndjson --store sqlite:map.db").ends(0);
+    // The same file gives duplicates alone, and no letter twice.
+    let again = folder.ingest(&format!("van-9.day.ndjson {map} --store sqlite:map.db"));
+    assert_eq!(number(&again["applied"]), 0);
+    assert_eq!(number(&again["duplicates"]), 4);
 }
 
 #[test]

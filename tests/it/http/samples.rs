@@ -75,6 +75,25 @@ fn a_store_of_files_takes_samples_and_says_what_became_of_each() {
 }
 
 #[test]
+fn a_field_map_reads_headers_and_lists() {
+    let folder = Folder::new();
+    let sample = |minute: u32| {
+        format!(r#"{{"time":"2024-05-01T08:{minute:02}:00Z","lat":52.5,"lon":13.4}}"#)
+    };
+    folder.write("day", format!(r#"{{"k":1,"d":"van-1","s":[{}]}}"#, sample(0)));
+    let map = "samples=/s|/,device_id=/d|@header:X-Limit-D,when=/k=1";
+    folder.run(&format!("ingest day --map {map} --store sqlite:map.db")).ends(0);
+    folder.write("token", SECRET);
+    let server = Server::start(&folder, "serve --store sqlite:map.db --token-file token");
+    let list = format!(r#"{{"k":1,"s":[{},{},5]}}"#, sample(1), sample(2));
+    let single = sample(3).replacen('{', r#"{"k":1,"#, 1);
+    let body = format!("{list}\n{{\"k\":2}}\n{single}\n");
+    let answer = post(&server, "x-limit-d: van-2\r\n", body.as_bytes()).is(200).json();
+    assert_eq!(statuses(&answer), ["new", "end", "dead", "skipped", "end"], "{answer}");
+    assert_eq!((&answer["taken"], &answer["refused"]), (&4.into(), &1.into()), "{answer}");
+}
+
+#[test]
 fn a_store_of_a_topic_is_written_through_its_topic() {
     let Some(topic) = Topic::new(2) else { return };
     let folder = Folder::new();

@@ -14,7 +14,7 @@ use tstar::internals::model::reading::ReadingSet;
 use tstar::internals::model::reason::DeadReason;
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::{DeviceTime, LogTime, Offset, Version};
-use tstar::internals::source::{Batch, DecodedSample, Decoder, Entry, SampleError};
+use tstar::internals::source::{Batch, DecodedSample, Decoder, Entry, NoSample, SampleError};
 use tstar::internals::timeline::{DAY_MS, READINGS, Reading, Sample};
 
 use super::world::{Device, Dice};
@@ -270,7 +270,8 @@ fn put_entry(
     element: Option<u32>,
     content: Result<DecodedSample, DeadReason>,
 ) {
-    let content = content.map_err(|reason| Box::new(SampleError::new(reason, "planted")));
+    let error = |reason| NoSample::Dead(Box::new(SampleError::new(reason, "planted")));
+    let content = content.map_err(error);
     let (line, log_time_ms, again) = (0, ORIGIN, false);
     let (raw, key) = (0..0, None);
     let entry = Entry {

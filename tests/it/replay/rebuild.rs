@@ -129,8 +129,8 @@ fn is_counted(folder: &Folder, report: &Value, old: &str, new: &str) {
 }
 
 /// The counts of samples in a report.
-pub const BECAME: [&str; 6] =
-    ["records", "applied", "duplicates", "conflicting", "dropped", "dead_letters"];
+pub const BECAME: [&str; 7] =
+    ["records", "applied", "duplicates", "conflicting", "skipped", "dropped", "dead_letters"];
 
 #[test]
 fn other_rules_give_what_a_daemon_under_them_gives_and_the_report_counts_right() {

@@ -1,0 +1,390 @@
+//! Parses a field map: where the values of a sample are.
+
+use std::collections::BTreeMap;
+
+use super::fields::Field;
+use super::text::short;
+
+/// Rules of this reading, and of later ones, have the whole grammar of sources. Before, each source
+/// is a name or a JSON Pointer.
+const FIRST_READING: u32 = 2;
+
+/// Maximum number of sources of one field.
+const MAX_SOURCES: usize = 16;
+
+/// Maximum number of conditions.
+const MAX_CONDITIONS: usize = 16;
+
+/// Names of a map besides the fields.
+const SAMPLES: &str = "samples";
+const OPEN: &str = "open";
+const WHEN: &str = "when";
+const VALID: &str = "valid";
+
+/// An invalid field map.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct MapError(String);
+
+pub(super) fn fail<T>(message: String) -> Result<T, MapError> {
+    Err(MapError(message))
+}
+
+/// One step of a path in a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Token {
+    /// A member of an object, or the index of an array.
+    Name(Box<str>),
+    /// The first element of an array whose member `name` has this value.
+    Member { name: Box<str>, value: Box<str> },
+}
+
+/// A value around the record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Around {
+    /// The key of the record.
+    Key,
+    /// Part of the key, from 0; `/` separates parts.
+    KeyPart(usize),
+    /// The header with this name.
+    Header(Box<str>),
+    /// The name of the topic.
+    Topic,
+    /// The name of the file up to its first dot, without folders.
+    File,
+}
+
+/// Where a value is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// In the record.
+    Record(Vec<Token>),
+    /// Around the record.
+    Around(Around),
+    /// In the map.
+    Constant(Box<str>),
+}
+
+/// The sources of one value; the first one with a value wins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Sources {
+    /// As in the map.
+    pub text: String,
+    /// At least one, at most [`MAX_SOURCES`].
+    pub list: Vec<Source>,
+}
+
+/// Where the samples of a record are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SamplePath {
+    /// As in the map.
+    pub text: String,
+    /// Alternatives; the first one that is in a record counts. Each has the paths of arrays: the
+    /// first one in the record, each other one in the elements of the array before it.
+    pub list: Vec<Vec<Vec<Token>>>,
+    /// Whether a record with none of them is itself a sample.
+    pub or_record: bool,
+}
+
+/// A condition for a sample to be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Condition {
+    /// As in the map.
+    pub text: String,
+    pub source: Source,
+    /// The values that meet it; if empty, any value does.
+    pub values: Vec<Box<str>>,
+}
+
+/// A parsed field map.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FieldMap {
+    fields: [Option<Sources>; Field::COUNT],
+    /// The arrays of samples in a record; unset: a record is a sample.
+    pub samples: Option<SamplePath>,
+    /// A text that contains JSON, as in the map and as a path.
+    pub open: Option<(String, Vec<Token>)>,
+    /// Samples that do not meet all of these are skipped.
+    pub when: Vec<Condition>,
+    /// Whether the fix is valid.
+    pub valid: Option<Sources>,
+}
+
+impl FieldMap {
+    /// Parses the map of rules; `reading` is that of the rules.
+    ///
+    /// # Errors
+    /// An unknown name, or an invalid source.
+    pub fn new(map: &BTreeMap<String, String>, reading: u32) -> Result<Self, MapError> {
+        let mut parsed = Self::default();
+        for (name, text) in map {
+            parsed.add(name, text, reading >= FIRST_READING)?;
+        }
+        Ok(parsed)
+    }
+
+    /// The sources of a field; `None`: it keeps its own names.
+    pub fn sources(&self, field: Field) -> Option<&Sources> {
+        self.fields[field as usize].as_ref()
+    }
+
+    /// An entry of the map that only nested values have, and its text.
+    pub fn nested(&self) -> Option<(&str, &str)> {
+        let is_pointer = |sources: &Sources| sources.text.split('|').any(is_pointer);
+        let fields = Field::ALL.into_iter().filter_map(|field| {
+            let sources = self.sources(field)?;
+            is_pointer(sources).then_some((field.name(), sources.text.as_str()))
+        });
+        let samples = self.samples.iter().map(|samples| (SAMPLES, samples.text.as_str()));
+        let open = self.open.iter().map(|(text, _)| (OPEN, text.as_str()));
+        let valid = self.valid.iter().filter(|sources| is_pointer(sources));
+        let valid = valid.map(|sources| (VALID, sources.text.as_str()));
+        // A pointer to a member of the record is also the name of a column.
+        let is_nested = |condition: &&Condition| match &condition.source {
+            Source::Record(path) => !matches!(path[..], [Token::Name(_)]),
+            _ => false,
+        };
+        let when = self.when.iter().filter(is_nested);
+        let when = when.map(|condition| (WHEN, condition.text.as_str()));
+        fields.chain(samples).chain(open).chain(valid).chain(when).next()
+    }
+
+    fn add(&mut self, name: &str, text: &str, is_whole_grammar: bool) -> Result<(), MapError> {
+        if let Some(field) = Field::from_name(name) {
+            let list = match is_whole_grammar {
+                true => sources(name, text)?,
+                false => vec![Source::Record(pointer(name, text, false)?)],
+            };
+            self.fields[field as usize] = Some(Sources { text: text.to_owned(), list });
+            return Ok(());
+        }
+        match name {
+            _ if !is_whole_grammar => return unknown_name(name),
+            SAMPLES => self.samples = Some(sample_path(text)?),
+            OPEN => self.open = Some((text.to_owned(), path(OPEN, text)?)),
+            WHEN => self.when = conditions(text)?,
+            VALID => {
+                let list = sources(VALID, text)?;
+                self.valid = Some(Sources { text: text.to_owned(), list });
+            }
+            _ => return unknown_name(name),
+        }
+        Ok(())
+    }
+}
+
+fn unknown_name<T>(name: &str) -> Result<T, MapError> {
+    let fields = Field::ALL.map(Field::name).join(", ");
+    fail(format!(
+        "{} is not a field; the fields are {fields}, and a map also has {SAMPLES}, {OPEN}, {WHEN} \
+         and {VALID}",
+        short(name)
+    ))
+}
+
+/// Parses a field map such as `device_id=vehicle,lat=/gps/lat|/lat,when=/type=fix`: from names to
+/// sources. Sources that older rules may have are checked with the rules.
+///
+/// # Errors
+/// An unknown or repeated name, an empty part, or an invalid source.
+pub fn parse_map(text: &str) -> Result<BTreeMap<String, String>, MapError> {
+    let mut map = BTreeMap::new();
+    for part in text.split(',').map(str::trim) {
+        let Some((name, source)) = part.split_once('=') else {
+            return fail(format!(
+                "{} is not FIELD=NAME; write for example device_id=vehicle,lat=/gps/lat",
+                short(part)
+            ));
+        };
+        let (name, source) = (name.trim(), source.trim());
+        FieldMap::default()
+            .add(name, source, true)
+            .or_else(|error| FieldMap::default().add(name, source, false).map_err(|_| error))?;
+        if map.insert(name.to_owned(), source.to_owned()).is_some() {
+            return fail(format!("{} is mapped twice; keep one", short(name)));
+        }
+    }
+    Ok(map)
+}
+
+fn is_pointer(text: &str) -> bool {
+    text.trim_start().starts_with('/')
+}
+
+/// Sources separated by `|`.
+fn sources(name: &str, text: &str) -> Result<Vec<Source>, MapError> {
+    let list: Vec<_> =
+        text.split('|').map(|text| source(name, text.trim())).collect::<Result<_, _>>()?;
+    if list.len() > MAX_SOURCES {
+        return fail(format!("{name} has {} sources; the limit is {MAX_SOURCES}", list.len()));
+    }
+    Ok(list)
+}
+
+fn source(name: &str, text: &str) -> Result<Source, MapError> {
+    if let Some(constant) = text.strip_prefix('=') {
+        if constant.is_empty() {
+            return fail(format!("{name} is mapped to an empty constant; write {name}==VALUE"));
+        }
+        return Ok(Source::Constant(constant.into()));
+    }
+    match text.strip_prefix('@') {
+        Some(rest) => around(name, rest).map(Source::Around),
+        None => path(name, text).map(Source::Record),
+    }
+}
+
+fn around(name: &str, rest: &str) -> Result<Around, MapError> {
+    if let Some(header) = rest.strip_prefix("header:") {
+        if header.is_empty() {
+            return fail(format!("{name}=@header: names no header; write {name}=@header:NAME"));
+        }
+        return Ok(Around::Header(header.into()));
+    }
+    if let Some(part) = rest.strip_prefix("key/") {
+        let is_number = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        return match part.parse() {
+            Ok(part) if is_number => Ok(Around::KeyPart(part)),
+            _ => fail(format!(
+                "{name}=@key/{}: a part of the key is a number from 0, as in @key/2",
+                short(part)
+            )),
+        };
+    }
+    match rest {
+        "key" => Ok(Around::Key),
+        "topic" => Ok(Around::Topic),
+        "file" => Ok(Around::File),
+        _ => fail(format!(
+            "{name}={} is not a source; write @key, @key/N, @header:NAME, @topic or @file, and \
+             /@NAME for a name that begins with @",
+            short(&format!("@{rest}"))
+        )),
+    }
+}
+
+/// A name, or a JSON Pointer.
+fn path(name: &str, text: &str) -> Result<Vec<Token>, MapError> {
+    pointer(name, text, true)
+}
+
+/// A name, or a JSON Pointer whose tokens may select elements.
+fn pointer(name: &str, text: &str, has_members: bool) -> Result<Vec<Token>, MapError> {
+    if text.is_empty() {
+        return fail(format!("{name} is mapped to an empty name; write {name}=NAME"));
+    }
+    let Some(tokens) = text.strip_prefix('/') else {
+        return Ok(vec![Token::Name(text.into())]);
+    };
+    tokens.split('/').map(|token| self::token(name, text, token, has_members)).collect()
+}
+
+fn token(name: &str, pointer: &str, token: &str, has_members: bool) -> Result<Token, MapError> {
+    let bad_escape = token.split('~').skip(1).any(|rest| !rest.starts_with(['0', '1']));
+    if bad_escape {
+        return fail(format!(
+            "{name}={} is not a JSON Pointer; write ~ as ~0 and / as ~1",
+            short(pointer)
+        ));
+    }
+    let plain = |text: &str| text.replace("~1", "/").replace("~0", "~").into();
+    let member = token.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let member = member.filter(|_| has_members).and_then(|member| member.split_once('='));
+    let Some((member, value)) = member else {
+        return Ok(Token::Name(plain(token)));
+    };
+    if member.is_empty() || value.is_empty() {
+        return fail(format!(
+            "{name}={}: {} selects no element; write [MEMBER=VALUE]",
+            short(pointer),
+            short(token)
+        ));
+    }
+    Ok(Token::Member { name: plain(member), value: plain(value) })
+}
+
+/// Paths of arrays of samples, separated by `|`; `/` is the record itself.
+fn sample_path(text: &str) -> Result<SamplePath, MapError> {
+    let parts: Vec<_> = text.split('|').map(str::trim).collect();
+    if parts.len() > MAX_SOURCES {
+        return fail(format!(
+            "{SAMPLES} has {} alternatives; the limit is {MAX_SOURCES}",
+            parts.len()
+        ));
+    }
+    let or_record = parts.contains(&"/");
+    let paths = parts.iter().filter(|part| **part != "/");
+    let list: Vec<_> = paths.map(|part| arrays(part)).collect::<Result<_, _>>()?;
+    if list.is_empty() {
+        return fail(format!(
+            "{SAMPLES}=/ is the record itself; write {SAMPLES}=/NAME for an array in it, or leave \
+             {SAMPLES} out"
+        ));
+    }
+    Ok(SamplePath { text: text.to_owned(), list, or_record })
+}
+
+/// A pointer in which `*` is each element of an array.
+fn arrays(text: &str) -> Result<Vec<Vec<Token>>, MapError> {
+    let tokens = path(SAMPLES, text)?;
+    let is_each = |token: &Token| matches!(token, Token::Name(name) if **name == *"*");
+    let arrays: Vec<_> = tokens.split(is_each).map(<[Token]>::to_vec).collect();
+    if arrays.iter().any(Vec::is_empty) {
+        return fail(format!(
+            "{SAMPLES}={}: * stands between two names, as in /data/*/gps; the last name is that of \
+             an array of samples",
+            short(text)
+        ));
+    }
+    Ok(arrays)
+}
+
+/// Conditions separated by `&`.
+fn conditions(text: &str) -> Result<Vec<Condition>, MapError> {
+    let list: Vec<_> =
+        text.split('&').map(|text| condition(text.trim())).collect::<Result<_, _>>()?;
+    if list.len() > MAX_CONDITIONS {
+        return fail(format!(
+            "{WHEN} has {} conditions; the limit is {MAX_CONDITIONS}",
+            list.len()
+        ));
+    }
+    Ok(list)
+}
+
+/// A source that has to have a value, or one of some values.
+fn condition(text: &str) -> Result<Condition, MapError> {
+    // A `=` between brackets selects an element.
+    let mut depth = 0_usize;
+    let equals = text.char_indices().find(|(_, c)| {
+        match c {
+            '[' => depth += 1,
+            ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        *c == '=' && depth == 0
+    });
+    let Some((at, _)) = equals else {
+        return Ok(Condition { text: text.into(), source: operand(text)?, values: Vec::new() });
+    };
+    let values: Vec<Box<str>> =
+        text[at + 1..].split(';').map(|value| value.trim().into()).collect();
+    if values.iter().any(|value| value.is_empty()) {
+        return fail(format!(
+            "{WHEN}={} compares with nothing; write {WHEN}=/type=fix or, for any value, {WHEN}=/type",
+            short(text)
+        ));
+    }
+    Ok(Condition { text: text.into(), source: operand(&text[..at])?, values })
+}
+
+fn operand(text: &str) -> Result<Source, MapError> {
+    if text.is_empty() {
+        return fail(format!("{WHEN} names nothing to compare; write {WHEN}=/type=fix"));
+    }
+    source(WHEN, text.trim())
+}
+
+#[cfg(test)]
+#[path = "map_tests.rs"]
+mod tests;

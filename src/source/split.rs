@@ -1,0 +1,338 @@
+//! Splits records into samples, and adds them to a batch.
+//!
+//! A record is one sample, a JSON array of records, or contains samples at the paths of the map. It
+//! is split element by element: a list of all elements may take many times the memory of the
+//! record.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::de::{Deserializer as _, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::context::RecordContext;
+use super::decode::{Decoder, Outer, utf8};
+use super::fields::Node;
+use super::json_fast::JsonTemplate;
+use super::record::Fields;
+use super::text::clipped;
+use super::{
+    Array, Batch, DecodedSample, Entry, MAX_BAD_ELEMENTS, NoSample, SampleError, Span, span,
+};
+use crate::model::reason::DeadReason;
+use crate::model::scalar::{LogTime, Offset};
+
+/// Where a record is in its log, for its entries.
+#[derive(Clone, Debug, Default)]
+pub struct RecordPosition {
+    /// Offset of the record in the log.
+    pub offset: Offset,
+    /// Line of the file, from 1; 0 if the source has no lines.
+    pub line: u64,
+    /// Log timestamp of the record, ms since 1970.
+    pub log_time_ms: LogTime,
+    /// Whether the record is redelivered, with its original offset.
+    pub again: bool,
+    /// Key of the record in [`Batch::raw`], if the log has keys.
+    pub key: Option<Span>,
+}
+
+impl RecordPosition {
+    /// Adds an entry whose raw bytes are already in the batch.
+    pub fn push(
+        &self,
+        batch: &mut Batch,
+        (element, raw): (Option<u32>, Span),
+        content: Result<DecodedSample, NoSample>,
+    ) {
+        let Self { offset, line, log_time_ms, again, .. } = *self;
+        let key = self.key.clone();
+        batch.entries.push(Entry { offset, element, line, log_time_ms, again, raw, key, content });
+    }
+
+    /// Adds the entry of a record that is one sample.
+    pub fn push_record(
+        &self,
+        batch: &mut Batch,
+        record: &[u8],
+        content: Result<DecodedSample, NoSample>,
+    ) {
+        let raw = batch.push_raw(record);
+        self.push(batch, (None, raw), content);
+    }
+}
+
+/// Checks the device id of a sample; an error replaces the sample.
+pub type CheckDevice<'a> = &'a dyn Fn(&str) -> Result<(), SampleError>;
+
+/// A record to split.
+pub struct RawJson<'a> {
+    /// Its bytes.
+    pub value: &'a [u8],
+    /// What surrounds it.
+    pub context: RecordContext<'a>,
+    /// Whether it may be an array of records.
+    pub may_be_list: bool,
+    /// Its header [`super::SCHEMA_ID_HEADER`].
+    pub schema_id: Option<&'a [u8]>,
+    /// Checks the device id of each sample.
+    pub check: CheckDevice<'a>,
+}
+
+impl Decoder {
+    /// Decodes a record of JSON, and adds its samples and errors to a batch: one entry, or one for
+    /// each sample of a record with several. Adjacent samples that are not read share an entry.
+    pub fn split(
+        &self,
+        template: &mut JsonTemplate,
+        record: &RawJson<'_>,
+        position: &RecordPosition,
+        batch: &mut Batch,
+    ) {
+        let value = record.value;
+        let is_list = !self.is_binary()
+            && record.may_be_list
+            && value.trim_ascii_start().first() == Some(&b'[');
+        if !is_list && self.shape.outer.is_empty() {
+            let text = &mut batch.text;
+            let before = text.len();
+            let decoded = self.decode(template, (record.schema_id, value), &record.context, text);
+            let content = decoded.and_then(|it| checked(it, record.check, text, before));
+            return position.push_record(batch, value, content);
+        }
+        let before = (batch.entries.len(), batch.text.len(), batch.raw.len());
+        let split = utf8(value).and_then(|text| {
+            let whole = batch.push_raw(value);
+            let mut splitter = Splitter {
+                decoder: self,
+                template,
+                input: record,
+                position,
+                batch: &mut *batch,
+                text,
+                whole: whole.clone(),
+                count: 0,
+                bad: 0,
+                more: BTreeMap::new(),
+            };
+            match is_list {
+                true => splitter.list(text)?,
+                false => splitter.record(text),
+            }
+            Ok((whole, splitter.more))
+        });
+        match split {
+            Ok((value, more)) => {
+                let is_needed = self.needs_whole_records();
+                batch.arrays.insert(position.offset, Array { value, more, is_needed });
+                if batch.entries.len() == before.0 {
+                    batch.next_offset = Some(position.offset + 1);
+                }
+            }
+            Err(error) => {
+                batch.entries.truncate(before.0);
+                batch.text.truncate(before.1);
+                batch.raw.truncate(before.2);
+                position.push_record(batch, value, Err(error.into()));
+            }
+        }
+    }
+}
+
+/// The sample, unless its device id fails the check; the text is then as before.
+fn checked(
+    decoded: DecodedSample,
+    check: CheckDevice<'_>,
+    text: &mut String,
+    before: usize,
+) -> Result<DecodedSample, NoSample> {
+    let device = &text[decoded.device.start as usize..decoded.device.end as usize];
+    match check(device) {
+        Ok(()) => Ok(decoded),
+        Err(error) => {
+            text.truncate(before);
+            Err(Box::new(error).into())
+        }
+    }
+}
+
+/// Splits one record.
+struct Splitter<'a, 'r> {
+    decoder: &'a Decoder,
+    template: &'a mut JsonTemplate,
+    input: &'a RawJson<'r>,
+    position: &'a RecordPosition,
+    batch: &'a mut Batch,
+    /// The record.
+    text: &'a str,
+    /// The record in [`Batch::raw`].
+    whole: Span,
+    /// Number of samples so far, with those that are not usable.
+    count: u32,
+    bad: usize,
+    /// Bad samples without an entry.
+    more: BTreeMap<DeadReason, u64>,
+}
+
+impl Splitter<'_, '_> {
+    /// Splits an array of records.
+    fn list(&mut self, text: &str) -> Result<(), Box<SampleError>> {
+        let split = visit_elements(text, |element| self.record(element));
+        split.map_err(|error| {
+            let message = format!("the array cannot be split: {}", clipped(&error.to_string()));
+            Box::new(SampleError::new(DeadReason::BadJson, message))
+        })
+    }
+
+    /// Splits a record: the first path of samples that it has counts.
+    fn record(&mut self, text: &str) {
+        let shape = &self.decoder.shape;
+        let Some(samples) = &shape.map.samples else { return self.sample(text, None) };
+        let (mut missing, mut is_absent) = (None, true);
+        for path in &shape.outer {
+            let Err((error, is_other)) = self.descend(path, text, None) else { return };
+            if missing.is_none() || (is_absent && is_other) {
+                missing = Some(error);
+            }
+            is_absent &= !is_other;
+        }
+        match missing {
+            Some(error) if !(samples.or_record && is_absent) => self.emit(text, Err(error)),
+            _ => self.sample(text, None),
+        }
+    }
+
+    /// Splits an object at a level of a path. If the array is not there, returns what the object
+    /// is then, and whether there is another value.
+    fn descend(
+        &mut self,
+        path: &[Node],
+        text: &str,
+        outer: Option<&Outer<'_>>,
+    ) -> Result<(), (NoSample, bool)> {
+        let Some((names, path)) = path.split_first() else {
+            self.sample(text, outer);
+            return Ok(());
+        };
+        let (decoder, context) = (self.decoder, &self.input.context);
+        let mut fields = Fields::default();
+        let read = decoder.shape.read(names, text, &mut fields);
+        if let Err(error) = read.and_then(|()| fields.check_repeated()) {
+            self.emit(text, Err(error.into()));
+            return Ok(());
+        }
+        match fields.array.take() {
+            Some(array) if array.starts_with('[') => {
+                let outer = Outer { fields: &fields, next: outer };
+                let split = visit_elements(&array, |element| {
+                    if let Err((error, _)) = self.descend(path, element, Some(&outer)) {
+                        self.emit(element, Err(error));
+                    }
+                });
+                // It was parsed before, as a part of its record.
+                if let Err(error) = split {
+                    let error = SampleError::new(DeadReason::BadJson, clipped(&error.to_string()));
+                    self.emit(text, Err(Box::new(error).into()));
+                }
+                Ok(())
+            }
+            other => {
+                let skipped = decoder.check_conditions(&mut fields, outer, context).err();
+                let skipped = skipped.filter(|it| !matches!(it, NoSample::Dead(_)));
+                let error = || Box::new(no_array(decoder, other.is_some())).into();
+                Err((skipped.unwrap_or_else(error), other.is_some()))
+            }
+        }
+    }
+
+    fn sample(&mut self, text: &str, outer: Option<&Outer<'_>>) {
+        let (context, out) = (&self.input.context, &mut self.batch.text);
+        let before = out.len();
+        let decoded = match outer {
+            None => self.decoder.json_like(self.template, text.as_bytes(), context, out),
+            Some(_) => self.decoder.object(text, outer, context, out),
+        };
+        let content = decoded.and_then(|it| checked(it, self.input.check, out, before));
+        self.emit(text, content);
+    }
+
+    /// Adds a sample, or counts it.
+    fn emit(&mut self, text: &str, content: Result<DecodedSample, NoSample>) {
+        let element = self.count;
+        self.count += 1;
+        match &content {
+            Ok(_) => {}
+            Err(NoSample::Dead(error)) => {
+                self.bad += 1;
+                if self.bad > MAX_BAD_ELEMENTS + 1 {
+                    *self.more.entry(error.reason).or_default() += 1;
+                    return;
+                }
+            }
+            // The last entry counts it, too, if that is of this record.
+            Err(passed) => {
+                if element > 0
+                    && let Some(last) = self.batch.entries.last_mut()
+                    && let Err(before) = &mut last.content
+                    && before.add(passed)
+                {
+                    return;
+                }
+            }
+        }
+        let raw = self.raw(text);
+        self.position.push(self.batch, (Some(element), raw), content);
+    }
+
+    /// The bytes of an element in the batch. An element of JSON inside a text is copied.
+    fn raw(&mut self, element: &str) -> Span {
+        let start = element.as_ptr().addr().wrapping_sub(self.text.as_ptr().addr());
+        let is_part = start <= self.text.len() && element.len() <= self.text.len() - start;
+        if !is_part {
+            return self.batch.push_raw(element.as_bytes());
+        }
+        let start = self.whole.start as usize + start;
+        span(start, start + element.len())
+    }
+}
+
+/// The error of a record without the array of its samples.
+fn no_array(decoder: &Decoder, is_other: bool) -> SampleError {
+    let samples = decoder.shape.map.samples.as_ref().map_or("", |samples| &samples.text);
+    match is_other {
+        true => {
+            let message = format!("the samples at `{samples}` are not an array");
+            SampleError::new(DeadReason::BadType, message)
+        }
+        false => {
+            let message = format!("there is no `{samples}`, the array of the samples");
+            SampleError::new(DeadReason::MissingField, message)
+        }
+    }
+}
+
+/// Calls `visit` with the raw text of each element of an array.
+fn visit_elements<'de>(text: &'de str, visit: impl FnMut(&'de str)) -> serde_json::Result<()> {
+    struct Elements<F>(F);
+    impl<'de, F: FnMut(&'de str)> Visitor<'de> for Elements<F> {
+        type Value = ();
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an array")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<(), A::Error> {
+            while let Some(element) = list.next_element::<&'de RawValue>()? {
+                (self.0)(element.get());
+            }
+            Ok(())
+        }
+    }
+    let mut json = serde_json::Deserializer::from_str(text);
+    json.deserialize_seq(Elements(visit))?;
+    json.end()
+}
+
+#[cfg(test)]
+#[path = "split_tests.rs"]
+mod tests;
