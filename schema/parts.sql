@@ -13,7 +13,7 @@ CREATE TABLE parts (
   line         INTEGER NOT NULL,  -- line at which the next record begins, from 1
   head         BLOB    NOT NULL,  -- BLAKE3 of the first 4096 bytes, or of upto_bytes if that is less
   hash         BLOB    NOT NULL,  -- BLAKE3 of the content up to upto_bytes
-  is_csv       INTEGER NOT NULL,  -- 1: CSV; 0: JSON
+  is_csv       INTEGER NOT NULL,  -- 0: NDJSON, 1: CSV, 2: JSON, 3: GPX, 4: NMEA, 5: recorder
   by_end       INTEGER NOT NULL,  -- 1: if the file has grown, its last record was incomplete
   finished     INTEGER NOT NULL,  -- 1: the content ended there
   log_time     INTEGER NOT NULL,  -- log timestamp of its records, ms since 1970

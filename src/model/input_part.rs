@@ -4,7 +4,9 @@
 //! What one run read of it is a [`Part`]. A part that begins at a byte above 0 continues where
 //! another part ends.
 
-use crate::model::scalar::{LogTime, Offset};
+use super::input_format::InputFormat;
+use super::scalar::{LogTime, Offset};
+
 /// Bytes at the start of an input that are hashed first: enough to distinguish most inputs.
 pub const HEAD_BYTES: usize = 4096;
 
@@ -23,8 +25,8 @@ pub struct Part {
     pub head: [u8; 32],
     /// BLAKE3 of the content up to `upto_bytes`.
     pub hash: [u8; 32],
-    /// Whether the records were CSV rows; otherwise they were JSON.
-    pub is_csv: bool,
+    /// Format by which it was split into records.
+    pub format: InputFormat,
     /// Whether the last record was ended by the end of the content, such as a last line without a
     /// line break. If the input has grown since, that record was incomplete.
     pub by_end: bool,

@@ -4,6 +4,7 @@ pub mod change;
 pub(crate) mod column;
 pub mod control;
 pub mod epoch;
+pub mod input_format;
 pub mod input_part;
 pub mod limits;
 pub(crate) mod named;

@@ -12,7 +12,7 @@ use crate::model::rules::Rules;
 use crate::model::rules_request::RulesRequest;
 use crate::model::scalar::{LogTime, Offset};
 use crate::pipeline::processor::{Processor, ProcessorConfig, RunError, SampleCounts};
-use crate::source::file::{FileSource, InputFormat, Options};
+use crate::source::file::{self, FileSource, InputFormat, Options};
 use crate::source::spill::Spill;
 use crate::source::{Batch, Decoder, Source, SourceError};
 use crate::store::{EmbeddedStore, StoreUrl};
@@ -40,7 +40,7 @@ pub trait ReadProgress {
 /// What to import, and how.
 #[derive(Clone, Debug)]
 pub struct IngestRequest {
-    /// NDJSON or CSV files, read in this order; `-` is stdin.
+    /// Files, read in this order; `-` is stdin.
     pub files: Vec<PathBuf>,
     /// Format of every file; `None`: detected from each file's content.
     pub format: Option<InputFormat>,
@@ -83,6 +83,8 @@ impl IngestRequest {
         Ok(Options {
             format: self.format,
             decoder: Arc::new(Decoder::new(rules)?),
+            reading: rules.reading,
+            max_document: file::max_document(self.memory),
             log_time_ms: LogTime(self.now_ms),
             first_offset: Offset(0),
             known: Vec::new(),

@@ -7,10 +7,11 @@ use super::fields::Field;
 use super::json_fast::JsonTemplate;
 use super::local_time::TimeRulesError;
 use super::map::{self, MapError, Source};
+use super::nmea::{self, Sentence};
 use super::record::{Fields, Value};
 use super::schemas::BinaryReader;
 use super::shape::Shape;
-use super::{DecodedSample, NoSample, SampleError};
+use super::{DecodedSample, NoSample, SampleError, gpx};
 use crate::model::reason::{DeadReason, DropReason};
 use crate::model::rules::Rules;
 use crate::model::schema::{SchemaId, SchemaVerdict};
@@ -215,6 +216,39 @@ impl Decoder {
         let row = utf8(record)?;
         let mut values = Fields::default();
         columns.read(row, &self.shape.root, &mut values)?;
+        self.check_conditions(&mut values, None, context)?;
+        Ok(values.sample(self, text)?)
+    }
+
+    /// Decodes a track point of GPX; otherwise like [`Decoder::json`].
+    pub(super) fn point(
+        &self,
+        record: &[u8],
+        context: &RecordContext<'_>,
+        text: &mut String,
+    ) -> Result<DecodedSample, NoSample> {
+        let point = utf8(record)?;
+        let mut values = Fields::default();
+        gpx::read(point, &self.shape.root, &mut values)?;
+        self.check_conditions(&mut values, None, context)?;
+        Ok(values.sample(self, text)?)
+    }
+
+    /// Decodes a sentence of NMEA 0183; otherwise like [`Decoder::json`]. Sentences that are not
+    /// positions are skipped.
+    pub(super) fn sentence(
+        &self,
+        record: &[u8],
+        context: &RecordContext<'_>,
+        text: &mut String,
+    ) -> Result<DecodedSample, NoSample> {
+        let line = utf8(record)?;
+        let mut values = Fields::default();
+        match nmea::read(line, self.shape.speed_unit, &self.shape.root, &mut values)? {
+            Sentence::Fix => {}
+            Sentence::NoFix => return Err(NoSample::Dropped(DropReason::BadFix, 1)),
+            Sentence::Other => return Err(NoSample::Skipped(1)),
+        }
         self.check_conditions(&mut values, None, context)?;
         Ok(values.sample(self, text)?)
     }

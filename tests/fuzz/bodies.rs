@@ -147,6 +147,8 @@ fn rows(data: &[u8], format: Option<InputFormat>) -> (Vec<Row>, Option<String>) 
         let options = Options {
             format,
             decoder: Arc::clone(&PLAIN),
+            reading: 2,
+            max_document: 1 << 26,
             log_time_ms: LogTime(5),
             first_offset: Offset(10),
             known: vec![],

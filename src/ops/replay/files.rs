@@ -23,9 +23,12 @@ use crate::ops::verify::reference::Workspace;
 use crate::ops::{Cancel, InvalidRequest, Notify, PartialResult, PreconditionFailed};
 use crate::pipeline::daemon::preflight;
 use crate::pipeline::processor::SampleCounts;
-use crate::source::file::{FileSource, InputFormat, Options};
+use crate::source::file::{self, FileSource, InputFormat, Options};
 use crate::source::{Batch, Decoder, DecoderError};
 use crate::store::{AnyStore, EpochStore, StoreUrl};
+
+/// Memory that JSON documents are read in, bytes.
+const MEMORY: u64 = 512_000_000;
 
 /// Value of [`Rules::key`] if records are keyed by the device id.
 const KEYED_BY_DEVICE: &str = "device_id";
@@ -193,6 +196,8 @@ impl<'a> FileReplayJob<'a> {
         let options = Options {
             format: request.format,
             decoder: Arc::new(Decoder::new(&rules)?),
+            reading: rules.reading,
+            max_document: file::max_document(MEMORY),
             log_time_ms: LogTime(request.now_ms),
             first_offset: Offset(0),
             known: Vec::new(),

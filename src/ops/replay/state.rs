@@ -9,6 +9,7 @@ use anyhow::{Context as _, anyhow};
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 
+use crate::model::input_format::InputFormat;
 use crate::model::input_part::{Part, StoredPart};
 use crate::model::scalar::{LogTime, Offset};
 use crate::ops::{BadData, PreconditionFailed};
@@ -25,6 +26,9 @@ struct SentPart {
     head: String,
     hash: String,
     is_csv: bool,
+    /// Name of a format that is neither NDJSON nor CSV.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    format: Option<String>,
     by_end: bool,
     finished: bool,
     log_time_ms: LogTime,
@@ -65,14 +69,18 @@ impl SentPart {
             line: part.line,
             head: HEXLOWER.encode(&part.head),
             hash: HEXLOWER.encode(&part.hash),
-            is_csv: part.is_csv,
+            is_csv: part.format == InputFormat::Csv,
+            format: match part.format {
+                InputFormat::Ndjson | InputFormat::Csv => None,
+                other => Some(other.name().into()),
+            },
             by_end: part.by_end,
             finished: part.finished,
             log_time_ms: part.log_time_ms,
         }
     }
 
-    /// The part; `None` if a hash is malformed.
+    /// The part; `None` if a hash or the format is malformed.
     fn stored_part(&self) -> Option<StoredPart> {
         let hash = |text: &str| HEXLOWER.decode(text.as_bytes()).ok()?.try_into().ok();
         let part = Part {
@@ -82,7 +90,11 @@ impl SentPart {
             line: self.line,
             head: hash(&self.head)?,
             hash: hash(&self.hash)?,
-            is_csv: self.is_csv,
+            format: match (&self.format, self.is_csv) {
+                (Some(name), _) => InputFormat::from_name(name)?,
+                (None, true) => InputFormat::Csv,
+                (None, false) => InputFormat::Ndjson,
+            },
             by_end: self.by_end,
             finished: self.finished,
             log_time_ms: self.log_time_ms,

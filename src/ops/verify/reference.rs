@@ -13,7 +13,7 @@ use crate::model::scalar::{LogTime, Offset};
 use crate::pipeline::daemon::topic_replay::TopicReplay;
 use crate::pipeline::daemon::{DaemonError, GuidedOwners, OnEvent, Report, SqliteStores};
 use crate::pipeline::processor::{Processor, ProcessorConfig, RunError, SampleCounts};
-use crate::source::file::{FileSource, Options};
+use crate::source::file::{self, FileSource, Options};
 use crate::source::spill::Spill;
 use crate::source::{Batch, Control, Decoder, DecoderError, Source, SourceError};
 use crate::store::EmbeddedStore;
@@ -203,6 +203,8 @@ async fn options(imported: &EmbeddedStore) -> Result<(Options, Rules), Reference
     let options = Options {
         format: None,
         decoder: Arc::new(Decoder::new(&rules)?),
+        reading: rules.reading,
+        max_document: file::max_document(u64::MAX),
         log_time_ms: LogTime(0),
         first_offset: imported.position().await?.delivered,
         known: imported.parts()?,

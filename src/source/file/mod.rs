@@ -1,11 +1,15 @@
-//! Samples from files and stdin: NDJSON or CSV; plain, gzip or zstd.
+//! Samples from files and stdin: JSON, CSV, GPX or NMEA; plain, gzip or zstd.
 //!
 //! A separate thread reads and decodes, at most a few batches ahead of the processor.
 
+mod detect;
 mod input;
+mod points;
 mod reader;
 mod resume;
+mod scanner;
 mod splitter;
+mod values;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,12 +21,22 @@ use self::input::Input;
 use self::reader::BatchResult;
 use self::splitter::Sizes;
 use super::{Batch, Decoder, Source, SourceError};
+pub use crate::model::input_format::InputFormat;
 use crate::model::input_part::StoredPart;
 use crate::model::scalar::{LogTime, Offset};
 
 /// Maximum size of a record that is kept whole, bytes; of a larger one, the head, length and hash
 /// are kept.
 pub const MAX_RECORD_BYTES: usize = 1 << 20;
+
+/// Maximum size of a JSON document, bytes, whatever the memory: positions in a batch have 32 bits.
+const MAX_DOCUMENT_BYTES: usize = 1 << 30;
+
+/// Maximum size of a JSON document under a memory limit, bytes: it is held as read and as queued.
+#[must_use]
+pub fn max_document(memory: u64) -> usize {
+    usize::try_from(memory / 4).unwrap_or(usize::MAX).min(MAX_DOCUMENT_BYTES)
+}
 
 /// Maximum number of batches queued for the processor.
 const MAX_QUEUED: usize = 4;
@@ -35,24 +49,6 @@ const SIZES: Sizes = Sizes {
     batch_bytes: 256 << 10,
 };
 
-/// Format of an input file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InputFormat {
-    /// A JSON object per line.
-    Ndjson,
-    /// A table with a header.
-    Csv,
-}
-
-impl InputFormat {
-    /// The names in settings; `None` detects the format of each file from its content.
-    pub const NAMES: [(&str, Option<Self>); 3] =
-        [("none", None), ("ndjson", Some(Self::Ndjson)), ("csv", Some(Self::Csv))];
-
-    /// The names, for help.
-    pub const HELP: &str = "Format of input files: ndjson or csv; none: detected from the content";
-}
-
 /// How files are read.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -60,6 +56,11 @@ pub struct Options {
     pub format: Option<InputFormat>,
     /// Decodes the records, by the rules.
     pub decoder: Arc<Decoder>,
+    /// How formats are detected: 1 knows NDJSON and CSV alone, 2 all. The stored rules decide, so
+    /// that a file is split as it was.
+    pub reading: u32,
+    /// Maximum size of a JSON document that is kept whole, bytes; at least that of a line.
+    pub max_document: usize,
     /// Log timestamp of all records, ms since 1970: files have none.
     pub log_time_ms: LogTime,
     /// Offset of the first record that was not delivered before.

@@ -3,10 +3,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use sha2::{Digest, Sha256};
 use tokio::sync::mpsc::Sender;
 
+use super::detect::{Undetected, recorder_body};
 use super::input::{Input, Progress};
 use super::resume::{clock_after, find_known_prefix};
+use super::scanner::Scanner;
 use super::splitter::{Bytes, Ends, RawRecord, Records, Sizes};
 use super::{InputFormat, Options};
 use crate::model::input_part::{Part, StoredPart};
@@ -16,7 +19,7 @@ use crate::source::csv::Columns;
 use crate::source::text::clipped;
 use crate::source::{
     Batch, Cut, JsonTemplate, NoSample, RawJson, RecordContext, RecordPosition, SampleError,
-    SourceError,
+    SourceError, span,
 };
 
 /// A batch, or the error that ends the source.
@@ -74,7 +77,7 @@ fn read_input(
         template: JsonTemplate::default(),
         out,
         is_stream,
-        is_csv: false,
+        format: InputFormat::Ndjson,
         part: None,
         resumed_after: None,
         by_end: false,
@@ -92,10 +95,10 @@ fn read_input(
 }
 
 /// State of the input that is being read.
-struct Reading<'a> {
+pub(super) struct Reading<'a> {
     input: &'a Input,
-    options: &'a Options,
-    records: Records,
+    pub(super) options: &'a Options,
+    pub(super) records: Records,
     progress: Arc<Progress>,
     /// The columns of a table, once its header was read.
     columns: Option<Columns>,
@@ -103,8 +106,8 @@ struct Reading<'a> {
     out: Output<'a>,
     /// Whether the input is a stream without a length, such as stdin or a FIFO: batches are sent
     /// before each read, which may block.
-    is_stream: bool,
-    is_csv: bool,
+    pub(super) is_stream: bool,
+    format: InputFormat,
     /// The part that is being read; `None` for redelivered records and for streams.
     part: Option<Part>,
     /// The part after which reading resumed, until the first new record.
@@ -117,10 +120,15 @@ struct Reading<'a> {
 
 impl Reading<'_> {
     fn read_all(&mut self, stored: &[StoredPart]) -> Result<(), Stop> {
-        if let Err(error) = self.find_format() {
-            return self.handle_read_error(error);
-        }
-        let known = find_known_prefix(self.input, stored, self.is_csv);
+        self.format = match self.detect_format() {
+            Ok(format) => format,
+            Err(Undetected::Unreadable(error)) => return self.handle_read_error(error),
+            Err(Undetected::Unknown(problem)) => {
+                return Err(Stop::Failed(self.input.form_error(problem)));
+            }
+        };
+        self.set_ends();
+        let known = find_known_prefix(self.input, stored, self.format);
         match known.map_err(|error| Stop::Failed(self.input.read_error(error)))? {
             Some(known) if known.again => self.out.log.known = known.into_parts().into(),
             Some(known) => self.resume(known.last())?,
@@ -131,7 +139,13 @@ impl Reading<'_> {
                 self.push_record(record)?;
             }
             if self.records.ended() {
-                return Ok(());
+                return self.records.unfinished().map_or(Ok(()), |missing| {
+                    self.push_truncated(format!(
+                        "{} ends too early: {missing}; the content before was read; get the file \
+                         again",
+                        self.input.name()
+                    ))
+                });
             }
             if self.is_stream {
                 self.send_batch(false)?;
@@ -142,41 +156,44 @@ impl Reading<'_> {
         }
     }
 
-    /// Finds out where the records of the input end.
-    fn find_format(&mut self) -> std::io::Result<()> {
-        if self.options.decoder.is_binary() {
-            self.records.set_ends(Ends::File);
-            return Ok(());
-        }
-        let first = self.records.first_byte()?;
-        self.is_csv = match (self.options.format, first) {
-            (Some(format), _) => format == InputFormat::Csv,
-            (None, first) => !matches!(first, None | Some(b'{' | b'[')),
-        };
-        if self.is_csv {
-            // The header decides the delimiter later.
-            self.records.set_ends(Ends::Rows { delimiter: b',' });
-        }
-        Ok(())
-    }
-
     /// The next record. Also moves the position in the log to it.
     fn next_record(&mut self) -> Result<Option<RawRecord>, Stop> {
         if self.records.ended() && self.records.has_rest() {
             self.end_whole_records()?;
         }
-        let at = self.records.content_position();
         let record = self.records.next_record();
-        if record.is_some() && (self.out.log.move_to(at) || self.resumed_after.take().is_some()) {
-            // The first record after the known parts.
-            self.begin_part(at);
+        if let Some(record) = &record {
+            let known = self.out.log.move_to(record.position);
+            if let Some(after) = known.or(self.resumed_after.take().map(|last| last.upto_bytes)) {
+                // The first record after the known parts.
+                self.begin_part(after);
+            }
         }
         Ok(record)
     }
 
+    fn set_ends(&mut self) {
+        if self.options.decoder.is_binary() {
+            self.records.set_ends(Ends::File);
+            return;
+        }
+        match self.format {
+            // The header decides the delimiter later.
+            InputFormat::Csv => self.records.set_ends(Ends::Rows { delimiter: b',' }),
+            InputFormat::Json => {
+                self.records.set_ends(Ends::Scanned(Scanner::Values(Default::default())));
+                self.records.limit = self.options.max_document.max(self.out.sizes.record);
+            }
+            InputFormat::Gpx => {
+                self.records.set_ends(Ends::Scanned(Scanner::Points(Default::default())));
+            }
+            InputFormat::Ndjson | InputFormat::Nmea | InputFormat::Rec => {}
+        }
+    }
+
     /// Resumes after the last known part.
     fn resume(&mut self, last: &Part) -> Result<(), Stop> {
-        if self.is_csv {
+        if self.format == InputFormat::Csv {
             self.read_header()?;
         }
         let read_error = |error| Stop::Failed(self.input.read_error(error));
@@ -223,7 +240,7 @@ impl Reading<'_> {
             line: 0,
             head: [0; 32],
             hash: [0; 32],
-            is_csv: self.is_csv,
+            format: self.format,
             by_end: self.by_end,
             finished: false,
             log_time_ms: self.out.log.log_time_ms,
@@ -264,8 +281,8 @@ impl Reading<'_> {
     }
 
     fn push_record(&mut self, raw: RawRecord) -> Result<(), Stop> {
-        let is_csv = self.is_csv;
-        if is_csv && self.columns.is_none() {
+        let format = self.format;
+        if format == InputFormat::Csv && self.columns.is_none() {
             return self.set_header(&raw);
         }
         let line = raw.line;
@@ -273,23 +290,30 @@ impl Reading<'_> {
             Bytes::Whole(range) => {
                 let record = self.records.bytes(range);
                 let decoder = &self.options.decoder;
-                if !decoder.is_binary() && is_blank(record, is_csv) {
+                if !decoder.is_binary() && is_blank(record, format) {
                     return Ok(());
                 }
+                let record =
+                    if format == InputFormat::Rec { recorder_body(record) } else { record };
                 let position = self.out.log.next_record(line);
                 let batch = &mut self.out.batch;
                 let context = RecordContext::of_file(&self.out.origin);
-                match &mut self.columns {
-                    Some(columns) => {
-                        let content = decoder.row(columns, record, &context, &mut batch.text);
-                        position.push_record(batch, record, content);
-                    }
+                let (text, entries) = (&mut batch.text, batch.entries.len());
+                let content = match (format, &mut self.columns) {
+                    (_, Some(columns)) => Some(decoder.row(columns, record, &context, text)),
+                    (InputFormat::Gpx, _) => Some(decoder.point(record, &context, text)),
+                    (InputFormat::Nmea, _) => Some(decoder.sentence(record, &context, text)),
+                    _ => None,
+                };
+                match content {
+                    Some(content) => position.push_record(batch, record, content),
                     None => {
                         let may_be_list = decoder.reads_lists();
                         let check = &|_: &str| Ok(());
                         let json =
                             RawJson { value: record, context, may_be_list, schema_id: None, check };
                         decoder.split(&mut self.template, &json, &position, batch);
+                        cut_large(batch, entries, &self.out.sizes);
                     }
                 }
             }
@@ -300,7 +324,7 @@ impl Reading<'_> {
                 self.out.push_error(self.records.bytes(range), line, fault);
             }
             Bytes::Cut(head, cut) => {
-                let limit = self.out.sizes.record;
+                let limit = self.records.limit;
                 let message = format!("the record has {} bytes; the limit is {limit}", cut.bytes);
                 self.out.push_cut(&head, line, DeadReason::Oversize, message, cut);
             }
@@ -317,7 +341,7 @@ impl Reading<'_> {
             ));
         };
         let header = self.records.bytes(range.clone());
-        if is_blank(header, true) {
+        if is_blank(header, InputFormat::Csv) {
             return Ok(());
         }
         let columns = Columns::new(header, &self.options.decoder).map_err(form_error)?;
@@ -338,6 +362,11 @@ impl Reading<'_> {
             self.input.name(),
             clipped(&error.to_string())
         );
+        self.push_truncated(message)
+    }
+
+    /// Handles the end of an input inside a record: what is left is a dead letter.
+    fn push_truncated(&mut self, message: String) -> Result<(), Stop> {
         let reason = DeadReason::TruncatedInput;
         if let Some(last) = self.resumed_after.take_if(|last| last.by_end) {
             // An earlier run stopped here, too: redeliver the record with its original offset.
@@ -359,8 +388,9 @@ impl Reading<'_> {
 }
 
 /// Whether a line contains no record. In a table, a tab separates cells.
-fn is_blank(record: &[u8], is_csv: bool) -> bool {
-    let space = |byte: &u8| matches!(byte, b' ' | b'\r') || (*byte == b'\t' && !is_csv);
+fn is_blank(record: &[u8], format: InputFormat) -> bool {
+    let is_tab = |byte: u8| byte == b'\t' && format != InputFormat::Csv;
+    let space = |byte: &u8| matches!(byte, b' ' | b'\r') || is_tab(*byte);
     record.iter().all(space)
 }
 
@@ -376,18 +406,19 @@ struct Log<'a> {
 }
 
 impl Log<'_> {
-    /// Moves to the content position of the next record. Returns whether the previous record was
-    /// the last redelivered one.
-    fn move_to(&mut self, bytes: u64) -> bool {
-        let mut moved = false;
+    /// Moves to the content position of the next record. If the previous record was the last
+    /// redelivered one, returns the position at which its part ends.
+    fn move_to(&mut self, bytes: u64) -> Option<u64> {
+        let mut after = None;
         // A part without bytes is the record of a truncated input; it is not over at its own
         // position.
-        let is_over = |part: &Part| bytes >= part.upto_bytes && bytes > part.from_bytes;
-        while self.known.front().is_some_and(is_over) {
+        let is_over = |part: &&Part| bytes >= part.upto_bytes && bytes > part.from_bytes;
+        while let Some(part) = self.known.front().filter(is_over) {
+            after = Some(part.upto_bytes);
+            self.in_part = 0;
             self.known.pop_front();
-            (self.in_part, moved) = (0, true);
         }
-        moved && self.known.is_empty()
+        after.filter(|_| self.known.is_empty())
     }
 
     /// The position of the next record.
@@ -409,6 +440,21 @@ impl Log<'_> {
     }
 }
 
+/// Cuts the records of dead letters, from entry `from` on, that are larger than a line may be: a
+/// document may be larger.
+fn cut_large(batch: &mut Batch, from: usize, sizes: &Sizes) {
+    for entry in &mut batch.entries[from..] {
+        let range = entry.raw.start as usize..entry.raw.end as usize;
+        let record = &batch.raw[range.clone()];
+        if let (Err(NoSample::Dead(error)), true) = (&mut entry.content, range.len() > sizes.record)
+        {
+            let (bytes, sha256) = (record.len() as u64, Sha256::digest(record).into());
+            error.cut.get_or_insert(Cut { bytes, sha256 });
+            entry.raw = span(range.start, range.start + sizes.head);
+        }
+    }
+}
+
 /// Collects entries into batches and sends them.
 struct Output<'a> {
     sender: &'a Sender<BatchResult>,
@@ -421,7 +467,9 @@ struct Output<'a> {
 impl Output<'_> {
     fn push_error(&mut self, record: &[u8], line: u64, fault: SampleError) {
         let position = self.log.next_record(line);
+        let entries = self.batch.entries.len();
         position.push_record(&mut self.batch, record, Err(NoSample::Dead(Box::new(fault))));
+        cut_large(&mut self.batch, entries, &self.sizes);
     }
 
     fn push_cut(&mut self, head: &[u8], line: u64, reason: DeadReason, message: String, cut: Cut) {

@@ -5,6 +5,7 @@ use std::io;
 use std::time::UNIX_EPOCH;
 
 use super::input::{Input, Opened};
+use crate::model::input_format::InputFormat;
 use crate::model::input_part::{HEAD_BYTES, Part, StoredPart};
 use crate::model::scalar::LogTime;
 
@@ -32,7 +33,7 @@ impl KnownPrefix {
     }
 }
 
-/// Finds the stored parts at the start of an input, if any. Parts of the other format are ignored:
+/// Finds the stored parts at the start of an input, if any. Parts of another format are ignored:
 /// their records are not the ones of this input.
 ///
 /// # Errors
@@ -40,7 +41,7 @@ impl KnownPrefix {
 pub(super) fn find_known_prefix(
     input: &Input,
     stored: &[StoredPart],
-    is_csv: bool,
+    format: InputFormat,
 ) -> io::Result<Option<KnownPrefix>> {
     if stored.is_empty() || input.bytes().is_none() {
         return Ok(None);
@@ -59,7 +60,7 @@ pub(super) fn find_known_prefix(
             .or_insert_with_key(|&length| hash(length))
             .is_some_and(|it| it == part.head)
     };
-    let same_format = stored.iter().filter(|stored| stored.part.is_csv == is_csv);
+    let same_format = stored.iter().filter(|stored| stored.part.format == format);
     let mut candidates: Vec<&StoredPart> =
         same_format.filter(|stored| has_head(&stored.part)).collect();
     if candidates.is_empty() {

@@ -6,6 +6,7 @@ use std::ops::Range;
 use memchr::memchr;
 use sha2::{Digest, Sha256};
 
+use super::scanner::Scanner;
 use crate::model::input_part::HEAD_BYTES;
 use crate::source::Cut;
 use crate::source::csv::{RowState, row_end};
@@ -34,6 +35,8 @@ pub(super) enum Ends {
     Rows { delimiter: u8 },
     /// At the end of the file: it is one record.
     File,
+    /// Where a scanner finds it.
+    Scanned(Scanner),
 }
 
 /// Maximum size of a file that is one record, bytes.
@@ -42,7 +45,10 @@ const MAX_FILE_BYTES: usize = 16 << 20;
 /// A record, without its line end.
 #[derive(Debug)]
 pub(super) struct RawRecord {
+    /// Line of its first byte, from 1.
     pub(super) line: u64,
+    /// Content position of its first byte.
+    pub(super) position: u64,
     pub(super) bytes: Bytes,
 }
 
@@ -58,7 +64,7 @@ pub(super) enum Bytes {
 
 /// An oversize record while it is read: its bytes are hashed and counted, and only the head is
 /// kept.
-struct OversizeRecord {
+pub(super) struct OversizeRecord {
     line: u64,
     /// Content position of its first byte.
     position: u64,
@@ -72,12 +78,12 @@ struct OversizeRecord {
 }
 
 impl OversizeRecord {
-    fn new(line: u64, position: u64, start: Option<Checkpoint>) -> Self {
+    pub(super) fn new(line: u64, position: u64, start: Option<Checkpoint>) -> Self {
         let (head, hash) = (Vec::new(), Sha256::new());
         Self { line, position, start, head, hash, bytes: 0, pending_cr: false }
     }
 
-    fn extend(&mut self, bytes: &[u8], head: usize) {
+    pub(super) fn extend(&mut self, bytes: &[u8], head: usize) {
         if bytes.is_empty() {
             return;
         }
@@ -97,32 +103,36 @@ impl OversizeRecord {
     }
 
     /// Ends the record: at LF, or at the end of the input, where a last CR belongs to the record.
-    fn finish(mut self, by_line_end: bool, head: usize) -> RawRecord {
+    pub(super) fn finish(mut self, by_line_end: bool, head: usize) -> RawRecord {
         if self.pending_cr && !by_line_end {
             self.add(b"\r", head);
         }
         let cut = Cut { bytes: self.bytes, sha256: self.hash.finalize().into() };
-        RawRecord { line: self.line, bytes: Bytes::Cut(self.head, cut) }
+        RawRecord { line: self.line, position: self.position, bytes: Bytes::Cut(self.head, cut) }
     }
 }
 
 /// The records of one input.
 pub(super) struct Records {
     input: Box<dyn Read + Send>,
-    sizes: Sizes,
+    pub(super) sizes: Sizes,
+    /// Maximum size of a record that is kept whole, bytes.
+    pub(super) limit: usize,
     ends: Ends,
-    buffer: Vec<u8>,
+    pub(super) buffer: Vec<u8>,
     /// Index in the buffer at which the next record begins.
-    start: usize,
+    pub(super) start: usize,
     /// Index in the buffer before which the next record does not end.
-    scanned: usize,
+    pub(super) scanned: usize,
     state: RowState,
     /// A row that is between quotes at an earlier line end is between quotes up to this index.
     open: usize,
     /// Line number of `start`, from 1.
-    line: u64,
-    oversize: Option<OversizeRecord>,
-    ended: bool,
+    pub(super) line: u64,
+    pub(super) oversize: Option<OversizeRecord>,
+    pub(super) ended: bool,
+    /// An error of [`Records::read_ahead`], for the next [`Records::fill`].
+    failed: Option<io::Error>,
     /// Content position of the start of the buffer.
     before: u64,
     fingerprint: Option<Box<Fingerprint>>,
@@ -153,6 +163,7 @@ impl Records {
         Self {
             input,
             sizes,
+            limit: sizes.record,
             ends: Ends::Lines,
             buffer,
             start: 0,
@@ -162,6 +173,7 @@ impl Records {
             line: 1,
             oversize: None,
             ended: false,
+            failed: None,
             before: 0,
             fingerprint: is_resumable.then(Box::default),
         }
@@ -201,7 +213,12 @@ impl Records {
     pub(super) fn skip_to(&mut self, bytes: u64, line: u64) -> io::Result<bool> {
         loop {
             let wanted = usize::try_from(bytes - self.content_position()).unwrap_or(usize::MAX);
-            self.start_record(self.start + wanted.min(self.buffer.len() - self.start));
+            if let Ends::Scanned(mut scanner) = self.ends {
+                self.skip_scanned(&mut scanner, wanted);
+                self.ends = Ends::Scanned(scanner);
+            } else {
+                self.start_record(self.start + wanted.min(self.buffer.len() - self.start));
+            }
             if self.content_position() == bytes {
                 self.line = line;
                 return Ok(true);
@@ -216,6 +233,17 @@ impl Records {
     /// Whether anything is left in the buffer.
     pub(super) fn has_rest(&self) -> bool {
         self.start < self.buffer.len() || self.oversize.is_some()
+    }
+
+    /// What is missing at the end of the input; `None` if it ends between two records.
+    pub(super) fn unfinished(&self) -> Option<&'static str> {
+        let Ends::Scanned(scanner) = &self.ends else { return None };
+        scanner.unfinished()
+    }
+
+    /// The content from the next record on, as far as it is read.
+    pub(super) fn ahead(&self) -> &[u8] {
+        &self.buffer[self.start..]
     }
 
     /// Sets where the records from here on end.
@@ -260,8 +288,20 @@ impl Records {
         }
     }
 
+    /// Reads one chunk into the buffer, to detect the format. Returns whether there is more.
+    pub(super) fn read_ahead(&mut self) -> bool {
+        if self.ended || self.failed.is_some() {
+            return false;
+        }
+        self.failed = self.fill().err();
+        !self.ended && self.failed.is_none()
+    }
+
     /// Reads one chunk into the buffer.
     pub(super) fn fill(&mut self) -> io::Result<()> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
         if self.start > 0 {
             self.hash_consumed();
             if let Some(fingerprint) = &mut self.fingerprint {
@@ -272,6 +312,10 @@ impl Records {
             self.scanned -= self.start;
             self.open = self.open.saturating_sub(self.start);
             self.start = 0;
+        }
+        if self.buffer.capacity() / 4 > self.buffer.len() + self.sizes.chunk + self.sizes.record {
+            // After a large document.
+            self.buffer.shrink_to(self.buffer.len() + self.sizes.chunk);
         }
         let filled = self.buffer.len();
         self.buffer.resize(filled + self.sizes.chunk, 0);
@@ -288,6 +332,11 @@ impl Records {
 
     /// The next record that ends in the buffer.
     pub(super) fn next_record(&mut self) -> Option<RawRecord> {
+        if let Ends::Scanned(mut scanner) = self.ends {
+            let record = self.scan_record(&mut scanner);
+            self.ends = Ends::Scanned(scanner);
+            return record;
+        }
         if self.oversize.is_some() {
             return self.read_oversize();
         }
@@ -317,7 +366,7 @@ impl Records {
             return oversize.finish(false, self.sizes.head);
         }
         let end = self.buffer.len();
-        if end - self.start > self.sizes.record {
+        if end - self.start > self.limit {
             let mut oversize = OversizeRecord::new(self.line, self.content_position(), None);
             oversize.extend(&self.buffer[self.start..end], self.sizes.head);
             self.start_record(end);
@@ -338,23 +387,23 @@ impl Records {
                 self.scanned = end.unwrap_or(self.buffer.len());
                 end
             }
-            Ends::File => None,
+            Ends::File | Ends::Scanned(_) => None,
         }
     }
 
     /// Takes the record up to `end`; the next one begins at `next`.
     fn take_whole(&mut self, end: usize, next: usize) -> RawRecord {
         let range = self.start..end;
-        let line = self.line;
+        let (line, position) = (self.line, self.content_position());
         let lines = match self.ends {
             Ends::Lines | Ends::File => u64::from(next > end),
-            Ends::Rows { .. } => {
+            Ends::Rows { .. } | Ends::Scanned(_) => {
                 memchr::memchr_iter(b'\n', &self.buffer[self.start..next]).count() as u64
             }
         };
         self.line += lines;
         self.start_record(next);
-        RawRecord { line, bytes: Bytes::Whole(range) }
+        RawRecord { line, position, bytes: Bytes::Whole(range) }
     }
 
     fn start_record(&mut self, next: usize) {
@@ -372,9 +421,9 @@ impl Records {
             let content = self.buffer[self.start..end].strip_suffix(b"\r");
             let length = content.map_or(end - self.start, <[u8]>::len);
             if length <= self.sizes.record {
-                let RawRecord { line, bytes } = self.take_whole(self.start + length, end + 1);
-                let Bytes::Whole(range) = bytes else { return None };
-                return Some(RawRecord { line, bytes: Bytes::Unclosed(range) });
+                let record = self.take_whole(self.start + length, end + 1);
+                let Bytes::Whole(range) = record.bytes else { return None };
+                return Some(RawRecord { bytes: Bytes::Unclosed(range), ..record });
             }
         }
         if first_line.is_none() && self.ended && self.buffer.len() - self.start <= self.sizes.record

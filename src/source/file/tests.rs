@@ -28,7 +28,15 @@ impl EntrySummary {
 
 fn options(format: Option<InputFormat>) -> Options {
     let decoder = Arc::new(Decoder::new(&Rules::default()).unwrap());
-    Options { format, decoder, log_time_ms: LogTime(5), first_offset: Offset(10), known: vec![] }
+    Options {
+        format,
+        decoder,
+        reading: 2,
+        max_document: 1 << 16,
+        log_time_ms: LogTime(5),
+        first_offset: Offset(10),
+        known: vec![],
+    }
 }
 
 fn small(chunk: usize, record: usize) -> Sizes {
@@ -478,3 +486,6 @@ proptest! {
         }
     }
 }
+
+#[path = "format_tests.rs"]
+mod formats;

@@ -7,6 +7,7 @@ use data_encoding::BASE64;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{SqliteStore, failed, trips};
+use crate::model::input_format::InputFormat;
 use crate::model::input_part::{Part, StoredPart};
 use crate::model::reason::DeadReason;
 use crate::model::scalar::{LogTime, Offset};
@@ -58,7 +59,7 @@ fn record_part(connection: &Connection, part: &Part) -> rusqlite::Result<()> {
         part.line.cast_signed(),
         part.head,
         part.hash,
-        part.is_csv,
+        part.format.code(),
         part.by_end,
         part.finished,
         part.log_time_ms,
@@ -75,12 +76,18 @@ fn read_part(row: &Row<'_>) -> rusqlite::Result<StoredPart> {
         line: unsigned("line")?,
         head: row.get("head")?,
         hash: row.get("hash")?,
-        is_csv: row.get("is_csv")?,
+        format: read_format(row.get("is_csv")?)?,
         by_end: row.get("by_end")?,
         finished: row.get("finished")?,
         log_time_ms: row.get("log_time")?,
     };
     Ok(StoredPart { part, import_finished: row.get("import_finished")? })
+}
+
+/// The format of a part; column `is_csv` is older than the formats above 1.
+fn read_format(code: i64) -> rusqlite::Result<InputFormat> {
+    let unknown = || rusqlite::Error::IntegralValueOutOfRange(0, code);
+    InputFormat::from_code(code).ok_or_else(unknown)
 }
 
 /// `[["name", "value in base64"], ["name", null]]`

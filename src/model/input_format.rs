@@ -1,0 +1,65 @@
+//! The formats of input files: how their bytes are split into records.
+
+use super::named::named;
+
+named! {
+    /// Format of an input file.
+    InputFormat {
+        /// A JSON value per line.
+        Ndjson = "ndjson",
+        /// A table with a header.
+        Csv = "csv",
+        /// JSON values of any number of lines. Each element of an array at the top is a record.
+        Json = "json",
+        /// Tracks in XML: each `trkpt` is a record.
+        Gpx = "gpx",
+        /// A sentence of NMEA 0183 per line.
+        Nmea = "nmea",
+        /// Lines of the OwnTracks recorder: time, tab, kind, tab, JSON.
+        Rec = "rec",
+    }
+}
+
+impl InputFormat {
+    /// The names in settings; `None` detects the format of each file from its content.
+    pub const NAMES: [(&str, Option<Self>); 7] = [
+        ("none", None),
+        ("ndjson", Some(Self::Ndjson)),
+        ("csv", Some(Self::Csv)),
+        ("json", Some(Self::Json)),
+        ("gpx", Some(Self::Gpx)),
+        ("nmea", Some(Self::Nmea)),
+        ("rec", Some(Self::Rec)),
+    ];
+
+    /// The names, for help.
+    pub const HELP: &str = "Format of input files: ndjson, csv, json, gpx, nmea or rec; none: detected from the content";
+
+    /// The number that a store has for it. The first two were once a flag: whether it is CSV.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// The format with this number.
+    #[must_use]
+    pub fn from_code(code: i64) -> Option<Self> {
+        Self::ALL.iter().copied().find(|format| i64::from(format.code()) == code)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_names_stay_as_stores_have_them() {
+        let known = ["ndjson", "csv", "json", "gpx", "nmea", "rec"];
+        for (code, name) in (0..).zip(known) {
+            let format = InputFormat::from_code(code).expect(name);
+            assert_eq!((format.name(), i64::from(format.code())), (name, code));
+            assert!(InputFormat::NAMES.contains(&(name, Some(format))), "{name}");
+        }
+        assert_eq!(InputFormat::from_code(6), None);
+    }
+}

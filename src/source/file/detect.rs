@@ -1,0 +1,134 @@
+//! Detects the format of an input from its content.
+
+use std::io;
+
+use serde::de::IgnoredAny;
+use serde_json::error::Category;
+
+use super::InputFormat;
+use super::points::Root;
+use super::reader::Reading;
+use super::scanner::root_of;
+use crate::source::nmea;
+
+/// Bytes that decide whether JSON is a document or lines, unless its first line does.
+const LOOKAHEAD: usize = 16 << 10;
+
+/// First value of [`super::Options::reading`] that knows more than NDJSON and CSV.
+const ALL_FORMATS: u32 = 2;
+
+/// Why the format of an input is not known.
+pub(super) enum Undetected {
+    /// It cannot be read.
+    Unreadable(io::Error),
+    /// Its content is of no format.
+    Unknown(String),
+}
+
+impl Reading<'_> {
+    /// Detects the format, unless the options name it. Skips a byte order mark.
+    pub(super) fn detect_format(&mut self) -> Result<InputFormat, Undetected> {
+        if self.options.decoder.is_binary() {
+            // A record by itself, in no format of text.
+            return Ok(InputFormat::Ndjson);
+        }
+        let first = self.records.first_byte().map_err(Undetected::Unreadable)?;
+        if let Some(format) = self.options.format {
+            return Ok(format);
+        }
+        let knows_all = self.options.reading >= ALL_FORMATS;
+        match first {
+            None => Ok(InputFormat::Ndjson),
+            Some(b'{' | b'[') if knows_all => Ok(self.detect_json()),
+            Some(b'{' | b'[') => Ok(InputFormat::Ndjson),
+            Some(b'<') if knows_all => self.detect_xml(),
+            Some(b'$' | b'!' | b'0'..=b'9') if knows_all => Ok(format_of_line(self.first_line())),
+            Some(_) => Ok(InputFormat::Csv),
+        }
+    }
+
+    /// The first line that is not blank, or its head.
+    fn first_line(&mut self) -> &[u8] {
+        let is_whole = |ahead: &[u8]| ahead.trim_ascii_start().contains(&b'\n');
+        while !is_whole(self.records.ahead()) && self.records.ahead().len() < LOOKAHEAD {
+            if !self.records.read_ahead() {
+                break;
+            }
+        }
+        let ahead = self.records.ahead().trim_ascii_start();
+        ahead.split(|byte| *byte == b'\n').next().unwrap_or_default()
+    }
+
+    /// A document, or a value per line: it is a document if its first line is not a value, but the
+    /// beginning of one. A line that is cut off, as the first one of a log may be, is no document.
+    fn detect_json(&mut self) -> InputFormat {
+        let mut has_more = true;
+        loop {
+            let ahead = self.records.ahead().trim_ascii_start();
+            let end = ahead.iter().position(|byte| *byte == b'\n');
+            let line = &ahead[..end.unwrap_or(ahead.len())];
+            if (end.is_some() || !has_more) && is_value(line) {
+                return InputFormat::Ndjson;
+            }
+            let lines = ahead.split(|byte| *byte == b'\n').count();
+            let is_enough = match end {
+                Some(_) => ahead.len() >= LOOKAHEAD || (self.is_stream && lines > 2),
+                // A longer line could not be read as one.
+                None => ahead.len() > self.records.limit,
+            };
+            if is_enough || !has_more {
+                return if begins_value(ahead) { InputFormat::Json } else { InputFormat::Ndjson };
+            }
+            has_more = self.records.read_ahead();
+        }
+    }
+
+    fn detect_xml(&mut self) -> Result<InputFormat, Undetected> {
+        loop {
+            match root_of(self.records.ahead()) {
+                Root::Foreign => {
+                    return Err(Undetected::Unknown(
+                        "it is XML, but not GPX; convert it to GPX, or export it as CSV or JSON"
+                            .into(),
+                    ));
+                }
+                Root::Unknown if self.records.ahead().len() < LOOKAHEAD => {
+                    if !self.records.read_ahead() {
+                        return Ok(InputFormat::Gpx);
+                    }
+                }
+                _ => return Ok(InputFormat::Gpx),
+            }
+        }
+    }
+}
+
+/// Whether a line is one JSON value.
+fn is_value(line: &[u8]) -> bool {
+    serde_json::from_slice::<IgnoredAny>(line).is_ok()
+}
+
+/// Whether bytes begin with a JSON value, or are the beginning of one.
+fn begins_value(bytes: &[u8]) -> bool {
+    let mut values = serde_json::Deserializer::from_slice(bytes).into_iter::<IgnoredAny>();
+    match values.next() {
+        None | Some(Ok(_)) => true,
+        Some(Err(error)) => error.classify() == Category::Eof,
+    }
+}
+
+/// The format of a file whose first line begins like a sentence, a time or a number.
+fn format_of_line(line: &[u8]) -> InputFormat {
+    if nmea::is_sentence(line) {
+        return InputFormat::Nmea;
+    }
+    let mut cells = line.split(|byte| *byte == b'\t');
+    let time = cells.next().and_then(|time| std::str::from_utf8(time).ok());
+    let is_time = time.is_some_and(|time| chrono::DateTime::parse_from_rfc3339(time).is_ok());
+    if is_time && cells.count() >= 2 { InputFormat::Rec } else { InputFormat::Csv }
+}
+
+/// The JSON of a line of the OwnTracks recorder: what follows the last tab.
+pub(super) fn recorder_body(line: &[u8]) -> &[u8] {
+    line.rsplit(|byte| *byte == b'\t').next().unwrap_or(line)
+}
