@@ -168,7 +168,7 @@ mod tests {
         }
         for talker in ["GN", "BD", "GL"] {
             let line =
-                with_checksum(&format!("{talker}RMC,225446.5,A,0.5,S,00000.5,E,,,191126,,,D"));
+                with_checksum(&format!("{talker}RMC,225446.5,A,0000.5,S,00000.5,E,,,191126,,,D"));
             let sample = decode(&format!("07:00 {line}"), SpeedUnit::Knots).unwrap().unwrap();
             assert_eq!((sample.lat_e7, sample.lon_e7), (-83_333, 83_333));
             assert_eq!(sample.speed_cmps.get(), None);

@@ -71,13 +71,13 @@ pub(super) struct PointScan {
 impl PointScan {
     /// The next mark in `bytes`, from `from` on; `None` if all bytes are scanned, or the rest is
     /// the beginning of some markup.
-    pub(super) fn next(&mut self, bytes: &[u8], from: &mut usize, ended: bool) -> Option<Mark> {
+    pub(super) fn next(&mut self, bytes: &[u8], from: &mut usize) -> Option<Mark> {
         while *from < bytes.len() {
             if self.state == State::Text {
                 let start = memchr(b'<', &bytes[*from..]);
                 *from = start.map_or(bytes.len(), |start| *from + start);
                 start?;
-                if let Some(mark) = self.open_markup(bytes, from, ended)? {
+                if let Some(mark) = self.open_markup(bytes, from)? {
                     return Some(mark);
                 }
                 continue;
@@ -92,32 +92,32 @@ impl PointScan {
     }
 
     /// Handles the `<` at `from`; `None` if more bytes are needed to know what it begins.
-    fn open_markup(&mut self, bytes: &[u8], from: &mut usize, ended: bool) -> Option<Option<Mark>> {
+    fn open_markup(&mut self, bytes: &[u8], from: &mut usize) -> Option<Option<Mark>> {
         let start = *from;
         let rest = &bytes[start..];
-        if rest.len() < LONGEST_OPENING && !ended {
+        if rest.len() < LONGEST_OPENING && !rest.contains(&b'>') {
             return None;
         }
         let (state, length) = match rest {
             [b'<', b'!', b'-', b'-', ..] => {
                 (State::Comment { dashes: 0, in_doctype: false }, b"<!--".len())
             }
-            [b'<', b'!', b'[', ..] => (State::Cdata { brackets: 0 }, b"<![CDATA[".len()),
+            [b'<', b'!', b'[', ..] => (State::Cdata { brackets: 0 }, b"<![".len()),
             [b'<', b'!', ..] => (State::DOCTYPE, b"<!".len()),
             [b'<', b'?', ..] => (State::Instruction { after_mark: false }, b"<?".len()),
-            _ => return self.open_tag(rest, from, ended),
+            _ => return self.open_tag(rest, from),
         };
-        (self.state, *from) = (state, start + length.min(rest.len()));
+        (self.state, *from) = (state, start + length);
         Some(None)
     }
 
     /// Handles a tag at `from`, as [`PointScan::open_markup`].
-    fn open_tag(&mut self, rest: &[u8], from: &mut usize, ended: bool) -> Option<Option<Mark>> {
+    fn open_tag(&mut self, rest: &[u8], from: &mut usize) -> Option<Option<Mark>> {
         let opens = rest.get(1) != Some(&b'/');
         let before = if opens { 1 } else { 2 };
         let name = rest.get(before..rest.len().min(MAX_NAME)).unwrap_or_default();
         let end = name.iter().position(|byte| b" \t\r\n/>".contains(byte));
-        if end.is_none() && rest.len() < MAX_NAME && !ended {
+        if end.is_none() && rest.len() < MAX_NAME {
             return None;
         }
         let kind = self.kind_of(&name[..end.unwrap_or(name.len())], opens);

@@ -26,7 +26,7 @@ impl Scanner {
     fn next(&mut self, bytes: &[u8], from: &mut usize, ended: bool) -> Option<Mark> {
         match self {
             Self::Values(scan) => scan.next(bytes, from, ended),
-            Self::Points(scan) => scan.next(bytes, from, ended),
+            Self::Points(scan) => scan.next(bytes, from),
         }
     }
 
@@ -49,7 +49,7 @@ impl Scanner {
 /// The root of a document that begins with these bytes, as far as they tell.
 pub(super) fn root_of(bytes: &[u8]) -> Root {
     let (mut scan, mut from) = (PointScan::default(), 0);
-    while scan.root() == Root::Unknown && scan.next(bytes, &mut from, false).is_some() {}
+    while scan.root() == Root::Unknown && scan.next(bytes, &mut from).is_some() {}
     scan.root()
 }
 
@@ -74,8 +74,7 @@ impl Records {
         }
     }
 
-    /// Skips content up to a position between two records. Returns whether it was reached in the
-    /// buffer.
+    /// Skips content up to a position between two records, or up to the end of the buffer.
     pub(super) fn skip_scanned(&mut self, scanner: &mut Scanner, wanted: usize) {
         let upto = self.buffer.len().min(self.start.saturating_add(wanted));
         while scanner.next(&self.buffer[..upto], &mut self.scanned, false).is_some() {}

@@ -238,7 +238,7 @@ impl Records {
     /// What is missing at the end of the input; `None` if it ends between two records.
     pub(super) fn unfinished(&self) -> Option<&'static str> {
         let Ends::Scanned(scanner) = &self.ends else { return None };
-        scanner.unfinished()
+        scanner.unfinished().or(self.has_rest().then_some("some markup is not closed"))
     }
 
     /// The content from the next record on, as far as it is read.
