@@ -2,9 +2,11 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::flags::{Context, ServerFlags};
+use super::flags::{Context, Format, OutputFlags, ServerFlags};
 use super::print::Printer;
-use super::{exit, open};
+use super::{exit, open, table};
+use crate::model::preset::{PRESETS, Preset};
+use crate::ops::InvalidRequest;
 use crate::ops::schema::{self, ApplyRequest};
 use crate::settings::Settings;
 use crate::store::StoreUrl;
@@ -13,12 +15,20 @@ const EXAMPLES: &str = "\
 Examples:
   tstar schema print
   tstar schema print trips-cql
+  tstar schema presets
   tstar schema apply --store scylla://localhost/fleet --create-keyspace";
 
 const PRINT_EXAMPLES: &str = "\
 Examples:
   tstar schema print
   tstar schema print trips";
+
+const PRESETS_EXAMPLES: &str = "\
+Examples:
+  tstar schema presets
+  tstar schema presets owntracks
+
+--preset NAME sets the field map, the units and what is skipped. --map replaces single names.";
 
 const APPLY_EXAMPLES: &str = "\
 Examples:
@@ -43,6 +53,14 @@ enum SchemaCommand {
         /// Schema file
         #[arg(value_enum)]
         file: Option<SchemaFile>,
+    },
+    /// List the presets, or show one with its field map
+    #[command(after_help = PRESETS_EXAMPLES)]
+    Presets {
+        /// Name of a preset
+        name: Option<String>,
+        #[command(flatten)]
+        output: OutputFlags,
     },
     /// Create the tables of a keyspace in Scylla or Cassandra
     #[command(after_help = APPLY_EXAMPLES)]
@@ -133,12 +151,48 @@ pub async fn run(
             let files = file.as_ref().map_or(SchemaFile::EMBEDDED.as_slice(), std::slice::from_ref);
             Ok(files.iter().try_for_each(|file| printer.write(file.text().as_bytes()))?)
         }
+        SchemaCommand::Presets { name, output } => presets(name.as_deref(), output, printer),
         SchemaCommand::Apply(args) => {
             let settings = context.settings(&[&args.server.0])?.0;
             apply(args, settings, context).await?;
             Ok(printer.line("ok")?)
         }
     }
+}
+
+/// The fields of a preset, in their order.
+const PRESET_FIELDS: [&str; 9] =
+    ["preset", "reads", "map", "time_unit", "speed_unit", "time_zone", "key", "decode", "source"];
+
+fn preset_fields(preset: &Preset) -> serde_json::Value {
+    serde_json::json!({
+        "preset": preset.label(),
+        "reads": preset.about,
+        "map": preset.map.join(","),
+        "time_unit": preset.time_unit,
+        "speed_unit": preset.speed_unit,
+        "time_zone": preset.time_zone,
+        "key": preset.key,
+        "decode": preset.decode,
+        "source": preset.source,
+    })
+}
+
+fn presets(name: Option<&str>, output: &OutputFlags, printer: &mut Printer) -> anyhow::Result<()> {
+    let format = printer.value_format(output)?;
+    if let Some(name) = name {
+        let Some(preset) = Preset::by_name(name) else {
+            let problem = format!("`{name}` is not a preset; `tstar schema presets` lists them");
+            return Err(InvalidRequest(problem).into());
+        };
+        return printer.object(&preset_fields(preset), &PRESET_FIELDS, format);
+    }
+    if format == Format::Table {
+        let rows: Vec<_> =
+            PRESETS.iter().map(|preset| [preset.label(), preset.about.to_owned()]).collect();
+        return Ok(printer.line(&table::rows(["preset", "reads"], &[], &rows))?);
+    }
+    printer.values(&PRESETS.iter().map(preset_fields).collect::<Vec<_>>(), format)
 }
 
 async fn apply(args: &ApplyArgs, settings: Settings, context: &Context) -> anyhow::Result<()> {

@@ -9,6 +9,7 @@ pub mod input_part;
 pub mod limits;
 pub(crate) mod named;
 pub mod partitioner;
+pub mod preset;
 pub mod reading;
 pub mod reason;
 pub mod rules;

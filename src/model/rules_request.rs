@@ -1,5 +1,6 @@
 //! Rules that a command requests, before the rules of the store are known.
 
+use super::preset::Preset;
 use super::rules::Rules;
 
 /// Copies the rules that one setting determines.
@@ -11,12 +12,14 @@ pub type CopyRules = fn(from: &Rules, to: &mut Rules);
 pub struct RulesRequest {
     requested: Rules,
     given: Vec<CopyRules>,
+    /// A preset, and the version of the tables of time zones.
+    preset: Option<(&'static Preset, &'static str)>,
 }
 
 impl From<Rules> for RulesRequest {
     /// A request of exactly these rules.
     fn from(requested: Rules) -> Self {
-        Self { requested, given: vec![|from, to| to.clone_from(from)] }
+        Self::new(requested, vec![|from, to| to.clone_from(from)])
     }
 }
 
@@ -24,7 +27,14 @@ impl RulesRequest {
     /// A request of those of the `requested` rules that `given` copies.
     #[must_use]
     pub fn new(requested: Rules, given: Vec<CopyRules>) -> Self {
-        Self { requested, given }
+        Self { requested, given, preset: None }
+    }
+
+    /// Also requests the rules of a preset; those given explicitly win. Rules that were expanded
+    /// from another version of the preset keep that: a new version changes no store.
+    #[must_use]
+    pub fn with_preset(self, preset: &'static Preset, zone_tables: &'static str) -> Self {
+        Self { preset: Some((preset, zone_tables)), ..self }
     }
 
     /// The rules given, and those of `base` for the others.
@@ -33,6 +43,9 @@ impl RulesRequest {
         // What the program itself fixes is never taken from a store.
         let Rules { quantisation, blob, .. } = Rules::default();
         let mut rules = Rules { quantisation, blob, ..base.clone() };
+        if let Some((preset, zone_tables)) = self.preset.filter(|(it, _)| !it.is_in(base)) {
+            preset.expand(&mut rules, zone_tables);
+        }
         self.given.iter().for_each(|copy| copy(&self.requested, &mut rules));
         rules
     }
@@ -81,6 +94,26 @@ mod tests {
     #[test]
     fn a_rebuild_takes_the_other_rules_from_the_source() {
         assert_eq!(with_gap(1000).over(&stored()), Rules { max_gap_ms: 1000, ..stored() });
+    }
+
+    #[test]
+    fn a_preset_is_expanded_once() {
+        let preset = Preset::by_name("owntracks").unwrap();
+        let lat = |from: &Rules, to: &mut Rules| to.fields.extend(from.fields.clone());
+        let requested = Rules { fields: [("lat".into(), "/y".into())].into(), ..Rules::default() };
+        let request = RulesRequest::new(requested, vec![lat]).with_preset(preset, "tables");
+        let new = request.resolve(None).unwrap();
+        assert_eq!(new.preset.as_deref(), Some("owntracks/1"));
+        assert_eq!((&*new.fields["lat"], &*new.fields["lon"]), ("/y", "/lon"));
+        assert_eq!(request.resolve(Some(&new)), Ok(new.clone()));
+        // A store of another version keeps its expansion, but not another value of what is given.
+        let mut older = Rules { preset: Some("owntracks/0".into()), ..new };
+        older.fields.insert("lon".into(), "/x".into());
+        assert_eq!(request.resolve(Some(&older)), Ok(older.clone()));
+        older.fields.insert("lat".into(), "/x".into());
+        assert!(request.resolve(Some(&older)).is_err());
+        let differences = request.resolve(Some(&Rules::default())).unwrap_err().join("; ");
+        assert!(differences.contains("preset: the store has none"), "{differences}");
     }
 
     #[test]

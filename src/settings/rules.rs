@@ -1,6 +1,7 @@
 //! The settings that decide trips, as rules.
 
 use super::{KeyRule, Origin, Origins, Settings};
+use crate::model::preset::Preset;
 use crate::model::rules::Rules;
 use crate::model::rules_request::{CopyRules, RulesRequest};
 use crate::source::ZONE_TABLES;
@@ -8,10 +9,23 @@ use crate::source::ZONE_TABLES;
 /// Lists settings with the rules that each of them determines.
 macro_rules! settings_of_rules {
     ($($key:literal => $($rule:ident)+;)+) => {
-        &[$(($key, |from, to| {
-            $(to.$rule.clone_from(&from.$rule);)+
-        })),+]
+        &[
+            // `RulesRequest::with_preset` expands it.
+            ("preset", |_, _| ()),
+            ("map", copy_map),
+            $(($key, |from, to| {
+                $(to.$rule.clone_from(&from.$rule);)+
+            })),+
+        ]
     };
+}
+
+/// A map is the whole map; beside a preset, it replaces single entries.
+fn copy_map(from: &Rules, to: &mut Rules) {
+    match from.preset {
+        Some(_) => to.fields.extend(from.fields.clone()),
+        None => to.fields.clone_from(&from.fields),
+    }
 }
 
 /// The settings that decide trips, by key.
@@ -26,7 +40,6 @@ pub(super) const SETTINGS: &[(&str, CopyRules)] = settings_of_rules! {
     "max_accuracy" => max_accuracy_dm;
     "keep_zero_position" => drop_zero_position;
     "max_leg_speed" => max_leg_speed_cmps;
-    "map" => fields;
     "time_unit" => time_unit;
     "speed_unit" => speed_unit;
     "time_zone" => time_zone zone_tables;
@@ -45,10 +58,14 @@ impl Settings {
     pub fn rules_request(&self, origins: &Origins) -> RulesRequest {
         let is_given = |key: &str| origins.get(key).is_some_and(|it| *it != Origin::Default);
         let given = SETTINGS.iter().filter(|(key, _)| is_given(key));
-        RulesRequest::new(self.rules(), given.map(|(_, copy)| *copy).collect())
+        let request = RulesRequest::new(self.rules(), given.map(|(_, copy)| *copy).collect());
+        match self.preset {
+            Some(preset) => request.with_preset(preset, ZONE_TABLES),
+            None => request,
+        }
     }
 
-    /// The rules of all settings, defaults included.
+    /// The rules of all settings, defaults included; of a preset only its name.
     #[must_use]
     pub fn rules(&self) -> Rules {
         #[expect(clippy::cast_possible_truncation, reason = "the table bounds both values")]
@@ -64,6 +81,7 @@ impl Settings {
             max_accuracy_dm: self.max_accuracy_m.map(|metres| quanta(metres, 10.0)),
             drop_zero_position: !self.keep_zero_position,
             max_leg_speed_cmps: self.max_leg_speed_mps.map(|mps| quanta(mps, 100.0)),
+            preset: self.preset.map(Preset::label),
             fields: self.map.clone(),
             time_unit: self.time_unit,
             speed_unit: self.speed_unit,

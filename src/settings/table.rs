@@ -7,10 +7,11 @@ use super::http::HttpSettings;
 use super::schema::SchemaFile;
 use super::values::{
     ACCURACY, BROKERS, CONSISTENCY, COUNT, DURATION, ENCODING, FIELD_MAP, FLAG, INPUT_FORMAT,
-    KEY_RULE, LOG_FORMAT, LogFormat, NAME, OPTIONAL_NAME, OPTIONS, PARTITIONER, READING, REGISTRY,
-    SCHEMA, SIZE, SPEED, SPEED_UNIT, STORE, TEXT, TIME, TIME_UNIT, TIME_ZONE,
+    KEY_RULE, LOG_FORMAT, LogFormat, NAME, OPTIONAL_NAME, OPTIONS, PARTITIONER, PRESET, READING,
+    REGISTRY, SCHEMA, SIZE, SPEED, SPEED_UNIT, STORE, TEXT, TIME, TIME_UNIT, TIME_ZONE,
 };
 use crate::model::partitioner::Partitioner;
+use crate::model::preset::Preset;
 use crate::model::rules::{SpeedUnit, TimeUnit};
 use crate::model::scalar::DeviceTime;
 use crate::model::schema::Encoding;
@@ -89,6 +90,12 @@ settings! {
     max_leg_speed_mps: Option<f64> {
         key: "max_leg_speed", default: "none", syntax: SPEED, flags: [Rules],
         help: "Leave faster legs between neighbours out of distance and average speed, m/s",
+    }
+
+    /// The producer of the records; `None`: none that is known.
+    preset: Option<&'static Preset> {
+        key: "preset", default: "none", syntax: PRESET, flags: [Rules],
+        help: "Producer of the records, such as traccar: sets map and units; see schema presets",
     }
 
     /// Maps a canonical field name to its source in the input, and says what is a sample.

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::KeyRule;
+use super::nearest::nearest;
 use super::schema::{self, SchemaFile};
 use super::setting::{Kind, Syntax};
 use super::size::{format_size, parse_size};
 use crate::kafka::options::shown;
 use crate::model::partitioner::Partitioner;
+use crate::model::preset::{PRESETS, Preset};
 use crate::model::rules::{Rules, SpeedUnit, TimeUnit};
 use crate::model::scalar::DeviceTime;
 use crate::model::schema::Encoding;
@@ -96,6 +98,13 @@ pub(super) const TIME_UNIT: Syntax<TimeUnit> = choice!([
     ("us", TimeUnit::Micros),
     ("ns", TimeUnit::Nanos),
 ]);
+
+/// Name of a preset.
+pub(super) const PRESET: Syntax<Option<&'static Preset>> = Syntax {
+    kind: Kind::Text,
+    read: preset,
+    write: |preset| preset.map_or("none", |preset| preset.name).into(),
+};
 
 /// The versions of [`Rules::reading`].
 pub(super) const READING: Syntax<u32> =
@@ -222,6 +231,16 @@ fn partitioner(text: &str) -> Result<Option<Partitioner>, String> {
     }
     let known = Partitioner::from_name(text).map(Some);
     known.ok_or_else(|| format!("`{text}` is not one of murmur2, crc32, none, {AUTO}"))
+}
+
+fn preset(text: &str) -> Result<Option<&'static Preset>, String> {
+    let known = Preset::by_name(text);
+    if text == "none" || known.is_some() {
+        return Ok(known);
+    }
+    let hint = nearest(text, PRESETS.iter().map(|preset| preset.name));
+    let names: Vec<&str> = PRESETS.iter().map(|preset| preset.name).collect();
+    Err(format!("`{text}` is not one of the presets {}{hint}", names.join(", ")))
 }
 
 fn partitioner_text(partitioner: &Option<Partitioner>) -> String {
