@@ -17,6 +17,7 @@ mod doctor;
 mod explain;
 mod faults;
 mod forget;
+mod formats;
 mod fuzz;
 mod hostile;
 mod http;

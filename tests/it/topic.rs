@@ -3,6 +3,7 @@
 mod commits;
 mod epochs;
 pub mod file;
+mod formats;
 pub mod keyspace;
 mod poisoned;
 mod records;
