@@ -115,11 +115,15 @@ fn print_hints(outcome: &IngestOutcome, settings: &Settings) {
             outcome.dead_letters_removed
         ));
     }
-    for Problem { reason, count, first: FirstLetter { origin, line, message } } in &outcome.problems
-    {
+    for Problem { reason, count, first } in &outcome.problems {
+        let FirstLetter { origin, line, message, preset } = first;
         exit::print_status(&format!(
             "{reason} ({count} samples), first {origin}:{line}: {message}"
         ));
+        // A preset that was given did not read it: another one is no help.
+        if let (Some(preset), None) = (preset, settings.preset) {
+            exit::print_status(&format!("hint: --preset {preset} reads this record"));
+        }
     }
     let (seconds, dead) = (counts.looks_like_seconds, counts.dead());
     if seconds > 0 {

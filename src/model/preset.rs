@@ -116,7 +116,29 @@ mod tests {
         assert_eq!(pinned, PINNED);
     }
 
-    const PINNED: &[(&str, &str)] = &[];
+    const PINNED: &[(&str, &str)] = &[
+        ("traccar/1", "f4a1f305acd1"),
+        ("traccar-api/1", "1799f16bcfbb"),
+        ("traccar-csv/1", "400491b9c802"),
+        ("traccar-client/1", "a3d4e3a46a43"),
+        ("owntracks/1", "4980242836ff"),
+        ("overland/1", "058e9e50eaf4"),
+        ("flespi/1", "5e65662238d7"),
+        ("samsara/1", "d971269a2a38"),
+        ("samsara-history/1", "52d16bc21db7"),
+        ("tesla/1", "b4ad184fa4f6"),
+        ("hfp/1", "93f816a513c8"),
+        ("gtfs-rt/1", "a68d7ee7fd6c"),
+        ("mds/1", "c91dda7c230d"),
+        ("geotab/1", "d1115ad4c583"),
+        ("gpslogger/1", "65db7d099e78"),
+        ("gpx/1", "8ffc380da3f1"),
+        ("nmea/1", "8ffc380da3f1"),
+        ("geojson/1", "c2e73dd247a5"),
+        ("emqx/1", "269943ab20be"),
+        ("namma-yatri/1", "e1285efe0ad0"),
+        ("kafka-connect/1", "07e27f8784b1"),
+    ];
 
     #[test]
     fn names_are_unique_and_entries_have_sources() {

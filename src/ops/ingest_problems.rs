@@ -3,8 +3,9 @@
 use serde::Serialize;
 
 use crate::model::reason::DeadReason;
+use crate::source::{RecordContext, suggest};
 use crate::store::sqlite::DeadLetterFilter;
-use crate::store::{EmbeddedStore, StoreError};
+use crate::store::{DeadLetter, EmbeddedStore, StoreError};
 use crate::telemetry::counts::SampleCounts;
 
 /// Number of reasons that an import reports.
@@ -30,6 +31,8 @@ pub struct FirstLetter {
     pub line: u64,
     /// What failed, with the value.
     pub message: String,
+    /// Name of the preset that would read it, if there is one.
+    pub preset: Option<&'static str>,
 }
 
 /// The most frequent reasons, if more than half of the samples could not be used; else none.
@@ -58,9 +61,9 @@ pub(super) fn problems(
         };
         // Purged in the meantime by another command: nothing to show.
         let Some(first) = store.dead_letters(&filter)?.into_iter().next() else { continue };
-        let (origin, line, message) =
-            (first.letter.origin, first.letter.line, first.letter.message);
-        let first = FirstLetter { origin, line, message };
+        let DeadLetter { origin, line, message, value, .. } = first.letter;
+        let preset = suggest(&value, &RecordContext::of_file(&origin)).map(|preset| preset.name);
+        let first = FirstLetter { origin, line, message, preset };
         problems.push(Problem { reason: reason.name(), count, first });
     }
     Ok(problems)

@@ -12,6 +12,7 @@ use super::SampleError;
 use super::decode::Decoder;
 use super::fields::{Field, Node};
 use super::record::{Fields, Value};
+use super::suggest::suggest_for_table;
 use super::text::short;
 use crate::model::reason::DeadReason;
 
@@ -154,6 +155,14 @@ impl Columns {
     /// # Errors
     /// Why no row can be read, and what to do.
     pub(super) fn new(header: &[u8], decoder: &Decoder) -> Result<Self, String> {
+        Self::without_hint(header, decoder).map_err(|problem| match suggest_for_table(header) {
+            Some(preset) => format!("{problem}; --preset {} reads it", preset.name),
+            None => problem,
+        })
+    }
+
+    /// Parses a header as [`Columns::new`] does, but names no preset in the error.
+    pub(super) fn without_hint(header: &[u8], decoder: &Decoder) -> Result<Self, String> {
         if let Some((name, text)) = decoder.nested() {
             return Err(format!(
                 "it is CSV, and --map {name}={text} is for nested values; map the name of a column"
@@ -179,6 +188,11 @@ impl Columns {
         let columns = Self { delimiter, count: cells.len(), decimal_commas, wanted, cells };
         columns.check(header, decoder)?;
         Ok(columns)
+    }
+
+    /// Number of columns that contain fields.
+    pub(super) fn fields(&self) -> usize {
+        self.wanted.len()
     }
 
     fn check(&self, header: &str, decoder: &Decoder) -> Result<(), String> {

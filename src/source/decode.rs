@@ -180,7 +180,7 @@ impl Decoder {
                 [] => !matches!(value, Value::Absent),
                 known => known.iter().any(|known| value.is_text(known)),
             };
-            if !is_met {
+            if is_met == condition.is_negated {
                 return Err(NoSample::Skipped(1));
             }
         }

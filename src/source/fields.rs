@@ -97,6 +97,8 @@ pub(super) struct Target {
     /// Whether the sources are listed in a map: the lowest rank with a value wins. Otherwise they
     /// are aliases, of which two are ambiguous.
     pub(super) is_listed: bool,
+    /// The part of the text that counts, from 0; unset: the whole value.
+    pub(super) part: Option<u8>,
 }
 
 impl Target {
@@ -171,6 +173,8 @@ impl Node {
     fn entry(&mut self, path: &[Token]) -> Result<&mut Self, MapError> {
         let Some((token, rest)) = path.split_first() else { return Ok(self) };
         match token {
+            // It is a part of the value of this node.
+            Token::Part(_) => Ok(self),
             Token::Name(name) => {
                 let at = match self.child(name) {
                     Some(at) => at,
@@ -212,7 +216,11 @@ impl Node {
         let is_listed = sources.list.len() > 1;
         for (rank, source) in (0..).zip(&sources.list) {
             if let Source::Record(path) = source {
-                self.entry(path)?.targets.push(Target { place, rank, is_listed });
+                let part = match path.last() {
+                    Some(Token::Part(part)) => Some(*part),
+                    _ => None,
+                };
+                self.entry(path)?.targets.push(Target { place, rank, is_listed, part });
             }
         }
         Ok(())
@@ -223,7 +231,7 @@ impl Node {
 /// condition.
 pub(super) fn extras(map: &FieldMap) -> Vec<Sources> {
     let conditions = map.when.iter().map(|condition| {
-        let (text, list) = (String::new(), vec![condition.source.clone()]);
+        let (text, list) = (String::new(), condition.sources.clone());
         Sources { text, list }
     });
     map.valid.iter().cloned().chain(conditions).collect()
@@ -263,7 +271,7 @@ fn level(map: &FieldMap, is_sample: bool) -> Result<Node, MapError> {
             // Around samples, a time or a speed is likely to be that of something else.
             None if is_sample || matches!(field, Field::DeviceId | Field::Driver) => {
                 for (rank, name) in (0..).zip(field.names()) {
-                    let target = Target { place, rank, is_listed: false };
+                    let target = Target { place, rank, is_listed: false, part: None };
                     root.entry(&[Token::Name((*name).into())])?.targets.push(target);
                 }
             }
@@ -306,7 +314,10 @@ mod tests {
             for (rank, name) in (0..).zip(field.names()) {
                 let child = &root.children[root.child(name).unwrap()];
                 let place = Place::Field(field);
-                assert_eq!(child.node.targets, [Target { place, rank, is_listed: false }]);
+                assert_eq!(
+                    child.node.targets,
+                    [Target { place, rank, is_listed: false, part: None }]
+                );
             }
         }
         for name in ["", "Lat", "latitud", "x", "LAT", "device_ID", "dev"] {

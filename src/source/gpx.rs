@@ -122,15 +122,16 @@ fn resolve(entity: &BytesRef<'_>) -> Result<String, String> {
 mod tests {
     use super::*;
     use crate::model::rules::Rules;
-    use crate::source::{Decoder, parse_map};
+    use crate::source::{Decoder, NoSample, RecordContext, parse_map};
 
     fn decode(point: &str) -> Result<(String, crate::timeline::Sample), String> {
         let fields = parse_map("device_id=src").unwrap();
         let decoder = Decoder::new(&Rules { fields, ..Rules::default() }).unwrap();
         let mut text = String::new();
-        match decoder.point(point.as_bytes(), &mut text) {
+        match decoder.point(point.as_bytes(), &RecordContext::default(), &mut text) {
             Ok(read) => Ok((text, read.sample)),
-            Err(error) => Err(format!("{}: {}", error.reason, error.message)),
+            Err(NoSample::Dead(error)) => Err(format!("{}: {}", error.reason, error.message)),
+            Err(other) => panic!("{other:?}"),
         }
     }
 

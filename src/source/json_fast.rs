@@ -357,7 +357,7 @@ fn outline<'a>(decoder: &Decoder, record: &'a [u8]) -> Option<(Vec<Prefix>, &'a 
                 None => None,
                 Some(node) => match node.targets[..] {
                     [target] if node.children.is_empty() && node.members.is_empty() => {
-                        Some(target.field()?)
+                        Some(target.field().filter(|_| target.part.is_none())?)
                     }
                     _ => return None,
                 },

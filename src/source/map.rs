@@ -37,6 +37,8 @@ pub(super) enum Token {
     Name(Box<str>),
     /// The first element of an array whose member `name` has this value.
     Member { name: Box<str>, value: Box<str> },
+    /// Part of a text, from 0; `/` separates parts. Only the last step of a path.
+    Part(u8),
 }
 
 /// A value around the record.
@@ -65,6 +67,17 @@ pub(super) enum Source {
     Constant(Box<str>),
 }
 
+impl Source {
+    /// Whether only nested values have it. A pointer to a member of the record is also the name of
+    /// a column.
+    fn is_nested(&self) -> bool {
+        match self {
+            Self::Record(path) => !matches!(path[..], [Token::Name(_)]),
+            Self::Around(_) | Self::Constant(_) => false,
+        }
+    }
+}
+
 /// The sources of one value; the first one with a value wins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sources {
@@ -91,7 +104,10 @@ pub(super) struct SamplePath {
 pub(super) struct Condition {
     /// As in the map.
     pub text: String,
-    pub source: Source,
+    /// The first one with a value counts.
+    pub sources: Vec<Source>,
+    /// Whether it is met where it would not be.
+    pub is_negated: bool,
     /// The values that meet it; if empty, any value does.
     pub values: Vec<Box<str>>,
 }
@@ -130,21 +146,17 @@ impl FieldMap {
 
     /// An entry of the map that only nested values have, and its text.
     pub fn nested(&self) -> Option<(&str, &str)> {
-        let is_pointer = |sources: &Sources| sources.text.split('|').any(is_pointer);
+        let is_nested = |list: &[Source]| list.iter().all(Source::is_nested);
         let fields = Field::ALL.into_iter().filter_map(|field| {
             let sources = self.sources(field)?;
-            is_pointer(sources).then_some((field.name(), sources.text.as_str()))
+            is_nested(&sources.list).then_some((field.name(), sources.text.as_str()))
         });
-        let samples = self.samples.iter().map(|samples| (SAMPLES, samples.text.as_str()));
+        let samples = self.samples.iter().filter(|samples| !samples.or_record);
+        let samples = samples.map(|samples| (SAMPLES, samples.text.as_str()));
         let open = self.open.iter().map(|(text, _)| (OPEN, text.as_str()));
-        let valid = self.valid.iter().filter(|sources| is_pointer(sources));
+        let valid = self.valid.iter().filter(|sources| is_nested(&sources.list));
         let valid = valid.map(|sources| (VALID, sources.text.as_str()));
-        // A pointer to a member of the record is also the name of a column.
-        let is_nested = |condition: &&Condition| match &condition.source {
-            Source::Record(path) => !matches!(path[..], [Token::Name(_)]),
-            _ => false,
-        };
-        let when = self.when.iter().filter(is_nested);
+        let when = self.when.iter().filter(|condition| is_nested(&condition.sources));
         let when = when.map(|condition| (WHEN, condition.text.as_str()));
         fields.chain(samples).chain(open).chain(valid).chain(when).next()
     }
@@ -205,10 +217,6 @@ pub fn parse_map(text: &str) -> Result<BTreeMap<String, String>, MapError> {
         }
     }
     Ok(map)
-}
-
-fn is_pointer(text: &str) -> bool {
-    text.trim_start().starts_with('/')
 }
 
 /// Sources separated by `|`.
@@ -276,7 +284,16 @@ fn pointer(name: &str, text: &str, has_members: bool) -> Result<Vec<Token>, MapE
     let Some(tokens) = text.strip_prefix('/') else {
         return Ok(vec![Token::Name(text.into())]);
     };
-    tokens.split('/').map(|token| self::token(name, text, token, has_members)).collect()
+    let tokens = tokens.split('/').map(|token| self::token(name, text, token, has_members));
+    let mut tokens: Vec<_> = tokens.collect::<Result<_, _>>()?;
+    if let ([_, .., Token::Name(last)], true) = (&tokens[..], has_members)
+        && let Some(part) = last.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'))
+        && let Ok(part) = part.parse()
+    {
+        tokens.pop();
+        tokens.push(Token::Part(part));
+    }
+    Ok(tokens)
 }
 
 fn token(name: &str, pointer: &str, token: &str, has_members: bool) -> Result<Token, MapError> {
@@ -365,7 +382,7 @@ fn condition(text: &str) -> Result<Condition, MapError> {
         *c == '=' && depth == 0
     });
     let Some((at, _)) = equals else {
-        return Ok(Condition { text: text.into(), source: operand(text)?, values: Vec::new() });
+        return operand(text, text, Vec::new());
     };
     let values: Vec<Box<str>> =
         text[at + 1..].split(';').map(|value| value.trim().into()).collect();
@@ -375,14 +392,17 @@ fn condition(text: &str) -> Result<Condition, MapError> {
             short(text)
         ));
     }
-    Ok(Condition { text: text.into(), source: operand(&text[..at])?, values })
+    operand(text, &text[..at], values)
 }
 
-fn operand(text: &str) -> Result<Source, MapError> {
-    if text.is_empty() {
+/// A condition for the sources that are its left side; `!` negates it.
+fn operand(text: &str, left: &str, values: Vec<Box<str>>) -> Result<Condition, MapError> {
+    let left = left.trim();
+    let (left, is_negated) = left.strip_prefix('!').map_or((left, false), |left| (left, true));
+    if left.is_empty() {
         return fail(format!("{WHEN} names nothing to compare; write {WHEN}=/type=fix"));
     }
-    source(WHEN, text.trim())
+    Ok(Condition { text: text.into(), sources: sources(WHEN, left)?, is_negated, values })
 }
 
 #[cfg(test)]

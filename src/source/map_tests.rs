@@ -67,7 +67,7 @@ fn samples_conditions_and_validity_are_parsed() {
     assert_eq!((samples.list, samples.or_record), (lists, true));
     assert_eq!(map.open.unwrap().1, [name("payload")]);
     assert_eq!(map.valid.unwrap().list.len(), 2);
-    let shown = map.when.iter().map(|condition| (&condition.source, &condition.values[..]));
+    let shown = map.when.iter().map(|condition| (&condition.sources[0], &condition.values[..]));
     assert_eq!(
         shown.collect::<Vec<_>>(),
         [
@@ -81,7 +81,30 @@ fn samples_conditions_and_validity_are_parsed() {
     let path = vec![name("d"), member, name("value")];
     let (source, values) = (Source::Record(path), vec!["5".into()]);
     let text = "/d/[key=T]/value=5".into();
-    assert_eq!(map.when, [Condition { text, source, values }]);
+    assert_eq!(map.when, [Condition { text, sources: vec![source], is_negated: false, values }]);
+}
+
+#[test]
+fn conditions_are_negated_and_have_alternatives() {
+    let map = parsed("when=!/event&/Lat|/lat&!/t=a;b,device_id=/topic/{2}|/{2}|{2}");
+    let shown = map.when.iter().map(|it| (it.is_negated, it.sources.len(), it.values.len()));
+    assert_eq!(shown.collect::<Vec<_>>(), [(true, 1, 0), (false, 2, 0), (true, 1, 2)]);
+    let part = Source::Record(vec![name("topic"), Token::Part(2)]);
+    let plain = |text| Source::Record(vec![name(text)]);
+    let sources = map.sources(Field::DeviceId).unwrap();
+    assert_eq!(sources.list, [part, plain("{2}"), plain("{2}")]);
+}
+
+#[test]
+fn a_table_needs_a_source_that_is_not_nested() {
+    let nested = |map: &str| parsed(map).nested().map(|(name, _)| name.to_owned());
+    for map in ["lat=y|/gps/lat", "lat=/y", "samples=/features|/,lat=y", "valid=/a/b|v", "when=v"] {
+        assert_eq!(nested(map), None, "{map}");
+    }
+    for (map, name) in [("lat=/a/b|/c/d", "lat"), ("samples=/a", "samples"), ("when=/a/b", "when")]
+    {
+        assert_eq!(nested(map).as_deref(), Some(name), "{map}");
+    }
 }
 
 #[test]

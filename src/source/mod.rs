@@ -27,6 +27,7 @@ mod schemas;
 mod shape;
 pub mod spill;
 mod split;
+mod suggest;
 mod text;
 mod time;
 mod wire;
@@ -45,6 +46,7 @@ pub use map::parse_map;
 pub use schema_file::read_schema;
 pub use schemas::{MAX_SCHEMA_BYTES, MAX_SCHEMAS};
 pub use split::{RawJson, RecordPosition};
+pub use suggest::suggest;
 pub(crate) use text::{head_of, short};
 
 use crate::identity::DeviceId;

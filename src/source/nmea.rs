@@ -140,28 +140,31 @@ fn degrees(text: &str, hemisphere: &str, [positive, negative]: [&str; 2]) -> Opt
 mod tests {
     use super::*;
     use crate::model::rules::Rules;
-    use crate::source::{Decoder, parse_map};
+    use crate::source::{Decoder, NoSample, RecordContext, parse_map};
 
     fn with_checksum(content: &str) -> String {
         format!("${content}*{:02x}", content.bytes().fold(0, |sum, byte| sum ^ byte))
     }
 
-    /// The values of a sentence, as a sample; its time is the device.
-    fn decode(line: &str, unit: SpeedUnit) -> Option<Result<crate::timeline::Sample, String>> {
+    /// The values of a sentence, as a sample; its time is the device. Or the reason and the message.
+    fn decode(line: &str, unit: SpeedUnit) -> Result<crate::timeline::Sample, String> {
         let fields = parse_map("device_id=time").unwrap();
         let rules = Rules { fields, speed_unit: unit, ..Rules::default() };
-        let read = Decoder::new(&rules).unwrap().sentence(line.as_bytes(), &mut String::new())?;
-        Some(match read {
+        let (decoder, context) = (Decoder::new(&rules).unwrap(), RecordContext::default());
+        match decoder.sentence(line.as_bytes(), &context, &mut String::new()) {
             Ok(read) => Ok(read.sample),
-            Err(error) => Err(format!("{}: {}", error.reason, error.message)),
-        })
+            Err(NoSample::Dead(error)) => Err(format!("{}: {}", error.reason, error.message)),
+            Err(NoSample::Dropped(reason, 1)) => Err(reason.to_string()),
+            Err(NoSample::Skipped(1)) => Err("skipped".into()),
+            Err(other) => panic!("{other:?}"),
+        }
     }
 
     #[test]
     fn rmc_is_a_sample_in_any_unit() {
         let line = "$GPRMC,225446,A,4916.45,N,12311.12,W,000.5,054.7,191194,020.3,E*68";
         for unit in [SpeedUnit::MetresPerSecond, SpeedUnit::Knots, SpeedUnit::MilesPerHour] {
-            let sample = decode(line, unit).unwrap().unwrap();
+            let sample = decode(line, unit).unwrap();
             assert_eq!((sample.lat_e7, sample.lon_e7), (492_741_667, -1_231_853_333));
             assert_eq!(sample.speed_cmps.get(), Some(26));
             assert_eq!(sample.heading_ddeg.get(), Some(547));
@@ -169,7 +172,7 @@ mod tests {
         for talker in ["GN", "BD", "GL"] {
             let line =
                 with_checksum(&format!("{talker}RMC,225446.5,A,0000.5,S,00000.5,E,,,191126,,,D"));
-            let sample = decode(&format!("07:00 {line}"), SpeedUnit::Knots).unwrap().unwrap();
+            let sample = decode(&format!("07:00 {line}"), SpeedUnit::Knots).unwrap();
             assert_eq!((sample.lat_e7, sample.lon_e7), (-83_333, 83_333));
             assert_eq!(sample.speed_cmps.get(), None);
         }
@@ -185,10 +188,13 @@ mod tests {
     }
 
     #[test]
-    fn sentences_without_a_position_are_none() {
+    fn sentences_without_a_position_are_not_samples() {
         let gga = "GPGGA,225446,4916.45,N,12311.12,W,1,08,0.9,545.4,M,46.9,M,,";
-        for content in [gga, "GPRMC,225446,V,,,,,,,191194,,", "GPTXT"] {
-            assert!(decode(&with_checksum(content), SpeedUnit::Knots).is_none(), "{content}");
+        for (content, outcome) in
+            [(gga, "skipped"), ("GPTXT", "skipped"), ("GPRMC,225446,V,,,,,,,191194,,", "bad_fix")]
+        {
+            let error = decode(&with_checksum(content), SpeedUnit::Knots).unwrap_err();
+            assert_eq!(error, outcome, "{content}");
         }
     }
 
@@ -212,14 +218,14 @@ mod tests {
             (&bad("GPRMC,225446,A,4910.00,N,00100.0,E,fast,,191126"), "its speed is `fast`"),
             (&bad("GPRMC,225446,A,4910.00,N,00100.0,E,,nan,191126"), "its heading is `nan`"),
         ] {
-            let message = decode(line, SpeedUnit::Knots).unwrap().unwrap_err();
+            let message = decode(line, SpeedUnit::Knots).unwrap_err();
             assert!(
                 message.starts_with("bad_record") && message.contains(why),
                 "{line}: {message}"
             );
         }
         let late = decode(&bad("GPRMC,256146,A,4910.00,N,00100.0,E,,,191126"), SpeedUnit::Knots);
-        assert!(late.unwrap().unwrap_err().starts_with("bad_time"));
+        assert!(late.unwrap_err().starts_with("bad_time"));
     }
 
     #[test]

@@ -61,6 +61,14 @@ impl Value<'_> {
         }
     }
 
+    /// The part of a text, from 0, that `/` separates; `None` if it has no such part.
+    #[cold]
+    fn part(&self, part: u8) -> Option<Self> {
+        let (Self::Text(text) | Self::Cell(text)) = self else { return None };
+        let part = text.split('/').nth(usize::from(part)).filter(|part| !part.is_empty())?;
+        Some(Self::Text(Cow::Owned(part.to_owned())))
+    }
+
     fn is_empty_text(&self) -> bool {
         matches!(self, Self::Text(text) | Self::Cell(text) if text.is_empty())
     }
@@ -121,7 +129,14 @@ impl<'a> Fields<'a> {
 
     #[inline]
     fn offer_one(&mut self, target: Target, value: Value<'a>) {
-        let Target { place, rank, is_listed } = target;
+        let Target { place, rank, is_listed, part } = target;
+        let value = match part {
+            None => value,
+            Some(part) => match value.part(part) {
+                Some(value) => value,
+                None => return,
+            },
+        };
         let slot = match place {
             Place::Field(field) => &mut self.slots[field as usize],
             Place::Extra(index) => {

@@ -124,12 +124,13 @@ impl Shape {
 
     /// Adds what the conditions of the map ask for.
     fn meet_conditions(&self, object: &mut Map<String, Value>) -> Result<(), String> {
-        for condition in &self.map.when {
+        // Nothing that is written here breaks one that is negated.
+        for condition in self.map.when.iter().filter(|condition| !condition.is_negated) {
             let value = condition
                 .values
                 .first()
                 .map_or(Value::Bool(true), |value| Value::String(value.to_string()));
-            let path = match &condition.source {
+            let path = match &condition.sources[0] {
                 Source::Record(path) => names(path),
                 _ => None,
             };
@@ -154,7 +155,7 @@ impl Shape {
 fn names<'a>(path: &'a [Token]) -> Option<Vec<&'a str>> {
     let name = |token: &'a Token| match token {
         Token::Name(name) => Some(&**name),
-        Token::Member { .. } => None,
+        Token::Member { .. } | Token::Part(_) => None,
     };
     path.iter().map(name).collect()
 }
@@ -163,7 +164,7 @@ fn names<'a>(path: &'a [Token]) -> Option<Vec<&'a str>> {
 fn has(value: &Value, path: &[Token]) -> bool {
     let inner = |value, token: &Token| match token {
         Token::Name(name) => Value::get(value, &**name),
-        Token::Member { .. } => None,
+        Token::Member { .. } | Token::Part(_) => None,
     };
     path.iter().try_fold(value, inner).is_some()
 }
@@ -177,7 +178,7 @@ fn given(map: &FieldMap) -> Vec<(Target, Source)> {
     let extras = extras.map(|(index, sources)| (Place::Extra(index), sources));
     let each = fields.chain(extras).flat_map(|(place, sources)| {
         let is_listed = sources.list.len() > 1;
-        let target = move |rank| Target { place, rank, is_listed };
+        let target = move |rank| Target { place, rank, is_listed, part: None };
         (0..).zip(sources.list).map(move |(rank, source)| (target(rank), source))
     });
     each.filter(|(_, source)| !matches!(source, Source::Record(_))).collect()

@@ -124,6 +124,26 @@ fn conditions_decide_what_is_read() {
 }
 
 #[test]
+fn negated_conditions_and_parts_of_texts_are_read() {
+    let plain = r#""lat":1,"lon":2,"time":1800000000000"#;
+    let read = |map: &str, more: &str| outcomes(map, &format!("{{{plain},{more}}}"));
+    let map = "when=/device&!/event";
+    assert_eq!(read(map, r#""device":"a""#), ["a 1"]);
+    assert_eq!(read(map, r#""device":"a","event":null"#), ["a 1"]);
+    assert_eq!(read(map, r#""device":"a","event":{}"#), ["skipped 1"]);
+    let map = "when=/Type|/type=gps,device_id=/topic/{2}|tid";
+    for (more, outcome) in [
+        (r#""type":"gps","topic":"owntracks/fleet/van-1","tid":"x""#, "van-1 1"),
+        (r#""type":"gps","topic":"owntracks/fleet","tid":"x""#, "x 1"),
+        (r#""type":"gps","topic":17,"tid":"x""#, "x 1"),
+        (r#""Type":"gps","type":"x","tid":"x""#, "x 1"),
+        (r#""Type":"x","type":"gps","tid":"x""#, "skipped 1"),
+    ] {
+        assert_eq!(read(map, more), [outcome], "{more}");
+    }
+}
+
+#[test]
 fn json_inside_a_text_is_read() {
     let map = "open=/payload,device_id=/client,time=/payload/t,lat=/payload/lat,lon=/payload/lon";
     let record = |payload: &str| {

@@ -103,7 +103,8 @@ fn every_file_gives_the_reference_trips() {
         let counts = [&summary["applied"], &summary["duplicates"], &summary["skipped"]];
         assert_eq!(counts, [&json!(14), &json!(1), &json!(skipped)], "{files:?}: {summary}");
         assert_eq!(summary["dead_letters"], json!({}), "{files:?}");
-        let (trips, expected) = (comparable(folder.trips("trips.db")), expected(devices, has_driver));
+        let (trips, expected) =
+            (comparable(folder.trips("trips.db")), expected(devices, has_driver));
         let tolerance = if files[0].ends_with(".pb") { 4e-6 } else { 0.0 };
         let is_equal = is_close(&json!(trips), &json!(expected), tolerance);
         assert!(is_equal, "{files:?}:\n{trips:#?}\n{expected:#?}");

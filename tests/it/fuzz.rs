@@ -17,6 +17,12 @@ const CSV: [&[u8]; 3] = [
     include_bytes!("../fuzz/seeds/csv/semicolon.csv"),
     include_bytes!("../fuzz/seeds/csv/lines.ndjson"),
 ];
+const DOCUMENT: [&[u8]; 4] = [
+    include_bytes!("../fuzz/seeds/document/array.json"),
+    include_bytes!("../fuzz/seeds/document/track.gpx"),
+    include_bytes!("../fuzz/seeds/document/sentences.nmea"),
+    include_bytes!("../fuzz/seeds/document/recorder.rec"),
+];
 const ID: [&[u8]; 4] = [
     include_bytes!("../fuzz/seeds/id/text"),
     include_bytes!("../fuzz/seeds/id/prefix"),
@@ -25,7 +31,7 @@ const ID: [&[u8]; 4] = [
 ];
 
 /// Bytes that are significant to one of the readers.
-const TOKENS: [&[u8]; 24] = [
+const TOKENS: [&[u8]; 32] = [
     b"\"",
     b"{",
     b"}",
@@ -48,6 +54,14 @@ const TOKENS: [&[u8]; 24] = [
     b"~",
     b"~7e",
     b"\"lat\":1,",
+    b"<trkpt ",
+    b"</trkpt>",
+    b"<!--",
+    b"-->",
+    b"]]>",
+    b"&a;",
+    b"/>",
+    b"*00",
     b"\xff",
     b"\xef\xbb\xbf",
 ];
@@ -139,13 +153,19 @@ proptest! {
 }
 
 proptest! {
-    // Each case reads eight files.
+    // Each case reads eight files or more.
     #![proptest_config(ProptestConfig::with_cases(2500))]
 
     #[test]
     fn csv(random in bytes(), seed in damaged_seed(&CSV)) {
         bodies::csv(&random);
         bodies::csv(&seed);
+    }
+
+    #[test]
+    fn document(random in bytes(), seed in damaged_seed(&DOCUMENT)) {
+        bodies::document(&random);
+        bodies::document(&seed);
     }
 }
 

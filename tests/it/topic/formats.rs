@@ -37,8 +37,7 @@ fn every_topic_gives_the_reference_trips() {
         let folder = Folder::new();
         topic.send(&records(file));
         let flags = topic.flags();
-        let words =
-            format!("run {flags} --store sqlite:t.db --from earliest --preset {preset}");
+        let words = format!("run {flags} --store sqlite:t.db --from earliest --preset {preset}");
         let running = start(&folder, &words);
         let expected = expected(devices, has_driver);
         until("the reference trips", || {

@@ -1,0 +1,160 @@
+//! Finds the preset that reads a record.
+
+use std::sync::LazyLock;
+
+use super::csv::Columns;
+use super::decode::Decoder;
+use super::json_fast::JsonTemplate;
+use super::split::{RawJson, RecordPosition};
+use super::{Batch, RecordContext, ZONE_TABLES, nmea};
+use crate::model::preset::{PRESETS, Preset};
+use crate::model::rules::Rules;
+
+/// Presets for tables, which have few columns of their own: fewer would be a chance hit.
+const LEAST_COLUMNS: usize = 6;
+
+/// The decoder of each preset.
+static DECODERS: LazyLock<Vec<(&Preset, Decoder)>> = LazyLock::new(|| {
+    let decoder = |preset: &'static Preset| {
+        let mut rules = Rules::default();
+        preset.expand(&mut rules, ZONE_TABLES);
+        Some((preset, Decoder::new(&rules).ok()?))
+    };
+    PRESETS.iter().filter_map(decoder).collect()
+});
+
+/// The first preset that reads a sample from a record, such as one that became a dead letter.
+#[must_use]
+pub fn suggest(record: &[u8], context: &RecordContext<'_>) -> Option<&'static Preset> {
+    let record = record.trim_ascii();
+    match record.first()? {
+        b'<' => {
+            by_name("gpx", |decoder| decoder.point(record, context, &mut String::new()).is_ok())
+        }
+        b'{' | b'[' => {
+            // These have no names of their own: they would read any record with the usual names.
+            let is_own = |preset: &Preset| !matches!(preset.name, "gpx" | "nmea" | "gpslogger");
+            let mut presets = DECODERS.iter().filter(|(preset, _)| is_own(preset));
+            presets.find(|(_, decoder)| reads(decoder, record, context)).map(|(preset, _)| *preset)
+        }
+        _ if nmea::is_sentence(record) => {
+            by_name("nmea", |decoder| decoder.sentence(record, context, &mut String::new()).is_ok())
+        }
+        _ => None,
+    }
+}
+
+/// The first preset that reads a table with this header.
+pub(super) fn suggest_for_table(header: &[u8]) -> Option<&'static Preset> {
+    let reads = |decoder: &Decoder| {
+        let columns = Columns::without_hint(header, decoder);
+        columns.is_ok_and(|columns| columns.fields() >= LEAST_COLUMNS)
+    };
+    DECODERS.iter().find(|(_, decoder)| reads(decoder)).map(|(preset, _)| *preset)
+}
+
+fn by_name(name: &str, reads: impl Fn(&Decoder) -> bool) -> Option<&'static Preset> {
+    let known = DECODERS.iter().find(|(preset, _)| preset.name == name);
+    known.filter(|(_, decoder)| reads(decoder)).map(|(preset, _)| *preset)
+}
+
+/// Whether a record of JSON has a sample.
+fn reads(decoder: &Decoder, value: &[u8], context: &RecordContext<'_>) -> bool {
+    let (mut template, mut batch) = (JsonTemplate::default(), Batch::default());
+    let check = &|_: &str| Ok(());
+    let json = RawJson { value, context: *context, may_be_list: true, schema_id: None, check };
+    decoder.split(&mut template, &json, &RecordPosition::default(), &mut batch);
+    batch.entries.iter().any(|entry| entry.content.is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reference(name: &str) -> String {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/formats/");
+        std::fs::read_to_string(format!("{path}{name}")).unwrap()
+    }
+
+    fn suggested(record: &str, context: &RecordContext<'_>) -> Option<&'static str> {
+        suggest(record.as_bytes(), context).map(|preset| preset.name)
+    }
+
+    #[test]
+    fn every_preset_has_a_decoder() {
+        assert_eq!(DECODERS.len(), PRESETS.len());
+    }
+
+    #[test]
+    fn the_preset_of_a_record_is_found() {
+        let of_file = RecordContext::of_file("van-7.x");
+        for (file, name) in [
+            ("traccar-client/bodies.ndjson", "traccar-client"),
+            ("owntracks/http-bodies.ndjson", "owntracks"),
+            ("overland/batches.ndjson", "overland"),
+            ("flespi/http-stream.ndjson", "flespi"),
+            ("samsara/kafka-asset-location.ndjson", "samsara"),
+            ("gtfs-rt/entities-to-kafka.ndjson", "gtfs-rt"),
+            ("kafka-connect/json-with-schema.ndjson", "kafka-connect"),
+        ] {
+            let text = reference(file);
+            assert_eq!(suggested(text.lines().next().unwrap(), &of_file), Some(name), "{file}");
+        }
+        for (file, name) in [
+            ("traccar/api-positions.json", "traccar-api"),
+            ("samsara/vehicles-stats-history.json", "samsara-history"),
+            ("mds/telemetry.json", "mds"),
+            ("geotab/dig-records.json", "geotab"),
+            ("geotab/logrecord-feed.json", "geotab"),
+            ("gpslogger/van-1.geojson", "geojson"),
+        ] {
+            assert_eq!(suggested(&reference(file), &of_file), Some(name), "{file}");
+        }
+        let point = "<trkpt lat='1' lon='2'><time>2026-11-20T07:00:00Z</time></trkpt>";
+        assert_eq!(suggested(point, &of_file), Some("gpx"));
+        let text = reference("nmea/van-2.nmea");
+        assert_eq!(suggested(text.lines().next().unwrap(), &of_file), Some("nmea"));
+        for (file, name) in [
+            ("traccar/kafka.tsv", "traccar"),
+            ("mqtt-bridge/emqx.tsv", "emqx"),
+            ("hfp/mqtt-to-kafka.tsv", "hfp"),
+            ("tesla/kafka-V-decoded.tsv", "tesla"),
+            ("nammayatri/kafka.tsv", "namma-yatri"),
+        ] {
+            let text = reference(file);
+            let (key, value) = text.lines().next().unwrap().split_once('\t').unwrap();
+            let context = RecordContext { key: Some(key.as_bytes()), ..RecordContext::default() };
+            assert_eq!(suggested(value, &context), Some(name), "{file}");
+        }
+    }
+
+    #[test]
+    fn a_record_of_no_producer_has_no_preset() {
+        let of_file = RecordContext::of_file("van-7.ndjson");
+        for record in [
+            "",
+            "x",
+            "{",
+            "[]",
+            r#"{"lat":1,"lon":2,"time":3}"#,
+            r#"{"device_id":"a","lat":100,"lon":2,"time":3}"#,
+            "<trkpt lat='1' lon='2'/>",
+            "$GPRMC,1*00",
+        ] {
+            assert_eq!(suggested(record, &of_file), None, "{record}");
+        }
+    }
+
+    #[test]
+    fn the_preset_of_a_table_is_found() {
+        let of = |header: &str| suggest_for_table(header.as_bytes()).map(|preset| preset.name);
+        let text = reference("gpslogger/van-1.eu.csv");
+        assert_eq!(of(text.lines().next().unwrap()), Some("gpslogger"));
+        let traccar = "id,deviceId,protocol,serverTime,deviceTime,fixTime,valid,latitude,longitude,\
+                       altitude,speed,course,address,accuracy,sat";
+        assert_eq!(of(traccar), Some("traccar-csv"));
+        for header in ["", "a,b", "time,lat,lon", "device,time,lat,lon"] {
+            assert_eq!(of(header), None, "{header}");
+        }
+    }
+}
