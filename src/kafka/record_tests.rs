@@ -250,9 +250,14 @@ fn a_part_of_the_key_is_no_device_where_the_whole_key_is() {
         [("device_id=@key", true), ("device_id=id|@key/1", false), ("driver=@key/1", true)]
     {
         let fields = crate::source::parse_map(map).unwrap();
-        let decoder = Decoder::new(&Rules { fields, ..Rules::default() }).unwrap();
-        let error = decoder.check_key_is_device().map_err(|error| error.to_string()).err();
+        let mut rules = Rules { fields, ..Rules::default() };
+        let error = Decoder::check_topic_rules(&rules).err().map(|error| error.to_string());
         assert_eq!(error.is_none(), is_valid, "{map}");
         assert!(error.is_none_or(|error| error.contains("pass --key any")), "{map}");
+        rules.key = "any".into();
+        assert!(Decoder::check_topic_rules(&rules).is_ok(), "{map}");
+        rules.fields.insert("lat".into(), "@lat".into());
+        let error = Decoder::check_topic_rules(&rules).unwrap_err().to_string();
+        assert!(error.contains("lat=`@lat` is not a source"), "{error}");
     }
 }

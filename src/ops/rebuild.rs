@@ -174,6 +174,7 @@ impl RebuildJob<'_> {
     async fn ensure_epoch(&self, store: &(impl EpochStore + KeyStore)) -> anyhow::Result<Epoch> {
         let name = &self.request.store_name;
         let old = self.log.epochs.last().expect("there is an epoch");
+        preflight::check_rules(self.rules)?;
         let start_offsets = (0..).zip(first_offsets(&self.log.epochs)).collect();
         let base = self.request.now_ms.saturating_mul(1000);
         let (topic, partitions) = (old.topic.clone(), old.partitions);

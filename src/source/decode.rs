@@ -275,11 +275,17 @@ impl Decoder {
         self.shape.given.iter().any(|(_, source)| is_named(source))
     }
 
-    /// Checks that samples can have the key of their record as the device id.
+    /// Checks rules before an epoch of a topic is made with them, since those cannot be changed.
     ///
     /// # Errors
-    /// The map reads the device id from a part of the key.
-    pub fn check_key_is_device(&self) -> Result<(), MapError> {
+    /// As for [`Decoder::new`]; or the key has to be the device id, which the map reads from a part
+    /// of it.
+    pub fn check_topic_rules(rules: &Rules) -> Result<(), DecoderError> {
+        let decoder = Self::new(rules)?;
+        if rules.key == "device_id" { Ok(decoder.check_key_is_device()?) } else { Ok(()) }
+    }
+
+    fn check_key_is_device(&self) -> Result<(), MapError> {
         match self.shape.key_part_of(Field::DeviceId) {
             None => Ok(()),
             Some(sources) => super::map::fail(format!(

@@ -153,3 +153,84 @@ fn cut_letters_and_csv_rows_are_never_replayed() {
     nested.element = Some(0);
     assert_eq!(redecode(&DecodeOverrides::default(), &nested), Redecoded::Unchanged);
 }
+
+/// The rules of a store with a field map, whose records have keys of any kind.
+fn rules(map: &str) -> Rules {
+    let fields = parse_map(map).unwrap();
+    Rules { fields, key: "any".into(), ..Rules::default() }
+}
+
+fn by_rules(map: &str, letter: &DeadLetter) -> Redecoded {
+    let overrides = DecodeOverrides::default();
+    Redecoder::new(LogKind::Topic, &rules(map), &overrides, None).unwrap().redecode(letter)
+}
+
+#[test]
+fn what_is_around_a_record_is_read_from_its_letter() {
+    let value = r#"{"time":1795210680000,"lat":1.5,"lon":2}"#;
+    let mut full = letter(Some("owntracks/fleet/van-1"), value, DeadReason::TripFull, "it is full");
+    full.headers = vec![("X-Limit-D".to_owned(), Some(b"phone".to_vec()))].into();
+    for (source, device) in
+        [("@key/2", "van-1"), ("@header:x-limit-d", "phone"), ("@topic", "samples")]
+    {
+        let map = format!("device_id={source}");
+        assert_eq!(by_rules(&map, &full), good("owntracks/fleet/van-1", value), "{source}");
+        let overrides = DecodeOverrides::default();
+        let mut redecoder = Redecoder::new(LogKind::Topic, &rules(&map), &overrides, None).unwrap();
+        assert_eq!(redecoder.device_of(&full).unwrap().as_str(), device);
+    }
+    let found = by_rules("device_id=@header:other", &full);
+    let reason = DeadReason::MissingField;
+    assert!(matches!(found, Redecoded::Changed { reason: it, .. } if it == reason), "{found:?}");
+    // Its file names the device of a line.
+    full.origin = "days/van-7.ndjson".into();
+    (full.line, full.key) = (3, None);
+    let (map, overrides) = (rules("device_id=@file"), DecodeOverrides::default());
+    let mut files = Redecoder::new(LogKind::Files, &map, &overrides, None).unwrap();
+    assert_eq!(files.device_of(&full).unwrap().as_str(), "van-7");
+    let found = files.redecode(&full);
+    assert_eq!(found, Redecoded::Usable { key: None, value: value.into() });
+}
+
+#[test]
+fn a_letter_of_several_samples_is_replayed_once_all_are_usable() {
+    let map = "samples=/s,device_id=/d";
+    let record = |lats: &[&str]| {
+        let sample = |lat: &&str| format!(r#"{{"time":1795210680000,"lat":{lat},"lon":2}}"#);
+        let samples: Vec<_> = lats.iter().map(sample).collect();
+        format!(r#"{{"d":"a","s":[{}]}}"#, samples.join(","))
+    };
+    let full = |value: &str| letter(Some("k"), value, DeadReason::TripFull, "it is full");
+    let value = record(&["1", "2"]);
+    assert_eq!(by_rules(map, &full(&value)), good("k", &value));
+    let found = by_rules(map, &full(&record(&["1", "95"])));
+    let reason = DeadReason::OutOfRange;
+    assert!(matches!(found, Redecoded::Changed { reason: it, .. } if it == reason), "{found:?}");
+    // Overrides may find several samples, but cannot write them for such a map.
+    let list = redecode(&with_map(map), &letter(Some("a"), &value, DeadReason::BadJson, "odd"));
+    let Redecoded::Usable { value: list, .. } = list else { panic!("{list:?}") };
+    assert_eq!(serde_json::from_slice::<Vec<serde_json::Value>>(&list).unwrap().len(), 2);
+    let (rules, overrides) = (rules(&format!("{map},lat=/y")), with_map("lat=/lat"));
+    let mut redecoder = Redecoder::new(LogKind::Topic, &rules, &overrides, None).unwrap();
+    let found = redecoder.redecode(&full(&value));
+    let Redecoded::Changed { message, .. } = found else { panic!("{found:?}") };
+    assert!(message.contains("several samples from one record"), "{message}");
+}
+
+#[test]
+fn a_list_on_a_line_is_replayed_where_lines_may_be_lists() {
+    let list = format!("[{GOOD}]");
+    let full = letter(None, &list, DeadReason::TripFull, "it is full");
+    for (reading, expected) in [
+        (1, Redecoded::Unchanged),
+        (2, Redecoded::Usable { key: None, value: list.clone().into() }),
+    ] {
+        let rules = Rules { reading, ..Rules::default() };
+        let overrides = DecodeOverrides::default();
+        let mut bad_json = full.clone();
+        bad_json.reason = DeadReason::BadJson;
+        let found =
+            Redecoder::new(LogKind::Files, &rules, &overrides, None).unwrap().redecode(&bad_json);
+        assert_eq!(found, expected, "reading {reading}");
+    }
+}

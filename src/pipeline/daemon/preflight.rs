@@ -14,6 +14,7 @@ use crate::model::partitioner::Partitioner;
 use crate::model::rules::Rules;
 use crate::model::rules_request::RulesRequest;
 use crate::model::scalar::Version;
+use crate::source::Decoder;
 use crate::store::{EpochStore, KeyStore, StoreError};
 
 /// How far a version may lie ahead of the clock, microseconds: CQL servers refuse later write
@@ -148,17 +149,27 @@ pub async fn control_keys(
     Ok(())
 }
 
+/// Checks rules that an epoch is to be made with.
+///
+/// # Errors
+/// Their field map cannot be used for a topic.
+pub fn check_rules(rules: &Rules) -> Result<(), DaemonError> {
+    let checked = Decoder::check_topic_rules(rules);
+    checked.map_err(|error| DaemonError::Precondition(error.to_string()))
+}
+
 async fn first_epoch(
     topics: &Arc<Topics>,
     layout: &TopicLayout,
     request: &EpochRequest<'_>,
     from: StartFrom,
 ) -> Result<Epoch, DaemonError> {
+    let rules = request.rules.over(&Rules::default());
+    check_rules(&rules)?;
     let extents = layout.extents.clone();
     let offsets = query_brokers(topics, request.topic, move |topics, topic| {
         topics.offsets_from(topic, from, &extents)
     });
-    let rules = request.rules.over(&Rules::default());
     let extents = layout.extents.clone();
     let partitioner = match request.partitioner {
         Some(partitioner) => partitioner,

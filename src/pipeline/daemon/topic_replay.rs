@@ -131,18 +131,14 @@ fn add_delivered(before: u64, error: DaemonError) -> DaemonError {
 /// The field map of its rules is not valid.
 pub fn reader(epoch: &Epoch, keys: &ControlKeys) -> Result<RecordReader, DaemonError> {
     let key_is_device = epoch.rules.key == "device_id";
-    let decoder = Decoder::new(&epoch.rules).and_then(|decoder| {
-        if key_is_device {
-            decoder.check_key_is_device()?;
-        }
-        Ok(decoder)
-    });
-    let decoder = decoder.map_err(|error: DecoderError| {
-        DaemonError::Precondition(format!(
-            "the rules of epoch {} are not valid: {error}",
-            epoch.epoch
-        ))
-    })?;
+    let checked = Decoder::check_topic_rules(&epoch.rules);
+    let decoder =
+        checked.and_then(|()| Decoder::new(&epoch.rules)).map_err(|error: DecoderError| {
+            DaemonError::Precondition(format!(
+                "the rules of epoch {} are not valid: {error}",
+                epoch.epoch
+            ))
+        })?;
     let authority = Authority {
         topic: epoch.topic.clone(),
         keys: keys.clone(),
