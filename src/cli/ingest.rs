@@ -125,6 +125,9 @@ fn print_hints(outcome: &IngestOutcome, settings: &Settings) {
             exit::print_status(&format!("hint: --preset {preset} reads this record"));
         }
     }
+    for warning in &outcome.warnings {
+        exit::print_status(&format!("warning: {}", warning.message));
+    }
     let (seconds, dead) = (counts.looks_like_seconds, counts.dead());
     if seconds > 0 {
         exit::print_status(&format!(

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::ops::ingest::{IngestOutcome, Problem};
+use crate::ops::ingest::{IngestOutcome, Problem, Warning};
 use crate::pipeline::processor::{ArrivalCounts, KeyChanges, SampleCounts};
 use crate::telemetry::counts::ReportedCount;
 use crate::timeline::Arrival;
@@ -24,6 +24,8 @@ pub struct Summary {
     key_changes: KeyChanges,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     problems: Vec<Problem>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<Warning>,
 }
 
 /// The summary of `tstar run` as JSON: that of an import, and the writes.
@@ -114,13 +116,14 @@ impl Summary {
             ids_retired: counts.arrivals.number_of(Arrival::Merge),
             key_changes: counts.arrivals.key_changes(),
             problems: Vec::new(),
+            warnings: Vec::new(),
         }
     }
 
     /// The summary of an import.
     pub fn of_import(outcome: &IngestOutcome) -> Self {
-        let problems = outcome.problems.clone();
-        Self { problems, ..Self::new(&outcome.counts, Some(outcome.trips)) }
+        let (problems, warnings) = (outcome.problems.clone(), outcome.warnings.clone());
+        Self { problems, warnings, ..Self::new(&outcome.counts, Some(outcome.trips)) }
     }
 
     /// The summary as a table.

@@ -17,5 +17,6 @@ pub mod rules_request;
 pub mod sample;
 pub mod scalar;
 pub mod schema;
+pub mod stats;
 pub mod time;
 pub mod visible;

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use super::ingest_problems::problems;
 pub use super::ingest_problems::{FirstLetter, Problem};
+use super::ingest_warnings::ImportWatch;
+pub use super::ingest_warnings::Warning;
 use super::{BadData, Cancel, InvalidRequest, PartialResult, SignalListener, Stopped};
 use crate::model::reason::DeadReason;
 use crate::model::rules::Rules;
@@ -107,6 +109,8 @@ pub struct IngestOutcome {
     pub trips: u64,
     /// Why more than half of the samples could not be used; else empty.
     pub problems: Vec<Problem>,
+    /// What is hardly meant so, such as speeds in another unit.
+    pub warnings: Vec<Warning>,
     /// Number of dead letters removed that earlier imports left in a store without samples.
     pub dead_letters_removed: u64,
     /// Why the input was not read to its end; the samples before that are stored and counted.
@@ -176,7 +180,12 @@ pub async fn ingest(
     let source = FileSource::open(files, options)?;
     progress.start(source.total_bytes());
     let mut source = CancellableSource { source, cancel };
-    let result = processor.run(&mut source, |batch, counts| progress.update(batch, counts)).await;
+    let mut watch = ImportWatch::new(&rules);
+    let on_batch = |batch: &Batch, counts: &SampleCounts| {
+        watch.observe(batch);
+        progress.update(batch, counts);
+    };
+    let result = processor.run(&mut source, on_batch).await;
     progress.finish();
     let stopped = match (result, source.cancel.signal()) {
         (Ok(()), None) => {
@@ -190,6 +199,7 @@ pub async fn ingest(
     let problems = problems(&store, processor.counts(), last_letter)?;
     Ok(IngestOutcome {
         problems,
+        warnings: watch.warnings(&rules, processor.limited_trips()),
         counts: processor.counts().clone(),
         trips: store.count_trips()?,
         dead_letters_removed,

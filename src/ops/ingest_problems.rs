@@ -53,14 +53,18 @@ pub(super) fn problems(
     reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let mut problems = Vec::new();
     for (reason, count) in reasons.into_iter().take(MAX_PROBLEMS) {
-        let filter = DeadLetterFilter {
-            reason: Some(reason),
-            after: before,
-            limit: 1,
-            ..DeadLetterFilter::default()
+        let first_after = |after| {
+            let reason = Some(reason);
+            let filter = DeadLetterFilter { reason, after, limit: 1, ..Default::default() };
+            Ok::<_, StoreError>(store.dead_letters(&filter)?.pop())
         };
-        // Purged in the meantime by another command: nothing to show.
-        let Some(first) = store.dead_letters(&filter)?.into_iter().next() else { continue };
+        let first = match first_after(before)? {
+            // A file that is imported again adds no dead letters.
+            None => first_after(0)?,
+            first => first,
+        };
+        // Purged by another command: nothing to show.
+        let Some(first) = first else { continue };
         let DeadLetter { origin, line, message, value, .. } = first.letter;
         let preset = suggest(&value, &RecordContext::of_file(&origin)).map(|preset| preset.name);
         let first = FirstLetter { origin, line, message, preset };

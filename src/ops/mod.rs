@@ -11,6 +11,7 @@ pub mod forget;
 pub mod ingest;
 mod ingest_problems;
 pub mod ingest_request;
+mod ingest_warnings;
 pub mod log_source;
 pub mod lookup;
 mod outcome;

@@ -5,6 +5,7 @@ mod commands;
 mod examples;
 mod exit_codes;
 mod faults;
+mod first_try;
 mod fixes;
 mod forms;
 mod import;

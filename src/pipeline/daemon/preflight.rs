@@ -331,3 +331,34 @@ pub fn next_partitioner(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept_epoch() -> Epoch {
+        // As an earlier version stored it.
+        let json = r#"{"epoch":1,"topic":"samples","partitions":2,"start_offsets":{"0":5},
+            "base":1000,"rules":{"max_gap_ms":600000,"max_duration_ms":86400000,
+            "max_samples":100000,"min_time_ms":946684800000,"max_future_ms":86400000,
+            "drop_ignition_off":false,"min_speed_cmps":null,"max_accuracy_dm":null,"fields":{},
+            "time_unit":"ms","speed_unit":"mps","key":"device_id",
+            "quantisation":"ms,1e-7deg,0.01mps,0.1deg,0.1m","blob":1},"partitioner":"murmur2"}"#;
+        serde_json::from_str(json).unwrap()
+    }
+
+    #[test]
+    fn an_epoch_of_an_earlier_version_keeps_its_rules() {
+        let epoch = kept_epoch();
+        let check = |request| check_origin(&epoch, "samples", &request, "t.db");
+        assert_eq!(check(RulesRequest::default()).unwrap(), epoch.rules);
+        assert_eq!(epoch.rules.reading, 1);
+        let refused = check(Rules::default().into()).unwrap_err().to_string();
+        for difference in [
+            "max_gap_ms: the store has 600000, requested 300000",
+            "reading: the store has 1, requested 2",
+        ] {
+            assert!(refused.contains(difference), "{refused}");
+        }
+    }
+}

@@ -172,6 +172,7 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
             let mut row = TripRow::from_trip(name, trip, self.legs);
             // A row keeps its partition from an earlier epoch: same version, same bytes.
             row.partition = trip.partition.unwrap_or(self.log.partition);
+            self.limited.observe(&row, &self.limits);
             taken.bytes += row.path.len();
             rows.trips.push(row);
         }

@@ -18,6 +18,7 @@
 //! | `device_partition` | rejects the samples of another partition's devices |
 //! | `letters` | dead letters |
 //! | `control` | control records |
+//! | `limited` | counts the trips that a limit stopped from growing |
 //! | `schedule` | the flush policy: when a flush is due |
 //! | `flush` | flushes, and the position that they commit |
 
@@ -27,6 +28,7 @@ mod control;
 mod device_partition;
 mod flush;
 mod letters;
+mod limited;
 mod load;
 mod memory_budget;
 mod record;
@@ -42,6 +44,7 @@ use tokio::time::timeout_at;
 pub use classify::wrong_clock;
 pub use config::ProcessorConfig;
 pub use letters::says_of_array;
+pub use limited::LimitedTrips;
 pub use memory_budget::Budget;
 pub use record::EntryOutcome;
 
@@ -98,6 +101,7 @@ pub struct Processor<'a, T, J = T> {
     counts: SampleCounts,
     /// What became of the entries of the current batch, if that is traced.
     outcomes: Option<Vec<EntryOutcome>>,
+    limited: LimitedTrips,
     /// Log timestamp minus device time of samples.
     delays: Histogram,
 }
@@ -147,6 +151,7 @@ impl<'a, T: TripStore, J: Journal> Processor<'a, T, J> {
             schedule: FlushSchedule::new(&config),
             counts: SampleCounts::default(),
             outcomes: None,
+            limited: LimitedTrips::default(),
             delays: histogram!(SAMPLE_DELAY),
         })
     }
@@ -190,6 +195,12 @@ impl<'a, T: TripStore, J: Journal> Processor<'a, T, J> {
     #[must_use]
     pub fn counts(&self) -> &SampleCounts {
         &self.counts
+    }
+
+    /// The trips written so far that reached a limit.
+    #[must_use]
+    pub fn limited_trips(&self) -> &LimitedTrips {
+        &self.limited
     }
 
     /// Absorbs the source to its end and flushes. Calls `watch` after each absorbed batch.

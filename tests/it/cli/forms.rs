@@ -160,6 +160,6 @@ fn a_closed_stderr_changes_nothing() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let ended = command.stderr(writer).output().unwrap();
-    assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+    assert_eq!(ended.status.code(), Some(65), "{ended:?}");
     assert!(ended.stdout.starts_with(b"{\"delivered\":1,"), "{ended:?}");
 }

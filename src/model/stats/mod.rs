@@ -1,0 +1,138 @@
+//! Statistics of a stream of samples, which show wrong units, heartbeats and bad fixes. Memory is
+//! bounded, whatever is observed.
+
+mod histogram;
+mod speed;
+
+use std::collections::HashMap;
+
+pub use histogram::LogHistogram;
+pub use speed::unit_of_factor;
+
+use super::sample::Sample;
+use super::scalar::DeviceTime;
+
+/// Maximum number of devices that are followed; samples of others count without their intervals.
+pub const MAX_DEVICES: usize = 10_000;
+
+/// A leg faster than this is a jump, m/s: faster than vehicles on land and most aircraft near it.
+pub const JUMP_MPS: f64 = 150.0;
+
+/// A shorter leg is not a jump, whatever its speed, m: fixes scatter.
+const MIN_JUMP_M: f64 = 1000.0;
+
+/// A standing device moves at most this far between two samples, m: fixes scatter.
+const MAX_STANDING_M: f64 = 100.0;
+
+/// A standing device is at most this fast, m/s, by its own speed and along its track.
+const MAX_STANDING_MPS: f64 = 1.0;
+
+/// Legs in these ranges have a reliable speed along the track: minimum length, m; minimum and
+/// maximum duration, s; minimum speed, m/s.
+const MIN_LEG_M: f64 = 20.0;
+const LEG_S: (f64, f64) = (1.0, 120.0);
+const MIN_LEG_MPS: f64 = 2.0;
+
+/// Statistics of samples in arrival order.
+#[derive(Debug, Default)]
+pub struct SampleStats {
+    /// Number of samples.
+    pub samples: u64,
+    /// Earliest and latest device time.
+    pub span: Option<(DeviceTime, DeviceTime)>,
+    /// Samples with latitude and longitude 0; nothing else counts them.
+    pub zero_positions: u64,
+    /// Samples of devices beyond the first [`MAX_DEVICES`].
+    pub unfollowed: u64,
+    /// How far samples are behind the newest one of their device, s.
+    pub lateness: LogHistogram,
+    /// Intervals between samples that are each the newest of their device, s.
+    pub intervals: LogHistogram,
+    /// Those intervals in which the device was standing, s.
+    pub standing: LogHistogram,
+    /// Legs of at least 1 km that are faster than [`JUMP_MPS`].
+    pub jumps: u64,
+    /// Reported speed, as it was read, divided by the speed along the track.
+    pub speed_factors: LogHistogram,
+    /// The newest sample of each device.
+    newest: HashMap<Box<str>, Sample>,
+}
+
+impl SampleStats {
+    /// Counts a sample.
+    pub fn observe(&mut self, device_id: &str, sample: &Sample) {
+        self.samples += 1;
+        let (first, last) = self.span.unwrap_or((sample.time_ms, sample.time_ms));
+        self.span = Some((first.min(sample.time_ms), last.max(sample.time_ms)));
+        if (sample.lat_e7, sample.lon_e7) == (0, 0) {
+            self.zero_positions += 1;
+            return;
+        }
+        let Some(newest) = self.newest.get_mut(device_id) else {
+            if self.newest.len() < MAX_DEVICES {
+                self.newest.insert(device_id.into(), *sample);
+            } else {
+                self.unfollowed += 1;
+            }
+            return;
+        };
+        let before = *newest;
+        let interval_ms = sample.time_ms - before.time_ms;
+        if interval_ms > 0 {
+            *newest = *sample;
+            self.observe_leg(&before, sample, seconds(interval_ms));
+        } else if interval_ms < 0 {
+            self.lateness.add(seconds(-interval_ms));
+        }
+    }
+
+    /// Counts the leg from the newest sample of a device to a newer one.
+    fn observe_leg(&mut self, from: &Sample, to: &Sample, duration_s: f64) {
+        self.intervals.add(duration_s);
+        let leg_m = distance_m(from, to);
+        let track_mps = leg_m / duration_s;
+        if track_mps > JUMP_MPS && leg_m >= MIN_JUMP_M {
+            self.jumps += 1;
+            return;
+        }
+        let speed = |sample: &Sample| sample.speed_cmps.get().map(|cmps| f64::from(cmps) / 100.0);
+        let is_slow = |mps: f64| mps <= MAX_STANDING_MPS;
+        if leg_m <= MAX_STANDING_M && is_slow(track_mps) && speed(to).is_none_or(is_slow) {
+            self.standing.add(duration_s);
+        }
+        let is_reliable = leg_m >= MIN_LEG_M
+            && (LEG_S.0..=LEG_S.1).contains(&duration_s)
+            && track_mps >= MIN_LEG_MPS;
+        if let (true, Some(one), Some(other)) = (is_reliable, speed(from), speed(to)) {
+            self.speed_factors.add((one + other) / 2.0 / track_mps);
+        }
+    }
+
+    /// Number of devices that are followed: at most [`MAX_DEVICES`], and then there may be more.
+    #[must_use]
+    #[cfg(any(test, feature = "internals"))]
+    pub fn devices(&self) -> usize {
+        self.newest.len()
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "an interval stays far below 2^53 ms")]
+fn seconds(ms: i64) -> f64 {
+    ms as f64 / 1000.0
+}
+
+/// Distance on a plane at the latitude of the samples, m: exact enough for statistics of short
+/// legs, and cheap.
+fn distance_m(from: &Sample, to: &Sample) -> f64 {
+    /// Length of 1e-7 degrees of latitude, m.
+    const QUANTUM_M: f64 = 0.011_119_508;
+    const FULL_TURN: f64 = 3.6e9;
+    let lat = f64::from(to.lat_e7) - f64::from(from.lat_e7);
+    let lon = (f64::from(to.lon_e7) - f64::from(from.lon_e7)).abs();
+    // The shorter way around the earth.
+    let lon = lon.min(FULL_TURN - lon) * libm::cos(from.lat().to_radians());
+    libm::sqrt(lat * lat + lon * lon) * QUANTUM_M
+}
+
+#[cfg(test)]
+mod tests;

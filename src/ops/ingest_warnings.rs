@@ -1,0 +1,150 @@
+//! Warnings about what an import read: values that decode, but are hardly meant so.
+
+use serde::Serialize;
+
+use crate::model::limits::{ClockGuard, MovementFilter};
+use crate::model::rules::{Rules, SpeedUnit};
+use crate::model::stats::{JUMP_MPS, SampleStats, unit_of_factor};
+use crate::model::time::format_duration;
+use crate::pipeline::processor::LimitedTrips;
+use crate::source::Batch;
+
+/// Number of samples, from the beginning of an import, that warnings look at: it bounds their cost.
+const MAX_SAMPLES: u64 = 100_000;
+
+/// Minimum number of intervals near `max_gap`: fewer may be a coincidence.
+const MIN_HEARTBEATS: u64 = 5;
+
+/// Minimum number of legs that the unit of speeds is derived from.
+const MIN_LEGS: u64 = 20;
+
+/// Something that is hardly meant so. Clients parse it: names and order are fixed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Warning {
+    /// `heartbeat_near_gap`, `max_duration_reached`, `max_samples_reached`, `speed_unit` or
+    /// `jumps`.
+    pub warning: &'static str,
+    /// Number of intervals, trips or legs that show it.
+    pub count: u64,
+    /// What was found, with the values, and what to do.
+    pub message: String,
+}
+
+/// Looks at the samples of an import.
+pub(super) struct ImportWatch {
+    stats: SampleStats,
+    guard: ClockGuard,
+    movement: MovementFilter,
+}
+
+impl ImportWatch {
+    pub(super) fn new(rules: &Rules) -> Self {
+        let (guard, movement) = (rules.guard(), rules.movement());
+        Self { stats: SampleStats::default(), guard, movement }
+    }
+
+    /// Observes the samples of a batch that trips may contain.
+    pub(super) fn observe(&mut self, batch: &Batch) {
+        if self.stats.samples >= MAX_SAMPLES {
+            return;
+        }
+        for entry in &batch.entries {
+            let Ok(decoded) = &entry.content else { continue };
+            let sample = &decoded.sample;
+            if self.guard.judge(sample.time_ms, entry.log_time_ms).is_ok()
+                && self.movement.judge(sample, decoded.ignition).is_ok()
+            {
+                self.stats.observe(batch.text(&decoded.device), sample);
+            }
+        }
+    }
+
+    /// The warnings, after the last batch.
+    pub(super) fn warnings(&self, rules: &Rules, limited: &LimitedTrips) -> Vec<Warning> {
+        let [by_duration, by_samples] = limit_warnings(rules, limited);
+        let warnings = [
+            heartbeat_near_gap(&self.stats, rules),
+            by_duration,
+            by_samples,
+            speed_unit(&self.stats, rules),
+            jumps(&self.stats, rules),
+        ];
+        warnings.into_iter().flatten().collect()
+    }
+}
+
+/// A heartbeat of standing devices that is about as long as `max_gap` breaks trips at random.
+fn heartbeat_near_gap(stats: &SampleStats, rules: &Rules) -> Option<Warning> {
+    #[expect(clippy::cast_precision_loss, reason = "a gap stays far below 2^53 ms")]
+    let gap_s = rules.max_gap_ms as f64 / 1000.0;
+    let between = |from: f64, to: f64| stats.standing.count_between(gap_s * from, gap_s * to);
+    let count = between(0.9, 1.1);
+    if count < MIN_HEARTBEATS || count * 2 < between(0.5, 2.0) {
+        return None;
+    }
+    let gap = format_duration(rules.max_gap_ms);
+    let message = format!(
+        "{count} intervals between samples of standing devices are about as long as --max-gap, \
+         {gap}: such a heartbeat breaks trips at random; choose a --max-gap well below or above \
+         it, or drop standing samples with --min-speed or --drop-ignition-off"
+    );
+    Some(Warning { warning: "heartbeat_near_gap", count, message })
+}
+
+fn limit_warnings(rules: &Rules, limited: &LimitedTrips) -> [Option<Warning>; 2] {
+    let warning = |warning, count: usize, limit: String| {
+        let message = format!(
+            "{count} trips reached {limit}, so that what follows is another trip: either their \
+             device never falls silent, or the limit is too low"
+        );
+        (count > 0).then_some(Warning { warning, count: count as u64, message })
+    };
+    let max_duration = format!("--max-duration, {}", format_duration(rules.max_duration_ms));
+    let max_samples = format!("--max-samples, {}", rules.max_samples);
+    [
+        warning("max_duration_reached", limited.by_duration(), max_duration),
+        warning("max_samples_reached", limited.by_samples(), max_samples),
+    ]
+}
+
+/// Reported speeds that differ from those along the track by the factor of another unit.
+fn speed_unit(stats: &SampleStats, rules: &Rules) -> Option<Warning> {
+    let factors = &stats.speed_factors;
+    let factor = factors.median().filter(|_| factors.count() >= MIN_LEGS)?;
+    let unit = unit_of_factor(factor, rules.speed_unit).filter(|unit| *unit != rules.speed_unit)?;
+    // Scattered factors say nothing.
+    let count = factors.count_between(factor / 1.15, factor * 1.15);
+    if count * 2 < factors.count() {
+        return None;
+    }
+    let (read_as, fits) = (name(rules.speed_unit), name(unit));
+    let message = format!(
+        "reported speeds, read as {read_as}, are {factor:.1} times the speed along the track \
+         (median of {} legs): they are in {fits}, so import with --speed-unit {fits}",
+        factors.count()
+    );
+    Some(Warning { warning: "speed_unit", count, message })
+}
+
+/// The value of `--speed-unit`.
+fn name(unit: SpeedUnit) -> &'static str {
+    match unit {
+        SpeedUnit::MetresPerSecond => "mps",
+        SpeedUnit::KilometresPerHour => "kmh",
+        SpeedUnit::MilesPerHour => "mph",
+        SpeedUnit::Knots => "kn",
+    }
+}
+
+/// Bad fixes add to the distance of trips, unless a rule leaves their legs out.
+fn jumps(stats: &SampleStats, rules: &Rules) -> Option<Warning> {
+    let count = stats.jumps;
+    if count == 0 || rules.max_leg_speed_cmps.is_some() {
+        return None;
+    }
+    let message = format!(
+        "{count} legs between samples are faster than {JUMP_MPS} m/s and count for the distance of \
+         their trips; --max-leg-speed {JUMP_MPS} leaves them out"
+    );
+    Some(Warning { warning: "jumps", count, message })
+}

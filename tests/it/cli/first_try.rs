@@ -1,0 +1,189 @@
+//! First imports: tries that fail, what they leave, and what a summary warns of.
+
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+use super::{Folder, minutes};
+
+/// Rules as tstar stored them before it had a reading.
+const EARLIER: &str = concat!(
+    r#"{"max_gap_ms":300000,"max_duration_ms":86400000,"max_samples":100000,"#,
+    r#""min_time_ms":946684800000,"max_future_ms":86400000,"drop_ignition_off":false,"#,
+    r#""min_speed_cmps":null,"max_accuracy_dm":null,"fields":{},"time_unit":"ms","#,
+    r#""speed_unit":"mps","key":"device_id","quantisation":"ms,1e-7deg,0.01mps,0.1deg,0.1m","#,
+    r#""blob":1}"#
+);
+
+/// The rules in a store of files, as they are stored.
+fn rules(folder: &Folder) -> String {
+    let connection = Connection::open(folder.path("trips.db")).unwrap();
+    connection.query_row("SELECT rules FROM log", [], |row| row.get(0)).unwrap()
+}
+
+/// A sample whose heading is unknown to its device, which reading 1 refuses.
+fn no_heading(minute: u32) -> String {
+    minutes("truck-17", &[minute]).replace('}', ",\"heading\":-1}")
+}
+
+#[test]
+fn a_store_of_an_earlier_version_keeps_its_rules_and_decides_as_before() {
+    let folder = Folder::with("old", minutes("truck-17", &[0, 2]) + &no_heading(4));
+    let old = folder.ingest("old --reading 1 --keep-zero-position");
+    assert_eq!(old["dead_letters"], json!({"out_of_range": 1}));
+    assert_eq!(rules(&folder), EARLIER, "byte for byte");
+
+    folder.write("new", minutes("truck-17", &[5, 6]) + &no_heading(7));
+    let new = folder.ingest("new");
+    assert_eq!((&new["applied"], &new["dead_letters"]), (&json!(2), &old["dead_letters"]));
+    folder.ingest("new --max-gap 5m --reading 1");
+    let refused = folder.run("ingest new --reading 2").ends(78).prints_nothing();
+    refused.says(&["reading: the store has 1, requested 2"]);
+    assert_eq!(rules(&folder), EARLIER);
+    folder.run("verify old new").ends(0);
+
+    // What is not given comes from the store: only the reading differs.
+    folder.run("rebuild old new --into sqlite:new.db --reading 2 --json").ends(0);
+    assert_eq!(folder.trips("trips.db")[0]["samples"], 4);
+    assert_eq!(folder.trips("new.db")[0]["samples"], 6);
+    // The letters are usable without other rules, too.
+    let replayed = folder.run("dlq replay --reading 2").ends(0).json();
+    assert_eq!(replayed["replayed"], 2, "{replayed}");
+    assert_eq!(folder.trips("trips.db")[0]["samples"], 6);
+}
+
+#[test]
+fn a_new_store_has_the_newest_reading() {
+    let folder = Folder::with("log", minutes("truck-17", &[0]) + &no_heading(1));
+    assert_eq!(folder.ingest("log")["applied"], 2);
+    assert!(rules(&folder).contains(r#""reading":2"#), "{}", rules(&folder));
+    folder.run("verify log").ends(0);
+}
+
+#[test]
+fn a_first_try_that_fails_fixes_nothing() {
+    let row = |minute: u32| format!("truck-17,2024-05-01T08:{minute:02}:00Z,52.{minute:02},13.5\n");
+    let table = |head: &str| head.to_owned() + "\n" + &(0..3).map(row).collect::<String>();
+    let folder = Folder::with("a.csv", table("device_id,time,lat,lon"));
+    let wrong = "ingest a.csv --map lat=lon,lon=lat --min-time 2030-01-01T00:00:00Z --json";
+    let ran = folder.run(wrong).ends(65);
+    let ran = ran.says(&["time_before_min (3 samples), first a.csv:2: ", "none of the 3 samples"]);
+    let first = &ran.json()["problems"][0];
+    assert_eq!((&first["reason"], &first["count"]), (&json!("time_before_min"), &json!(3)));
+    assert_eq!((&first["first"]["origin"], &first["first"]["line"]), (&json!("a.csv"), &json!(2)));
+    // Tried again it fails again, and its letters are there once.
+    folder.run(wrong).ends(65).says(&["3 dead letters of earlier tries were removed"]);
+    assert_eq!(folder.text("dlq ls").lines().count(), 3);
+
+    // The corrected command reads the same file.
+    let ran = folder.run("ingest a.csv --json").ends(0);
+    let ran = ran.says(&["3 dead letters of earlier tries were removed"]);
+    assert_eq!((&ran.json()["applied"], &ran.json()["trips"]), (&json!(3), &json!(1)));
+    assert_eq!(folder.text("dlq ls"), "");
+    folder.run("verify a.csv").ends(0);
+    // Now there is a sample: the rules are fixed, and the file was read.
+    folder.run(wrong).ends(78).prints_nothing().says(&["min_time_ms"]);
+    assert_eq!(folder.ingest("a.csv")["duplicates"], 3);
+    assert_eq!(folder.trips("trips.db")[0]["version"], 4, "the log begins with the file");
+}
+
+#[test]
+fn a_store_whose_trips_were_erased_keeps_its_rules() {
+    let folder = Folder::with("log", minutes("truck-17", &[0, 1]));
+    folder.ingest("log");
+    folder.run("forget truck-17 --yes").ends(0);
+    assert_eq!(folder.text("devices"), "");
+    folder.run("ingest log --max-gap 10m").ends(78).says(&["max_gap_ms"]);
+    folder.ingest("log");
+}
+
+#[test]
+fn problems_are_reported_if_most_samples_could_not_be_used() {
+    let bad = |nth: u32| format!("{{\"device_id\":\"a\",\"time\":{nth}}}\n");
+    let lines = |good: u32, bad_ones: u32| {
+        let good: Vec<u32> = (0..good).collect();
+        minutes("truck-17", &good) + &(0..bad_ones).map(bad).collect::<String>()
+    };
+    let folder = Folder::with("half", lines(3, 3));
+    let summary = folder.ingest("half");
+    assert_eq!(summary["problems"], Value::Null);
+    folder.write("most", lines(3, 4) + "no JSON\n");
+    let ran = folder.run("ingest most --json --store sqlite:m.db").ends(0);
+    let ran = ran.says(&["missing_field (4 samples), first most:4: ", "bad_json (1 samples)"]);
+    let problems = ran.json()["problems"].clone();
+    let reasons: Vec<_> = problems.as_array().unwrap().iter().map(|it| &it["reason"]).collect();
+    assert_eq!(reasons, ["missing_field", "bad_json"]);
+    // Read again, its letters are stored already.
+    let again = folder.run("ingest most --json --store sqlite:m.db").ends(0).json();
+    assert_eq!(again["problems"], problems);
+    // Duplicates and dropped samples could be used.
+    folder.run("ingest half --store sqlite:m.db --json").ends(0);
+    let all = "--drop-ignition-off --store sqlite:d.db --json";
+    folder.write("off", minutes("truck-17", &[0]).replace('}', ",\"ignition\":false}"));
+    let dropped = folder.run(&format!("ingest off {all}")).ends(0).json();
+    assert_eq!(dropped["dropped"], json!({"ignition_off": 1}));
+}
+
+/// Samples every `seconds`, each this far north of the one before, m, and with this speed.
+fn track(count: u32, seconds: u32, north_m: f64, speed: f64) -> String {
+    let line = |nth: u32| {
+        let time_ms = 1_714_550_400_000 + i64::from(nth * seconds) * 1000;
+        let lat = 52.0 + f64::from(nth) * north_m / 111_195.08;
+        let sample = json!({
+            "device_id": "van-1", "time": time_ms, "lat": lat, "lon": 13.5, "speed": speed,
+        });
+        sample.to_string() + "\n"
+    };
+    (0..count).map(line).collect()
+}
+
+/// The warnings of an import into a new store, each with its count.
+fn warnings(log: &str, flags: &str) -> Vec<(String, u64)> {
+    let folder = Folder::with("log", log);
+    let ran = folder.run(&format!("ingest log --json {flags}")).ends(0);
+    let summary = ran.json();
+    let warnings = summary["warnings"].as_array().map(Vec::as_slice).unwrap_or_default();
+    assert_eq!(ran.stderr.matches("tstar: warning: ").count(), warnings.len(), "{ran}");
+    for warning in warnings {
+        assert!(ran.stderr.contains(warning["message"].as_str().unwrap()), "{ran}");
+    }
+    let warning =
+        |it: &Value| (it["warning"].as_str().unwrap().to_owned(), it["count"].as_u64().unwrap());
+    warnings.iter().map(warning).collect()
+}
+
+#[test]
+fn a_heartbeat_as_long_as_the_gap_is_warned_of() {
+    let parked = track(36, 300, 0.0, 0.0);
+    let found = [("heartbeat_near_gap".to_owned(), 35)];
+    assert_eq!(warnings(&parked, ""), found);
+    assert_eq!(warnings(&parked, "--max-gap 290s"), found);
+    for flags in ["--max-gap 10m", "--max-gap 2m", "--min-speed 1"] {
+        assert_eq!(warnings(&parked, flags), [], "{flags}");
+    }
+    assert_eq!(warnings(&track(36, 300, 3000.0, 10.0), ""), [], "it drives");
+}
+
+#[test]
+fn a_wrong_unit_of_speed_is_named() {
+    let folder = Folder::with("log", track(30, 10, 150.0, 54.0));
+    let ran = folder.run("ingest log --json").ends(0);
+    ran.says(&["read as mps, are 3.6 times", "in kmh", "--speed-unit kmh"]);
+    for (speed, flags) in [(15.0, ""), (54.0, "--speed-unit kmh"), (29.16, "--speed-unit kn")] {
+        assert_eq!(warnings(&track(30, 10, 150.0, speed), flags), [], "{speed} {flags}");
+    }
+    let found = [("speed_unit".to_owned(), 29)];
+    assert_eq!(warnings(&track(30, 10, 150.0, 15.0), "--speed-unit kmh"), found);
+    assert_eq!(warnings(&track(10, 10, 150.0, 54.0), ""), [], "too few legs");
+}
+
+#[test]
+fn trips_at_a_limit_and_jumps_are_counted() {
+    let drive = track(40, 60, 900.0, 15.0);
+    let trips = [("max_duration_reached".to_owned(), 3)];
+    assert_eq!(warnings(&drive, "--max-duration 10m --max-gap 1m"), trips);
+    let trips = [("max_samples_reached".to_owned(), 4)];
+    assert_eq!(warnings(&drive, "--max-samples 10"), trips);
+    let jumps = [("jumps".to_owned(), 3)];
+    assert_eq!(warnings(&track(4, 60, 90_000.0, 15.0), ""), jumps);
+    assert_eq!(warnings(&track(4, 60, 90_000.0, 15.0), "--max-leg-speed 60"), []);
+}
