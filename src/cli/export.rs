@@ -7,7 +7,7 @@ use clap::Args;
 use super::flags::{Context, Format, OutputFlags, PathFlag, ServerFlags};
 use super::open;
 use super::print::Printer;
-use crate::identity::check_device_id;
+use crate::identity::DeviceId;
 use crate::model::scalar::DeviceTime;
 use crate::ops::InvalidRequest;
 use crate::store::{AnyStore, DevicePages, DeviceScope, Order, TripStore};
@@ -52,8 +52,7 @@ pub async fn run(
     };
     let mut writer = printer.writer(form, args.path.path);
     if let Some(device) = &args.device {
-        check_device_id(device)?;
-        write_trips(&store, device, &mut writer).await?;
+        write_trips(&store, &DeviceId::new(device)?, &mut writer).await?;
     } else {
         let mut pages = DevicePages::new(&store, DeviceScope::All);
         while let Some(devices) = pages.next().await? {

@@ -5,7 +5,7 @@ use clap::Args;
 use super::flags::{Context, Format, OutputFlags, PathFlag, ReaderFlags, ServerFlags};
 use super::open;
 use super::print::Printer;
-use crate::identity::check_device_id;
+use crate::identity::DeviceId;
 use crate::model::scalar::DeviceTime;
 use crate::model::time::parse_time;
 use crate::ops::InvalidRequest;
@@ -106,9 +106,9 @@ pub async fn lookup(
 ) -> anyhow::Result<()> {
     let store = args.trip.open(context).await?;
     let format = args.trip.format(printer)?;
-    check_device_id(&args.device)?;
-    let row =
-        lookup::by_time(&store.reader, &args.device, DeviceTime(parse_time(&args.time)?)).await?;
+    let device = DeviceId::new(&args.device)?;
+    let time_ms = DeviceTime(parse_time(&args.time)?);
+    let row = lookup::by_time(&store.reader, &device, time_ms).await?;
     let extras = Extras { open: Some(store.is_open(&row, context)), ..Extras::default() };
     printer.answer(&row, &extras, format, args.trip.path.path)
 }

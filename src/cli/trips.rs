@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 use super::flags::{Context, OutputFlags, PathFlag, ServerFlags, parse_range};
 use super::open;
 use super::print::Printer;
-use crate::identity::check_device_id;
+use crate::identity::DeviceId;
 use crate::model::scalar::DeviceTime;
 use crate::model::time::parse_day;
 use crate::ops::InvalidRequest;
@@ -83,8 +83,8 @@ pub async fn run(args: &TripsArgs, context: &Context, printer: &mut Printer) -> 
     let (order, limit) = (args.order.into(), args.limit.unwrap_or(usize::MAX));
     let rows = match (&args.device, &args.day) {
         (Some(device), _) => {
-            check_device_id(device)?;
-            trips::of_device(&store, device, args.of_device()?, order, limit).await?
+            let device = DeviceId::new(device)?;
+            trips::of_device(&store, &device, args.of_device()?, order, limit).await?
         }
         (None, Some(day)) => {
             let with_path = args.path.path

@@ -128,7 +128,7 @@ pub async fn lookup(
 /// Looks up a time of a device, and records how long it takes.
 async fn find_at(
     store: &Store,
-    device: &str,
+    device: &DeviceId,
     at_ms: DeviceTime,
 ) -> Result<LookupResult, StoreError> {
     let began = Instant::now();

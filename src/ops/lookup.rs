@@ -1,7 +1,7 @@
 //! Lookup: one trip, by a time or by an id in any form.
 
 use super::NoResult;
-use crate::identity::AnyId;
+use crate::identity::{AnyId, DeviceId};
 use crate::model::scalar::DeviceTime;
 use crate::model::time::format_time;
 use crate::store::{self, Forget, LookupResult, TripRow, TripStore};
@@ -24,7 +24,7 @@ pub struct FoundTrip {
 /// The store cannot be read, no trip covers the time, or its trips were erased.
 pub async fn by_time(
     store: &impl TripStore,
-    device_id: &str,
+    device_id: &DeviceId,
     time_ms: DeviceTime,
 ) -> anyhow::Result<TripRow> {
     match store::find_at(store, device_id, time_ms).await? {

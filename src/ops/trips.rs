@@ -1,7 +1,7 @@
 //! Trips: those of a device, or of all devices on a day, by start time.
 
 use super::InvalidRequest;
-use crate::identity::{date_range, prefix_range};
+use crate::identity::{DeviceId, date_range, prefix_range};
 use crate::model::scalar::{Day, DeviceTime};
 use crate::store::{DevicePages, DeviceScope, Order, TripRow, TripStore};
 use crate::timeline::DAY_MS;
@@ -21,7 +21,7 @@ pub enum DeviceTrips<'a> {
 /// The prefix is malformed or names another device, or the store cannot be read.
 pub async fn of_device(
     store: &impl TripStore,
-    device_id: &str,
+    device_id: &DeviceId,
     trips: DeviceTrips<'_>,
     order: Order,
     limit: usize,
@@ -41,12 +41,12 @@ pub async fn of_device(
 }
 
 /// The range of times, both ends inclusive, of a date or of an id prefix.
-fn prefix_times(device_id: &str, prefix: &str) -> anyhow::Result<(DeviceTime, DeviceTime)> {
+fn prefix_times(device_id: &DeviceId, prefix: &str) -> anyhow::Result<(DeviceTime, DeviceTime)> {
     if !prefix.contains('~') {
         return Ok(date_range(prefix)?);
     }
     let (owner, from_ms, upto_ms) = prefix_range(prefix)?;
-    if owner != device_id {
+    if owner != *device_id {
         let problem =
             format!("prefix `{prefix}` belongs to device `{owner}`, not to `{device_id}`");
         return Err(InvalidRequest(problem).into());
