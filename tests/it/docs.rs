@@ -6,6 +6,7 @@ mod console;
 mod generated;
 mod help;
 mod kafka;
+mod library;
 mod links;
 mod unrun;
 
