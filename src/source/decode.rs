@@ -60,6 +60,12 @@ impl Decoder {
         Ok(Self { shape, binary })
     }
 
+    /// Whether UTF-16 with a byte order mark is converted to UTF-8 before records are split.
+    #[must_use]
+    pub(super) fn converts_utf16(&self) -> bool {
+        self.shape.reading >= 2 && !self.is_binary()
+    }
+
     /// Whether records are not text.
     #[must_use]
     pub fn is_binary(&self) -> bool {

@@ -7,24 +7,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::SystemTime;
 
+use encoding_rs_io::DecodeReaderBytesBuilder;
 use flate2::bufread::MultiGzDecoder;
 
 use crate::source::SourceError;
 
 /// An input, as named on the command line.
 #[derive(Clone, Debug)]
-pub(super) enum Input {
-    Stdin,
-    File(PathBuf),
+pub(super) struct Input {
+    /// Path of the file; `None` for stdin.
+    path: Option<PathBuf>,
+    /// Whether UTF-16 with a byte order mark is converted to UTF-8.
+    converts_utf16: bool,
 }
 
 impl Input {
     /// Checks an input without reading from it: the bytes of a FIFO can be read only once.
-    pub(super) fn new(path: &Path) -> Result<Self, SourceError> {
+    pub(super) fn new(path: &Path, converts_utf16: bool) -> Result<Self, SourceError> {
         if path.as_os_str() == "-" {
-            return Ok(Self::Stdin);
+            return Ok(Self { path: None, converts_utf16 });
         }
-        let input = Self::File(path.to_owned());
+        let input = Self { path: Some(path.to_owned()), converts_utf16 };
         let meta = std::fs::metadata(path).map_err(|error| input.read_error(error))?;
         if meta.is_dir() {
             return Err(input.form_error("it is a directory; name the files in it".into()));
@@ -35,25 +38,25 @@ impl Input {
         Ok(input)
     }
 
+    /// Whether it is stdin.
+    pub(super) fn is_stdin(&self) -> bool {
+        self.path.is_none()
+    }
+
     /// The path, or `-`.
     pub(super) fn name(&self) -> String {
-        match self {
-            Self::Stdin => "-".into(),
-            Self::File(path) => path.display().to_string(),
-        }
+        self.path.as_ref().map_or_else(|| "-".into(), |path| path.display().to_string())
     }
 
     /// Length on disk; `None` for an input without a length, such as stdin or a FIFO.
     pub(super) fn bytes(&self) -> Option<u64> {
-        let Self::File(path) = self else { return None };
-        let meta = std::fs::metadata(path).ok()?;
+        let meta = std::fs::metadata(self.path.as_ref()?).ok()?;
         meta.is_file().then_some(meta.len())
     }
 
     /// Time of the last modification, if the system provides it.
     pub(super) fn modified(&self) -> Option<SystemTime> {
-        let Self::File(path) = self else { return None };
-        std::fs::metadata(path).ok()?.modified().ok()
+        std::fs::metadata(self.path.as_ref()?).ok()?.modified().ok()
     }
 
     pub(super) fn read_error(&self, source: io::Error) -> SourceError {
@@ -64,13 +67,20 @@ impl Input {
         SourceError::Form { origin: self.name(), problem }
     }
 
-    /// Opens the input and detects its compression.
+    /// Opens the input and detects its compression and its encoding. Positions and hashes of the
+    /// content are those of the decompressed text after its conversion.
     pub(super) fn open(&self) -> io::Result<Opened> {
-        let raw: Box<dyn Read + Send> = match self {
-            Self::Stdin => Box::new(io::stdin()),
-            Self::File(path) => Box::new(File::open(path)?),
+        let raw: Box<dyn Read + Send> = match &self.path {
+            None => Box::new(io::stdin()),
+            Some(path) => Box::new(File::open(path)?),
         };
-        Opened::new(raw)
+        let opened = Opened::new(raw)?;
+        if !self.converts_utf16 {
+            return Ok(opened);
+        }
+        // Without a mark of UTF-16, bytes pass as they are.
+        let bytes = DecodeReaderBytesBuilder::new().utf8_passthru(true).build(opened.bytes);
+        Ok(Opened { bytes: Box::new(bytes), ..opened })
     }
 }
 
@@ -122,7 +132,7 @@ pub(super) struct Opened {
 const BUFFER_BYTES: usize = 64 << 10;
 
 impl Opened {
-    pub(super) fn new(raw: Box<dyn Read + Send>) -> io::Result<Self> {
+    fn new(raw: Box<dyn Read + Send>) -> io::Result<Self> {
         let progress = Arc::new(Progress::default());
         let mut counted = Counted { raw, progress: Arc::clone(&progress) };
         let mut magic = Vec::with_capacity(4);

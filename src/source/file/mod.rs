@@ -136,10 +136,9 @@ impl Source for FileSource {
 fn check_inputs(paths: &[PathBuf], options: &Options) -> Result<Vec<Input>, SourceError> {
     let (mut inputs, mut problems) = (Vec::new(), Vec::new());
     for path in paths {
-        match Input::new(path) {
-            Ok(Input::Stdin) if inputs.iter().any(|input| matches!(input, Input::Stdin)) => {
-                problems
-                    .push(Input::Stdin.form_error("stdin can be read once; name it once".into()));
+        match Input::new(path, options.decoder.converts_utf16()) {
+            Ok(input) if input.is_stdin() && inputs.iter().any(Input::is_stdin) => {
+                problems.push(input.form_error("stdin can be read once; name it once".into()));
             }
             Ok(input) => inputs.push(input),
             Err(problem) => problems.push(problem),
