@@ -7,9 +7,9 @@ use super::open;
 use super::print::Printer;
 use crate::identity::DeviceId;
 use crate::model::scalar::DeviceTime;
-use crate::model::time::parse_time;
-use crate::ops::InvalidRequest;
+use crate::model::time::{format_time, parse_time};
 use crate::ops::lookup::{self, FoundTrip};
+use crate::ops::{InvalidRequest, NoResult};
 use crate::store::{AnyStore, TripRow};
 use crate::views::{Extras, Match, is_open};
 
@@ -108,9 +108,27 @@ pub async fn lookup(
     let format = args.trip.format(printer)?;
     let device = DeviceId::new(&args.device)?;
     let time_ms = DeviceTime(parse_time(&args.time)?);
-    let row = lookup::by_time(&store.reader, &device, time_ms).await?;
+    let row = lookup::by_time(&store.reader, &device, time_ms).await;
+    let row = row.map_err(|error| with_unit_hint(error, &args.time))?;
     let extras = Extras { open: Some(store.is_open(&row, context)), ..Extras::default() };
     printer.answer(&row, &extras, format, args.trip.path.path)
+}
+
+/// Adds a hint to the error of a lookup without a result if its time looks like seconds.
+fn with_unit_hint(error: anyhow::Error, time: &str) -> anyhow::Error {
+    // Ten digits: seconds since 2001, but ms of the first months of 1970.
+    let looks_like_seconds = |number: &i64| (1_000_000_000..10_000_000_000).contains(number);
+    let seconds = time.parse().ok().filter(looks_like_seconds);
+    match (error.downcast::<NoResult>(), seconds) {
+        (Ok(NoResult(message)), Some(seconds)) => {
+            let ms = seconds * 1000;
+            let meant = format_time(ms);
+            let hint = format!("{time} is read as ms; in seconds it would be {meant}, {ms} in ms");
+            NoResult(format!("{message}; {hint}")).into()
+        }
+        (Ok(none), None) => none.into(),
+        (Err(error), _) => error,
+    }
 }
 
 /// Prints the trip that covers the time of an id.
