@@ -13,14 +13,15 @@ fn decoder(map: &str, change: impl FnOnce(&mut Rules)) -> Decoder {
     Decoder::new(&rules).unwrap()
 }
 
-type Summary = Result<(String, Option<String>, Option<bool>, Sample), NoSample>;
+type Content = (String, Option<String>, Option<bool>, Sample, ReadingSet);
+type Summary = Result<Content, NoSample>;
 
 fn summarize(decoded: Result<DecodedSample, NoSample>, text: &str) -> Summary {
     let part = |span: &Span| text[span.start as usize..span.end as usize].to_owned();
     match decoded {
         Ok(good) => {
             let driver = good.driver.as_ref().map(part);
-            Ok((part(&good.device), driver, good.ignition, good.sample))
+            Ok((part(&good.device), driver, good.ignition, good.sample, good.unknown))
         }
         Err(fault) => {
             assert_eq!(text, "before", "an error leaves no text");
@@ -168,6 +169,43 @@ fn other_records_get_the_result_of_the_parser() {
     texts.extend(odd.iter().flat_map(|odd| [odd, PLAIN[0]]));
     let read = compare(&decoder("", |_| ()), &lines(&texts));
     assert_eq!(read, 2 + odd.len(), "only the plain records");
+}
+
+#[test]
+fn values_of_every_reading_get_the_result_of_the_parser() {
+    let values = [
+        r#"{"device":"a","ts":5,"lat":1,"lon":2,"speed":-1,"heading":-1,"accuracy":-1}"#,
+        r#"{"device":"a","ts":5,"lat":1,"lon":2,"speed":-1.0,"heading":-1.000,"accuracy":-1e0}"#,
+        r#"{"device":"a","ts":5,"lat":1,"lon":2,"speed":-1.1,"heading":1,"accuracy":1}"#,
+        r#"{"device":"a","ts":5,"lat":1,"lon":2,"altitude":-1}"#,
+        r#"{"device":"a","ts":5,"lat":"1","lon":2,"speed":"-1","ignition":"0"}"#,
+        r#"{"device":"a","ts":5.5,"lat":1,"lon":2}"#,
+        r#"{"device":"a","ts":5e3,"lat":1,"lon":2}"#,
+        r#"{"device":"a","ts":"5.5","lat":1,"lon":2}"#,
+        r#"{"device":"a","ts":"2026-11-20T21:38:00+0100","lat":1,"lon":2}"#,
+        r#"{"device":"a","ts":"2026-11-20 21:38:00","lat":1,"lon":2}"#,
+        r#"{"device":"a","ts":" 2026-11-20T21:38:00Z","lat":1,"lon":2}"#,
+        r#"{"device":"a","ts":"20261120213800","lat":1,"lon":2}"#,
+        r#"{"device":"a","ts":20261120213800,"lat":1,"lon":2}"#,
+    ];
+    let good = r#"{"device":"a","ts":5,"lat":1,"lon":2,"speed":1,"heading":1,"accuracy":1}"#;
+    let texts: Vec<_> = values.iter().flat_map(|value| [good, value, value]).collect();
+    for reading in [1, 2] {
+        for unit in [TimeUnit::Seconds, TimeUnit::Nanos] {
+            for format in [None, Some("%Y%m%d%H%M%S")] {
+                let json = decoder("", |rules| {
+                    (rules.reading, rules.time_unit) = (reading, unit);
+                    rules.time_zone = Some("Europe/Berlin".into());
+                    rules.zone_tables = Some(crate::source::ZONE_TABLES.into());
+                    rules.time_format = format.map(str::to_owned);
+                });
+                compare(&json, &lines(&texts));
+            }
+        }
+    }
+    // In reading 2, the template itself reads an unknown value.
+    assert_eq!(compare(&decoder("", |_| ()), &lines(&[good, values[0], values[0]])), 2);
+    assert_eq!(compare(&decoder("", |rules| rules.reading = 1), &lines(&[good, values[0]])), 0);
 }
 
 #[test]

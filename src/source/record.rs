@@ -466,3 +466,7 @@ pub(super) fn metres_per_second(speed: f64, unit: SpeedUnit) -> f64 {
         SpeedUnit::Knots => speed * 1852.0 / 3600.0,
     }
 }
+
+#[cfg(test)]
+#[path = "value_tests.rs"]
+mod tests;

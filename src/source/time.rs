@@ -336,8 +336,110 @@ mod tests {
         }
     }
 
+    fn times(unit: TimeUnit) -> Times {
+        Times::new(&Rules { time_unit: unit, ..Rules::default() }).unwrap()
+    }
+
+    #[test]
+    fn fractions_are_rounded_to_us_and_floored_to_ms() {
+        use TimeUnit::{Micros, Millis, Nanos, Seconds};
+        for (number, unit, ms) in [
+            ("1795158000.5", Seconds, 1_795_158_000_500),
+            ("1795158000.0", Seconds, 1_795_158_000_000),
+            ("1795158000.1239", Seconds, 1_795_158_000_123),
+            ("1795158000.9999", Seconds, 1_795_158_000_999),
+            ("1795158000.9999999", Seconds, 1_795_158_001_000),
+            ("1.795158e9", Seconds, 1_795_158_000_000),
+            ("-0.5", Seconds, -500),
+            ("-0.0001", Seconds, -1),
+            ("-0.0", Seconds, 0),
+            ("1795158000123.9", Millis, 1_795_158_000_123),
+            ("253402300799999.0", Millis, 253_402_300_799_999),
+            ("9007199254740991.0", Millis, 9_007_199_254_740_991),
+            ("-0.1", Millis, -1),
+            ("1795158000123000.0", Micros, 1_795_158_000_123),
+            ("1795158000123999.2", Micros, 1_795_158_000_123),
+            ("1.795158000123e18", Nanos, 1_795_158_000_123),
+        ] {
+            assert_eq!(times(unit).text(number), Ok(ms), "{number} {unit:?}");
+            assert_eq!(times(unit).number(number.parse().unwrap()), Ok(ms), "{number} {unit:?}");
+        }
+        for value in [1e300, -1e300, f64::NAN, f64::INFINITY, 9.3e18] {
+            let message = times(Millis).number(value).unwrap_err();
+            assert!(message.contains("too large"), "{message}");
+        }
+    }
+
+    #[test]
+    fn other_texts_have_a_reason() {
+        for text in [
+            "",
+            "-",
+            "+5",
+            "5.",
+            ".5",
+            "1e",
+            "1.5e+",
+            "0x10",
+            "inf",
+            "NaN",
+            "1_000",
+            "1,5",
+            "2026-11-20",
+            "2026-11-20T21:38:00Z+01",
+            "2026-11-20T21:38:00+1",
+            "20:38:00+01:00",
+            "2026-11-20T21:38:00+01:0",
+            "2026-11-20T21:38:00+0\u{e9}",
+            "2026-11-20T21:38:00-+01",
+            "2026-11-20T21:38+0100",
+            "2026-02-29T00:00:00+0100",
+            "2026-11-20T21:38:00 UTC",
+        ] {
+            let message = times(TimeUnit::Millis).text(text).unwrap_err();
+            assert!(message.contains("--time-format"), "{text}: {message}");
+        }
+        let message = times(TimeUnit::Millis).text("1e99").unwrap_err();
+        assert!(message.contains("too large"), "{message}");
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(4000))]
+
+        #[test]
+        fn offsets_are_read_as_chrono_reads_them(
+            seconds in -62_000_000_000i64..253_000_000_000,
+            nanos in 0u32..1_000_000_000,
+            offset in -1439i32..=1439,
+            form in prop::sample::select(vec![
+                "%Y-%m-%dT%H:%M:%S%.f%:z", "%Y-%m-%d %H:%M:%S%.f%z", "%Y-%m-%dT%H:%M:%S%.f %z",
+                "%Y-%m-%d %H:%M:%S %:z", "%Y-%m-%dT%H:%M:%S%.3f%z", "%Y-%m-%dt%H:%M:%S%z",
+            ]),
+        ) {
+            let offset = chrono::FixedOffset::east_opt(offset * 60).unwrap();
+            let time = DateTime::from_timestamp(seconds, nanos).unwrap().with_timezone(&offset);
+            let text = time.format(form).to_string();
+            let read = DateTime::parse_from_str(&text, form).unwrap().timestamp_millis();
+            prop_assert_eq!(times(TimeUnit::Millis).text(&text), Ok(read), "{}", text);
+            // Whole hours may be written without minutes.
+            if let Some(short) = text.strip_suffix("00").filter(|_| form.ends_with("S%z")) {
+                prop_assert_eq!(times(TimeUnit::Millis).text(short), Ok(read), "{}", short);
+            }
+        }
+
+        /// A time with up to six decimals is exact, whether a float or a text.
+        #[test]
+        fn decimals_of_a_second_are_exact(us in -62_000_000_000_000_000i64..8_000_000_000_000_000) {
+            let (whole, part) = (us / 1_000_000, (us % 1_000_000).unsigned_abs());
+            let sign = if us < 0 { "-" } else { "" };
+            let number = format!("{sign}{}.{part:06}", whole.unsigned_abs());
+            // A float of 16 digits and more is not exact to the us.
+            prop_assume!(us.unsigned_abs() < 1 << 52);
+            let ms = us.div_euclid(1000);
+            prop_assert_eq!(times(TimeUnit::Seconds).text(&number), Ok(ms), "{}", number);
+            let float = serde_json::from_str::<f64>(&number).unwrap();
+            prop_assert_eq!(times(TimeUnit::Seconds).number(float), Ok(ms), "{}", number);
+        }
 
         #[test]
         fn plain_utc_parses_what_chrono_parses(
@@ -366,9 +468,24 @@ mod tests {
         }
 
         #[test]
-        fn no_text_panics(text in "\\PC{0,40}") {
-            let read = from_text(&text, TimeUnit::Nanos);
-            prop_assert!(read.is_ok() || !read.unwrap_err().is_empty());
+        fn no_text_panics(text in prop_oneof![
+            "\\PC{0,40}", "[-+0-9T:.eZ ]{0,30}", "[-+]?[0-9]{1,7}-[0-9]{1,3}[T ][0-9:.]{2,10}[-+0-9:]{0,6}",
+        ]) {
+            let zone = || Rules {
+                time_zone: Some("America/St_Johns".into()),
+                zone_tables: Some(crate::source::ZONE_TABLES.into()),
+                ..Rules::default()
+            };
+            let format = Some("%Y-%j %H%M%S".to_owned());
+            for rules in [
+                Rules { reading: 1, ..Rules::default() },
+                Rules::default(),
+                zone(),
+                Rules { time_format: format, ..zone() },
+            ] {
+                let read = Times::new(&rules).unwrap().text(&text);
+                prop_assert!(read.is_ok() || !read.unwrap_err().is_empty());
+            }
         }
     }
 }

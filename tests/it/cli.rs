@@ -10,6 +10,7 @@ mod fixes;
 mod forms;
 mod import;
 pub mod input;
+mod values;
 mod xml;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,294 @@
+use super::*;
+use crate::model::rules::{Rules, TimeUnit};
+use crate::source::csv::Columns;
+use crate::source::local_time::TimeRulesError;
+use crate::source::{DecoderError, NoSample, RecordContext, ZONE_TABLES};
+use crate::timeline::Reading;
+
+fn decoder(change: impl FnOnce(&mut Rules)) -> Decoder {
+    let mut rules = Rules::default();
+    change(&mut rules);
+    Decoder::new(&rules).unwrap()
+}
+
+fn reading_1() -> Decoder {
+    decoder(|rules| rules.reading = 1)
+}
+
+fn in_zone(zone: &str, format: Option<&str>) -> Decoder {
+    decoder(|rules| {
+        rules.time_zone = Some(zone.into());
+        rules.zone_tables = Some(ZONE_TABLES.into());
+        rules.time_format = format.map(str::to_owned);
+    })
+}
+
+fn read(decoder: &Decoder, line: &str) -> Result<DecodedSample, SampleError> {
+    let context = RecordContext::default();
+    decoder.json(line.as_bytes(), &context, &mut String::new()).map_err(dead)
+}
+
+fn dead(fault: NoSample) -> SampleError {
+    match fault {
+        NoSample::Dead(error) => *error,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A record with these members besides the device, as JSON.
+fn record(members: &str) -> String {
+    format!(r#"{{"device_id":"a","lat":52.0,"lon":13.0,{members}}}"#)
+}
+
+/// The time of a record, ms since 1970, or the reason and the message of its error.
+fn time_of(decoder: &Decoder, time: &str) -> Result<i64, (DeadReason, String)> {
+    let read = read(decoder, &record(&format!(r#""time":{time}"#)));
+    read.map(|decoded| decoded.sample.time_ms.ms()).map_err(|error| (error.reason, error.message))
+}
+
+fn in_table(decoder: &Decoder, header: &str, row: &str) -> Result<DecodedSample, SampleError> {
+    let mut columns = Columns::new(header.as_bytes(), decoder).unwrap();
+    let context = RecordContext::default();
+    decoder.row(&mut columns, row.as_bytes(), &context, &mut String::new()).map_err(dead)
+}
+
+const ODD: &str = include_str!("../../tests/data/formats/odd/odd.ndjson");
+
+#[test]
+fn the_odd_values_of_other_systems_are_read() {
+    let rows: Vec<_> = ODD.lines().collect();
+    let millis = decoder(|_| ());
+    assert_eq!(read(&millis, rows[0]).unwrap().sample.time_ms.ms(), 1_795_183_200_000);
+    let seconds = decoder(|rules| rules.time_unit = TimeUnit::Seconds);
+    assert_eq!(read(&seconds, rows[1]).unwrap().sample.time_ms.ms(), 1_795_158_000_500);
+    let without = read(&millis, rows[2]).unwrap();
+    assert_eq!(without.sample.readings(), [Reading::ABSENT; 4]);
+    let unknown: Vec<_> = without.unknown.iter().map(ReadingKind::name).collect();
+    assert_eq!(unknown, ["speed", "heading", "accuracy"]);
+    let text = read(&millis, rows[3]).unwrap();
+    assert_eq!((text.sample.lat_e7, text.sample.speed_cmps.get()), (520_000_000, Some(350)));
+    assert!(text.unknown.iter().next().is_none());
+    let local = read(&millis, rows[4]).unwrap_err();
+    assert_eq!(local.reason, DeadReason::BadTime);
+    assert!(local.message.contains("--time-zone, such as Europe/Berlin"), "{}", local.message);
+    let utc = read(&in_zone("UTC", None), rows[4]).unwrap();
+    assert_eq!(utc.sample.time_ms.ms(), 1_795_158_003_000);
+}
+
+/// A store of reading 1 keeps its dead letters, with the messages that they have.
+#[test]
+fn reading_1_rejects_what_it_always_rejected() {
+    use DeadReason as R;
+    let rows: Vec<_> = ODD.lines().map(str::to_owned).collect();
+    let time = |time: &str| record(&format!(r#""time":{time}"#));
+    let with = |member: &str| record(&format!(r#""time":1,{member}"#));
+    for (line, reason, message) in [
+        (rows[0].clone(), R::BadTime, "time `2026-11-20T07:00:00-0700` is not RFC 3339"),
+        (rows[1].clone(), R::BadTime, "time `1795158000.5` is not an integer; write it without"),
+        (rows[2].clone(), R::OutOfRange, "heading is -1, outside of 0 to 360"),
+        (rows[3].clone(), R::BadType, "lat is the text `52.0`; it needs a number"),
+        (rows[4].clone(), R::BadTime, "time `2026-11-20 07:00:03` is not RFC 3339"),
+        (time(r#""2026-11-20T07:00:00+01""#), R::BadTime, "is not RFC 3339"),
+        (time(r#"" 2026-11-20T07:00:00Z""#), R::BadTime, "is not RFC 3339"),
+        (time(r#""1795158000.0""#), R::BadTime, "is not an integer"),
+        (time("1e3"), R::BadTime, "time `1000` is not an integer"),
+        (with(r#""speed":-1"#), R::OutOfRange, "speed is -1 (-1 m/s), outside of 0 to 1000"),
+        (with(r#""accuracy":-1.0"#), R::OutOfRange, "accuracy is -1, outside of 0"),
+        (with(r#""ignition":"1""#), R::BadType, "ignition is the text `1`"),
+        (with(r#""ignition":1.0"#), R::BadType, "ignition is 1; it needs"),
+        (with(r#""ignition":"yes""#), R::BadType, "ignition is the text `yes`"),
+    ] {
+        let error = read(&reading_1(), &line).unwrap_err();
+        assert_eq!(error.reason, reason, "{line}: {}", error.message);
+        assert!(error.message.contains(message), "{line}: {}", error.message);
+    }
+    for (header, row) in
+        [("device_id;time;lat;lon", "a;1;52,52;13"), ("device_id,time,lat,lon", "a,1,\" 52\",13")]
+    {
+        let error = in_table(&reading_1(), header, row).unwrap_err();
+        assert_eq!(error.reason, DeadReason::BadType, "{row}");
+    }
+}
+
+#[test]
+fn only_minus_one_is_an_unknown_value() {
+    let d = decoder(|_| ());
+    let with = |member: &str| read(&d, &record(&format!(r#""time":1,{member}"#)));
+    for value in ["-1", "-1.0", "-1e0", r#""-1""#, r#""-1.0""#, r#"" -1 ""#] {
+        for name in ["speed", "heading", "course", "bearing", "accuracy"] {
+            let decoded = with(&format!(r#""{name}":{value}"#)).unwrap();
+            assert_eq!(decoded.sample.readings(), [Reading::ABSENT; 4], "{name} {value}");
+            assert_eq!(decoded.unknown.iter().count(), 1, "{name} {value}");
+        }
+        let altitude = with(&format!(r#""altitude":{value}"#)).unwrap();
+        assert_eq!(altitude.sample.altitude_dm.get(), Some(-10), "{value}");
+        assert!(altitude.unknown.iter().next().is_none(), "{value}");
+        let line = format!(r#"{{"device_id":"a","time":1,"lat":{value},"lon":{value}}}"#);
+        let position = read(&d, &line).unwrap();
+        assert_eq!((position.sample.lat_e7, position.sample.lon_e7), (-10_000_000, -10_000_000));
+    }
+    for value in ["-2", "-0.9", "-1.01", "-10", r#""-1m""#, "-1e1"] {
+        with(&format!(r#""speed":{value}"#)).unwrap_err();
+    }
+    // -1 km/h, too: the unit does not matter.
+    let kmh = decoder(|rules| rules.speed_unit = SpeedUnit::KilometresPerHour);
+    assert_eq!(read(&kmh, &record(r#""time":1,"speed":-1"#)).unwrap().unknown.iter().count(), 1);
+}
+
+#[test]
+fn text_is_read_as_a_number_or_a_switch() {
+    let d = decoder(|_| ());
+    let ignition = |value: &str| {
+        read(&d, &record(&format!(r#""time":1,"ignition":{value}"#))).map(|read| read.ignition)
+    };
+    for on in ["1", "1.0", r#""1""#, r#""TRUE""#, r#""t""#, r#""yes""#, r#""Y""#, r#"" on""#] {
+        assert_eq!(ignition(on), Ok(Some(true)), "{on}");
+    }
+    for off in ["0", "0.0", "-0.0", r#""0""#, r#""f""#, r#""No""#, r#""n""#, r#""off ""#] {
+        assert_eq!(ignition(off), Ok(Some(false)), "{off}");
+    }
+    for neither in ["2", "0.5", r#""2""#, r#""""#, r#""-1""#, r#""maybe""#, "[]"] {
+        assert_eq!(ignition(neither).unwrap_err().reason, DeadReason::BadType, "{neither}");
+    }
+    for text in ["", "N52", "52.0.0", "5,2", "0x34", "52°"] {
+        let line = format!(r#"{{"device_id":"a","time":1,"lat":"{text}","lon":1}}"#);
+        assert_eq!(read(&d, &line).unwrap_err().reason, DeadReason::BadType, "{text}");
+    }
+    for text in ["NaN", "inf", "-infinity", "1e999", "91"] {
+        let line = format!(r#"{{"device_id":"a","time":1,"lat":"{text}","lon":1}}"#);
+        assert_eq!(read(&d, &line).unwrap_err().reason, DeadReason::OutOfRange, "{text}");
+    }
+}
+
+#[test]
+fn decimal_commas_are_those_of_tables_with_semicolons() {
+    let d = decoder(|rules| rules.time_unit = TimeUnit::Seconds);
+    let header = "device_id;time;lat;lon;speed";
+    let good = in_table(&d, header, "a,b;1795158000,5;52,52;-13,25;-1,0").unwrap();
+    assert_eq!(good.sample.time_ms.ms(), 1_795_158_000_500);
+    assert_eq!((good.sample.lat_e7, good.sample.lon_e7), (525_200_000, -132_500_000));
+    assert_eq!(good.unknown.iter().collect::<Vec<_>>(), [ReadingKind::Speed]);
+    assert_eq!(good.device, 0..3, "a comma in an id stays");
+    let points = in_table(&d, header, "a;1795158000.5;52.52; 13 ;1e0").unwrap();
+    assert_eq!((points.sample.lat_e7, points.sample.lon_e7), (525_200_000, 130_000_000));
+    for number in ["1.234,5", "1,234,5", "1,234.5", ",5", "5,", "1e0,5", "--1,5", "1 234,5"] {
+        let error = in_table(&d, header, &format!("a;1;2;3;{number}")).unwrap_err();
+        assert_eq!(error.reason, DeadReason::BadType, "{number}: {}", error.message);
+    }
+    for (header, row) in [
+        ("device_id,time,lat,lon", "a,1,\"52,52\",13"),
+        ("device_id\ttime\tlat\tlon", "a\t1\t52,52\t13"),
+    ] {
+        assert_eq!(in_table(&d, header, row).unwrap_err().reason, DeadReason::BadType, "{row}");
+    }
+}
+
+#[test]
+fn local_times_are_those_of_the_zone() {
+    let berlin = in_zone("Europe/Berlin", None);
+    for (text, ms) in [
+        ("2026-03-27 06:04:03", 1_774_587_843_000),
+        ("2026-03-27T06:04:03.5", 1_774_587_843_500),
+        ("2026-03-27T06:04:03.9999", 1_774_587_843_999),
+        // A text with an offset is what it says.
+        ("2026-03-27T06:04:03Z", 1_774_591_443_000),
+        ("2026-03-27 06:04:03 +0000", 1_774_591_443_000),
+        ("2026-07-27T06:04:03", 1_785_125_043_000),
+        ("2026-03-29T01:59:59", 1_774_745_999_000),
+        ("2026-03-29T03:00:00", 1_774_746_000_000),
+        ("1774587843000", 1_774_587_843_000),
+    ] {
+        assert_eq!(time_of(&berlin, &format!("\"{text}\"")), Ok(ms), "{text}");
+    }
+    let skipped = time_of(&berlin, r#""2026-03-29 02:30:00""#).unwrap_err();
+    assert_eq!(
+        skipped,
+        (
+            DeadReason::BadTime,
+            "time `2026-03-29 02:30:00` does not exist in Europe/Berlin, as the clocks went from \
+             2026-03-29 02:00:00 to 2026-03-29 03:00:00: it may be 2026-03-29T01:30:00.000Z \
+             (by +01:00) or 2026-03-29T00:30:00.000Z (by +02:00); send times with an offset"
+                .into()
+        )
+    );
+    let twice = time_of(&berlin, r#""2026-10-25T02:30:00""#).unwrap_err();
+    assert_eq!(
+        twice,
+        (
+            DeadReason::BadTime,
+            "time `2026-10-25T02:30:00` occurs twice in Europe/Berlin, as the clocks were put \
+             back: it may be 2026-10-25T00:30:00.000Z (by +02:00) or 2026-10-25T01:30:00.000Z \
+             (by +01:00); send times with an offset"
+                .into()
+        )
+    );
+}
+
+#[test]
+fn a_format_describes_times_that_are_text() {
+    let german = in_zone("Europe/Berlin", Some("%d.%m.%Y %H:%M:%S"));
+    assert_eq!(time_of(&german, r#""27.03.2026 06:04:03""#), Ok(1_774_587_843_000));
+    assert_eq!(time_of(&german, "1774587843000"), Ok(1_774_587_843_000), "a number is a number");
+    assert_eq!(time_of(&german, r#""1774587843000""#), Ok(1_774_587_843_000));
+    assert_eq!(time_of(&german, r#""2026-03-27 06:04:03""#), Ok(1_774_587_843_000));
+    for bad in ["27.03.2026", "32.03.2026 06:04:03", "27.03.2026 06:04:03 x", "27/03/2026 6:4:3"] {
+        let (reason, message) = time_of(&german, &format!("\"{bad}\"")).unwrap_err();
+        assert_eq!(reason, DeadReason::BadTime);
+        assert!(message.contains("the --time-format `%d.%m.%Y %H:%M:%S`"), "{message}");
+    }
+    let (reason, message) = time_of(&german, r#""25.10.2026 02:30:00""#).unwrap_err();
+    assert_eq!(reason, DeadReason::BadTime);
+    assert!(message.contains("occurs twice in Europe/Berlin"), "{message}");
+    // Digits only: the format wins over the unit.
+    let digits = in_zone("UTC", Some("%Y%m%d%H%M%S"));
+    assert_eq!(time_of(&digits, r#""20260327060403""#), Ok(1_774_591_443_000));
+    let american = decoder(|rules| rules.time_format = Some("%m/%d/%y %I:%M %p %z".into()));
+    assert_eq!(time_of(&american, r#""03/27/26 06:04 PM -0500""#), Ok(1_774_652_640_000));
+    let local = time_of(&american, r#""2026-03-27 06:04:03""#).unwrap_err();
+    assert!(local.1.contains("--time-zone"), "{}", local.1);
+}
+
+#[test]
+fn a_format_that_cannot_be_read_is_an_error_at_the_start() {
+    for (format, zone, why) in [
+        ("%d.%m.%Y %H:%M:%S", None, "--time-zone is needed"),
+        ("%d.%m.%Y", Some("UTC"), "needs a date, hours and minutes"),
+        ("%H:%M:%S", Some("UTC"), "needs a date, hours and minutes"),
+        ("%d.%m.%Y %I:%M", Some("UTC"), "needs a date, hours and minutes"),
+        ("%d.%m.%Y %H:%M:%S.%f", Some("UTC"), "write %.f"),
+        ("%d.%m.%Y %H:%M:%S %Z", Some("UTC"), "the name of a zone is not read"),
+        ("%s", Some("UTC"), "--time-unit s"),
+        ("%Q", Some("UTC"), "not known"),
+        ("%", Some("UTC"), "not known"),
+        ("", Some("UTC"), "needs a date"),
+    ] {
+        let rules = Rules {
+            time_format: Some(format.into()),
+            time_zone: zone.map(str::to_owned),
+            zone_tables: zone.map(|_| ZONE_TABLES.to_owned()),
+            ..Rules::default()
+        };
+        let error = Decoder::new(&rules).unwrap_err().to_string();
+        assert!(error.contains(why) && error.contains(&format!("`{format}`")), "{error}");
+    }
+    for format in ["%d.%m.%Y %H:%M:%S%.f", "%Y-%m-%d %H:%M", "%c", "%F %T%.3f %#z", "%+"] {
+        in_zone("Europe/Berlin", Some(format));
+    }
+}
+
+#[test]
+fn other_zone_tables_are_refused() {
+    let rules = |zone: &str, tables: Option<&str>| Rules {
+        time_zone: Some(zone.into()),
+        zone_tables: tables.map(str::to_owned),
+        ..Rules::default()
+    };
+    let error = Decoder::new(&rules("Europe/Berlin", Some("1999a"))).unwrap_err();
+    let stored = "1999a".to_owned();
+    assert_eq!(error, DecoderError::Times(TimeRulesError::Tables { stored }));
+    let message = error.to_string();
+    assert!(message.contains("1999a") && message.contains(ZONE_TABLES), "{message}");
+    Decoder::new(&rules("Europe/Berlin", None)).unwrap_err();
+    let error = Decoder::new(&rules("europe/berlin", Some(ZONE_TABLES))).unwrap_err().to_string();
+    assert!(error.contains("did you mean `Europe/Berlin`?"), "{error}");
+}
