@@ -126,16 +126,26 @@ impl IngestOutcome {
         self.stopped.map_or(Ok(self.counts), Err)
     }
 
-    /// Checks that the whole input was read; with `strict`, also that it has no dead letter.
+    /// Checks that the whole input was read and any of its samples was of use; with `strict`, also
+    /// that it has no dead letter.
     ///
     /// # Errors
-    /// Reading stopped early, a file is truncated, or `strict` is violated.
+    /// Reading stopped early, a file is truncated, every sample that was not skipped became a dead
+    /// letter, or `strict` is violated.
     pub fn check(self, strict: bool) -> anyhow::Result<()> {
         let counts = self.into_counts()?;
         if let Some(count) = counts.dead_letters.get(&DeadReason::TruncatedInput) {
             let problem = format!(
                 "the input is truncated in {count} place(s); what came before is stored; to list \
                  them: tstar dlq ls --reason truncated_input"
+            );
+            return Err(BadData(problem).into());
+        }
+        if counts.dead() > 0 && counts.dead() + counts.skipped == counts.delivered {
+            let problem = format!(
+                "none of the {} samples could be used; change the command as the reasons above \
+                 say, and run it again",
+                counts.dead()
             );
             return Err(BadData(problem).into());
         }

@@ -40,9 +40,9 @@ fn a_table_in_utf16_is_read_and_resumed_like_one_in_utf8() {
         assert_eq!((&trip["samples"], &trip["max_speed_mps"]), (&json!(9), &json!(10.0)));
         // As in UTF-8.
         let utf8 = Folder::with("log", &text);
-        let flags = "--time-zone Europe/Berlin --speed-unit kmh";
-        utf8.write("tstar.toml", "time_format = '%d.%m.%Y %H:%M:%S'\n");
-        utf8.ingest(&format!("log {flags}"));
+        let times = "time_format = '%d.%m.%Y %H:%M:%S'\ntime_zone = 'Europe/Berlin'\n";
+        utf8.write("tstar.toml", times);
+        utf8.ingest("log --speed-unit kmh");
         assert_eq!(utf8.trips("trips.db"), folder.trips("trips.db"));
 
         // The file is recognised, and read from where it ended.
@@ -52,7 +52,7 @@ fn a_table_in_utf16_is_read_and_resumed_like_one_in_utf8() {
         folder.write("log", grown);
         let summary = folder.ingest("log");
         assert_eq!((&summary["delivered"], &summary["applied"]), (&json!(1), &json!(1)));
-        assert_eq!(folder.run("dlq ls --json").ends(0).objects().len(), 1);
+        assert_eq!(folder.run("dlq ls").ends(0).objects().len(), 1);
         folder.run("verify log").ends(0);
         let trips = folder.trips("trips.db");
         assert_eq!(*kept.get_or_insert_with(|| trips.clone()), trips);
@@ -96,7 +96,7 @@ fn a_store_of_reading_1_keeps_its_decisions() {
     let unknown = json!({"accuracy": 1, "heading": 1, "speed": 1});
     assert_eq!(new["unknown_readings"], unknown);
     folder.run("verify log --store sqlite:new.db").ends(0);
-    let table = folder.text("ingest log --store sqlite:again.db");
+    let table = folder.text("ingest log --store sqlite:again.db --format table");
     assert!(table.contains("unknown readings"), "{table}");
 }
 
