@@ -128,7 +128,7 @@ mod tests {
         ("samsara-history/1", "52d16bc21db7"),
         ("tesla/1", "b4ad184fa4f6"),
         ("hfp/1", "93f816a513c8"),
-        ("gtfs-rt/1", "a68d7ee7fd6c"),
+        ("gtfs-rt/1", "1b6f2adef9be"),
         ("mds/1", "c91dda7c230d"),
         ("geotab/1", "d1115ad4c583"),
         ("gpslogger/1", "65db7d099e78"),

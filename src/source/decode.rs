@@ -1,6 +1,8 @@
 //! Decodes a record into a sample, by the rules. All sources share this code. `record` checks the
 //! values and chooses the reason of a dead letter.
 
+use std::borrow::Cow;
+
 use super::context::{RecordContext, describe};
 use super::csv::Columns;
 use super::fields::Field;
@@ -54,9 +56,6 @@ impl Decoder {
         let (shape, binary) = (Shape::new(rules)?, BinaryReader::new(rules));
         let binary =
             binary.or_else(|problem| map::fail(format!("the schema cannot be used: {problem}")))?;
-        if binary.is_some() && !shape.outer.is_empty() {
-            return Ok(map::fail("samples= is for JSON; it does not apply to --decode".into())?);
-        }
         Ok(Self { shape, binary })
     }
 
@@ -66,10 +65,32 @@ impl Decoder {
         self.shape.reading >= 2 && !self.is_binary()
     }
 
-    /// Whether records are not text.
+    /// Whether records need not be text.
     #[must_use]
     pub fn is_binary(&self) -> bool {
         self.binary.is_some()
+    }
+
+    /// Whether a record with these first bytes is text.
+    pub(super) fn is_text(&self, head: &[u8]) -> bool {
+        self.binary.as_ref().is_none_or(|binary| binary.is_json(head))
+    }
+
+    /// The text of a record; that of a binary one is JSON.
+    ///
+    /// # Errors
+    /// It cannot be read; otherwise as for [`Decoder::decode`].
+    pub(super) fn text<'a>(
+        &self,
+        schema_id: Option<&[u8]>,
+        record: &'a [u8],
+    ) -> Result<Cow<'a, str>, Box<SampleError>> {
+        match &self.binary {
+            Some(binary) if !binary.is_json(record) => {
+                binary.to_json(schema_id, record).map(Cow::Owned)
+            }
+            _ => utf8(record).map(Cow::Borrowed),
+        }
     }
 
     /// Whether records name their schemas by the ids of a registry.
@@ -131,9 +152,12 @@ impl Decoder {
         context: &RecordContext<'_>,
         text: &mut String,
     ) -> Result<DecodedSample, NoSample> {
-        let Some(binary) = &self.binary else {
+        let Some(binary) = self.binary.as_ref().filter(|binary| !binary.is_json(record)) else {
             return self.json_like(template, record, context, text);
         };
+        if self.shape.root.has_members() {
+            return self.object(&binary.to_json(schema_id, record)?, None, context, text);
+        }
         let mut values = Fields::default();
         binary.read((schema_id, record), &self.shape.root, &mut values)?;
         self.check_conditions(&mut values, None, context)?;
@@ -200,7 +224,7 @@ impl Decoder {
     #[must_use]
     pub fn device_of(&self, record: &[u8], context: &RecordContext<'_>) -> Option<String> {
         let mut values = Fields::default();
-        if let Some(binary) = &self.binary {
+        if let Some(binary) = self.binary.as_ref().filter(|binary| !binary.is_json(record)) {
             binary.read((None, record), &self.shape.root, &mut values).ok();
             return values.device_text();
         }

@@ -127,6 +127,13 @@ pub(super) struct Node {
     buckets: [u32; 32],
 }
 
+impl Node {
+    /// Whether elements below it are selected by a member.
+    pub(super) fn has_members(&self) -> bool {
+        !self.members.is_empty() || self.children.iter().any(|child| child.node.has_members())
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Child {
     pub(super) name: Box<str>,

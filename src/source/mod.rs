@@ -30,6 +30,7 @@ mod split;
 mod suggest;
 mod text;
 mod time;
+mod transcode;
 mod wire;
 
 use std::collections::BTreeMap;

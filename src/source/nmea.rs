@@ -1,7 +1,7 @@
 //! Sentences of NMEA 0183. Only RMC has a time with a date, so it alone is a sample.
 //!
-//! Read here rather than by a crate: those at hand keep a state over sentences, in which a fix of
-//! one receiver takes the altitude of another, and give no reason for a bad sentence.
+//! Read here rather than by a crate: the crates for it keep a state over sentences, in which a fix
+//! of one receiver takes the altitude of another, and give no reason for a bad sentence.
 
 use std::borrow::Cow;
 
@@ -146,7 +146,7 @@ mod tests {
         format!("${content}*{:02x}", content.bytes().fold(0, |sum, byte| sum ^ byte))
     }
 
-    /// The values of a sentence, as a sample; its time is the device. Or the reason and the message.
+    /// The values of a sentence as a sample with its time as the device, or why there is none.
     fn decode(line: &str, unit: SpeedUnit) -> Result<crate::timeline::Sample, String> {
         let fields = parse_map("device_id=time").unwrap();
         let rules = Rules { fields, speed_unit: unit, ..Rules::default() };

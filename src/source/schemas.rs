@@ -116,6 +116,14 @@ impl BinaryReader {
         compile(self.encoding, source, &self.names)
     }
 
+    /// Whether a record with these first bytes is JSON. Feeds of GTFS-realtime are published in
+    /// both forms; in protobuf, one that begins so would have a header of 91 or 123 bytes, and it
+    /// has about 15.
+    pub fn is_json(&self, head: &[u8]) -> bool {
+        self.encoding == Encoding::GtfsRt
+            && matches!(head.trim_ascii_start().first(), Some(b'{' | b'['))
+    }
+
     /// Collects the values of a record; `header` is that of its schema's id.
     ///
     /// # Errors
@@ -127,10 +135,35 @@ impl BinaryReader {
         root: &Node,
         fields: &mut Fields<'de>,
     ) -> Result<(), Box<SampleError>> {
+        self.with_schema((header, record), |schema, message, value| match schema {
+            Schema::Avro(schema) => schema.read(value, self.unit, root, fields),
+            Schema::Protobuf(schema) => schema.read((message, value), self.unit, root, fields),
+        })
+    }
+
+    /// A record as JSON; otherwise like [`BinaryReader::read`].
+    pub fn to_json(
+        &self,
+        header: Option<&[u8]>,
+        record: &[u8],
+    ) -> Result<String, Box<SampleError>> {
+        self.with_schema((header, record), |schema, message, value| {
+            let json = match schema {
+                Schema::Avro(schema) => schema.to_json(value, self.unit),
+                Schema::Protobuf(schema) => schema.to_json(message, value, self.unit),
+            };
+            json.map_err(|problem| Box::new(SampleError::new(DeadReason::BadRecord, problem)))
+        })
+    }
+
+    /// Calls `read` with the schema of a record, the index of its message, and its value.
+    fn with_schema<'de, T>(
+        &self,
+        (header, record): (Option<&[u8]>, &'de [u8]),
+        read: impl FnOnce(&Schema, usize, &'de [u8]) -> Result<T, Box<SampleError>>,
+    ) -> Result<T, Box<SampleError>> {
         let schemas = match &self.origin {
-            Origin::Rules(schema, message) => {
-                return self.read_as(schema, *message, record, root, fields);
-            }
+            Origin::Rules(schema, message) => return read(schema, *message, record),
             Origin::Ids(schemas) => schemas,
         };
         let framed = unframe(header, record, self.encoding == Encoding::Protobuf).map_err(bad)?;
@@ -141,7 +174,7 @@ impl BinaryReader {
                     Schema::Avro(_) => 0,
                     Schema::Protobuf(schema) => schema.at(&framed.indexes).map_err(bad)?,
                 };
-                self.read_as(schema, message, framed.value, root, fields)
+                read(schema, message, framed.value)
             }
             Some(Known::Unusable(problem)) => Err(bad(problem.clone())),
             None => {
@@ -149,20 +182,6 @@ impl BinaryReader {
                 error.needs_schema = Some(framed.id);
                 Err(error)
             }
-        }
-    }
-
-    fn read_as<'de>(
-        &self,
-        schema: &Schema,
-        message: usize,
-        value: &'de [u8],
-        root: &Node,
-        fields: &mut Fields<'de>,
-    ) -> Result<(), Box<SampleError>> {
-        match schema {
-            Schema::Avro(schema) => schema.read(value, self.unit, root, fields),
-            Schema::Protobuf(schema) => schema.read((message, value), self.unit, root, fields),
         }
     }
 }

@@ -11,7 +11,7 @@ use serde::de::{Deserializer as _, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::context::RecordContext;
-use super::decode::{Decoder, Outer, utf8};
+use super::decode::{Decoder, Outer};
 use super::fields::Node;
 use super::json_fast::JsonTemplate;
 use super::record::Fields;
@@ -90,9 +90,9 @@ impl Decoder {
         batch: &mut Batch,
     ) {
         let value = record.value;
-        let is_list = !self.is_binary()
-            && record.may_be_list
-            && value.trim_ascii_start().first() == Some(&b'[');
+        let is_list = record.may_be_list
+            && value.trim_ascii_start().first() == Some(&b'[')
+            && self.is_text(value);
         if !is_list && self.shape.outer.is_empty() {
             let text = &mut batch.text;
             let before = text.len();
@@ -101,7 +101,7 @@ impl Decoder {
             return position.push_record(batch, value, content);
         }
         let before = (batch.entries.len(), batch.text.len(), batch.raw.len());
-        let split = utf8(value).and_then(|text| {
+        let split = self.text(record.schema_id, value).and_then(|text| {
             let whole = batch.push_raw(value);
             let mut splitter = Splitter {
                 decoder: self,
@@ -109,15 +109,16 @@ impl Decoder {
                 input: record,
                 position,
                 batch: &mut *batch,
-                text,
+                // Samples of a record that is not text are copied.
+                text: if self.is_text(value) { &text } else { "" },
                 whole: whole.clone(),
                 count: 0,
                 bad: 0,
                 more: BTreeMap::new(),
             };
             match is_list {
-                true => splitter.list(text)?,
-                false => splitter.record(text),
+                true => splitter.list(&text)?,
+                false => splitter.record(&text),
             }
             Ok((whole, splitter.more))
         });
@@ -163,7 +164,7 @@ struct Splitter<'a, 'r> {
     input: &'a RawJson<'r>,
     position: &'a RecordPosition,
     batch: &'a mut Batch,
-    /// The record.
+    /// The record, if it is text.
     text: &'a str,
     /// The record in [`Batch::raw`].
     whole: Span,

@@ -3,6 +3,7 @@ use std::path::Path;
 use super::*;
 use crate::model::reason::DropReason;
 use crate::model::rules::{Rules, SpeedUnit, TimeUnit};
+use crate::model::schema::{Encoding, SchemaSource};
 use crate::source::parse_map;
 
 fn decoder(map: &str, change: impl FnOnce(&mut Rules)) -> Decoder {
@@ -15,9 +16,12 @@ fn decoder(map: &str, change: impl FnOnce(&mut Rules)) -> Decoder {
 }
 
 fn split(decoder: &Decoder, context: RecordContext<'_>, value: &str) -> Batch {
+    split_bytes(decoder, context, value.as_bytes())
+}
+
+fn split_bytes(decoder: &Decoder, context: RecordContext<'_>, value: &[u8]) -> Batch {
     let mut batch = Batch::default();
     let position = RecordPosition { offset: Offset(7), ..RecordPosition::default() };
-    let value = value.as_bytes();
     let json = RawJson { value, context, may_be_list: true, schema_id: None, check: &|_| Ok(()) };
     decoder.split(&mut JsonTemplate::default(), &json, &position, &mut batch);
     batch
@@ -327,4 +331,91 @@ fn records_of_other_systems_are_read_by_a_map() {
         });
         assert_eq!(samples(&decoder, path), canonical, "{path}");
     }
+}
+
+fn binary(decode: Encoding, schema: &str, map: &str) -> Decoder {
+    let source = SchemaSource { text: schema.into(), references: Vec::new() };
+    decoder(map, |rules| (rules.decode, rules.schema) = (decode, Some(source)))
+}
+
+#[test]
+fn lists_in_avro_are_split_as_in_json() {
+    let schema = r#"{"type":"record","name":"Trip","fields":[
+        {"name":"van","type":"string"},
+        {"name":"points","type":{"type":"array","items":{"type":"record","name":"Point","fields":[
+            {"name":"t","type":"long"},{"name":"lat","type":"double"},{"name":"lon","type":"double"}
+        ]}}}]}"#;
+    let map = "samples=/points,device_id=/van,time=/t";
+    let point = |lat: f64| {
+        // The time is 1000000, in zigzag form.
+        let time = [0x80, 0x89, 0x7a];
+        [&time[..], &lat.to_le_bytes(), &2f64.to_le_bytes()].concat()
+    };
+    let block = |count: u8, points: &[Vec<u8>]| [vec![2 * count], points.concat()].concat();
+    let points = block(3, &[point(1.0), point(95.0), point(3.0)]);
+    let datum = [&b"\x0avan-1"[..], &points, &[0]].concat();
+    let decoder = binary(Encoding::Avro, schema, map);
+    let batch = split_bytes(&decoder, RecordContext::default(), &datum);
+    let shown = shown(&batch);
+    assert_eq!([&*shown[0], &*shown[2]], ["van-1 1", "van-1 3"]);
+    assert!(shown[1].starts_with("out_of_range: lat is 95"), "{shown:?}");
+    let array = &batch.arrays[&Offset(7)];
+    assert!(array.is_needed, "a letter has the whole datum");
+    assert_eq!(batch.bytes(&array.value), datum);
+    // A datum that is cut off is one letter.
+    let batch = split_bytes(&decoder, RecordContext::default(), &datum[..20]);
+    let [only] = &batch.entries[..] else { panic!("{:?}", batch.entries) };
+    assert_eq!((only.element, batch.raw(only)), (None, &datum[..20]));
+    let Err(NoSample::Dead(error)) = &only.content else { panic!("{only:?}") };
+    assert_eq!(error.reason, DeadReason::BadRecord);
+}
+
+#[test]
+fn elements_of_a_message_are_found_by_a_member() {
+    let schema = r#"syntax = "proto3";
+        message Place { double latitude = 1; double longitude = 2; }
+        message Datum { string key = 1; Place place = 2; }
+        message Payload { string vin = 1; repeated Datum data = 2; int64 at = 3; }"#;
+    let lat = "lat=/data/[key=Location]/place/latitude";
+    let lon = "lon=/data/[key=Location]/place/longitude";
+    let map = format!("device_id=/vin,time=/at,{lat},{lon}");
+    let schema = SchemaSource { text: schema.into(), references: Vec::new() };
+    let decoder = decoder(&map, |rules| {
+        rules.decode = Encoding::Protobuf;
+        (rules.schema, rules.message) = (Some(schema), Some("Payload".into()));
+    });
+    let place = [&[9][..], &52f64.to_le_bytes(), &[17], &13f64.to_le_bytes()].concat();
+    let place = [&b"\x0a\x08Location\x12\x12"[..], &place].concat();
+    let value = [&b"\x0a\x05van-1\x12\x07\x0a\x05Speed\x12\x1e"[..], &place, b"\x18\xc0\x84\x3d"];
+    let batch = split_bytes(&decoder, RecordContext::default(), &value.concat());
+    assert_eq!(shown(&batch), ["van-1 52"]);
+}
+
+#[test]
+fn a_feed_may_be_protobuf_or_json() {
+    let decoder = decoder("samples=/entity|/,device_id=/id,time=/t,lat=/lat,lon=/lon", |rules| {
+        rules.decode = Encoding::GtfsRt;
+    });
+    let entity = r#"{"id":"bus","t":1000000,"lat":1,"lon":2}"#;
+    for json in [entity.to_owned(), format!("\n {{\"entity\":[{entity}]}}"), format!("[{entity}]")]
+    {
+        assert_eq!(shown(&split(&decoder, RecordContext::default(), &json)), ["bus 1"], "{json}");
+    }
+    let context = RecordContext::default();
+    let batch = split_bytes(&decoder, context, b"\x0a\x05\x0a\x032.0\x12\x02\x0a\x00");
+    assert_eq!(shown(&batch).len(), 1, "an entity without a position");
+    let shown = shown(&split(&decoder, RecordContext::default(), "x"));
+    assert!(shown[0].starts_with("bad_record: "), "{shown:?}");
+}
+
+#[test]
+fn a_binary_record_whose_json_is_huge_is_a_letter() {
+    let schema = r#"{"type":"record","name":"R","fields":[{"name":"s","type":
+        {"type":"array","items":{"type":"record","name":"Empty","fields":[]}}}]}"#;
+    let decoder = binary(Encoding::Avro, schema, "samples=/s,device_id=/d");
+    // Elements without a field have no bytes: this is 20 million of them.
+    let datum = [0x80, 0xb4, 0x89, 0x13, 0];
+    let batch = split_bytes(&decoder, RecordContext::default(), &datum);
+    let Err(NoSample::Dead(error)) = &batch.entries[0].content else { panic!() };
+    assert_eq!(error.reason, DeadReason::BadRecord);
 }

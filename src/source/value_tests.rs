@@ -86,7 +86,7 @@ fn reading_1_rejects_what_it_always_rejected() {
         (rows[0].clone(), R::BadTime, "time `2026-11-20T07:00:00-0700` is not RFC 3339"),
         (rows[1].clone(), R::BadTime, "time `1795158000.5` is not an integer; write it without"),
         (rows[2].clone(), R::OutOfRange, "heading is -1, outside of 0 to 360"),
-        (rows[3].clone(), R::BadType, "lat is the text `52.0`; it needs a number"),
+        (rows[3].clone(), R::BadType, "speed is the text `3.5`; it needs a number"),
         (rows[4].clone(), R::BadTime, "time `2026-11-20 07:00:03` is not RFC 3339"),
         (time(r#""2026-11-20T07:00:00+01""#), R::BadTime, "is not RFC 3339"),
         (time(r#"" 2026-11-20T07:00:00Z""#), R::BadTime, "is not RFC 3339"),

@@ -61,13 +61,16 @@ pub fn expected(devices: [&str; 2], has_driver: bool) -> Vec<Value> {
 /// Trips by id, without versions, which differ between logs.
 pub fn comparable(mut trips: Vec<Value>) -> Vec<Value> {
     for trip in &mut trips {
-        trip.as_object_mut().unwrap().remove("version").unwrap();
+        let members = trip.as_object_mut().unwrap();
+        members.remove("version").unwrap();
+        // Without --max-leg-speed; the reference trips are older.
+        assert!(members.remove("jumps").is_none_or(|jumps| jumps.is_null()));
     }
     trips.sort_by_key(|trip| trip["id"].to_string());
     trips
 }
 
-/// Whether two values are equal, numbers within a tolerance: some feeds have coordinates of 32 bits.
+/// Whether two values are equal, numbers within a tolerance: coordinates may have 32 bits.
 fn is_close(one: &Value, other: &Value, tolerance: f64) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => {
@@ -131,7 +134,7 @@ fn real_records_are_read() {
     for (file, preset, applied, duplicates, skipped, dropped) in [
         ("gpx/real-with_accuracy.gpx", "gpx", 3, 0, 0, json!({})),
         ("overland/real-from-readme.json", "overland", 1, 0, 0, json!({})),
-        ("owntracks/real-from-traccar-tests.ndjson", "owntracks", 6, 0, 0, json!({})),
+        ("owntracks/real-from-traccar-tests.ndjson", "owntracks", 5, 1, 0, json!({})),
         ("owntracks/others.ndjson", "owntracks", 0, 0, 5, json!({})),
         ("traccar-client/real-from-traccar-tests.ndjson", "traccar-client", 3, 1, 0, json!({})),
     ] {

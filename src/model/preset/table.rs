@@ -2,6 +2,7 @@
 
 use super::Preset;
 use crate::model::rules::{SpeedUnit, TimeUnit};
+use crate::model::schema::Encoding;
 
 /// All presets, in the order of the documentation.
 pub const PRESETS: &[Preset] = &[
@@ -211,7 +212,7 @@ pub const PRESETS: &[Preset] = &[
     },
     Preset {
         name: "gtfs-rt",
-        about: "GTFS-realtime: vehicle positions of feeds and entities in JSON",
+        about: "GTFS-realtime: vehicle positions of feeds in protobuf or JSON, or of entities in JSON",
         source: "https://gtfs.org/documentation/realtime/reference/",
         map: &[
             "samples=/entity|/",
@@ -224,6 +225,7 @@ pub const PRESETS: &[Preset] = &[
             "heading=/vehicle/position/bearing",
         ],
         time_unit: TimeUnit::Seconds,
+        decode: Encoding::GtfsRt,
         ..Preset::BASE
     },
     Preset {

@@ -8,6 +8,7 @@ mod parse;
 
 use super::fields::Node;
 use super::record::Fields;
+use super::transcode::to_json;
 use super::wire::Bytes;
 use super::{SampleError, json};
 use crate::model::rules::TimeUnit;
@@ -75,6 +76,17 @@ impl AvroSchema {
         let mut state = datum::State::new(Bytes(bytes), unit);
         let read = json::walk(state.datum(self), root, fields).and_then(|()| state.end());
         read.map_err(|error| error.into_sample_error("a datum of the Avro schema"))
+    }
+
+    /// A datum as JSON. Integers from times are in `unit`.
+    ///
+    /// # Errors
+    /// Why it is not a datum of the schema.
+    pub fn to_json(&self, bytes: &[u8], unit: TimeUnit) -> Result<String, String> {
+        let mut state = datum::State::new(Bytes(bytes), unit);
+        let json = to_json(state.datum(self));
+        let json = json.and_then(|json| state.end().map(|()| json).map_err(|e| e.to_string()));
+        json.map_err(|error| format!("the bytes are not a datum of the Avro schema: {error}"))
     }
 }
 

@@ -28,7 +28,11 @@ pub(super) enum Undetected {
 impl Reading<'_> {
     /// Detects the format, unless the options name it. Skips a byte order mark.
     pub(super) fn detect_format(&mut self) -> Result<InputFormat, Undetected> {
-        if self.options.decoder.is_binary() {
+        if self.records.ahead().is_empty() {
+            self.records.read_ahead();
+        }
+        self.is_text = self.options.decoder.is_text(self.records.ahead());
+        if !self.is_text {
             // A record by itself, in no format of text.
             return Ok(InputFormat::Ndjson);
         }
@@ -59,8 +63,8 @@ impl Reading<'_> {
         ahead.split(|byte| *byte == b'\n').next().unwrap_or_default()
     }
 
-    /// A document, or a value per line: it is a document if its first line is not a value, but the
-    /// beginning of one. A line that is cut off, as the first one of a log may be, is no document.
+    /// A document, or a value per line: it is a document if its first line is the beginning of a
+    /// value. A line that is cut off, as the first one of a log may be, does not begin one.
     fn detect_json(&mut self) -> InputFormat {
         let mut has_more = true;
         loop {

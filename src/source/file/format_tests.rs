@@ -203,7 +203,7 @@ fn sentences_and_recorder_lines_are_records() {
     assert_eq!(seen[0].raw, json("a", 1).as_bytes());
 }
 
-/// Reads a file whose content grows, and a second time whole: the parts of the first runs are known.
+/// Reads a file whose content grows, and then a second time whole: its first parts are known.
 fn check_resumed(contents: &[&str], map: &str, sizes: Sizes) -> Vec<EntrySummary> {
     let folder = Folder::new();
     let (mut all, mut known, mut next) = (Vec::new(), Vec::new(), Offset(10));
@@ -276,7 +276,8 @@ proptest! {
             "<trkpt ", "</trkpt>", "<!--", "-->", "\"", "<![CDATA[", "]]>", ">", "/>",
             "<!DOCTYPE x [", &xml, "<",
         ];
-        let pieces: String = pieces.iter().map(|at| if is_gpx { xml[*at] } else { json[*at] }).collect();
+        let kinds = if is_gpx { xml } else { json };
+        let pieces: String = pieces.iter().map(|at| kinds[*at]).collect();
         let bytes = if is_gpx { gpx(&pieces) } else { pieces };
         let format = if is_gpx { InputFormat::Gpx } else { InputFormat::Json };
         let (small_reads, _) = read_with(&bytes, Some(format), small(chunk, 60));

@@ -78,6 +78,7 @@ fn read_input(
         out,
         is_stream,
         format: InputFormat::Ndjson,
+        is_text: true,
         part: None,
         resumed_after: None,
         by_end: false,
@@ -108,6 +109,8 @@ pub(super) struct Reading<'a> {
     /// before each read, which may block.
     pub(super) is_stream: bool,
     format: InputFormat,
+    /// Whether the input is text.
+    pub(super) is_text: bool,
     /// The part that is being read; `None` for redelivered records and for streams.
     part: Option<Part>,
     /// The part after which reading resumed, until the first new record.
@@ -173,7 +176,7 @@ impl Reading<'_> {
     }
 
     fn set_ends(&mut self) {
-        if self.options.decoder.is_binary() {
+        if !self.is_text {
             self.records.set_ends(Ends::File);
             return;
         }
@@ -288,9 +291,8 @@ impl Reading<'_> {
         let line = raw.line;
         match raw.bytes {
             Bytes::Whole(range) => {
-                let record = self.records.bytes(range);
-                let decoder = &self.options.decoder;
-                if !decoder.is_binary() && is_blank(record, format) {
+                let (record, decoder) = (self.records.bytes(range), &self.options.decoder);
+                if self.is_text && is_blank(record, format) {
                     return Ok(());
                 }
                 let record =
@@ -308,10 +310,9 @@ impl Reading<'_> {
                 match content {
                     Some(content) => position.push_record(batch, record, content),
                     None => {
-                        let may_be_list = decoder.reads_lists();
-                        let check = &|_: &str| Ok(());
-                        let json =
-                            RawJson { value: record, context, may_be_list, schema_id: None, check };
+                        let (value, may_be_list) = (record, decoder.reads_lists());
+                        let (schema_id, check) = (None, &|_: &str| Ok(()));
+                        let json = RawJson { value, context, may_be_list, schema_id, check };
                         decoder.split(&mut self.template, &json, &position, batch);
                         cut_large(batch, entries, &self.out.sizes);
                     }
@@ -485,8 +486,7 @@ impl Output<'_> {
     /// Sends the batch, unless it is empty.
     fn flush(&mut self, progress: &Progress) -> Result<(), Stop> {
         let Batch { entries, part, lines_known, next_offset, .. } = &self.batch;
-        let is_empty = entries.is_empty() && next_offset.is_none();
-        if is_empty && part.is_none() && *lines_known == 0 {
+        if entries.is_empty() && next_offset.is_none() && part.is_none() && *lines_known == 0 {
             return Ok(());
         }
         let mut batch = std::mem::take(&mut self.batch);

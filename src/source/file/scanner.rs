@@ -1,4 +1,4 @@
-//! Records that are no lines: found by their content, in bounded memory.
+//! Records that may span lines: found by their content, in bounded memory.
 
 use super::points::{PointScan, Root};
 use super::splitter::{Bytes, OversizeRecord, RawRecord, Records};
@@ -46,7 +46,7 @@ impl Scanner {
     }
 }
 
-/// The root of a document that begins with these bytes, as far as they tell.
+/// The root of a document that begins with these bytes, if it is seen in them.
 pub(super) fn root_of(bytes: &[u8]) -> Root {
     let (mut scan, mut from) = (PointScan::default(), 0);
     while scan.root() == Root::Unknown && scan.next(bytes, &mut from).is_some() {}

@@ -370,7 +370,7 @@ fn a_file_of_unknown_format_is_rejected() {
         let message = error.unwrap().to_string();
         assert!(message.contains(why), "{text}: {message}");
     }
-    let (_, error) = read_with([0xff, 0xfe, 0, 0, b'\n'], None, SIZES);
+    let (_, error) = read_with([0xff, 0xfd, 0, 0, b'\n'], None, SIZES);
     assert!(error.unwrap().to_string().contains("neither NDJSON nor CSV"));
     let (seen, error) = read_with("hello\n", Some(InputFormat::Ndjson), SIZES);
     assert_eq!(summarize(&seen), [(1, Err("bad_json"))]);

@@ -12,6 +12,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::fields::Node;
 use super::record::Fields;
+use super::transcode::to_json;
 use super::{SampleError, json};
 use crate::model::rules::TimeUnit;
 use crate::model::schema::SchemaSource;
@@ -177,6 +178,17 @@ impl ProtobufSchema {
         read.map_err(|error| {
             error.into_sample_error(&format!("a message `{}`", self.messages[at].name))
         })
+    }
+
+    /// The message at an index as JSON, without values that the field map cannot mean. Integers
+    /// from times are in `unit`.
+    ///
+    /// # Errors
+    /// Why it is not such a message.
+    pub fn to_json(&self, at: usize, bytes: &[u8], unit: TimeUnit) -> Result<String, String> {
+        let message = message::Reader::new(self, at, bytes, unit);
+        let name = &self.messages[at].name;
+        to_json(message).map_err(|error| format!("the bytes are not a message `{name}`: {error}"))
     }
 }
 
