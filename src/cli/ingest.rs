@@ -120,7 +120,7 @@ fn print_hints(outcome: &IngestOutcome, settings: &Settings) {
         exit::print_status(&format!(
             "{reason} ({count} samples), first {origin}:{line}: {message}"
         ));
-        // A preset that was given did not read it: another one is no help.
+        // With a preset given, it may be a bad record of that one.
         if let (Some(preset), None) = (preset, settings.preset) {
             exit::print_status(&format!("hint: --preset {preset} reads this record"));
         }

@@ -20,7 +20,7 @@ macro_rules! settings_of_rules {
     };
 }
 
-/// A map is the whole map; beside a preset, it replaces single entries.
+/// A map is the whole map; with a preset, it replaces single entries.
 fn copy_map(from: &Rules, to: &mut Rules) {
     match from.preset {
         Some(_) => to.fields.extend(from.fields.clone()),

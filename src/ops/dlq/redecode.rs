@@ -362,11 +362,9 @@ impl Redecoder {
 
     fn classify_failure(&self, letter: &DeadLetter, error: SampleError) -> Redecoded {
         let is_same = error.reason == letter.reason
-            // With a new clock only the reason counts: the message names the time. Earlier versions
-            // wrote device times in ms.
+            // With a new clock only the reason counts: the message names the time.
             && (error.message == letter.message
                 || says_of_array(&letter.message, &error.message)
-                || matches!(error.reason, DeadReason::TimeBeforeMin | DeadReason::TimeInFuture)
                 || self.now_ms.is_some());
         // The truncated input explains any other error.
         if is_same || letter.reason == DeadReason::TruncatedInput {
