@@ -149,7 +149,7 @@ impl SampleResult {
 /// The destination of samples.
 pub enum SampleSink {
     /// The log of a file.
-    File(FileSink),
+    File(Box<FileSink>),
     /// A topic.
     Topic(TopicSink),
 }

@@ -114,7 +114,12 @@ fn file_log(request: &ServeRequest, path: &Path, stored: Option<&Rules>) -> Serv
     let sink = request.accepts_samples.then(|| {
         // The rules of a store without samples may change until the first one comes.
         let rules = stored.map_or_else(|| request.rules.clone(), |_| RulesRequest::default());
-        SampleSink::File(FileSink::new(path.to_owned(), rules, request.keep_changes, request.clock))
+        SampleSink::File(Box::new(FileSink::new(
+            path.to_owned(),
+            rules,
+            request.keep_changes,
+            request.clock,
+        )))
     });
     ServedLog { max_gap_ms, feed: None, sink }
 }
