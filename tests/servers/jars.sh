@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# jars.sh kafka|cassandra: prints the folder of that server's jars, and fetches them where they are not there yet.
+# jars.sh kafka|cassandra|kafka-tools: prints the folder of these jars, and fetches them where they are not there yet.
 # Ends with 2 where there is no Java 17 or no Maven: then there is nothing to run them, and a test may skip.
 set -euo pipefail
 here="$(cd "$(dirname "$0")" && pwd)"

@@ -1,7 +1,7 @@
 //! Servers that a JRE runs, from their published jars.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write as _};
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -195,21 +195,46 @@ pub fn jars(kind: Kind) -> Result<PathBuf, String> {
         Kind::Kafka => (&KAFKA, "kafka"),
         Kind::Cql => (&CASSANDRA, "cassandra"),
     };
-    let fetch = || {
-        let script = Path::new(ROOT).join("tests/servers/jars.sh");
-        let output = Command::new(script).arg(name).stdin(Stdio::null()).output().unwrap();
-        let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        match output.status.code() {
-            Some(0) => {
-                let path = String::from_utf8(output.stdout).unwrap();
-                // Maven may print colour codes before the path.
-                Ok(PathBuf::from(path.lines().last().unwrap()))
-            }
-            Some(2) => Err(message),
-            _ => panic!("tests/servers/jars.sh {name}: {}: {message}", output.status),
+    cell.get_or_init(|| fetch_jars(name)).clone()
+}
+
+fn fetch_jars(name: &str) -> Result<PathBuf, String> {
+    let script = Path::new(ROOT).join("tests/servers/jars.sh");
+    let output = Command::new(script).arg(name).stdin(Stdio::null()).output().unwrap();
+    let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    match output.status.code() {
+        Some(0) => {
+            let path = String::from_utf8(output.stdout).unwrap();
+            // Maven may print colour codes before the path.
+            Ok(PathBuf::from(path.lines().last().unwrap()))
         }
+        Some(2) => Err(message),
+        _ => panic!("tests/servers/jars.sh {name}: {}: {message}", output.status),
+    }
+}
+
+/// Sends lines to a topic with the console producer of Kafka's distribution: its Java client has
+/// its own partitioner. `None` if no Java can run here. `properties` say how a line is read.
+pub fn send_by_java(brokers: &str, topic: &str, properties: &[&str], lines: &str) -> Option<()> {
+    static TOOLS: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let tools = TOOLS.get_or_init(|| fetch_jars("kafka-tools")).clone();
+    let (broker, tools) = match jars(Kind::Kafka).and_then(|broker| Ok((broker, tools?))) {
+        Ok(found) => found,
+        Err(why) => return super::skip(&format!("no producer in Java: {why}")),
     };
-    cell.get_or_init(fetch).clone()
+    let mut command = Command::new("java");
+    command.arg("-cp").arg(format!("{}/*:{}/*", broker.display(), tools.display()));
+    command.args(["org.apache.kafka.tools.ConsoleProducer", "--bootstrap-server", brokers]);
+    command.args(["--topic", topic]);
+    properties.iter().for_each(|property| {
+        command.args(["--reader-property", property]);
+    });
+    let mut running =
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("java was found");
+    running.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    let status = running.wait().unwrap();
+    assert!(status.success(), "the producer in Java: {status}");
+    Some(())
 }
 
 /// The folder of this process under target/servers/run: logs, and the data of shared servers.
