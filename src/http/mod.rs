@@ -11,13 +11,14 @@
 //! | `middleware`, `budget`, `clients` | limits per server and per client; request metrics |
 //! | `connection`, `stream_pace` | connection limits and timeouts |
 //! | `params`, `body` | parameters and bodies of requests |
-//! | `trips`, `explain`, `devices`, `changes`, `samples`, `health` | the routes |
+//! | `trips`, `explain`, `devices`, `changes`, `samples`, `apps`, `health` | the routes |
 //! | `feed` | the source of the change feed: the store or a topic |
 //! | `trip_response`, `problem` | responses |
 //! | `page` | the map page, embedded |
 //! | `openapi` | the description of the API |
 
 mod app;
+mod apps;
 mod body;
 mod budget;
 mod changes;
@@ -78,6 +79,16 @@ fn limited_routes() -> Routes {
         .routes(routes!(session::revoke))
 }
 
+/// Routes for apps. They require the token as a bearer or as a password, and count as requests.
+fn app_routes() -> Routes {
+    Routes::default()
+        .routes(routes!(apps::owntracks))
+        .routes(routes!(apps::overland))
+        .routes(routes!(apps::traccar))
+        .routes(routes!(apps::traccar_client, apps::osmand))
+        .routes(routes!(apps::flespi))
+}
+
 /// Routes that require the token, and are answered however many requests there are.
 fn unlimited_routes() -> Routes {
     Routes::default().routes(routes!(health::metrics))
@@ -103,7 +114,11 @@ fn router(app: &Arc<App>) -> Router {
         .merge(unlimited_routes())
         .layer(from_fn_with_state(Arc::clone(app), middleware::limit_memory))
         .layer(from_fn_with_state(Arc::clone(app), session::require_auth));
+    let of_apps = Router::from(app_routes())
+        .layer(from_fn_with_state(Arc::clone(app), middleware::limit_requests))
+        .layer(from_fn_with_state(Arc::clone(app), session::require_token));
     guarded
+        .merge(of_apps)
         .merge(open_routes())
         .fallback(middleware::not_found)
         .method_not_allowed_fallback(middleware::method_not_allowed)

@@ -7,12 +7,12 @@ use axum::response::Response;
 use utoipa::OpenApi;
 use utoipa::openapi::path::{Operation, Parameter};
 use utoipa::openapi::schema::Type;
-use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{Content, ContentBuilder, ObjectBuilder, Ref, RefOr, ResponseBuilder};
 use utoipa_axum::router::OpenApiRouter;
 
 use super::page::{gzip, static_response};
-use super::{limited_routes, open_routes, unlimited_routes};
+use super::{app_routes, limited_routes, open_routes, unlimited_routes};
 use crate::views::{Form, enumerated};
 
 /// The OpenAPI document without the routes.
@@ -62,9 +62,14 @@ fn add_trip_forms(api: &mut utoipa::openapi::OpenApi) {
 
 /// Adds the responses of all routes, of those with a body, and of those that require a token.
 fn add_common_responses(operation: &mut Operation) {
-    // Routes without authentication have an empty `security` of their own.
-    let is_guarded = operation.security.is_none();
+    // Routes without authentication have an empty `security` of their own, those for apps another.
+    let open = [SecurityRequirement::default()];
+    let is_guarded = operation.security.as_deref() != Some(&open[..]);
+    let is_for_apps = is_guarded && operation.security.is_some();
     let responses = [
+        (is_for_apps, "400", "The body is not valid gzip, or has more than 100,000 samples"),
+        (is_for_apps, "403", "The server does not accept samples"),
+        (is_for_apps, "409", "The field map of the store cannot express the samples"),
         (true, "421", "The `Host` header is not allowed, or is sent twice"),
         (true, "503", "The server is over a limit, or the store is unavailable; see `Retry-After`"),
         (operation.request_body.is_some(), "408", "The body does not arrive in time"),
@@ -97,11 +102,14 @@ pub fn document() -> utoipa::openapi::OpenApi {
     let mut api = OpenApiRouter::with_openapi(ApiDoc::openapi())
         .merge(limited_routes())
         .merge(unlimited_routes())
+        .merge(app_routes())
         .merge(open_routes())
         .into_openapi();
-    let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
     let components = api.components.get_or_insert_default();
-    components.add_security_scheme("token", SecurityScheme::Http(bearer));
+    for (name, scheme) in [("token", HttpAuthScheme::Bearer), ("password", HttpAuthScheme::Basic)] {
+        let scheme = HttpBuilder::new().scheme(scheme).build();
+        components.add_security_scheme(name, SecurityScheme::Http(scheme));
+    }
     for item in api.paths.paths.values_mut() {
         for operation in [&mut item.get, &mut item.post, &mut item.delete].into_iter().flatten() {
             add_common_responses(operation);

@@ -1,5 +1,6 @@
 //! Route that ingests samples, for devices and tools without Kafka.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Json;
@@ -12,7 +13,7 @@ use super::app::App;
 use super::body::{Limited, MAX_SAMPLES};
 use super::params::Params;
 use super::problem::{ParamError, Problem};
-use crate::ops::ingest_request::{IngestError, Records, SampleResult};
+use crate::ops::ingest_request::{IngestError, Records, SampleResult, SampleSink};
 
 /// Memory per sample in addition to its text, until it is answered, in bytes.
 const SAMPLE_OVERHEAD: usize = 128;
@@ -54,13 +55,7 @@ pub async fn post_samples(
     request: Request,
 ) -> Result<Response, Problem> {
     params.finish()?;
-    let sink = app.opened().ok().and_then(|opened| opened.sink).ok_or_else(|| {
-        Problem::new(
-            StatusCode::FORBIDDEN,
-            "takes_no_samples",
-            "this server does not accept samples; start it with --token-file",
-        )
-    })?;
+    let sink = app.sink()?;
     let headers = request.headers().clone();
     let mut body = Limited::<MAX_SAMPLES>::from_request(request, &app).await?;
     let _permit = body.permit.take();
@@ -68,9 +63,41 @@ pub async fn post_samples(
     let headers = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
     let records = records.with_headers(headers);
     let results = sink.ingest(records).await?;
+    count("/v1/samples", &results);
     let refused = results.iter().filter(|result| !result.is_taken()).count();
     let taken = results.len() - refused;
     Ok(Json(Results { taken, refused, results }).into_response())
+}
+
+impl App {
+    /// Where samples go.
+    ///
+    /// # Errors
+    /// 403 if the server does not accept samples, 503 until it is known where they go.
+    pub(super) fn sink(&self) -> Result<Arc<SampleSink>, Problem> {
+        if self.options.token.is_none() {
+            return Err(Problem::new(
+                StatusCode::FORBIDDEN,
+                "takes_no_samples",
+                "this server does not accept samples; start it with --token-file",
+            ));
+        }
+        self.opened()?.sink.ok_or_else(|| {
+            let detail = "the log is not connected yet; see /readyz?verbose";
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "log_unavailable", detail)
+        })
+    }
+}
+
+/// Counts samples that came by a route, by result.
+pub(super) fn count(route: &'static str, results: &[SampleResult]) {
+    let mut counts: BTreeMap<&'static str, u64> = BTreeMap::new();
+    for result in results {
+        *counts.entry(result.status()).or_default() += 1;
+    }
+    for (result, samples) in counts {
+        crate::telemetry::http_samples(route, result, samples);
+    }
 }
 
 /// Splits a body into records, which hold its memory share until the last one is dropped.
@@ -87,6 +114,12 @@ impl From<IngestError> for Problem {
         match error {
             IngestError::Store(error) => error.into(),
             IngestError::TooMany => Self::faults(vec![ParamError::new("body", error.to_string())]),
+            error @ IngestError::NotExpressible { .. } => {
+                Self::new(StatusCode::CONFLICT, "not_expressible", error)
+            }
+            error @ IngestError::TooLarge { .. } => {
+                Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", error)
+            }
             IngestError::Busy => Self::busy("store", "another process is writing to the store"),
             error => {
                 tracing::warn!(error = %super::problem::chain(&error), "cannot ingest samples");

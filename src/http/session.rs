@@ -19,7 +19,7 @@ use super::origin;
 use super::page::PageSettings;
 use super::problem::{ParamError, Problem};
 use super::sessions::{MAX_AGE_S, SessionView};
-use super::token::bearer;
+use super::token::{basic_password, bearer};
 use super::trips::path_segment;
 use crate::model::time::format_time;
 
@@ -227,4 +227,31 @@ pub async fn require_auth(
     }
     request.extensions_mut().insert(access);
     Ok(next.run(request).await)
+}
+
+/// The challenge of routes for apps.
+const APP_CHALLENGE: &str = "Basic realm=\"tstar\", charset=\"UTF-8\", Bearer";
+
+/// Rejects requests without the token, as a bearer or as the password of Basic authentication: many
+/// apps know no other. A cookie does not count.
+pub async fn require_token(
+    State(app): State<Arc<App>>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Response> {
+    let Some(token) = &app.options.token else { return Ok(next.run(request).await) };
+    let headers = request.headers();
+    let is_known = match bearer(headers) {
+        Some(secret) => token.matches(secret),
+        None => basic_password(headers).is_some_and(|password| token.matches(&password)),
+    };
+    if is_known {
+        return Ok(next.run(request).await);
+    }
+    let detail = "this route requires the token of the server: send it as the password of a user \
+        with any name (Basic authentication), or as `Authorization: Bearer TOKEN`";
+    let mut rejection = unauthorized(detail).into_response();
+    let challenge = HeaderValue::from_static(APP_CHALLENGE);
+    rejection.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+    Err(rejection)
 }

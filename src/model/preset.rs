@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-pub use self::table::PRESETS;
+pub use self::table::{OSMAND, PRESETS};
 use super::rules::{Rules, SpeedUnit, TimeUnit};
 use super::schema::Encoding;
 

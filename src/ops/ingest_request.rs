@@ -3,55 +3,38 @@
 //! A store of files appends them to its log as records, and responds once they are durable. For a
 //! store of a topic they are sent to the topic, and the daemon builds the trips.
 
+mod reader;
 mod records;
+mod topic;
 
-use std::collections::BTreeSet;
-use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use reader::Reader;
 pub use records::Records;
 use records::too_many;
+pub use topic::TopicSink;
+use topic::{ACK_TIMEOUT, REFUSED};
 
-use crate::kafka::producer::{Producer, ProducerRecord};
-use crate::model::reason::DeadReason;
 use crate::model::rules::Rules;
 use crate::model::rules_request::RulesRequest;
 use crate::model::scalar::{LogTime, Offset};
 use crate::pipeline::processor::{EntryOutcome, Processor, ProcessorConfig};
 use crate::source::{
-    Batch, Decoder, DecoderError, Entry, HTTP_ORIGIN, JsonTemplate, NoSample, RawJson,
-    RecordContext, RecordPosition,
+    Batch, Decoder, DecoderError, HTTP_ORIGIN, JsonTemplate, RecordContext, RecordPosition,
 };
 use crate::store::EmbeddedStore;
 use crate::store::StoreError;
-use crate::telemetry::counts::{DEAD, DROPPED, SKIPPED};
+use crate::telemetry::counts::{DEAD, DROPPED};
 
 /// Maximum number of samples in a request.
 pub const MAX_SAMPLES: usize = 100_000;
 
 /// Maximum number of messages in a response. Further rejected samples have only a reason.
 const MAX_MESSAGES: usize = 1000;
-
-/// Number of records that are sent together.
-const SEND_BATCH: usize = 1000;
-
-/// Time limit for the brokers to acknowledge the records of a request.
-const ACK_TIMEOUT: Duration = Duration::from_secs(20);
-
-/// Status of a sample that was sent to a topic.
-const SENT: &str = "sent";
-
-/// Status of a sample that was not sent to a topic.
-const REFUSED: &str = "refused";
-
-/// Why a record with samples of several devices is not sent.
-const SEVERAL_DEVICES: &str = "the record holds samples of several devices, and a record of a \
-                               topic has one key; send a record for each device";
 
 /// Why samples cannot be ingested.
 #[derive(Debug, thiserror::Error)]
@@ -81,6 +64,23 @@ pub enum IngestError {
     /// The records hold too many samples.
     #[error("{}", too_many())]
     TooMany,
+    /// A record of the samples is larger than the topic accepts.
+    #[error("topic `{topic}` accepts no record of this size; send fewer samples at once")]
+    TooLarge {
+        /// Name of the topic.
+        topic: String,
+    },
+    /// The rules of the store cannot express the samples of a preset. None was ingested.
+    #[error(
+        "the field map of the store cannot express samples of {preset}: {problem}; send them to a \
+         store without such a map, or with --preset {preset}"
+    )]
+    NotExpressible {
+        /// Name of the preset.
+        preset: &'static str,
+        /// Why not.
+        problem: String,
+    },
     /// The field map of the store's rules is invalid.
     #[error(transparent)]
     Map(#[from] DecoderError),
@@ -137,6 +137,12 @@ impl Results {
 impl SampleResult {
     fn accepted(status: &'static str) -> Self {
         Self { status, reason: None, message: None }
+    }
+
+    /// What became of the sample.
+    #[must_use]
+    pub fn status(&self) -> &'static str {
+        self.status
     }
 
     /// Whether the sample was accepted. A dropped or skipped sample counts as accepted.
@@ -211,8 +217,8 @@ async fn append_to_file(
     records: &Records,
     log_time_ms: LogTime,
 ) -> Result<Vec<SampleResult>, IngestError> {
-    let decoder = Decoder::new(rules)?;
-    let (mut template, headers) = (JsonTemplate::default(), records.named_headers(&decoder));
+    let reader = Reader::new(rules, Arc::new(Decoder::new(rules)?), records.preset())?;
+    let (mut template, headers) = (JsonTemplate::default(), records.named_headers(&reader));
     let mut processor = Processor::new(store, rules, ProcessorConfig::default()).await?;
     let first = processor.position().delivered;
     let mut results = Results::new(records.len());
@@ -222,8 +228,8 @@ async fn append_to_file(
             RecordPosition { offset: Offset(offset), log_time_ms, ..RecordPosition::default() };
         batch.keep_headers(position.offset, &headers);
         let context = RecordContext { headers: &headers, ..RecordContext::default() };
-        let json = raw_json(&decoder, records.get(nth), context);
-        decoder.split(&mut template, &json, &position, &mut batch);
+        let record = records.get(nth);
+        reader.split(&mut template, (record, &context), &position, &mut batch)?;
         for outcome in processor.absorb_traced(&batch).await? {
             let (result, count) = stored_result(outcome);
             results.push(result, count)?;
@@ -232,11 +238,6 @@ async fn append_to_file(
     }
     processor.flush().await?;
     Ok(results.list)
-}
-
-fn raw_json<'a>(decoder: &Decoder, value: &'a [u8], context: RecordContext<'a>) -> RawJson<'a> {
-    let may_be_list = decoder.reads_lists();
-    RawJson { value, context, may_be_list, schema_id: None, check: &|_| Ok(()) }
 }
 
 /// The result of the samples of an entry, and their number.
@@ -250,116 +251,6 @@ fn stored_result(outcome: EntryOutcome) -> (SampleResult, u64) {
         EntryOutcome::Dead(reason, message) => {
             let (reason, message) = (Some(reason.name()), Some(message));
             (SampleResult { status: DEAD, reason, message }, 1)
-        }
-    }
-}
-
-/// Sends samples to a topic.
-pub struct TopicSink {
-    producer: Producer,
-    topic: String,
-    decoder: Arc<Decoder>,
-}
-
-impl TopicSink {
-    /// A sink for the topic of an epoch, which checks samples by the rules of the epoch.
-    ///
-    /// # Errors
-    /// The field map of the rules is invalid.
-    pub fn new(producer: Producer, topic: String, rules: &Rules) -> Result<Self, IngestError> {
-        Ok(Self { producer, topic, decoder: Arc::new(Decoder::new(rules)?) })
-    }
-
-    async fn ingest(&self, records: Records) -> Result<Vec<SampleResult>, IngestError> {
-        let sent = tokio::time::timeout(ACK_TIMEOUT, self.send(records)).await;
-        sent.unwrap_or_else(|_| Err(IngestError::Slow { topic: self.topic.clone() }))
-    }
-
-    /// Sends records in batches, so that only one batch is copied at a time.
-    async fn send(&self, records: Records) -> Result<Vec<SampleResult>, IngestError> {
-        let mut results = Results::new(records.len());
-        let records = Arc::new(records);
-        for start in (0..records.len()).step_by(SEND_BATCH) {
-            let (decoder, shared) = (Arc::clone(&self.decoder), Arc::clone(&records));
-            let range = start..records.len().min(start + SEND_BATCH);
-            let topic = self.topic.clone();
-            let work = move || decode(&decoder, &shared, range, &topic);
-            // On its own thread: decoding must not block other requests.
-            let (batch, decoded) =
-                tokio::task::spawn_blocking(work).await.expect("the work does not panic");
-            for (result, count) in decoded {
-                results.push(result, count)?;
-            }
-            self.producer.send(&self.topic, &batch).await.map_err(|error| IngestError::Log {
-                topic: self.topic.clone(),
-                source: error.into(),
-            })?;
-        }
-        Ok(results.list)
-    }
-}
-
-/// Results, each with its number of samples.
-type SentResults = Vec<(SampleResult, u64)>;
-
-/// Decodes a range of records. Returns those with valid samples, keyed by device, and the results
-/// of their samples.
-fn decode(
-    decoder: &Decoder,
-    records: &Records,
-    range: Range<usize>,
-    topic: &str,
-) -> (Vec<ProducerRecord>, SentResults) {
-    let (mut out, mut results) = (Vec::new(), Vec::new());
-    let (mut template, headers) = (JsonTemplate::default(), records.named_headers(decoder));
-    for nth in range {
-        let record = records.get(nth);
-        let mut batch = Batch::default();
-        let context =
-            RecordContext { headers: &headers, topic: Some(topic), ..RecordContext::default() };
-        let json = raw_json(decoder, record, context);
-        decoder.split(&mut template, &json, &RecordPosition::default(), &mut batch);
-        let device = |entry: &Entry| {
-            let decoded = entry.content.as_ref().ok()?;
-            Some(batch.text(&decoded.device).to_owned())
-        };
-        let samples = || batch.entries.iter().filter_map(|entry| Some((entry, device(entry)?)));
-        let send = |(value, device): (&[u8], String)| {
-            let (key, value) = (Some(device.into_bytes()), value.to_vec());
-            ProducerRecord { key, value, headers: headers.clone(), ..ProducerRecord::default() }
-        };
-        let devices: BTreeSet<_> = samples().map(|(_, device)| device).collect();
-        let mut problem = None;
-        match decoder.needs_whole_records() {
-            false => out.extend(samples().map(|(entry, device)| send((batch.raw(entry), device)))),
-            true if devices.len() > 1 => {
-                problem = Some(SEVERAL_DEVICES);
-            }
-            true => out.extend(devices.into_iter().map(|device| send((record, device)))),
-        }
-        results.extend(batch.entries.iter().map(|entry| sent_result(entry, problem)));
-        for (reason, count) in batch.arrays.values().flat_map(|array| &array.more) {
-            let reason = Some(reason.name());
-            results.push((SampleResult { status: REFUSED, reason, message: None }, *count));
-        }
-    }
-    (out, results)
-}
-
-/// The result of the samples of an entry, and their number; `problem` is why they were not sent.
-fn sent_result(entry: &Entry, problem: Option<&str>) -> (SampleResult, u64) {
-    let refused = |reason: DeadReason, message: &str| {
-        let (reason, message) = (Some(reason.name()), Some(message.to_owned()));
-        (SampleResult { status: REFUSED, reason, message }, 1)
-    };
-    match (&entry.content, problem) {
-        (Ok(_), None) => (SampleResult::accepted(SENT), 1),
-        (Ok(_), Some(problem)) => refused(DeadReason::KeyMismatch, problem),
-        (Err(NoSample::Dead(error)), _) => refused(error.reason, &error.message),
-        (Err(NoSample::Skipped(count)), _) => (SampleResult::accepted(SKIPPED), u64::from(*count)),
-        (Err(NoSample::Dropped(reason, count)), _) => {
-            let reason = Some(reason.name());
-            (SampleResult { status: DROPPED, reason, message: None }, u64::from(*count))
         }
     }
 }

@@ -210,7 +210,7 @@ pub fn failed(kind: &'static str) {
 }
 
 /// HTTP limits that end a connection, request or response.
-const HTTP_LIMITS: [&str; 9] = [
+const HTTP_LIMITS: [&str; 10] = [
     "client_connections",
     "client_streams",
     "connections",
@@ -219,8 +219,14 @@ const HTTP_LIMITS: [&str; 9] = [
     "slow_body",
     "slow_reader",
     "slow_request",
+    "store",
     "streams",
 ];
+
+/// Counts samples that came by a route, by result.
+pub fn http_samples(route: &'static str, result: &'static str, samples: u64) {
+    counter!(HTTP_SAMPLES, "route" => route, "result" => result).increment(samples);
+}
 
 /// Counts a connection, request or response that an HTTP limit ended.
 pub fn rejected(reason: &'static str) {

@@ -124,6 +124,8 @@ metrics! {
         "HTTP requests answered.";
     HTTP_REQUEST_DURATION = "tstar_http_request_duration_seconds", Histogram in Seconds by ["route"],
         "Duration of HTTP requests.";
+    HTTP_SAMPLES = "tstar_http_samples_total", Counter in Count by ["route", "result"],
+        "Samples that came by HTTP, by result: as in tstar_samples_total; or, for a topic, sent, dropped, skipped, dead (sent, to become a dead letter) or refused (not sent).";
     HTTP_REJECTED = "tstar_http_rejected_total", Counter in Count by ["reason"],
         "HTTP connections, requests and responses that a limit ended, by limit.";
     CPU_SECONDS = "process_cpu_seconds_total", Counter in Seconds by [],

@@ -52,8 +52,12 @@ pub fn expected(devices: [&str; 2], has_driver: bool) -> Vec<Value> {
     let text = text.replace("\"van-2", &format!("\"{}", devices[1]));
     let mut trips: Vec<Value> =
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    if !has_driver {
-        trips.iter_mut().for_each(|trip| trip["driver"] = Value::Null);
+    for trip in &mut trips {
+        // A column that is newer than the file; it is unset without the rule.
+        trip["jumps"] = Value::Null;
+        if !has_driver {
+            trip["driver"] = Value::Null;
+        }
     }
     comparable(trips)
 }
@@ -61,10 +65,7 @@ pub fn expected(devices: [&str; 2], has_driver: bool) -> Vec<Value> {
 /// Trips by id, without versions, which differ between logs.
 pub fn comparable(mut trips: Vec<Value>) -> Vec<Value> {
     for trip in &mut trips {
-        let members = trip.as_object_mut().unwrap();
-        members.remove("version").unwrap();
-        // Without --max-leg-speed; the reference trips are older.
-        assert!(members.remove("jumps").is_none_or(|jumps| jumps.is_null()));
+        trip.as_object_mut().unwrap().remove("version").unwrap();
     }
     trips.sort_by_key(|trip| trip["id"].to_string());
     trips

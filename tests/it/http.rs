@@ -1,6 +1,7 @@
 //! Trips over HTTP: the real binary, queried through real sockets.
 
 mod abuse;
+mod apps;
 mod asking;
 mod changes;
 mod contract;
@@ -143,6 +144,22 @@ impl Drop for Server {
         drop(self.child.kill());
         drop(self.child.wait());
     }
+}
+
+/// Posts JSON to a server that may be killed meanwhile. The status of the answer, if there is one.
+fn try_post(address: &str, target: &str, headers: &str, body: &Value) -> Option<u16> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(IO_TIMEOUT)).ok()?;
+    let body = body.to_string();
+    let request = format!(
+        "POST {target} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n{headers}\
+         content-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut status = [0; 12];
+    stream.read_exact(&mut status).ok()?;
+    std::str::from_utf8(&status[9..]).ok()?.parse().ok()
 }
 
 /// A whole response.

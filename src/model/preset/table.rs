@@ -371,3 +371,27 @@ pub const PRESETS: &[Preset] = &[
         ..Preset::BASE
     },
 ];
+
+/// What Traccar Client sent before version 9: the parameters of a query, as a JSON object. It is
+/// for HTTP alone, and no preset of a store.
+pub const OSMAND: Preset = Preset {
+    name: "osmand",
+    about: "OsmAnd protocol: parameters of a query",
+    source: "https://www.traccar.org/osmand/",
+    map: &[
+        "valid=/valid",
+        "device_id=/id|/deviceid",
+        "time=/timestamp",
+        "lat=/lat",
+        "lon=/lon",
+        "speed=/speed",
+        "heading=/bearing|/heading",
+        "altitude=/altitude",
+        "accuracy=/accuracy",
+        "driver=/driverUniqueId",
+    ],
+    time_unit: TimeUnit::Seconds,
+    speed_unit: SpeedUnit::Knots,
+    time_zone: Some("UTC"),
+    ..Preset::BASE
+};

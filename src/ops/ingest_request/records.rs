@@ -8,7 +8,9 @@ use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::MAX_SAMPLES;
-use crate::source::{Decoder, Headers};
+use super::reader::Reader;
+use crate::model::preset::Preset;
+use crate::source::Headers;
 
 /// Headers of a request that are never part of a record.
 const SECRET_HEADERS: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
@@ -19,6 +21,8 @@ pub struct Records {
     ranges: Vec<Range<u32>>,
     /// Headers of the request, for a field map that names them.
     headers: Headers,
+    /// The preset that reads them; `None`: the rules of the store.
+    preset: Option<&'static Preset>,
     /// Dropped with the records.
     _guard: Box<dyn Any + Send + Sync>,
 }
@@ -34,7 +38,21 @@ impl Records {
         if ranges.is_empty() && !is_array {
             return Err("it holds no sample".to_owned());
         }
-        Ok(Self { body, ranges, headers: Headers::new(), _guard: Box::new(()) })
+        Ok(Self::new(body, ranges, None))
+    }
+
+    /// Takes a body as one record of a preset, which is none if the body is blank.
+    ///
+    /// # Errors
+    /// The body is too large.
+    pub fn of_preset(body: Vec<u8>, preset: &'static Preset) -> Result<Self, String> {
+        let record = body.trim_ascii();
+        let range = (!record.is_empty()).then(|| range_in(&body, record)).transpose()?;
+        Ok(Self::new(body, range.into_iter().collect(), Some(preset)))
+    }
+
+    fn new(body: Vec<u8>, ranges: Vec<Range<u32>>, preset: Option<&'static Preset>) -> Self {
+        Self { body, ranges, headers: Headers::new(), preset, _guard: Box::new(()) }
     }
 
     /// Adds the headers of the request, without secrets.
@@ -46,8 +64,8 @@ impl Records {
     }
 
     /// The headers that a field map names.
-    pub(super) fn named_headers(&self, decoder: &Decoder) -> Headers {
-        let named = self.headers.iter().filter(|(name, _)| decoder.names_header(name));
+    pub(super) fn named_headers(&self, reader: &Reader) -> Headers {
+        let named = self.headers.iter().filter(|(name, _)| reader.names_header(name));
         named.cloned().collect()
     }
 
@@ -57,9 +75,19 @@ impl Records {
         Self { _guard: Box::new(guard), ..self }
     }
 
+    pub(super) fn preset(&self) -> Option<&'static Preset> {
+        self.preset
+    }
+
     /// Number of records.
     pub(crate) fn len(&self) -> usize {
         self.ranges.len()
+    }
+
+    /// Whether there is no record.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
     }
 
     pub(super) fn get(&self, nth: usize) -> &[u8] {

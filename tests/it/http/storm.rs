@@ -68,7 +68,7 @@ fn target(rng: &mut Rng) -> String {
     // Mostly valid characters of a target: others end the connection.
     let is_fine = |char: char| char.is_ascii_alphanumeric() || "~.-_!$&'()*+,;=:@/?".contains(char);
     let odd = if rng.u8(..50) > 0 { odd.replace(|char| !is_fine(char), "~") } else { odd };
-    match rng.u8(..16) {
+    match rng.u8(..19) {
         0 => format!("/v1/trips/lookup?device=truck-17&at={number}"),
         1 => format!("/v1/trips/lookup?device={odd}&at={odd}&x={number}"),
         2 => format!("/v1/trips/{LONG_TRIP}?path=true&simplify={number}"),
@@ -86,14 +86,23 @@ fn target(rng: &mut Rng) -> String {
         12 => "/v1/logout".to_owned(),
         13 => format!("/v1/sessions/{odd}"),
         14 => (*rng.choice(["/metrics", "/readyz?verbose", "/version", "/"]).unwrap()).to_owned(),
+        15 => {
+            let apps = ["owntracks", "overland", "traccar", "traccar-client", "flespi"];
+            format!("/v1/in/{}", rng.choice(apps).unwrap())
+        }
+        16 => format!("/v1/in/traccar-client?id={odd}&lat={number}&lon=1&timestamp={number}"),
+        17 => format!("/v1/in/{odd}"),
         _ => format!("/{odd}"),
     }
 }
 
 fn headers(rng: &mut Rng) -> String {
     let mut headers = String::new();
-    if rng.u8(..4) > 0 {
-        headers += &format!("authorization: Bearer {SECRET}\r\n");
+    match rng.u8(..8) {
+        0 => headers += &format!("authorization: Basic {}\r\n", noise(rng, 60)),
+        1 => headers += &super::apps::basic(SECRET),
+        2 => {}
+        _ => headers += &format!("authorization: Bearer {SECRET}\r\n"),
     }
     for _ in 0..rng.u8(..4) {
         headers += &match rng.u8(..7) {
@@ -126,6 +135,15 @@ fn body(rng: &mut Rng, bodies: &Bodies) -> (&'static str, Vec<u8>) {
             .into_bytes(),
         ),
         24..32 => ("", noise(rng, 500).into_bytes()),
+        32..40 => (
+            "",
+            format!(
+                "{{\"_type\":\"location\",\"tid\":\"d{}\",\"tst\":{number},\"lat\":1,\
+                 \"locations\":[{{}},{number}],\"position\":[],\"lon\":{number}}}",
+                rng.u8(..)
+            )
+            .into_bytes(),
+        ),
         _ => ("", Vec::new()),
     }
 }
