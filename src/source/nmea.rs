@@ -1,7 +1,7 @@
 //! Sentences of NMEA 0183. Only RMC has a time with a date, so it alone is a sample.
 //!
-//! Read here rather than by a crate: the crates for it keep a state over sentences, in which a fix
-//! of one receiver takes the altitude of another, and give no reason for a bad sentence.
+//! Read here rather than by a crate: those for it have speeds of 32 bits, or take a bad value for
+//! an absent one, or do not say what is wrong with a sentence, which its dead letter has to.
 
 use std::borrow::Cow;
 
