@@ -13,6 +13,7 @@ use crate::ops::verify::reference::ReferenceError;
 use crate::ops::{BadData, InvalidRequest, NoResult, PartialResult, PreconditionFailed, Stopped};
 use crate::pipeline::daemon::DaemonError;
 use crate::pipeline::processor::RunError;
+use crate::registry::RegistryError;
 use crate::settings::SettingsError;
 use crate::simulate::FleetError;
 use crate::source::{DecoderError, SourceError};
@@ -117,6 +118,9 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
             DecoderError::Map(_) => USAGE,
             DecoderError::Times(_) => CONFIG,
         });
+    }
+    if cause.is::<RegistryError>() {
+        return Some(UNREACHABLE);
     }
     if cause.is::<NoResult>() {
         return Some(NO_RESULT);

@@ -14,6 +14,8 @@ mod flags;
 mod forget;
 mod id;
 mod ingest;
+mod inspect;
+mod inspect_table;
 mod lookup;
 mod open;
 mod print;
@@ -76,6 +78,8 @@ enum Command {
     Demo,
     /// Build trips from files
     Ingest(ingest::IngestArgs),
+    /// Look at the first records of files or of a topic, and say how to read them
+    Inspect(Box<inspect::InspectArgs>),
     /// Build trips from a topic until a signal arrives
     Run(Box<run::RunArgs>),
     /// Serve trips over HTTP: a page, a JSON API, metrics
@@ -173,6 +177,7 @@ async fn dispatch(
     match command {
         Command::Demo => demo::run(context, printer).await,
         Command::Ingest(args) => ingest::run(&args, context, printer).await,
+        Command::Inspect(args) => inspect::run(&args, context, printer).await,
         Command::Run(args) => run::run(&args, context, printer).await,
         Command::Serve(args) => serve::run(&args, context).await,
         Command::Simulate(args) => simulate::run(&args, context, printer).await,

@@ -25,6 +25,7 @@ pub mod client;
 pub mod consumer;
 pub mod control;
 pub mod dead_letters;
+pub mod first_records;
 pub mod group;
 pub mod headers;
 pub mod journal;

@@ -110,6 +110,11 @@ impl Scan {
         }
     }
 
+    /// Reads no more of the partition of the last record.
+    pub fn end_partition(&mut self) {
+        self.current = None;
+    }
+
     /// Skips a batch that the client cannot unpack: the daemon turns it into a dead letter. Resets
     /// `last_progress` if one was found.
     fn skip_unreadable(&mut self, last_progress: &mut Instant) -> Result<(), KafkaError> {

@@ -50,6 +50,36 @@ pub enum SpeedUnit {
     Knots,
 }
 
+impl TimeUnit {
+    /// All units, with their names in settings.
+    pub const NAMES: [(&str, Self); 4] =
+        [("s", Self::Seconds), ("ms", Self::Millis), ("us", Self::Micros), ("ns", Self::Nanos)];
+
+    /// The name in settings and rules.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        let named = Self::NAMES.into_iter().find(|(_, unit)| *unit == self);
+        named.expect("every unit has a name").0
+    }
+}
+
+impl SpeedUnit {
+    /// All units, with their names in settings.
+    pub const NAMES: [(&str, Self); 4] = [
+        ("mps", Self::MetresPerSecond),
+        ("kmh", Self::KilometresPerHour),
+        ("mph", Self::MilesPerHour),
+        ("kn", Self::Knots),
+    ];
+
+    /// The name in settings and rules.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        let named = Self::NAMES.into_iter().find(|(_, unit)| *unit == self);
+        named.expect("every unit has a name").0
+    }
+}
+
 /// How samples are quantised. Fixed in each tstar version.
 const QUANTISATION: &str = "ms,1e-7deg,0.01mps,0.1deg,0.1m";
 

@@ -3,20 +3,14 @@
 use serde::Serialize;
 
 use crate::model::limits::{ClockGuard, MovementFilter};
-use crate::model::rules::{Rules, SpeedUnit};
-use crate::model::stats::{JUMP_MPS, SampleStats, unit_of_factor};
+use crate::model::rules::Rules;
+use crate::model::stats::{JUMP_MPS, MIN_HEARTBEATS, SampleStats, SpeedFactor, unit_of_factor};
 use crate::model::time::format_duration;
 use crate::pipeline::processor::LimitedTrips;
 use crate::source::Batch;
 
 /// Number of samples, from the beginning of an import, that warnings look at: it bounds their cost.
 const MAX_SAMPLES: u64 = 100_000;
-
-/// Minimum number of intervals near `max_gap`: fewer may be a coincidence.
-const MIN_HEARTBEATS: u64 = 5;
-
-/// Minimum number of legs that the unit of speeds is derived from.
-const MIN_LEGS: u64 = 20;
 
 /// Something that is hardly meant so. Clients parse it: names and order are fixed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -109,31 +103,14 @@ fn limit_warnings(rules: &Rules, limited: &LimitedTrips) -> [Option<Warning>; 2]
 
 /// Reported speeds that differ from those along the track by the factor of another unit.
 fn speed_unit(stats: &SampleStats, rules: &Rules) -> Option<Warning> {
-    let factors = &stats.speed_factors;
-    let factor = factors.median().filter(|_| factors.count() >= MIN_LEGS)?;
+    let SpeedFactor { factor, legs, agreeing } = SpeedFactor::new(&stats.speed_factors)?;
     let unit = unit_of_factor(factor, rules.speed_unit).filter(|unit| *unit != rules.speed_unit)?;
-    // Scattered factors say nothing.
-    let count = factors.count_between(factor / 1.15, factor * 1.15);
-    if count * 2 < factors.count() {
-        return None;
-    }
-    let (read_as, fits) = (name(rules.speed_unit), name(unit));
+    let (read_as, fits) = (rules.speed_unit.name(), unit.name());
     let message = format!(
         "reported speeds, read as {read_as}, are {factor:.1} times the speed along the track \
-         (median of {} legs): they are in {fits}, so import with --speed-unit {fits}",
-        factors.count()
+         (median of {legs} legs): they are in {fits}, so import with --speed-unit {fits}"
     );
-    Some(Warning { warning: "speed_unit", count, message })
-}
-
-/// The value of `--speed-unit`.
-fn name(unit: SpeedUnit) -> &'static str {
-    match unit {
-        SpeedUnit::MetresPerSecond => "mps",
-        SpeedUnit::KilometresPerHour => "kmh",
-        SpeedUnit::MilesPerHour => "mph",
-        SpeedUnit::Knots => "kn",
-    }
+    Some(Warning { warning: "speed_unit", count: agreeing, message })
 }
 
 /// Bad fixes add to the distance of trips, unless a rule leaves their legs out.

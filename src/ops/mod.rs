@@ -12,6 +12,7 @@ pub mod ingest;
 mod ingest_problems;
 pub mod ingest_request;
 mod ingest_warnings;
+pub mod inspect;
 pub mod log_source;
 pub mod lookup;
 mod outcome;

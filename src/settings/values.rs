@@ -85,19 +85,9 @@ pub(super) const SPEED: Syntax<Option<f64>> =
 pub(super) const ACCURACY: Syntax<Option<f64>> =
     Syntax { kind: Kind::Number, read: |text| optional(text, 1e8), write: number };
 
-pub(super) const SPEED_UNIT: Syntax<SpeedUnit> = choice!([
-    ("mps", SpeedUnit::MetresPerSecond),
-    ("kmh", SpeedUnit::KilometresPerHour),
-    ("mph", SpeedUnit::MilesPerHour),
-    ("kn", SpeedUnit::Knots),
-]);
+pub(super) const SPEED_UNIT: Syntax<SpeedUnit> = choice!(SpeedUnit::NAMES);
 
-pub(super) const TIME_UNIT: Syntax<TimeUnit> = choice!([
-    ("s", TimeUnit::Seconds),
-    ("ms", TimeUnit::Millis),
-    ("us", TimeUnit::Micros),
-    ("ns", TimeUnit::Nanos),
-]);
+pub(super) const TIME_UNIT: Syntax<TimeUnit> = choice!(TimeUnit::NAMES);
 
 /// Name of a preset.
 pub(super) const PRESET: Syntax<Option<&'static Preset>> = Syntax {

@@ -249,6 +249,15 @@ impl Columns {
 
 /// Detects the delimiter. Tables from spreadsheets, or from locales with a decimal comma, use `;`
 /// or tabs and have no comma in the header.
+/// The names of the columns of a table; empty if the header is not valid.
+pub(super) fn names(header: &str) -> Vec<String> {
+    let mut cells = Vec::new();
+    if split(header, delimiter(header), &mut cells).is_err() {
+        return Vec::new();
+    }
+    cells.iter().map(|cell| cell.text(header).into_owned()).collect()
+}
+
 fn delimiter(header: &str) -> u8 {
     let has = |delimiter: &u8| header.as_bytes().contains(delimiter);
     [b',', b';', b'\t'].into_iter().find(has).unwrap_or(b',')

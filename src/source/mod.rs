@@ -19,6 +19,8 @@ mod json_fast;
 mod local_time;
 mod map;
 mod nmea;
+mod outline;
+mod propose;
 mod protobuf;
 mod record;
 mod reencode;
@@ -40,14 +42,17 @@ use std::sync::Arc;
 
 pub use context::{HTTP_ORIGIN, RecordContext};
 pub use decode::{Decoder, DecoderError};
+pub use fields::{field_names, names_of_field};
 pub use framing::SCHEMA_ID_HEADER;
 pub use json_fast::JsonTemplate;
 pub use local_time::{ZONE_TABLES, check_time_format, check_time_zone};
 pub use map::parse_map;
+pub use outline::Outline;
+pub use propose::{ProposedMap, Surroundings, propose};
 pub use schema_file::read_schema;
 pub use schemas::{MAX_SCHEMA_BYTES, MAX_SCHEMAS};
 pub use split::{RawJson, RecordPosition};
-pub use suggest::suggest;
+pub use suggest::{presets_for, suggest};
 pub(crate) use text::{head_of, short};
 
 use crate::identity::DeviceId;

@@ -7,6 +7,7 @@ use super::decode::Decoder;
 use super::json_fast::JsonTemplate;
 use super::split::{RawJson, RecordPosition};
 use super::{Batch, RecordContext, ZONE_TABLES, nmea};
+use crate::model::input_format::InputFormat;
 use crate::model::preset::{PRESETS, Preset};
 use crate::model::rules::Rules;
 
@@ -32,8 +33,6 @@ pub fn suggest(record: &[u8], context: &RecordContext<'_>) -> Option<&'static Pr
             by_name("gpx", |decoder| decoder.point(record, context, &mut String::new()).is_ok())
         }
         b'{' | b'[' => {
-            // These have no names of their own: they would read any record with the usual names.
-            let is_own = |preset: &Preset| !matches!(preset.name, "gpx" | "nmea" | "gpslogger");
             let mut presets = DECODERS.iter().filter(|(preset, _)| is_own(preset));
             presets.find(|(_, decoder)| reads(decoder, record, context)).map(|(preset, _)| *preset)
         }
@@ -44,13 +43,34 @@ pub fn suggest(record: &[u8], context: &RecordContext<'_>) -> Option<&'static Pr
     }
 }
 
+/// Whether the names in records of a preset are its own: others would read any record with the
+/// usual names.
+fn is_own(preset: &Preset) -> bool {
+    !matches!(preset.name, "gpx" | "nmea" | "gpslogger")
+}
+
+/// The presets that may read files of a format, of which this is the first line.
+#[must_use]
+pub fn presets_for(format: InputFormat, first_line: &[u8]) -> Vec<&'static Preset> {
+    let may_read = |(preset, decoder): &(&'static Preset, Decoder)| match format {
+        InputFormat::Gpx => preset.name == "gpx",
+        InputFormat::Nmea => preset.name == "nmea",
+        InputFormat::Csv => reads_table(decoder, first_line),
+        InputFormat::Ndjson | InputFormat::Json | InputFormat::Rec => is_own(preset),
+    };
+    let presets = DECODERS.iter().filter(|known| may_read(known));
+    presets.map(|(preset, _)| *preset).collect()
+}
+
 /// The first preset that reads a table with this header.
 pub(super) fn suggest_for_table(header: &[u8]) -> Option<&'static Preset> {
-    let reads = |decoder: &Decoder| {
-        let columns = Columns::without_hint(header, decoder);
-        columns.is_ok_and(|columns| columns.fields() >= LEAST_COLUMNS)
-    };
-    DECODERS.iter().find(|(_, decoder)| reads(decoder)).map(|(preset, _)| *preset)
+    let known = DECODERS.iter().find(|(_, decoder)| reads_table(decoder, header));
+    known.map(|(preset, _)| *preset)
+}
+
+fn reads_table(decoder: &Decoder, header: &[u8]) -> bool {
+    let columns = Columns::without_hint(header, decoder);
+    columns.is_ok_and(|columns| columns.fields() >= LEAST_COLUMNS)
 }
 
 fn by_name(name: &str, reads: impl Fn(&Decoder) -> bool) -> Option<&'static Preset> {

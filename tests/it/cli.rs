@@ -10,6 +10,7 @@ mod fixes;
 mod forms;
 mod import;
 pub mod input;
+pub mod inspect;
 mod values;
 mod xml;
 

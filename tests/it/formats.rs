@@ -6,13 +6,13 @@ use crate::cli::Folder;
 use crate::support::data;
 
 /// A file of the reference data, or several with a device each.
-struct Row {
-    files: &'static [&'static str],
-    preset: &'static str,
+pub struct Row {
+    pub files: &'static [&'static str],
+    pub preset: &'static str,
     /// Ids of the two devices.
     devices: [&'static str; 2],
     has_driver: bool,
-    skipped: u64,
+    pub skipped: u64,
 }
 
 const fn row(files: &'static [&'static str], preset: &'static str) -> Row {
@@ -20,7 +20,7 @@ const fn row(files: &'static [&'static str], preset: &'static str) -> Row {
 }
 
 /// The formats that are files.
-const ROWS: [Row; 18] = [
+pub const ROWS: [Row; 18] = [
     Row {
         devices: ["134", "135"],
         has_driver: true,
@@ -93,7 +93,7 @@ fn is_close(one: &Value, other: &Value, tolerance: f64) -> bool {
     }
 }
 
-fn paths(files: &[&str]) -> String {
+pub fn paths(files: &[&str]) -> String {
     let paths = files.iter().map(|file| data("formats").join(file).display().to_string());
     paths.collect::<Vec<_>>().join(" ")
 }

@@ -57,7 +57,13 @@ impl LogHistogram {
     /// The median; `None` if nothing was counted.
     #[must_use]
     pub fn median(&self) -> Option<f64> {
-        let mut left = self.count.checked_sub(1)? / 2;
+        self.quantile(1, 2)
+    }
+
+    /// The number that `part` of each `of` numbers are at most; `None` if nothing was counted.
+    #[must_use]
+    pub fn quantile(&self, part: u64, of: u64) -> Option<f64> {
+        let mut left = self.count.checked_sub(1)?.saturating_mul(part) / of;
         let bin = self.bins.iter().position(|&count| match left.checked_sub(count) {
             Some(rest) => {
                 left = rest;
@@ -66,6 +72,40 @@ impl LogHistogram {
             None => true,
         });
         bin.map(middle)
+    }
+
+    /// The number that most numbers are near, and how many differ from it by at most `ratio`;
+    /// `None` if nothing was counted. Of several, the smallest.
+    #[must_use]
+    pub fn densest(&self, ratio: f64) -> Option<(f64, u64)> {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is small")]
+        let around = (libm::log(ratio) / libm::log(RATIO)) as usize;
+        let near = |bin: usize| {
+            let bins = bin.saturating_sub(around)..(bin + around + 1).min(self.bins.len());
+            self.bins[bins].iter().sum::<u64>()
+        };
+        let bins = (0..self.bins.len()).filter(|&bin| self.bins[bin] > 0);
+        let densest = bins.rev().max_by_key(|&bin| (near(bin), self.bins[bin]))?;
+        Some((middle(densest), near(densest)))
+    }
+
+    /// The numbers up to a limit.
+    #[must_use]
+    pub fn up_to(&self, limit: f64) -> Self {
+        let within = self.bins.iter().enumerate().take_while(|(bin, _)| middle(*bin) <= limit);
+        let bins: Vec<_> = within.map(|(_, count)| *count).collect();
+        let count = bins.iter().sum();
+        Self { bins, count }
+    }
+
+    /// The numbers that `other`, which counted some of them, did not count.
+    #[must_use]
+    pub fn without(&self, other: &Self) -> Self {
+        let others = other.bins.iter().copied().chain(std::iter::repeat(0));
+        let bins: Vec<_> =
+            self.bins.iter().zip(others).map(|(all, some)| all.saturating_sub(some)).collect();
+        let count = bins.iter().sum();
+        Self { bins, count }
     }
 }
 
@@ -95,6 +135,44 @@ mod tests {
         let median = histogram.median().unwrap();
         assert!((99.0..101.0).contains(&median), "{median}");
         assert_eq!((histogram.count(), histogram.count_between(5.0, 5000.0)), (5, 3));
+    }
+
+    fn counted(numbers: &[f64]) -> LogHistogram {
+        let mut histogram = LogHistogram::default();
+        numbers.iter().for_each(|number| histogram.add(*number));
+        histogram
+    }
+
+    #[test]
+    fn quantiles_are_numbers_that_were_counted() {
+        let histogram = counted(&[1.0, 2.0, 4.0, 8.0, 100.0]);
+        for ((part, of), number) in
+            [((0, 1), 1.0), ((1, 2), 4.0), ((3, 4), 8.0), ((9, 10), 8.0), ((1, 1), 100.0)]
+        {
+            let found = histogram.quantile(part, of).unwrap();
+            assert!((found / number - 1.0).abs() < 0.01, "{found} at {part}/{of}");
+        }
+        assert!((histogram.quantile(1, 1).unwrap() / 100.0 - 1.0).abs() < 0.01);
+        assert_eq!(LogHistogram::default().quantile(1, 1), None);
+    }
+
+    #[test]
+    fn the_densest_number_has_most_numbers_near_it() {
+        let histogram = counted(&[1.0, 9.0, 60.0, 290.0, 300.0, 300.0, 310.0, 800.0]);
+        let (number, count) = histogram.densest(1.1).unwrap();
+        assert!((297.0..303.0).contains(&number), "{number}");
+        assert_eq!(count, 4);
+        assert_eq!(LogHistogram::default().densest(1.1), None);
+        assert!(counted(&[5.0, 500.0]).densest(1.1).unwrap().0 < 6.0);
+    }
+
+    #[test]
+    fn a_part_is_taken_from_a_whole() {
+        let left = counted(&[1.0, 1.0, 50.0, 900.0]).without(&counted(&[1.0, 900.0]));
+        assert_eq!((left.count(), left.count_between(0.9, 60.0)), (2, 2));
+        let low = left.up_to(10.0);
+        assert_eq!((low.count(), left.up_to(0.1).count()), (1, 0));
+        assert!(low.quantile(1, 1).unwrap() < 1.1);
     }
 
     #[test]

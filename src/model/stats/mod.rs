@@ -7,7 +7,7 @@ mod speed;
 use std::collections::HashMap;
 
 pub use histogram::LogHistogram;
-pub use speed::unit_of_factor;
+pub use speed::{MIN_SPEED_LEGS, SpeedFactor, unit_of_factor};
 
 use super::sample::Sample;
 use super::scalar::DeviceTime;
@@ -26,6 +26,21 @@ const MAX_STANDING_M: f64 = 100.0;
 
 /// A standing device is at most this fast, m/s, by its own speed and along its track.
 const MAX_STANDING_MPS: f64 = 1.0;
+
+/// A device that keeps sending while it stands for this long is at a stop, s.
+pub const STOP_S: f64 = 600.0;
+
+/// A longer interval ends a stop, s: the device was off.
+const MAX_HEARTBEAT_S: f64 = 7200.0;
+
+/// Minimum number of intervals of a stop in which the device kept sending.
+const MIN_STOP_INTERVALS: u32 = 3;
+
+/// Minimum number of equal intervals of standing devices that are a heartbeat.
+pub const MIN_HEARTBEATS: u64 = 5;
+
+/// Ratio between intervals of one heartbeat.
+const HEARTBEAT_RATIO: f64 = 1.1;
 
 /// Legs in these ranges have a reliable speed along the track: minimum length, m; minimum and
 /// maximum duration, s; minimum speed, m/s.
@@ -50,12 +65,31 @@ pub struct SampleStats {
     pub intervals: LogHistogram,
     /// Those intervals in which the device was standing, s.
     pub standing: LogHistogram,
+    /// Stops of at least [`STOP_S`] in which the device kept sending.
+    pub stops: u64,
     /// Legs of at least 1 km that are faster than [`JUMP_MPS`].
     pub jumps: u64,
     /// Reported speed, as it was read, divided by the speed along the track.
     pub speed_factors: LogHistogram,
-    /// The newest sample of each device.
-    newest: HashMap<Box<str>, Sample>,
+    /// What is known of each device.
+    devices: HashMap<Box<str>, Followed>,
+}
+
+/// What is known of a device.
+#[derive(Debug)]
+struct Followed {
+    newest: Sample,
+    /// The stop that it is at: its duration, s, and the number of its intervals.
+    stop: (f64, u32),
+}
+
+/// Samples that standing devices keep sending at an equal interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Heartbeat {
+    /// The interval, s.
+    pub interval_s: f64,
+    /// Number of such intervals.
+    pub count: u64,
 }
 
 impl SampleStats {
@@ -68,36 +102,53 @@ impl SampleStats {
             self.zero_positions += 1;
             return;
         }
-        let Some(newest) = self.newest.get_mut(device_id) else {
-            if self.newest.len() < MAX_DEVICES {
-                self.newest.insert(device_id.into(), *sample);
+        let Some(device) = self.devices.get_mut(device_id) else {
+            if self.devices.len() < MAX_DEVICES {
+                let followed = Followed { newest: *sample, stop: (0.0, 0) };
+                self.devices.insert(device_id.into(), followed);
             } else {
                 self.unfollowed += 1;
             }
             return;
         };
-        let before = *newest;
+        let before = device.newest;
         let interval_ms = sample.time_ms - before.time_ms;
         if interval_ms > 0 {
-            *newest = *sample;
-            self.observe_leg(&before, sample, seconds(interval_ms));
+            let interval_s = seconds(interval_ms);
+            device.newest = *sample;
+            let (stop_s, intervals) = device.stop;
+            let is_standing = self.observe_leg(&before, sample, interval_s);
+            let is_stop = |s: f64, intervals| s >= STOP_S && intervals >= MIN_STOP_INTERVALS;
+            let stop = match is_standing && interval_s <= MAX_HEARTBEAT_S {
+                true => (stop_s + interval_s, intervals.saturating_add(1)),
+                false => (0.0, 0),
+            };
+            if is_stop(stop.0, stop.1) && !is_stop(stop_s, intervals) {
+                self.stops += 1;
+            }
+            if let Some(device) = self.devices.get_mut(device_id) {
+                device.stop = stop;
+            }
         } else if interval_ms < 0 {
             self.lateness.add(seconds(-interval_ms));
         }
     }
 
-    /// Counts the leg from the newest sample of a device to a newer one.
-    fn observe_leg(&mut self, from: &Sample, to: &Sample, duration_s: f64) {
+    /// Counts the leg from the newest sample of a device to a newer one. Returns whether the device
+    /// was standing.
+    fn observe_leg(&mut self, from: &Sample, to: &Sample, duration_s: f64) -> bool {
         self.intervals.add(duration_s);
         let leg_m = distance_m(from, to);
         let track_mps = leg_m / duration_s;
         if track_mps > JUMP_MPS && leg_m >= MIN_JUMP_M {
             self.jumps += 1;
-            return;
+            return false;
         }
         let speed = |sample: &Sample| sample.speed_cmps.get().map(|cmps| f64::from(cmps) / 100.0);
         let is_slow = |mps: f64| mps <= MAX_STANDING_MPS;
-        if leg_m <= MAX_STANDING_M && is_slow(track_mps) && speed(to).is_none_or(is_slow) {
+        let is_standing =
+            leg_m <= MAX_STANDING_M && is_slow(track_mps) && speed(to).is_none_or(is_slow);
+        if is_standing {
             self.standing.add(duration_s);
         }
         let is_reliable = leg_m >= MIN_LEG_M
@@ -106,13 +157,21 @@ impl SampleStats {
         if let (true, Some(one), Some(other)) = (is_reliable, speed(from), speed(to)) {
             self.speed_factors.add((one + other) / 2.0 / track_mps);
         }
+        is_standing
+    }
+
+    /// The heartbeat of devices that keep sending at stops; `None` if there is none.
+    #[must_use]
+    pub fn heartbeat(&self) -> Option<Heartbeat> {
+        let (interval_s, count) = self.standing.densest(HEARTBEAT_RATIO)?;
+        let is_heartbeat = self.stops > 0 && count >= MIN_HEARTBEATS;
+        is_heartbeat.then_some(Heartbeat { interval_s, count })
     }
 
     /// Number of devices that are followed: at most [`MAX_DEVICES`], and then there may be more.
     #[must_use]
-    #[cfg(any(test, feature = "internals"))]
     pub fn devices(&self) -> usize {
-        self.newest.len()
+        self.devices.len()
     }
 }
 

@@ -1,6 +1,35 @@
 //! Finds the unit of reported speeds by the speed along the track.
 
+use super::LogHistogram;
 use crate::model::rules::SpeedUnit;
+
+/// Minimum number of legs that the unit of speeds is derived from.
+pub const MIN_SPEED_LEGS: u64 = 20;
+
+/// Ratio between factors that agree with each other.
+const AGREEMENT: f64 = 1.15;
+
+/// How reported speeds compare with the speed along the track.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SpeedFactor {
+    /// Median of the reported speed, as it was read, divided by the speed along the track.
+    pub factor: f64,
+    /// Number of legs compared.
+    pub legs: u64,
+    /// Number of legs whose factor is near the median.
+    pub agreeing: u64,
+}
+
+impl SpeedFactor {
+    /// The factor of these legs; `None` if there are too few, or if they disagree.
+    #[must_use]
+    pub fn new(factors: &LogHistogram) -> Option<Self> {
+        let legs = factors.count();
+        let factor = factors.median().filter(|_| legs >= MIN_SPEED_LEGS)?;
+        let agreeing = factors.count_between(factor / AGREEMENT, factor * AGREEMENT);
+        (agreeing * 2 >= legs).then_some(Self { factor, legs, agreeing })
+    }
+}
 
 /// The units, with the number of each in 1 m/s.
 const UNITS: [(SpeedUnit, f64); 4] = [

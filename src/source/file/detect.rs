@@ -4,12 +4,16 @@ use std::io;
 
 use serde::de::IgnoredAny;
 use serde_json::error::Category;
+use tokio::sync::mpsc::channel;
 
 use super::InputFormat;
+use super::input::Input;
 use super::points::Root;
 use super::reader::Reading;
 use super::scanner::root_of;
-use crate::source::nmea;
+use super::{Options, SIZES};
+use crate::model::scalar::Offset;
+use crate::source::{SourceError, nmea};
 
 /// Bytes that decide whether JSON is a document or lines, unless its first line does.
 const LOOKAHEAD: usize = 16 << 10;
@@ -23,6 +27,19 @@ pub(super) enum Undetected {
     Unreadable(io::Error),
     /// Its content is of no format.
     Unknown(String),
+}
+
+/// The format of an input.
+///
+/// # Errors
+/// The input cannot be read, or its content is of no format.
+pub(super) fn format_of(input: &Input, options: &Options) -> Result<InputFormat, SourceError> {
+    let (sender, mut offset) = (channel(1).0, Offset(0));
+    let mut reading = Reading::new(input, options, SIZES, &sender, &mut offset)?;
+    reading.detect_format().map_err(|undetected| match undetected {
+        Undetected::Unreadable(error) => input.read_error(error),
+        Undetected::Unknown(problem) => input.form_error(problem),
+    })
 }
 
 impl Reading<'_> {
@@ -135,4 +152,11 @@ fn format_of_line(line: &[u8]) -> InputFormat {
 /// The JSON of a line of the OwnTracks recorder: what follows the last tab.
 pub(super) fn recorder_body(line: &[u8]) -> &[u8] {
     line.rsplit(|byte| *byte == b'\t').next().unwrap_or(line)
+}
+
+/// Whether a line contains no record. In a table, a tab separates cells.
+pub(super) fn is_blank(record: &[u8], format: InputFormat) -> bool {
+    let is_tab = |byte: u8| byte == b'\t' && format != InputFormat::Csv;
+    let space = |byte: &u8| matches!(byte, b' ' | b'\r') || is_tab(*byte);
+    record.iter().all(space)
 }

@@ -19,15 +19,17 @@ pub(super) struct Input {
     path: Option<PathBuf>,
     /// Whether UTF-16 with a byte order mark is converted to UTF-8.
     converts_utf16: bool,
+    /// The content to read instead, decompressed.
+    content: Option<Arc<[u8]>>,
 }
 
 impl Input {
     /// Checks an input without reading from it: the bytes of a FIFO can be read only once.
     pub(super) fn new(path: &Path, converts_utf16: bool) -> Result<Self, SourceError> {
         if path.as_os_str() == "-" {
-            return Ok(Self { path: None, converts_utf16 });
+            return Ok(Self { path: None, converts_utf16, content: None });
         }
-        let input = Self { path: Some(path.to_owned()), converts_utf16 };
+        let input = Self { path: Some(path.to_owned()), converts_utf16, content: None };
         let meta = std::fs::metadata(path).map_err(|error| input.read_error(error))?;
         if meta.is_dir() {
             return Err(input.form_error("it is a directory; name the files in it".into()));
@@ -36,6 +38,11 @@ impl Input {
             File::open(path).map_err(|error| input.read_error(error))?;
         }
         Ok(input)
+    }
+
+    /// The input with content that was read before, decompressed.
+    pub(super) fn with_content(self, content: Arc<[u8]>, converts_utf16: bool) -> Self {
+        Self { content: Some(content), converts_utf16, ..self }
     }
 
     /// Whether it is stdin.
@@ -50,6 +57,9 @@ impl Input {
 
     /// Length on disk; `None` for an input without a length, such as stdin or a FIFO.
     pub(super) fn bytes(&self) -> Option<u64> {
+        if let Some(content) = &self.content {
+            return Some(content.len() as u64);
+        }
         let meta = std::fs::metadata(self.path.as_ref()?).ok()?;
         meta.is_file().then_some(meta.len())
     }
@@ -70,11 +80,15 @@ impl Input {
     /// Opens the input and detects its compression and its encoding. Positions and hashes of the
     /// content are those of the decompressed text after its conversion.
     pub(super) fn open(&self) -> io::Result<Opened> {
-        let raw: Box<dyn Read + Send> = match &self.path {
-            None => Box::new(io::stdin()),
-            Some(path) => Box::new(File::open(path)?),
+        let raw: Box<dyn Read + Send> = match (&self.content, &self.path) {
+            (Some(content), _) => Box::new(Cursor::new(Arc::clone(content))),
+            (None, None) => Box::new(io::stdin()),
+            (None, Some(path)) => Box::new(File::open(path)?),
         };
-        let opened = Opened::new(raw)?;
+        let opened = match self.content {
+            Some(_) => Opened::plain(raw),
+            None => Opened::new(raw)?,
+        };
         if !self.converts_utf16 {
             return Ok(opened);
         }
@@ -126,6 +140,8 @@ impl Read for Counted {
 pub(super) struct Opened {
     pub(super) bytes: Box<dyn Read + Send>,
     pub(super) progress: Arc<Progress>,
+    /// Name of the compression, if there is one.
+    pub(super) compression: Option<&'static str>,
 }
 
 /// Size of a decompressor's input buffer, bytes.
@@ -139,14 +155,22 @@ impl Opened {
         Read::by_ref(&mut counted).take(4).read_to_end(&mut magic)?;
         let (gzip, zstd) = (magic.starts_with(&[0x1f, 0x8b]), is_zstd(&magic));
         let whole = Cursor::new(magic).chain(counted);
-        let bytes: Box<dyn Read + Send> = if gzip {
-            Box::new(MultiGzDecoder::new(BufReader::with_capacity(BUFFER_BYTES, whole)))
+        let (bytes, compression): (Box<dyn Read + Send>, _) = if gzip {
+            let buffered = BufReader::with_capacity(BUFFER_BYTES, whole);
+            (Box::new(MultiGzDecoder::new(buffered)), Some("gzip"))
         } else if zstd {
-            Box::new(zstd::stream::read::Decoder::new(whole)?)
+            (Box::new(zstd::stream::read::Decoder::new(whole)?), Some("zstd"))
         } else {
-            Box::new(whole)
+            (Box::new(whole), None)
         };
-        Ok(Self { bytes, progress })
+        Ok(Self { bytes, progress, compression })
+    }
+
+    /// Content that is not compressed.
+    fn plain(raw: Box<dyn Read + Send>) -> Self {
+        let progress = Arc::new(Progress::default());
+        let bytes = Box::new(Counted { raw, progress: Arc::clone(&progress) });
+        Self { bytes, progress, compression: None }
     }
 }
 

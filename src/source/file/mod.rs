@@ -3,7 +3,9 @@
 //! A separate thread reads and decodes, at most a few batches ahead of the processor.
 
 mod detect;
+mod head;
 mod input;
+mod log;
 mod points;
 mod reader;
 mod resume;
@@ -17,6 +19,7 @@ use std::thread::JoinHandle;
 
 use tokio::sync::mpsc::{Receiver, channel};
 
+pub use self::head::{Head, Heads};
 use self::input::Input;
 use self::reader::BatchResult;
 use self::splitter::Sizes;
@@ -99,7 +102,19 @@ impl FileSource {
     }
 
     fn with_sizes(inputs: &[PathBuf], options: Options, sizes: Sizes) -> Result<Self, SourceError> {
-        let inputs = check_inputs(inputs, &options)?;
+        Self::start(check_inputs(inputs, &options)?, options, sizes)
+    }
+
+    /// Reads the beginnings of inputs, as [`FileSource::open`] reads whole ones.
+    ///
+    /// # Errors
+    /// The input thread cannot be started.
+    pub fn of_heads(heads: &Heads, options: Options) -> Result<Self, SourceError> {
+        let inputs = heads.inputs(options.decoder.converts_utf16());
+        Self::start(inputs, options, SIZES)
+    }
+
+    fn start(inputs: Vec<Input>, options: Options, sizes: Sizes) -> Result<Self, SourceError> {
         let total_bytes = inputs.iter().map(Input::bytes).sum();
         let (sender, batches) = channel(MAX_QUEUED);
         let thread = std::thread::Builder::new()

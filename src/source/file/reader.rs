@@ -6,20 +6,20 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc::Sender;
 
-use super::detect::{Undetected, recorder_body};
+use super::detect::{Undetected, is_blank, recorder_body};
 use super::input::{Input, Progress};
+use super::log::Log;
 use super::resume::{clock_after, find_known_prefix};
 use super::scanner::Scanner;
 use super::splitter::{Bytes, Ends, RawRecord, Records, Sizes};
 use super::{InputFormat, Options};
 use crate::model::input_part::{Part, StoredPart};
 use crate::model::reason::DeadReason;
-use crate::model::scalar::{LogTime, Offset};
+use crate::model::scalar::Offset;
 use crate::source::csv::Columns;
 use crate::source::text::clipped;
 use crate::source::{
-    Batch, Cut, JsonTemplate, NoSample, RawJson, RecordContext, RecordPosition, SampleError,
-    SourceError, span,
+    Batch, Cut, JsonTemplate, NoSample, RawJson, RecordContext, SampleError, SourceError, span,
 };
 
 /// A batch, or the error that ends the source.
@@ -61,29 +61,8 @@ fn read_input(
     sender: &Sender<BatchResult>,
     (known, offset): (&[StoredPart], &mut Offset),
 ) -> Result<Vec<StoredPart>, Stop> {
-    let read_error = |error| Stop::Failed(input.read_error(error));
-    let opened = input.open().map_err(read_error)?;
-    let is_stream = input.bytes().is_none();
-    let log =
-        Log { next: offset, log_time_ms: options.log_time_ms, known: VecDeque::new(), in_part: 0 };
-    let origin: Arc<str> = input.name().into();
-    let out = Output { sender, origin, batch: Batch::default(), log, sizes };
-    let mut reading = Reading {
-        input,
-        options,
-        records: Records::new(opened.bytes, sizes, !is_stream),
-        progress: opened.progress,
-        columns: None,
-        template: JsonTemplate::default(),
-        out,
-        is_stream,
-        format: InputFormat::Ndjson,
-        is_text: true,
-        part: None,
-        resumed_after: None,
-        by_end: false,
-        sent_parts: Vec::new(),
-    };
+    let reading = Reading::new(input, options, sizes, sender, offset);
+    let mut reading = reading.map_err(Stop::Failed)?;
     let read = reading.read_all(known);
     // Records decoded before an error are still delivered.
     let sent = reading.send_batch(read.is_ok());
@@ -121,7 +100,38 @@ pub(super) struct Reading<'a> {
     sent_parts: Vec<Part>,
 }
 
-impl Reading<'_> {
+impl<'a> Reading<'a> {
+    pub(super) fn new(
+        input: &'a Input,
+        options: &'a Options,
+        sizes: Sizes,
+        sender: &'a Sender<BatchResult>,
+        offset: &'a mut Offset,
+    ) -> Result<Self, SourceError> {
+        let opened = input.open().map_err(|error| input.read_error(error))?;
+        let is_stream = input.bytes().is_none();
+        let log_time_ms = options.log_time_ms;
+        let log = Log { next: offset, log_time_ms, known: VecDeque::new(), in_part: 0 };
+        let origin: Arc<str> = input.name().into();
+        let out = Output { sender, origin, batch: Batch::default(), log, sizes };
+        Ok(Self {
+            input,
+            options,
+            records: Records::new(opened.bytes, sizes, !is_stream),
+            progress: opened.progress,
+            columns: None,
+            template: JsonTemplate::default(),
+            out,
+            is_stream,
+            format: InputFormat::Ndjson,
+            is_text: true,
+            part: None,
+            resumed_after: None,
+            by_end: false,
+            sent_parts: Vec::new(),
+        })
+    }
+
     fn read_all(&mut self, stored: &[StoredPart]) -> Result<(), Stop> {
         self.format = match self.detect_format() {
             Ok(format) => format,
@@ -385,59 +395,6 @@ impl Reading<'_> {
             }
         }
         Ok(())
-    }
-}
-
-/// Whether a line contains no record. In a table, a tab separates cells.
-fn is_blank(record: &[u8], format: InputFormat) -> bool {
-    let is_tab = |byte: u8| byte == b'\t' && format != InputFormat::Csv;
-    let space = |byte: &u8| matches!(byte, b' ' | b'\r') || is_tab(*byte);
-    record.iter().all(space)
-}
-
-/// Assigns offsets to records.
-struct Log<'a> {
-    /// Offset of the next record that was not delivered before.
-    next: &'a mut Offset,
-    log_time_ms: LogTime,
-    /// Parts whose records are redelivered, from the current one on.
-    known: VecDeque<Part>,
-    /// Number of records delivered of the first part in `known`.
-    in_part: i64,
-}
-
-impl Log<'_> {
-    /// Moves to the content position of the next record. If the previous record was the last
-    /// redelivered one, returns the position at which its part ends.
-    fn move_to(&mut self, bytes: u64) -> Option<u64> {
-        let mut after = None;
-        // A part without bytes is the record of a truncated input; it is not over at its own
-        // position.
-        let is_over = |part: &&Part| bytes >= part.upto_bytes && bytes > part.from_bytes;
-        while let Some(part) = self.known.front().filter(is_over) {
-            after = Some(part.upto_bytes);
-            self.in_part = 0;
-            self.known.pop_front();
-        }
-        after.filter(|_| self.known.is_empty())
-    }
-
-    /// The position of the next record.
-    fn next_record(&mut self, line: u64) -> RecordPosition {
-        let again = !self.known.is_empty();
-        let (offset, log_time_ms) = match self.known.front() {
-            Some(part) => {
-                let offset = part.first_offset + self.in_part;
-                self.in_part += 1;
-                (offset, part.log_time_ms)
-            }
-            None => {
-                let offset = *self.next;
-                *self.next = offset.saturating_add(1);
-                (offset, self.log_time_ms)
-            }
-        };
-        RecordPosition { offset, line, log_time_ms, again, key: None }
     }
 }
 

@@ -11,12 +11,12 @@ use crate::servers::send_by_java;
 use crate::support::data;
 
 /// The text of a file with a record in each line: key, tab, value.
-fn text(name: &str) -> String {
+pub fn text(name: &str) -> String {
     std::fs::read_to_string(data("formats").join(name)).unwrap()
 }
 
 /// Sends lines of key, tab, value as a producer in Java does.
-fn send(topic: &Topic, lines: &str) -> Option<()> {
+pub fn send(topic: &Topic, lines: &str) -> Option<()> {
     send_by_java(&topic.brokers, &topic.name, &["parse.key=true"], lines)
 }
 

@@ -1,0 +1,176 @@
+//! `inspect`: says how to read the records of files or of a topic.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::flags::{
+    BrokerFlags, Context, Format, InputFormatFlag, OutputFlags, RegistryFlags, RuleFlags,
+    SettingValues,
+};
+use super::print::Printer;
+use super::{inspect_table, open};
+use crate::ops::InvalidRequest;
+use crate::ops::inspect::{InspectOutcome, InspectRequest, InspectSource, Proposal, inspect};
+use crate::settings::{Kind, Origin, Origins, Setting, Settings};
+
+const EXAMPLES: &str = "\
+Examples:
+  tstar inspect day1.json
+  tstar inspect *.csv --json
+  tstar inspect --topic positions --brokers 127.0.0.1:9092
+
+Looks at the first 10,000 records: which preset or field map reads them, fields and units, devices,
+intervals, late samples, heartbeats of standing devices, and bad fixes. Prints the command that
+reads them. Writes nothing: no store, no offsets, no consumer group.
+Flags that are given hold; the rest is found. Of a topic, the first records that each partition
+still has are read. Exits 65 if no sample is found, and 1 if there is no record.";
+
+/// Flags of `inspect`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct InspectArgs {
+    /// Files of any format, plain, .gz or .zst; - for stdin
+    #[arg(value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub output: OutputFlags,
+    #[command(flatten)]
+    pub rules: RuleFlags,
+    #[command(flatten)]
+    pub format: InputFormatFlag,
+    #[command(flatten)]
+    pub brokers: BrokerFlags,
+    #[command(flatten)]
+    pub registry: RegistryFlags,
+}
+
+/// What was found, with the command that reads the input.
+#[derive(Serialize)]
+struct Inspection<'a> {
+    #[serde(flatten)]
+    outcome: &'a InspectOutcome,
+    /// The command line; `None` if nothing reads the input.
+    command: Option<&'a str>,
+}
+
+/// Inspects the input and prints what was found.
+pub async fn run(
+    args: &InspectArgs,
+    context: &Context,
+    printer: &mut Printer,
+) -> anyhow::Result<()> {
+    let flags = [&args.rules.0, &args.format.0, &args.brokers.0, &args.registry.0];
+    let (settings, origins) = context.settings(&flags)?;
+    let format = printer.value_format(&args.output)?;
+    let is_given = |key: &str| origins.get(key).is_some_and(|it| *it != Origin::Default);
+    let request = InspectRequest {
+        source: source(args, &settings, &origins, context)?,
+        rules: settings.rules_request(&origins),
+        is_fixed: ["preset", "map", "decode"].into_iter().any(is_given),
+        now_ms: context.now_ms,
+    };
+    let outcome = inspect(&request).await?;
+    let command = outcome.reads.map(|_| command(args, &outcome.flags, is_given));
+    match format {
+        Format::Table => inspect_table::print(&outcome, command.as_deref(), printer)?,
+        _ => printer.json(&Inspection { outcome: &outcome, command: command.as_deref() })?,
+    }
+    printer.flush()?;
+    outcome.check()
+}
+
+/// The files, else the topic.
+fn source(
+    args: &InspectArgs,
+    settings: &Settings,
+    origins: &Origins,
+    context: &Context,
+) -> anyhow::Result<InspectSource> {
+    let topic = origins.get("topic").unwrap_or(&Origin::Default);
+    match (args.files.is_empty(), topic) {
+        (false, Origin::Flag { .. }) => {
+            let problem = "name files or --topic, not both";
+            Err(InvalidRequest(problem.into()).into())
+        }
+        (false, _) => {
+            let (files, format) = (args.files.clone(), settings.input_format);
+            Ok(InspectSource::Files { files, format })
+        }
+        (true, Origin::Default) => {
+            let problem = "there is nothing to inspect: name files, - for stdin, or --topic TOPIC";
+            Err(InvalidRequest(problem.into()).into())
+        }
+        (true, _) => Ok(InspectSource::Topic {
+            topic: settings.topic.clone(),
+            brokers: Box::new(open::brokers(settings)?),
+            registry: open::registry(settings, context)?,
+        }),
+    }
+}
+
+/// The command line that reads the input: with the flags given, and those found for settings that
+/// nothing gives.
+fn command(args: &InspectArgs, found: &[Proposal], is_given: impl Fn(&str) -> bool) -> String {
+    let mut words: Vec<String> = vec!["tstar".into()];
+    if args.files.is_empty() {
+        words.push("run".into());
+        words.extend(given(&args.brokers.0));
+        words.extend(given(&args.registry.0));
+    } else {
+        words.push("ingest".into());
+        words.extend(args.files.iter().map(|file| quoted(&file.to_string_lossy())));
+        words.extend(given(&args.format.0));
+    }
+    words.extend(given(&args.rules.0));
+    for Proposal { flag, value, .. } in found {
+        if !is_given(&flag.trim_start_matches('-').replace('-', "_")) {
+            words.push((*flag).into());
+            words.extend(value.as_deref().map(quoted));
+        }
+    }
+    words.join(" ")
+}
+
+/// The flags that were given.
+fn given(values: &SettingValues) -> Vec<String> {
+    let flag = |(key, value): &(&'static str, String)| {
+        let Some(setting) = Setting::by_key(key) else { return Vec::new() };
+        let flag = setting.flag.to_owned();
+        match setting.kind {
+            Kind::Flag => vec![format!("{flag}={value}")],
+            Kind::Lines => value.lines().flat_map(|line| [flag.clone(), quoted(line)]).collect(),
+            _ => vec![flag, quoted(value)],
+        }
+    };
+    values.iter().flat_map(flag).collect()
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./:=,@%+-".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        for (word, expected) in [
+            ("a/b-1.csv", "a/b-1.csv"),
+            ("lat=/gps/lat,lon=/gps/lng", "lat=/gps/lat,lon=/gps/lng"),
+            ("", "''"),
+            ("a b", "'a b'"),
+            ("it's", "'it'\\''s'"),
+            ("lat=/a|/b", "'lat=/a|/b'"),
+        ] {
+            assert_eq!(quoted(word), expected);
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! Finds the preset, the field map and the units that read most records.
+
+use super::InspectRequest;
+use super::records::{Records, Unread};
+use super::tally::Tally;
+use crate::model::preset::Preset;
+use crate::model::reason::DeadReason;
+use crate::model::rules::{Rules, SpeedUnit, TimeUnit};
+use crate::model::stats::{SpeedFactor, unit_of_factor};
+use crate::source::file::InputFormat;
+use crate::source::{
+    Batch, Outline, ProposedMap, Surroundings, ZONE_TABLES, parse_map, presets_for, propose,
+};
+
+/// Number of records whose names are looked at.
+const MAX_OUTLINED: usize = 500;
+
+/// Formats of times that are tried where ISO 8601 does not fit. Where two fit, the first one wins.
+const TIME_FORMATS: [&str; 6] = [
+    "%d.%m.%Y %H:%M:%S",
+    "%d/%m/%Y %H:%M:%S",
+    "%m/%d/%Y %H:%M:%S",
+    "%d-%m-%Y %H:%M:%S",
+    "%Y/%m/%d %H:%M:%S",
+    "%Y%m%d%H%M%S",
+];
+
+/// Reasons that another unit or format of times may remove.
+const TIME_REASONS: [DeadReason; 4] = [
+    DeadReason::TimeBeforeMin,
+    DeadReason::TimeInFuture,
+    DeadReason::BadTime,
+    DeadReason::OutOfRange,
+];
+
+/// Where the values of samples are.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FieldSource {
+    /// Where the rules of the request say.
+    Given,
+    /// At the standard names.
+    Standard,
+    /// Where a producer has them.
+    Preset(&'static Preset),
+    /// Where a proposed map says.
+    Map(ProposedMap),
+}
+
+/// Other rules, as far as they differ from those of the source of fields.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tweaks {
+    /// Unit of integer times.
+    pub time_unit: Option<TimeUnit>,
+    /// Unit of speeds.
+    pub speed_unit: Option<SpeedUnit>,
+    /// Zone of local times.
+    pub time_zone: Option<&'static str>,
+    /// Format of times.
+    pub time_format: Option<&'static str>,
+    /// Whether the key of a record need not be its device.
+    pub any_key: bool,
+}
+
+/// A way to read the records, and what they are then.
+#[derive(Debug)]
+pub struct Choice {
+    /// Where values are.
+    pub fit: FieldSource,
+    /// Other rules.
+    pub tweaks: Tweaks,
+    /// The rules.
+    pub rules: Rules,
+    /// What the records are.
+    pub tally: Tally,
+}
+
+/// The best way to read the records, and what was learnt on the way.
+pub struct Chosen {
+    /// The best way; of several that read nothing, the standard names.
+    pub choice: Choice,
+    /// The names in the records.
+    pub outline: Outline,
+    /// Required fields that a proposed map lacks.
+    pub missing: Vec<&'static str>,
+    /// Why the standard names cannot read a file, if its format or its columns are why.
+    pub problem: Option<String>,
+}
+
+impl FieldSource {
+    fn rules(&self) -> Rules {
+        let mut rules = Rules::default();
+        match self {
+            Self::Given | Self::Standard => {}
+            Self::Preset(preset) => preset.expand(&mut rules, ZONE_TABLES),
+            Self::Map(map) => rules.fields.clone_from(&map.fields),
+        }
+        rules
+    }
+}
+
+impl Tweaks {
+    fn apply(&self, rules: &mut Rules) {
+        rules.time_unit = self.time_unit.unwrap_or(rules.time_unit);
+        rules.speed_unit = self.speed_unit.unwrap_or(rules.speed_unit);
+        if let Some(zone) = self.time_zone {
+            rules.time_zone = Some(zone.into());
+            rules.zone_tables = Some(ZONE_TABLES.into());
+        }
+        if let Some(format) = self.time_format {
+            rules.time_format = Some(format.into());
+        }
+        if self.any_key {
+            rules.key = "any".into();
+        }
+    }
+}
+
+/// Tries ways to read the records.
+pub struct Chooser<'a> {
+    records: &'a Records,
+    request: &'a InspectRequest,
+    best: Option<Choice>,
+    outline: Outline,
+    outlined: usize,
+    problem: Option<String>,
+}
+
+impl<'a> Chooser<'a> {
+    /// Has tried nothing.
+    pub fn new(records: &'a Records, request: &'a InspectRequest) -> Self {
+        let outline = match records {
+            Records::Files { .. } => table_outline(records),
+            Records::Topic(_) => None,
+        };
+        let outline = outline.unwrap_or_default();
+        Self { records, request, best: None, outline, outlined: 0, problem: None }
+    }
+
+    /// Finds the best way.
+    ///
+    /// # Errors
+    /// The registry does not answer; or the rules of the request are not valid.
+    pub async fn choose(mut self) -> anyhow::Result<Chosen> {
+        let first = if self.request.is_fixed { FieldSource::Given } else { FieldSource::Standard };
+        self.try_fit(first.clone(), &Tweaks::default()).await?;
+        let mut missing = Vec::new();
+        if first == FieldSource::Standard {
+            for preset in self.presets() {
+                self.try_fit(FieldSource::Preset(preset), &Tweaks::default()).await?;
+            }
+            self.try_binary().await?;
+            let is_read = |best: &Choice| best.tally.samples() > 0 && best.tally.all_dead() == 0;
+            if !self.best.as_ref().is_some_and(is_read) {
+                missing = self.try_map().await?;
+            }
+        }
+        self.try_speed_unit().await?;
+        let choice = match self.best {
+            Some(best) => best,
+            None => {
+                let rules = self.request.rules.over(&first.rules());
+                let tally = Tally::new(&rules);
+                Choice { fit: first, tweaks: Tweaks::default(), rules, tally }
+            }
+        };
+        Ok(Chosen { choice, outline: self.outline, missing, problem: self.problem })
+    }
+
+    /// The presets that may read the records.
+    fn presets(&self) -> Vec<&'static Preset> {
+        let mut presets = Vec::new();
+        let formats = match self.records {
+            Records::Files { heads, .. } => {
+                let formats = self.records.formats(&Rules::default()).into_iter().flatten();
+                formats.zip(heads.list.iter().map(file_line)).collect()
+            }
+            Records::Topic(_) => vec![(InputFormat::Ndjson, Vec::new())],
+        };
+        for (format, line) in formats {
+            for preset in presets_for(format, &line) {
+                if !presets.contains(&preset) && self.has_names_of(preset) {
+                    presets.push(preset);
+                }
+            }
+        }
+        presets
+    }
+
+    /// Whether the records have more in common with a preset than usual names.
+    fn has_names_of(&self, preset: &Preset) -> bool {
+        let has = |path| self.outline.names().any(|(name, _)| name == path);
+        preset.name != "namma-yatri" || has("/pt/lat") || has("/bear") || has("/m_id")
+    }
+
+    /// Tries the preset whose records need not be text.
+    async fn try_binary(&mut self) -> anyhow::Result<()> {
+        let is_read = self.best.as_ref().is_some_and(|best| best.tally.samples() > 0);
+        if let (false, Some(preset)) = (is_read, Preset::by_name("gtfs-rt")) {
+            self.try_fit(FieldSource::Preset(preset), &Tweaks::default()).await?;
+        }
+        Ok(())
+    }
+
+    /// Tries the map that the names in the records propose. Returns the fields that it lacks.
+    async fn try_map(&mut self) -> anyhow::Result<Vec<&'static str>> {
+        let surroundings = match self.records {
+            Records::Files { heads, .. } if heads.list.iter().all(|head| head.name() != "-") => {
+                Surroundings::File
+            }
+            Records::Files { .. } => Surroundings::Nothing,
+            Records::Topic(_) => Surroundings::Key,
+        };
+        let map = propose(&self.outline, surroundings);
+        // The command line has it as text.
+        let is_text = parse_map(&map_text(&map)).is_ok_and(|fields| fields == map.fields);
+        if !map.missing.is_empty() || !is_text {
+            return Ok(map.missing);
+        }
+        let tweaks = Tweaks { speed_unit: map.speed_unit, ..Tweaks::default() };
+        self.try_fit(FieldSource::Map(map), &tweaks).await?;
+        Ok(Vec::new())
+    }
+
+    /// Tries a fit; if times or keys fail, also with other units, zones and key rules.
+    async fn try_fit(&mut self, fit: FieldSource, tweaks: &Tweaks) -> anyhow::Result<()> {
+        let Some(failed) = self.try_rules(fit.clone(), tweaks.clone()).await? else {
+            return Ok(());
+        };
+        let mut tweaks = tweaks.clone();
+        if failed.key * 2 >= failed.delivered {
+            tweaks.any_key = true;
+            self.try_rules(fit.clone(), tweaks.clone()).await?;
+        }
+        if failed.time * 2 < failed.delivered {
+            return Ok(());
+        }
+        for (_, unit) in TimeUnit::NAMES {
+            let tweaks = Tweaks { time_unit: Some(unit), ..tweaks.clone() };
+            self.try_rules(fit.clone(), tweaks).await?;
+        }
+        let local = Tweaks { time_zone: Some("UTC"), ..tweaks };
+        self.try_rules(fit.clone(), local.clone()).await?;
+        for format in TIME_FORMATS {
+            let tweaks = Tweaks { time_format: Some(format), ..local.clone() };
+            self.try_rules(fit.clone(), tweaks).await?;
+        }
+        Ok(())
+    }
+
+    /// Tries the unit that the speed along the track says.
+    async fn try_speed_unit(&mut self) -> anyhow::Result<()> {
+        let Some(best) = &self.best else { return Ok(()) };
+        let read_as = best.rules.speed_unit;
+        let factor = SpeedFactor::new(&best.tally.stats.speed_factors);
+        let unit = factor.and_then(|it| unit_of_factor(it.factor, read_as));
+        let Some(unit) = unit.filter(|unit| *unit != read_as) else { return Ok(()) };
+        let (fit, mut tweaks) = (best.fit.clone(), best.tweaks.clone());
+        tweaks.speed_unit = Some(unit);
+        if let Some(choice) = self.read(fit, tweaks).await? {
+            // Speeds that are given stay as they are given.
+            if choice.rules.speed_unit == unit && choice.tally.samples() > 0 {
+                self.best = Some(choice);
+            }
+        }
+        Ok(())
+    }
+
+    /// Tries rules. Returns what failed; `None` if the rules do not suit the records.
+    async fn try_rules(
+        &mut self,
+        fit: FieldSource,
+        tweaks: Tweaks,
+    ) -> anyhow::Result<Option<Failed>> {
+        let Some(choice) = self.read(fit, tweaks).await? else { return Ok(None) };
+        let tally = &choice.tally;
+        let failed = Failed {
+            delivered: tally.delivered.max(1),
+            time: tally.dead_for(&TIME_REASONS),
+            key: tally.dead_for(&[DeadReason::KeyMismatch]),
+        };
+        if self.best.as_ref().is_none_or(|best| tally.is_better_than(&best.tally)) {
+            self.best = Some(choice);
+        }
+        Ok(Some(failed))
+    }
+
+    async fn read(&mut self, fit: FieldSource, tweaks: Tweaks) -> anyhow::Result<Option<Choice>> {
+        let mut rules = fit.rules();
+        tweaks.apply(&mut rules);
+        let rules = self.request.rules.over(&rules);
+        let is_first =
+            matches!(fit, FieldSource::Standard | FieldSource::Given) && self.outlined == 0;
+        let (outline, outlined) = (&mut self.outline, &mut self.outlined);
+        let on_batch = |batch: &Batch| {
+            if is_first {
+                observe_names(batch, outline, outlined);
+            }
+        };
+        match self.records.tally(&rules, on_batch).await? {
+            Ok(tally) => Ok(Some(Choice { fit, tweaks, rules, tally })),
+            Err(Unread::Rules(error)) if fit == FieldSource::Given => Err(error.into()),
+            Err(Unread::Rules(_)) => Ok(None),
+            Err(Unread::Form(error)) => {
+                if matches!(fit, FieldSource::Standard | FieldSource::Given) {
+                    self.problem.get_or_insert(error.to_string());
+                }
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// What failed under some rules.
+struct Failed {
+    delivered: u64,
+    /// Number of samples whose times failed.
+    time: u64,
+    /// Number of samples whose key failed.
+    key: u64,
+}
+
+/// A map as text, as settings have it.
+pub fn map_text(map: &ProposedMap) -> String {
+    let entries = map.fields.iter().map(|(name, source)| format!("{name}={source}"));
+    entries.collect::<Vec<_>>().join(",")
+}
+
+fn file_line(head: &crate::source::file::Head) -> Vec<u8> {
+    head.first_line()
+}
+
+/// The columns of the first table.
+fn table_outline(records: &Records) -> Option<Outline> {
+    let Records::Files { heads, .. } = records else { return None };
+    let formats = records.formats(&Rules::default());
+    let is_table = |format: &Option<InputFormat>| *format == Some(InputFormat::Csv);
+    let table = heads.list.iter().zip(&formats).find(|(_, format)| is_table(format))?.0;
+    Some(Outline::of_table(&table.first_line()))
+}
+
+fn observe_names(batch: &Batch, outline: &mut Outline, outlined: &mut usize) {
+    for entry in &batch.entries {
+        let raw = batch.raw(entry);
+        if matches!(raw.trim_ascii_start().first(), Some(b'{' | b'[')) && *outlined < MAX_OUTLINED {
+            outline.observe(raw);
+            *outlined += 1;
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The flags to read an input with, and what else to know.
+
+use super::advice::{Reported, about, advise};
+use super::choose::{Choice, FieldSource, map_text};
+use super::outcome::{Proposal, speed};
+use super::records::Records;
+use crate::model::reading::ReadingKind;
+use crate::model::stats::{JUMP_MPS, MIN_SPEED_LEGS};
+
+/// Minimum number of samples by which the number of devices is judged.
+const MIN_SAMPLES: u64 = 20;
+
+/// The flags to read the input with.
+pub(super) fn flags(choice: &Choice) -> Vec<Proposal> {
+    let Choice { fit, tweaks, tally, .. } = choice;
+    let mut flags = Vec::new();
+    let mut add = |flag, value: String, why: String| {
+        flags.push(Proposal { flag, value: Some(value), why });
+    };
+    match fit {
+        FieldSource::Given | FieldSource::Standard => {}
+        FieldSource::Preset(preset) => add("--preset", preset.name.into(), preset.about.into()),
+        FieldSource::Map(map) => {
+            add("--map", map_text(map), "the names and values in the records".into())
+        }
+    }
+    if let Some(unit) = tweaks.time_unit {
+        add("--time-unit", unit.name().into(), "by the magnitude of times".into());
+    }
+    if let Some(format) = tweaks.time_format {
+        let why = "times are in this format; check the order of day and month";
+        add("--time-format", format.into(), why.into());
+    }
+    if let Some(zone) = tweaks.time_zone {
+        add("--time-zone", zone.into(), "times have no offset: name the zone they are in".into());
+    }
+    if let Some(unit) = tweaks.speed_unit {
+        let why = match speed(choice) {
+            Some(speed) => format!("by the speed along the track of {} legs", speed.legs),
+            None => "by the name of the speed".into(),
+        };
+        add("--speed-unit", unit.name().into(), why);
+    }
+    if tweaks.any_key {
+        let why = "the key is not the device id; all records of a device must have the same key";
+        add("--key", "any".into(), why.into());
+    }
+    let speed = tally.readings[ReadingKind::Speed as usize] > 0;
+    let reported = Reported { speed, ignition_off: tally.ignitions_off > 0 };
+    let advice = advise(&tally.stats, reported).into_iter();
+    flags.extend(advice.map(|it| Proposal { flag: it.flag, value: it.value, why: it.why }));
+    let jumps = tally.stats.jumps;
+    if jumps > 0 {
+        let why = format!("{jumps} legs are faster: without them, distances are those of the way");
+        let value = Some(JUMP_MPS.to_string());
+        flags.push(Proposal { flag: "--max-leg-speed", value, why });
+    }
+    flags
+}
+
+/// What else to know.
+pub(super) fn notes(records: &Records, choice: &Choice) -> Vec<String> {
+    let (tally, stats) = (&choice.tally, &choice.tally.stats);
+    let mut notes = Vec::new();
+    if let Records::Files { heads, .. } = records {
+        for head in &heads.list {
+            if let Some(damage) = &head.damage {
+                let name = head.name();
+                notes.push(format!("{name} cannot be decompressed from some place on: {damage}"));
+            }
+        }
+    }
+    let is_of_registry = matches!(records, Records::Topic(it) if it.first.name_schemas());
+    if tally.samples() == 0 && tally.delivered > 0 && is_of_registry {
+        notes.push(
+            "records name schemas of a registry: pass --decode avro or --decode protobuf, and \
+             --schema-registry URL"
+                .into(),
+        );
+    }
+    let devices = stats.devices() as u64;
+    if tally.samples() >= MIN_SAMPLES && devices * 2 > tally.samples() {
+        notes.push(format!(
+            "{devices} devices in {} samples: device_id may be the id of a record",
+            tally.samples()
+        ));
+    }
+    let legs = stats.speed_factors.count();
+    if tally.readings[ReadingKind::Speed as usize] > 0 && legs < MIN_SPEED_LEGS {
+        let unit = choice.rules.speed_unit.name();
+        notes.push(format!(
+            "the unit of speeds, {unit}, was not checked: {legs} legs can be compared with the \
+             track, and {MIN_SPEED_LEGS} are needed"
+        ));
+    }
+    if stats.unfollowed > 0 {
+        notes.push(format!("there are more devices: {} samples are of others", stats.unfollowed));
+    }
+    if let Some(heartbeat) = stats.heartbeat() {
+        notes.push(format!(
+            "standing devices send every {}: see --max-gap and what drops their samples",
+            about(heartbeat.interval_s)
+        ));
+    }
+    notes
+}

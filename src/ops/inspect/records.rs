@@ -1,0 +1,216 @@
+//! The records that are looked at, held in memory.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use super::tally::Tally;
+use super::{InspectRequest, InspectSource, MAX_BYTES, MAX_RECORDS};
+use crate::kafka::client::Brokers;
+use crate::kafka::first_records::{FirstRecords, ReadLimits};
+use crate::kafka::record::RecordReader;
+use crate::kafka::topic::Topics;
+use crate::model::rules::Rules;
+use crate::model::scalar::{LogTime, Offset};
+use crate::model::schema::{SchemaId, SchemaVerdict};
+use crate::pipeline::daemon::preflight;
+use crate::registry::{Registry, RegistryError};
+use crate::source::file::{FileSource, Heads, InputFormat, Options};
+use crate::source::{Batch, Decoder, DecoderError, MAX_SCHEMAS, Source as _, SourceError};
+
+/// The records that are looked at.
+pub enum Records {
+    /// Of files.
+    Files {
+        /// Their beginnings.
+        heads: Heads,
+        /// The format that was given.
+        format: Option<InputFormat>,
+        /// Log timestamp of all records, ms since 1970.
+        now_ms: i64,
+    },
+    /// Of a topic.
+    Topic(TopicRecords),
+}
+
+/// Records of a topic.
+pub struct TopicRecords {
+    /// Name of the topic.
+    pub topic: String,
+    /// Number of partitions.
+    pub partitions: i32,
+    /// The records.
+    pub first: FirstRecords,
+    registry: Option<Arc<Registry>>,
+    /// What the registry said.
+    verdicts: Mutex<BTreeMap<SchemaId, SchemaVerdict>>,
+}
+
+/// Why records cannot be read under some rules.
+pub enum Unread {
+    /// The rules are not valid.
+    Rules(DecoderError),
+    /// The format of a file does not suit the rules.
+    Form(SourceError),
+}
+
+impl Records {
+    /// Reads the first records of the input.
+    ///
+    /// # Errors
+    /// A file or the topic cannot be read.
+    pub async fn read(request: &InspectRequest) -> anyhow::Result<Self> {
+        match &request.source {
+            InspectSource::Files { files, format } => {
+                let (files, format) = (files.clone(), *format);
+                // One line more: a table has a header.
+                let lines = usize::try_from(MAX_RECORDS).unwrap_or(usize::MAX).saturating_add(1);
+                let read = move || Heads::read(&files, MAX_BYTES, lines);
+                let heads = tokio::task::spawn_blocking(read).await?;
+                Ok(Self::Files { heads: heads?, format, now_ms: request.now_ms })
+            }
+            InspectSource::Topic { topic, brokers, registry } => {
+                let records = TopicRecords::read(topic, brokers, registry.clone()).await?;
+                Ok(Self::Topic(records))
+            }
+        }
+    }
+
+    /// How the files are read under some rules.
+    pub fn options(&self, rules: &Rules) -> Result<Options, DecoderError> {
+        let (format, now_ms) = match self {
+            Self::Files { format, now_ms, .. } => (*format, *now_ms),
+            Self::Topic(_) => (None, 0),
+        };
+        Ok(Options {
+            format,
+            decoder: Arc::new(Decoder::new(rules)?),
+            reading: rules.reading,
+            max_document: MAX_BYTES,
+            log_time_ms: LogTime(now_ms),
+            first_offset: Offset(0),
+            known: Vec::new(),
+        })
+    }
+
+    /// The format of each file that was read, under some rules; `None` if it is not known.
+    pub fn formats(&self, rules: &Rules) -> Vec<Option<InputFormat>> {
+        let Self::Files { heads, .. } = self else { return Vec::new() };
+        let Ok(options) = self.options(rules) else { return Vec::new() };
+        heads.formats(&options).into_iter().map(Result::ok).collect()
+    }
+
+    /// Decodes the records under some rules; `on_batch` receives each batch.
+    ///
+    /// # Errors
+    /// The registry does not answer. The inner error says why the rules cannot read the records.
+    pub async fn tally(
+        &self,
+        rules: &Rules,
+        mut on_batch: impl FnMut(&Batch),
+    ) -> anyhow::Result<Result<Tally, Unread>> {
+        let options = match self.options(rules) {
+            Ok(options) => options,
+            Err(error) => return Ok(Err(Unread::Rules(error))),
+        };
+        let mut tally = Tally::new(rules);
+        match self {
+            Self::Files { heads, .. } => {
+                let mut source = FileSource::of_heads(heads, options)?;
+                while !tally.is_full() {
+                    match source.next().await {
+                        Ok(Some(mut batch)) => {
+                            drop_cut_end(&mut batch, heads);
+                            tally.observe(&batch, |_| batch.origin.to_string());
+                            on_batch(&batch);
+                        }
+                        Ok(None) => break,
+                        Err(error @ SourceError::Form { .. }) => {
+                            return Ok(Err(Unread::Form(error)));
+                        }
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+            }
+            Self::Topic(records) => {
+                let decoder = match Decoder::new(rules) {
+                    Ok(decoder) => decoder,
+                    Err(error) => return Ok(Err(Unread::Rules(error))),
+                };
+                let mut reader = RecordReader::new(decoder, rules.key == "device_id");
+                let completed = reader.fork();
+                for (partition, mut batch) in records.first.batches(&mut reader) {
+                    if tally.is_full() {
+                        break;
+                    }
+                    records.complete(&mut batch, &completed).await?;
+                    tally.observe(&batch, |entry| format!("{partition}@{}", entry.offset));
+                    on_batch(&batch);
+                }
+            }
+        }
+        Ok(Ok(tally))
+    }
+}
+
+/// Removes the dead letter of the end of a file that was not read to its end.
+fn drop_cut_end(batch: &mut Batch, heads: &Heads) {
+    use crate::model::reason::DeadReason::TruncatedInput;
+    use crate::source::{Entry, NoSample};
+    let is_cut = heads.list.iter().any(|head| head.is_cut && head.name() == *batch.origin);
+    let is_end = |entry: &Entry| match &entry.content {
+        Err(NoSample::Dead(error)) => error.reason == TruncatedInput,
+        _ => false,
+    };
+    if is_cut {
+        batch.entries.retain(|entry| !is_end(entry));
+    }
+}
+
+impl TopicRecords {
+    /// Reads the first records that a topic has, of each partition alike. Joins no group and
+    /// commits nothing.
+    async fn read(
+        topic: &str,
+        brokers: &Brokers,
+        registry: Option<Arc<Registry>>,
+    ) -> anyhow::Result<Self> {
+        let topics = Arc::new(Topics::new(brokers)?);
+        let layout = preflight::inspect(&topics, topic).await?;
+        let (brokers, name) = (brokers.clone(), topic.to_owned());
+        let limits = ReadLimits { records: MAX_RECORDS, bytes: MAX_BYTES };
+        let read = move || FirstRecords::read(&brokers, &name, &layout.extents, limits);
+        let first = tokio::task::spawn_blocking(read).await??;
+        let (topic, partitions) = (topic.to_owned(), layout.partitions);
+        Ok(Self { topic, partitions, first, registry, verdicts: Mutex::default() })
+    }
+
+    /// Looks up the schemas that a batch needs.
+    async fn complete(
+        &self,
+        batch: &mut Batch,
+        reader: &RecordReader,
+    ) -> Result<(), RegistryError> {
+        let mut reader = reader.fork();
+        for _ in 0..MAX_SCHEMAS {
+            let Some(id) = batch.needs_schema() else { break };
+            reader.add_schema(id, &self.verdict(id).await?);
+            reader.read_again(batch);
+        }
+        Ok(())
+    }
+
+    async fn verdict(&self, id: SchemaId) -> Result<SchemaVerdict, RegistryError> {
+        let known = self.verdicts.lock().expect("no holder panics").get(&id).cloned();
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let verdict = match &self.registry {
+            Some(registry) => registry.verdict(id).await?,
+            None => SchemaVerdict::Unusable {
+                problem: "no registry is named; pass --schema-registry".into(),
+            },
+        };
+        self.verdicts.lock().expect("no holder panics").insert(id, verdict.clone());
+        Ok(verdict)
+    }
+}

@@ -1,0 +1,246 @@
+//! The beginnings of inputs, held in memory so that they can be decoded in several ways.
+
+use std::io::Read;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use encoding_rs_io::DecodeReaderBytesBuilder;
+use serde::de::IgnoredAny;
+
+use super::detect::format_of;
+use super::input::{Input, Opened};
+use super::{InputFormat, Options};
+use crate::source::text::clipped;
+use crate::source::{Decoder, SourceError};
+
+/// Number of bytes read at once.
+const CHUNK: usize = 64 << 10;
+
+/// The beginnings of inputs, decompressed.
+#[derive(Debug)]
+pub struct Heads {
+    /// One for each input that was read, in order.
+    pub list: Vec<Head>,
+    /// Number of inputs that were not read, because those before them are long enough.
+    pub unread: usize,
+}
+
+/// The beginning of an input.
+#[derive(Clone, Debug)]
+pub struct Head {
+    input: Input,
+    content: Arc<[u8]>,
+    /// Whether there is more.
+    pub is_cut: bool,
+    /// Name of the compression, if there is one.
+    pub compression: Option<&'static str>,
+    /// Why the rest cannot be decompressed.
+    pub damage: Option<String>,
+}
+
+impl Heads {
+    /// Reads inputs, paths or `-` for stdin, up to a number of bytes, and of those that have a
+    /// record on each line, up to a number of lines. All inputs are checked before one is read.
+    ///
+    /// # Errors
+    /// An input does not exist, cannot be read or is a directory; or stdin is named twice.
+    pub fn read(paths: &[PathBuf], max_bytes: usize, lines: usize) -> Result<Self, SourceError> {
+        let inputs = paths.iter().map(|path| Input::new(path, false));
+        let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+        if inputs.iter().filter(|input| input.is_stdin()).count() > 1 {
+            let problem = "stdin can be read once; name it once";
+            return Err(inputs[0].form_error(problem.into()));
+        }
+        let (mut left, mut lines_left, mut unread) = (max_bytes, lines, 0);
+        let mut list = Vec::new();
+        for input in inputs {
+            if left == 0 || lines_left == 0 {
+                unread += 1;
+                continue;
+            }
+            let head = Head::read(input, left, lines_left)?;
+            left -= head.content.len().min(left);
+            if is_lined(&head.content) {
+                lines_left = lines_left.saturating_sub(count_lines(&head.content));
+            }
+            list.push(head);
+        }
+        Ok(Self { list, unread })
+    }
+
+    /// The format of each, under these options.
+    #[must_use]
+    pub fn formats(&self, options: &Options) -> Vec<Result<InputFormat, SourceError>> {
+        let inputs = self.inputs(options.decoder.converts_utf16());
+        inputs.iter().map(|input| format_of(input, options)).collect()
+    }
+
+    /// The inputs to read again.
+    pub(super) fn inputs(&self, converts_utf16: bool) -> Vec<Input> {
+        let input = |head: &Head| {
+            head.input.clone().with_content(Arc::clone(&head.content), converts_utf16)
+        };
+        self.list.iter().map(input).collect()
+    }
+}
+
+impl Head {
+    fn read(input: Input, max_bytes: usize, lines: usize) -> Result<Self, SourceError> {
+        let opened = input.open().map_err(|error| input.read_error(error))?;
+        let Opened { mut bytes, progress, compression } = opened;
+        let (mut content, mut damage, mut is_cut) = (Vec::new(), None, false);
+        let (mut lined, mut seen, mut counted) = (false, 0, 0);
+        loop {
+            if content.len() >= max_bytes || (lined && seen > lines) {
+                is_cut = true;
+                break;
+            }
+            let wanted = CHUNK.min(max_bytes - content.len()) as u64;
+            match Read::by_ref(&mut bytes).take(wanted).read_to_end(&mut content) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) if progress.has_failed() => return Err(input.read_error(error)),
+                Err(error) => {
+                    damage = Some(clipped(&error.to_string()));
+                    break;
+                }
+            }
+            lined = lined || is_lined(&content);
+            seen += count_lines(&content[counted..]);
+            counted = content.len();
+        }
+        let is_whole = !is_cut && damage.is_none();
+        if let (true, false, Some(end)) = (lined, is_whole, memchr::memrchr(b'\n', &content)) {
+            content.truncate(end + 1);
+        }
+        Ok(Self { input, content: content.into(), is_cut, compression, damage })
+    }
+
+    /// The path, or `-`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.input.name()
+    }
+
+    /// Number of bytes read, after decompression.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.content.len()
+    }
+
+    /// Whether it is text, as this decoder reads it.
+    #[must_use]
+    pub fn is_text(&self, decoder: &Decoder) -> bool {
+        decoder.is_text(&self.content[..self.content.len().min(CHUNK)])
+    }
+
+    /// Name of the encoding of its text, by its byte order mark; without one, UTF-8.
+    #[must_use]
+    pub fn encoding(&self) -> &'static str {
+        match &*self.content {
+            [0xef, 0xbb, 0xbf, ..] => "UTF-8 with BOM",
+            [0xff, 0xfe, ..] => "UTF-16LE",
+            [0xfe, 0xff, ..] => "UTF-16BE",
+            _ => "UTF-8",
+        }
+    }
+
+    /// The first line that is not blank, as UTF-8, or its beginning.
+    #[must_use]
+    pub fn first_line(&self) -> Vec<u8> {
+        let reader = DecodeReaderBytesBuilder::new().utf8_passthru(true).build(&*self.content);
+        let mut text = Vec::new();
+        // A slice is read without an error.
+        reader.take(CHUNK as u64).read_to_end(&mut text).ok();
+        let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text);
+        let lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+        lines.clone().find(|line| !line.is_empty()).unwrap_or_default().to_vec()
+    }
+}
+
+fn count_lines(bytes: &[u8]) -> usize {
+    memchr::memchr_iter(b'\n', bytes).count()
+}
+
+/// Whether content has a record on each line: unless it is UTF-16, binary, XML, or JSON whose first
+/// line is not a value.
+fn is_lined(content: &[u8]) -> bool {
+    let content = content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(content).trim_ascii_start();
+    let Some(end) = memchr::memchr(b'\n', content) else { return false };
+    match content.first() {
+        Some(b'{' | b'[') => serde_json::from_slice::<IgnoredAny>(&content[..end]).is_ok(),
+        Some(first) => first.is_ascii() && !first.is_ascii_control() && *first != b'<',
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(content: &[u8], max_bytes: usize, lines: usize) -> Heads {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        std::fs::write(&path, content).unwrap();
+        Heads::read(&[path.clone(), path], max_bytes, lines).unwrap()
+    }
+
+    #[test]
+    fn lines_end_where_enough_were_read() {
+        let line = "{\"a\":1}\n";
+        let heads = read(line.repeat(20_000).as_bytes(), 1 << 20, 100);
+        let head = &heads.list[0];
+        assert!(head.is_cut && head.bytes() < 100_000, "{} bytes", head.bytes());
+        assert!(head.content.ends_with(b"}\n"));
+        assert_eq!((heads.list.len(), heads.unread), (1, 1));
+        // Cut at the end of a line, also where bytes are the limit.
+        assert_eq!(read(line.repeat(10).as_bytes(), 20, 100).list[0].bytes(), 16);
+        let whole = read(line.as_bytes(), 1 << 20, 100);
+        assert!(!whole.list[0].is_cut);
+        assert_eq!((whole.list.len(), whole.unread), (2, 0));
+    }
+
+    #[test]
+    fn the_lines_of_a_document_are_not_records() {
+        let text = format!("[\n{}\n]", "1,\n".repeat(1000));
+        assert_eq!(read(text.as_bytes(), 1 << 20, 10).list[0].bytes(), text.len());
+        for (content, expected) in [
+            ("a,b\n1,2\n", true),
+            ("$GPRMC\n", true),
+            ("\u{feff}{}\n", true),
+            ("{}", false),
+            ("{\n}\n", false),
+            ("<gpx>\n", false),
+            ("\u{ff}\n", false),
+            ("\n\u{8}x\n", false),
+        ] {
+            assert_eq!(is_lined(content.as_bytes()), expected, "{content:?}");
+        }
+    }
+
+    #[test]
+    fn the_encoding_and_the_first_line_are_found() {
+        let utf16: Vec<u8> =
+            "\u{feff}a;b\r\n1;2".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        for (content, encoding, first) in [
+            (b"\n a,b \r\n1,2".to_vec(), "UTF-8", "a,b"),
+            ("\u{feff}a,b\n".into(), "UTF-8 with BOM", "a,b"),
+            (utf16, "UTF-16LE", "a;b"),
+            (vec![], "UTF-8", ""),
+        ] {
+            let heads = read(&content, 1 << 20, 100);
+            assert_eq!(heads.list[0].encoding(), encoding);
+            assert_eq!(heads.list[0].first_line(), first.as_bytes(), "{encoding}");
+        }
+    }
+
+    #[test]
+    fn damaged_content_is_read_up_to_the_damage() {
+        let mut zstd = zstd::encode_all(&b"{}\n".repeat(100_000)[..], 1).unwrap();
+        let half = zstd.len() / 2;
+        zstd[half..].fill(7);
+        let heads = read(&zstd, 1 << 20, 1_000_000);
+        assert_eq!(heads.list[0].compression, Some("zstd"));
+        assert!(heads.list[0].damage.is_some());
+    }
+}

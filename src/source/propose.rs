@@ -1,0 +1,305 @@
+//! Proposes a field map by the names in records and what their values look like.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use super::fields::Field;
+use super::outline::{NameValues, Outline};
+use crate::model::rules::SpeedUnit;
+
+/// What surrounds records that have no device of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Surroundings {
+    /// The name of a file.
+    File,
+    /// The key of a record.
+    Key,
+    /// Nothing that names a device, such as stdin.
+    Nothing,
+}
+
+/// A field map, as far as it was found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProposedMap {
+    /// Source of each field by its canonical name, and what else the map says.
+    pub fields: BTreeMap<String, String>,
+    /// Canonical names of the required fields that were not found.
+    pub missing: Vec<&'static str>,
+    /// Unit of speeds, if the name of the field says it.
+    pub speed_unit: Option<SpeedUnit>,
+}
+
+/// Names of a field, in lower case and without separators: the best first. A name that means
+/// something only in its object is preceded by the name of the object.
+fn names(field: Field) -> impl Iterator<Item = &'static str> {
+    let names = match field {
+        Field::DeviceId => {
+            "deviceid vehicleid deviceuniqueid unitid assetid trackerid terminalid busid truckid \
+             carid imei deviceimei vin uniqueid serialnumber serialno serial deviceserial ident \
+             clientid device vehicle unit asset tracker veh licenseplate plate registration \
+             devicename vehiclename userid id name"
+        }
+        Field::Time => {
+            "time timestamp ts gpstime gpstimestamp fixtime devicetime datetime gpsdatetime \
+             timestampms timems timeutc utctime utc eventtime positiontime locationtime sampletime \
+             recordedat capturedat measuredat occurredat happenedat reportedat tst epoch date when \
+             createdat servertime receivedat t"
+        }
+        Field::Lat => {
+            "lat latitude gpslat gpslatitude latdeg latitudedeg positionlat locationlat \
+             coordinates1 y"
+        }
+        Field::Lon => {
+            "lon longitude lng long gpslon gpslng gpslong gpslongitude londeg longitudedeg \
+             positionlon positionlng positionlong locationlon locationlng locationlong \
+             coordinates0 x"
+        }
+        Field::Speed => {
+            "speed gpsspeed groundspeed velocity vel spd speedkmh speedkph kmh kph speedmph mph \
+             speedms speedmps speedknots knots speedkn speedmeterspersecond speedmilesperhour"
+        }
+        Field::Heading => "heading bearing course direction azimuth cog hdg headingdegrees",
+        Field::Altitude => "altitude alt elevation ele gpsaltitude height",
+        Field::Accuracy => "accuracy horizontalaccuracy acc hacc accuracymeters",
+        Field::Driver => "driver driverid drivername driveruniqueid",
+        Field::Ignition => "ignition ignitionon isignitionon engineon",
+    };
+    names.split(' ')
+}
+
+/// The unit that the name of a speed says.
+fn unit_of(name: &str) -> Option<SpeedUnit> {
+    let says = |texts: &[&str]| texts.iter().any(|text| name.ends_with(text));
+    if says(&["kmh", "kph"]) {
+        Some(SpeedUnit::KilometresPerHour)
+    } else if says(&["mph", "milesperhour"]) {
+        Some(SpeedUnit::MilesPerHour)
+    } else if says(&["knots", "speedkn"]) {
+        Some(SpeedUnit::Knots)
+    } else if says(&["speedms", "mps", "meterspersecond"]) {
+        Some(SpeedUnit::MetresPerSecond)
+    } else {
+        None
+    }
+}
+
+/// A name in lower case, without separators.
+fn plain(name: &str) -> String {
+    name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+}
+
+/// A name that may be a field.
+#[derive(Clone, Copy, Debug)]
+struct Candidate<'a> {
+    path: &'a str,
+    /// Index of its name in [`names`].
+    rank: usize,
+}
+
+impl<'a> Candidate<'a> {
+    /// The path of the object that it is in, and its own name.
+    fn split(&self) -> (&'a str, &'a str) {
+        self.path.rsplit_once(['/', '.']).unwrap_or(("", self.path))
+    }
+
+    fn object(&self) -> &'a str {
+        self.split().0
+    }
+
+    /// The path of the element of an array that it is in, up to the last `*`.
+    fn element(&self) -> &'a str {
+        self.path.rfind("/*").map_or("", |at| &self.path[..at + 2])
+    }
+
+    /// Its source in a map: in the element that it is in.
+    fn source(&self) -> String {
+        self.path[self.element().len()..].to_owned()
+    }
+
+    /// Number of steps from an object to its own.
+    fn distance(&self, object: &str) -> usize {
+        let steps =
+            |path: &str| -> Vec<String> { path.split(['/', '.']).map(str::to_owned).collect() };
+        let (own, other) = (steps(self.object()), steps(object));
+        let common = own.iter().zip(&other).take_while(|(one, other)| one == other).count();
+        own.len() + other.len() - 2 * common
+    }
+}
+
+/// Whether the values may be those of a field. Tables have no values here.
+fn fits(field: Field, name: &str, seen: &NameValues) -> bool {
+    if seen.count == 0 {
+        // The number of a row, most likely.
+        return !matches!(name, "id" | "name" | "x" | "y" | "t");
+    }
+    match field {
+        Field::Lat => seen.is_within(-90.0, 90.0),
+        Field::Lon => seen.is_within(-180.0, 180.0),
+        Field::DeviceId if matches!(name, "id" | "name") => seen.repeats(),
+        Field::DeviceId | Field::Driver => seen.booleans == 0,
+        Field::Time => {
+            let digits = seen.example.bytes().filter(u8::is_ascii_digit).count();
+            seen.is_within(3e8, 5e18) || (seen.numbers == 0 && seen.booleans == 0 && digits >= 8)
+        }
+        Field::Ignition => seen.booleans == seen.count || seen.is_within(0.0, 1.0),
+        _ => seen.numbers == seen.count,
+    }
+}
+
+fn candidates<'a>(outline: &'a Outline, field: Field) -> Vec<Candidate<'a>> {
+    let found = |(path, seen): (&'a str, &'a NameValues)| {
+        let found = Candidate { path, rank: 0 };
+        let (object, name) = found.split();
+        let name = plain(name);
+        let object = Candidate { path: object, rank: 0 }.split().1;
+        let with_object = plain(object) + &name;
+        let rank = |name: &str| names(field).position(|known| known == name);
+        let rank = [rank(&with_object), rank(&name)].into_iter().flatten().min()?;
+        fits(field, names(field).nth(rank)?, seen).then_some(Candidate { path, rank })
+    };
+    outline.names().filter_map(found).collect()
+}
+
+/// Proposes a field map. `surroundings` name the device where records do not.
+#[must_use]
+pub fn propose(outline: &Outline, surroundings: Surroundings) -> ProposedMap {
+    let mut map = ProposedMap::default();
+    let (lats, lons) = (candidates(outline, Field::Lat), candidates(outline, Field::Lon));
+    let pairs = lats.iter().flat_map(|lat| lons.iter().map(move |lon| (lat, lon)));
+    let pair = pairs
+        .filter(|(lat, lon)| lat.object() == lon.object())
+        .min_by_key(|(lat, lon)| (lat.rank + lon.rank, lat.path.len()));
+    let Some((lat, lon)) = pair else {
+        map.missing = vec!["lat", "lon"];
+        return map;
+    };
+    for (name, found) in [("lat", lat), ("lon", lon)] {
+        map.fields.insert(name.into(), found.source());
+    }
+    if let Some((arrays, _)) = lat.path.rsplit_once("/*") {
+        map.fields.insert("samples".into(), arrays.into());
+    }
+    if let Some(opened) = outline.opened().filter(|path| lat.path.starts_with(*path)) {
+        map.fields.insert("open".into(), opened.into());
+    }
+    let rest = Field::ALL.into_iter().filter(|it| !matches!(it, Field::Lat | Field::Lon));
+    for field in rest {
+        // In the same element of an array as the position, or in one around it.
+        let around = candidates(outline, field);
+        let around = around.into_iter().filter(|it| lat.path.starts_with(it.element()));
+        let best = match field {
+            Field::DeviceId => {
+                around.min_by_key(|it| (it.rank, it.distance(lat.object()), it.path.len()))
+            }
+            _ => around
+                .min_by_key(|it| (Reverse(it.element().len()), it.distance(lat.object()), it.rank)),
+        };
+        if let Some(best) = best {
+            map.fields.insert(field.name().into(), best.source());
+            if field == Field::Speed {
+                map.speed_unit = unit_of(&plain(best.split().1));
+            }
+        }
+    }
+    if !map.fields.contains_key("device_id") {
+        let device = match surroundings {
+            Surroundings::File => Some("@file"),
+            Surroundings::Key => Some("@key"),
+            Surroundings::Nothing => None,
+        };
+        map.fields.extend(device.map(|source| ("device_id".into(), source.into())));
+    }
+    let required = Field::REQUIRED.map(Field::name).into_iter();
+    map.missing = required.filter(|name| !map.fields.contains_key(*name)).collect();
+    map
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outline(records: &[&str]) -> Outline {
+        let mut outline = Outline::default();
+        records.iter().for_each(|record| outline.observe(record.as_bytes()));
+        outline
+    }
+
+    /// The entries of the map that is proposed.
+    fn map(outline: &Outline, surroundings: Surroundings) -> String {
+        let map = propose(outline, surroundings);
+        let entries = map.fields.iter().map(|(name, source)| format!("{name}={source}"));
+        entries
+            .chain(map.missing.iter().map(|name| format!("no {name}")))
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    #[test]
+    fn nested_names_are_found() {
+        for (record, expected) in [
+            (
+                r#"{"vehicle":{"id":"a"},"gps":{"latitude":1,"lng":2,"time":"2026-11-20T07:00:00Z"},
+                    "createdAt":"2026-11-20T07:00:00Z","gpsSpeed":3}"#,
+                "device_id=/vehicle/id lat=/gps/latitude lon=/gps/lng speed=/gpsSpeed time=/gps/time",
+            ),
+            (
+                r#"{"imei":35,"points":[{"ts":1795158000,"y":{"lat":1,"lon":2},"spd":1},{}]}"#,
+                "device_id=/imei lat=/y/lat lon=/y/lon samples=/points speed=/spd time=/ts",
+            ),
+            (
+                r#"{"dev":{"unit_id":"a"},"p":{"coordinates":[13.4,52.5]},"t":1795158000000}"#,
+                "device_id=/dev/unit_id lat=/p/coordinates/1 lon=/p/coordinates/0 time=/t",
+            ),
+            (
+                r#"{"client_id":"a","payload":"{\"lat\":1,\"lon\":2,\"tst\":1795158000}"}"#,
+                "device_id=/client_id lat=/payload/lat lon=/payload/lon open=/payload \
+                 time=/payload/tst",
+            ),
+            (
+                r#"{"ident":"a","timestamp":1795158000,"position.latitude":1,"position.longitude":2}"#,
+                "device_id=/ident lat=/position.latitude lon=/position.longitude time=/timestamp",
+            ),
+        ] {
+            assert_eq!(map(&outline(&[record]), Surroundings::File), expected, "{record}");
+        }
+    }
+
+    #[test]
+    fn values_that_cannot_be_a_field_are_not_taken() {
+        for (record, expected) in [
+            // Coordinates of another system, a text that is not a time, and the number of a record.
+            (r#"{"lat":5820000,"lon":390000}"#, "no lat no lon"),
+            (
+                r#"{"id":"a","lat":1,"lon":2,"time":"noon"}"#,
+                "device_id=@key lat=/lat lon=/lon no time",
+            ),
+            (r#"{"a":{"lat":1},"b":{"lon":2}}"#, "no lat no lon"),
+            ("{}", "no lat no lon"),
+        ] {
+            assert_eq!(map(&outline(&[record]), Surroundings::Key), expected, "{record}");
+        }
+        let same = r#"{"id":"a","lat":1,"lon":2,"time":1795158000}"#;
+        let repeats = outline(&[same, same]);
+        assert_eq!(
+            map(&repeats, Surroundings::Nothing),
+            "device_id=/id lat=/lat lon=/lon time=/time"
+        );
+        let without = outline(&[r#"{"lat":1,"lon":2,"time":1795158000}"#]);
+        assert_eq!(
+            map(&without, Surroundings::Nothing),
+            "lat=/lat lon=/lon time=/time no device_id"
+        );
+    }
+
+    #[test]
+    fn columns_are_found_by_their_names_alone() {
+        let table =
+            Outline::of_table(b"row id;Vehicle ID;GPS Time;Latitude;Longitude;Speed (km/h)");
+        let found = propose(&table, Surroundings::File);
+        assert_eq!(
+            map(&table, Surroundings::File),
+            "device_id=Vehicle ID lat=Latitude lon=Longitude speed=Speed (km/h) time=GPS Time"
+        );
+        assert_eq!(found.speed_unit, Some(SpeedUnit::KilometresPerHour));
+    }
+}

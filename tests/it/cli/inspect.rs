@@ -1,0 +1,258 @@
+//! What `inspect` says of files, and that the command it prints reads them.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use super::{Folder, Ran};
+use crate::formats::{ROWS, Row, paths};
+
+/// What `inspect` finds in an input that has samples.
+pub fn inspect(folder: &Folder, words: &str) -> Value {
+    folder.run(&format!("inspect {words} --json")).ends(0).json()
+}
+
+/// Runs a command that `inspect` printed, by a shell.
+fn run_printed(folder: &Folder, found: &Value, more: &str) -> Ran {
+    let printed = found["command"].as_str().unwrap();
+    let words = printed.strip_prefix("tstar ").unwrap();
+    let program = env!("CARGO_BIN_EXE_tstar");
+    let line = format!("{program} {words} {more}");
+    let mut shell = Command::new("sh");
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("TSTAR_") {
+            shell.env_remove(name);
+        }
+    }
+    Ran::run(&line, shell.args(["-c", &line]).current_dir(folder.dir.path()))
+}
+
+/// The value of a proposed flag.
+fn flag<'a>(found: &'a Value, name: &str) -> &'a Value {
+    let flags = found["flags"].as_array().unwrap();
+    flags.iter().find(|it| it["flag"] == name).map_or(&Value::Null, |it| &it["value"])
+}
+
+/// Names of the files of a folder.
+fn names(folder: &Path) -> BTreeSet<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+/// Samples of a car: each `seconds`, `north_m` after the one before, with this speed.
+fn track(first: u32, count: u32, (seconds, north_m): (u32, f64), speed: f64) -> String {
+    let line = |nth: u32| {
+        let time_ms = 1_714_550_400_000 + i64::from(first + nth * seconds) * 1000;
+        let lat = 52.0 + f64::from(nth) * north_m / 111_195.08;
+        let sample = json!({
+            "device_id": "van-1", "time": time_ms, "lat": lat, "lon": 13.5, "speed": speed,
+        });
+        sample.to_string() + "\n"
+    };
+    (0..count).map(line).collect()
+}
+
+#[test]
+fn each_format_is_recognised_and_the_command_reads_it() {
+    for Row { files, preset, skipped, .. } in ROWS {
+        let folder = Folder::new();
+        let found = inspect(&folder, &paths(files));
+        assert_eq!((&found["reads"], &found["preset"]), (&json!("preset"), &json!(preset)));
+        assert_eq!((&found["samples"], &found["devices"]), (&json!(15), &json!(2)), "{files:?}");
+        assert_eq!(found["skipped"], skipped, "{files:?}");
+        assert_eq!(found["dead_letters"], json!({}), "{files:?}");
+        assert_eq!(names(folder.dir.path()), BTreeSet::new(), "nothing is written");
+        let summary = run_printed(&folder, &found, "--json").ends(0).json();
+        assert_eq!((&summary["applied"], &summary["duplicates"]), (&json!(14), &json!(1)));
+        assert_eq!(summary["dead_letters"], json!({}), "{files:?}");
+    }
+}
+
+#[test]
+fn standard_names_need_no_preset() {
+    let folder = Folder::new();
+    let found = inspect(&folder, &paths(&["canonical.ndjson"]));
+    assert_eq!((&found["reads"], &found["samples"]), (&json!("standard names"), &json!(15)));
+    assert_eq!((&found["preset"], &found["map"]), (&Value::Null, &json!({})));
+    assert_eq!(found["files"][0]["format"], "ndjson");
+    assert_eq!(found["from"], "2026-11-20T07:00:00.000Z");
+    let fields: Vec<_> = found["fields"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["field"].as_str().unwrap())
+        .collect();
+    assert!(fields.starts_with(&["device_id", "time", "lat", "lon", "speed"]), "{fields:?}");
+    let summary = run_printed(&folder, &found, "--json").ends(0).json();
+    assert_eq!(summary["applied"], 14, "{summary}");
+}
+
+#[test]
+fn at_most_ten_thousand_records_are_looked_at() {
+    let folder = Folder::new();
+    folder.write_fleet("log", "");
+    let before = names(folder.dir.path());
+    let found = inspect(&folder, "log");
+    assert_eq!((&found["records"], &found["files"][0]["whole"]), (&json!(10_000), &json!(false)));
+    assert!(found["samples"].as_u64().unwrap() > 9000, "{found}");
+    assert!(found["late"]["share"].as_f64().unwrap() > 0.0, "{found}");
+    let dead = found["dead_letters"].as_object().unwrap();
+    assert!(dead.len() > 3, "{dead:?}");
+    assert!(dead.values().all(|it| it["first"]["line"].as_u64().unwrap() > 0), "{dead:?}");
+    assert_eq!(names(folder.dir.path()), before, "nothing is written");
+    // The second file is not read, but has to exist.
+    let found = inspect(&folder, "log log");
+    assert_eq!((&found["records"], &found["files_not_read"]), (&json!(10_000), &json!(1)));
+    folder.run("inspect log none --json").ends(74).prints_nothing();
+}
+
+#[test]
+fn units_are_found_by_their_magnitude_and_the_track() {
+    let log = track(0, 100, (10, 150.0), 54.0);
+    let folder = Folder::with("kmh", &log);
+    let found = inspect(&folder, "kmh");
+    assert_eq!(flag(&found, "--speed-unit"), "kmh");
+    assert_eq!((&found["speed"]["unit"], &found["speed"]["legs"]), (&json!("kmh"), &json!(99)));
+    run_printed(&folder, &found, "--json").ends(0);
+    assert_eq!(folder.trips("trips.db")[0]["max_speed_mps"], 15.0);
+
+    for (unit, per_s) in [("s", 1), ("ms", 1000), ("us", 1_000_000), ("ns", 1_000_000_000_i64)] {
+        let line = |line: &str| {
+            let mut sample: Value = serde_json::from_str(line).unwrap();
+            sample["time"] = json!(sample["time"].as_i64().unwrap() / 1000 * per_s);
+            sample.to_string() + "\n"
+        };
+        let folder = Folder::with("log", log.lines().map(line).collect::<String>());
+        let found = inspect(&folder, "log");
+        let expected = if unit == "ms" { Value::Null } else { json!(unit) };
+        assert_eq!((&found["samples"], flag(&found, "--time-unit")), (&json!(100), &expected));
+        let summary = run_printed(&folder, &found, "--json").ends(0).json();
+        assert_eq!(summary["applied"], 100, "{unit}: {summary}");
+    }
+}
+
+#[test]
+fn a_heartbeat_while_parked_is_found_and_dropped() {
+    let parked = track(1000, 30, (290, 0.0), 0.0);
+    let folder = Folder::with("log", track(0, 90, (10, 100.0), 10.0) + &parked);
+    let found = inspect(&folder, "log");
+    let interval = found["heartbeat"]["interval_s"].as_f64().unwrap();
+    assert!((285.0..295.0).contains(&interval), "{interval}");
+    assert_eq!(
+        (&found["heartbeat"]["stops"], flag(&found, "--min-speed")),
+        (&json!(1), &json!("1"))
+    );
+    run_printed(&folder, &found, "--json").ends(0);
+    assert_eq!(folder.trips("trips.db")[0]["duration_s"], 890.0, "the trip ends at the stop");
+    let with_gap = inspect(&folder, "log --max-gap 7m");
+    let command = with_gap["command"].as_str().unwrap();
+    assert_eq!(command, "tstar ingest log --max-gap 7m --min-speed 1");
+}
+
+#[test]
+fn bad_fixes_are_counted() {
+    let zero = r#"{"device_id":"van-1","time":1714550405000,"lat":0,"lon":0}"#;
+    let far = r#"{"device_id":"van-1","time":1714551400000,"lat":10,"lon":10}"#;
+    let log = track(0, 50, (10, 100.0), 10.0) + zero + "\n" + far + "\n";
+    let folder = Folder::with("log", log);
+    let found = inspect(&folder, "log");
+    assert_eq!((&found["zero_positions"], &found["jumps"]), (&json!(1), &json!(1)));
+    assert_eq!(flag(&found, "--max-leg-speed"), "150");
+    run_printed(&folder, &found, "--json").ends(0);
+}
+
+#[test]
+fn a_map_is_proposed_where_no_preset_fits() {
+    let record =
+        |nth: u32| {
+            let time = format!("2026-03-27T06:{nth:02}:00Z");
+            json!({"unit": {"imei": 35_000 + nth % 2}, "fixes": [
+            {"pos": {"latitude": 52.0, "lng": 13.0 + f64::from(nth) / 1000.0}, "gps_time": time},
+        ]}).to_string() + "\n"
+        };
+    let folder = Folder::with("log", (0..30).map(record).collect::<String>());
+    let found = inspect(&folder, "log");
+    assert_eq!(found["reads"], "map", "{found}");
+    let map = json!({
+        "samples": "/fixes", "device_id": "/unit/imei", "lat": "/pos/latitude", "lon": "/pos/lng",
+        "time": "/gps_time",
+    });
+    assert_eq!(
+        (&found["map"], &found["samples"], &found["devices"]),
+        (&map, &json!(30), &json!(2))
+    );
+    let summary = run_printed(&folder, &found, "--json").ends(0).json();
+    assert_eq!(summary["applied"], 30, "{summary}");
+}
+
+#[test]
+fn columns_and_local_times_are_found() {
+    let row = |nth: u32| format!("7;{nth:02}.03.2026 06:04:03;52,5;13,{nth};30\n");
+    let table = "Vehicle ID;Date;Latitude;Longitude;Speed kmh\n".to_owned();
+    let folder = Folder::with("a b.csv", table + &(10..28).map(row).collect::<String>());
+    let words = ["inspect", "a b.csv", "--json"];
+    let ran = Ran::run("inspect", folder.command("").args(words)).ends(0);
+    let found = ran.json();
+    assert_eq!((&found["samples"], &found["files"][0]["format"]), (&json!(18), &json!("csv")));
+    assert_eq!(flag(&found, "--time-format"), "%d.%m.%Y %H:%M:%S");
+    assert_eq!(
+        (flag(&found, "--time-zone"), flag(&found, "--speed-unit")),
+        (&json!("UTC"), &json!("kmh"))
+    );
+    let summary = run_printed(&folder, &found, "--json").ends(0).json();
+    assert_eq!(summary["applied"], 18, "{summary}");
+}
+
+#[test]
+fn compressed_and_encoded_files_are_described() {
+    let log = track(0, 20, (10, 100.0), 10.0);
+    let folder = Folder::with("log.zst", zstd::encode_all(log.as_bytes(), 1).unwrap());
+    let found = inspect(&folder, "log.zst");
+    let file = &found["files"][0];
+    assert_eq!((&file["compression"], &file["whole"]), (&json!("zstd"), &json!(true)));
+    let utf16: Vec<u8> =
+        format!("\u{feff}{log}").encode_utf16().flat_map(u16::to_le_bytes).collect();
+    folder.write("utf16", utf16);
+    let found = inspect(&folder, "utf16");
+    assert_eq!(
+        (&found["files"][0]["encoding"], &found["samples"]),
+        (&json!("UTF-16LE"), &json!(20))
+    );
+    folder.write("log", &log);
+    let found = folder.run_from("inspect - --json", "log").ends(0).json();
+    assert_eq!((&found["samples"], &found["files"][0]["name"]), (&json!(20), &json!("-")));
+    let shown = folder.text("inspect log --format table");
+    assert!(shown.contains("read by  standard names") && shown.contains("up to 10s"), "{shown}");
+    assert!(shown.contains("\n  tstar ingest log --max-gap 5m\n  --max-gap 5m: "), "{shown}");
+}
+
+#[test]
+fn what_cannot_be_read_is_an_exit_code() {
+    let folder = Folder::with("empty", "");
+    folder.run("inspect empty --json").ends(1).says(&["the input has no record"]);
+    folder.write("none", "{\"a\":{\"latitude\":1,\"lng\":2}}\n".repeat(20));
+    let ran = folder.run("inspect none --json").ends(65);
+    let found = ran.says(&["no sample was found in 20 records"]).json();
+    assert_eq!((&found["reads"], &found["command"]), (&Value::Null, &Value::Null));
+    assert_eq!(found["missing"], json!(["time"]));
+    assert_eq!(found["dead_letters"]["missing_field"]["count"], 20, "{found}");
+    folder.write("noise", (0..=255).cycle().take(100_000).collect::<Vec<u8>>());
+    folder.run("inspect noise --json").ends(65);
+    folder.write("deep", "[".repeat(100_000) + "\n{\"a\":\n");
+    folder.run("inspect deep --json").ends(65);
+    folder.write("a.xml", "<kml><Placemark/></kml>");
+    let found = folder.run("inspect a.xml --json").ends(65).json();
+    assert!(found["notes"][0].as_str().unwrap().contains("not GPX"), "{found}");
+    let events = paths(&["owntracks/others.ndjson"]);
+    folder.run(&format!("inspect {events}")).ends(65).says(&["no sample was found in 5 records"]);
+    let events = folder.run(&format!("inspect {events} --preset owntracks")).ends(65);
+    events.says(&["none of the 5 records is a position"]);
+    folder.run("inspect missing").ends(74).prints_nothing();
+    folder.run("inspect .").ends(65).prints_nothing();
+    folder.run("inspect").ends(2).says(&["name files, - for stdin, or --topic"]);
+    folder.run("inspect empty --topic a").ends(2).says(&["not both"]);
+    folder.run("inspect none --preset owntracks --json").ends(65);
+    assert_eq!(names(folder.dir.path()).len(), 5, "nothing is written");
+}
