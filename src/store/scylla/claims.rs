@@ -3,30 +3,21 @@
 
 use std::collections::BTreeMap;
 
-use scylla::client::session::Session;
-use scylla::statement::prepared::PreparedStatement;
-use scylla::value::{CqlTimestamp, Row};
+use scylla::value::{CqlTimestamp, CqlValue};
 
 use super::Shared;
-use super::requests::Failure;
+use super::cql::{Columns, Cql};
 use crate::store::{Forget, StoreError};
 
-/// Inserts a claim unless one exists; returns the partition of the existing or the new claim.
-async fn insert(
-    session: &Session,
-    statement: &PreparedStatement,
-    (device_id, epoch, partition): (&str, i32, i32),
-) -> Result<i32, Failure> {
-    let answer = session.execute_unpaged(statement, (device_id, epoch, partition)).await?;
-    let answer = answer.into_rows_result()?;
-    // If the insert was applied, Scylla returns the columns as nulls and Cassandra returns none.
-    let at = answer.column_specs().get_by_name("partition").map(|(at, _)| at);
-    let row = answer.rows::<Row>()?.next().transpose()?;
-    let existing = row.zip(at).and_then(|(mut row, at)| row.columns[at].take());
-    Ok(existing.and_then(|column| column.as_int()).unwrap_or(partition))
+/// The partition of the claim that existed before a conditional insert. If there was none, Scylla
+/// returns the columns as nulls and Cassandra returns none.
+fn existing_claim(answer: Columns) -> Option<i32> {
+    let mut columns = answer.into_iter();
+    let (_, partition) = columns.find(|(name, _)| name == "partition")?;
+    partition.as_ref().and_then(CqlValue::as_int)
 }
 
-impl Shared {
+impl<C: Cql> Shared<C> {
     /// Claims that forgets have moved to their records, by epoch.
     async fn moved_claims(&self, device_id: &str) -> Result<BTreeMap<i32, i32>, StoreError> {
         let select = &self.statements.moved_claims;
@@ -55,10 +46,11 @@ impl Shared {
         partition: i32,
     ) -> Result<i32, StoreError> {
         let _permit = self.permits.acquire().await.expect("it is never closed");
-        let statement = &self.statements.claim;
+        let (statement, values) = (&self.statements.claim, (device_id, epoch, partition));
         // An attempt without an answer may have been applied; the next one then finds its claim.
-        let insert_once = || insert(&self.session, statement, (device_id, epoch, partition));
-        let existing = self.retry.until_acknowledged("claiming a partition", insert_once).await?;
+        let insert = || self.session.execute_conditional(statement, &values);
+        let answer = self.retry.until_acknowledged("claiming a partition", insert).await?;
+        let existing = existing_claim(answer).unwrap_or(partition);
         Ok(self.moved_claims(device_id).await?.remove(&epoch).unwrap_or(existing))
     }
 

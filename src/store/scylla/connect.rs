@@ -12,6 +12,7 @@ use scylla::policies::retry::FallthroughRetryPolicy;
 use scylla::statement;
 use tokio::sync::Semaphore;
 
+use super::cql::Cql;
 use super::requests::{Failure, RetryPolicy};
 use super::statements::Statements;
 use super::tls::Layer;
@@ -120,15 +121,25 @@ fn check_datacenter(session: &Session, datacenter: &str) -> Result<(), String> {
 }
 
 /// Connects to a keyspace, checks its tables and prepares the statements.
-pub(super) async fn connect(url: &ScyllaUrl, options: ServerOptions) -> Result<Shared, StoreError> {
-    let concurrency = options.concurrency.max(1);
-    let retry = RetryPolicy::new(url, options);
+pub(super) async fn connect(
+    url: &ScyllaUrl,
+    options: ServerOptions,
+) -> Result<Shared<Session>, StoreError> {
+    let retry = RetryPolicy::new::<Session>(url, options);
     let session = session(url, &retry).await?;
     check_tables(&session, url, &retry).await?;
-    let prepare = || async {
-        session.use_keyspace(&url.keyspace, true).await?;
-        Statements::prepare(&session, retry.options().consistency).await
-    };
+    let enter = || async { Ok(session.use_keyspace(&url.keyspace, true).await?) };
+    retry.until_acknowledged("entering its keyspace", enter).await?;
+    prepare(session, retry).await
+}
+
+/// Prepares the statements over a connection in the keyspace.
+pub(super) async fn prepare<C: Cql>(
+    session: C,
+    retry: RetryPolicy,
+) -> Result<Shared<C>, StoreError> {
+    let concurrency = retry.options().concurrency.max(1);
+    let prepare = || Statements::prepare(&session, retry.options().consistency);
     let statements = retry.until_acknowledged("preparing its statements", prepare).await?;
     let permits = Semaphore::new(concurrency);
     let (foreign_rows, rows_read) = (TestCounter::default(), TestCounter::default());

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use scylla::response::PagingState;
 
 use super::Shared;
+use super::cql::Cql;
 use crate::store::StoreError;
 
 /// Maximum number of devices that one scan collects (8 MB of the longest ids).
@@ -42,7 +43,7 @@ impl DevicePage {
     }
 }
 
-impl Shared {
+impl<C: Cql> Shared<C> {
     /// Scans the whole table, and keeps the first ids after `after` in memory.
     pub(super) async fn find_devices(
         &self,

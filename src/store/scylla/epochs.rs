@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use scylla::response::query_result::QueryResult;
-use scylla::value::Row;
+use scylla::value::CqlValue;
 
 use super::ScyllaStore;
+use super::cql::{self, Cql};
 use super::requests::Failure;
 use crate::model::epoch::Epoch;
 use crate::model::partitioner::Partitioner;
@@ -25,21 +25,18 @@ fn read(columns: Columns) -> Result<Epoch, Failure> {
 }
 
 /// Whether a conditional insert was applied.
-pub(super) fn applied(answer: QueryResult) -> Result<bool, Failure> {
+pub(super) fn applied(answer: &cql::Columns) -> bool {
     // The first column is `[applied]`; the columns of an existing row follow.
-    let answer = answer.into_rows_result()?;
-    let first = answer.rows::<Row>()?.next().transpose()?;
-    let applied = first.and_then(|row| row.columns.into_iter().next().flatten());
-    Ok(applied.and_then(|applied| applied.as_boolean()).unwrap_or(false))
+    let applied = answer.first().and_then(|(_, applied)| applied.as_ref());
+    applied.and_then(CqlValue::as_boolean).unwrap_or(false)
 }
 
-impl EpochStore for ScyllaStore {
+impl<C: Cql> EpochStore for ScyllaStore<C> {
     async fn epochs(&self) -> Result<Vec<Epoch>, StoreError> {
         let shared = &self.shared;
         let select = || async {
-            let found = shared.session.execute_unpaged(&shared.statements.epochs, ()).await?;
-            let found = found.into_rows_result()?;
-            found.rows::<Columns>()?.map(|row| read(row?)).collect()
+            let found = shared.session.unpaged(&shared.statements.epochs, &()).await?;
+            found.into_iter().map(read).collect()
         };
         shared.retry.until_acknowledged("reading the epochs", select).await
     }
@@ -54,7 +51,7 @@ impl EpochStore for ScyllaStore {
         let insert = || async {
             attempts.fetch_add(1, Ordering::Relaxed);
             let statement = &shared.statements.add_epoch;
-            applied(shared.session.execute_unpaged(statement, &values).await?)
+            Ok(applied(&shared.session.execute_conditional(statement, &values).await?))
         };
         let added = shared.retry.until_acknowledged("adding an epoch", insert).await?;
         if added || attempts.load(Ordering::Relaxed) == 1 {

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use scylla::serialize::row::SerializeRow;
-use scylla::statement::prepared::PreparedStatement;
 use scylla::value::CqlTimestamp;
 
+use super::cql::Cql;
 use super::row::bucket;
 use super::{ScyllaStore, Shared};
 use crate::identity;
@@ -13,7 +13,7 @@ use crate::model::scalar::{Day, DeviceTime, Version};
 use crate::store::{Forget, StoreError};
 use crate::timeline::day_of;
 
-impl Shared {
+impl<C: Cql> Shared<C> {
     /// The forgets of a device, in log order.
     pub(super) async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>, StoreError> {
         let (doing, select) = ("reading forgets", &self.statements.forgets);
@@ -40,12 +40,11 @@ impl Shared {
     pub(super) async fn execute(
         &self,
         doing: &'static str,
-        statement: &PreparedStatement,
-        values: impl SerializeRow,
+        statement: &C::Statement,
+        values: impl SerializeRow + Sync,
     ) -> Result<(), StoreError> {
         let _permit = self.permits.acquire().await.expect("it is never closed");
-        let write =
-            || async { Ok(self.session.execute_unpaged(statement, &values).await.map(drop)?) };
+        let write = || self.session.execute(statement, &values);
         self.retry.until_acknowledged(doing, write).await
     }
 
@@ -83,7 +82,7 @@ impl Shared {
     }
 }
 
-impl ScyllaStore {
+impl<C: Cql> ScyllaStore<C> {
     /// Carries out a forget; each step is acknowledged before the next.
     pub(super) async fn erase(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
         let (shared, statements) = (&self.shared, &self.shared.statements);

@@ -3,21 +3,19 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::ScyllaStore;
+use super::cql::Cql;
 use super::epochs::applied;
 use crate::model::control::NamedKey;
 use crate::store::{KeyStore, StoreError};
 
-impl KeyStore for ScyllaStore {
+impl<C: Cql> KeyStore for ScyllaStore<C> {
     async fn control_keys(&self) -> Result<Vec<NamedKey>, StoreError> {
         let shared = &self.shared;
-        let select = || async {
-            let found = shared.session.execute_unpaged(&shared.statements.control_keys, ()).await?;
-            let found = found.into_rows_result()?;
-            let named = |(name, fingerprint)| NamedKey { name, fingerprint };
-            let rows = found.rows::<(String, String)>()?;
-            Ok(rows.map(|row| row.map(named)).collect::<Result<Vec<_>, _>>()?)
-        };
-        shared.retry.until_acknowledged("reading the control keys", select).await
+        let select = || shared.session.unpaged(&shared.statements.control_keys, &());
+        let found: Vec<(String, String)> =
+            shared.retry.until_acknowledged("reading the control keys", select).await?;
+        let named = |(name, fingerprint)| NamedKey { name, fingerprint };
+        Ok(found.into_iter().map(named).collect())
     }
 
     async fn add_control_key(&self, key: &NamedKey) -> Result<bool, StoreError> {
@@ -26,7 +24,7 @@ impl KeyStore for ScyllaStore {
         let insert = || async {
             attempts.fetch_add(1, Ordering::Relaxed);
             let statement = &shared.statements.add_control_key;
-            applied(shared.session.execute_unpaged(statement, values).await?)
+            Ok(applied(&shared.session.execute_conditional(statement, &values).await?))
         };
         let added = shared.retry.until_acknowledged("adding a control key", insert).await?;
         if added || attempts.load(Ordering::Relaxed) == 1 {

@@ -8,6 +8,7 @@
 
 mod claims;
 mod connect;
+pub mod cql;
 mod devices;
 mod epochs;
 mod forgets;
@@ -30,6 +31,9 @@ use std::time::Duration;
 use scylla::client::session::Session;
 use tokio::sync::{Semaphore, watch};
 
+use cql::Cql;
+#[cfg(feature = "internals")]
+pub use requests::Failure;
 use requests::RetryPolicy;
 use statements::Statements;
 
@@ -113,9 +117,9 @@ impl Default for ServerOptions {
 }
 
 /// State that the workers of one session share.
-struct Shared {
-    session: Session,
-    statements: Statements,
+struct Shared<C: Cql> {
+    session: C,
+    statements: Statements<C>,
     retry: RetryPolicy,
     /// Limits the writes in flight, which the driver does not.
     permits: Semaphore,
@@ -128,8 +132,8 @@ struct Shared {
 type Listed = HashSet<(String, DeviceTime)>;
 
 /// A store in Scylla or Cassandra, for one partition worker or one reader.
-pub struct ScyllaStore {
-    shared: Arc<Shared>,
+pub struct ScyllaStore<C: Cql = Session> {
+    shared: Arc<Shared<C>>,
     /// Not shared between workers: the next worker of a partition may have removed days from the
     /// index.
     listed: Mutex<Listed>,
@@ -137,7 +141,7 @@ pub struct ScyllaStore {
     device_page: Mutex<Option<devices::DevicePage>>,
 }
 
-impl fmt::Debug for ScyllaStore {
+impl<C: Cql> fmt::Debug for ScyllaStore<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ScyllaStore").field("url", &self.url()).finish_non_exhaustive()
     }
@@ -152,6 +156,40 @@ impl ScyllaStore {
     /// [`StoreError::NoSchema`] for a keyspace without the tables.
     pub async fn connect(url: &ScyllaUrl, options: ServerOptions) -> Result<Self, StoreError> {
         let shared = Arc::new(connect::connect(url, options).await?);
+        Ok(Self { shared, listed: Mutex::default(), device_page: Mutex::default() })
+    }
+
+    /// Whether the server is Scylla rather than Cassandra or a compatible server.
+    #[must_use]
+    #[cfg(feature = "internals")]
+    pub fn is_scylla(&self) -> bool {
+        schema::is_scylla(&self.shared.session)
+    }
+
+    /// The state of the servers and tables.
+    ///
+    /// # Errors
+    /// [`StoreError::Unreachable`] or [`StoreError::Failed`].
+    pub async fn health(&self) -> Result<Health, StoreError> {
+        let keyspace = self.shared.session.get_keyspace();
+        let name = keyspace.as_deref().map_or("", String::as_str);
+        schema::inspect(&self.shared.session, &self.shared.retry, name).await
+    }
+}
+
+impl<C: Cql> ScyllaStore<C> {
+    /// A store over a connection in its keyspace, with all tables.
+    ///
+    /// # Errors
+    /// The statements cannot be prepared.
+    #[cfg(feature = "internals")]
+    pub async fn over(
+        session: C,
+        url: &ScyllaUrl,
+        options: ServerOptions,
+    ) -> Result<Self, StoreError> {
+        let retry = RetryPolicy::new::<C>(url, options);
+        let shared = Arc::new(connect::prepare(session, retry).await?);
         Ok(Self { shared, listed: Mutex::default(), device_page: Mutex::default() })
     }
 
@@ -175,23 +213,6 @@ impl ScyllaStore {
     #[cfg(feature = "internals")]
     pub fn rows_read(&self) -> u64 {
         self.shared.rows_read.get()
-    }
-
-    /// Whether the server is Scylla rather than Cassandra or a compatible server.
-    #[must_use]
-    #[cfg(feature = "internals")]
-    pub fn is_scylla(&self) -> bool {
-        schema::is_scylla(&self.shared.session)
-    }
-
-    /// The state of the servers and tables.
-    ///
-    /// # Errors
-    /// [`StoreError::Unreachable`] or [`StoreError::Failed`].
-    pub async fn health(&self) -> Result<Health, StoreError> {
-        let keyspace = self.shared.session.get_keyspace();
-        let name = keyspace.as_deref().map_or("", String::as_str);
-        schema::inspect(&self.shared.session, &self.shared.retry, name).await
     }
 
     /// The URL of the store.

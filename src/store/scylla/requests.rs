@@ -2,9 +2,11 @@
 //! may be repeated safely.
 
 use std::error::Error;
+use std::pin::pin;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use futures_util::future::{BoxFuture, select};
 use scylla::deserialize::{DeserializationError, TypeCheckError};
 use scylla::errors::{
     ConnectionError, ConnectionPoolError, ConnectionSetupRequestErrorKind, DbError, ExecutionError,
@@ -12,6 +14,7 @@ use scylla::errors::{
     RowsError, UseKeyspaceError,
 };
 
+use super::cql::Cql;
 use super::{ScyllaUrl, ServerOptions};
 use crate::store::StoreError;
 use crate::telemetry;
@@ -29,7 +32,7 @@ type Cause = Box<dyn Error + Send + Sync>;
 
 /// Why a request failed.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub enum Failure {
     /// A retry may help.
     Transient(Cause),
     /// A retry cannot help.
@@ -172,11 +175,12 @@ pub(super) struct RetryPolicy {
     url: String,
     options: ServerOptions,
     reported_at: Mutex<Option<Instant>>,
+    pause: fn(Duration) -> BoxFuture<'static, ()>,
 }
 
 impl RetryPolicy {
-    pub(super) fn new(url: &ScyllaUrl, options: ServerOptions) -> Self {
-        Self { url: url.to_string(), options, reported_at: Mutex::new(None) }
+    pub(super) fn new<C: Cql>(url: &ScyllaUrl, options: ServerOptions) -> Self {
+        Self { url: url.to_string(), options, reported_at: Mutex::new(None), pause: C::pause }
     }
 
     pub(super) fn url(&self) -> &str {
@@ -231,7 +235,7 @@ impl RetryPolicy {
     /// Waits for a delay or until cancelled.
     async fn pause(&self, wait: Duration) {
         let Some(cancelled) = &self.options.cancelled else {
-            return tokio::time::sleep(wait).await;
+            return (self.pause)(wait).await;
         };
         let mut cancelled = cancelled.clone();
         // If the sender was dropped, nothing can cancel: wait for the whole delay.
@@ -240,7 +244,7 @@ impl RetryPolicy {
                 std::future::pending::<()>().await;
             }
         };
-        tokio::time::timeout(wait, cancellation).await.ok();
+        select((self.pause)(wait), pin!(cancellation)).await;
     }
 
     fn report_retry(&self, doing: &str, cause: &Cause) {
@@ -261,13 +265,14 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
+    use scylla::client::session::Session;
     use tokio::sync::watch;
 
     use super::*;
 
     fn retry(options: ServerOptions) -> RetryPolicy {
         let url = ScyllaUrl { nodes: vec!["a:9042".into()], keyspace: "fleet".into() };
-        RetryPolicy::new(&url, options)
+        RetryPolicy::new::<Session>(&url, options)
     }
 
     fn timeout() -> ExecutionError {

@@ -6,6 +6,7 @@ use scylla::response::PagingState;
 use scylla::value::CqlTimestamp;
 
 use super::ScyllaStore;
+use super::cql::Cql;
 use super::row::{Raw, bucket};
 use crate::identity;
 use crate::model::scalar::{Day, DeviceTime};
@@ -24,7 +25,7 @@ pub enum ScanCursor {
 
 const READING: &str = "reading every trip";
 
-impl ScyllaStore {
+impl<C: Cql> ScyllaStore<C> {
     async fn every_row(
         &self,
         from: PagingState,
@@ -36,7 +37,7 @@ impl ScyllaStore {
     }
 }
 
-impl RawRows for ScyllaStore {
+impl<C: Cql> RawRows for ScyllaStore<C> {
     type Cursor = ScanCursor;
 
     async fn raw_rows(

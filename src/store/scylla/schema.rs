@@ -53,7 +53,7 @@ pub async fn apply_schema(
     options: ServerOptions,
     create_keyspace: Option<u32>,
 ) -> Result<Vec<String>, StoreError> {
-    let retry = RetryPolicy::new(url, options);
+    let retry = RetryPolicy::new::<Session>(url, options);
     let session = connect::session(url, &retry).await?;
     if let Some(replicas) = create_keyspace {
         let create = format!(

@@ -1,23 +1,20 @@
 //! Verdicts on schemas in Scylla, added by a conditional insert.
 
 use super::ScyllaStore;
+use super::cql::Cql;
 use super::requests::Failure;
 use crate::model::schema::{SchemaId, SchemaVerdict};
 use crate::store::StoreError;
 use crate::store::schemas::{KeptSchema, SchemaStore};
 
-impl SchemaStore for ScyllaStore {
+impl<C: Cql> SchemaStore for ScyllaStore<C> {
     async fn schema_ids(&self, epoch: i32) -> Result<Vec<SchemaId>, StoreError> {
         let shared = &self.shared;
         let select = || async {
-            let statement = &shared.statements.schema_ids;
-            let found = shared.session.execute_unpaged(statement, (epoch,)).await?;
-            let found = found.into_rows_result()?;
-            let id = |row: Result<(String,), _>| -> Result<SchemaId, Failure> {
-                let (id,) = row?;
-                id.parse().map_err(|error| Failure::Permanent(Box::new(error)))
-            };
-            found.rows::<(String,)>()?.map(id).collect()
+            let found = shared.session.unpaged(&shared.statements.schema_ids, &(epoch,)).await?;
+            let id =
+                |(id,): (String,)| id.parse().map_err(|error| Failure::Permanent(Box::new(error)));
+            found.into_iter().map(id).collect()
         };
         shared.retry.until_acknowledged("reading the ids of schemas", select).await
     }
@@ -26,10 +23,9 @@ impl SchemaStore for ScyllaStore {
         let shared = &self.shared;
         let select = || async {
             let statement = &shared.statements.schema_in;
-            let found = shared.session.execute_unpaged(statement, (epoch, slot)).await?;
-            let found = found.into_rows_result()?;
-            let row = found.rows::<(String,)>()?.next().transpose()?;
-            Ok(row.map(|(verdict,)| serde_json::from_str(&verdict)).transpose()?)
+            let found: Vec<(String,)> = shared.session.unpaged(statement, &(epoch, slot)).await?;
+            let first = found.first();
+            Ok(first.map(|(verdict,)| serde_json::from_str(verdict)).transpose()?)
         };
         shared.retry.until_acknowledged("reading a schema", select).await
     }
@@ -38,11 +34,7 @@ impl SchemaStore for ScyllaStore {
         let shared = &self.shared;
         let verdict = serde_json::to_string(&schema.verdict).expect("a verdict is plain data");
         let values = (schema.epoch, schema.slot, schema.id.to_string(), verdict);
-        let insert = || async {
-            let statement = &shared.statements.add_schema;
-            shared.session.execute_unpaged(statement, &values).await?;
-            Ok(())
-        };
+        let insert = || shared.session.execute(&shared.statements.add_schema, &values);
         shared.retry.until_acknowledged("keeping a schema", insert).await
     }
 }

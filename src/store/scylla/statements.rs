@@ -1,10 +1,7 @@
 //! The prepared statements. Each select names its order, so tables may be created ASC or DESC.
 
-use scylla::client::session::Session;
-use scylla::statement::batch::{Batch, BatchType};
-use scylla::statement::prepared::PreparedStatement;
-
 use super::Consistency;
+use super::cql::{Cql, Mode};
 use super::requests::Failure;
 use crate::codec::trip_row::trip_columns;
 
@@ -89,85 +86,53 @@ const DAY_PAGE: i32 = 64;
 /// Page size of a lookup. If trips are disjoint, the first row decides.
 pub(super) const LOOKUP_PAGE: i32 = 4;
 
-/// Page size for small rows.
-const LIST_PAGE: i32 = 5000;
-
 /// The statements of a store.
-pub(super) struct Statements {
+pub(super) struct Statements<C: Cql> {
     /// The delete of the span and the insert of the row, in one partition.
-    pub(super) put: Batch,
+    pub(super) put: C::Batch,
     /// An insert in a batch, like the rows: a server that checks the timestamps of single
     /// statements but not of batches would otherwise reject the index entry of a row that it
     /// accepts.
-    pub(super) list_device: Batch,
-    pub(super) list_day: Batch,
-    pub(super) covering: PreparedStatement,
-    pub(super) of_day: PreparedStatement,
-    pub(super) all_rows: PreparedStatement,
-    pub(super) remove: PreparedStatement,
-    pub(super) versions_of_day: PreparedStatement,
-    pub(super) days: PreparedStatement,
-    pub(super) days_desc: PreparedStatement,
-    pub(super) devices: PreparedStatement,
-    pub(super) devices_of_day: PreparedStatement,
-    pub(super) device_of_day: PreparedStatement,
-    pub(super) forgets: PreparedStatement,
-    pub(super) erased: PreparedStatement,
-    pub(super) recorded_days: PreparedStatement,
-    pub(super) add_forget: PreparedStatement,
-    pub(super) erase: PreparedStatement,
-    pub(super) unlist_device: PreparedStatement,
-    pub(super) unlist_day: PreparedStatement,
-    pub(super) add_epoch: PreparedStatement,
-    pub(super) epochs: PreparedStatement,
-    pub(super) add_control_key: PreparedStatement,
-    pub(super) control_keys: PreparedStatement,
-    pub(super) add_schema: PreparedStatement,
-    pub(super) schema_ids: PreparedStatement,
-    pub(super) schema_in: PreparedStatement,
-    pub(super) claim: PreparedStatement,
-    pub(super) claim_of: PreparedStatement,
-    pub(super) claims_of: PreparedStatement,
-    pub(super) moved_claims: PreparedStatement,
-    pub(super) move_claim: PreparedStatement,
-    pub(super) unclaim: PreparedStatement,
+    pub(super) list_device: C::Batch,
+    pub(super) list_day: C::Batch,
+    pub(super) covering: C::Statement,
+    pub(super) of_day: C::Statement,
+    pub(super) all_rows: C::Statement,
+    pub(super) remove: C::Statement,
+    pub(super) versions_of_day: C::Statement,
+    pub(super) days: C::Statement,
+    pub(super) days_desc: C::Statement,
+    pub(super) devices: C::Statement,
+    pub(super) devices_of_day: C::Statement,
+    pub(super) device_of_day: C::Statement,
+    pub(super) forgets: C::Statement,
+    pub(super) erased: C::Statement,
+    pub(super) recorded_days: C::Statement,
+    pub(super) add_forget: C::Statement,
+    pub(super) erase: C::Statement,
+    pub(super) unlist_device: C::Statement,
+    pub(super) unlist_day: C::Statement,
+    pub(super) add_epoch: C::Statement,
+    pub(super) epochs: C::Statement,
+    pub(super) add_control_key: C::Statement,
+    pub(super) control_keys: C::Statement,
+    pub(super) add_schema: C::Statement,
+    pub(super) schema_ids: C::Statement,
+    pub(super) schema_in: C::Statement,
+    pub(super) claim: C::Statement,
+    pub(super) claim_of: C::Statement,
+    pub(super) claims_of: C::Statement,
+    pub(super) moved_claims: C::Statement,
+    pub(super) move_claim: C::Statement,
+    pub(super) unclaim: C::Statement,
 }
 
-async fn prepare(session: &Session, text: &str, page: i32) -> Result<PreparedStatement, Failure> {
-    let mut statement = session.prepare(text).await?;
-    statement.set_is_idempotent(true);
-    statement.set_page_size(page);
-    Ok(statement)
-}
-
-/// Prepares an insert with `IF NOT EXISTS`.
-async fn insert_once(session: &Session, text: &str) -> Result<PreparedStatement, Failure> {
-    let mut statement = prepare(session, text, LIST_PAGE).await?;
-    // Not idempotent for the driver: a repeated insert finds its own row.
-    statement.set_is_idempotent(false);
-    Ok(statement)
-}
-
-/// A batch within one partition; the driver routes it by its first statement.
-fn batch(statements: impl IntoIterator<Item = PreparedStatement>) -> Batch {
-    let statements = statements.into_iter().map(Into::into).collect();
-    let mut batch = Batch::new_with_statements(BatchType::Unlogged, statements);
-    batch.set_is_idempotent(true);
-    batch
-}
-
-impl Statements {
-    pub(super) async fn prepare(
-        session: &Session,
-        consistency: Consistency,
-    ) -> Result<Self, Failure> {
-        let list = async |text: &str| prepare(session, text, LIST_PAGE).await;
-        let insert_once = async |text: &str| insert_once(session, text).await;
-        let serial = async |text: &str| {
-            let mut read = list(text).await?;
-            read.set_consistency(consistency.serial_read_level());
-            Ok::<_, Failure>(read)
-        };
+impl<C: Cql> Statements<C> {
+    pub(super) async fn prepare(cql: &C, consistency: Consistency) -> Result<Self, Failure> {
+        let paged = |text, rows| cql.prepare(text, Mode::Paged(rows));
+        let list = |text| cql.prepare(text, Mode::Listed);
+        let insert_once = |text| cql.prepare(text, Mode::Conditional);
+        let serial = |text| cql.prepare(text, Mode::Serial(consistency));
         let claim_of = "SELECT partition FROM claims WHERE device_id = ? AND epoch = ?";
         let move_claim = "UPDATE forgets USING TIMESTAMP ? SET claims[?] = ? WHERE device_id = ?";
         let unclaim = "DELETE FROM claims WHERE device_id = ? AND epoch = ? IF EXISTS";
@@ -194,12 +159,12 @@ impl Statements {
         let unlist_day = "DELETE FROM days_of_device USING TIMESTAMP ?
              WHERE device_id = ? AND bucket = ?";
         Ok(Self {
-            put: batch([list(DELETE_SPAN).await?, list(INSERT_TRIP).await?]),
-            list_device: batch([list(list_device).await?]),
-            list_day: batch([list(list_day).await?]),
-            covering: prepare(session, OF_DAY, LOOKUP_PAGE).await?,
-            of_day: prepare(session, OF_DAY, DAY_PAGE).await?,
-            all_rows: prepare(session, EVERY, DAY_PAGE).await?,
+            put: cql.batch(vec![list(DELETE_SPAN).await?, list(INSERT_TRIP).await?]),
+            list_device: cql.batch(vec![list(list_device).await?]),
+            list_day: cql.batch(vec![list(list_day).await?]),
+            covering: paged(OF_DAY, LOOKUP_PAGE).await?,
+            of_day: paged(OF_DAY, DAY_PAGE).await?,
+            all_rows: paged(EVERY, DAY_PAGE).await?,
             remove: list(remove).await?,
             versions_of_day: list(VERSIONS_OF_DAY).await?,
             days: list(days).await?,

@@ -1,16 +1,14 @@
 //! Trip rows in Scylla.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use futures_util::{StreamExt, stream};
 use scylla::deserialize::row::DeserializeRow;
 use scylla::response::PagingState;
-use scylla::serialize::batch::BatchValues;
 use scylla::serialize::row::SerializeRow;
-use scylla::statement::batch::Batch;
-use scylla::statement::prepared::PreparedStatement;
 use scylla::value::CqlTimestamp;
 
+use super::cql::{Cql, Page};
 use super::row::{self, Raw, bucket};
 use super::statements::LOOKUP_PAGE;
 use super::{ScyllaStore, Shared, devices};
@@ -30,17 +28,25 @@ const LOOKUP_ROWS: usize = 64;
 /// Maximum number of indexed days that a worker caches.
 const MAX_LISTED: usize = 50_000;
 
-impl Shared {
-    /// Executes a batch until it is acknowledged.
-    pub(super) async fn write(
+impl<C: Cql> Shared<C> {
+    /// Adds an entry to an index of days.
+    async fn list(
         &self,
         doing: &'static str,
-        batch: &Batch,
-        values: impl BatchValues,
+        batch: &C::Batch,
+        values: impl SerializeRow + Sync,
     ) -> Result<(), StoreError> {
         let _permit = self.permits.acquire().await.expect("it is never closed");
-        let write = || async { Ok(self.session.batch(batch, &values).await.map(drop)?) };
+        let write = || self.session.execute_alone(batch, &values);
         self.retry.until_acknowledged(doing, write).await
+    }
+
+    /// Writes the copy of a trip in a day.
+    async fn put(&self, trip: &TripRow, day: &DayWrite) -> Result<(), StoreError> {
+        let _permit = self.permits.acquire().await.expect("it is never closed");
+        let (span, insert) = row::values(trip, day);
+        let write = || self.session.execute_both(&self.statements.put, (&span, &insert));
+        self.retry.until_acknowledged("writing trips", write).await
     }
 
     /// Runs writes concurrently, up to the limit of the session, until all are acknowledged.
@@ -59,32 +65,28 @@ impl Shared {
     pub(super) async fn page<R>(
         &self,
         doing: &'static str,
-        select: &PreparedStatement,
-        values: &impl SerializeRow,
+        select: &C::Statement,
+        values: &(impl SerializeRow + Sync),
         from: PagingState,
-    ) -> Result<(Vec<R>, Option<PagingState>), StoreError>
+    ) -> Result<Page<R>, StoreError>
     where
-        R: for<'row> DeserializeRow<'row, 'row>,
+        R: for<'row> DeserializeRow<'row, 'row> + Send,
     {
-        let read = || async {
-            let page = self.session.execute_single_page(select, values, from.clone()).await?;
-            let rows = page.0.into_rows_result()?;
-            let rows = rows.rows::<R>()?.collect::<Result<Vec<R>, _>>()?;
-            self.rows_read.add(rows.len() as u64);
-            Ok((rows, page.1.into_paging_control_flow().continue_value()))
-        };
-        self.retry.until_acknowledged(doing, read).await
+        let read = || self.session.page(select, values, from.clone());
+        let page = self.retry.until_acknowledged(doing, read).await?;
+        self.rows_read.add(page.0.len() as u64);
+        Ok(page)
     }
 
     /// All rows of all pages.
     pub(super) async fn rows<R>(
         &self,
         doing: &'static str,
-        select: &PreparedStatement,
-        values: impl SerializeRow,
+        select: &C::Statement,
+        values: impl SerializeRow + Sync,
     ) -> Result<Vec<R>, StoreError>
     where
-        R: for<'row> DeserializeRow<'row, 'row>,
+        R: for<'row> DeserializeRow<'row, 'row> + Send,
     {
         let (mut found, mut from) = (Vec::new(), Some(PagingState::start()));
         while let Some(at) = from {
@@ -179,11 +181,12 @@ impl Shared {
     }
 }
 
-impl ScyllaStore {
+impl<C: Cql> ScyllaStore<C> {
     /// Adds the days of rows to the day indexes before the rows are written: a row in a day without
     /// an index entry could not be found by its device or day.
     async fn list_days(&self, trips: &[TripRow]) -> Result<(), StoreError> {
-        let mut unlisted: HashMap<(String, DeviceTime), Version> = HashMap::new();
+        // Sorted, so that the same trips are always written in the same order.
+        let mut unlisted: BTreeMap<(String, DeviceTime), Version> = BTreeMap::new();
         {
             let listed = self.listed();
             for trip in trips {
@@ -202,10 +205,10 @@ impl ScyllaStore {
             let bucket = CqlTimestamp(bucket.ms());
             let shard = i32::from(identity::shard(device_id));
             writes.push(async move {
-                let of_day = ((bucket, shard, device_id, written),);
-                shared.write("indexing a device of a day", &statements.list_device, of_day).await?;
-                let of_device = ((device_id, bucket, written),);
-                shared.write("indexing a day of a device", &statements.list_day, of_device).await
+                let of_day = (bucket, shard, device_id, written);
+                shared.list("indexing a device of a day", &statements.list_device, of_day).await?;
+                let of_device = (device_id, bucket, written);
+                shared.list("indexing a day of a device", &statements.list_day, of_device).await
             });
         }
         shared.all(writes).await?;
@@ -218,13 +221,13 @@ impl ScyllaStore {
     }
 }
 
-impl ScyllaStore {
+impl<C: Cql> ScyllaStore<C> {
     /// Writes trips, with `delay` added to the write timestamps of their versions.
     pub(super) async fn put(&self, trips: &[TripRow], delay: i64) -> Result<(), StoreError> {
         trips.iter().try_for_each(row::check)?;
         self.list_days(trips).await?;
         *self.device_page() = None;
-        let (shared, put) = (&self.shared, &self.shared.statements.put);
+        let shared = &self.shared;
         let mut writes = Vec::with_capacity(trips.len());
         for trip in trips {
             for day in trip.writes() {
@@ -233,16 +236,14 @@ impl ScyllaStore {
                     insert_at: day.insert_at + delay,
                     ..day
                 };
-                writes.push(async move {
-                    shared.write("writing trips", put, row::values(trip, &day)).await
-                });
+                writes.push(async move { shared.put(trip, &day).await });
             }
         }
         shared.all(writes).await
     }
 }
 
-impl TripStore for ScyllaStore {
+impl<C: Cql> TripStore for ScyllaStore<C> {
     async fn apply(&self, trips: &[TripRow]) -> Result<(), StoreError> {
         self.put(trips, 0).await
     }
