@@ -7,6 +7,7 @@ use scylla::value::{CqlTimestamp, CqlValue};
 
 use super::Shared;
 use super::cql::{Columns, Cql};
+use super::forgets::Days;
 use crate::store::{Forget, StoreError};
 
 /// The partition of the claim that existed before a conditional insert. If there was none, Scylla
@@ -21,9 +22,9 @@ impl<C: Cql> Shared<C> {
     /// Claims that forgets have moved to their records, by epoch.
     async fn moved_claims(&self, device_id: &str) -> Result<BTreeMap<i32, i32>, StoreError> {
         let select = &self.statements.moved_claims;
-        let rows: Vec<(Option<BTreeMap<i32, i32>>,)> =
+        let rows: Vec<(Option<BTreeMap<i32, i32>>, Option<CqlTimestamp>, Days)> =
             self.rows("reading a claim", select, (device_id,)).await?;
-        Ok(rows.into_iter().filter_map(|(claims,)| claims).flatten().collect())
+        Ok(rows.into_iter().filter_map(|(claims, ..)| claims).flatten().collect())
     }
 
     pub(super) async fn claimed(

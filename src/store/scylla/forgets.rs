@@ -13,12 +13,16 @@ use crate::model::scalar::{Day, DeviceTime, Version};
 use crate::store::{Forget, StoreError};
 use crate::timeline::day_of;
 
+/// The recorded days of a forget.
+pub(super) type Days = Option<BTreeSet<CqlTimestamp>>;
+
 impl<C: Cql> Shared<C> {
     /// The forgets of a device, in log order.
     pub(super) async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>, StoreError> {
         let (doing, select) = ("reading forgets", &self.statements.forgets);
-        let rows: Vec<(Version, CqlTimestamp)> = self.rows(doing, select, (device_id,)).await?;
-        let forget = |(version, before): (Version, CqlTimestamp)| Forget {
+        let rows: Vec<(Version, CqlTimestamp, Days)> =
+            self.rows(doing, select, (device_id,)).await?;
+        let forget = |(version, before, _): (Version, CqlTimestamp, Days)| Forget {
             version,
             before_ms: DeviceTime(before.0),
         };
@@ -28,10 +32,11 @@ impl<C: Cql> Shared<C> {
     /// The forgets of a device combined into one.
     pub(super) async fn erased(&self, device_id: &str) -> Result<Option<Forget>, StoreError> {
         let (doing, select) = ("reading forgets", &self.statements.erased);
-        let rows: Vec<(Option<Version>, Option<CqlTimestamp>)> =
+        let rows: Vec<(Option<Version>, Option<CqlTimestamp>, i64)> =
             self.rows(doing, select, (device_id,)).await?;
-        let forget =
-            |(version, before): (Option<Version>, Option<CqlTimestamp>)| version.zip(before);
+        let forget = |(version, before, _): (Option<Version>, Option<CqlTimestamp>, i64)| {
+            version.zip(before)
+        };
         let found = rows.into_iter().find_map(forget);
         Ok(found.map(|(version, before)| Forget { version, before_ms: DeviceTime(before.0) }))
     }
@@ -56,9 +61,9 @@ impl<C: Cql> Shared<C> {
         forget: &Forget,
     ) -> Result<BTreeSet<Day>, StoreError> {
         let select = &self.statements.recorded_days;
-        let recorded: Vec<(Option<BTreeSet<CqlTimestamp>>,)> =
+        let recorded: Vec<(Option<CqlTimestamp>, Days)> =
             self.rows("reading forgets", select, (device_id, forget.version)).await?;
-        let recorded = recorded.into_iter().filter_map(|(days,)| days).flatten();
+        let recorded = recorded.into_iter().filter_map(|(_, days)| days).flatten();
         let mut days: BTreeSet<Day> = recorded.map(|bucket| day_of(DeviceTime(bucket.0))).collect();
         let last = day_of(forget.before_ms);
         days.extend(self.days_of(device_id, day_of(DeviceTime::MIN), last).await?);

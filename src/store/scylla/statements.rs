@@ -78,7 +78,18 @@ const CLAIMS_OF: &str = "SELECT epoch, partition FROM claims WHERE device_id = ?
 const ADD_FORGET: &str = "INSERT INTO forgets (device_id, version, before, days)
      VALUES (?, ?, ?, ?) USING TIMESTAMP ?";
 
-const RECORDED_DAYS: &str = "SELECT days FROM forgets WHERE device_id = ? AND version = ?";
+/// Every read of forgets names all of their columns: a server that repairs a replica after a read
+/// sends it the columns that were read, and a row on a quorum would have some but not others.
+const FORGETS: &str = "SELECT version, before, days FROM forgets WHERE device_id = ?
+     ORDER BY version ASC";
+
+const ERASED: &str = "SELECT max(version), max(before), count(days) FROM forgets
+     WHERE device_id = ?";
+
+const RECORDED_DAYS: &str = "SELECT before, days FROM forgets
+     WHERE device_id = ? AND version = ?";
+
+const MOVED_CLAIMS: &str = "SELECT claims, before, days FROM forgets WHERE device_id = ? LIMIT 1";
 
 /// Page size for rows with paths, which are large.
 const DAY_PAGE: i32 = 64;
@@ -148,8 +159,6 @@ impl<C: Cql> Statements<C> {
              AND device_id > ? ORDER BY device_id ASC LIMIT ?";
         let device_of_day = "SELECT device_id FROM device_days
              WHERE bucket = ? AND shard = ? AND device_id = ?";
-        let forgets = "SELECT version, before FROM forgets WHERE device_id = ?
-             ORDER BY version ASC";
         let erase = "DELETE FROM trips USING TIMESTAMP ?
              WHERE device_id = ? AND bucket = ? AND end_time < ?";
         let remove = "DELETE FROM trips USING TIMESTAMP ?
@@ -172,9 +181,8 @@ impl<C: Cql> Statements<C> {
             devices: list("SELECT DISTINCT device_id FROM days_of_device").await?,
             devices_of_day: list(devices_of_day).await?,
             device_of_day: list(device_of_day).await?,
-            forgets: list(forgets).await?,
-            erased: list("SELECT max(version), max(before) FROM forgets WHERE device_id = ?")
-                .await?,
+            forgets: list(FORGETS).await?,
+            erased: list(ERASED).await?,
             recorded_days: list(RECORDED_DAYS).await?,
             add_forget: list(ADD_FORGET).await?,
             erase: list(erase).await?,
@@ -190,7 +198,7 @@ impl<C: Cql> Statements<C> {
             claim: insert_once(CLAIM).await?,
             claim_of: list(claim_of).await?,
             claims_of: serial(CLAIMS_OF).await?,
-            moved_claims: list("SELECT claims FROM forgets WHERE device_id = ? LIMIT 1").await?,
+            moved_claims: list(MOVED_CLAIMS).await?,
             move_claim: list(move_claim).await?,
             unclaim: list(unclaim).await?,
         })
