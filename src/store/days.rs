@@ -4,7 +4,6 @@
 use super::{Order, TripRow};
 use crate::codec::trip_row::resolve_overlaps;
 use crate::model::scalar::{Day, DeviceTime};
-use crate::timeline::day_of;
 
 /// Size of the first page and of the largest, days. Each page is twice as large as the one before.
 const PAGE_SIZES: (usize, usize) = (16, 1024);
@@ -42,26 +41,36 @@ impl Days {
     }
 }
 
-/// The trips that a range query returns for one day, in the requested order. A trip is returned
-/// with the first of its days that lies in the range, so each trip is returned once, and the days
-/// yield the trips in order of their start.
-pub(super) fn trips_of_day(
-    day: Day,
+/// Adds the rows of the next day to the trips that a range query returns, in the requested order.
+/// The copy of a trip is skipped if an earlier day had it. Days are read at different moments: of
+/// overlapping trips the one with the highest version stands, whichever of its days has it.
+pub(super) fn add_day(
+    found: &mut Vec<TripRow>,
     rows: Vec<TripRow>,
-    (first_day, upto_ms): (Day, DeviceTime),
+    upto_ms: DeviceTime,
     order: Order,
-) -> Vec<TripRow> {
+) {
     let mut rows = resolve_overlaps(rows);
-    rows.retain(|row| row.start_ms <= upto_ms && day_of(row.start_ms).max(first_day) == day);
+    rows.retain(|row| row.start_ms <= upto_ms);
     if order == Order::Desc {
         rows.reverse();
     }
-    rows
+    for row in rows {
+        let is_newer = |last: &mut TripRow| last.overlaps(&row) && last.version < row.version;
+        while found.pop_if(is_newer).is_some() {}
+        if found.last().is_none_or(|last| !last.overlaps(&row)) {
+            found.push(row);
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+    use crate::model::scalar::Version;
+    use crate::timeline::{LegFilter, Trip};
 
     /// Pages through `days` like a store; returns the days in the order they were read, and the
     /// sizes of the pages.
@@ -93,5 +102,46 @@ mod tests {
         let whole_pages: Vec<_> = (0..48).map(Day).collect();
         assert_eq!(read_all(&whole_pages, (Day(0), Day(47)), Order::Desc).0.len(), 48);
         assert_eq!(read_all(&whole_pages, (Day(50), Day(40)), Order::Asc).0, [Day(0); 0]);
+    }
+
+    /// A trip of these hours at a version.
+    fn trip(hours: &[i64], version: i64) -> TripRow {
+        let sample = |hour: &i64| {
+            let none = [crate::timeline::Reading::ABSENT; crate::timeline::READINGS];
+            crate::timeline::Sample::new(DeviceTime(hour * 3_600_000), (0, 0), none)
+        };
+        let path = crate::timeline::Path::from_sorted(hours.iter().map(sample)).unwrap();
+        let (t_star, version) = (path.first().time_ms, Version(version));
+        let trip = Trip::loaded(t_star, version, version, BTreeMap::new(), None, path);
+        TripRow::from_trip("truck-17", &trip, LegFilter::default())
+    }
+
+    #[test]
+    fn a_trip_is_listed_while_the_days_that_it_touches_change() {
+        let (before, after) = (trip(&[25, 30], 2), trip(&[20, 25, 30], 8));
+        let (evening, merged) = (trip(&[20], 4), trip(&[20, 22, 25, 30], 8));
+        // The days in order, and what a list of them shows.
+        for (days, want) in [
+            ([vec![], vec![before.clone()]], vec![&before]),
+            ([vec![], vec![after.clone()]], vec![&after]),
+            ([vec![after.clone()], vec![before.clone()]], vec![&after]),
+            ([vec![after.clone()], vec![after.clone()]], vec![&after]),
+            ([vec![evening.clone()], vec![before.clone()]], vec![&evening, &before]),
+            ([vec![evening.clone()], vec![merged.clone()]], vec![&merged]),
+            ([vec![merged.clone()], vec![before.clone()]], vec![&merged]),
+        ] {
+            for order in [Order::Asc, Order::Desc] {
+                let (mut days, mut want) = (days.clone(), want.clone());
+                if order == Order::Desc {
+                    days.reverse();
+                    want.reverse();
+                }
+                let mut found = Vec::new();
+                for rows in days {
+                    add_day(&mut found, rows, DeviceTime::MAX, order);
+                }
+                assert_eq!(found.iter().collect::<Vec<_>>(), want, "{order:?}");
+            }
+        }
     }
 }

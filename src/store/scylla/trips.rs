@@ -15,8 +15,7 @@ use super::{ScyllaStore, Shared, devices};
 use crate::identity::{self, SHARDS};
 use crate::model::reason::SkipReason;
 use crate::model::scalar::{Day, DeviceTime, Version};
-use crate::store::days::Days;
-use crate::store::days::trips_of_day;
+use crate::store::days::{Days, add_day};
 use crate::store::skip;
 use crate::store::{DayWrite, DeviceScope, Forget, Order, StoreError, TripRow, TripStore};
 use crate::telemetry;
@@ -291,8 +290,7 @@ impl<C: Cql> TripStore for ScyllaStore<C> {
         order: Order,
         limit: usize,
     ) -> Result<Vec<TripRow>, StoreError> {
-        let first_day = day_of(from_ms);
-        let mut walk = Days::new(first_day, day_of(upto_ms), order);
+        let mut walk = Days::new(day_of(from_ms), day_of(upto_ms), order);
         let mut found = Vec::new();
         while let (Some((span, page_size)), true) = (walk.next_page(), found.len() < limit) {
             let days = self.shared.page_of_days(device_id, span, order, page_size).await?;
@@ -300,7 +298,7 @@ impl<C: Cql> TripStore for ScyllaStore<C> {
             for day in days {
                 let mut rows = self.shared.of_day(device_id, day, from_ms).await?;
                 rows.retain(TripRow::is_whole);
-                found.append(&mut trips_of_day(day, rows, (first_day, upto_ms), order));
+                add_day(&mut found, rows, upto_ms, order);
                 if found.len() >= limit {
                     break;
                 }

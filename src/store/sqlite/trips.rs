@@ -7,7 +7,7 @@ use super::{SqliteStore, failed, forgets};
 use crate::codec::trip_row::trip_columns;
 use crate::identity::{self, SHARDS};
 use crate::model::scalar::{Day, DeviceTime};
-use crate::store::days::{Days, trips_of_day};
+use crate::store::days::{Days, add_day};
 use crate::store::skip;
 use crate::store::{DeviceScope, Forget, Order, RowError, StoreError, TripRow, TripStore};
 use crate::timeline::day_of;
@@ -270,8 +270,7 @@ impl TripStore for SqliteStore {
         order: Order,
         limit: usize,
     ) -> Result<Vec<TripRow>, StoreError> {
-        let first_day = day_of(from_ms);
-        let mut walk = Days::new(first_day, day_of(upto_ms), order);
+        let mut walk = Days::new(day_of(from_ms), day_of(upto_ms), order);
         let mut found = Vec::new();
         while let (Some((span, page_size)), true) = (walk.next_page(), found.len() < limit) {
             let days = self.page_of_days(device_id, span, order, page_size)?;
@@ -279,7 +278,7 @@ impl TripStore for SqliteStore {
             for day in days {
                 let mut rows = self.of_day(device_id, day, from_ms)?;
                 rows.retain(TripRow::is_whole);
-                found.append(&mut trips_of_day(day, rows, (first_day, upto_ms), order));
+                add_day(&mut found, rows, upto_ms, order);
                 if found.len() >= limit {
                     break;
                 }
