@@ -4,7 +4,7 @@
 //! cases do not depend on any store.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use tstar::internals::model::scalar::{Day, DeviceTime, Offset, Version};
 use tstar::internals::store::memory::MemoryStore;
@@ -17,7 +17,8 @@ use tstar::internals::timeline::{
 };
 
 use crate::keyspace::{ClusteringOrder, Keyspace, WithJournal};
-use crate::support::block_on;
+use crate::nodes::{self, Connection, Nodes};
+use crate::support::{Dice, block_on};
 
 pub const MINUTE: i64 = 60_000;
 /// 2026-11-20T00:00:00Z.
@@ -350,11 +351,18 @@ fn sqlite() -> Option<(SqliteStore, tempfile::TempDir)> {
 
 fn cql(order: ClusteringOrder) -> Option<(WithJournal, Arc<Keyspace>)> {
     let keyspace = Keyspace::shared(order)?;
-    Some((WithJournal::of_its_own(&keyspace), keyspace))
+    Some((WithJournal::of_its_own(keyspace.store()), keyspace))
+}
+
+fn nodes() -> Option<(WithJournal<Connection>, ())> {
+    let nodes = Arc::new(Mutex::new(Nodes::new(Dice::new(1), true)));
+    let connection = Connection::live(&nodes, 0);
+    Some((WithJournal::of_its_own(block_on(nodes::store(connection))), ()))
 }
 
 conformance!(in_memory, crate::conformance::memory);
 conformance!(in_sqlite, crate::conformance::sqlite);
+conformance!(in_simulated_nodes, crate::conformance::nodes);
 conformance!(in_cql, || crate::conformance::cql(crate::keyspace::ClusteringOrder::Desc));
 conformance!(in_cql_made_asc, || crate::conformance::cql(crate::keyspace::ClusteringOrder::Asc));
 

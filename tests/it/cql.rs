@@ -1,5 +1,7 @@
 //! The store in Scylla or Cassandra, on a real server: what the conformance suite cannot test.
 
+mod differential;
+
 use std::collections::BTreeSet;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};

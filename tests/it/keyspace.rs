@@ -9,6 +9,7 @@ use scylla::client::session_builder::SessionBuilder;
 use tokio::runtime::Runtime;
 use tstar::internals::model::scalar::{Day, DeviceTime};
 use tstar::internals::store::memory::MemoryStore;
+use tstar::internals::store::scylla::cql::Cql;
 use tstar::internals::store::scylla::{ScyllaStore, ScyllaUrl, ServerOptions, ddl};
 use tstar::internals::store::{
     DeviceScope, Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore,
@@ -117,18 +118,18 @@ const BASE: i64 = 1_000_000;
 
 /// A store with a journal: that of the log, for which the memory store is the stand-in. It sees its
 /// own devices only, however many the keyspace has.
-pub struct WithJournal {
-    store: ScyllaStore,
+pub struct WithJournal<C: Cql = Session> {
+    store: ScyllaStore<C>,
     journal: MemoryStore,
     prefix: String,
 }
 
-impl WithJournal {
-    /// An empty store over a keyspace.
-    pub fn of_its_own(keyspace: &Keyspace) -> Self {
+impl<C: Cql> WithJournal<C> {
+    /// An empty store over one that others may use, too.
+    pub fn of_its_own(store: ScyllaStore<C>) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let prefix = format!("case-{}/", COUNT.fetch_add(1, Ordering::Relaxed));
-        Self { store: keyspace.store(), journal: MemoryStore::default(), prefix }
+        Self { store, journal: MemoryStore::default(), prefix }
     }
 
     fn device(&self, device_id: &str) -> String {
@@ -146,7 +147,7 @@ impl WithJournal {
     }
 }
 
-impl TripStore for WithJournal {
+impl<C: Cql> TripStore for WithJournal<C> {
     async fn apply(&self, trips: &[TripRow]) -> Result<(), StoreError> {
         let rows: Vec<_> = trips.iter().map(|row| self.stored(row)).collect();
         self.store.apply(&rows).await
@@ -217,7 +218,7 @@ impl TripStore for WithJournal {
     }
 }
 
-impl Journal for WithJournal {
+impl<C: Cql> Journal for WithJournal<C> {
     async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
         self.apply(&ahead.trips).await?;
         self.journal.stage(ahead).await

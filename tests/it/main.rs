@@ -26,6 +26,7 @@ mod keyspace;
 mod letters;
 mod metrics;
 mod model;
+mod nodes;
 mod outage;
 mod page;
 mod private;

@@ -3,6 +3,9 @@
 use std::future::Future;
 use std::path::{Path, PathBuf};
 
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+
 /// Runs a future of a store to its end.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -18,4 +21,31 @@ pub fn kills(usual: u64) -> u64 {
 /// A file of `tests/data`, whose README names the sources.
 pub fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+}
+
+/// Random choices that a seed decides.
+pub struct Dice(ChaCha8Rng);
+
+impl Dice {
+    pub fn new(seed: u64) -> Self {
+        Self(ChaCha8Rng::seed_from_u64(seed))
+    }
+
+    /// A number in `0..n`.
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.0.next_u64() % n as u64) as usize
+    }
+
+    /// A number in `least..=most`.
+    pub fn between(&mut self, least: i64, most: i64) -> i64 {
+        least + self.below((most - least) as usize + 1) as i64
+    }
+
+    pub fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len())]
+    }
+
+    pub fn percent(&mut self, of_hundred: usize) -> bool {
+        self.below(100) < of_hundred
+    }
 }
