@@ -3,14 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tstar::internals::codec::trip_row::resolve_overlaps;
+use scylla::value::CqlTimestamp;
+use tstar::internals::identity;
 use tstar::internals::model::scalar::{Day, DeviceTime, Offset};
 use tstar::internals::store::{ChangeKind, TripRow};
 use tstar::internals::timeline::day_of;
 
-use super::log::{CONTESTED, DAYS, ORIGIN, Script};
+use super::log::{CONTESTED, DAYS, ORIGIN, Script, name};
 use super::truth::{Named, Truth, device_of};
-use super::world::{Device, Event, PAIRS, Partition, Place, World};
+use super::world::{Device, Event, Place, World};
+use crate::nodes::PAIRS;
 
 const DEVICES: [Device; 3] = [b'a', b'b', CONTESTED];
 
@@ -19,17 +21,21 @@ fn days() -> std::ops::Range<i64> {
     first..first + DAYS
 }
 
+/// Statements about the entries of a device and a day.
+const OF_DEVICE: &str = "SELECT bucket FROM days_of_device WHERE device_id = ? AND bucket = ?";
+const OF_DAY: &str =
+    "SELECT device_id FROM device_days WHERE bucket = ? AND shard = ? AND device_id = ?";
+
 /// I6: what lies below the committed offset of a partition is in every pair of replicas, announced,
 /// and in the dead letters.
 pub fn commit(world: &mut World, truth: &Truth, (lane, script): (usize, &Script)) {
     let committed = world.committed[lane];
     let state = truth.state(lane, committed).iter();
     for row in state.filter(|row| row.end_ms >= truth.floor(device_of(row))) {
-        let holds = |found: &Arc<TripRow>| found.overlaps(row) && found.version >= row.version;
+        let holds = |found: &TripRow| found.overlaps(row) && found.version >= row.version;
         let is_there = |day: Day| {
-            PAIRS
-                .iter()
-                .all(|&pair| world.trips_from(device_of(row), day.get(), pair).iter().any(holds))
+            (0..PAIRS.len())
+                .all(|pair| world.trips_from(device_of(row), day.get(), pair).iter().any(holds))
         };
         if !row.days().all(is_there) {
             world.bad.insert("I6 rows");
@@ -102,8 +108,7 @@ fn committed(world: &World, truth: &Truth) -> Vec<Arc<TripRow>> {
 /// I7 for a reader of several days: what was committed is within a trip of the list.
 fn listing(world: &mut World, truth: &Truth) {
     for device in DEVICES {
-        let rows: Vec<_> = days().flat_map(|day| world.trips(device, day)).collect();
-        let list = resolve_overlaps(rows.iter().map(|row| TripRow::clone(row)).collect());
+        let list = world.list(device);
         let committed = committed(world, truth);
         let of_device = committed.iter().filter(|row| device_of(row) == device);
         for row in of_device.filter(|row| row.end_ms >= truth.floor(device)) {
@@ -117,6 +122,9 @@ fn listing(world: &mut World, truth: &Truth) {
 
 /// Everything has arrived and all owners are idle.
 pub fn end(world: &mut World, truth: &Truth) {
+    if world.nodes().differs {
+        world.bad.insert("one timestamp, two rows");
+    }
     rows(world, truth);
     let dead: BTreeSet<_> = world.dead.iter().copied().collect();
     if dead != truth.dead {
@@ -149,7 +157,7 @@ fn named(row: &TripRow) -> Named {
 /// days.
 fn rows(world: &mut World, truth: &Truth) {
     let end = truth.end();
-    for pair in PAIRS {
+    for pair in 0..PAIRS.len() {
         for (device, day) in DEVICES.iter().flat_map(|of| days().map(move |day| (*of, day))) {
             let found = world.trips_from(device, day, pair);
             let is_here = |row: &&Arc<TripRow>| {
@@ -157,13 +165,13 @@ fn rows(world: &mut World, truth: &Truth) {
             };
             let mut want: Vec<_> = end.iter().filter(is_here).collect();
             want.sort_by_key(|row| row.end_ms);
-            if !found.iter().eq(want.iter().copied()) {
+            if !found.iter().eq(want.iter().map(|row| &***row)) {
                 world.bad.insert("rows");
             }
-            let of_device = world.read_from(Partition::DaysOfDevice(device), pair);
-            let of_day = world.read_from(Partition::DeviceDays(day), pair);
+            let (bucket, id) = (CqlTimestamp(Day(day).start_ms().ms()), name(device));
+            let of_day = (bucket, i32::from(identity::shard(&id)), &id);
             let lists =
-                [of_device.contains_key(&(day, 0)), of_day.contains_key(&(i64::from(device), 0))];
+                [world.holds(pair, OF_DEVICE, (&id, bucket)), world.holds(pair, OF_DAY, of_day)];
             let erased = truth.gone.get(&device).is_some_and(|gone| day < day_of(*gone).get());
             if !want.is_empty() && lists != [true; 2] {
                 world.bad.insert("a list misses a day");

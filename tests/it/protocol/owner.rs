@@ -1,9 +1,8 @@
 //! An owner of the partition: the real processor in a future that is polled by hand.
 
-use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use tstar::internals::store::StoreError;
 use super::log::Script;
 use super::store::{Shared, SimStore, lock};
 use super::world::{Command, Dice, OwnerState};
+use crate::nodes::{self, Connection};
 
 pub struct Owner {
     pub id: usize,
@@ -39,9 +39,11 @@ impl Owner {
             id
         };
         let (of, script) = (Arc::clone(world), Arc::clone(script));
-        let listed = Mutex::new(BTreeSet::new());
-        let store = SimStore { world: of, owner: id, script, start, listed };
-        let future = Box::pin(work(store, config));
+        let connection = Connection::live(&lock(world).nodes, id);
+        let future = Box::pin(async move {
+            let trips = nodes::store(connection).await;
+            work(SimStore { world: of, owner: id, script, start, trips }, config).await
+        });
         let mut owner = Self { id, future, world: Arc::clone(world) };
         owner.poll();
         owner

@@ -344,6 +344,8 @@ impl Schedule {
         });
         world.see_many("rows erased", erased.count() as u64);
         world.see_many("events", world.feed.len() as u64);
+        let of_nodes = std::mem::take(&mut world.nodes().seen);
+        of_nodes.into_iter().for_each(|(what, times)| world.see_many(what, times));
     }
 }
 

@@ -1,80 +1,22 @@
-//! The environment of an owner: three replicas, the claims that they agree on, the feed and the
-//! dead letters, the group's offsets, and the network between them.
+//! The environment of an owner: the nodes of its store, the feed and the dead letters, the group's
+//! offsets, and the network between them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{RngCore, SeedableRng};
-use tstar::internals::model::scalar::DeviceTime;
-use tstar::internals::store::{ChangeKind, TripRow};
+use futures_util::FutureExt;
+use scylla::serialize::row::SerializeRow;
+use tstar::internals::model::scalar::{Day, DeviceTime};
+use tstar::internals::store::scylla::ScyllaStore;
+use tstar::internals::store::{ChangeKind, Forget, Order, TripRow, TripStore};
+
+use super::log::name;
+use crate::nodes::{self, Connection, Nodes, PAIRS, SharedNodes};
+pub use crate::support::Dice;
 
 /// The first byte of a device's name, which is all of it.
 pub type Device = u8;
-
-pub struct Dice(ChaCha8Rng);
-
-impl Dice {
-    pub fn new(seed: u64) -> Self {
-        Self(ChaCha8Rng::seed_from_u64(seed))
-    }
-
-    /// A number in `0..n`.
-    pub fn below(&mut self, n: usize) -> usize {
-        (self.0.next_u64() % n as u64) as usize
-    }
-
-    /// A number in `least..=most`.
-    pub fn between(&mut self, least: i64, most: i64) -> i64 {
-        least + self.below((most - least) as usize + 1) as i64
-    }
-
-    pub fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[self.below(choices.len())]
-    }
-
-    pub fn percent(&mut self, of_hundred: usize) -> bool {
-        self.below(100) < of_hundred
-    }
-}
-
-/// A partition of a table: a mutation has one, and is applied to a replica atomically.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Partition {
-    Trips(Device, i64),
-    DaysOfDevice(Device),
-    DeviceDays(i64),
-    Forgets(Device),
-    /// The static columns of [`Partition::Forgets`]: claims that a forget erased, by epoch.
-    ErasedClaims(Device),
-}
-
-/// Clustering columns: (`end_time`, `start_time`) of a trip; otherwise only the first.
-pub type Key = (i64, i64);
-
-#[derive(Clone, Debug, PartialEq)]
-pub enum Value {
-    Trip(Arc<TripRow>),
-    Forget { before_ms: DeviceTime, days: Vec<i64> },
-    Listed,
-    Claim(i32),
-}
-
-/// Deletes every row whose key begins with a number in `from..=upto`, up to a timestamp.
-#[derive(Clone, Copy, Debug)]
-pub struct Delete {
-    pub from: i64,
-    pub upto: i64,
-    pub at: i64,
-}
-
-#[derive(Clone, Debug)]
-pub struct Mutation {
-    pub partition: Partition,
-    pub deletes: Vec<Delete>,
-    /// Key, timestamp, value.
-    pub row: Option<(Key, i64, Value)>,
-}
 
 #[derive(Clone, Debug)]
 pub enum Event {
@@ -88,37 +30,21 @@ pub type Place = (i32, i64, u32);
 /// The partition of each device in an epoch.
 pub type Homes = BTreeMap<(Device, i32), i32>;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum What {
-    Mutation(Mutation),
     Event(Event),
     Dead(Place),
 }
 
-#[derive(Default)]
-struct Rows {
-    deletes: Vec<Delete>,
-    rows: BTreeMap<Key, (i64, Value)>,
-}
-
 struct Message {
-    /// Index of the replica; 0 for an append to a log.
-    to: u8,
-    what: Arc<What>,
-    operation: usize,
+    what: What,
+    append: usize,
 }
 
-/// A mutation or an append, and its acknowledgements.
-struct Operation {
+/// An append to a log.
+struct Append {
     owner: usize,
-    by: u8,
-    needs: u32,
-}
-
-impl Operation {
-    fn is_acknowledged(&self) -> bool {
-        self.by.count_ones() >= self.needs
-    }
+    is_acknowledged: bool,
 }
 
 /// The scheduler's next command for an owner.
@@ -149,13 +75,17 @@ pub struct OwnerState {
 /// Number of occurrences of each kind of event.
 pub type EventCounts = BTreeMap<&'static str, u64>;
 
-pub const PAIRS: [[usize; 2]; 3] = [[0, 1], [0, 2], [1, 2]];
+/// The owner whose requests are checks: it reads at once, and writes nothing.
+const OBSERVER: usize = usize::MAX;
 
 pub struct World {
     pub dice: Dice,
-    replicas: [BTreeMap<Partition, Rows>; 3],
+    pub nodes: SharedNodes,
     wire: Vec<Message>,
-    operations: Vec<Operation>,
+    appends: Vec<Append>,
+    /// The store on any two replicas, and on each pair of [`PAIRS`].
+    any_pair: ScyllaStore<Connection>,
+    by_pair: [ScyllaStore<Connection>; 3],
     pub feed: Vec<Event>,
     pub dead: Vec<Place>,
     pub desks: Vec<OwnerState>,
@@ -165,8 +95,6 @@ pub struct World {
     pub committed: [i64; 2],
     /// Epochs that have begun: one does once everything before it is read, in each partition.
     pub epochs: usize,
-    /// The current claims: conditional statements have one order.
-    pub claims: Homes,
     /// What claims decided, even if they were erased since.
     pub homes: Homes,
     pub seen: EventCounts,
@@ -175,19 +103,26 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(dice: Dice, is_verbose: bool) -> Self {
+    pub fn new(mut dice: Dice, is_verbose: bool) -> Self {
+        let of_nodes = Dice::new(dice.below(usize::MAX) as u64);
+        let mut nodes = Nodes::new(of_nodes, false);
+        nodes.is_verbose = is_verbose;
+        let nodes = Arc::new(Mutex::new(nodes));
+        let connection = |pair| Connection::at_once(&nodes, OBSERVER, pair);
+        let store = |pair| at_once(nodes::store(connection(pair)));
         Self {
             dice,
-            replicas: Default::default(),
+            any_pair: store(None),
+            by_pair: PAIRS.map(|pair| store(Some(pair))),
+            nodes,
             wire: Vec::new(),
-            operations: Vec::new(),
+            appends: Vec::new(),
             feed: Vec::new(),
             dead: Vec::new(),
             desks: Vec::new(),
             current: [0; 2],
             committed: [0; 2],
             epochs: 1,
-            claims: Homes::new(),
             homes: Homes::new(),
             seen: EventCounts::new(),
             bad: BTreeSet::new(),
@@ -221,47 +156,45 @@ impl World {
         }
     }
 
-    /// Sends a message to the network; some are duplicated.
-    pub fn send(&mut self, owner: usize, what: What) -> usize {
-        let is_mutation = matches!(what, What::Mutation(_));
-        let (targets, needs) = if is_mutation { (3, 2) } else { (1, 1) };
-        let operation = self.operations.len();
-        self.log(|| format!("  {owner} sends {operation}: {}", describe(&what)));
-        self.operations.push(Operation { owner, by: 0, needs });
-        let what = Arc::new(what);
-        for to in 0..targets {
-            for _ in 0..1 + usize::from(self.dice.percent(10)) {
-                self.wire.push(Message { to, what: Arc::clone(&what), operation });
-            }
-        }
-        operation
+    pub fn nodes(&self) -> MutexGuard<'_, Nodes> {
+        self.nodes.lock().expect("no holder of the lock panics")
     }
 
-    pub fn is_acknowledged(&self, operation: usize) -> bool {
-        self.operations[operation].is_acknowledged()
+    /// Appends to a log; some messages are duplicated.
+    pub fn send(&mut self, owner: usize, what: What) -> usize {
+        let append = self.appends.len();
+        self.log(|| format!("  {owner} appends {append}: {}", describe(&what)));
+        self.appends.push(Append { owner, is_acknowledged: false });
+        for _ in 0..1 + usize::from(self.dice.percent(10)) {
+            self.wire.push(Message { what: what.clone(), append });
+        }
+        append
+    }
+
+    pub fn is_acknowledged(&self, append: usize) -> bool {
+        self.appends[append].is_acknowledged
     }
 
     pub fn is_silent(&self) -> bool {
-        self.wire.is_empty()
+        self.wire.is_empty() && self.nodes().waiting() == 0
     }
 
     /// Delivers this number of random messages.
     pub fn deliver(&mut self, messages: usize) {
-        for _ in 0..messages.min(self.wire.len()) {
-            let nth = self.dice.below(self.wire.len());
+        let to_nodes = self.nodes().waiting();
+        for _ in 0..messages.min(self.wire.len() + to_nodes) {
+            let to_nodes = self.nodes().waiting();
+            let nth = self.dice.below(self.wire.len() + to_nodes);
+            if nth >= self.wire.len() {
+                self.nodes().deliver(1);
+                continue;
+            }
             let message = self.wire.swap_remove(nth);
-            self.operations[message.operation].by |= 1 << message.to;
-            self.log(|| format!("  {} reaches {}", message.operation, message.to));
-            match &*message.what {
-                What::Event(event) => self.feed.push(event.clone()),
-                What::Dead(place) => self.dead.push(*place),
-                What::Mutation(mutation) => {
-                    let replica = &mut self.replicas[usize::from(message.to)];
-                    let same = replica.entry(mutation.partition).or_default().apply(mutation);
-                    if !same {
-                        self.bad.insert("one timestamp, two rows");
-                    }
-                }
+            self.appends[message.append].is_acknowledged = true;
+            self.log(|| format!("  {} is appended", message.append));
+            match message.what {
+                What::Event(event) => self.feed.push(event),
+                What::Dead(place) => self.dead.push(place),
             }
         }
     }
@@ -270,59 +203,51 @@ impl World {
     pub fn die(&mut self, owner: usize) {
         let keep = self.dice.one_of(&[0, 50, 100]);
         self.log(|| format!("{owner} dies, {keep} % of its messages arrive"));
-        if self.desks[owner].writing {
+        if self.desks[owner].writing || self.nodes().is_writing(owner) {
             self.see("crashes in the middle of a write");
         } else if !self.desks[owner].idle {
             self.see("crashes in the middle of a load");
         }
-        let (dice, operations) = (&mut self.dice, &self.operations);
-        let is_its = |operation: usize| operations[operation].owner == owner;
-        self.wire.retain(|sent| !is_its(sent.operation) || dice.percent(keep));
-        let on_wire: BTreeSet<_> = self.wire.iter().map(|sent| sent.operation).collect();
-        let mine = operations.iter().zip(0..).filter(|(of, _)| of.owner == owner && of.needs == 2);
-        let halves = mine.filter(|(of, nth)| of.by.count_ones() == 1 && !on_wire.contains(nth));
-        let halves = halves.count() as u64;
-        self.see_many("half-written quorums", halves);
+        let (dice, appends) = (&mut self.dice, &self.appends);
+        self.wire.retain(|sent| appends[sent.append].owner != owner || dice.percent(keep));
+        self.nodes().die(owner, keep);
     }
 
-    /// The content of a partition on two replicas, merged.
-    pub fn read_from(&self, partition: Partition, pair: [usize; 2]) -> BTreeMap<Key, &Value> {
-        let both = pair.map(|replica| self.replicas[replica].get(&partition));
-        let mut newest: BTreeMap<Key, (i64, &Value)> = BTreeMap::new();
-        for (key, (at, value)) in both.iter().flatten().flat_map(|rows| &rows.rows) {
-            let kept = newest.entry(*key).or_insert((*at, value));
-            if wins(*at, value, kept.0, kept.1) {
-                *kept = (*at, value);
-            }
-        }
-        let deletes: Vec<_> = both.iter().flatten().flat_map(|rows| &rows.deletes).collect();
-        let is_deleted = |key: Key, at: i64| {
-            deletes.iter().any(|it| (it.from..=it.upto).contains(&key.0) && at <= it.at)
+    pub fn trips_from(&self, device: Device, day: i64, pair: usize) -> Vec<TripRow> {
+        at_once(self.by_pair[pair].rows_of_day(&name(device), Day(day))).expect("nothing fails")
+    }
+
+    /// The answer of two replicas to a statement of a check.
+    pub fn holds(&self, pair: usize, select: &str, values: impl SerializeRow + Sync) -> bool {
+        let connection = Connection::at_once(&self.nodes, OBSERVER, Some(PAIRS[pair]));
+        !at_once(connection.query(select, values)).expect("nothing fails").is_empty()
+    }
+
+    /// A lookup, as a reader makes it.
+    pub fn covering(&self, device: Device, time_ms: DeviceTime) -> Option<TripRow> {
+        at_once(self.any_pair.covering(&name(device), time_ms)).expect("nothing fails")
+    }
+
+    /// A list of all trips of a device, as a reader makes it.
+    pub fn list(&self, device: Device) -> Vec<TripRow> {
+        let (from, upto) = (DeviceTime::MIN, DeviceTime::MAX);
+        let name = name(device);
+        let all = self.any_pair.range(&name, from, upto, Order::Asc, usize::MAX);
+        at_once(all).expect("nothing fails")
+    }
+
+    /// Whether a forget of a device was begun.
+    pub fn is_begun(&self, device_id: &str, forget: &Forget) -> bool {
+        let begun = |store: &ScyllaStore<Connection>| {
+            at_once(store.forgets(device_id)).expect("nothing fails").contains(forget)
         };
-        newest.retain(|key, (at, _)| !is_deleted(*key, *at));
-        newest.into_iter().map(|(key, (_, value))| (key, value)).collect()
+        self.by_pair.iter().any(begun)
     }
 
-    /// The content of a partition on a quorum.
-    pub fn read(&mut self, partition: Partition) -> BTreeMap<Key, &Value> {
-        let pair = self.dice.one_of(&PAIRS);
-        self.read_from(partition, pair)
-    }
-
-    pub fn trips_from(&self, device: Device, day: i64, pair: [usize; 2]) -> Vec<Arc<TripRow>> {
-        trips(self.read_from(Partition::Trips(device, day), pair))
-    }
-
-    pub fn trips(&mut self, device: Device, day: i64) -> Vec<Arc<TripRow>> {
-        trips(self.read(Partition::Trips(device, day)))
-    }
-
-    /// The lookup of the contract: the first page of 4, in the order of end and start.
-    pub fn covering(&mut self, device: Device, time_ms: DeviceTime) -> Option<Arc<TripRow>> {
-        let rows =
-            self.trips(device, tstar::internals::timeline::day_of(time_ms).get()).into_iter();
-        let page = rows.filter(|row| row.end_ms >= time_ms).take(4);
-        page.filter(|row| row.start_ms <= time_ms).max_by_key(|row| row.version)
+    /// Whether the claim of a device in an epoch was erased, and decides nevertheless.
+    pub fn is_erased_claim(&self, device_id: &str, epoch: i32) -> bool {
+        let claim = "SELECT partition FROM claims WHERE device_id = ? AND epoch = ?";
+        (0..PAIRS.len()).all(|pair| !self.holds(pair, claim, (device_id, epoch)))
     }
 
     /// An owner commits an offset. The commit of a former owner usually comes too late.
@@ -343,36 +268,9 @@ impl World {
     }
 }
 
-fn trips(rows: BTreeMap<Key, &Value>) -> Vec<Arc<TripRow>> {
-    let trip = |value: &Value| match value {
-        Value::Trip(row) => Arc::clone(row),
-        other => unreachable!("a partition of trips holds {other:?}"),
-    };
-    rows.into_values().map(trip).collect()
-}
-
-impl Rows {
-    /// Returns whether a row of the same timestamp was the same row.
-    fn apply(&mut self, mutation: &Mutation) -> bool {
-        self.deletes.extend(&mutation.deletes);
-        let Some((key, at, value)) = &mutation.row else { return true };
-        let kept = self.rows.entry(*key).or_insert_with(|| (*at, value.clone()));
-        let same = kept.0 != *at || kept.1 == *value || !matches!(value, Value::Trip(_));
-        if wins(*at, value, kept.0, &kept.1) {
-            *kept = (*at, value.clone());
-        }
-        same
-    }
-}
-
-/// Of two values of one key the later one wins; with equal timestamps, the greater.
-fn wins(at: i64, value: &Value, kept_at: i64, kept: &Value) -> bool {
-    let is_greater = match (value, kept) {
-        (Value::Forget { days, .. }, Value::Forget { days: kept, .. }) => days > kept,
-        (Value::Claim(partition), Value::Claim(kept)) => partition > kept,
-        _ => false,
-    };
-    at > kept_at || at == kept_at && is_greater
+/// The result of a future that waits for nothing.
+fn at_once<F: Future>(future: F) -> F::Output {
+    future.now_or_never().expect("it waits for nothing")
 }
 
 fn describe(what: &What) -> String {
@@ -385,9 +283,6 @@ fn describe(what: &What) -> String {
     match what {
         What::Event(Event::Trip { kind, retired, row: of }) => {
             format!("event {kind:?}, retires {retired:?}: {}", row(of))
-        }
-        What::Mutation(Mutation { partition, row: Some((_, _, Value::Trip(of))), .. }) => {
-            format!("{} into {partition:?}", row(of))
         }
         other => format!("{other:?}"),
     }
