@@ -178,6 +178,11 @@ pub fn register_counters() {
     for reason in HTTP_LIMITS {
         counter!(HTTP_REJECTED, "reason" => reason).increment(0);
     }
+    for route in SAMPLE_ROUTES {
+        for result in none.by_result().map(|(result, _)| result).chain(TOPIC_RESULTS) {
+            counter!(HTTP_SAMPLES, "route" => route, "result" => result).increment(0);
+        }
+    }
     for kind in FAILURE_KINDS {
         counter!(STORE_ERRORS, "kind" => kind).increment(0);
     }
@@ -223,8 +228,22 @@ const HTTP_LIMITS: [&str; 10] = [
     "streams",
 ];
 
+/// HTTP routes that take samples.
+const SAMPLE_ROUTES: [&str; 6] = [
+    "/v1/in/flespi",
+    "/v1/in/overland",
+    "/v1/in/owntracks",
+    "/v1/in/traccar",
+    "/v1/in/traccar-client",
+    "/v1/samples",
+];
+
+/// Results of samples for a topic: sent, or not.
+const TOPIC_RESULTS: [&str; 2] = ["sent", "refused"];
+
 /// Counts samples that came by a route, by result.
 pub fn http_samples(route: &'static str, result: &'static str, samples: u64) {
+    debug_assert!(SAMPLE_ROUTES.contains(&route), "{route} is not a registered route");
     counter!(HTTP_SAMPLES, "route" => route, "result" => result).increment(samples);
 }
 

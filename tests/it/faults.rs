@@ -8,7 +8,7 @@ mod kill;
 mod memory;
 mod resume;
 mod signal;
-mod store;
+pub mod store;
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;

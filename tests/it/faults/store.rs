@@ -10,7 +10,7 @@ use super::{EACH_BATCH, Running, delivered, until};
 use crate::cli::{Folder, Ran, minutes};
 
 /// An import that has stored a trip and waits for more on stdin.
-fn waiting(folder: &Folder) -> (Running, ChildStdin, String) {
+pub fn waiting(folder: &Folder) -> (Running, ChildStdin, String) {
     let words = format!("ingest - --json {EACH_BATCH}");
     let mut running = Running::start(folder.command(&words).stdin(Stdio::piped()));
     let mut stdin = running.child().stdin.take().unwrap();

@@ -1,6 +1,5 @@
 //! Samples of apps and services, in their own formats.
 
-use std::process::Stdio;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,6 +9,7 @@ use serde_json::{Value, json};
 use super::limits::gzip;
 use super::{Answer, Server};
 use crate::cli::{Folder, minutes};
+use crate::faults::store::waiting;
 use crate::formats::{comparable, expected};
 use crate::servers::LIMIT;
 use crate::servers::ready::until;
@@ -419,19 +419,14 @@ fn a_batch_of_several_devices_is_one_record_of_a_topic_only_if_the_map_allows() 
 #[test]
 fn while_another_process_writes_to_the_store_the_app_comes_again() {
     let folder = Folder::new();
-    let server = serve(&folder, "");
+    let (import, _stdin, _) = waiting(&folder);
+    folder.write("token", SECRET);
+    let server = Server::start(&folder, "serve --store sqlite:trips.db --token-file token");
     let (route, body) = (APPS[0].route(), APPS[0].bodies().remove(0));
-    let mut import = folder.command("ingest - --store sqlite:t.db");
-    let mut import = import.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let busy = || {
-        let answer = post(&server, &route, "", body.as_bytes());
-        (answer.status != 200).then_some(answer)
-    };
-    let answer = until("the lock of the import", LIMIT, busy, || None);
+    let answer = post(&server, &route, "", body.as_bytes());
     assert_eq!(answer.header("retry-after"), Some("1"));
     answer.fails(503, "busy");
-    drop(import.stdin.take());
-    import.wait().unwrap();
+    import.kill();
     post(&server, &route, "", body.as_bytes()).is(200);
     server.drain();
 }
