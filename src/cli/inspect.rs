@@ -18,7 +18,7 @@ use crate::settings::{Kind, Origin, Origins, Setting, Settings};
 const EXAMPLES: &str = "\
 Examples:
   tstar inspect day1.json
-  tstar inspect *.csv --json
+  tstar inspect day1.csv --json
   tstar inspect --topic positions --brokers 127.0.0.1:9092
 
 Looks at the first 10,000 records: which preset or field map reads them, fields and units, devices,

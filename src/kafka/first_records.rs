@@ -65,7 +65,7 @@ impl FirstRecords {
 
     /// Number of records.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.messages.len()
     }
 

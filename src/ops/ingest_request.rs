@@ -157,7 +157,7 @@ pub enum SampleSink {
     /// The log of a file.
     File(Box<FileSink>),
     /// A topic.
-    Topic(TopicSink),
+    Topic(Box<TopicSink>),
 }
 
 impl SampleSink {

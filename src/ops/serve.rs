@@ -138,7 +138,7 @@ fn topic_log(
         let on_waiting = Arc::new(|what: &str| tracing::warn!("{what}"));
         let producer = Producer::new(&brokers, on_waiting)?;
         let intake = TopicSink::new(producer, newest.topic.clone(), &newest.rules)?;
-        Some(SampleSink::Topic(intake))
+        Some(SampleSink::Topic(Box::new(intake)))
     } else {
         None
     };

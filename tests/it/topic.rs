@@ -21,13 +21,14 @@ use rdkafka::TopicPartitionList;
 use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{Headers as _, Message};
 use rdkafka::topic_partition_list::Offset;
 use tstar::internals::kafka::client::Brokers;
 use tstar::internals::kafka::producer::{Producer, ProducerRecord};
 
 use crate::cli::Folder;
-use crate::faults::Running;
+use crate::faults::{Running, until};
 use crate::servers;
 use crate::servers::LIMIT;
 use crate::support::block_on;
@@ -158,7 +159,16 @@ impl Topic {
     /// The offset of the next record of each partition.
     pub fn ends(&self, partitions: i32) -> BTreeMap<i32, i64> {
         let consumer = self.consumer("none");
-        let end = |at| (at, consumer.fetch_watermarks(&self.name, at, REQUEST_TIMEOUT).unwrap().1);
+        let end = |at| {
+            // The broker may know a topic before it leads its partitions.
+            let leads = |error: &KafkaError| {
+                error.rdkafka_error_code() != Some(RDKafkaErrorCode::NotLeaderForPartition)
+            };
+            let ask = || consumer.fetch_watermarks(&self.name, at, REQUEST_TIMEOUT);
+            let answer =
+                until("a leader", || Some(ask()).filter(|it| it.as_ref().err().is_none_or(leads)));
+            (at, answer.unwrap().1)
+        };
         (0..partitions).map(end).collect()
     }
 
@@ -177,7 +187,7 @@ impl Topic {
             // Long: on a busy machine the client may delay a partition for a while.
             match consumer.poll(LIMIT).expect("an answer in time") {
                 Ok(message) => kept.push(StoredRecord::from_message(&message)),
-                Err(rdkafka::error::KafkaError::PartitionEOF(_)) => ended += 1,
+                Err(KafkaError::PartitionEOF(_)) => ended += 1,
                 Err(error) => panic!("{error}"),
             }
         }

@@ -314,7 +314,7 @@ fn input(records: &Records, rules: &Rules) -> InputFound {
             topic: topic.clone(),
             partitions: *partitions,
             partitions_read: first.partitions(),
-            log_records: first.len(),
+            log_records: first.count(),
         },
     }
 }

@@ -22,9 +22,10 @@ impl<C: Cql> Shared<C> {
     /// Claims that forgets have moved to their records, by epoch.
     async fn moved_claims(&self, device_id: &str) -> Result<BTreeMap<i32, i32>, StoreError> {
         let select = &self.statements.moved_claims;
-        let rows: Vec<(Option<BTreeMap<i32, i32>>, Option<CqlTimestamp>, Days)> =
-            self.rows("reading a claim", select, (device_id,)).await?;
-        Ok(rows.into_iter().filter_map(|(claims, ..)| claims).flatten().collect())
+        let rows = self.rows("reading a claim", select, (device_id,)).await?;
+        let claims =
+            |(claims, ..): (Option<BTreeMap<i32, i32>>, Option<CqlTimestamp>, Days)| claims;
+        Ok(rows.into_iter().filter_map(claims).flatten().collect())
     }
 
     pub(super) async fn claimed(

@@ -224,7 +224,7 @@ fn compressed_and_encoded_files_are_described() {
     let found = folder.run_from("inspect - --json", "log").ends(0).json();
     assert_eq!((&found["samples"], &found["files"][0]["name"]), (&json!(20), &json!("-")));
     let shown = folder.text("inspect log --format table");
-    assert!(shown.contains("read by  standard names") && shown.contains("up to 10s"), "{shown}");
+    assert!(shown.contains("read by    standard names") && shown.contains("up to 10s"), "{shown}");
     assert!(shown.contains("\n  tstar ingest log --max-gap 5m\n  --max-gap 5m: "), "{shown}");
 }
 
