@@ -56,7 +56,7 @@ pub fn print(
                 printer.line(&visible(&format!("  {flag}: {why}")))?;
             }
         }
-        None => printer.line(&visible(&unread(outcome)))?,
+        None => printer.line(&format!("\n{}", visible(&unread(outcome))))?,
     }
     Ok(())
 }
@@ -71,7 +71,7 @@ fn input(input: &InputFound) -> Vec<String> {
                 let part = if *whole { "" } else { " (its beginning)" };
                 format!("{name}: {format}, {encoding}{compression}, {bytes} bytes{part}")
             };
-            let more = (*files_not_read > 0).then(|| format!("{files_not_read} files: not read"));
+            let more = (*files_not_read > 0).then(|| format!("files not read: {files_not_read}"));
             files.iter().map(file).chain(more).collect()
         }
         InputFound::Topic { topic, partitions, partitions_read, log_records } => vec![format!(
@@ -161,7 +161,7 @@ fn chart(bins: &[IntervalBin]) -> Vec<String> {
 
 /// What is missing, if nothing reads the records.
 fn unread(outcome: &InspectOutcome) -> String {
-    let mut text = String::from("\n");
+    let mut text = String::new();
     if !outcome.missing.is_empty() {
         text += &format!("Not found: {}. ", outcome.missing.join(", "));
     }

@@ -1,5 +1,5 @@
-//! The names in records, and what their values look like: what a field map is proposed by. Memory is
-//! bounded, whatever is observed.
+//! The names in records, and what their values look like: what a field map is proposed by.
+//! Memory is bounded, whatever is observed.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;

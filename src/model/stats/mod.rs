@@ -27,7 +27,7 @@ const MAX_STANDING_M: f64 = 100.0;
 /// A standing device is at most this fast, m/s, by its own speed and along its track.
 const MAX_STANDING_MPS: f64 = 1.0;
 
-/// A device that keeps sending while it stands for this long is at a stop, s.
+/// A device that keeps sending while it stands this long is at a stop, s.
 pub const STOP_S: f64 = 600.0;
 
 /// A longer interval ends a stop, s: the device was off.

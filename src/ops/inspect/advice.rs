@@ -191,7 +191,7 @@ mod tests {
     use crate::model::sample::{RawSample, Sample};
     use crate::model::scalar::DeviceTime;
 
-    /// A device that drives 10 m/s for half an hour, then stands for two hours.
+    /// A device that drives 10 m/s for half an hour, then stands still two hours long.
     fn statistics(moving_s: usize, heartbeat_s: Option<usize>) -> SampleStats {
         let mut stats = SampleStats::default();
         let mut observe = |second: usize, metre: f64| {

@@ -278,7 +278,13 @@ impl<'a> Chooser<'a> {
             time: tally.dead_for(&TIME_REASONS),
             key: tally.dead_for(&[DeadReason::KeyMismatch]),
         };
-        if self.best.as_ref().is_none_or(|best| tally.is_better_than(&best.tally)) {
+        // What reads nothing explains nothing, but for the names that are looked for first.
+        let is_first = matches!(choice.fit, FieldSource::Given | FieldSource::Standard);
+        let is_better = match &self.best {
+            Some(best) => tally.is_better_than(&best.tally),
+            None => is_first || tally.samples() > 0,
+        };
+        if is_better {
             self.best = Some(choice);
         }
         Ok(Some(failed))

@@ -165,7 +165,7 @@ pub struct InspectOutcome {
     /// What was looked at.
     #[serde(flatten)]
     pub input: InputFound,
-    /// What reads the records: `standard names`, `preset`, `map` or `given`; `None` if nothing does.
+    /// What reads the records: `standard names`, `preset`, `map` or `given`; `None`: nothing does.
     pub reads: Option<&'static str>,
     /// Name of the preset that fits.
     pub preset: Option<&'static str>,

@@ -83,7 +83,11 @@ fn the_later_cell_wins_and_the_greater_of_equal_timestamps() {
     for order in [[insert(5, "ann", 7), null.clone()], [null, insert(5, "ann", 7)]] {
         let connection = calm();
         assert_eq!(ran(&connection, &order), [(5, None)], "the tombstone of a cell wins");
-        assert_eq!(ran(&connection, std::slice::from_ref(&unset)), [(5, None)], "unset writes nothing");
+        assert_eq!(
+            ran(&connection, std::slice::from_ref(&unset)),
+            [(5, None)],
+            "unset writes nothing"
+        );
     }
 }
 
