@@ -17,7 +17,7 @@ use crate::settings::{Kind, Origin, Origins, Setting, Settings};
 
 const EXAMPLES: &str = "\
 Examples:
-  tstar inspect day1.json
+  tstar inspect day1.ndjson.gz
   tstar inspect day1.csv --json
   tstar inspect --topic positions --brokers 127.0.0.1:9092
 

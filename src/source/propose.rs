@@ -197,7 +197,7 @@ pub fn propose(outline: &Outline, surroundings: Surroundings) -> ProposedMap {
         if let Some(best) = best {
             map.fields.insert(field.name().into(), best.source());
             if field == Field::Speed {
-                map.speed_unit = unit_of(&plain(best.split().1));
+                map.speed_unit = unit_of(&plain(best.path));
             }
         }
     }

@@ -26,7 +26,7 @@ use super::syntax::Wrong;
 pub type SharedNodes = Arc<Mutex<Nodes>>;
 
 /// The tables of the store.
-static SCHEMA: LazyLock<Schema> = LazyLock::new(|| Schema::of(&ddl()).expect("the schema"));
+static SCHEMA: LazyLock<Schema> = LazyLock::new(|| Schema::parse(&ddl()).expect("the schema"));
 
 /// Statements are prepared once for all nodes.
 static PLANS: LazyLock<Mutex<HashMap<String, Arc<Plan>>>> = LazyLock::new(Mutex::default);
@@ -169,7 +169,7 @@ impl Connection {
         bound: &[Value],
     ) -> Result<Vec<Replica>, Failure> {
         let select = statement.plan.select().map_err(invalid)?;
-        let place = select.place(statement.plan.table, bound).map_err(invalid)?;
+        let place = select.locate(statement.plan.table, bound).map_err(invalid)?;
         let pair = match self.pair {
             Some(pair) => pair,
             None => self.nodes().dice.one_of(&PAIRS),

@@ -18,7 +18,7 @@ pub type Key = Vec<Component>;
 pub type Place = (usize, u64, Key);
 
 /// The place of a partition. Tokens scatter the partitions of a table as a hash does.
-pub fn place(table: usize, key: Key) -> Place {
+pub fn locate(table: usize, key: Key) -> Place {
     let mut token = 0xcbf2_9ce4_8422_2325_u64;
     let mut mix = |byte: u8| token = (token ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     for component in &key {

@@ -4,7 +4,7 @@ use scylla::cluster::metadata::{CollectionType, ColumnType, NativeType};
 use scylla::frame::response::result::{ColumnSpec, TableSpec};
 
 use super::data::{Bytes, Component};
-use super::syntax::{self, Condition, Operator, Shown, Statement, Term, Wrong};
+use super::syntax::{self, Condition, Operator, Selector, Statement, Term, Wrong};
 
 const KEYSPACE: &str = "simulated";
 
@@ -50,7 +50,7 @@ pub struct SelectPlan {
     /// `None` reads the whole table.
     pub partition: Option<Vec<Source>>,
     pub slice: SlicePlan,
-    pub columns: Vec<(usize, Shown)>,
+    pub columns: Vec<(usize, Selector)>,
     pub distinct: bool,
     /// Whether the rows come in the reverse of their key's order.
     pub descends: bool,
@@ -123,7 +123,7 @@ fn column_type(text: &str) -> Result<(ColumnType<'static>, bool), Wrong> {
 }
 
 impl Table {
-    fn of(statement: Statement) -> Result<Self, Wrong> {
+    fn from_statement(statement: Statement) -> Result<Self, Wrong> {
         let Statement::Create { table, columns, partition, clustering, descends } = statement
         else {
             return Err("a schema creates tables".to_owned());
@@ -243,8 +243,8 @@ fn spec(table: &Table, name: String, kind: ColumnType<'static>) -> ColumnSpec<'s
 
 impl Schema {
     /// The tables that statements create.
-    pub fn of(ddl: &[String]) -> Result<Self, Wrong> {
-        let table = |text: &String| syntax::parse(text).and_then(Table::of);
+    pub fn parse(ddl: &[String]) -> Result<Self, Wrong> {
+        let table = |text: &String| syntax::parse(text).and_then(Table::from_statement);
         ddl.iter().map(table).collect::<Result<_, _>>().map(Self)
     }
 
@@ -274,7 +274,7 @@ impl Schema {
                 .map(|(column, shown)| {
                     let column = &table.columns[*column];
                     let kind = match shown {
-                        Shown::Count => native(NativeType::BigInt),
+                        Selector::Count => native(NativeType::BigInt),
                         _ => column.kind.clone(),
                     };
                     spec(table, column.name.clone(), kind)
@@ -349,11 +349,11 @@ fn select(markers: &mut Markers<'_>, statement: Statement) -> Result<Action, Wro
     };
     let columns = columns.iter().map(|(name, shown)| Ok((table.index(name)?, *shown)));
     let columns = columns.collect::<Result<Vec<_>, Wrong>>()?;
-    let values = columns.iter().filter(|(_, shown)| *shown == Shown::Value).count();
+    let values = columns.iter().filter(|(_, shown)| *shown == Selector::Value).count();
     if values > 0 && values < columns.len() {
-        return Err("a maximum or a number beside a column is not simulated".to_owned());
+        return Err("a maximum or a number next to a column is not simulated".to_owned());
     }
-    let is_of_partition = |(column, _): &(usize, Shown)| table.partition.contains(column);
+    let is_of_partition = |(column, _): &(usize, Selector)| table.partition.contains(column);
     if distinct && !columns.iter().all(is_of_partition) {
         return Err("DISTINCT is about the partition key".to_owned());
     }
@@ -378,7 +378,7 @@ fn select(markers: &mut Markers<'_>, statement: Statement) -> Result<Action, Wro
 impl SelectPlan {
     /// Whether its answer is one row about all rows.
     pub fn is_aggregate(&self) -> bool {
-        self.columns.iter().any(|(_, shown)| *shown != Shown::Value)
+        self.columns.iter().any(|(_, shown)| *shown != Selector::Value)
     }
 }
 

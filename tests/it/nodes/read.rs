@@ -7,7 +7,7 @@ use scylla::cluster::metadata::{CollectionType, ColumnType};
 
 use super::data::{Bytes, Cells, Component, Key, Partition, Place, Replica, Row, Slice};
 use super::plan::{SelectPlan, Table};
-use super::syntax::Shown;
+use super::syntax::Selector;
 
 /// Where the next page begins: a token and a partition key, the last row of that partition that was
 /// returned, and how many rows the limit leaves.
@@ -118,7 +118,7 @@ impl Page<'_> {
         for ((column, shown), (greatest, count)) in self.select.columns.iter().zip(found) {
             let kind = &table.columns[*column].kind;
             match shown {
-                Shown::Count => put(&mut encoded, Some(&i64::to_be_bytes(count))),
+                Selector::Count => put(&mut encoded, Some(&i64::to_be_bytes(count))),
                 _ => put(&mut encoded, greatest.and_then(|it| it.bytes(kind)).as_deref()),
             }
         }

@@ -5,7 +5,7 @@ use scylla::serialize::row::{RowSerializationContext, SerializeRow};
 use scylla::serialize::writers::RowWriter;
 
 use super::data::{
-    Bytes, Cell, Cells, Change, Component, Deletion, Key, Mutation, Place, Row, Slice, place,
+    Bytes, Cell, Cells, Change, Component, Deletion, Key, Mutation, Place, Row, Slice, locate,
 };
 use super::plan::{Action, Origin, Plan, SelectPlan, SlicePlan, Source};
 use super::syntax::Wrong;
@@ -105,7 +105,8 @@ impl Plan {
         bound: &[Value],
         clock: i64,
     ) -> Result<(Mutation, Condition, Key), Wrong> {
-        let at_place = |sources: &[Source]| Ok::<_, Wrong>(place(self.table, key(sources, bound)?));
+        let at_place =
+            |sources: &[Source]| Ok::<_, Wrong>(locate(self.table, key(sources, bound)?));
         match &self.action {
             Action::Insert { partition, key: of, cells, at, once } => {
                 let at = timestamp(at, bound, clock)?;
@@ -160,8 +161,8 @@ impl Plan {
 
 impl SelectPlan {
     /// The partition to read; `None`: the whole table.
-    pub fn place(&self, table: usize, bound: &[Value]) -> Result<Option<Place>, Wrong> {
-        let of = |sources: &Vec<Source>| Ok::<_, Wrong>(place(table, key(sources, bound)?));
+    pub fn locate(&self, table: usize, bound: &[Value]) -> Result<Option<Place>, Wrong> {
+        let of = |sources: &Vec<Source>| Ok::<_, Wrong>(locate(table, key(sources, bound)?));
         self.partition.as_ref().map(of).transpose()
     }
 

@@ -25,7 +25,7 @@ pub type Declared = (String, String, bool);
 
 /// What a read shows of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shown {
+pub enum Selector {
     Value,
     Max,
     Count,
@@ -68,7 +68,7 @@ pub enum Statement {
     Select {
         table: String,
         distinct: bool,
-        columns: Vec<(String, Shown)>,
+        columns: Vec<(String, Selector)>,
         conditions: Vec<Condition>,
         /// Columns, and whether they descend.
         order: Vec<(String, bool)>,
@@ -307,11 +307,11 @@ impl Parser {
         let mut columns = Vec::new();
         loop {
             let shown = match self.peek() {
-                "max" => Shown::Max,
-                "count" => Shown::Count,
-                _ => Shown::Value,
+                "max" => Selector::Max,
+                "count" => Selector::Count,
+                _ => Selector::Value,
             };
-            if shown == Shown::Value {
+            if shown == Selector::Value {
                 columns.push((self.name()?, shown));
             } else {
                 self.next();
