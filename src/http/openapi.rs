@@ -8,7 +8,9 @@ use utoipa::OpenApi;
 use utoipa::openapi::path::{Operation, Parameter};
 use utoipa::openapi::schema::Type;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
-use utoipa::openapi::{Content, ContentBuilder, ObjectBuilder, Ref, RefOr, ResponseBuilder};
+use utoipa::openapi::{
+    Content, ContentBuilder, ObjectBuilder, Ref, RefOr, Required, ResponseBuilder,
+};
 use utoipa_axum::router::OpenApiRouter;
 
 use super::page::{gzip, static_response};
@@ -66,6 +68,10 @@ fn add_common_responses(operation: &mut Operation) {
     let open = [SecurityRequirement::default()];
     let is_guarded = operation.security.as_deref() != Some(&open[..]);
     let is_for_apps = is_guarded && operation.security.is_some();
+    if is_for_apps && let Some(RefOr::T(body)) = &mut operation.request_body {
+        // An app that sends none gets the answer of success, as for any body.
+        body.required = Some(Required::False);
+    }
     let responses = [
         (is_for_apps, "400", "The body is not valid gzip, or has more than 100,000 samples"),
         (is_for_apps, "403", "The server does not accept samples"),
