@@ -239,7 +239,8 @@ fn what_cannot_be_read_is_an_exit_code() {
     assert_eq!(found["missing"], json!(["time"]));
     assert_eq!(found["dead_letters"]["missing_field"]["count"], 20, "{found}");
     folder.write("noise", (0..=255).cycle().take(100_000).collect::<Vec<u8>>());
-    folder.run("inspect noise --json").ends(65);
+    let found = folder.run("inspect noise --json").ends(65).json();
+    assert_ne!(found["files"][0]["format"], "gtfs-rt", "{found}");
     folder.write("deep", "[".repeat(100_000) + "\n{\"a\":\n");
     folder.run("inspect deep --json").ends(65);
     folder.write("a.xml", "<kml><Placemark/></kml>");
