@@ -59,7 +59,7 @@ impl Source {
     fn number(&self, bound: &[Value]) -> Result<i64, Wrong> {
         match self.component(bound)? {
             Component::Number(number) => Ok(number),
-            Component::Text(text) => Err(format!("`{text}` is no number")),
+            Component::Text(text) => Err(format!("`{text}` is not a number")),
         }
     }
 }

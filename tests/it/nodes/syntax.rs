@@ -142,7 +142,7 @@ impl Parser {
     fn name(&mut self) -> Result<String, Wrong> {
         let name = self.next();
         let is_name = name.starts_with(|it: char| it.is_ascii_alphabetic());
-        if is_name { Ok(name) } else { Err(format!("`{name}` is no name")) }
+        if is_name { Ok(name) } else { Err(format!("`{name}` is not a name")) }
     }
 
     /// `(a, b)`, each read by `item`.
@@ -166,7 +166,7 @@ impl Parser {
         if let Some(text) = token.strip_prefix('\'').and_then(|text| text.strip_suffix('\'')) {
             return Ok(Term::Text(text.to_owned()));
         }
-        token.parse().map(Term::Number).map_err(|_| format!("`{token}` is no value"))
+        token.parse().map(Term::Number).map_err(|_| format!("`{token}` is not a value"))
     }
 
     fn timestamp(&mut self) -> Result<Option<Term>, Wrong> {
@@ -186,7 +186,7 @@ impl Parser {
                 "<=" => Operator::AtMost,
                 ">" => Operator::More,
                 ">=" => Operator::AtLeast,
-                other => return Err(format!("`{other}` is no operator")),
+                other => return Err(format!("`{other}` is not an operator")),
             };
             conditions.push((column, operator, self.term()?));
             if !self.takes("AND") {
@@ -202,7 +202,7 @@ impl Parser {
             "UPDATE" => self.update(),
             "DELETE" => self.delete(),
             "SELECT" => self.select(),
-            other => Err(format!("`{other}` is no statement")),
+            other => Err(format!("`{other}` is not a statement")),
         }
     }
 
