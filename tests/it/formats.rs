@@ -1,5 +1,9 @@
 //! Records of other systems: the same samples in every format give the same trips, by its preset.
 
+mod encode;
+mod property;
+mod read;
+
 use serde_json::{Value, json};
 
 use crate::cli::Folder;
