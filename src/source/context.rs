@@ -1,6 +1,7 @@
 //! What surrounds a record in its log: where a field map finds `@key` and its like.
 
 use super::map::Around;
+use super::text::short;
 
 /// Name of stdin as an input, and origin of samples that came by HTTP: neither is a file.
 const NOT_FILES: [&str; 2] = ["-", HTTP_ORIGIN];
@@ -63,7 +64,8 @@ pub(super) fn describe(around: &Around) -> String {
             format!("no part {part} of the record's key (files and HTTP have none)")
         }
         Around::Header(name) => {
-            format!("no header `{name}` (records of a topic and HTTP requests have headers)")
+            let name = short(name);
+            format!("no header {name} (records of a topic and HTTP requests have headers)")
         }
         Around::Topic => "no topic that the record is from".into(),
         Around::File => "no file that the record is from".into(),

@@ -13,6 +13,7 @@ use super::nmea::{self, Sentence};
 use super::record::{Fields, Value};
 use super::schemas::BinaryReader;
 use super::shape::Shape;
+use super::text::short;
 use super::{DecodedSample, NoSample, SampleError, gpx};
 use crate::model::reason::{DeadReason, DropReason};
 use crate::model::rules::Rules;
@@ -343,7 +344,7 @@ impl Decoder {
         let texts = sources.text.split('|').map(str::trim);
         let missing = sources.list.iter().zip(texts).map(|(source, text)| match source {
             Source::Around(around) => describe(around),
-            _ => format!("no `{text}`"),
+            _ => format!("no {}", short(text)),
         });
         format!("{name} is absent: there is {}", missing.collect::<Vec<_>>().join(", "))
     }

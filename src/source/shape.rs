@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use super::fields::{self, Field, Node, Place, Target};
 use super::map::{Around, FieldMap, Source, Token};
 use super::record::Fields;
+use super::text::short;
 use super::time::Times;
 use super::{DecoderError, SampleError, json};
 use crate::model::reason::DeadReason;
@@ -70,7 +71,7 @@ impl Shape {
     ) -> Result<(), Box<SampleError>> {
         json::read(text, node, fields).map_err(|error| match (&fields.unopened, &self.map.open) {
             (Some(problem), Some((pointer, _))) => {
-                let message = format!("the text `{pointer}` is not JSON: {problem}");
+                let message = format!("the text {} is not JSON: {problem}", short(pointer));
                 Box::new(SampleError::new(DeadReason::BadJson, message))
             }
             _ => error,

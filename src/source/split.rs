@@ -15,7 +15,7 @@ use super::decode::{Decoder, Outer};
 use super::fields::Node;
 use super::json_fast::JsonTemplate;
 use super::record::Fields;
-use super::text::clipped;
+use super::text::{clipped, short};
 use super::{
     Array, Batch, DecodedSample, Entry, MAX_BAD_ELEMENTS, NoSample, SampleError, Span, span,
 };
@@ -300,13 +300,14 @@ impl Splitter<'_, '_> {
 /// The error of a record without the array of its samples.
 fn no_array(decoder: &Decoder, is_other: bool) -> SampleError {
     let samples = decoder.shape.map.samples.as_ref().map_or("", |samples| &samples.text);
+    let samples = short(samples);
     match is_other {
         true => {
-            let message = format!("the samples at `{samples}` are not an array");
+            let message = format!("the samples at {samples} are not an array");
             SampleError::new(DeadReason::BadType, message)
         }
         false => {
-            let message = format!("there is no `{samples}`, the array of the samples");
+            let message = format!("there is no {samples}, the array of the samples");
             SampleError::new(DeadReason::MissingField, message)
         }
     }

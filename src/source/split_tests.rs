@@ -419,3 +419,19 @@ fn a_binary_record_whose_json_is_huge_is_a_letter() {
     let Err(NoSample::Dead(error)) = &batch.entries[0].content else { panic!() };
     assert_eq!(error.reason, DeadReason::BadRecord);
 }
+
+#[test]
+fn messages_show_the_names_of_a_map_without_control_characters() {
+    for (map, record) in [
+        ("lat=/p/\u{10}", r#"{"device":"a","ts":5,"lon":2}"#),
+        ("device_id=@header:\u{1b}[0m", r#"{"lat":1,"ts":5,"lon":2}"#),
+        ("samples=/\u{9b}", "{}"),
+        ("samples=/\u{7}", r#"{"\u0007":1}"#),
+        ("open=/\0,lat=/\0/lat", r#"{"\u0000":"{"}"#),
+    ] {
+        let batch = split(&decoder(map, |_| ()), RecordContext::default(), record);
+        let error = batch.entries[0].content.as_ref().unwrap_err().error().unwrap().clone();
+        assert!(!error.message.contains(char::is_control), "{:?}", error.message);
+        assert!(error.message.contains("\\u{"), "{:?}", error.message);
+    }
+}
