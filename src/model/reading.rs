@@ -170,6 +170,11 @@ impl ReadingSet {
         self.0 |= 1 << kind as u8;
     }
 
+    /// Removes a reading.
+    pub fn remove(&mut self, kind: ReadingKind) {
+        self.0 &= !(1 << kind as u8);
+    }
+
     /// The readings in it.
     pub fn iter(self) -> impl Iterator<Item = ReadingKind> {
         ReadingKind::ALL.into_iter().filter(move |kind| self.0 & (1 << *kind as u8) != 0)

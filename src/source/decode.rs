@@ -48,13 +48,21 @@ pub(super) struct Outer<'a> {
     pub next: Option<&'a Outer<'a>>,
 }
 
+impl Outer<'_> {
+    /// Whether it has no value for a sample.
+    pub fn is_empty(&self) -> bool {
+        self.fields.is_empty() && self.next.is_none_or(Self::is_empty)
+    }
+}
+
 impl Decoder {
     /// Creates a decoder for these rules.
     ///
     /// # Errors
     /// What is wrong with the rules.
     pub fn new(rules: &Rules) -> Result<Self, DecoderError> {
-        let (shape, binary) = (Shape::new(rules)?, BinaryReader::new(rules));
+        let shape = Shape::new(rules)?;
+        let binary = BinaryReader::new(rules, &shape);
         let binary =
             binary.or_else(|problem| map::fail(format!("the schema cannot be used: {problem}")))?;
         Ok(Self { shape, binary })
@@ -103,7 +111,7 @@ impl Decoder {
     /// Adds what decides the records of an id. The first verdict stands.
     pub fn add_schema(&self, id: SchemaId, verdict: &SchemaVerdict) {
         if let Some(binary) = &self.binary {
-            binary.add(id, verdict);
+            binary.add(id, verdict, &self.shape);
         }
     }
 
@@ -156,6 +164,9 @@ impl Decoder {
         let Some(binary) = self.binary.as_ref().filter(|binary| !binary.is_json(record)) else {
             return self.json_like(template, record, context, text);
         };
+        if let Some(decoded) = binary.read_plain((schema_id, record), self, context, text) {
+            return Ok(decoded);
+        }
         if self.shape.root.has_members() {
             return self.object(&binary.to_json(schema_id, record)?, None, context, text);
         }

@@ -135,6 +135,10 @@ pub(super) struct Node {
     pub(super) opens: bool,
     /// Whether this node is the array of the samples.
     pub(super) is_array: bool,
+    /// Whether records with this name are not samples themselves, but may have arrays of samples.
+    pub(super) is_outer: bool,
+    /// Number of the node in its tree, by [`names`]; the root has 0.
+    pub(super) number: u32,
     /// For each hash of a name, a bit set of the children with that hash.
     buckets: [u32; 32],
 }
@@ -231,6 +235,14 @@ impl Node {
         Ok(at)
     }
 
+    /// Numbers the nodes from `next` on, and returns the number after the last.
+    fn set_numbers(&mut self, next: u32) -> u32 {
+        self.number = next;
+        let children = self.children.iter_mut().map(|child| &mut child.node);
+        let members = self.members.iter_mut().map(|member| &mut member.node);
+        children.chain(members).fold(next + 1, |next, node| node.set_numbers(next))
+    }
+
     fn add_sources(&mut self, place: Place, sources: &Sources) -> Result<(), MapError> {
         let is_listed = sources.list.len() > 1;
         for (rank, source) in (0..).zip(&sources.list) {
@@ -277,7 +289,15 @@ pub(super) fn names(map: &FieldMap) -> Result<Names, MapError> {
         Ok(root)
     };
     let outer = paths.iter().map(|arrays| arrays.iter().map(around).collect());
-    Ok(Names { outer: outer.collect::<Result<_, _>>()?, root: level(map, true)? })
+    let outer = outer.collect::<Result<_, _>>()?;
+    let mut root = level(map, true)?;
+    if map.samples.as_ref().is_some_and(|samples| samples.or_record) {
+        for arrays in paths {
+            root.entry(&arrays[0][..1])?.is_outer = true;
+        }
+    }
+    root.set_numbers(0);
+    Ok(Names { outer, root })
 }
 
 /// The tree of a sample, or of what is around samples.

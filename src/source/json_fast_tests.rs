@@ -1,7 +1,9 @@
+use super::scan::plain_bytes;
 use super::*;
-use crate::model::rules::Rules;
-use crate::source::context::RecordContext;
-use crate::source::{NoSample, parse_map};
+use crate::model::reading::ReadingSet;
+use crate::model::rules::{Rules, TimeUnit};
+use crate::source::{NoSample, Span, parse_map};
+use crate::timeline::Sample;
 use proptest::prelude::*;
 
 fn decoder(map: &str, change: impl FnOnce(&mut Rules)) -> Decoder {
@@ -67,13 +69,16 @@ fn records_after_the_first_are_read_without_the_parser() {
     let spaced = spaced.map(|line| line.replace("T21 : 38", "T21:38"));
     assert_eq!(compare(&json, &lines(&spaced.each_ref().map(String::as_str))), 2);
     let whole = decoder("", |rules| rules.time_unit = TimeUnit::Seconds);
-    let times = [r#"{"time":1795210680,"lat":1,"lon":2,"device":"x","ignition":true,"n":[]}"#; 3];
-    assert_eq!(compare(&whole, &lines(&times)), 0, "an array is the parser's");
+    let times =
+        [r#"{"time":1795210680,"lat":1,"lon":2,"device":"x","ignition":true,"n":["\\n"]}"#; 3];
+    assert_eq!(compare(&whole, &lines(&times)), 0, "an escape is the parser's");
+    let times = [r#"{"time":1795210680,"lat":1,"lon":2,"device":"x","n":[{"a":[]},-0.5]}"#; 3];
+    assert_eq!(compare(&whole, &lines(&times)), 2);
     let times = [r#"{"time":1795210680,"lat":1,"lon":2,"device":"x","ignition":true,"n":7}"#; 3];
     assert_eq!(compare(&whole, &lines(&times)), 2);
     let mapped = decoder("device_id=v,lat=/gps/lat", |_| ());
     let nested = [r#"{"v":"x","time":"2026-11-20T21:38:00Z","gps":{"lat":1},"lon":2}"#; 3];
-    assert_eq!(compare(&mapped, &lines(&nested)), 0);
+    assert_eq!(compare(&mapped, &lines(&nested)), 2);
 }
 
 #[test]
@@ -91,28 +96,33 @@ fn device_and_driver_may_be_given() {
     }
     let bare = [r#"{"time":5,"lat":1,"lon":2}"#, r#"{"time":6,"lat":1,"lon":2}"#];
     assert_eq!(compare(&decoder("device_id=@topic", |_| ()), &lines(&bare)), 1);
-    for map in [
+    for (map, expected) in [
         // Of these, some are errors and some are given values that the parser checks.
-        "device_id=@key",
-        "device_id=@header:none",
-        "device_id=@file",
-        "device_id=@topic,driver=@key",
-        "device_id=device_id|@topic",
-        "device_id=@key/5|device_id",
-        "lat==5",
-        "speed=@topic",
-        "when=time",
-        "when=device_id=a",
-        "when=none",
-        "when=@topic=samples",
-        "valid=none",
-        "valid=lat",
-        "samples=none",
-        "open=device_id",
-        "open=none",
+        ("device_id=@key", 0),
+        ("device_id=@header:none", 0),
+        ("device_id=@file", 0),
+        ("device_id=@topic,driver=@key", 0),
+        ("lat==5", 0),
+        ("speed=@topic", 0),
+        ("when=none", 0),
+        ("when=@topic=samples", 0),
+        ("valid=lat", 0),
+        ("open=device_id", 0),
+        ("open=none", 0),
+        // Of three devices, one is read.
+        ("when=device_id=a", 2),
+        ("when=!device_id=a", 5),
+        ("when=lat=1.5", 0),
+        ("when=time", 8),
+        ("when=!none", 8),
+        ("valid=none", 8),
+        ("samples=none", 8),
+        ("device_id=device_id|@topic", 8),
+        ("device_id=@key/5|device_id", 8),
+        ("device_id=@topic|device_id", 8),
     ] {
         let read = compare(&decoder(map, |_| ()), &lines(&PLAIN.repeat(3)));
-        assert_eq!(read, 0, "{map}");
+        assert_eq!(read, expected, "{map}");
     }
     // Names of one field in a list, of which a record has one.
     let texts = [
@@ -168,7 +178,8 @@ fn other_records_get_the_result_of_the_parser() {
     ];
     texts.extend(odd.iter().flat_map(|odd| [odd, PLAIN[0]]));
     let read = compare(&decoder("", |_| ()), &lines(&texts));
-    assert_eq!(read, 2 + odd.len(), "only the plain records");
+    // And of the others, an integer for a device, and a time with an offset.
+    assert_eq!(read, 2 + odd.len() + 2, "only the plain records");
 }
 
 #[test]
@@ -236,6 +247,50 @@ fn two_names_of_one_field_get_the_result_of_the_parser() {
     compare(&decoder("", |_| ()), &lines(&texts.repeat(3)));
 }
 
+/// Maps, each with a record that their template reads.
+const NESTED: [(&str, &str); 5] = [
+    (
+        "device_id=/d/id,lat=/p/lat,lon=/p/lon,time=/p/t,speed=/p/s/v|/p/w,driver=/d/x/y",
+        r#"{"p":{"lat":1.5,"t":5,"lon":2,"s":{"v":3},"w":4},"d":{"x":{},"id":"a","x2":{"y":[]}},"n":null}"#,
+    ),
+    (
+        "when=/p&!/e,valid=/p/ok,device_id=/d|@topic,lat=/p/c/1,lon=/p/c/0,time=/t",
+        r#"{"t":"2026-11-20T21:38:00+0100","p":{"ok":true,"c":[1.5,2.5,3]},"d":"a","q":false}"#,
+    ),
+    (
+        "when=/type=fix;old,device_id=/topic/{2}|/tid,lat=/lat,lon=/lon,time=/t",
+        r#"{"type":"fix","tid":"x","lat":1,"lon":2,"t":5.25,"topic":"a/b/c"}"#,
+    ),
+    (
+        "samples=/list|/,device_id=/id,lat=/a,lon=/b,time=/t",
+        r#"{"id":77,"a":-1,"b":0.5,"t":-5,"other":{"id":"z","list":[]}}"#,
+    ),
+    ("device_id=/a/b,driver=/a/b,lat=/p/0,lon=/p/1,time=/t", r#"{"a":{"b":"c"},"p":[1,2],"t":7}"#),
+];
+
+#[test]
+fn nested_values_and_conditions_are_read_without_the_parser() {
+    for (map, record) in NESTED {
+        assert_eq!(compare(&decoder(map, |_| ()), &lines(&[record; 4])), 3, "{record}");
+    }
+}
+
+#[test]
+fn names_that_occur_twice_get_the_result_of_the_parser() {
+    let map = "device_id=/d/id,lat=/p/lat,lon=/p/lon,time=/t";
+    // Each of them is learnt; together they name an object twice.
+    let texts = [
+        r#"{"t":5,"d":{"id":"a"},"p":{"lat":1,"lon":2}}"#,
+        r#"{"t":5,"d":{"id":"a"},"p":{"lon":2,"lat":1}}"#,
+        r#"{"t":5,"p":{"lat":1,"lon":2},"d":{"id":"a"}}"#,
+        r#"{"t":5,"d":{"id":"a"},"p":{"lat":1,"lon":2},"d":{"id":"b"}}"#,
+        r#"{"t":5,"d":{"id":"a"},"p":{"lat":1},"p":{"lon":2}}"#,
+        r#"{"t":5,"d":{},"p":{"lat":1,"lon":2},"d":{"id":"b"}}"#,
+        r#"{"t":5,"x":1,"x":1,"d":{"id":"a","x":2,"x":2},"p":{"lat":1,"lon":2}}"#,
+    ];
+    compare(&decoder(map, |_| ()), &lines(&texts.repeat(5)));
+}
+
 /// One edit of a line.
 fn edited(line: &[u8], (at, kind, byte): (usize, u8, u8)) -> Vec<u8> {
     let mut line = line.to_vec();
@@ -296,6 +351,23 @@ proptest! {
             .map(|(line, edit)| edit.map_or_else(|| line.clone(), |edit| edited(&line, edit)))
             .collect();
         compare(&decoder("", |_| ()), &lines);
+    }
+
+    #[test]
+    fn a_template_of_nested_values_never_changes_the_result(
+        at in 0..NESTED.len(),
+        edits in prop::collection::vec(prop::option::weighted(
+            0.7,
+            (any::<usize>(), 0..5_u8, prop_oneof![
+                any::<u8>(), prop::sample::select(&b"\"{}[],:0a/"[..]),
+            ]),
+        ), 1..30),
+    ) {
+        let (map, record) = NESTED[at];
+        let line = |edit: Option<_>| {
+            edit.map_or_else(|| record.into(), |edit| edited(record.as_bytes(), edit))
+        };
+        compare(&decoder(map, |_| ()), &edits.into_iter().map(line).collect::<Vec<_>>());
     }
 
     #[test]

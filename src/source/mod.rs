@@ -20,6 +20,7 @@ mod local_time;
 mod map;
 mod nmea;
 mod outline;
+mod plain;
 mod propose;
 mod protobuf;
 mod record;

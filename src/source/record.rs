@@ -171,6 +171,12 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// Whether there is no value.
+    pub(super) fn is_empty(&self) -> bool {
+        let mut slots = self.slots.iter().chain(&self.extras);
+        slots.all(|slot| matches!(slot.value, Value::Absent))
+    }
+
     /// The value of a [`Place::Extra`].
     pub(super) fn extra(&self, index: usize) -> &Value<'a> {
         self.extras.get(index).map_or(&Value::Absent, |slot| &slot.value)

@@ -3,12 +3,18 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, RwLock};
 
-use super::SampleError;
-use super::avro::AvroSchema;
+use foldhash::fast::RandomState;
+
+use super::avro::{AvroPlan, AvroSchema};
+use super::context::RecordContext;
+use super::decode::Decoder;
 use super::fields::{Field, Node};
 use super::framing::unframe;
+use super::plain::Values;
 use super::protobuf::ProtobufSchema;
 use super::record::Fields;
+use super::shape::Shape;
+use super::{DecodedSample, SampleError};
 use crate::model::reason::DeadReason;
 use crate::model::rules::{Rules, TimeUnit};
 use crate::model::schema::{Encoding, SchemaId, SchemaSource, SchemaVerdict};
@@ -22,7 +28,8 @@ pub const MAX_SCHEMAS: usize = 10_000;
 /// A schema that records can be read by.
 #[derive(Debug)]
 enum Schema {
-    Avro(AvroSchema),
+    /// With the plan of its plain datums.
+    Avro(AvroSchema, Option<AvroPlan>),
     /// Without the message that a record is of.
     Protobuf(ProtobufSchema),
 }
@@ -37,7 +44,7 @@ enum Known {
 
 /// The schemas of a log by their ids.
 #[derive(Debug, Default)]
-struct Schemas(RwLock<HashMap<SchemaId, Arc<Known>>>);
+struct Schemas(RwLock<HashMap<SchemaId, Arc<Known>, RandomState>>);
 
 /// Where the schema of a record comes from.
 #[derive(Debug)]
@@ -63,7 +70,7 @@ impl BinaryReader {
     ///
     /// # Errors
     /// The schema of the rules is not valid.
-    pub fn new(rules: &Rules) -> Result<Option<Self>, String> {
+    pub fn new(rules: &Rules, shape: &Shape) -> Result<Option<Self>, String> {
         let (encoding, names) = (rules.decode, names_of(rules));
         let origin = match (encoding, &rules.schema) {
             (Encoding::Json, _) => return Ok(None),
@@ -74,9 +81,9 @@ impl BinaryReader {
             }
             (_, None) => Origin::Ids(Schemas::default()),
             (_, Some(source)) => {
-                let schema = compile(encoding, source, &names)?;
+                let schema = compile(encoding, source, &names, shape)?;
                 let message = match &schema {
-                    Schema::Avro(_) => 0,
+                    Schema::Avro(..) => 0,
                     Schema::Protobuf(schema) => schema.named(rules.message.as_deref())?,
                 };
                 Origin::Rules(schema, message)
@@ -91,14 +98,14 @@ impl BinaryReader {
     }
 
     /// Adds what is known of an id. The first verdict stands.
-    pub fn add(&self, id: SchemaId, verdict: &SchemaVerdict) {
+    pub fn add(&self, id: SchemaId, verdict: &SchemaVerdict, shape: &Shape) {
         let Origin::Ids(schemas) = &self.origin else { return };
         let known = match verdict {
             SchemaVerdict::Unknown => Known::Unusable(format!("the registry had no schema {id}")),
             SchemaVerdict::Unusable { problem } => {
                 Known::Unusable(format!("schema {id} cannot be used: {problem}"))
             }
-            SchemaVerdict::Known { kind, source } => match self.usable(kind, source) {
+            SchemaVerdict::Known { kind, source } => match self.usable(kind, source, shape) {
                 Ok(schema) => Known::Usable(schema),
                 Err(problem) => Known::Unusable(format!("schema {id} cannot be used: {problem}")),
             },
@@ -107,13 +114,44 @@ impl BinaryReader {
         schemas.entry(id).or_insert_with(|| Arc::new(known));
     }
 
-    fn usable(&self, kind: &str, source: &SchemaSource) -> Result<Schema, String> {
+    fn usable(&self, kind: &str, source: &SchemaSource, shape: &Shape) -> Result<Schema, String> {
         let expected = if self.encoding == Encoding::Avro { "AVRO" } else { "PROTOBUF" };
         if kind != expected {
             let name = self.encoding.name();
             return Err(format!("it is of type {kind}, and --decode is {name}"));
         }
-        compile(self.encoding, source, &self.names)
+        compile(self.encoding, source, &self.names, shape)
+    }
+
+    /// Decodes a plain record; `None` leaves it to [`BinaryReader::read`].
+    pub fn read_plain(
+        &self,
+        (header, record): (Option<&[u8]>, &[u8]),
+        decoder: &Decoder,
+        context: &RecordContext<'_>,
+        text: &mut String,
+    ) -> Option<DecodedSample> {
+        if self.encoding != Encoding::Avro {
+            return None;
+        }
+        let mut read = |schema: &Schema, datum| {
+            let Schema::Avro(schema, Some(plan)) = schema else { return None };
+            let mut values = Values::default();
+            plan.read(schema, datum, decoder, &mut values)?;
+            values.add_given(decoder, context)?;
+            values.sample(decoder, text)
+        };
+        match &self.origin {
+            Origin::Rules(schema, _) => read(schema, record),
+            Origin::Ids(schemas) => {
+                let framed = unframe(header, record, false).ok()?;
+                let schemas = schemas.0.read().expect("no holder panics");
+                match &**schemas.get(&framed.id)? {
+                    Known::Usable(schema) => read(schema, framed.value),
+                    Known::Unusable(_) => None,
+                }
+            }
+        }
     }
 
     /// Whether a record with these first bytes is JSON. Feeds of GTFS-realtime are published in
@@ -136,7 +174,7 @@ impl BinaryReader {
         fields: &mut Fields<'de>,
     ) -> Result<(), Box<SampleError>> {
         self.with_schema((header, record), |schema, message, value| match schema {
-            Schema::Avro(schema) => schema.read(value, self.unit, root, fields),
+            Schema::Avro(schema, _) => schema.read(value, self.unit, root, fields),
             Schema::Protobuf(schema) => schema.read((message, value), self.unit, root, fields),
         })
     }
@@ -149,7 +187,7 @@ impl BinaryReader {
     ) -> Result<String, Box<SampleError>> {
         self.with_schema((header, record), |schema, message, value| {
             let json = match schema {
-                Schema::Avro(schema) => schema.to_json(value, self.unit),
+                Schema::Avro(schema, _) => schema.to_json(value, self.unit),
                 Schema::Protobuf(schema) => schema.to_json(message, value, self.unit),
             };
             json.map_err(|problem| Box::new(SampleError::new(DeadReason::BadRecord, problem)))
@@ -171,7 +209,7 @@ impl BinaryReader {
         match known.as_deref() {
             Some(Known::Usable(schema)) => {
                 let message = match schema {
-                    Schema::Avro(_) => 0,
+                    Schema::Avro(..) => 0,
                     Schema::Protobuf(schema) => schema.at(&framed.indexes).map_err(bad)?,
                 };
                 read(schema, message, framed.value)
@@ -194,6 +232,7 @@ fn compile(
     encoding: Encoding,
     source: &SchemaSource,
     names: &BTreeSet<String>,
+    shape: &Shape,
 ) -> Result<Schema, String> {
     let texts: Vec<&str> = source.references.iter().map(|reference| &*reference.text).collect();
     let bytes = texts.iter().map(|text| text.len()).sum::<usize>() + source.text.len();
@@ -201,7 +240,9 @@ fn compile(
         return Err(format!("it has {bytes} bytes; the limit is {MAX_SCHEMA_BYTES}"));
     }
     if encoding == Encoding::Avro {
-        return AvroSchema::parse(&source.text, &texts).map(Schema::Avro);
+        let schema = AvroSchema::parse(&source.text, &texts)?;
+        let plan = AvroPlan::new(&schema, shape);
+        return Ok(Schema::Avro(schema, plan));
     }
     ProtobufSchema::compile(source, names).map(Schema::Protobuf)
 }

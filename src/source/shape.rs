@@ -26,8 +26,8 @@ pub(super) struct Shape {
     pub given: Vec<(Target, Source)>,
     /// Where values are, by field.
     pub map: FieldMap,
-    /// Whether every value that is not given has a name in the record, without conditions: a
-    /// template can read such records.
+    /// Whether every value of a sample has a name in its object, or is a device or a driver that
+    /// is given: such samples can be read without the slots of all values.
     pub is_plain: bool,
     /// How values and maps are read, as in the rules.
     pub reading: u32,
@@ -45,7 +45,8 @@ impl Shape {
     pub fn new(rules: &Rules) -> Result<Self, DecoderError> {
         let map = FieldMap::new(&rules.fields, rules.reading)?;
         let fields::Names { outer, root } = fields::names(&map)?;
-        let (given, is_plain) = (given(&map), is_plain(&map));
+        let given = given(&map);
+        let is_plain = is_plain(&map, &given);
         Ok(Self {
             root,
             outer,
@@ -185,21 +186,10 @@ fn given(map: &FieldMap) -> Vec<(Target, Source)> {
     each.filter(|(_, source)| !matches!(source, Source::Record(_))).collect()
 }
 
-fn is_plain(map: &FieldMap) -> bool {
-    let has_conditions = map.valid.is_some() || !map.when.is_empty();
-    let is_plain = |field: Field| {
-        let Some(sources) = map.sources(field) else { return true };
-        let is_given = |source: &Source| !matches!(source, Source::Record(_));
-        // A template reads no other given values, and does not choose between sources.
-        match &sources.list[..] {
-            [source] if is_given(source) => matches!(field, Field::DeviceId | Field::Driver),
-            list => !list.iter().any(is_given),
-        }
-    };
-    map.samples.is_none()
-        && map.open.is_none()
-        && !has_conditions
-        && Field::ALL.into_iter().all(is_plain)
+fn is_plain(map: &FieldMap, given: &[(Target, Source)]) -> bool {
+    let may_be_given =
+        |target: &Target| matches!(target.field(), Some(Field::DeviceId | Field::Driver));
+    map.open.is_none() && given.iter().all(|(target, _)| may_be_given(target))
 }
 
 /// Inserts a value at a path. Returns false if the path has another value.

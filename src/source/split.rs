@@ -4,6 +4,8 @@
 //! is split element by element: a list of all elements may take many times the memory of the
 //! record.
 
+mod plain;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -178,6 +180,9 @@ struct Splitter<'a, 'r> {
 impl Splitter<'_, '_> {
     /// Splits an array of records.
     fn list(&mut self, text: &str) -> Result<(), Box<SampleError>> {
+        if self.is_plain_list(text) {
+            return Ok(());
+        }
         let split = visit_elements(text, |element| self.record(element));
         split.map_err(|error| {
             let message = format!("the array cannot be split: {}", clipped(&error.to_string()));
@@ -189,6 +194,9 @@ impl Splitter<'_, '_> {
     fn record(&mut self, text: &str) {
         let shape = &self.decoder.shape;
         let Some(samples) = &shape.map.samples else { return self.sample(text, None) };
+        if self.is_plain_record(text) || self.is_plain_array(text) {
+            return;
+        }
         let (mut missing, mut is_absent) = (None, true);
         for path in &shape.outer {
             let Err((error, is_other)) = self.descend(path, text, None) else { return };
@@ -249,9 +257,9 @@ impl Splitter<'_, '_> {
     fn sample(&mut self, text: &str, outer: Option<&Outer<'_>>) {
         let (context, out) = (&self.input.context, &mut self.batch.text);
         let before = out.len();
-        let decoded = match outer {
+        let decoded = match outer.filter(|outer| !outer.is_empty()) {
             None => self.decoder.json_like(self.template, text.as_bytes(), context, out),
-            Some(_) => self.decoder.object(text, outer, context, out),
+            outer => self.decoder.object(text, outer, context, out),
         };
         let content = decoded.and_then(|it| checked(it, self.input.check, out, before));
         self.emit(text, content);

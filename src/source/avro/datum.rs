@@ -32,6 +32,12 @@ impl<'de> State<'de> {
         Datum { schema, at: schema.root, state: self, depth: 0 }
     }
 
+    /// Skips a value of the type with this index, and returns what follows it.
+    pub(super) fn skip(mut self, schema: &AvroSchema, at: usize) -> Result<Bytes<'de>, WireError> {
+        Datum { schema, at, state: &mut self, depth: 0 }.skip()?;
+        Ok(self.rest)
+    }
+
     /// Checks that no bytes are left.
     pub(super) fn end(&self) -> Result<(), WireError> {
         if self.rest.is_empty() {

@@ -5,6 +5,9 @@
 
 mod datum;
 mod parse;
+mod plan;
+
+pub(super) use self::plan::AvroPlan;
 
 use super::fields::Node;
 use super::record::Fields;

@@ -8,6 +8,8 @@ use crate::model::reason::DeadReason;
 use crate::model::rules::{Rules, SpeedUnit};
 use crate::model::schema::{Encoding, SchemaSource};
 use crate::source::binary_fixture::{decode, expected, records, text};
+use crate::source::plain::Values;
+use crate::source::shape::Shape;
 use crate::source::{Decoder, parse_map};
 
 const MAP: &str =
@@ -36,6 +38,40 @@ fn the_reference_data_gives_the_reference_samples() {
     let found: Vec<_> =
         found.iter().map(|record| decode(&decoder, None, record).unwrap()).collect();
     assert_eq!(found, expected());
+}
+
+#[test]
+fn a_plan_reads_plain_datums_as_a_walk_does() {
+    let read = |schema: &str, map: &str, datum: &[u8]| {
+        let mut rules = rules(schema);
+        rules.fields = parse_map(map).unwrap();
+        let (decoder, shape) = (Decoder::new(&rules).unwrap(), Shape::new(&rules).unwrap());
+        let schema = AvroSchema::parse(schema, &[]).unwrap();
+        let mut values = Values::default();
+        let plan = AvroPlan::new(&schema, &shape);
+        plan.is_some_and(|plan| plan.read(&schema, datum, &decoder, &mut values).is_some())
+    };
+    let schema = text("avro/schema.avsc");
+    for datum in records("avro/bare.hex.tsv") {
+        assert!(read(&schema, MAP, &datum), "{datum:?}");
+        assert!(!read(&schema, MAP, &datum[1..]));
+        assert!(!read(&schema, MAP, &[&datum[..], &[0]].concat()), "a byte follows");
+        for map in ["when=vehicle_id", "device_id=driver,time=vehicle_id", "samples=position"] {
+            assert!(!read(&schema, map, &datum), "{map}");
+        }
+    }
+    // Two values of one field, or a type that a plan has no step for.
+    let pair = |types: [&str; 2]| {
+        let member = |name, ty| format!(r#"{{"name":"{name}","type":{ty}}}"#);
+        let (one, two) = (member("a", types[0]), member("b", types[1]));
+        format!(r#"{{"type":"record","name":"R","fields":[{one},{two}]}}"#)
+    };
+    let decimal = r#"{"type":"bytes","logicalType":"decimal","precision":4,"scale":2}"#;
+    let ints = pair([r#""int""#, r#""int""#]);
+    assert!(read(&ints, "lat=a,lon=b", &[2, 4]));
+    assert!(!read(&ints, "lat=a|b", &[2, 4]));
+    assert!(!read(&pair([r#""int""#, decimal]), "lat=a,lon=b", &[2, 2, 4]));
+    assert!(read(&pair([r#""int""#, decimal]), "lat=a", &[2, 2, 4]), "it is skipped");
 }
 
 #[test]
@@ -227,18 +263,24 @@ proptest! {
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
         length in any::<prop::sample::Index>(),
     ) {
-        static READ: LazyLock<(Decoder, Vec<Vec<u8>>)> = LazyLock::new(|| {
-            let decoder = Decoder::new(&rules(&text("avro/schema.avsc"))).unwrap();
-            (decoder, records("avro/bare.hex.tsv"))
+        static READ: LazyLock<([Decoder; 2], Vec<Vec<u8>>)> = LazyLock::new(|| {
+            let planned = rules(&text("avro/schema.avsc"));
+            // A condition on a value is none of a plan's.
+            let mut walked = planned.clone();
+            walked.fields.insert("when".into(), "vehicle_id".into());
+            let decoders = [planned, walked].map(|rules| Decoder::new(&rules).unwrap());
+            (decoders, records("avro/bare.hex.tsv"))
         });
-        let (decoder, data) = &*READ;
+        let ([decoder, walked], data) = &*READ;
         let mut datum = data[nth].clone();
         for (at, byte) in changes {
             let at = at.index(datum.len());
             datum[at] = byte;
         }
         datum.truncate(length.index(datum.len()) + 1);
-        if let Err(error) = decode(decoder, None, &datum) {
+        let decoded = decode(decoder, None, &datum);
+        prop_assert_eq!(&decoded, &decode(walked, None, &datum), "a plan changes the result");
+        if let Err(error) = decoded {
             prop_assert!(!error.message.is_empty() && error.needs_schema.is_none());
         }
     }
