@@ -93,7 +93,10 @@ fn decoded(
 }
 
 /// What a record states, after checking that it is a possible sample.
-fn checked(decoded: &DecodedSample, text: &str) -> (String, Option<String>, Option<bool>, Sample) {
+pub fn checked(
+    decoded: &DecodedSample,
+    text: &str,
+) -> (String, Option<String>, Option<bool>, Sample) {
     let part = |span: &Span| text[span.start as usize..span.end as usize].to_owned();
     let device = part(&decoded.device);
     assert!((1..=256).contains(&device.len()) && !device.contains('\0'), "{device:?}");
@@ -118,7 +121,7 @@ fn check_sample(sample: &Sample) {
 }
 
 /// Checks that a message is fit for a person at a terminal.
-fn check_fault(fault: &SampleError) {
+pub fn check_fault(fault: &SampleError) {
     let message = &fault.message;
     assert!(!message.is_empty() && message.len() < MAX_MESSAGE, "{} bytes", message.len());
     assert!(!message.chars().any(char::is_control), "{message:?}");

@@ -6,6 +6,8 @@ use proptest::sample::Index;
 
 #[path = "../fuzz/bodies.rs"]
 mod bodies;
+#[path = "../fuzz/records.rs"]
+mod records;
 
 const JSON: [&[u8]; 3] = [
     include_bytes!("../fuzz/seeds/json/whole.json"),
@@ -28,6 +30,34 @@ const ID: [&[u8]; 4] = [
     include_bytes!("../fuzz/seeds/id/prefix"),
     include_bytes!("../fuzz/seeds/id/key"),
     include_bytes!("../fuzz/seeds/id/uuid"),
+];
+
+const AVRO: [&[u8]; 2] =
+    [include_bytes!("../fuzz/seeds/avro/datum"), include_bytes!("../fuzz/seeds/avro/framed")];
+const PROTOBUF: [&[u8]; 2] = [
+    include_bytes!("../fuzz/seeds/protobuf/message"),
+    include_bytes!("../fuzz/seeds/protobuf/feed"),
+];
+const MAP: [&[u8]; 2] =
+    [include_bytes!("../fuzz/seeds/map/nested"), include_bytes!("../fuzz/seeds/map/lists")];
+const PRESET: [&[u8]; 17] = [
+    include_bytes!("../fuzz/seeds/preset/emqx"),
+    include_bytes!("../fuzz/seeds/preset/flespi"),
+    include_bytes!("../fuzz/seeds/preset/geojson"),
+    include_bytes!("../fuzz/seeds/preset/geotab"),
+    include_bytes!("../fuzz/seeds/preset/gtfs-rt"),
+    include_bytes!("../fuzz/seeds/preset/hfp"),
+    include_bytes!("../fuzz/seeds/preset/kafka-connect"),
+    include_bytes!("../fuzz/seeds/preset/mds"),
+    include_bytes!("../fuzz/seeds/preset/namma-yatri"),
+    include_bytes!("../fuzz/seeds/preset/overland"),
+    include_bytes!("../fuzz/seeds/preset/owntracks"),
+    include_bytes!("../fuzz/seeds/preset/samsara"),
+    include_bytes!("../fuzz/seeds/preset/samsara-history"),
+    include_bytes!("../fuzz/seeds/preset/tesla"),
+    include_bytes!("../fuzz/seeds/preset/traccar"),
+    include_bytes!("../fuzz/seeds/preset/traccar-api"),
+    include_bytes!("../fuzz/seeds/preset/traccar-client"),
 ];
 
 /// Bytes that are significant to one of the readers.
@@ -145,6 +175,28 @@ proptest! {
         bodies::id(&seed);
     }
 
+    #[test]
+    fn avro(random in bytes(), seed in damaged_seed(&AVRO)) {
+        records::avro(&random);
+        records::avro(&seed);
+    }
+
+    #[test]
+    fn protobuf(random in bytes(), seed in damaged_seed(&PROTOBUF)) {
+        records::protobuf(&random);
+        records::protobuf(&seed);
+    }
+
+    #[test]
+    fn map(seed in damaged_seed(&MAP)) {
+        records::map(&seed);
+    }
+
+    #[test]
+    fn preset(seed in damaged_seed(&PRESET)) {
+        records::preset(&seed);
+    }
+
     /// The body builds its own valid paths from the bytes.
     #[test]
     fn blob(random in bytes()) {
@@ -171,9 +223,15 @@ proptest! {
 
 #[test]
 fn what_the_runs_start_from_is_good() {
-    for (seeds, body) in
-        [(&JSON[..], bodies::json as fn(&[u8]) -> bool), (&CSV, bodies::csv), (&ID, bodies::id)]
-    {
+    for (seeds, body) in [
+        (&JSON[..], bodies::json as fn(&[u8]) -> bool),
+        (&CSV, bodies::csv),
+        (&ID, bodies::id),
+        (&AVRO[..1], records::avro),
+        (&PROTOBUF, records::protobuf),
+        (&MAP, records::map),
+        (&PRESET, records::preset),
+    ] {
         for seed in seeds {
             assert!(body(seed), "{:?}", String::from_utf8_lossy(seed));
         }

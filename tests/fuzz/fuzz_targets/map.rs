@@ -1,0 +1,13 @@
+#![no_main]
+
+// Each target uses one of the bodies only.
+#[allow(dead_code)]
+#[path = "../bodies.rs"]
+mod bodies;
+#[allow(dead_code)]
+#[path = "../records.rs"]
+mod records;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    records::map(data);
+});
