@@ -1,6 +1,8 @@
 //! Inputs that are broken, wrong or malicious, read by the real program: bad samples become dead
 //! letters with their bytes, and the good ones around them are unaffected.
 
+#[cfg(target_os = "linux")]
+mod documents;
 mod files;
 mod judge;
 mod kinds;

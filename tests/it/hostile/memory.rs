@@ -22,7 +22,7 @@ const CACHE: u32 = 64 << 10;
 const LARGE: u64 = 300 << 20;
 
 /// Runs a command under a limit.
-fn run_limited(folder: &Folder, words: &str, limit: u32) -> Ran {
+pub fn run_limited(folder: &Folder, words: &str, limit: u32) -> Ran {
     let inner = folder.command(words);
     let mut shell = Command::new("sh");
     let script = format!("ulimit -d {limit} && exec \"$@\"");
@@ -42,14 +42,14 @@ fn ingest_limited(folder: &Folder, words: &str, code: i32) -> Value {
 }
 
 /// Writes a head, `count` equal bytes, and a tail.
-fn write_filled(mut out: impl Write, parts: [&str; 2], byte: u8, count: u64) {
+pub fn write_filled(mut out: impl Write, parts: [&str; 2], byte: u8, count: u64) {
     out.write_all(parts[0].as_bytes()).unwrap();
     io::copy(&mut io::repeat(byte).take(count), &mut out).unwrap();
     out.write_all(parts[1].as_bytes()).unwrap();
     out.flush().unwrap();
 }
 
-fn create(folder: &Folder, name: &str) -> io::BufWriter<std::fs::File> {
+pub fn create(folder: &Folder, name: &str) -> io::BufWriter<std::fs::File> {
     io::BufWriter::new(std::fs::File::create(folder.path(name)).unwrap())
 }
 
