@@ -229,12 +229,34 @@ pub fn send_by_java(brokers: &str, topic: &str, properties: &[&str], lines: &str
     properties.iter().for_each(|property| {
         command.args(["--reader-property", property]);
     });
-    let mut running =
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("java was found");
+    pipe(&mut command, lines);
+    Some(())
+}
+
+/// Sends lines of key, tab, value to a topic with kcat, which has the same client as the program,
+/// but partitions by another hash. `None` if it is not installed. `headers` are those of each
+/// record, as name=value.
+pub fn send_by_kcat(brokers: &str, topic: &str, headers: &[&str], lines: &str) -> Option<()> {
+    let found = Command::new("kcat").arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if found.is_err() {
+        return super::skip("no kcat: apt-get install kcat");
+    }
+    let mut command = Command::new("kcat");
+    command.args(["-P", "-b", brokers, "-t", topic, "-K", "\t"]);
+    headers.iter().for_each(|header| {
+        command.args(["-H", header]);
+    });
+    pipe(&mut command, lines);
+    Some(())
+}
+
+/// Runs a command with these lines as its input.
+fn pipe(command: &mut Command, lines: &str) {
+    let running = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
+    let mut running = running.expect("the program was found");
     running.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
     let status = running.wait().unwrap();
-    assert!(status.success(), "the producer in Java: {status}");
-    Some(())
+    assert!(status.success(), "{command:?}: {status}");
 }
 
 /// The folder of this process under target/servers/run: logs, and the data of shared servers.

@@ -7,7 +7,7 @@ use super::{Topic, drain, start};
 use crate::cli::Folder;
 use crate::faults::until;
 use crate::formats::{comparable, expected};
-use crate::servers::send_by_java;
+use crate::servers::{send_by_java, send_by_kcat};
 use crate::support::data;
 
 /// The text of a file with a record in each line: key, tab, value.
@@ -18,6 +18,11 @@ pub fn text(name: &str) -> String {
 /// Sends lines of key, tab, value as a producer in Java does.
 pub fn send(topic: &Topic, lines: &str) -> Option<()> {
     send_by_java(&topic.brokers, &topic.name, &["parse.key=true"], lines)
+}
+
+/// Sends the same lines by kcat.
+fn send_as_kcat(topic: &Topic, lines: &str) -> Option<()> {
+    send_by_kcat(&topic.brokers, &topic.name, &["source=kcat"], lines)
 }
 
 #[test]
@@ -33,10 +38,12 @@ fn every_topic_gives_the_reference_trips() {
         ("nammayatri/kafka.tsv", "namma-yatri", vans, false),
         ("tesla/kafka-V-decoded.tsv", "tesla", vins, false),
     ] {
-        let Some(topic) = Topic::new(1) else { return };
-        let folder = Folder::new();
-        let Some(()) = send(&topic, &text(file)) else { return };
-        check_trips(&topic, &folder, preset, &expected(devices, has_driver));
+        for send in [send, send_as_kcat] {
+            let Some(topic) = Topic::new(1) else { return };
+            let folder = Folder::new();
+            let Some(()) = send(&topic, &text(file)) else { return };
+            check_trips(&topic, &folder, preset, &expected(devices, has_driver));
+        }
     }
 }
 
@@ -69,6 +76,17 @@ fn a_header_names_the_device() {
     let properties = ["parse.headers=true", "parse.key=true"];
     let sent = send_by_java(&topic.brokers, &topic.name, &properties, &lines);
     let Some(()) = sent else { return };
+    check_trips(&topic, &Folder::new(), "owntracks", &expected(["van-1", "van-2"], false));
+    // By kcat, each device at once: its headers are those of all its records.
+    let Some(topic) = Topic::new(1) else { return };
+    for device in ["van-1", "van-2"] {
+        let own = |line: &&str| line.split('\t').next().unwrap().ends_with(device);
+        let bodies = bodies.lines().filter(own).map(|line| line.split_once('\t').unwrap().1);
+        let lines: String = bodies.map(|body| format!("phone of {device}\t{body}\n")).collect();
+        let header = format!("x-limit-d={device}");
+        let sent = send_by_kcat(&topic.brokers, &topic.name, &[&header], &lines);
+        let Some(()) = sent else { return };
+    }
     check_trips(&topic, &Folder::new(), "owntracks", &expected(["van-1", "van-2"], false));
 }
 
