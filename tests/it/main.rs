@@ -22,6 +22,7 @@ mod fuzz;
 mod hostile;
 mod http;
 mod ids;
+mod kept;
 mod keyspace;
 mod letters;
 mod metrics;

@@ -1,0 +1,116 @@
+//! A store and a keyspace that an earlier version wrote: they keep its rules, so that what it
+//! decided is decided so again, also for records that a new store would read in another way.
+
+use std::io::Read as _;
+
+use flate2::read::GzDecoder;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::cli::Folder;
+use crate::faults::until;
+use crate::formats::comparable;
+use crate::keyspace::Keyspace;
+use crate::support::data;
+use crate::topic::{Topic, drain, start};
+
+const STORE: &str = "--store sqlite:trips.db";
+
+fn text(name: &str) -> String {
+    std::fs::read_to_string(data("kept").join(name)).unwrap()
+}
+
+/// The trips that the earlier version exported, as this one does: it has a column more.
+fn exported(name: &str) -> Vec<Value> {
+    let mut trips: Vec<Value> =
+        text(name).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for trip in &mut trips {
+        trip.as_object_mut().unwrap().insert("jumps".into(), Value::Null);
+    }
+    trips
+}
+
+#[test]
+fn a_store_of_an_earlier_version_decides_as_before() {
+    let folder = Folder::with("first.ndjson", text("first.ndjson"));
+    folder.write("later.ndjson", text("later.ndjson"));
+    let mut store = Vec::new();
+    let packed = std::fs::File::open(data("kept").join("trips.db.gz")).unwrap();
+    GzDecoder::new(packed).read_to_end(&mut store).unwrap();
+    folder.write("trips.db", store);
+    // A writer brings the file to the current format.
+    let again = folder.ingest(&format!("first.ndjson {STORE}"));
+    assert_eq!((&again["applied"], &again["duplicates"]), (&json!(0), &json!(46)), "{again}");
+    assert_eq!(folder.trips("trips.db"), exported("first.export"));
+    folder.run(&format!("verify first.ndjson {STORE}")).ends(0);
+
+    let later = folder.ingest(&format!("later.ndjson {STORE}"));
+    let reasons = json!({"bad_json": 3, "bad_time": 3, "bad_type": 1, "out_of_range": 5});
+    assert_eq!(later["dead_letters"], reasons, "{later}");
+    assert_eq!(later["dropped"], json!({}), "a zero position is a position: {later}");
+    assert_eq!(folder.trips("trips.db"), exported("later.export"));
+    folder.run(&format!("verify first.ndjson later.ndjson {STORE}")).ends(0);
+    // A new store reads what the earlier version could not.
+    let new = folder.ingest("later.ndjson --store sqlite:new.db");
+    assert_eq!(new["dropped"], json!({"zero_position": 1}), "{new}");
+    assert_ne!(new["dead_letters"], reasons, "{new}");
+}
+
+/// A row as CQL's JSON.
+#[derive(Deserialize)]
+struct KeptRow {
+    table: String,
+    /// Of the write, microseconds.
+    timestamp: i64,
+    row: Value,
+}
+
+/// The kept keyspace, with the epoch of a topic.
+fn keyspace(topic: &Topic) -> Option<Keyspace> {
+    let keyspace = Keyspace::bare()?;
+    let schema = text("schema.cql");
+    let without_comments = schema.lines().map(|line| line.split("--").next().unwrap());
+    let statements = without_comments.collect::<Vec<_>>().join("\n");
+    let statements = statements.split(';').map(str::trim).filter(|it| !it.is_empty());
+    statements.for_each(|statement| keyspace.run(statement));
+    for line in text("keyspace.ndjson").lines() {
+        let mut kept: KeptRow = serde_json::from_str(line).unwrap();
+        if kept.table == "epochs" {
+            kept.row["topic"] = json!(topic.name);
+        }
+        let row = kept.row.to_string().replace('\'', "''");
+        let (table, timestamp) = (kept.table, kept.timestamp);
+        keyspace.run(&format!("INSERT INTO {table} JSON '{row}' USING TIMESTAMP {timestamp}"));
+    }
+    Some(keyspace)
+}
+
+#[test]
+fn a_keyspace_of_an_earlier_version_decides_as_before() {
+    let Some(topic) = Topic::new(1) else { return };
+    let Some(keyspace) = keyspace(&topic) else { return };
+    let folder = Folder::new();
+    topic.send_lines(text("first.ndjson").as_bytes(), "van-3");
+    let store = format!("--store {}", keyspace.url);
+    let verify = format!("verify {store} --brokers {}", topic.brokers);
+    let export = || comparable(folder.run(&format!("export {store}")).ends(0).objects());
+    folder.run(&format!("schema apply {store}")).ends(0);
+    assert_eq!(export(), comparable(exported("first.export")));
+    // The group of the earlier version is not kept: a new one reads the whole topic again.
+    let words = format!("run {} {store} --create-topics", topic.flags());
+    let running = start(&folder, &words);
+    let is_read = || (topic.committed("tstar", 1) == topic.ends(1)).then_some(());
+    until("the first records were read", is_read);
+    assert_eq!(export(), comparable(exported("first.export")));
+    folder.run(&verify).ends(0);
+
+    topic.send_lines(text("later.ndjson").as_bytes(), "van-3");
+    until("the later records were read", is_read);
+    assert_eq!(export(), comparable(exported("later.export")));
+    folder.run(&verify).ends(0);
+    let summary = drain(running, &words).ends(0).json();
+    let reasons = json!({"bad_json": 4, "bad_time": 6, "bad_type": 2, "out_of_range": 9});
+    assert_eq!(summary["dead_letters"], reasons, "{summary}");
+    assert_eq!(summary["dropped"], json!({}), "{summary}");
+    assert_eq!((&summary["applied"], &summary["duplicates"]), (&json!(4), &json!(47)));
+}
