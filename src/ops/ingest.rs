@@ -209,7 +209,7 @@ pub async fn ingest(
     let problems = problems(&store, processor.counts(), last_letter)?;
     Ok(IngestOutcome {
         problems,
-        warnings: watch.warnings(&rules, processor.limited_trips()),
+        warnings: watch.warnings(&rules, processor.counts(), processor.limited_trips()),
         counts: processor.counts().clone(),
         trips: store.count_trips()?,
         dead_letters_removed,

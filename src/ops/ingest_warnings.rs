@@ -8,6 +8,7 @@ use crate::model::stats::{JUMP_MPS, MIN_HEARTBEATS, SampleStats, SpeedFactor, un
 use crate::model::time::format_duration;
 use crate::pipeline::processor::LimitedTrips;
 use crate::source::Batch;
+use crate::telemetry::counts::SampleCounts;
 
 /// Number of samples, from the beginning of an import, that warnings look at: it bounds their cost.
 const MAX_SAMPLES: u64 = 100_000;
@@ -15,10 +16,10 @@ const MAX_SAMPLES: u64 = 100_000;
 /// Something that is hardly meant so. Clients parse it: names and order are fixed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Warning {
-    /// `heartbeat_near_gap`, `max_duration_reached`, `max_samples_reached`, `speed_unit` or
-    /// `jumps`.
+    /// `all_skipped`, `heartbeat_near_gap`, `max_duration_reached`, `max_samples_reached`,
+    /// `speed_unit` or `jumps`.
     pub warning: &'static str,
-    /// Number of intervals, trips or legs that show it.
+    /// Number of records, intervals, trips or legs that show it.
     pub count: u64,
     /// What was found, with the values, and what to do.
     pub message: String,
@@ -54,9 +55,15 @@ impl ImportWatch {
     }
 
     /// The warnings, after the last batch.
-    pub(super) fn warnings(&self, rules: &Rules, limited: &LimitedTrips) -> Vec<Warning> {
+    pub(super) fn warnings(
+        &self,
+        rules: &Rules,
+        counts: &SampleCounts,
+        limited: &LimitedTrips,
+    ) -> Vec<Warning> {
         let [by_duration, by_samples] = limit_warnings(rules, limited);
         let warnings = [
+            all_skipped(counts),
             heartbeat_near_gap(&self.stats, rules),
             by_duration,
             by_samples,
@@ -65,6 +72,19 @@ impl ImportWatch {
         ];
         warnings.into_iter().flatten().collect()
     }
+}
+
+/// Other records than those of samples, or another map or preset than theirs.
+fn all_skipped(counts: &SampleCounts) -> Option<Warning> {
+    let count = counts.skipped;
+    if count == 0 || count < counts.delivered {
+        return None;
+    }
+    let message = format!(
+        "all {count} records were skipped: the preset, or --map when=, reads none of them; `tstar \
+         inspect` finds what does"
+    );
+    Some(Warning { warning: "all_skipped", count, message })
 }
 
 /// A heartbeat of standing devices that is about as long as `max_gap` breaks trips at random.
@@ -108,7 +128,8 @@ fn speed_unit(stats: &SampleStats, rules: &Rules) -> Option<Warning> {
     let (read_as, fits) = (rules.speed_unit.name(), unit.name());
     let message = format!(
         "reported speeds, read as {read_as}, are {factor:.1} times the speed along the track \
-         (median of {legs} legs): they are in {fits}, so import with --speed-unit {fits}"
+         (median of {legs} legs): they are in {fits}, so import into a \
+         new store with --speed-unit {fits}"
     );
     Some(Warning { warning: "speed_unit", count: agreeing, message })
 }
