@@ -112,7 +112,8 @@ fn pairs(outcome: &InspectOutcome) -> Vec<(&'static str, String)> {
         None => "none: no device keeps sending while it stands".into(),
     };
     pairs.push(("heartbeat", heartbeat));
-    pairs.push(("at (0,0)", outcome.zero_positions.to_string()));
+    let zero = format!("{}; dropped unless --keep-zero-position is set", outcome.zero_positions);
+    pairs.push(("at (0,0)", if outcome.zero_positions > 0 { zero } else { "0".into() }));
     pairs.push(("jumps", outcome.jumps.to_string()));
     if let Some(speed) = &outcome.speed {
         let unit = speed.unit.map_or("no unit explains it".into(), |unit| format!("unit {unit}"));

@@ -78,6 +78,15 @@ pub(super) fn notes(records: &Records, choice: &Choice) -> Vec<String> {
                 .into(),
         );
     }
+    if let FieldSource::Map(map) = &choice.fit
+        && let Some(source) = map.fields.get("device_id").filter(|it| it.starts_with('@'))
+    {
+        let what = if source == "@file" { "each file" } else { "each key" };
+        notes.push(format!(
+            "no name looks like that of a device, so {what} is taken for one; if records of \
+             several devices are together, name theirs with --map device_id=NAME"
+        ));
+    }
     let devices = stats.devices() as u64;
     if tally.samples() >= MIN_SAMPLES && devices * 2 > tally.samples() {
         notes.push(format!(

@@ -163,6 +163,24 @@ fn bad_fixes_are_counted() {
     run_printed(&folder, &found, "--json").ends(0);
 }
 
+/// Events, invalid fixes and broken records are usual between those that a preset reads.
+#[test]
+fn a_few_other_records_leave_the_preset_the_right_one() {
+    let text = std::fs::read_to_string(crate::support::data("formats/traccar/kafka.tsv")).unwrap();
+    let good: String =
+        text.lines().map(|line| line.split_once('\t').unwrap().1.to_owned() + "\n").collect();
+    let first = good.lines().next().unwrap();
+    let broken = first.replace("\"fixTime\":\"", "\"fixTime\":null,\"was\":\"");
+    let no_fix = first.replace("\"valid\":true", "\"valid\":false");
+    let event = r#"{"event":{"id":1,"type":"deviceOnline"},"device":{"uniqueId":"van-1"}}"#;
+    let folder = Folder::with("log", good + &broken + "\n" + &no_fix + "\n" + event + "\n");
+    let found = inspect(&folder, "log");
+    assert_eq!((&found["preset"], &found["samples"]), (&json!("traccar"), &json!(15)), "{found}");
+    let read = run_printed(&folder, &found, "--json").ends(0).json();
+    assert_eq!((&read["applied"], &read["skipped"]), (&json!(14), &json!(1)), "{read}");
+    assert_eq!(read["dropped"], json!({"bad_fix": 1}));
+}
+
 #[test]
 fn a_map_is_proposed_where_no_preset_fits() {
     let record =
