@@ -360,6 +360,7 @@ impl<'a> Fields<'a> {
             Value::Unsigned(value) => Ok(Some(*value as f64)),
             Value::Cell(text) if decoder.shape.reading < 2 => parsed(text),
             Value::Cell(text) => parsed(self.with_point(text.trim_ascii()).as_ref()),
+            Value::Text(text) if is_none(decoder, field, text) => Ok(None),
             Value::Text(text) if decoder.shape.reading >= 2 => parsed(text.trim_ascii()),
             Value::Bool(_) | Value::Text(_) | Value::Nested(_) => {
                 bad_type(field, value, "a number")
@@ -387,8 +388,10 @@ impl<'a> Fields<'a> {
     fn ignition(&self, decoder: &Decoder) -> Result<Option<bool>, Box<SampleError>> {
         let value = self.value(Field::Ignition);
         let reading = decoder.shape.reading;
-        if matches!(value, Value::Absent) {
-            return Ok(None);
+        match value {
+            Value::Absent => return Ok(None),
+            Value::Text(text) if is_none(decoder, Field::Ignition, text) => return Ok(None),
+            _ => {}
         }
         match value.truth(reading) {
             Some(on) => Ok(Some(on)),
@@ -408,7 +411,9 @@ impl<'a> Fields<'a> {
             return Box::new(SampleError::new(DeadReason::OutOfRange, message));
         }
         let in_si = if *field == "speed" { format!(" ({value} m/s)") } else { String::new() };
-        let message = format!("{field} is {shown}{in_si}, outside of {least} to {most}");
+        let is_longitude = *field == "lat" && value.abs() <= 180.0;
+        let hint = if is_longitude { "; lat and lon may be swapped" } else { "" };
+        let message = format!("{field} is {shown}{in_si}, outside of {least} to {most}{hint}");
         Box::new(SampleError::new(DeadReason::OutOfRange, message))
     }
 }
@@ -423,6 +428,12 @@ fn switch(text: &str, reading: u32) -> Option<bool> {
     let text = text.trim_ascii();
     let on = is_one(text, &["true", "on", "yes", "t", "y", "1", "1.0"]);
     (on || is_one(text, &["false", "off", "no", "f", "n", "0", "0.0"])).then_some(on)
+}
+
+/// Whether an empty text means no value, as an empty cell does. A required field needs one.
+fn is_none(decoder: &Decoder, field: Field, text: &str) -> bool {
+    let is_required = Field::REQUIRED.contains(&field);
+    decoder.shape.reading >= 2 && !is_required && text.trim_ascii().is_empty()
 }
 
 /// Whether the value of a reading says that the device does not know it.

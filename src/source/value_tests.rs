@@ -147,7 +147,7 @@ fn text_is_read_as_a_number_or_a_switch() {
     for off in ["0", "0.0", "-0.0", r#""0""#, r#""f""#, r#""No""#, r#""n""#, r#""off ""#] {
         assert_eq!(ignition(off), Ok(Some(false)), "{off}");
     }
-    for neither in ["2", "0.5", r#""2""#, r#""""#, r#""-1""#, r#""maybe""#, "[]"] {
+    for neither in ["2", "0.5", r#""2""#, r#""-1""#, r#""maybe""#, "[]"] {
         assert_eq!(ignition(neither).unwrap_err().reason, DeadReason::BadType, "{neither}");
     }
     for text in ["", "N52", "52.0.0", "5,2", "0x34", "52°"] {
@@ -157,6 +157,41 @@ fn text_is_read_as_a_number_or_a_switch() {
     for text in ["NaN", "inf", "-infinity", "1e999", "91"] {
         let line = format!(r#"{{"device_id":"a","time":1,"lat":"{text}","lon":1}}"#);
         assert_eq!(read(&d, &line).unwrap_err().reason, DeadReason::OutOfRange, "{text}");
+    }
+}
+
+#[test]
+fn an_empty_text_leaves_an_optional_field_without_a_value() {
+    for field in ["speed", "heading", "altitude", "accuracy", "ignition", "driver"] {
+        for empty in [r#""""#, r#"" ""#] {
+            // A name may consist of spaces.
+            if (field, empty) == ("driver", r#"" ""#) {
+                continue;
+            }
+            let line = record(&format!(r#""time":1,"{field}":{empty}"#));
+            let read_now = read(&decoder(|_| ()), &line).unwrap();
+            let expected = read(&decoder(|_| ()), &record(r#""time":1"#)).unwrap();
+            assert_eq!(format!("{read_now:?}"), format!("{expected:?}"), "{line}");
+            let before = read(&reading_1(), &line).map_err(|error| error.reason);
+            let is_text = field == "driver";
+            assert_eq!(before.is_ok(), is_text, "{line}: {before:?}");
+        }
+    }
+    for field in ["device_id", "time", "lat", "lon"] {
+        let line = record(r#""time":1"#).replace(&format!(r#""{field}":"#), r#""was":"#);
+        let line = line.replacen('{', &format!(r#"{{"{field}":"","#), 1);
+        let error = read(&decoder(|_| ()), &line).unwrap_err();
+        assert!(error.message.contains(field), "{line}: {}", error.message);
+    }
+}
+
+#[test]
+fn a_latitude_that_may_be_a_longitude_is_an_error_that_says_so() {
+    for (lat, is_hinted) in [("151.2", true), ("-100", true), ("181", false)] {
+        let line = format!(r#"{{"device_id":"a","time":1,"lat":{lat},"lon":-33.9}}"#);
+        let error = read(&decoder(|_| ()), &line).unwrap_err();
+        assert_eq!(error.reason, DeadReason::OutOfRange);
+        assert_eq!(error.message.contains("may be swapped"), is_hinted, "{}", error.message);
     }
 }
 
