@@ -173,8 +173,13 @@ impl Columns {
         };
         let delimiter = delimiter(header);
         let mut cells = Vec::new();
-        split(header, delimiter, &mut cells)
-            .map_err(|problem| format!("its header {}: {problem}", short(header)))?;
+        split(header, delimiter, &mut cells).map_err(|problem| {
+            let hint = match header.contains("\t{") {
+                true => "; --input-format rec reads JSON after other columns of a line",
+                false => "",
+            };
+            format!("its header {}: {problem}{hint}", short(header))
+        })?;
         let mut wanted: Vec<(usize, usize)> = Vec::new();
         for (at, cell) in cells.iter().enumerate() {
             let name = cell.text(header);

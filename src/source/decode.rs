@@ -13,11 +13,14 @@ use super::nmea::{self, Sentence};
 use super::record::{Fields, Value};
 use super::schemas::BinaryReader;
 use super::shape::Shape;
-use super::text::short;
+use super::text::{head_of, short};
 use super::{DecodedSample, NoSample, SampleError, gpx};
 use crate::model::reason::{DeadReason, DropReason};
 use crate::model::rules::Rules;
 use crate::model::schema::{SchemaId, SchemaVerdict};
+
+/// Maximum size of the list of missing sources in a message, bytes.
+const MAX_MISSING: usize = 600;
 
 /// Rules by which no record can be decoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -71,7 +74,7 @@ impl Decoder {
     /// Whether UTF-16 with a byte order mark is converted to UTF-8 before records are split.
     #[must_use]
     pub(super) fn converts_utf16(&self) -> bool {
-        self.shape.reading >= 2 && !self.is_binary()
+        self.shape.reading >= 2 && self.binary.as_ref().is_none_or(BinaryReader::may_be_json)
     }
 
     /// Whether records need not be text.
@@ -357,7 +360,9 @@ impl Decoder {
             Source::Around(around) => describe(around),
             _ => format!("no {}", short(text)),
         });
-        format!("{name} is absent: there is {}", missing.collect::<Vec<_>>().join(", "))
+        let missing = missing.collect::<Vec<_>>().join(", ");
+        let (shown, cut) = (head_of(&missing, MAX_MISSING), missing.len() > MAX_MISSING);
+        format!("{name} is absent: there is {shown}{}", if cut { "..." } else { "" })
     }
 }
 

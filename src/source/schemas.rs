@@ -158,8 +158,14 @@ impl BinaryReader {
     /// both forms; in protobuf, one that begins so would have a header of 91 or 123 bytes, and it
     /// has about 15.
     pub fn is_json(&self, head: &[u8]) -> bool {
+        // A mark that text is UTF-8 or UTF-16 has a wire type that protobuf does not.
+        let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
+        self.may_be_json() && matches!(head.trim_ascii_start().first(), Some(b'{' | b'['))
+    }
+
+    /// Whether some records may be JSON.
+    pub fn may_be_json(&self) -> bool {
         self.encoding == Encoding::GtfsRt
-            && matches!(head.trim_ascii_start().first(), Some(b'{' | b'['))
     }
 
     /// Collects the values of a record; `header` is that of its schema's id.

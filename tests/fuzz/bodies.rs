@@ -201,7 +201,7 @@ pub fn csv(data: &[u8]) -> bool {
         assert!(rows.is_sorted_by_key(|row| row.0), "lines rise");
         assert!(form != Some(InputFormat::Ndjson) || error.is_none(), "{error:?}");
         if error.is_none()
-            && !is_compressed(data)
+            && !is_converted(data)
             && data.len() < tstar::internals::source::file::MAX_RECORD_BYTES
         {
             check_nothing_is_lost(data, rows, form);
@@ -210,9 +210,11 @@ pub fn csv(data: &[u8]) -> bool {
     read.iter().any(|(rows, _)| rows.iter().any(|row| row.2.is_ok()))
 }
 
-/// Whether bytes are taken for compressed ones: decompressed, they differ.
-fn is_compressed(data: &[u8]) -> bool {
+/// Whether bytes are taken for compressed ones or UTF-16: what is read of them differs.
+fn is_converted(data: &[u8]) -> bool {
     data.starts_with(&[0x1f, 0x8b])
+        || data.starts_with(&[0xff, 0xfe])
+        || data.starts_with(&[0xfe, 0xff])
         || matches!(data, [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..])
 }
 
@@ -228,7 +230,7 @@ pub fn document(data: &[u8]) -> bool {
         assert!(rows_read.is_sorted_by_key(|row| row.0), "lines rise");
         has_valid |= rows_read.iter().any(|row| row.2.is_ok());
         // Of a list with more bad elements, the others are only counted.
-        if form == Some(InputFormat::Json) && !is_compressed(data) && rows_read.len() < 100 {
+        if form == Some(InputFormat::Json) && !is_converted(data) && rows_read.len() < 100 {
             let data = data.strip_prefix(b"\xef\xbb\xbf").unwrap_or(data);
             let separated = |bytes: &[u8]| -> Vec<u8> {
                 bytes.iter().copied().filter(|byte| !b" \t\r\n,[]".contains(byte)).collect()

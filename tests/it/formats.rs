@@ -121,6 +121,24 @@ fn every_file_gives_the_reference_trips() {
 }
 
 #[test]
+fn a_feed_of_json_may_have_a_byte_order_mark() {
+    let text = std::fs::read_to_string(data("formats/gtfs-rt/entities-to-kafka.ndjson")).unwrap();
+    let utf_16 = |bytes: fn(u16) -> [u8; 2]| -> Vec<u8> {
+        format!("\u{feff}{text}").encode_utf16().flat_map(bytes).collect()
+    };
+    for (name, content) in [
+        ("utf-8", format!("\u{feff}{text}").into_bytes()),
+        ("utf-16-le", utf_16(u16::to_le_bytes)),
+        ("utf-16-be", utf_16(u16::to_be_bytes)),
+    ] {
+        let folder = Folder::with("log", content);
+        let summary = folder.ingest("log --preset gtfs-rt");
+        assert_eq!(summary["applied"], 14, "{name}: {summary}");
+        assert_eq!(comparable(folder.trips("trips.db")), expected(["van-1", "van-2"], false));
+    }
+}
+
+#[test]
 fn one_device_of_a_file_has_its_trips() {
     for (file, preset) in [("nmea/van-2.nmea", "nmea"), ("gpx/van-2.gpx", "gpx")] {
         let folder = Folder::new();
@@ -150,6 +168,8 @@ fn real_records_are_read() {
         assert_eq!(summary["skipped"], skipped, "{file}: {summary}");
         assert_eq!(summary["dropped"], dropped, "{file}: {summary}");
         assert_eq!(summary["dead_letters"], json!({}), "{file}");
+        let warned = summary["warnings"][0]["warning"] == "all_skipped";
+        assert_eq!(warned, applied == 0, "{file}: {summary}");
     }
 }
 

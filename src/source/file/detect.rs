@@ -45,9 +45,12 @@ pub(super) fn format_of(input: &Input, options: &Options) -> Result<InputFormat,
 impl Reading<'_> {
     /// Detects the format, unless the options name it. Skips a byte order mark.
     pub(super) fn detect_format(&mut self) -> Result<InputFormat, Undetected> {
-        if self.records.ahead().is_empty() {
-            self.records.read_ahead();
-        }
+        // A first read may return the byte order mark alone.
+        let has_content = |ahead: &[u8]| {
+            let text = ahead.strip_prefix(b"\xef\xbb\xbf").unwrap_or(ahead);
+            !text.trim_ascii_start().is_empty() || ahead.len() >= LOOKAHEAD
+        };
+        while !has_content(self.records.ahead()) && self.records.read_ahead() {}
         self.is_text = self.options.decoder.is_text(self.records.ahead());
         if !self.is_text {
             // A record by itself, in no format of text.
