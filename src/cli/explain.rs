@@ -112,10 +112,10 @@ fn print(
         ("start_time", trip.start_time.clone()),
         ("end_time", trip.end_time.clone()),
         ("samples", trip.samples.to_string()),
-        ("minted", format!("by the sample of {}, at {}", minted.time, at(&minted.place))),
+        ("minted", format!("by the sample of {}, at {}", minted.time, at(&minted.log_position))),
     ]);
     for absorbed in &trip.absorbed {
-        pairs.push(("absorbed", format!("{} at {}", absorbed.id, at(&absorbed.place))));
+        pairs.push(("absorbed", format!("{} at {}", absorbed.id, at(&absorbed.log_position))));
     }
     pairs.push(("last_change", at(&trip.last_change)));
     printer.line(&table::pairs(&pairs))?;

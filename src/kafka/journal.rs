@@ -105,13 +105,13 @@ impl OutputTopics {
     }
 
     fn refused(&self, topic: &str, doing: &'static str) -> impl Fn(ClientError) -> StoreError {
-        let place = topic.to_owned();
+        let location = topic.to_owned();
         move |error| {
             let source = match self.producer.failed(doing)(error) {
                 KafkaError::Client { source, .. } => source.into(),
                 error => error.into(),
             };
-            StoreError::Failed { place: place.clone(), doing, source }
+            StoreError::Failed { location: location.clone(), doing, source }
         }
     }
 
@@ -151,7 +151,7 @@ impl OutputTopics {
         let overhead = size(&keyed(&row.device_id, String::new()));
         let events = event::events(change, row, bytes.saturating_sub(overhead));
         let events = events.map_err(|error| StoreError::Failed {
-            place: topic.to_owned(),
+            location: topic.to_owned(),
             doing: "writing an event",
             source: error.into(),
         })?;
@@ -267,5 +267,5 @@ fn too_small_limit(topic: &str, what: &str, bytes: usize) -> StoreError {
     let problem =
         format!("this {what} has at least {bytes} bytes; raise max.message.bytes of `{topic}`");
     let source = KafkaError::TooLarge { problem }.into();
-    StoreError::Failed { place: topic.to_owned(), doing: "sending a record", source }
+    StoreError::Failed { location: topic.to_owned(), doing: "sending a record", source }
 }

@@ -222,7 +222,7 @@ impl Daemon<'_> {
         let layout = preflight::inspect(&topics, &request.topic).await?;
         preflight::outputs(&topics, outputs, layout.partitions, request.create_topics).await?;
         let epoch_request = preflight::EpochRequest {
-            place: &request.store,
+            location: &request.store,
             topic: &request.topic,
             rules: &request.rules,
             partitioner: request.partitioner,

@@ -257,7 +257,7 @@ impl LogEnds for TopicLog {
     async fn limit(&self) -> Result<Option<BTreeMap<i32, Version>>, StoreError> {
         let layout = preflight::inspect(&self.topics, self.topic()).await;
         let layout = layout.map_err(|error| StoreError::Failed {
-            place: self.topic().to_owned(),
+            location: self.topic().to_owned(),
             doing: "reading the end offsets of the log",
             source: error.into(),
         })?;
@@ -291,7 +291,7 @@ pub async fn topic_of(
     let topic = request.topic.unwrap_or(&newest.topic).to_owned();
     let layout = preflight::inspect(topics, &topic).await?;
     let epoch_request = preflight::EpochRequest {
-        place: request.store,
+        location: request.store,
         topic: &topic,
         rules: &RulesRequest::default(),
         partitioner: None,

@@ -9,37 +9,37 @@ use crate::model::scalar::Offset;
 pub enum StoreError {
     /// The store does not exist; commands that read never create one.
     #[error(
-        "store `{place}` does not exist; create it with `tstar ingest --store sqlite:{place} FILE` from files, with `tstar run` from a topic, or with `tstar epoch import` from a topic that was read before"
+        "store `{location}` does not exist; create it with `tstar ingest --store sqlite:{location} FILE` from files, with `tstar run` from a topic, or with `tstar epoch import` from a topic that was read before"
     )]
     Missing {
         /// Path of the file.
-        place: String,
+        location: String,
     },
     /// Another process writes to the store.
     #[error(
-        "store `{place}` is locked by another writer (lock file `{lock}`); wait for it to end, or use another --store"
+        "store `{location}` is locked by another writer (lock file `{lock}`); wait for it to end, or use another --store"
     )]
     Locked {
         /// Path of the file.
-        place: String,
+        location: String,
         /// Path of the lock file.
         lock: String,
     },
     /// The file is not a store.
-    #[error("`{place}` is not a tstar store: {reason}; use another --store")]
+    #[error("`{location}` is not a tstar store: {reason}; use another --store")]
     NotAStore {
         /// Path of the file.
-        place: String,
+        location: String,
         /// What the file is instead.
         reason: String,
     },
     /// The file was written by a newer version of the program.
     #[error(
-        "store `{place}` has format {found}, but this program supports formats up to {known}; use a newer tstar"
+        "store `{location}` has format {found}, but this program supports formats up to {known}; use a newer tstar"
     )]
     FormatTooNew {
         /// Path of the file.
-        place: String,
+        location: String,
         /// Format of the file.
         found: i64,
         /// Newest supported format.
@@ -47,11 +47,11 @@ pub enum StoreError {
     },
     /// The file has to be migrated first; only commands that write to the store do that.
     #[error(
-        "store `{place}` has the older format {found}, but this program reads format {known}; migrate it with `tstar ingest` of a file, or with `tstar run` if it was built from a topic"
+        "store `{location}` has the older format {found}, but this program reads format {known}; migrate it with `tstar ingest` of a file, or with `tstar run` if it was built from a topic"
     )]
     FormatTooOld {
         /// Path of the file.
-        place: String,
+        location: String,
         /// Format of the file.
         found: i64,
         /// The supported format.
@@ -59,11 +59,11 @@ pub enum StoreError {
     },
     /// The store was built under other rules.
     #[error(
-        "store `{place}` was built with other rules: {differences}; use those rules or another --store"
+        "store `{location}` was built with other rules: {differences}; use those rules or another --store"
     )]
     RulesMismatch {
         /// Path of the file.
-        place: String,
+        location: String,
         /// Each rule that differs: the store's value and the requested one.
         differences: String,
     },
@@ -72,11 +72,11 @@ pub enum StoreError {
     Malformed(#[from] RowError),
     /// The disk of the store is full.
     #[error(
-        "the disk of store `{place}` is full (while {doing}); data stored before is intact: free space, then rerun the command"
+        "the disk of store `{location}` is full (while {doing}); data stored before is intact: free space, then rerun the command"
     )]
     Full {
         /// Path of the file.
-        place: String,
+        location: String,
         /// Operation that failed, such as `opening the file`.
         doing: &'static str,
         /// Error of the database or the system.
@@ -84,11 +84,11 @@ pub enum StoreError {
     },
     /// The system refuses writes to the store, and the database does not report the reason.
     #[error(
-        "store `{place}` cannot be written to (while {doing}): a quota, a file size limit or a disk fault; data stored before is intact: fix the cause, then rerun the command"
+        "store `{location}` cannot be written to (while {doing}): a quota, a file size limit or a disk fault; data stored before is intact: fix the cause, then rerun the command"
     )]
     Unwritable {
         /// Path of the file.
-        place: String,
+        location: String,
         /// Operation that failed, such as `opening the file`.
         doing: &'static str,
         /// Error of the database or the system.
@@ -96,11 +96,11 @@ pub enum StoreError {
     },
     /// The file is read-only.
     #[error(
-        "store `{place}` is read-only (while {doing}): make it, the files next to it and its folder writable, or use another --store"
+        "store `{location}` is read-only (while {doing}): make it, the files next to it and its folder writable, or use another --store"
     )]
     ReadOnly {
         /// Path of the file.
-        place: String,
+        location: String,
         /// Operation that failed, such as `opening the file`.
         doing: &'static str,
         /// Error of the database or the system.
@@ -108,11 +108,11 @@ pub enum StoreError {
     },
     /// The store belongs to another log.
     #[error(
-        "store `{place}` {found}, not {asked}: a store belongs to one log; use another --store"
+        "store `{location}` {found}, not {asked}: a store belongs to one log; use another --store"
     )]
     LogMismatch {
         /// Path of the file, or URL of the store.
-        place: String,
+        location: String,
         /// The log that the store was built from.
         found: String,
         /// The requested log.
@@ -143,57 +143,57 @@ pub enum StoreError {
     },
     /// The file is no longer at its path, so anything written to it is lost.
     #[error(
-        "store `{place}` was removed, moved or replaced during the run, so what this run stored is not in it; restore the file, or rerun the import"
+        "store `{location}` was removed, moved or replaced during the run, so what this run stored is not in it; restore the file, or rerun the import"
     )]
     Gone {
         /// Path of the file.
-        place: String,
+        location: String,
     },
     /// A server does not answer.
     #[error(
-        "store `{place}` cannot be reached: check its nodes and the network, or use another --store"
+        "store `{location}` cannot be reached: check its nodes and the network, or use another --store"
     )]
     Unreachable {
         /// URL of the store.
-        place: String,
+        location: String,
         /// Why the last attempt failed.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// A server rejects the login or denies access to the tables.
     #[error(
-        "access to store `{place}` denied: check cql_user, its password (cql_password_file or TSTAR_CQL_PASSWORD) and the permissions of the role"
+        "access to store `{location}` denied: check cql_user, its password (cql_password_file or TSTAR_CQL_PASSWORD) and the permissions of the role"
     )]
     Denied {
         /// URL of the store.
-        place: String,
+        location: String,
         /// Error of the server.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The connection options are not valid for this store.
-    #[error("store `{place}`: {problem}")]
+    #[error("store `{location}`: {problem}")]
     Options {
         /// URL of the store.
-        place: String,
+        location: String,
         /// The setting, what is wrong with it, and what to do.
         problem: String,
     },
     /// The server answers, but the tables or the keyspace do not exist.
     #[error(
-        "store `{place}` has no {missing}; create it with `tstar schema apply{flag} --store {place}`"
+        "store `{location}` has no {missing}; create it with `tstar schema apply{flag} --store {location}`"
     )]
     NoSchema {
         /// URL of the store.
-        place: String,
+        location: String,
         /// What is missing.
         missing: String,
         /// Flag that the command needs, with a leading space.
         flag: &'static str,
     },
     /// The disk or the database failed.
-    #[error("store `{place}` failed while {doing}")]
+    #[error("store `{location}` failed while {doing}")]
     Failed {
         /// Path of the file, or URL of the store.
-        place: String,
+        location: String,
         /// Operation that failed, such as `opening the file`.
         doing: &'static str,
         /// Error of the database or the system.
@@ -203,18 +203,18 @@ pub enum StoreError {
 
 impl StoreError {
     /// Maps an I/O error of a store's file to the matching variant.
-    pub(crate) fn of_io(place: String, doing: &'static str, error: std::io::Error) -> Self {
+    pub(crate) fn of_io(location: String, doing: &'static str, error: std::io::Error) -> Self {
         use std::io::ErrorKind;
         let (kind, source) = (error.kind(), error.into());
         match kind {
-            ErrorKind::StorageFull => Self::Full { place, doing, source },
+            ErrorKind::StorageFull => Self::Full { location, doing, source },
             ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
-                Self::Unwritable { place, doing, source }
+                Self::Unwritable { location, doing, source }
             }
             ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied => {
-                Self::ReadOnly { place, doing, source }
+                Self::ReadOnly { location, doing, source }
             }
-            _ => Self::Failed { place, doing, source },
+            _ => Self::Failed { location, doing, source },
         }
     }
 }

@@ -30,7 +30,7 @@ pub struct Minted {
     pub time: String,
     /// Log position of its record.
     #[serde(flatten)]
-    pub place: LogPosition,
+    pub log_position: LogPosition,
 }
 
 /// An id that a merge retired.
@@ -40,7 +40,7 @@ pub struct Absorbed {
     pub id: String,
     /// Log position of the record whose sample merged the two trips.
     #[serde(flatten)]
-    pub place: LogPosition,
+    pub log_position: LogPosition,
 }
 
 /// The history of a trip, from its row.
@@ -85,7 +85,7 @@ impl Explanation {
     ) -> Result<Self, ViewError> {
         let absorbed = row.absorbed.iter().map(|(&t_star_ms, &version)| {
             let id = text_id(&row.device_id, t_star_ms)?;
-            Ok(Absorbed { id, place: log_position(version, row, epochs) })
+            Ok(Absorbed { id, log_position: log_position(version, row, epochs) })
         });
         let retired = row.absorbed.get(&t_star_ms);
         Ok(Self {
@@ -99,7 +99,7 @@ impl Explanation {
             samples: row.samples,
             minted: Minted {
                 time: format_time(row.t_star_ms.ms()),
-                place: log_position(row.minted, row, epochs),
+                log_position: log_position(row.minted, row, epochs),
             },
             absorbed: absorbed.collect::<Result<_, ViewError>>()?,
             last_change: log_position(row.version, row, epochs),

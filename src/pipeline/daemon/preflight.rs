@@ -81,7 +81,7 @@ pub async fn outputs(
 /// What the newest epoch of a store must match.
 pub struct EpochRequest<'a> {
     /// URL of the store, for messages.
-    pub place: &'a str,
+    pub location: &'a str,
     /// Input topic.
     pub topic: &'a str,
     /// Rules that decide trips; those not given are the rules of the newest epoch.
@@ -111,7 +111,7 @@ pub async fn epochs(
             return Err(DaemonError::Precondition(format!(
                 "store `{}` has not read topic `{}` before; pass a start: --from earliest, \
                  --from latest, or --from TIME",
-                request.place, request.topic
+                request.location, request.topic
             )));
         };
         let first = first_epoch(topics, layout, request, from).await?;
@@ -132,10 +132,10 @@ pub async fn epochs(
 pub async fn control_keys(
     store: &impl KeyStore,
     keys: &ControlKeys,
-    place: &str,
+    location: &str,
 ) -> Result<(), DaemonError> {
     let named = store.control_keys().await?;
-    keys.agree_with(&named, place).map_err(DaemonError::Precondition)?;
+    keys.agree_with(&named, location).map_err(DaemonError::Precondition)?;
     let mut is_changed = false;
     for key in keys.named().iter().filter(|key| !named.contains(key)) {
         store.add_control_key(key).await?;
@@ -144,7 +144,7 @@ pub async fn control_keys(
     if is_changed {
         // Another instance may have registered other keys first.
         let named = store.control_keys().await?;
-        keys.agree_with(&named, place).map_err(DaemonError::Precondition)?;
+        keys.agree_with(&named, location).map_err(DaemonError::Precondition)?;
     }
     Ok(())
 }
@@ -223,7 +223,7 @@ pub async fn positions(
     Ok(positions)
 }
 
-/// Checks that an epoch of the store at `place` belongs to this topic and has the rules given.
+/// Checks that an epoch of the store at `location` belongs to this topic and has the rules given.
 /// Returns its rules.
 ///
 /// # Errors
@@ -232,15 +232,15 @@ pub fn check_origin(
     epoch: &Epoch,
     topic: &str,
     rules: &RulesRequest,
-    place: &str,
+    location: &str,
 ) -> Result<Rules, StoreError> {
-    let place = place.to_owned();
+    let location = location.to_owned();
     if epoch.topic != topic {
         let found = format!("was built from topic `{}`", epoch.topic);
-        return Err(StoreError::LogMismatch { place, found, asked: format!("topic `{topic}`") });
+        return Err(StoreError::LogMismatch { location, found, asked: format!("topic `{topic}`") });
     }
     rules.resolve(Some(&epoch.rules)).map_err(|differences| StoreError::RulesMismatch {
-        place,
+        location,
         differences: differences.join("; "),
     })
 }
@@ -251,7 +251,7 @@ fn check_layout(
     layout: &TopicLayout,
     request: &EpochRequest<'_>,
 ) -> Result<(), DaemonError> {
-    check_origin(epoch, request.topic, request.rules, request.place)?;
+    check_origin(epoch, request.topic, request.rules, request.location)?;
     if let Err(mismatch) = epoch.check_partition_count(layout.partitions) {
         let problem = format!(
             "{mismatch}: devices moved between partitions; stop all instances at lag 0, then: \
@@ -264,7 +264,7 @@ fn check_layout(
         return Err(DaemonError::Precondition(format!(
             "epoch {} of store `{}` has the partitioner {found}: omit --partitioner, or start an \
              epoch with another one: stop all instances at lag 0, then: tstar epoch new",
-            epoch.epoch, request.place
+            epoch.epoch, request.location
         )));
     }
     let newest = layout.extents.iter().map(|extent| extent.next).max().unwrap_or(0);
@@ -272,7 +272,7 @@ fn check_layout(
         return Err(DaemonError::Precondition(format!(
             "epoch {} of store `{}` begins at {} us, ahead of this machine's clock; correct the \
              clock",
-            epoch.epoch, request.place, epoch.base
+            epoch.epoch, request.location, epoch.base
         )));
     }
     Ok(())

@@ -87,7 +87,7 @@ pub(super) async fn session(url: &ScyllaUrl, retry: &RetryPolicy) -> Result<Sess
     if let Some(user) = &options.user {
         builder = builder.user(user, options.password.as_deref().unwrap_or_default());
     }
-    let invalid = |problem| StoreError::Options { place: url.to_string(), problem };
+    let invalid = |problem| StoreError::Options { location: url.to_string(), problem };
     let layer = options.tls.as_ref().map(Layer::new).transpose().map_err(invalid)?;
     if let Some(layer) = &layer {
         builder = layer.over(builder);
@@ -166,7 +166,7 @@ async fn check_tables(
         schema::replicas(session, url, retry).await?;
     }
     let missing = format!("table {}", missing.join(", "));
-    Err(StoreError::NoSchema { place: url.to_string(), missing, flag: "" })
+    Err(StoreError::NoSchema { location: url.to_string(), missing, flag: "" })
 }
 
 async fn check_columns(
@@ -181,5 +181,5 @@ async fn check_columns(
     let names: Vec<_> =
         missing.iter().map(|(table, column, _)| format!("{table}.{column}")).collect();
     let missing = format!("column {}", names.join(", "));
-    Err(StoreError::NoSchema { place: url.to_string(), missing, flag: "" })
+    Err(StoreError::NoSchema { location: url.to_string(), missing, flag: "" })
 }

@@ -1,4 +1,4 @@
-//! What a store needs of a CQL driver, so that simulated servers can take its place in tests.
+//! What a store needs of a CQL driver, so that simulated servers can take its location in tests.
 
 use std::time::Duration;
 

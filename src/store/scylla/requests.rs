@@ -206,17 +206,17 @@ impl RetryPolicy {
             let cause = match request().await {
                 Ok(answer) => return Ok(answer),
                 Err(Failure::Permanent(source)) => {
-                    let place = self.url.clone();
-                    return Err(StoreError::Failed { place, doing, source });
+                    let location = self.url.clone();
+                    return Err(StoreError::Failed { location, doing, source });
                 }
                 Err(Failure::Denied(source)) => {
-                    return Err(StoreError::Denied { place: self.url.clone(), source });
+                    return Err(StoreError::Denied { location: self.url.clone(), source });
                 }
                 Err(Failure::Transient(cause)) => cause,
             };
             let left = self.options.patience.map(|patience| patience.checked_sub(began.elapsed()));
             if left == Some(None) || self.is_cancelled() {
-                return Err(StoreError::Unreachable { place: self.url.clone(), source: cause });
+                return Err(StoreError::Unreachable { location: self.url.clone(), source: cause });
             }
             telemetry::retried();
             self.report_retry(doing, &cause);

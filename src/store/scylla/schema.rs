@@ -143,7 +143,7 @@ pub(super) async fn replicas(
     match retry.until_acknowledged("reading its replication", read).await? {
         Some((replication,)) => Ok(min_replicas(&replication)),
         None => Err(StoreError::NoSchema {
-            place: url.to_string(),
+            location: url.to_string(),
             missing: format!("keyspace `{}`", url.keyspace),
             flag: " --create-keyspace",
         }),

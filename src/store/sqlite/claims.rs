@@ -10,7 +10,7 @@ use crate::store::{Forget, StoreError};
 impl SqliteStore {
     pub(super) fn claim_of(&self, device_id: &str, epoch: i32) -> Result<Option<i32>, StoreError> {
         claim_of(&self.connection(), device_id, epoch)
-            .map_err(failed(&self.place, "reading a claim"))
+            .map_err(failed(&self.location, "reading a claim"))
     }
 
     /// Claims in the transaction of the flush, so the claim becomes durable with the device's first

@@ -51,7 +51,7 @@ impl SqliteStore {
             })?;
             rows.collect::<rusqlite::Result<Vec<_>>>()
         };
-        select(&self.connection()).map_err(failed(&self.place, "reading forgets"))
+        select(&self.connection()).map_err(failed(&self.location, "reading forgets"))
     }
 }
 

@@ -38,7 +38,7 @@ fn is_unused(connection: &Connection) -> rusqlite::Result<bool> {
 impl SqliteStore {
     /// Whether no sample was ever applied to this store of files.
     pub(super) fn is_unused(&self) -> Result<bool, StoreError> {
-        is_unused(&self.connection()).map_err(failed(&self.place, "looking for trips"))
+        is_unused(&self.connection()).map_err(failed(&self.location, "looking for trips"))
     }
 
     /// Prepares an import by the rules that [`SqliteStore::open_import`] returned. A store to which
@@ -55,7 +55,7 @@ impl SqliteStore {
             transaction.commit()?;
             Ok(removed)
         };
-        prepare(&mut self.connection()).map_err(failed(&self.place, "preparing the import"))
+        prepare(&mut self.connection()).map_err(failed(&self.location, "preparing the import"))
     }
 
     /// Records the start of an import of these files at `started_ms`.
@@ -67,7 +67,7 @@ impl SqliteStore {
              VALUES (?1, (SELECT delivered FROM log), ?2, 0)";
         let files = serde_json::to_string(files).expect("a list of texts");
         let inserted = self.connection().execute(insert, params![started_ms, files]);
-        inserted.map(drop).map_err(failed(&self.place, "recording the import"))
+        inserted.map(drop).map_err(failed(&self.location, "recording the import"))
     }
 
     /// Marks the latest import as finished, and with it earlier unfinished imports of the same
@@ -93,7 +93,7 @@ impl SqliteStore {
             transaction.commit()
         };
         let ended = end(&mut self.connection());
-        ended.map_err(failed(&self.place, "recording the end of the import"))?;
+        ended.map_err(failed(&self.location, "recording the end of the import"))?;
         self.check_path()
     }
 }

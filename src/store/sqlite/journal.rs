@@ -199,7 +199,7 @@ impl Journal for SqliteStore {
         let delivered =
             self.connection().query_row("SELECT delivered FROM log", [], |row| row.get(0));
         let delivered =
-            delivered.optional().map_err(failed(&self.place, "reading the position"))?;
+            delivered.optional().map_err(failed(&self.location, "reading the position"))?;
         Ok(Position { delivered: delivered.unwrap_or(Offset(0)) })
     }
 }
@@ -265,7 +265,7 @@ impl SqliteStore {
             // If this fails too, closing the file rolls back.
             connection.execute_batch("ROLLBACK").ok();
         }
-        done.map_err(failed(&self.place, "committing a flush"))
+        done.map_err(failed(&self.location, "committing a flush"))
     }
 
     /// Every input part that was read, in log order.
@@ -282,7 +282,7 @@ impl SqliteStore {
             let rows = statement.query_map([], read_part)?;
             rows.collect::<rusqlite::Result<Vec<_>>>()
         };
-        select(&self.connection()).map_err(failed(&self.place, "reading the imported parts"))
+        select(&self.connection()).map_err(failed(&self.location, "reading the imported parts"))
     }
 
     /// Number of trips in the store.
@@ -293,7 +293,7 @@ impl SqliteStore {
         // Counts home rows only: the copy in the day of the start.
         let count = "SELECT count(*) FROM trips WHERE start_time >= bucket";
         let counted = self.connection().query_row(count, [], |row| row.get::<_, i64>(0));
-        Ok(counted.map_err(failed(&self.place, "counting trips"))?.cast_unsigned())
+        Ok(counted.map_err(failed(&self.location, "counting trips"))?.cast_unsigned())
     }
 
     /// Number of the last dead letter; 0 if there is none.
@@ -303,7 +303,7 @@ impl SqliteStore {
     pub fn last_dead_letter(&self) -> Result<i64, StoreError> {
         let select = "SELECT coalesce(max(id), 0) FROM dead_letters";
         let found = self.connection().query_row(select, [], |row| row.get(0));
-        found.map_err(failed(&self.place, "reading dead letters"))
+        found.map_err(failed(&self.location, "reading dead letters"))
     }
 
     /// Dead letters in the order they were stored.
@@ -326,7 +326,7 @@ impl SqliteStore {
             let rows = statement.query_map(values, read_letter)?;
             rows.collect::<rusqlite::Result<Vec<_>>>()
         };
-        select(&self.connection()).map_err(failed(&self.place, "reading dead letters"))
+        select(&self.connection()).map_err(failed(&self.location, "reading dead letters"))
     }
 
     /// Numbers of the stored change events: the first one, and the one after the last.
@@ -340,7 +340,7 @@ impl SqliteStore {
             let next = row.get::<_, Option<i64>>(1)?.unwrap_or(0) + 1;
             Ok((row.get::<_, Option<i64>>(0)?.unwrap_or(next), next))
         });
-        found.map_err(failed(&self.place, "reading changes"))
+        found.map_err(failed(&self.location, "reading changes"))
     }
 
     /// Events of the change feed after a number, as (number, JSON), oldest first.
@@ -357,6 +357,6 @@ impl SqliteStore {
                 statement.query_map(params![after, limit], |row| Ok((row.get(0)?, row.get(1)?)))?;
             rows.collect::<rusqlite::Result<Vec<_>>>()
         };
-        select(&self.connection()).map_err(failed(&self.place, "reading changes"))
+        select(&self.connection()).map_err(failed(&self.location, "reading changes"))
     }
 }

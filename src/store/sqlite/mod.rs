@@ -39,7 +39,7 @@ use super::hooks::TestCounter;
 /// A store in one SQLite file.
 pub struct SqliteStore {
     connection: Mutex<Connection>,
-    place: String,
+    location: String,
     writing: Option<Writing>,
     keep_changes: u64,
     keep_letters: bool,
@@ -65,14 +65,14 @@ fn file_id(path: &Path) -> io::Result<FileId> {
 
 impl std::fmt::Debug for SqliteStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SqliteStore").field("place", &self.place).finish_non_exhaustive()
+        f.debug_struct("SqliteStore").field("location", &self.location).finish_non_exhaustive()
     }
 }
 
 impl SqliteStore {
     fn new(
         connection: Connection,
-        place: String,
+        location: String,
         writing: Option<Writing>,
         keep_changes: u64,
     ) -> Self {
@@ -81,7 +81,7 @@ impl SqliteStore {
         let stable = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true);
         debug_assert!(stable.is_ok(), "{stable:?}");
         let (connection, rows_read) = (Mutex::new(connection), TestCounter::default());
-        Self { connection, place, writing, keep_changes, keep_letters: true, rows_read }
+        Self { connection, location, writing, keep_changes, keep_letters: true, rows_read }
     }
 
     /// Fails if the file is no longer at its path: the system still accepts writes to it, but they
@@ -91,9 +91,9 @@ impl SqliteStore {
         match file_id(path) {
             Ok(found) if found == *file => Ok(()),
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(failed(&self.place, "checking its path")(error))
+                Err(failed(&self.location, "checking its path")(error))
             }
-            _ => Err(StoreError::Gone { place: self.place.clone() }),
+            _ => Err(StoreError::Gone { location: self.location.clone() }),
         }
     }
 
@@ -104,7 +104,7 @@ impl SqliteStore {
     pub fn set_cache(&self, bytes: u64) -> Result<(), StoreError> {
         let kibibytes = i64::try_from(bytes / 1024).unwrap_or(i64::MAX);
         let set = self.connection().pragma_update(None, "cache_size", -kibibytes);
-        set.map_err(failed(&self.place, "setting its cache size"))
+        set.map_err(failed(&self.location, "setting its cache size"))
     }
 
     /// Number of rows that queries for trips, days and devices have read.
@@ -117,7 +117,7 @@ impl SqliteStore {
     /// Path of the file.
     #[must_use]
     pub fn path(&self) -> &str {
-        &self.place
+        &self.location
     }
 
     fn connection(&self) -> MutexGuard<'_, Connection> {
@@ -127,28 +127,32 @@ impl SqliteStore {
 
 /// Converts an error of the database or the disk; `doing` is the operation that failed.
 fn failed<E: Into<Box<dyn Error + Send + Sync>>>(
-    place: &str,
+    location: &str,
     doing: &'static str,
 ) -> impl Fn(E) -> StoreError {
-    let place = place.to_owned();
+    let location = location.to_owned();
     move |error| match error.into().downcast::<io::Error>() {
-        Ok(error) => StoreError::of_io(place.clone(), doing, *error),
-        Err(source) => by_code(place.clone(), doing, source),
+        Ok(error) => StoreError::of_io(location.clone(), doing, *error),
+        Err(source) => by_code(location.clone(), doing, source),
     }
 }
 
 /// Converts an error of the database by its code.
-fn by_code(place: String, doing: &'static str, source: Box<dyn Error + Send + Sync>) -> StoreError {
+fn by_code(
+    location: String,
+    doing: &'static str,
+    source: Box<dyn Error + Send + Sync>,
+) -> StoreError {
     let error = source.downcast_ref::<rusqlite::Error>().and_then(rusqlite::Error::sqlite_error);
     let Some(&ffi::Error { code, extended_code }) = error else {
-        return StoreError::Failed { place, doing, source };
+        return StoreError::Failed { location, doing, source };
     };
     match (code, extended_code) {
-        (ErrorCode::DiskFull, _) => StoreError::Full { place, doing, source },
-        (ErrorCode::ReadOnly, _) => StoreError::ReadOnly { place, doing, source },
+        (ErrorCode::DiskFull, _) => StoreError::Full { location, doing, source },
+        (ErrorCode::ReadOnly, _) => StoreError::ReadOnly { location, doing, source },
         (_, ffi::SQLITE_IOERR_WRITE | ffi::SQLITE_IOERR_SHMSIZE | ffi::SQLITE_IOERR_FSYNC) => {
-            StoreError::Unwritable { place, doing, source }
+            StoreError::Unwritable { location, doing, source }
         }
-        _ => StoreError::Failed { place, doing, source },
+        _ => StoreError::Failed { location, doing, source },
     }
 }

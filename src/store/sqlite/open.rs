@@ -115,31 +115,31 @@ impl SqliteStore {
 
     /// Opens or creates a file for writing, before its log is checked.
     fn open_file(path: &Path, keep_changes: u64) -> Result<Self, StoreError> {
-        let place = path.display().to_string();
-        let lock = lock(path, &place)?;
+        let location = path.display().to_string();
+        let lock = lock(path, &location)?;
         // SQLite copies the mode of this file to the files it creates next to it.
-        files::create(path).map_err(failed(&place, "creating the file"))?;
-        let connection = connect(path).map_err(failed(&place, "opening the file"))?;
+        files::create(path).map_err(failed(&location, "creating the file"))?;
+        let connection = connect(path).map_err(failed(&location, "opening the file"))?;
         // Checked before SQLite creates other files with the same read-only mode.
-        if connection.is_readonly("main").map_err(failed(&place, "opening the file"))? {
+        if connection.is_readonly("main").map_err(failed(&location, "opening the file"))? {
             let source = "the system opened it read-only".into();
-            return Err(StoreError::ReadOnly { place, doing: "opening the file", source });
+            return Err(StoreError::ReadOnly { location, doing: "opening the file", source });
         }
-        let format = match kind(&connection, &place)? {
+        let format = match kind(&connection, &location)? {
             Kind::Empty => 0,
             Kind::Store { format } => format,
         };
         if format == 0 {
             let id = connection.pragma_update(None, "application_id", APPLICATION_ID);
-            id.map_err(failed(&place, "creating the store"))?;
+            id.map_err(failed(&location, "creating the store"))?;
         }
         let settings = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
              PRAGMA wal_autocheckpoint = 4000; PRAGMA cache_size = -65536;";
-        connection.execute_batch(settings).map_err(failed(&place, "preparing the file"))?;
-        migrate(&connection, &place, format)?;
-        let file = file_id(path).map_err(failed(&place, "reading the file's identity"))?;
+        connection.execute_batch(settings).map_err(failed(&location, "preparing the file"))?;
+        migrate(&connection, &location, format)?;
+        let file = file_id(path).map_err(failed(&location, "reading the file's identity"))?;
         let writing = Writing { _lock: lock, path: path.to_owned(), file };
-        Ok(Self::new(connection, place, Some(writing), keep_changes))
+        Ok(Self::new(connection, location, Some(writing), keep_changes))
     }
 
     /// Opens a store for reading, also while another process writes to it.
@@ -147,19 +147,19 @@ impl SqliteStore {
     /// # Errors
     /// The file does not exist, is not a store, or has an unsupported format.
     pub fn open_reader(path: &Path) -> Result<Self, StoreError> {
-        let place = path.display().to_string();
+        let location = path.display().to_string();
         if !path.exists() {
-            return Err(StoreError::Missing { place });
+            return Err(StoreError::Missing { location });
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection =
-            Connection::open_with_flags(path, flags).map_err(failed(&place, "opening the file"))?;
-        match kind(&connection, &place)? {
-            Kind::Empty => Err(StoreError::NotAStore { place, reason: "it is empty".into() }),
+        let connection = Connection::open_with_flags(path, flags)
+            .map_err(failed(&location, "opening the file"))?;
+        match kind(&connection, &location)? {
+            Kind::Empty => Err(StoreError::NotAStore { location, reason: "it is empty".into() }),
             Kind::Store { format } if format < FORMAT => {
-                Err(StoreError::FormatTooOld { place, found: format, known: FORMAT })
+                Err(StoreError::FormatTooOld { location, found: format, known: FORMAT })
             }
-            Kind::Store { .. } => Ok(Self::new(connection, place, None, 0)),
+            Kind::Store { .. } => Ok(Self::new(connection, location, None, 0)),
         }
     }
 
@@ -168,8 +168,8 @@ impl SqliteStore {
     /// # Errors
     /// The file is not a store, another process writes to it, or the disk fails.
     pub fn remove(path: &Path) -> Result<(), StoreError> {
-        let place = path.display().to_string();
-        let _lock = lock(path, &place)?;
+        let location = path.display().to_string();
+        let _lock = lock(path, &location)?;
         match Self::open_reader(path) {
             Err(foreign @ StoreError::NotAStore { .. }) => return Err(foreign),
             Err(failed @ StoreError::Failed { .. }) => return Err(failed),
@@ -178,7 +178,7 @@ impl SqliteStore {
         for suffix in ["", "-wal", "-shm"] {
             match std::fs::remove_file(with_suffix(path, suffix)) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(failed(&place, "deleting it")(error));
+                    return Err(failed(&location, "deleting it")(error));
                 }
                 _ => (),
             }
@@ -195,10 +195,10 @@ impl SqliteStore {
             .connection()
             .query_row("SELECT rules FROM log", [], |row| row.get(0))
             .optional()
-            .map_err(failed(&self.place, "reading the rules"))?;
+            .map_err(failed(&self.location, "reading the rules"))?;
         let parse = |text: String| {
             Rules::from_json(&text).map_err(|error| StoreError::Failed {
-                place: self.place.clone(),
+                location: self.location.clone(),
                 doing: "reading the rules",
                 source: error.into(),
             })
@@ -217,7 +217,7 @@ impl SqliteStore {
         }
         let select = "SELECT kind FROM log";
         let found = self.connection().query_row(select, [], |row| row.get::<_, String>(0));
-        let found = found.map_err(failed(&self.place, "reading the kind of its log"))?;
+        let found = found.map_err(failed(&self.location, "reading the kind of its log"))?;
         Ok(found == LogKind::Topic.name())
     }
 
@@ -232,7 +232,7 @@ impl SqliteStore {
                 let rules = self.resolve(rules, None)?;
                 let insert = "INSERT INTO log (one, kind, rules, delivered) VALUES (1, ?1, ?2, 0)";
                 let inserted = self.connection().execute(insert, [kind.name(), &rules.to_json()]);
-                inserted.map_err(failed(&self.place, "writing the rules"))?;
+                inserted.map_err(failed(&self.location, "writing the rules"))?;
                 Ok(rules)
             }
         }
@@ -247,13 +247,13 @@ impl SqliteStore {
             LogKind::Files => ("was built from a topic", "files"),
             LogKind::Topic => ("was built from files", "a topic"),
         };
-        let place = self.place.clone();
-        Err(StoreError::LogMismatch { place, found: found.into(), asked: asked.into() })
+        let location = self.location.clone();
+        Err(StoreError::LogMismatch { location, found: found.into(), asked: asked.into() })
     }
 
     fn resolve(&self, rules: &RulesRequest, stored: Option<&Rules>) -> Result<Rules, StoreError> {
         let mismatch = |differences: Vec<String>| StoreError::RulesMismatch {
-            place: self.place.clone(),
+            location: self.location.clone(),
             differences: differences.join("; "),
         };
         rules.resolve(stored).map_err(mismatch)
@@ -266,16 +266,16 @@ pub(super) fn scratch(
     rules: &Rules,
     of_topic: bool,
 ) -> Result<SqliteStore, StoreError> {
-    let place = format!("a temporary file in {}", folder.display());
-    let file = tempfile::NamedTempFile::new_in(folder).map_err(failed(&place, "creating it"))?;
-    let connection = Connection::open(file.path()).map_err(failed(&place, "opening it"))?;
+    let location = format!("a temporary file in {}", folder.display());
+    let file = tempfile::NamedTempFile::new_in(folder).map_err(failed(&location, "creating it"))?;
+    let connection = Connection::open(file.path()).map_err(failed(&location, "opening it"))?;
     let settings = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;
          PRAGMA locking_mode = EXCLUSIVE; PRAGMA cache_size = -65536; PRAGMA temp_store = FILE;";
-    connection.execute_batch(settings).map_err(failed(&place, "preparing it"))?;
-    migrate(&connection, &place, 0)?;
+    connection.execute_batch(settings).map_err(failed(&location, "preparing it"))?;
+    migrate(&connection, &location, 0)?;
     // The open file handle is enough; nothing else needs the name.
-    file.close().map_err(failed(&place, "unlinking it"))?;
-    let mut store = SqliteStore::new(connection, place, None, 0);
+    file.close().map_err(failed(&location, "unlinking it"))?;
+    let mut store = SqliteStore::new(connection, location, None, 0);
     store.keep_letters = false;
     let kind = if of_topic { LogKind::Topic } else { LogKind::Files };
     store.check_log(kind, &rules.clone().into())?;
@@ -291,54 +291,56 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
 
 /// Locks out other writers by a separate lock file: closing any handle of the database file itself
 /// would drop the locks that SQLite holds on it in this process.
-fn lock(path: &Path, place: &str) -> Result<File, StoreError> {
+fn lock(path: &Path, location: &str) -> Result<File, StoreError> {
     // The same lock file for every symbolic link to the store.
     let real = std::fs::canonicalize(path);
     let name = with_suffix(real.as_deref().unwrap_or(path), "-lock");
     let doing = "creating its lock file next to it (its folder must exist)";
-    let file = files::open_lock(&name).map_err(failed(place, doing))?;
+    let file = files::open_lock(&name).map_err(failed(location, doing))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => {
             let lock = name.display().to_string();
-            Err(StoreError::Locked { place: place.to_owned(), lock })
+            Err(StoreError::Locked { location: location.to_owned(), lock })
         }
-        Err(TryLockError::Error(error)) => Err(failed(place, "locking it")(error)),
+        Err(TryLockError::Error(error)) => Err(failed(location, "locking it")(error)),
     }
 }
 
-fn kind(connection: &Connection, place: &str) -> Result<Kind, StoreError> {
-    connection.busy_timeout(BUSY_TIMEOUT).map_err(failed(place, "opening the file"))?;
+fn kind(connection: &Connection, location: &str) -> Result<Kind, StoreError> {
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(failed(location, "opening the file"))?;
     let number = |pragma: &str| connection.query_row(pragma, [], |row| row.get::<_, i64>(0));
     let foreign =
-        |reason: &str| StoreError::NotAStore { place: place.into(), reason: reason.into() };
+        |reason: &str| StoreError::NotAStore { location: location.into(), reason: reason.into() };
     let id = match number("PRAGMA application_id") {
         Ok(id) => id,
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) => {
             return Err(foreign("it is not an SQLite database"));
         }
-        Err(error) => return Err(failed(place, "reading the file's header")(error)),
+        Err(error) => return Err(failed(location, "reading the file's header")(error)),
     };
-    let read = failed(place, "reading the file's header");
+    let read = failed(location, "reading the file's header");
     let tables = number("SELECT count(*) FROM sqlite_schema").map_err(&read)?;
     let format = number("PRAGMA user_version").map_err(&read)?;
     match (id, tables) {
         (0 | APPLICATION_ID, 0) => Ok(Kind::Empty),
-        (APPLICATION_ID, _) if format > FORMAT => {
-            Err(StoreError::FormatTooNew { place: place.into(), found: format, known: FORMAT })
-        }
+        (APPLICATION_ID, _) if format > FORMAT => Err(StoreError::FormatTooNew {
+            location: location.into(),
+            found: format,
+            known: FORMAT,
+        }),
         (APPLICATION_ID, _) => Ok(Kind::Store { format }),
         _ => Err(foreign("it is an SQLite database of another program")),
     }
 }
 
 /// Migrates the file to the newest format, each step in its own transaction.
-fn migrate(connection: &Connection, place: &str, format: i64) -> Result<(), StoreError> {
+fn migrate(connection: &Connection, location: &str, format: i64) -> Result<(), StoreError> {
     for (next, statements) in (1..).zip(FORMATS).filter(|&(next, _)| next > format) {
         let step = format!("BEGIN IMMEDIATE; {statements} PRAGMA user_version = {next}; COMMIT;");
         connection
             .execute_batch(&step)
-            .map_err(failed(place, "migrating it to the newest format"))?;
+            .map_err(failed(location, "migrating it to the newest format"))?;
     }
     Ok(())
 }

@@ -106,12 +106,12 @@ impl RawRows for SqliteStore {
             }
             Ok::<_, rusqlite::Error>((rows, days.into_iter().next_back()))
         };
-        read(&self.connection()).map_err(failed(&self.place, "reading every trip"))
+        read(&self.connection()).map_err(failed(&self.location, "reading every trip"))
     }
 
     async fn raw_day(&self, device_id: &str, day: Day) -> Result<Vec<RawRow>, StoreError> {
         rows_of_bucket(&self.connection(), device_id, day.start_ms())
-            .map_err(failed(&self.place, "reading trips of a day"))
+            .map_err(failed(&self.location, "reading trips of a day"))
     }
 
     async fn unlisted(&self, device_id: &str, days: &[Day]) -> Result<Vec<Day>, StoreError> {
@@ -128,7 +128,7 @@ impl RawRows for SqliteStore {
         let mut missing = Vec::new();
         for &day in days {
             let listed = is_listed(&connection, day.start_ms());
-            if !listed.map_err(failed(&self.place, "reading the day indexes"))? {
+            if !listed.map_err(failed(&self.location, "reading the day indexes"))? {
                 missing.push(day);
             }
         }
@@ -147,7 +147,7 @@ impl RawRows for SqliteStore {
             right.iter().try_for_each(|row| trips::put_and_index(&transaction, row))?;
             transaction.commit()
         };
-        repair(&mut self.connection()).map_err(failed(&self.place, "repairing trips"))
+        repair(&mut self.connection()).map_err(failed(&self.location, "repairing trips"))
     }
 }
 
@@ -161,7 +161,7 @@ impl SqliteStore {
         let record = |connection: &Connection| {
             connection.prepare_cached(insert)?.execute(params![device_id, bucket_ms]).map(drop)
         };
-        record(&self.connection()).map_err(failed(&self.place, "recording a compared day"))
+        record(&self.connection()).map_err(failed(&self.location, "recording a compared day"))
     }
 
     /// Days with trips that are not compared yet, of all devices or of one, after a device and day.
@@ -179,7 +179,7 @@ impl SqliteStore {
         let (device, bucket) = after.unwrap_or(&first);
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         days_after(&self.connection(), select, (device, *bucket), limit)
-            .map_err(failed(&self.place, "reading the days to compare"))
+            .map_err(failed(&self.location, "reading the days to compare"))
     }
 
     /// Clears the record of compared days.
@@ -192,7 +192,7 @@ impl SqliteStore {
              ) WITHOUT ROWID;
              DELETE FROM compared;";
         let done = self.connection().execute_batch(reset);
-        done.map_err(failed(&self.place, "clearing the compared days"))
+        done.map_err(failed(&self.location, "clearing the compared days"))
     }
 
     /// The first fault that SQLite's quick check finds in the file; `None` if it is sound.
@@ -202,7 +202,7 @@ impl SqliteStore {
     pub fn is_sound(&self) -> Result<Option<String>, StoreError> {
         let check = "PRAGMA quick_check(1)";
         let found = self.connection().query_row(check, [], |row| row.get::<_, String>(0));
-        let found = found.map_err(failed(&self.place, "checking the file"))?;
+        let found = found.map_err(failed(&self.location, "checking the file"))?;
         Ok(Some(found).filter(|found| found != "ok"))
     }
 

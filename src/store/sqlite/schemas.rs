@@ -22,7 +22,7 @@ impl SchemaStore for SqliteStore {
             })?;
             ids.collect::<rusqlite::Result<Vec<_>>>()
         };
-        select(&self.connection()).map_err(failed(&self.place, "reading the ids of schemas"))
+        select(&self.connection()).map_err(failed(&self.location, "reading the ids of schemas"))
     }
 
     async fn schema_in(&self, epoch: i32, slot: i32) -> Result<Option<SchemaVerdict>, StoreError> {
@@ -30,7 +30,7 @@ impl SchemaStore for SqliteStore {
         let found = self.connection().query_row(select, [epoch, slot], |row| {
             serde_json::from_str(&row.get::<_, String>(0)?).map_err(malformed)
         });
-        found.optional().map_err(failed(&self.place, "reading a schema"))
+        found.optional().map_err(failed(&self.location, "reading a schema"))
     }
 
     async fn add_schema(&self, schema: &KeptSchema) -> Result<(), StoreError> {
@@ -39,6 +39,6 @@ impl SchemaStore for SqliteStore {
         let verdict = serde_json::to_string(&schema.verdict).expect("a verdict is plain data");
         let values = params![schema.epoch, schema.slot, schema.id.to_string(), verdict];
         let added = self.connection().execute(insert, values);
-        added.map(drop).map_err(failed(&self.place, "keeping a schema"))
+        added.map(drop).map_err(failed(&self.location, "keeping a schema"))
     }
 }

@@ -57,7 +57,7 @@ impl SqliteStore {
     pub fn position_of(&self, partition: i32) -> Result<Option<i64>, StoreError> {
         let select = "SELECT next_offset FROM positions WHERE partition = ?1";
         let found = self.connection().query_row(select, [partition], |row| row.get(0));
-        found.optional().map_err(failed(&self.place, "reading a position"))
+        found.optional().map_err(failed(&self.location, "reading a position"))
     }
 
     /// Sets the next offset of a partition before it is read.
@@ -67,7 +67,7 @@ impl SqliteStore {
     pub fn set_position(&self, partition: i32, next_offset: i64) -> Result<(), StoreError> {
         let replace = "INSERT OR REPLACE INTO positions (partition, next_offset) VALUES (?1, ?2)";
         let set = self.connection().execute(replace, params![partition, next_offset]);
-        set.map(drop).map_err(failed(&self.place, "setting a position"))
+        set.map(drop).map_err(failed(&self.location, "setting a position"))
     }
 }
 
@@ -98,7 +98,7 @@ impl EpochStore for SqliteStore {
                 connection.prepare_cached("SELECT * FROM epochs ORDER BY epoch ASC")?;
             statement.query_map([], read_epoch)?.collect::<rusqlite::Result<Vec<_>>>()
         };
-        select(&self.connection()).map_err(failed(&self.place, "reading the epochs"))
+        select(&self.connection()).map_err(failed(&self.location, "reading the epochs"))
     }
 
     async fn add_epoch(&self, epoch: &Epoch) -> Result<bool, StoreError> {
@@ -118,7 +118,7 @@ impl EpochStore for SqliteStore {
                 epoch.partitioner.map(Partitioner::name)
             ],
         );
-        added.map(|rows| rows == 1).map_err(failed(&self.place, "adding an epoch"))
+        added.map(|rows| rows == 1).map_err(failed(&self.location, "adding an epoch"))
     }
 }
 
@@ -132,12 +132,12 @@ impl KeyStore for SqliteStore {
             };
             statement.query_map([], named)?.collect::<rusqlite::Result<Vec<_>>>()
         };
-        select(&self.connection()).map_err(failed(&self.place, "reading the control keys"))
+        select(&self.connection()).map_err(failed(&self.location, "reading the control keys"))
     }
 
     async fn add_control_key(&self, key: &NamedKey) -> Result<bool, StoreError> {
         let insert = "INSERT OR IGNORE INTO control_keys (name, fingerprint) VALUES (?1, ?2)";
         let added = self.connection().execute(insert, params![key.name, key.fingerprint]);
-        added.map(|rows| rows == 1).map_err(failed(&self.place, "adding a control key"))
+        added.map(|rows| rows == 1).map_err(failed(&self.location, "adding a control key"))
     }
 }

@@ -185,7 +185,7 @@ impl SqliteStore {
             rows.collect::<rusqlite::Result<Vec<_>>>()
         };
         let rows = of_day(&self.connection());
-        let rows = self.count_rows(rows.map_err(failed(&self.place, "reading trips of a day")));
+        let rows = self.count_rows(rows.map_err(failed(&self.location, "reading trips of a day")));
         Ok(rows?.into_iter().flatten().collect())
     }
 
@@ -218,7 +218,7 @@ impl SqliteStore {
             rows.map(|bucket| Ok(day_of(bucket?))).collect::<rusqlite::Result<Vec<_>>>()
         };
         let days = days(&self.connection());
-        self.count_rows(days.map_err(failed(&self.place, "reading the days of a device")))
+        self.count_rows(days.map_err(failed(&self.location, "reading the days of a device")))
     }
 
     /// Counts the rows that a query returned.
@@ -253,7 +253,7 @@ impl TripStore for SqliteStore {
             decide(&mut statement, (device_id, day_of(time_ms).start_ms()), time_ms)
         };
         let found = lookup(&self.connection());
-        let (best, read) = found.map_err(failed(&self.place, "looking up a time"))?;
+        let (best, read) = found.map_err(failed(&self.location, "looking up a time"))?;
         self.rows_read.add(read);
         Ok(best)
     }
@@ -317,7 +317,7 @@ impl TripStore for SqliteStore {
         let mut found = Vec::new();
         for shard in shards {
             let rows = list(&self.connection(), shard);
-            let rows = self.count_rows(rows.map_err(failed(&self.place, "listing devices")));
+            let rows = self.count_rows(rows.map_err(failed(&self.location, "listing devices")));
             found.append(&mut rows?);
         }
         // Each shard is sorted on its own.
@@ -328,12 +328,12 @@ impl TripStore for SqliteStore {
 
     async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>, StoreError> {
         forgets::forgets_of(&self.connection(), device_id)
-            .map_err(failed(&self.place, "reading forgets"))
+            .map_err(failed(&self.location, "reading forgets"))
     }
 
     async fn erased(&self, device_id: &str) -> Result<Option<Forget>, StoreError> {
         forgets::combined(&self.connection(), device_id)
-            .map_err(failed(&self.place, "reading forgets"))
+            .map_err(failed(&self.location, "reading forgets"))
     }
 
     async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {

@@ -18,9 +18,9 @@ use tstar::internals::store::{RowError, StoreError};
 #[test]
 fn unreachable_brokers_have_their_exit_code_inside_any_error() {
     let away = || KafkaError::Unreachable { brokers: "b:1".into(), problem: "silent".into() };
-    let (place, doing) = ("x.db".to_owned(), "asking");
+    let (location, doing) = ("x.db".to_owned(), "asking");
     let errors: [anyhow::Error; 3] = [
-        StoreError::Failed { place, doing, source: away().into() }.into(),
+        StoreError::Failed { location, doing, source: away().into() }.into(),
         DaemonError::BrokeOff { delivered: 3, away: away() }.into(),
         away().into(),
     ];
@@ -46,9 +46,9 @@ fn malformed() -> RowError {
 
 #[test]
 fn every_error_has_its_code_also_under_a_context() {
-    let place = || "x.db".to_owned();
+    let location = || "x.db".to_owned();
     let failed = |source: io::Error| StoreError::Failed {
-        place: place(),
+        location: location(),
         doing: "reading",
         source: source.into(),
     };
@@ -56,32 +56,41 @@ fn every_error_has_its_code_also_under_a_context() {
     let env = [("TSTAR_MAX_GAP".to_owned(), "1".to_owned())];
     let flag = [("max_gap", "1".to_owned())];
     let cases: Vec<(anyhow::Error, u8)> = vec![
-        (StoreError::Missing { place: place() }.into(), IO),
-        (StoreError::Locked { place: place(), lock: place() }.into(), IO),
+        (StoreError::Missing { location: location() }.into(), IO),
+        (StoreError::Locked { location: location(), lock: location() }.into(), IO),
         (failed(io::ErrorKind::BrokenPipe.into()).into(), IO),
-        (StoreError::NotAStore { place: place(), reason: String::new() }.into(), CONFIG),
-        (StoreError::FormatTooNew { place: place(), found: 2, known: 1 }.into(), CONFIG),
-        (StoreError::FormatTooOld { place: place(), found: 0, known: 1 }.into(), CONFIG),
-        (StoreError::RulesMismatch { place: place(), differences: String::new() }.into(), CONFIG),
+        (StoreError::NotAStore { location: location(), reason: String::new() }.into(), CONFIG),
+        (StoreError::FormatTooNew { location: location(), found: 2, known: 1 }.into(), CONFIG),
+        (StoreError::FormatTooOld { location: location(), found: 0, known: 1 }.into(), CONFIG),
+        (
+            StoreError::RulesMismatch { location: location(), differences: String::new() }.into(),
+            CONFIG,
+        ),
         (
             StoreError::Unreachable {
-                place: place(),
+                location: location(),
                 source: io::Error::from(io::ErrorKind::ConnectionRefused).into(),
             }
             .into(),
             UNREACHABLE,
         ),
-        (StoreError::Denied { place: place(), source: place().into() }.into(), CONFIG),
-        (StoreError::Options { place: place(), problem: place() }.into(), CONFIG),
-        (StoreError::NoSchema { place: place(), missing: place(), flag: "" }.into(), CONFIG),
+        (StoreError::Denied { location: location(), source: location().into() }.into(), CONFIG),
+        (StoreError::Options { location: location(), problem: location() }.into(), CONFIG),
+        (
+            StoreError::NoSchema { location: location(), missing: location(), flag: "" }.into(),
+            CONFIG,
+        ),
         (StoreError::from(malformed()).into(), BAD_DATA),
         (settings(&[], &env, None).unwrap_err().into(), CONFIG),
         (settings(&flag, &[], None).unwrap_err().into(), USAGE),
-        (SourceError::Read { origin: place(), source: io::ErrorKind::NotFound.into() }.into(), IO),
-        (SourceError::Form { origin: place(), problem: String::new() }.into(), BAD_DATA),
-        (RunError::Store(StoreError::Missing { place: place() }).into(), IO),
-        (SourceError::Broken { problem: place() }.into(), INTERNAL),
-        (BadData(place()).into(), BAD_DATA),
+        (
+            SourceError::Read { origin: location(), source: io::ErrorKind::NotFound.into() }.into(),
+            IO,
+        ),
+        (SourceError::Form { origin: location(), problem: String::new() }.into(), BAD_DATA),
+        (RunError::Store(StoreError::Missing { location: location() }).into(), IO),
+        (SourceError::Broken { problem: location() }.into(), INTERNAL),
+        (BadData(location()).into(), BAD_DATA),
         (tstar::internals::identity::AnyId::parse("x").unwrap_err().into(), USAGE),
         (tstar::internals::model::time::parse_time("x").unwrap_err().into(), USAGE),
         (tstar::internals::store::StoreUrl::parse("x").unwrap_err().into(), USAGE),
