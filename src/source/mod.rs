@@ -49,7 +49,7 @@ pub use json_fast::JsonTemplate;
 pub use local_time::{ZONE_TABLES, check_time_format, check_time_zone};
 pub use map::parse_map;
 pub use outline::Outline;
-pub use propose::{ProposedMap, Surroundings, propose};
+pub use propose::{ProposedMap, Surroundings, id_column, propose};
 pub use schema_file::read_schema;
 pub use schemas::{MAX_SCHEMA_BYTES, MAX_SCHEMAS};
 pub use split::{RawJson, RecordPosition};

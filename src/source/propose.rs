@@ -160,6 +160,12 @@ fn candidates<'a>(outline: &'a Outline, field: Field) -> Vec<Candidate<'a>> {
     outline.names().filter_map(found).collect()
 }
 
+/// The column `id` of a table: that of a device, if its values repeat, or else the number of a row.
+#[must_use]
+pub fn id_column(outline: &Outline) -> Option<&str> {
+    outline.names().map(|(name, _)| name).find(|name| plain(name) == "id")
+}
+
 /// Proposes a field map. `surroundings` name the device where records do not.
 #[must_use]
 pub fn propose(outline: &Outline, surroundings: Surroundings) -> ProposedMap {

@@ -9,7 +9,8 @@ use crate::model::rules::{Rules, SpeedUnit, TimeUnit};
 use crate::model::stats::{SpeedFactor, unit_of_factor};
 use crate::source::file::InputFormat;
 use crate::source::{
-    Batch, Outline, ProposedMap, Surroundings, ZONE_TABLES, parse_map, presets_for, propose,
+    Batch, Outline, ProposedMap, Surroundings, ZONE_TABLES, id_column, parse_map, presets_for,
+    propose,
 };
 
 /// Number of records whose names are looked at.
@@ -213,7 +214,7 @@ impl<'a> Chooser<'a> {
             Records::Files { .. } => Surroundings::Nothing,
             Records::Topic(_) => Surroundings::Key,
         };
-        let map = propose(&self.outline, surroundings);
+        let map = self.with_id_column(propose(&self.outline, surroundings)).await?;
         // The command line has it as text.
         let is_text = parse_map(&map_text(&map)).is_ok_and(|fields| fields == map.fields);
         if !map.missing.is_empty() || !is_text {
@@ -222,6 +223,30 @@ impl<'a> Chooser<'a> {
         let tweaks = Tweaks { speed_unit: map.speed_unit, ..Tweaks::default() };
         self.try_fit(FieldSource::Map(map), &tweaks).await?;
         Ok(Vec::new())
+    }
+
+    /// The map with the column `id` as device, if nothing else names the device and its values
+    /// repeat.
+    async fn with_id_column(&mut self, map: ProposedMap) -> anyhow::Result<ProposedMap> {
+        let is_unnamed = map.fields.get("device_id").is_none_or(|source| source == "@file");
+        let Some(id) = id_column(&self.outline).filter(|_| is_unnamed) else {
+            return Ok(map);
+        };
+        let mut with_id = map.clone();
+        with_id.fields.insert("device_id".into(), id.into());
+        with_id.missing.retain(|name| *name != "device_id");
+        let fit = FieldSource::Map(with_id.clone());
+        // Whatever the unit of times is.
+        for (_, unit) in TimeUnit::NAMES {
+            let tweaks = Tweaks { time_unit: Some(unit), ..Tweaks::default() };
+            let Some(Choice { tally, .. }) = self.read(fit.clone(), tweaks).await? else {
+                continue;
+            };
+            if tally.samples() > 0 && (tally.stats.devices() as u64) * 2 <= tally.samples() {
+                return Ok(with_id);
+            }
+        }
+        Ok(map)
     }
 
     /// Tries a fit; if times or keys fail, also with other units, zones and key rules.

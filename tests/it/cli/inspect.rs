@@ -206,6 +206,21 @@ fn a_map_is_proposed_where_no_preset_fits() {
 }
 
 #[test]
+fn the_column_id_is_the_device_if_its_values_repeat() {
+    let row = |id: u32, nth: u32| format!("{id},{},52.{nth:02},13.4\n", 1_774_591_440 + nth * 30);
+    for (name, id) in [("trucks", 5), ("rows", 60)] {
+        let rows: String = (0..60).map(|nth| row(nth % id, nth)).collect();
+        let folder = Folder::with(name, format!("id,ts,lat,lng\n{rows}"));
+        let found = inspect(&folder, name);
+        let device = if id == 5 { "id" } else { "@file" };
+        assert_eq!(found["map"]["device_id"], device, "{name}: {found}");
+        let notes = found["notes"].as_array().unwrap();
+        let is_said = notes.iter().any(|it| it.as_str().unwrap().contains("each file is taken"));
+        assert_eq!(is_said, device == "@file", "{name}: {found}");
+    }
+}
+
+#[test]
 fn columns_and_local_times_are_found() {
     let row = |nth: u32| format!("7;{nth:02}.03.2026 06:04:03;52,5;13,{nth};30\n");
     let table = "Vehicle ID;Date;Latitude;Longitude;Speed kmh\n".to_owned();
