@@ -281,6 +281,12 @@ impl Drop for Browser {
 
 /// The driver, in a process group of its own, and its port.
 fn spawn() -> (Child, u16) {
+    // It takes a free port of one address family for both: another process may have the second.
+    (0..5).find_map(|_| try_spawn()).expect("chromedriver says its port")
+}
+
+/// The same; `None` if the driver ended at once.
+fn try_spawn() -> Option<(Child, u16)> {
     let mut command = Command::new("bash");
     command.args(["-c", LIFELINE]).process_group(0);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -290,5 +296,8 @@ fn spawn() -> (Child, u16) {
         let (_, port) = line.split_once("successfully on port ")?;
         Some(port.trim().trim_end_matches('.').parse().unwrap())
     });
-    (driver, port.expect("chromedriver says its port"))
+    if port.is_none() {
+        driver.wait().unwrap();
+    }
+    Some((driver, port?))
 }
