@@ -225,7 +225,9 @@ pub fn send_by_java(brokers: &str, topic: &str, properties: &[&str], lines: &str
     let mut command = Command::new("java");
     command.arg("-cp").arg(format!("{}/*:{}/*", broker.display(), tools.display()));
     command.args(["org.apache.kafka.tools.ConsoleProducer", "--bootstrap-server", brokers]);
-    command.args(["--topic", topic]);
+    // By default it gives a record up after four requests of 1.5 s, and exits 0.
+    command.args(["--topic", topic, "--request-timeout-ms", "60000"]);
+    command.args(["--message-send-max-retries", "1000"]);
     properties.iter().for_each(|property| {
         command.args(["--reader-property", property]);
     });
