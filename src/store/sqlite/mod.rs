@@ -18,7 +18,6 @@ mod topic;
 mod trips;
 
 use std::error::Error;
-use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -33,6 +32,7 @@ pub use letters::{LetterUpdates, RetryJournal};
 pub use open::FORMATS;
 pub use topic::SqlitePartition;
 
+use self::open::WriterLock;
 use super::StoreError;
 use super::hooks::TestCounter;
 
@@ -49,7 +49,7 @@ pub struct SqliteStore {
 /// State of a store that is open for writing.
 struct Writing {
     /// Locks out other writers until it is dropped.
-    _lock: File,
+    _lock: WriterLock,
     path: PathBuf,
     /// Identity of the file that was opened.
     file: FileId,

@@ -116,7 +116,7 @@ impl SqliteStore {
     /// Opens or creates a file for writing, before its log is checked.
     fn open_file(path: &Path, keep_changes: u64) -> Result<Self, StoreError> {
         let location = path.display().to_string();
-        let lock = lock(path, &location)?;
+        let lock = WriterLock::acquire(path, &location)?;
         // SQLite copies the mode of this file to the files it creates next to it.
         files::create(path).map_err(failed(&location, "creating the file"))?;
         let connection = connect(path).map_err(failed(&location, "opening the file"))?;
@@ -169,7 +169,7 @@ impl SqliteStore {
     /// The file is not a store, another process writes to it, or the disk fails.
     pub fn remove(path: &Path) -> Result<(), StoreError> {
         let location = path.display().to_string();
-        let _lock = lock(path, &location)?;
+        let _lock = WriterLock::acquire(path, &location)?;
         match Self::open_reader(path) {
             Err(foreign @ StoreError::NotAStore { .. }) => return Err(foreign),
             Err(failed @ StoreError::Failed { .. }) => return Err(failed),
@@ -289,21 +289,34 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     Connection::open_with_flags(Path::new(".").join(path), flags)
 }
 
-/// Locks out other writers by a separate lock file: closing any handle of the database file itself
-/// would drop the locks that SQLite holds on it in this process.
-fn lock(path: &Path, location: &str) -> Result<File, StoreError> {
-    // The same lock file for every symbolic link to the store.
-    let real = std::fs::canonicalize(path);
-    let name = with_suffix(real.as_deref().unwrap_or(path), "-lock");
-    let doing = "creating its lock file next to it (its folder must exist)";
-    let file = files::open_lock(&name).map_err(failed(location, doing))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => {
-            let lock = name.display().to_string();
-            Err(StoreError::Locked { location: location.to_owned(), lock })
+/// Locks out other writers until it is dropped. A separate file, since closing any handle of the
+/// database file itself would drop the locks that SQLite holds on it in this process.
+#[derive(Debug)]
+pub(super) struct WriterLock(File);
+
+impl WriterLock {
+    fn acquire(path: &Path, location: &str) -> Result<Self, StoreError> {
+        // The same lock file for every symbolic link to the store.
+        let real = std::fs::canonicalize(path);
+        let name = with_suffix(real.as_deref().unwrap_or(path), "-lock");
+        let doing = "creating its lock file next to it (its folder must exist)";
+        let file = files::open_lock(&name).map_err(failed(location, doing))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self(file)),
+            Err(TryLockError::WouldBlock) => {
+                let lock = name.display().to_string();
+                Err(StoreError::Locked { location: location.to_owned(), lock })
+            }
+            Err(TryLockError::Error(error)) => Err(failed(location, "locking it")(error)),
         }
-        Err(TryLockError::Error(error)) => Err(failed(location, "locking it")(error)),
+    }
+}
+
+impl Drop for WriterLock {
+    /// Closing the file would not do: a process that another thread is about to start has a copy of
+    /// the handle until it runs its program, and the lock with it.
+    fn drop(&mut self) {
+        self.0.unlock().ok();
     }
 }
 
@@ -343,4 +356,21 @@ fn migrate(connection: &Connection, location: &str, format: i64) -> Result<(), S
             .map_err(failed(location, "migrating it to the newest format"))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_of_the_handle_does_not_keep_the_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trips.db");
+        let lock = WriterLock::acquire(&path, "trips.db").unwrap();
+        // As in a process that is being started.
+        let _copy = lock.0.try_clone().unwrap();
+        WriterLock::acquire(&path, "trips.db").unwrap_err();
+        drop(lock);
+        WriterLock::acquire(&path, "trips.db").unwrap();
+    }
 }
