@@ -129,6 +129,7 @@ impl HttpServer {
         log: Option<Readiness>,
         mut stop: Cancel,
     ) -> anyhow::Result<Self> {
+        let reads_topic = log.is_some();
         let app = App::new(options(settings, context)?, clock_ms);
         let app = Arc::new(match log {
             Some(log) => app.reading(log),
@@ -136,7 +137,7 @@ impl HttpServer {
         });
         let address = listener.local_addr()?;
         exit::print_status(&format!("listening on http://{address}"));
-        let request = request(settings, origins, context)?;
+        let request = ServeRequest { reads_topic, ..request(settings, origins, context)? };
         let opening = tokio::spawn(open_store(Arc::clone(&app), request));
         let stop = async move { stop.wait().await };
         let serving = tokio::spawn(http::serve(listener, app, stop));
@@ -204,6 +205,7 @@ fn request(
         rules: settings.rules_request(origins),
         keep_changes: settings.keep_changes,
         accepts_samples: !settings.http.token_file.is_empty(),
+        reads_topic: false,
         clock: clock_ms,
     })
 }

@@ -35,6 +35,8 @@ pub struct ServeRequest {
     pub keep_changes: u64,
     /// Accept samples.
     pub accepts_samples: bool,
+    /// This process reads a topic into the store: without an epoch, it is not a store of files.
+    pub reads_topic: bool,
     /// The clock, ms since 1970.
     pub clock: fn() -> i64,
 }
@@ -83,23 +85,28 @@ async fn try_open(request: &ServeRequest) -> anyhow::Result<OpenedStore> {
     let store = Timed(store);
     let epochs = store.epochs().await?;
     let log = match (epochs.last(), request.url.path()) {
-        (Some(newest), _) => Some(topic_log(request, newest, store.0.embedded().is_none())?),
-        (None, Some(path)) => {
+        (Some(newest), _) => Some(topic_log(request, newest, has_feed_topic(&store))?),
+        (None, Some(path)) if !request.reads_topic => {
             let stored = store.0.rules().await?;
             Some(file_log(request, path, stored.as_ref()))
         }
-        (None, None) => None,
+        (None, _) => None,
     };
     Ok(OpenedStore { store, log })
 }
 
-/// Waits until a topic was first read into a store on servers.
-pub async fn first_log(request: &ServeRequest, store: &impl EpochStore) -> ServedLog {
+/// Whether the change feed is a topic as well, not a table of the store.
+fn has_feed_topic(store: &Timed<AnyStore>) -> bool {
+    store.0.embedded().is_none()
+}
+
+/// Waits until a topic is first read into the store.
+pub async fn first_log(request: &ServeRequest, store: &Timed<AnyStore>) -> ServedLog {
     loop {
         tokio::time::sleep(RETRY_INTERVAL).await;
         let epochs = store.epochs().await.unwrap_or_default();
         let Some(newest) = epochs.last() else { continue };
-        match topic_log(request, newest, true) {
+        match topic_log(request, newest, has_feed_topic(store)) {
             Ok(log) => return log,
             Err(error) => {
                 tracing::debug!(error = %format!("{error:#}"), "the log is not available yet");
@@ -124,8 +131,7 @@ fn file_log(request: &ServeRequest, path: &Path, stored: Option<&Rules>) -> Serv
     ServedLog { max_gap_ms, feed: None, sink }
 }
 
-/// Samples go to the topic that the store was built from; `has_feed_topic`: the change feed is a
-/// topic as well, not a table of the store.
+/// Samples go to the topic that the store was built from.
 fn topic_log(
     request: &ServeRequest,
     newest: &Epoch,
@@ -143,4 +149,50 @@ fn topic_log(
         None
     };
     Ok(ServedLog { max_gap_ms: newest.rules.max_gap_ms, feed, sink })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::model::scalar::Version;
+
+    fn request(url: &str, reads_topic: bool) -> ServeRequest {
+        ServeRequest {
+            url: StoreUrl::parse(url).unwrap(),
+            options: Arc::new(|| Ok(OpenOptions::default())),
+            brokers: Arc::new(|| Brokers::new("127.0.0.1:9", BTreeMap::new())),
+            rules: RulesRequest::default(),
+            keep_changes: 10,
+            accepts_samples: true,
+            reads_topic,
+            clock: || 0,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_store_that_a_topic_is_read_into_waits_for_its_epoch() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", folder.path().join("trips.db").display());
+        let rules = Rules::default();
+        let options = OpenOptions { keep_changes: 10, ..OpenOptions::default() };
+        let request = request(&url, true);
+        let writer = AnyStore::open(&request.url, Access::WriteTopic(&rules), options);
+        let writer = writer.await.unwrap();
+        let OpenedStore { store, log } = open_store(&request).await;
+        assert!(log.is_none(), "it is taken for a store of files");
+        let epoch = Epoch {
+            epoch: 1,
+            topic: "samples".into(),
+            partitions: 1,
+            start_offsets: BTreeMap::new(),
+            base: Version(1),
+            rules,
+            partitioner: None,
+        };
+        assert!(writer.add_epoch(&epoch).await.unwrap());
+        let log = first_log(&request, &store).await;
+        assert!(matches!(log.sink, Some(SampleSink::Topic(_))) && log.feed.is_none());
+    }
 }
