@@ -11,7 +11,7 @@ mod records;
 mod schemas;
 mod stopped;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -182,12 +182,13 @@ impl Topic {
             list.add_partition_offset(topic, partition, Offset::Beginning).unwrap();
         }
         consumer.assign(&list).unwrap();
-        let (mut kept, mut ended) = (Vec::new(), 0);
-        while ended < partitions {
+        // The end of a partition is reported again after further records.
+        let (mut kept, mut ended) = (Vec::new(), BTreeSet::new());
+        while ended.len() < partitions {
             // Long: on a busy machine the client may delay a partition for a while.
             match consumer.poll(LIMIT).expect("an answer in time") {
                 Ok(message) => kept.push(StoredRecord::from_message(&message)),
-                Err(KafkaError::PartitionEOF(_)) => ended += 1,
+                Err(KafkaError::PartitionEOF(partition)) => drop(ended.insert(partition)),
                 Err(error) => panic!("{error}"),
             }
         }
