@@ -90,7 +90,7 @@ start() {
   podman --root "$dir/storage" --runroot "$dir/run" system service --time=0 "unix://$socket" \
     </dev/null >"$dir/log" 2>&1 &
   echo $! >"$dir/pid"
-  for _ in $(seq 100); do [ ! -S "$socket" ] || break; sleep 0.1; done
+  for _ in $(seq 600); do [ ! -S "$socket" ] || break; sleep 0.1; done
   [ -S "$socket" ] || { echo "engine.sh: no engine; see $dir/log" >&2; exit 1; }
   if [ -n "${1:-}" ]; then
     # That one, and not one that was started since.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Mutex, OnceLock};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::ready::{self, LIMIT};
 use super::{Kind, skip};
@@ -102,13 +102,22 @@ impl Server {
     /// `limit`.
     #[track_caller]
     pub fn wait_until_ready(&mut self, limit: Duration) {
-        let address = self.address();
+        let (kind, address) = (self.kind, self.address());
+        ready::wait(kind, &address, Duration::MAX, self.fault_after(limit));
+    }
+
+    /// Says that the server has ended, or that `limit` has passed, with the end of its log.
+    fn fault_after(&mut self, limit: Duration) -> impl FnMut() -> Option<String> {
         let log = log_path(self.kind, &self.host, self.port);
-        let child = &mut self.child;
-        ready::wait(self.kind, &address, limit, || {
-            let status = child.try_wait().unwrap()?;
-            Some(format!("ended with {status}; {}:\n{}", log.display(), tail(&log)))
-        });
+        let (child, began) = (&mut self.child, Instant::now());
+        move || {
+            let what = match child.try_wait().unwrap() {
+                Some(status) => format!("ended with {status}"),
+                None if began.elapsed() >= limit => format!("not within {limit:?}"),
+                None => return None,
+            };
+            Some(format!("{what}; {}:\n{}", log.display(), tail(&log)))
+        }
     }
 
     /// Waits until the port accepts connections, for servers that respond over TLS only.
@@ -116,13 +125,9 @@ impl Server {
     #[track_caller]
     pub fn wait_until_heard(&mut self, limit: Duration) {
         let address = self.address();
-        let log = log_path(self.kind, &self.host, self.port);
-        let child = &mut self.child;
+        let what = format!("{} at {address}", self.kind.name());
         let listens = || std::net::TcpStream::connect(&address).ok().map(drop);
-        ready::until(&format!("{} at {address}", self.kind.name()), limit, listens, || {
-            let status = child.try_wait().unwrap()?;
-            Some(format!("ended with {status}; {}:\n{}", log.display(), tail(&log)))
-        });
+        ready::until(&what, Duration::MAX, listens, self.fault_after(limit));
     }
 
     /// SIGKILL: what was not on the disk is lost.
@@ -225,9 +230,10 @@ pub fn send_by_java(brokers: &str, topic: &str, properties: &[&str], lines: &str
     let mut command = Command::new("java");
     command.arg("-cp").arg(format!("{}/*:{}/*", broker.display(), tools.display()));
     command.args(["org.apache.kafka.tools.ConsoleProducer", "--bootstrap-server", brokers]);
-    // By default it gives a record up after four requests of 1.5 s, and exits 0.
+    // By default it gives a record up after four requests of 1.5 s or two minutes, and exits 0.
     command.args(["--topic", topic, "--request-timeout-ms", "60000"]);
-    command.args(["--message-send-max-retries", "1000"]);
+    command.args(["--message-send-max-retries", "1000", "--max-block-ms", "600000"]);
+    command.args(["--command-property", "delivery.timeout.ms=600000"]);
     properties.iter().for_each(|property| {
         command.args(["--reader-property", property]);
     });

@@ -11,7 +11,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use super::Kind;
 
 /// Time limit for a server to start or to end, generous enough for a busy machine.
-pub const LIMIT: Duration = Duration::from_secs(300);
+pub const LIMIT: Duration = Duration::from_secs(600);
 
 /// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(50);
