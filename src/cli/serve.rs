@@ -219,7 +219,7 @@ async fn open_store(app: Arc<App>, request: ServeRequest) {
         None => {
             let max_gap_ms = request.new_rules().max_gap_ms;
             app.open(OpenStore::without_log(Arc::clone(&store), max_gap_ms));
-            serve::first_log(&request, &*store).await
+            serve::first_log(&request, &store).await
         }
     };
     app.open(OpenStore::new(store, log));
