@@ -16,6 +16,7 @@ use tstar::internals::timeline::{
     DAY_MS, LegFilter, Path, READINGS, Reading, Sample, Trip, day_of,
 };
 
+use crate::counts;
 use crate::keyspace::{ClusteringOrder, Keyspace, WithJournal};
 use crate::nodes::{self, Connection, Nodes};
 use crate::support::{Dice, block_on};
@@ -389,6 +390,6 @@ fn a_covered_time_stays_covered_while_another_connection_writes() {
             assert!(block_on(lookup(&reader, 100)).is_some(), "lost after {lookups} lookups");
             lookups += 1;
         }
-        println!("{lookups} lookups while 199 rows moved");
+        counts::LOOKUPS.print(lookups);
     });
 }

@@ -8,6 +8,7 @@ mod help;
 mod kafka;
 mod library;
 mod links;
+mod scoreboard;
 mod unrun;
 
 use std::path::{Path, PathBuf};

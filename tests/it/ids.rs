@@ -1,4 +1,6 @@
-//! Ids against another implementation of their description, `ids.py`.
+//! Ids against another implementation of their description, `ids.py`, and random ids read back.
+
+mod random;
 
 use std::io::Write;
 use std::path::Path;
@@ -10,6 +12,7 @@ use tstar::internals::model::scalar::DeviceTime;
 use tstar::internals::model::time::format_time;
 
 use crate::cli::Folder;
+use crate::counts;
 use crate::servers::skip;
 
 /// The ids by the other implementation.
@@ -32,7 +35,7 @@ fn others(ids: &[(String, DeviceTime)]) -> Option<Vec<Value>> {
 const YEAR_1: i64 = -62_135_596_800_000;
 
 /// Every kind of device id and time, and many random ones.
-fn ids() -> Vec<(String, DeviceTime)> {
+pub fn vectors() -> Vec<(String, DeviceTime)> {
     let devices =
         ["truck-17", "a~b", ".", "..", "a.b", "é", "日本", "🚚", " ", "\n", "%41", "x/../y", "~"];
     let long = "x".repeat(256);
@@ -62,13 +65,12 @@ fn ids() -> Vec<(String, DeviceTime)> {
     ids
 }
 
-#[test]
-fn every_form_is_as_another_implementation_writes_it() {
-    let ids = ids();
-    let Some(others) = others(&ids) else { return };
+/// How many ids the other implementation writes alike in every form: all of them.
+#[track_caller]
+pub fn assert_alike(ids: &[(String, DeviceTime)], others: &[Value]) -> u64 {
     assert_eq!(others.len(), ids.len());
     let mut forms = 0;
-    for ((device, t_star_ms), other) in ids.iter().zip(&others) {
+    for ((device, t_star_ms), other) in ids.iter().zip(others) {
         let id = TripId::new(device.as_str(), *t_star_ms).unwrap();
         let uuid = id.uuid().map(|uuid| uuid.to_string());
         let own = [("text", id.text().ok()), ("bytes", Some(id.key_text())), ("uuid", uuid.ok())];
@@ -87,6 +89,14 @@ fn every_form_is_as_another_implementation_writes_it() {
         }
     }
     assert!(forms > 7000, "{forms} forms");
+    ids.len() as u64
+}
+
+#[test]
+fn every_form_is_as_another_implementation_writes_it() {
+    let vectors = vectors();
+    let Some(others) = others(&vectors) else { return };
+    counts::SPELLINGS.print(assert_alike(&vectors, &others));
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod cli;
 mod conformance;
 mod containers;
 mod control_keys;
+mod counts;
 mod cql;
 mod docs;
 mod doctor;

@@ -7,6 +7,7 @@ mod browser;
 mod fleet;
 mod hostile;
 mod hosts;
+mod ids;
 mod live;
 mod looks;
 mod lookup;

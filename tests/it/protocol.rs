@@ -22,6 +22,8 @@ use std::thread;
 
 use world::EventCounts;
 
+use crate::counts;
+
 /// Events that have to occur, each in at least 0.1 % of the schedules.
 const OCCURS: [&str; 33] = [
     "claims inserted",
@@ -143,4 +145,5 @@ fn every_schedule_ends_as_if_undisturbed() {
         let rare: Vec<_> = OCCURS.iter().filter(is_rare).collect();
         assert!(rare.is_empty(), "in less than 0.1 % of the schedules: {rare:?}");
     }
+    counts::SCHEDULES.print(ran);
 }

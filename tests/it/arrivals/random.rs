@@ -3,6 +3,7 @@
 
 use super::rows::{Row, Rows};
 use super::{assert_defined, assert_equal, assert_legs, did, for_model, sample};
+use crate::counts;
 use crate::model::{Fix, literal};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
@@ -332,6 +333,7 @@ fn random_logs_equal_the_models() {
     let limited = (seed..seed + logs).filter(|&seed| try_log(seed)).count() as u64;
     println!("{logs} random logs from seed {seed}: {limited} reached a limit");
     assert!(logs < 1000 || limited * 5 > logs * 2, "too few logs reached a limit: {limited}");
+    counts::LOGS.print(logs);
 }
 
 #[test]

@@ -14,6 +14,7 @@ use tstar::internals::kafka::group::Group;
 use super::check::{events, nothing_is_ahead};
 use super::outcome::is_whole;
 use super::{Instance, LoggedEvent, PARTITIONS, Site};
+use crate::counts;
 use crate::faults::until;
 use crate::servers;
 
@@ -301,7 +302,7 @@ fn schedules_of_faults_end_as_an_undisturbed_run() {
         let tally = *all.lock().unwrap();
         println!("{} schedules: {tally:?}", (round + 1) * schedules);
         if tally.counts().iter().all(|count| *count > 0) {
-            return;
+            return counts::CHAOS.print((round + 1) * schedules);
         }
     }
     panic!("not all occurred: {:?}", all.lock().unwrap());

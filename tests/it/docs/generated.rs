@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use tstar::internals::model::reason::{DeadReason, DropReason};
 use tstar::internals::telemetry;
 
-use super::{help, pages, root};
+use super::{help, pages, root, scoreboard};
 
 const GENERATED: &str = "<!-- generated: ";
 const COMPARED: &str = "<!-- compared: ";
@@ -90,6 +90,7 @@ fn generated(name: &str) -> String {
         "metrics" => metrics(),
         "routes" => routes(),
         "exit codes" => exit_codes(),
+        "scoreboard" => scoreboard::table(),
         "help" => format!("\n{}\n", help::sections()),
         other => panic!("nothing generates `{other}`"),
     }
@@ -125,7 +126,7 @@ fn generated_parts_are_those_of_the_program() {
         }
     }
     seen.sort();
-    assert_eq!(seen, ["exit codes", "help", "metrics", "routes", "settings"]);
+    assert_eq!(seen, ["exit codes", "help", "metrics", "routes", "scoreboard", "settings"]);
     let how = "TSTAR_WRITE_DOCS=1 cargo test --locked --test it -- docs::generated";
     assert!(stale.is_empty() || is_to_write, "not those of the program: {stale:?}; run {how}");
     println!("{} parts are those of the program, {} written", seen.len(), stale.len());

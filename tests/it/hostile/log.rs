@@ -23,6 +23,7 @@ use self::daemon::Daemon;
 use self::generate::{Shape, TestRecord, hostile, well_behaved};
 use self::site::Site;
 use crate::cli::number;
+use crate::counts;
 use crate::faults::until;
 use crate::topic::Topic;
 
@@ -129,6 +130,7 @@ fn no_record_stops_a_run_into_a_file() {
     let Some(mut site) = Site::new(shape, None) else { return };
     site.send(records);
     prove(&site);
+    counts::HOSTILE_RECORDS.print(shape.records);
 }
 
 #[test]

@@ -12,6 +12,7 @@ use super::rebuild::BECAME;
 use super::{Site, same};
 use crate::chaos::replay::{assert_same, everything};
 use crate::cli::{Folder, Ran};
+use crate::counts;
 use crate::faults::Running;
 use crate::support;
 use crate::verify::file::dump;
@@ -84,6 +85,7 @@ fn a_replay_into_a_file_killed_again_and_again_ends_the_same() {
         same(&site.dump("t.db"), &once, "after a kill");
     }
     println!("replay topic, file: {kills} kills, {parts} left a part");
+    counts::REPLAYS_TO_FILE.print(parts);
 }
 
 #[test]
@@ -117,6 +119,7 @@ fn a_replay_into_a_keyspace_killed_again_and_again_ends_the_same() {
         assert_same(&everything(&empty), &once);
     }
     println!("replay topic, keyspace: {kills} kills, {parts} left a part");
+    counts::REPLAYS_TO_KEYSPACE.print(parts);
 }
 
 #[test]
@@ -156,6 +159,7 @@ fn a_rebuild_killed_again_and_again_ends_the_same() {
     }
     same(&site.dump("old.db"), &old, "the old store is only read");
     println!("rebuild: {kills} kills, {parts} left a part");
+    counts::REBUILDS.print(parts);
 }
 
 #[test]
@@ -193,4 +197,5 @@ fn a_repair_killed_again_and_again_ends_the_same() {
         same(&dump(&folder.path("t.db")), &well, "after a kill");
     }
     println!("verify --repair: {kills} kills, {parts} left a part");
+    counts::REPAIRS.print(parts);
 }

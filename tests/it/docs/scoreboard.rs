@@ -1,0 +1,269 @@
+//! `tests/scoreboard.toml`: each row names tests that exist, and finds the counts that tests print;
+//! `docs/guarantees.md` refers to each row, and each promise on that page to its rows.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::Deserialize;
+
+use super::{page, root};
+use crate::cli::Folder;
+use crate::counts::{self, Count};
+
+const BOARD: &str = "tests/scoreboard.toml";
+const PAGE: &str = "docs/guarantees.md";
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    promise: String,
+    bar: u64,
+    unit: String,
+    /// Tests and scripts.
+    proof: Vec<String>,
+    /// Where `tests/scoreboard` finds the counts: "suite: expression".
+    #[serde(default)]
+    counts: Vec<String>,
+    usual: Option<u64>,
+    once: Option<u64>,
+    how: Option<String>,
+    below: Option<String>,
+}
+
+impl Row {
+    /// The names of its tests.
+    fn tests(&self) -> Vec<&str> {
+        self.proof.iter().map(String::as_str).filter(|it| !it.contains('/')).collect()
+    }
+
+    /// Whether it counts the tests that passed.
+    fn is_of_tests(&self) -> bool {
+        self.unit.starts_with("tests")
+    }
+
+    /// The count of each run, as the row says.
+    fn usual(&self) -> Option<u64> {
+        if self.is_of_tests() { Some(self.tests().len() as u64) } else { self.usual }
+    }
+
+    fn is_at_its_bar(&self) -> bool {
+        self.usual().max(self.once) >= Some(self.bar)
+    }
+}
+
+fn text() -> String {
+    std::fs::read_to_string(root().join(BOARD)).unwrap()
+}
+
+/// R1 to R25, in this order.
+fn rows() -> Vec<(String, Row)> {
+    let mut rows: BTreeMap<String, Row> = toml::from_str(&text()).unwrap();
+    let ids = (1..=25).map(|nth| format!("R{nth}"));
+    let sorted: Vec<_> =
+        ids.map(|id| rows.remove(&id).map(|row| (id.clone(), row)).expect(&id)).collect();
+    assert!(rows.is_empty(), "{:?}", rows.keys());
+    sorted
+}
+
+/// A number with its thousands separated.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let separated = |(at, digit): (usize, char)| {
+        let separator = (at > 0 && (digits.len() - at).is_multiple_of(3)).then_some(',');
+        separator.into_iter().chain([digit])
+    };
+    digits.char_indices().flat_map(separated).collect()
+}
+
+/// The table of the page.
+pub fn table() -> String {
+    let mut table = String::from(
+        "| row | what is promised | bar | each run | once | below its bar, because | suites |\n\
+         |---|---|---|---|---|---|---|\n",
+    );
+    for (id, row) in rows() {
+        let number = |count: Option<u64>| count.map_or("-".to_owned(), grouped);
+        let once = match (row.once, &row.how) {
+            (Some(count), Some(how)) => format!("{} ({how})", grouped(count)),
+            _ => "-".to_owned(),
+        };
+        let mut suites: Vec<_> =
+            row.proof.iter().map(|it| it.split("::").next().unwrap()).collect();
+        suites.dedup();
+        let suites: Vec<_> = suites.iter().map(|it| format!("`{it}`")).collect();
+        writeln!(
+            table,
+            "| {id} | {} | {} {} | {} | {once} | {} | {} |",
+            row.promise,
+            grouped(row.bar),
+            row.unit,
+            number(row.usual()),
+            row.below.as_deref().unwrap_or_default(),
+            suites.join(", ")
+        )
+        .unwrap();
+    }
+    table
+}
+
+/// Logs that a script writes itself, after a prefix; and what precedes the count in them.
+const SCRIPT: (&str, &str, &str) =
+    ("tests/nightly/mutants", "nightly_", "mutation score of $mode: ");
+
+/// The expression that finds a count in the log of its suite.
+fn expression(count: Count) -> String {
+    format!("{}([0-9]+)", count.line(0).trim_end_matches('0'))
+}
+
+#[test]
+fn every_row_is_whole_and_says_why_it_is_below_its_bar() {
+    for (id, row) in rows() {
+        assert_eq!(row.below.is_none(), row.is_at_its_bar(), "{id}: below, where it is below");
+        assert!(!row.proof.is_empty() || row.below.is_some(), "{id} has no proof");
+        assert!(row.once.is_none() || row.how.is_some(), "{id} does not say how it was counted");
+        if row.is_of_tests() {
+            assert!(row.counts.is_empty() && row.usual.is_none() && row.once.is_none(), "{id}");
+            assert_eq!(row.bar, row.tests().len() as u64, "{id} counts its tests");
+        } else {
+            assert!(!row.counts.is_empty() || row.below.is_some(), "{id} counts nothing");
+        }
+    }
+}
+
+/// Each count that a test prints is in one suite, which the rows name, and no row expects another.
+#[test]
+fn every_count_is_printed_by_a_test_of_its_suite() {
+    let rows = rows();
+    let mut seen = Vec::new();
+    for (id, row) in &rows {
+        for count in &row.counts {
+            let (suite, found) = count.split_once(": ").unwrap();
+            let (script, prefix, start) = SCRIPT;
+            if let Some(mode) = suite.strip_prefix(prefix) {
+                let text = std::fs::read_to_string(root().join(script)).unwrap();
+                assert!(text.contains(start), "{script} does not print {start}");
+                assert!(text.contains(&format!("\n{mode}) ")), "{script} has no {mode}");
+                assert_eq!(found, start.replace("$mode", mode) + "([0-9]+) %", "{id}");
+                continue;
+            }
+            let known = counts::ALL.iter().find(|it| expression(**it) == found);
+            let known = known.unwrap_or_else(|| panic!("{id}: no test prints {found}"));
+            let prints = format!("counts::{}.print(", known.constant);
+            let is_printed = |test: &&str| {
+                test.starts_with(&format!("{suite}::")) && source(test).contains(&prints)
+            };
+            assert!(row.tests().iter().any(is_printed), "{id}: no test of it prints {found}");
+            seen.push(known.name);
+        }
+    }
+    for count in counts::ALL {
+        assert!(seen.contains(&count.name), "no row has the count of {}", count.name);
+    }
+}
+
+/// The file of a test.
+fn source(test: &str) -> String {
+    let (module, _) = test.rsplit_once("::").unwrap();
+    let path = Path::new("tests/it").join(module.replace("::", "/")).with_extension("rs");
+    std::fs::read_to_string(root().join(&path)).unwrap_or_else(|it| panic!("{path:?}: {it}"))
+}
+
+/// Runs the script; its output and whether it ended with 0.
+fn scoreboard(arguments: &[&str], paths: &[&Path]) -> (String, bool) {
+    let mut script = Command::new(root().join("tests/scoreboard"));
+    for (argument, path) in arguments.iter().zip(paths) {
+        script.arg(argument).arg(path);
+    }
+    let ran = script.args(&arguments[paths.len()..]).output().unwrap();
+    assert!(ran.stderr.is_empty(), "{}", String::from_utf8_lossy(&ran.stderr));
+    (String::from_utf8(ran.stdout).unwrap(), ran.status.success())
+}
+
+/// The line of a row: its id, bar and last count.
+fn line<'a>(printed: &'a str, id: &str) -> Vec<&'a str> {
+    let mut lines = printed.lines().map(|line| line.split_whitespace().take(3).collect());
+    lines.find(|words: &Vec<_>| words.first() == Some(&id)).unwrap()
+}
+
+#[test]
+fn the_script_reads_what_tests_print() {
+    let folder = Folder::new();
+    let mut logs: BTreeMap<String, String> = BTreeMap::new();
+    for (_, row) in rows() {
+        for test in row.tests() {
+            logs.entry(test.split("::").next().unwrap().to_owned()).or_default();
+        }
+        for found in &row.counts {
+            let (suite, found) = found.split_once(": ").unwrap();
+            let printed = found.replace("([0-9]+)", "7654321");
+            *logs.entry(suite.to_owned()).or_default() += &format!("test x ... {printed}\n");
+        }
+    }
+    for (suite, counts) in &logs {
+        folder.write(&format!("{suite}.log"), format!("{counts}test result: ok. 9 passed\n"));
+    }
+    let path = folder.path(".");
+    let (printed, _) = scoreboard(&["--logs"], &[&path]);
+    for (id, row) in rows() {
+        let last = match &row {
+            row if row.is_of_tests() => row.bar.to_string(),
+            row if !row.counts.is_empty() => 7_654_321.to_string(),
+            row => row.once.map_or("-".to_owned(), |it| it.to_string()),
+        };
+        assert_eq!(line(&printed, &id), [&id, &row.bar.to_string(), &last], "{printed}");
+    }
+    // Neither what failed nor what was skipped is a count.
+    folder.write("arrivals.log", "count of random logs: 9\ntest result: FAILED. 1 passed\n");
+    folder.write("claims.log", "SKIPPED: no server\ntest result: ok. 9 passed\n");
+    let (printed, _) = scoreboard(&["--logs"], &[&path]);
+    assert_eq!(line(&printed, "R1")[2], "-");
+    assert_eq!(line(&printed, "R21")[2], "-");
+    assert!(printed.ends_with("below their bar\n"), "{printed}");
+}
+
+#[test]
+fn every_test_of_the_board_exists() {
+    let program = std::env::current_exe().unwrap();
+    let (printed, is_good) = scoreboard(&["--program", "--check"], &[&program]);
+    assert!(is_good, "{printed}");
+    let named: usize = rows().iter().map(|(_, row)| row.proof.len()).sum();
+    assert_eq!(printed, format!("{named} tests are named, 0 of them do not exist\n"));
+    let folder = Folder::new();
+    folder.write("board.toml", text().replace("\"fuzz::id\"", "\"fuzz::no_such_test\""));
+    let board: PathBuf = folder.path("board.toml");
+    let arguments = ["--program", "--board", "--check"];
+    let (printed, is_good) = scoreboard(&arguments, &[&program, &board]);
+    assert!(!is_good && printed.starts_with("R3: there is no fuzz::no_such_test\n"), "{printed}");
+}
+
+/// Each promise of the page refers to its rows, and each row is referred to.
+#[test]
+fn every_promise_has_its_row() {
+    let page = page(PAGE);
+    let (prose, _) = page.text.split_once("<!-- generated: scoreboard").unwrap();
+    let ids = |text: &str| -> Vec<String> {
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric());
+        let is_id = |word: &&str| {
+            word.strip_prefix('R').is_some_and(|it| it.parse::<u8>().is_ok_and(|it| it <= 25))
+        };
+        words.filter(is_id).map(str::to_owned).collect()
+    };
+    let (_, promises) = prose.split_once("\n## ").unwrap();
+    let named = ids(promises);
+    for (id, _) in rows() {
+        assert!(named.contains(&id), "no promise refers to {id}");
+    }
+    let mut bullets = 0;
+    for section in promises.split("\n## ") {
+        let heading = section.lines().next().unwrap();
+        if ["Trips and ids", "Imports", "Clocks"].contains(&heading) {
+            for bullet in section.lines().filter(|line| line.starts_with("- ")) {
+                assert!(!ids(bullet).is_empty(), "which row proves this? {bullet}");
+                bullets += 1;
+            }
+        }
+    }
+    assert!(bullets >= 10, "{bullets} promises");
+}
