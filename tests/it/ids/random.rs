@@ -106,6 +106,13 @@ fn written(id: &TripId, random: &mut fastrand::Rng) -> Vec<Written> {
     forms
 }
 
+fn time_of(id: &AnyId) -> DeviceTime {
+    match id {
+        AnyId::Trip(id) => id.t_star_ms,
+        AnyId::Uuid(id) => id.t_star_ms,
+    }
+}
+
 /// What a form is read as; `None` if it is refused.
 fn parsed(form: Form, bytes: &[u8]) -> Option<Parsed> {
     let of_trip = |id: TripId, spelling: Vec<u8>| {
@@ -140,6 +147,7 @@ fn parsed(form: Form, bytes: &[u8]) -> Option<Parsed> {
             Some(Parsed { device: Device::Id(device), times: Some((from, upto)), spelling })
         }
         _ => Some(match AnyId::parse(text).ok()? {
+            id if id.t_star_ms() != time_of(&id) => panic!("{text}: {}", id.t_star_ms()),
             AnyId::Uuid(id) => {
                 let times = Some((id.t_star_ms, id.t_star_ms));
                 let spelling = id.to_string().into_bytes();
