@@ -1,39 +1,31 @@
 //! Finds the start offset of a partition, and checks that the topic is still the one of the epoch.
 
-use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::KafkaResult;
-use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use tokio::time::Instant;
 
-use super::rebalance::RebalanceContext;
+use super::client::GroupClient;
 use super::{Assignment, ConsumerConfig, ConsumerEvent, OnConsumerEvent};
 use crate::kafka::KafkaError;
-use crate::kafka::topic::{OffsetRange, StartFrom, at_time};
+use crate::kafka::topic::{OffsetRange, StartFrom};
 use crate::model::epoch::Epoch;
-
-/// Time limit of one request.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Time limit for all requests together.
 const TOTAL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Finds the start offset of each newly assigned partition.
 pub(super) fn resolve(
-    consumer: &BaseConsumer<RebalanceContext>,
+    client: &impl GroupClient,
     config: &ConsumerConfig,
     partitions: &[i32],
     on_event: &OnConsumerEvent,
 ) -> Result<Vec<(i32, i64)>, KafkaError> {
     let deadline = Instant::now() + TOTAL_TIMEOUT;
-    let committed =
-        config.brokers.retry_until(deadline, || committed(consumer, config, partitions))?;
+    let sleep = |delay| client.sleep(delay);
+    let committed = config.brokers.retry_with(sleep, deadline, || client.committed(partitions))?;
     let mut starts = Vec::with_capacity(partitions.len());
     for &partition in partitions {
-        let watermarks = || consumer.fetch_watermarks(&config.topic, partition, REQUEST_TIMEOUT);
-        let (first, next) = config.brokers.retry_until(deadline, watermarks)?;
-        let extent = OffsetRange { first, next };
+        let extent = config.brokers.retry_with(sleep, deadline, || client.extent(partition))?;
         let committed_offset = committed.get(&partition).copied();
         let Assignment::Group { from } = config.assignment else {
             unreachable!("start offsets are resolved only for a group")
@@ -45,10 +37,8 @@ pub(super) fn resolve(
                     StartFrom::Earliest => extent.first,
                     StartFrom::Latest => extent.next,
                     StartFrom::Time(time_ms) => {
-                        let extents = [(partition, extent)];
-                        let request =
-                            || at_time(consumer, &config.topic, time_ms, &extents, REQUEST_TIMEOUT);
-                        config.brokers.retry_until(deadline, request)?[&partition]
+                        let request = || client.offset_at(partition, extent, time_ms);
+                        config.brokers.retry_with(sleep, deadline, request)?
                     }
                 };
                 on_event(ConsumerEvent::Expired { partition, first, next });
@@ -116,29 +106,10 @@ pub fn resume_point(
     Ok(ResumePoint::Gone { first: wanted, from })
 }
 
-/// Committed offsets of the group.
-fn committed(
-    consumer: &BaseConsumer<RebalanceContext>,
-    config: &ConsumerConfig,
-    partitions: &[i32],
-) -> KafkaResult<BTreeMap<i32, i64>> {
-    let mut list = TopicPartitionList::new();
-    for &partition in partitions {
-        list.add_partition(&config.topic, partition);
-    }
-    let committed = consumer.committed_offsets(list, REQUEST_TIMEOUT)?;
-    let mut offsets = BTreeMap::new();
-    for element in committed.elements() {
-        element.error()?;
-        if let Offset::Offset(offset) = element.offset() {
-            offsets.insert(element.partition(), offset);
-        }
-    }
-    Ok(offsets)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::model::rules::Rules;
     use crate::model::scalar::Version;
