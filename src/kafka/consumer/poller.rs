@@ -332,13 +332,11 @@ impl<C: GroupClient> Poller<C> {
             }
         }
         // The commit fails during a rebalance: it is repeated once polling has completed it.
-        let is_done = drained.is_some()
-            && (!self.is_group()
-                || self.context().commit_held(&*self.client, CommitMode::Sync)
-                || Instant::now() >= deadline);
+        let is_committed = drained.is_some()
+            && (!self.is_group() || self.context().commit_held(&*self.client, CommitMode::Sync));
         let closing = self.closing.as_mut().expect("it drains");
         closing.drained = drained;
-        if !is_done {
+        if !is_committed && (drained.is_none() || Instant::now() < deadline) {
             // Polling handles a rebalance that revokes partitions meanwhile.
             self.client.poll(POLL_TIMEOUT, |_| ());
             return Ok(None);
@@ -350,7 +348,7 @@ impl<C: GroupClient> Poller<C> {
             return Err(error);
         }
         let all_drained = exits.iter().all(|exit| *exit == Some(WorkerExit::Drained));
-        let is_all = drained == Some(DrainResult::All) && all_drained;
+        let is_all = drained == Some(DrainResult::All) && all_drained && is_committed;
         Ok(Some(if is_all { DrainResult::All } else { DrainResult::NotInTime }))
     }
 }
