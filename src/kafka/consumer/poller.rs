@@ -348,7 +348,10 @@ impl<C: GroupClient> Poller<C> {
             return Err(error);
         }
         let all_drained = exits.iter().all(|exit| *exit == Some(WorkerExit::Drained));
-        let is_all = drained == Some(DrainResult::All) && all_drained && is_committed;
+        let is_all = drained == Some(DrainResult::All)
+            && all_drained
+            && is_committed
+            && !self.context().is_incomplete();
         Ok(Some(if is_all { DrainResult::All } else { DrainResult::NotInTime }))
     }
 }

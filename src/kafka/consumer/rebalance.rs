@@ -55,6 +55,12 @@ impl PartitionState {
         self.handle.progress().committed(offset);
     }
 
+    /// Whether everything that was sent to the worker is durable and committed.
+    fn is_complete(&self) -> bool {
+        self.handle.has_ended() == Some(WorkerExit::Drained)
+            && self.commits.is_committed(self.handle.acknowledged().get())
+    }
+
     /// Offset after the last polled record.
     fn next_offset(&self) -> i64 {
         self.batch.next_offset.map_or(self.finished, |next| next.get())
@@ -133,6 +139,9 @@ pub(super) struct State {
     fault: Option<KafkaError>,
     /// This member is about to leave, and accepts no more partitions.
     closing: bool,
+    /// Since then, a partition was taken away before all that was sent to its worker was durable
+    /// and committed.
+    is_incomplete: bool,
 }
 
 /// The context of the client: callbacks and the state that they share with the polling loop.
@@ -252,6 +261,12 @@ impl RebalanceContext {
         self.state().held.values().all(|held| held.handle.has_ended().is_some())
     }
 
+    /// Whether a partition was taken away while this member was about to leave, before everything
+    /// that was sent to its worker was durable and committed.
+    pub(super) fn is_incomplete(&self) -> bool {
+        self.state().is_incomplete
+    }
+
     /// Partitions that wait for a record from the brokers, each with a lower bound of its offset.
     pub(super) fn fetching(&self) -> Vec<(i32, i64)> {
         let state = self.state();
@@ -356,14 +371,19 @@ impl RebalanceContext {
             let mut state = self.state();
             partitions.iter().filter_map(|partition| state.held.remove(partition)).collect()
         };
-        if client.is_assignment_lost() {
+        let is_complete = if client.is_assignment_lost() {
             for held in &revoked {
                 held.handle.cancel();
                 (self.on_event)(ConsumerEvent::Lost { partition: held.partition });
             }
+            revoked.iter().all(PartitionState::is_complete)
         } else {
             revoked.iter_mut().for_each(|held| held.sender = None);
-            self.drain_revoked(client, &revoked);
+            self.drain_revoked(client, &revoked)
+        };
+        {
+            let mut state = self.state();
+            state.is_incomplete |= state.closing && !is_complete;
         }
         // A pause outlives the assignment in the client: without this, the partition would stay
         // paused when it is assigned again.
@@ -381,9 +401,10 @@ impl RebalanceContext {
     }
 
     /// Waits for the workers of revoked partitions to store what they have, and commits that.
-    fn drain_revoked(&self, client: &impl GroupClient, revoked: &[PartitionState]) {
+    /// Returns whether everything that was sent to them is durable and committed.
+    fn drain_revoked(&self, client: &impl GroupClient, revoked: &[PartitionState]) -> bool {
         let deadline = Instant::now() + self.config.revoke_timeout;
-        let mut offsets = Vec::with_capacity(revoked.len());
+        let (mut offsets, mut all_drained) = (Vec::with_capacity(revoked.len()), true);
         for held in revoked {
             let ended = client.wait(&held.handle, deadline);
             self.report_if_stopped(held);
@@ -391,6 +412,7 @@ impl RebalanceContext {
             let (partition, committed) = (held.partition, held.handle.acknowledged().get());
             offsets.push((partition, committed));
             let late = ended != Some(WorkerExit::Drained);
+            all_drained &= !late;
             (self.on_event)(ConsumerEvent::Revoked { partition, committed, late });
         }
         if !offsets.is_empty()
@@ -398,7 +420,9 @@ impl RebalanceContext {
         {
             // The next owner of the partition reads those records again.
             self.warn_not_committed(&error);
+            return false;
         }
+        all_drained
     }
 
     /// Processes statistics of partitions.
