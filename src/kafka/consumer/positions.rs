@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
+use rdkafka::consumer::CommitMode;
+use rdkafka::error::KafkaError as ClientError;
+use rdkafka::types::RDKafkaErrorCode;
 use tokio::time::Instant;
 
 use super::client::GroupClient;
 use super::{Assignment, ConsumerConfig, ConsumerEvent, OnConsumerEvent};
-use crate::kafka::KafkaError;
 use crate::kafka::topic::{OffsetRange, StartFrom};
+use crate::kafka::{KafkaError, client_error};
 use crate::model::epoch::Epoch;
 
 /// Time limit for all requests together.
@@ -23,7 +26,7 @@ pub(super) fn resolve(
     let deadline = Instant::now() + TOTAL_TIMEOUT;
     let sleep = |delay| client.sleep(delay);
     let committed = config.brokers.retry_with(sleep, deadline, || client.committed(partitions))?;
-    let mut starts = Vec::with_capacity(partitions.len());
+    let (mut starts, mut chosen) = (Vec::with_capacity(partitions.len()), Vec::new());
     for &partition in partitions {
         let extent = config.brokers.retry_with(sleep, deadline, || client.extent(partition))?;
         let committed_offset = committed.get(&partition).copied();
@@ -41,13 +44,46 @@ pub(super) fn resolve(
                         config.brokers.retry_with(sleep, deadline, request)?
                     }
                 };
-                on_event(ConsumerEvent::Expired { partition, first, next });
+                chosen.push((partition, first, next));
                 next
             }
         };
         starts.push((partition, start));
     }
+    let offsets: Vec<_> = chosen.iter().map(|&(partition, _, next)| (partition, next)).collect();
+    commit_starts(client, config, &offsets, deadline)?;
+    for (partition, first, next) in chosen {
+        on_event(ConsumerEvent::Expired { partition, first, next });
+    }
     Ok(starts)
+}
+
+/// Commits the start offsets that `--from` has chosen, before any record is read: otherwise a
+/// restart would choose again, and skip the records that came in the meantime.
+fn commit_starts(
+    client: &impl GroupClient,
+    config: &ConsumerConfig,
+    offsets: &[(i32, i64)],
+    deadline: Instant,
+) -> Result<(), KafkaError> {
+    if offsets.is_empty() {
+        return Ok(());
+    }
+    let request = || match client.commit(offsets, CommitMode::Sync) {
+        Err(error) if has_left_group(&error) => Ok(Err(error)),
+        done => done.map(Ok),
+    };
+    let done = config.brokers.retry_with(|delay| client.sleep(delay), deadline, request)?;
+    done.map_err(client_error("committing where to start"))
+}
+
+/// Whether the group continued without this member: it commits nothing until it has joined again.
+fn has_left_group(error: &ClientError) -> bool {
+    use RDKafkaErrorCode as Code;
+    matches!(
+        error.rdkafka_error_code(),
+        Some(Code::IllegalGeneration | Code::UnknownMemberId | Code::FencedInstanceId)
+    )
 }
 
 /// Where reading of a partition resumes.
