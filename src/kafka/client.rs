@@ -1,12 +1,13 @@
 //! Connection settings of the brokers.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rdkafka::ClientConfig;
 use rdkafka::consumer::BaseConsumer;
 use rdkafka::error::{KafkaError as ClientError, KafkaResult};
 use rdkafka::types::RDKafkaErrorCode;
+use tokio::time::Instant;
 
 use super::{KafkaError, client_error, options};
 
@@ -121,6 +122,16 @@ impl Brokers {
     pub(super) fn retry_until<T>(
         &self,
         deadline: Instant,
+        request: impl FnMut() -> KafkaResult<T>,
+    ) -> Result<T, KafkaError> {
+        self.retry_with(std::thread::sleep, deadline, request)
+    }
+
+    /// [`Brokers::retry_until`] that calls `sleep` between the requests.
+    pub(super) fn retry_with<T>(
+        &self,
+        sleep: impl Fn(Duration),
+        deadline: Instant,
         mut request: impl FnMut() -> KafkaResult<T>,
     ) -> Result<T, KafkaError> {
         loop {
@@ -133,7 +144,7 @@ impl Brokers {
                         problem,
                     });
                 }
-                Err(_) => std::thread::sleep(RETRY_INTERVAL),
+                Err(_) => sleep(RETRY_INTERVAL),
             }
         }
     }

@@ -9,7 +9,7 @@ use rdkafka::types::RDKafkaErrorCode;
 use super::client::Brokers;
 use super::letter_limit::Limit;
 use super::partition_handle::PartitionHandle;
-use super::producer::{Producer, ProducerRecord, size};
+use super::producer::{ConfiguredProducer, Producer, ProducerClient, ProducerRecord, size};
 use super::topic::Topics;
 use super::{KafkaError, letter_limit};
 use crate::store::{Change, DeadLetter, Flush, Journal, Position, StoreError, TripStore};
@@ -20,9 +20,9 @@ const MAX_LETTER_BYTES: usize = 4 << 20;
 
 /// Output topics of the log: change feed and dead letters.
 #[derive(Clone)]
-pub struct OutputTopics {
+pub struct OutputTopics<C = ConfiguredProducer> {
     /// Sends to both topics.
-    pub producer: Producer,
+    pub producer: Producer<C>,
     /// Input topic.
     pub input: String,
     /// Topic of the change feed; `None`: no change feed.
@@ -37,23 +37,24 @@ pub struct OutputTopics {
 
 /// The journal of a partition worker: it writes trips to the store, then their changes and the dead
 /// letters to topics, each acknowledged before the next; then the position may be committed.
-pub struct KafkaJournal<T> {
+pub struct KafkaJournal<T, C = ConfiguredProducer> {
     trips: T,
-    outputs: Arc<OutputTopics>,
+    outputs: Arc<OutputTopics<C>>,
     handle: Arc<PartitionHandle>,
 }
 
-impl<T> KafkaJournal<T> {
+impl<T, C> KafkaJournal<T, C> {
     /// The journal of an assigned partition.
     #[must_use]
-    pub fn new(trips: T, outputs: Arc<OutputTopics>, handle: Arc<PartitionHandle>) -> Self {
+    pub fn new(trips: T, outputs: Arc<OutputTopics<C>>, handle: Arc<PartitionHandle>) -> Self {
         Self { trips, outputs, handle }
     }
 }
 
-impl<T> Journal for KafkaJournal<T>
+impl<T, C> Journal for KafkaJournal<T, C>
 where
     T: Deref<Target: TripStore> + Send + Sync,
+    C: ProducerClient,
 {
     async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
         if !ahead.trips.is_empty() {
@@ -103,7 +104,9 @@ impl OutputTopics {
         let event_bytes = event_bytes.min(producer.max_bytes());
         Ok(Self { producer, input, feed, letters, event_bytes, letter_limit })
     }
+}
 
+impl<C: ProducerClient> OutputTopics<C> {
     fn refused(&self, topic: &str, doing: &'static str) -> impl Fn(ClientError) -> StoreError {
         let location = topic.to_owned();
         move |error| {

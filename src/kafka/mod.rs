@@ -20,6 +20,7 @@
 //! | [`tail`] | keeps the latest records of a topic in memory |
 //! | [`topic_names`] | names of the topics next to the input topic |
 //! | [`transactions`] | sends records in transactions |
+//! | [`unreadable`] | finds the batches that the client cannot unpack |
 
 pub mod client;
 pub mod consumer;
@@ -42,7 +43,7 @@ pub mod tail;
 pub mod topic;
 pub mod topic_names;
 pub mod transactions;
-mod unreadable;
+pub mod unreadable;
 
 use rdkafka::error::KafkaError as ClientError;
 

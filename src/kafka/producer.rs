@@ -1,13 +1,15 @@
 //! Sends records and waits for their acknowledgement.
 
+use std::future::Future;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rdkafka::ClientConfig;
 use rdkafka::error::KafkaError as ClientError;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{FutureProducer, FutureRecord};
 use rdkafka::types::RDKafkaErrorCode;
+use tokio::time::Instant;
 
 use super::KafkaError;
 use super::client::Brokers;
@@ -64,14 +66,67 @@ pub struct RecordMetadata {
     pub offset: Option<i64>,
 }
 
+/// The result of sending a record.
+pub type Delivery = Result<RecordMetadata, ClientError>;
+
+/// What [`Producer`] needs of a client. Tests replace it.
+pub trait ProducerClient: Sized + Send + Sync {
+    /// Queues a record; the result is that of its delivery.
+    ///
+    /// # Errors
+    /// The client does not accept the record.
+    fn send(
+        &self,
+        topic: &str,
+        record: &ProducerRecord,
+        partition: Option<i32>,
+    ) -> Result<impl Future<Output = Delivery> + Send + use<Self>, ClientError>;
+
+    /// A client that sends each record in its own batch.
+    ///
+    /// # Errors
+    /// It cannot be created.
+    fn unbatched(&self) -> Result<Self, ClientError>;
+}
+
+/// The client of Kafka, and the configuration from which it was created.
+#[derive(Clone)]
+pub struct ConfiguredProducer {
+    client: FutureProducer,
+    config: ClientConfig,
+}
+
+impl ProducerClient for ConfiguredProducer {
+    fn send(
+        &self,
+        topic: &str,
+        record: &ProducerRecord,
+        partition: Option<i32>,
+    ) -> Result<impl Future<Output = Delivery> + Send + use<>, ClientError> {
+        let sent = self.client.send_result(base_record(topic, record, partition));
+        let delivery = sent.map_err(|(error, _)| error)?;
+        Ok(async move {
+            let done = delivery.await.map_err(|_| ClientError::Canceled)?;
+            let done = done.map_err(|(error, _)| error)?;
+            let offset = Some(done.offset).filter(|offset| *offset >= 0);
+            Ok(RecordMetadata { partition: done.partition, offset })
+        })
+    }
+
+    fn unbatched(&self) -> Result<Self, ClientError> {
+        let mut config = self.config.clone();
+        let client = config.set("batch.num.messages", "1").create()?;
+        Ok(Self { client, config })
+    }
+}
+
 /// Sends records, and retries each until all in-sync replicas have acknowledged it. Chooses
 /// partitions like Java's client.
 #[derive(Clone)]
-pub struct Producer {
-    client: FutureProducer,
-    config: ClientConfig,
+pub struct Producer<C = ConfiguredProducer> {
+    client: C,
     /// Sends each record in its own batch; created when first needed.
-    unbatched: Arc<OnceLock<FutureProducer>>,
+    unbatched: Arc<OnceLock<C>>,
     max_bytes: usize,
     brokers: Brokers,
     on_waiting: Arc<dyn Fn(&str) + Send + Sync>,
@@ -114,14 +169,21 @@ impl Producer {
         let client = config.create();
         let client = client.map_err(|error| brokers.refused(&error))?;
         let max_bytes = config.get("message.max.bytes").and_then(|bytes| bytes.parse().ok());
-        Ok(Self {
-            client,
-            config,
-            unbatched: Arc::default(),
-            max_bytes: max_bytes.unwrap_or(DEFAULT_MAX_BYTES),
-            brokers: brokers.clone(),
-            on_waiting,
-        })
+        let max_bytes = max_bytes.unwrap_or(DEFAULT_MAX_BYTES);
+        Ok(Self::over(ConfiguredProducer { client, config }, max_bytes, brokers, on_waiting))
+    }
+}
+
+impl<C: ProducerClient> Producer<C> {
+    /// A producer over a client that sends records of at most `max_bytes`.
+    pub fn over(
+        client: C,
+        max_bytes: usize,
+        brokers: &Brokers,
+        on_waiting: Arc<dyn Fn(&str) + Send + Sync>,
+    ) -> Self {
+        let (unbatched, brokers) = (Arc::default(), brokers.clone());
+        Self { client, unbatched, max_bytes, brokers, on_waiting }
     }
 
     /// Maximum record size of the client, bytes.
@@ -201,11 +263,11 @@ impl Producer {
         Ok(refused.into_iter().map(|(index, _)| index).collect())
     }
 
-    fn unbatched(&self) -> Result<&FutureProducer, ClientError> {
+    fn unbatched(&self) -> Result<&C, ClientError> {
         if let Some(client) = self.unbatched.get() {
             return Ok(client);
         }
-        let client = self.config.clone().set("batch.num.messages", "1").create()?;
+        let client = self.client.unbatched()?;
         // Another task may have created one meanwhile.
         Ok(self.unbatched.get_or_init(|| client))
     }
@@ -213,7 +275,7 @@ impl Producer {
     /// Sends records until each is acknowledged, or refused as too large.
     async fn deliver(
         &self,
-        client: &FutureProducer,
+        client: &C,
         topic: &str,
         records: &[(&ProducerRecord, Option<i32>)],
     ) -> Result<(Vec<RecordMetadata>, TooLarge), ClientError> {
@@ -246,8 +308,8 @@ impl Producer {
 type TooLarge = Vec<(usize, ClientError)>;
 
 /// Sends each waiting record once. Returns the indices of those to send again, and a reason.
-async fn send_once(
-    client: &FutureProducer,
+async fn send_once<C: ProducerClient>(
+    client: &C,
     topic: &str,
     records: &[(&ProducerRecord, Option<i32>)],
     waiting: &[usize],
@@ -256,10 +318,10 @@ async fn send_once(
     let (mut sent, mut failed, mut reason) = (Vec::with_capacity(waiting.len()), Vec::new(), None);
     for &index in waiting {
         let (record, partition) = records[index];
-        match client.send_result(base_record(topic, record, partition)) {
+        match client.send(topic, record, partition) {
             Ok(delivery) => sent.push((index, delivery)),
-            Err((error, _)) if is_too_large(&error) => too_large.push((index, error)),
-            Err((error, _)) => {
+            Err(error) if is_too_large(&error) => too_large.push((index, error)),
+            Err(error) => {
                 fail_if_permanent(&error)?;
                 failed.push(index);
                 reason = Some(error);
@@ -268,17 +330,13 @@ async fn send_once(
     }
     for (index, delivery) in sent {
         match delivery.await {
-            Ok(Ok(done)) => {
-                let offset = Some(done.offset).filter(|offset| *offset >= 0);
-                metadata[index] = RecordMetadata { partition: done.partition, offset };
-            }
-            Ok(Err((error, _))) if is_too_large(&error) => too_large.push((index, error)),
-            Ok(Err((error, _))) => {
+            Ok(done) => metadata[index] = done,
+            Err(error) if is_too_large(&error) => too_large.push((index, error)),
+            Err(error) => {
                 fail_if_permanent(&error)?;
                 failed.push(index);
                 reason = Some(error);
             }
-            Err(_) => return Err(ClientError::Canceled),
         }
     }
     Ok((failed, reason))

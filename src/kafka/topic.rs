@@ -1,7 +1,7 @@
 //! Topic metadata and administration.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rdkafka::TopicPartitionList;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
@@ -10,6 +10,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError as ClientError, KafkaResult};
 use rdkafka::topic_partition_list::Offset;
 use rdkafka::types::RDKafkaErrorCode;
+use tokio::time::Instant;
 
 use super::client::Brokers;
 use super::topic_names::is_dlq_topic;

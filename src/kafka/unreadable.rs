@@ -24,7 +24,7 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A batch of records that the client cannot unpack.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct UnreadableBatch {
+pub struct UnreadableBatch {
     /// Offset of its first record to read.
     pub first: i64,
     /// Offset of its last record.

@@ -74,6 +74,13 @@ impl Progress {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
+    /// Offset after the last record that was processed.
+    #[must_use]
+    #[cfg(feature = "internals")]
+    pub fn next(&self) -> i64 {
+        self.next.load(Ordering::Relaxed)
+    }
+
     /// Number of offsets that are not processed yet; `None` while the end offset is not known.
     fn lag(&self) -> Option<i64> {
         let end = self.end.load(Ordering::Relaxed);

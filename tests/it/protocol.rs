@@ -1,17 +1,26 @@
-//! The whole protocol under crashes: the real timeline, processor and store over simulated nodes,
-//! in random schedules.
+//! The whole protocol under crashes: the code that ships, from the polling loop to the store and
+//! the journal, over simulated brokers and nodes, in random schedules.
 //!
-//! A schedule is a random log, read by owners that crash, sleep and wake as former owners, hand
-//! over, and start again at the committed offset or at the first record. Some schedules have two
-//! partitions, each with such owners, and both hold records of one device. Below the real store,
-//! three replicas receive each write in any order, twice, late, or never if its sender died, and
-//! requests time out, whether they took effect or not. `TSTAR_TEST_SCHEDULES` is the
-//! number of schedules; `TSTAR_TEST_SEED` replays one and prints its events.
+//! A schedule is a random log in one or two partitions, read by processes of a consumer group that
+//! are killed, freeze and wake as former owners, drain, lose their sessions, and start again at the
+//! committed offset or at the first record. Each runs the real polling loop and the real partition
+//! workers, polled by hand on one thread in virtual time. Commits are refused, come late, overtake
+//! one another or lose their answer; records expire; the topics of feed and dead letters fail, or
+//! time out with or without effect. Below the real store, three replicas receive each write in any
+//! order, twice, late, or never if its sender died, and requests time out, whether they took effect
+//! or not.
+//!
+//! `TSTAR_TEST_SCHEDULES` is the number of schedules, `TSTAR_TEST_FIRST` the first seed;
+//! `TSTAR_TEST_SEED` replays one and prints its events.
 
+mod broker;
 mod checks;
+mod client;
 mod directed;
+mod faults;
 mod log;
-mod owner;
+mod outputs;
+mod process;
 mod schedule;
 mod store;
 mod truth;
@@ -20,44 +29,70 @@ mod world;
 use std::collections::BTreeSet;
 use std::thread;
 
+use schedule::Shrunk;
 use world::EventCounts;
 
 use crate::counts;
 
 /// Events that have to occur, each in at least 0.1 % of the schedules.
-const OCCURS: [&str; 33] = [
+const OCCURS: [&str; 58] = [
+    "appends that time out",
+    "appends that time out and take effect",
+    "assignments lost",
+    "asynchronous commits that are lost",
+    "asynchronous commits that are refused",
     "claims inserted",
     "claims that come too late",
     "claims that decide though a forget erased them",
     "clean hand-overs",
     "commits of a former owner",
+    "commits that are repeated",
     "commits that fall back",
     "crashes in the middle of a load",
     "crashes in the middle of a write",
     "dead letters",
     "devices that move with an epoch",
+    "drains that end too late",
     "events",
+    "feeds that are down",
     "flushes of a former owner",
     "flushes that pass over a trip",
     "forgets",
     "forgets in another partition",
     "forgets of a contested device",
-    "forgets without a signature",
     "forgets that were begun before",
+    "forgets without a signature",
     "half-written quorums",
+    "letters that are down",
     "loads of forgets that are ahead",
     "loads of rows that are ahead",
+    "members removed",
     "merges",
+    "offsets that expire while they are read",
     "overlaps loaded",
     "owners that sleep",
-    "records of another partition's device",
+    "partitions paused",
+    "partitions revoked",
+    "processes that fail",
     "reads that repair",
     "reads that time out",
+    "records of another partition's device",
+    "records that expire",
+    "records that expire unread",
     "replays from the first record",
     "requests that no server receives",
+    "requests to brokers that fail",
+    "responses to commits that are lost",
+    "revocations that come too late",
+    "revocations that do not wait any longer",
     "rows erased",
     "rows that conditional statements delete",
     "schedules of two epochs",
+    "starts that --from chooses",
+    "starts that are refused",
+    "static members fenced",
+    "synchronous commits that fail",
+    "synchronous commits whose answer is lost",
     "writes that time out and take effect",
 ];
 
@@ -84,7 +119,7 @@ fn run_some(first: u64, step: usize, end: u64) -> Tally {
     let mut tally = Tally::default();
     for seed in (first..end).step_by(step) {
         let mut seen = EventCounts::new();
-        let bad = schedule::run(seed, false, &mut seen);
+        let bad = schedule::run(seed, Shrunk::NOT, false, &mut seen);
         tally.ran += 1;
         for (what, times) in seen {
             *tally.seen.entry(what).or_insert(0) += times;
@@ -100,22 +135,42 @@ fn run_some(first: u64, step: usize, end: u64) -> Tally {
     tally
 }
 
-fn replay(seed: u64) {
+/// The fewest faults, then the fewest records, with which the schedule of a seed still goes wrong.
+fn shrunk(seed: u64) -> Shrunk {
+    let is_wrong =
+        |shrunk: Shrunk| !schedule::run(seed, shrunk, false, &mut EventCounts::new()).is_empty();
+    let faults = (0..10).find(|&faults| is_wrong(Shrunk { faults, ..Shrunk::NOT }));
+    let of_faults = Shrunk { faults: faults.unwrap_or(usize::MAX), ..Shrunk::NOT };
+    let records = (1..22).find(|&records| is_wrong(Shrunk { records, ..of_faults }));
+    Shrunk { records: records.unwrap_or(usize::MAX), ..of_faults }
+}
+
+/// Prints what happens under a seed. The variable is the seed, or `SEED:RECORDS:FAULTS`.
+fn replay(seed: &str) {
+    let number = |text: &str| text.parse::<u64>().expect("TSTAR_TEST_SEED");
+    let mut parts = seed.split(':').map(number);
+    let seed = parts.next().expect("there is a part");
+    let mut limit = || parts.next().map_or(usize::MAX, |limit| limit as usize);
+    let limits = Shrunk { records: limit(), faults: limit() };
     let mut seen = EventCounts::new();
-    let bad = schedule::run(seed, true, &mut seen);
+    let bad = schedule::run(seed, limits, true, &mut seen);
     println!("{seen:#?}");
     assert!(bad.is_empty(), "seed {seed}: {bad:?}");
 }
 
 #[test]
 fn every_schedule_ends_as_if_undisturbed() {
-    if let Some(seed) = from_environment("TSTAR_TEST_SEED") {
-        return replay(seed);
+    if let Ok(seed) = std::env::var("TSTAR_TEST_SEED") {
+        return replay(&seed);
     }
     let schedules = from_environment("TSTAR_TEST_SCHEDULES").unwrap_or(60_000);
+    let start = from_environment("TSTAR_TEST_FIRST").unwrap_or(0);
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let tallies: Vec<_> = thread::scope(|scope| {
-        let run = |first| scope.spawn(move || run_some(first as u64, threads, schedules));
+        let run = |first| {
+            let (first, end) = (start + first as u64, start + schedules);
+            scope.spawn(move || run_some(first, threads, end))
+        };
         let running: Vec<_> = (0..threads).map(run).collect();
         running.into_iter().map(|it| it.join().expect("a schedule never panics")).collect()
     });
@@ -134,8 +189,10 @@ fn every_schedule_ends_as_if_undisturbed() {
     let mut kinds = EventCounts::new();
     wrong.iter().flat_map(|(_, bad)| bad).for_each(|what| *kinds.entry(what).or_insert(0) += 1);
     if let Some((seed, bad)) = wrong.iter().min_by_key(|(seed, _)| seed) {
+        let Shrunk { records, faults } = shrunk(*seed);
         panic!(
-            "{} of {ran} schedules went wrong: {kinds:?}\nseed {seed}: {bad:?}\nreplay: TSTAR_TEST_SEED={seed} \
+            "{} of {ran} schedules went wrong: {kinds:?}\nseed {seed}: {bad:?}\nreplay: \
+             TSTAR_TEST_SEED={seed}:{records}:{faults} \
              cargo test --locked --test it -- protocol::every_schedule --nocapture",
             wrong.len()
         );

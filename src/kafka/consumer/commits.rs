@@ -12,6 +12,9 @@ const MAX_UNSEEN: u32 = 3;
 pub(super) struct Commits {
     committed: i64,
     pending: Option<PendingCommit>,
+    /// The lowest offset of a commit that was pending when the next one was sent: the client may
+    /// repeat it, and it then arrives last.
+    overtaken: Option<i64>,
 }
 
 /// A commit that the statistics do not show yet.
@@ -25,12 +28,13 @@ struct PendingCommit {
 impl Commits {
     /// For a partition that is read from a committed offset.
     pub(super) fn new(committed: i64) -> Self {
-        Self { committed, pending: None }
+        Self { committed, pending: None, overtaken: None }
     }
 
-    /// Whether an offset is confirmed as committed, and no commit is pending.
+    /// Whether an offset is confirmed as committed, and no commit of another one can arrive.
     pub(super) fn is_committed(&self, offset: i64) -> bool {
-        self.committed == offset && self.pending.is_none()
+        let is_last = self.overtaken.is_none_or(|overtaken| overtaken == offset);
+        self.committed == offset && self.pending.is_none() && is_last
     }
 
     /// Whether an offset has to be committed now: it differs from the last commit, or that commit
@@ -52,6 +56,10 @@ impl Commits {
 
     /// Records that a commit was sent.
     pub(super) fn mark_sent(&mut self, offset: i64) {
+        if let Some(pending) = &self.pending {
+            let overtaken = self.overtaken.unwrap_or(i64::MAX);
+            self.overtaken = Some(overtaken.min(pending.offset));
+        }
         self.pending = Some(PendingCommit { offset, unseen: 0 });
     }
 
@@ -91,7 +99,7 @@ mod tests {
         commits.mark_sent(90);
         commits.observe(Some(80));
         commits.observe(Some(90));
-        assert!(!commits.is_due(90) && commits.is_committed(90));
+        assert!(!commits.is_due(90));
         for _ in 0..10 * MAX_UNSEEN {
             commits.observe(Some(90));
             assert!(!commits.is_due(90));
@@ -114,6 +122,23 @@ mod tests {
         // An older commit arrived after it: the brokers store the older offset.
         commits.observe(Some(75));
         assert!(commits.is_due(80));
+    }
+
+    #[test]
+    fn an_offset_is_not_certain_while_an_earlier_commit_may_arrive() {
+        let mut commits = Commits::new(70);
+        commits.mark_sent(80);
+        commits.mark_sent(90);
+        commits.observe(Some(90));
+        assert!(!commits.is_due(90) && !commits.is_committed(90), "80 may arrive after 90");
+        commits.mark_committed(90);
+        assert!(
+            commits.is_committed(90),
+            "what was sent before a synchronous commit arrives first"
+        );
+        commits.mark_sent(100);
+        commits.observe(Some(100));
+        assert!(commits.is_committed(100));
     }
 
     #[test]

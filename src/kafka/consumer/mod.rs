@@ -5,67 +5,40 @@
 //! only for partitions that are assigned. It waits, with a time limit, only for the workers of
 //! revoked partitions.
 
+pub mod client;
 mod commits;
+pub mod poller;
 mod positions;
-mod rebalance;
-mod statistics;
+pub mod rebalance;
+pub mod statistics;
 
 use std::ops::Range;
+use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
-use rdkafka::TopicPartitionList;
 use rdkafka::config::RDKafkaLogLevel;
-use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
-use rdkafka::error::KafkaError as ClientError;
-use rdkafka::message::Message;
-use rdkafka::topic_partition_list::Offset;
-use rdkafka::types::RDKafkaErrorCode;
+use rdkafka::consumer::BaseConsumer;
 use tokio::sync::mpsc;
 
+use self::poller::Poller;
 pub use self::positions::{ResumePoint, resume_point};
 use self::rebalance::RebalanceContext;
+use super::KafkaError;
 use super::client::{Brokers, STATISTICS};
-use super::partition_handle::{PartitionHandle, WorkerExit};
-use super::record::{Record, RecordContent, RecordReader};
+use super::partition_handle::PartitionHandle;
+use super::record::RecordReader;
 use super::topic::StartFrom;
-use super::unreadable::{self, UnreadableBatch};
-use super::{KafkaError, client_error};
 use crate::model::epoch::Epoch;
-use crate::model::time::format_duration;
 use crate::source::Batch;
 use crate::telemetry;
-
-/// Maximum wait of one poll.
-const POLL_TIMEOUT: Duration = Duration::from_millis(20);
-
-/// Interval at which incomplete batches are sent.
-const SEND_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Maximum number of batches queued for a partition worker.
 const MAX_QUEUED_BATCHES: usize = 4;
 
 /// A paused partition resumes when its channel has room for this number of batches.
 const RESUME_CAPACITY: usize = 2;
-
-/// Maximum number of entries of a batch.
-const MAX_BATCH_ENTRIES: usize = 4096;
-
-/// Maximum size of a batch, bytes; the more partitions are assigned, the smaller.
-const MAX_BATCH_BYTES: usize = 1 << 20;
-
-/// Lower limit of the batch size, however many partitions are assigned, bytes.
-const MIN_BATCH_BYTES: usize = 16 << 10;
-
-/// The clock is read once per this number of records.
-const CLOCK_CHECK_INTERVAL: u32 = 64;
-
-/// Time limit of a seek.
-const SEEK_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Interval of commits.
-const COMMIT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Interval of the client's statistics (end offsets, committed offsets), ms.
 const STATISTICS_MS: &str = "2000";
@@ -220,262 +193,5 @@ pub fn run(
         .set_log_level(RDKafkaLogLevel::Warning)
         .create_with_context(context)
         .map_err(|error| config.brokers.refused(&error))?;
-    Poller {
-        config,
-        consumer: &consumer,
-        reader,
-        on_event,
-        last_commit: Instant::now(),
-        silent_since: None,
-    }
-    .run(stop)
-}
-
-struct Poller<'a> {
-    config: &'a ConsumerConfig,
-    consumer: &'a BaseConsumer<RebalanceContext>,
-    reader: RecordReader,
-    on_event: &'a OnConsumerEvent,
-    /// Time of the last commit.
-    last_commit: Instant,
-    /// Start of the current wait for a record from the brokers.
-    silent_since: Option<Instant>,
-}
-
-impl Poller<'_> {
-    fn run(mut self, stop: &AtomicBool) -> Result<DrainResult, KafkaError> {
-        match &self.config.assignment {
-            Assignment::Group { .. } => {
-                let result = self.consumer.subscribe(&[&self.config.topic]);
-                result.map_err(client_error("subscribing"))?;
-            }
-            Assignment::All(offsets) => {
-                let unbounded = |&offset| offset..i64::MAX;
-                let spans = (0..).zip(offsets.iter().map(unbounded));
-                self.consumer.context().assign_all(self.consumer, spans)?;
-            }
-            Assignment::Spans(spans) => {
-                // An empty span need not exist.
-                let spans = (0..).zip(spans.iter().cloned()).filter(|(_, span)| !span.is_empty());
-                self.consumer.context().assign_all(self.consumer, spans)?;
-            }
-        }
-        while !stop.load(Ordering::Acquire) && !self.is_finished() {
-            self.poll_records()?;
-            self.consumer.context().fault()?;
-            self.send_batches();
-            self.commit();
-            if let Some(error) = self.brokers_lost() {
-                // Store what was read before failing.
-                self.drain()?;
-                return Err(error);
-            }
-        }
-        self.drain()
-    }
-
-    /// Polls records until the next send is due, or none is available.
-    fn poll_records(&mut self) -> Result<(), KafkaError> {
-        let deadline = Instant::now() + SEND_INTERVAL;
-        let budget = self.config.memory / (MAX_QUEUED_BATCHES + 1);
-        let limit = budget / self.consumer.context().state().held.len().max(1);
-        let limit = limit.clamp(MIN_BATCH_BYTES, MAX_BATCH_BYTES);
-        let (mut polled, mut timeout) = (0_u32, Duration::ZERO);
-        loop {
-            match self.consumer.poll(timeout) {
-                Some(Ok(message)) => {
-                    self.silent_since = None;
-                    self.push_record(&message, limit);
-                }
-                Some(Err(ClientError::PartitionEOF(partition))) => {
-                    self.silent_since = None;
-                    self.consumer.context().mark_at_end(partition);
-                }
-                Some(Err(error)) if unreadable::is_unreadable(&error) => self.skip_unreadable(),
-                Some(Err(error)) => self.handle_error(&error)?,
-                None if timeout > Duration::ZERO => return Ok(()),
-                // No record is available without waiting: wait once.
-                None if Instant::now() < deadline => {
-                    timeout = POLL_TIMEOUT;
-                    continue;
-                }
-                None => return Ok(()),
-            }
-            // Fetch buffered records without waiting, and read the clock only now and then.
-            timeout = Duration::ZERO;
-            polled += 1;
-            if polled.is_multiple_of(CLOCK_CHECK_INTERVAL) && Instant::now() >= deadline {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Adds a record to the batch of its partition, and sends the batch once it reaches `limit`
-    /// bytes.
-    fn push_record(&mut self, message: &rdkafka::message::BorrowedMessage<'_>, limit: usize) {
-        let mut state = self.consumer.context().state();
-        // The partition was revoked meanwhile: its next worker reads the record.
-        let Some(held) = state.held.get_mut(&message.partition()) else { return };
-        if !held.accepts(message.offset()) {
-            return;
-        }
-        let record = Record::from_message(message);
-        match self.reader.read(&record, &mut held.batch) {
-            RecordContent::Samples => (),
-            RecordContent::Control(control) => {
-                held.finish_batch();
-                record.put_control(control, &mut held.batch);
-                held.finish_batch();
-            }
-        }
-        if held.batch.entries.len() >= MAX_BATCH_ENTRIES || held.batch.memory() >= limit {
-            held.finish_batch();
-            held.send_ready(self.consumer, &self.config.topic);
-        }
-    }
-
-    /// Replaces each batch that the client cannot unpack with one dead letter, and continues after
-    /// it. The error does not name the partition, and recurs until the batch is skipped.
-    fn skip_unreadable(&self) {
-        for (partition, offset) in self.consumer.context().fetching() {
-            match unreadable::find(&self.config.brokers, &self.config.topic, partition, offset) {
-                Ok(None) => (),
-                Ok(Some(batch)) => self.skip_batch(partition, &batch),
-                Err(error) => (self.on_event)(ConsumerEvent::Warning(error.to_string())),
-            }
-        }
-    }
-
-    fn skip_batch(&self, partition: i32, batch: &UnreadableBatch) {
-        let next = Offset::Offset(batch.last + 1);
-        let UnreadableBatch { first, last, problem } = batch;
-        if let Err(error) = self.consumer.seek(&self.config.topic, partition, next, SEEK_TIMEOUT) {
-            return (self.on_event)(ConsumerEvent::Warning(format!(
-                "partition {partition}: cannot skip the batch from offset {first} to {last}: \
-                 {error}"
-            )));
-        }
-        (self.on_event)(ConsumerEvent::Warning(format!(
-            "partition {partition}: the batch from offset {first} to {last} cannot be unpacked, \
-             and is now one dead letter: {problem}"
-        )));
-        let mut state = self.consumer.context().state();
-        let Some(held) = state.held.get_mut(&partition) else { return };
-        if held.accepts(*last) {
-            self.reader.push_unreadable(batch, &mut held.batch);
-        }
-    }
-
-    /// Sends all batches, and resumes partitions whose channels have room again.
-    fn send_batches(&self) {
-        self.consumer.context().report_stopped();
-        let mut state = self.consumer.context().state();
-        for held in state.held.values_mut() {
-            held.finish_batch();
-            held.send_ready(self.consumer, &self.config.topic);
-            held.resume(self.consumer, &self.config.topic);
-            held.close_at_end(self.consumer, &self.config.topic);
-        }
-    }
-
-    /// Whether every span was read and processed.
-    fn is_finished(&self) -> bool {
-        matches!(self.config.assignment, Assignment::Spans(_))
-            && self.consumer.context().all_ended()
-    }
-
-    /// Returns an error if the brokers of a bounded read have sent no record for longer than their
-    /// timeout. Time spent waiting for workers does not count.
-    fn brokers_lost(&mut self) -> Option<KafkaError> {
-        let is_bounded = matches!(self.config.assignment, Assignment::Spans(_));
-        let timeout = self.config.brokers.timeout().filter(|_| is_bounded)?;
-        if !self.consumer.context().is_fetching() {
-            self.silent_since = None;
-            return None;
-        }
-        let silent_for = self.silent_since.get_or_insert_with(Instant::now).elapsed();
-        (silent_for >= timeout).then(|| {
-            let timeout_ms = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
-            let (topic, timeout) = (&self.config.topic, format_duration(timeout_ms));
-            let problem = format!("no record of topic `{topic}` for {timeout}");
-            KafkaError::Unreachable { brokers: self.config.brokers.addresses().to_owned(), problem }
-        })
-    }
-
-    /// Commits acknowledged offsets of the assigned partitions, at most once per interval.
-    fn commit(&mut self) {
-        if self.is_group() && self.last_commit.elapsed() >= COMMIT_INTERVAL {
-            self.last_commit = Instant::now();
-            self.consumer.context().commit_held(self.consumer, CommitMode::Async);
-        }
-    }
-
-    fn is_group(&self) -> bool {
-        matches!(self.config.assignment, Assignment::Group { .. })
-    }
-
-    fn handle_error(&self, error: &ClientError) -> Result<(), KafkaError> {
-        use RDKafkaErrorCode as Code;
-        let mismatch = |problem: String| KafkaError::TopicMismatch {
-            topic: self.config.topic.clone(),
-            problem,
-        };
-        match error {
-            ClientError::MessageConsumptionFatal(_) => Err(client_error("polling")(error.clone())),
-            ClientError::MessageConsumption(Code::AutoOffsetReset | Code::OffsetOutOfRange) => {
-                Err(mismatch(
-                    "has no record at the next offset: it was recreated, or its records expired; \
-                     restart to find out which"
-                        .to_owned(),
-                ))
-            }
-            ClientError::MessageConsumption(Code::LogTruncation) => Err(mismatch(
-                "lost records that were already read (unclean leader election), and reuses their \
-                 offsets; stop all instances, then start a new epoch: tstar epoch new"
-                    .to_owned(),
-            )),
-            // The context has already reported it, and the client recovers by itself.
-            _ => Ok(()),
-        }
-    }
-
-    /// Waits for the workers to store what they have, commits it, and leaves the group.
-    fn drain(self) -> Result<DrainResult, KafkaError> {
-        let deadline = Instant::now() + self.config.drain_timeout;
-        let partitions = self.consumer.context().close_all();
-        let mut list = TopicPartitionList::new();
-        for partition in partitions {
-            list.add_partition(&self.config.topic, partition);
-        }
-        // Without the pause, the client would keep fetching records that no worker takes.
-        if let Err(error) = self.consumer.pause(&list) {
-            (self.on_event)(ConsumerEvent::Warning(error.to_string()));
-        }
-        let drained = loop {
-            self.consumer.context().report_stopped();
-            if self.consumer.context().all_ended() {
-                break DrainResult::All;
-            }
-            if Instant::now() >= deadline {
-                break DrainResult::NotInTime;
-            }
-            // Polling handles a rebalance that revokes partitions meanwhile.
-            self.consumer.poll(POLL_TIMEOUT);
-        };
-        // The commit fails during a rebalance: retry once polling has completed it.
-        while self.is_group()
-            && !self.consumer.context().commit_held(self.consumer, CommitMode::Sync)
-            && Instant::now() < deadline
-        {
-            self.consumer.poll(POLL_TIMEOUT);
-        }
-        let exits = self.consumer.context().cancel_all();
-        self.consumer.context().fault()?;
-        let all_drained = exits.iter().all(|exit| *exit == Some(WorkerExit::Drained));
-        Ok(if drained == DrainResult::All && all_drained {
-            DrainResult::All
-        } else {
-            DrainResult::NotInTime
-        })
-    }
+    Poller::new(Rc::new(consumer), reader).run(stop)
 }

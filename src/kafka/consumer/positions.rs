@@ -1,39 +1,34 @@
 //! Finds the start offset of a partition, and checks that the topic is still the one of the epoch.
 
-use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::KafkaResult;
-use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use rdkafka::consumer::CommitMode;
+use rdkafka::error::KafkaError as ClientError;
+use rdkafka::types::RDKafkaErrorCode;
+use tokio::time::Instant;
 
-use super::rebalance::RebalanceContext;
+use super::client::GroupClient;
 use super::{Assignment, ConsumerConfig, ConsumerEvent, OnConsumerEvent};
-use crate::kafka::KafkaError;
-use crate::kafka::topic::{OffsetRange, StartFrom, at_time};
+use crate::kafka::topic::{OffsetRange, StartFrom};
+use crate::kafka::{KafkaError, client_error};
 use crate::model::epoch::Epoch;
-
-/// Time limit of one request.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Time limit for all requests together.
 const TOTAL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Finds the start offset of each newly assigned partition.
 pub(super) fn resolve(
-    consumer: &BaseConsumer<RebalanceContext>,
+    client: &impl GroupClient,
     config: &ConsumerConfig,
     partitions: &[i32],
     on_event: &OnConsumerEvent,
 ) -> Result<Vec<(i32, i64)>, KafkaError> {
     let deadline = Instant::now() + TOTAL_TIMEOUT;
-    let committed =
-        config.brokers.retry_until(deadline, || committed(consumer, config, partitions))?;
-    let mut starts = Vec::with_capacity(partitions.len());
+    let sleep = |delay| client.sleep(delay);
+    let committed = config.brokers.retry_with(sleep, deadline, || client.committed(partitions))?;
+    let (mut starts, mut chosen) = (Vec::with_capacity(partitions.len()), Vec::new());
     for &partition in partitions {
-        let watermarks = || consumer.fetch_watermarks(&config.topic, partition, REQUEST_TIMEOUT);
-        let (first, next) = config.brokers.retry_until(deadline, watermarks)?;
-        let extent = OffsetRange { first, next };
+        let extent = config.brokers.retry_with(sleep, deadline, || client.extent(partition))?;
         let committed_offset = committed.get(&partition).copied();
         let Assignment::Group { from } = config.assignment else {
             unreachable!("start offsets are resolved only for a group")
@@ -45,19 +40,50 @@ pub(super) fn resolve(
                     StartFrom::Earliest => extent.first,
                     StartFrom::Latest => extent.next,
                     StartFrom::Time(time_ms) => {
-                        let extents = [(partition, extent)];
-                        let request =
-                            || at_time(consumer, &config.topic, time_ms, &extents, REQUEST_TIMEOUT);
-                        config.brokers.retry_until(deadline, request)?[&partition]
+                        let request = || client.offset_at(partition, extent, time_ms);
+                        config.brokers.retry_with(sleep, deadline, request)?
                     }
                 };
-                on_event(ConsumerEvent::Expired { partition, first, next });
+                chosen.push((partition, first, next));
                 next
             }
         };
         starts.push((partition, start));
     }
+    let offsets: Vec<_> = chosen.iter().map(|&(partition, _, next)| (partition, next)).collect();
+    commit_starts(client, config, &offsets, deadline)?;
+    for (partition, first, next) in chosen {
+        on_event(ConsumerEvent::Expired { partition, first, next });
+    }
     Ok(starts)
+}
+
+/// Commits the start offsets that `--from` has chosen, before any record is read: otherwise a
+/// restart would choose again, and skip the records that came in the meantime.
+fn commit_starts(
+    client: &impl GroupClient,
+    config: &ConsumerConfig,
+    offsets: &[(i32, i64)],
+    deadline: Instant,
+) -> Result<(), KafkaError> {
+    if offsets.is_empty() {
+        return Ok(());
+    }
+    let request = || match client.commit(offsets, CommitMode::Sync) {
+        Err(error) if has_left_group(&error) => Ok(Err(error)),
+        done => done.map(Ok),
+    };
+    let done = config.brokers.retry_with(|delay| client.sleep(delay), deadline, request)?;
+    done.map_err(client_error("committing where to start"))
+}
+
+/// Whether the group continued without this member: it commits nothing until it has joined again.
+fn has_left_group(error: &ClientError) -> bool {
+    use RDKafkaErrorCode as Code;
+    matches!(
+        error.rdkafka_error_code(),
+        Some(Code::IllegalGeneration | Code::UnknownMemberId | Code::FencedInstanceId)
+    )
 }
 
 /// Where reading of a partition resumes.
@@ -116,29 +142,10 @@ pub fn resume_point(
     Ok(ResumePoint::Gone { first: wanted, from })
 }
 
-/// Committed offsets of the group.
-fn committed(
-    consumer: &BaseConsumer<RebalanceContext>,
-    config: &ConsumerConfig,
-    partitions: &[i32],
-) -> KafkaResult<BTreeMap<i32, i64>> {
-    let mut list = TopicPartitionList::new();
-    for &partition in partitions {
-        list.add_partition(&config.topic, partition);
-    }
-    let committed = consumer.committed_offsets(list, REQUEST_TIMEOUT)?;
-    let mut offsets = BTreeMap::new();
-    for element in committed.elements() {
-        element.error()?;
-        if let Offset::Offset(offset) = element.offset() {
-            offsets.insert(element.partition(), offset);
-        }
-    }
-    Ok(offsets)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::model::rules::Rules;
     use crate::model::scalar::Version;

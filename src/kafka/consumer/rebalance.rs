@@ -3,18 +3,19 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Instant;
 
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
-use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, RebalanceProtocol};
+use rdkafka::consumer::{BaseConsumer, CommitMode, ConsumerContext};
 use rdkafka::error::KafkaError as ClientError;
-use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use rdkafka::topic_partition_list::TopicPartitionList;
 use rdkafka::types::{RDKafkaErrorCode, RDKafkaRespErr};
 use tokio::sync::mpsc::{self, error::TrySendError};
+use tokio::time::Instant;
 
+use super::client::GroupClient;
 use super::commits::Commits;
-use super::statistics;
+use super::statistics::{self, PartitionStats};
 use super::{
     AssignedPartition, Assignment, ConsumerConfig, ConsumerEvent, MAX_QUEUED_BATCHES,
     OnConsumerEvent, RESUME_CAPACITY, positions,
@@ -54,6 +55,12 @@ impl PartitionState {
         self.handle.progress().committed(offset);
     }
 
+    /// Whether everything that was sent to the worker is durable and committed.
+    fn is_complete(&self) -> bool {
+        self.handle.has_ended() == Some(WorkerExit::Drained)
+            && self.commits.is_committed(self.handle.acknowledged().get())
+    }
+
     /// Offset after the last polled record.
     fn next_offset(&self) -> i64 {
         self.batch.next_offset.map_or(self.finished, |next| next.get())
@@ -80,14 +87,14 @@ impl PartitionState {
     }
 
     /// Closes the channel to the worker once it has received every batch.
-    pub(super) fn close_at_end(&mut self, consumer: &BaseConsumer<RebalanceContext>, topic: &str) {
+    pub(super) fn close_at_end(&mut self, client: &impl GroupClient) {
         if self.at_end && self.ready.is_empty() && self.sender.take().is_some() {
-            self.pause(consumer, topic);
+            self.pause(client);
         }
     }
 
     /// Sends complete batches; pauses the partition if its channel is full.
-    pub(super) fn send_ready(&mut self, consumer: &BaseConsumer<RebalanceContext>, topic: &str) {
+    pub(super) fn send_ready(&mut self, client: &impl GroupClient) {
         let Some(sender) = &self.sender else { return };
         while let Some(batch) = self.ready.pop_front() {
             match sender.try_send(batch) {
@@ -100,34 +107,27 @@ impl PartitionState {
                 Err(TrySendError::Closed(_)) => {
                     self.ready.clear();
                     self.sender = None;
-                    self.pause(consumer, topic);
+                    self.pause(client);
                     return;
                 }
             }
         }
         if !self.ready.is_empty() {
-            self.pause(consumer, topic);
+            self.pause(client);
         }
     }
 
-    fn pause(&mut self, consumer: &BaseConsumer<RebalanceContext>, topic: &str) {
+    fn pause(&mut self, client: &impl GroupClient) {
         // If this fails, the next batch pauses it.
-        self.paused =
-            self.paused || consumer.pause(&single_partition(topic, self.partition)).is_ok();
+        self.paused = self.paused || client.pause(&[self.partition]).is_ok();
     }
 
-    pub(super) fn resume(&mut self, consumer: &BaseConsumer<RebalanceContext>, topic: &str) {
+    pub(super) fn resume(&mut self, client: &impl GroupClient) {
         let Some(sender) = &self.sender else { return };
         if self.paused && self.ready.is_empty() && sender.capacity() >= RESUME_CAPACITY {
-            self.paused = consumer.resume(&single_partition(topic, self.partition)).is_err();
+            self.paused = client.resume(&[self.partition]).is_err();
         }
     }
-}
-
-fn single_partition(topic: &str, partition: i32) -> TopicPartitionList {
-    let mut list = TopicPartitionList::new();
-    list.add_partition(topic, partition);
-    list
 }
 
 /// State shared by the callbacks and the polling loop.
@@ -139,18 +139,23 @@ pub(super) struct State {
     fault: Option<KafkaError>,
     /// This member is about to leave, and accepts no more partitions.
     closing: bool,
+    /// Since then, a partition was taken away before all that was sent to its worker was durable
+    /// and committed.
+    is_incomplete: bool,
 }
 
 /// The context of the client: callbacks and the state that they share with the polling loop.
-pub(super) struct RebalanceContext {
-    config: ConsumerConfig,
+pub struct RebalanceContext {
+    pub(super) config: ConsumerConfig,
     assigned: mpsc::UnboundedSender<AssignedPartition>,
-    on_event: OnConsumerEvent,
+    pub(super) on_event: OnConsumerEvent,
     state: Mutex<State>,
 }
 
 impl RebalanceContext {
-    pub(super) fn new(
+    /// A context that passes assigned partitions to `assigned`.
+    #[must_use]
+    pub fn new(
         config: ConsumerConfig,
         assigned: mpsc::UnboundedSender<AssignedPartition>,
         on_event: OnConsumerEvent,
@@ -170,24 +175,13 @@ impl RebalanceContext {
     /// Assigns partitions without a group: these offsets of each.
     pub(super) fn assign_all(
         &self,
-        consumer: &BaseConsumer<Self>,
+        client: &impl GroupClient,
         spans: impl Iterator<Item = (i32, Range<i64>)> + Clone,
     ) -> Result<(), KafkaError> {
-        let list = self.list(spans.clone().map(|(partition, span)| (partition, span.start)))?;
+        let starts: Vec<_> =
+            spans.clone().map(|(partition, span)| (partition, span.start)).collect();
         self.start_partitions(spans);
-        consumer.assign(&list).map_err(client_error("assigning partitions"))
-    }
-
-    fn list(
-        &self,
-        starts: impl Iterator<Item = (i32, i64)>,
-    ) -> Result<TopicPartitionList, KafkaError> {
-        let mut list = TopicPartitionList::new();
-        for (partition, offset) in starts {
-            list.add_partition_offset(&self.config.topic, partition, Offset::Offset(offset))
-                .map_err(client_error("naming an offset"))?;
-        }
-        Ok(list)
+        client.assign(&starts).map_err(client_error("assigning partitions"))
     }
 
     /// Marks a partition as fully polled.
@@ -267,6 +261,12 @@ impl RebalanceContext {
         self.state().held.values().all(|held| held.handle.has_ended().is_some())
     }
 
+    /// Whether a partition was taken away while this member was about to leave, before everything
+    /// that was sent to its worker was durable and committed.
+    pub(super) fn is_incomplete(&self) -> bool {
+        self.state().is_incomplete
+    }
+
     /// Partitions that wait for a record from the brokers, each with a lower bound of its offset.
     pub(super) fn fetching(&self) -> Vec<(i32, i64)> {
         let state = self.state();
@@ -292,7 +292,7 @@ impl RebalanceContext {
 
     /// Commits the acknowledged offsets that are not committed yet. Returns whether the client
     /// accepted the commit.
-    pub(super) fn commit_held(&self, consumer: &BaseConsumer<Self>, mode: CommitMode) -> bool {
+    pub(super) fn commit_held(&self, client: &impl GroupClient, mode: CommitMode) -> bool {
         let mut due = Vec::new();
         for held in self.state().held.values() {
             let acknowledged = held.handle.acknowledged().get();
@@ -311,9 +311,7 @@ impl RebalanceContext {
         if due.is_empty() {
             return true;
         }
-        let list = self.list(due.iter().copied());
-        let Ok(list) = list else { return false };
-        if let Err(error) = consumer.commit(&list, mode) {
+        if let Err(error) = client.commit(&due, mode) {
             self.warn_not_committed(&error);
             return false;
         }
@@ -342,77 +340,104 @@ impl RebalanceContext {
         (self.on_event)(ConsumerEvent::Warning(format!("offsets were not committed: {error}")));
     }
 
-    fn assign(&self, consumer: &BaseConsumer<Self>, partitions: &[i32]) -> Result<(), KafkaError> {
-        let starts = positions::resolve(consumer, &self.config, partitions, &self.on_event)?;
-        let list = self.list(starts.iter().copied())?;
+    /// Processes a rebalance: partitions are assigned to this member, or else revoked.
+    pub fn rebalanced(&self, client: &impl GroupClient, is_assigned: bool, partitions: &[i32]) {
+        ::metrics::counter!(telemetry::REBALANCES).increment(1);
+        let result = if is_assigned {
+            self.assign(client, partitions)
+        } else {
+            self.revoke(client, partitions)
+        };
+        if let Err(fault) = result {
+            self.state().fault.get_or_insert(fault);
+        }
+    }
+
+    fn assign(&self, client: &impl GroupClient, partitions: &[i32]) -> Result<(), KafkaError> {
+        let starts = positions::resolve(client, &self.config, partitions, &self.on_event)?;
         self.start_partitions(
-            starts.into_iter().map(|(partition, offset)| (partition, offset..i64::MAX)),
+            starts.iter().map(|&(partition, offset)| (partition, offset..i64::MAX)),
         );
-        let result = match consumer.rebalance_protocol() {
-            RebalanceProtocol::Cooperative => consumer.incremental_assign(&list),
-            _ => consumer.assign(&list),
+        let result = if client.is_cooperative() {
+            client.incremental_assign(&starts)
+        } else {
+            client.assign(&starts)
         };
         result.map_err(client_error("assigning partitions"))
     }
 
-    fn revoke(&self, consumer: &BaseConsumer<Self>, partitions: &[i32]) -> Result<(), KafkaError> {
+    fn revoke(&self, client: &impl GroupClient, partitions: &[i32]) -> Result<(), KafkaError> {
         let mut revoked: Vec<PartitionState> = {
             let mut state = self.state();
             partitions.iter().filter_map(|partition| state.held.remove(partition)).collect()
         };
-        if consumer.assignment_lost() {
+        let is_complete = if client.is_assignment_lost() {
             for held in &revoked {
                 held.handle.cancel();
                 (self.on_event)(ConsumerEvent::Lost { partition: held.partition });
             }
+            revoked.iter().all(PartitionState::is_complete)
         } else {
             revoked.iter_mut().for_each(|held| held.sender = None);
-            self.drain_revoked(consumer, &revoked);
+            self.drain_revoked(client, &revoked)
+        };
+        {
+            let mut state = self.state();
+            state.is_incomplete |= state.closing && !is_complete;
         }
         // A pause outlives the assignment in the client: without this, the partition would stay
         // paused when it is assigned again.
         for held in revoked.iter().filter(|held| held.paused) {
-            if let Err(error) =
-                consumer.resume(&single_partition(&self.config.topic, held.partition))
-            {
+            if let Err(error) = client.resume(&[held.partition]) {
                 (self.on_event)(ConsumerEvent::Warning(error.to_string()));
             }
         }
-        let mut list = TopicPartitionList::new();
-        for &partition in partitions {
-            list.add_partition(&self.config.topic, partition);
-        }
-        let result = match consumer.rebalance_protocol() {
-            RebalanceProtocol::Cooperative => consumer.incremental_unassign(&list),
-            _ => consumer.unassign(),
+        let result = if client.is_cooperative() {
+            client.incremental_unassign(partitions)
+        } else {
+            client.unassign()
         };
         result.map_err(client_error("revoking partitions"))
     }
 
     /// Waits for the workers of revoked partitions to store what they have, and commits that.
-    fn drain_revoked(&self, consumer: &BaseConsumer<Self>, revoked: &[PartitionState]) {
+    /// Returns whether everything that was sent to them is durable and committed.
+    fn drain_revoked(&self, client: &impl GroupClient, revoked: &[PartitionState]) -> bool {
         let deadline = Instant::now() + self.config.revoke_timeout;
-        let mut list = TopicPartitionList::new();
+        let (mut offsets, mut all_drained) = (Vec::with_capacity(revoked.len()), true);
         for held in revoked {
-            let ended = held.handle.wait(deadline);
+            let ended = client.wait(&held.handle, deadline);
             self.report_if_stopped(held);
             held.handle.cancel();
-            let (partition, committed) = (held.partition, held.handle.acknowledged());
-            let offset = Offset::Offset(committed.get());
-            if list.add_partition_offset(&self.config.topic, partition, offset).is_ok() {
-                let late = ended != Some(WorkerExit::Drained);
-                (self.on_event)(ConsumerEvent::Revoked {
-                    partition,
-                    committed: committed.get(),
-                    late,
-                });
-            }
+            let (partition, committed) = (held.partition, held.handle.acknowledged().get());
+            offsets.push((partition, committed));
+            let late = ended != Some(WorkerExit::Drained);
+            all_drained &= !late;
+            (self.on_event)(ConsumerEvent::Revoked { partition, committed, late });
         }
-        if list.count() > 0
-            && let Err(error) = consumer.commit(&list, CommitMode::Sync)
+        if !offsets.is_empty()
+            && let Err(error) = client.commit(&offsets, CommitMode::Sync)
         {
             // The next owner of the partition reads those records again.
-            (self.on_event)(ConsumerEvent::Warning(format!("offsets were not committed: {error}")));
+            self.warn_not_committed(&error);
+            return false;
+        }
+        all_drained
+    }
+
+    /// Processes statistics of partitions.
+    pub fn observe(&self, statistics: Vec<PartitionStats>) {
+        let mut state = self.state();
+        for stats in statistics {
+            let Some(held) = state.held.get_mut(&stats.partition) else { continue };
+            if let Some(end) = stats.end {
+                let end = if end.is_polled { held.next_offset() } else { end.offset };
+                held.handle.progress().ends_at(end);
+            }
+            held.commits.observe(stats.committed);
+            if let Some(committed) = stats.committed {
+                held.handle.progress().committed(committed);
+            }
         }
     }
 }
@@ -426,18 +451,7 @@ impl ClientContext for RebalanceContext {
     }
 
     fn stats_raw(&self, statistics: &[u8]) {
-        let mut state = self.state();
-        for stats in statistics::read(statistics, &self.config.topic) {
-            let Some(held) = state.held.get_mut(&stats.partition) else { continue };
-            if let Some(end) = stats.end {
-                let end = if end.is_polled { held.next_offset() } else { end.offset };
-                held.handle.progress().ends_at(end);
-            }
-            held.commits.observe(stats.committed);
-            if let Some(committed) = stats.committed {
-                held.handle.progress().committed(committed);
-            }
-        }
+        self.observe(statistics::read(statistics, &self.config.topic));
     }
 
     fn error(&self, error: ClientError, reason: &str) {
@@ -457,14 +471,7 @@ impl ConsumerContext for RebalanceContext {
         list: &mut TopicPartitionList,
     ) {
         let partitions: Vec<i32> = list.elements().iter().map(|it| it.partition()).collect();
-        ::metrics::counter!(telemetry::REBALANCES).increment(1);
-        let result = if err == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS {
-            self.assign(consumer, &partitions)
-        } else {
-            self.revoke(consumer, &partitions)
-        };
-        if let Err(fault) = result {
-            self.state().fault.get_or_insert(fault);
-        }
+        let is_assigned = err == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS;
+        self.rebalanced(consumer, is_assigned, &partitions);
     }
 }

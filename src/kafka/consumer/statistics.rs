@@ -30,22 +30,23 @@ struct Partition {
 
 /// Statistics of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PartitionStats {
-    pub(super) partition: i32,
+pub struct PartitionStats {
+    /// Partition number, from 0.
+    pub partition: i32,
     /// End of the partition, if known.
-    pub(super) end: Option<End>,
+    pub end: Option<End>,
     /// Committed offset of the group, if known.
-    pub(super) committed: Option<i64>,
+    pub committed: Option<i64>,
 }
 
 /// End of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct End {
+pub struct End {
     /// No record has this offset or a higher one. The last record may be further ahead: transaction
     /// markers have offsets too.
-    pub(super) offset: i64,
+    pub offset: i64,
     /// Every record before the end was polled.
-    pub(super) is_polled: bool,
+    pub is_polled: bool,
 }
 
 /// Parses the statistics of the partitions of a topic.

@@ -18,7 +18,7 @@ pub mod preflight;
 mod stores;
 mod timed_journal;
 pub mod topic_replay;
-mod worker;
+pub mod worker;
 
 use std::future::Future;
 use std::sync::Arc;

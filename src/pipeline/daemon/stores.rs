@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::PartitionStores;
 use crate::kafka::journal::{KafkaJournal, OutputTopics};
 use crate::kafka::partition_handle::PartitionHandle;
+use crate::kafka::producer::{ConfiguredProducer, ProducerClient};
 use crate::store::sqlite::{SqlitePartition, SqliteStore};
 use crate::store::{Guide, Guided, TripStore};
 
@@ -27,20 +28,21 @@ impl PartitionStores for SqliteStores {
 }
 
 /// All partitions in one keyspace; the change feed and the dead letters are topics.
-pub struct ScyllaStores<F> {
+pub struct ScyllaStores<F, C = ConfiguredProducer> {
     /// Creates the store of one partition worker.
     pub owner: F,
     /// Topics of the change feed and the dead letters.
-    pub outputs: Arc<OutputTopics>,
+    pub outputs: Arc<OutputTopics<C>>,
 }
 
-impl<F, T> PartitionStores for ScyllaStores<F>
+impl<F, T, C> PartitionStores for ScyllaStores<F, C>
 where
     F: Fn() -> T + Send + Sync + 'static,
     T: TripStore + 'static,
+    C: ProducerClient + 'static,
 {
     type Trips = Arc<T>;
-    type Journal = KafkaJournal<Arc<T>>;
+    type Journal = KafkaJournal<Arc<T>, C>;
 
     fn open(&self, handle: &Arc<PartitionHandle>) -> (Self::Trips, Self::Journal) {
         let (trips, outputs) = (Arc::new((self.owner)()), Arc::clone(&self.outputs));

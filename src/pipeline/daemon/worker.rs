@@ -139,7 +139,7 @@ impl Batches {
 }
 
 /// Builds the trips of a partition until it is revoked or lost.
-pub(super) async fn run_worker<T: TripStore, J: Journal>(
+pub async fn run_worker<T: TripStore, J: Journal>(
     (trips, journal): (T, J),
     assigned: AssignedPartition,
     (reader, options): (RecordReader, Options),

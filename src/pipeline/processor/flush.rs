@@ -1,7 +1,9 @@
 //! Flushes: what is written and committed, in how many batches rows are staged, and what is evicted
 //! afterwards. `schedule` has the policy.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::Processor;
 use crate::model::scalar::{DeviceTime, Version};

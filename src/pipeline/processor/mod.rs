@@ -215,7 +215,7 @@ impl<'a, T: TripStore, J: Journal> Processor<'a, T, J> {
         let ended = loop {
             let next = match self.next_flush() {
                 None => source.next().await,
-                Some(due) => match timeout_at(due.into(), source.next()).await {
+                Some(due) => match timeout_at(due, source.next()).await {
                     Ok(next) => next,
                     // The source is silent, and the delay of pending changes has passed.
                     Err(_) => {

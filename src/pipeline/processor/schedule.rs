@@ -1,6 +1,8 @@
 //! The flush policy: when a flush is due, and which trips it writes.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::ProcessorConfig;
 use crate::timeline::Trip;

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use scylla::value::CqlTimestamp;
 use tstar::internals::identity;
 use tstar::internals::model::scalar::{Day, DeviceTime, Offset};
-use tstar::internals::store::{ChangeKind, TripRow};
+use tstar::internals::store::TripRow;
 use tstar::internals::timeline::day_of;
 
-use super::log::{CONTESTED, DAYS, ORIGIN, Script, name};
+use super::log::{CONTESTED, DAYS, ORIGIN, log_time, name};
+use super::outputs::{Announced, Event, Kind, Letter};
 use super::truth::{Named, Truth, device_of};
-use super::world::{Device, Event, Place, World};
+use super::world::{Device, Place, World};
 use crate::nodes::PAIRS;
 
 const DEVICES: [Device; 3] = [b'a', b'b', CONTESTED];
@@ -28,9 +29,9 @@ const OF_DAY: &str =
 
 /// I6: what lies below the committed offset of a partition is in every pair of replicas, announced,
 /// and in the dead letters.
-pub fn commit(world: &mut World, truth: &Truth, (lane, script): (usize, &Script)) {
-    let committed = world.committed[lane];
-    let state = truth.state(lane, committed).iter();
+pub fn commit(world: &mut World, truth: &Truth, lane: usize) {
+    let (committed, passed) = (world.committed(lane), world.passed(lane));
+    let state = truth.state(lane, passed).iter();
     for row in state.filter(|row| row.end_ms >= truth.floor(device_of(row))) {
         let holds = |found: &TripRow| found.overlaps(row) && found.version >= row.version;
         let is_there = |day: Day| {
@@ -41,28 +42,37 @@ pub fn commit(world: &mut World, truth: &Truth, (lane, script): (usize, &Script)
             world.bad.insert("I6 rows");
         }
     }
-    let dead: BTreeSet<_> = world.dead.iter().collect();
-    let partition = script.log.partition;
-    let is_passed = |place: &Place| place.0 == partition && place.1 < committed;
-    if truth.dead.iter().any(|place| is_passed(place) && !dead.contains(place)) {
-        world.bad.insert("I6 dead letters");
-    }
-    let version = script.log.versions.version_at(Offset(committed));
-    let merges = announced(world.feed.iter());
+    let dead: BTreeSet<_> = world.letters.iter().map(|letter| letter.place).collect();
+    let log = &world.scripts[lane].log;
+    let is_passed = |place: &Place| place.0 == log.partition && place.1 < committed;
+    let lacks_letter = truth.dead.iter().any(|place| is_passed(place) && !dead.contains(place));
+    let version = log.versions.version_at(Offset(committed));
+    let merges = announced(trips(&world.feed), truth);
     let mut of_lane =
         truth.merges.iter().filter(|(merge, of)| **of == lane && merge.2 < version.get());
-    if of_lane.any(|(merge, _)| !merges.contains(merge)) {
+    let lacks_merge = of_lane.any(|(merge, _)| !merges.contains(merge));
+    if lacks_letter {
+        world.bad.insert("I6 dead letters");
+    }
+    if lacks_merge {
         world.bad.insert("I6 feed");
     }
 }
 
+fn trips(events: &[Event]) -> impl Iterator<Item = &Announced> {
+    events.iter().filter_map(|event| match event {
+        Event::Trip(trip) => Some(trip),
+        Event::Forgotten { .. } => None,
+    })
+}
+
 /// The merges that some event names, the event's trip being the survivor or a later one.
-fn announced<'e>(events: impl Iterator<Item = &'e Event>) -> BTreeSet<Named> {
+fn announced<'e>(events: impl Iterator<Item = &'e Announced>, truth: &Truth) -> BTreeSet<Named> {
     let mut merges = BTreeSet::new();
-    for event in events {
-        let Event::Trip { retired, row, .. } = event else { continue };
-        let named = row.absorbed.iter().filter(|(t_star, _)| retired.contains(t_star));
-        merges.extend(named.map(|(t_star, version)| (device_of(row), *t_star, version.get())));
+    for event in events.filter(|event| !event.retired.is_empty()) {
+        let Some(row) = truth.ever.get(&event.named()) else { continue };
+        let named = row.absorbed.iter().filter(|(t_star, _)| event.retired.contains(t_star));
+        merges.extend(named.map(|(t_star, version)| (event.device, *t_star, version.get())));
     }
     merges
 }
@@ -79,22 +89,18 @@ pub fn reader(world: &mut World, truth: &Truth) {
         }
     }
     listing(world, truth);
-    let stays = |row: &TripRow| row.end_ms >= truth.floor(device_of(row));
-    let events = world.feed.iter().filter_map(|event| match event {
-        Event::Trip { row, .. } if stays(row) => Some(Arc::clone(row)),
-        _ => None,
-    });
-    let published: Vec<_> = events.collect();
+    let stays = |trip: &&Announced| trip.end >= truth.floor(trip.device);
+    let published: Vec<_> = trips(&world.feed).filter(stays).collect();
     if published.is_empty() {
         return;
     }
-    let id = &published[world.dice.below(published.len())];
-    let found = world.covering(device_of(id), id.t_star_ms);
-    let resolves = found.is_some_and(|row| {
-        row.t_star_ms == id.t_star_ms || row.absorbed.contains_key(&id.t_star_ms)
-    });
+    let nth = world.dice.below(published.len());
+    let (device, t_star) = (published[nth].device, published[nth].t_star);
+    let found = world.covering(device, t_star);
+    let resolves =
+        found.is_some_and(|row| row.t_star_ms == t_star || row.absorbed.contains_key(&t_star));
     if !resolves {
-        world.log(|| format!("{id:?} does not resolve"));
+        world.log(|| format!("{t_star:?} of {device} does not resolve"));
         world.bad.insert("I2 id does not resolve");
     }
 }
@@ -102,7 +108,7 @@ pub fn reader(world: &mut World, truth: &Truth) {
 /// The trips of the committed records.
 fn committed(world: &World, truth: &Truth) -> Vec<Arc<TripRow>> {
     let lanes = 0..truth.states.len();
-    lanes.flat_map(|lane| truth.state(lane, world.committed[lane]).to_vec()).collect()
+    lanes.flat_map(|lane| truth.state(lane, world.passed(lane)).to_vec()).collect()
 }
 
 /// I7 for a reader of several days: what was committed is within a trip of the list.
@@ -126,10 +132,7 @@ pub fn end(world: &mut World, truth: &Truth) {
         world.bad.insert("one timestamp, two rows");
     }
     rows(world, truth);
-    let dead: BTreeSet<_> = world.dead.iter().copied().collect();
-    if dead != truth.dead {
-        world.bad.insert("dead letters");
-    }
+    letters(world, truth);
     feed(world, truth);
     let mut shuffled = world.feed.clone();
     for nth in (1..shuffled.len()).rev() {
@@ -146,6 +149,46 @@ pub fn end(world: &mut World, truth: &Truth) {
         if by_ids(events) != want {
             world.bad.insert(by_id);
         }
+    }
+}
+
+/// Each bad sample has a letter with the bytes of its record.
+fn letters(world: &mut World, truth: &Truth) {
+    let dead: BTreeSet<_> = world.letters.iter().map(|letter| letter.place).collect();
+    if dead != truth.dead {
+        world.bad.insert("dead letters");
+        return;
+    }
+    let is_right = |letter: &Letter| {
+        let (partition, offset, element) = letter.place;
+        let mut scripts = world.scripts.iter();
+        let script = scripts.find(|of| of.log.partition == partition).expect("a partition");
+        let nth = script.before(offset);
+        let (record, sent) = (&script.encoded[nth], &letter.record);
+        sent.value == record.elements[element as usize]
+            && sent.key.as_ref() == Some(&record.key)
+            && sent.headers.starts_with(&record.headers)
+            && sent.timestamp_ms == Some(log_time(nth))
+    };
+    if !world.letters.iter().all(is_right) {
+        world.bad.insert("a letter differs from its record");
+    }
+}
+
+impl Announced {
+    fn named(&self) -> Named {
+        (self.device, self.t_star, self.version)
+    }
+
+    /// Whether the event shows a trip as it was.
+    fn shows(&self, row: &TripRow) -> bool {
+        (self.start, self.end, self.samples) == (row.start_ms, row.end_ms, row.samples)
+            && self.driver == row.driver
+            && self.absorbed.iter().eq(row.absorbed.keys())
+    }
+
+    fn overlaps(&self, other: &Self) -> bool {
+        self.device == other.device && self.start <= other.end && other.start <= self.end
     }
 }
 
@@ -183,24 +226,26 @@ fn rows(world: &mut World, truth: &Truth) {
 }
 
 fn feed(world: &mut World, truth: &Truth) {
-    let mut once: BTreeMap<Named, &Event> = BTreeMap::new();
+    let mut once: BTreeMap<Named, &Announced> = BTreeMap::new();
     let mut known: BTreeSet<(Device, DeviceTime)> = BTreeSet::new();
     let mut bad = Vec::new();
     let merges: BTreeSet<Named> = truth.merges.keys().copied().collect();
-    for event in &world.feed {
-        let Event::Trip { kind, row, .. } = event else { continue };
-        once.entry(named(row)).or_insert(event);
-        if *kind != ChangeKind::Grown {
-            known.insert((device_of(row), row.t_star_ms));
+    for event in trips(&world.feed) {
+        once.entry(event.named()).or_insert(event);
+        if event.kind != Kind::Grown {
+            known.insert((event.device, event.t_star));
         }
-        if truth.ever.get(&named(row)) != Some(row) {
+        if !truth.ever.get(&event.named()).is_some_and(|row| event.shows(row)) {
             bad.push("an event shows a trip that never was");
         }
+        if (event.kind == Kind::Merged) == event.retired.is_empty() {
+            bad.push("the kind of an event does not fit");
+        }
     }
-    if !announced(world.feed.iter()).is_superset(&merges) {
+    if !announced(trips(&world.feed), truth).is_superset(&merges) {
         bad.push("a merge was not announced");
     }
-    if !announced(once.into_values()).is_superset(&merges) {
+    if !announced(once.into_values(), truth).is_superset(&merges) {
         bad.push("to drop repeats of (id, version) loses a merge");
     }
     if truth.end().iter().any(|row| !known.contains(&(device_of(row), row.t_star_ms))) {
@@ -219,39 +264,38 @@ impl Floors {
         *floor = (*floor).max(before_ms);
     }
 
-    fn covers(&self, row: &TripRow) -> bool {
-        self.0.get(&device_of(row)).is_some_and(|floor| row.end_ms < *floor)
+    fn covers(&self, trip: &Announced) -> bool {
+        self.0.get(&trip.device).is_some_and(|floor| trip.end < *floor)
     }
 }
 
 /// A consumer that knows spans: of overlapping trips the one with the highest version wins.
 fn by_overlap(events: &[Event]) -> BTreeSet<Named> {
-    let (mut trips, mut floors) = (Vec::<&Arc<TripRow>>::new(), Floors::default());
+    let (mut trips, mut floors) = (Vec::<&Announced>::new(), Floors::default());
     for event in events {
         match event {
             Event::Forgotten { device, before_ms } => {
                 floors.raise(*device, *before_ms);
                 trips.retain(|trip| !floors.covers(trip));
             }
-            Event::Trip { row, .. } if !floors.covers(row) => {
-                let meets =
-                    |trip: &TripRow| device_of(trip) == device_of(row) && trip.overlaps(row);
-                let is_old = trips.iter().any(|trip| meets(trip) && trip.version >= row.version);
+            Event::Trip(new) if !floors.covers(new) => {
+                let mut met = trips.iter().filter(|trip| trip.overlaps(new));
+                let is_old = met.any(|trip| trip.version >= new.version);
                 if !is_old {
-                    trips.retain(|trip| !meets(trip));
-                    trips.push(row);
+                    trips.retain(|trip| !trip.overlaps(new));
+                    trips.push(new);
                 }
             }
-            Event::Trip { .. } => {}
+            Event::Trip(_) => {}
         }
     }
-    trips.into_iter().map(|trip| named(trip)).collect()
+    trips.into_iter().map(Announced::named).collect()
 }
 
 /// A consumer that knows ids only: the highest version of an id wins, and an id that was once
 /// retired stays retired.
 fn by_ids(events: &[Event]) -> BTreeSet<Named> {
-    let mut trips: BTreeMap<(Device, DeviceTime), &Arc<TripRow>> = BTreeMap::new();
+    let mut trips: BTreeMap<(Device, DeviceTime), &Announced> = BTreeMap::new();
     let (mut gone, mut floors) = (BTreeSet::new(), Floors::default());
     for event in events {
         match event {
@@ -259,18 +303,17 @@ fn by_ids(events: &[Event]) -> BTreeSet<Named> {
                 floors.raise(*device, *before_ms);
                 trips.retain(|_, trip| !floors.covers(trip));
             }
-            Event::Trip { row, retired, .. } if !floors.covers(row) => {
-                let device = device_of(row);
-                gone.extend(retired.iter().map(|t_star| (device, *t_star)));
+            Event::Trip(new) if !floors.covers(new) => {
+                gone.extend(new.retired.iter().map(|t_star| (new.device, *t_star)));
                 trips.retain(|id, _| !gone.contains(id));
-                let id = (device, row.t_star_ms);
-                let is_old = trips.get(&id).is_some_and(|trip| trip.version >= row.version);
+                let id = (new.device, new.t_star);
+                let is_old = trips.get(&id).is_some_and(|trip| trip.version >= new.version);
                 if !gone.contains(&id) && !is_old {
-                    trips.insert(id, row);
+                    trips.insert(id, new);
                 }
             }
-            Event::Trip { .. } => {}
+            Event::Trip(_) => {}
         }
     }
-    trips.into_values().map(|trip| named(trip)).collect()
+    trips.into_values().map(Announced::named).collect()
 }

@@ -1,22 +1,38 @@
 //! Handwritten schedules, for events that fewer than one in a thousand random ones contain.
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use tstar::internals::model::scalar::DeviceTime;
 use tstar::internals::pipeline::processor::ProcessorConfig;
 
-use super::log::{CONTESTED, Record, Script, hour};
+use super::log::{CONTESTED, Draft, Kind, Record, Script, hour};
+use super::process::{Process, Setup};
 use super::schedule::Schedule;
-use super::world::{Command, Device, Dice, EventCounts};
+use super::world::{Device, Dice, EventCounts, lock};
 use crate::model::Fix;
 
-/// Everything stays in memory.
-const LASTING: ProcessorConfig = ProcessorConfig {
-    flush_interval: Duration::ZERO,
-    max_staleness: Duration::from_millis(500),
-    memory: 1_000_000,
-    by_trip: false,
-    loads: 1,
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// Everything stays in memory until an hour has passed.
+const LASTING: Setup = Setup {
+    pace: ProcessorConfig {
+        flush_interval: HOUR,
+        max_staleness: HOUR,
+        memory: 1_000_000,
+        by_trip: false,
+        loads: 1,
+    },
+    from: None,
+    instance: None,
+    revoke_timeout: Duration::from_secs(5),
+    drain_timeout: Duration::from_secs(60),
+};
+
+/// Everything is written soon.
+const PROMPT: Setup = Setup {
+    pace: ProcessorConfig { flush_interval: Duration::from_millis(1), ..LASTING.pace },
+    ..LASTING
 };
 
 fn samples(hours: &[i64]) -> Record {
@@ -26,6 +42,42 @@ fn samples(hours: &[i64]) -> Record {
 fn samples_of(device: Device, hours: &[i64]) -> Record {
     let fix = |(nth, of): (usize, &i64)| Fix { time: hour(*of), place: nth as i32, driver: None };
     Record::Samples(device, hours.iter().enumerate().map(fix).map(Some).collect())
+}
+
+impl Schedule {
+    fn directed(logs: Vec<Draft>) -> Rc<Self> {
+        let scripts = Script::of_partitions(logs, i64::MAX, 100);
+        Self::new(Dice::new(1), scripts, (Kind::default(), 0), false)
+    }
+
+    fn write_upto(&self, lane: usize, records: usize) {
+        lock(&self.world).lanes[lane].written = records;
+    }
+
+    /// All processes work until something is so.
+    fn until(&self, is_so: impl Fn() -> bool) {
+        for _ in 0..10_000 {
+            if is_so() {
+                return;
+            }
+            self.steps();
+        }
+        panic!("it never is so");
+    }
+
+    /// All processes work until this number of records of a partition is committed.
+    fn until_passed(&self, lane: usize, records: usize) {
+        self.until(|| lock(&self.world).passed(lane) == records);
+    }
+
+    /// A process is cut off from the group, and does not notice.
+    fn forsake(&self, process: &Process) {
+        let mut world = lock(&self.world);
+        let client = world.clients[process.id].as_mut().expect("it lives");
+        client.is_deaf = true;
+        let member = client.member.expect("it is a member");
+        world.group.remove(member);
+    }
 }
 
 /// A former owner has the first record in memory while its successor erases the trip up to hour 35
@@ -38,15 +90,25 @@ fn one_that_is_behind_learns_of_a_forget_within_a_record() {
         for second in [[35, 36, 2], [2, 35, 36], [36, 2, 35]] {
             let records =
                 vec![samples(&[34]), samples(&second), Record::Forget(b'a', DeviceTime(hour(36)))];
-            let script = Script::of_partitions(vec![(records, vec![0])], i64::MAX, 100);
-            let mut schedule = Schedule::new(Dice::new(1), script, false);
-            let pace = ProcessorConfig { loads, ..LASTING };
-            schedule.take_over(0, 0, Some(pace));
-            schedule.does((0, 0), &[Command::Absorb(1)]);
-            schedule.take_over(0, 0, Some(pace));
-            schedule.does((0, 1), &[Command::Absorb(2), Command::Absorb(1), Command::Flush]);
-            schedule.does((0, 0), &[Command::Absorb(1), Command::Flush]);
+            let schedule = Schedule::directed(vec![Draft::plain(records, vec![0])]);
+            let guard = schedule.enter();
+            let behind = schedule
+                .start_with(Setup { pace: ProcessorConfig { loads, ..LASTING.pace }, ..LASTING });
+            schedule.write_upto(0, 1);
+            schedule.until(|| behind.progress() == Some((1, 0)));
+            schedule.forsake(&behind);
+            behind.is_frozen.set(true);
+            schedule.write_upto(0, 3);
+            schedule.start_with(PROMPT);
+            schedule.until_passed(0, 3);
+            // The former owner reads the second record, and not the third.
+            schedule.write_upto(0, 2);
+            behind.is_frozen.set(false);
+            schedule.until(|| behind.progress() == Some((2, 0)));
+            schedule.pass(HOUR);
+            schedule.until(|| behind.progress() == Some((2, 2)));
             let bad = schedule.finish(&mut EventCounts::new());
+            drop(guard);
             assert!(bad.is_empty(), "{second:?}, {loads} at a time: {bad:?}");
         }
     }
@@ -59,15 +121,26 @@ fn rows_of_another_partition_stay_its_own_when_an_older_epoch_is_read_again() {
     let record = |hours| samples_of(CONTESTED, hours);
     let [first, second] =
         [vec![record(&[30]), record(&[33])], vec![record(&[31]), record(&[35]), record(&[37])]];
-    let logs = vec![(first, vec![0, 1]), (second, vec![0, 0])];
-    let scripts = Script::of_partitions(logs, i64::MAX, 100);
-    let mut schedule = Schedule::new(Dice::new(1), scripts, false);
-    schedule.take_over(0, 0, Some(LASTING));
-    schedule.take_over(1, 0, Some(LASTING));
-    schedule.does((0, 0), &[Command::Absorb(1), Command::Flush]);
-    schedule.does((1, 0), &[Command::Absorb(1), Command::Absorb(1), Command::Flush]);
-    schedule.take_over(0, 0, Some(LASTING));
-    schedule.does((0, 1), &[Command::Absorb(2), Command::Flush]);
+    let logs = vec![Draft::plain(first, vec![0, 1]), Draft::plain(second, vec![0, 0])];
+    let schedule = Schedule::directed(logs);
+    let guard = schedule.enter();
+    let before = schedule.start_with(PROMPT);
+    schedule.write_upto(0, 1);
+    schedule.until_passed(0, 1);
+    lock(&schedule.world).epochs = 2;
+    schedule.write_upto(1, 2);
+    schedule.until_passed(1, 2);
+    before.die(&schedule);
+    {
+        let mut world = lock(&schedule.world);
+        let members: Vec<u64> = world.group.members.keys().copied().collect();
+        members.into_iter().for_each(|member| world.group.remove(member));
+        world.lanes[0].committed = Some(0);
+    }
+    schedule.start_with(PROMPT);
+    schedule.write_upto(0, 2);
+    schedule.until_passed(0, 2);
     let bad = schedule.finish(&mut EventCounts::new());
+    drop(guard);
     assert!(bad.is_empty(), "{bad:?}");
 }

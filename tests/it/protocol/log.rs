@@ -1,20 +1,19 @@
 //! The logs of a schedule, one per partition: records of one device each, some with a bad sample,
-//! some that forget; and their rules and epochs.
+//! some that forget; their bytes in the topic; and their rules and epochs.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 use tstar::internals::kafka;
 use tstar::internals::kafka::control::{Authority, CONTROL_HEADER, SIGNATURE_HEADER};
-use tstar::internals::kafka::record::{RecordContent, RecordReader};
+use tstar::internals::kafka::record::RecordReader;
+use tstar::internals::kafka::topic::StartFrom;
 use tstar::internals::model::control::{Claim, ControlKey, ControlKeys};
 use tstar::internals::model::epoch::{Epoch, Log, Versions};
 use tstar::internals::model::partitioner::Partitioner;
-use tstar::internals::model::reading::ReadingSet;
-use tstar::internals::model::reason::DeadReason;
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::{DeviceTime, LogTime, Offset, Version};
-use tstar::internals::source::{Batch, DecodedSample, Decoder, Entry, NoSample, SampleError};
+use tstar::internals::source::{Decoder, Headers};
 use tstar::internals::timeline::{DAY_MS, READINGS, Reading, Sample};
 
 use super::world::{Device, Dice};
@@ -27,8 +26,9 @@ pub const DAYS: i64 = 3;
 pub const PARTITION: i32 = 7;
 /// Another partition, and a device that occurs in both.
 pub const OTHER: i32 = 3;
+const PARTITIONS: [i32; 2] = [PARTITION, OTHER];
 pub const CONTESTED: Device = b'c';
-const TOPIC: &str = "samples";
+pub const TOPIC: &str = "samples";
 const KEYS: &str = "ops:00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 const ENDLESS: i64 = 1_000 * DAY_MS;
 
@@ -48,26 +48,48 @@ impl Record {
     }
 }
 
+/// A record as it is in the topic.
+#[derive(Clone, Debug)]
+pub struct Encoded {
+    pub key: Vec<u8>,
+    pub value: Vec<u8>,
+    pub headers: Headers,
+    /// The bytes of each sample, as dead letters contain them.
+    pub elements: Vec<Vec<u8>>,
+}
+
 /// The log of one partition.
 #[derive(Clone, Debug)]
 pub struct Script {
     pub records: Vec<Record>,
+    /// The offset of each record: markers of transactions and aborted records lie between them.
+    pub offsets: Vec<i64>,
+    /// The offset after the last record, and after what follows it.
+    pub end: i64,
+    pub encoded: Vec<Encoded>,
     /// The devices of its records.
     pub devices: BTreeSet<Device>,
     pub rules: Rules,
     pub log: Log,
-    /// The first offset of each epoch.
-    pub starts: Vec<i64>,
+    pub epochs: Vec<Epoch>,
+    /// The index of the first record of each epoch.
+    pub starts: Vec<usize>,
 }
 
 /// The features of a schedule.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Kind {
     pub limits: bool,
     pub forgets: bool,
     pub epochs: bool,
     /// There are two partitions, and both have records of a device.
     pub contested: bool,
+    /// Records expire before anyone reads them.
+    pub is_lossy: bool,
+    /// What processes do then.
+    pub from: Option<StartFrom>,
+    /// Processes have static ids.
+    pub is_static: bool,
 }
 
 pub fn hour(hour: i64) -> i64 {
@@ -103,7 +125,8 @@ fn records(dice: &mut Dice, kind: Kind, devices: &[Device], middle: i64) -> Vec<
 
 impl Script {
     /// The logs of the partitions of a schedule: [`PARTITION`], then [`OTHER`] if there are two.
-    pub fn random(dice: &mut Dice, kind: Kind) -> Vec<Self> {
+    /// Of each, at most `most` records count.
+    pub fn random(dice: &mut Dice, kind: Kind, most: usize) -> Vec<Self> {
         let middle = dice.one_of(&[24, 48]) - dice.between(3, 17);
         let devices: &[&[Device]] = match (kind.contested, dice.percent(70)) {
             (true, _) => &[&[b'a', CONTESTED], &[b'b', CONTESTED, CONTESTED]],
@@ -116,20 +139,15 @@ impl Script {
         } else {
             (10_000, 100)
         };
-        let mut start = |records: Vec<Record>| {
-            let second = kind.epochs.then(|| dice.below(records.len()));
-            (records, [0].into_iter().chain(second).collect())
-        };
-        let logs = logs.into_iter().map(&mut start).collect();
+        let mut logs: Vec<_> =
+            logs.into_iter().map(|records| Draft::new(records, most, dice)).collect();
+        if kind.epochs {
+            logs.iter_mut().for_each(|log| log.starts.push(dice.below(log.records.len())));
+        }
         Self::of_partitions(logs, hours * HOUR, samples)
     }
 
-    /// With the offsets at which the epochs of each begin.
-    pub fn of_partitions(
-        logs: Vec<(Vec<Record>, Vec<usize>)>,
-        max_duration_ms: i64,
-        max_samples: u32,
-    ) -> Vec<Self> {
+    pub fn of_partitions(logs: Vec<Draft>, max_duration_ms: i64, max_samples: u32) -> Vec<Self> {
         let rules = Rules {
             max_gap_ms: 3 * HOUR,
             max_duration_ms: max_duration_ms.min(ENDLESS),
@@ -138,9 +156,8 @@ impl Script {
             ..Rules::default()
         };
         let starts = |nth: usize| {
-            let of =
-                |((_, starts), partition): (&(_, Vec<usize>), i32)| (partition, starts[nth] as i64);
-            logs.iter().zip([PARTITION, OTHER]).map(of).collect::<BTreeMap<_, _>>()
+            let start = |log: &Draft| if nth == 0 { 0 } else { log.offsets[log.starts[nth]] };
+            logs.iter().zip(PARTITIONS).map(|(log, of)| (of, start(log))).collect()
         };
         let epoch = |nth: usize| Epoch {
             epoch: nth as i32 + 1,
@@ -151,15 +168,22 @@ impl Script {
             rules: rules.clone(),
             partitioner: Some(Partitioner::None),
         };
-        let epochs: Vec<_> = (0..logs[0].1.len()).map(epoch).collect();
-        let script = |((records, starts), partition): ((Vec<Record>, Vec<usize>), i32)| {
+        let epochs: Vec<_> = (0..logs[0].starts.len()).map(epoch).collect();
+        let script = |(log, partition): (Draft, i32)| {
             let versions = Versions::of_partition(&epochs, partition);
-            let starts = starts.into_iter().map(|start| start as i64).collect();
-            let (log, rules) = (Log { partition, versions }, rules.clone());
-            let devices = records.iter().map(Record::device).collect();
-            Self { records, devices, rules, log, starts }
+            Self {
+                devices: log.records.iter().map(Record::device).collect(),
+                encoded: log.records.iter().map(encode).collect(),
+                records: log.records,
+                offsets: log.offsets,
+                end: log.end,
+                rules: rules.clone(),
+                log: Log { partition, versions },
+                epochs: epochs.clone(),
+                starts: log.starts,
+            }
         };
-        logs.into_iter().zip([PARTITION, OTHER]).map(script).collect()
+        logs.into_iter().zip(PARTITIONS).map(script).collect()
     }
 
     /// The number of the epoch of a record.
@@ -167,68 +191,131 @@ impl Script {
         self.log.versions.division_of(Offset(offset)).expect("it is a topic").epoch
     }
 
-    pub fn len(&self) -> i64 {
-        self.records.len() as i64
+    /// Number of records.
+    pub fn len(&self) -> usize {
+        self.records.len()
     }
 
-    /// The end offset of the first `epochs` epochs.
-    pub fn upto(&self, epochs: usize) -> i64 {
+    /// Number of records before an offset.
+    pub fn before(&self, offset: i64) -> usize {
+        self.offsets.partition_point(|of| *of < offset)
+    }
+
+    /// The end offset after this number of records.
+    pub fn end_after(&self, records: usize) -> i64 {
+        self.offsets.get(records).copied().unwrap_or(self.end)
+    }
+
+    /// Number of records in the first `epochs` epochs.
+    pub fn upto(&self, epochs: usize) -> usize {
         self.starts.get(epochs).copied().unwrap_or(self.len())
     }
 
-    /// At most `most` records from an offset on; a forget comes alone. `None` at the end.
-    pub fn batch(&self, offset: i64, most: usize) -> Option<Batch> {
-        let rest = &self.records[usize::try_from(offset).unwrap()..];
-        let mut batch = Batch { origin: Arc::from("samples"), ..Batch::default() };
-        for (record, offset) in rest.iter().zip(offset..).take(most) {
-            match record {
-                Record::Samples(device, fixes) => put(&mut batch, offset, *device, fixes),
-                Record::Forget(device, before_ms) if batch.entries.is_empty() => {
-                    self.control(&mut batch, offset, (*device, *before_ms), true);
-                    break;
-                }
-                Record::Forget(..) => break,
-                Record::Forged(device, before_ms) => {
-                    self.control(&mut batch, offset, (*device, *before_ms), false);
-                }
-            }
+    /// A record as the client reads it.
+    pub fn record(&self, nth: usize) -> kafka::record::Record<'_> {
+        let Encoded { key, value, headers, .. } = &self.encoded[nth];
+        kafka::record::Record {
+            partition: self.log.partition,
+            offset: Offset(self.offsets[nth]),
+            log_time_ms: LogTime(log_time(nth)),
+            key: Some(key),
+            value: Some(value),
+            headers: headers.clone(),
         }
-        (!batch.entries.is_empty()).then_some(batch)
     }
 
-    /// Adds what a reader makes of a forget, signed or not.
-    fn control(
-        &self,
-        batch: &mut Batch,
-        offset: i64,
-        forget: (Device, DeviceTime),
-        is_signed: bool,
-    ) {
-        let (key, body) = (name(forget.0), format!("{{\"before\":{}}}", forget.1));
-        let keys = ControlKeys::parse(KEYS).expect("a key");
-        let mut headers = vec![(CONTROL_HEADER.into(), Some(b"forget".to_vec()))];
-        if is_signed {
-            let (topic, kind) = (TOPIC, &b"forget"[..]);
-            let claim = Claim { topic, device: key.as_bytes(), kind, before_ms: forget.1 };
-            let signature = keys.signing().map(|by: &ControlKey| by.sign(&claim).into_bytes());
-            headers.push((SIGNATURE_HEADER.into(), signature));
-        }
-        let record = kafka::record::Record {
-            partition: self.log.partition,
-            offset: Offset(offset),
-            log_time_ms: LogTime(ORIGIN),
-            key: Some(key.as_bytes()),
-            value: Some(body.as_bytes()),
-            headers,
-        };
-        let authority = Authority { topic: TOPIC.into(), keys, max_future_ms: ENDLESS };
-        let reader = RecordReader::new(Decoder::new(&self.rules).unwrap(), true);
-        if let RecordContent::Control(control) = reader.allowing(authority).read(&record, batch) {
-            batch.control = Some(control);
-            // Its dead letter.
-            put_entry(batch, offset, None, Err(DeadReason::NotAuthorised));
-        }
+    /// A reader of its records.
+    pub fn reader(&self) -> RecordReader {
+        let authority =
+            Authority { topic: TOPIC.into(), keys: control_keys(), max_future_ms: ENDLESS };
+        RecordReader::new(Decoder::new(&self.rules).unwrap(), true).allowing(authority)
     }
+}
+
+/// The records of a partition, and where they lie.
+pub struct Draft {
+    records: Vec<Record>,
+    offsets: Vec<i64>,
+    end: i64,
+    starts: Vec<usize>,
+}
+
+impl Draft {
+    fn new(mut records: Vec<Record>, most: usize, dice: &mut Dice) -> Self {
+        records.truncate(most.max(1));
+        let mut next = 0;
+        let mut offset = || {
+            next += dice.one_of(&[0, 0, 0, 0, 1, 2]);
+            next += 1;
+            next - 1
+        };
+        let offsets = records.iter().map(|_| offset()).collect();
+        Self { records, offsets, end: offset() + dice.one_of(&[0, 0, 1]), starts: vec![0] }
+    }
+
+    /// Records at offsets without gaps, and the indices at which epochs begin.
+    pub fn plain(records: Vec<Record>, starts: Vec<usize>) -> Self {
+        let end = records.len() as i64;
+        Self { records, offsets: (0..end).collect(), end, starts }
+    }
+}
+
+/// The log timestamp of a record.
+pub fn log_time(nth: usize) -> i64 {
+    ORIGIN + nth as i64 * 1_000
+}
+
+fn control_keys() -> ControlKeys {
+    ControlKeys::parse(KEYS).expect("a key")
+}
+
+fn encode(record: &Record) -> Encoded {
+    let key = name(record.device()).into_bytes();
+    let (value, headers, elements) = match record {
+        Record::Samples(device, fixes) => {
+            let texts: Vec<_> = fixes.iter().map(|fix| json(*device, fix.as_ref())).collect();
+            let value = match &texts[..] {
+                [alone] => alone.clone(),
+                texts => format!("[{}]", texts.join(", ")),
+            };
+            let elements = texts.into_iter().map(String::into_bytes).collect();
+            (value.into_bytes(), Headers::new(), elements)
+        }
+        Record::Forget(_, before_ms) => control(&key, *before_ms, true),
+        Record::Forged(_, before_ms) => control(&key, *before_ms, false),
+    };
+    Encoded { key, value, headers, elements }
+}
+
+fn json(device: Device, fix: Option<&Fix>) -> String {
+    let name = name(device);
+    let Some(Fix { time, place, driver }) = fix else {
+        return format!(
+            "{{\"device_id\": \"{name}\", \"time\": \"no time\", \"lat\": 1, \"lon\": 1}}"
+        );
+    };
+    let (degrees, speed) = (f64::from(*place) / 10_000.0, f64::from(*place) / 100.0);
+    let mut text = format!(
+        "{{\"device_id\": \"{name}\", \"time\": {time}, \"lat\": {degrees:.4}, \"lon\": 13.405, \
+         \"speed\": {speed:.2}"
+    );
+    if let Some(driver) = driver {
+        write!(text, ", \"driver\": \"{driver}\"").expect("it is a string");
+    }
+    text + "}"
+}
+
+/// A forget, signed or not.
+fn control(key: &[u8], before_ms: DeviceTime, is_signed: bool) -> (Vec<u8>, Headers, Vec<Vec<u8>>) {
+    let body = format!("{{\"before\":{before_ms}}}").into_bytes();
+    let mut headers = vec![(CONTROL_HEADER.into(), Some(b"forget".to_vec()))];
+    if is_signed {
+        let claim = Claim { topic: TOPIC, device: key, kind: b"forget", before_ms };
+        let keys = control_keys();
+        let signature = keys.signing().map(|by: &ControlKey| by.sign(&claim).into_bytes());
+        headers.push((SIGNATURE_HEADER.into(), signature));
+    }
+    (body.clone(), headers, vec![body])
 }
 
 pub fn name(device: Device) -> String {
@@ -240,49 +327,4 @@ pub fn sample(fix: &Fix) -> Sample {
     let none = [Reading::ABSENT; READINGS];
     let speed_cmps = Reading::new(Some(fix.place));
     Sample { speed_cmps, ..Sample::new(DeviceTime(fix.time), position, none) }
-}
-
-fn put(batch: &mut Batch, offset: i64, device: Device, fixes: &[Option<Fix>]) {
-    let write = |batch: &mut Batch, text: &str| {
-        let start = batch.text.len() as u32;
-        batch.text.push_str(text);
-        start..batch.text.len() as u32
-    };
-    let device = write(batch, &name(device));
-    for (fix, element) in fixes.iter().zip(0..) {
-        let content = match fix {
-            Some(fix) => Ok(DecodedSample {
-                device: device.clone(),
-                driver: fix.driver.map(|driver| write(batch, driver)),
-                ignition: None,
-                sample: sample(fix),
-                unknown: ReadingSet::default(),
-            }),
-            None => Err(DeadReason::BadJson),
-        };
-        put_entry(batch, offset, (fixes.len() > 1).then_some(element), content);
-    }
-}
-
-fn put_entry(
-    batch: &mut Batch,
-    offset: i64,
-    element: Option<u32>,
-    content: Result<DecodedSample, DeadReason>,
-) {
-    let error = |reason| NoSample::Dead(Box::new(SampleError::new(reason, "planted")));
-    let content = content.map_err(error);
-    let (line, log_time_ms, again) = (0, ORIGIN, false);
-    let (raw, key) = (0..0, None);
-    let entry = Entry {
-        offset: Offset(offset),
-        element,
-        line,
-        log_time_ms: LogTime(log_time_ms),
-        again,
-        raw,
-        key,
-        content,
-    };
-    batch.entries.push(entry);
 }

@@ -1,34 +1,51 @@
-//! One schedule: owners start, work, crash, sleep and wake, as the dice of its seed decide.
+//! One schedule: processes start, work, die, freeze and wake, as the dice of its seed decide, in
+//! virtual time on one thread.
 
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::time::Duration;
 
-use tstar::internals::model::scalar::Offset;
-use tstar::internals::pipeline::processor::ProcessorConfig;
+use tokio::runtime::{Builder, EnterGuard, Runtime};
+use tstar::internals::kafka::record::RecordReader;
 
 use super::checks;
 use super::log::{CONTESTED, Kind, Record, Script};
-use super::owner::{Owner, random_config};
-use super::store::{Shared, lock};
-use super::truth::{Truth, is_own};
-use super::world::{Command, Dice, EventCounts, Homes, World};
+use super::process::{Process, Setup, random_pace};
+use super::truth::{Skips, Truth, is_own};
+use super::world::{Dice, EventCounts, Homes, Shared, World, lock};
 
-/// Steps of a schedule before its last owners finish.
-const STEPS: usize = 2_000;
+/// Steps of a schedule before its last processes finish.
+const STEPS: usize = 1_200;
 
-/// Maximum number of steps of the last owners.
-const LAST_STEPS: usize = 20_000;
+/// Maximum number of rounds of the last processes.
+const LAST_ROUNDS: usize = 1_500;
+
+/// How often the last processes start.
+const LAST_STARTS: usize = 3;
+
+/// Maximum number of processes at once.
+pub const MAX_PROCESSES: usize = 4;
+
+/// A polling thread that waits lets others take steps, which may wait, too.
+const MAX_DEPTH: usize = 3;
 
 pub struct Schedule {
     /// The log of each partition.
-    scripts: Vec<Arc<Script>>,
-    truth: Truth,
-    /// The partitions of devices on which `truth` is based.
-    homes: Homes,
-    world: Shared,
-    /// The owners of each partition. The last one is the current one; the others are paused or
-    /// late.
-    owners: Vec<Vec<Owner>>,
+    pub scripts: Vec<Arc<Script>>,
+    pub world: Shared,
+    pub reader: RecordReader,
+    truth: RefCell<Truth>,
+    /// The partitions of devices, and the expired records, on which `truth` is based.
+    base: RefCell<(Homes, Skips)>,
+    pub processes: RefCell<Vec<Rc<Process>>>,
+    pub kind: Kind,
+    /// Number of faults to come.
+    pub faults: Cell<usize>,
+    depth: Cell<usize>,
+    clock: Runtime,
+    this: Weak<Self>,
 }
 
 /// Names the running seed if something panics.
@@ -42,288 +59,322 @@ impl Drop for Replay {
     }
 }
 
+/// Limits by which a failure is shrunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shrunk {
+    pub records: usize,
+    pub faults: usize,
+}
+
+impl Shrunk {
+    pub const NOT: Self = Self { records: usize::MAX, faults: usize::MAX };
+}
+
 /// Runs the schedule of a seed. Returns the violations, and adds to the events that occurred.
-pub fn run(seed: u64, is_verbose: bool, seen: &mut EventCounts) -> BTreeSet<&'static str> {
+pub fn run(
+    seed: u64,
+    shrunk: Shrunk,
+    is_verbose: bool,
+    seen: &mut EventCounts,
+) -> BTreeSet<&'static str> {
     let _replay = Replay(seed);
     let mut dice = Dice::new(seed);
-    let kind = Kind {
-        limits: dice.percent(50),
-        forgets: dice.percent(60),
-        epochs: dice.percent(30),
-        contested: dice.percent(25),
-    };
-    let scripts = Script::random(&mut dice, kind);
-    let mut schedule = Schedule::new(dice, scripts, is_verbose);
+    let kind = Kind::random(&mut dice);
+    let scripts = Script::random(&mut dice, kind, shrunk.records);
+    let faults = dice.below(10).min(shrunk.faults);
+    let schedule = Schedule::new(dice, scripts, (kind, faults), is_verbose);
+    let guard = schedule.enter();
+    // The waits of the client for the brokers differ by chance alone.
+    fastrand::seed(seed);
     if kind.epochs {
         lock(&schedule.world).see("schedules of two epochs");
     }
-    for lane in 0..schedule.scripts.len() {
-        schedule.take_over(lane, 0, None);
-    }
+    schedule.start();
     schedule.play();
-    schedule.finish(seen)
+    let bad = schedule.finish(seen);
+    drop(guard);
+    bad
 }
 
 impl Schedule {
-    pub fn new(dice: Dice, scripts: Vec<Script>, is_verbose: bool) -> Self {
+    pub fn new(
+        dice: Dice,
+        scripts: Vec<Script>,
+        (kind, faults): (Kind, usize),
+        is_verbose: bool,
+    ) -> Rc<Self> {
         let scripts: Vec<_> = scripts.into_iter().map(Arc::new).collect();
-        let homes = Homes::new();
-        let truth = Truth::new(&scripts, &homes);
-        let mut world = World::new(dice, is_verbose);
+        let base = (Homes::new(), [0..0, 0..0]);
+        let mut world = World::new(dice, &scripts, is_verbose);
         if scripts.len() == 1 {
             // Each partition reads its epochs in sequence.
             world.epochs = scripts[0].starts.len();
         }
-        let owners = scripts.iter().map(|_| Vec::new()).collect();
-        let schedule = Self { scripts, truth, homes, world: Arc::new(world.into()), owners };
-        schedule.scripts.iter().filter(|_| is_verbose).for_each(|script| print(script));
-        schedule
+        scripts.iter().filter(|_| is_verbose).for_each(|script| print(script));
+        let clock = Builder::new_current_thread().enable_time().start_paused(true).build();
+        Rc::new_cyclic(|this| Self {
+            reader: scripts[0].reader(),
+            truth: Truth::new(&scripts, &base.0, &base.1).into(),
+            base: base.into(),
+            scripts,
+            world: Arc::new(world.into()),
+            processes: RefCell::default(),
+            kind,
+            faults: faults.into(),
+            depth: Cell::new(0),
+            clock: clock.expect("a clock"),
+            this: Weak::clone(this),
+        })
     }
 
-    /// Another owner starts at an offset, with the given configuration or a random one.
-    pub fn take_over(&mut self, lane: usize, start: i64, config: Option<ProcessorConfig>) {
-        let config = config.unwrap_or_else(|| random_config(&mut lock(&self.world).dice));
-        let owner = Owner::new(&self.world, (lane, &self.scripts[lane]), start, config);
-        self.owners[lane].push(owner);
+    /// Makes its clock the one of this thread.
+    pub fn enter(&self) -> EnterGuard<'_> {
+        self.clock.enter()
     }
 
-    /// An owner executes commands one after the other, each to its end; all messages arrive.
-    pub fn does(&mut self, (lane, nth): (usize, usize), commands: &[Command]) {
-        for &command in commands {
-            self.begin_epochs();
-            let owner = &mut self.owners[lane][nth];
-            owner.submit(command);
-            owner.poll();
-            while !owner.is_idle() {
-                lock(&self.world).deliver(usize::MAX);
-                owner.poll();
-            }
-        }
-    }
-
-    fn below(&self, n: usize) -> usize {
+    pub fn below(&self, n: usize) -> usize {
         lock(&self.world).dice.below(n)
     }
 
-    fn percent(&self, of_hundred: usize) -> bool {
+    pub fn percent(&self, of_hundred: usize) -> bool {
         lock(&self.world).dice.percent(of_hundred)
     }
 
-    /// A random partition.
-    fn random_lane(&self) -> usize {
-        if self.scripts.len() == 1 { 0 } else { self.below(self.scripts.len()) }
+    /// A random process for which a condition holds.
+    pub fn process(&self, is_meant: impl Fn(&Process) -> bool) -> Option<Rc<Process>> {
+        let processes = self.processes.borrow();
+        let count = processes.iter().filter(|process| is_meant(process)).count();
+        let nth = if count == 0 { return None } else { self.below(count) };
+        processes.iter().filter(|process| is_meant(process)).nth(nth).cloned()
     }
 
-    fn current(&mut self, lane: usize) -> &mut Owner {
-        self.owners[lane].last_mut().expect("there is always an owner")
+    /// Lets time pass.
+    pub fn pass(&self, time: Duration) {
+        self.clock.block_on(tokio::time::advance(time));
     }
 
-    /// The next epoch begins once everything before it is read, in each partition.
-    fn begin_epochs(&mut self) {
-        let epochs = lock(&self.world).epochs;
-        if epochs == self.scripts[0].starts.len() {
+    /// Starts a process.
+    pub fn start(&self) {
+        let setup = {
+            let world = &mut *lock(&self.world);
+            let dice = &mut world.dice;
+            Setup {
+                pace: random_pace(dice),
+                from: self.kind.from.filter(|_| world.is_calm || dice.percent(60)),
+                instance: self.kind.is_static.then(|| dice.below(2)),
+                revoke_timeout: Duration::from_millis(dice.one_of(&[500, 5_000])),
+                drain_timeout: Duration::from_millis(dice.one_of(&[1_000, 60_000, 60_000])),
+            }
+        };
+        self.start_with(setup);
+    }
+
+    pub fn start_with(&self, setup: Setup) -> Rc<Process> {
+        // The process that has this static id is no more, or it hangs.
+        let has_id = |process: &Process| setup.instance.is_some() && process.is_live();
+        if let Some(instance) = setup.instance
+            && let Some(other) =
+                self.process(|it| has_id(it) && self.instance_of(it.id) == Some(instance))
+        {
+            other.die(self);
+        }
+        let process = Process::start(self, &self.this, setup);
+        self.processes.borrow_mut().push(Rc::clone(&process));
+        process
+    }
+
+    fn instance_of(&self, process: usize) -> Option<usize> {
+        lock(&self.world).clients[process].as_ref()?.instance
+    }
+
+    /// Something happens next.
+    pub fn turn(&self) {
+        match self.below(1_000) {
+            0..400 => self.poll_worker(),
+            400..600 => self.step_poller(),
+            600..860 => {
+                let messages = 1 + self.below(9);
+                lock(&self.world).deliver(messages);
+            }
+            860..910 => {
+                let ms = lock(&self.world).dice.one_of(&[1, 20, 100, 500, 1_500]);
+                self.pass(Duration::from_millis(ms));
+                self.sessions();
+            }
+            910..970 => self.write(),
+            970..980 => self.check(),
+            _ => self.disturb(),
+        }
+    }
+
+    fn poll_worker(&self) {
+        let runs = |process: &Process| !process.is_frozen.get() && process.workers() > 0;
+        if let Some(process) = self.process(runs) {
+            let nth = self.below(8);
+            process.poll_worker(nth, self);
+        }
+    }
+
+    fn step_poller(&self) {
+        if self.depth.get() >= MAX_DEPTH {
             return;
         }
-        let current = self.owners.iter().map(|owners| owners.last().expect("there is an owner"));
-        let mut both = current.zip(&self.scripts);
-        if both.all(|(owner, script)| owner.acknowledged() >= script.starts[epochs]) {
-            let mut world = lock(&self.world);
+        if let Some(process) = self.process(|process| !process.is_frozen.get()) {
+            self.step(&process);
+        }
+        self.processes.borrow_mut().retain(|process| !process.is_gone());
+    }
+
+    pub fn step(&self, process: &Process) {
+        self.depth.set(self.depth.get() + 1);
+        process.step(self);
+        self.depth.set(self.depth.get() - 1);
+    }
+
+    /// Producers write some records. The next epoch begins once everything before it is committed,
+    /// in each partition.
+    fn write(&self) {
+        let world = &mut *lock(&self.world);
+        let lanes = 0..self.scripts.len();
+        if world.epochs < self.scripts[0].starts.len()
+            && lanes.clone().all(|of| world.passed(of) >= self.scripts[of].starts[world.epochs])
+        {
             world.epochs += 1;
-            world.log(|| format!("epoch {} begins", epochs + 1));
+            world.log(|| format!("epoch {} begins", world.epochs));
+        }
+        for of in lanes {
+            let most = if world.is_calm { usize::MAX } else { world.dice.below(5) };
+            let upto = self.scripts[of].upto(world.epochs);
+            let lane = &mut world.lanes[of];
+            lane.written = lane.written.saturating_add(most).min(upto).max(lane.written);
         }
     }
 
-    fn play(&mut self) {
-        let mut hand_overs = self.below(7);
-        for _ in 0..STEPS {
-            self.begin_epochs();
-            let lane = self.random_lane();
-            let owners = self.owners[lane].len();
-            let nth = if self.percent(60) { owners - 1 } else { self.below(owners) };
-            self.owners[lane][nth].poll();
-            match self.below(100) {
-                0..30 => self.absorb(lane, nth),
-                30..42 => self.flush(lane, nth),
-                42..72 => self.deliver(9),
-                72..75 => {
-                    self.update_homes();
-                    checks::reader(&mut lock(&self.world), &self.truth);
-                }
-                75..82 if hand_overs > 0 => {
-                    hand_overs -= 1;
-                    self.hand_over(lane);
-                }
-                _ => {}
-            }
-            let is_read = self.current(lane).position() >= self.scripts[lane].len();
-            if is_read && self.percent(3) {
-                break;
+    fn check(&self) {
+        self.update_truth();
+        let (world, truth) = (&mut *lock(&self.world), self.truth.borrow());
+        checks::reader(world, &truth);
+        if std::mem::take(&mut world.has_news) {
+            for lane in 0..self.scripts.len() {
+                checks::commit(world, &truth, lane);
             }
         }
     }
 
-    /// Updates the partitions of devices: they are decided once per device and epoch.
-    fn update_homes(&mut self) {
+    /// Updates what the truth is based on: the partitions of devices, which are decided once per
+    /// device and epoch, and what expired unread.
+    fn update_truth(&self) {
         let world = lock(&self.world);
-        if world.homes != self.homes {
-            self.homes.clone_from(&world.homes);
-            self.truth = Truth::new(&self.scripts, &self.homes);
-        }
-    }
-
-    fn absorb(&mut self, lane: usize, nth: usize) {
-        let most = 1 + self.below(4);
-        self.owners[lane][nth].submit(Command::Absorb(most));
-        self.owners[lane][nth].poll();
-    }
-
-    fn flush(&mut self, lane: usize, nth: usize) {
-        let round = self.below(150) as u64;
-        let command = if self.percent(40) { Command::Flush } else { Command::FlushWaited(round) };
-        if nth + 1 < self.owners[lane].len() && self.owners[lane][nth].is_idle() {
-            lock(&self.world).see("flushes of a former owner");
-        }
-        self.owners[lane][nth].submit(command);
-        self.owners[lane][nth].poll();
-    }
-
-    fn deliver(&mut self, most: usize) {
-        let messages = 1 + self.below(most);
-        lock(&self.world).deliver(messages);
-    }
-
-    /// A partition gets another owner, with or without a clean end of the former one.
-    fn hand_over(&mut self, lane: usize) {
-        if self.percent(25) {
-            self.leave(lane);
-        }
-        self.update_homes();
-        let (start, is_replay) = {
-            let mut world = lock(&self.world);
-            checks::commit(&mut world, &self.truth, (lane, &self.scripts[lane]));
-            let is_replay = world.dice.percent(25);
-            let committed = world.committed[lane];
-            (if is_replay { 0 } else { committed }, is_replay && committed > 0)
+        let skip = |lane: usize| match world.expired[lane] {
+            Some((first, chosen)) => first..chosen.unwrap_or(world.lanes[lane].written).max(first),
+            None => 0..0,
         };
-        if is_replay {
-            lock(&self.world).see("replays from the first record");
-        }
-        self.take_over(lane, start, None);
-        let owners = self.owners[lane].len();
-        if owners > 3 || owners > 1 && self.percent(45) {
-            let oldest = self.owners[lane].remove(0);
-            lock(&self.world).die(oldest.id);
-        } else if owners > 1 {
-            lock(&self.world).see("owners that sleep");
+        let skips = [skip(0), skip(1.min(self.scripts.len() - 1))];
+        let mut base = self.base.borrow_mut();
+        if world.homes != base.0 || skips != base.1 {
+            *base = (world.homes.clone(), skips);
+            *self.truth.borrow_mut() = Truth::new(&self.scripts, &base.0, &base.1);
         }
     }
 
-    /// The current owner flushes, commits and leaves, while the world continues.
-    fn leave(&mut self, lane: usize) {
-        let mut has_flushed = false;
-        for _ in 0..LAST_STEPS {
-            if self.current(lane).is_idle() {
-                if has_flushed {
+    fn play(&self) {
+        for _ in 0..STEPS {
+            self.turn();
+            let world = lock(&self.world);
+            let mut lanes = 0..self.scripts.len();
+            if lanes.all(|of| world.passed(of) == self.scripts[of].len()) {
+                drop(world);
+                if self.percent(3) {
                     break;
                 }
-                self.current(lane).submit(Command::Flush);
-                has_flushed = true;
-            }
-            self.current(lane).poll();
-            self.run_others();
-            self.deliver(9);
-        }
-        lock(&self.world).see("clean hand-overs");
-        self.owners[lane].pop();
-    }
-
-    /// A former owner continues.
-    fn run_others(&mut self) {
-        let lane = self.random_lane();
-        if self.owners[lane].is_empty() {
-            return;
-        }
-        let nth = self.below(self.owners[lane].len());
-        if nth + 1 < self.owners[lane].len() {
-            match self.below(4) {
-                0 => self.absorb(lane, nth),
-                1 => self.flush(lane, nth),
-                _ => self.owners[lane][nth].poll(),
             }
         }
     }
 
-    pub fn finish(mut self, seen: &mut EventCounts) -> BTreeSet<&'static str> {
-        for step in 0..LAST_STEPS {
-            self.begin_epochs();
-            let mut is_done = true;
-            for lane in 0..self.scripts.len() {
-                is_done &= self.comes_to_end(lane, step == 0);
+    /// Each process and its workers take a step.
+    pub fn steps(&self) {
+        let processes = self.processes.borrow().clone();
+        for process in processes.iter().filter(|process| !process.is_frozen.get()) {
+            self.step(process);
+            for nth in 0..process.workers() {
+                process.poll_worker(nth, self);
             }
-            if is_done {
+        }
+        lock(&self.world).deliver(9);
+        self.pass(Duration::from_millis(50));
+        self.processes.borrow_mut().retain(|process| !process.is_gone());
+    }
+
+    fn is_read(&self) -> bool {
+        let world = lock(&self.world);
+        (0..self.scripts.len()).all(|of| world.passed(of) == self.scripts[of].len())
+    }
+
+    pub fn finish(&self, seen: &mut EventCounts) -> BTreeSet<&'static str> {
+        lock(&self.world).is_calm = true;
+        // A commit that arrived late has fallen back, and its response was lost: only the commit at
+        // the end of the process, or its successor, mends that.
+        for _ in 0..LAST_STARTS {
+            self.read_all();
+            self.end_all();
+            if self.is_read() {
                 break;
             }
-            self.run_others();
-            self.deliver(9);
         }
-        for lane in 0..self.scripts.len() {
-            if self.current(lane).acknowledged() < self.scripts[lane].len() {
-                lock(&self.world).bad.insert("stuck");
-            }
+        if !self.is_read() {
+            lock(&self.world).bad.insert("stuck");
         }
-        self.late_ones();
-        self.update_homes();
+        lock(&self.world).deliver(usize::MAX);
+        self.update_truth();
         let mut world = lock(&self.world);
-        checks::end(&mut world, &self.truth);
-        self.count(&mut world);
+        let truth = self.truth.borrow();
+        (0..self.scripts.len()).for_each(|lane| checks::commit(&mut world, &truth, lane));
+        checks::end(&mut world, &truth);
+        self.count(&mut world, &truth);
         for (what, times) in &world.seen {
             *seen.entry(what).or_insert(0) += times;
         }
         std::mem::take(&mut world.bad)
     }
 
-    /// The current owner of a partition takes a step. Returns whether it was the last.
-    fn comes_to_end(&mut self, lane: usize, is_first: bool) -> bool {
-        let (end, epochs) = (self.scripts[lane].len(), lock(&self.world).epochs);
-        let upto = self.scripts[lane].upto(epochs);
-        let current = self.current(lane);
-        if current.is_idle() {
-            if current.position() < upto {
-                current.submit(Command::Absorb(4));
-            } else if current.acknowledged() < upto || is_first {
-                current.submit(Command::Flush);
-            } else {
-                return upto == end;
-            }
-        }
-        current.poll();
-        false
-    }
-
-    /// Former owners wake up after the end; then all messages arrive.
-    fn late_ones(&mut self) {
-        while self.percent(90) {
-            self.run_others();
-            self.deliver(9);
-        }
-        loop {
-            lock(&self.world).deliver(usize::MAX);
-            self.owners.iter_mut().flatten().for_each(Owner::poll);
-            let is_silent = lock(&self.world).is_silent();
-            if is_silent && self.owners.iter().flatten().all(Owner::is_idle) {
+    /// The last processes read what is left.
+    fn read_all(&self) {
+        for _ in 0..LAST_ROUNDS {
+            if self.is_read() {
                 break;
             }
+            self.write();
+            self.sessions();
+            self.steps();
+        }
+        // Former owners wake up after the end.
+        self.processes.borrow().iter().for_each(|process| process.is_frozen.set(false));
+        while self.percent(95) {
+            self.turn();
         }
     }
 
-    fn count(&self, world: &mut World) {
-        let truth = &self.truth;
+    /// All processes drain and end.
+    fn end_all(&self) {
+        for _ in 0..LAST_ROUNDS {
+            let processes = self.processes.borrow().clone();
+            if processes.is_empty() {
+                return;
+            }
+            processes.iter().for_each(|process| process.stops.set(true));
+            self.steps();
+        }
+        lock(&self.world).bad.insert("a process does not end");
+    }
+
+    fn count(&self, world: &mut World, truth: &Truth) {
         world.see_many("merges", truth.merges.len() as u64);
         world.see_many("dead letters", truth.dead.len() as u64);
+        let homes = &self.base.borrow().0;
         for script in &self.scripts {
-            for (record, offset) in script.records.iter().zip(0..) {
-                let (epoch, partition) = (script.epoch_of(offset), script.log.partition);
-                let is_own = |device: &u8| is_own(&self.homes, *device, epoch, partition);
+            for (record, offset) in script.records.iter().zip(&script.offsets) {
+                let (epoch, partition) = (script.epoch_of(*offset), script.log.partition);
+                let is_own = |device: &u8| is_own(homes, *device, epoch, partition);
                 world.see(match record {
                     Record::Samples(device, _) if is_own(device) => continue,
                     Record::Samples(..) => "records of another partition's device",
@@ -334,8 +385,8 @@ impl Schedule {
                 });
             }
         }
-        let homes: BTreeSet<i32> = self.homes.range((CONTESTED, 0)..).map(|it| *it.1).collect();
-        if homes.len() > 1 {
+        let moved: BTreeSet<i32> = homes.range((CONTESTED, 0)..).map(|it| *it.1).collect();
+        if moved.len() > 1 {
             world.see("devices that move with an epoch");
         }
         let erased = truth.ever.values().filter(|row| {
@@ -351,12 +402,10 @@ impl Schedule {
 
 fn print(script: &Script) {
     println!("{:?} {:?}", script.rules.limits(), script.log);
-    for (record, offset) in script.records.iter().zip(0..) {
-        println!(
-            "{offset} ({}): {}",
-            script.log.versions.version_at(Offset(offset)),
-            shown(record)
-        );
+    for (record, offset) in script.records.iter().zip(&script.offsets) {
+        let version =
+            script.log.versions.version_at(tstar::internals::model::scalar::Offset(*offset));
+        println!("{offset} ({version}): {}", shown(record));
     }
 }
 

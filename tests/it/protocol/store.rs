@@ -1,34 +1,41 @@
-//! The store and the journal of one owner: the real store over simulated nodes, and a journal that
-//! writes what follows the trips to the logs of the world.
+//! The store of a partition worker: the real store over simulated nodes; it notes what occurs.
 
-use std::future::poll_fn;
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::Poll;
+use std::sync::{Arc, MutexGuard};
 
+use tstar::internals::kafka::partition_handle::PartitionHandle;
 use tstar::internals::model::scalar::{Day, DeviceTime, Offset, Version};
 use tstar::internals::store::scylla::ScyllaStore;
-use tstar::internals::store::{
-    DeviceScope, Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore,
-};
+use tstar::internals::store::{DeviceScope, Forget, Order, StoreError, TripRow, TripStore};
 
 use super::log::Script;
-use super::world::{Command, Device, Event, What, World};
+use super::world::{Device, Shared, World, lock};
 use crate::nodes::Connection;
 
-pub type Shared = Arc<Mutex<World>>;
-
-pub fn lock(world: &Shared) -> MutexGuard<'_, World> {
-    world.lock().expect("no holder of the lock panics")
-}
-
-/// The store of an owner, which notes what occurs.
 pub struct SimStore {
     pub world: Shared,
+    /// The process.
     pub owner: usize,
     pub script: Arc<Script>,
-    /// The offset at which it started.
-    pub start: i64,
+    pub handle: Arc<PartitionHandle>,
     pub trips: ScyllaStore<Connection>,
+}
+
+/// Notes that a process waits for a read, until it is dropped.
+struct Load<'a>(&'a SimStore);
+
+impl<'a> Load<'a> {
+    fn new(store: &'a SimStore) -> Self {
+        *store.world().loads.entry(store.owner).or_default() += 1;
+        Self(store)
+    }
+}
+
+impl Drop for Load<'_> {
+    fn drop(&mut self) {
+        if let Some(loads) = self.0.world().loads.get_mut(&self.0.owner) {
+            *loads -= 1;
+        }
+    }
 }
 
 fn device(id: &str) -> Device {
@@ -36,47 +43,24 @@ fn device(id: &str) -> Device {
 }
 
 impl SimStore {
-    pub fn world(&self) -> MutexGuard<'_, World> {
+    fn world(&self) -> MutexGuard<'_, World> {
         lock(&self.world)
     }
 
-    /// The version of the first record of the batch that the owner absorbs.
-    fn reads(&self, world: &World) -> Version {
-        self.script.log.versions.version_at(Offset(world.desks[self.owner].position))
-    }
-
-    /// Waits for the scheduler's next command.
-    pub async fn command(&self) -> Command {
-        poll_fn(|_| {
-            let desk = &mut self.world().desks[self.owner];
-            desk.idle = desk.command.is_none();
-            desk.command.take().map_or(Poll::Pending, Poll::Ready)
-        })
-        .await
-    }
-
-    /// Sends all at once, and waits until each is acknowledged.
-    async fn acknowledged(&self, all: impl IntoIterator<Item = What>) {
-        let sent: Vec<_> = {
-            let mut world = self.world();
-            all.into_iter().map(|what| world.send(self.owner, what)).collect()
-        };
-        if sent.is_empty() {
-            return;
-        }
-        poll_fn(|context| {
-            let mut world = self.world();
-            let done = sent.iter().all(|&append| world.is_acknowledged(append));
-            world.desks[self.owner].writing = !done;
-            context.waker().wake_by_ref();
-            if done { Poll::Ready(()) } else { Poll::Pending }
-        })
-        .await;
+    /// The version of the first record of the batch that the worker absorbs.
+    fn reads(&self) -> Version {
+        self.script.log.versions.version_at(Offset(self.handle.progress().next()))
     }
 }
 
 impl TripStore for SimStore {
     async fn apply(&self, trips: &[TripRow]) -> Result<(), StoreError> {
+        {
+            let mut world = self.world();
+            if world.group.owner(self.script.log.partition) != Some(self.owner) {
+                world.see("flushes of a former owner");
+            }
+        }
         self.trips.apply(trips).await
     }
 
@@ -89,9 +73,11 @@ impl TripStore for SimStore {
     }
 
     async fn rows_of_day(&self, device_id: &str, day: Day) -> Result<Vec<TripRow>, StoreError> {
+        let load = Load::new(self);
         let rows = self.trips.rows_of_day(device_id, day).await?;
+        drop(load);
         let mut world = self.world();
-        let reads = self.reads(&world);
+        let reads = self.reads();
         if rows.iter().any(|row| row.version >= reads) {
             world.see("loads of rows that are ahead");
         }
@@ -125,7 +111,7 @@ impl TripStore for SimStore {
     async fn erased(&self, device_id: &str) -> Result<Option<Forget>, StoreError> {
         let found = self.trips.erased(device_id).await?;
         let mut world = self.world();
-        let reads = self.reads(&world);
+        let reads = self.reads();
         if found.as_ref().is_some_and(|forget| forget.version >= reads) {
             world.see("loads of forgets that are ahead");
         }
@@ -159,38 +145,5 @@ impl TripStore for SimStore {
             world.see("claims that come too late");
         }
         Ok(world.decide(device(device_id), epoch, found))
-    }
-}
-
-impl Journal for SimStore {
-    async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
-        self.apply(&ahead.trips).await?;
-        let changes = ahead.changes.iter().map(|change| Event::Trip {
-            kind: change.kind,
-            retired: change.retired.clone(),
-            row: Arc::new(ahead.trips[change.row].clone()),
-        });
-        let forgotten = ahead.forgotten.iter().map(|it| Event::Forgotten {
-            device: device(&it.device_id),
-            before_ms: it.forget.before_ms,
-        });
-        let events: Vec<_> = changes.chain(forgotten).map(What::Event).collect();
-        self.acknowledged(events).await;
-        let dead = ahead.dead_letters.iter();
-        let dead = dead.map(|letter| {
-            What::Dead((letter.partition, letter.offset.get(), letter.element.unwrap_or(0)))
-        });
-        self.acknowledged(dead.collect::<Vec<_>>()).await;
-        Ok(())
-    }
-
-    async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
-        self.stage(flush).await?;
-        self.world().commit(self.owner, flush.position.delivered.get());
-        Ok(())
-    }
-
-    async fn position(&self) -> Result<Position, StoreError> {
-        Ok(Position { delivered: Offset(self.start) })
     }
 }

@@ -1,6 +1,7 @@
 //! The result of an undisturbed run, by the literal model.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use tstar::internals::model::scalar::{DeviceTime, Offset, Version};
@@ -29,6 +30,9 @@ pub struct Truth {
     devices: BTreeMap<Device, literal::Device>,
 }
 
+/// Per partition, the records that expire before anyone reads them.
+pub type Skips = [Range<usize>; 2];
+
 pub fn device_of(row: &TripRow) -> Device {
     row.device_id.as_bytes()[0]
 }
@@ -42,24 +46,27 @@ pub fn is_own(homes: &Homes, device: Device, epoch: i32, partition: i32) -> bool
 impl Truth {
     /// `homes` maps devices to partitions. Epochs follow each other; within one, a device concerns
     /// one partition only.
-    pub fn new(scripts: &[Arc<Script>], homes: &Homes) -> Self {
+    pub fn new(scripts: &[Arc<Script>], homes: &Homes, skips: &Skips) -> Self {
         let states = vec![vec![Vec::new()]; scripts.len()];
         let mut truth = Self { states, ..Self::default() };
         for epoch in 1..=scripts[0].starts.len() {
             for (lane, script) in scripts.iter().enumerate() {
-                for offset in script.starts[epoch - 1]..script.upto(epoch) {
-                    truth.apply(script, offset, homes);
-                    truth.record_state(lane, script, offset, homes);
+                for nth in script.starts[epoch - 1]..script.upto(epoch) {
+                    if !skips[lane].contains(&nth) {
+                        truth.apply(script, nth, homes);
+                    }
+                    truth.record_state(lane, script, script.offsets[nth], homes);
                 }
             }
         }
         truth
     }
 
-    fn apply(&mut self, script: &Script, offset: i64, homes: &Homes) {
+    fn apply(&mut self, script: &Script, nth: usize, homes: &Homes) {
+        let offset = script.offsets[nth];
         let (partition, epoch) = (script.log.partition, script.epoch_of(offset));
         let is_own = |device: &Device| is_own(homes, *device, epoch, partition);
-        match &script.records[usize::try_from(offset).unwrap()] {
+        match &script.records[nth] {
             Record::Forget(id, before_ms) if is_own(id) => {
                 let floor = self.gone.entry(*id).or_insert(*before_ms);
                 *floor = (*floor).max(*before_ms);
@@ -125,9 +132,9 @@ impl Truth {
         self.gone.get(&device).copied().unwrap_or(DeviceTime::MIN)
     }
 
-    /// The trips of a partition after the records before an offset.
-    pub fn state(&self, lane: usize, offset: i64) -> &[Arc<TripRow>] {
-        &self.states[lane][usize::try_from(offset).unwrap()]
+    /// The trips of a partition after this number of records.
+    pub fn state(&self, lane: usize, records: usize) -> &[Arc<TripRow>] {
+        &self.states[lane][records]
     }
 
     /// All trips at the end.

@@ -1,28 +1,26 @@
-//! The environment of an owner: the nodes of its store, the feed and the dead letters, the group's
-//! offsets, and the network between them.
+//! The environment of the processes: the nodes of their store, the brokers, and the network between
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use futures_util::FutureExt;
+use rdkafka::types::RDKafkaErrorCode as Code;
 use scylla::serialize::row::SerializeRow;
+use tstar::internals::kafka::producer::ProducerRecord;
 use tstar::internals::model::scalar::{Day, DeviceTime};
 use tstar::internals::store::scylla::ScyllaStore;
-use tstar::internals::store::{ChangeKind, Forget, Order, TripRow, TripStore};
+use tstar::internals::store::{Forget, Order, TripRow, TripStore};
 
-use super::log::name;
+use super::broker::{Client, Group, Lane};
+use super::log::{Script, name};
+use super::outputs::{self, Event, Letter};
 use crate::nodes::{self, Connection, Nodes, PAIRS, SharedNodes};
 pub use crate::support::Dice;
 
 /// The first byte of a device's name, which is all of it.
 pub type Device = u8;
-
-#[derive(Clone, Debug)]
-pub enum Event {
-    Trip { kind: ChangeKind, retired: Vec<DeviceTime>, row: Arc<TripRow> },
-    Forgotten { device: Device, before_ms: DeviceTime },
-}
 
 /// Partition, offset and element.
 pub type Place = (i32, i64, u32);
@@ -30,46 +28,32 @@ pub type Place = (i32, i64, u32);
 /// The partition of each device in an epoch.
 pub type Homes = BTreeMap<(Device, i32), i32>;
 
-#[derive(Clone, Debug)]
-pub enum What {
-    Event(Event),
-    Dead(Place),
+pub type Shared = Arc<Mutex<World>>;
+
+pub fn lock(world: &Shared) -> MutexGuard<'_, World> {
+    world.lock().expect("no holder of the lock panics")
 }
 
-struct Message {
-    what: What,
-    append: usize,
+/// A message under way to a broker.
+enum Message {
+    Append { owner: usize, append: usize, is_letter: bool, record: Arc<ProducerRecord> },
+    Commit(Commit),
 }
 
-/// An append to a log.
-struct Append {
+/// An asynchronous commit.
+pub struct Commit {
     owner: usize,
-    is_acknowledged: bool,
+    member: Option<u64>,
+    generation: u64,
+    offsets: Vec<(i32, i64)>,
 }
 
-/// The scheduler's next command for an owner.
+/// What becomes of an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Command {
-    /// A batch of at most this number of records.
-    Absorb(usize),
-    Flush,
-    /// This number of ms has passed since the previous flush.
-    FlushWaited(u64),
-}
-
-/// The world's knowledge of an owner.
-#[derive(Default)]
-pub struct OwnerState {
-    /// Index of the log that it reads.
-    pub lane: usize,
-    pub command: Option<Command>,
-    /// It waits for a command.
-    pub idle: bool,
-    pub position: i64,
-    pub acknowledged: i64,
-    /// It waits for acknowledgements.
-    pub writing: bool,
-    pub overlaps: u64,
+pub enum Append {
+    Waits,
+    Acknowledged,
+    TimedOut,
 }
 
 /// Number of occurrences of each kind of event.
@@ -87,43 +71,64 @@ pub struct World {
     any_pair: ScyllaStore<Connection>,
     by_pair: [ScyllaStore<Connection>; 3],
     pub feed: Vec<Event>,
-    pub dead: Vec<Place>,
-    pub desks: Vec<OwnerState>,
-    /// The owner of each partition.
-    pub current: [usize; 2],
-    /// The group's offsets.
-    pub committed: [i64; 2],
-    /// Epochs that have begun: one does once everything before it is read, in each partition.
+    pub letters: Vec<Letter>,
+    pub scripts: Vec<Arc<Script>>,
+    pub lanes: Vec<Lane>,
+    pub group: Group,
+    /// The client of each process; `None` once it is dead.
+    pub clients: Vec<Option<Client>>,
+    /// The number of reads that each process waits for.
+    pub loads: BTreeMap<usize, usize>,
+    /// Epochs that have begun: one does once everything before it is committed, in each partition.
     pub epochs: usize,
     /// What claims decided, even if they were erased since.
     pub homes: Homes,
+    /// Per partition, the records that expired unread, and where reading continued.
+    pub expired: [Option<(usize, Option<usize>)>; 2],
+    /// The topics of feed and dead letters accept nothing.
+    pub is_down: [bool; 2],
+    /// Brokers make no faults any more.
+    pub is_calm: bool,
+    /// A commit was applied since the last check.
+    pub has_news: bool,
+    /// How often an operator has reset the offsets of the group.
+    pub resets: u64,
     pub seen: EventCounts,
     pub bad: BTreeSet<&'static str>,
     pub is_verbose: bool,
 }
 
 impl World {
-    pub fn new(mut dice: Dice, is_verbose: bool) -> Self {
+    pub fn new(mut dice: Dice, scripts: &[Arc<Script>], is_verbose: bool) -> Self {
         let of_nodes = Dice::new(dice.below(usize::MAX) as u64);
         let mut nodes = Nodes::new(of_nodes, false);
         nodes.is_verbose = is_verbose;
         let nodes = Arc::new(Mutex::new(nodes));
         let connection = |pair| Connection::at_once(&nodes, OBSERVER, pair);
         let store = |pair| at_once(nodes::store(connection(pair)));
+        let lane =
+            |script: &Arc<Script>| Lane { partition: script.log.partition, ..Lane::default() };
         Self {
-            dice,
             any_pair: store(None),
             by_pair: PAIRS.map(|pair| store(Some(pair))),
             nodes,
             wire: Vec::new(),
             appends: Vec::new(),
             feed: Vec::new(),
-            dead: Vec::new(),
-            desks: Vec::new(),
-            current: [0; 2],
-            committed: [0; 2],
+            letters: Vec::new(),
+            lanes: scripts.iter().map(lane).collect(),
+            scripts: scripts.to_vec(),
+            group: Group { is_cooperative: dice.percent(70), ..Group::default() },
+            dice,
+            clients: Vec::new(),
+            loads: BTreeMap::new(),
             epochs: 1,
             homes: Homes::new(),
+            expired: [None; 2],
+            is_down: [false; 2],
+            is_calm: false,
+            has_news: false,
+            resets: 0,
             seen: EventCounts::new(),
             bad: BTreeSet::new(),
             is_verbose,
@@ -160,23 +165,49 @@ impl World {
         self.nodes.lock().expect("no holder of the lock panics")
     }
 
-    /// Appends to a log; some messages are duplicated.
-    pub fn send(&mut self, owner: usize, what: What) -> usize {
+    /// Whether a fault of this probability, per thousand, happens.
+    pub fn fails(&mut self, of_thousand: usize) -> bool {
+        !self.is_calm && self.dice.below(1_000) < of_thousand
+    }
+
+    /// Sends a record to the feed or the dead letters. Some requests time out, whether or not the
+    /// record is appended.
+    pub fn append(&mut self, owner: usize, is_letter: bool, record: &ProducerRecord) -> usize {
         let append = self.appends.len();
-        self.log(|| format!("  {owner} appends {append}: {}", describe(&what)));
-        self.appends.push(Append { owner, is_acknowledged: false });
-        for _ in 0..1 + usize::from(self.dice.percent(10)) {
-            self.wire.push(Message { what: what.clone(), append });
+        self.log(|| format!("  {owner} appends {append}: {}", outputs::shown(record)));
+        if self.is_down[usize::from(is_letter)] {
+            self.appends.push(Append::TimedOut);
+            self.see(if is_letter { "letters that are down" } else { "feeds that are down" });
+            return append;
         }
+        if self.fails(30) {
+            self.appends.push(Append::TimedOut);
+            self.see("appends that time out");
+            return append;
+        }
+        let times_out = self.fails(30);
+        self.appends.push(if times_out { Append::TimedOut } else { Append::Waits });
+        if times_out {
+            self.see("appends that time out and take effect");
+        }
+        let record = Arc::new(record.clone());
+        self.wire.push(Message::Append { owner, append, is_letter, record });
         append
     }
 
-    pub fn is_acknowledged(&self, append: usize) -> bool {
-        self.appends[append].is_acknowledged
+    pub fn outcome(&self, append: usize) -> Append {
+        self.appends[append]
     }
 
-    pub fn is_silent(&self) -> bool {
-        self.wire.is_empty() && self.nodes().waiting() == 0
+    /// Whether an owner waits for an append.
+    fn is_appending(&self, owner: usize) -> bool {
+        let of_owner = |sent: &Message| match sent {
+            Message::Append { owner: of, append, .. } => {
+                *of == owner && self.appends[*append] == Append::Waits
+            }
+            Message::Commit(_) => false,
+        };
+        self.wire.iter().any(of_owner)
     }
 
     /// Delivers this number of random messages.
@@ -189,27 +220,153 @@ impl World {
                 self.nodes().deliver(1);
                 continue;
             }
-            let message = self.wire.swap_remove(nth);
-            self.appends[message.append].is_acknowledged = true;
-            self.log(|| format!("  {} is appended", message.append));
-            match message.what {
-                What::Event(event) => self.feed.push(event),
-                What::Dead(place) => self.dead.push(place),
+            // Commits may be late, and overtake one another.
+            if matches!(self.wire[nth], Message::Commit(_)) && self.fails(850) {
+                continue;
+            }
+            match self.wire.swap_remove(nth) {
+                Message::Append { append, is_letter, record, .. } => {
+                    if self.appends[append] == Append::Waits {
+                        self.appends[append] = Append::Acknowledged;
+                    }
+                    self.log(|| format!("  {append} is appended"));
+                    if is_letter {
+                        self.letters.push(Letter::parse(&record));
+                    } else {
+                        self.feed.push(Event::parse(&record));
+                    }
+                }
+                Message::Commit(commit) => self.commit_arrives(&commit),
             }
         }
     }
 
-    /// An owner dies: its messages in flight arrive whole, in part or not at all.
+    /// An asynchronous commit arrives. Its response may be lost, as may the commit.
+    fn commit_arrives(&mut self, commit: &Commit) {
+        if self.fails(50) {
+            return self.see("asynchronous commits that are lost");
+        }
+        let offsets = &commit.offsets;
+        let is_accepted = self.commit(commit.owner, commit.member, commit.generation, offsets);
+        if is_accepted.is_err() {
+            return self.see("asynchronous commits that are refused");
+        }
+        if self.fails(50) {
+            return self.see("responses to commits that are lost");
+        }
+        if let Some(client) = &mut self.clients[commit.owner] {
+            client.known.extend(offsets.iter().copied());
+        }
+    }
+
+    /// Commits offsets, if the member and its generation are current.
+    fn commit(
+        &mut self,
+        owner: usize,
+        member: Option<u64>,
+        generation: u64,
+        offsets: &[(i32, i64)],
+    ) -> Result<(), Code> {
+        if !self.group.accepts(member, generation) {
+            self.log(|| format!("{owner}: commit of {offsets:?} refused"));
+            if offsets.iter().any(|(of, _)| self.group.owner(*of).is_some_and(|it| it != owner)) {
+                self.see("commits of a former owner");
+            }
+            return Err(Code::IllegalGeneration);
+        }
+        self.log(|| format!("{owner} commits {offsets:?}"));
+        for &(partition, offset) in offsets {
+            let lane = self.lanes.iter_mut().find(|lane| lane.partition == partition);
+            let lane = lane.expect("there is such a partition");
+            let falls_back = lane.committed.is_some_and(|committed| committed > offset);
+            lane.committed = Some(offset);
+            lane.passed = lane.passed.max(script_of(&self.scripts, partition).before(offset));
+            if falls_back {
+                self.see("commits that fall back");
+            }
+        }
+        self.has_news = true;
+        Ok(())
+    }
+
+    /// Sends an asynchronous commit.
+    pub fn commit_later(&mut self, owner: usize, offsets: &[(i32, i64)]) {
+        let Some(client) = &self.clients[owner] else { return };
+        let (member, generation) = (client.member, client.generation);
+        let offsets = offsets.to_vec();
+        self.wire.push(Message::Commit(Commit { owner, member, generation, offsets }));
+    }
+
+    /// Commits synchronously. Earlier commits of the process arrive before it, or never.
+    pub fn commit_now(&mut self, owner: usize, offsets: &[(i32, i64)]) -> Result<(), Code> {
+        let is_its = |sent: &mut Message| matches!(sent, Message::Commit(it) if it.owner == owner);
+        let earlier: Vec<_> = self.wire.extract_if(.., is_its).collect();
+        for message in earlier {
+            if let Message::Commit(commit) = message
+                && self.dice.percent(50)
+            {
+                self.commit_arrives(&commit);
+            }
+        }
+        if self.fails(60) {
+            self.see("synchronous commits that fail");
+            return Err(Code::OperationTimedOut);
+        }
+        let Some(client) = &self.clients[owner] else { return Err(Code::OperationTimedOut) };
+        self.commit(owner, client.member, client.generation, offsets)?;
+        if self.fails(40) {
+            self.see("synchronous commits whose answer is lost");
+            return Err(Code::OperationTimedOut);
+        }
+        let client = self.clients[owner].as_mut().expect("it lives");
+        client.known.extend(offsets.iter().copied());
+        Ok(())
+    }
+
+    /// The offset at which the group continues, as it would be read now.
+    pub fn committed(&self, lane: usize) -> i64 {
+        self.lanes[lane].committed.unwrap_or(0)
+    }
+
+    /// Number of records of a partition that the group does not read again.
+    pub fn passed(&self, lane: usize) -> usize {
+        self.scripts[lane].before(self.committed(lane))
+    }
+
+    /// A process has chosen where to continue, as the records at its offset have expired. What was
+    /// written since an earlier choice must not be skipped.
+    pub fn choose_start(&mut self, partition: i32, next: i64) {
+        self.see("starts that --from chooses");
+        let lane = self.lanes.iter().position(|lane| lane.partition == partition);
+        let lane = lane.expect("there is such a partition");
+        let nth = self.scripts[lane].before(next);
+        let was_passed = nth <= self.lanes[lane].passed;
+        match &mut self.expired[lane] {
+            Some((_, chosen @ None)) => *chosen = Some(nth),
+            Some((_, Some(chosen))) if nth <= *chosen => (),
+            _ if was_passed => (),
+            _ => {
+                self.bad.insert("records are skipped that came after a start was chosen");
+            }
+        }
+    }
+
+    /// A process dies: its messages in flight arrive whole, in part or not at all.
     pub fn die(&mut self, owner: usize) {
         let keep = self.dice.one_of(&[0, 50, 100]);
         self.log(|| format!("{owner} dies, {keep} % of its messages arrive"));
-        if self.desks[owner].writing || self.nodes().is_writing(owner) {
+        if self.is_appending(owner) || self.nodes().is_writing(owner) {
             self.see("crashes in the middle of a write");
-        } else if !self.desks[owner].idle {
+        } else if self.loads.get(&owner).is_some_and(|loads| *loads > 0) {
             self.see("crashes in the middle of a load");
         }
-        let (dice, appends) = (&mut self.dice, &self.appends);
-        self.wire.retain(|sent| appends[sent.append].owner != owner || dice.percent(keep));
+        self.clients[owner] = None;
+        let dice = &mut self.dice;
+        self.wire.retain(|sent| {
+            let (Message::Append { owner: of, .. } | Message::Commit(Commit { owner: of, .. })) =
+                sent;
+            *of != owner || dice.percent(keep)
+        });
         self.nodes().die(owner, keep);
     }
 
@@ -249,41 +406,14 @@ impl World {
         let claim = "SELECT partition FROM claims WHERE device_id = ? AND epoch = ?";
         (0..PAIRS.len()).all(|pair| !self.holds(pair, claim, (device_id, epoch)))
     }
+}
 
-    /// An owner commits an offset. The commit of a former owner usually comes too late.
-    pub fn commit(&mut self, owner: usize, offset: i64) {
-        let lane = self.desks[owner].lane;
-        let is_current = owner == self.current[lane];
-        if !is_current && !self.dice.percent(10) {
-            return;
-        }
-        if !is_current && offset != self.committed[lane] {
-            self.see("commits of a former owner");
-        }
-        if offset < self.committed[lane] {
-            self.see("commits that fall back");
-        }
-        self.log(|| format!("{owner} commits {offset}"));
-        self.committed[lane] = offset;
-    }
+fn script_of(scripts: &[Arc<Script>], partition: i32) -> &Script {
+    let mut found = scripts.iter().filter(|script| script.log.partition == partition);
+    found.next().expect("there is such a partition")
 }
 
 /// The result of a future that waits for nothing.
-fn at_once<F: Future>(future: F) -> F::Output {
+pub fn at_once<F: Future>(future: F) -> F::Output {
     future.now_or_never().expect("it waits for nothing")
-}
-
-fn describe(what: &What) -> String {
-    let row = |row: &TripRow| {
-        let hours = |time: DeviceTime| (time.ms() - super::log::ORIGIN) / super::log::HOUR;
-        let (device, version) = (&row.device_id, row.version);
-        let (start, end, t_star) = (hours(row.start_ms), hours(row.end_ms), hours(row.t_star_ms));
-        format!("trip {device} {start}..{end} t_star {t_star} version {version}")
-    };
-    match what {
-        What::Event(Event::Trip { kind, retired, row: of }) => {
-            format!("event {kind:?}, retires {retired:?}: {}", row(of))
-        }
-        other => format!("{other:?}"),
-    }
 }

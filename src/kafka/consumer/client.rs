@@ -1,0 +1,253 @@
+//! What the polling thread needs of a client: [`GroupClient`]. Tests replace it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rdkafka::TopicPartitionList;
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, RebalanceProtocol};
+use rdkafka::error::{KafkaError as ClientError, KafkaResult};
+use rdkafka::topic_partition_list::Offset;
+use tokio::time::Instant;
+
+use super::rebalance::RebalanceContext;
+use crate::kafka::KafkaError;
+use crate::kafka::partition_handle::{PartitionHandle, WorkerExit};
+use crate::kafka::record::Record;
+use crate::kafka::topic::{OffsetRange, at_time};
+use crate::kafka::unreadable::{self, UnreadableBatch};
+
+/// Time limit of a request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Result of a poll.
+#[derive(Debug)]
+pub enum Polled<'a> {
+    /// A record.
+    Record(Record<'a>),
+    /// Every record of a partition was polled.
+    End(i32),
+    /// An error of the client.
+    Failed(ClientError),
+}
+
+/// A client of a consumer group that reads one topic. It calls
+/// [`RebalanceContext::rebalanced`] within [`GroupClient::poll`].
+pub trait GroupClient {
+    /// The state that the callbacks share with the polling loop.
+    fn context(&self) -> &RebalanceContext;
+
+    /// Polls once, and passes the result to `take`; `None` if there is none in time.
+    fn poll<T>(&self, timeout: Duration, take: impl FnOnce(Polled<'_>) -> T) -> Option<T>;
+
+    /// Joins the group.
+    ///
+    /// # Errors
+    /// The client fails.
+    fn subscribe(&self) -> KafkaResult<()>;
+
+    /// Whether rebalances are incremental.
+    fn is_cooperative(&self) -> bool;
+
+    /// Whether the partitions being revoked may already have another owner.
+    fn is_assignment_lost(&self) -> bool;
+
+    /// Reads these partitions, from an offset each, instead of all others.
+    ///
+    /// # Errors
+    /// The client fails.
+    fn assign(&self, starts: &[(i32, i64)]) -> KafkaResult<()>;
+
+    /// Reads no partition.
+    ///
+    /// # Errors
+    /// The client fails.
+    fn unassign(&self) -> KafkaResult<()>;
+
+    /// Reads more partitions, from an offset each.
+    ///
+    /// # Errors
+    /// The client fails.
+    fn incremental_assign(&self, starts: &[(i32, i64)]) -> KafkaResult<()>;
+
+    /// Does not read these partitions any more.
+    ///
+    /// # Errors
+    /// The client fails.
+    fn incremental_unassign(&self, partitions: &[i32]) -> KafkaResult<()>;
+
+    /// Stops fetching partitions.
+    ///
+    /// # Errors
+    /// The client fails.
+    fn pause(&self, partitions: &[i32]) -> KafkaResult<()>;
+
+    /// Fetches paused partitions again.
+    ///
+    /// # Errors
+    /// The client fails.
+    fn resume(&self, partitions: &[i32]) -> KafkaResult<()>;
+
+    /// Continues a partition at another offset.
+    ///
+    /// # Errors
+    /// The client fails.
+    fn seek(&self, partition: i32, offset: i64) -> KafkaResult<()>;
+
+    /// Commits an offset for each of these partitions.
+    ///
+    /// # Errors
+    /// The client fails or, if synchronous, the brokers refuse or do not answer.
+    fn commit(&self, offsets: &[(i32, i64)], mode: CommitMode) -> KafkaResult<()>;
+
+    /// The committed offsets, by partition, of those that have one.
+    ///
+    /// # Errors
+    /// The brokers refuse, or do not answer in time.
+    fn committed(&self, partitions: &[i32]) -> KafkaResult<BTreeMap<i32, i64>>;
+
+    /// The offsets that a partition has.
+    ///
+    /// # Errors
+    /// The brokers refuse, or do not answer in time.
+    fn extent(&self, partition: i32) -> KafkaResult<OffsetRange>;
+
+    /// Offset of the first record of a partition at or past a time, or its end.
+    ///
+    /// # Errors
+    /// The brokers refuse, or do not answer in time.
+    fn offset_at(&self, partition: i32, extent: OffsetRange, time_ms: i64) -> KafkaResult<i64>;
+
+    /// Finds the batch at an offset, if the client cannot unpack it.
+    ///
+    /// # Errors
+    /// No broker responds in time.
+    fn unreadable(
+        &self,
+        partition: i32,
+        offset: i64,
+    ) -> Result<Option<UnreadableBatch>, KafkaError>;
+
+    /// Waits for a worker to exit; `None` if it has not by the deadline.
+    fn wait(&self, handle: &PartitionHandle, deadline: Instant) -> Option<WorkerExit>;
+
+    /// Lets time pass before a request is repeated.
+    fn sleep(&self, delay: Duration);
+}
+
+fn list(topic: &str, offsets: &[(i32, i64)]) -> KafkaResult<TopicPartitionList> {
+    let mut list = TopicPartitionList::new();
+    for &(partition, offset) in offsets {
+        list.add_partition_offset(topic, partition, Offset::Offset(offset))?;
+    }
+    Ok(list)
+}
+
+fn partition_list(topic: &str, partitions: &[i32]) -> TopicPartitionList {
+    let mut list = TopicPartitionList::new();
+    for &partition in partitions {
+        list.add_partition(topic, partition);
+    }
+    list
+}
+
+impl GroupClient for BaseConsumer<RebalanceContext> {
+    fn context(&self) -> &RebalanceContext {
+        Consumer::context(self)
+    }
+
+    fn poll<T>(&self, timeout: Duration, take: impl FnOnce(Polled<'_>) -> T) -> Option<T> {
+        Some(match BaseConsumer::poll(self, timeout)? {
+            Ok(message) => take(Polled::Record(Record::from_message(&message))),
+            Err(ClientError::PartitionEOF(partition)) => take(Polled::End(partition)),
+            Err(error) => take(Polled::Failed(error)),
+        })
+    }
+
+    fn subscribe(&self) -> KafkaResult<()> {
+        Consumer::subscribe(self, &[topic(self)])
+    }
+
+    fn is_cooperative(&self) -> bool {
+        matches!(self.rebalance_protocol(), RebalanceProtocol::Cooperative)
+    }
+
+    fn is_assignment_lost(&self) -> bool {
+        self.assignment_lost()
+    }
+
+    fn assign(&self, starts: &[(i32, i64)]) -> KafkaResult<()> {
+        Consumer::assign(self, &list(topic(self), starts)?)
+    }
+
+    fn unassign(&self) -> KafkaResult<()> {
+        Consumer::unassign(self)
+    }
+
+    fn incremental_assign(&self, starts: &[(i32, i64)]) -> KafkaResult<()> {
+        Consumer::incremental_assign(self, &list(topic(self), starts)?)
+    }
+
+    fn incremental_unassign(&self, partitions: &[i32]) -> KafkaResult<()> {
+        Consumer::incremental_unassign(self, &partition_list(topic(self), partitions))
+    }
+
+    fn pause(&self, partitions: &[i32]) -> KafkaResult<()> {
+        Consumer::pause(self, &partition_list(topic(self), partitions))
+    }
+
+    fn resume(&self, partitions: &[i32]) -> KafkaResult<()> {
+        Consumer::resume(self, &partition_list(topic(self), partitions))
+    }
+
+    fn seek(&self, partition: i32, offset: i64) -> KafkaResult<()> {
+        Consumer::seek(self, topic(self), partition, Offset::Offset(offset), REQUEST_TIMEOUT)
+    }
+
+    fn commit(&self, offsets: &[(i32, i64)], mode: CommitMode) -> KafkaResult<()> {
+        Consumer::commit(self, &list(topic(self), offsets)?, mode)
+    }
+
+    fn committed(&self, partitions: &[i32]) -> KafkaResult<BTreeMap<i32, i64>> {
+        let asked = partition_list(topic(self), partitions);
+        let committed = self.committed_offsets(asked, REQUEST_TIMEOUT)?;
+        let mut offsets = BTreeMap::new();
+        for element in committed.elements() {
+            element.error()?;
+            if let Offset::Offset(offset) = element.offset() {
+                offsets.insert(element.partition(), offset);
+            }
+        }
+        Ok(offsets)
+    }
+
+    fn extent(&self, partition: i32) -> KafkaResult<OffsetRange> {
+        let (first, next) = self.fetch_watermarks(topic(self), partition, REQUEST_TIMEOUT)?;
+        Ok(OffsetRange { first, next })
+    }
+
+    fn offset_at(&self, partition: i32, extent: OffsetRange, time_ms: i64) -> KafkaResult<i64> {
+        let extents = [(partition, extent)];
+        let offsets = at_time(self, topic(self), time_ms, &extents, REQUEST_TIMEOUT)?;
+        Ok(offsets[&partition])
+    }
+
+    fn unreadable(
+        &self,
+        partition: i32,
+        offset: i64,
+    ) -> Result<Option<UnreadableBatch>, KafkaError> {
+        unreadable::find(&Consumer::context(self).config.brokers, topic(self), partition, offset)
+    }
+
+    fn wait(&self, handle: &PartitionHandle, deadline: Instant) -> Option<WorkerExit> {
+        handle.wait(deadline.into_std())
+    }
+
+    fn sleep(&self, delay: Duration) {
+        std::thread::sleep(delay);
+    }
+}
+
+fn topic(client: &BaseConsumer<RebalanceContext>) -> &str {
+    &Consumer::context(client).config.topic
+}
