@@ -163,7 +163,7 @@ fn every_schedule_ends_as_if_undisturbed() {
     if let Ok(seed) = std::env::var("TSTAR_TEST_SEED") {
         return replay(&seed);
     }
-    let schedules = from_environment("TSTAR_TEST_SCHEDULES").unwrap_or(60_000);
+    let schedules = from_environment("TSTAR_TEST_SCHEDULES").unwrap_or(100_000);
     let start = from_environment("TSTAR_TEST_FIRST").unwrap_or(0);
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let tallies: Vec<_> = thread::scope(|scope| {

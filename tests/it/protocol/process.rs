@@ -220,7 +220,8 @@ impl Process {
             lock(&schedule.world).see("flushes that pass over a trip");
         }
         let Poll::Ready(WorkerReport { counts, error }) = polled else { return };
-        drop(workers.swap_remove(nth));
+        // In order: the latest worker of a partition is the one that holds it.
+        drop(workers.remove(nth));
         let mut world = lock(&schedule.world);
         let dropped: u64 = counts.dropped.values().sum();
         if counts.delivered != counts.applied + counts.duplicates + dropped + counts.dead() {
