@@ -5,6 +5,7 @@ mod epochs;
 pub mod file;
 mod formats;
 mod inspect;
+mod killed;
 pub mod keyspace;
 mod poisoned;
 mod records;
