@@ -4,6 +4,7 @@
 //! committed offset durable?
 
 mod check;
+mod down;
 pub mod expected;
 pub mod log;
 mod outcome;
@@ -177,6 +178,11 @@ impl Instance {
         let id = self.child.id().to_string();
         let sent = Command::new("kill").args([&format!("-{name}"), &id]).status();
         assert!(sent.unwrap().success(), "{name}");
+    }
+
+    /// How often its log contains this.
+    fn times(&self, words: &str) -> usize {
+        std::fs::read_to_string(&self.said).unwrap().matches(words).count()
     }
 
     /// What it logged about partitions, in order.
