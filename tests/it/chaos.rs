@@ -1,16 +1,19 @@
 //! Instances that are killed, stopped and moved over a real broker and a real CQL server.
 //!
-//! Each test asks: do store, feed and dead letters end as after an undisturbed run, and was every
+//! Each test asks: do store, feed and dead letters end as the literal model says, and was every
 //! committed offset durable?
 
 mod check;
+mod down;
+pub mod expected;
+pub mod log;
 mod outcome;
 mod paused;
 mod probe;
 pub mod replay;
 mod schedule;
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Child, Command};
@@ -24,10 +27,13 @@ use tstar::internals::store::EpochStore;
 use tstar::internals::store::scylla::ScyllaStore;
 
 use crate::cli::{Folder, Ran};
+use crate::control_keys;
 use crate::faults::until;
 use crate::keyspace::{ClusteringOrder, Keyspace};
 use crate::support::block_on;
-use crate::topic::{Topic, records};
+use crate::topic::Topic;
+use expected::Place;
+use log::Size;
 
 const PARTITIONS: i32 = 4;
 
@@ -44,39 +50,31 @@ struct Site {
     folder: Folder,
     /// In arrival order.
     lines: Vec<ProducerRecord>,
-    /// Lines that are not samples.
-    bad: HashSet<Vec<u8>>,
     producer: Producer,
     /// Queries the ends of topics.
     watch: BaseConsumer,
 }
 
 impl Site {
-    /// `samples` samples of the arrival mix, bad ones among them; none is sent yet.
-    fn new(devices: u32, samples: usize, seed: u64) -> Option<Self> {
+    /// A log that a seed decides; none of it is sent yet.
+    fn new(size: Size, seed: u64) -> Option<Self> {
         let topic = Topic::new(PARTITIONS)?;
-        let keyspace = Keyspace::new(ClusteringOrder::Desc)?;
         let companion = |end: &str| {
             let name = format!("{}.{end}", topic.name);
             Topic::on(topic.brokers.clone(), name, PARTITIONS, &[])
         };
         let (feed, letters) = (companion("trips"), companion("dlq"));
-        let folder = Folder::new();
-        let fleet =
-            format!("simulate --devices {devices} --samples {samples} --seed {seed} --bad 0.01");
-        let log = folder.run(&fleet).ends(0).stdout;
-        let lines = records(&log, "no-device");
-        assert_eq!(lines.len(), samples);
-        // An import into a file finds the bad lines.
-        folder.write("all.ndjson", &log);
-        folder.ingest("all.ndjson --store sqlite:file.db");
-        let refused = folder.run("dlq ls --store sqlite:file.db").ends(0).objects();
-        let line = |letter: &Value| usize::try_from(letter["line"].as_u64().unwrap()).unwrap();
-        let bad: HashSet<_> = refused.iter().map(|it| lines[line(it) - 1].value.clone()).collect();
-        assert!(bad.len() > samples / 200, "{} bad lines", bad.len());
+        Self::on([topic, feed, letters], size, seed)
+    }
+
+    /// The same on topics of the test's own: input, feed and dead letters.
+    fn on([topic, feed, letters]: [Topic; 3], size: Size, seed: u64) -> Option<Self> {
+        let keyspace = Keyspace::new(ClusteringOrder::Desc)?;
+        let folder = control_keys::folder();
+        let lines = log::mixed(&folder, &topic, size, seed);
         let producer = topic.producer();
         let watch = ClientConfig::new().set("bootstrap.servers", &topic.brokers).create().unwrap();
-        Some(Self { topic, feed, letters, keyspace, folder, lines, bad, producer, watch })
+        Some(Self { topic, feed, letters, keyspace, folder, lines, producer, watch })
     }
 
     fn send(&self, lines: &[ProducerRecord]) {
@@ -124,8 +122,8 @@ impl Site {
         epochs[0].base.get()
     }
 
-    /// The source of each dead letter: partition, offset, element.
-    fn dead_letters(&self) -> BTreeSet<(i32, i64, Option<u32>)> {
+    /// The source of each dead letter.
+    fn dead_letters(&self) -> BTreeSet<Place> {
         let letters = self.topic.records_of(&self.letters.name);
         let from = |letter: &crate::topic::StoredRecord| {
             let number = |name: &str| letter.header(name).parse().unwrap();
@@ -180,6 +178,11 @@ impl Instance {
         let id = self.child.id().to_string();
         let sent = Command::new("kill").args([&format!("-{name}"), &id]).status();
         assert!(sent.unwrap().success(), "{name}");
+    }
+
+    /// How often its log contains this.
+    fn times(&self, words: &str) -> usize {
+        std::fs::read_to_string(&self.said).unwrap().matches(words).count()
     }
 
     /// What it logged about partitions, in order.

@@ -4,6 +4,7 @@
 //! cases do not depend on any store.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tstar::internals::model::scalar::{Day, DeviceTime, Offset, Version};
@@ -17,6 +18,7 @@ use tstar::internals::timeline::{
 };
 
 use crate::counts;
+use crate::faults::until;
 use crate::keyspace::{ClusteringOrder, Keyspace, WithJournal};
 use crate::nodes::{self, Connection, Nodes};
 use crate::support::{Dice, block_on};
@@ -375,21 +377,24 @@ fn a_covered_time_stays_covered_while_another_connection_writes() {
     let writer = SqliteStore::open_writer(&file, &rules, 100).unwrap();
     block_on(writer.apply(&[trip("truck-17", &[100], 2)])).unwrap();
     let reader = SqliteStore::open_reader(&file).unwrap();
-    let done = std::sync::atomic::AtomicBool::new(false);
+    let (done, lookups) = (AtomicBool::new(false), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         scope.spawn(|| {
             // Grows at both ends, over midnight too, so that its key and its days change (I7).
             for n in 1..200 {
                 let minutes = [100 - n, 100, 100 + n];
                 block_on(writer.apply(&[trip("truck-17", &minutes, 2 + 2 * n)])).unwrap();
+                // However fast either is, each row is looked up.
+                let before = lookups.load(Ordering::Acquire);
+                until("a lookup", || (lookups.load(Ordering::Acquire) > before).then_some(()));
             }
-            done.store(true, std::sync::atomic::Ordering::Release);
+            done.store(true, Ordering::Release);
         });
-        let mut lookups = 0;
-        while !done.load(std::sync::atomic::Ordering::Acquire) || lookups == 0 {
-            assert!(block_on(lookup(&reader, 100)).is_some(), "lost after {lookups} lookups");
-            lookups += 1;
+        while !done.load(Ordering::Acquire) {
+            let found = block_on(lookup(&reader, 100));
+            assert!(found.is_some(), "lost after {lookups:?} lookups");
+            lookups.fetch_add(1, Ordering::AcqRel);
         }
-        counts::LOOKUPS.print(lookups);
+        counts::LOOKUPS.print(lookups.load(Ordering::Acquire) as u64);
     });
 }

@@ -3,6 +3,7 @@
 mod file;
 mod keyspace;
 mod kill;
+mod kill_keyspace;
 mod topic;
 
 use std::path::Path;

@@ -4,7 +4,7 @@
 #[cfg(target_os = "linux")]
 mod documents;
 mod files;
-mod judge;
+pub mod judge;
 mod kinds;
 mod log;
 mod many;

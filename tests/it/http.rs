@@ -6,6 +6,7 @@ mod asking;
 mod changes;
 mod contract;
 mod document;
+mod ingesting;
 mod limits;
 mod samples;
 mod sessions;

@@ -1,6 +1,7 @@
 //! `replay topic`, `rebuild`, and late data: published ids stay valid.
 
 mod kill;
+mod kill_keyspace;
 mod late;
 mod order;
 mod rebuild;
@@ -9,9 +10,11 @@ mod topic;
 use rusqlite::Connection;
 use serde_json::Value;
 
+use crate::chaos::expected::Expected;
 use crate::cli::{Folder, Ran};
 use crate::control_keys;
 use crate::keyspace::{ClusteringOrder, Keyspace};
+use crate::model::literal::Limits;
 use crate::topic::file::until_read;
 use crate::topic::keyspace::until_committed;
 use crate::topic::{Topic, drain, start};
@@ -90,6 +93,11 @@ impl Site {
 
     pub fn replay(&self, flags: &str) -> Ran {
         self.folder.run(&format!("replay topic {flags}"))
+    }
+
+    /// What the literal model says of the topic under these limits, in an epoch with this base.
+    pub fn expected(&self, limits: Limits, base: i64) -> Expected {
+        Expected::under(limits, &self.topic.records_of(&self.topic.name), base)
     }
 
     /// Number of events in the change feed.

@@ -14,7 +14,9 @@ use std::io::Read;
 use std::sync::OnceLock;
 
 use crate::containers::{self, Engine, HeldContainer};
-pub use process::{Server, free_port, send_by_java, send_by_kcat, start_cassandra, start_kafka};
+pub use process::{
+    Server, free_port, send_by_java, send_by_kcat, start_cassandra, start_kafka, start_kafka_beside,
+};
 use process::{jars, run_folder};
 pub use ready::LIMIT;
 

@@ -14,8 +14,12 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
 
 /// How many kills a command has to survive: `TSTAR_TEST_KILLS`, or the suite's default.
 pub fn kills(usual: u64) -> u64 {
-    const VARIABLE: &str = "TSTAR_TEST_KILLS";
-    std::env::var(VARIABLE).map_or(usual, |text| text.parse().expect(VARIABLE))
+    times("TSTAR_TEST_KILLS", usual)
+}
+
+/// How often something is to happen: a variable, or the suite's default.
+pub fn times(variable: &str, usual: u64) -> u64 {
+    std::env::var(variable).map_or(usual, |text| text.parse().expect(variable))
 }
 
 /// A file of `tests/data`, whose README names the sources.

@@ -6,6 +6,7 @@ pub mod file;
 mod formats;
 mod inspect;
 pub mod keyspace;
+mod killed;
 mod poisoned;
 mod records;
 mod schemas;
@@ -76,13 +77,28 @@ impl Topic {
         topic
     }
 
+    /// A topic whose partitions are all on one broker of a cluster.
+    pub fn placed(brokers: String, name: String, partitions: i32, broker: i32) -> Self {
+        let admin = ClientConfig::new().set("bootstrap.servers", &brokers).create().unwrap();
+        let topic = Self { brokers, name, admin };
+        let replicas = [broker];
+        let replicas = vec![&replicas[..]; usize::try_from(partitions).unwrap()];
+        let replicas = TopicReplication::Variable(&replicas);
+        topic.create(&NewTopic::new(&topic.name, partitions, replicas));
+        topic
+    }
+
     pub fn make(&self, partitions: i32, options: &[(&str, &str)]) {
         let mut new = NewTopic::new(&self.name, partitions, TopicReplication::Fixed(1));
         for (name, value) in options {
             new = new.set(name, value);
         }
+        self.create(&new);
+    }
+
+    fn create(&self, new: &NewTopic<'_>) {
         let options = AdminOptions::new().operation_timeout(Some(REQUEST_TIMEOUT));
-        let made = block_on(self.admin.create_topics([&new], &options)).unwrap();
+        let made = block_on(self.admin.create_topics([new], &options)).unwrap();
         made.into_iter().for_each(|made| drop(made.unwrap()));
     }
 
@@ -189,6 +205,8 @@ impl Topic {
             match consumer.poll(LIMIT).expect("an answer in time") {
                 Ok(message) => kept.push(StoredRecord::from_message(&message)),
                 Err(KafkaError::PartitionEOF(partition)) => drop(ended.insert(partition)),
+                // Of a broker that has none of these partitions: it may be down.
+                Err(KafkaError::MessageConsumption(RDKafkaErrorCode::BrokerTransportFailure)) => {}
                 Err(error) => panic!("{error}"),
             }
         }

@@ -1,18 +1,23 @@
 #!/usr/bin/env bash
-# kafka.sh JARS DIR PORT: one broker on 127.0.0.1:PORT, its controller on the port after it; data in DIR.
+# kafka.sh JARS DIR PORT [FIRST]: a broker on 127.0.0.1:PORT, its controller on the port after it; data in DIR.
+# With FIRST, the port of such a broker: a second one of its cluster, without a controller.
 # Where there is DIR/tls, clients are heard over TLS alone and show a certificate: server.pem has the broker's key and
 # certificate, ca.pem who signs for clients.
 set -euo pipefail
-jars="$1" dir="$2" port="$3"
+jars="$1" dir="$2" port="$3" first="${4:-}"
 mkdir -p "$dir"
 listener=PLAINTEXT
 [ ! -d "$dir/tls" ] || listener=SSL
-cat >"$dir/server.properties" <<P
-process.roles=broker,controller
+own="process.roles=broker,controller
 node.id=1
-controller.quorum.voters=1@127.0.0.1:$((port + 1))
+listeners=$listener://127.0.0.1:$port,CONTROLLER://127.0.0.1:$((port + 1))"
+[ -z "$first" ] || own="process.roles=broker
+node.id=2
+listeners=$listener://127.0.0.1:$port"
+cat >"$dir/server.properties" <<P
+$own
+controller.quorum.voters=1@127.0.0.1:$((${first:-$port} + 1))
 controller.listener.names=CONTROLLER
-listeners=$listener://127.0.0.1:$port,CONTROLLER://127.0.0.1:$((port + 1))
 advertised.listeners=$listener://127.0.0.1:$port
 listener.security.protocol.map=$listener:$listener,CONTROLLER:PLAINTEXT
 inter.broker.listener.name=$listener

@@ -6,9 +6,10 @@ use serde_json::Value;
 use tstar::internals::model::scalar::DeviceTime;
 use tstar::internals::model::time::parse_time;
 use tstar::internals::store::scylla::ScyllaStore;
-use tstar::internals::store::{DeviceScope, Order, TripRow, TripStore};
+use tstar::internals::store::{TripRow, TripStore};
 
 use super::Site;
+use super::expected::{Expected, Place, Read, read, rows};
 
 /// An event of the feed.
 pub struct Event {
@@ -23,6 +24,21 @@ pub struct Event {
     pub trip: Value,
 }
 
+/// An erasure that the feed announces.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Erasure {
+    pub device: String,
+    pub before_ms: DeviceTime,
+    pub version: i64,
+}
+
+impl Erasure {
+    /// Whether a consumer ignores an event because of it.
+    pub fn covers(&self, event: &Event) -> bool {
+        event.device == self.device && event.version < self.version && event.end_ms < self.before_ms
+    }
+}
+
 fn text(value: &Value) -> String {
     value.as_str().unwrap().to_owned()
 }
@@ -31,69 +47,108 @@ pub fn texts(values: &Value) -> Vec<String> {
     values.as_array().unwrap().iter().map(text).collect()
 }
 
-/// Every event of the feed, in the order of each partition.
-pub fn events(site: &Site) -> Vec<Event> {
-    let records = site.topic.records_of(&site.feed.name);
-    let read = |record: crate::topic::StoredRecord| {
+/// Every event of the feed, in the order of each partition: trips, and erasures.
+pub fn feed(site: &Site) -> (Vec<Event>, Vec<Erasure>) {
+    let (mut events, mut erasures) = (Vec::new(), Vec::new());
+    for record in site.topic.records_of(&site.feed.name) {
         let event: Value = serde_json::from_slice(&record.value).unwrap();
+        let version = event["version"].as_i64().unwrap();
+        let time = |it: &Value| DeviceTime(parse_time(it.as_str().unwrap()).unwrap());
+        if event["type"] == "forgotten" {
+            let (device, before_ms) = (text(&event["device_id"]), time(&event["before"]));
+            erasures.push(Erasure { device, before_ms, version });
+            continue;
+        }
         let trip = &event["trip"];
-        let time = |name: &str| DeviceTime(parse_time(trip[name].as_str().unwrap()).unwrap());
         let device = text(&trip["device_id"]);
         assert_eq!(record.key.as_deref(), Some(device.as_bytes()));
-        Event {
+        events.push(Event {
             partition: record.partition,
             id: text(&event["id"]),
             is_merge: event["type"] == "merged",
             absorbed: texts(&event["absorbed"]),
-            version: event["version"].as_i64().unwrap(),
+            version,
             device,
-            start_ms: time("start_time"),
-            end_ms: time("end_time"),
+            start_ms: time(&trip["start_time"]),
+            end_ms: time(&trip["end_time"]),
             trip: trip.clone(),
-        }
-    };
-    records.into_iter().map(read).collect()
-}
-
-/// Every trip of a keyspace.
-pub fn rows(site: &Site, store: &ScyllaStore) -> Vec<TripRow> {
-    site.keyspace.runtime.block_on(async {
-        let mut rows = Vec::new();
-        for device in store.devices(DeviceScope::All, None, usize::MAX).await.unwrap() {
-            let all =
-                store.range(&device, DeviceTime::MIN, DeviceTime::MAX, Order::Asc, usize::MAX);
-            rows.append(&mut all.await.unwrap());
-        }
-        rows
-    })
+        });
+    }
+    (events, erasures)
 }
 
 fn times(row: &TripRow) -> Vec<DeviceTime> {
     row.to_trip().unwrap().path().iter().map(|sample| sample.time_ms).collect()
 }
 
-/// Device and device time of a good line.
-fn sample(line: &[u8]) -> (String, DeviceTime) {
-    let sample: Value = serde_json::from_slice(line).unwrap();
-    let time_ms = DeviceTime(parse_time(sample["time"].as_str().unwrap()).unwrap());
-    (text(&sample["device_id"]), time_ms)
+/// What is stored and announced while instances run.
+pub struct Findings<'a> {
+    site: &'a Site,
+    store: ScyllaStore,
+    base: i64,
+    letters: BTreeSet<Place>,
+    announced: HashMap<String, Vec<Event>>,
+    erasures: Vec<Erasure>,
+    stored: HashMap<String, BTreeSet<DeviceTime>>,
+}
+
+impl<'a> Findings<'a> {
+    /// With these dead letters, events and erasures; the rest as it is now.
+    pub fn new(
+        site: &'a Site,
+        letters: BTreeSet<Place>,
+        (events, erasures): (Vec<Event>, Vec<Erasure>),
+    ) -> Self {
+        let store = site.keyspace.store();
+        let base = site.base(&store);
+        let mut announced: HashMap<String, Vec<Event>> = HashMap::new();
+        for event in events {
+            announced.entry(event.device.clone()).or_default().push(event);
+        }
+        let mut stored: HashMap<String, BTreeSet<DeviceTime>> = HashMap::new();
+        for row in site.keyspace.runtime.block_on(rows(&store)) {
+            stored.entry(row.device_id.clone()).or_default().extend(times(&row));
+        }
+        Self { site, store, base, letters, announced, erasures, stored }
+    }
+
+    /// A trip that changes while its days are listed may be missing there, but not in a lookup.
+    fn is_stored(&self, device: &str, time_ms: DeviceTime) -> bool {
+        self.stored.get(device).is_some_and(|times| times.contains(&time_ms)) || {
+            let row = self.site.keyspace.runtime.block_on(self.store.covering(device, time_ms));
+            row.unwrap().is_some_and(|row| times(&row).contains(&time_ms))
+        }
+    }
+
+    fn is_announced(&self, device: &str, time_ms: DeviceTime, version: i64) -> bool {
+        let announces = |event: &Event| {
+            (event.start_ms..=event.end_ms).contains(&time_ms) && event.version >= version
+        };
+        self.announced.get(device).is_some_and(|events| events.iter().any(announces))
+    }
+
+    fn is_erased(&self, erasure: &Erasure) -> bool {
+        let listed = self.store.forgets(&erasure.device);
+        let listed = self.site.keyspace.runtime.block_on(listed).unwrap();
+        listed.iter().any(|it| it.version.get() == erasure.version)
+            && self.erasures.contains(erasure)
+    }
 }
 
 /// What lies before committed offsets is stored and announced, or it is a dead letter. Returns how
 /// many records were checked.
 pub fn nothing_is_ahead(site: &Site, committed: &BTreeMap<i32, i64>) -> usize {
-    let store = site.keyspace.store();
-    let base = site.base(&store);
+    nothing_is_ahead_of(&Findings::new(site, site.dead_letters(), feed(site)), committed)
+}
+
+/// The same for what was found.
+pub fn nothing_is_ahead_of(found: &Findings<'_>, committed: &BTreeMap<i32, i64>) -> usize {
+    let site = found.site;
     let input = site.topic.records_of(&site.topic.name);
-    let dead_letters = site.dead_letters();
-    let mut announced: HashMap<String, Vec<Event>> = HashMap::new();
-    for event in events(site) {
-        announced.entry(event.device.clone()).or_default().push(event);
-    }
-    let mut stored: HashMap<String, BTreeSet<DeviceTime>> = HashMap::new();
-    for row in rows(site, &store) {
-        stored.entry(row.device_id.clone()).or_default().extend(times(&row));
-    }
+    let expected = Expected::new(&input, found.base);
+    // An erasure that is not committed may have been carried out.
+    let forgets = expected.forgets();
+    let floor = |device: &str| forgets.get(device)?.iter().map(|it| it.before_ms).max();
     let (mut seen, mut checked) = (HashSet::new(), 0);
     for record in &input {
         let (partition, offset) = (record.partition, record.offset);
@@ -101,32 +156,39 @@ pub fn nothing_is_ahead(site: &Site, committed: &BTreeMap<i32, i64>) -> usize {
             continue;
         }
         checked += 1;
-        if site.bad.contains(&record.value) {
-            let letter = (partition, offset, None);
-            assert!(
-                dead_letters.contains(&letter),
-                "{letter:?} was committed and is not a dead letter"
-            );
-            continue;
+        let version = found.base + 2 * offset;
+        let place = format!("offset {offset} of partition {partition}");
+        for item in read(record) {
+            match item {
+                Read::Bad { element } => {
+                    let letter = (partition, offset, element);
+                    let is_kept = found.letters.contains(&letter);
+                    assert!(is_kept, "{letter:?} was committed and is not a dead letter");
+                }
+                Read::Forget { before } => {
+                    let device = String::from_utf8(record.key.clone().unwrap()).unwrap();
+                    let before_ms = DeviceTime(before);
+                    let erasure = Erasure { device, before_ms, version };
+                    assert!(found.is_erased(&erasure), "{place} was committed: {erasure:?}");
+                }
+                Read::Sample { device, fix, .. } => {
+                    let time_ms = DeviceTime(fix.time);
+                    let is_below = floor(&device).is_some_and(|floor| time_ms < floor);
+                    if is_below || !seen.insert((device.clone(), time_ms)) {
+                        continue;
+                    }
+                    let place = format!("{device} at {time_ms}, {place}");
+                    assert!(
+                        found.is_stored(&device, time_ms),
+                        "{place} was committed and is not stored"
+                    );
+                    assert!(
+                        found.is_announced(&device, time_ms, version),
+                        "{place} was committed and is not announced"
+                    );
+                }
+            }
         }
-        let (device, time_ms) = sample(&record.value);
-        if !seen.insert((device.clone(), time_ms)) {
-            continue;
-        }
-        // A trip that changes while its days are listed may be missing there, but not in a lookup.
-        let is_listed = stored.get(&device).is_some_and(|times| times.contains(&time_ms));
-        let is_stored = is_listed || {
-            let row = site.keyspace.runtime.block_on(store.covering(&device, time_ms)).unwrap();
-            row.is_some_and(|row| times(&row).contains(&time_ms))
-        };
-        let place = format!("{device} at {time_ms}, offset {offset} of partition {partition}");
-        assert!(is_stored, "{place} was committed and is not stored");
-        let announces = |event: &Event| {
-            (event.start_ms..=event.end_ms).contains(&time_ms) && event.version >= base + 2 * offset
-        };
-        let is_announced =
-            announced.get(&device).is_some_and(|events| events.iter().any(announces));
-        assert!(is_announced, "{place} was committed and is not announced");
     }
     checked
 }

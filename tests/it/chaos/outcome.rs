@@ -1,4 +1,4 @@
-//! The final state of a keyspace, its feed and its dead letters, against an undisturbed run of the
+//! The final state of a keyspace, its feed and its dead letters, against the literal model of the
 //! same log.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -7,79 +7,55 @@ use futures_util::{StreamExt, stream};
 use serde_json::Value;
 use tstar::internals::identity::TripId;
 use tstar::internals::model::scalar::DeviceTime;
-use tstar::internals::store::sqlite::SqliteStore;
-use tstar::internals::store::{TripRow, TripStore};
+use tstar::internals::store::{Forget, TripStore};
 
-use super::check::{Event, events, rows, texts};
-use super::{HASTE, PARTITIONS, Site};
-use crate::faults::until;
-use crate::topic::{drain, start};
+use super::Site;
+use super::check::{Erasure, Event, feed, texts};
+use super::expected::{Counts, Expected};
 
-/// What the same log gives, under the same epochs, in a file and undisturbed.
-struct Undisturbed {
-    trips: String,
-    letters: BTreeSet<(i32, i64, Option<u32>)>,
-}
-
-fn undisturbed(site: &Site) -> Undisturbed {
-    let folder = &site.folder;
-    let exported = folder.text(&format!("epoch export --store {}", site.keyspace.url));
-    folder.write("epochs.json", exported);
-    folder.run("epoch import epochs.json --store sqlite:whole.db").ends(0);
-    let flags = site.topic.flags();
-    let words = format!("run {flags} --store sqlite:whole.db --from earliest {HASTE}");
-    let running = start(folder, &words);
-    let ends = site.topic.ends(PARTITIONS);
-    until("the undisturbed run", || {
-        let store = SqliteStore::open_reader(&folder.path("whole.db")).ok()?;
-        let read = |(at, end): (&i32, &i64)| {
-            *end == 0 || store.position_of(*at).ok().flatten() >= Some(*end)
-        };
-        ends.iter().all(read).then_some(())
-    });
-    drain(running, &words).ends(0);
-    let letters = folder.run("dlq ls --store sqlite:whole.db").ends(0).objects();
-    let number = |value: &Value| value.as_i64().unwrap();
-    let place = |letter: &Value| {
-        let element = letter["element"].as_u64().map(|it| u32::try_from(it).unwrap());
-        let partition = i32::try_from(number(&letter["partition"])).unwrap();
-        (partition, number(&letter["offset"]), element)
-    };
-    Undisturbed {
-        trips: folder.text("export --path --store sqlite:whole.db"),
-        letters: letters.iter().map(place).collect(),
-    }
-}
-
-/// Checks that store, feed and dead letters are complete.
-pub fn is_whole(site: &Site) {
-    let expected = undisturbed(site);
-    let exported = site.folder.text(&format!("export --path --store {}", site.keyspace.url));
-    for (found, expected) in exported.lines().zip(expected.trips.lines()) {
-        assert!(found == expected, "found a trip\n{found}\nundisturbed\n{expected}");
-    }
-    assert!(exported == expected.trips, "one has more trips than the other");
-    assert!(expected.letters.len() >= site.bad.len());
+/// Checks that store, feed and dead letters are complete. Returns what the log has.
+pub fn is_whole(site: &Site) -> Counts {
+    let store = site.keyspace.store();
+    let input = site.topic.records_of(&site.topic.name);
+    let expected = Expected::new(&input, site.base(&store));
+    site.keyspace.runtime.block_on(expected.assert_store(&store));
     assert_eq!(site.dead_letters(), expected.letters);
 
-    let store = site.keyspace.store();
-    let (rows, events) = (rows(site, &store), events(site));
+    let exported = site.folder.text(&format!("export --path --store {}", site.keyspace.url));
+    let (events, erasures) = feed(site);
+    erasures_are_announced(&expected, &erasures);
     let trip = |line: &str| {
         let mut trip: Value = serde_json::from_str(line).unwrap();
         trip.as_object_mut().unwrap().remove("path").unwrap();
         (trip["id"].as_str().unwrap().to_owned(), trip)
     };
     let trips: BTreeMap<_, _> = exported.lines().map(trip).collect();
-    assert_eq!(trips.len(), rows.len());
-    assert_eq!(by_span(&events), trips, "a consumer that resolves overlaps");
-    assert_eq!(by_retired(&events), trips, "a consumer that drops retired ids");
+    assert_eq!(trips.len(), expected.trips().len());
+    let stand = |event: &&Event| !erasures.iter().any(|erasure| erasure.covers(event));
+    let standing: Vec<&Event> = events.iter().filter(stand).collect();
+    assert_eq!(by_span(&standing), trips, "a consumer that resolves overlaps");
+    assert_eq!(by_retired(&standing, &events), trips, "a consumer that drops retired ids");
     every_merge_is_announced(&trips, &events);
-    every_id_resolves(site, &events);
+    every_id_resolves(site, &expected, &events);
+    expected.counts
+}
+
+/// Every erasure of the log is in the feed, and no other.
+fn erasures_are_announced(expected: &Expected, announced: &[Erasure]) {
+    let forgets = expected.forgets();
+    let own = forgets.iter().flat_map(|(device, own)| own.iter().map(move |it| (device, it)));
+    let erasure = |(device, it): (&&str, &Forget)| Erasure {
+        device: (*device).to_owned(),
+        before_ms: it.before_ms,
+        version: it.version.get(),
+    };
+    let expected: BTreeSet<_> = own.map(erasure).collect();
+    assert_eq!(announced.iter().cloned().collect::<BTreeSet<_>>(), expected);
 }
 
 /// The trips of a consumer that knows spans: of overlapping ones the newest wins.
-fn by_span(events: &[Event]) -> BTreeMap<String, Value> {
-    let mut newest: Vec<_> = events.iter().collect();
+fn by_span(events: &[&Event]) -> BTreeMap<String, Value> {
+    let mut newest = events.to_vec();
     newest.sort_by_key(|event| std::cmp::Reverse(event.version));
     let mut stand: BTreeMap<(&str, DeviceTime), &Event> = BTreeMap::new();
     for event in newest {
@@ -93,10 +69,10 @@ fn by_span(events: &[Event]) -> BTreeMap<String, Value> {
 }
 
 /// The trips of a consumer without spans: the newest of each id, without ids once retired.
-fn by_retired(events: &[Event]) -> BTreeMap<String, Value> {
-    let retired: HashSet<&String> = events.iter().flat_map(|event| &event.absorbed).collect();
+fn by_retired(standing: &[&Event], all: &[Event]) -> BTreeMap<String, Value> {
+    let retired: HashSet<&String> = all.iter().flat_map(|event| &event.absorbed).collect();
     let mut newest: BTreeMap<&String, &Event> = BTreeMap::new();
-    for event in events.iter().filter(|event| !retired.contains(&event.id)) {
+    for event in standing.iter().filter(|event| !retired.contains(&event.id)) {
         let known = newest.entry(&event.id).or_insert(event);
         if known.version < event.version {
             *known = event;
@@ -114,8 +90,9 @@ fn every_merge_is_announced(trips: &BTreeMap<String, Value>, events: &[Event]) {
     }
 }
 
-/// Every id that was ever announced resolves to the trip that has or absorbed it.
-fn every_id_resolves(site: &Site, events: &[Event]) {
+/// Every id that was ever announced resolves to the trip that has or absorbed it, unless that was
+/// erased.
+fn every_id_resolves(site: &Site, expected: &Expected, events: &[Event]) {
     let ids = events.iter().flat_map(|event| event.absorbed.iter().chain([&event.id]));
     let ids: BTreeSet<_> = ids.map(|id| TripId::parse_text(id).unwrap()).collect();
     let store = site.keyspace.store();
@@ -123,10 +100,9 @@ fn every_id_resolves(site: &Site, events: &[Event]) {
         let store = &store;
         async move {
             let row = store.covering(&id.device_id, id.t_star_ms).await.unwrap();
-            let has_it = |row: &TripRow| {
-                row.t_star_ms == id.t_star_ms || row.absorbed.contains_key(&id.t_star_ms)
-            };
-            assert!(row.as_ref().is_some_and(has_it), "{id:?} leads to {row:?}");
+            let found = row.as_ref().map(|row| row.t_star_ms.ms());
+            let trip = expected.trip_of(&id.device_id, id.t_star_ms.ms());
+            assert_eq!(found, trip.map(|trip| trip.t_star), "{id:?} leads to {row:?}");
         }
     };
     let all = stream::iter(ids).map(lookup).buffer_unordered(16).collect::<Vec<()>>();

@@ -2,6 +2,7 @@
 
 use scylla::value::Row;
 
+use super::log::Size;
 use super::{Instance, Site};
 use crate::cli::number;
 use crate::keyspace::{ClusteringOrder, Keyspace};
@@ -77,7 +78,7 @@ pub fn assert_same(found: &[String], expected: &[String]) {
 
 #[test]
 fn a_replay_changes_nothing_and_gives_the_same_to_the_byte() {
-    let Some(site) = Site::new(20, SAMPLES, 7) else { return };
+    let Some(site) = Site::new(Size { devices: 20, samples: SAMPLES }, 7) else { return };
     site.send(&site.lines);
     let (delivered, applied) = read(&site, &site.keyspace, &site.topic.name, 1);
     assert!(delivered == SAMPLES as u64 && applied > 0, "{delivered} {applied}");

@@ -1,5 +1,6 @@
-//! Schedules of kills, stops, joins and leaves. Each has a seed: `TSTAR_TEST_CHAOS_SEED` runs that
-//! one only, `TSTAR_TEST_CHAOS` is the number of schedules.
+//! Schedules of kills, stops, joins and leaves. Each has a seed, which is new in each run and is
+//! printed: `TSTAR_TEST_CHAOS_SEED` runs that one only, `TSTAR_TEST_CHAOS` is the number of
+//! schedules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{AddAssign, Range};
@@ -11,7 +12,9 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 use tstar::internals::kafka::client::Brokers;
 use tstar::internals::kafka::group::Group;
 
-use super::check::{events, nothing_is_ahead};
+use super::check::{feed, nothing_is_ahead};
+use super::expected::Counts;
+use super::log::Size;
 use super::outcome::is_whole;
 use super::{Instance, LoggedEvent, PARTITIONS, Site};
 use crate::counts;
@@ -51,13 +54,18 @@ struct Tally {
     merges_in_flight: usize,
     /// Committed records that were checked while a schedule ran.
     checked: usize,
+    /// What the logs have.
+    log: Counts,
 }
 
 impl Tally {
-    fn counts(&self) -> [usize; 7] {
-        let read_again = usize::try_from(self.read_again).unwrap();
-        let Self { kills, stops, moves, lost, merges_in_flight, checked, .. } = *self;
-        [kills, stops, read_again, moves, lost, merges_in_flight, checked]
+    /// Whether each kind has occurred.
+    fn is_complete(&self) -> bool {
+        let Self { kills, stops, read_again, moves, lost, merges_in_flight, checked, log } = *self;
+        let Counts { arrays, bad_elements, erased, forgotten, merges } = log;
+        let of_servers = [kills, stops, moves, lost, merges_in_flight, checked];
+        let of_logs = [arrays, bad_elements, erased, forgotten, merges];
+        read_again > 0 && of_servers.iter().chain(&of_logs).all(|count| *count > 0)
     }
 }
 
@@ -70,6 +78,7 @@ impl AddAssign for Tally {
         self.lost += other.lost;
         self.merges_in_flight += other.merges_in_flight;
         self.checked += other.checked;
+        self.log += other.log;
     }
 }
 
@@ -107,7 +116,7 @@ impl<'a> Schedule<'a> {
     /// Sends the next part of the log, and waits until some of it is announced.
     fn send_next(&mut self, parts: usize) {
         let before = self.site.events();
-        let upto = (self.sent + SAMPLES.div_ceil(parts)).min(SAMPLES);
+        let upto = (self.sent + SAMPLES.div_ceil(parts)).min(self.site.lines.len());
         self.site.send(&self.site.lines[self.sent..upto]);
         self.sent = upto;
         let more = i64::try_from(self.below(40)).unwrap() + 1;
@@ -179,7 +188,7 @@ impl<'a> Schedule<'a> {
     /// Counts what an instance had done beyond its commits. Its partitions have not moved yet.
     fn interrupted(&mut self, holds: &BTreeSet<i32>, committed: &BTreeMap<i32, i64>) {
         let base = self.site.base(&self.site.keyspace.store());
-        let events = events(self.site);
+        let (events, _) = feed(self.site);
         for partition in holds {
             let next = committed.get(partition).copied().unwrap_or(0);
             let ahead = events
@@ -218,7 +227,7 @@ impl<'a> Schedule<'a> {
             self.act(act);
         }
         self.send_next(1);
-        assert_eq!(self.sent, SAMPLES);
+        assert_eq!(self.sent, self.site.lines.len());
         self.heal();
         let events = self.site.events();
         self.tally.kills = self.kills.iter().filter(|at| (1..events).contains(*at)).count();
@@ -274,9 +283,9 @@ fn run(seeds: Range<u64>, all: &Mutex<Tally>) {
                 return;
             }
             let _replay = Replay(seed);
-            let site = Site::new(40, SAMPLES, seed).unwrap();
-            let tally = Schedule::new(&site, seed).run();
-            is_whole(&site);
+            let site = Site::new(Size { devices: 40, samples: SAMPLES }, seed).unwrap();
+            let mut tally = Schedule::new(&site, seed).run();
+            tally.log = is_whole(&site);
             site.remove();
             println!("seed {seed}: {tally:?}");
             *all.lock().unwrap() += tally;
@@ -288,7 +297,7 @@ fn run(seeds: Range<u64>, all: &Mutex<Tally>) {
 }
 
 #[test]
-fn schedules_of_faults_end_as_an_undisturbed_run() {
+fn schedules_of_faults_end_as_the_model_says() {
     if servers::kafka().is_none() || servers::cql().is_none() {
         return;
     }
@@ -297,11 +306,13 @@ fn schedules_of_faults_end_as_an_undisturbed_run() {
         return run(seed..seed + 1, &all);
     }
     let schedules = number("TSTAR_TEST_CHAOS").unwrap_or(20);
+    let first = u64::from(fastrand::u32(..));
+    println!("chaos: schedules of seeds from {first}");
     for round in 0..AT_MOST {
-        run(round * schedules..(round + 1) * schedules, &all);
+        run(first + round * schedules..first + (round + 1) * schedules, &all);
         let tally = *all.lock().unwrap();
         println!("{} schedules: {tally:?}", (round + 1) * schedules);
-        if tally.counts().iter().all(|count| *count > 0) {
+        if tally.is_complete() {
             return counts::CHAOS.print((round + 1) * schedules);
         }
     }

@@ -5,28 +5,49 @@ use tstar::internals::model::partitioner::Partitioner;
 use super::{PARTITIONS, sample, send_to};
 use crate::cli::Folder;
 use crate::replay::Site;
+use crate::servers::send_by_java;
 use crate::topic::Topic;
 
-/// librdkafka's names of those that compute a partition from the key.
-const CLIENTS: [(Partitioner, &str); 2] =
-    [(Partitioner::Murmur2, "murmur2_random"), (Partitioner::Crc32, "consistent_random")];
+/// The client in Java; others are librdkafka with the partitioner of that name.
+const JAVA: &str = "java";
 
+/// Sends keys by librdkafka, with the partitioner of this name.
 fn send_keys(topic: &Topic, partitioner: &str, keys: usize) {
-    let keys: Vec<_> = (0..keys).map(|nth| format!("wagon-{}", nth * nth)).collect();
+    let keys = names(keys);
     send_to(topic, partitioner, keys.iter().map(|key| (None, &**key, sample(key, 1))));
+}
+
+fn names(keys: usize) -> Vec<String> {
+    (0..keys).map(|nth| format!("wagon-{}", nth * nth)).collect()
+}
+
+/// Sends the same keys by a producer in Java, whose partitioner is murmur2.
+fn send_keys_by_java(topic: &Topic, keys: usize) -> Option<()> {
+    let line = |key: &String| format!("{key}\t{}\n", sample(key, 1));
+    let lines: String = names(keys).iter().map(line).collect();
+    send_by_java(&topic.brokers, &topic.name, &["parse.key=true"], &lines)
 }
 
 #[test]
 fn partitions_are_computed_as_the_client_does() {
     for partitions in [PARTITIONS, 7] {
-        for (partitioner, name) in CLIENTS {
+        for (client, partitioner) in [
+            (JAVA, Partitioner::Murmur2),
+            ("murmur2_random", Partitioner::Murmur2),
+            ("consistent_random", Partitioner::Crc32),
+        ] {
             let Some(topic) = Topic::new(partitions) else { return };
-            send_keys(&topic, name, 300);
+            if client == JAVA {
+                let Some(()) = send_keys_by_java(&topic, 300) else { return };
+            } else {
+                send_keys(&topic, client, 300);
+            }
             let records = topic.records_of(&topic.name);
             assert_eq!(records.len(), 300);
             for record in records {
                 let key = record.key.unwrap();
-                assert_eq!(partitioner.partition(&key, partitions), Some(record.partition));
+                let computed = partitioner.partition(&key, partitions);
+                assert_eq!(computed, Some(record.partition), "{client}");
             }
         }
     }

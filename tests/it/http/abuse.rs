@@ -4,12 +4,16 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::limits::gzip;
 use super::{Answer, Server, worked_example};
 use crate::cli::Folder;
 use tstar::internals::model::scalar::DeviceTime;
 
 /// Maximum memory of the server besides what it serves.
 const MAX_MEMORY: u64 = 150 << 20;
+
+/// Rounds of requests until one is rejected.
+const ROUNDS: usize = 10;
 
 fn serving(folder: &Folder, more: &str) -> Server {
     worked_example(folder);
@@ -167,27 +171,33 @@ fn requests_over_capacity_are_rejected_and_the_rest_answered() {
     let folder = Folder::new();
     let server = serving(&folder, "--max-requests 4");
     let (done, busy) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    std::thread::scope(|scope| {
-        for _ in 0..40 {
-            scope.spawn(|| {
-                for _ in 0..50 {
-                    let body = br#"{"pairs":[{"device":"truck-17","at":"2024-05-01T08:05:00Z"}]}"#;
-                    let answer = server.request("POST", "/v1/trips/lookup", "", body);
-                    match answer.status {
-                        200 => done.fetch_add(1, Ordering::Relaxed),
-                        503 => {
-                            assert_eq!(answer.header("retry-after"), Some("1"));
-                            busy.fetch_add(1, Ordering::Relaxed)
-                        }
-                        other => panic!("{other}: {}", answer.text()),
-                    };
-                }
-            });
-        }
+    // Bodies that take a while to unpack, so that others come meanwhile: a lookup alone keeps a
+    // thread of the server busy until its end, and there may be fewer threads than requests.
+    let body = r#"{"pairs":[{"device":"truck-17","at":"2024-05-01T08:05:00Z"}]}"#.to_owned();
+    let body = gzip((body + &" ".repeat(900_000)).as_bytes());
+    let ask = || {
+        let packed = "content-encoding: gzip\r\n";
+        let answer = server.request("POST", "/v1/trips/lookup", packed, &body);
+        match answer.status {
+            200 => done.fetch_add(1, Ordering::Relaxed),
+            503 => {
+                assert_eq!(answer.header("retry-after"), Some("1"));
+                busy.fetch_add(1, Ordering::Relaxed)
+            }
+            other => panic!("{other}: {}", answer.text()),
+        };
+    };
+    // How many requests overlap depends on the machine.
+    let rounds = (1..=ROUNDS).find(|_| {
+        std::thread::scope(|scope| {
+            for _ in 0..40 {
+                scope.spawn(|| (0..5).for_each(|_| ask()));
+            }
+        });
+        busy.load(Ordering::Relaxed) > 0
     });
     let (done, busy) = (done.into_inner(), busy.into_inner());
-    println!("{done} answered, {busy} rejected as busy");
-    assert_eq!(done + busy, 2000);
-    assert!(done > 0);
+    println!("{done} answered, {busy} rejected as busy, in {rounds:?} rounds");
+    assert!(rounds.is_some() && done > 0);
     is_well(&server);
 }

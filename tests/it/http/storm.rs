@@ -1,18 +1,19 @@
 //! Hostile requests, generated from a seed, and slow clients of every kind, all at once: the server
 //! stays live throughout, serves well-behaved clients afterwards, and its memory stays bounded.
 
-use std::env;
 use std::io::Write;
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use fastrand::Rng;
 
+use super::contract::SEED_VARIABLE;
 use super::limits::{LONG_TRIP, gzip, long_trip};
 use super::{Server, worked_example};
 use crate::cli::Folder;
 use crate::servers::LIMIT;
 use crate::servers::ready::until;
+use crate::support::times;
 
 const SECRET: &str = "correct-horse-battery";
 
@@ -25,19 +26,20 @@ const MAX_MEMORY: u64 = 400 << 20;
 const BATCH: u64 = 20;
 
 /// Clients that send requests at the same time.
-const SENDERS: u64 = 8;
+pub const SENDERS: u64 = 8;
 
-fn count(name: &str, default: u64) -> u64 {
-    env::var(name).map_or(default, |value| value.parse().unwrap())
+/// The seed of the first sender; each has the next one.
+pub fn seed() -> u64 {
+    times(SEED_VARIABLE, 1)
 }
 
 /// Bodies that decompress to far more than their size, made once.
-struct Bodies {
+pub struct Bodies {
     bombs: Vec<Vec<u8>>,
 }
 
 impl Bodies {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let most = 16 << 20;
         let bombs = [
             "\n".repeat(4 * most),
@@ -180,7 +182,7 @@ fn statuses(answers: &[u8]) -> Vec<u16> {
 }
 
 /// Sends requests until all are sent.
-fn send(server: &Server, bodies: &Bodies, seed: u64, left: &AtomicU64, answered: &AtomicU64) {
+pub fn send(server: &Server, bodies: &Bodies, seed: u64, left: &AtomicU64, answered: &AtomicU64) {
     let mut rng = Rng::with_seed(seed);
     let next = |left: u64| (left > 0).then(|| left.saturating_sub(BATCH));
     while let Ok(left) = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) {
@@ -194,7 +196,7 @@ fn send(server: &Server, bodies: &Bodies, seed: u64, left: &AtomicU64, answered:
 }
 
 /// A client that starts a request, and does not continue.
-fn slow(server: &Server, nth: u64) -> TcpStream {
+pub fn slow(server: &Server, nth: u64) -> TcpStream {
     let mut stream = server.connect();
     let bearer = format!("host: localhost\r\nauthorization: Bearer {SECRET}\r\n");
     let bytes = match nth % 6 {
@@ -211,7 +213,7 @@ fn slow(server: &Server, nth: u64) -> TcpStream {
 }
 
 /// CPU time of the server, s.
-fn cpu(server: &Server) -> f64 {
+pub fn cpu(server: &Server) -> f64 {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.child.id())).unwrap();
     let (_, rest) = stat.rsplit_once(')').unwrap();
     let ticks: f64 = rest.split(' ').skip(12).take(2).map(|it| it.parse::<f64>().unwrap()).sum();
@@ -221,7 +223,8 @@ fn cpu(server: &Server) -> f64 {
 #[test]
 fn no_request_and_no_client_takes_the_server_down() {
     let (requests, clients) =
-        (count("TSTAR_TEST_HOSTILE_REQUESTS", 2000), count("TSTAR_TEST_SLOW_CLIENTS", 40));
+        (times("TSTAR_TEST_HOSTILE_REQUESTS", 2000), times("TSTAR_TEST_SLOW_CLIENTS", 40));
+    println!("hostile requests of seeds from {}", seed());
     let folder = Folder::with("long.ndjson", long_trip(20_000));
     worked_example(&folder);
     folder.ingest("long.ndjson --store sqlite:trips.db");
@@ -239,7 +242,7 @@ fn no_request_and_no_client_takes_the_server_down() {
                 alive.fetch_add(1, Ordering::Relaxed);
             }
         });
-        let sending: Vec<_> = (0..SENDERS)
+        let sending: Vec<_> = (seed()..seed() + SENDERS)
             .map(|seed| {
                 let (server, bodies, left, answered) = (&server, &bodies, &left, &answered);
                 scope.spawn(move || send(server, bodies, seed, left, answered))

@@ -4,7 +4,7 @@ use super::{Daemon, PARTITIONS, are_same, committed, fleet, import, keyed, lette
 use crate::cli::Folder;
 use crate::servers::ready::until;
 use crate::servers::{LIMIT, Server, free_port, start_cassandra, start_kafka};
-use crate::support::block_on;
+use crate::support::{block_on, times};
 use crate::topic::Topic;
 
 const GROUP: &str = "tstar";
@@ -119,25 +119,35 @@ fn servers_that_come_late_and_are_killed_under_load_cost_nothing() {
     let Some(mut own) = OwnServers::start(&folder) else { return };
     let flags = format!("{} --store {}", own.topic.flags(), own.store);
     let words = format!("run {flags} --from earliest --create-topics --max-staleness 5s");
-    let lines = fleet(&folder, 60_000, "0.01");
+    let kills = ["TSTAR_TEST_BROKER_KILLS", "TSTAR_TEST_NODE_KILLS"].map(|name| times(name, 1));
+    let all = usize::try_from(kills.iter().sum::<u64>()).unwrap();
+    let lines_each = 60_000 / all.clamp(2, 10);
+    let lines = fleet(&folder, all * lines_each, "0.01");
     let lines: Vec<&[u8]> = lines.split_inclusive(|&byte| byte == b'\n').collect();
-    let part = |from: usize, upto: usize| lines[from..upto].concat();
+    let mut parts = lines.chunks(lines_each).map(<[&[u8]]>::concat);
 
     let mut daemon = own.comes_late(&folder, &words);
-    own.loses_its_broker(&mut daemon, &part(0, 30_000));
-    own.loses_its_node(&mut daemon, &part(30_000, 60_000));
+    for nth in 0..kills[0].max(kills[1]) {
+        if nth < kills[0] {
+            own.loses_its_broker(&mut daemon, &parts.next().unwrap());
+        }
+        if nth < kills[1] {
+            own.loses_its_node(&mut daemon, &parts.next().unwrap());
+        }
+    }
 
     let waits = [WAITS, NO_BROKER, "kafka: "].map(|word| (word, daemon.times(word)));
     let summary = daemon.drain();
     let expected = import(&folder, &own.topic);
     // What no broker acknowledged in time was sent again, and may have been kept the first time.
     let sent = sent(&own.topic);
-    assert!(sent >= 60_000 && expected["delivered"] == sent, "{sent}: {expected}");
+    let is_all = sent >= lines.len() as i64 && expected["delivered"] == sent;
+    assert!(is_all, "{sent}: {expected}");
     let same = are_same(&folder, &own.store, "sqlite:calm.db");
     let letters = serde_json::to_value(letters(&own.topic)).unwrap();
     assert_eq!(letters, expected["dead_letters"]);
     println!(
-        "{same} trips, dead letters {letters}, said {waits:?}, delivered {}",
+        "broker and node killed {kills:?} times; {same} trips, dead letters {letters}, said {waits:?}, delivered {}",
         summary["delivered"]
     );
 }

@@ -19,7 +19,12 @@ use crate::verify::file::dump;
 
 /// Runs a command and kills it at a random moment within `length`. Returns whether it was killed. A
 /// run that ended before shortens `length`: the machine may have been busier when it was measured.
-fn killed(folder: &Folder, words: &str, length: &mut Duration, random: &mut ChaCha8Rng) -> bool {
+pub fn killed(
+    folder: &Folder,
+    words: &str,
+    length: &mut Duration,
+    random: &mut ChaCha8Rng,
+) -> bool {
     let moment = length.mul_f64(f64::from(random.next_u32()) / f64::from(u32::MAX));
     let began = Instant::now();
     let mut running = Running::start(&mut hasty(folder, words));
@@ -42,7 +47,7 @@ fn took(folder: &Folder, words: &str) -> Duration {
 }
 
 /// A command whose flushes are short, so that it can be killed between them.
-fn hasty(folder: &Folder, words: &str) -> Command {
+pub fn hasty(folder: &Folder, words: &str) -> Command {
     let mut command = folder.command(words);
     command.env("TSTAR_FLUSH_INTERVAL", "5ms").env("TSTAR_MAX_STALENESS", "20ms");
     command

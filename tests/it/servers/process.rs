@@ -32,7 +32,8 @@ pub struct Server {
     jars: PathBuf,
     port: u16,
     host: String,
-    /// The node through which others join the cluster.
+    /// The node through which others join the cluster; of Kafka the port of the first broker, empty
+    /// for that one itself.
     seed: String,
     /// Its standard input is the lifeline.
     child: Child,
@@ -41,7 +42,12 @@ pub struct Server {
 /// Starts a broker with its data in `folder`, and does not wait for it; its controller uses the
 /// port after `port`. `None`, with a message, without a JRE.
 pub fn start_kafka(folder: &Path, port: u16) -> Option<Server> {
-    start(Kind::Kafka, folder, port, "127.0.0.1", "127.0.0.1")
+    start(Kind::Kafka, folder, port, "127.0.0.1", "")
+}
+
+/// Starts a second broker of a cluster, number 2, and does not wait for it.
+pub fn start_kafka_beside(first: &Server, folder: &Path, port: u16) -> Option<Server> {
+    start(Kind::Kafka, folder, port, "127.0.0.1", &first.port.to_string())
 }
 
 /// Starts a Cassandra node on `address`, and does not wait for it; it connects to other nodes on
@@ -74,9 +80,10 @@ fn spawn(kind: Kind, jars: &Path, folder: &Path, port: u16, host: &str, seed: &s
         Kind::Cql => "cassandra.sh",
     }));
     command.arg(jars).arg(folder).arg(port.to_string());
-    if kind == Kind::Cql {
-        command.args([host, seed]);
-    }
+    match kind {
+        Kind::Kafka => command.arg(seed),
+        Kind::Cql => command.args([host, seed]),
+    };
     // A group of its own: Ctrl-C ends the test, and that ends the server.
     command.process_group(0).stdin(Stdio::piped());
     command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap()
