@@ -159,7 +159,22 @@ impl Topic {
         (0..partitions).for_each(|partition| {
             wanted.add_partition(&self.name, partition);
         });
-        let answer = self.consumer(group).committed_offsets(wanted, REQUEST_TIMEOUT).unwrap();
+        let consumer = self.consumer(group);
+        // A coordinator may have to be found, or to load what it keeps.
+        let is_moving = |error: &KafkaError| {
+            use RDKafkaErrorCode as Code;
+            matches!(
+                error.rdkafka_error_code(),
+                Some(
+                    Code::NotCoordinator
+                        | Code::CoordinatorNotAvailable
+                        | Code::CoordinatorLoadInProgress
+                )
+            )
+        };
+        let ask = || consumer.committed_offsets(wanted.clone(), REQUEST_TIMEOUT);
+        let is_answer = |it: &Result<_, KafkaError>| !it.as_ref().err().is_some_and(is_moving);
+        let answer = until("a coordinator", || Some(ask()).filter(is_answer)).unwrap();
         let offset = |(at, offset): ((String, i32), Offset)| match offset {
             Offset::Offset(offset) => Some((at.1, offset)),
             _ => None,
