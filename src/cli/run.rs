@@ -19,6 +19,7 @@ use crate::ops::{InvalidRequest, Notify, PartialResult, Stopped};
 use crate::pipeline::daemon::OnEvent;
 use crate::settings::{Origins, Settings};
 use crate::store::StoreUrl;
+use crate::telemetry::counts::SampleCounts;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -84,11 +85,12 @@ pub async fn run(args: &RunArgs, context: &Context, printer: &mut Printer) -> an
     if let Some(server) = server {
         server.ended().await;
     }
-    let Some(report) = report else { return Ok(()) };
-    printer.json(&RunSummary::new(&report.counts))?;
+    let nothing = SampleCounts::default();
+    let counts = report.as_ref().map_or(&nothing, |report| &report.counts);
+    printer.json(&RunSummary::new(counts))?;
     printer.flush()?;
-    match (report.drained, cancel.signal()) {
-        (DrainResult::NotInTime, Some(signal)) => {
+    match (report.map(|report| report.drained), cancel.signal()) {
+        (Some(DrainResult::NotInTime), Some(signal)) => {
             exit::print_status(&format!(
                 "not all that was read could be stored within --drain-timeout, {} s; the next \
                  start reads it again",

@@ -28,7 +28,7 @@ use tstar::internals::store::scylla::ScyllaStore;
 
 use crate::cli::{Folder, Ran};
 use crate::control_keys;
-use crate::faults::until;
+use crate::faults::{until, until_handles_term};
 use crate::keyspace::{ClusteringOrder, Keyspace};
 use crate::support::block_on;
 use crate::topic::Topic;
@@ -222,6 +222,12 @@ impl Instance {
         if let Some(status) = self.child.try_wait().unwrap() {
             panic!("an instance ended: {status}\ntstar {}\n{}", self.words, self.describe());
         }
+    }
+
+    /// Asks it to stop, as an operator would.
+    fn stop(&self) {
+        until_handles_term(&self.child);
+        self.signal("TERM");
     }
 
     /// Waits for its end, as after SIGTERM; returns its summary.

@@ -188,7 +188,7 @@ impl Running {
         Self(Some(command.spawn().unwrap()))
     }
 
-    fn child(&mut self) -> &mut Child {
+    pub fn child(&mut self) -> &mut Child {
         self.0.as_mut().unwrap()
     }
 
@@ -201,20 +201,6 @@ impl Running {
         let id = self.child().id().to_string();
         let sent = Command::new("kill").args([&format!("-{name}"), &id]).output();
         sent.unwrap();
-    }
-
-    /// Waits until the process handles SIGTERM, or has ended: before, a signal kills it.
-    pub fn until_handles_term(&mut self) {
-        const TERM: u64 = 1 << (15 - 1);
-        let path = format!("/proc/{}/status", self.child().id());
-        until("a handler of SIGTERM", || {
-            // Without the file: another system, or the process is gone.
-            let Ok(status) = std::fs::read_to_string(&path) else { return Some(()) };
-            let field = |name| status.lines().find_map(|line: &str| line.strip_prefix(name));
-            let caught = field("SigCgt:").and_then(|it| u64::from_str_radix(it.trim(), 16).ok());
-            let is_over = field("State:").is_some_and(|state| state.trim().starts_with('Z'));
-            (is_over || caught.is_none_or(|caught| caught & TERM != 0)).then_some(())
-        });
     }
 
     /// Peak memory, bytes.
@@ -250,6 +236,20 @@ impl Running {
         child.kill().unwrap();
         child.wait().unwrap();
     }
+}
+
+/// Waits until a process handles SIGTERM, or has ended: before, a signal kills it.
+pub fn until_handles_term(process: &Child) {
+    const TERM: u64 = 1 << (15 - 1);
+    let path = format!("/proc/{}/status", process.id());
+    until("a handler of SIGTERM", || {
+        // Without the file: another system, or the process is gone.
+        let Ok(status) = std::fs::read_to_string(&path) else { return Some(()) };
+        let field = |name| status.lines().find_map(|line: &str| line.strip_prefix(name));
+        let caught = field("SigCgt:").and_then(|it| u64::from_str_radix(it.trim(), 16).ok());
+        let is_over = field("State:").is_some_and(|state| state.trim().starts_with('Z'));
+        (is_over || caught.is_none_or(|caught| caught & TERM != 0)).then_some(())
+    });
 }
 
 impl Drop for Running {

@@ -29,7 +29,7 @@ use tstar::internals::kafka::client::Brokers;
 use tstar::internals::kafka::producer::{Producer, ProducerRecord};
 
 use crate::cli::Folder;
-use crate::faults::{Running, until};
+use crate::faults::{Running, until, until_handles_term};
 use crate::servers;
 use crate::servers::LIMIT;
 use crate::support::block_on;
@@ -286,7 +286,7 @@ pub fn start(folder: &Folder, words: &str) -> Running {
 
 /// Ends a daemon as an operator would.
 pub fn drain(mut running: Running, words: &str) -> crate::cli::Ran {
-    running.until_handles_term();
+    until_handles_term(running.child());
     running.signal("TERM");
     running.ran(words)
 }

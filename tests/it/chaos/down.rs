@@ -130,7 +130,7 @@ impl Case {
 
     fn ends(self) {
         let Self { site, instance: [mut instance], is_feed, held, checked, .. } = self;
-        instance.signal("TERM");
+        instance.stop();
         instance.drains();
         let log = is_whole(&site);
         let what = if is_feed { "feed" } else { "dead letters" };

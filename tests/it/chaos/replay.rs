@@ -59,7 +59,7 @@ fn read(site: &Site, keyspace: &Keyspace, group: &str, instances: usize) -> (u64
     site.until_committed(group, &mut running);
     let (mut delivered, mut applied) = (0, 0);
     for instance in &mut running {
-        instance.signal("TERM");
+        instance.stop();
         let summary = instance.drains();
         delivered += number(&summary["delivered"]);
         applied += number(&summary["applied"]);

@@ -146,7 +146,7 @@ impl<'a> Schedule<'a> {
             Act::Stop => self.stop(nth),
             Act::Leave => {
                 let mut leaves = self.running.remove(nth);
-                leaves.signal("TERM");
+                leaves.stop();
                 leaves.drains();
                 self.ended.push(leaves);
             }
@@ -207,7 +207,7 @@ impl<'a> Schedule<'a> {
         }
         self.site.until_committed(&self.site.topic.name, &mut self.running);
         for instance in &mut self.running {
-            instance.signal("TERM");
+            instance.stop();
         }
         for instance in &mut self.running {
             instance.drains();
