@@ -97,8 +97,12 @@ impl Printer {
     }
 
     /// A writer of trips in a format for programs.
-    pub fn writer(&mut self, form: Form, with_path: bool) -> TripWriter<&mut dyn Write> {
-        TripWriter::new(&mut self.out, form, with_path)
+    fn writer(
+        &mut self,
+        form: Form,
+        with_path: bool,
+    ) -> anyhow::Result<TripWriter<&mut dyn Write>> {
+        Ok(TripWriter::new(self.out(), form, with_path)?)
     }
 
     /// Prints one trip; as JSON it is one object, not an array.
@@ -113,7 +117,7 @@ impl Printer {
             return Ok(self.line(&table::answer(&TripJson::from_row(row)?, extras))?);
         };
         let form = if form == Form::Json { Form::Ndjson } else { form };
-        let mut writer = self.writer(form, with_path);
+        let mut writer = self.writer(form, with_path)?;
         writer.write(row, extras)?;
         writer.finish()?;
         Ok(())
@@ -130,7 +134,7 @@ impl Printer {
             let trips = rows.iter().map(TripJson::from_row).collect::<Result<Vec<_>, _>>()?;
             return Ok(self.line(&table::list(&trips))?);
         };
-        let mut writer = self.writer(form, with_path);
+        let mut writer = self.writer(form, with_path)?;
         for row in rows {
             writer.write(row, &Extras::default())?;
         }

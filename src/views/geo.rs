@@ -6,12 +6,19 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use super::ViewError;
-use super::form::{FormSpec, PathRule, TripView};
+use super::form::{FormSpec, Frame, Layout, PathRule, TripView};
 use super::json::json;
 use super::trip_json::{Answer, read_path};
 use crate::codec::trip_row::TripRow;
 use crate::model::time::format_time;
 use crate::timeline::{Path, ReadingKind, Sample};
+
+/// The members of a `FeatureCollection`.
+const COLLECTION: Frame = Frame {
+    start: |_| "{\"type\":\"FeatureCollection\",\"features\":[".to_owned(),
+    separators: ["\n", ",\n"],
+    ends: ["]}\n", "\n]}\n"],
+};
 
 /// One `FeatureCollection` with a feature for each trip.
 pub(super) static GEOJSON: FormSpec = FormSpec {
@@ -19,10 +26,10 @@ pub(super) static GEOJSON: FormSpec = FormSpec {
     help: "One FeatureCollection",
     media_type: Some("application/geo+json"),
     path: PathRule::Always,
-    start: |_| "{\"type\":\"FeatureCollection\",\"features\":[".to_owned(),
-    trip: |trip| Ok(json(&Feature::from_row(trip.row, &trip.answer, trip.tolerance_m)?)),
-    separators: ["\n", ",\n"],
-    ends: ["]}\n", "\n]}\n"],
+    trips: Layout::Text(COLLECTION, |trip| {
+        Ok(json(&Feature::from_row(trip.row, &trip.answer, trip.tolerance_m)?))
+    }),
+    points: None,
 };
 
 /// One GPX 1.1 file with a track for each trip.
@@ -31,10 +38,11 @@ pub(super) static GPX: FormSpec = FormSpec {
     help: "One GPX 1.1 file",
     media_type: Some("application/gpx+xml"),
     path: PathRule::Always,
-    start: |_| GPX_HEAD.to_owned(),
-    trip: gpx_track,
-    separators: ["", ""],
-    ends: [GPX_TAIL, GPX_TAIL],
+    trips: Layout::Text(
+        Frame { start: |_| GPX_HEAD.to_owned(), separators: ["", ""], ends: [GPX_TAIL, GPX_TAIL] },
+        gpx_track,
+    ),
+    points: None,
 };
 
 /// A trip as a GeoJSON feature.

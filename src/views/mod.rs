@@ -46,6 +46,9 @@ pub enum ViewError {
         /// What is wrong with the path.
         source: RowError,
     },
+    /// The format cannot hold samples without a trip around them.
+    #[error("a row of {0} cannot be a sample")]
+    NoPoints(&'static str),
     /// The output cannot be written.
     #[error("cannot write the output")]
     Write(#[from] std::io::Error),

@@ -6,7 +6,10 @@ use rusqlite::Connection;
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::{DeviceTime, Offset, Version};
 use tstar::internals::store::sqlite::{FORMATS, SqliteStore};
-use tstar::internals::store::{Change, ChangeKind, Flush, Journal, StoreError, TripRow, TripStore};
+use tstar::internals::store::{
+    Access, AnyStore, Change, ChangeKind, DeviceScope, Flush, Journal, OpenOptions, StoreError,
+    StoreUrl, TripRow, TripStore,
+};
 use tstar::internals::timeline::{
     LegFilter, Path as TripPath, READINGS, Reading, Sample, Trip, day_of,
 };
@@ -53,6 +56,24 @@ fn a_second_writer_is_refused_and_a_reader_is_served() {
     assert!(block_on(reader.covering("truck-17", NOON)).unwrap().is_some());
     drop(writer);
     open(&file).unwrap();
+}
+
+#[test]
+fn a_snapshot_is_of_one_moment() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trips.db");
+    let writer = open(&file).unwrap();
+    block_on(writer.commit(&flush(&["truck-1"]))).unwrap();
+    let url = StoreUrl::parse(&format!("sqlite:{}", file.display())).unwrap();
+    let reader = block_on(AnyStore::open(&url, Access::Read, OpenOptions::default())).unwrap();
+    let devices = || block_on(reader.devices(DeviceScope::All, None, 10)).unwrap();
+    let snapshot = reader.snapshot().unwrap();
+    assert_eq!(devices(), ["truck-1"]);
+    block_on(writer.commit(&flush(&["truck-2"]))).unwrap();
+    assert_eq!(devices(), ["truck-1"]);
+    drop(snapshot);
+    assert_eq!(devices(), ["truck-1", "truck-2"]);
+    drop(reader.snapshot().unwrap());
 }
 
 #[test]

@@ -69,7 +69,7 @@ fn single(device: &str) -> TripRow {
 
 fn written(form: Form, with_path: bool, rows: &[TripRow], extras: &Extras) -> String {
     let mut out = Vec::new();
-    let mut writer = TripWriter::new(&mut out, form, with_path);
+    let mut writer = TripWriter::new(&mut out, form, with_path).unwrap();
     for row in rows {
         writer.write(row, extras).unwrap();
     }
