@@ -27,6 +27,7 @@ Examples:
   tstar export --format csv --prefix 202611
   tstar export --device truck-17 --format gpx
   tstar export --day 2026-11-20 --format geojson --out day.geojson
+  tstar export --format parquet --out trips.parquet
   tstar export --from 2026-11-01T00:00:00Z --to 2026-12-01T00:00:00Z --format csv --points
 
 --from, --to and --day select trips that overlap the range, both ends inclusive; --prefix selects by
@@ -77,7 +78,7 @@ pub async fn run(
     let Some(path) = &args.out else {
         let is_hidden = printer.is_terminal();
         let mut progress = ExportProgress::new(is_hidden, None);
-        let mut writer = args.writer(printer.out(), form)?;
+        let mut writer = args.writer(printer.data(form)?, form)?;
         let changed = export(&store, &selection, |row| progress.write(row, &mut writer)).await?;
         writer.finish()?;
         progress.finish(changed);

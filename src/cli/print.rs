@@ -96,13 +96,25 @@ impl Printer {
         self.out.flush()
     }
 
+    /// The output for a format for programs.
+    ///
+    /// # Errors
+    /// The format is not text, and the output is a terminal.
+    pub fn data(&mut self, form: Form) -> Result<&mut dyn Write, InvalidRequest> {
+        if self.terminal && form.spec().is_binary() {
+            let problem = format!("{} is not text; redirect the output", form.spec().name);
+            return Err(InvalidRequest(problem));
+        }
+        Ok(&mut self.out)
+    }
+
     /// A writer of trips in a format for programs.
     fn writer(
         &mut self,
         form: Form,
         with_path: bool,
     ) -> anyhow::Result<TripWriter<&mut dyn Write>> {
-        Ok(TripWriter::new(self.out(), form, with_path)?)
+        Ok(TripWriter::new(self.data(form)?, form, with_path)?)
     }
 
     /// Prints one trip; as JSON it is one object, not an array.

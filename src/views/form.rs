@@ -4,7 +4,7 @@
 //! A new format needs a [`FormSpec`] in a file next to this one, and a variant here.
 
 use super::trip_json::Answer;
-use super::{Extras, ViewError, csv, geo, json};
+use super::{Extras, ViewError, csv, geo, json, moving, parquet, xml};
 use crate::codec::trip_row::TripRow;
 use crate::timeline::Sample;
 
@@ -21,11 +21,29 @@ pub enum Form {
     GeoJson,
     /// One GPX 1.1 file.
     Gpx,
+    /// One KML 2.2 file.
+    Kml,
+    /// One GeoJSON `FeatureCollection` with times as the fourth coordinate.
+    Kepler,
+    /// One `FeatureCollection` of OGC Moving Features.
+    MfJson,
+    /// One GeoParquet 1.1 file; of samples, one Parquet file.
+    Parquet,
 }
 
 impl Form {
     /// All formats.
-    pub const ALL: [Self; 5] = [Self::Ndjson, Self::Json, Self::Csv, Self::GeoJson, Self::Gpx];
+    pub const ALL: [Self; 9] = [
+        Self::Ndjson,
+        Self::Json,
+        Self::Csv,
+        Self::GeoJson,
+        Self::Gpx,
+        Self::Kml,
+        Self::Kepler,
+        Self::MfJson,
+        Self::Parquet,
+    ];
 
     /// The names of the formats with a property.
     #[must_use]
@@ -42,7 +60,11 @@ impl Form {
             Self::Json => &json::JSON,
             Self::Csv => &csv::CSV,
             Self::GeoJson => &geo::GEOJSON,
-            Self::Gpx => &geo::GPX,
+            Self::Gpx => &xml::GPX,
+            Self::Kml => &xml::KML,
+            Self::Kepler => &geo::KEPLER,
+            Self::MfJson => &moving::MF_JSON,
+            Self::Parquet => &parquet::PARQUET,
         }
     }
 }
@@ -93,6 +115,12 @@ impl FormSpec {
     pub fn has_points(&self) -> bool {
         self.points.is_some()
     }
+
+    /// Whether it is not text.
+    #[must_use]
+    pub fn is_binary(&self) -> bool {
+        matches!(self.trips, Layout::Table)
+    }
 }
 
 /// The text of a trip.
@@ -106,6 +134,8 @@ pub(super) type PointText = fn(&PointView<'_>) -> String;
 pub(super) enum Layout<T> {
     /// As text, one after another.
     Text(Frame, T),
+    /// As columns of a Parquet file.
+    Table,
 }
 
 /// The text around rows.

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use super::form::{Form, Frame, Layout, PathRule, PointText, PointView, TripText, TripView};
+use super::parquet::{PointTable, TripTable};
 use super::trip_json::{Answer, read_path, text_id};
 use super::{Extras, TripJson, ViewError};
 use crate::codec::trip_row::TripRow;
@@ -22,6 +23,10 @@ enum Sink<W: Write> {
     Trips(TextOut<W>, TripText, bool),
     /// A text for each sample.
     Points(TextOut<W>, PointText),
+    /// A row of a Parquet file for each trip.
+    TripTable(Box<TripTable<W>>),
+    /// A row of a Parquet file for each sample.
+    PointTable(Box<PointTable<W>>),
 }
 
 impl<W: Write> TripWriter<W> {
@@ -31,9 +36,13 @@ impl<W: Write> TripWriter<W> {
     /// The output cannot be written.
     pub fn new(out: W, form: Form, with_path: bool) -> Result<Self, ViewError> {
         let spec = form.spec();
-        let Layout::Text(frame, text) = &spec.trips;
         let with_path = with_path && spec.path == PathRule::OnRequest;
-        let sink = Sink::Trips(TextOut { out, frame, written: 0 }, *text, with_path);
+        let sink = match &spec.trips {
+            Layout::Text(frame, text) => {
+                Sink::Trips(TextOut { out, frame, written: 0 }, *text, with_path)
+            }
+            Layout::Table => Sink::TripTable(Box::new(TripTable::new(out)?)),
+        };
         Ok(Self { sink, tolerance_m: None, trips: 0 })
     }
 
@@ -43,8 +52,10 @@ impl<W: Write> TripWriter<W> {
     /// The format cannot hold them.
     pub fn points(out: W, form: Form) -> Result<Self, ViewError> {
         let layout = form.spec().points.as_ref();
-        let Layout::Text(frame, text) = layout.ok_or(ViewError::NoPoints(form.spec().name))?;
-        let sink = Sink::Points(TextOut { out, frame, written: 0 }, *text);
+        let sink = match layout.ok_or(ViewError::NoPoints(form.spec().name))? {
+            Layout::Text(frame, text) => Sink::Points(TextOut { out, frame, written: 0 }, *text),
+            Layout::Table => Sink::PointTable(Box::new(PointTable::new(out)?)),
+        };
         Ok(Self { sink, tolerance_m: None, trips: 0 })
     }
 
@@ -78,6 +89,14 @@ impl<W: Write> TripWriter<W> {
                     out.write(&text(&view), extras)?;
                 }
             }
+            Sink::TripTable(table) => {
+                let trip = TripJson::from_row(row)?;
+                table.write(row, &trip, &read_path(row, &trip.id, tolerance_m)?)?;
+            }
+            Sink::PointTable(table) => {
+                let trip_id = &text_id(&row.device_id, row.t_star_ms)?;
+                table.write(trip_id, &row.device_id, &read_path(row, trip_id, tolerance_m)?)?;
+            }
         }
         self.trips += 1;
         Ok(())
@@ -91,6 +110,8 @@ impl<W: Write> TripWriter<W> {
     pub fn finish(self) -> Result<u64, ViewError> {
         match self.sink {
             Sink::Trips(out, ..) | Sink::Points(out, _) => out.finish()?,
+            Sink::TripTable(table) => table.finish()?,
+            Sink::PointTable(table) => table.finish()?,
         }
         Ok(self.trips)
     }

@@ -3,10 +3,14 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
+#[cfg(target_os = "linux")]
+use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use super::{Folder, number};
 use crate::faults::{Running, until};
+#[cfg(target_os = "linux")]
+use crate::support::Dice;
 
 /// A fleet, and some trips around the midnight after it.
 fn fleet() -> Folder {
@@ -166,6 +170,51 @@ fn hidden(folder: &Folder) -> Vec<String> {
     let names = fs::read_dir(folder.dir.path()).unwrap();
     let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     names.filter(|name| name.starts_with('.')).collect()
+}
+
+/// 100 devices with a trip of 100,000 samples each: 228 MiB of times and positions.
+#[cfg(target_os = "linux")]
+fn long_trips() -> Folder {
+    let (mut dice, mut log) = (Dice::new(1), String::new());
+    let (mut time, mut lat, mut lon) = (1_763_640_000_000, 525_000_000, 134_000_000);
+    for _ in 0..100_000 {
+        time += dice.between(200, 600);
+        lat += dice.between(-999, 999);
+        lon += dice.between(-999, 999);
+        let [lat, lon] = [lat, lon].map(|degrees: i64| degrees as f64 / 1e7);
+        let speed = dice.between(0, 30);
+        let sample =
+            json!({"device_id": "truck", "time": time, "lat": lat, "lon": lon, "speed": speed});
+        log += &format!("{sample}\n");
+    }
+    let folder = Folder::with("log", log);
+    folder.ingest("log");
+    let store = Connection::open(folder.path("trips.db")).unwrap();
+    store.execute_batch("CREATE TEMP TABLE copy AS SELECT * FROM trips").unwrap();
+    for copy in 1..100 {
+        let next = format!(
+            "UPDATE copy SET device_id = 'truck-{copy}'; INSERT INTO trips SELECT * FROM copy;
+             INSERT INTO days_of_device SELECT device_id, bucket FROM copy"
+        );
+        store.execute_batch(&next).unwrap();
+    }
+    folder
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn memory_does_not_grow_with_the_store() {
+    let folder = long_trips();
+    for flags in ["parquet", "parquet --points", "ndjson --path", "mfjson"] {
+        let words = format!("export --format {flags}");
+        let mut running = Running::start(&mut folder.command(&words));
+        // It waits until the rest is read, a third or more.
+        running.read(96 << 20);
+        let peak = running.peak_memory();
+        println!("{flags}: {} MiB", peak >> 20);
+        assert!(peak < 160 << 20, "{flags}: {peak} bytes");
+        running.kill();
+    }
 }
 
 #[test]
