@@ -42,6 +42,7 @@ mod replay_files;
 mod schemas;
 mod scylla;
 mod servers;
+mod sql;
 mod store_file;
 mod support;
 mod tidy;
