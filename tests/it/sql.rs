@@ -1,4 +1,4 @@
-//! The store in the hands of other users: folders that may only be read.
+//! The store in the hands of other programs: its views, and folders that may only be read.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -6,10 +6,150 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OpenFlags, Row};
+use serde_json::{Value, json};
 use tstar::internals::store::sqlite::SqliteStore;
 
 use crate::cli::{Folder, Ran, minutes};
+use crate::support::Dice;
+
+/// Device ids made of every kind of character, many of which a token escapes.
+fn devices(dice: &mut Dice) -> Vec<String> {
+    let odd = [
+        "truck-17",
+        "a~b",
+        ".",
+        "..",
+        "...",
+        "a.b",
+        "-_",
+        "Füß €",
+        "日本",
+        "x]y^[z",
+        "\u{1}\n",
+        "~",
+    ];
+    let mut devices: Vec<String> = odd.map(str::to_owned).to_vec();
+    let characters: Vec<char> =
+        (1..0x80).filter_map(char::from_u32).chain("äÿ€語🚚".chars()).collect();
+    for _ in 0..60 {
+        let length = dice.between(1, 12);
+        devices.push((0..length).map(|_| dice.one_of(&characters)).collect());
+    }
+    devices.sort();
+    devices.dedup();
+    devices
+}
+
+/// Samples in any order, so that trips merge, around several midnights.
+fn log(dice: &mut Dice) -> String {
+    let mut lines = Vec::new();
+    for device in devices(dice) {
+        let minutes = dice.between(60, 4320);
+        for _ in 0..dice.between(1, 60) {
+            // 2026-11-20T00:00:00Z and three days.
+            let time = 1_795_132_800_000 + dice.between(0, minutes) * 60_000 + dice.between(0, 999);
+            let (lat, lon) = (dice.between(-90, 90), dice.between(-180, 180));
+            let sample = json!({"device_id": device, "time": time, "lat": lat, "lon": lon,
+                "speed": dice.between(0, 30), "driver": dice.one_of(&["Ann", "Bea"])});
+            lines.push(sample.to_string() + "\n");
+        }
+    }
+    for at in (1..lines.len()).rev() {
+        lines.swap(at, dice.below(at + 1));
+    }
+    lines.concat()
+}
+
+fn store(seed: u64) -> Folder {
+    let mut folder = Folder::with("log", log(&mut Dice::new(seed)));
+    // The times may lie ahead of the test machine's clock.
+    folder.env("TSTAR_MAX_FUTURE", "36500d");
+    folder.ingest("log --max-gap 20m");
+    folder
+}
+
+/// A row of view `trip` as the trip that `export` prints, without what the view lacks.
+fn trip(row: &Row<'_>) -> rusqlite::Result<Value> {
+    let number = |name: &str| row.get::<_, f64>(name);
+    let text = |name: &str| row.get::<_, String>(name);
+    Ok(json!({
+        "id": text("id")?, "device_id": text("device_id")?, "t_star": text("t_star")?,
+        "start_time": text("start_time")?, "end_time": text("end_time")?,
+        "duration_s": number("duration_s")?, "samples": row.get::<_, i64>("samples")?,
+        "distance_m": (number("km")? * 10_000.0).round() / 10.0,
+        "max_speed_mps": row.get::<_, Option<f64>>("max_speed_mps")?,
+        "driver": row.get::<_, Option<String>>("driver")?,
+        "start": {"lat": number("start_lat")?, "lon": number("start_lon")?},
+        "end": {"lat": number("end_lat")?, "lon": number("end_lon")?},
+        "bbox": [number("min_lon")?, number("min_lat")?, number("max_lon")?, number("max_lat")?],
+        "version": row.get::<_, i64>("version")?,
+    }))
+}
+
+#[test]
+fn the_views_have_each_trip_once_with_the_values_of_an_export() {
+    let (mut trips, mut retired) = (0, 0);
+    for seed in 1..4 {
+        let folder = store(seed);
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+        let file = Connection::open_with_flags(folder.path("trips.db"), flags).unwrap();
+        let mut all = file.prepare("SELECT * FROM trip ORDER BY device_id, start_time").unwrap();
+        let found: Vec<Value> = all.query_map([], trip).unwrap().map(Result::unwrap).collect();
+        let mut of_one = "SELECT absorbed_id FROM trip_absorbed WHERE id = ?1".to_owned();
+        of_one += " AND device_id = ?2 AND version > 0 ORDER BY absorbed_id";
+        let mut absorbed = file.prepare(&of_one).unwrap();
+        let expected = folder.trips("trips.db");
+        assert_eq!(found.len(), expected.len());
+        for (found, mut expected) in found.into_iter().zip(expected) {
+            let fields = expected.as_object_mut().unwrap();
+            fields.retain(|name, _| !["avg_speed_mps", "jumps"].contains(&name.as_str()));
+            let ids = fields.remove("absorbed").unwrap();
+            assert_eq!(found, expected);
+            let key = [&expected["id"], &expected["device_id"]].map(|it| it.as_str().unwrap());
+            let rows = absorbed.query_map(key, |row| row.get::<_, String>(0)).unwrap();
+            let rows: Vec<_> = rows.map(Result::unwrap).collect();
+            assert_eq!(json!(rows), ids, "{key:?}");
+            (trips, retired) = (trips + 1, retired + rows.len());
+        }
+        let rows: i64 = file.query_row("SELECT count(*) FROM trips", [], |row| row.get(0)).unwrap();
+        let of_view: i64 =
+            file.query_row("SELECT count(*) FROM trip", [], |row| row.get(0)).unwrap();
+        assert!(rows > of_view, "no trip over midnight");
+        let count = "SELECT count(*) FROM trip_absorbed";
+        let all_retired: i64 = file.query_row(count, [], |row| row.get(0)).unwrap();
+        assert!(all_retired > 0);
+    }
+    println!("{trips} trips and {retired} retired ids");
+    assert!(trips > 1000 && retired > 100, "{trips} {retired}");
+}
+
+#[test]
+fn a_view_reads_no_path_and_a_device_only_its_own_trips() {
+    let folder = Folder::with("log", minutes("truck-17", &[0, 2]));
+    folder.ingest("log");
+    let file = Connection::open(folder.path("trips.db")).unwrap();
+    for (view, table) in [("trip", "trip_rows"), ("trip_absorbed", "absorbed_rows")] {
+        let plan = format!("EXPLAIN QUERY PLAN SELECT * FROM {view} WHERE device_id = 'truck-17'");
+        let step: String = file.query_row(&plan, [], |row| row.get(3)).unwrap();
+        assert_eq!(step, format!("SEARCH {table} USING PRIMARY KEY (device_id=?)"));
+    }
+}
+
+#[test]
+fn an_erased_trip_leaves_the_views() {
+    let folder = store(4);
+    let file = Connection::open(folder.path("trips.db")).unwrap();
+    let count = |table: &str| {
+        let count = format!("SELECT count(*) FROM {table}");
+        file.query_row(&count, [], |row| row.get::<_, i64>(0)).unwrap()
+    };
+    assert!(count("trip") > 0 && count("trip_absorbed") > 0);
+    folder.run("forget --all-before 2026-11-22T00:00:00Z --yes").ends(0);
+    assert_eq!(count("trip"), folder.trips("trips.db").len() as i64);
+    folder.run("forget --all-before 2027-01-01T00:00:00Z --yes").ends(0);
+    assert_eq!(["trip", "trip_absorbed"].map(count), [0, 0]);
+}
 
 /// A user other than root, who may write to everything.
 const OTHER_USER: u32 = 65_534;

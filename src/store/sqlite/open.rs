@@ -16,7 +16,7 @@ use crate::store::files::{self, with_suffix};
 const APPLICATION_ID: i64 = 0x7473_7472;
 
 /// The statements that migrate each format to the next.
-pub const FORMATS: [&str; 8] = [
+pub const FORMATS: [&str; 9] = [
     include_str!("../../../schema/trips.sql"),
     include_str!("../../../schema/journal.sql"),
     include_str!("../../../schema/parts.sql"),
@@ -25,6 +25,7 @@ pub const FORMATS: [&str; 8] = [
     include_str!("../../../schema/control.sql"),
     include_str!("../../../schema/jumps.sql"),
     include_str!("../../../schema/schemas.sql"),
+    include_str!("../../../schema/views.sql"),
 ];
 
 /// The newest format, from 1.
@@ -252,6 +253,9 @@ pub(super) fn scratch(
          PRAGMA locking_mode = EXCLUSIVE; PRAGMA cache_size = -65536; PRAGMA temp_store = FILE;";
     connection.execute_batch(settings).map_err(failed(&location, "preparing it"))?;
     migrate(&connection, &location, 0)?;
+    // No other program reads it.
+    let no_views = "DROP TRIGGER trips_insert; DROP TRIGGER trips_delete;";
+    connection.execute_batch(no_views).map_err(failed(&location, "preparing it"))?;
     // The open file handle is enough; nothing else needs the name.
     file.close().map_err(failed(&location, "unlinking it"))?;
     let mut store = SqliteStore::new(connection, location, None, 0);
