@@ -16,6 +16,7 @@ mod cql;
 mod docs;
 mod doctor;
 mod explain;
+mod export_readers;
 mod faults;
 mod forget;
 mod formats;
