@@ -12,6 +12,7 @@
 
 mod child;
 mod drive;
+mod export;
 mod floor;
 mod http;
 mod lookup;
@@ -35,6 +36,8 @@ enum Section {
     Path,
     /// Arrivals that change a trip's key
     Identity,
+    /// Each export format, compared with NDJSON
+    Export,
     /// A lookup compared with a bare query
     Lookup,
     /// CPU and memory over more samples and more devices
@@ -70,7 +73,7 @@ impl Args {
     /// Whether a section was requested.
     fn has(&self, section: Section) -> bool {
         match &self.sections[..] {
-            [] => section != Section::Scaling,
+            [] => !matches!(section, Section::Scaling | Section::Export),
             sections => sections.contains(&section) || self.is_full(),
         }
     }
@@ -111,7 +114,7 @@ fn bench(args: &Args) -> anyhow::Result<bool> {
     let folder = tempfile::Builder::new().prefix("bench-").tempdir_in(env!("CARGO_TARGET_TMPDIR"));
     let folder = folder.context("cannot create a folder for the files of the bench")?;
     println!("{}", machine::describe(folder.path())?);
-    if args.has(Section::Path) || args.has(Section::Identity) {
+    if [Section::Path, Section::Identity, Section::Export].iter().any(|it| args.has(*it)) {
         let input = path::Input::write(folder.path(), args.samples(2_000_000))?;
         println!("\n{}", input.describe());
         let summary = if args.has(Section::Path) {
@@ -127,6 +130,9 @@ fn bench(args: &Args) -> anyhow::Result<bool> {
         };
         if args.has(Section::Identity) {
             println!("\n{}", path::identity(&summary)?);
+        }
+        if args.has(Section::Export) {
+            println!("\n{}", export::measure(folder.path(), &input, args.runs)?);
         }
         input.remove()?;
     }

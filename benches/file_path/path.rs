@@ -44,6 +44,11 @@ impl Input {
         Ok(Self { folder: folder.to_owned(), file, samples, bytes })
     }
 
+    /// Number of samples.
+    pub fn samples(&self) -> u64 {
+        self.samples
+    }
+
     /// Describes the input.
     pub fn describe(&self) -> String {
         format!(

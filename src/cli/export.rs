@@ -1,24 +1,37 @@
-//! `export`: prints all trips, each once, by device id (in byte order), then start time.
+//! `export`: prints trips or their samples, by device id (in byte order), then start time.
 
-use std::io::Write;
+use std::io::{self, BufWriter, IsTerminal as _, Write};
+use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use clap::Args;
+use indicatif::ProgressBar;
 
-use super::flags::{Context, Format, OutputFlags, PathFlag, ServerFlags};
-use super::open;
+use super::flags::{Context, Format, OutputFlags, PathFlag, ServerFlags, parse_range};
 use super::print::Printer;
+use super::progress::style;
+use super::{exit, open, stop};
 use crate::identity::DeviceId;
 use crate::model::scalar::DeviceTime;
-use crate::ops::InvalidRequest;
-use crate::store::{AnyStore, DevicePages, DeviceScope, Order, TripStore};
+use crate::model::time::parse_day;
+use crate::model::visible::visible;
+use crate::ops::export::{ExportSpan, Selection, export};
+use crate::ops::{Cancel, InvalidRequest, PartialResult};
+use crate::store::TripRow;
+use crate::store::files::NewFile;
 use crate::views::{Extras, Form, TripWriter, enumerated};
 
 const EXAMPLES: &str = "\
 Examples:
   tstar export
-  tstar export --format csv
+  tstar export --format csv --prefix 202611
   tstar export --device truck-17 --format gpx
-  tstar export --format ndjson --path";
+  tstar export --day 2026-11-20 --format geojson --out day.geojson
+  tstar export --format parquet --out trips.parquet
+  tstar export --from 2026-11-01T00:00:00Z --to 2026-12-01T00:00:00Z --format csv --points
+
+--from, --to and --day select trips that overlap the range, both ends inclusive; --prefix selects by
+the t_star in the id. A trip is printed once, and whole, however many days it touches.";
 
 /// Flags of `export`.
 #[derive(Debug, Args)]
@@ -27,6 +40,24 @@ pub struct ExportArgs {
     /// Only the trips of this device
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<String>,
+    /// Only trips that touch this UTC day
+    #[arg(long, value_name = "YYYY-MM-DD")]
+    pub day: Option<String>,
+    /// Only trips that end at this time or later
+    #[arg(long, value_name = "TIME", conflicts_with = "day", allow_hyphen_values = true)]
+    pub from: Option<String>,
+    /// Only trips that start at this time or before
+    #[arg(long, value_name = "TIME", conflicts_with = "day", allow_hyphen_values = true)]
+    pub to: Option<String>,
+    /// Only trips whose id has this year, month, day or hour
+    #[arg(long, value_name = "DATE", conflicts_with_all = ["day", "from", "to"])]
+    pub prefix: Option<String>,
+    /// One row for each sample, with the id of its trip
+    #[arg(long, conflicts_with = "path")]
+    pub points: bool,
+    /// Write to this file, which appears, or is replaced, once it is complete
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
     #[command(flatten)]
     pub output: OutputFlags,
     #[command(flatten)]
@@ -35,44 +66,136 @@ pub struct ExportArgs {
     pub server: ServerFlags,
 }
 
-/// Prints all trips, a device at a time, so that memory holds the trips of one device only.
+/// Prints the selected trips, in bounded memory.
 pub async fn run(
     args: &ExportArgs,
     context: &Context,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
     let store = open::reader(&context.settings(&[&args.server.0])?.0, context).await?;
-    // A table needs its widest row first, so the default is NDJSON, on a terminal, too.
-    let format = args.output.format(Format::Ndjson);
-    args.path.check(format)?;
-    let Some(form) = format.form() else {
-        let forms = enumerated(&Form::names(|_| true), "or");
-        let problem = format!("--format table is not supported by export; use {forms}");
-        return Err(InvalidRequest(problem).into());
+    let form = args.form()?;
+    let selection = args.selection()?;
+    let Some(path) = &args.out else {
+        let is_hidden = printer.is_terminal();
+        let mut progress = ExportProgress::new(is_hidden, None);
+        let mut writer = args.writer(printer.data(form)?, form)?;
+        let changed = export(&store, &selection, |row| progress.write(row, &mut writer)).await?;
+        writer.finish()?;
+        progress.finish(changed);
+        return Ok(());
     };
-    let mut writer = printer.writer(form, args.path.path);
-    if let Some(device) = &args.device {
-        write_trips(&store, &DeviceId::new(device)?, &mut writer).await?;
-    } else {
-        let mut pages = DevicePages::new(&store, DeviceScope::All);
-        while let Some(devices) = pages.next().await? {
-            for device in &devices {
-                write_trips(&store, device, &mut writer).await?;
-            }
-        }
-    }
-    writer.finish()?;
+    let path = target(path)?;
+    let failed = || format!("`{}` cannot be written", path.display());
+    let cancel = stop::on_signals(PartialResult::Nothing)?;
+    let new = NewFile::create(&path).with_context(failed)?;
+    let mut out = BufWriter::with_capacity(1 << 16, new.file());
+    let mut progress = ExportProgress::new(false, Some(cancel));
+    let mut writer = args.writer(&mut out, form)?;
+    let changed = export(&store, &selection, |row| progress.write(row, &mut writer)).await?;
+    writer.finish().with_context(failed)?;
+    drop(out);
+    new.persist(&path).with_context(failed)?;
+    progress.finish(changed);
     Ok(())
 }
 
-async fn write_trips(
-    store: &AnyStore,
-    device: &str,
-    writer: &mut TripWriter<&mut dyn Write>,
-) -> anyhow::Result<()> {
-    for row in store.range(device, DeviceTime::MIN, DeviceTime::MAX, Order::Asc, usize::MAX).await?
-    {
-        writer.write(&row, &Extras::default())?;
+impl ExportArgs {
+    /// The format, which must be able to hold what is asked for.
+    fn form(&self) -> Result<Form, InvalidRequest> {
+        // A table needs its widest row first, so the default is NDJSON, on a terminal, too.
+        let format = self.output.format(Format::Ndjson);
+        self.path.check(format)?;
+        let refuse = |what: &str, forms: Vec<&str>| {
+            let forms = enumerated(&forms, "or");
+            Err(InvalidRequest(format!("{what} is not supported by export; use {forms}")))
+        };
+        let Some(form) = format.form() else {
+            return refuse("--format table", Form::names(|_| true));
+        };
+        if self.points && !form.spec().has_points() {
+            let what = format!("--points --format {}", form.spec().name);
+            return refuse(&what, Form::names(|spec| spec.has_points()));
+        }
+        Ok(form)
     }
-    Ok(())
+
+    /// The trips that the flags select.
+    fn selection(&self) -> anyhow::Result<Selection> {
+        let device = self.device.as_deref().map(DeviceId::new).transpose()?;
+        let span = match (&self.prefix, &self.day) {
+            (Some(prefix), _) => ExportSpan::Prefix(prefix),
+            (None, Some(day)) => ExportSpan::Day(parse_day(day)?),
+            (None, None) => {
+                let (from_ms, upto_ms) = parse_range(self.from.as_deref(), self.to.as_deref())?;
+                ExportSpan::Overlapping(
+                    from_ms.map_or(DeviceTime::MIN, DeviceTime),
+                    upto_ms.map_or(DeviceTime::MAX, DeviceTime),
+                )
+            }
+        };
+        Selection::new(device, span)
+    }
+
+    fn writer<W: Write>(&self, out: W, form: Form) -> anyhow::Result<TripWriter<W>> {
+        Ok(match self.points {
+            true => TripWriter::points(out, form)?,
+            false => TripWriter::new(out, form, self.path.path)?,
+        })
+    }
+}
+
+/// The file to write: of a symbolic link, the file that it leads to. Only a regular file is
+/// replaced.
+fn target(path: &Path) -> anyhow::Result<PathBuf> {
+    let Ok(meta) = path.metadata() else { return Ok(path.to_owned()) };
+    if !meta.is_file() {
+        let problem = "is not a regular file; leave out --out and redirect the output";
+        return Err(InvalidRequest(format!("`{}` {problem}", path.display())).into());
+    }
+    Ok(path.canonicalize()?)
+}
+
+/// The progress of an export, on a terminal's stderr.
+struct ExportProgress {
+    bar: ProgressBar,
+    cancel: Option<Cancel>,
+    trips: u64,
+    samples: u64,
+}
+
+impl ExportProgress {
+    /// Hidden also where stderr is not a terminal.
+    fn new(is_hidden: bool, cancel: Option<Cancel>) -> Self {
+        let bar = match is_hidden || !io::stderr().is_terminal() {
+            true => ProgressBar::hidden(),
+            false => ProgressBar::new_spinner().with_style(style("{spinner} {msg}")),
+        };
+        Self { bar, cancel, trips: 0, samples: 0 }
+    }
+
+    /// Writes a trip and counts it.
+    fn write<W: Write>(&mut self, row: &TripRow, writer: &mut TripWriter<W>) -> anyhow::Result<()> {
+        writer.write(row, &Extras::default())?;
+        self.trips += 1;
+        self.samples += u64::try_from(row.samples).unwrap_or_default();
+        if !self.bar.is_hidden() {
+            let (trips, samples, device) = (self.trips, self.samples, &row.device_id);
+            let device = visible(device);
+            self.bar.set_message(format!("{trips} trips, {samples} samples, at {device}"));
+            self.bar.tick();
+        }
+        let stopped = self.cancel.as_ref().and_then(|it| it.stopped(PartialResult::Nothing));
+        stopped.map_or(Ok(()), |stopped| Err(stopped.into()))
+    }
+
+    /// Removes the bar, and reports trips that changed too fast to be printed once and whole.
+    fn finish(self, changed: u64) {
+        self.bar.finish_and_clear();
+        if changed > 0 {
+            exit::print_status(&format!(
+                "{changed} trips changed while their device was read, and are not in the output; \
+                 run it again for them"
+            ));
+        }
+    }
 }

@@ -96,9 +96,25 @@ impl Printer {
         self.out.flush()
     }
 
+    /// The output for a format for programs.
+    ///
+    /// # Errors
+    /// The format is not text, and the output is a terminal.
+    pub fn data(&mut self, form: Form) -> Result<&mut dyn Write, InvalidRequest> {
+        if self.terminal && form.spec().is_binary() {
+            let problem = format!("{} is not text; redirect the output", form.spec().name);
+            return Err(InvalidRequest(problem));
+        }
+        Ok(&mut self.out)
+    }
+
     /// A writer of trips in a format for programs.
-    pub fn writer(&mut self, form: Form, with_path: bool) -> TripWriter<&mut dyn Write> {
-        TripWriter::new(&mut self.out, form, with_path)
+    fn writer(
+        &mut self,
+        form: Form,
+        with_path: bool,
+    ) -> anyhow::Result<TripWriter<&mut dyn Write>> {
+        Ok(TripWriter::new(self.data(form)?, form, with_path)?)
     }
 
     /// Prints one trip; as JSON it is one object, not an array.
@@ -113,7 +129,7 @@ impl Printer {
             return Ok(self.line(&table::answer(&TripJson::from_row(row)?, extras))?);
         };
         let form = if form == Form::Json { Form::Ndjson } else { form };
-        let mut writer = self.writer(form, with_path);
+        let mut writer = self.writer(form, with_path)?;
         writer.write(row, extras)?;
         writer.finish()?;
         Ok(())
@@ -130,7 +146,7 @@ impl Printer {
             let trips = rows.iter().map(TripJson::from_row).collect::<Result<Vec<_>, _>>()?;
             return Ok(self.line(&table::list(&trips))?);
         };
-        let mut writer = self.writer(form, with_path);
+        let mut writer = self.writer(form, with_path)?;
         for row in rows {
             writer.write(row, &Extras::default())?;
         }

@@ -70,7 +70,8 @@ impl ReadProgress for FileProgress {
     }
 }
 
-fn style(template: &str) -> ProgressStyle {
+/// The style of a bar.
+pub fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).expect("the template is a constant that is right")
 }
 

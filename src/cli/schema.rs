@@ -103,6 +103,8 @@ enum SchemaFile {
     Jumps,
     /// Schemas of records (SQLite)
     Schemas,
+    /// Views for other programs (SQLite)
+    Views,
     /// Trips (Scylla and Cassandra)
     TripsCql,
     /// Epochs, erasures, control keys, claims and schemas (Scylla and Cassandra)
@@ -112,7 +114,7 @@ enum SchemaFile {
 }
 
 impl SchemaFile {
-    const EMBEDDED: [Self; 8] = [
+    const EMBEDDED: [Self; 9] = [
         Self::Trips,
         Self::Journal,
         Self::Parts,
@@ -121,6 +123,7 @@ impl SchemaFile {
         Self::Control,
         Self::Jumps,
         Self::Schemas,
+        Self::Views,
     ];
 
     fn text(self) -> &'static str {
@@ -133,6 +136,7 @@ impl SchemaFile {
             Self::Control => include_str!("../../schema/control.sql"),
             Self::Jumps => include_str!("../../schema/jumps.sql"),
             Self::Schemas => include_str!("../../schema/schemas.sql"),
+            Self::Views => include_str!("../../schema/views.sql"),
             Self::TripsCql => include_str!("../../schema/trips.cql"),
             Self::LogCql => include_str!("../../schema/log.cql"),
             Self::Path => include_str!("../../schema/path.proto"),

@@ -118,7 +118,7 @@ fn body(row: &TripRow, extras: Extras, form: Form, detail: Detail) -> Result<Res
         return Ok(Json(TripAnswer { trip, extras }).into_response());
     };
     let mut text = Vec::new();
-    let mut writer = TripWriter::new(&mut text, form, true).simplified(detail.simplify_m);
+    let mut writer = TripWriter::new(&mut text, form, true)?.simplified(detail.simplify_m);
     writer.write(row, &extras)?;
     writer.finish()?;
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())

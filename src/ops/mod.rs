@@ -7,6 +7,7 @@ pub mod dlq;
 pub mod doctor;
 pub mod epoch;
 pub mod explain;
+pub mod export;
 pub mod forget;
 pub mod ingest;
 mod ingest_problems;

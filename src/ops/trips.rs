@@ -41,7 +41,10 @@ pub async fn of_device(
 }
 
 /// The range of times, both ends inclusive, of a date or of an id prefix.
-fn prefix_times(device_id: &DeviceId, prefix: &str) -> anyhow::Result<(DeviceTime, DeviceTime)> {
+pub(super) fn prefix_times(
+    device_id: &DeviceId,
+    prefix: &str,
+) -> anyhow::Result<(DeviceTime, DeviceTime)> {
     if !prefix.contains('~') {
         return Ok(date_range(prefix)?);
     }

@@ -267,6 +267,33 @@ impl EpochStore for AnyStore {
     }
 }
 
+/// All reads see the store as it was at the first of them, until this is dropped.
+#[derive(Debug)]
+pub struct Snapshot<'a>(&'a EmbeddedStore);
+
+impl Drop for Snapshot<'_> {
+    fn drop(&mut self) {
+        self.0.end_snapshot();
+    }
+}
+
+impl AnyStore {
+    /// Begins a snapshot of a store that was opened for reading. `None` if its kind has none: then
+    /// the days of a device are read at different moments.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn snapshot(&self) -> Result<Option<Snapshot<'_>>, StoreError> {
+        match &self.0 {
+            Embedded(store) => {
+                store.begin_snapshot()?;
+                Ok(Some(Snapshot(store)))
+            }
+            Scylla(_) => Ok(None),
+        }
+    }
+}
+
 /// Where a scan continues.
 #[derive(Debug)]
 pub enum AnyCursor {

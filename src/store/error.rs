@@ -15,9 +15,9 @@ pub enum StoreError {
         /// Path of the file.
         location: String,
     },
-    /// Another process writes to the store.
+    /// Another process has the store, and no two of them may at the same time.
     #[error(
-        "store `{location}` is locked by another writer (lock file `{lock}`); wait for it to end, or use another --store"
+        "store `{location}` is locked by another writer, or by a reader that may not write to its folder (lock file `{lock}`); wait for it to end, or use another --store"
     )]
     Locked {
         /// Path of the file.

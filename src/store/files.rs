@@ -57,19 +57,51 @@ pub fn read_state(path: &Path) -> io::Result<Vec<u8>> {
 /// # Errors
 /// The new file cannot be written.
 pub fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<File> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    let mut new = tempfile::Builder::new().prefix(".tstar-").suffix(".new").tempfile_in(folder)?;
-    if let Ok(old) = path.symlink_metadata()
-        && old.is_file()
-    {
-        new.as_file().set_permissions(old.permissions())?;
+    let mut new = NewFile::create(path)?;
+    write(new.0.as_file_mut())?;
+    new.persist(path)
+}
+
+/// A file that takes its name once it is complete. Dropped before, it leaves nothing behind.
+#[derive(Debug)]
+pub struct NewFile(tempfile::NamedTempFile);
+
+impl NewFile {
+    /// Creates it in the folder of `path`, with the mode of the file that is there.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        let mut new = tempfile::Builder::new();
+        let new = new.prefix(".tstar-").suffix(".new").tempfile_in(folder_of(path))?;
+        if let Ok(old) = path.symlink_metadata()
+            && old.is_file()
+        {
+            new.as_file().set_permissions(old.permissions())?;
+        }
+        Ok(Self(new))
     }
-    write(new.as_file_mut())?;
-    new.as_file().sync_all()?;
-    let file = new.persist(path).map_err(|failed| failed.error)?;
-    File::open(folder)?.sync_all()?;
-    Ok(file)
+
+    /// The file, to be written.
+    pub fn file(&self) -> &File {
+        self.0.as_file()
+    }
+
+    /// Makes the content durable under the name `path`, and returns the file, still open.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn persist(self, path: &Path) -> io::Result<File> {
+        self.file().sync_all()?;
+        let file = self.0.persist(path).map_err(|failed| failed.error)?;
+        File::open(folder_of(path))?.sync_all()?;
+        Ok(file)
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
 }
 
 fn open_own(path: &Path, options: &mut OpenOptions) -> io::Result<File> {

@@ -1,21 +1,25 @@
-//! Trips as CSV.
+//! Trips and samples as CSV.
 
 use super::Extras;
-use super::form::{FormSpec, PathRule};
-use super::trip_json::Answer;
+use super::form::{FormSpec, Frame, Layout, PathRule, PointView};
+use super::trip_json::{Answer, reading};
+use crate::model::time::format_time;
+use crate::timeline::ReadingKind;
 
-/// A row for each trip, without its path.
+/// A row for each trip, without its path, or for each sample.
 pub(super) static CSV: FormSpec = FormSpec {
     name: "csv",
     help: "Rows with a header; spreadsheets read a device id that starts with = + - or @ as a \
            formula",
     media_type: None,
     path: PathRule::Never,
-    start: header,
-    trip: |trip| Ok(csv_line(&csv_values(&trip.answer))),
-    separators: ["", ""],
-    ends: ["", ""],
+    trips: Layout::Text(rows_after(header), |trip| Ok(csv_line(&csv_values(&trip.answer)))),
+    points: Some(Layout::Text(rows_after(|_| csv_line(POINT_COLUMNS)), point_line)),
 };
+
+const fn rows_after(start: fn(&Extras) -> String) -> Frame {
+    Frame { start, separators: ["", ""], ends: ["", ""] }
+}
 
 /// CSV columns; those of [`Extras`] that are set follow them.
 pub(super) const COLUMNS: [&str; 22] = [
@@ -42,6 +46,36 @@ pub(super) const COLUMNS: [&str; 22] = [
     "absorbed",
     "version",
 ];
+
+/// CSV columns of samples.
+const POINT_COLUMNS: &[&str] = &[
+    "trip_id",
+    "device_id",
+    "time",
+    "lat",
+    "lon",
+    "speed_mps",
+    "heading_deg",
+    "altitude_m",
+    "accuracy_m",
+];
+
+fn point_line(point: &PointView<'_>) -> String {
+    let sample = &point.sample;
+    let number =
+        |kind| reading(kind, sample).map_or_else(String::new, |value: f64| value.to_string());
+    csv_line(&[
+        point.trip_id,
+        point.device_id,
+        &format_time(sample.time_ms.ms()),
+        &sample.lat().to_string(),
+        &sample.lon().to_string(),
+        &number(ReadingKind::Speed),
+        &number(ReadingKind::Heading),
+        &number(ReadingKind::Altitude),
+        &number(ReadingKind::Accuracy),
+    ])
+}
 
 fn header(extras: &Extras) -> String {
     let columns = COLUMNS.iter().map(|name| (*name).to_owned());
@@ -93,7 +127,7 @@ fn csv_values(answer: &Answer<'_>) -> Vec<String> {
 }
 
 /// One line of CSV, quoted where RFC 4180 requires it.
-fn csv_line(values: &[String]) -> String {
+fn csv_line(values: &[impl AsRef<[u8]>]) -> String {
     let mut writer = ::csv::Writer::from_writer(Vec::new());
     writer.write_record(values).expect("writing to a Vec cannot fail");
     let line = writer.into_inner().expect("writing to a Vec cannot fail");

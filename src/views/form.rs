@@ -4,8 +4,9 @@
 //! A new format needs a [`FormSpec`] in a file next to this one, and a variant here.
 
 use super::trip_json::Answer;
-use super::{Extras, ViewError, csv, geo, json};
+use super::{Extras, ViewError, csv, geo, json, moving, parquet, xml};
 use crate::codec::trip_row::TripRow;
+use crate::timeline::Sample;
 
 /// A machine-readable output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,11 +21,29 @@ pub enum Form {
     GeoJson,
     /// One GPX 1.1 file.
     Gpx,
+    /// One KML 2.2 file.
+    Kml,
+    /// One GeoJSON `FeatureCollection` with times as the fourth coordinate.
+    Kepler,
+    /// One `FeatureCollection` of OGC Moving Features.
+    MfJson,
+    /// One GeoParquet 1.1 file; of samples, one Parquet file.
+    Parquet,
 }
 
 impl Form {
     /// All formats.
-    pub const ALL: [Self; 5] = [Self::Ndjson, Self::Json, Self::Csv, Self::GeoJson, Self::Gpx];
+    pub const ALL: [Self; 9] = [
+        Self::Ndjson,
+        Self::Json,
+        Self::Csv,
+        Self::GeoJson,
+        Self::Gpx,
+        Self::Kml,
+        Self::Kepler,
+        Self::MfJson,
+        Self::Parquet,
+    ];
 
     /// The names of the formats with a property.
     #[must_use]
@@ -41,7 +60,11 @@ impl Form {
             Self::Json => &json::JSON,
             Self::Csv => &csv::CSV,
             Self::GeoJson => &geo::GEOJSON,
-            Self::Gpx => &geo::GPX,
+            Self::Gpx => &xml::GPX,
+            Self::Kml => &xml::KML,
+            Self::Kepler => &geo::KEPLER,
+            Self::MfJson => &moving::MF_JSON,
+            Self::Parquet => &parquet::PARQUET,
         }
     }
 }
@@ -80,14 +103,50 @@ pub struct FormSpec {
     pub media_type: Option<&'static str>,
     /// Whether it has the samples.
     pub path: PathRule,
-    /// The text before the first trip.
-    pub(super) start: fn(&Extras) -> String,
-    /// The text of a trip.
-    pub(super) trip: fn(&TripView<'_>) -> Result<String, ViewError>,
-    /// What comes before the first trip, and before every other.
-    pub(super) separators: [&'static str; 2],
-    /// What comes at the end without any trip, and after trips.
-    pub(super) ends: [&'static str; 2],
+    /// How a row for each trip is written.
+    pub(super) trips: Layout<TripText>,
+    /// How a row for each sample is written, if it can hold samples without a trip around them.
+    pub(super) points: Option<Layout<PointText>>,
+}
+
+impl FormSpec {
+    /// Whether a row of it can be a sample.
+    #[must_use]
+    pub fn has_points(&self) -> bool {
+        self.points.is_some()
+    }
+
+    /// Whether it is not text.
+    #[must_use]
+    pub fn is_binary(&self) -> bool {
+        matches!(self.trips, Layout::Table)
+    }
+}
+
+/// The text of a trip.
+pub(super) type TripText = fn(&TripView<'_>) -> Result<String, ViewError>;
+
+/// The text of a sample.
+pub(super) type PointText = fn(&PointView<'_>) -> String;
+
+/// How rows are written.
+#[derive(Debug)]
+pub(super) enum Layout<T> {
+    /// As text, one after another.
+    Text(Frame, T),
+    /// As columns of a Parquet file.
+    Table,
+}
+
+/// The text around rows.
+#[derive(Debug)]
+pub(super) struct Frame {
+    /// The text before the first row.
+    pub start: fn(&Extras) -> String,
+    /// What comes before the first row, and before every other.
+    pub separators: [&'static str; 2],
+    /// What comes at the end without any row, and after rows.
+    pub ends: [&'static str; 2],
 }
 
 /// A trip to be written.
@@ -98,4 +157,15 @@ pub(super) struct TripView<'a> {
     pub answer: Answer<'a>,
     /// Tolerance of [`simplify`](super::simplify()), m; `None`: complete paths.
     pub tolerance_m: Option<f64>,
+}
+
+/// A sample to be written.
+#[derive(Clone, Copy)]
+pub(super) struct PointView<'a> {
+    /// Text id of its trip.
+    pub trip_id: &'a str,
+    /// Device id.
+    pub device_id: &'a str,
+    /// The sample.
+    pub sample: Sample,
 }

@@ -9,9 +9,12 @@ mod explain;
 mod form;
 mod geo;
 mod json;
+mod moving;
+mod parquet;
 mod simplify;
 mod trip_json;
 mod writer;
+mod xml;
 
 pub use explain::{Explanation, LogPosition};
 pub use form::{Form, PathRule, enumerated};
@@ -46,6 +49,12 @@ pub enum ViewError {
         /// What is wrong with the path.
         source: RowError,
     },
+    /// The format cannot hold samples without a trip around them.
+    #[error("a row of {0} cannot be a sample")]
+    NoPoints(&'static str),
+    /// A Parquet file cannot be encoded.
+    #[error("cannot encode the Parquet file")]
+    Parquet(#[from] ::parquet::errors::ParquetError),
     /// The output cannot be written.
     #[error("cannot write the output")]
     Write(#[from] std::io::Error),

@@ -8,7 +8,7 @@ use crate::codec::trip_row::TripRow;
 use crate::identity::TripId;
 use crate::model::scalar::DeviceTime;
 use crate::model::time::format_time;
-use crate::timeline::{Path, Reading, ReadingKind};
+use crate::timeline::{Path, ReadingKind, Sample};
 
 /// A trip, keys in the order of the contract.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
@@ -210,18 +210,21 @@ pub(super) fn read_path(
     })
 }
 
+/// A reading of a sample, in its unit.
+pub(super) fn reading(kind: ReadingKind, sample: &Sample) -> Option<f64> {
+    sample.readings()[kind as usize].get().map(|quanta| kind.in_units(quanta))
+}
+
 impl PathJson {
     /// The columns of a path.
     #[must_use]
     pub fn from_path(path: &Path) -> Self {
         let mut columns = Self::default();
-        let unit =
-            |kind: ReadingKind, reading: Reading| reading.get().map(|quanta| kind.in_units(quanta));
         for sample in path.iter() {
             columns.times.push(format_time(sample.time_ms.ms()));
             columns.coordinates.push([sample.lon(), sample.lat()]);
-            columns.speed_mps.push(unit(ReadingKind::Speed, sample.speed_cmps));
-            columns.heading_deg.push(unit(ReadingKind::Heading, sample.heading_ddeg));
+            columns.speed_mps.push(reading(ReadingKind::Speed, &sample));
+            columns.heading_deg.push(reading(ReadingKind::Heading, &sample));
         }
         columns
     }

@@ -4,6 +4,7 @@ mod answers;
 mod commands;
 mod examples;
 mod exit_codes;
+mod export;
 mod faults;
 mod first_try;
 mod fixes;

@@ -13,7 +13,7 @@ mod unrun;
 
 use std::path::{Path, PathBuf};
 
-pub use blocks::run;
+pub use blocks::{run, shell};
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
 /// A page, by its path from the top of the repository.

@@ -10,7 +10,7 @@ mod resume;
 mod signal;
 pub mod store;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -210,6 +210,12 @@ impl Running {
         let status = status.unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+    }
+
+    /// Reads this much of stdout.
+    pub fn read(&mut self, bytes: u64) {
+        let mut stdout = self.child().stdout.as_mut().unwrap().take(bytes);
+        assert_eq!(std::io::copy(&mut stdout, &mut std::io::sink()).unwrap(), bytes);
     }
 
     /// Reads stderr until a line contains a word; the rest is discarded.

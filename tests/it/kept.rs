@@ -4,6 +4,7 @@
 use std::io::Read as _;
 
 use flate2::read::GzDecoder;
+use rusqlite::Connection;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -30,6 +31,26 @@ fn exported(name: &str) -> Vec<Value> {
     trips
 }
 
+/// Checks that the views of the store have the ids of an export.
+#[track_caller]
+fn is_in_views(folder: &Folder, name: &str) {
+    let store = Connection::open(folder.path("trips.db")).unwrap();
+    let ids = |query: &str| {
+        let mut query = store.prepare(query).unwrap();
+        let ids = query.query_map([], |row| row.get::<_, String>(0)).unwrap();
+        ids.map(|id| json!(id.unwrap())).collect::<Vec<_>>()
+    };
+    let trips = exported(name);
+    let current: Vec<_> = trips.iter().map(|trip| trip["id"].clone()).collect();
+    assert_eq!(ids("SELECT id FROM trip ORDER BY device_id, start_time"), current);
+    let retired = trips.iter().flat_map(|trip| trip["absorbed"].as_array().unwrap().clone());
+    let retired: Vec<_> = retired.collect();
+    let query = "SELECT absorbed_id FROM trip_absorbed JOIN trip USING (id)
+         ORDER BY trip.device_id, start_time, absorbed_id";
+    assert!(!retired.is_empty());
+    assert_eq!(ids(query), retired);
+}
+
 #[test]
 fn a_store_of_an_earlier_version_decides_as_before() {
     let folder = Folder::with("first.ndjson", text("first.ndjson"));
@@ -43,12 +64,14 @@ fn a_store_of_an_earlier_version_decides_as_before() {
     assert_eq!((&again["applied"], &again["duplicates"]), (&json!(0), &json!(46)), "{again}");
     assert_eq!(folder.trips("trips.db"), exported("first.export"));
     folder.run(&format!("verify first.ndjson {STORE}")).ends(0);
+    is_in_views(&folder, "first.export");
 
     let later = folder.ingest(&format!("later.ndjson {STORE}"));
     let reasons = json!({"bad_json": 3, "bad_time": 3, "bad_type": 1, "out_of_range": 5});
     assert_eq!(later["dead_letters"], reasons, "{later}");
     assert_eq!(later["dropped"], json!({}), "a zero position is a position: {later}");
     assert_eq!(folder.trips("trips.db"), exported("later.export"));
+    is_in_views(&folder, "later.export");
     folder.run(&format!("verify first.ndjson later.ndjson {STORE}")).ends(0);
     // A new store reads what the earlier version could not.
     let new = folder.ingest("later.ndjson --store sqlite:new.db");

@@ -6,7 +6,10 @@ use rusqlite::Connection;
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::{DeviceTime, Offset, Version};
 use tstar::internals::store::sqlite::{FORMATS, SqliteStore};
-use tstar::internals::store::{Change, ChangeKind, Flush, Journal, StoreError, TripRow, TripStore};
+use tstar::internals::store::{
+    Access, AnyStore, Change, ChangeKind, DeviceScope, Flush, Journal, OpenOptions, StoreError,
+    StoreUrl, TripRow, TripStore,
+};
 use tstar::internals::timeline::{
     LegFilter, Path as TripPath, READINGS, Reading, Sample, Trip, day_of,
 };
@@ -16,6 +19,10 @@ use crate::support::block_on;
 
 /// 2026-11-20T12:00:00Z.
 const NOON: DeviceTime = DeviceTime(1_795_176_000_000);
+
+/// Undoes format 9.
+const NO_VIEWS: &str = "DROP TRIGGER trips_insert; DROP TRIGGER trips_delete;
+     DROP VIEW trip; DROP VIEW trip_absorbed; DROP TABLE trip_rows; DROP TABLE absorbed_rows;";
 
 fn trip(device_id: &str) -> TripRow {
     let sample = Sample::new(NOON, (1, 2), [Reading::ABSENT; READINGS]);
@@ -53,6 +60,24 @@ fn a_second_writer_is_refused_and_a_reader_is_served() {
     assert!(block_on(reader.covering("truck-17", NOON)).unwrap().is_some());
     drop(writer);
     open(&file).unwrap();
+}
+
+#[test]
+fn a_snapshot_is_of_one_moment() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trips.db");
+    let writer = open(&file).unwrap();
+    block_on(writer.commit(&flush(&["truck-1"]))).unwrap();
+    let url = StoreUrl::parse(&format!("sqlite:{}", file.display())).unwrap();
+    let reader = block_on(AnyStore::open(&url, Access::Read, OpenOptions::default())).unwrap();
+    let devices = || block_on(reader.devices(DeviceScope::All, None, 10)).unwrap();
+    let snapshot = reader.snapshot().unwrap();
+    assert_eq!(devices(), ["truck-1"]);
+    block_on(writer.commit(&flush(&["truck-2"]))).unwrap();
+    assert_eq!(devices(), ["truck-1"]);
+    drop(snapshot);
+    assert_eq!(devices(), ["truck-1", "truck-2"]);
+    drop(reader.snapshot().unwrap());
 }
 
 #[test]
@@ -123,6 +148,7 @@ fn an_older_format_is_migrated_with_its_trips_and_a_newer_one_refused() {
              DROP TABLE forgets; DROP TABLE control_keys; DROP TABLE claims; DROP TABLE schemas;
              ALTER TABLE trips DROP COLUMN jumps; ALTER TABLE trips DROP COLUMN jump_s;
              PRAGMA user_version = 1";
+        connection.execute_batch(NO_VIEWS).unwrap();
         connection.execute_batch(undo).unwrap();
     }
     let older = SqliteStore::open_reader(&file).unwrap_err();
@@ -144,6 +170,48 @@ fn an_older_format_is_migrated_with_its_trips_and_a_newer_one_refused() {
 }
 
 #[test]
+fn a_store_of_every_older_format_gets_the_views() {
+    let folder = tempfile::tempdir().unwrap();
+    for older in 1..FORMATS.len() {
+        let file = folder.path().join(format!("{older}.db"));
+        let connection = Connection::open(&file).unwrap();
+        FORMATS[..older].iter().for_each(|step| connection.execute_batch(step).unwrap());
+        // Its kind: `tstr`.
+        let header = format!("PRAGMA application_id = 1953723506; PRAGMA user_version = {older}");
+        connection.execute_batch(&header).unwrap();
+        block_on(open(&file).unwrap().commit(&flush(&["truck-17"]))).unwrap();
+        let id: String = connection.query_row("SELECT id FROM trip", [], |row| row.get(0)).unwrap();
+        assert_eq!(id, "truck-17~20261120T120000.000Z", "of format {older}");
+    }
+}
+
+#[test]
+fn rows_that_cannot_be_read_are_migrated_with_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trips.db");
+    let devices = ["truck-1", "truck-2", "truck-3", "truck-4"];
+    block_on(open(&file).unwrap().commit(&flush(&devices))).unwrap();
+    let connection = Connection::open(&file).unwrap();
+    connection.execute_batch(NO_VIEWS).unwrap();
+    for (device, absorbed) in [("truck-1", "{"), ("truck-2", "{\"5\": \"x\"}"), ("truck-3", "[]")] {
+        let damage = "UPDATE trips SET absorbed = ?2 WHERE device_id = ?1";
+        assert_eq!(connection.execute(damage, [device, absorbed]).unwrap(), 1);
+    }
+    let kept = "UPDATE trips SET absorbed = '{\"1000\": 6}' WHERE device_id = 'truck-4';
+         PRAGMA user_version = 8";
+    connection.execute_batch(kept).unwrap();
+    drop(open(&file).unwrap());
+    let texts = |query: &str| {
+        let mut query = connection.prepare(query).unwrap();
+        let texts = query.query_map([], |row| row.get::<_, String>(0)).unwrap();
+        texts.map(Result::unwrap).collect::<Vec<_>>()
+    };
+    let ids = devices.map(|device| format!("{device}~20261120T120000.000Z"));
+    assert_eq!(texts("SELECT id FROM trip ORDER BY device_id"), ids);
+    assert_eq!(texts("SELECT absorbed_id FROM trip_absorbed"), ["truck-4~19700101T000001.000Z"]);
+}
+
+#[test]
 fn an_older_format_names_a_command_that_migrates_it() {
     let folder = Folder::with("a.ndjson", minutes("truck-1", &[1, 2]));
     folder.ingest("a.ndjson");
@@ -152,7 +220,9 @@ fn an_older_format_names_a_command_that_migrates_it() {
          DROP TABLE forgets; DROP TABLE positions; DROP TABLE epochs;
          ALTER TABLE dead_letters DROP COLUMN partition; ALTER TABLE dead_letters DROP COLUMN key;
          ALTER TABLE dead_letters DROP COLUMN headers; PRAGMA user_version = 3";
-    Connection::open(folder.path("trips.db")).unwrap().execute_batch(undo).unwrap();
+    let connection = Connection::open(folder.path("trips.db")).unwrap();
+    connection.execute_batch(NO_VIEWS).unwrap();
+    connection.execute_batch(undo).unwrap();
     let words = [
         "devices",
         "verify a.ndjson --repair",
@@ -183,6 +253,7 @@ fn an_import_of_format_2_counts_as_one_that_came_to_its_end() {
          ALTER TABLE dead_letters DROP COLUMN headers;
          DROP TABLE parts; ALTER TABLE imports DROP COLUMN finished;
          PRAGMA user_version = 2";
+    connection.execute_batch(NO_VIEWS).unwrap();
     connection.execute_batch(undo).unwrap();
     let migrated = open(&file).unwrap();
     assert_eq!(migrated.parts().unwrap(), []);

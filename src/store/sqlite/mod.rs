@@ -9,7 +9,9 @@ mod forgets;
 mod imports;
 mod journal;
 mod letters;
+mod lock;
 mod open;
+mod reader;
 mod row;
 mod scalar;
 mod scan;
@@ -32,7 +34,7 @@ pub use letters::{LetterUpdates, RetryJournal};
 pub use open::FORMATS;
 pub use topic::SqlitePartition;
 
-use self::open::WriterLock;
+use self::lock::{ReaderLock, WriterLock};
 use super::StoreError;
 use super::hooks::TestCounter;
 
@@ -41,6 +43,8 @@ pub struct SqliteStore {
     connection: Mutex<Connection>,
     location: String,
     writing: Option<Writing>,
+    /// Set if the store was opened as one that does not change.
+    reading: Option<ReaderLock>,
     keep_changes: u64,
     keep_letters: bool,
     rows_read: TestCounter,
@@ -65,7 +69,10 @@ fn file_id(path: &Path) -> io::Result<FileId> {
 
 impl std::fmt::Debug for SqliteStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SqliteStore").field("location", &self.location).finish_non_exhaustive()
+        f.debug_struct("SqliteStore")
+            .field("location", &self.location)
+            .field("reading", &self.reading)
+            .finish_non_exhaustive()
     }
 }
 
@@ -81,7 +88,15 @@ impl SqliteStore {
         let stable = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true);
         debug_assert!(stable.is_ok(), "{stable:?}");
         let (connection, rows_read) = (Mutex::new(connection), TestCounter::default());
-        Self { connection, location, writing, keep_changes, keep_letters: true, rows_read }
+        Self {
+            connection,
+            location,
+            writing,
+            reading: None,
+            keep_changes,
+            keep_letters: true,
+            rows_read,
+        }
     }
 
     /// Fails if the file is no longer at its path: the system still accepts writes to it, but they

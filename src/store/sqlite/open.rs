@@ -1,11 +1,11 @@
-//! Opens store files: checks their kind, format, lock, log and rules.
+//! Opens store files for writing: checks their kind, format, lock, log and rules.
 
-use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 
+use super::lock::WriterLock;
 use super::{SqliteStore, Writing, failed, file_id};
 use crate::model::rules::Rules;
 use crate::model::rules_request::RulesRequest;
@@ -16,7 +16,7 @@ use crate::store::files::{self, with_suffix};
 const APPLICATION_ID: i64 = 0x7473_7472;
 
 /// The statements that migrate each format to the next.
-pub const FORMATS: [&str; 8] = [
+pub const FORMATS: [&str; 9] = [
     include_str!("../../../schema/trips.sql"),
     include_str!("../../../schema/journal.sql"),
     include_str!("../../../schema/parts.sql"),
@@ -25,10 +25,11 @@ pub const FORMATS: [&str; 8] = [
     include_str!("../../../schema/control.sql"),
     include_str!("../../../schema/jumps.sql"),
     include_str!("../../../schema/schemas.sql"),
+    include_str!("../../../schema/views.sql"),
 ];
 
 /// The newest format, from 1.
-const FORMAT: i64 = FORMATS.len() as i64;
+pub(super) const FORMAT: i64 = FORMATS.len() as i64;
 
 /// How long SQLite waits for a lock of another connection.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -50,7 +51,7 @@ impl LogKind {
 }
 
 /// The kind of a file, by its header.
-enum Kind {
+pub(super) enum Kind {
     Empty,
     Store { format: i64 },
 }
@@ -140,27 +141,6 @@ impl SqliteStore {
         let file = file_id(path).map_err(failed(&location, "reading the file's identity"))?;
         let writing = Writing { _lock: lock, path: path.to_owned(), file };
         Ok(Self::new(connection, location, Some(writing), keep_changes))
-    }
-
-    /// Opens a store for reading, also while another process writes to it.
-    ///
-    /// # Errors
-    /// The file does not exist, is not a store, or has an unsupported format.
-    pub fn open_reader(path: &Path) -> Result<Self, StoreError> {
-        let location = path.display().to_string();
-        if !path.exists() {
-            return Err(StoreError::Missing { location });
-        }
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(path, flags)
-            .map_err(failed(&location, "opening the file"))?;
-        match kind(&connection, &location)? {
-            Kind::Empty => Err(StoreError::NotAStore { location, reason: "it is empty".into() }),
-            Kind::Store { format } if format < FORMAT => {
-                Err(StoreError::FormatTooOld { location, found: format, known: FORMAT })
-            }
-            Kind::Store { .. } => Ok(Self::new(connection, location, None, 0)),
-        }
     }
 
     /// Deletes a store if it exists.
@@ -273,6 +253,9 @@ pub(super) fn scratch(
          PRAGMA locking_mode = EXCLUSIVE; PRAGMA cache_size = -65536; PRAGMA temp_store = FILE;";
     connection.execute_batch(settings).map_err(failed(&location, "preparing it"))?;
     migrate(&connection, &location, 0)?;
+    // No other program reads it.
+    let no_views = "DROP TRIGGER trips_insert; DROP TRIGGER trips_delete;";
+    connection.execute_batch(no_views).map_err(failed(&location, "preparing it"))?;
     // The open file handle is enough; nothing else needs the name.
     file.close().map_err(failed(&location, "unlinking it"))?;
     let mut store = SqliteStore::new(connection, location, None, 0);
@@ -289,38 +272,7 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     Connection::open_with_flags(Path::new(".").join(path), flags)
 }
 
-/// Locks out other writers until it is dropped. A separate file, since closing any handle of the
-/// database file itself would drop the locks that SQLite holds on it in this process.
-#[derive(Debug)]
-pub(super) struct WriterLock(File);
-
-impl WriterLock {
-    fn acquire(path: &Path, location: &str) -> Result<Self, StoreError> {
-        // The same lock file for every symbolic link to the store.
-        let real = std::fs::canonicalize(path);
-        let name = with_suffix(real.as_deref().unwrap_or(path), "-lock");
-        let doing = "creating its lock file next to it (its folder must exist)";
-        let file = files::open_lock(&name).map_err(failed(location, doing))?;
-        match file.try_lock() {
-            Ok(()) => Ok(Self(file)),
-            Err(TryLockError::WouldBlock) => {
-                let lock = name.display().to_string();
-                Err(StoreError::Locked { location: location.to_owned(), lock })
-            }
-            Err(TryLockError::Error(error)) => Err(failed(location, "locking it")(error)),
-        }
-    }
-}
-
-impl Drop for WriterLock {
-    /// Closing the file would not do: a process that another thread is about to start has a copy of
-    /// the handle until it runs its program, and the lock with it.
-    fn drop(&mut self) {
-        self.0.unlock().ok();
-    }
-}
-
-fn kind(connection: &Connection, location: &str) -> Result<Kind, StoreError> {
+pub(super) fn kind(connection: &Connection, location: &str) -> Result<Kind, StoreError> {
     connection.busy_timeout(BUSY_TIMEOUT).map_err(failed(location, "opening the file"))?;
     let number = |pragma: &str| connection.query_row(pragma, [], |row| row.get::<_, i64>(0));
     let foreign =
@@ -356,21 +308,4 @@ fn migrate(connection: &Connection, location: &str, format: i64) -> Result<(), S
             .map_err(failed(location, "migrating it to the newest format"))?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_copy_of_the_handle_does_not_keep_the_lock() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("trips.db");
-        let lock = WriterLock::acquire(&path, "trips.db").unwrap();
-        // As in a process that is being started.
-        let _copy = lock.0.try_clone().unwrap();
-        WriterLock::acquire(&path, "trips.db").unwrap_err();
-        drop(lock);
-        WriterLock::acquire(&path, "trips.db").unwrap();
-    }
 }

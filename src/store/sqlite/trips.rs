@@ -172,6 +172,20 @@ fn decide(
 }
 
 impl SqliteStore {
+    /// Makes all reads until [`Self::end_snapshot`] see the store as it is at the first of them.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub(in crate::store) fn begin_snapshot(&self) -> Result<(), StoreError> {
+        let begun = self.connection().execute_batch("BEGIN DEFERRED");
+        begun.map_err(failed(&self.location, "beginning to read"))
+    }
+
+    /// Ends the snapshot. Nothing was written, so nothing can be lost.
+    pub(in crate::store) fn end_snapshot(&self) {
+        self.connection().execute_batch("COMMIT").ok();
+    }
+
     /// Rows of a device in a day that end at or after a time, by end.
     fn of_day(
         &self,

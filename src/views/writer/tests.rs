@@ -1,3 +1,5 @@
+mod maps;
+
 use std::collections::BTreeMap;
 
 use super::*;
@@ -69,7 +71,7 @@ fn single(device: &str) -> TripRow {
 
 fn written(form: Form, with_path: bool, rows: &[TripRow], extras: &Extras) -> String {
     let mut out = Vec::new();
-    let mut writer = TripWriter::new(&mut out, form, with_path);
+    let mut writer = TripWriter::new(&mut out, form, with_path).unwrap();
     for row in rows {
         writer.write(row, extras).unwrap();
     }
@@ -194,61 +196,4 @@ fn csv_has_a_header_and_quotes_where_needed() {
         (rows[1]["avg_speed_mps"].as_str(), rows[1]["start_lat"].as_str()),
         ("", "-0.0000001")
     );
-}
-
-#[test]
-fn geojson_is_a_collection_of_lines_and_points() {
-    let none = Extras::default();
-    let text = written(Form::GeoJson, false, &[merged(), single("b")], &none);
-    let collection: serde_json::Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(collection["type"], "FeatureCollection");
-    let line = &collection["features"][0];
-    assert_eq!((&line["type"], &line["id"]), (&"Feature".into(), &line["properties"]["id"]));
-    assert_eq!(
-        line["geometry"],
-        serde_json::json!({
-            "type": "LineString",
-            "coordinates": [[13.25, 52.5], [13.375, 52.5], [13.5, 52.5, 34.5]],
-        })
-    );
-    assert_eq!(line["bbox"], serde_json::json!([13.25, 52.5, 13.5, 52.5]));
-    assert_eq!(line["properties"]["samples"], 3);
-    assert!(line["properties"].get("start").is_none() && line["properties"].get("path").is_none());
-    let point = &collection["features"][1]["geometry"];
-    assert_eq!(*point, serde_json::json!({"type": "Point", "coordinates": [7.0, -1e-7]}));
-    let empty: serde_json::Value =
-        serde_json::from_str(&written(Form::GeoJson, false, &[], &none)).unwrap();
-    assert_eq!(empty["features"], serde_json::json!([]));
-}
-
-#[test]
-fn gpx_escapes_names_and_is_well_formed() {
-    let none = Extras::default();
-    let text = written(Form::Gpx, false, &[merged(), single("<b>\u{1}\n")], &none);
-    assert!(text.contains("<name>truck-17~20261120T213800.123Z</name>"), "{text}");
-    assert!(text.contains("<desc>driver Ann &lt;&quot;A&quot; &amp; B&gt;</desc>"), "{text}");
-    assert!(text.contains("<src>&lt;b&gt;\u{fffd}&#10;</src>"), "{text}");
-    let last = "<trkpt lat=\"52.5\" lon=\"13.5\"><ele>34.5</ele>\
-                <time>2026-11-20T21:44:40.123Z</time></trkpt>";
-    assert!(text.contains(last), "{text}");
-    assert!(text.contains("lat=\"-0.0000001\""), "decimal, never with an exponent: {text}");
-    check_nesting(&text);
-    check_nesting(&written(Form::Gpx, false, &[], &none));
-}
-
-/// Asserts that every element has its own end tag, and that there is one outermost element.
-fn check_nesting(xml: &str) {
-    let body = xml.strip_prefix("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n").unwrap();
-    let (mut open, mut outermost): (Vec<&str>, usize) = (Vec::new(), 0);
-    for tag in body.split('<').skip(1) {
-        let (inside, text) = tag.split_once('>').unwrap();
-        assert!(!text.contains('>'), "{tag}");
-        if let Some(name) = inside.strip_prefix('/') {
-            assert_eq!(open.pop(), Some(name));
-        } else {
-            outermost += usize::from(open.is_empty());
-            open.push(inside.split(' ').next().unwrap());
-        }
-    }
-    assert_eq!((open.len(), outermost), (0, 1));
 }

@@ -86,7 +86,11 @@ fn every_example_of_the_help_succeeds() {
     });
     for example in alone.into_iter().chain(served) {
         let ran = folder.run(&example).ends(0);
-        assert!(!ran.stdout.is_empty(), "an example that prints nothing\n{ran}");
+        let mut words = example.split(' ');
+        match words.find(|word| *word == "--out").and(words.next()) {
+            Some(file) => assert!(!folder.read(file).is_empty(), "{file} is empty\n{ran}"),
+            None => assert!(!ran.stdout.is_empty(), "an example that prints nothing\n{ran}"),
+        }
     }
     println!("{} examples of {leaves} commands", examples.len());
 }

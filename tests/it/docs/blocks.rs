@@ -132,7 +132,7 @@ impl Reader {
 
 /// The index in the list of blocks that are not run.
 fn unrun_at(page: &Page, block: &Block) -> Option<usize> {
-    let is_command = matches!(block.language.as_str(), "sh" | "console");
+    let is_command = matches!(block.language.as_str(), "sh" | "console" | "python");
     let is_it =
         |at: &usize| UNRUN[*at].page == page.path && block.text.starts_with(UNRUN[*at].starts);
     (0..UNRUN.len()).filter(|_| is_command).find(is_it)

@@ -1,0 +1,222 @@
+//! Export: the selected trips of a store, by device and start time, in bounded memory.
+
+use super::InvalidRequest;
+use super::trips::prefix_times;
+use crate::identity::{DeviceId, date_range, prefix_range};
+use crate::model::scalar::{Day, DeviceTime};
+use crate::store::{AnyStore, DevicePages, DeviceScope, Order, TripRow, TripStore};
+use crate::timeline::DAY_MS;
+
+/// Trips of a device that are read at once.
+const PAGE: usize = 32;
+
+/// Which trips are exported.
+#[derive(Clone, Copy, Debug)]
+pub enum ExportSpan<'a> {
+    /// Those that overlap a range of times, both ends inclusive.
+    Overlapping(DeviceTime, DeviceTime),
+    /// Those that touch a UTC day.
+    Day(Day),
+    /// Those whose id has a prefix: a date, or an id prefix as `tstar id prefix` prints it.
+    Prefix(&'a str),
+}
+
+/// The devices and times of an export.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    /// `None`: those of `scope`.
+    device: Option<DeviceId>,
+    scope: DeviceScope,
+    from_ms: DeviceTime,
+    upto_ms: DeviceTime,
+    /// Whether the times select by `t_star`, instead of by overlap.
+    by_t_star: bool,
+}
+
+impl Selection {
+    /// The trips of one device or of all.
+    ///
+    /// # Errors
+    /// The prefix is malformed or names another device.
+    pub fn new(device: Option<DeviceId>, span: ExportSpan<'_>) -> anyhow::Result<Self> {
+        let all = DeviceScope::All;
+        let by_overlap = |scope, from_ms, upto_ms| (scope, from_ms, upto_ms, false);
+        let (device, (scope, from_ms, upto_ms, by_t_star)) = match (device, span) {
+            (device, ExportSpan::Overlapping(from_ms, upto_ms)) => {
+                (device, by_overlap(all, from_ms, upto_ms))
+            }
+            (device, ExportSpan::Day(day)) => {
+                let upto_ms = day.start_ms() + DAY_MS - 1;
+                (device, by_overlap(DeviceScope::OfDay(day), day.start_ms(), upto_ms))
+            }
+            (Some(device), ExportSpan::Prefix(prefix)) => {
+                let (from_ms, upto_ms) = prefix_times(&device, prefix)?;
+                (Some(device), (all, from_ms, upto_ms, true))
+            }
+            (None, ExportSpan::Prefix(prefix)) if prefix.contains('~') => {
+                let (device, from_ms, upto_ms) = prefix_range(prefix)?;
+                (Some(device), (all, from_ms, upto_ms, true))
+            }
+            (None, ExportSpan::Prefix(date)) => {
+                let (from_ms, upto_ms) = date_range(date)?;
+                (None, (all, from_ms, upto_ms, true))
+            }
+        };
+        if upto_ms < from_ms {
+            return Err(InvalidRequest("the range of times ends before it begins".into()).into());
+        }
+        Ok(Self { device, scope, from_ms, upto_ms, by_t_star })
+    }
+
+    fn contains(&self, row: &TripRow) -> bool {
+        !self.by_t_star || (self.from_ms..=self.upto_ms).contains(&row.t_star_ms)
+    }
+}
+
+/// Calls `each` with every selected trip, once, by device id (in byte order), then start time.
+/// Returns the number of rows that were left out because their trip changed between two reads of
+/// its device; only a store without snapshots has such rows.
+///
+/// # Errors
+/// The store cannot be read, or `each` fails.
+pub async fn export(
+    store: &AnyStore,
+    selection: &Selection,
+    mut each: impl FnMut(&TripRow) -> anyhow::Result<()>,
+) -> anyhow::Result<u64> {
+    if let Some(device) = &selection.device {
+        let _snapshot = store.snapshot()?;
+        return export_device(store, device, selection, &mut each).await;
+    }
+    let (mut pages, mut changed) = (DevicePages::new(store, selection.scope), 0);
+    while let Some(devices) = pages.next().await? {
+        for device in &devices {
+            // Trips of one device may merge, so its pages have to be of one moment.
+            let _snapshot = store.snapshot()?;
+            changed += export_device(store, device, selection, &mut each).await?;
+        }
+    }
+    Ok(changed)
+}
+
+/// Exports the trips of a device, a page at a time.
+async fn export_device(
+    store: &impl TripStore,
+    device: &str,
+    selection: &Selection,
+    each: &mut impl FnMut(&TripRow) -> anyhow::Result<()>,
+) -> anyhow::Result<u64> {
+    let (mut from_ms, upto_ms) = (selection.from_ms, selection.upto_ms);
+    let (mut written_upto, mut changed) = (None, 0);
+    loop {
+        let rows = store.range(device, from_ms, upto_ms, Order::Asc, PAGE).await?;
+        let is_last = rows.len() < PAGE;
+        let end_ms = rows.last().map(|row| row.end_ms);
+        for row in rows.iter().filter(|row| selection.contains(row)) {
+            if written_upto.is_some_and(|end_ms| row.start_ms <= end_ms) {
+                changed += 1;
+                continue;
+            }
+            written_upto = Some(row.end_ms);
+            each(row)?;
+        }
+        match end_ms {
+            // Trips are disjoint: the next one starts later.
+            Some(end_ms) if !is_last && end_ms < upto_ms => from_ms = end_ms + 1,
+            _ => return Ok(changed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+    use crate::model::scalar::Version;
+    use crate::store::memory::MemoryStore;
+    use crate::timeline::{LegFilter, Path, READINGS, Reading, Sample, Trip};
+
+    /// A trip of samples at these hours.
+    fn trip(hours: &[i64], version: i64) -> TripRow {
+        let at = |hour: &i64| {
+            Sample::new(DeviceTime(hour * 3_600_000), (0, 0), [Reading::ABSENT; READINGS])
+        };
+        let path = Path::from_sorted(hours.iter().map(at)).unwrap();
+        let (t_star, version) = (path.first().time_ms, Version(version));
+        let trip = Trip::loaded(t_star, version, version, [].into(), None, path);
+        TripRow::from_trip("truck-17", &trip, LegFilter::default())
+    }
+
+    fn all() -> Selection {
+        let span = ExportSpan::Overlapping(DeviceTime::MIN, DeviceTime::MAX);
+        Selection::new(None, span).unwrap()
+    }
+
+    fn starts(
+        store: &MemoryStore,
+        selection: &Selection,
+        mut then: impl FnMut(usize),
+    ) -> (Vec<i64>, u64) {
+        let mut starts = Vec::new();
+        let mut each = |row: &TripRow| {
+            starts.push(row.start_ms.ms() / 3_600_000);
+            then(starts.len());
+            Ok(())
+        };
+        let done = export_device(store, "truck-17", selection, &mut each).now_or_never();
+        (starts, done.unwrap().unwrap())
+    }
+
+    #[test]
+    fn pages_join_to_every_trip_once() {
+        let store = MemoryStore::default();
+        let page = i64::try_from(PAGE).unwrap();
+        for count in [0, 1, page - 1, page, page + 1, 2 * page, 3 * page + 5] {
+            // Each continues past midnight now and then.
+            let trips: Vec<_> = (0..count).map(|at| trip(&[5 * at, 5 * at + 3], 2 * at)).collect();
+            store.apply(&trips).now_or_never().unwrap().unwrap();
+            let expected = (0..count).map(|at| 5 * at).collect();
+            assert_eq!(starts(&store, &all(), |_| ()), (expected, 0), "{count}");
+        }
+        let span = ExportSpan::Overlapping(DeviceTime(13 * 3_600_000), DeviceTime(20 * 3_600_000));
+        let some = Selection::new(None, span).unwrap();
+        assert_eq!(starts(&store, &some, |_| ()), (vec![10, 15, 20], 0));
+    }
+
+    #[test]
+    fn a_trip_that_grows_between_two_pages_is_not_written_twice() {
+        let store = MemoryStore::default();
+        let page = i64::try_from(PAGE).unwrap();
+        let trips: Vec<_> = (0..page + 5).map(|at| trip(&[5 * at, 5 * at + 3], 2 * at)).collect();
+        store.apply(&trips).now_or_never().unwrap().unwrap();
+        let last = 5 * (page - 1);
+        let (starts, changed) = starts(&store, &all(), |written| {
+            if written == PAGE {
+                let merged = trip(&[last, last + 3, last + 4, last + 5, last + 8], 1000);
+                store.apply(&[merged]).now_or_never().unwrap().unwrap();
+            }
+        });
+        let expected: Vec<_> = (0..page).chain(page + 1..page + 5).map(|at| 5 * at).collect();
+        assert_eq!((starts, changed), (expected, 1));
+    }
+
+    #[test]
+    fn a_prefix_selects_by_t_star_and_may_name_the_device() {
+        let one = DeviceId::new("truck-17").unwrap();
+        let row = trip(&[23, 25], 2);
+        for (device, prefix, is_in) in [
+            (None, "1970-01-01", true),
+            (None, "19700102", false),
+            (None, "truck-17~19700101T23", true),
+            (Some(one.clone()), "197001", true),
+            (Some(one.clone()), "truck-17~1970", true),
+        ] {
+            let selection = Selection::new(device, ExportSpan::Prefix(prefix)).unwrap();
+            assert_eq!(selection.contains(&row), is_in, "{prefix}");
+            assert_eq!(selection.device.is_some(), prefix != "1970-01-01" && prefix != "19700102");
+        }
+        Selection::new(Some(one), ExportSpan::Prefix("truck-2~1970")).unwrap_err();
+        Selection::new(None, ExportSpan::Prefix("truck-17~")).unwrap_err();
+    }
+}

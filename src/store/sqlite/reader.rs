@@ -1,0 +1,117 @@
+//! Opens store files for reading, also from a folder that cannot be written.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rustix::fs::{Access, access};
+
+use super::lock::{ReaderLock, lock_path};
+use super::open::{FORMAT, Kind, kind};
+use super::{SqliteStore, failed};
+use crate::store::StoreError;
+use crate::store::files::with_suffix;
+
+impl SqliteStore {
+    /// Opens a store for reading, also while another process writes to it.
+    ///
+    /// SQLite has to create files next to the store, unless a writer has. Where it cannot, the
+    /// store is opened as one that does not change, and its lock keeps writers out until it is
+    /// closed.
+    ///
+    /// # Errors
+    /// The file does not exist, is not a store, or has an unsupported format; or its folder cannot
+    /// be written, and a writer has the store open or ended without completing it.
+    pub fn open_reader(path: &Path) -> Result<Self, StoreError> {
+        let location = path.display().to_string();
+        if !path.exists() {
+            return Err(StoreError::Missing { location });
+        }
+        match Self::read(path.as_os_str().to_owned(), &location, OpenFlags::empty()) {
+            // Not by opening it: closing it again would drop the locks of other connections.
+            Err(error) if needs_files(&error) && access(path, Access::READ_OK).is_ok() => {
+                Self::open_unchanging(path, &location)
+            }
+            opened => opened,
+        }
+    }
+
+    fn open_unchanging(path: &Path, location: &str) -> Result<Self, StoreError> {
+        let lock = lock_path(path).display().to_string();
+        let unreadable = |error: std::io::Error| {
+            format!(
+                "its folder cannot be written, and a writer may hold the lock file `{lock}`, which \
+                 cannot be read ({error}); make it readable for this user"
+            )
+        };
+        let opening = failed(location, "opening the file");
+        let lock = match ReaderLock::acquire(path) {
+            Ok(Some(lock)) => lock,
+            Ok(None) => return Err(StoreError::Locked { location: location.to_owned(), lock }),
+            Err(error) => return Err(opening(unreadable(error))),
+        };
+        let path = path.canonicalize().map_err(failed(location, "opening the file"))?;
+        let left = with_suffix(&path, "-wal");
+        if left.metadata().is_ok_and(|meta| meta.len() > 0) {
+            let problem = format!(
+                "`{}` holds what a writer left when it was killed, and the folder cannot be \
+                 written; read the store once as a user who may write there",
+                left.display()
+            );
+            return Err(opening(problem));
+        }
+        let mut store = Self::read(unchanging_uri(&path), location, OpenFlags::SQLITE_OPEN_URI)?;
+        store.reading = Some(lock);
+        Ok(store)
+    }
+
+    fn read(name: OsString, location: &str, flags: OpenFlags) -> Result<Self, StoreError> {
+        let flags = flags | OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(name, flags)
+            .map_err(failed(location, "opening the file"))?;
+        let location = location.to_owned();
+        match kind(&connection, &location)? {
+            Kind::Empty => Err(StoreError::NotAStore { location, reason: "it is empty".into() }),
+            Kind::Store { format } if format < FORMAT => {
+                Err(StoreError::FormatTooOld { location, found: format, known: FORMAT })
+            }
+            Kind::Store { .. } => Ok(Self::new(connection, location, None, 0)),
+        }
+    }
+}
+
+/// Whether SQLite could not create the files that it needs next to the store.
+fn needs_files(error: &StoreError) -> bool {
+    let source = match error {
+        StoreError::Failed { source, .. } | StoreError::ReadOnly { source, .. } => source,
+        _ => return false,
+    };
+    let code =
+        source.downcast_ref::<rusqlite::Error>().and_then(rusqlite::Error::sqlite_error_code);
+    matches!(code, Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly))
+}
+
+/// The URI of a file that does not change while it is open.
+fn unchanging_uri(path: &Path) -> OsString {
+    let mut uri = String::from("file:");
+    for &byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'/' | b'.' | b'-' | b'_' => uri.push(char::from(byte)),
+            _ if byte.is_ascii_alphanumeric() => uri.push(char::from(byte)),
+            _ => uri.push_str(&format!("%{byte:02x}")),
+        }
+    }
+    (uri + "?immutable=1").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uri_names_any_path() {
+        let uri = unchanging_uri(Path::new("/data/a b?#%ü/trips.db"));
+        assert_eq!(uri, "file:/data/a%20b%3f%23%25%c3%bc/trips.db?immutable=1");
+    }
+}
