@@ -347,6 +347,13 @@ impl Schedule {
             self.sessions();
             self.steps();
         }
+        {
+            // A commit may have fallen back since, and the next epoch waits for it.
+            let world = &mut *lock(&self.world);
+            if world.lanes.iter().any(|lane| lane.passed < lane.written) {
+                world.bad.insert("stuck");
+            }
+        }
         // Former owners wake up after the end.
         self.processes.borrow().iter().for_each(|process| process.is_frozen.set(false));
         while self.percent(95) {
