@@ -10,6 +10,9 @@
 //! order, twice, late, or never if its sender died, and requests time out, whether they took effect
 //! or not.
 //!
+//! Meanwhile a reader looks up times, ids, lists and devices with the real store: what was
+//! committed before it asked is in the answer, whatever is written until it has one.
+//!
 //! `TSTAR_TEST_SCHEDULES` is the number of schedules, `TSTAR_TEST_FIRST` the first seed;
 //! `TSTAR_TEST_SEED` replays one and prints its events.
 
@@ -21,6 +24,7 @@ mod faults;
 mod log;
 mod outputs;
 mod process;
+mod reader;
 mod schedule;
 mod store;
 mod truth;
@@ -35,7 +39,7 @@ use world::EventCounts;
 use crate::counts;
 
 /// Events that have to occur, each in at least 0.1 % of the schedules.
-const OCCURS: [&str; 58] = [
+const OCCURS: [&str; 68] = [
     "appends that time out",
     "appends that time out and take effect",
     "assignments lost",
@@ -64,8 +68,18 @@ const OCCURS: [&str; 58] = [
     "forgets without a signature",
     "half-written quorums",
     "letters that are down",
+    "lists",
+    "lists during a change",
+    "lists of devices",
     "loads of forgets that are ahead",
     "loads of rows that are ahead",
+    "lookups",
+    "lookups during a change",
+    "lookups of UUIDs",
+    "lookups of erased ids",
+    "lookups of ids",
+    "lookups of retired ids",
+    "lookups that find a later version",
     "members removed",
     "merges",
     "offsets that expire while they are read",

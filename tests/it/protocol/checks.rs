@@ -59,7 +59,8 @@ pub fn commit(world: &mut World, truth: &Truth, lane: usize) {
     }
 }
 
-fn trips(events: &[Event]) -> impl Iterator<Item = &Announced> {
+/// The trips that events show.
+pub fn trips(events: &[Event]) -> impl Iterator<Item = &Announced> {
     events.iter().filter_map(|event| match event {
         Event::Trip(trip) => Some(trip),
         Event::Forgotten { .. } => None,
@@ -106,7 +107,7 @@ pub fn reader(world: &mut World, truth: &Truth) {
 }
 
 /// The trips of the committed records.
-fn committed(world: &World, truth: &Truth) -> Vec<Arc<TripRow>> {
+pub fn committed(world: &World, truth: &Truth) -> Vec<Arc<TripRow>> {
     let lanes = 0..truth.states.len();
     lanes.flat_map(|lane| truth.state(lane, world.passed(lane)).to_vec()).collect()
 }
@@ -192,7 +193,7 @@ impl Announced {
     }
 }
 
-fn named(row: &TripRow) -> Named {
+pub fn named(row: &TripRow) -> Named {
     (device_of(row), row.t_star_ms, row.version.get())
 }
 

@@ -13,6 +13,7 @@ use tstar::internals::kafka::record::RecordReader;
 use super::checks;
 use super::log::{CONTESTED, Kind, Record, Script};
 use super::process::{Process, Setup, random_pace};
+use super::reader::Reader;
 use super::truth::{Skips, Truth, is_own};
 use super::world::{Dice, EventCounts, Homes, Shared, World, lock};
 
@@ -40,6 +41,7 @@ pub struct Schedule {
     /// The partitions of devices, and the expired records, on which `truth` is based.
     base: RefCell<(Homes, Skips)>,
     pub processes: RefCell<Vec<Rc<Process>>>,
+    lookups: Reader,
     pub kind: Kind,
     /// Number of faults to come.
     pub faults: Cell<usize>,
@@ -117,6 +119,7 @@ impl Schedule {
             truth: Truth::new(&scripts, &base.0, &base.1).into(),
             base: base.into(),
             scripts,
+            lookups: Reader::new(&world.nodes),
             world: Arc::new(world.into()),
             processes: RefCell::default(),
             kind,
@@ -201,8 +204,9 @@ impl Schedule {
                 self.pass(Duration::from_millis(ms));
                 self.sessions();
             }
-            910..970 => self.write(),
-            970..980 => self.check(),
+            910..945 => self.write(),
+            945..975 => self.look_up(),
+            975..980 => self.check(),
             _ => self.disturb(),
         }
     }
@@ -248,6 +252,12 @@ impl Schedule {
             let lane = &mut world.lanes[of];
             lane.written = lane.written.saturating_add(most).min(upto).max(lane.written);
         }
+    }
+
+    /// The reader continues.
+    fn look_up(&self) {
+        self.update_truth();
+        self.lookups.step(&mut lock(&self.world), &self.truth.borrow());
     }
 
     fn check(&self) {
@@ -324,10 +334,11 @@ impl Schedule {
         if !self.is_read() {
             lock(&self.world).bad.insert("stuck");
         }
-        lock(&self.world).deliver(usize::MAX);
         self.update_truth();
         let mut world = lock(&self.world);
         let truth = self.truth.borrow();
+        self.lookups.finish(&mut world, &truth);
+        world.deliver(usize::MAX);
         (0..self.scripts.len()).for_each(|lane| checks::commit(&mut world, &truth, lane));
         checks::end(&mut world, &truth);
         self.count(&mut world, &truth);

@@ -393,6 +393,14 @@ impl World {
         at_once(all).expect("nothing fails")
     }
 
+    /// All trips of a device, as one pair of replicas holds them.
+    pub fn list_of_pair(&self, device: Device) -> Vec<TripRow> {
+        let (from, upto) = (DeviceTime::MIN, DeviceTime::MAX);
+        let name = name(device);
+        let all = self.by_pair[0].range(&name, from, upto, Order::Asc, usize::MAX);
+        at_once(all).expect("nothing fails")
+    }
+
     /// Whether a forget of a device was begun.
     pub fn is_begun(&self, device_id: &str, forget: &Forget) -> bool {
         let begun = |store: &ScyllaStore<Connection>| {
