@@ -84,7 +84,7 @@ pub struct World {
     /// What claims decided, even if they were erased since.
     pub homes: Homes,
     /// Per partition, the records that expired unread, and where reading continued.
-    pub expired: [Option<(usize, Option<usize>)>; 2],
+    pub expired: Vec<Option<(usize, Option<usize>)>>,
     /// The topics of feed and dead letters accept nothing.
     pub is_down: [bool; 2],
     /// Brokers make no faults any more.
@@ -124,7 +124,7 @@ impl World {
             loads: BTreeMap::new(),
             epochs: 1,
             homes: Homes::new(),
-            expired: [None; 2],
+            expired: vec![None; scripts.len()],
             is_down: [false; 2],
             is_calm: false,
             has_news: false,
