@@ -1,14 +1,18 @@
 //! The whole protocol under crashes: the code that ships, from the polling loop to the store and
 //! the journal, over simulated brokers and nodes, in random schedules.
 //!
-//! A schedule is a random log in one or two partitions, read by processes of a consumer group that
-//! are killed, freeze and wake as former owners, drain, lose their sessions, and start again at the
+//! A schedule is a random log in one or two partitions (a few are large: up to 200 records of up to
+//! 20 samples, five devices, four partitions), read by processes of a consumer group that are
+//! killed, freeze and wake as former owners, drain, lose their sessions, and start again at the
 //! committed offset or at the first record. Each runs the real polling loop and the real partition
 //! workers, polled by hand on one thread in virtual time. Commits are refused, come late, overtake
 //! one another or lose their answer; records expire; the topics of feed and dead letters fail, or
 //! time out with or without effect. Below the real store, three replicas receive each write in any
 //! order, twice, late, or never if its sender died, and requests time out, whether they took effect
 //! or not.
+//!
+//! Meanwhile a reader looks up times, ids, lists and devices with the real store: what was
+//! committed before it asked is in the answer, whatever is written until it has one.
 //!
 //! `TSTAR_TEST_SCHEDULES` is the number of schedules, `TSTAR_TEST_FIRST` the first seed;
 //! `TSTAR_TEST_SEED` replays one and prints its events.
@@ -18,9 +22,11 @@ mod checks;
 mod client;
 mod directed;
 mod faults;
+mod hostile;
 mod log;
 mod outputs;
 mod process;
+mod reader;
 mod schedule;
 mod store;
 mod truth;
@@ -35,9 +41,11 @@ use world::EventCounts;
 use crate::counts;
 
 /// Events that have to occur, each in at least 0.1 % of the schedules.
-const OCCURS: [&str; 58] = [
+const OCCURS: [&str; 84] = [
     "appends that time out",
     "appends that time out and take effect",
+    "arrays of twenty samples",
+    "arrays that end early",
     "assignments lost",
     "asynchronous commits that are lost",
     "asynchronous commits that are refused",
@@ -48,6 +56,7 @@ const OCCURS: [&str; 58] = [
     "commits of a former owner",
     "commits that are repeated",
     "commits that fall back",
+    "control records of an unknown kind",
     "crashes in the middle of a load",
     "crashes in the middle of a write",
     "dead letters",
@@ -58,14 +67,28 @@ const OCCURS: [&str; 58] = [
     "flushes of a former owner",
     "flushes that pass over a trip",
     "forgets",
+    "forgets far ahead",
     "forgets in another partition",
     "forgets of a contested device",
+    "forgets of another topic",
     "forgets that were begun before",
     "forgets without a signature",
+    "forgets without a time",
     "half-written quorums",
+    "letters that are cut",
     "letters that are down",
+    "lists",
+    "lists during a change",
+    "lists of devices",
     "loads of forgets that are ahead",
     "loads of rows that are ahead",
+    "lookups",
+    "lookups during a change",
+    "lookups of UUIDs",
+    "lookups of erased ids",
+    "lookups of ids",
+    "lookups of retired ids",
+    "lookups that find a later version",
     "members removed",
     "merges",
     "offsets that expire while they are read",
@@ -77,8 +100,13 @@ const OCCURS: [&str; 58] = [
     "reads that repair",
     "reads that time out",
     "records of another partition's device",
+    "records that are too large",
+    "records that end early",
     "records that expire",
     "records that expire unread",
+    "records with the key of another device",
+    "records without a key",
+    "records without a value",
     "replays from the first record",
     "requests that no server receives",
     "requests to brokers that fail",
@@ -87,6 +115,10 @@ const OCCURS: [&str; 58] = [
     "revocations that do not wait any longer",
     "rows erased",
     "rows that conditional statements delete",
+    "samples far ahead",
+    "schedules of four partitions",
+    "schedules of many records",
+    "schedules of times within an hour",
     "schedules of two epochs",
     "starts that --from chooses",
     "starts that are refused",
@@ -102,6 +134,9 @@ const MANY: usize = 50;
 fn from_environment(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect(name))
 }
+
+/// The largest number of records of a partition.
+const MOST_RECORDS: usize = 200;
 
 /// Results of some schedules.
 #[derive(Default)]
@@ -141,7 +176,7 @@ fn shrunk(seed: u64) -> Shrunk {
         |shrunk: Shrunk| !schedule::run(seed, shrunk, false, &mut EventCounts::new()).is_empty();
     let faults = (0..10).find(|&faults| is_wrong(Shrunk { faults, ..Shrunk::NOT }));
     let of_faults = Shrunk { faults: faults.unwrap_or(usize::MAX), ..Shrunk::NOT };
-    let records = (1..22).find(|&records| is_wrong(Shrunk { records, ..of_faults }));
+    let records = (1..=MOST_RECORDS).find(|&records| is_wrong(Shrunk { records, ..of_faults }));
     Shrunk { records: records.unwrap_or(usize::MAX), ..of_faults }
 }
 

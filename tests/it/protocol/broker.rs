@@ -247,6 +247,6 @@ impl Client {
             self.statistics.push_back(ends.iter().map(stats).collect());
         }
         let is_due = self.statistics.len() > 3 || dice.percent(5);
-        self.statistics.pop_front().filter(|_| is_due).map(Task::Observe)
+        if is_due { self.statistics.pop_front().map(Task::Observe) } else { None }
     }
 }

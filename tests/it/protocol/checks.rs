@@ -3,19 +3,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use data_encoding::HEXLOWER;
 use scylla::value::CqlTimestamp;
+use sha2::{Digest, Sha256};
 use tstar::internals::identity;
+use tstar::internals::kafka::producer::ProducerRecord;
 use tstar::internals::model::scalar::{Day, DeviceTime, Offset};
 use tstar::internals::store::TripRow;
 use tstar::internals::timeline::day_of;
 
-use super::log::{CONTESTED, DAYS, ORIGIN, log_time, name};
+use super::hostile::{HEAD, MAX_LETTER};
+use super::log::{DAYS, ORIGIN, log_time, name};
 use super::outputs::{Announced, Event, Kind, Letter};
 use super::truth::{Named, Truth, device_of};
 use super::world::{Device, Place, World};
 use crate::nodes::PAIRS;
 
-const DEVICES: [Device; 3] = [b'a', b'b', CONTESTED];
+fn devices(world: &World) -> BTreeSet<Device> {
+    world.scripts.iter().flat_map(|script| &script.devices).copied().collect()
+}
 
 fn days() -> std::ops::Range<i64> {
     let first = day_of(DeviceTime(ORIGIN)).get();
@@ -32,13 +38,16 @@ const OF_DAY: &str =
 pub fn commit(world: &mut World, truth: &Truth, lane: usize) {
     let (committed, passed) = (world.committed(lane), world.passed(lane));
     let state = truth.state(lane, passed).iter();
+    let mut read: BTreeMap<(Device, i64, usize), Vec<TripRow>> = BTreeMap::new();
     for row in state.filter(|row| row.end_ms >= truth.floor(device_of(row))) {
         let holds = |found: &TripRow| found.overlaps(row) && found.version >= row.version;
-        let is_there = |day: Day| {
-            (0..PAIRS.len())
-                .all(|pair| world.trips_from(device_of(row), day.get(), pair).iter().any(holds))
+        let mut is_in = |day: Day, pair: usize| {
+            let place = (device_of(row), day.get(), pair);
+            let rows = read.entry(place);
+            let rows = rows.or_insert_with(|| world.trips_from(place.0, place.1, place.2));
+            rows.iter().any(holds)
         };
-        if !row.days().all(is_there) {
+        if !row.days().all(|day| (0..PAIRS.len()).all(|pair| is_in(day, pair))) {
             world.bad.insert("I6 rows");
         }
     }
@@ -59,7 +68,8 @@ pub fn commit(world: &mut World, truth: &Truth, lane: usize) {
     }
 }
 
-fn trips(events: &[Event]) -> impl Iterator<Item = &Announced> {
+/// The trips that events show.
+pub fn trips(events: &[Event]) -> impl Iterator<Item = &Announced> {
     events.iter().filter_map(|event| match event {
         Event::Trip(trip) => Some(trip),
         Event::Forgotten { .. } => None,
@@ -106,14 +116,14 @@ pub fn reader(world: &mut World, truth: &Truth) {
 }
 
 /// The trips of the committed records.
-fn committed(world: &World, truth: &Truth) -> Vec<Arc<TripRow>> {
+pub fn committed(world: &World, truth: &Truth) -> Vec<Arc<TripRow>> {
     let lanes = 0..truth.states.len();
     lanes.flat_map(|lane| truth.state(lane, world.passed(lane)).to_vec()).collect()
 }
 
 /// I7 for a reader of several days: what was committed is within a trip of the list.
 fn listing(world: &mut World, truth: &Truth) {
-    for device in DEVICES {
+    for device in devices(world) {
         let list = world.list(device);
         let committed = committed(world, truth);
         let of_device = committed.iter().filter(|row| device_of(row) == device);
@@ -165,14 +175,30 @@ fn letters(world: &mut World, truth: &Truth) {
         let script = scripts.find(|of| of.log.partition == partition).expect("a partition");
         let nth = script.before(offset);
         let (record, sent) = (&script.encoded[nth], &letter.record);
-        sent.value == record.elements[element as usize]
-            && sent.key.as_ref() == Some(&record.key)
+        is_whole_or_cut(sent, &record.elements[element as usize])
+            && sent.key == record.key
             && sent.headers.starts_with(&record.headers)
             && sent.timestamp_ms == Some(log_time(nth))
     };
     if !world.letters.iter().all(is_right) {
         world.bad.insert("a letter differs from its record");
     }
+}
+
+/// Whether a letter has the bytes of a sample, or if that is too large, its head, length and hash.
+fn is_whole_or_cut(sent: &ProducerRecord, sample: &[u8]) -> bool {
+    let header = |name: &str| {
+        let (_, value) = sent.headers.iter().find(|(of, _)| of == name)?;
+        String::from_utf8(value.clone()?).ok()
+    };
+    let (length, hash) = (header("tstar-length"), header("tstar-sha256"));
+    if sample.len() <= MAX_LETTER {
+        return sent.value == sample && (length, hash) == (None, None);
+    }
+    let of_sample = HEXLOWER.encode(&Sha256::digest(sample));
+    sent.value == sample[..HEAD]
+        && length == Some(sample.len().to_string())
+        && hash == Some(of_sample)
 }
 
 impl Announced {
@@ -192,16 +218,16 @@ impl Announced {
     }
 }
 
-fn named(row: &TripRow) -> Named {
+pub fn named(row: &TripRow) -> Named {
     (device_of(row), row.t_star_ms, row.version.get())
 }
 
 /// Each pair of replicas holds the rows of the truth in each day, all columns, and indexes the
 /// days.
 fn rows(world: &mut World, truth: &Truth) {
-    let end = truth.end();
+    let (end, devices) = (truth.end(), devices(world));
     for pair in 0..PAIRS.len() {
-        for (device, day) in DEVICES.iter().flat_map(|of| days().map(move |day| (*of, day))) {
+        for (device, day) in devices.iter().flat_map(|of| days().map(move |day| (*of, day))) {
             let found = world.trips_from(device, day, pair);
             let is_here = |row: &&Arc<TripRow>| {
                 device_of(row) == device && row.days().any(|of| of.get() == day)

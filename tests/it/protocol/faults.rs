@@ -7,6 +7,9 @@ use super::process::Process;
 use super::schedule::{MAX_PROCESSES, Schedule};
 use super::world::{Dice, World, lock};
 
+/// Number of large schedules in a thousand, which take some forty times as long.
+const LARGE: usize = 6;
+
 impl Schedule {
     /// Members that are dead or hang lose their places, and there is always a process that reads.
     pub fn sessions(&self) {
@@ -160,6 +163,9 @@ impl Kind {
             is_lossy,
             from: Some(from),
             is_static: dice.percent(20),
+            is_hostile: dice.percent(30),
+            is_fine: dice.percent(30),
+            is_large: dice.below(1_000) < LARGE,
         }
     }
 }

@@ -1,5 +1,5 @@
 //! The logs of a schedule, one per partition: records of one device each, some with a bad sample,
-//! some that forget; their bytes in the topic; and their rules and epochs.
+//! some that forget, some that cannot be used at all; where they lie; and their rules and epochs.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -16,21 +16,22 @@ use tstar::internals::model::scalar::{DeviceTime, LogTime, Offset, Version};
 use tstar::internals::source::{Decoder, Headers};
 use tstar::internals::timeline::{DAY_MS, READINGS, Reading, Sample};
 
+use super::hostile::Hostile;
 use super::world::{Device, Dice};
 use crate::model::Fix;
 
 pub const HOUR: i64 = 3_600_000;
-/// A midnight: times are whole hours from here, over [`DAYS`].
+/// A midnight: times begin here, over [`DAYS`].
 pub const ORIGIN: i64 = 20_000 * DAY_MS;
 pub const DAYS: i64 = 3;
+/// The first partition.
 pub const PARTITION: i32 = 7;
-/// Another partition, and a device that occurs in both.
-pub const OTHER: i32 = 3;
-const PARTITIONS: [i32; 2] = [PARTITION, OTHER];
+const PARTITIONS: [i32; 4] = [PARTITION, 3, 0, 5];
+/// The first device that may occur in several partitions: those after it may, too.
 pub const CONTESTED: Device = b'c';
 pub const TOPIC: &str = "samples";
 const KEYS: &str = "ops:00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
-const ENDLESS: i64 = 1_000 * DAY_MS;
+pub const ENDLESS: i64 = 1_000 * DAY_MS;
 
 #[derive(Clone, Debug)]
 pub enum Record {
@@ -39,11 +40,16 @@ pub enum Record {
     Forget(Device, DeviceTime),
     /// A forget without a signature.
     Forged(Device, DeviceTime),
+    /// A record that is a dead letter as a whole.
+    Hostile(Device, Hostile),
 }
 
 impl Record {
     fn device(&self) -> Device {
-        let (Self::Samples(device, _) | Self::Forget(device, _) | Self::Forged(device, _)) = self;
+        let (Self::Samples(device, _)
+        | Self::Forget(device, _)
+        | Self::Forged(device, _)
+        | Self::Hostile(device, _)) = self;
         *device
     }
 }
@@ -51,8 +57,8 @@ impl Record {
 /// A record as it is in the topic.
 #[derive(Clone, Debug)]
 pub struct Encoded {
-    pub key: Vec<u8>,
-    pub value: Vec<u8>,
+    pub key: Option<Vec<u8>>,
+    pub value: Option<Vec<u8>>,
     pub headers: Headers,
     /// The bytes of each sample, as dead letters contain them.
     pub elements: Vec<Vec<u8>>,
@@ -90,50 +96,98 @@ pub struct Kind {
     pub from: Option<StartFrom>,
     /// Processes have static ids.
     pub is_static: bool,
+    /// Some records cannot be used at all.
+    pub is_hostile: bool,
+    /// Times are not whole hours.
+    pub is_fine: bool,
+    /// There are many devices, with many records of many samples.
+    pub is_large: bool,
 }
 
 pub fn hour(hour: i64) -> i64 {
     ORIGIN + hour * HOUR
 }
 
-/// Random records of these devices, most of them near the hour `middle`.
-fn records(dice: &mut Dice, kind: Kind, devices: &[Device], middle: i64) -> Vec<Record> {
-    let when = |dice: &mut Dice| {
-        let near = dice.percent(85);
-        hour(if near { middle + dice.between(0, 20) } else { dice.between(0, DAYS * 24 - 1) })
-    };
+/// A random time, most of them near the hour `middle`.
+fn random_time(dice: &mut Dice, kind: Kind, middle: i64) -> i64 {
+    let near = dice.percent(85);
+    let of = if near { middle + dice.between(0, 20) } else { dice.between(0, DAYS * 24 - 1) };
+    if !kind.is_fine {
+        return hour(of);
+    }
+    // The longest gap is whole hours: some gaps are just that, or differ by the least.
+    let any = dice.between(0, HOUR - 1);
+    hour(of) + dice.one_of(&[0, 0, 1, HOUR - 1, any])
+}
+
+/// This number of random records of these devices.
+fn records(
+    dice: &mut Dice,
+    kind: Kind,
+    (devices, count): (&[Device], i64),
+    middle: i64,
+) -> Vec<Record> {
+    let sizes: &[i32] = if kind.is_large { &[1, 1, 1, 2, 3, 20] } else { &[1, 1, 1, 2, 3] };
     let mut records = Vec::new();
-    for nth in 0..dice.between(3, 22) as i32 {
+    for nth in 0..count as i32 {
         let device = dice.one_of(devices);
-        if kind.forgets && dice.percent(15) {
-            let before_ms = DeviceTime(when(dice));
+        if kind.is_hostile && dice.percent(12) {
+            records.push(Record::Hostile(device, dice.one_of(&Hostile::CHEAP)));
+            continue;
+        }
+        if kind.forgets && dice.percent(if kind.is_large { 3 } else { 15 }) {
+            let before_ms = DeviceTime(random_time(dice, kind, middle));
             let is_forged = dice.percent(20);
             let forget = if is_forged { Record::Forged } else { Record::Forget };
             records.push(forget(device, before_ms));
             continue;
         }
         let mut fixes = Vec::new();
-        for element in 0..dice.one_of(&[1, 1, 1, 2, 3]) {
+        for element in 0..dice.one_of(sizes) {
             let driver = dice.one_of(&[None, None, None, Some("ann"), Some("bob")]);
-            let fix = Fix { time: when(dice), place: 10 * nth + element, driver };
+            let time = random_time(dice, kind, middle);
+            let fix = Fix { time, place: 20 * nth + element, driver };
             fixes.push((!dice.percent(5)).then_some(fix));
         }
         records.push(Record::Samples(device, fixes));
     }
+    if kind.is_large && dice.percent(30) {
+        let nth = dice.below(records.len());
+        records[nth] = Record::Hostile(devices[0], Hostile::Large);
+    }
     records
 }
 
+/// The devices of each partition.
+fn random_devices(dice: &mut Dice, kind: Kind) -> &'static [&'static [Device]] {
+    if kind.is_large {
+        return match dice.below(4) {
+            0 => &[b"abcde"],
+            1 => &[b"acde", b"bcde"],
+            _ => &[b"acd", b"bde", b"ce", b"cde"],
+        };
+    }
+    match (kind.contested, dice.percent(70)) {
+        (true, _) => &[b"ac", b"bcc"],
+        (false, true) => &[b"a"],
+        (false, false) => &[b"ab"],
+    }
+}
+
 impl Script {
-    /// The logs of the partitions of a schedule: [`PARTITION`], then [`OTHER`] if there are two.
-    /// Of each, at most `most` records count.
+    /// The logs of the partitions of a schedule. Of each, at most `most` records count.
     pub fn random(dice: &mut Dice, kind: Kind, most: usize) -> Vec<Self> {
         let middle = dice.one_of(&[24, 48]) - dice.between(3, 17);
-        let devices: &[&[Device]] = match (kind.contested, dice.percent(70)) {
-            (true, _) => &[&[b'a', CONTESTED], &[b'b', CONTESTED, CONTESTED]],
-            (false, true) => &[b"a"],
-            (false, false) => &[b"ab"],
+        let devices = random_devices(dice, kind);
+        let random = |of: &&[Device]| {
+            let count = if kind.is_large {
+                dice.between(20, 200) / devices.len() as i64
+            } else {
+                dice.between(3, 22)
+            };
+            records(dice, kind, (of, count), middle)
         };
-        let logs: Vec<_> = devices.iter().map(|of| records(dice, kind, of, middle)).collect();
+        let logs: Vec<_> = devices.iter().map(random).collect();
         let (hours, samples) = if kind.limits {
             (dice.one_of(&[2, 4, 6, 9, 10_000]), dice.one_of(&[2, 3, 5, 100]))
         } else {
@@ -173,7 +227,7 @@ impl Script {
             let versions = Versions::of_partition(&epochs, partition);
             Self {
                 devices: log.records.iter().map(Record::device).collect(),
-                encoded: log.records.iter().map(encode).collect(),
+                encoded: log.records.iter().enumerate().map(encode).collect(),
                 records: log.records,
                 offsets: log.offsets,
                 end: log.end,
@@ -218,8 +272,8 @@ impl Script {
             partition: self.log.partition,
             offset: Offset(self.offsets[nth]),
             log_time_ms: LogTime(log_time(nth)),
-            key: Some(key),
-            value: Some(value),
+            key: key.as_deref(),
+            value: value.as_deref(),
             headers: headers.clone(),
         }
     }
@@ -265,15 +319,16 @@ pub fn log_time(nth: usize) -> i64 {
     ORIGIN + nth as i64 * 1_000
 }
 
-fn control_keys() -> ControlKeys {
+pub fn control_keys() -> ControlKeys {
     ControlKeys::parse(KEYS).expect("a key")
 }
 
-fn encode(record: &Record) -> Encoded {
+fn encode((nth, record): (usize, &Record)) -> Encoded {
     let key = name(record.device()).into_bytes();
     let (value, headers, elements) = match record {
         Record::Samples(device, fixes) => {
-            let texts: Vec<_> = fixes.iter().map(|fix| json(*device, fix.as_ref())).collect();
+            let texts = fixes.iter().zip(nth..).map(|(fix, bad)| json(*device, fix.as_ref(), bad));
+            let texts: Vec<_> = texts.collect();
             let value = match &texts[..] {
                 [alone] => alone.clone(),
                 texts => format!("[{}]", texts.join(", ")),
@@ -283,16 +338,22 @@ fn encode(record: &Record) -> Encoded {
         }
         Record::Forget(_, before_ms) => control(&key, *before_ms, true),
         Record::Forged(_, before_ms) => control(&key, *before_ms, false),
+        Record::Hostile(device, hostile) => return hostile.encode(*device, nth),
     };
-    Encoded { key, value, headers, elements }
+    Encoded { key: Some(key), value: Some(value), headers, elements }
 }
 
-fn json(device: Device, fix: Option<&Fix>) -> String {
+/// A sample, or the nth way to be none.
+pub fn json(device: Device, fix: Option<&Fix>, bad: usize) -> String {
     let name = name(device);
     let Some(Fix { time, place, driver }) = fix else {
-        return format!(
-            "{{\"device_id\": \"{name}\", \"time\": \"no time\", \"lat\": 1, \"lon\": 1}}"
-        );
+        return match bad % 3 {
+            0 => format!("{{\"device_id\": \"{name}\"}}"),
+            1 => format!("\"{name}\""),
+            _ => format!(
+                "{{\"device_id\": \"{name}\", \"time\": \"no time\", \"lat\": 1, \"lon\": 1}}"
+            ),
+        };
     };
     let (degrees, speed) = (f64::from(*place) / 10_000.0, f64::from(*place) / 100.0);
     let mut text = format!(

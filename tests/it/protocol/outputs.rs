@@ -17,6 +17,7 @@ use tstar::internals::kafka::producer::{
 use tstar::internals::model::scalar::DeviceTime;
 use tstar::internals::model::time::parse_time;
 
+use super::hostile::MAX_LETTER;
 use super::log::TOPIC;
 use super::world::{Append, Device, Place, Shared, lock};
 
@@ -195,6 +196,6 @@ pub fn topics(
         feed: Some("samples.trips".to_owned()),
         letters: Some(LETTERS.to_owned()),
         event_bytes: usize::MAX,
-        letter_limit: Limit { record: usize::MAX, content: usize::MAX },
+        letter_limit: Limit { record: MAX_LETTER, content: usize::MAX },
     }
 }

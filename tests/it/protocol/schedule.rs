@@ -13,14 +13,18 @@ use tstar::internals::kafka::record::RecordReader;
 use super::checks;
 use super::log::{CONTESTED, Kind, Record, Script};
 use super::process::{Process, Setup, random_pace};
+use super::reader::Reader;
 use super::truth::{Skips, Truth, is_own};
 use super::world::{Dice, EventCounts, Homes, Shared, World, lock};
 
-/// Steps of a schedule before its last processes finish.
+/// Steps of a schedule before its last processes finish, for a log of few records.
 const STEPS: usize = 1_200;
 
-/// Maximum number of rounds of the last processes.
+/// Maximum number of rounds of the last processes, for a log of few records.
 const LAST_ROUNDS: usize = 1_500;
+
+/// More of either for each record of a large schedule.
+const PER_RECORD: usize = 30;
 
 /// How often the last processes start.
 const LAST_STARTS: usize = 3;
@@ -40,6 +44,7 @@ pub struct Schedule {
     /// The partitions of devices, and the expired records, on which `truth` is based.
     base: RefCell<(Homes, Skips)>,
     pub processes: RefCell<Vec<Rc<Process>>>,
+    lookups: Reader,
     pub kind: Kind,
     /// Number of faults to come.
     pub faults: Cell<usize>,
@@ -86,9 +91,7 @@ pub fn run(
     let guard = schedule.enter();
     // The waits of the client for the brokers differ by chance alone.
     fastrand::seed(seed);
-    if kind.epochs {
-        lock(&schedule.world).see("schedules of two epochs");
-    }
+    schedule.note_kind();
     schedule.start();
     schedule.play();
     let bad = schedule.finish(seen);
@@ -104,7 +107,7 @@ impl Schedule {
         is_verbose: bool,
     ) -> Rc<Self> {
         let scripts: Vec<_> = scripts.into_iter().map(Arc::new).collect();
-        let base = (Homes::new(), [0..0, 0..0]);
+        let base = (Homes::new(), vec![0..0; scripts.len()]);
         let mut world = World::new(dice, &scripts, is_verbose);
         if scripts.len() == 1 {
             // Each partition reads its epochs in sequence.
@@ -117,6 +120,7 @@ impl Schedule {
             truth: Truth::new(&scripts, &base.0, &base.1).into(),
             base: base.into(),
             scripts,
+            lookups: Reader::new(&world.nodes),
             world: Arc::new(world.into()),
             processes: RefCell::default(),
             kind,
@@ -125,6 +129,19 @@ impl Schedule {
             clock: clock.expect("a clock"),
             this: Weak::clone(this),
         })
+    }
+
+    /// Counts features of the schedule.
+    fn note_kind(&self) {
+        let mut world = lock(&self.world);
+        for (is_so, what) in [
+            (self.kind.epochs, "schedules of two epochs"),
+            (self.kind.is_fine, "schedules of times within an hour"),
+            (self.kind.is_large, "schedules of many records"),
+            (self.scripts.len() == 4, "schedules of four partitions"),
+        ] {
+            world.see_many(what, u64::from(is_so));
+        }
     }
 
     /// Makes its clock the one of this thread.
@@ -201,8 +218,9 @@ impl Schedule {
                 self.pass(Duration::from_millis(ms));
                 self.sessions();
             }
-            910..970 => self.write(),
-            970..980 => self.check(),
+            910..945 => self.write(),
+            945..975 => self.look_up(),
+            975..980 => self.check(),
             _ => self.disturb(),
         }
     }
@@ -250,6 +268,12 @@ impl Schedule {
         }
     }
 
+    /// The reader continues.
+    fn look_up(&self) {
+        self.update_truth();
+        self.lookups.step(&mut lock(&self.world), &self.truth.borrow());
+    }
+
     fn check(&self) {
         self.update_truth();
         let (world, truth) = (&mut *lock(&self.world), self.truth.borrow());
@@ -269,7 +293,7 @@ impl Schedule {
             Some((first, chosen)) => first..chosen.unwrap_or(world.lanes[lane].written).max(first),
             None => 0..0,
         };
-        let skips = [skip(0), skip(1.min(self.scripts.len() - 1))];
+        let skips: Vec<_> = (0..self.scripts.len()).map(skip).collect();
         let mut base = self.base.borrow_mut();
         if world.homes != base.0 || skips != base.1 {
             *base = (world.homes.clone(), skips);
@@ -277,8 +301,14 @@ impl Schedule {
         }
     }
 
+    /// Number of steps or rounds that a large schedule has more.
+    fn more(&self) -> usize {
+        let records: usize = self.scripts.iter().map(|script| script.len()).sum();
+        if self.kind.is_large { PER_RECORD * records } else { 0 }
+    }
+
     fn play(&self) {
-        for _ in 0..STEPS {
+        for _ in 0..STEPS + self.more() {
             self.turn();
             let world = lock(&self.world);
             let mut lanes = 0..self.scripts.len();
@@ -324,10 +354,11 @@ impl Schedule {
         if !self.is_read() {
             lock(&self.world).bad.insert("stuck");
         }
-        lock(&self.world).deliver(usize::MAX);
         self.update_truth();
         let mut world = lock(&self.world);
         let truth = self.truth.borrow();
+        self.lookups.finish(&mut world, &truth);
+        world.deliver(usize::MAX);
         (0..self.scripts.len()).for_each(|lane| checks::commit(&mut world, &truth, lane));
         checks::end(&mut world, &truth);
         self.count(&mut world, &truth);
@@ -339,13 +370,20 @@ impl Schedule {
 
     /// The last processes read what is left.
     fn read_all(&self) {
-        for _ in 0..LAST_ROUNDS {
+        for _ in 0..LAST_ROUNDS + self.more() {
             if self.is_read() {
                 break;
             }
             self.write();
             self.sessions();
             self.steps();
+        }
+        {
+            // A commit may have fallen back since, and the next epoch waits for it.
+            let world = &mut *lock(&self.world);
+            if world.lanes.iter().any(|lane| lane.passed < lane.written) {
+                world.bad.insert("stuck");
+            }
         }
         // Former owners wake up after the end.
         self.processes.borrow().iter().for_each(|process| process.is_frozen.set(false));
@@ -356,7 +394,7 @@ impl Schedule {
 
     /// All processes drain and end.
     fn end_all(&self) {
-        for _ in 0..LAST_ROUNDS {
+        for _ in 0..LAST_ROUNDS + self.more() {
             let processes = self.processes.borrow().clone();
             if processes.is_empty() {
                 return;
@@ -375,20 +413,23 @@ impl Schedule {
             for (record, offset) in script.records.iter().zip(&script.offsets) {
                 let (epoch, partition) = (script.epoch_of(*offset), script.log.partition);
                 let is_own = |device: &u8| is_own(homes, *device, epoch, partition);
+                if matches!(record, Record::Samples(_, fixes) if fixes.len() >= 20) {
+                    world.see("arrays of twenty samples");
+                }
                 world.see(match record {
                     Record::Samples(device, _) if is_own(device) => continue,
+                    Record::Hostile(_, hostile) => hostile.event(),
                     Record::Samples(..) => "records of another partition's device",
                     Record::Forged(..) => "forgets without a signature",
                     Record::Forget(device, _) if !is_own(device) => "forgets in another partition",
-                    Record::Forget(CONTESTED, _) => "forgets of a contested device",
+                    Record::Forget(CONTESTED.., _) => "forgets of a contested device",
                     Record::Forget(..) => "forgets",
                 });
             }
         }
-        let moved: BTreeSet<i32> = homes.range((CONTESTED, 0)..).map(|it| *it.1).collect();
-        if moved.len() > 1 {
-            world.see("devices that move with an epoch");
-        }
+        let moves = homes.iter().zip(homes.iter().skip(1));
+        let moves = moves.filter(|((one, from), (next, to))| one.0 == next.0 && from != to);
+        world.see_many("devices that move with an epoch", moves.count() as u64);
         let erased = truth.ever.values().filter(|row| {
             let device = super::truth::device_of(row);
             row.end_ms < truth.floor(device)
@@ -418,6 +459,7 @@ fn shown(record: &Record) -> String {
         Record::Forged(device, before_ms) => {
             format!("forge {} before {}", char::from(*device), hours(before_ms.ms()))
         }
+        Record::Hostile(device, hostile) => format!("{hostile:?} of {}", char::from(*device)),
         Record::Samples(device, fixes) => {
             let times = fixes.iter().map(|fix| fix.as_ref().map(|fix| hours(fix.time)));
             format!("{} at {:?}", char::from(*device), times.collect::<Vec<_>>())

@@ -31,7 +31,7 @@ pub struct Truth {
 }
 
 /// Per partition, the records that expire before anyone reads them.
-pub type Skips = [Range<usize>; 2];
+pub type Skips = Vec<Range<usize>>;
 
 pub fn device_of(row: &TripRow) -> Device {
     row.device_id.as_bytes()[0]
@@ -39,14 +39,14 @@ pub fn device_of(row: &TripRow) -> Device {
 
 /// Whether a device belongs to a partition. Before that is decided, nothing is built.
 pub fn is_own(homes: &Homes, device: Device, epoch: i32, partition: i32) -> bool {
-    let undecided = device != CONTESTED || partition == PARTITION;
+    let undecided = device < CONTESTED || partition == PARTITION;
     homes.get(&(device, epoch)).map_or(undecided, |home| *home == partition)
 }
 
 impl Truth {
     /// `homes` maps devices to partitions. Epochs follow each other; within one, a device concerns
     /// one partition only.
-    pub fn new(scripts: &[Arc<Script>], homes: &Homes, skips: &Skips) -> Self {
+    pub fn new(scripts: &[Arc<Script>], homes: &Homes, skips: &[Range<usize>]) -> Self {
         let states = vec![vec![Vec::new()]; scripts.len()];
         let mut truth = Self { states, ..Self::default() };
         for epoch in 1..=scripts[0].starts.len() {
@@ -74,7 +74,7 @@ impl Truth {
                     device.trips.retain(|trip| DeviceTime(trip.end()) >= *before_ms);
                 }
             }
-            Record::Forget(..) | Record::Forged(..) => {
+            Record::Forget(..) | Record::Forged(..) | Record::Hostile(..) => {
                 self.dead.insert((partition, offset, 0));
             }
             Record::Samples(id, fixes) => {

@@ -84,7 +84,7 @@ pub struct World {
     /// What claims decided, even if they were erased since.
     pub homes: Homes,
     /// Per partition, the records that expired unread, and where reading continued.
-    pub expired: [Option<(usize, Option<usize>)>; 2],
+    pub expired: Vec<Option<(usize, Option<usize>)>>,
     /// The topics of feed and dead letters accept nothing.
     pub is_down: [bool; 2],
     /// Brokers make no faults any more.
@@ -124,7 +124,7 @@ impl World {
             loads: BTreeMap::new(),
             epochs: 1,
             homes: Homes::new(),
-            expired: [None; 2],
+            expired: vec![None; scripts.len()],
             is_down: [false; 2],
             is_calm: false,
             has_news: false,
@@ -390,6 +390,14 @@ impl World {
         let (from, upto) = (DeviceTime::MIN, DeviceTime::MAX);
         let name = name(device);
         let all = self.any_pair.range(&name, from, upto, Order::Asc, usize::MAX);
+        at_once(all).expect("nothing fails")
+    }
+
+    /// All trips of a device, as one pair of replicas holds them.
+    pub fn list_of_pair(&self, device: Device) -> Vec<TripRow> {
+        let (from, upto) = (DeviceTime::MIN, DeviceTime::MAX);
+        let name = name(device);
+        let all = self.by_pair[0].range(&name, from, upto, Order::Asc, usize::MAX);
         at_once(all).expect("nothing fails")
     }
 
