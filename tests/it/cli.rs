@@ -18,7 +18,7 @@ mod xml;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use serde::Deserialize;
@@ -112,6 +112,13 @@ impl Folder {
     pub fn trips(&self, store: &str) -> Vec<Value> {
         self.run(&format!("export --store sqlite:{store}")).ends(0).objects()
     }
+}
+
+/// Copies the program, by a process of its own: as long as this one had the copy open for writing,
+/// so would each process that another thread starts, and a file open for writing cannot be run.
+pub fn copy_program(to: &Path) {
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_tstar")).arg(to).status();
+    assert!(copied.unwrap().success(), "{}", to.display());
 }
 
 /// A command that has ended.

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags, Row};
 use serde_json::{Value, json};
 use tstar::internals::store::sqlite::SqliteStore;
 
-use crate::cli::{Folder, Ran, minutes};
+use crate::cli::{Folder, Ran, copy_program, minutes};
 use crate::support::Dice;
 
 /// Device ids made of every kind of character, many of which a token escapes.
@@ -169,7 +169,7 @@ fn set_mode(path: &Path, mode: u32) {
 impl Shared {
     fn new(folder: Folder) -> Self {
         let program = tempfile::tempdir().unwrap();
-        fs::copy(env!("CARGO_BIN_EXE_tstar"), program.path().join("tstar")).unwrap();
+        copy_program(&program.path().join("tstar"));
         set_mode(program.path(), 0o755);
         for entry in fs::read_dir(folder.dir.path()).unwrap() {
             set_mode(&entry.unwrap().path(), 0o644);

@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{ChildStdin, Stdio};
 
 use super::{EACH_BATCH, Running, delivered, until};
-use crate::cli::{Folder, Ran, minutes};
+use crate::cli::{Folder, Ran, copy_program, minutes};
 
 /// An import that has stored a trip and waits for more on stdin.
 pub fn waiting(folder: &Folder) -> (Running, ChildStdin, String) {
@@ -95,7 +95,7 @@ fn a_store_that_may_only_be_read_is_reported() {
             chown(folder.path(name), Some(OTHER_USER), Some(OTHER_USER)).unwrap();
         }
         command = std::process::Command::new(folder.path("tstar"));
-        std::fs::copy(env!("CARGO_BIN_EXE_tstar"), folder.path("tstar")).unwrap();
+        copy_program(&folder.path("tstar"));
         command
             .args(words.split(' '))
             .current_dir(folder.dir.path())
