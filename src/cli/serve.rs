@@ -161,6 +161,7 @@ fn options(settings: &Settings, context: &Context) -> anyhow::Result<Options> {
         by_address_only: token.is_none() && !http.insecure,
         token,
         tiles: (!http.tiles.is_empty()).then(|| http.tiles.clone()),
+        tiles_attribution: http.tiles_attribution.clone(),
         cors: http.cors.clone(),
         settle_ms: settings.settle_ms,
         requests: count(http.requests),

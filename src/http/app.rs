@@ -34,6 +34,8 @@ pub struct Options {
     pub token: Option<Token>,
     /// URL of the map tiles, with the placeholders `{z}`, `{x}` and `{y}`.
     pub tiles: Option<String>,
+    /// Who made the tiles: text, with links as `[text](https://...)`.
+    pub tiles_attribution: Option<String>,
     /// Origins whose pages may read answers (CORS).
     pub cors: Vec<String>,
     /// Accept only IP addresses and `localhost` in the `Host` header: protects against DNS

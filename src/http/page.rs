@@ -18,6 +18,8 @@ use super::problem::Problem;
 pub struct PageSettings {
     /// URL of the map tiles; null: the page shows country outlines only.
     pub tiles: Option<String>,
+    /// Who made the tiles: text, with links as `[text](https://...)`; null without tiles.
+    pub tiles_attribution: Option<String>,
     /// Whether `/v1/changes/stream` is available.
     pub stream: bool,
     /// Version of the program.
@@ -53,6 +55,7 @@ assets! {
     "page/vendor/" "LICENSES.txt": "text/plain; charset=utf-8",
     "page/" "api.js": "text/javascript; charset=utf-8",
     "page/" "app.js": "text/javascript; charset=utf-8",
+    "page/" "base.js": "text/javascript; charset=utf-8",
     "page/" "chart.js": "text/javascript; charset=utf-8",
     "page/" "detail.js": "text/javascript; charset=utf-8",
     "page/" "devices.js": "text/javascript; charset=utf-8",

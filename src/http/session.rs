@@ -176,6 +176,7 @@ pub async fn page(
     let stream = app.feed().is_ok_and(|feed| feed.is_available());
     Ok(Json(PageSettings {
         tiles: app.options.tiles.clone(),
+        tiles_attribution: app.options.tiles_attribution.clone(),
         stream,
         version: env!("CARGO_PKG_VERSION"),
         max_gap_ms: opened.max_gap_ms,

@@ -36,6 +36,12 @@ settings! {
         help: "URL of map tiles for the page, with {z}, {x} and {y}; unset: coast lines only",
     }
 
+    /// Attribution of the map tiles; empty for none on purpose.
+    tiles_attribution: Option<String> {
+        key: "tiles_attribution", default: "none", syntax: ATTRIBUTION, flags: [Http],
+        help: "Who made the tiles, shown on the map: text, with links as [text](https://...)",
+    }
+
     /// Origins whose pages may read responses (CORS).
     cors: Vec<String> {
         key: "cors", default: "", syntax: ORIGINS, flags: [Http],
@@ -92,6 +98,14 @@ pub(super) fn problems(settings: &Settings) -> Vec<Problem> {
             ),
         );
     }
+    check(
+        http.tiles.is_empty() || http.tiles_attribution.is_some(),
+        &["tiles_attribution"],
+        "tiles are shown without tiles_attribution, which most tile servers demand; set it to \
+         their text, such as `© [OpenStreetMap](https://www.openstreetmap.org/copyright)`, or to \
+         an empty text if they demand none"
+            .into(),
+    );
     for (keys, value) in [
         (&["max_connections"], http.connections),
         (&["max_requests"], http.requests),
@@ -114,6 +128,13 @@ const LISTEN: Syntax<Option<SocketAddr>> =
     Syntax { kind: Kind::Text, read: listen, write: listen_text };
 
 const TILES: Syntax<String> = Syntax { kind: Kind::Text, read: tiles, write: String::clone };
+
+/// `none` is a value that is not set; an empty text is one on purpose.
+const ATTRIBUTION: Syntax<Option<String>> = Syntax {
+    kind: Kind::Text,
+    read: |text| Ok((text != "none").then(|| text.to_owned())),
+    write: |text| text.clone().unwrap_or_else(|| "none".into()),
+};
 
 const ORIGINS: Syntax<Vec<String>> =
     Syntax { kind: Kind::Text, read: origins, write: |origins| origins.join(",") };

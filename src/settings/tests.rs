@@ -208,3 +208,15 @@ fn tls_settings_go_together() {
     let unread = resolve(&[("cql_tls", "yes"), ("cql_tls_ca", "a")]).unwrap_err();
     assert_eq!(unread.faults.len(), 1, "rules are not checked for unreadable values: {unread}");
 }
+
+#[test]
+fn tiles_need_an_attribution_or_an_empty_one_on_purpose() {
+    let tiles = ("tiles", "https://tiles.example.com/{z}/{x}/{y}.png".to_owned());
+    let error = Settings::resolve(&[tiles.clone()], &[], None).unwrap_err();
+    assert!(error.to_string().contains("set it to their text"), "{error}");
+    for text in ["", "© [Mappers](https://maps.example.com)"] {
+        let flags = [tiles.clone(), ("tiles_attribution", text.to_owned())];
+        let (settings, _) = Settings::resolve(&flags, &[], None).unwrap();
+        assert_eq!(settings.http.tiles_attribution.as_deref(), Some(text));
+    }
+}

@@ -12,6 +12,7 @@ mod live;
 mod looks;
 mod lookup;
 mod many;
+mod map;
 mod serve;
 mod world;
 

@@ -376,7 +376,7 @@ async function start() {
   get("logout").hidden = !state.page.logged_in;
   if (!map.hasBase) {
     map.hasBase = true;
-    map.loadBase(state.page.tiles).catch(() => (map.hasBase = false));
+    map.loadBase(state.page).catch(() => (map.hasBase = false));
   }
   live.start(state.page.stream);
   await Promise.all([devices.load(), route()]);

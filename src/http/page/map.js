@@ -1,12 +1,10 @@
 // The map: tiles or country outlines, the trips of a day, the path of the selected trip.
 
 import * as api from "./api.js";
+import { Credits, Grid, outlines } from "./base.js";
 
 const L = window.L;
 
-/** Minimum distance of grid lines, px, and the possible steps, degrees. */
-const GRID_PX = 90;
-const GRID_DEGREES = [30, 10, 5, 2, 1, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001];
 const MAX_ZOOM = 18;
 /** The paths of the other trips are loaded on days with at most this many trips. */
 const MAX_TRACED = 40;
@@ -25,60 +23,6 @@ const metresPerPx = (zoom, lat) =>
 export function toleranceAt(zoom, lat) {
   const metres = metresPerPx(zoom, lat) * 0.75;
   return metres < 0.5 ? 0 : 2 ** Math.floor(Math.log2(metres));
-}
-
-/** Lines of longitude and latitude, for maps without tiles. */
-const Grid = L.GridLayer.extend({
-  createTile({ x, y, z }) {
-    const tile = document.createElement("canvas");
-    const ratio = window.devicePixelRatio || 1;
-    tile.width = tile.height = 256 * ratio;
-    const context = tile.getContext("2d");
-    context.scale(ratio, ratio);
-    context.strokeStyle = css("--map-grid");
-    context.fillStyle = css("--map-text");
-    context.font = "10px system-ui, sans-serif";
-    const perDegree = (256 * 2 ** z) / 360;
-    const step = GRID_DEGREES.findLast((degrees) => degrees * perDegree >= GRID_PX) ?? 90;
-    const digits = Math.max(0, Math.ceil(-Math.log10(step)));
-    const corner = this._map.unproject([x * 256, y * 256], z);
-    const end = this._map.unproject([x * 256 + 256, y * 256 + 256], z);
-    const line = (points, text, at) => {
-      context.beginPath();
-      context.moveTo(...points[0]);
-      context.lineTo(...points[1]);
-      context.stroke();
-      // Skips labels that the edge of the tile would cut.
-      if (at[0] + context.measureText(text).width < 256) context.fillText(text, ...at);
-    };
-    for (let n = Math.ceil(corner.lng / step); n * step < end.lng; n += 1) {
-      const px = (n * step - corner.lng) * perDegree;
-      line([[px, 0], [px, 256]], `${(n * step).toFixed(digits)}°`, [px + 3, 11]);
-    }
-    for (let n = Math.ceil(end.lat / step); n * step < corner.lat; n += 1) {
-      const py = this._map.project([n * step, corner.lng], z).y - y * 256;
-      line([[0, py], [256, py]], `${(n * step).toFixed(digits)}°`, [3, py - 3]);
-    }
-    return tile;
-  },
-});
-
-/** Polygons of the countries in a TopoJSON, as [lat, lon]. */
-function outlines(world) {
-  const { scale, translate } = world.transform;
-  const arcs = world.arcs.map((arc) => {
-    let [x, y] = [0, 0];
-    return arc.map(([dx, dy]) => {
-      x += dx;
-      y += dy;
-      return [y * scale[1] + translate[1], x * scale[0] + translate[0]];
-    });
-  });
-  const lineRing = (indexes) =>
-    indexes.flatMap((at) => (at < 0 ? arcs[~at].toReversed() : arcs[at]));
-  return world.objects.countries.geometries.flatMap(({ type, arcs: shape }) =>
-    (type === "Polygon" ? [shape] : shape).map((rings) => rings.map(lineRing)),
-  );
 }
 
 export class TripMap {
@@ -105,17 +49,21 @@ export class TripMap {
     this.path = null;
     /** Points and version of the other trips of the day, by id. */
     this.traces = new Map();
-    this.map.on("zoomend", () => this.refine());
+    const container = this.map.getContainer();
+    this.map.on("zoomend", () => {
+      container.dataset.zoom = this.map.getZoom();
+      this.refine();
+    });
     new ResizeObserver(() => this.map.invalidateSize({ animate: false })).observe(
       this.map.getContainer(),
     );
   }
 
   /** Loads the base layer: tiles if the server has a tile URL, else country outlines. */
-  async loadBase(tiles) {
+  async loadBase({ tiles, tiles_attribution: credits }) {
     this.tiles = tiles;
-    const note = L.control.attribution({ prefix: false });
-    note.addAttribution(tiles ? "Leaflet" : "Leaflet · Natural Earth").addTo(this.map);
+    this.map.getContainer().classList.toggle("has-tiles", Boolean(tiles));
+    new Credits({ attribution: tiles ? credits : "Natural Earth" }).addTo(this.map);
     if (!tiles) {
       const response = await fetch("/assets/world.json");
       this.world = outlines(await response.json());
@@ -127,7 +75,11 @@ export class TripMap {
   paint() {
     this.base.clearLayers();
     if (this.tiles) {
-      L.tileLayer(this.tiles, { maxZoom: MAX_ZOOM }).addTo(this.base);
+      const isDark = css("color-scheme") === "dark";
+      this.map.getContainer().classList.toggle("is-dark", isDark);
+      // Tile servers may demand to know which page shows their tiles; the rest is private.
+      const options = { maxZoom: MAX_ZOOM, referrerPolicy: "origin" };
+      L.tileLayer(this.tiles, options).addTo(this.base);
     } else {
       if (this.world) {
         const style = { color: css("--map-border"), fillColor: css("--map-land"), fillOpacity: 1 };
@@ -135,7 +87,7 @@ export class TripMap {
         const renderer = (this.landCanvas ??= L.canvas({ pane: "tilePane", padding: 0.3 }));
         L.polygon(this.world, { ...shape, renderer }).addTo(this.base);
       }
-      new Grid({ pane: "grid", maxZoom: MAX_ZOOM }).addTo(this.base);
+      new Grid({ pane: "grid" }).addTo(this.base);
     }
     if (this.dayTrips) this.drawDay();
     if (this.trip) this.drawSelected();
@@ -180,6 +132,13 @@ export class TripMap {
     };
     await Promise.allSettled(Array.from({ length: TRACE_REQUESTS }, load));
     if (!signal.aborted) this.drawDay();
+  }
+
+  /** Removes all trips; keeps the view. */
+  clear() {
+    this.tracing?.abort();
+    this.pointAt(null);
+    this.showNone([]);
   }
 
   /** Shows all trips of a day; selects none. */

@@ -168,6 +168,19 @@ impl Browser {
         self.runtime.block_on(self.client().perform_actions(click)).unwrap();
     }
 
+    /// Turns the wheel over an element: down for a positive number of pixels.
+    #[track_caller]
+    pub fn wheel(&self, css: &str, pixels: i32) {
+        let script = "
+            const box = document.querySelector(arguments[0]).getBoundingClientRect();
+            return [box.left + box.width / 2, box.top + box.height / 2];";
+        let middle = self.js(script, &[json!(css)]);
+        let turn = json!({
+            "type": "mouseWheel", "x": middle[0], "y": middle[1], "deltaX": 0, "deltaY": pixels,
+        });
+        self.devtools("Input.dispatchMouseEvent", &turn);
+    }
+
     /// Presses and releases keys, one after the other, wherever the focus is.
     #[track_caller]
     pub fn keys(&self, keys: &str) {

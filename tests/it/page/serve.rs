@@ -26,7 +26,17 @@ impl Serve {
 
     /// On this address.
     pub fn at(folder: &Folder, words: &str, address: &str) -> Self {
-        let mut command = folder.command(&format!("serve {words} --listen {address}"));
+        Self::spawn(folder.command(&format!("serve {words} --listen {address}")))
+    }
+
+    /// On a free port, with arguments that may contain spaces.
+    pub fn with(folder: &Folder, words: &str, arguments: &[&str]) -> Self {
+        let mut command = folder.command(&format!("serve {words} --listen 127.0.0.1:0"));
+        command.args(arguments);
+        Self::spawn(command)
+    }
+
+    fn spawn(mut command: Command) -> Self {
         let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let mut said = String::new();
