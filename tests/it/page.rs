@@ -14,6 +14,7 @@ mod lookup;
 mod many;
 mod map;
 mod serve;
+mod small;
 mod world;
 
 use browser::Browser;

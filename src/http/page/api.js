@@ -66,10 +66,10 @@ export const logout = () => request("/v1/logout", { method: "POST" });
 export const devices = (cursor, limit, signal) =>
   request(`/v1/devices${query({ limit, cursor })}`, { signal });
 
-/** Trips that overlap the span from `from` to `to`, ms; latest first. */
-export const trips = (token, { from, to, cursor, limit = 1000 }, signal) => {
+/** Trips that overlap the span from `from` to `to`, ms; latest first, or earliest: `asc`. */
+export const trips = (token, { from, to, cursor, order = "desc", limit = 1000 }, signal) => {
   const iso = (ms) => (ms === undefined || ms === null ? null : new Date(ms).toISOString());
-  const parameters = query({ from: iso(from), to: iso(to), order: "desc", limit, cursor });
+  const parameters = query({ from: iso(from), to: iso(to), order, limit, cursor });
   return request(`/v1/devices/${token}/trips${parameters}`, { signal });
 };
 

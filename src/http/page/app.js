@@ -80,6 +80,7 @@ async function open(device, uptoMs = Infinity) {
   state.trips.uptoMs = uptoMs;
   devices.choose(device);
   timeline.clear(state.trips);
+  map.clear();
   get("welcome").hidden = true;
   get("timeline").hidden = false;
   get("below").hidden = false;
@@ -111,8 +112,8 @@ async function loadEarlier() {
     trips.cursor = page.next;
     const earliest = Math.min(...page.trips.map((trip) => Date.parse(trip.start_time)));
     trips.fromMs = page.next ? earliest : -Infinity;
-    if (!trips.size) message = "This device has no trips here.";
-    return true;
+    if (!trips.size) message = await hintAt(token, to);
+    return opening === state.opening;
   } catch (error) {
     if (opening !== state.opening) return false;
     message = `Cannot load the trips: ${error.message}`;
@@ -121,9 +122,22 @@ async function loadEarlier() {
     if (opening === state.opening) {
       lanes.removeAttribute("aria-busy");
       render();
-      get("lanes-state").textContent = message;
+      get("lanes-state").replaceChildren(...[message].flat());
     }
   }
+}
+
+/** What to show where a device has no trips up to a time; leads to its first ones. */
+async function hintAt(token, to) {
+  if (to === null) return "This device has no trips.";
+  const { trips } = await api.trips(token, { order: "asc", limit: 1 });
+  if (!trips.length) return "This device has no trips.";
+  const day = dayOf(Date.parse(trips[0].start_time));
+  const text = `Show the first trips: ${isoDay(day)}`;
+  const go = make("button", "button small", text, { type: "button" });
+  const device = state.device;
+  go.addEventListener("click", () => open(device, (day + 1) * DAY - 1));
+  return [`No trips up to ${isoDay(dayOf(to))}. `, go];
 }
 
 function render(into) {

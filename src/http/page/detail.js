@@ -20,6 +20,18 @@ function button(text, onClick, className = "button") {
   return el;
 }
 
+/** Copies a text, which `el` shows; where the browser refuses, selects it and returns false. */
+async function copied(text, el) {
+  try {
+    // Missing over plain HTTP, except on this machine.
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    getSelection().selectAllChildren(el);
+    return document.execCommand("copy");
+  }
+}
+
 export class Detail {
   /** `onId(id)`: looks up an id; `onTrip(trip)`: selects a trip; `onPoint(ms)`: marks a time. */
   constructor({ onId, onTrip, onPoint }) {
@@ -72,14 +84,14 @@ export class Detail {
   }
 
   title(trip) {
+    const name = make("h3", "trip-id ident", visible(trip.id));
     const copy = button("Copy", async () => {
-      await navigator.clipboard?.writeText(trip.id);
-      copy.textContent = "Copied";
-      this.status.textContent = "Id copied";
-      setTimeout(() => (copy.textContent = "Copy"), 1500);
+      const isCopied = await copied(trip.id, name);
+      copy.textContent = isCopied ? "Copied" : "Press Ctrl+C";
+      this.status.textContent = isCopied ? "Id copied" : "The id is selected: press Ctrl+C";
+      setTimeout(() => (copy.textContent = "Copy"), isCopied ? 1500 : 5000);
     }, "button small");
     copy.setAttribute("aria-label", "Copy the id");
-    const name = make("h3", "trip-id ident", visible(trip.id));
     return make("div", "trip-title", [name, copy]);
   }
 

@@ -8,6 +8,10 @@ const SHOWN = 200;
 /** Maximum pages loaded for one search; a button loads more. */
 const PAGES_PER_SEARCH = 20;
 
+/** Compares names as people count: truck-2 before truck-10. */
+const { compare } = new Intl.Collator("en", { numeric: true });
+const byName = (a, b) => compare(a.device_id, b.device_id);
+
 export class Devices {
   constructor({ onPick }) {
     const get = (id) => document.getElementById(id);
@@ -78,6 +82,7 @@ export class Devices {
       this.known.add(device.device_id);
       this.all.push(device);
     }
+    this.all.sort(byName);
   }
 
   /** Loads pages until enough devices match; without a search only if `isForced`. */
@@ -103,7 +108,7 @@ export class Devices {
     if (this.next || this.known.has(device.device_id)) return;
     this.known.add(device.device_id);
     this.all.push(device);
-    this.all.sort((a, b) => (a.device_id < b.device_id ? -1 : 1));
+    this.all.sort(byName);
     this.render();
   }
 
