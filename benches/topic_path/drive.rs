@@ -81,6 +81,7 @@ fn options(log: &Log, now_us: i64) -> anyhow::Result<Options> {
         max_staleness: duration(settings.max_staleness_ms),
         memory: memory / 2,
         by_trip: true,
+        gather: ProcessorConfig::GATHER,
         loads: 32,
     };
     let notify = Arc::new(|event: DaemonEvent| match event {
