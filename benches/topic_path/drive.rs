@@ -24,8 +24,9 @@ use tstar::internals::settings::{KeyRule, Settings};
 use tstar::internals::source::Decoder;
 use tstar::internals::store::{Flush, Journal, Position, StoreError};
 
+use crate::log::Log;
 use crate::null::NullStore;
-use crate::role::{Log, RunCounts};
+use crate::role::RunCounts;
 
 /// Reads a topic into trips until all of them are flushed to the null store.
 ///
