@@ -14,8 +14,9 @@ use tstar::internals::kafka::group::Group;
 use tstar::internals::store::sqlite::SqliteStore;
 
 use crate::child::{Used, plain, tstar, used_by};
+use crate::log::Log;
 use crate::process::cpu_of;
-use crate::role::{Log, StoreTarget};
+use crate::role::StoreTarget;
 
 /// Reads the committed offset of each partition.
 type ReadPositions<'a> = Box<dyn Fn() -> anyhow::Result<BTreeMap<i32, i64>> + 'a>;

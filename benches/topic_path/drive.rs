@@ -24,8 +24,9 @@ use tstar::internals::settings::{KeyRule, Settings};
 use tstar::internals::source::Decoder;
 use tstar::internals::store::{Flush, Journal, Position, StoreError};
 
+use crate::log::Log;
 use crate::null::NullStore;
-use crate::role::{Log, RunCounts};
+use crate::role::RunCounts;
 
 /// Reads a topic into trips until all of them are flushed to the null store.
 ///
@@ -81,6 +82,7 @@ fn options(log: &Log, now_us: i64) -> anyhow::Result<Options> {
         max_staleness: duration(settings.max_staleness_ms),
         memory: memory / 2,
         by_trip: true,
+        gather: ProcessorConfig::GATHER,
         loads: 32,
     };
     let notify = Arc::new(|event: DaemonEvent| match event {

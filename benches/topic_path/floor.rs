@@ -10,7 +10,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::Message;
 use rdkafka::topic_partition_list::Offset;
 
-use crate::role::Log;
+use crate::log::Log;
 
 /// Options of tstar's consumer (`src/kafka/consumer/mod.rs`).
 const OPTIONS: [(&str, &str); 12] = [

@@ -18,6 +18,7 @@ mod child;
 mod daemon;
 mod drive;
 mod floor;
+mod log;
 #[path = "../file_path/machine.rs"]
 mod machine;
 #[path = "../file_path/null.rs"]
@@ -25,6 +26,7 @@ mod null;
 mod process;
 mod role;
 mod rows;
+#[expect(dead_code, reason = "live uses more of it")]
 mod servers;
 #[path = "../file_path/table.rs"]
 mod table;
@@ -87,7 +89,7 @@ fn bench(args: &Args) -> anyhow::Result<()> {
     println!("date: {date}\n{}", machine::describe(folder.path())?);
     println!("{}", servers.describe()?);
     let samples = if args.quick { 200_000 } else { 2_000_000 };
-    let topic = servers::Topic::create(&servers.kafka, PARTITIONS)?;
+    let topic = servers::Topic::create(&servers.kafka, "topic", PARTITIONS)?;
     let input = topic.fill(folder.path(), DEVICES, samples);
     let measured = input.and_then(|log| {
         println!(

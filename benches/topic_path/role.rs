@@ -8,25 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::child::run_here;
 use crate::daemon::DaemonRun;
+use crate::log::Log;
 use crate::{drive, floor};
-
-/// The topic that all rows read.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Log {
-    /// Addresses of the brokers.
-    pub brokers: String,
-    /// Name of the topic.
-    pub topic: String,
-    /// End offset of each partition.
-    pub ends: Vec<i64>,
-}
-
-impl Log {
-    /// Number of samples: each record is one sample.
-    pub fn samples(&self) -> u64 {
-        self.ends.iter().map(|end| end.unsigned_abs()).sum()
-    }
-}
 
 /// The counts of a run: a part of the summary that `tstar run` prints.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]

@@ -6,7 +6,8 @@ use anyhow::ensure;
 
 use crate::child::measured;
 use crate::daemon::{DaemonRun, RunUsage};
-use crate::role::{Log, RunCounts, StoreTarget};
+use crate::log::Log;
+use crate::role::{RunCounts, StoreTarget};
 use crate::servers::{Servers, remove_group};
 use crate::table::{per_second, ratio, table};
 

@@ -17,8 +17,8 @@ use tstar::internals::kafka::client::Brokers;
 use tstar::internals::kafka::topic::Topics;
 
 use crate::child::{plain, tstar};
+use crate::log::Log;
 use crate::process::cpu_of;
-use crate::role::Log;
 
 /// Time limit of admin requests to a broker.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -31,6 +31,8 @@ pub struct Servers {
     pub cql: String,
     /// Process id of the CQL server.
     pub cql_pid: Option<u32>,
+    /// Process id of the broker.
+    pub kafka_pid: Option<u32>,
 }
 
 impl Servers {
@@ -39,16 +41,12 @@ impl Servers {
     /// # Errors
     /// A variable is missing, or the process does not exist.
     pub fn from_env() -> anyhow::Result<Self> {
-        let cql_pid = match env::var("TSTAR_BENCH_CQL_PID") {
-            Ok(text) => {
-                let wrong = || format!("TSTAR_BENCH_CQL_PID={text} is not a running process");
-                let pid = text.parse().with_context(wrong)?;
-                cpu_of(pid).with_context(wrong)?;
-                Some(pid)
-            }
-            Err(_) => None,
-        };
-        Ok(Self { kafka: address("TSTAR_TEST_KAFKA")?, cql: address("TSTAR_TEST_CQL")?, cql_pid })
+        Ok(Self {
+            kafka: address("TSTAR_TEST_KAFKA")?,
+            cql: address("TSTAR_TEST_CQL")?,
+            cql_pid: pid("TSTAR_BENCH_CQL_PID")?,
+            kafka_pid: pid("TSTAR_BENCH_KAFKA_PID")?,
+        })
     }
 
     /// Addresses and versions, one line per server.
@@ -80,7 +78,11 @@ impl Servers {
         Err(anyhow!("the CQL server at {} does not report its version", self.cql))
     }
 
-    async fn session(&self) -> anyhow::Result<Session> {
+    /// A session with the CQL server.
+    ///
+    /// # Errors
+    /// The server does not answer.
+    pub async fn session(&self) -> anyhow::Result<Session> {
         let built = SessionBuilder::new().known_node(&self.cql).build().await;
         built.with_context(|| format!("no CQL server answers at {}", self.cql))
     }
@@ -118,6 +120,15 @@ impl Servers {
     }
 }
 
+/// The process that a variable names.
+fn pid(variable: &str) -> anyhow::Result<Option<u32>> {
+    let Ok(text) = env::var(variable) else { return Ok(None) };
+    let wrong = || format!("{variable}={text} is not a running process");
+    let pid = text.parse().with_context(wrong)?;
+    cpu_of(pid).with_context(wrong)?;
+    Ok(Some(pid))
+}
+
 fn address(variable: &str) -> anyhow::Result<String> {
     let address = env::var(variable).ok().filter(|address| !address.is_empty());
     address.with_context(|| {
@@ -146,9 +157,9 @@ impl Topic {
     ///
     /// # Errors
     /// The broker refuses, or does not answer.
-    pub fn create(brokers: &str, partitions: i32) -> anyhow::Result<Self> {
+    pub fn create(brokers: &str, suffix: &str, partitions: i32) -> anyhow::Result<Self> {
         let admin = ClientConfig::new().set("bootstrap.servers", brokers).create()?;
-        let name = format!("tstar-bench-{}", std::process::id());
+        let name = format!("tstar-bench-{}-{suffix}", std::process::id());
         let topic = Self { brokers: brokers.to_owned(), name, partitions, admin };
         // The samples are older than any retention.
         let new = NewTopic::new(&topic.name, partitions, TopicReplication::Fixed(1))
@@ -170,12 +181,32 @@ impl Topic {
         simulate.args(["--devices", &devices.to_string(), "--samples", &samples.to_string()]);
         simulate.args(["--brokers", &self.brokers, "--topic", &self.name]);
         ensure!(simulate.status()?.success(), "tstar simulate failed");
-        let topics = Topics::new(&Brokers::new(&self.brokers, BTreeMap::new())?)?;
-        let extents = topics.extents(&self.name, self.partitions)?;
-        let ends = extents.iter().map(|extent| extent.next).collect();
-        let log = Log { brokers: self.brokers.clone(), topic: self.name.clone(), ends };
+        let log = self.log()?;
         ensure!(log.samples() == samples, "the topic ends at {:?}", log.ends);
         Ok(log)
+    }
+
+    /// The records that the topic holds now.
+    ///
+    /// # Errors
+    /// The broker refuses, or does not answer.
+    pub fn log(&self) -> anyhow::Result<Log> {
+        self.records(self.name.clone(), self.partitions)
+    }
+
+    /// The events that its change feed holds now.
+    ///
+    /// # Errors
+    /// The broker refuses, does not answer, or has no such topic.
+    pub fn feed(&self) -> anyhow::Result<Log> {
+        self.records(format!("{}.trips", self.name), self.partitions)
+    }
+
+    fn records(&self, topic: String, partitions: i32) -> anyhow::Result<Log> {
+        let topics = Topics::new(&Brokers::new(&self.brokers, BTreeMap::new())?)?;
+        let extents = topics.extents(&topic, partitions)?;
+        let ends = extents.iter().map(|extent| extent.next).collect();
+        Ok(Log { brokers: self.brokers.clone(), topic, ends })
     }
 
     /// Removes the topic and its output topics.

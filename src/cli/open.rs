@@ -127,6 +127,7 @@ pub fn processor_config(settings: &Settings) -> ProcessorConfig {
         // The other half is for batches in flight and the queues of the Kafka client.
         memory: usize::try_from(settings.memory / 2).unwrap_or(usize::MAX),
         by_trip: true,
+        gather: ProcessorConfig::GATHER,
         loads: 32,
     }
 }

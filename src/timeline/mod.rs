@@ -24,7 +24,7 @@ use std::ops::Bound;
 
 pub use derived::{Jumps, PathStats};
 pub use path::Path;
-pub use trip::{Driver, Trip};
+pub use trip::{Driver, Trip, Waiting};
 
 pub use crate::model::limits::{ClockGuard, ClockViolation, LegFilter, Limits, MovementFilter};
 pub use crate::model::reading::{READINGS, Reading, ReadingKind};

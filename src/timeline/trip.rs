@@ -20,6 +20,33 @@ pub struct Driver {
     pub time_ms: DeviceTime,
 }
 
+/// How the changes that no flush has taken yet came. Times are ms of the caller's clock, which may
+/// wrap.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pending {
+    /// Number of samples.
+    samples: u32,
+    /// Whether a sample came since the last visit.
+    is_fresh: bool,
+    /// Whether the next flush takes them.
+    is_due: bool,
+    /// When they began to wait. `None` until the first visit.
+    since_ms: Option<u32>,
+    /// The last visit after a sample. Flushes leave it as it is.
+    arrived_ms: Option<u32>,
+}
+
+/// The changes of a trip, as a visit before a flush finds them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// Number of samples that wait.
+    pub pending: u32,
+    /// How long they have waited, ms.
+    pub waited_ms: u32,
+    /// If samples came since the last visit: how long none had come before them, ms.
+    pub gap_ms: Option<u32>,
+}
+
 /// A trip in memory.
 #[derive(Clone, Debug)]
 pub struct Trip {
@@ -40,8 +67,19 @@ pub struct Trip {
     loaded: Version,
     /// Lowest version of the changes that no flush has taken yet.
     unflushed: Option<Version>,
-    /// How long these changes have been delayed, as counted by the caller, ms.
-    waited_ms: u32,
+    pending: Pending,
+}
+
+impl Pending {
+    /// Adds the changes of a trip that this one absorbs.
+    fn join(&mut self, other: Self) {
+        self.samples = self.samples.saturating_add(other.samples);
+        self.since_ms = match (self.since_ms, other.since_ms) {
+            // Of two times on a clock that wraps, the earlier is less than half a turn behind.
+            (Some(this), Some(other)) if other.wrapping_sub(this) < u32::MAX / 2 => Some(this),
+            (this, other) => other.or(this),
+        };
+    }
 }
 
 impl Trip {
@@ -57,7 +95,7 @@ impl Trip {
             path: Path::new(sample),
             loaded: Version::MIN,
             unflushed: Some(version),
-            waited_ms: 0,
+            pending: Pending { samples: 1, is_fresh: true, ..Pending::default() },
         };
         trip.name_driver(driver, sample.time_ms);
         trip
@@ -83,7 +121,7 @@ impl Trip {
             path,
             loaded: version,
             unflushed: None,
-            waited_ms: 0,
+            pending: Pending::default(),
         }
     }
 
@@ -128,14 +166,39 @@ impl Trip {
 
     /// Hands the changes to a flush: returns their lowest version and marks the trip as clean.
     pub fn take_unflushed(&mut self) -> Option<Version> {
-        self.waited_ms = 0;
+        self.pending = Pending { arrived_ms: self.pending.arrived_ms, ..Pending::default() };
         self.unflushed.take()
     }
 
-    /// Adds to the delay of the changes, which a flush has left out. Returns the total delay, ms.
-    pub fn wait(&mut self, ms: u32) -> u32 {
-        self.waited_ms = self.waited_ms.saturating_add(ms);
-        self.waited_ms
+    /// Whether the changes that no flush has taken yet contain a new id or a merge.
+    #[must_use]
+    pub fn has_new_ids(&self) -> bool {
+        let Some(since) = self.unflushed else { return false };
+        self.minted >= since || self.absorbed.values().any(|&merged| merged >= since)
+    }
+
+    /// Measures how long the changes have waited. `now_ms` is the caller's clock, which may wrap,
+    /// and `round_ms` the time since the visits before.
+    pub fn visit(&mut self, now_ms: u32, round_ms: u32) -> Waiting {
+        let pending = &mut self.pending;
+        let mut gap_ms = None;
+        if std::mem::take(&mut pending.is_fresh) {
+            let before = pending.arrived_ms.replace(now_ms);
+            gap_ms = before.map(|before| now_ms.wrapping_sub(before));
+        }
+        let since_ms = *pending.since_ms.get_or_insert(now_ms.wrapping_sub(round_ms));
+        Waiting { pending: pending.samples, waited_ms: now_ms.wrapping_sub(since_ms), gap_ms }
+    }
+
+    /// Sets whether the next flush takes the changes.
+    pub fn set_due(&mut self, is_due: bool) {
+        self.pending.is_due = is_due;
+    }
+
+    /// Whether the next flush takes the changes.
+    #[must_use]
+    pub fn is_due(&self) -> bool {
+        self.pending.is_due
     }
 
     /// Whether the loaded row already includes the effect of the record at `version`.
@@ -173,6 +236,8 @@ impl Trip {
     ) -> Result<(), Sample> {
         self.path.insert(sample)?;
         self.name_driver(driver, sample.time_ms);
+        self.pending.samples = self.pending.samples.saturating_add(1);
+        self.pending.is_fresh = true;
         self.change(version);
         Ok(())
     }
@@ -188,6 +253,7 @@ impl Trip {
         }
         if let Some(lowest) = later.unflushed {
             self.mark_unflushed(lowest);
+            self.pending.join(later.pending);
         }
         self.path.append(later.path);
         self.change(version);

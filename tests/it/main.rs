@@ -27,6 +27,7 @@ mod ids;
 mod kept;
 mod keyspace;
 mod letters;
+mod live;
 mod metrics;
 mod model;
 mod nodes;

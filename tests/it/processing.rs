@@ -241,6 +241,7 @@ proptest! {
         may_set_aside: bool,
         staleness_s in prop_oneof![Just(0_u64), Just(60)],
         by_trip: bool,
+        gather in 1..9_u32,
         loads in 1..5_usize,
     ) {
         let pace = ProcessorConfig {
@@ -248,6 +249,7 @@ proptest! {
             max_staleness: Duration::from_secs(staleness_s),
             memory,
             by_trip,
+            gather,
             loads,
         };
         let folder = may_set_aside.then(|| tempfile::tempdir().unwrap());

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Settings of a processor; none of them affects the resulting trips.
 #[derive(Clone, Copy, Debug)]
 pub struct ProcessorConfig {
-    /// Minimum time between two flushes, and minimum delay of a change with `by_trip`.
+    /// Minimum time between two flushes.
     pub flush_interval: Duration,
     /// Maximum time that a change waits for a flush, except for spilled samples: they wait until
     /// the spill is absorbed.
@@ -13,18 +13,19 @@ pub struct ProcessorConfig {
     /// Approximate memory limit of the trips, bytes. Above it, stored trips are evicted, and loaded
     /// again when a sample needs them.
     pub memory: usize,
-    /// Whether a trip is written only after a delay of [`ProcessorConfig::WAIT_PER_SAMPLE`] for
-    /// each of its samples, within the limits above. For a store across a network; without it, a
-    /// flush writes every dirty trip.
+    /// Whether a growing trip waits until it has gathered samples, within the limits above: see
+    /// `schedule`. Without it, a flush writes every dirty trip.
     pub by_trip: bool,
+    /// Minimum number of samples that a growing trip gathers with `by_trip`.
+    pub gather: u32,
     /// Maximum number of devices that are loaded concurrently.
     pub loads: usize,
 }
 
 impl ProcessorConfig {
-    /// Delay before a dirty trip is written, for each of its samples: rewriting a growing path then
-    /// costs O(n log n), not O(n^2).
-    pub const WAIT_PER_SAMPLE: Duration = Duration::from_millis(50);
+    /// [`ProcessorConfig::gather`] of a daemon: at most an eighth of a row for each sample of a
+    /// device that sends eight within `max_staleness`.
+    pub const GATHER: u32 = 8;
 }
 
 impl Default for ProcessorConfig {
@@ -35,6 +36,7 @@ impl Default for ProcessorConfig {
             max_staleness: Duration::from_secs(30),
             memory: 400_000_000,
             by_trip: false,
+            gather: Self::GATHER,
             loads: 1,
         }
     }

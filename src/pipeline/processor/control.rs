@@ -1,6 +1,7 @@
 //! Control records: commands in the log about a device.
 
 use super::Processor;
+use super::flush::Extent;
 use crate::model::reason::DeadReason;
 use crate::source::{Batch, Control, SampleError};
 use crate::store::{Flush, Forget, Forgotten, Journal, StoreError, TripStore};
@@ -46,7 +47,7 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         let slot = self.devices.find_slot(device_id);
         let mut before = Flush { dead_letters: self.letters.take_all(), ..Flush::default() };
         if let Some(slot) = slot {
-            self.take_rows(slot, None, &mut before);
+            self.take_rows(slot, Extent::All, &mut before);
         }
         self.journal.stage(&before).await?;
         self.trips.forget(device_id, &forget).await?;

@@ -1,11 +1,14 @@
 //! Flushes: what is written and committed, in how many batches rows are staged, and what is evicted
 //! afterwards. `schedule` has the policy.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::Processor;
+use super::schedule::FlushCost;
 use crate::model::scalar::{DeviceTime, Version};
 use crate::store::{Change, ChangeKind, Flush, Journal, Position, StoreError, TripRow, TripStore};
 use crate::timeline::Trip;
@@ -13,11 +16,20 @@ use crate::timeline::Trip;
 /// Maximum number of pending rows, and maximum bytes of their paths, before they are staged.
 const STAGED: (usize, usize) = (1024, 4 << 20);
 
+/// Which dirty trips a flush writes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// Those that are due.
+    Due,
+    /// All of them.
+    All,
+}
+
 /// The rows of a device that a flush takes.
 pub(super) struct TakenRows {
     /// Size of their paths, bytes.
     bytes: usize,
-    /// Whether changes are left, whose delay has not passed.
+    /// Whether changes are left, which are not due.
     is_dirty: bool,
 }
 
@@ -65,38 +77,41 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
     /// The store fails; then nothing of this flush counts as stored, and the processor must not be
     /// used any more.
     pub async fn flush(&mut self) -> Result<(), StoreError> {
-        self.flush_trips(None).await
+        self.flush_trips(Extent::All).await
     }
 
-    /// Writes the trips whose delay has passed by the clock.
+    /// Writes the trips that are due; all dirty ones without
+    /// [`ProcessorConfig::by_trip`](super::ProcessorConfig::by_trip), or if memory is full.
     pub(super) async fn flush_due(&mut self) -> Result<(), StoreError> {
-        self.flush_overdue(self.schedule.elapsed()).await
+        let is_some = self.config.by_trip && !self.devices.is_full();
+        self.flush_trips(if is_some { Extent::Due } else { Extent::All }).await
     }
 
-    /// Adds `round` to the age of all dirty trips and writes those whose delay has passed; writes
-    /// all of them without [`ProcessorConfig::by_trip`](super::ProcessorConfig::by_trip), or if
-    /// memory is full.
-    ///
-    /// # Errors
-    /// As for [`Processor::flush`].
-    pub async fn flush_overdue(&mut self, round: Duration) -> Result<(), StoreError> {
-        let some = self.config.by_trip && !self.devices.is_full();
-        self.flush_trips(some.then_some(round)).await
-    }
-
-    /// Flushes all dirty trips or, with the time since the last round, those whose delay has
-    /// passed.
-    async fn flush_trips(&mut self, round: Option<Duration>) -> Result<(), StoreError> {
+    async fn flush_trips(&mut self, extent: Extent) -> Result<(), StoreError> {
         let (began, dirty) = (Instant::now(), self.devices.dirty_count());
-        let mut last = match self.spiller.take_if(|spiller| !spiller.is_empty()) {
+        self.schedule.start_round();
+        let (last, staged) = metered(self.stage_all(extent)).await;
+        let (done, committed) = metered(self.commit(last?)).await;
+        done?;
+        self.schedule.measure(dirty, FlushCost { staged, committed, wall: began.elapsed() });
+        self.schedule.restart();
+        Ok(())
+    }
+
+    /// Stages the spilled samples, or the changes of trips. Returns the last batch of rows.
+    async fn stage_all(&mut self, extent: Extent) -> Result<Flush, StoreError> {
+        match self.spiller.take_if(|spiller| !spiller.is_empty()) {
             Some(mut spiller) => {
                 let last = self.absorb_spill(&mut spiller).await;
                 self.spiller = Some(spiller);
-                last?
+                last
             }
-            None => self.stage_changes(round).await?,
-        };
-        self.schedule.measure(began.elapsed(), dirty);
+            None => self.stage_changes(extent).await,
+        }
+    }
+
+    /// Commits what was staged, with the last batch of rows, and evicts if memory is full.
+    async fn commit(&mut self, mut last: Flush) -> Result<(), StoreError> {
         let is_full = self.devices.is_full();
         last.dead_letters = self.letters.take_all();
         last.parts = std::mem::take(&mut self.parts);
@@ -106,7 +121,6 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
             self.counts.flushes += 1;
         }
         self.acknowledged = last.position;
-        self.schedule.restart();
         // Nothing unacknowledged is evicted.
         if is_full && self.devices.dirty_count() == 0 {
             self.evict();
@@ -135,14 +149,13 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
     }
 
     /// Builds the rows of dirty trips and stages them, except for the last batch, which it returns.
-    pub(super) async fn stage_changes(
-        &mut self,
-        round: Option<Duration>,
-    ) -> Result<Flush, StoreError> {
+    pub(super) async fn stage_changes(&mut self, extent: Extent) -> Result<Flush, StoreError> {
         let mut rows = Flush::default();
         let mut bytes = 0;
-        for slot in self.devices.take_dirty() {
-            let taken = self.take_rows(slot, round, &mut rows);
+        let schedule = &self.schedule;
+        let due = self.devices.take_due(|trip| schedule.takes(trip) || extent == Extent::All);
+        for slot in due {
+            let taken = self.take_rows(slot, extent, &mut rows);
             bytes += taken.bytes;
             if taken.is_dirty {
                 self.devices.mark_dirty(slot);
@@ -155,17 +168,12 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         Ok(rows)
     }
 
-    /// Takes the dirty trips of a device whose delay has passed; without a round, all of them.
-    pub(super) fn take_rows(
-        &mut self,
-        slot: usize,
-        round: Option<Duration>,
-        rows: &mut Flush,
-    ) -> TakenRows {
+    /// Takes the dirty trips of a device that are due, or all of them.
+    pub(super) fn take_rows(&mut self, slot: usize, extent: Extent, rows: &mut Flush) -> TakenRows {
         let (name, trips) = self.devices.trips_mut(slot);
         let (mut taken, before) = (TakenRows { bytes: 0, is_dirty: false }, rows.trips.len());
         for trip in trips.filter(|trip| trip.unflushed().is_some()) {
-            if round.is_some_and(|round| !self.schedule.has_waited(trip, round)) {
+            if extent == Extent::Due && !trip.is_due() {
                 taken.is_dirty = true;
                 continue;
             }
@@ -185,6 +193,20 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         }
         taken
     }
+}
+
+/// Runs a future. Returns its result and the time spent in its polls, which leaves out the time
+/// that it waited for a server.
+async fn metered<F: Future>(future: F) -> (F::Output, Duration) {
+    let (mut future, mut spent) = (pin!(future), Duration::ZERO);
+    let output = poll_fn(|context| {
+        let began = Instant::now();
+        let polled = future.as_mut().poll(context);
+        spent += began.elapsed();
+        polled
+    });
+    let output = output.await;
+    (output, spent)
 }
 
 /// The change event of a trip's changes at and past version `since`; depends on the row and `since`

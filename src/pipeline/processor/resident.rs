@@ -258,15 +258,28 @@ impl ResidentDevices {
         }
     }
 
-    /// Marks all devices as clean. Returns the slots of those that were dirty.
-    pub(super) fn take_dirty(&mut self) -> Vec<usize> {
-        let mut dirty = std::mem::take(&mut self.dirty);
+    /// Decides which changed trips are due. Marks the devices of those as clean, and returns their
+    /// slots.
+    pub(super) fn take_due(&mut self, mut is_due: impl FnMut(&mut Trip) -> bool) -> Vec<usize> {
+        let (devices, mut due) = (&mut self.devices, Vec::new());
+        self.dirty.retain(|&slot| {
+            let device = &mut devices[slot];
+            let (mut waits, mut has_due) = (false, false);
+            for trip in device.timeline.trips_mut().filter(|trip| trip.unflushed().is_some()) {
+                let is_due = is_due(trip);
+                trip.set_due(is_due);
+                has_due |= is_due;
+                waits |= !is_due;
+            }
+            if has_due {
+                due.push(slot);
+            }
+            device.is_dirty = waits && !has_due;
+            device.is_dirty
+        });
         // Sorted as in the store's index: rows that are adjacent there are written together.
-        dirty.sort_unstable_by_key(|&slot| self.devices.get_index(slot).map(|(name, _)| name));
-        for &slot in &dirty {
-            self.devices[slot].is_dirty = false;
-        }
-        dirty
+        due.sort_unstable_by_key(|&slot| self.devices.get_index(slot).map(|(name, _)| name));
+        due
     }
 
     /// Evicts the devices without a sample since the last eviction. None may be dirty.
@@ -343,7 +356,7 @@ mod tests {
         assert_eq!((devices.dirty_count(), devices.memory()), (0, memory));
         for (group, expected) in groups.into_iter().zip([&["a", "c"][..], &["b"]]) {
             devices.restore(group);
-            let dirty = devices.take_dirty();
+            let dirty = devices.take_due(|_| true);
             assert_eq!(names(&devices, &dirty), expected);
             devices.evict_all();
         }
@@ -356,11 +369,11 @@ mod tests {
         devices.set_complete(true);
         absorb(&mut devices, "a", 1);
         absorb(&mut devices, "b", 1);
-        devices.take_dirty();
+        devices.take_due(|_| true);
         devices.evict_idle();
         assert!(devices.find_slot("a").is_some() && !devices.is_complete());
         absorb(&mut devices, "b", 2);
-        devices.take_dirty();
+        devices.take_due(|_| true);
         devices.evict_idle();
         assert_eq!((devices.find_slot("a"), devices.find_slot("b")), (None, Some(0)));
         assert_eq!(devices.memory(), devices.weight());

@@ -5,6 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use super::classify::EntryClass;
+use super::flush::Extent;
 use super::letters::RefusedElements;
 use super::{Processor, ProcessorConfig};
 use crate::source::spill::{GROUPS, GroupSamples, Spill};
@@ -135,12 +136,12 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
             while let Some(batch) = spiller.next_batch(&mut samples)? {
                 self.absorb_records(&batch).await?;
                 if self.devices.memory() > limit {
-                    let rows = self.stage_changes(None).await?;
+                    let rows = self.stage_changes(Extent::All).await?;
                     self.journal.stage(&rows).await?;
                     self.devices.evict_all();
                 }
             }
-            let rows = self.stage_changes(None).await?;
+            let rows = self.stage_changes(Extent::All).await?;
             self.journal.stage(&std::mem::replace(&mut last, rows)).await?;
             self.devices.evict_all();
         }

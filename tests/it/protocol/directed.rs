@@ -21,6 +21,7 @@ const LASTING: Setup = Setup {
         max_staleness: HOUR,
         memory: 1_000_000,
         by_trip: false,
+        gather: 1,
         loads: 1,
     },
     from: None,

@@ -78,6 +78,7 @@ pub fn random_pace(dice: &mut Dice) -> ProcessorConfig {
         max_staleness: Duration::from_millis(dice.one_of(&[100, 500, 500, 5_000])),
         memory: dice.one_of(&[0, 2_000, 3_000, 100_000, 100_000]),
         by_trip: dice.percent(60),
+        gather: dice.one_of(&[1, 2, 3, 8]),
         loads: dice.one_of(&[1, 1, 2, 4]),
     }
 }
