@@ -128,6 +128,7 @@ pub fn processor_config(settings: &Settings) -> ProcessorConfig {
         memory: usize::try_from(settings.memory / 2).unwrap_or(usize::MAX),
         by_trip: true,
         loads: 32,
+        ..ProcessorConfig::default()
     }
 }
 

@@ -249,6 +249,7 @@ proptest! {
             memory,
             by_trip,
             loads,
+            ..ProcessorConfig::default()
         };
         let folder = may_set_aside.then(|| tempfile::tempdir().unwrap());
         let folder = folder.as_ref().map(|folder| folder.path());

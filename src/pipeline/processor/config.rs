@@ -19,6 +19,11 @@ pub struct ProcessorConfig {
     pub by_trip: bool,
     /// Maximum number of devices that are loaded concurrently.
     pub loads: usize,
+    /// Number of loads of a day that find nothing after which its index is read, so that further
+    /// loads need no read; `usize::MAX`: never.
+    pub index_after: usize,
+    /// How old the knowledge may be that nobody repairs rows; less than a repair waits.
+    pub repairs_age: Duration,
 }
 
 impl ProcessorConfig {
@@ -36,6 +41,8 @@ impl Default for ProcessorConfig {
             memory: 400_000_000,
             by_trip: false,
             loads: 1,
+            index_after: 64,
+            repairs_age: crate::store::repairs::MAX_AGE,
         }
     }
 }

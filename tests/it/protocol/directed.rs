@@ -22,6 +22,8 @@ const LASTING: Setup = Setup {
         memory: 1_000_000,
         by_trip: false,
         loads: 1,
+        index_after: usize::MAX,
+        repairs_age: Duration::ZERO,
     },
     from: None,
     instance: None,
