@@ -22,7 +22,7 @@ pub struct ProcessorConfig {
     /// Number of loads of a day that find nothing after which its index is read, so that further
     /// loads need no read; `usize::MAX`: never.
     pub index_after: usize,
-    /// How old the knowledge may be that nobody repairs rows; less than a repair waits.
+    /// How old the knowledge may be that no repair runs; less than a repair waits.
     pub repairs_age: Duration,
 }
 

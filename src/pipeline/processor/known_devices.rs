@@ -14,7 +14,8 @@
 //!   epoch in which it was read. Its records are only read once those before are durable.
 //! - A command that writes missing rows notes that in the store, and waits before it writes: the
 //!   filters are dropped. While it runs, none are read.
-//! - A forget that a read finds is added, since it is known only as long as its device is in memory.
+//! - A forget that a read finds is added: without that, it is known only while its device is in
+//!   memory.
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;

@@ -17,7 +17,7 @@ impl<C: Cql> ScyllaStore<C> {
         self.shared.rows(READING, &self.shared.statements.repairs, ()).await
     }
 
-    async fn note(&self, repair: i64, event: &str) -> Result<(), StoreError> {
+    async fn add_note(&self, repair: i64, event: &str) -> Result<(), StoreError> {
         let statement = &self.shared.statements.add_repair;
         self.shared.execute("noting a repair", statement, (repair, event)).await
     }
@@ -38,7 +38,7 @@ impl<C: Cql> ScyllaStore<C> {
     /// # Errors
     /// The store cannot be written.
     pub async fn begin_repair(&self, repair: Repair) -> Result<(), StoreError> {
-        self.note(repair.0, BEGAN).await
+        self.add_note(repair.0, BEGAN).await
     }
 
     /// Notes that a repair has ended, and those that began a day before it: they crashed.
@@ -46,10 +46,10 @@ impl<C: Cql> ScyllaStore<C> {
     /// # Errors
     /// The store cannot be written.
     pub async fn end_repair(&self, repair: Repair) -> Result<(), StoreError> {
-        self.note(repair.0, ENDED).await?;
+        self.add_note(repair.0, ENDED).await?;
         let crashed = self.notes().await?.into_iter().map(|(began, _)| began);
         for began in crashed.filter(|began| repair.0 - began > MAX_DURATION_US) {
-            self.note(began, ENDED).await?;
+            self.add_note(began, ENDED).await?;
         }
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! Loads of devices that the store does not have need no read: the day index and the forgets say so.
+//! Loads of devices that the store does not have need no read: filters of the day index and the
+//! forgets decide.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use tstar::internals::model::epoch::{Epoch, Log, Versions};
 use tstar::internals::model::partitioner::Partitioner;
 use tstar::internals::model::reading::ReadingSet;
 use tstar::internals::model::rules::Rules;
-use tstar::internals::model::scalar::{DeviceTime, LogTime, Offset, Version};
+use tstar::internals::model::scalar::{LogTime, Offset, Version};
 use tstar::internals::pipeline::processor::{Processor, ProcessorConfig};
 use tstar::internals::source::{Batch, DecodedSample, Entry};
 use tstar::internals::store::repairs::Repair;
