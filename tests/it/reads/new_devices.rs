@@ -44,7 +44,7 @@ fn batch(devices: &[String], day: i64, first_offset: usize) -> Batch {
         let start = u32::try_from(batch.text.len()).unwrap();
         batch.text.push_str(device);
         let device = start..u32::try_from(batch.text.len()).unwrap();
-        let sample = Sample::new(time_ms, (0, 0), [Reading::ABSENT; READINGS]);
+        let sample = Sample::new(time_ms, (525_000_000, 134_000_000), [Reading::ABSENT; READINGS]);
         let unknown = ReadingSet::default();
         batch.entries.push(Entry {
             offset: Offset(i64::try_from(offset).unwrap()),
