@@ -129,6 +129,7 @@ pub fn processor_config(settings: &Settings) -> ProcessorConfig {
         by_trip: true,
         gather: ProcessorConfig::GATHER,
         loads: 32,
+        ..ProcessorConfig::default()
     }
 }
 

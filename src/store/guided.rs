@@ -69,6 +69,7 @@ where
 {
     forward_trip_store!(
         store: apply, covering, rows_of_day, range, devices, forgets, erased, forget, claim,
+        forgotten_devices, repairs,
     );
 
     async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>, StoreError> {

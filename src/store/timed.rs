@@ -19,7 +19,7 @@ macro_rules! timed {
 impl<S: TripStore> TripStore for Timed<S> {
     forward_trip_store!(
         timed: apply, covering, rows_of_day, range, devices, forgets, erased, forget, claimed,
-        claim,
+        claim, forgotten_devices, repairs,
     );
 }
 

@@ -1,6 +1,6 @@
 //! Keyspaces for tests, on a real server.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use scylla::client::session_builder::SessionBuilder;
 use tokio::runtime::Runtime;
 use tstar::internals::model::scalar::{Day, DeviceTime};
 use tstar::internals::store::memory::MemoryStore;
+use tstar::internals::store::repairs::Repairs;
 use tstar::internals::store::scylla::cql::Cql;
 use tstar::internals::store::scylla::{ScyllaStore, ScyllaUrl, ServerOptions, ddl};
 use tstar::internals::store::{
@@ -122,6 +123,8 @@ pub struct WithJournal<C: Cql = Session> {
     store: ScyllaStore<C>,
     journal: MemoryStore,
     prefix: String,
+    /// Reads of rows of a day, and of forgets of a device.
+    pub reads: AtomicU64,
 }
 
 impl<C: Cql> WithJournal<C> {
@@ -129,7 +132,7 @@ impl<C: Cql> WithJournal<C> {
     pub fn of_its_own(store: ScyllaStore<C>) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let prefix = format!("case-{}/", COUNT.fetch_add(1, Ordering::Relaxed));
-        Self { store, journal: MemoryStore::default(), prefix }
+        Self { store, journal: MemoryStore::default(), prefix, reads: AtomicU64::new(0) }
     }
 
     fn device(&self, device_id: &str) -> String {
@@ -163,6 +166,7 @@ impl<C: Cql> TripStore for WithJournal<C> {
     }
 
     async fn rows_of_day(&self, device_id: &str, day: Day) -> Result<Vec<TripRow>, StoreError> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
         let found = self.store.rows_of_day(&self.device(device_id), Day(day.get())).await?;
         Ok(found.into_iter().map(|row| self.shown(row)).collect())
     }
@@ -200,6 +204,7 @@ impl<C: Cql> TripStore for WithJournal<C> {
     }
 
     async fn erased(&self, device_id: &str) -> Result<Option<Forget>, StoreError> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
         let found = self.store.erased(&self.device(device_id)).await?;
         Ok(found.map(|forget| Forget { version: forget.version - BASE, ..forget }))
     }
@@ -215,6 +220,16 @@ impl<C: Cql> TripStore for WithJournal<C> {
 
     async fn claim(&self, device_id: &str, epoch: i32, own: i32) -> Result<i32, StoreError> {
         self.store.claim(&self.device(device_id), epoch, own).await
+    }
+
+    async fn forgotten_devices(&self, limit: usize) -> Result<Option<Vec<String>>, StoreError> {
+        let found = self.store.forgotten_devices(limit).await?.unwrap_or_default();
+        let own = found.iter().filter_map(|device| device.strip_prefix(&self.prefix));
+        Ok(Some(own.map(str::to_owned).collect()))
+    }
+
+    async fn repairs(&self) -> Result<Option<Repairs>, StoreError> {
+        self.store.repairs().await
     }
 }
 

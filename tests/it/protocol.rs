@@ -41,7 +41,7 @@ use world::EventCounts;
 use crate::counts;
 
 /// Events that have to occur, each in at least 0.1 % of the schedules.
-const OCCURS: [&str; 84] = [
+const OCCURS: [&str; 88] = [
     "appends that time out",
     "appends that time out and take effect",
     "arrays of twenty samples",
@@ -64,6 +64,7 @@ const OCCURS: [&str; 84] = [
     "drains that end too late",
     "events",
     "feeds that are down",
+    "filters dropped",
     "flushes of a former owner",
     "flushes that pass over a trip",
     "forgets",
@@ -80,8 +81,10 @@ const OCCURS: [&str; 84] = [
     "lists",
     "lists during a change",
     "lists of devices",
+    "loads in vain",
     "loads of forgets that are ahead",
     "loads of rows that are ahead",
+    "loads without a read",
     "lookups",
     "lookups during a change",
     "lookups of UUIDs",
@@ -107,6 +110,7 @@ const OCCURS: [&str; 84] = [
     "records with the key of another device",
     "records without a key",
     "records without a value",
+    "repairs",
     "replays from the first record",
     "requests that no server receives",
     "requests to brokers that fail",

@@ -139,11 +139,14 @@ pub async fn verify_topic(
     }
     let bounds = log.bounds(&replay);
     let mut findings = Findings::new(request, &reference_store, started);
-    let comparison = tokio::select! {
-        biased;
-        signal = wait_for_signal(&mut cancel) => return Err(Stopped { signal, partial }.into()),
-        comparison = findings.compare(&**store, bounds, &log) => comparison?,
+    let compare = async {
+        tokio::select! {
+            biased;
+            signal = wait_for_signal(&mut cancel) => Err(Stopped { signal, partial }.into()),
+            comparison = findings.compare(&**store, bounds, &log) => comparison,
+        }
     };
+    let comparison = if request.repair { store.repair(compare).await? } else { compare.await? };
     findings.into_report(comparison, read.counts.delivered)
 }
 

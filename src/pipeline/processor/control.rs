@@ -50,6 +50,7 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
             self.take_rows(slot, Extent::All, &mut before);
         }
         self.journal.stage(&before).await?;
+        self.known.add_forget(device_id);
         self.trips.forget(device_id, &forget).await?;
         // The store now contains the forget, even of a device that is not in memory.
         self.devices.set_complete(false);

@@ -183,6 +183,7 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
             // A row keeps its partition from an earlier epoch: same version, same bytes.
             row.partition = trip.partition.unwrap_or(self.log.partition);
             self.limited.observe(&row, &self.limits);
+            self.known.add_rows(name, row.days());
             taken.bytes += row.path.len();
             rows.trips.push(row);
         }

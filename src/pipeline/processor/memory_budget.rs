@@ -54,12 +54,15 @@ impl Share {
         self.gauge.set(self.budget.taken() as f64);
     }
 
+    /// The limit, divided by the number of shares, bytes.
+    pub(super) fn equal_share(&self) -> usize {
+        self.budget.limit / self.budget.shares.load(Ordering::Relaxed).max(1)
+    }
+
     /// Whether the processor has to evict trips: the budget is exceeded, and the processor uses
     /// more than half of an equal share.
     pub(super) fn is_over(&self) -> bool {
-        let shares = self.budget.shares.load(Ordering::Relaxed).max(1);
-        let equal_share = self.budget.limit / shares;
-        self.budget.taken() > self.budget.limit && self.reported > equal_share / 2
+        self.budget.taken() > self.budget.limit && self.reported > self.equal_share() / 2
     }
 }
 

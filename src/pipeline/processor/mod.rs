@@ -15,6 +15,8 @@
 //! | `classify` | classifies entries without the trips of their devices |
 //! | `record` | absorbs a record: classify, load, apply, count |
 //! | `load` | loads the stored trips of devices |
+//! | `known_devices` | which loads need no read: the day index and the forgets as filters |
+//! | `bloom` | a Bloom filter that grows |
 //! | `device_partition` | rejects the samples of another partition's devices |
 //! | `letters` | dead letters |
 //! | `control` | control records |
@@ -22,11 +24,13 @@
 //! | `schedule` | the flush policy: when a flush is due |
 //! | `flush` | flushes, and the position that they commit |
 
+mod bloom;
 mod classify;
 mod config;
 mod control;
 mod device_partition;
 mod flush;
+mod known_devices;
 mod letters;
 mod limited;
 mod load;
@@ -49,6 +53,7 @@ pub use memory_budget::Budget;
 pub use record::EntryOutcome;
 
 use classify::Classifier;
+use known_devices::KnownDevices;
 use letters::PendingLetters;
 use resident::ResidentDevices;
 use schedule::FlushSchedule;
@@ -88,6 +93,7 @@ pub struct Processor<'a, T, J = T> {
     limits: Limits,
     legs: LegFilter,
     devices: ResidentDevices,
+    known: KnownDevices,
     /// Unset: samples are never spilled.
     spiller: Option<Spiller>,
     letters: PendingLetters,
@@ -143,6 +149,7 @@ impl<'a, T: TripStore, J: Journal> Processor<'a, T, J> {
             limits: rules.limits(),
             legs: rules.legs(),
             devices: ResidentDevices::new(config.memory),
+            known: KnownDevices::new(&config),
             spiller: None,
             letters: PendingLetters::default(),
             parts: Vec::new(),

@@ -27,7 +27,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 const NODE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The tables that a store needs.
-const TABLES: [&str; 8] = [
+const TABLES: [&str; 9] = [
     "trips",
     "device_days",
     "days_of_device",
@@ -36,6 +36,7 @@ const TABLES: [&str; 8] = [
     "control_keys",
     "claims",
     "schemas",
+    "repairs",
 ];
 
 impl Consistency {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use scylla::response::PagingState;
 use scylla::serialize::row::SerializeRow;
 use scylla::value::CqlTimestamp;
 
@@ -15,6 +16,9 @@ use crate::timeline::day_of;
 
 /// The recorded days of a forget.
 pub(super) type Days = Option<BTreeSet<CqlTimestamp>>;
+
+/// A row of the table.
+type ForgetRow = (String, Option<Version>, Option<CqlTimestamp>, Days);
 
 impl<C: Cql> Shared<C> {
     /// The forgets of a device, in log order.
@@ -39,6 +43,29 @@ impl<C: Cql> Shared<C> {
         };
         let found = rows.into_iter().find_map(forget);
         Ok(found.map(|(version, before)| Forget { version, before_ms: DeviceTime(before.0) }))
+    }
+
+    /// The devices with a forget; `None` if there are more than `limit`.
+    pub(super) async fn forgotten_devices(
+        &self,
+        limit: usize,
+    ) -> Result<Option<Vec<String>>, StoreError> {
+        let (doing, select) = ("reading every forget", &self.statements.all_forgets);
+        let (mut devices, mut from) = (Vec::<String>::new(), Some(PagingState::start()));
+        while let Some(at) = from {
+            let (page, next): (Vec<ForgetRow>, _) = self.page(doing, select, &(), at).await?;
+            for (device, ..) in page {
+                // The rows of a partition follow each other.
+                if devices.last() != Some(&device) {
+                    devices.push(device);
+                }
+            }
+            if devices.len() > limit {
+                return Ok(None);
+            }
+            from = next;
+        }
+        Ok(Some(devices))
     }
 
     /// Executes a write until it is acknowledged.

@@ -13,6 +13,7 @@ mod devices;
 mod epochs;
 mod forgets;
 mod keys;
+mod repairs;
 mod requests;
 mod row;
 mod scalar;

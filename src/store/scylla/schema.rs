@@ -329,7 +329,7 @@ mod tests {
     #[test]
     fn ddl_has_one_statement_per_table() {
         let statements = ddl();
-        assert_eq!(statements.len(), 8);
+        assert_eq!(statements.len(), 9);
         let tables = [
             "trips",
             "device_days",
@@ -339,6 +339,7 @@ mod tests {
             "control_keys",
             "claims",
             "schemas",
+            "repairs",
         ];
         for (statement, table) in statements.iter().zip(tables) {
             let create = format!("CREATE TABLE IF NOT EXISTS {table} (");

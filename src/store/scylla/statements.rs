@@ -86,6 +86,14 @@ const FORGETS: &str = "SELECT version, before, days FROM forgets WHERE device_id
 const ERASED: &str = "SELECT max(version), max(before), count(days) FROM forgets
      WHERE device_id = ?";
 
+/// With all columns, like every read of forgets.
+const ALL_FORGETS: &str = "SELECT device_id, version, before, days FROM forgets";
+
+const ADD_REPAIR: &str = "INSERT INTO repairs (log, repair, event) VALUES ('log', ?, ?)";
+
+const REPAIRS: &str = "SELECT repair, event FROM repairs WHERE log = 'log'
+     ORDER BY repair ASC";
+
 const RECORDED_DAYS: &str = "SELECT before, days FROM forgets
      WHERE device_id = ? AND version = ?";
 
@@ -136,6 +144,9 @@ pub(super) struct Statements<C: Cql> {
     pub(super) moved_claims: C::Statement,
     pub(super) move_claim: C::Statement,
     pub(super) unclaim: C::Statement,
+    pub(super) all_forgets: C::Statement,
+    pub(super) add_repair: C::Statement,
+    pub(super) repairs: C::Statement,
 }
 
 impl<C: Cql> Statements<C> {
@@ -201,6 +212,9 @@ impl<C: Cql> Statements<C> {
             moved_claims: list(MOVED_CLAIMS).await?,
             move_claim: list(move_claim).await?,
             unclaim: list(unclaim).await?,
+            all_forgets: list(ALL_FORGETS).await?,
+            add_repair: list(ADD_REPAIR).await?,
+            repairs: list(REPAIRS).await?,
         })
     }
 }

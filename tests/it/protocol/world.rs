@@ -93,6 +93,8 @@ pub struct World {
     pub has_news: bool,
     /// How often an operator has reset the offsets of the group.
     pub resets: u64,
+    /// Number of repairs so far.
+    pub repairs: i64,
     pub seen: EventCounts,
     pub bad: BTreeSet<&'static str>,
     pub is_verbose: bool,
@@ -129,6 +131,7 @@ impl World {
             is_calm: false,
             has_news: false,
             resets: 0,
+            repairs: 0,
             seen: EventCounts::new(),
             bad: BTreeSet::new(),
             is_verbose,
