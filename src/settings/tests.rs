@@ -212,7 +212,7 @@ fn tls_settings_go_together() {
 #[test]
 fn tiles_need_an_attribution_or_an_empty_one_on_purpose() {
     let tiles = ("tiles", "https://tiles.example.com/{z}/{x}/{y}.png".to_owned());
-    let error = Settings::resolve(&[tiles.clone()], &[], None).unwrap_err();
+    let error = Settings::resolve(std::slice::from_ref(&tiles), &[], None).unwrap_err();
     assert!(error.to_string().contains("set it to their text"), "{error}");
     for text in ["", "© [Mappers](https://maps.example.com)"] {
         let flags = [tiles.clone(), ("tiles_attribution", text.to_owned())];
