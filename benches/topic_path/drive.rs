@@ -97,6 +97,7 @@ fn options(log: &Log, now_us: i64) -> anyhow::Result<Options> {
         notify,
         ask_keys: None,
         find_schema: find_none(),
+        live: Arc::default(),
     })
 }
 

@@ -141,6 +141,7 @@ pub async fn trip(args: &TripArgs, context: &Context, printer: &mut Printer) -> 
         requested_id: Some(args.id.clone()),
         matched: Some(matched),
         merged: Some(matched == Match::Retired),
+        ..Extras::default()
     };
     printer.answer(&row, &extras, format, args.trip.path.path)
 }

@@ -78,8 +78,10 @@ pub async fn run(args: &RunArgs, context: &Context, printer: &mut Printer) -> an
     let mut cancel = stop::on_signals(PartialResult::Read)?;
     let readiness = Readiness::not_yet("the topic is not read yet");
     let resolved = (&settings, &origins);
-    let server = serve::serve_alongside(resolved, context, &readiness, &cancel).await?;
-    let request = request(args, resolved, context, brokers, from)?;
+    let live = Arc::default();
+    let reading = (&readiness, &live);
+    let server = serve::serve_alongside(resolved, context, reading, &cancel).await?;
+    let request = RunRequest { live, ..request(args, resolved, context, brokers, from)? };
     let print_note: Notify = Arc::new(exit::print_status);
     let report = run::run(&request, on_event(readiness), &print_note, &mut cancel).await?;
     if let Some(server) = server {
@@ -138,6 +140,7 @@ fn request(
         drain_timeout: open::duration(settings.drain_timeout_ms),
         memory: settings.memory,
         processor: open::processor_config(settings),
+        live: Arc::default(),
         now_ms: context.now_ms,
     })
 }

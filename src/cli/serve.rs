@@ -16,6 +16,7 @@ use crate::http::{self, App, OpenStore, Options, Readiness, Token};
 use crate::kafka::client::Brokers;
 use crate::ops::serve::{self, OpenedStore, ServeRequest};
 use crate::ops::{Cancel, InvalidRequest, PartialResult, PreconditionFailed};
+use crate::pipeline::daemon::LiveWorkers;
 use crate::settings::{Origin, Origins, Settings};
 use crate::store::StoreUrl;
 
@@ -95,7 +96,7 @@ pub async fn after_demo(
 pub async fn serve_alongside(
     (settings, origins): (&Settings, &Origins),
     context: &Context,
-    log: &Readiness,
+    (log, live): (&Readiness, &Arc<LiveWorkers>),
     stop: &Cancel,
 ) -> anyhow::Result<Option<HttpServer>> {
     let Some(address) = settings.http.listen else { return Ok(None) };
@@ -107,7 +108,7 @@ pub async fn serve_alongside(
         }
         bound => bound?,
     };
-    let (settings, log) = ((settings, origins), Some(log.clone()));
+    let (settings, log) = ((settings, origins), Some((log.clone(), Arc::clone(live))));
     HttpServer::start(listener, settings, context, log, stop.clone()).map(Some)
 }
 
@@ -126,13 +127,13 @@ impl HttpServer {
         listener: TcpListener,
         (settings, origins): (&Settings, &Origins),
         context: &Context,
-        log: Option<Readiness>,
+        log: Option<(Readiness, Arc<LiveWorkers>)>,
         mut stop: Cancel,
     ) -> anyhow::Result<Self> {
         let reads_topic = log.is_some();
         let app = App::new(options(settings, context)?, clock_ms);
         let app = Arc::new(match log {
-            Some(log) => app.reading(log),
+            Some((log, live)) => app.reading(log, live),
             None => app,
         });
         let address = listener.local_addr()?;

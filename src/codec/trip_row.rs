@@ -1,5 +1,6 @@
 //! Converts trips to and from rows: the columns of `schema/trips.sql` and `schema/trips.cql`.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use super::kind::{self, ColumnKind};
@@ -244,18 +245,18 @@ fn samples_of(count: usize) -> i32 {
 
 /// Applies the overlap rule: of overlapping trips of one device, the one with the highest version
 /// wins, whole, and the others are discarded. Accepts rows of one device in any order, with copies;
-/// returns each trip once, by start time.
+/// returns each trip once, by start time: of equal copies, the first.
 #[must_use]
-pub fn resolve_overlaps(mut rows: Vec<TripRow>) -> Vec<TripRow> {
-    rows.sort_by_key(|row| (std::cmp::Reverse(row.version), row.start_ms));
-    let mut stand: BTreeMap<DeviceTime, TripRow> = BTreeMap::new();
-    for row in rows {
+pub fn resolve_overlaps<R: Borrow<TripRow>>(mut rows: Vec<R>) -> Vec<R> {
+    rows.sort_by_key(|row| (std::cmp::Reverse(row.borrow().version), row.borrow().start_ms));
+    let mut stand: BTreeMap<DeviceTime, R> = BTreeMap::new();
+    for item in rows {
+        let row = item.borrow();
         // The winners are disjoint, so only the last one that starts before this row's end can
         // overlap it.
-        let met =
-            stand.range(..=row.end_ms).next_back().is_some_and(|(_, other)| other.overlaps(&row));
-        if !met {
-            stand.insert(row.start_ms, row);
+        let before = stand.range(..=row.end_ms).next_back();
+        if !before.is_some_and(|(_, other)| other.borrow().overlaps(row)) {
+            stand.insert(row.start_ms, item);
         }
     }
     stand.into_values().collect()

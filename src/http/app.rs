@@ -17,7 +17,7 @@ use super::problem::Problem;
 use super::sessions::Sessions;
 use super::token::Token;
 use crate::kafka::consumer::ConsumerEvent;
-use crate::pipeline::daemon::DaemonEvent;
+use crate::pipeline::daemon::{DaemonEvent, LiveWorkers};
 use crate::store::TripRow;
 use crate::views::is_open;
 
@@ -150,6 +150,8 @@ pub struct App {
     workers: Arc<Semaphore>,
     pub(super) sessions: Sessions,
     pub(super) log: Option<Readiness>,
+    /// The partition workers of this process, if it has any.
+    pub(super) live: Option<Arc<LiveWorkers>>,
     pub(super) requests: Arc<Semaphore>,
     pub(super) streams: Arc<Semaphore>,
     pub(super) client_streams: PerClient<String>,
@@ -169,6 +171,7 @@ impl App {
             workers: Arc::new(Semaphore::new(workers)),
             sessions: Sessions::default(),
             log: None,
+            live: None,
             requests: Arc::new(Semaphore::new(options.requests)),
             streams: Arc::new(Semaphore::new(options.streams)),
             client_streams: PerClient::default(),
@@ -177,10 +180,11 @@ impl App {
         }
     }
 
-    /// Makes readiness depend on a log being read.
+    /// Makes readiness depend on a log being read, and answers from the memory of its workers, too.
     #[must_use]
-    pub fn reading(mut self, log: Readiness) -> Self {
+    pub fn reading(mut self, log: Readiness, live: Arc<LiveWorkers>) -> Self {
         self.log = Some(log);
+        self.live = Some(live);
         self
     }
 

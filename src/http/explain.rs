@@ -8,9 +8,10 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 
 use super::app::App;
+use super::fresh::find;
 use super::params::Params;
 use super::problem::Problem;
-use super::trips::{find, path_segment};
+use super::trips::path_segment;
 use crate::store::EpochStore as _;
 use crate::views::Explanation;
 
@@ -36,7 +37,7 @@ pub async fn by_id(
 ) -> Result<Response, Problem> {
     let id = path_segment(id)?;
     params.finish()?;
-    let found = find(&app, &id).await?;
+    let found = find(&app, &id, None).await?;
     let epochs = app.store()?.epochs().await?;
     Ok(Json(Explanation::from_row(&found.row, &id, found.t_star_ms, &epochs)?).into_response())
 }

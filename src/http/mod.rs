@@ -12,6 +12,7 @@
 //! | `connection`, `stream_pace` | connection limits and timeouts |
 //! | `params`, `body` | parameters and bodies of requests |
 //! | `trips`, `explain`, `devices`, `changes`, `samples`, `apps`, `health` | the routes |
+//! | `fresh` | answers that see the memory of the daemon in this process |
 //! | `feed` | the source of the change feed: the store or a topic |
 //! | `trip_response`, `problem` | responses |
 //! | `page` | the map page, embedded |
@@ -27,6 +28,7 @@ mod connection;
 mod devices;
 mod explain;
 mod feed;
+mod fresh;
 mod health;
 mod middleware;
 pub mod openapi;

@@ -57,11 +57,12 @@ pub fn split_format(id: &str) -> (&str, Form) {
     served.next().unwrap_or((id, Form::Json))
 }
 
-/// The `ETag` of a trip: it changes with the version, and with `open`, which depends on the clock.
-/// Weak, as the answer may be compressed.
+/// The `ETag` of a trip: it changes with the version, with `open`, which depends on the clock, and
+/// with `fresh`. Weak, as the answer may be compressed.
 fn etag(row: &TripRow, extras: &Extras) -> String {
     let open = if extras.open == Some(true) { 'o' } else { 'c' };
-    format!("W/\"{:x}-{:x}-{open}\"", row.t_star_ms.ms(), row.version.get())
+    let fresh = if extras.fresh == Some(true) { "f" } else { "" };
+    format!("W/\"{:x}-{:x}-{open}{fresh}\"", row.t_star_ms.ms(), row.version.get())
 }
 
 /// Whether the client has this version already (`If-None-Match`).
@@ -74,8 +75,9 @@ fn is_unchanged(headers: &HeaderMap, etag: &str) -> bool {
 
 impl App {
     /// A trip as an item of a list.
-    pub(super) fn list_item(&self, row: &TripRow) -> Result<TripAnswer, Problem> {
-        let extras = Extras { open: Some(self.is_open(row)), ..Extras::default() };
+    pub(super) fn list_item(&self, row: &TripRow, is_fresh: bool) -> Result<TripAnswer, Problem> {
+        let open = Some(self.is_open(row));
+        let extras = Extras { open, fresh: is_fresh.then_some(true), ..Extras::default() };
         Ok(TripAnswer { trip: TripJson::from_row(row)?, extras })
     }
 

@@ -13,18 +13,17 @@ use utoipa::ToSchema;
 
 use super::app::App;
 use super::body::{Limited, MAX_LOOKUP};
+use super::fresh::{Fresh, find, of_store, require};
 use super::params::{Moment, Params};
-use super::phase::Store;
 use super::problem::{ParamError, Problem};
 use super::trip_response::{
     MAX_LIST, TripAnswer, TripPage, approximate_size, split_format, with_header,
 };
-use crate::identity::{AnyId, DeviceId, TripId};
-use crate::model::scalar::DeviceTime;
+use crate::identity::{DeviceId, TripId};
+use crate::model::scalar::{DeviceTime, Version};
 use crate::model::time::{format_time, parse_time};
-use crate::store::{
-    self, DeviceScope, Forget, LookupResult, Order, StoreError, TripRow, TripStore as _,
-};
+use crate::store::fresh::{FreshLookup, FreshRow, FreshTrips};
+use crate::store::{DeviceScope, Forget, LookupResult, Order, StoreError, TripStore as _};
 use crate::telemetry::LOOKUP_DURATION;
 use crate::timeline::DAY_MS;
 use crate::views::{Extras, Form, Match};
@@ -87,6 +86,8 @@ pub struct PairAnswers {
         ("path" = Option<bool>, Query, description = "Include the samples as `path`"),
         ("simplify" = Option<f64>, Query, exclusive_minimum = 0.0, maximum = 1e6,
             description = "Omit samples of the path within this distance, in metres, of the line through the others"),
+        ("min_version" = Option<i64>, Query, minimum = 0,
+            description = "The answer has to include this version, `version` of an earlier answer; else 503, `not_yet`"),
     ),
     responses(
         (status = 200, description = "The trip", body = TripAnswer),
@@ -97,6 +98,8 @@ pub struct PairAnswers {
             body = Problem, content_type = "application/problem+json"),
         (status = 410, description = "The trips of that time were erased",
             body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The server is over a limit, the store is unavailable, or the answer may lack `min_version` (`not_yet`); see `Retry-After`",
+            body = Problem, content_type = "application/problem+json"),
     ))]
 pub async fn lookup(
     State(app): Shared,
@@ -104,36 +107,44 @@ pub async fn lookup(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let (device, at_ms, detail) = (params.device(), params.required_time("at"), params.detail());
+    let min_version = params.min_version();
     params.finish()?;
     let device = device.expect("it has no fault");
     let store = app.store()?;
-    match find_at(&store, &device, at_ms).await? {
+    let store = app.fresh(&store);
+    let found = find_at(&store, &device, at_ms).await?;
+    require(min_version, |version| found.covers(version))?;
+    match found.result {
         LookupResult::Trip(row) => {
-            app.trip_response(row, Extras::default(), (Form::Json, detail), &headers).await
+            let extras = Extras { fresh: found.is_fresh.then_some(true), ..Extras::default() };
+            app.trip_response(row, extras, (Form::Json, detail), &headers).await
         }
         LookupResult::Gone { device_id, forget } => Err(gone(&device_id, &forget)),
         LookupResult::Unknown => {
             let at = format_time(at_ms.ms());
             let detail = format!("no trip of device `{device}` covers {at}");
-            let before = store.range(&device, DeviceTime::MIN, at_ms, Order::Desc, 1).await?;
-            let after = store.range(&device, at_ms, DeviceTime::MAX, Order::Asc, 1).await?;
-            let item = |rows: &[TripRow]| rows.first().map(|row| app.list_item(row)).transpose();
+            let before = store.range(&device, (DeviceTime::MIN, at_ms), Order::Desc, 1).await?;
+            let after = store.range(&device, (at_ms, DeviceTime::MAX), Order::Asc, 1).await?;
+            let item = |found: FreshTrips| {
+                let first = found.rows.first();
+                first.map(|found| app.list_item(&found.row, found.is_fresh)).transpose()
+            };
             Err(Problem::new(StatusCode::NOT_FOUND, "no_trip", detail)
-                .with("previous", item(&before)?)
-                .with("next", item(&after)?))
+                .with("previous", item(before)?)
+                .with("next", item(after)?))
         }
     }
 }
 
 /// Looks up a time of a device, and records how long it takes.
 async fn find_at(
-    store: &Store,
+    store: &Fresh<'_>,
     device: &DeviceId,
     at_ms: DeviceTime,
-) -> Result<LookupResult, StoreError> {
+) -> Result<FreshLookup, StoreError> {
     let began = Instant::now();
-    let found = store::find_at(store, device, at_ms).await;
-    let result = match &found {
+    let found = store.find_at(device, at_ms).await;
+    let result = match found.as_ref().map(|found| &found.result) {
         Ok(LookupResult::Trip(_)) => "found",
         Ok(LookupResult::Gone { .. }) => "gone",
         Ok(LookupResult::Unknown) => "none",
@@ -143,7 +154,7 @@ async fn find_at(
     found
 }
 
-fn gone(device_id: &str, forget: &Forget) -> Problem {
+pub(super) fn gone(device_id: &str, forget: &Forget) -> Problem {
     let before = format_time(forget.before_ms.ms());
     let detail = format!("the trips of device `{device_id}` before {before} were erased");
     Problem::new(StatusCode::GONE, "gone", detail)
@@ -169,15 +180,18 @@ pub async fn lookup_many(
     // Frees the body, but holds the permit until the end of the request.
     let _permit = body.permit;
     let store = app.store()?;
+    let store = app.fresh(&store);
     let (mut answers, mut bytes) = (Vec::with_capacity(pairs.len()), 0);
     for (device, at_ms) in &pairs {
-        answers.push(match find_at(&store, device, *at_ms).await? {
+        let found = find_at(&store, device, *at_ms).await?;
+        answers.push(match found.result {
             LookupResult::Trip(row) => {
                 bytes += approximate_size(&row);
                 if bytes > MAX_LIST {
                     return Err(Problem::large_answer());
                 }
-                PairAnswer { trip: Some(app.list_item(&row)?), code: None }
+                let trip = Some(app.list_item(&row, found.is_fresh)?);
+                PairAnswer { trip, code: None }
             }
             LookupResult::Gone { .. } => PairAnswer { trip: None, code: Some("gone") },
             LookupResult::Unknown => PairAnswer { trip: None, code: Some("no_trip") },
@@ -229,6 +243,8 @@ fn read_pairs(body: &[u8]) -> Result<Vec<(DeviceId, DeviceTime)>, Problem> {
         ("path" = Option<bool>, Query, description = "Include the samples as `path`"),
         ("simplify" = Option<f64>, Query, exclusive_minimum = 0.0, maximum = 1e6,
             description = "Omit samples of the path within this distance, in metres, of the line through the others"),
+        ("min_version" = Option<i64>, Query, minimum = 0,
+            description = "The answer has to include this version, `version` of an earlier answer; else 503, `not_yet`"),
     ),
     responses(
         (status = 200, description = "The trip; `match` is how the id relates to it",
@@ -240,6 +256,8 @@ fn read_pairs(body: &[u8]) -> Result<Vec<(DeviceId, DeviceTime)>, Problem> {
             body = Problem, content_type = "application/problem+json"),
         (status = 410, description = "The trip was erased",
             body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The server is over a limit, the store is unavailable, or the answer may lack `min_version` (`not_yet`); see `Retry-After`",
+            body = Problem, content_type = "application/problem+json"),
     ))]
 pub async fn by_id(
     State(app): Shared,
@@ -249,13 +267,14 @@ pub async fn by_id(
 ) -> Result<Response, Problem> {
     let segment = path_segment(id)?;
     let (id, form) = split_format(&segment);
-    let detail = params.detail();
+    let (detail, min_version) = (params.detail(), params.min_version());
     params.finish()?;
-    let found = find(&app, id).await?;
+    let found = find(&app, id, min_version).await?;
     let extras = Extras {
         requested_id: Some(id.to_owned()),
         matched: Some(found.matched),
         merged: Some(found.matched == Match::Retired),
+        fresh: found.is_fresh.then_some(true),
         open: None,
     };
     let current = TripId::new(found.row.device_id.as_str(), found.row.t_star_ms)?.text()?;
@@ -272,33 +291,6 @@ pub(super) fn path_segment(path: Result<Path<String>, PathRejection>) -> Result<
     }
 }
 
-/// The trip of an id.
-pub(super) struct FoundTrip {
-    pub row: Box<TripRow>,
-    /// The time of the id, ms.
-    pub t_star_ms: DeviceTime,
-    /// How the id relates to the trip.
-    pub matched: Match,
-}
-
-/// Finds the trip of an id.
-pub(super) async fn find(app: &App, id: &str) -> Result<FoundTrip, Problem> {
-    let parsed =
-        AnyId::parse(id).map_err(|error| Problem::new(StatusCode::NOT_FOUND, "bad_id", error))?;
-    let t_star_ms = parsed.t_star_ms();
-    match store::find(&*app.store()?, &parsed).await? {
-        LookupResult::Trip(row) => {
-            Ok(FoundTrip { matched: Match::classify(t_star_ms, &row), t_star_ms, row })
-        }
-        LookupResult::Gone { device_id, forget } => Err(gone(&device_id, &forget)),
-        LookupResult::Unknown => {
-            let time = format_time(t_star_ms.ms());
-            let detail = format!("no trip has the id `{id}`: no trip of its device covers {time}");
-            Err(Problem::new(StatusCode::NOT_FOUND, "no_trip", detail))
-        }
-    }
-}
-
 /// Trips of a device that overlap a span of time, ordered by start time.
 #[utoipa::path(get, path = "/v1/devices/{token}/trips", tag = "trips", operation_id = "tripsOfDevice",
     params(
@@ -310,12 +302,16 @@ pub(super) async fn find(app: &App, id: &str) -> Result<FoundTrip, Problem> {
         ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
             description = "Maximum trips per page; default 100"),
         ("cursor" = Option<String>, Query, pattern = "^[0-9a-v]+$", description = "`next` of the previous page"),
+        ("min_version" = Option<i64>, Query, minimum = 0,
+            description = "The answer has to include this version, `version` of an earlier answer; else 503, `not_yet`"),
     ),
     responses(
         (status = 200, description = "A page; `Link` is the URL of the next", body = TripPage),
         (status = 404, description = "The device token or the cursor is not valid",
             body = Problem, content_type = "application/problem+json"),
         (status = 400, description = "The request is not valid; `faults` lists every fault",
+            body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The server is over a limit, the store is unavailable, or the answer may lack `min_version` (`not_yet`); see `Retry-After`",
             body = Problem, content_type = "application/problem+json"),
     ))]
 pub async fn of_device(
@@ -326,7 +322,7 @@ pub async fn of_device(
 ) -> Result<Response, Problem> {
     let device = params.token(&path_segment(token)?);
     let ((mut from_ms, mut to_ms), order) = (params.span(), params.order());
-    let (limit, cursor) = (params.limit(), params.cursor());
+    let (limit, cursor, min_version) = (params.limit(), params.cursor(), params.min_version());
     if let Some(cursor) = cursor {
         if device.as_ref() != Some(&cursor.device_id) {
             params.fault("cursor", "it is of another device");
@@ -339,8 +335,10 @@ pub async fn of_device(
     }
     params.finish()?;
     let device = device.expect("it has no fault");
-    let mut page = Page::new(&app, limit);
+    let store = app.store()?;
+    let mut page = Page::new(&app, app.fresh(&store), limit);
     page.fill(&device, (from_ms, to_ms), order).await?;
+    require(min_version, |version| page.includes(version))?;
     Ok(page.answer(&uri))
 }
 
@@ -369,7 +367,7 @@ pub async fn of_day(State(app): Shared, uri: Uri, mut params: Params) -> Result<
     let day = day.unwrap_or_default();
     let span = (day.start_ms(), day.start_ms() + DAY_MS - 1);
     let store = app.store()?;
-    let mut page = Page::new(&app, limit);
+    let mut page = Page::new(&app, of_store(&store), limit);
     let mut after: Option<String> = None;
     if let Some(cursor) = cursor {
         page.fill(&cursor.device_id, (span.0.max(cursor.t_star_ms), span.1), Order::Asc).await?;
@@ -391,8 +389,11 @@ pub async fn of_day(State(app): Shared, uri: Uri, mut params: Params) -> Result<
 /// A page under construction.
 struct Page<'a> {
     app: &'a App,
+    store: Fresh<'a>,
     limit: usize,
     trips: Vec<TripAnswer>,
+    /// The trips include every record of the device before this version, if that is known.
+    complete_before: Option<Version>,
     /// Approximate size of the trips in the answer.
     bytes: usize,
     /// Cursor of the next page, set when a trip does not fit on this one.
@@ -400,8 +401,15 @@ struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
-    fn new(app: &'a App, limit: usize) -> Self {
-        Self { app, limit, trips: Vec::new(), bytes: 0, next: None }
+    fn new(app: &'a App, store: Fresh<'a>, limit: usize) -> Self {
+        let (trips, complete_before) = (Vec::new(), Some(Version::MAX));
+        Self { app, store, limit, trips, complete_before, bytes: 0, next: None }
+    }
+
+    /// Whether the page includes the record at a version.
+    fn includes(&self, version: Version) -> bool {
+        let has = |item: &TripAnswer| Version(item.trip.version) >= version;
+        self.complete_before.is_some_and(|before| version < before) || self.trips.iter().any(has)
     }
 
     fn is_full(&self) -> bool {
@@ -416,17 +424,19 @@ impl<'a> Page<'a> {
         order: Order,
     ) -> Result<(), Problem> {
         while !self.is_full() && from_ms <= to_ms {
-            let rows = self.app.store()?.range(device, from_ms, to_ms, order, CHUNK).await?;
-            for row in &rows {
+            let found = self.store.range(device, (from_ms, to_ms), order, CHUNK).await?;
+            self.complete_before = self.complete_before.min(found.complete_before);
+            let rows = found.rows;
+            for FreshRow { row, is_fresh } in &rows {
                 if self.trips.len() == self.limit || self.bytes > MAX_LIST {
                     let t_star_ms = if order == Order::Asc { row.start_ms } else { row.end_ms };
                     self.next = Some(TripId { device_id: DeviceId::from_store(device), t_star_ms });
                     return Ok(());
                 }
                 self.bytes += approximate_size(row);
-                self.trips.push(self.app.list_item(row)?);
+                self.trips.push(self.app.list_item(row, *is_fresh)?);
             }
-            match (rows.last(), order) {
+            match (rows.last().map(|found| &found.row), order) {
                 (Some(last), Order::Asc) if rows.len() == CHUNK => from_ms = last.end_ms + 1,
                 (Some(last), Order::Desc) if rows.len() == CHUNK => to_ms = last.start_ms - 1,
                 _ => break,

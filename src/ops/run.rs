@@ -16,8 +16,8 @@ use crate::model::partitioner::Partitioner;
 use crate::model::rules::Rules;
 use crate::model::rules_request::RulesRequest;
 use crate::pipeline::daemon::{
-    self, DaemonError, DaemonEvent, OnEvent, Options, PartitionStores, Report, ScyllaStores,
-    SqliteStores, preflight, topic_replay,
+    self, DaemonError, DaemonEvent, LiveWorkers, OnEvent, Options, PartitionStores, Report,
+    ScyllaStores, SqliteStores, preflight, topic_replay,
 };
 use crate::pipeline::processor::ProcessorConfig;
 use crate::pipeline::schemas::{FindSchema, RegistryAccess, find_schema};
@@ -69,6 +69,8 @@ pub struct RunRequest {
     pub memory: u64,
     /// How partition workers run.
     pub processor: ProcessorConfig,
+    /// Lists the partition workers while they run.
+    pub live: Arc<LiveWorkers>,
     /// The clock, ms since 1970.
     pub now_ms: i64,
 }
@@ -270,6 +272,7 @@ impl Daemon<'_> {
             notify: Arc::clone(&self.on_event),
             ask_keys: Some(ask_keys),
             find_schema,
+            live: Arc::clone(&request.live),
         };
         Ok(daemon::run(stores, options, reader, cancel.wait()).await?)
     }

@@ -53,17 +53,28 @@ pub async fn find<S: TripStore>(store: &S, id: &AnyId) -> Result<LookupResult, S
     }
 }
 
-/// The trip of a UUID. The UUID contains only a hash of the device id, but its time selects a day
-/// that the trip touches (also for a retired id), and its hash a shard of that day's device index.
+/// The trip of a UUID.
 async fn covering_uuid<S: TripStore>(
     store: &S,
     id: &UuidId,
 ) -> Result<Option<TripRow>, StoreError> {
+    match device_of_uuid(store, id).await? {
+        Some(device_id) => store.covering(&device_id, id.t_star_ms).await,
+        None => Ok(None),
+    }
+}
+
+/// The device of a UUID. The UUID contains only a hash of the device id, but its time selects a day
+/// that the trip touches (also for a retired id), and its hash a shard of that day's device index.
+pub(super) async fn device_of_uuid<S: TripStore>(
+    store: &S,
+    id: &UuidId,
+) -> Result<Option<String>, StoreError> {
     let scope = DeviceScope::OfShard(day_of(id.t_star_ms), id.shard());
     let mut pages = DevicePages::new(store, scope);
     while let Some(devices) = pages.next().await? {
-        if let Some(device) = devices.iter().find(|device| id.matches(device, id.t_star_ms)) {
-            return store.covering(device, id.t_star_ms).await;
+        if let Some(device) = devices.into_iter().find(|it| id.matches(it, id.t_star_ms)) {
+            return Ok(Some(device));
         }
     }
     Ok(None)

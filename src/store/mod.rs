@@ -14,6 +14,7 @@ mod error_kind;
 pub mod files;
 mod find;
 pub(crate) mod forward;
+pub mod fresh;
 mod guided;
 pub mod hooks;
 mod keys;

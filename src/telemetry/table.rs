@@ -126,6 +126,8 @@ metrics! {
         "Approximate memory used by trips.";
     LOOKUP_DURATION = "tstar_lookup_duration_seconds", Histogram in Seconds by ["result"],
         "Duration of HTTP lookups by result.";
+    MEMORY_QUESTIONS = "tstar_memory_questions_total", Counter in Count by ["result"],
+        "Questions of HTTP lookups to the memory of this process: answered, unanswered (not in time; the store answers alone) or no_worker (it reads no partition that may have the device).";
     HTTP_REQUESTS = "tstar_http_requests_total", Counter in Count by ["route", "code"],
         "HTTP requests answered.";
     HTTP_REQUEST_DURATION = "tstar_http_request_duration_seconds", Histogram in Seconds by ["route"],
@@ -151,3 +153,12 @@ pub const CLAIM_READ: &str = "read";
 
 /// Label value of [`CLAIMS`]: the claim was inserted.
 pub const CLAIM_INSERTED: &str = "inserted";
+
+/// Label value of [`MEMORY_QUESTIONS`]: a worker answered.
+pub const ANSWERED: &str = "answered";
+
+/// Label value of [`MEMORY_QUESTIONS`]: no worker answered in time.
+pub const UNANSWERED: &str = "unanswered";
+
+/// Label value of [`MEMORY_QUESTIONS`]: no worker of this process may own the device.
+pub const NO_WORKER: &str = "no_worker";

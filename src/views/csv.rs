@@ -97,6 +97,9 @@ fn extra_values(extras: &Extras) -> Vec<(&'static str, String)> {
     if let Some(merged) = extras.merged {
         values.push(("merged", merged.to_string()));
     }
+    if let Some(fresh) = extras.fresh {
+        values.push(("fresh", fresh.to_string()));
+    }
     values
 }
 

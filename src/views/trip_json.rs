@@ -125,6 +125,10 @@ pub struct Extras {
     /// Whether a merge retired that id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub merged: Option<bool>,
+    /// True if the trip comes from the memory of the daemon and is newer than the store; absent
+    /// otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fresh: Option<bool>,
 }
 
 /// A trip as the answer to a request.

@@ -5,7 +5,7 @@ mod apps;
 mod asking;
 mod changes;
 mod contract;
-mod document;
+pub mod document;
 mod ingesting;
 mod limits;
 mod samples;

@@ -20,6 +20,7 @@ mod export_readers;
 mod faults;
 mod forget;
 mod formats;
+mod fresh;
 mod fuzz;
 mod hostile;
 mod http;

@@ -11,8 +11,9 @@
 //! order, twice, late, or never if its sender died, and requests time out, whether they took effect
 //! or not.
 //!
-//! Meanwhile a reader looks up times, ids, lists and devices with the real store: what was
-//! committed before it asked is in the answer, whatever is written until it has one.
+//! Meanwhile a reader looks up times, ids, lists and devices with the real store, most of them
+//! behind the memory of some process, be it a former owner: what was committed before it asked is
+//! in the answer, and what the owner says it has read, whatever is written until it has one.
 //!
 //! `TSTAR_TEST_SCHEDULES` is the number of schedules, `TSTAR_TEST_FIRST` the first seed;
 //! `TSTAR_TEST_SEED` replays one and prints its events.
@@ -24,6 +25,7 @@ mod directed;
 mod faults;
 mod hostile;
 mod log;
+mod memory;
 mod outputs;
 mod process;
 mod reader;
@@ -41,7 +43,10 @@ use world::EventCounts;
 use crate::counts;
 
 /// Events that have to occur, each in at least 0.1 % of the schedules.
-const OCCURS: [&str; 88] = [
+const OCCURS: [&str; 99] = [
+    "answers from memory",
+    "answers of a former owner",
+    "answers that include what was read",
     "appends that time out",
     "appends that time out and take effect",
     "arrays of twenty samples",
@@ -63,6 +68,7 @@ const OCCURS: [&str; 88] = [
     "devices that move with an epoch",
     "drains that end too late",
     "events",
+    "evictions during a lookup",
     "feeds that are down",
     "filters dropped",
     "flushes of a former owner",
@@ -75,7 +81,9 @@ const OCCURS: [&str; 88] = [
     "forgets that were begun before",
     "forgets without a signature",
     "forgets without a time",
+    "fresh trips",
     "half-written quorums",
+    "hand-overs during a lookup",
     "letters that are cut",
     "letters that are down",
     "lists",
@@ -88,6 +96,7 @@ const OCCURS: [&str; 88] = [
     "lookups",
     "lookups during a change",
     "lookups of UUIDs",
+    "lookups of any time",
     "lookups of erased ids",
     "lookups of ids",
     "lookups of retired ids",
@@ -100,6 +109,7 @@ const OCCURS: [&str; 88] = [
     "partitions paused",
     "partitions revoked",
     "processes that fail",
+    "questions to memory without an answer",
     "reads that repair",
     "reads that time out",
     "records of another partition's device",
@@ -118,6 +128,8 @@ const OCCURS: [&str; 88] = [
     "revocations that come too late",
     "revocations that do not wait any longer",
     "rows erased",
+    "rows in memory that a forget has erased",
+    "rows in memory that are older than the store",
     "rows that conditional statements delete",
     "samples far ahead",
     "schedules of four partitions",
@@ -129,6 +141,7 @@ const OCCURS: [&str; 88] = [
     "static members fenced",
     "synchronous commits that fail",
     "synchronous commits whose answer is lost",
+    "trips of a device in memory that the store answers",
     "writes that time out and take effect",
 ];
 

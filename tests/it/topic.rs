@@ -4,6 +4,7 @@ mod commits;
 mod epochs;
 pub mod file;
 mod formats;
+mod fresh;
 mod inspect;
 pub mod keyspace;
 mod killed;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`preflight`] | preflight checks: topic, epoch, start offsets |
 //! | `worker` | one partition: batches in, [`crate::pipeline::processor`], flushes out |
+//! | `live_workers` | the workers of this process, for questions about their memory |
 //! | `stores` | the stores of the partition workers |
 //! | `timed_journal` | times the journal of a worker and reports its progress |
 //! | `counting_store` | counts written rows by whether the store already contained them |
@@ -14,6 +15,7 @@
 //! ends. The worker of a lost partition is cancelled, since another member already owns it.
 
 mod counting_store;
+mod live_workers;
 pub mod preflight;
 mod stores;
 mod timed_journal;
@@ -28,6 +30,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 pub use counting_store::{CountingStores, RowCounts};
+pub use live_workers::LiveWorkers;
 pub use stores::{GuidedOwners, ScyllaStores, SqliteStores};
 pub use worker::WorkerReport;
 
@@ -142,6 +145,8 @@ pub struct Options {
     pub ask_keys: Option<AskKeys>,
     /// Finds the schemas that records name.
     pub find_schema: FindSchema,
+    /// Lists the workers while they run.
+    pub live: Arc<LiveWorkers>,
 }
 
 /// Result of a daemon.

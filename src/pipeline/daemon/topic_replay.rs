@@ -84,7 +84,8 @@ impl TopicReplay {
             let notify = notify.clone();
             // The keys were read after the ends of the spans, so they are complete.
             let find_schema = Arc::clone(&self.find_schema);
-            let options = Options { plan, epochs, pace, notify, ask_keys: None, find_schema };
+            let (ask_keys, live) = (None, Arc::default());
+            let options = Options { plan, epochs, pace, notify, ask_keys, find_schema, live };
             let reader = self.reader(epoch)?;
             let report = run(stores(), options, reader, &mut stop).await;
             let report = report.map_err(|error| add_delivered(counts.delivered, error))?;

@@ -146,7 +146,7 @@ pub async fn run_worker<T: TripStore, J: Journal>(
     budget: Arc<Budget>,
 ) -> WorkerReport {
     let AssignedPartition { holding: handle, batches } = assigned;
-    let Options { plan, epochs, ask_keys, find_schema, pace, .. } = options;
+    let Options { plan, epochs, ask_keys, find_schema, pace, live, .. } = options;
     let is_bounded = matches!(plan.assignment, Assignment::Spans(_));
     let newest = epochs.last().expect("there is an epoch");
     let find_schema = (find_schema, newest.epoch);
@@ -156,6 +156,7 @@ pub async fn run_worker<T: TripStore, J: Journal>(
     let (receiver, pending, failed) = (batches, None, None);
     let mut batches =
         Batches { receiver, partition, ask_keys, is_bounded, reader, find_schema, pending, failed };
+    let (_listed, questions) = live.list(partition, newest.division());
     let counts = Mutex::new(SampleCounts::default());
     let publish = |current: &SampleCounts| {
         let mut counts = counts.lock().expect("no holder panics");
@@ -173,7 +174,7 @@ pub async fn run_worker<T: TripStore, J: Journal>(
         let rules = &newest.rules;
         let log = Log { partition, versions: Versions::of_partition(&epochs, partition) };
         let processor = Processor::of_log((&trips, &journal), log, rules, pace).await?;
-        let mut processor = processor.sharing(budget);
+        let mut processor = processor.sharing(budget).answering(questions);
         let result = processor.run(&mut batches, on_batch).await;
         publish(processor.counts());
         match result {

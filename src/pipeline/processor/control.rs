@@ -49,9 +49,10 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         if let Some(slot) = slot {
             self.take_rows(slot, Extent::All, &mut before);
         }
-        self.journal.stage(&before).await?;
+        let (trips, journal) = (self.trips, self.journal);
+        self.while_answering(journal.stage(&before)).await?;
         self.known.add_forget(device_id);
-        self.trips.forget(device_id, &forget).await?;
+        self.while_answering(trips.forget(device_id, &forget)).await?;
         // The store now contains the forget, even of a device that is not in memory.
         self.devices.set_complete(false);
         if let Some(slot) = slot {
@@ -59,7 +60,8 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
             self.devices.at_mut(slot).1.erase(&forget);
         }
         let forgotten = vec![Forgotten { device_id: device_id.clone(), forget }];
-        self.journal.stage(&Flush { forgotten, ..Flush::default() }).await?;
+        let event = Flush { forgotten, ..Flush::default() };
+        self.while_answering(journal.stage(&event)).await?;
         self.counts.controls += 1;
         self.position.delivered = self.position.delivered.max(*offset + 1);
         Ok(())

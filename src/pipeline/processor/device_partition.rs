@@ -13,7 +13,7 @@ use crate::store::{Journal, StoreError, TripStore};
 /// Partition of a device in an epoch.
 #[derive(Clone, Copy)]
 pub(super) struct Home {
-    epoch: i32,
+    pub(super) epoch: i32,
     pub(super) partition: i32,
 }
 

@@ -11,7 +11,7 @@ use super::Processor;
 use super::schedule::FlushCost;
 use crate::model::scalar::{DeviceTime, Version};
 use crate::store::{Change, ChangeKind, Flush, Journal, Position, StoreError, TripRow, TripStore};
-use crate::timeline::Trip;
+use crate::timeline::{LegFilter, Trip};
 
 /// Maximum number of pending rows, and maximum bytes of their paths, before they are staged.
 const STAGED: (usize, usize) = (1024, 4 << 20);
@@ -117,7 +117,8 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         last.parts = std::mem::take(&mut self.parts);
         last.position = self.committable_position();
         if self.acknowledged != last.position || last.has_news() {
-            self.journal.commit(&last).await?;
+            let journal = self.journal;
+            self.while_answering(journal.commit(&last)).await?;
             self.counts.flushes += 1;
         }
         self.acknowledged = last.position;
@@ -161,7 +162,8 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
                 self.devices.mark_dirty(slot);
             }
             if rows.trips.len() >= STAGED.0 || bytes >= STAGED.1 {
-                self.journal.stage(&rows).await?;
+                let journal = self.journal;
+                self.while_answering(journal.stage(&rows)).await?;
                 (rows, bytes) = (Flush::default(), 0);
             }
         }
@@ -179,9 +181,7 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
             }
             let since = trip.take_unflushed().expect("there is a change");
             rows.changes.push(change(trip, since, rows.trips.len()));
-            let mut row = TripRow::from_trip(name, trip, self.legs);
-            // A row keeps its partition from an earlier epoch: same version, same bytes.
-            row.partition = trip.partition.unwrap_or(self.log.partition);
+            let row = row_of(name, trip, self.legs, self.log.partition);
             self.limited.observe(&row, &self.limits);
             self.known.add_rows(name, row.days());
             taken.bytes += row.path.len();
@@ -208,6 +208,14 @@ async fn metered<F: Future>(future: F) -> (F::Output, Duration) {
     });
     let output = output.await;
     (output, spent)
+}
+
+/// The row of a trip of a partition.
+pub(super) fn row_of(device_id: &str, trip: &Trip, legs: LegFilter, own: i32) -> TripRow {
+    let mut row = TripRow::from_trip(device_id, trip, legs);
+    // A row keeps its partition from an earlier epoch: same version, same bytes.
+    row.partition = trip.partition.unwrap_or(own);
+    row
 }
 
 /// The change event of a trip's changes at and past version `since`; depends on the row and `since`

@@ -197,8 +197,9 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         if self.letters.bytes <= MAX_PENDING_BYTES {
             return Ok(());
         }
-        let dead_letters = self.letters.take_all();
-        self.journal.stage(&Flush { dead_letters, ..Flush::default() }).await
+        let staged = Flush { dead_letters: self.letters.take_all(), ..Flush::default() };
+        let journal = self.journal;
+        self.while_answering(journal.stage(&staged)).await
     }
 }
 

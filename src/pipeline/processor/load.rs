@@ -105,8 +105,9 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         }
         // Claimed before its rows are read, so that no two partitions build it.
         if let Some(division) = self.unknown_home(slot, offset) {
-            let name = self.devices.at(slot).0;
-            let found = home(self.trips, name, &division, self.log.partition).await?;
+            let (name, trips) = (self.devices.at(slot).0.to_owned(), self.trips);
+            let found = home(trips, &name, &division, self.log.partition);
+            let found = self.while_answering(found).await?;
             self.set_home(slot, division.epoch, found);
         }
         // Loads twice if the first load finds a new forget.
@@ -119,7 +120,8 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
                 LoadedDevice::default()
             } else {
                 let to_read = self.days_to_read(slot, &days);
-                find(self.trips, self.devices.at(slot).0, &to_read).await?
+                let (name, trips) = (self.devices.at(slot).0.to_owned(), self.trips);
+                self.while_answering(find(trips, &name, &to_read)).await?
             };
             self.insert_loaded(slot, &days, found, at)?;
         }
@@ -189,7 +191,7 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
             });
         }
         let mut loads = stream::iter(loads).buffer_unordered(self.config.loads);
-        while let Some(loaded) = loads.next().await {
+        while let Some(loaded) = self.while_answering(loads.next()).await {
             let (slot, days, home, found) = loaded?;
             if let Some((division, partition)) = home {
                 self.set_home(slot, division.epoch, partition);

@@ -20,6 +20,7 @@
 //! | `device_partition` | rejects the samples of another partition's devices |
 //! | `letters` | dead letters |
 //! | `control` | control records |
+//! | `questions` | answers questions about the trips in memory |
 //! | `limited` | counts the trips that a limit stopped from growing |
 //! | `schedule` | the flush policy: when a flush is due |
 //! | `flush` | flushes, and the position that they commit |
@@ -35,6 +36,7 @@ mod letters;
 mod limited;
 mod load;
 mod memory_budget;
+mod questions;
 mod record;
 mod resident;
 mod schedule;
@@ -43,6 +45,7 @@ mod spill;
 use std::sync::Arc;
 
 use ::metrics::{Histogram, histogram};
+use tokio::sync::mpsc;
 use tokio::time::timeout_at;
 
 pub use classify::wrong_clock;
@@ -50,6 +53,7 @@ pub use config::ProcessorConfig;
 pub use letters::says_of_array;
 pub use limited::LimitedTrips;
 pub use memory_budget::Budget;
+pub use questions::Question;
 pub use record::EntryOutcome;
 
 use classify::Classifier;
@@ -110,6 +114,8 @@ pub struct Processor<'a, T, J = T> {
     limited: LimitedTrips,
     /// Log timestamp minus device time of samples.
     delays: Histogram,
+    /// Questions about the trips in memory; unset: there are none.
+    questions: Option<mpsc::Receiver<Question>>,
 }
 
 impl<'a, S: TripStore + Journal> Processor<'a, S> {
@@ -160,6 +166,7 @@ impl<'a, T: TripStore, J: Journal> Processor<'a, T, J> {
             outcomes: None,
             limited: LimitedTrips::default(),
             delays: histogram!(SAMPLE_DELAY),
+            questions: None,
         })
     }
 
@@ -220,9 +227,10 @@ impl<'a, T: TripStore, J: Journal> Processor<'a, T, J> {
         mut watch: impl FnMut(&Batch, &SampleCounts),
     ) -> Result<(), RunError> {
         let ended = loop {
+            self.answer_waiting();
             let next = match self.next_flush() {
-                None => source.next().await,
-                Some(due) => match timeout_at(due, source.next()).await {
+                None => self.while_answering(source.next()).await,
+                Some(due) => match self.while_answering(timeout_at(due, source.next())).await {
                     Ok(next) => next,
                     // The source is silent, and the delay of pending changes has passed.
                     Err(_) => {

@@ -109,6 +109,7 @@ fn absent_values_are_null_and_extras_follow_the_trip() {
         requested_id: Some("x".into()),
         matched: Some(Match::Retired),
         merged: Some(true),
+        fresh: None,
     };
     let text = written(Form::Ndjson, false, &[single("a~b")], &extras);
     let expected = concat!(

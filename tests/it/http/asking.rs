@@ -258,9 +258,11 @@ fn a_keyspace_is_served_as_a_file_is() {
     );
     let server = Server::start(&folder, &words);
     let target = "/v1/trips/lookup?device=truck-17&at=2024-05-01T08:05:00Z";
+    // Lists read the store, which has the trips some time after they are found.
     let merged = || {
-        let answer = server.get(target);
-        (answer.status == 200 && answer.json()["samples"] == 5).then_some(())
+        let (answer, list) = (server.get(target), server.get("/v1/trips?day=2024-05-01"));
+        let is_stored = list.status == 200 && list.json()["trips"].as_array()?.len() == 3;
+        (is_stored && answer.is(200).json()["samples"] == 5).then_some(())
     };
     crate::servers::ready::until("the trips", crate::servers::LIMIT, merged, || None);
     let ready = server.get("/readyz?verbose").is(200).json();

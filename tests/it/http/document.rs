@@ -6,7 +6,7 @@ use super::{Server, worked_example};
 use crate::cli::Folder;
 
 /// The violations of a schema of the document by a value.
-fn faults(document: &Value, schema: &Value, value: &Value) -> Vec<String> {
+pub fn faults(document: &Value, schema: &Value, value: &Value) -> Vec<String> {
     // References lead into the document.
     let mut root = json!({ "components": document["components"] });
     root.as_object_mut().unwrap().extend(schema.as_object().unwrap().clone());
@@ -17,7 +17,8 @@ fn faults(document: &Value, schema: &Value, value: &Value) -> Vec<String> {
         .collect()
 }
 
-fn schema_of<'a>(document: &'a Value, path: &str, method: &str, status: u16) -> &'a Value {
+/// The schema of a response.
+pub fn schema_of<'a>(document: &'a Value, path: &str, method: &str, status: u16) -> &'a Value {
     let answer = &document["paths"][path][method]["responses"][status.to_string()];
     let content =
         answer["content"].as_object().unwrap_or_else(|| panic!("{method} {path} {status}"));
@@ -40,6 +41,14 @@ fn every_answer_is_as_the_document_says() {
         ("/v1/trips/lookup", "/v1/trips/lookup".to_owned(), 400),
         ("/v1/trips/{id}", id.to_owned(), 200),
         ("/v1/trips/{id}", "/v1/trips/x".to_owned(), 404),
+        ("/v1/trips/lookup", format!("{lookup}05:00Z&min_version=1"), 200),
+        ("/v1/trips/lookup", format!("{lookup}05:00Z&min_version=1000000"), 503),
+        ("/v1/trips/{id}", format!("{id}?min_version=1000000"), 503),
+        (
+            "/v1/devices/{token}/trips",
+            "/v1/devices/truck-17/trips?min_version=1000000".to_owned(),
+            503,
+        ),
         ("/v1/trips/{id}/explain", format!("{id}/explain"), 200),
         ("/v1/trips/{id}/explain", "/v1/trips/x/explain".to_owned(), 404),
         ("/v1/devices", "/v1/devices?limit=1".to_owned(), 200),

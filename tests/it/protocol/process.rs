@@ -21,7 +21,9 @@ use tstar::internals::kafka::partition_handle::{PartitionHandle, WorkerExit};
 use tstar::internals::kafka::record::RecordReader;
 use tstar::internals::kafka::topic::StartFrom;
 use tstar::internals::pipeline::daemon::worker::run_worker;
-use tstar::internals::pipeline::daemon::{Options, PartitionStores, ScyllaStores, WorkerReport};
+use tstar::internals::pipeline::daemon::{
+    LiveWorkers, Options, PartitionStores, ScyllaStores, WorkerReport,
+};
 use tstar::internals::pipeline::processor::{Budget, ProcessorConfig};
 use tstar::internals::pipeline::schemas::find_none;
 
@@ -134,6 +136,7 @@ impl Process {
                 notify: Arc::new(|_| ()),
                 ask_keys: None,
                 find_schema: find_none(),
+                live: Arc::default(),
             },
             reader: schedule.reader.fork(),
             budget: Budget::new(setup.pace.memory),
@@ -246,6 +249,11 @@ impl Process {
         let workers = self.workers.borrow();
         let handle = &workers.first()?.handle;
         Some((handle.progress().next(), handle.acknowledged().get()))
+    }
+
+    /// Its workers, as its HTTP server asks them.
+    pub fn live(&self) -> Arc<LiveWorkers> {
+        Arc::clone(&self.options.live)
     }
 
     pub fn workers(&self) -> usize {

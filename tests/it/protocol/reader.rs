@@ -1,5 +1,6 @@
-//! A reader like `tstar serve`: lookups of the real store, each over many moments while processes
-//! write, its requests under the same faults as theirs.
+//! A reader like the HTTP server of `tstar serve`, or of `tstar run`: lookups of the real store, or
+//! behind the memory of a process, each over many moments while processes write, its requests under
+//! the same faults as theirs.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -10,6 +11,7 @@ use std::task::{Context, Poll, Waker};
 
 use tstar::internals::identity::{AnyId, TripId, UuidId};
 use tstar::internals::model::scalar::{Day, DeviceTime};
+use tstar::internals::store::fresh::{FreshLookup, FreshStore, FreshTrips};
 use tstar::internals::store::scylla::ScyllaStore;
 use tstar::internals::store::{
     self, DeviceScope, LookupResult, Order, StoreError, TripRow, TripStore,
@@ -17,6 +19,7 @@ use tstar::internals::store::{
 
 use super::checks::{committed, named, trips};
 use super::log::name;
+use super::memory::{Memory, state_before};
 use super::truth::{Truth, device_of};
 use super::world::{Device, Dice, World, at_once};
 use crate::nodes::{self, Connection, SharedNodes};
@@ -38,13 +41,15 @@ enum Question {
     Id { device: Device, t_star: DeviceTime, version: i64, is_uuid: bool },
     /// The trips of a device within a span.
     Trips { device: Device, span: (DeviceTime, DeviceTime), order: Order, limit: usize },
+    /// A time that some trip covers, perhaps one that is not committed.
+    Any(Device, DeviceTime),
     /// The devices of a day, in pages of this size.
     Devices { day: Day, page: usize },
 }
 
 enum Answer {
-    Trip(LookupResult),
-    Trips(Vec<TripRow>),
+    Trip(FreshLookup),
+    Trips(FreshTrips),
     Devices(Vec<String>),
 }
 
@@ -55,6 +60,8 @@ struct Lookup {
     committed: Vec<Arc<TripRow>>,
     /// What one pair of replicas held then of the device.
     before: Vec<TripRow>,
+    /// The memory that it asks, and the owner of each partition when it began.
+    memory: Option<(Memory, Vec<Option<usize>>)>,
     answer: Pin<Box<dyn Future<Output = Result<Answer, StoreError>>>>,
 }
 
@@ -70,10 +77,10 @@ impl Reader {
     }
 
     /// Continues its lookup, or begins one.
-    pub fn step(&self, world: &mut World, truth: &Truth) {
+    pub fn step(&self, world: &mut World, truth: &Truth, memory: Option<Memory>) {
         let mut lookup = self.lookup.borrow_mut();
         if lookup.is_none() {
-            *lookup = Lookup::random(&self.store, world, truth);
+            *lookup = Lookup::random(&self.store, world, truth, memory);
         }
         let Some(running) = &mut *lookup else { return };
         let mut context = Context::from_waker(Waker::noop());
@@ -95,17 +102,22 @@ impl Reader {
             if self.lookup.borrow().is_none() {
                 return;
             }
-            self.step(world, truth);
+            self.step(world, truth, None);
         }
         world.bad.insert("a lookup does not end");
     }
 }
 
 impl Question {
-    fn random(world: &mut World, committed: &[Arc<TripRow>]) -> Option<Self> {
+    fn random(world: &mut World, truth: &Truth, committed: &[Arc<TripRow>]) -> Option<Self> {
         let World { dice, feed, .. } = world;
-        let asks = dice.below(100);
-        let row = Arc::clone(&committed[dice.below(committed.len())]);
+        let asks = dice.below(125);
+        if asks >= 100 {
+            let row = truth.ever.values().nth(dice.below(truth.ever.len().max(1)))?;
+            let time_ms = DeviceTime(dice.between(row.start_ms.ms(), row.end_ms.ms()));
+            return Some(Self::Any(device_of(row), time_ms));
+        }
+        let row = Arc::clone(committed.get(dice.below(committed.len().max(1)))?);
         Some(match asks {
             0..45 => {
                 let time_ms = DeviceTime(dice.between(row.start_ms.ms(), row.end_ms.ms()));
@@ -138,15 +150,24 @@ impl Question {
     fn device(&self) -> Option<Device> {
         match self {
             Self::Time(row, _) => Some(device_of(row)),
+            Self::Any(device, _) => Some(*device),
             Self::Id { device, .. } | Self::Trips { device, .. } => Some(*device),
             Self::Devices { .. } => None,
         }
     }
 
-    async fn answer(self, store: Rc<Store>) -> Result<Answer, StoreError> {
-        match self {
+    async fn answer(self, store: Rc<Store>, memory: Option<Memory>) -> Result<Answer, StoreError> {
+        let (device, is_behind) = (self.device(), memory.is_some());
+        let fresh = FreshStore::new(&*store, memory.clone().map(Arc::new));
+        let answer = match self {
+            Self::Time(row, time_ms) if is_behind => {
+                Answer::Trip(fresh.find_at(&row.device_id, time_ms).await?)
+            }
             Self::Time(row, time_ms) => {
-                Ok(Answer::Trip(store::find_at(&*store, &row.device_id, time_ms).await?))
+                of_store(store::find_at(&*store, &row.device_id, time_ms).await?)
+            }
+            Self::Any(device, time_ms) => {
+                Answer::Trip(fresh.find_at(&name(device), time_ms).await?)
             }
             Self::Id { device, t_star, is_uuid, .. } => {
                 let id = TripId::new(name(device), t_star).expect("an id");
@@ -156,11 +177,13 @@ impl Question {
                 } else {
                     AnyId::Trip(id)
                 };
-                Ok(Answer::Trip(store::find(&*store, &id).await?))
+                match is_behind {
+                    true => Answer::Trip(fresh.find(&id).await?),
+                    false => of_store(store::find(&*store, &id).await?),
+                }
             }
-            Self::Trips { device, span: (from, upto), order, limit } => {
-                let device = name(device);
-                Ok(Answer::Trips(store.range(&device, from, upto, order, limit).await?))
+            Self::Trips { device, span, order, limit } => {
+                Answer::Trips(fresh.range(&name(device), span, order, limit).await?)
             }
             Self::Devices { day, page } => {
                 let mut found: Vec<String> = Vec::new();
@@ -168,13 +191,22 @@ impl Question {
                     let (scope, after) = (DeviceScope::OfDay(day), found.last().cloned());
                     let mut next = store.devices(scope, after.as_deref(), page).await?;
                     if next.is_empty() {
-                        return Ok(Answer::Devices(found));
+                        break Answer::Devices(found);
                     }
                     found.append(&mut next);
                 }
             }
+        };
+        if let Some((memory, device)) = memory.zip(device) {
+            memory.ask_after(&name(device)).await;
         }
+        Ok(answer)
     }
+}
+
+/// What the store alone answers.
+fn of_store(result: LookupResult) -> Answer {
+    Answer::Trip(FreshLookup { result, is_fresh: false, complete_before: None })
 }
 
 /// All times, or some around a trip.
@@ -188,34 +220,65 @@ fn span(dice: &mut Dice, row: &TripRow) -> (DeviceTime, DeviceTime) {
 }
 
 impl Lookup {
-    fn random(store: &Rc<Store>, world: &mut World, truth: &Truth) -> Option<Self> {
+    fn random(
+        store: &Rc<Store>,
+        world: &mut World,
+        truth: &Truth,
+        memory: Option<Memory>,
+    ) -> Option<Self> {
         let committed = committed(world, truth);
-        if committed.is_empty() {
-            return None;
-        }
-        let question = Question::random(world, &committed)?;
+        let question = Question::random(world, truth, &committed)?;
         let before = question.device().map(|device| world.list_of_pair(device));
-        let answer = Box::pin(question.clone().answer(Rc::clone(store)));
-        Some(Self { question, committed, before: before.unwrap_or_default(), answer })
+        let answer = Box::pin(question.clone().answer(Rc::clone(store), memory.clone()));
+        let memory = memory.map(|memory| (memory, owners(world)));
+        Some(Self { question, committed, before: before.unwrap_or_default(), memory, answer })
     }
 
-    /// I7: what was committed when it began is in the answer, as it was then or later. I2: an id
-    /// that was published resolves, or a forget has erased it.
-    fn check(&self, answer: &Answer, world: &mut World, truth: &Truth) {
+    /// I7: what was committed when it began is in the answer, as it was then or later; so is what
+    /// the owner has read, by its own account. I2: an id that was published resolves, or a forget
+    /// has erased it.
+    fn check(mut self, answer: &Answer, world: &mut World, truth: &Truth) {
         let changes = self.question.device().map(|device| world.list_of_pair(device));
         let changes = changes.is_some_and(|after| after != self.before);
+        let complete_before = match answer {
+            Answer::Trip(found) => found.complete_before,
+            Answer::Trips(found) => found.complete_before,
+            Answer::Devices(_) => None,
+        };
+        if let Some((device, before)) = self.question.device().zip(complete_before) {
+            world.see("answers that include what was read");
+            self.committed.extend(state_before(world, truth, device, before));
+        }
+        self.note_memory(answer, world, truth);
         let bad = match (answer, &self.question) {
             (Answer::Trip(found), Question::Time(row, time_ms)) => {
                 world.see(if changes { "lookups during a change" } else { "lookups" });
-                of_time(found, (row, *time_ms), world, truth)
+                of_time(&found.result, (row, *time_ms), world, truth)
+                    .or_else(|| self.of_known(&found.result, *time_ms, truth))
             }
-            (Answer::Trip(found), Question::Id { .. }) => {
+            (Answer::Trip(found), Question::Any(device, time_ms)) => {
+                world.see("lookups of any time");
+                let is_wrong = match &found.result {
+                    LookupResult::Trip(row) => {
+                        let covers = row.start_ms <= *time_ms && *time_ms <= row.end_ms;
+                        !is_of_log(row, truth) || device_of(row) != *device || !covers
+                    }
+                    _ => false,
+                };
+                let wrong = is_wrong.then_some("I1 a reader finds a trip that never was");
+                wrong.or_else(|| self.of_known(&found.result, *time_ms, truth))
+            }
+            (Answer::Trip(found), Question::Id { t_star, is_uuid, .. }) => {
                 world.see("lookups of ids");
-                self.of_id(found, world, truth)
+                let bad = self.of_id(&found.result, world, truth);
+                // A UUID is found once the index of its day has the device.
+                let known = || self.of_known(&found.result, *t_star, truth);
+                bad.or_else(|| if *is_uuid { None } else { known() })
             }
             (Answer::Trips(found), Question::Trips { .. }) => {
                 world.see(if changes { "lists during a change" } else { "lists" });
-                self.of_trips(found, truth)
+                let rows: Vec<_> = found.rows.iter().map(|found| found.row.clone()).collect();
+                self.of_trips(&rows, truth)
             }
             (Answer::Devices(found), Question::Devices { day, .. }) => {
                 world.see("lists of devices");
@@ -228,6 +291,68 @@ impl Lookup {
             _ => unreachable!("an answer to the question"),
         };
         world.bad.extend(bad);
+    }
+
+    /// Whether a trip that is known to cover a time is missing, or found as it was before.
+    fn of_known(
+        &self,
+        found: &LookupResult,
+        time_ms: DeviceTime,
+        truth: &Truth,
+    ) -> Option<&'static str> {
+        let device = self.question.device();
+        let covers = |row: &&Arc<TripRow>| {
+            Some(device_of(row)) == device
+                && row.start_ms <= time_ms
+                && time_ms <= row.end_ms
+                && stays(row, truth)
+        };
+        let is_missing = |row: &Arc<TripRow>| match found {
+            LookupResult::Trip(found) => found.version < row.version,
+            _ => true,
+        };
+        let mut known = self.committed.iter().filter(covers);
+        known.any(is_missing).then_some("I7 a reader misses what its owner has read")
+    }
+
+    /// Counts what the lookup saw of the memory that it asked.
+    fn note_memory(&self, answer: &Answer, world: &mut World, truth: &Truth) {
+        let Some((memory, owners_before)) = &self.memory else { return };
+        let asked = memory.asked();
+        let found: Vec<(&TripRow, bool)> = match answer {
+            Answer::Trip(FreshLookup { result: LookupResult::Trip(row), is_fresh, .. }) => {
+                vec![(row, *is_fresh)]
+            }
+            Answer::Trips(found) => found.rows.iter().map(|it| (&it.row, it.is_fresh)).collect(),
+            _ => Vec::new(),
+        };
+        let owners = owners(world);
+        let is_former = asked.is_resident[0] && !owners.contains(&Some(memory.process));
+        let is_erased = |row: &TripRow| row.end_ms < truth.floor(device_of(row));
+        let is_lost = |row: &&TripRow| !found.iter().any(|(found, _)| found.overlaps(row));
+        let is_old = |row: &TripRow| {
+            found.iter().any(|(found, _)| found.overlaps(row) && found.version > row.version)
+        };
+        for (is_so, what) in [
+            (asked.answers > 0, "answers from memory"),
+            (asked.questions > asked.answers, "questions to memory without an answer"),
+            (asked.answers > 1, "lists that ask memory several times"),
+            (found.iter().any(|(_, is_fresh)| *is_fresh), "fresh trips"),
+            (asked.is_resident == [true, false], "evictions during a lookup"),
+            (owners_before != &owners, "hand-overs during a lookup"),
+            (is_former, "answers of a former owner"),
+            (
+                asked.is_resident[0] && found.iter().any(|(_, is_fresh)| !is_fresh),
+                "trips of a device in memory that the store answers",
+            ),
+            (asked.rows.iter().any(is_old), "rows in memory that are older than the store"),
+            (
+                asked.rows.iter().filter(is_lost).any(is_erased),
+                "rows in memory that a forget has erased",
+            ),
+        ] {
+            world.see_many(what, u64::from(is_so));
+        }
     }
 
     fn of_id(
@@ -301,6 +426,11 @@ impl Lookup {
         let mut asked = self.committed.iter().filter(is_asked);
         asked.any(is_missing).then_some("I7 a reader misses a trip of a list")
     }
+}
+
+/// The owner of each partition.
+fn owners(world: &World) -> Vec<Option<usize>> {
+    world.lanes.iter().map(|lane| world.group.owner(lane.partition)).collect()
 }
 
 fn of_time(

@@ -12,6 +12,7 @@ use tstar::internals::kafka::record::RecordReader;
 
 use super::checks;
 use super::log::{CONTESTED, Kind, Record, Script};
+use super::memory::Memory;
 use super::process::{Process, Setup, random_pace};
 use super::reader::Reader;
 use super::truth::{Skips, Truth, is_own};
@@ -271,7 +272,10 @@ impl Schedule {
     /// The reader continues.
     fn look_up(&self) {
         self.update_truth();
-        self.lookups.step(&mut lock(&self.world), &self.truth.borrow());
+        // A server of any process: also of one that has lost its partitions.
+        let server = self.percent(70).then(|| self.process(|_| true)).flatten();
+        let memory = server.map(|process| Memory::new(&process));
+        self.lookups.step(&mut lock(&self.world), &self.truth.borrow(), memory);
     }
 
     fn check(&self) {

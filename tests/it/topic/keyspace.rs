@@ -13,7 +13,7 @@ use crate::keyspace::{ClusteringOrder, Keyspace};
 use crate::support::block_on;
 
 /// Flags that name the store.
-fn store(keyspace: &Keyspace) -> String {
+pub fn store(keyspace: &Keyspace) -> String {
     format!("--store scylla://{}/{}", keyspace.url.nodes[0], keyspace.url.keyspace)
 }
 

@@ -1,0 +1,278 @@
+//! Reads that also see what the owner of a device has applied and not written yet.
+//!
+//! Memory alone does not suffice: some days of the device may not be in it, and that of a former
+//! owner is old. So the order of the reads is fixed: memory, then the rows of the store, then the
+//! forgets of the device. A trip that leaves memory after it was read is in the store by then; a
+//! row that was erased before the rows were read has its forget. The overlap rule joins both, and
+//! what ends before the floor is erased.
+
+use std::borrow::Borrow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::find::device_of_uuid;
+use super::{Forget, LookupResult, Order, StoreError, TripRow, TripStore};
+use crate::codec::trip_row::resolve_overlaps;
+use crate::identity::AnyId;
+use crate::model::scalar::{DeviceTime, Version};
+
+/// A question to the owner of a device.
+#[derive(Clone, Debug)]
+pub struct MemoryQuestion {
+    /// Device id.
+    pub device_id: String,
+    /// Only trips that end at this time or later, ms.
+    pub from_ms: DeviceTime,
+    /// Only trips that start at this time or earlier, ms.
+    pub upto_ms: DeviceTime,
+    /// Order of the trips, by start.
+    pub order: Order,
+    /// Maximum number of trips.
+    pub limit: usize,
+}
+
+/// What an owner has in memory.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryAnswer {
+    /// The trips that may be newer than their rows in the store, each as it was after some whole
+    /// record.
+    pub rows: Vec<TripRow>,
+    /// Records of the device before this version are in `rows` or durable; `None` if the owner does
+    /// not know that the device is its own.
+    pub complete_before: Option<Version>,
+    /// Whether the device is in memory.
+    #[cfg(feature = "internals")]
+    pub is_resident: bool,
+}
+
+/// The memory of those who may own a device.
+pub trait OwnerMemory: Send + Sync {
+    /// What the owner of the device has in memory. `None`: there is no owner here, or it does not
+    /// answer in time.
+    fn answer(&self, question: MemoryQuestion)
+    -> impl Future<Output = Option<MemoryAnswer>> + Send;
+}
+
+impl<M: OwnerMemory> OwnerMemory for Option<Arc<M>> {
+    async fn answer(&self, question: MemoryQuestion) -> Option<MemoryAnswer> {
+        self.as_ref()?.answer(question).await
+    }
+}
+
+/// A trip, and where it comes from.
+#[derive(Clone, Debug)]
+pub struct FreshRow {
+    /// The trip.
+    pub row: TripRow,
+    /// Whether it comes from memory and is newer than its row in the store.
+    pub is_fresh: bool,
+}
+
+impl Borrow<TripRow> for FreshRow {
+    fn borrow(&self) -> &TripRow {
+        &self.row
+    }
+}
+
+/// The result of a lookup in memory and store.
+#[derive(Debug)]
+pub struct FreshLookup {
+    /// The result.
+    pub result: LookupResult,
+    /// Whether the trip comes from memory and is newer than its row in the store.
+    pub is_fresh: bool,
+    /// The result includes every record of the device before this version, if that is known.
+    pub complete_before: Option<Version>,
+}
+
+impl FreshLookup {
+    fn of_store(result: LookupResult) -> Self {
+        Self { result, is_fresh: false, complete_before: None }
+    }
+
+    /// Whether the result includes the record at a version. What is erased stays erased.
+    #[must_use]
+    pub fn covers(&self, version: Version) -> bool {
+        let is_known = match &self.result {
+            LookupResult::Trip(row) => row.version >= version,
+            LookupResult::Gone { .. } => true,
+            LookupResult::Unknown => false,
+        };
+        is_known || self.complete_before.is_some_and(|before| version < before)
+    }
+}
+
+/// Trips of a device from memory and store.
+#[derive(Debug, Default)]
+pub struct FreshTrips {
+    /// The trips, in the order of the request.
+    pub rows: Vec<FreshRow>,
+    /// The trips include every record of the device before this version, if that is known.
+    pub complete_before: Option<Version>,
+}
+
+/// A store, and the memory of the owners in front of it, for one request.
+pub struct FreshStore<'a, S, M> {
+    store: &'a S,
+    memory: M,
+    /// An owner did not answer: it is not asked again, so that a request waits for it once.
+    is_silent: AtomicBool,
+}
+
+impl<'a, S: TripStore, M: OwnerMemory> FreshStore<'a, S, M> {
+    /// Puts memory in front of a store.
+    pub fn new(store: &'a S, memory: M) -> Self {
+        Self { store, memory, is_silent: AtomicBool::new(false) }
+    }
+
+    async fn read_memory(
+        &self,
+        device_id: &str,
+        (from_ms, upto_ms): (DeviceTime, DeviceTime),
+        order: Order,
+        limit: usize,
+    ) -> Option<MemoryAnswer> {
+        if self.is_silent.load(Ordering::Relaxed) {
+            return None;
+        }
+        let device_id = device_id.to_owned();
+        let question = MemoryQuestion { device_id, from_ms, upto_ms, order, limit };
+        let answer = self.memory.answer(question).await;
+        self.is_silent.store(answer.is_none(), Ordering::Relaxed);
+        answer
+    }
+
+    /// Finds the trip of a device that covers a time (ms since 1970).
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn find_at(
+        &self,
+        device_id: &str,
+        time_ms: DeviceTime,
+    ) -> Result<FreshLookup, StoreError> {
+        let Some(answer) = self.read_memory(device_id, (time_ms, time_ms), Order::Asc, 1).await
+        else {
+            return Ok(FreshLookup::of_store(
+                super::find_at(self.store, device_id, time_ms).await?,
+            ));
+        };
+        let stored = self.store.covering(device_id, time_ms).await?;
+        let mut rows = join(stored.into_iter().collect(), answer.rows);
+        let mut floor = None;
+        if rows.first().is_none_or(|found| found.is_fresh) {
+            floor = self.store.erased(device_id).await?;
+            retain_kept(&mut rows, floor.as_ref());
+        }
+        let is_fresh = rows.first().is_some_and(|found| found.is_fresh);
+        let result = match (rows.into_iter().next(), floor) {
+            (Some(found), _) => LookupResult::Trip(Box::new(found.row)),
+            (None, Some(forget)) if time_ms < forget.before_ms => {
+                LookupResult::Gone { device_id: device_id.to_owned(), forget }
+            }
+            (None, _) => LookupResult::Unknown,
+        };
+        Ok(FreshLookup { result, is_fresh, complete_before: answer.complete_before })
+    }
+
+    /// Finds the trip that covers the time of an id. A UUID is found once the device has a row of
+    /// that day, and is never [`LookupResult::Gone`].
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn find(&self, id: &AnyId) -> Result<FreshLookup, StoreError> {
+        let uuid = match id {
+            AnyId::Trip(id) => return self.find_at(&id.device_id, id.t_star_ms).await,
+            AnyId::Uuid(uuid) => uuid,
+        };
+        let Some(device_id) = device_of_uuid(self.store, uuid).await? else {
+            return Ok(FreshLookup::of_store(LookupResult::Unknown));
+        };
+        let mut found = self.find_at(&device_id, uuid.t_star_ms).await?;
+        if matches!(found.result, LookupResult::Gone { .. }) {
+            found.result = LookupResult::Unknown;
+        }
+        Ok(found)
+    }
+
+    /// At most `limit` trips of a device that overlap `from_ms..=upto_ms`, each once, ordered by
+    /// `start_time`.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn range(
+        &self,
+        device_id: &str,
+        (mut from_ms, mut upto_ms): (DeviceTime, DeviceTime),
+        order: Order,
+        limit: usize,
+    ) -> Result<FreshTrips, StoreError> {
+        let (mut found, mut complete_before) = (Vec::new(), Some(Version::MAX));
+        loop {
+            let span = (from_ms, upto_ms);
+            let answer = self.read_memory(device_id, span, order, limit).await;
+            let known = answer.as_ref().and_then(|answer| answer.complete_before);
+            complete_before = complete_before.min(known);
+            let in_memory = answer.map_or_else(Vec::new, |answer| answer.rows);
+            let stored = self.store.range(device_id, from_ms, upto_ms, order, limit).await?;
+            let listed = Listed::new([&stored, &in_memory], order, limit);
+            let has_floor = !in_memory.is_empty();
+            let mut rows = join(stored, in_memory);
+            if has_floor {
+                retain_kept(&mut rows, self.store.erased(device_id).await?.as_ref());
+            }
+            rows.retain(|found| listed.has(&found.row, order));
+            found.append(&mut rows);
+            // A trip that extends past what was listed is found again, perhaps as a later version.
+            found = resolve_overlaps(found);
+            match (listed.0, order) {
+                (Some(end_ms), Order::Asc) => from_ms = end_ms + 1,
+                (Some(end_ms), Order::Desc) => upto_ms = end_ms - 1,
+                (None, _) => break,
+            }
+            if found.len() >= limit || from_ms > upto_ms {
+                break;
+            }
+        }
+        if order == Order::Desc {
+            found.reverse();
+        }
+        found.truncate(limit);
+        Ok(FreshTrips { rows: found, complete_before })
+    }
+}
+
+/// How far lists that end at their limit have every trip; `None`: none of them does.
+#[derive(Clone, Copy)]
+struct Listed(Option<DeviceTime>);
+
+impl Listed {
+    fn new(lists: [&[TripRow]; 2], order: Order, limit: usize) -> Self {
+        let full = lists.into_iter().filter(|rows| rows.len() == limit);
+        let last = full.filter_map(<[TripRow]>::last);
+        Self(match order {
+            Order::Asc => last.map(|row| row.end_ms).min(),
+            Order::Desc => last.map(|row| row.start_ms).max(),
+        })
+    }
+
+    fn has(self, row: &TripRow, order: Order) -> bool {
+        self.0.is_none_or(|end_ms| match order {
+            Order::Asc => row.start_ms <= end_ms,
+            Order::Desc => row.end_ms >= end_ms,
+        })
+    }
+}
+
+/// Joins rows by the overlap rule. Of a trip in both at the same version, the stored row stays.
+fn join(stored: Vec<TripRow>, in_memory: Vec<TripRow>) -> Vec<FreshRow> {
+    let row = |is_fresh| move |row| FreshRow { row, is_fresh };
+    let stored = stored.into_iter().map(row(false));
+    resolve_overlaps(stored.chain(in_memory.into_iter().map(row(true))).collect())
+}
+
+/// Removes the trips that are erased.
+fn retain_kept(rows: &mut Vec<FreshRow>, floor: Option<&Forget>) {
+    let Some(forget) = floor else { return };
+    rows.retain(|found| found.row.end_ms >= forget.before_ms);
+}

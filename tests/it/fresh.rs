@@ -1,0 +1,127 @@
+//! Lookups behind the memory of an owner, over a store in memory.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tstar::internals::model::scalar::{DeviceTime, Version};
+use tstar::internals::store::fresh::{FreshStore, MemoryAnswer, MemoryQuestion, OwnerMemory};
+use tstar::internals::store::memory::MemoryStore;
+use tstar::internals::store::{Forget, LookupResult, Order, TripRow, TripStore};
+use tstar::internals::timeline::{LegFilter, Limits, RawSample, Sample, Timeline};
+
+use crate::support::block_on;
+
+const MINUTE: i64 = 60_000;
+
+/// The trip of samples at these minutes.
+fn trip(minutes: &[i64], version: i64) -> TripRow {
+    let limits = Limits { max_gap_ms: 1_000 * MINUTE, ..Limits::default() };
+    let mut timeline = Timeline::default();
+    for minute in minutes {
+        let raw = RawSample { time_ms: DeviceTime(minute * MINUTE), ..RawSample::default() };
+        timeline.absorb(&limits, Version(version), Sample::quantised(&raw).unwrap(), None);
+    }
+    TripRow::from_trip("a", timeline.trips().next().unwrap(), LegFilter::default())
+}
+
+/// An owner that answers as a worker does, or not at all.
+#[derive(Default)]
+struct Owner {
+    rows: Vec<TripRow>,
+    is_silent: bool,
+    questions: AtomicUsize,
+}
+
+impl OwnerMemory for Owner {
+    async fn answer(&self, question: MemoryQuestion) -> Option<MemoryAnswer> {
+        self.questions.fetch_add(1, Ordering::Relaxed);
+        let is_meant =
+            |row: &&TripRow| row.start_ms <= question.upto_ms && row.end_ms >= question.from_ms;
+        let mut rows: Vec<_> = self.rows.iter().filter(is_meant).cloned().collect();
+        if question.order == Order::Desc {
+            rows.reverse();
+        }
+        rows.truncate(question.limit);
+        (!self.is_silent).then(|| MemoryAnswer { rows, ..MemoryAnswer::default() })
+    }
+}
+
+fn store(rows: &[TripRow]) -> MemoryStore {
+    let store = MemoryStore::default();
+    block_on(store.apply(rows)).unwrap();
+    store
+}
+
+/// The starts of trips in minutes, and whether each is fresh.
+fn listed(store: &MemoryStore, owner: &Arc<Owner>, order: Order, limit: usize) -> Vec<(i64, bool)> {
+    let fresh = FreshStore::new(store, Some(Arc::clone(owner)));
+    let span = (DeviceTime(0), DeviceTime(10_000 * MINUTE));
+    let found = block_on(fresh.range("a", span, order, limit)).unwrap();
+    found.rows.iter().map(|it| (it.row.start_ms.ms() / MINUTE, it.is_fresh)).collect()
+}
+
+#[test]
+fn a_list_has_as_many_trips_as_there_are_whatever_memory_has_merged() {
+    // Six stored trips, of which memory has merged the first three and the last two.
+    let stored: Vec<_> = (0..6).map(|nth| trip(&[nth * 10, nth * 10 + 1], nth)).collect();
+    let store = store(&stored);
+    let rows = vec![trip(&[0, 21], 20), trip(&[40, 55], 21), trip(&[70, 71], 22)];
+    let owner = Arc::new(Owner { rows, ..Owner::default() });
+    let mut expected = [(0, true), (30, false), (40, true), (70, true)];
+    for limit in 1..=7 {
+        let cut = &expected[..limit.min(4)];
+        assert_eq!(listed(&store, &owner, Order::Asc, limit), cut, "asc {limit}");
+    }
+    expected.reverse();
+    for limit in 1..=7 {
+        let cut = &expected[..limit.min(4)];
+        assert_eq!(listed(&store, &owner, Order::Desc, limit), cut, "desc {limit}");
+    }
+}
+
+#[test]
+fn a_row_that_the_store_has_is_not_fresh() {
+    let (old, new) = (trip(&[0, 1], 2), trip(&[0, 5], 4));
+    let found = |stored: &TripRow, in_memory: &TripRow, minute: i64| {
+        let owner = Owner { rows: vec![in_memory.clone()], ..Owner::default() };
+        let store = store(std::slice::from_ref(stored));
+        let fresh = FreshStore::new(&store, Some(Arc::new(owner)));
+        let found = block_on(fresh.find_at("a", DeviceTime(minute * MINUTE))).unwrap();
+        let LookupResult::Trip(row) = found.result else { panic!("no trip") };
+        (row.version.get(), found.is_fresh)
+    };
+    assert_eq!(found(&old, &new, 1), (4, true));
+    assert_eq!(found(&old, &new, 5), (4, true));
+    assert_eq!(found(&new, &new, 5), (4, false));
+    assert_eq!(found(&new, &old, 1), (4, false), "a former owner answers");
+}
+
+#[test]
+fn what_was_erased_is_gone_although_memory_has_it() {
+    let store = store(&[]);
+    let forget = Forget { version: Version(9), before_ms: DeviceTime(10 * MINUTE) };
+    block_on(store.forget("a", &forget)).unwrap();
+    let rows = vec![trip(&[0, 5], 4), trip(&[8, 12], 6)];
+    let owner = Arc::new(Owner { rows, ..Owner::default() });
+    let fresh = FreshStore::new(&store, Some(Arc::clone(&owner)));
+    let found = |minute: i64| block_on(fresh.find_at("a", DeviceTime(minute * MINUTE))).unwrap();
+    assert!(matches!(found(3).result, LookupResult::Gone { .. }));
+    assert!(found(3).covers(Version(100)), "what is erased stays erased");
+    let kept = found(9);
+    assert!(matches!(&kept.result, LookupResult::Trip(row) if row.version == Version(6)));
+    assert!(kept.covers(Version(6)) && !kept.covers(Version(7)));
+    assert!(!found(40).covers(Version(1)));
+    assert_eq!(listed(&store, &owner, Order::Asc, 9), [(8, true)]);
+}
+
+#[test]
+fn an_owner_that_does_not_answer_is_asked_once_in_a_request() {
+    let store = store(&[trip(&[0, 1], 2)]);
+    let owner = Arc::new(Owner { is_silent: true, ..Owner::default() });
+    let fresh = FreshStore::new(&store, Some(Arc::clone(&owner)));
+    for _ in 0..3 {
+        let found = block_on(fresh.find_at("a", DeviceTime(0))).unwrap();
+        assert!(matches!(found.result, LookupResult::Trip(_)) && !found.is_fresh);
+    }
+    assert_eq!(owner.questions.load(Ordering::Relaxed), 1);
+}
