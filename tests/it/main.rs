@@ -28,6 +28,7 @@ mod kept;
 mod keyspace;
 mod letters;
 mod metrics;
+mod mock;
 mod model;
 mod nodes;
 mod outage;

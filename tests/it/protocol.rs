@@ -23,13 +23,13 @@ mod client;
 mod directed;
 mod faults;
 mod hostile;
-mod log;
-mod outputs;
+pub mod log;
+pub mod outputs;
 mod process;
 mod reader;
 mod schedule;
 mod store;
-mod truth;
+pub mod truth;
 mod world;
 
 use std::collections::BTreeSet;
