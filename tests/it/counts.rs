@@ -47,4 +47,5 @@ counts! {
     LETTERS = "killed replays of dead letters";
     HOSTILE_RECORDS = "hostile records";
     LOOKUPS = "lookups while a trip grew";
+    REBALANCES = "rebalances of one group";
 }

@@ -30,6 +30,7 @@ mod keyspace;
 mod letters;
 mod live;
 mod metrics;
+mod mock;
 mod model;
 mod nodes;
 mod outage;

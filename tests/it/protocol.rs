@@ -24,14 +24,14 @@ mod client;
 mod directed;
 mod faults;
 mod hostile;
-mod log;
+pub mod log;
 mod memory;
-mod outputs;
+pub mod outputs;
 mod process;
 mod reader;
 mod schedule;
 mod store;
-mod truth;
+pub mod truth;
 mod world;
 
 use std::collections::BTreeSet;

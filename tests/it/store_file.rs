@@ -1,14 +1,16 @@
 //! The file of the embedded store: its owner, its format, its writers, its rules.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use rusqlite::Connection;
+use tstar::internals::model::reason::DeadReason;
 use tstar::internals::model::rules::Rules;
-use tstar::internals::model::scalar::{DeviceTime, Offset, Version};
-use tstar::internals::store::sqlite::{FORMATS, SqliteStore};
+use tstar::internals::model::scalar::{DeviceTime, LogTime, Offset, Version};
+use tstar::internals::store::sqlite::{FORMATS, SqlitePartition, SqliteStore};
 use tstar::internals::store::{
-    Access, AnyStore, Change, ChangeKind, DeviceScope, Flush, Journal, OpenOptions, StoreError,
-    StoreUrl, TripRow, TripStore,
+    Access, AnyStore, Change, ChangeKind, DeadLetter, DeadLetterFilter, DeviceScope, Flush,
+    Journal, OpenOptions, Position, StoreError, StoreUrl, TripRow, TripStore,
 };
 use tstar::internals::timeline::{
     LegFilter, Path as TripPath, READINGS, Reading, Sample, Trip, day_of,
@@ -312,6 +314,51 @@ fn what_was_staged_without_a_flush_is_gone_and_was_never_visible() {
     let store = open(&file).unwrap();
     assert_eq!(block_on(store.covering("truck-3", NOON)).unwrap(), None);
     assert!(store.changes(0, 10).unwrap().is_empty());
+}
+
+#[test]
+fn a_letter_that_another_partition_committed_is_kept_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trips.db");
+    let open = || Arc::new(SqliteStore::open_for_topic(&file, &Rules::default(), 100).unwrap());
+    let letter = |offset, element| DeadLetter {
+        partition: 1,
+        offset: Offset(offset),
+        element,
+        reason: DeadReason::BadTime,
+        message: "no time".into(),
+        origin: "samples".into(),
+        line: 0,
+        log_time_ms: LogTime(0),
+        key: None,
+        key_cut: None,
+        headers: Arc::default(),
+        headers_cut: None,
+        value: b"{}".to_vec(),
+        value_bytes: 2,
+        sha256: None,
+    };
+    let of = |dead_letters, next| Flush {
+        dead_letters,
+        position: Position { delivered: Offset(next) },
+        ..Flush::default()
+    };
+    let letters = [letter(5, None), letter(6, Some(0)), letter(6, Some(2))];
+    let store = open();
+    (0..2).for_each(|partition| store.set_position(partition, 0).unwrap());
+    // The flush of partition 0 commits them, and the process ends before that of partition 1.
+    let [first, second] = [0, 1].map(|of| SqlitePartition::new(Arc::clone(&store), of, 0));
+    block_on(second.stage(&of(letters.to_vec(), 0))).unwrap();
+    block_on(first.commit(&of(vec![], 1))).unwrap();
+    drop((first, second, store));
+    let store = open();
+    assert_eq!(store.position_of(1).unwrap(), Some(0));
+    let again = SqlitePartition::new(Arc::clone(&store), 1, 0);
+    block_on(again.commit(&of([&letters[..], &[letter(7, None)]].concat(), 8))).unwrap();
+    let all = DeadLetterFilter { limit: 100, ..DeadLetterFilter::default() };
+    let kept = store.dead_letters(&all).unwrap().into_iter().map(|kept| kept.letter);
+    let kept: Vec<_> = kept.map(|letter| (letter.offset.get(), letter.element)).collect();
+    assert_eq!(kept, [(5, None), (6, Some(0)), (6, Some(2)), (7, None)]);
 }
 
 #[test]

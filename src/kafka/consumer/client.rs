@@ -221,8 +221,13 @@ impl GroupClient for BaseConsumer<RebalanceContext> {
     }
 
     fn extent(&self, partition: i32) -> KafkaResult<OffsetRange> {
-        let (first, next) = self.fetch_watermarks(topic(self), partition, REQUEST_TIMEOUT)?;
-        Ok(OffsetRange { first, next })
+        let found = self.fetch_watermarks(topic(self), partition, REQUEST_TIMEOUT);
+        if found.is_err() {
+            // For minutes, the client does not ask again for the leader of a partition that had
+            // none.
+            self.fetch_metadata(Some(topic(self)), REQUEST_TIMEOUT).ok();
+        }
+        found.map(|(first, next)| OffsetRange { first, next })
     }
 
     fn offset_at(&self, partition: i32, extent: OffsetRange, time_ms: i64) -> KafkaResult<i64> {

@@ -15,6 +15,9 @@ pub(super) struct Commits {
     /// The lowest offset of a commit that was pending when the next one was sent: the client may
     /// repeat it, and it then arrives last.
     overtaken: Option<i64>,
+    /// The highest offset that the statistics may show of an earlier assignment, even if the
+    /// brokers have another one since.
+    stale: i64,
 }
 
 /// A commit that the statistics do not show yet.
@@ -26,9 +29,10 @@ struct PendingCommit {
 }
 
 impl Commits {
-    /// For a partition that is read from a committed offset.
-    pub(super) fn new(committed: i64) -> Self {
-        Self { committed, pending: None, overtaken: None }
+    /// For a partition that is read from a committed offset. Of an earlier assignment, the
+    /// statistics may show offsets up to `stale`.
+    pub(super) fn new(committed: i64, stale: Option<i64>) -> Self {
+        Self { committed, pending: None, overtaken: None, stale: stale.unwrap_or(i64::MIN) }
     }
 
     /// Whether an offset is confirmed as committed, and no commit of another one can arrive.
@@ -65,16 +69,18 @@ impl Commits {
 
     /// Records that the brokers confirmed a commit.
     pub(super) fn mark_committed(&mut self, offset: i64) {
-        *self = Self::new(offset);
+        *self = Self::new(offset, None);
     }
 
     /// Processes the committed offset of new statistics; `None` if unknown. It may be from before
     /// the last commit.
     pub(super) fn observe(&mut self, committed: Option<i64>) {
-        self.committed = committed.unwrap_or(self.committed);
-        if let Some(pending) = &mut self.pending {
+        let (shown, stale) = (committed.filter(|offset| *offset > self.stale), self.stale);
+        self.committed = shown.unwrap_or(self.committed);
+        // Only a synchronous commit can confirm an offset that is shown in any case.
+        if let Some(pending) = self.pending.as_mut().filter(|pending| pending.offset > stale) {
             pending.unseen += 1;
-            if committed == Some(pending.offset) {
+            if shown == Some(pending.offset) {
                 self.pending = None;
             }
         }
@@ -87,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_committed_offset_is_not_committed_again() {
-        let mut commits = Commits::new(70);
+        let mut commits = Commits::new(70, None);
         assert!(!commits.is_due(70) && commits.is_committed(70));
         assert!(commits.is_due(80));
         commits.mark_sent(80);
@@ -108,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_commit_that_statistics_do_not_show_is_retried() {
-        let mut commits = Commits::new(70);
+        let mut commits = Commits::new(70, None);
         commits.mark_sent(80);
         for committed in [None, Some(70), Some(70)] {
             assert!(!commits.is_due(80));
@@ -126,7 +132,7 @@ mod tests {
 
     #[test]
     fn an_offset_is_not_certain_while_an_earlier_commit_may_arrive() {
-        let mut commits = Commits::new(70);
+        let mut commits = Commits::new(70, None);
         commits.mark_sent(80);
         commits.mark_sent(90);
         commits.observe(Some(90));
@@ -142,10 +148,34 @@ mod tests {
     }
 
     #[test]
+    fn statistics_of_an_earlier_assignment_confirm_nothing() {
+        // 80 was committed, then the offset was reset to 20 while the group was empty.
+        let mut commits = Commits::new(20, Some(80));
+        commits.observe(Some(80));
+        assert!(commits.is_due(80) && !commits.is_committed(80));
+        commits.mark_sent(80);
+        for _ in 0..10 * MAX_UNSEEN {
+            commits.observe(Some(80));
+            assert!(!commits.is_committed(80) && commits.lost().is_none());
+        }
+        // A higher offset is shown once it is committed, and is sent again if it is not shown.
+        commits.mark_sent(90);
+        for _ in 0..MAX_UNSEEN {
+            commits.observe(Some(80));
+        }
+        assert_eq!(commits.lost(), Some(90));
+        commits.mark_sent(90);
+        commits.observe(Some(90));
+        assert!(!commits.is_due(90) && !commits.is_committed(90));
+        commits.mark_committed(90);
+        assert!(commits.is_committed(90));
+    }
+
+    #[test]
     fn a_synchronous_commit_counts_at_once() {
-        let mut commits = Commits::new(70);
+        let mut commits = Commits::new(70, None);
         commits.mark_sent(75);
         commits.mark_committed(80);
-        assert_eq!(commits, Commits::new(80));
+        assert_eq!(commits, Commits::new(80, None));
     }
 }

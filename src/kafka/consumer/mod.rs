@@ -158,6 +158,18 @@ pub fn run(
     on_event: &OnConsumerEvent,
     stop: &AtomicBool,
 ) -> Result<DrainResult, KafkaError> {
+    Poller::new(Rc::new(new_client(config, assigned, on_event)?), reader).run(stop)
+}
+
+/// Creates the client that the polling thread polls. It has not joined its group yet.
+///
+/// # Errors
+/// An option is unknown to the client.
+pub fn new_client(
+    config: &ConsumerConfig,
+    assigned: mpsc::UnboundedSender<AssignedPartition>,
+    on_event: &OnConsumerEvent,
+) -> Result<BaseConsumer<RebalanceContext>, KafkaError> {
     let context = RebalanceContext::new(config.clone(), assigned, Arc::clone(on_event));
     let mut ours = vec![
         ("group.id", config.group.as_str()),
@@ -186,12 +198,11 @@ pub fn run(
     if telemetry::is_on() || matches!(config.assignment, Assignment::Group { .. }) {
         ours.push((STATISTICS, STATISTICS_MS));
     }
-    let consumer: BaseConsumer<RebalanceContext> = config
+    config
         .brokers
         .config(&ours)
         // The reason of a failed commit is logged as a warning.
         .set_log_level(RDKafkaLogLevel::Warning)
         .create_with_context(context)
-        .map_err(|error| config.brokers.refused(&error))?;
-    Poller::new(Rc::new(consumer), reader).run(stop)
+        .map_err(|error| config.brokers.refused(&error))
 }

@@ -135,6 +135,9 @@ impl PartitionState {
 pub(super) struct State {
     /// Assigned partitions, by number.
     pub(super) held: BTreeMap<i32, PartitionState>,
+    /// The highest offset of each partition that this client has committed, or that its statistics
+    /// have shown.
+    highest: BTreeMap<i32, i64>,
     /// Error that ends reading.
     fault: Option<KafkaError>,
     /// This member is about to leave, and accepts no more partitions.
@@ -142,6 +145,13 @@ pub(super) struct State {
     /// Since then, a partition was taken away before all that was sent to its worker was durable
     /// and committed.
     is_incomplete: bool,
+}
+
+impl State {
+    fn note_commit(&mut self, partition: i32, offset: i64) {
+        let highest = self.highest.entry(partition).or_insert(offset);
+        *highest = offset.max(*highest);
+    }
 }
 
 /// The context of the client: callbacks and the state that they share with the polling loop.
@@ -211,7 +221,7 @@ impl RebalanceContext {
                 paused: false,
                 end_offset,
                 at_end: offset >= end_offset,
-                commits: Commits::new(offset),
+                commits: Commits::new(offset, state.highest.get(&partition).copied()),
                 origin,
                 _gauge: self.register_gauge(&handle),
             };
@@ -317,6 +327,7 @@ impl RebalanceContext {
         }
         let mut state = self.state();
         for (partition, offset) in due {
+            state.note_commit(partition, offset);
             let Some(held) = state.held.get_mut(&partition) else { continue };
             match mode {
                 CommitMode::Sync => held.mark_committed(offset),
@@ -415,6 +426,9 @@ impl RebalanceContext {
             all_drained &= !late;
             (self.on_event)(ConsumerEvent::Revoked { partition, committed, late });
         }
+        offsets.iter().for_each(|&(partition, offset)| {
+            self.state().note_commit(partition, offset);
+        });
         if !offsets.is_empty()
             && let Err(error) = client.commit(&offsets, CommitMode::Sync)
         {
@@ -429,6 +443,9 @@ impl RebalanceContext {
     pub fn observe(&self, statistics: Vec<PartitionStats>) {
         let mut state = self.state();
         for stats in statistics {
+            if let Some(committed) = stats.committed {
+                state.note_commit(stats.partition, committed);
+            }
             let Some(held) = state.held.get_mut(&stats.partition) else { continue };
             if let Some(end) = stats.end {
                 let end = if end.is_polled { held.next_offset() } else { end.offset };

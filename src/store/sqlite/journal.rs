@@ -40,12 +40,20 @@ pub struct DeadLetterFilter {
     pub limit: usize,
 }
 
+/// The dead letters that were committed ahead of the position of their partition: the flush of
+/// another partition commits what this one has staged, and the process may end before its own does.
+pub(super) const LETTERS_AHEAD: &str = "CREATE TEMP TABLE letters_ahead
+     (partition INTEGER NOT NULL, log_offset INTEGER NOT NULL, element INTEGER);
+     CREATE INDEX temp.letters_ahead_place ON letters_ahead (partition, log_offset, element);";
+
 /// Skips a dead letter of a topic's record that is read again: it was stored the first time, and
 /// may have been replayed or purged since.
 const DEAD_LETTER: &str = "INSERT INTO dead_letters (log_offset, element, reason, message, origin,
      line, log_time, value, value_bytes, sha256, partition, key, headers)
      SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13
-     WHERE NOT EXISTS (SELECT 1 FROM positions WHERE partition = ?11 AND next_offset > ?1)";
+     WHERE NOT EXISTS (SELECT 1 FROM positions WHERE partition = ?11 AND next_offset > ?1)
+     AND NOT EXISTS (SELECT 1 FROM temp.letters_ahead
+     WHERE partition = ?11 AND log_offset = ?1 AND element IS ?2)";
 
 fn record_part(connection: &Connection, part: &Part) -> rusqlite::Result<()> {
     let replace = "INSERT OR REPLACE INTO parts (first_offset, from_bytes, upto_bytes, line, head,
@@ -222,6 +230,16 @@ impl SqliteStore {
         self.check_path()?;
         hooks::reached(Step::After);
         Ok(())
+    }
+
+    /// Finds the dead letters that an earlier process committed ahead of the position of their
+    /// partition: their records are read again.
+    pub(super) fn find_letters_ahead(&self) -> Result<(), StoreError> {
+        let find = "INSERT INTO temp.letters_ahead
+             SELECT partition, log_offset, element FROM dead_letters JOIN positions
+             USING (partition) WHERE log_offset >= next_offset";
+        let found = self.connection().execute(find, []);
+        found.map(drop).map_err(failed(&self.location, "reading dead letters"))
     }
 
     /// Begins the transaction of the next flush unless it is open already.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 
+use super::journal::LETTERS_AHEAD;
 use super::lock::WriterLock;
 use super::{SqliteStore, Writing, failed, file_id};
 use crate::model::rules::Rules;
@@ -111,6 +112,7 @@ impl SqliteStore {
     ) -> Result<Self, StoreError> {
         let store = Self::open_file(path, keep_changes)?;
         store.check_log(LogKind::Topic, &rules.clone().into())?;
+        store.find_letters_ahead()?;
         Ok(store)
     }
 
@@ -138,6 +140,8 @@ impl SqliteStore {
              PRAGMA wal_autocheckpoint = 4000; PRAGMA cache_size = -65536;";
         connection.execute_batch(settings).map_err(failed(&location, "preparing the file"))?;
         migrate(&connection, &location, format)?;
+        let ahead = connection.execute_batch(LETTERS_AHEAD);
+        ahead.map_err(failed(&location, "preparing the file"))?;
         let file = file_id(path).map_err(failed(&location, "reading the file's identity"))?;
         let writing = Writing { _lock: lock, path: path.to_owned(), file };
         Ok(Self::new(connection, location, Some(writing), keep_changes))

@@ -14,7 +14,8 @@ use crate::store::{EpochStore, Flush, Journal, KeyStore, Position, StoreError};
 
 /// The journal of one partition worker, with the position of its partition. Workers of other
 /// partitions write to the same store, so a flush may also commit what another worker has staged.
-/// That is harmless, because the topic delivers those records again.
+/// That is harmless, because the topic delivers those records again, and dead letters that are in
+/// the store already are skipped then.
 pub struct SqlitePartition {
     store: Arc<SqliteStore>,
     partition: i32,

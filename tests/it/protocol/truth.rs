@@ -147,7 +147,7 @@ impl Truth {
     }
 }
 
-fn row_of(device: Device, trip: &literal::Trip, partition: i32) -> TripRow {
+pub fn row_of(device: Device, trip: &literal::Trip, partition: i32) -> TripRow {
     let mut kept = trip.kept.clone();
     kept.sort_by_key(|fix| fix.time);
     let path = Path::from_sorted(kept.iter().map(sample)).expect("times differ");
