@@ -157,6 +157,7 @@ impl Member {
             memory: 20_000,
             by_trip: true,
             loads: 2,
+            ..ProcessorConfig::default()
         };
         let options = Options {
             plan: plan.clone(),
@@ -165,6 +166,7 @@ impl Member {
             notify: Arc::new(|_| ()),
             ask_keys: None,
             find_schema: find_none(),
+            live: Arc::default(),
         };
         let gate = Arc::new(Gate { mode: Mode::Polls.into(), changed: Condvar::new() });
         let held = Arc::<Mutex<BTreeSet<i32>>>::default();
