@@ -29,6 +29,7 @@ use crate::support::{Dice, times};
 const LEADERLESS: Duration = Duration::from_secs(10);
 
 #[test]
+#[ignore = "the mock brokers abort in some runs: rdkafka_mock_cgrp.c, `!member->resp`"]
 fn a_group_that_rebalances_again_and_again_skips_nothing() {
     let seed = times("TSTAR_TEST_MOCK_SEED", rand::rng().next_u64());
     println!("TSTAR_TEST_MOCK_SEED={seed}");
