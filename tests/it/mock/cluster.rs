@@ -144,6 +144,11 @@ impl Cluster {
         }
     }
 
+    /// Takes the leader of a partition away, or gives it one.
+    pub fn lead(&self, partition: i32, broker: Option<i32>) {
+        self.brokers.partition_leader(TOPIC, partition, broker).unwrap();
+    }
+
     pub fn heal(&self) {
         for broker in 1..=BROKERS {
             self.brokers.broker_up(broker).unwrap();
