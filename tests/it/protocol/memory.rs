@@ -74,7 +74,10 @@ pub fn state_before(
     let mut state = Vec::new();
     for (lane, script) in world.scripts.iter().enumerate() {
         let offset = script.log.versions.offset_of(before).get();
-        let (epoch, partition) = (script.epoch_of(offset), script.log.partition);
+        // The offset alone does not say it: an epoch without records starts where the next does.
+        let begun = script.epochs.iter().rev().find(|epoch| epoch.base <= before);
+        let epoch = begun.expect("versions are of an epoch").epoch;
+        let partition = script.log.partition;
         if world.homes.contains_key(&(device, epoch))
             && is_own(&world.homes, device, epoch, partition)
         {

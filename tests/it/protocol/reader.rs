@@ -60,6 +60,8 @@ struct Lookup {
     committed: Vec<Arc<TripRow>>,
     /// What one pair of replicas held then of the device.
     before: Vec<TripRow>,
+    /// The floor of the device that every reader saw then.
+    floor: DeviceTime,
     /// The memory that it asks, and the owner of each partition when it began.
     memory: Option<(Memory, Vec<Option<usize>>)>,
     answer: Pin<Box<dyn Future<Output = Result<Answer, StoreError>>>>,
@@ -229,9 +231,11 @@ impl Lookup {
         let committed = committed(world, truth);
         let question = Question::random(world, truth, &committed)?;
         let before = question.device().map(|device| world.list_of_pair(device));
+        let floor = question.device().map(|device| world.known_floor(device));
         let answer = Box::pin(question.clone().answer(Rc::clone(store), memory.clone()));
         let memory = memory.map(|memory| (memory, owners(world)));
-        Some(Self { question, committed, before: before.unwrap_or_default(), memory, answer })
+        let (before, floor) = (before.unwrap_or_default(), floor.unwrap_or(DeviceTime::MIN));
+        Some(Self { question, committed, before, floor, memory, answer })
     }
 
     /// I7: what was committed when it began is in the answer, as it was then or later; so is what
@@ -329,6 +333,9 @@ impl Lookup {
         let owners = owners(world);
         let is_former = asked.is_resident[0] && !owners.contains(&Some(memory.process));
         let is_erased = |row: &TripRow| row.end_ms < truth.floor(device_of(row));
+        if found.iter().any(|(row, is_fresh)| *is_fresh && row.end_ms < self.floor) {
+            world.bad.insert("a reader finds what was erased before");
+        }
         let is_lost = |row: &&TripRow| !found.iter().any(|(found, _)| found.overlaps(row));
         let is_old = |row: &TripRow| {
             found.iter().any(|(found, _)| found.overlaps(row) && found.version > row.version)

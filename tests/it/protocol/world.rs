@@ -401,6 +401,15 @@ impl World {
         at_once(all).expect("nothing fails")
     }
 
+    /// The floor of a device that every reader sees.
+    pub fn known_floor(&self, device: Device) -> DeviceTime {
+        let floor = |store: &ScyllaStore<Connection>| {
+            let forget = at_once(store.erased(&name(device))).expect("nothing fails");
+            forget.map_or(DeviceTime::MIN, |forget| forget.before_ms)
+        };
+        self.by_pair.iter().map(floor).min().expect("there are pairs")
+    }
+
     /// Whether a forget of a device was begun.
     pub fn is_begun(&self, device_id: &str, forget: &Forget) -> bool {
         let begun = |store: &ScyllaStore<Connection>| {
