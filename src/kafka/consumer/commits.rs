@@ -75,15 +75,16 @@ impl Commits {
     /// Processes the committed offset of new statistics; `None` if unknown. It may be from before
     /// the last commit.
     pub(super) fn observe(&mut self, committed: Option<i64>) {
-        let (shown, stale) = (committed.filter(|offset| *offset > self.stale), self.stale);
+        let shown = committed.filter(|offset| *offset > self.stale);
         self.committed = shown.unwrap_or(self.committed);
-        // Only a synchronous commit can confirm an offset that is shown in any case.
-        if let Some(pending) = self.pending.as_mut().filter(|pending| pending.offset > stale) {
+        let Some(pending) = &mut self.pending else { return };
+        if shown == Some(pending.offset) {
+            self.pending = None;
+        } else if committed != Some(pending.offset) {
             pending.unseen += 1;
-            if shown == Some(pending.offset) {
-                self.pending = None;
-            }
         }
+        // Only a synchronous commit can confirm an offset that was committed before: statistics may
+        // show it in any case.
     }
 }
 
@@ -169,6 +170,19 @@ mod tests {
         assert!(!commits.is_due(90) && !commits.is_committed(90));
         commits.mark_committed(90);
         assert!(commits.is_committed(90));
+    }
+
+    #[test]
+    fn a_lost_commit_of_an_offset_that_was_committed_before_is_retried() {
+        let mut commits = Commits::new(20, Some(80));
+        commits.mark_sent(80);
+        (1..MAX_UNSEEN).for_each(|_| commits.observe(Some(20)));
+        assert!(!commits.is_due(80));
+        commits.observe(Some(20));
+        assert!(commits.is_due(80) && commits.lost() == Some(80));
+        commits.mark_sent(80);
+        (0..10 * MAX_UNSEEN).for_each(|_| commits.observe(Some(80)));
+        assert!(!commits.is_due(80) && !commits.is_committed(80));
     }
 
     #[test]
