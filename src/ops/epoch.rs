@@ -132,6 +132,16 @@ pub struct NewEpochRequest {
     pub now_ms: i64,
 }
 
+fn require_no_members(group: &Group, name: &str) -> anyhow::Result<()> {
+    match group.members()? {
+        0 => Ok(()),
+        members => {
+            let problem = format!("group `{name}` has {members} members; stop all instances first");
+            Err(PreconditionFailed(problem).into())
+        }
+    }
+}
+
 /// Begins a new epoch of the topic as it is now.
 ///
 /// # Errors
@@ -149,15 +159,13 @@ pub async fn begin_new(request: &NewEpochRequest, log: OpenLog<'_>) -> anyhow::R
     let topics = Topics::new(&log.brokers)?;
     let partitions = topics.needed(topic)?;
     let layout = TopicLayout { partitions, extents: topics.extents(topic, partitions)? };
-    // No instance may run: the lock of a file and the members of a group show whether one does.
+    // No instance may run. The lock of a file shows that none does; those that write a keyspace are
+    // the members of its group.
     let access = Access::WriteTopic(&newest.rules);
     let store = AnyStore::open(url, access, request.options.clone()).await?;
     let group = Group::new(&log.brokers, &log.group)?;
-    let members = group.members()?;
-    if members > 0 {
-        let group = &log.group;
-        let problem = format!("group `{group}` has {members} members; stop all instances first");
-        return Err(PreconditionFailed(problem).into());
+    if store.embedded().is_none() {
+        require_no_members(&group, &log.group)?;
     }
     let next = next_epoch(request, &newest, &layout, &store, &log)?;
     if !store.add_epoch(&next).await? {

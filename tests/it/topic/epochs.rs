@@ -2,9 +2,11 @@
 
 use serde_json::Value;
 
-use super::{Topic, drain, start};
+use super::keyspace::{log, store, until_committed};
+use super::{PARTITIONS, Topic, drain, start};
 use crate::cli::{Folder, minutes};
 use crate::faults::until;
+use crate::keyspace::Keyspace;
 
 /// Runs until the trips have this number of samples.
 fn run_until(folder: &Folder, words: &str, samples: u64) {
@@ -73,6 +75,26 @@ fn an_epoch_is_of_one_topic_and_set_of_rules_and_none_is_made_for_nothing() {
     run_until(&folder, &words, 3);
     new(&topic.flags()).ends(0);
     folder.run(&verify).ends(0);
+}
+
+#[test]
+fn an_epoch_waits_for_the_instances_of_its_own_store() {
+    let (Some(topic), Some(keyspace)) = (Topic::new(PARTITIONS), Keyspace::bare()) else { return };
+    let (folder, store) = (Folder::new(), store(&keyspace));
+    topic.send_lines(minutes("truck-1", &[1, 2]).as_bytes(), "no-device");
+    let flags = log(&topic);
+    run_until(&folder, &format!("run {flags} --store sqlite:t.db --from earliest"), 2);
+    folder.run(&format!("schema apply {store}")).ends(0);
+    let words = format!("run {flags} {store} --from earliest --create-topics");
+    let running = start(&folder, &words);
+    until_committed(&topic, &topic.name);
+    let new = |store: &str| folder.run(&format!("epoch new {flags} {store}"));
+    let group = format!("group `{}` has 1 members; stop all instances first", topic.name);
+    new(&store).ends(78).says(&[&group]);
+    // The member is not one of the file: its lock says that no instance has it.
+    new("--store sqlite:t.db").ends(0);
+    drain(running, &words).ends(0);
+    new(&store).ends(0);
 }
 
 #[test]

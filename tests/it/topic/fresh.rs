@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::keyspace::store;
+use super::keyspace::{log, store};
 use super::{PARTITIONS, Topic};
 use crate::cli::{Folder, minutes};
 use crate::faults::until;
@@ -33,7 +33,7 @@ fn trip(answer: &Value) -> Value {
 /// Sends samples, and looks each up until it is found, in a store that gets nothing for an hour.
 fn samples_are_found_before_they_are_stored(store: &str) {
     let Some(topic) = Topic::new(PARTITIONS) else { return };
-    let (folder, flags) = (Folder::new(), topic.flags());
+    let (folder, flags) = (Folder::new(), log(&topic));
     let waits = "--flush-interval 1h --max-staleness 1h";
     let words = format!("run {flags} {store} --from earliest --create-topics {waits}");
     let server = Server::start(&folder, &words);

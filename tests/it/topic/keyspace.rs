@@ -17,6 +17,11 @@ pub fn store(keyspace: &Keyspace) -> String {
     format!("--store scylla://{}/{}", keyspace.url.nodes[0], keyspace.url.keyspace)
 }
 
+/// Flags that name the topic, and a group of its own: other tests run on the same brokers.
+pub fn log(topic: &Topic) -> String {
+    format!("{} --group {}", topic.flags(), topic.name)
+}
+
 /// Waits until a group has committed everything that a topic has.
 pub fn until_committed(topic: &Topic, group: &str) {
     let ends = topic.ends(PARTITIONS);
@@ -39,7 +44,7 @@ fn spans(trips: Vec<Value>) -> Vec<Value> {
 #[test]
 fn a_topic_gives_the_trips_that_a_file_of_its_records_gives() {
     let (Some(topic), Some(keyspace)) = (Topic::new(PARTITIONS), Keyspace::bare()) else { return };
-    let (folder, store, flags) = (Folder::new(), store(&keyspace), topic.flags());
+    let (folder, store, flags) = (Folder::new(), store(&keyspace), log(&topic));
     let lines = fleet(&folder, 20_000);
     topic.send_lines(&lines, "no-device");
     folder.write("all.ndjson", &lines);
@@ -56,7 +61,7 @@ fn a_topic_gives_the_trips_that_a_file_of_its_records_gives() {
 
     let words = format!("{first} --create-topics");
     let running = start(&folder, &words);
-    until_committed(&topic, "tstar");
+    until_committed(&topic, &topic.name);
     letters_stay(&topic);
     let summary = drain(running, &words).ends(0).json();
     for count in ["delivered", "applied", "duplicates", "conflicting", "arrivals", "dead_letters"] {
@@ -71,7 +76,7 @@ fn a_topic_gives_the_trips_that_a_file_of_its_records_gives() {
     topic.send_lines(minutes("truck-1", &[1, 2]).as_bytes(), "no-device");
     let words = format!("run {flags} {store} --no-feed");
     let running = start(&folder, &words);
-    until_committed(&topic, "tstar");
+    until_committed(&topic, &topic.name);
     let summary = drain(running, &words).ends(0).json();
     assert_eq!(number(&summary["delivered"]), 2);
     assert_eq!(topic.records_of(&format!("{}.trips", topic.name)).len(), events);
@@ -125,19 +130,19 @@ fn instances_share_the_partitions_and_one_that_leaves_hands_them_over() {
     else {
         return;
     };
-    let (folder, store, flags) = (Folder::new(), store(&keyspace), topic.flags());
+    let (folder, store, flags) = (Folder::new(), store(&keyspace), log(&topic));
     let words = format!("run {flags} {store} --from earliest --create-topics");
     let (lines, rest) = (fleet(&folder, 4_000), minutes("truck-1", &[1, 2, 3]));
     topic.send_lines(&lines, "no-device");
     let first = start(&folder, &words);
-    until_committed(&topic, "tstar");
+    until_committed(&topic, &topic.name);
     let mut second = start(&folder, &words);
     let mut said = String::new();
     second.until_says("reading from offset", &mut said);
     let summary = drain(first, &words).ends(0).json();
     assert_eq!(number(&summary["delivered"]), 4_000);
     topic.send_lines(rest.as_bytes(), "no-device");
-    until_committed(&topic, "tstar");
+    until_committed(&topic, &topic.name);
     let again = drain(second, &words).ends(0).json();
     assert_eq!(number(&again["delivered"]), 3, "nothing is read again");
     // The epoch holds the rules: others are refused as long as the store exists.
