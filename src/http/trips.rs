@@ -22,7 +22,7 @@ use super::trip_response::{
 use crate::identity::{DeviceId, TripId};
 use crate::model::scalar::{DeviceTime, Version};
 use crate::model::time::{format_time, parse_time};
-use crate::store::fresh::{FreshLookup, FreshRow, FreshTrips};
+use crate::store::fresh::{FreshLookup, FreshRow};
 use crate::store::{DeviceScope, Forget, LookupResult, Order, StoreError, TripStore as _};
 use crate::telemetry::LOOKUP_DURATION;
 use crate::timeline::DAY_MS;
@@ -123,11 +123,9 @@ pub async fn lookup(
         LookupResult::Unknown => {
             let at = format_time(at_ms.ms());
             let detail = format!("no trip of device `{device}` covers {at}");
-            let before = store.range(&device, (DeviceTime::MIN, at_ms), Order::Desc, 1).await?;
-            let after = store.range(&device, (at_ms, DeviceTime::MAX), Order::Asc, 1).await?;
-            let item = |found: FreshTrips| {
-                let first = found.rows.first();
-                first.map(|found| app.list_item(&found.row, found.is_fresh)).transpose()
+            let (before, after) = store.neighbours(&device, at_ms).await?;
+            let item = |found: Option<FreshRow>| {
+                found.map(|found| app.list_item(&found.row, found.is_fresh)).transpose()
             };
             Err(Problem::new(StatusCode::NOT_FOUND, "no_trip", detail)
                 .with("previous", item(before)?)

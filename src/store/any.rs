@@ -250,8 +250,8 @@ macro_rules! either {
 
 impl TripStore for AnyStore {
     forward_trip_store!(
-        either: apply, covering, rows_of_day, range, devices, forgets, erased, forget, claimed,
-        claim, forgotten_devices, repairs,
+        either: apply, covering, rows_of_day, range, neighbour, devices, forgets, erased, forget,
+        claimed, claim, forgotten_devices, repairs,
     );
 }
 

@@ -4,6 +4,7 @@
 use super::{Order, TripRow};
 use crate::codec::trip_row::resolve_overlaps;
 use crate::model::scalar::{Day, DeviceTime};
+use crate::timeline::{DAY_MS, day_of};
 
 /// Size of the first page and of the largest, days. Each page is twice as large as the one before.
 const PAGE_SIZES: (usize, usize) = (16, 1024);
@@ -61,6 +62,24 @@ pub(super) fn add_day(
         if found.last().is_none_or(|last| !last.overlaps(&row)) {
             found.push(row);
         }
+    }
+}
+
+/// The rest of the search for a trip that no row of the day of `time_ms` is: a span of other days.
+pub(super) fn beyond(time_ms: DeviceTime, order: Order) -> (DeviceTime, DeviceTime) {
+    let start_ms = day_of(time_ms).start_ms();
+    match order {
+        Order::Asc => (start_ms + DAY_MS, DeviceTime::MAX),
+        Order::Desc => (DeviceTime::MIN, start_ms - 1),
+    }
+}
+
+/// The trip that is nearest to a time, of the nearest rows of its day.
+pub(super) fn nearest(rows: Vec<TripRow>, order: Order) -> Option<TripRow> {
+    let mut trips = resolve_overlaps(rows).into_iter();
+    match order {
+        Order::Asc => trips.next(),
+        Order::Desc => trips.next_back(),
     }
 }
 

@@ -49,6 +49,16 @@ macro_rules! forward_trip_store {
             $via!(self, "range", range(device_id, from_ms, upto_ms, order, limit))
         }
     };
+    (@neighbour $via:ident) => {
+        async fn neighbour(
+            &self,
+            device_id: &str,
+            time_ms: $crate::model::scalar::DeviceTime,
+            order: $crate::store::Order,
+        ) -> Result<Option<$crate::store::TripRow>, $crate::store::StoreError> {
+            $via!(self, "neighbour", neighbour(device_id, time_ms, order))
+        }
+    };
     (@devices $via:ident) => {
         async fn devices(
             &self,
@@ -131,7 +141,7 @@ macro_rules! shared {
 /// A partition worker shares its trips with its journal.
 impl<T: TripStore> TripStore for Arc<T> {
     forward_trip_store!(
-        shared: apply, covering, rows_of_day, range, devices, forgets, erased, forget, claimed,
-        claim, forgotten_devices, repairs,
+        shared: apply, covering, rows_of_day, range, neighbour, devices, forgets, erased, forget,
+        claimed, claim, forgotten_devices, repairs,
     );
 }

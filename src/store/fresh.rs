@@ -10,6 +10,8 @@ use std::borrow::Borrow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use futures_util::future::try_join;
+
 use super::find::device_of_uuid;
 use super::{Forget, LookupResult, Order, StoreError, TripRow, TripStore};
 use crate::codec::trip_row::resolve_overlaps;
@@ -193,6 +195,38 @@ impl<'a, S: TripStore, M: OwnerMemory> FreshStore<'a, S, M> {
             found.result = LookupResult::Unknown;
         }
         Ok(found)
+    }
+
+    /// The last trip of a device before a time that no trip covers, and the first one after it.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn neighbours(
+        &self,
+        device_id: &str,
+        time_ms: DeviceTime,
+    ) -> Result<(Option<FreshRow>, Option<FreshRow>), StoreError> {
+        let neighbour = |order| self.neighbour(device_id, time_ms, order);
+        try_join(neighbour(Order::Desc), neighbour(Order::Asc)).await
+    }
+
+    async fn neighbour(
+        &self,
+        device_id: &str,
+        time_ms: DeviceTime,
+        order: Order,
+    ) -> Result<Option<FreshRow>, StoreError> {
+        let span = match order {
+            Order::Asc => (time_ms, DeviceTime::MAX),
+            Order::Desc => (DeviceTime::MIN, time_ms),
+        };
+        let answer = self.read_memory(device_id, span, order, 1).await;
+        if answer.is_some_and(|answer| !answer.rows.is_empty()) {
+            // It may have a newer version of the stored trip, or one that is erased.
+            return Ok(self.range(device_id, span, order, 1).await?.rows.pop());
+        }
+        let found = self.store.neighbour(device_id, time_ms, order).await?;
+        Ok(found.map(|row| FreshRow { row, is_fresh: false }))
     }
 
     /// At most `limit` trips of a device that overlap `from_ms..=upto_ms`, each once, ordered by

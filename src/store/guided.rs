@@ -68,8 +68,8 @@ where
     G: TripStore,
 {
     forward_trip_store!(
-        store: apply, covering, rows_of_day, range, devices, forgets, erased, forget, claim,
-        forgotten_devices, repairs,
+        store: apply, covering, rows_of_day, range, neighbour, devices, forgets, erased, forget,
+        claim, forgotten_devices, repairs,
     );
 
     async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>, StoreError> {

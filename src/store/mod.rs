@@ -199,6 +199,24 @@ pub trait TripStore: Send + Sync {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<TripRow>, StoreError>> + Send;
 
+    /// The trip of a device that is nearest to a time that none covers: the last one before it in
+    /// descending order, else the first one after it.
+    fn neighbour(
+        &self,
+        device_id: &str,
+        time_ms: DeviceTime,
+        order: Order,
+    ) -> impl Future<Output = Result<Option<TripRow>, StoreError>> + Send {
+        async move {
+            let (from_ms, upto_ms) = match order {
+                Order::Asc => (time_ms, DeviceTime::MAX),
+                Order::Desc => (DeviceTime::MIN, time_ms),
+            };
+            let mut found = self.range(device_id, from_ms, upto_ms, order, 1).await?;
+            Ok(found.pop())
+        }
+    }
+
     /// At most `limit` device ids greater than `after`, in byte order.
     fn devices(
         &self,

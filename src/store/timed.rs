@@ -18,8 +18,8 @@ macro_rules! timed {
 
 impl<S: TripStore> TripStore for Timed<S> {
     forward_trip_store!(
-        timed: apply, covering, rows_of_day, range, devices, forgets, erased, forget, claimed,
-        claim, forgotten_devices, repairs,
+        timed: apply, covering, rows_of_day, range, neighbour, devices, forgets, erased, forget,
+        claimed, claim, forgotten_devices, repairs,
     );
 }
 

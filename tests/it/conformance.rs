@@ -137,6 +137,30 @@ async fn a_lookup_finds_the_trip_that_covers_the_time(store: impl TripStore) {
     assert_eq!(store.covering("truck-19", at(0)).await.unwrap(), None);
 }
 
+async fn a_time_between_trips_has_two_neighbours(store: impl TripStore) {
+    let day = DAY_MS / MINUTE;
+    // Days with one, several and no trips, and one that ends on the day after its start.
+    let starts = [-3 * day + 5, 60, 67, 120, 240, day - 4, day + 60, 5 * day];
+    let versions = (2..).step_by(2);
+    let made = starts.into_iter().zip(versions);
+    let rows: Vec<_> = made.map(|(at, n)| trip("truck-17", &[at, at + 5], n)).collect();
+    store.apply(&rows).await.unwrap();
+    store.apply(&[trip("truck-18", &[61, 121, 241], 100)]).await.unwrap();
+    for minute in starts.into_iter().flat_map(|at| [at - 1, at + 6, at + 7, at + day]) {
+        let time_ms = at(minute);
+        if lookup(&store, minute).await.is_some() {
+            continue;
+        }
+        let before = rows.iter().rev().find(|row| row.end_ms < time_ms);
+        let after = rows.iter().find(|row| row.start_ms > time_ms);
+        for (order, expected) in [(Order::Desc, before), (Order::Asc, after)] {
+            let found = store.neighbour("truck-17", time_ms, order).await.unwrap();
+            assert_eq!(found.as_ref(), expected, "{order:?} of minute {minute}");
+        }
+    }
+    assert_eq!(store.neighbour("truck-19", at(0), Order::Asc).await.unwrap(), None);
+}
+
 async fn a_trip_is_found_in_every_day_it_touches(store: impl TripStore) {
     let day = DAY_MS / MINUTE;
     let before = trip("truck-17", &[-30, -5], 2);
@@ -328,6 +352,7 @@ macro_rules! conformance {
             growth_leaves_one_row,
             a_merge_leaves_one_row,
             a_lookup_finds_the_trip_that_covers_the_time,
+            a_time_between_trips_has_two_neighbours,
             a_trip_is_found_in_every_day_it_touches,
             a_range_shows_each_overlapping_trip_once_in_order,
             devices_come_in_byte_order_and_by_page,

@@ -125,3 +125,23 @@ fn an_owner_that_does_not_answer_is_asked_once_in_a_request() {
     }
     assert_eq!(owner.questions.load(Ordering::Relaxed), 1);
 }
+
+#[test]
+fn neighbours_of_a_time_are_those_of_store_and_memory() {
+    let store = store(&[trip(&[0, 1], 2), trip(&[10, 11], 4), trip(&[40, 41], 6)]);
+    let near = |rows: Vec<TripRow>, minute: i64| {
+        let fresh = FreshStore::new(&store, Some(Arc::new(Owner { rows, ..Owner::default() })));
+        let (before, after) = block_on(fresh.neighbours("a", DeviceTime(minute * MINUTE))).unwrap();
+        [before, after].map(|it| it.map(|it| (it.row.start_ms.ms() / MINUTE, it.is_fresh)))
+    };
+    assert_eq!(near(vec![], 20), [Some((10, false)), Some((40, false))]);
+    assert_eq!(near(vec![], -1), [None, Some((0, false))]);
+    assert_eq!(near(vec![], 50), [Some((40, false)), None]);
+    // A merge that the store does not have, a newer trip between, and a row of a former owner.
+    assert_eq!(near(vec![trip(&[0, 11], 8)], 20), [Some((0, true)), Some((40, false))]);
+    assert_eq!(near(vec![trip(&[30, 31], 8)], 20), [Some((10, false)), Some((30, true))]);
+    assert_eq!(near(vec![trip(&[11, 12], 3)], 20), [Some((10, false)), Some((40, false))]);
+    let forget = Forget { version: Version(9), before_ms: DeviceTime(12 * MINUTE) };
+    block_on(store.forget("a", &forget)).unwrap();
+    assert_eq!(near(vec![trip(&[0, 11], 8)], 20), [None, Some((40, false))]);
+}

@@ -184,6 +184,16 @@ impl<C: Cql> TripStore for WithJournal<C> {
         Ok(found.into_iter().map(|row| self.shown(row)).collect())
     }
 
+    async fn neighbour(
+        &self,
+        device_id: &str,
+        time_ms: DeviceTime,
+        order: Order,
+    ) -> Result<Option<TripRow>, StoreError> {
+        let found = self.store.neighbour(&self.device(device_id), time_ms, order).await?;
+        Ok(found.map(|row| self.shown(row)))
+    }
+
     async fn devices(
         &self,
         whose: DeviceScope,

@@ -45,6 +45,13 @@ const OF_DAY: &str = concat!(
      ORDER BY end_time ASC, start_time ASC"
 );
 
+const BEFORE: &str = concat!(
+    "SELECT ",
+    columns!(),
+    " FROM trips WHERE device_id = ? AND bucket = ? AND end_time < ?
+     ORDER BY end_time DESC, start_time DESC"
+);
+
 /// Every row of the table, in token order.
 const EVERY: &str = concat!("SELECT ", columns!(), " FROM trips");
 
@@ -115,6 +122,7 @@ pub(super) struct Statements<C: Cql> {
     pub(super) list_device: C::Batch,
     pub(super) list_day: C::Batch,
     pub(super) covering: C::Statement,
+    pub(super) before: C::Statement,
     pub(super) of_day: C::Statement,
     pub(super) all_rows: C::Statement,
     pub(super) remove: C::Statement,
@@ -183,6 +191,7 @@ impl<C: Cql> Statements<C> {
             list_device: cql.batch(vec![list(list_device).await?]),
             list_day: cql.batch(vec![list(list_day).await?]),
             covering: paged(OF_DAY, LOOKUP_PAGE).await?,
+            before: paged(BEFORE, LOOKUP_PAGE).await?,
             of_day: paged(OF_DAY, DAY_PAGE).await?,
             all_rows: paged(EVERY, DAY_PAGE).await?,
             remove: list(remove).await?,

@@ -15,7 +15,7 @@ use super::{ScyllaStore, Shared, devices};
 use crate::identity::{self, SHARDS};
 use crate::model::reason::SkipReason;
 use crate::model::scalar::{Day, DeviceTime, Version};
-use crate::store::days::{Days, add_day};
+use crate::store::days::{Days, add_day, beyond, nearest};
 use crate::store::repairs::Repairs;
 use crate::store::skip;
 use crate::store::{DayWrite, DeviceScope, Forget, Order, StoreError, TripRow, TripStore};
@@ -307,6 +307,28 @@ impl<C: Cql> TripStore for ScyllaStore<C> {
         }
         found.truncate(limit);
         Ok(found)
+    }
+
+    async fn neighbour(
+        &self,
+        device_id: &str,
+        time_ms: DeviceTime,
+        order: Order,
+    ) -> Result<Option<TripRow>, StoreError> {
+        let shared = &self.shared;
+        let select = match order {
+            Order::Asc => &shared.statements.covering,
+            Order::Desc => &shared.statements.before,
+        };
+        let values = (device_id, bucket(day_of(time_ms)), CqlTimestamp(time_ms.ms()));
+        let start = PagingState::start();
+        let (page, _) = shared.page("looking up a time", select, &values, start).await?;
+        let rows = page.into_iter().filter_map(|raw| shared.valid_row(raw));
+        if let Some(found) = nearest(rows.filter(TripRow::is_whole).collect(), order) {
+            return Ok(Some(found));
+        }
+        let (from_ms, upto_ms) = beyond(time_ms, order);
+        Ok(self.range(device_id, from_ms, upto_ms, order, 1).await?.pop())
     }
 
     async fn devices(

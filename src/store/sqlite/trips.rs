@@ -7,7 +7,7 @@ use super::{SqliteStore, failed, forgets};
 use crate::codec::trip_row::trip_columns;
 use crate::identity::{self, SHARDS};
 use crate::model::scalar::{Day, DeviceTime};
-use crate::store::days::{Days, add_day};
+use crate::store::days::{Days, add_day, beyond, nearest};
 use crate::store::skip;
 use crate::store::{DeviceScope, Forget, Order, RowError, StoreError, TripRow, TripStore};
 use crate::timeline::day_of;
@@ -35,7 +35,7 @@ macro_rules! columns {
 const LOOKUP_ROWS: i64 = 64;
 
 /// Rows that a lookup reads at first. If trips are disjoint, the first row decides.
-const LOOKUP_PAGE: u64 = 4;
+const LOOKUP_PAGE: u32 = 4;
 
 /// Deletes every older row within the span, whatever its key.
 const DELETE: &str = "DELETE FROM trips WHERE device_id = ?1 AND bucket = ?2
@@ -65,6 +65,14 @@ const OF_DAY: &str = concat!(
     columns!(),
     ", bucket FROM trips WHERE device_id = ?1 AND bucket = ?2 AND end_time >= ?3
      ORDER BY end_time ASC, start_time ASC"
+);
+
+/// The rows of a day before a time, the nearest first.
+const BEFORE: &str = concat!(
+    "SELECT ",
+    columns!(),
+    ", bucket FROM trips WHERE device_id = ?1 AND bucket = ?2 AND end_time < ?3
+     ORDER BY end_time DESC, start_time DESC LIMIT ?4"
 );
 
 /// Writes the copies of a trip in the caller's transaction.
@@ -164,7 +172,7 @@ fn decide(
         if row.start_ms <= time_ms && is_newer && row.is_whole() {
             best = Some(row);
         }
-        if rows_seen >= LOOKUP_PAGE && best.is_some() {
+        if rows_seen >= u64::from(LOOKUP_PAGE) && best.is_some() {
             break;
         }
     }
@@ -300,6 +308,32 @@ impl TripStore for SqliteStore {
         }
         found.truncate(limit);
         Ok(found)
+    }
+
+    async fn neighbour(
+        &self,
+        device_id: &str,
+        time_ms: DeviceTime,
+        order: Order,
+    ) -> Result<Option<TripRow>, StoreError> {
+        let near = |connection: &Connection| {
+            let mut statement = connection.prepare_cached(match order {
+                Order::Asc => COVERING,
+                Order::Desc => BEFORE,
+            })?;
+            let bucket = day_of(time_ms).start_ms();
+            let rows =
+                statement.query_map(params![device_id, bucket, time_ms, LOOKUP_PAGE], read)?;
+            rows.collect::<rusqlite::Result<Vec<_>>>()
+        };
+        let rows = near(&self.connection());
+        let rows = self.count_rows(rows.map_err(failed(&self.location, "looking up a time")))?;
+        let rows = rows.into_iter().flatten().filter(TripRow::is_whole).collect();
+        if let Some(found) = nearest(rows, order) {
+            return Ok(Some(found));
+        }
+        let (from_ms, upto_ms) = beyond(time_ms, order);
+        Ok(self.range(device_id, from_ms, upto_ms, order, 1).await?.pop())
     }
 
     async fn devices(

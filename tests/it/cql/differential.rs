@@ -40,11 +40,17 @@ const WRITES: [(&str, &str); 11] = [
     ("DELETE FROM claims WHERE device_id = ? AND epoch = ? IF EXISTS", "di"),
 ];
 
-const READS: [(&str, &str); 12] = [
+const READS: [(&str, &str); 13] = [
     (
         "SELECT device_id, bucket, end_time, start_time, driver, version, jumps FROM trips
          WHERE device_id = ? AND bucket = ? AND end_time >= ?
          ORDER BY end_time ASC, start_time ASC",
+        "dtt",
+    ),
+    (
+        "SELECT device_id, end_time, start_time, driver, version FROM trips
+         WHERE device_id = ? AND bucket = ? AND end_time < ?
+         ORDER BY end_time DESC, start_time DESC",
         "dtt",
     ),
     (
