@@ -1,14 +1,20 @@
 //! Export: the selected trips of a store, by device and start time, in bounded memory.
 
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+
 use super::InvalidRequest;
 use super::trips::prefix_times;
 use crate::identity::{DeviceId, date_range, prefix_range};
 use crate::model::scalar::{Day, DeviceTime};
-use crate::store::{AnyStore, DevicePages, DeviceScope, Order, TripRow, TripStore};
+use crate::store::{AnyStore, DevicePages, DeviceScope, Order, StoreError, TripRow, TripStore};
 use crate::timeline::DAY_MS;
 
 /// Trips of a device that are read at once.
 const PAGE: usize = 32;
+
+/// Devices of a store on servers whose first page is read before its turn. Their pages are in
+/// memory at once.
+const DEVICES_AHEAD: usize = 16;
 
 /// Which trips are exported.
 #[derive(Clone, Copy, Debug)]
@@ -90,11 +96,46 @@ pub async fn export(
     }
     let (mut pages, mut changed) = (DevicePages::new(store, selection.scope), 0);
     while let Some(devices) = pages.next().await? {
-        for device in &devices {
-            // Trips of one device may merge, so its pages have to be of one moment.
-            let _snapshot = store.snapshot()?;
-            changed += export_device(store, device, selection, &mut each).await?;
-        }
+        changed += match store.embedded() {
+            Some(_) => export_snapshots(store, &devices, selection, &mut each).await?,
+            None => export_ahead(store, &devices, selection, &mut each).await?,
+        };
+    }
+    Ok(changed)
+}
+
+/// Exports devices in turn. Trips of one device may merge, so its pages are of one moment.
+async fn export_snapshots(
+    store: &AnyStore,
+    devices: &[String],
+    selection: &Selection,
+    each: &mut impl FnMut(&TripRow) -> anyhow::Result<()>,
+) -> anyhow::Result<u64> {
+    let mut changed = 0;
+    for device in devices {
+        let _snapshot = store.snapshot()?;
+        changed += export_device(store, device, selection, each).await?;
+    }
+    Ok(changed)
+}
+
+/// Exports devices of a store on servers: while the trips of one are written, the first pages of
+/// those after it are read.
+async fn export_ahead(
+    store: &impl TripStore,
+    devices: &[String],
+    selection: &Selection,
+    each: &mut impl FnMut(&TripRow) -> anyhow::Result<()>,
+) -> anyhow::Result<u64> {
+    let first_page = |device| async move {
+        let rows = read_page(store, device, selection, selection.from_ms).await?;
+        Ok::<_, StoreError>((device, rows))
+    };
+    let reads = devices.iter().map(|device| first_page(device));
+    let mut reads = stream::iter(reads).buffered(DEVICES_AHEAD);
+    let mut changed = 0;
+    while let Some((device, rows)) = reads.try_next().await? {
+        changed += export_pages(store, device, selection, rows, each).await?;
     }
     Ok(changed)
 }
@@ -106,12 +147,29 @@ async fn export_device(
     selection: &Selection,
     each: &mut impl FnMut(&TripRow) -> anyhow::Result<()>,
 ) -> anyhow::Result<u64> {
-    let (mut from_ms, upto_ms) = (selection.from_ms, selection.upto_ms);
+    let first = read_page(store, device, selection, selection.from_ms).await?;
+    export_pages(store, device, selection, first, each).await
+}
+
+async fn read_page(
+    store: &impl TripStore,
+    device: &str,
+    selection: &Selection,
+    from_ms: DeviceTime,
+) -> Result<Vec<TripRow>, StoreError> {
+    store.range(device, from_ms, selection.upto_ms, Order::Asc, PAGE).await
+}
+
+/// Exports a page of a device and those after it.
+async fn export_pages(
+    store: &impl TripStore,
+    device: &str,
+    selection: &Selection,
+    mut rows: Vec<TripRow>,
+    each: &mut impl FnMut(&TripRow) -> anyhow::Result<()>,
+) -> anyhow::Result<u64> {
     let (mut written_upto, mut changed) = (None, 0);
     loop {
-        let rows = store.range(device, from_ms, upto_ms, Order::Asc, PAGE).await?;
-        let is_last = rows.len() < PAGE;
-        let end_ms = rows.last().map(|row| row.end_ms);
         for row in rows.iter().filter(|row| selection.contains(row)) {
             if written_upto.is_some_and(|end_ms| row.start_ms <= end_ms) {
                 changed += 1;
@@ -120,11 +178,14 @@ async fn export_device(
             written_upto = Some(row.end_ms);
             each(row)?;
         }
-        match end_ms {
+        let is_last = rows.len() < PAGE;
+        rows = match rows.last().map(|row| row.end_ms) {
             // Trips are disjoint: the next one starts later.
-            Some(end_ms) if !is_last && end_ms < upto_ms => from_ms = end_ms + 1,
+            Some(end_ms) if !is_last && end_ms < selection.upto_ms => {
+                read_page(store, device, selection, end_ms + 1).await?
+            }
             _ => return Ok(changed),
-        }
+        };
     }
 }
 
