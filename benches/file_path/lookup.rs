@@ -66,14 +66,16 @@ pub fn measure(folder: &FilePath, trips: u32) -> anyhow::Result<String> {
     let mut random = ChaCha8Rng::seed_from_u64(1);
     let spans = fill(&runtime, &file, trips, &mut random)?;
     let devices = DEVICES.min(trips);
-    let keys: Vec<_> = (0..LOOKUPS)
-        .map(|_| {
-            let at = below(&mut random, spans.len());
-            let (start_ms, end_ms) = spans[at];
-            let time_ms = DeviceTime(between(&mut random, start_ms.ms(), end_ms.ms()));
-            Key { device: device(u32::try_from(at).unwrap_or(0) % devices), time_ms }
-        })
-        .collect();
+    let (mut keys, mut none) = (Vec::new(), Vec::new());
+    for _ in 0..LOOKUPS {
+        let at = below(&mut random, spans.len());
+        let (start_ms, end_ms) = spans[at];
+        let time_ms = DeviceTime(between(&mut random, start_ms.ms(), end_ms.ms()));
+        let device = device(u32::try_from(at).unwrap_or(0) % devices);
+        // The next trip of the device starts later.
+        none.push(Key { device: device.clone(), time_ms: end_ms + 1 });
+        keys.push(Key { device, time_ms });
+    }
     let store = SqliteStore::open_reader(&file)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let bare = Connection::open_with_flags(&file, flags)?;
@@ -86,7 +88,7 @@ pub fn measure(folder: &FilePath, trips: u32) -> anyhow::Result<String> {
     }
     let bytes = file.metadata()?.len();
     drop((store, bare));
-    let by_http = http::measure(folder, &file, &keys)?;
+    let by_http = http::measure(folder, &file, &keys, &none)?;
     remove_store(folder, "lookup")?;
     let (ours, bares) = (median(ours), median(bares));
     let times = |round: &Round| format!("{:.2}", round.cpu.div_duration_f64(bares.cpu));
