@@ -8,6 +8,7 @@ use super::flags::{Context, EntryFlags, HttpFlags, RuleFlags, ServerFlags, Topic
 use super::print::Printer;
 use super::progress::notify;
 use super::report::RunSummary;
+use super::serve::Reading;
 use super::{exit, open, serve, stop};
 use crate::http::Readiness;
 use crate::kafka::client::Brokers;
@@ -74,14 +75,25 @@ pub async fn run(args: &RunArgs, context: &Context, printer: &mut Printer) -> an
     let flags = [&args.rules.0, topic, server, &args.entries.0, http];
     let (settings, origins) = context.start_daemon(&flags)?;
     let from = args.from.as_deref().map(parse_from).transpose()?;
-    let brokers = Brokers::new(&settings.brokers, settings.kafka.clone())?;
+    let advertise = &settings.http.advertise;
+    let mut options = settings.kafka.clone();
+    let owners = (!advertise.is_empty()).then(Arc::default);
+    if owners.is_some() {
+        if StoreUrl::parse(&settings.store)?.path().is_some() {
+            let problem = "--advertise is for instances that share a keyspace; a file has one";
+            return Err(InvalidRequest(problem.into()).into());
+        }
+        options.insert("client.id".into(), advertise.clone());
+    }
+    let brokers = Brokers::new(&settings.brokers, options)?;
     let mut cancel = stop::on_signals(PartialResult::Read)?;
     let readiness = Readiness::not_yet("the topic is not read yet");
     let resolved = (&settings, &origins);
     let live = Arc::default();
-    let reading = (&readiness, &live);
+    let reading =
+        Reading { log: readiness.clone(), live: Arc::clone(&live), owners: owners.clone() };
     let server = serve::serve_alongside(resolved, context, reading, &cancel).await?;
-    let request = RunRequest { live, ..request(args, resolved, context, brokers, from)? };
+    let request = RunRequest { live, owners, ..request(args, resolved, context, brokers, from)? };
     let print_note: Notify = Arc::new(exit::print_status);
     let report = run::run(&request, on_event(readiness), &print_note, &mut cancel).await?;
     if let Some(server) = server {
@@ -141,6 +153,7 @@ fn request(
         memory: settings.memory,
         processor: open::processor_config(settings),
         live: Arc::default(),
+        owners: None,
         now_ms: context.now_ms,
     })
 }

@@ -12,11 +12,11 @@ use super::flags::{
     BrokerFlags, Context, EntryFlags, HttpFlags, MemoryFlag, ReaderFlags, ServerFlags, clock_ms,
 };
 use super::{exit, open, stop};
-use crate::http::{self, App, OpenStore, Options, Readiness, Token};
+use crate::http::{self, App, OpenStore, Options, Peers, Readiness, Token};
 use crate::kafka::client::Brokers;
 use crate::ops::serve::{self, OpenedStore, ServeRequest};
 use crate::ops::{Cancel, InvalidRequest, PartialResult, PreconditionFailed};
-use crate::pipeline::daemon::LiveWorkers;
+use crate::pipeline::daemon::{LiveWorkers, Owners};
 use crate::settings::{Origin, Origins, Settings};
 use crate::store::StoreUrl;
 
@@ -96,7 +96,7 @@ pub async fn after_demo(
 pub async fn serve_alongside(
     (settings, origins): (&Settings, &Origins),
     context: &Context,
-    (log, live): (&Readiness, &Arc<LiveWorkers>),
+    reading: Reading,
     stop: &Cancel,
 ) -> anyhow::Result<Option<HttpServer>> {
     let Some(address) = settings.http.listen else { return Ok(None) };
@@ -108,8 +108,18 @@ pub async fn serve_alongside(
         }
         bound => bound?,
     };
-    let (settings, log) = ((settings, origins), Some((log.clone(), Arc::clone(live))));
-    HttpServer::start(listener, settings, context, log, stop.clone()).map(Some)
+    let settings = (settings, origins);
+    HttpServer::start(listener, settings, context, Some(reading), stop.clone()).map(Some)
+}
+
+/// The daemon of the process of a server.
+pub struct Reading {
+    /// Whether the log is read.
+    pub log: Readiness,
+    /// Its partition workers.
+    pub live: Arc<LiveWorkers>,
+    /// The other instances, if they are asked.
+    pub owners: Option<Arc<Owners>>,
 }
 
 /// A running HTTP server.
@@ -127,15 +137,19 @@ impl HttpServer {
         listener: TcpListener,
         (settings, origins): (&Settings, &Origins),
         context: &Context,
-        log: Option<(Readiness, Arc<LiveWorkers>)>,
+        reading: Option<Reading>,
         mut stop: Cancel,
     ) -> anyhow::Result<Self> {
-        let reads_topic = log.is_some();
-        let app = App::new(options(settings, context)?, clock_ms);
-        let app = Arc::new(match log {
-            Some((log, live)) => app.reading(log, live),
-            None => app,
-        });
+        let reads_topic = reading.is_some();
+        let mut app = App::new(options(settings, context)?, clock_ms);
+        if let Some(Reading { log, live, owners }) = reading {
+            app = app.reading(log, live);
+            if let Some(owners) = owners {
+                let (own, token) = (settings.http.advertise.clone(), app.token());
+                app = app.asking(Peers::new(owners, own, token));
+            }
+        }
+        let app = Arc::new(app);
         let address = listener.local_addr()?;
         exit::print_status(&format!("listening on http://{address}"));
         let request = ServeRequest { reads_topic, ..request(settings, origins, context)? };

@@ -12,6 +12,7 @@ use super::body::MAX_SAMPLES;
 use super::budget::Budget;
 use super::clients::PerClient;
 use super::middleware::policy;
+use super::peers::Peers;
 use super::phase::{OpenStore, Phase, Store};
 use super::problem::Problem;
 use super::sessions::Sessions;
@@ -152,6 +153,8 @@ pub struct App {
     pub(super) log: Option<Readiness>,
     /// The partition workers of this process, if it has any.
     pub(super) live: Option<Arc<LiveWorkers>>,
+    /// The other instances that read the topic, if they are asked.
+    pub(super) peers: Option<Arc<Peers>>,
     pub(super) requests: Arc<Semaphore>,
     pub(super) streams: Arc<Semaphore>,
     pub(super) client_streams: PerClient<String>,
@@ -172,6 +175,7 @@ impl App {
             sessions: Sessions::default(),
             log: None,
             live: None,
+            peers: None,
             requests: Arc::new(Semaphore::new(options.requests)),
             streams: Arc::new(Semaphore::new(options.streams)),
             client_streams: PerClient::default(),
@@ -185,6 +189,19 @@ impl App {
     pub fn reading(mut self, log: Readiness, live: Arc<LiveWorkers>) -> Self {
         self.log = Some(log);
         self.live = Some(live);
+        self
+    }
+
+    /// The token of the server.
+    #[must_use]
+    pub fn token(&self) -> Option<Token> {
+        self.options.token.clone()
+    }
+
+    /// Answers from the memory of other instances, too.
+    #[must_use]
+    pub fn asking(mut self, peers: Peers) -> Self {
+        self.peers = Some(Arc::new(peers));
         self
     }
 

@@ -1,35 +1,35 @@
-//! Answers that see the memory of the daemon in this process.
-
-use std::sync::Arc;
+//! Answers that see the memory of the daemon in this process, or of other instances.
 
 use axum::http::StatusCode;
 
 use super::app::App;
 use super::params::Params;
+use super::peers::Memory;
 use super::phase::Store;
 use super::problem::Problem;
 use super::trips::gone;
 use crate::identity::AnyId;
 use crate::model::scalar::{DeviceTime, Version};
 use crate::model::time::format_time;
-use crate::pipeline::daemon::LiveWorkers;
 use crate::store::fresh::FreshStore;
 use crate::store::{LookupResult, TripRow};
 use crate::views::Match;
 
 /// The store of a request, behind the memory of the daemon.
-pub(super) type Fresh<'a> = FreshStore<'a, Store, Option<Arc<LiveWorkers>>>;
+pub(super) type Fresh<'a> = FreshStore<'a, Store, Memory<'a>>;
 
 impl App {
-    /// The store, behind the memory of the daemon if this process has one.
+    /// The store, behind the memory of the daemon if this process has one, and of other instances
+    /// if they are asked.
     pub(super) fn fresh<'a>(&self, store: &'a Store) -> Fresh<'a> {
-        FreshStore::new(store, self.live.clone())
+        let peers = self.peers.clone().map(|peers| (peers, store));
+        FreshStore::new(store, Memory { live: self.live.clone(), peers, now_ms: self.now_ms() })
     }
 }
 
 /// The store alone.
 pub(super) fn of_store(store: &Store) -> Fresh<'_> {
-    FreshStore::new(store, None)
+    FreshStore::new(store, Memory { live: None, peers: None, now_ms: 0 })
 }
 
 impl Params {

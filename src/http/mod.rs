@@ -13,6 +13,7 @@
 //! | `params`, `body` | parameters and bodies of requests |
 //! | `trips`, `explain`, `devices`, `changes`, `samples`, `apps`, `health` | the routes |
 //! | `fresh` | answers that see the memory of the daemon in this process |
+//! | `peers` | questions to the memory of other instances, and their questions |
 //! | `feed` | the source of the change feed: the store or a topic |
 //! | `trip_response`, `problem` | responses |
 //! | `page` | the map page, embedded |
@@ -35,6 +36,7 @@ pub mod openapi;
 mod origin;
 mod page;
 mod params;
+mod peers;
 mod phase;
 mod problem;
 mod samples;
@@ -50,7 +52,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::http::{HeaderName, HeaderValue, Method, header};
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::get;
+use axum::routing::{get, post};
 use tokio::net::TcpListener;
 use tower_http::compression::CompressionLayer;
 use tower_http::cors::{AllowOrigin, CorsLayer};
@@ -58,6 +60,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 pub use app::{App, Options, Readiness};
+pub use peers::Peers;
 pub use phase::OpenStore;
 pub use token::Token;
 
@@ -119,7 +122,12 @@ fn router(app: &Arc<App>) -> Router {
     let of_apps = Router::from(app_routes())
         .layer(from_fn_with_state(Arc::clone(app), middleware::limit_requests))
         .layer(from_fn_with_state(Arc::clone(app), session::require_token));
+    let of_peers = Router::new()
+        .route(peers::PATH, post(peers::answer))
+        .layer(from_fn_with_state(Arc::clone(app), middleware::limit_requests))
+        .layer(from_fn_with_state(Arc::clone(app), middleware::limit_memory));
     guarded
+        .merge(of_peers)
         .merge(of_apps)
         .merge(open_routes())
         .fallback(middleware::not_found)

@@ -53,6 +53,24 @@ impl Group {
         Ok(groups.groups().iter().map(|group| group.members().len()).sum())
     }
 
+    /// The client id of the member that each partition of a topic is assigned to.
+    ///
+    /// # Errors
+    /// No broker responds.
+    pub fn client_ids(&self, topic: &str) -> Result<BTreeMap<i32, String>, KafkaError> {
+        let groups = self
+            .client
+            .fetch_group_list(Some(&self.name), self.brokers.timeout_or(DEFAULT_TIMEOUT));
+        let groups = groups.map_err(|error| self.unreachable(&error))?;
+        let mut found = BTreeMap::new();
+        for member in groups.groups().iter().flat_map(|group| group.members()) {
+            let assigned = partitions_of(member.assignment().unwrap_or_default(), topic);
+            let id = member.client_id();
+            found.extend(assigned.unwrap_or_default().into_iter().map(|at| (at, id.to_owned())));
+        }
+        Ok(found)
+    }
+
     /// Committed offsets of the group, by partition.
     ///
     /// # Errors
@@ -96,5 +114,53 @@ impl Group {
     fn unreachable(&self, error: &ClientError) -> KafkaError {
         let brokers = self.brokers.addresses().to_owned();
         KafkaError::Unreachable { brokers, problem: error.to_string() }
+    }
+}
+
+/// The partitions of a topic in an assignment of the consumer protocol (version, then an array of
+/// topics with arrays of partitions); `None` if it is cut off.
+fn partitions_of(assignment: &[u8], topic: &str) -> Option<Vec<i32>> {
+    let mut rest = assignment.get(2..)?;
+    let mut found = Vec::new();
+    for _ in 0..int(&mut rest)? {
+        let name = split(&mut rest, 2)?;
+        let name = split(&mut rest, u16::from_be_bytes(name.try_into().ok()?).into())?;
+        for _ in 0..int(&mut rest)? {
+            let partition = int(&mut rest)?;
+            if name == topic.as_bytes() {
+                found.push(partition);
+            }
+        }
+    }
+    Some(found)
+}
+
+fn int(rest: &mut &[u8]) -> Option<i32> {
+    split(rest, 4)?.try_into().ok().map(i32::from_be_bytes)
+}
+
+fn split<'a>(rest: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
+    let (taken, after) = rest.split_at_checked(length)?;
+    *rest = after;
+    Some(taken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_assignment_lists_the_partitions_of_each_topic() {
+        let whole = b"\0\x01\0\0\0\x02\0\x01a\0\0\0\x01\0\0\0\x07\
+            \0\x02bc\0\0\0\x02\0\0\0\0\0\0\0\x03\0\0\0\0";
+        assert_eq!(partitions_of(whole, "a"), Some(vec![7]));
+        assert_eq!(partitions_of(whole, "bc"), Some(vec![0, 3]));
+        assert_eq!(partitions_of(whole, "b"), Some(vec![]));
+        for length in 0..whole.len() - 4 {
+            assert_eq!(partitions_of(&whole[..length], "a"), None, "{length} bytes");
+        }
+        // A member without an assignment, and counts that are larger than what follows.
+        assert_eq!(partitions_of(b"", "a"), None);
+        assert_eq!(partitions_of(b"\0\0\x7f\xff\xff\xff\0\0", "a"), None);
     }
 }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::JoinSet;
+
 use super::{Cancel, InvalidRequest, Notify};
 use crate::kafka::KafkaError;
 use crate::kafka::client::Brokers;
@@ -16,7 +18,7 @@ use crate::model::partitioner::Partitioner;
 use crate::model::rules::Rules;
 use crate::model::rules_request::RulesRequest;
 use crate::pipeline::daemon::{
-    self, DaemonError, DaemonEvent, LiveWorkers, OnEvent, Options, PartitionStores, Report,
+    self, DaemonError, DaemonEvent, LiveWorkers, OnEvent, Options, Owners, PartitionStores, Report,
     ScyllaStores, SqliteStores, preflight, topic_replay,
 };
 use crate::pipeline::processor::ProcessorConfig;
@@ -71,6 +73,8 @@ pub struct RunRequest {
     pub processor: ProcessorConfig,
     /// Lists the partition workers while they run.
     pub live: Arc<LiveWorkers>,
+    /// Filled with the addresses of the other instances, if they are asked.
+    pub owners: Option<Arc<Owners>>,
     /// The clock, ms since 1970.
     pub now_ms: i64,
 }
@@ -264,6 +268,11 @@ impl Daemon<'_> {
             let problem = "records name their schemas: name the registry with --schema-registry, \
                            or a file with --schema";
             return Err(InvalidRequest(problem.into()).into());
+        }
+        let mut following = JoinSet::new();
+        if let Some(owners) = request.owners.clone() {
+            let names = (request.group.clone(), request.topic.clone());
+            following.spawn(owners.follow(plan.brokers.clone(), names, plan.epoch.division()));
         }
         let options = Options {
             plan,

@@ -68,7 +68,7 @@ pub enum DeviceScope {
 }
 
 /// Order of a listing, by `start_time`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub enum Order {
     /// Earliest start first.
     #[default]

@@ -127,7 +127,7 @@ metrics! {
     LOOKUP_DURATION = "tstar_lookup_duration_seconds", Histogram in Seconds by ["result"],
         "Duration of HTTP lookups by result.";
     MEMORY_QUESTIONS = "tstar_memory_questions_total", Counter in Count by ["result"],
-        "Questions of HTTP lookups to the memory of this process: answered, unanswered (not in time; the store answers alone) or no_worker (it reads no partition that may have the device).";
+        "Questions of HTTP lookups to the memory of this process: answered, unanswered (not in time; the store answers alone), no_worker (it reads no partition that may have the device), forwarded (another instance was asked) or not_forwarded (it did not answer).";
     HTTP_REQUESTS = "tstar_http_requests_total", Counter in Count by ["route", "code"],
         "HTTP requests answered.";
     HTTP_REQUEST_DURATION = "tstar_http_request_duration_seconds", Histogram in Seconds by ["route"],
@@ -159,6 +159,12 @@ pub const ANSWERED: &str = "answered";
 
 /// Label value of [`MEMORY_QUESTIONS`]: no worker answered in time.
 pub const UNANSWERED: &str = "unanswered";
+
+/// Label value of [`MEMORY_QUESTIONS`]: another instance answered.
+pub const FORWARDED: &str = "forwarded";
+
+/// Label value of [`MEMORY_QUESTIONS`]: another instance was asked, and did not answer.
+pub const NOT_FORWARDED: &str = "not_forwarded";
 
 /// Label value of [`MEMORY_QUESTIONS`]: no worker of this process may own the device.
 pub const NO_WORKER: &str = "no_worker";

@@ -49,7 +49,8 @@ impl Server {
     /// The same, until it listens.
     pub fn launch(folder: &Folder, words: &str) -> Self {
         let log = folder.path(&format!("server-{}.log", fastrand::u64(..)));
-        let words = format!("{words} --listen 127.0.0.1:0");
+        let listen = if words.contains("--listen") { "" } else { "--listen 127.0.0.1:0" };
+        let words = format!("{words} {listen}");
         let mut command = folder.command(&words);
         let (out, said) = (Stdio::piped(), File::create(&log).unwrap());
         let child = command.stdout(out).stderr(said).spawn().unwrap();

@@ -115,7 +115,7 @@ fn a_keyspace_of_an_earlier_version_decides_as_before() {
     let folder = Folder::new();
     topic.send_lines(text("first.ndjson").as_bytes(), "van-3");
     let store = format!("--store {}", keyspace.url);
-    // Other tests run beside this one on the same brokers, in groups of their own.
+    // Other tests use the same brokers meanwhile, in groups of their own.
     let verify = format!("verify {store} --brokers {} --group {}", topic.brokers, topic.name);
     let export = || comparable(folder.run(&format!("export {store}")).ends(0).objects());
     folder.run(&format!("schema apply {store}")).ends(0);

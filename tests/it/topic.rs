@@ -8,6 +8,7 @@ mod fresh;
 mod inspect;
 pub mod keyspace;
 mod killed;
+mod peers;
 mod poisoned;
 mod records;
 mod schemas;

@@ -16,6 +16,7 @@
 
 mod counting_store;
 mod live_workers;
+mod owners;
 pub mod preflight;
 mod stores;
 mod timed_journal;
@@ -31,6 +32,7 @@ use tokio::task::JoinSet;
 
 pub use counting_store::{CountingStores, RowCounts};
 pub use live_workers::LiveWorkers;
+pub use owners::Owners;
 pub use stores::{GuidedOwners, ScyllaStores, SqliteStores};
 pub use worker::WorkerReport;
 

@@ -25,6 +25,9 @@ use crate::timeline::day_of;
 /// A lookup reads at most this many rows; a day needs more only if another program wrote to it.
 const LOOKUP_ROWS: usize = 64;
 
+/// Rows that decide which trip is nearest to a time, as many as decide a lookup.
+const NEAREST: usize = 4;
+
 /// Maximum number of indexed days that a worker caches.
 const MAX_LISTED: usize = 50_000;
 
@@ -321,10 +324,17 @@ impl<C: Cql> TripStore for ScyllaStore<C> {
             Order::Desc => &shared.statements.before,
         };
         let values = (device_id, bucket(day_of(time_ms)), CqlTimestamp(time_ms.ms()));
-        let start = PagingState::start();
-        let (page, _) = shared.page("looking up a time", select, &values, start).await?;
-        let rows = page.into_iter().filter_map(|raw| shared.valid_row(raw));
-        if let Some(found) = nearest(rows.filter(TripRow::is_whole).collect(), order) {
+        let (mut rows, mut read) = (Vec::new(), 0);
+        let mut from = Some(PagingState::start());
+        // A page may be short, or empty, although more follow.
+        while let (Some(at), true) = (from, rows.len() < NEAREST && read < LOOKUP_ROWS) {
+            let (page, next) = shared.page("looking up a time", select, &values, at).await?;
+            read += page.len();
+            let valid = page.into_iter().filter_map(|raw| shared.valid_row(raw));
+            rows.extend(valid.filter(TripRow::is_whole));
+            from = next;
+        }
+        if let Some(found) = nearest(rows, order) {
             return Ok(Some(found));
         }
         let (from_ms, upto_ms) = beyond(time_ms, order);
