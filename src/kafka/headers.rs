@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use partition_queue::QueuedMessage;
 use rdkafka::message::{Headers as _, Message};
 
 use crate::source::Headers;
@@ -43,6 +44,19 @@ pub(super) fn read_letter_headers<M: Message>(message: &M) -> Headers {
     read_at_most(message, MAX_HEADERS + MAX_LETTER_HEADERS)
 }
 
+/// Reads the headers of a record of a queue: the same ones as [`read_headers`], without a panic.
+pub(super) fn read_queued_headers(message: &QueuedMessage<'_>) -> Headers {
+    let Some(headers) = message.headers() else { return Headers::new() };
+    let readable = (0..headers.count().min(MAX_HEADERS)).map_while(|index| {
+        let (name, value) = headers.get(index)?;
+        let name = std::str::from_utf8(name).ok()?;
+        Some((name.to_owned(), value.map(<[u8]>::to_vec)))
+    });
+    let mut read = readable.collect();
+    count_unread(&mut read, headers.count());
+    read
+}
+
 fn read_at_most<M: Message>(message: &M, max: usize) -> Headers {
     let Some(headers) = message.headers() else { return Headers::new() };
     let count = headers.count();
@@ -56,9 +70,14 @@ fn read_at_most<M: Message>(message: &M, max: usize) -> Headers {
     }))
     .ok();
     READING.set(false);
+    count_unread(&mut read, count);
+    read
+}
+
+/// Adds the number of unread headers, if there are any.
+fn count_unread(read: &mut Headers, count: usize) {
     if read.len() < count {
         let unread = (count - read.len()).to_string();
         read.push((UNREAD.to_owned(), Some(unread.into_bytes())));
     }
-    read
 }

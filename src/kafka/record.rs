@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use partition_queue::QueuedMessage;
 use rdkafka::message::Message;
 use sha2::{Digest, Sha256};
 
@@ -69,6 +70,18 @@ impl<'a> Record<'a> {
     #[must_use]
     pub fn from_message<M: Message>(message: &'a M) -> Self {
         Self { headers: headers::read_headers(message), ..Self::without_headers(message) }
+    }
+
+    /// Converts a record of the client's queue of many records.
+    pub(super) fn from_queue(message: &QueuedMessage<'a>) -> Self {
+        Self {
+            partition: message.partition(),
+            offset: Offset(message.offset()),
+            log_time_ms: LogTime(message.timestamp_ms().unwrap_or(0)),
+            key: message.key(),
+            value: message.value(),
+            headers: headers::read_queued_headers(message),
+        }
     }
 
     /// Converts a record of the dead letter topic.

@@ -283,6 +283,18 @@ impl Batch {
         self.raw.len() + self.text.len() + self.header_bytes + entries
     }
 
+    /// An empty batch of the same origin, with room for as much.
+    #[must_use]
+    pub(crate) fn next_of_its_size(&self) -> Self {
+        Self {
+            origin: Arc::clone(&self.origin),
+            raw: Vec::with_capacity(self.raw.len()),
+            text: String::with_capacity(self.text.len()),
+            entries: Vec::with_capacity(self.entries.len()),
+            ..Self::default()
+        }
+    }
+
     /// The id of a schema that an entry needs, if any does.
     #[must_use]
     pub fn needs_schema(&self) -> Option<SchemaId> {

@@ -1,8 +1,14 @@
-//! Reads the queue of one partition of a consumer, event by event.
+//! Reads the queues of partitions of a consumer, in two ways that rdkafka does not have.
 //!
-//! When a batch of records cannot be unpacked, rdkafka's error gives neither its partition nor its
-//! offset; librdkafka's own event has both. This crate reads that event. It is the only place with
-//! unsafe code, so that the program itself can forbid it.
+//! - [`PartitionQueue`] reads one partition event by event. When a batch of records cannot be
+//!   unpacked, rdkafka's error gives neither its partition nor its offset; librdkafka's own event
+//!   has both.
+//! - [`RecordConsumer`] reads the records of several partitions, many at a time, without copying
+//!   them. rdkafka's poll costs an event, an allocation and two readings of the clock a record.
+//!
+//! It is the only place with unsafe code, so that the program itself can forbid it.
+
+mod records;
 
 use std::ffi::{CStr, CString};
 use std::ptr::NonNull;
@@ -11,6 +17,8 @@ use std::time::Duration;
 use rdkafka::bindings as sys;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::types::RDKafkaErrorCode;
+
+pub use self::records::{QueuedHeaders, QueuedMessage, RecordConsumer, SharedQueue};
 
 /// The queue of a partition, detached from the consumer's own queue for as long as this value
 /// lives.

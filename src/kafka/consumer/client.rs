@@ -1,12 +1,16 @@
-//! What the polling thread needs of a client: [`GroupClient`]. Tests replace it.
+//! What the polling thread needs of a client: [`RecordClient`] and [`GroupClient`]. Tests replace
+//! both.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use partition_queue::{QueuedMessage, RecordConsumer};
 use rdkafka::TopicPartitionList;
+use rdkafka::client::ClientContext;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, RebalanceProtocol};
 use rdkafka::error::{KafkaError as ClientError, KafkaResult};
 use rdkafka::topic_partition_list::Offset;
+use rdkafka::types::RDKafkaErrorCode;
 use tokio::time::Instant;
 
 use super::rebalance::RebalanceContext;
@@ -19,7 +23,10 @@ use crate::kafka::unreadable::{self, UnreadableBatch};
 /// Time limit of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Result of a poll.
+/// Maximum number of records of a poll.
+const MAX_POLLED: usize = 512;
+
+/// A part of the result of a poll.
 #[derive(Debug)]
 pub enum Polled<'a> {
     /// A record.
@@ -30,14 +37,24 @@ pub enum Polled<'a> {
     Failed(ClientError),
 }
 
-/// A client of a consumer group that reads one topic. It calls
-/// [`RebalanceContext::rebalanced`] within [`GroupClient::poll`].
+/// A client of a consumer group that reads the records of one topic.
+pub trait RecordClient {
+    /// The client of the group.
+    type Group: GroupClient;
+
+    /// The client of the group.
+    fn group(&self) -> &Self::Group;
+
+    /// Polls once: calls [`RebalanceContext::rebalanced`] if there was a rebalance, then passes
+    /// records and errors to `take`. Returns how many there were in time. Each record is passed on:
+    /// the client does not fetch it again.
+    fn poll(&self, timeout: Duration, take: impl FnMut(Polled<'_>)) -> usize;
+}
+
+/// A client of a consumer group, without its records.
 pub trait GroupClient {
     /// The state that the callbacks share with the polling loop.
     fn context(&self) -> &RebalanceContext;
-
-    /// Polls once, and passes the result to `take`; `None` if there is none in time.
-    fn poll<T>(&self, timeout: Duration, take: impl FnOnce(Polled<'_>) -> T) -> Option<T>;
 
     /// Joins the group.
     ///
@@ -150,17 +167,57 @@ fn partition_list(topic: &str, partitions: &[i32]) -> TopicPartitionList {
     list
 }
 
+/// Redirects partitions that are about to be assigned to the queue of many records.
+fn redirect(client: &BaseConsumer<RebalanceContext>, starts: &[(i32, i64)]) {
+    let Some(queue) = Consumer::context(client).queue.get() else { return };
+    for &(partition, _) in starts {
+        // What is not redirected comes to the client's own queue, which is polled as well.
+        queue.redirect(client, topic(client), partition);
+    }
+}
+
+/// Converts a record or an error of a partition. Like the client does for those of its own queue,
+/// reports the error to the context.
+fn convert<'a>(context: &RebalanceContext, message: &QueuedMessage<'a>) -> Polled<'a> {
+    let Some((code, reason)) = message.error() else {
+        return Polled::Record(Record::from_queue(message));
+    };
+    context.error(ClientError::Global(code), &reason);
+    match code {
+        RDKafkaErrorCode::PartitionEOF => Polled::End(message.partition()),
+        code => Polled::Failed(ClientError::MessageConsumption(code)),
+    }
+}
+
+impl RecordClient for RecordConsumer<RebalanceContext> {
+    type Group = BaseConsumer<RebalanceContext>;
+
+    fn group(&self) -> &Self::Group {
+        self.consumer()
+    }
+
+    fn poll(&self, timeout: Duration, mut take: impl FnMut(Polled<'_>)) -> usize {
+        let context = Consumer::context(self.consumer());
+        // Rebalances, statistics, and errors of the whole client.
+        let of_client = match self.consumer().poll(Duration::ZERO) {
+            None => 0,
+            Some(polled) => {
+                match polled {
+                    Ok(message) => take(Polled::Record(Record::from_message(&message))),
+                    Err(ClientError::PartitionEOF(partition)) => take(Polled::End(partition)),
+                    Err(error) => take(Polled::Failed(error)),
+                }
+                1
+            }
+        };
+        let timeout = if of_client == 0 { timeout } else { Duration::ZERO };
+        of_client + self.read(timeout, MAX_POLLED, |message| take(convert(context, message)))
+    }
+}
+
 impl GroupClient for BaseConsumer<RebalanceContext> {
     fn context(&self) -> &RebalanceContext {
         Consumer::context(self)
-    }
-
-    fn poll<T>(&self, timeout: Duration, take: impl FnOnce(Polled<'_>) -> T) -> Option<T> {
-        Some(match BaseConsumer::poll(self, timeout)? {
-            Ok(message) => take(Polled::Record(Record::from_message(&message))),
-            Err(ClientError::PartitionEOF(partition)) => take(Polled::End(partition)),
-            Err(error) => take(Polled::Failed(error)),
-        })
     }
 
     fn subscribe(&self) -> KafkaResult<()> {
@@ -176,6 +233,7 @@ impl GroupClient for BaseConsumer<RebalanceContext> {
     }
 
     fn assign(&self, starts: &[(i32, i64)]) -> KafkaResult<()> {
+        redirect(self, starts);
         Consumer::assign(self, &list(topic(self), starts)?)
     }
 
@@ -184,6 +242,7 @@ impl GroupClient for BaseConsumer<RebalanceContext> {
     }
 
     fn incremental_assign(&self, starts: &[(i32, i64)]) -> KafkaResult<()> {
+        redirect(self, starts);
         Consumer::incremental_assign(self, &list(topic(self), starts)?)
     }
 

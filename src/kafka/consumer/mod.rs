@@ -18,8 +18,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use partition_queue::RecordConsumer;
 use rdkafka::config::RDKafkaLogLevel;
-use rdkafka::consumer::BaseConsumer;
+use rdkafka::consumer::{BaseConsumer, Consumer};
 use tokio::sync::mpsc;
 
 use self::poller::Poller;
@@ -169,7 +170,7 @@ pub fn new_client(
     config: &ConsumerConfig,
     assigned: mpsc::UnboundedSender<AssignedPartition>,
     on_event: &OnConsumerEvent,
-) -> Result<BaseConsumer<RebalanceContext>, KafkaError> {
+) -> Result<RecordConsumer<RebalanceContext>, KafkaError> {
     let context = RebalanceContext::new(config.clone(), assigned, Arc::clone(on_event));
     let mut ours = vec![
         ("group.id", config.group.as_str()),
@@ -198,11 +199,15 @@ pub fn new_client(
     if telemetry::is_on() || matches!(config.assignment, Assignment::Group { .. }) {
         ours.push((STATISTICS, STATISTICS_MS));
     }
-    config
+    let consumer: BaseConsumer<_> = config
         .brokers
         .config(&ours)
         // The reason of a failed commit is logged as a warning.
         .set_log_level(RDKafkaLogLevel::Warning)
         .create_with_context(context)
-        .map_err(|error| config.brokers.refused(&error))
+        .map_err(|error| config.brokers.refused(&error))?;
+    let client = RecordConsumer::new(consumer);
+    let queue = &Consumer::context(client.consumer()).queue;
+    queue.get_or_init(|| client.queue());
+    Ok(client)
 }

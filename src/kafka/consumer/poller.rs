@@ -9,7 +9,7 @@ use rdkafka::error::KafkaError as ClientError;
 use rdkafka::types::RDKafkaErrorCode;
 use tokio::time::Instant;
 
-use super::client::{GroupClient, Polled};
+use super::client::{GroupClient, Polled, RecordClient};
 use super::rebalance::RebalanceContext;
 use super::{Assignment, ConsumerConfig, ConsumerEvent, DrainResult, MAX_QUEUED_BATCHES};
 use crate::kafka::partition_handle::WorkerExit;
@@ -34,7 +34,7 @@ const MAX_BATCH_BYTES: usize = 1 << 20;
 const MIN_BATCH_BYTES: usize = 16 << 10;
 
 /// The clock is read once per this number of records.
-const CLOCK_CHECK_INTERVAL: u32 = 64;
+const CLOCK_CHECK_INTERVAL: usize = 64;
 
 /// Interval of commits.
 const COMMIT_INTERVAL: Duration = Duration::from_secs(1);
@@ -60,7 +60,7 @@ struct Closing {
     error: Option<KafkaError>,
 }
 
-impl<C: GroupClient> Poller<C> {
+impl<C: RecordClient> Poller<C> {
     /// A poller of a client that has not joined its group yet.
     #[must_use]
     pub fn new(client: Rc<C>, reader: RecordReader) -> Self {
@@ -86,7 +86,7 @@ impl<C: GroupClient> Poller<C> {
     /// # Errors
     /// The client fails.
     pub fn start(&self) -> Result<(), KafkaError> {
-        let client = &*self.client;
+        let client = self.client.group();
         match &self.config().assignment {
             Assignment::Group { .. } => client.subscribe().map_err(client_error("subscribing")),
             Assignment::All(offsets) => {
@@ -126,7 +126,7 @@ impl<C: GroupClient> Poller<C> {
     }
 
     fn context(&self) -> &RebalanceContext {
-        self.client.context()
+        self.client.group().context()
     }
 
     fn config(&self) -> &ConsumerConfig {
@@ -144,44 +144,47 @@ impl<C: GroupClient> Poller<C> {
         let budget = self.config().memory / (MAX_QUEUED_BATCHES + 1);
         let limit = budget / self.context().state().held.len().max(1);
         let limit = limit.clamp(MIN_BATCH_BYTES, MAX_BATCH_BYTES);
-        let (mut polled, mut timeout) = (0_u32, Duration::ZERO);
+        let (mut polled, mut timeout, mut errors) = (0, Duration::ZERO, Vec::new());
         loop {
-            match client.poll(timeout, |polled| self.process_polled(polled, limit)) {
-                Some(Ok(())) => (),
-                Some(Err(error)) if unreadable::is_unreadable(&error) => self.skip_unreadable(),
-                Some(Err(error)) => self.handle_error(&error)?,
-                None if timeout > Duration::ZERO => return Ok(()),
-                // No record is available without waiting: wait once.
-                None if Instant::now() < deadline => {
-                    timeout = POLL_TIMEOUT;
-                    continue;
+            let count = client.poll(timeout, |polled| match polled {
+                Polled::Record(record) => self.push_record(&record, limit),
+                Polled::End(partition) => self.mark_at_end(partition),
+                Polled::Failed(error) => errors.push(error),
+            });
+            // All of its records are in the batches before an error moves a partition.
+            for error in errors.drain(..) {
+                self.handle_error(&error)?;
+            }
+            if count == 0 {
+                if timeout > Duration::ZERO || Instant::now() >= deadline {
+                    return Ok(());
                 }
-                None => return Ok(()),
+                // No record is available without waiting: wait once.
+                timeout = POLL_TIMEOUT;
+                continue;
             }
             // Fetch buffered records without waiting, and read the clock only now and then.
             timeout = Duration::ZERO;
-            polled += 1;
-            if polled.is_multiple_of(CLOCK_CHECK_INTERVAL) && Instant::now() >= deadline {
-                return Ok(());
+            polled += count;
+            if polled >= CLOCK_CHECK_INTERVAL {
+                if Instant::now() >= deadline {
+                    return Ok(());
+                }
+                polled = 0;
             }
         }
     }
 
-    /// Processes the result of a poll; returns an error of the client.
-    fn process_polled(&mut self, polled: Polled<'_>, limit: usize) -> Result<(), ClientError> {
-        match polled {
-            Polled::Record(record) => self.push_record(&record, limit),
-            Polled::End(partition) => self.context().mark_at_end(partition),
-            Polled::Failed(error) => return Err(error),
-        }
+    fn mark_at_end(&mut self, partition: i32) {
+        self.context().mark_at_end(partition);
         self.silent_since = None;
-        Ok(())
     }
 
     /// Adds a record to the batch of its partition, and sends the batch once it reaches `limit`
     /// bytes.
     fn push_record(&mut self, record: &Record<'_>, limit: usize) {
-        let client = &*self.client;
+        self.silent_since = None;
+        let client = self.client.group();
         let mut state = client.context().state();
         // The partition was revoked meanwhile: its next worker reads the record.
         let Some(held) = state.held.get_mut(&record.partition) else { return };
@@ -206,7 +209,7 @@ impl<C: GroupClient> Poller<C> {
     /// it. The error does not name the partition, and recurs until the batch is skipped.
     fn skip_unreadable(&self) {
         for (partition, offset) in self.context().fetching() {
-            match self.client.unreadable(partition, offset) {
+            match self.client.group().unreadable(partition, offset) {
                 Ok(None) => (),
                 Ok(Some(batch)) => self.skip_batch(partition, &batch),
                 Err(error) => self.warn(error.to_string()),
@@ -216,7 +219,7 @@ impl<C: GroupClient> Poller<C> {
 
     fn skip_batch(&self, partition: i32, batch: &UnreadableBatch) {
         let UnreadableBatch { first, last, problem } = batch;
-        if let Err(error) = self.client.seek(partition, last + 1) {
+        if let Err(error) = self.client.group().seek(partition, last + 1) {
             return self.warn(format!(
                 "partition {partition}: cannot skip the batch from offset {first} to {last}: \
                  {error}"
@@ -236,7 +239,7 @@ impl<C: GroupClient> Poller<C> {
     /// Sends all batches, and resumes partitions whose channels have room again.
     fn send_batches(&self) {
         self.context().report_stopped();
-        let client = &*self.client;
+        let client = self.client.group();
         let mut state = self.context().state();
         for held in state.held.values_mut() {
             held.finish_batch();
@@ -276,7 +279,7 @@ impl<C: GroupClient> Poller<C> {
     fn commit(&mut self) {
         if self.is_group() && self.last_commit.elapsed() >= COMMIT_INTERVAL {
             self.last_commit = Instant::now();
-            self.context().commit_held(&*self.client, CommitMode::Async);
+            self.context().commit_held(self.client.group(), CommitMode::Async);
         }
     }
 
@@ -291,6 +294,10 @@ impl<C: GroupClient> Poller<C> {
             problem,
         };
         match error {
+            _ if unreadable::is_unreadable(error) => {
+                self.skip_unreadable();
+                Ok(())
+            }
             ClientError::MessageConsumptionFatal(_) => Err(client_error("polling")(error.clone())),
             ClientError::MessageConsumption(Code::AutoOffsetReset | Code::OffsetOutOfRange) => {
                 Err(mismatch(
@@ -314,7 +321,7 @@ impl<C: GroupClient> Poller<C> {
         let deadline = Instant::now() + self.config().drain_timeout;
         let partitions = self.context().close_all();
         // Without the pause, the client would keep fetching records that no worker takes.
-        if let Err(error) = self.client.pause(&partitions) {
+        if let Err(error) = self.client.group().pause(&partitions) {
             self.warn(error.to_string());
         }
         self.closing = Some(Closing { deadline, drained: None, error });
@@ -333,7 +340,8 @@ impl<C: GroupClient> Poller<C> {
         }
         // The commit fails during a rebalance: it is repeated once polling has completed it.
         let is_committed = drained.is_some()
-            && (!self.is_group() || self.context().commit_held(&*self.client, CommitMode::Sync));
+            && (!self.is_group()
+                || self.context().commit_held(self.client.group(), CommitMode::Sync));
         let closing = self.closing.as_mut().expect("it drains");
         closing.drained = drained;
         if !is_committed && (drained.is_none() || Instant::now() < deadline) {

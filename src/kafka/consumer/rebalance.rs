@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
+use partition_queue::SharedQueue;
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, CommitMode, ConsumerContext};
@@ -43,7 +44,6 @@ pub(super) struct PartitionState {
     /// Every record before `end_offset` was polled.
     at_end: bool,
     commits: Commits,
-    origin: Arc<str>,
     /// Metrics of the partition, removed on drop.
     _gauge: Option<PartitionGauge>,
 }
@@ -70,7 +70,8 @@ impl PartitionState {
     pub(super) fn finish_batch(&mut self) {
         let Some(next_offset) = self.batch.next_offset else { return };
         self.finished = next_offset.get();
-        let next = Batch { origin: Arc::clone(&self.origin), ..Batch::default() };
+        // Without room, most of its bytes would be copied a second time as it grows.
+        let next = self.batch.next_of_its_size();
         self.ready.push_back(std::mem::replace(&mut self.batch, next));
     }
 
@@ -160,6 +161,8 @@ pub struct RebalanceContext {
     assigned: mpsc::UnboundedSender<AssignedPartition>,
     pub(super) on_event: OnConsumerEvent,
     state: Mutex<State>,
+    /// Gets the records of assigned partitions.
+    pub(super) queue: OnceLock<SharedQueue>,
 }
 
 impl RebalanceContext {
@@ -170,7 +173,8 @@ impl RebalanceContext {
         assigned: mpsc::UnboundedSender<AssignedPartition>,
         on_event: OnConsumerEvent,
     ) -> Self {
-        Self { config, assigned, on_event, state: Mutex::default() }
+        let (state, queue) = (Mutex::default(), OnceLock::new());
+        Self { config, assigned, on_event, state, queue }
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -215,14 +219,13 @@ impl RebalanceContext {
                 partition,
                 handle: Arc::clone(&handle),
                 sender: Some(sender),
-                batch: Batch { origin: Arc::clone(&origin), ..Batch::default() },
+                batch: Batch { origin, ..Batch::default() },
                 finished: offset,
                 ready: VecDeque::new(),
                 paused: false,
                 end_offset,
                 at_end: offset >= end_offset,
                 commits: Commits::new(offset, state.highest.get(&partition).copied()),
-                origin,
                 _gauge: self.register_gauge(&handle),
             };
             state.held.insert(partition, held);

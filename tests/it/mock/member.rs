@@ -11,7 +11,7 @@ use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::task::JoinSet;
 use tstar::internals::kafka::KafkaError;
 use tstar::internals::kafka::client::Brokers;
-use tstar::internals::kafka::consumer::client::GroupClient;
+use tstar::internals::kafka::consumer::client::RecordClient;
 use tstar::internals::kafka::consumer::poller::Poller;
 use tstar::internals::kafka::consumer::{
     AssignedPartition, Assignment, ConsumerConfig, ConsumerEvent, DrainResult, new_client,
@@ -224,7 +224,7 @@ impl Member {
     }
 }
 
-fn poll<C: GroupClient>(mut poller: Poller<C>, gate: &Gate) -> Result<DrainResult, KafkaError> {
+fn poll<C: RecordClient>(mut poller: Poller<C>, gate: &Gate) -> Result<DrainResult, KafkaError> {
     poller.start()?;
     loop {
         let mode = gate.pass();

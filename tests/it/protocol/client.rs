@@ -11,7 +11,7 @@ use rdkafka::error::{KafkaError as ClientError, KafkaResult};
 use rdkafka::types::RDKafkaErrorCode as Code;
 use tokio::time::Instant;
 use tstar::internals::kafka::KafkaError;
-use tstar::internals::kafka::consumer::client::{GroupClient, Polled};
+use tstar::internals::kafka::consumer::client::{GroupClient, Polled, RecordClient};
 use tstar::internals::kafka::consumer::rebalance::RebalanceContext;
 use tstar::internals::kafka::partition_handle::{PartitionHandle, WorkerExit};
 use tstar::internals::kafka::topic::OffsetRange;
@@ -145,23 +145,34 @@ impl SimClient {
     }
 }
 
-impl GroupClient for SimClient {
-    fn context(&self) -> &RebalanceContext {
-        &self.context
+impl RecordClient for SimClient {
+    type Group = Self;
+
+    fn group(&self) -> &Self {
+        self
     }
 
-    fn poll<T>(&self, _: Duration, take: impl FnOnce(Polled<'_>) -> T) -> Option<T> {
+    fn poll(&self, _: Duration, mut take: impl FnMut(Polled<'_>)) -> usize {
         if let Some(task) = self.next_task() {
-            return self.carry_out(task).map(|error| take(Polled::Failed(error)));
+            let Some(error) = self.carry_out(task) else { return 0 };
+            take(Polled::Failed(error));
+            return 1;
         }
         match self.fetched() {
             Ok(Some((lane, nth))) => {
                 let script = Arc::clone(&lock(&self.schedule().world).scripts[lane]);
-                Some(take(Polled::Record(script.record(nth))))
+                take(Polled::Record(script.record(nth)));
             }
-            Ok(None) | Err(ClientError::Canceled) => None,
-            Err(error) => Some(take(Polled::Failed(error))),
+            Ok(None) | Err(ClientError::Canceled) => return 0,
+            Err(error) => take(Polled::Failed(error)),
         }
+        1
+    }
+}
+
+impl GroupClient for SimClient {
+    fn context(&self) -> &RebalanceContext {
+        &self.context
     }
 
     fn subscribe(&self) -> KafkaResult<()> {
