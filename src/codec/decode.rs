@@ -1,6 +1,7 @@
 //! Decodes a path. The bytes are untrusted: every size is checked before memory is allocated, and
 //! every value against the range of its field.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 
 use prost::Message as _;
@@ -27,10 +28,22 @@ thread_local! {
 /// # Errors
 /// Why the bytes are not a valid path.
 pub fn decode(blob: &[u8]) -> Result<Path, BlobError> {
+    read(&message_of(blob)?)
+}
+
+/// Whether two blobs have the same message. Which messages are compressed, and to which bytes,
+/// depends on the version that wrote them. A damaged blob equals only itself.
+#[must_use]
+pub fn is_same_message(one: &[u8], other: &[u8]) -> bool {
+    one == other || message_of(one).is_ok_and(|one| message_of(other).is_ok_and(|it| it == one))
+}
+
+/// The message of a blob, decompressed.
+fn message_of(blob: &[u8]) -> Result<Cow<'_, [u8]>, BlobError> {
     let (&header, body) = blob.split_first().ok_or(BlobError::Empty)?;
     match header {
-        PLAIN => read(bounded(body.len() as u64).map(|_| body)?),
-        ZSTD => read(&decompressed(body)?),
+        PLAIN => bounded(body.len() as u64).map(|_| Cow::Borrowed(body)),
+        ZSTD => decompressed(body).map(Cow::Owned),
         other => Err(BlobError::Header(other)),
     }
 }

@@ -16,7 +16,7 @@ mod schema_tests;
 #[cfg(test)]
 mod tests;
 
-pub use decode::decode;
+pub use decode::{decode, is_same_message};
 pub use encode::encode;
 
 use crate::model::reading::readings;

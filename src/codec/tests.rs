@@ -124,7 +124,31 @@ fn long_paths_are_compressed_and_small_ones_are_not() {
     assert_eq!(blob[0], ZSTD);
     assert!(blob.len() < 500);
     assert_round_trip(&long);
-    assert_eq!(encode(&path(&long[..20]))[0], PLAIN);
+    assert_eq!(encode(&path(&long[..100]))[0], PLAIN);
+    // Compressed by earlier versions.
+    let message = &encode(&path(&long[..100]))[1..];
+    assert!(framed(message).len() < message.len());
+    assert!(decode(&framed(message)).unwrap().iter().eq(long[..100].iter().copied()));
+}
+
+#[test]
+fn a_message_is_the_same_however_it_is_compressed() {
+    let blob = encode(&path(&three()));
+    let (frame, shorter) = (framed(&blob[1..]), encode(&path(&three()[..2])));
+    assert_ne!(blob, frame);
+    for (one, other, is_same) in [
+        (&blob, &blob, true),
+        (&blob, &frame, true),
+        (&frame, &blob, true),
+        (&blob, &shorter, false),
+        (&frame, &shorter, false),
+        (&frame[..20].to_vec(), &frame, false),
+        (&vec![3], &vec![3], true),
+        (&vec![3], &vec![0], false),
+        (&Vec::new(), &blob, false),
+    ] {
+        assert_eq!(is_same_message(one, other), is_same, "{one:?} {other:?}");
+    }
 }
 
 #[test]

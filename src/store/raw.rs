@@ -3,6 +3,7 @@
 use std::future::Future;
 
 use super::{StoreError, TripRow};
+use crate::codec::is_same_message;
 use crate::codec::kind::{self, ColumnKind};
 use crate::codec::trip_row::trip_columns;
 use crate::model::scalar::{Day, DeviceTime, Version};
@@ -42,6 +43,17 @@ pub enum Cell {
     Text(String),
     /// The path as encoded, which may be damaged.
     Blob(Vec<u8>),
+}
+
+impl Cell {
+    /// Whether two cells have the same value. An earlier version may have compressed a path that
+    /// this one does not.
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Blob(one), Self::Blob(other)) => is_same_message(one, other),
+            _ => self == other,
+        }
+    }
 }
 
 /// A kind of column whose values become cells.
@@ -133,7 +145,7 @@ impl RawRow {
     #[must_use]
     pub fn differences(&self, other: &Self) -> Vec<&'static str> {
         let pairs = self.cells.iter().zip(&other.cells).zip(COLUMNS);
-        pairs.filter(|((left, right), _)| left != right).map(|(_, name)| name).collect()
+        pairs.filter(|((left, right), _)| !left.is_same(right)).map(|(_, name)| name).collect()
     }
 }
 

@@ -14,13 +14,12 @@
 //! a limit). Ids also depend on the arrival order, so the same log always gives the same ids.
 
 mod cost;
+mod days;
 mod derived;
 mod packed;
 mod path;
 mod trip;
-
-use std::collections::BTreeMap;
-use std::ops::Bound;
+mod trips;
 
 pub use derived::{Jumps, PathStats};
 pub use path::Path;
@@ -33,6 +32,8 @@ use crate::model::scalar::{Day, DeviceTime, Version};
 pub use crate::model::time::{DAY_MS, day_of};
 
 use crate::model::named::named;
+use days::Days;
+use trips::Trips;
 
 named! {
     /// How a sample changed the trips of its device.
@@ -86,10 +87,9 @@ pub enum Outcome {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Timeline {
-    /// By start time. Boxed, so that tree nodes move pointers instead of trips.
-    trips: BTreeMap<DeviceTime, Box<Trip>>,
-    /// Days whose rows have been loaded, ascending.
-    known_days: Vec<Day>,
+    trips: Trips,
+    /// Days whose rows have been loaded.
+    known_days: Days,
     /// Approximate memory used by the trips, bytes.
     memory: usize,
 }
@@ -107,25 +107,25 @@ impl Timeline {
         driver: Option<&str>,
     ) -> Outcome {
         let time_ms = sample.time_ms;
-        let newest_ms = self.trips.last_key_value().map(|(&start_ms, _)| start_ms);
-        if let Some((_, trip)) = self.trips.range_mut(..=time_ms).next_back() {
-            let before = trip.memory();
-            let outcome = if time_ms <= trip.end_ms() {
-                Some(absorb_inside(trip, limits, version, sample, driver))
-            } else if newest_ms <= Some(time_ms)
-                && reaches(trip, limits, version, time_ms)
-                && fits(limits, trip.start_ms(), time_ms, trip.samples())
+        if let Some(newest) = self.trips.newest_mut()
+            && newest.end_ms() < time_ms
+        {
+            // The common case: the sample extends the newest trip, so no trip follows it.
+            if reaches(newest, limits, version, time_ms)
+                && fits(limits, newest.start_ms(), time_ms, newest.samples())
             {
-                // The common case: the sample extends the newest trip, so no trip follows it.
-                add(trip, version, sample, driver);
-                Some(Outcome::Applied(Arrival::End))
-            } else {
-                None
-            };
-            if let Some(outcome) = outcome {
-                self.memory = self.memory + trip.memory() - before;
-                return outcome;
+                let before = newest.memory();
+                add(newest, version, sample, driver);
+                self.memory = self.memory + newest.memory() - before;
+                return Outcome::Applied(Arrival::End);
             }
+        } else if let Some(trip) = self.trips.until_mut(time_ms)
+            && time_ms <= trip.end_ms()
+        {
+            let before = trip.memory();
+            let outcome = absorb_inside(trip, limits, version, sample, driver);
+            self.memory = self.memory + trip.memory() - before;
+            return outcome;
         }
         let arrival = self.classify(limits, version, time_ms);
         self.apply(arrival, version, sample, driver);
@@ -134,7 +134,8 @@ impl Timeline {
 
     /// Rule 3 of the contract: a sample that no trip covers.
     fn classify(&self, limits: &Limits, version: Version, time_ms: DeviceTime) -> Arrival {
-        let left = self.before(time_ms).filter(|trip| reaches(trip, limits, version, time_ms));
+        let left = self.trips.until(time_ms);
+        let left = left.filter(|trip| reaches(trip, limits, version, time_ms));
         let right = self.after(time_ms).filter(|trip| {
             trip.start_ms() - time_ms <= limits.max_gap_ms && !trip.already_includes(version)
         });
@@ -153,59 +154,42 @@ impl Timeline {
         }
     }
 
-    fn before(&self, time_ms: DeviceTime) -> Option<&Trip> {
-        self.trips.range(..time_ms).next_back().map(|(_, trip)| &**trip)
-    }
-
     fn apply(&mut self, arrival: Arrival, version: Version, sample: Sample, driver: Option<&str>) {
+        const NEXT_TO_IT: &str = "classified next to it";
         let time_ms = sample.time_ms;
         let add = |trip: &mut Trip| add(trip, version, sample, driver);
         let mut before = 0;
-        let after = match arrival {
-            Arrival::New => {
-                let trip = Box::new(Trip::new(version, sample, driver));
-                self.trips.entry(time_ms).or_insert(trip).memory()
-            }
+        let trip = match arrival {
+            Arrival::New => self.trips.insert(Trip::new(version, sample, driver)),
             Arrival::Inside => unreachable!("a sample inside a trip is not placed"),
             Arrival::End => {
-                let left =
-                    self.trips.range_mut(..time_ms).next_back().expect("classified next to it").1;
+                let left = self.trips.until_mut(time_ms).expect(NEXT_TO_IT);
                 before += left.memory();
                 add(left);
-                left.memory()
+                left
             }
             Arrival::Beginning => {
-                let mut right = self.take_after(time_ms);
+                let mut right = self.trips.take_after(time_ms).expect(NEXT_TO_IT);
                 before += right.memory();
                 add(&mut right);
-                self.trips.entry(time_ms).or_insert(right).memory()
+                self.trips.insert(right)
             }
             Arrival::Merge => {
-                let right = self.take_after(time_ms);
-                let left =
-                    self.trips.range_mut(..time_ms).next_back().expect("classified next to it").1;
+                let right = self.trips.take_after(time_ms).expect(NEXT_TO_IT);
+                let left = self.trips.until_mut(time_ms).expect(NEXT_TO_IT);
                 before += left.memory() + right.memory();
                 add(left);
-                left.absorb(version, *right);
-                left.memory()
+                left.absorb(version, right);
+                left
             }
         };
-        self.memory = self.memory + after - before;
-    }
-
-    fn take_after(&mut self, time_ms: DeviceTime) -> Box<Trip> {
-        let start_ms = self.after(time_ms).expect("classified next to it").start_ms();
-        self.trips.remove(&start_ms).expect("it was just found")
+        self.memory = self.memory + trip.memory() - before;
     }
 
     /// Days whose rows must be loaded before a sample of `time_ms` is absorbed, ascending.
     #[must_use]
     pub fn missing_days(&self, limits: &Limits, time_ms: DeviceTime) -> Vec<Day> {
-        let near = near_days(limits, time_ms);
-        if near.clone().all(|day| self.known_days.binary_search(&day).is_ok()) {
-            return Vec::new();
-        }
-        near.filter(|day| self.known_days.binary_search(day).is_err()).collect()
+        near_days(limits, time_ms).filter(|&day| !self.known_days.contains(day)).collect()
     }
 
     /// Inserts the rows that a store has for `days`. Returns how many of them overlapped another
@@ -221,103 +205,94 @@ impl Timeline {
             .map(|row| self.insert_row(row, acknowledged))
             .filter(|&met| met)
             .count();
-        for day in days {
-            if let Err(at) = self.known_days.binary_search(day) {
-                self.known_days.insert(at, *day);
-            }
+        for &day in days {
+            self.known_days.insert(day);
         }
         self.weigh();
         overlaps
     }
 
     fn insert_row(&mut self, mut row: Trip, acknowledged: Version) -> bool {
-        let over: Vec<DeviceTime> = self
-            .trips
-            .range(..=row.end_ms())
-            .rev()
-            .take_while(|(_, trip)| trip.overlaps(&row))
-            .map(|(&start_ms, _)| start_ms)
-            .collect();
-        if over.iter().any(|start_ms| self.trips[start_ms].is_same_row(&row)) {
+        let over = self.trips.back_from(row.end_ms());
+        let over: Vec<&Trip> = over.take_while(|trip| trip.overlaps(&row)).collect();
+        if over.iter().any(|trip| trip.is_same_row(&row)) {
             return false;
         }
-        if over.is_empty() {
+        let Some(newest) = over.iter().max_by_key(|trip| trip.version) else {
             if row.version >= acknowledged {
                 row.mark_unflushed(acknowledged);
             }
-            self.trips.insert(row.start_ms(), Box::new(row));
+            self.trips.insert(row);
             return false;
-        }
-        let newest = over.iter().copied().max_by_key(|start_ms| self.trips[start_ms].version);
-        let newest = self.trips.get_mut(&newest.expect("not empty")).expect("a key of the map");
-        if newest.version >= row.version {
+        };
+        let (newest_ms, is_newer) = (newest.start_ms(), newest.version >= row.version);
+        if is_newer {
+            let newest = self.trips.until_mut(newest_ms).expect("it overlaps");
             newest.mark_unflushed(acknowledged);
             return true;
         }
-        for start_ms in over {
-            let trip = self.trips.remove(&start_ms).expect("a key of the map");
+        let over: Vec<DeviceTime> = over.into_iter().map(Trip::start_ms).collect();
+        for trip in over.into_iter().filter_map(|start_ms| self.trips.remove(start_ms)) {
             if let Some(lowest) = trip.unflushed() {
                 row.mark_unflushed(lowest);
             }
         }
         row.mark_unflushed(acknowledged);
-        self.trips.insert(row.start_ms(), Box::new(row));
+        self.trips.insert(row);
         true
     }
 
     /// The trips in memory, by start time.
     pub fn trips(&self) -> impl Iterator<Item = &Trip> {
-        self.trips.values().map(|trip| &**trip)
+        self.trips.iter()
     }
 
     /// The trip in memory that covers a time.
     #[must_use]
     pub fn covering(&self, time_ms: DeviceTime) -> Option<&Trip> {
-        let (_, trip) = self.trips.range(..=time_ms).next_back()?;
-        (time_ms <= trip.end_ms()).then_some(&**trip)
+        self.trips.until(time_ms).filter(|trip| time_ms <= trip.end_ms())
     }
 
     /// The first trip in memory that starts after a time.
     #[must_use]
     pub fn after(&self, time_ms: DeviceTime) -> Option<&Trip> {
-        let after = (Bound::Excluded(time_ms), Bound::Unbounded);
-        self.trips.range(after).next().map(|(_, trip)| &**trip)
+        self.trips.after(time_ms)
     }
 
     /// The trips in memory, by start time, for flushing their changes.
     pub fn trips_mut(&mut self) -> impl Iterator<Item = &mut Trip> {
-        self.trips.values_mut().map(|trip| &mut **trip)
+        self.trips.iter_mut()
     }
 
     /// Removes the trips that end before a time, which are being erased.
     pub fn forget(&mut self, before_ms: DeviceTime) {
-        self.trips.retain(|_, trip| trip.end_ms() >= before_ms);
+        self.trips.retain(|trip| trip.end_ms() >= before_ms);
         self.weigh();
     }
 
     /// Evicts every trip without a change to flush, and forgets which days are loaded: the next
     /// sample loads them again. Call it only when all flushed changes are acknowledged.
     pub fn evict(&mut self) {
-        self.trips.retain(|_, trip| trip.unflushed().is_some());
-        self.known_days.clear();
+        self.trips.retain(|trip| trip.unflushed().is_some());
+        self.known_days = Days::default();
         self.weigh();
     }
 
     /// Packs the paths of long trips except for their latest samples. A packed path uses a third to
     /// a fifth of the memory, but inserting into it is slower.
     pub fn pack(&mut self) {
-        self.trips.values_mut().for_each(|trip| trip.pack());
+        self.trips.iter_mut().for_each(Trip::pack);
         self.weigh();
     }
 
-    /// Approximate memory used by the trips, bytes.
+    /// Approximate memory used by the trips, bytes, besides that of the struct, in which one lies.
     #[must_use]
     pub fn memory(&self) -> usize {
-        self.memory
+        self.memory.saturating_sub(size_of::<Trip>())
     }
 
     fn weigh(&mut self) {
-        self.memory = self.trips.values().map(|trip| trip.memory()).sum();
+        self.memory = self.trips.iter().map(Trip::memory).sum();
     }
 
     /// Asserts T1 to T3 and the memory count.
@@ -327,8 +302,8 @@ impl Timeline {
     #[cfg(feature = "internals")]
     pub fn check(&self, limits: &Limits) {
         let mut before: Option<&Trip> = None;
-        for (&start_ms, trip) in &self.trips {
-            assert_eq!(start_ms, trip.start_ms(), "T1: the key is the start");
+        self.trips.check();
+        for trip in self.trips.iter() {
             if let Some(before) = before {
                 let gap = trip.start_ms() - before.end_ms();
                 assert!(gap > 0, "T1: {before:?} {trip:?}");
@@ -337,7 +312,7 @@ impl Timeline {
                 let apart = gap > limits.max_gap_ms;
                 // A trip between them that is not in memory may keep them apart.
                 let mut between = day_of(before.end_ms()).through(day_of(trip.start_ms()));
-                let known = apart || between.all(|day| self.known_days.contains(&day));
+                let known = apart || between.all(|day| self.known_days.contains(day));
                 assert!(apart || !joined || !known, "T2: {before:?} {trip:?}");
             }
             for t_star_ms in trip.absorbed.keys().chain([&trip.t_star_ms]) {
@@ -345,7 +320,7 @@ impl Timeline {
             }
             before = Some(trip);
         }
-        assert_eq!(self.memory, self.trips.values().map(|trip| trip.memory()).sum::<usize>());
+        assert_eq!(self.memory, self.trips.iter().map(Trip::memory).sum::<usize>());
     }
 }
 

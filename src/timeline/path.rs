@@ -53,13 +53,21 @@ const OPEN_SAMPLE: usize = 48;
 /// The kept samples of a trip, sorted by device time; never empty.
 #[derive(Clone, Debug)]
 pub struct Path {
-    chunks: BTreeMap<Since, Chunk>,
+    /// The latest samples.
     tail: Vec<Sample>,
+    /// The samples before them. Most paths in memory are short and have none.
+    earlier: Option<Box<Earlier>>,
     len: usize,
-    /// Number of samples in packed chunks, and the memory of those chunks in bytes.
-    packed: (usize, usize),
     /// Index in the tail behind the sample inserted there last: samples often arrive in bursts.
     behind: usize,
+}
+
+/// The chunks before the tail.
+#[derive(Clone, Debug, Default)]
+struct Earlier {
+    chunks: BTreeMap<Since, Chunk>,
+    /// Number of samples in packed chunks, and the memory of those chunks in bytes.
+    packed: (usize, usize),
 }
 
 /// Index of the sample of `time_ms` in a sorted chunk, or where to insert it.
@@ -86,11 +94,49 @@ fn insert_at(chunk: &mut Vec<Sample>, at: usize, sample: Sample) -> Option<Vec<S
     Some(second)
 }
 
+impl Earlier {
+    fn put(&mut self, chunk: Chunk) {
+        spend(NODE);
+        let is_first = self.chunks.is_empty();
+        let from = if is_first { EARLIEST } else { Since(chunk.first().time_ms) };
+        self.chunks.insert(from, chunk);
+    }
+
+    /// Inserts a chunk that precedes all others, under the first key.
+    fn put_first(&mut self, chunk: Chunk) {
+        if let Some((_, former)) = self.chunks.pop_first() {
+            spend(2 * NODE);
+            self.chunks.insert(Since(former.first().time_ms), former);
+        }
+        self.chunks.insert(EARLIEST, chunk);
+    }
+
+    /// Appends a chunk and those behind it. Moves the chunks of the smaller side, so that over any
+    /// number of merges each chunk moves O(log n) times.
+    fn append(&mut self, seam: Vec<Sample>, later: Self) {
+        self.packed.0 += later.packed.0;
+        self.packed.1 += later.packed.1;
+        let seam = Chunk::Open(seam);
+        if later.chunks.len() <= self.chunks.len() {
+            self.put(seam);
+            for (_, chunk) in later.chunks {
+                self.put(chunk);
+            }
+        } else {
+            let earlier = std::mem::replace(&mut self.chunks, later.chunks);
+            self.put_first(seam);
+            for (_, chunk) in earlier.into_iter().rev() {
+                self.put_first(chunk);
+            }
+        }
+    }
+}
+
 impl Path {
     /// The path of one sample.
     #[must_use]
     pub fn new(sample: Sample) -> Self {
-        Self { chunks: BTreeMap::new(), tail: vec![sample], len: 1, packed: (0, 0), behind: 1 }
+        Self { tail: vec![sample], earlier: None, len: 1, behind: 1 }
     }
 
     /// The path of samples sorted by strictly rising time. `None` if they are not sorted, or if
@@ -118,10 +164,8 @@ impl Path {
     /// The earliest sample.
     #[must_use]
     pub fn first(&self) -> &Sample {
-        match self.chunks.first_key_value() {
-            Some((_, chunk)) => chunk.first(),
-            None => &self.tail[0],
-        }
+        let chunk = self.earlier.as_ref().and_then(|earlier| earlier.chunks.first_key_value());
+        chunk.map_or(&self.tail[0], |(_, chunk)| chunk.first())
     }
 
     /// The latest sample.
@@ -132,18 +176,20 @@ impl Path {
 
     /// The samples in time order.
     pub fn iter(&self) -> impl Iterator<Item = Sample> {
-        let chunks = self.chunks.values().map(Chunk::samples).chain([Cow::Borrowed(&*self.tail)]);
+        let chunks = self.earlier.iter().flat_map(|earlier| earlier.chunks.values());
+        let chunks = chunks.map(Chunk::samples).chain([Cow::Borrowed(&*self.tail)]);
         chunks.flat_map(|samples| (0..samples.len()).map(move |at| samples[at]))
     }
 
     /// The sample of a time.
     #[must_use]
     pub fn get(&self, time_ms: DeviceTime) -> Option<Sample> {
-        let chunk = if self.in_tail(time_ms) {
-            Cow::Borrowed(&*self.tail)
-        } else {
-            let before = self.chunks.range(..=Since(time_ms)).next_back();
-            before.expect("P3: the first key is least").1.samples()
+        let chunk = match &self.earlier {
+            Some(earlier) if !self.in_tail(time_ms) => {
+                let before = earlier.chunks.range(..=Since(time_ms)).next_back();
+                before.expect("P3: the first key is least").1.samples()
+            }
+            _ => Cow::Borrowed(&*self.tail),
         };
         position(&chunk, time_ms).ok().map(|at| chunk[at])
     }
@@ -151,15 +197,16 @@ impl Path {
     /// Packs the chunks of a long path except for the latest ones. Inserting a sample into a packed
     /// chunk unpacks it.
     pub(crate) fn pack(&mut self) {
-        if self.chunks.len() <= 2 * OPEN_CHUNKS {
+        let Some(earlier) = &mut self.earlier else { return };
+        if earlier.chunks.len() <= 2 * OPEN_CHUNKS {
             return;
         }
-        let early = self.chunks.len() - OPEN_CHUNKS;
-        for chunk in self.chunks.values_mut().take(early) {
+        let early = earlier.chunks.len() - OPEN_CHUNKS;
+        for chunk in earlier.chunks.values_mut().take(early) {
             if let Chunk::Open(samples) = chunk {
                 let packed = Packed::new(samples);
-                self.packed.0 += packed.len();
-                self.packed.1 += packed.memory();
+                earlier.packed.0 += packed.len();
+                earlier.packed.1 += packed.memory();
                 *chunk = Chunk::Packed(packed);
             }
         }
@@ -168,12 +215,13 @@ impl Path {
     /// Approximate memory used by the path, bytes.
     #[must_use]
     pub(crate) fn memory(&self) -> usize {
-        (self.len - self.packed.0) * OPEN_SAMPLE + self.packed.1
+        let (samples, bytes) = self.earlier.as_ref().map_or((0, 0), |earlier| earlier.packed);
+        (self.len - samples) * OPEN_SAMPLE + bytes
     }
 
     fn in_tail(&self, time_ms: DeviceTime) -> bool {
         spend(1);
-        self.chunks.is_empty() || time_ms >= self.tail[0].time_ms
+        self.earlier.is_none() || time_ms >= self.tail[0].time_ms
     }
 
     /// Inserts a sample, unless the path has one of the same time.
@@ -239,11 +287,12 @@ impl Path {
     }
 
     fn insert_in_chunk(&mut self, sample: Sample) -> Result<(), Sample> {
-        let before = self.chunks.range_mut(..=Since(sample.time_ms)).next_back();
+        let earlier = self.earlier.get_or_insert_default();
+        let before = earlier.chunks.range_mut(..=Since(sample.time_ms)).next_back();
         let (&from, chunk) = before.expect("P3: the first key is least");
         if let Chunk::Packed(packed) = chunk {
-            self.packed.0 -= packed.len();
-            self.packed.1 -= packed.memory();
+            earlier.packed.0 -= packed.len();
+            earlier.packed.1 -= packed.memory();
             *chunk = Chunk::Open(packed.unpacked());
         }
         let Chunk::Open(chunk) = chunk else { unreachable!("it was just opened") };
@@ -254,11 +303,11 @@ impl Path {
             // be full again.
             Err(0) if chunk.len() == CHUNK => {
                 debug_assert_eq!(from, EARLIEST);
-                self.put_first_chunk(Chunk::Open(vec![sample]));
+                earlier.put_first(Chunk::Open(vec![sample]));
             }
             Err(at) => {
                 if let Some(second) = insert_at(chunk, at, sample) {
-                    self.put_chunk(second);
+                    earlier.put(Chunk::Open(second));
                 }
             }
         }
@@ -266,58 +315,30 @@ impl Path {
     }
 
     fn put_chunk(&mut self, samples: Vec<Sample>) {
-        self.put(Chunk::Open(samples));
+        self.earlier.get_or_insert_default().put(Chunk::Open(samples));
     }
 
-    fn put(&mut self, chunk: Chunk) {
-        spend(NODE);
-        let is_first = self.chunks.is_empty();
-        let from = if is_first { EARLIEST } else { Since(chunk.first().time_ms) };
-        self.chunks.insert(from, chunk);
-    }
-
-    /// Inserts a chunk that precedes all others, under the first key.
-    fn put_first_chunk(&mut self, chunk: Chunk) {
-        if let Some((_, former)) = self.chunks.pop_first() {
-            spend(2 * NODE);
-            self.chunks.insert(Since(former.first().time_ms), former);
-        }
-        self.chunks.insert(EARLIEST, chunk);
-    }
-
-    /// Appends a path that begins after this one ends. Moves the chunks of the smaller path, so
-    /// that over any number of merges each chunk moves O(log n) times.
+    /// Appends a path that begins after this one ends.
     pub(crate) fn append(&mut self, mut later: Self) {
         debug_assert!(self.last().time_ms < later.first().time_ms);
         self.len += later.len;
-        self.packed.0 += later.packed.0;
-        self.packed.1 += later.packed.1;
-        if later.chunks.is_empty() && self.tail.len() + later.tail.len() <= CHUNK {
+        if later.earlier.is_none() && self.tail.len() + later.tail.len() <= CHUNK {
             spend(later.tail.len());
             self.tail.append(&mut later.tail);
             return;
         }
         let seam = std::mem::replace(&mut self.tail, later.tail);
-        if later.chunks.len() <= self.chunks.len() {
-            self.put_chunk(seam);
-            for (_, chunk) in later.chunks {
-                self.put(chunk);
-            }
-        } else {
-            let earlier = std::mem::replace(&mut self.chunks, later.chunks);
-            self.put_first_chunk(Chunk::Open(seam));
-            for (_, chunk) in earlier.into_iter().rev() {
-                self.put_first_chunk(chunk);
-            }
-        }
+        let later = later.earlier.map_or_else(Earlier::default, |later| *later);
+        self.earlier.get_or_insert_default().append(seam, later);
     }
 
     /// Asserts P1 to P3.
     #[cfg(test)]
     pub fn check(&self) {
         assert!(!self.tail.is_empty());
-        let keys: Vec<_> = self.chunks.keys().map(|from| from.0).collect();
-        for (nth, (from, chunk)) in self.chunks.iter().enumerate() {
+        let Earlier { chunks, packed } = self.earlier.as_deref().cloned().unwrap_or_default();
+        let keys: Vec<_> = chunks.keys().map(|from| from.0).collect();
+        for (nth, (from, chunk)) in chunks.iter().enumerate() {
             let chunk = chunk.samples();
             assert!((1..=CHUNK).contains(&chunk.len()), "P1");
             assert_eq!(
@@ -329,12 +350,12 @@ impl Path {
         let times: Vec<_> = self.iter().map(|sample| sample.time_ms).collect();
         assert!(times.is_sorted_by(|a, b| a < b), "P2");
         assert_eq!(times.len(), self.len);
-        let packed = self.chunks.values().filter_map(|chunk| match chunk {
+        let found = chunks.values().filter_map(|chunk| match chunk {
             Chunk::Open(_) => None,
             Chunk::Packed(packed) => Some((packed.len(), packed.memory())),
         });
         let sum = |a: (usize, usize), b: (usize, usize)| (a.0 + b.0, a.1 + b.1);
-        assert_eq!(packed.fold((0, 0), sum), self.packed);
+        assert_eq!(found.fold((0, 0), sum), packed);
     }
 }
 

@@ -6,7 +6,7 @@ use super::{Path, Sample};
 use crate::model::scalar::{DeviceTime, Version};
 
 /// Approximate memory of a trip without its path: the struct, a driver, its map entry; bytes.
-const OVERHEAD: usize = size_of::<Trip>() + 128;
+const OVERHEAD: usize = size_of::<Trip>() + 48;
 
 /// Memory of an absorbed `t_star`, including unused capacity, bytes.
 const ABSORBED: usize = 32;
@@ -62,6 +62,9 @@ pub struct Trip {
     pub driver: Option<Driver>,
     /// Partition of the row that the trip was loaded from. `None` after a change: the reader's own.
     pub partition: Option<i32>,
+    /// Times of the first and the last sample of the path: most samples are decided by them alone,
+    /// without a look at the path's own memory.
+    span_ms: (DeviceTime, DeviceTime),
     path: Path,
     /// Version of the trip when it was loaded; `i64::MIN` for a trip that started in memory.
     loaded: Version,
@@ -92,6 +95,7 @@ impl Trip {
             absorbed: BTreeMap::new(),
             driver: None,
             partition: None,
+            span_ms: (sample.time_ms, sample.time_ms),
             path: Path::new(sample),
             loaded: Version::MIN,
             unflushed: Some(version),
@@ -118,6 +122,7 @@ impl Trip {
             absorbed,
             driver,
             partition: None,
+            span_ms: (path.first().time_ms, path.last().time_ms),
             path,
             loaded: version,
             unflushed: None,
@@ -128,13 +133,13 @@ impl Trip {
     /// Device time of the earliest kept sample.
     #[must_use]
     pub fn start_ms(&self) -> DeviceTime {
-        self.path.first().time_ms
+        self.span_ms.0
     }
 
     /// Device time of the latest kept sample.
     #[must_use]
     pub fn end_ms(&self) -> DeviceTime {
-        self.path.last().time_ms
+        self.span_ms.1
     }
 
     /// Number of kept samples, at least 1.
@@ -235,6 +240,8 @@ impl Trip {
         driver: Option<&str>,
     ) -> Result<(), Sample> {
         self.path.insert(sample)?;
+        let (start_ms, end_ms) = self.span_ms;
+        self.span_ms = (start_ms.min(sample.time_ms), end_ms.max(sample.time_ms));
         self.name_driver(driver, sample.time_ms);
         self.pending.samples = self.pending.samples.saturating_add(1);
         self.pending.is_fresh = true;
@@ -256,6 +263,7 @@ impl Trip {
             self.pending.join(later.pending);
         }
         self.path.append(later.path);
+        self.span_ms.1 = later.span_ms.1;
         self.change(version);
     }
 

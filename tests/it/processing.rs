@@ -264,6 +264,9 @@ proptest! {
         let dropped = counts.dropped.get(&DropReason::ZeroPosition).copied().unwrap_or(0);
         prop_assert_eq!(dropped, zero.count() as u64);
         prop_assert_eq!(store.dead_letters().len() as u64, counts.dead());
+        if folder.is_none() {
+            prop_assert_eq!(store.dead_letters(), by_offset(&store));
+        }
         let at_once = MemoryStore::default();
         let all_at_once = process(&at_once, &log, 1_000, ProcessorConfig::default());
         prop_assert_eq!(&counts.arrivals, &all_at_once.arrivals);

@@ -2,7 +2,7 @@
 //! letters.
 
 use super::Processor;
-use super::resident::Device;
+use super::resident::{Device, ResidentDevices};
 use crate::model::epoch::Division;
 use crate::model::reason::DeadReason;
 use crate::model::scalar::Offset;
@@ -18,16 +18,24 @@ pub(super) struct Home {
 }
 
 impl Device {
-    /// The error of a sample in `partition`, if the device belongs to another one.
-    pub(super) fn is_foreign(&self, name: &str, partition: i32) -> Option<SampleError> {
-        let home = self.home.filter(|home| home.partition != partition)?;
+    /// Whether the device belongs to another partition.
+    pub(super) fn is_foreign(&self, partition: i32) -> bool {
+        self.home.is_some_and(|home| home.partition != partition)
+    }
+}
+
+impl ResidentDevices {
+    /// The error of a sample in `partition`, of a device that belongs to another one.
+    pub(super) fn foreign_error(&self, slot: usize, partition: i32) -> SampleError {
+        let (name, device) = self.at(slot);
+        let home = device.home.expect("a device is foreign by its partition");
         let message = format!(
             "device `{name}` belongs to partition {} in epoch {}, and the record came in partition \
              {partition}: its producers partition differently; make them use one partitioner, and \
              send the record again with tstar dlq replay",
             home.partition, home.epoch
         );
-        Some(SampleError::new(DeadReason::OtherPartition, message))
+        SampleError::new(DeadReason::OtherPartition, message)
     }
 }
 

@@ -134,9 +134,8 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
     }
 
     fn days_to_load(&self, slot: usize, time_ms: DeviceTime) -> Vec<Day> {
-        let (_, device) = self.devices.at(slot);
-        let is_foreign = device.home.is_some_and(|home| home.partition != self.log.partition);
-        if is_foreign || device.has_erased(time_ms) {
+        let device = self.devices.device(slot);
+        if device.is_foreign(self.log.partition) || device.has_erased(time_ms) {
             return Vec::new();
         }
         device.timeline().missing_days(&self.limits, time_ms)

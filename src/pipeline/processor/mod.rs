@@ -10,10 +10,12 @@
 //! | module | content |
 //! |---|---|
 //! | `resident` | the devices in memory: weights, dirty devices, eviction |
+//! | `device_name` | device ids as keys of the devices in memory |
 //! | `memory_budget` | the memory limit that several processors share |
 //! | `spill` | samples on disk while the active devices do not fit into memory |
 //! | `classify` | classifies entries without the trips of their devices |
 //! | `record` | absorbs a record: classify, load, apply, count |
+//! | `ready` | decides records that need no load together, device by device |
 //! | `load` | loads the stored trips of devices |
 //! | `known_devices` | which loads need no read: the day index and the forgets as filters |
 //! | `bloom` | a Bloom filter that grows |
@@ -29,6 +31,7 @@ mod bloom;
 mod classify;
 mod config;
 mod control;
+mod device_name;
 mod device_partition;
 mod flush;
 mod known_devices;
@@ -37,6 +40,7 @@ mod limited;
 mod load;
 mod memory_budget;
 mod questions;
+mod ready;
 mod record;
 mod resident;
 mod schedule;

@@ -43,6 +43,12 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
     pub(super) async fn absorb_records(&mut self, batch: &Batch) -> Result<(), StoreError> {
         let mut rest = &batch.entries[..];
         while let Some(first) = rest.first() {
+            let ready = self.absorb_ready(batch, rest);
+            if ready > 0 {
+                self.stage_dead().await?;
+                rest = &rest[ready..];
+                continue;
+            }
             let length = rest.iter().take_while(|entry| entry.offset == first.offset).count();
             self.absorb_record(batch, rest, length).await?;
             self.stage_dead().await?;
@@ -157,11 +163,10 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         decoded: &DecodedSample,
         slot: usize,
     ) -> Option<SampleError> {
-        let (name, device) = self.devices.at(slot);
-        if let Some(fault) = device.is_foreign(name, self.log.partition) {
-            return Some(fault);
+        if self.devices.device(slot).is_foreign(self.log.partition) {
+            return Some(self.devices.foreign_error(slot, self.log.partition));
         }
-        if device.has_erased(decoded.sample.time_ms) {
+        if self.devices.device(slot).has_erased(decoded.sample.time_ms) {
             self.drop_samples(DropReason::Forgotten, 1);
             return None;
         }

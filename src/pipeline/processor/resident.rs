@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
-use indexmap::IndexMap;
+use indexmap::{Equivalent as _, IndexMap};
 
+use super::device_name::{DeviceName, NameRef};
 use super::device_partition::Home;
 use super::load::ForgetState;
 use super::memory_budget::{Budget, Share};
 use crate::model::scalar::{Day, DeviceTime, Version};
 use crate::timeline::{Limits, Outcome, Sample, Timeline, Trip};
 
-/// Memory of a device without its name and trips, bytes: the struct, its slot in the map, and its
-/// loaded days.
-const DEVICE_BYTES: usize = size_of::<Device>() + 320;
+/// Memory of a device without its trips, bytes: its entry in the map, and the slot that points to
+/// it.
+const DEVICE_BYTES: usize = size_of::<(u64, DeviceName, Device)>() + 24;
 
 /// Minimum average number of samples for each device in memory when memory is full. Below it,
 /// repeated loads would cost more than spilling.
@@ -43,13 +44,13 @@ impl Device {
     }
 
     /// Approximate memory, bytes.
-    fn memory(&self, name: &str) -> usize {
-        DEVICE_BYTES + name.len() + self.timeline.memory()
+    fn memory(&self, name: &DeviceName) -> usize {
+        DEVICE_BYTES + name.memory() + self.timeline.memory()
     }
 }
 
 /// Clients choose the ids, so each process uses a random hash seed.
-type DeviceMap = IndexMap<Box<str>, Device, foldhash::fast::RandomState>;
+type DeviceMap = IndexMap<DeviceName, Device, foldhash::fast::RandomState>;
 
 /// Devices that were split off; they still count as memory.
 pub(super) struct DeviceGroup(DeviceMap);
@@ -148,36 +149,47 @@ impl ResidentDevices {
     /// Slot of a device; adds the device if it is missing.
     #[inline]
     pub(super) fn slot_of(&mut self, name: &str) -> usize {
-        let is_latest = self.devices.get_index(self.latest).is_some_and(|(id, _)| **id == *name);
-        if !is_latest {
-            self.latest = match self.devices.get_index_of(name) {
-                Some(slot) => slot,
-                None => {
-                    let device = Device::default();
-                    self.memory += device.memory(name);
-                    self.devices.insert_full(name.into(), device).0
-                }
-            };
+        if let Some(slot) = self.find_latest(name) {
+            return slot;
         }
+        let (name, device) = (DeviceName::new(name), Device::default());
+        self.memory += device.memory(&name);
+        self.latest = self.devices.insert_full(name, device).0;
         self.latest
+    }
+
+    /// Slot of the device of the next sample; `None` if it is not in memory.
+    #[inline]
+    pub(super) fn find_latest(&mut self, name: &str) -> Option<usize> {
+        let latest = self.devices.get_index(self.latest);
+        if latest.is_some_and(|(id, _)| NameRef(name).equivalent(id)) {
+            return Some(self.latest);
+        }
+        self.latest = self.find_slot(name)?;
+        Some(self.latest)
     }
 
     /// Slot of a device; `None` if it is not in memory.
     pub(super) fn find_slot(&self, name: &str) -> Option<usize> {
-        self.devices.get_index_of(name)
+        self.devices.get_index_of(&NameRef(name))
     }
 
     /// Name and state of the device in a slot.
-    #[inline]
     pub(super) fn at(&self, slot: usize) -> (&str, &Device) {
         let (name, device) = self.devices.get_index(slot).expect("the slot is valid");
-        (name, device)
+        (name.as_str(), device)
+    }
+
+    /// State of the device in a slot.
+    #[inline]
+    pub(super) fn device(&self, slot: usize) -> &Device {
+        &self.devices[slot]
     }
 
     /// Name and state of the device in a slot.
     pub(super) fn at_mut(&mut self, slot: usize) -> (&str, &mut Device) {
         let (name, device) = self.devices.get_index_mut(slot).expect("the slot is valid");
-        (name, device)
+        (name.as_str(), device)
     }
 
     /// Absorbs a sample into the trips of a device, whose near days are loaded. `version` is that
@@ -294,7 +306,7 @@ impl ResidentDevices {
             device.is_dirty
         });
         // Sorted as in the store's index: rows that are adjacent there are written together.
-        due.sort_unstable_by_key(|&slot| self.devices.get_index(slot).map(|(name, _)| name));
+        due.sort_by_cached_key(|&slot| self.devices.get_index(slot).map(|(name, _)| name.clone()));
         due
     }
 
@@ -329,7 +341,7 @@ impl ResidentDevices {
         let mut split: Vec<_> = (0..groups).map(|_| DeviceGroup(DeviceMap::default())).collect();
         self.dirty.clear();
         for (name, device) in std::mem::take(&mut self.devices) {
-            split[group_of(&name)].0.insert(name, device);
+            split[group_of(name.as_str())].0.insert(name, device);
         }
         split
     }
@@ -357,6 +369,15 @@ mod tests {
 
     fn names(devices: &ResidentDevices, slots: &[usize]) -> Vec<String> {
         slots.iter().map(|&slot| devices.at(slot).0.to_owned()).collect()
+    }
+
+    #[test]
+    fn an_idle_device_takes_at_most_400_bytes_without_its_samples() {
+        let mut devices = ResidentDevices::new(usize::MAX);
+        absorb(&mut devices, "a-device-of-22-letters", 1);
+        let sample = 48;
+        println!("{} bytes, of which {DEVICE_BYTES} without trips", devices.memory() - sample);
+        assert!(devices.memory() - sample <= 400, "{}", devices.memory() - sample);
     }
 
     #[test]
