@@ -65,13 +65,14 @@ pub(super) fn add_day(
     }
 }
 
-/// The rest of the search for a trip that no row of the day of `time_ms` is: a span of other days.
-pub(super) fn beyond(time_ms: DeviceTime, order: Order) -> (DeviceTime, DeviceTime) {
-    let start_ms = day_of(time_ms).start_ms();
-    match order {
-        Order::Asc => (start_ms + DAY_MS, DeviceTime::MAX),
-        Order::Desc => (DeviceTime::MIN, start_ms - 1),
-    }
+/// The span of the days after that of a time, or in descending order before it; `None` if there
+/// are none.
+pub(super) fn beyond(time_ms: DeviceTime, order: Order) -> Option<(DeviceTime, DeviceTime)> {
+    let start_ms = day_of(time_ms).start_ms().ms();
+    Some(match order {
+        Order::Asc => (DeviceTime(start_ms.checked_add(DAY_MS)?), DeviceTime::MAX),
+        Order::Desc => (DeviceTime::MIN, DeviceTime(start_ms.checked_sub(1)?)),
+    })
 }
 
 /// The trip that is nearest to a time, of the nearest rows of its day.

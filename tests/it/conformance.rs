@@ -159,6 +159,16 @@ async fn a_time_between_trips_has_two_neighbours(store: impl TripStore) {
         }
     }
     assert_eq!(store.neighbour("truck-19", at(0), Order::Asc).await.unwrap(), None);
+    // The ends of time.
+    for (time_ms, order, expected) in [
+        (DeviceTime::MIN, Order::Desc, None),
+        (DeviceTime::MIN, Order::Asc, rows.first()),
+        (DeviceTime::MAX, Order::Desc, rows.last()),
+        (DeviceTime::MAX, Order::Asc, None),
+    ] {
+        let found = store.neighbour("truck-17", time_ms, order).await.unwrap();
+        assert_eq!(found.as_ref(), expected, "{order:?} of {time_ms:?}");
+    }
 }
 
 async fn a_trip_is_found_in_every_day_it_touches(store: impl TripStore) {

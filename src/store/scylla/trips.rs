@@ -328,16 +328,16 @@ impl<C: Cql> TripStore for ScyllaStore<C> {
         let mut from = Some(PagingState::start());
         // A page may be short, or empty, although more follow.
         while let (Some(at), true) = (from, rows.len() < NEAREST && read < LOOKUP_ROWS) {
-            let (page, next) = shared.page("looking up a time", select, &values, at).await?;
+            let (page, after) = shared.page("looking up a time", select, &values, at).await?;
             read += page.len();
             let valid = page.into_iter().filter_map(|raw| shared.valid_row(raw));
             rows.extend(valid.filter(TripRow::is_whole));
-            from = next;
+            from = after;
         }
         if let Some(found) = nearest(rows, order) {
             return Ok(Some(found));
         }
-        let (from_ms, upto_ms) = beyond(time_ms, order);
+        let Some((from_ms, upto_ms)) = beyond(time_ms, order) else { return Ok(None) };
         Ok(self.range(device_id, from_ms, upto_ms, order, 1).await?.pop())
     }
 

@@ -332,7 +332,7 @@ impl TripStore for SqliteStore {
         if let Some(found) = nearest(rows, order) {
             return Ok(Some(found));
         }
-        let (from_ms, upto_ms) = beyond(time_ms, order);
+        let Some((from_ms, upto_ms)) = beyond(time_ms, order) else { return Ok(None) };
         Ok(self.range(device_id, from_ms, upto_ms, order, 1).await?.pop())
     }
 
