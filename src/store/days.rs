@@ -75,12 +75,20 @@ pub(super) fn beyond(time_ms: DeviceTime, order: Order) -> Option<(DeviceTime, D
     })
 }
 
-/// The trip that is nearest to a time, of the nearest rows of its day.
-pub(super) fn nearest(rows: Vec<TripRow>, order: Order) -> Option<TripRow> {
-    let mut trips = resolve_overlaps(rows).into_iter();
-    match order {
-        Order::Asc => trips.next(),
-        Order::Desc => trips.next_back(),
+/// The whole trip that is nearest to a time, of the nearest rows of its day. Only the paths of rows
+/// that may be it are decoded.
+pub(super) fn nearest(mut rows: Vec<TripRow>, order: Order) -> Option<TripRow> {
+    loop {
+        let mut trips = resolve_overlaps(rows.iter().collect::<Vec<_>>()).into_iter();
+        let found = match order {
+            Order::Asc => trips.next(),
+            Order::Desc => trips.next_back(),
+        }?;
+        let at = rows.iter().position(|row| std::ptr::eq(row, found))?;
+        let found = rows.swap_remove(at);
+        if found.is_whole() {
+            return Some(found);
+        }
     }
 }
 
@@ -134,6 +142,21 @@ mod tests {
         let (t_star, version) = (path.first().time_ms, Version(version));
         let trip = Trip::loaded(t_star, version, version, BTreeMap::new(), None, path);
         TripRow::from_trip("truck-17", &trip, LegFilter::default())
+    }
+
+    #[test]
+    fn a_damaged_row_hides_no_neighbour() {
+        let (early, near, late) = (trip(&[5], 4), trip(&[10, 12], 2), trip(&[20], 6));
+        let damaged = TripRow { path: vec![9], ..trip(&[9, 13], 8) };
+        let rows = |rows: &[&TripRow]| rows.iter().copied().cloned().collect::<Vec<_>>();
+        let before = rows(&[&early, &damaged, &near]);
+        assert_eq!(nearest(before, Order::Desc).as_ref(), Some(&near));
+        let after = rows(&[&damaged, &near, &late]);
+        assert_eq!(nearest(after, Order::Asc).as_ref(), Some(&near));
+        // An older version of a trip does not stand for it.
+        let newer = trip(&[8, 14], 10);
+        assert_eq!(nearest(rows(&[&near, &newer]), Order::Desc).as_ref(), Some(&newer));
+        assert_eq!(nearest(rows(&[&damaged]), Order::Asc), None);
     }
 
     #[test]

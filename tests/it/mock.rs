@@ -51,7 +51,8 @@ fn a_group_that_rebalances_again_and_again_skips_nothing() {
         run.env("TSTAR_TEST_REBALANCES", of_run.to_string());
         let run = run.output().unwrap();
         let said = [run.stdout, run.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
-        println!("{}", said[0]);
+        // Marked, so that its results are not taken for those of this process.
+        said[0].lines().for_each(|line| println!("> {line}"));
         let counted = said[0].lines().find_map(|line| line.strip_prefix(COUNTED)?.parse().ok());
         match (run.status.success(), counted) {
             (true, Some(count)) => rebalances += u64::max(count, 1),

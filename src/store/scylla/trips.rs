@@ -330,8 +330,7 @@ impl<C: Cql> TripStore for ScyllaStore<C> {
         while let (Some(at), true) = (from, rows.len() < NEAREST && read < LOOKUP_ROWS) {
             let (page, after) = shared.page("looking up a time", select, &values, at).await?;
             read += page.len();
-            let valid = page.into_iter().filter_map(|raw| shared.valid_row(raw));
-            rows.extend(valid.filter(TripRow::is_whole));
+            rows.extend(page.into_iter().filter_map(|raw| shared.valid_row(raw)));
             from = after;
         }
         if let Some(found) = nearest(rows, order) {

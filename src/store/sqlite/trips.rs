@@ -328,8 +328,7 @@ impl TripStore for SqliteStore {
         };
         let rows = near(&self.connection());
         let rows = self.count_rows(rows.map_err(failed(&self.location, "looking up a time")))?;
-        let rows = rows.into_iter().flatten().filter(TripRow::is_whole).collect();
-        if let Some(found) = nearest(rows, order) {
+        if let Some(found) = nearest(rows.into_iter().flatten().collect(), order) {
             return Ok(Some(found));
         }
         let Some((from_ms, upto_ms)) = beyond(time_ms, order) else { return Ok(None) };
