@@ -22,6 +22,7 @@ use tokio::time::timeout;
 
 use super::app::App;
 use super::body::Limited;
+use super::params::MAX_LIMIT;
 use super::phase::Store;
 use super::problem::{ParamError, Problem};
 use super::token::Token;
@@ -36,6 +37,9 @@ pub const PATH: &str = "/internal/memory";
 
 /// Maximum size of a question, bytes: a device id of which each byte is escaped, and numbers.
 const MAX_QUESTION: usize = 4 << 10;
+
+/// Maximum number of trips in an answer: those of a page, and the first one after it.
+const MAX_TRIPS: usize = MAX_LIMIT + 1;
 
 /// Maximum size of an answer of another instance, bytes. A longer one is not read.
 const MAX_PEER_ANSWER: usize = 8 << 20;
@@ -199,6 +203,9 @@ pub async fn answer(
     let question: MemoryQuestion =
         serde_json::from_slice(&body.bytes).map_err(|error| invalid(error.to_string()))?;
     DeviceId::new(question.device_id.as_str()).map_err(|error| invalid(error.to_string()))?;
+    if question.limit > MAX_TRIPS {
+        return Err(invalid(format!("limit is {}, more than {MAX_TRIPS}", question.limit)));
+    }
     drop(body);
     Ok(match app.live.answer(question).await {
         Some(answer) => Json(answer).into_response(),

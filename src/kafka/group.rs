@@ -6,6 +6,7 @@ use std::time::Duration;
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::error::KafkaError as ClientError;
+use rdkafka::groups::GroupList;
 use rdkafka::topic_partition_list::Offset;
 
 use super::client::Brokers;
@@ -41,15 +42,19 @@ impl Group {
         Ok(Self { client, brokers: brokers.clone(), name: name.to_owned() })
     }
 
+    /// The group with its members, as the brokers describe it.
+    fn described(&self) -> Result<GroupList, KafkaError> {
+        let timeout = self.brokers.timeout_or(DEFAULT_TIMEOUT);
+        let groups = self.client.fetch_group_list(Some(&self.name), timeout);
+        groups.map_err(|error| self.unreachable(&error))
+    }
+
     /// Number of members that the group has now.
     ///
     /// # Errors
     /// No broker responds.
     pub fn members(&self) -> Result<usize, KafkaError> {
-        let groups = self
-            .client
-            .fetch_group_list(Some(&self.name), self.brokers.timeout_or(DEFAULT_TIMEOUT));
-        let groups = groups.map_err(|error| self.unreachable(&error))?;
+        let groups = self.described()?;
         Ok(groups.groups().iter().map(|group| group.members().len()).sum())
     }
 
@@ -58,10 +63,7 @@ impl Group {
     /// # Errors
     /// No broker responds.
     pub fn client_ids(&self, topic: &str) -> Result<BTreeMap<i32, String>, KafkaError> {
-        let groups = self
-            .client
-            .fetch_group_list(Some(&self.name), self.brokers.timeout_or(DEFAULT_TIMEOUT));
-        let groups = groups.map_err(|error| self.unreachable(&error))?;
+        let groups = self.described()?;
         let mut found = BTreeMap::new();
         for member in groups.groups().iter().flat_map(|group| group.members()) {
             let assigned = partitions_of(member.assignment().unwrap_or_default(), topic);
