@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`client`] | connection settings, and the options that a user may not set |
 //! | [`topic`] | topic metadata and administration |
+//! | [`raw_batch`] | polled records, which the worker of their partition decodes |
 //! | [`record`] | decodes a record into samples, and checks its key |
 //! | [`consumer`] | the polling thread: rebalances, batches, commits |
 //! | [`control`] | signed control records |
@@ -37,6 +38,7 @@ pub mod options;
 pub mod partition_handle;
 pub mod partitioning;
 pub mod producer;
+pub mod raw_batch;
 pub mod record;
 pub mod scan;
 pub mod tail;

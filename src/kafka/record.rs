@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use partition_queue::QueuedMessage;
 use rdkafka::message::Message;
-use sha2::{Digest, Sha256};
 
 use super::control::{Authority, CONTROL_HEADER};
 use super::headers;
@@ -23,7 +22,7 @@ use crate::source::{
 };
 
 /// Length to which an oversize record is cut, bytes.
-const HEAD_BYTES: usize = 1 << 10;
+pub(super) const HEAD_BYTES: usize = 1 << 10;
 
 /// Length of a key that is decoded for a message, bytes; the message shows fewer characters.
 const MAX_SHOWN_BYTES: usize = 1 << 10;
@@ -63,6 +62,8 @@ pub struct Record<'a> {
     pub value: Option<&'a [u8]>,
     /// Headers in the order of the record; a name may repeat.
     pub headers: Headers,
+    /// Set if `value` is only the head of a value over the size limit.
+    pub oversize: Option<Cut>,
 }
 
 impl<'a> Record<'a> {
@@ -81,6 +82,7 @@ impl<'a> Record<'a> {
             key: message.key(),
             value: message.value(),
             headers: headers::read_queued_headers(message),
+            oversize: None,
         }
     }
 
@@ -97,6 +99,7 @@ impl<'a> Record<'a> {
             key: message.key(),
             value: message.payload(),
             headers: Headers::new(),
+            oversize: None,
         }
     }
 
@@ -164,6 +167,7 @@ impl RecordReader {
                 key: key.as_deref(),
                 value: Some(&value),
                 headers: batch.take_headers(entry.offset),
+                oversize: None,
             };
             self.read_value(&record, None, batch);
         }
@@ -266,8 +270,8 @@ impl RecordReader {
             let reason = if is_binary { DeadReason::BadRecord } else { DeadReason::BadJson };
             return out.push_error(SampleError::new(reason, "the record has no value"));
         };
-        if value.len() > MAX_RECORD_BYTES {
-            return out.push_oversize(value);
+        if out.is_oversize() {
+            return out.push_oversize();
         }
         let key_is_device = self.key_is_device;
         let check = &|device: &str| match key_is_device && record.key != Some(device.as_bytes()) {
@@ -327,6 +331,8 @@ struct EntryWriter<'a> {
     batch: &'a mut Batch,
     position: RecordPosition,
     value: &'a [u8],
+    /// Of a value of which only the head is here.
+    oversize: Option<Cut>,
 }
 
 impl<'a> EntryWriter<'a> {
@@ -334,25 +340,31 @@ impl<'a> EntryWriter<'a> {
         let key = record.key.map(|key| batch.push_raw(key));
         let (offset, log_time_ms) = (record.offset, record.log_time_ms);
         let position = RecordPosition { offset, line: 0, log_time_ms, again: false, key };
-        Self { batch, position, value: record.value.unwrap_or_default() }
+        let (value, oversize) = (record.value.unwrap_or_default(), record.oversize.clone());
+        Self { batch, position, value, oversize }
+    }
+
+    fn is_oversize(&self) -> bool {
+        self.oversize.is_some() || self.value.len() > MAX_RECORD_BYTES
     }
 
     /// Adds an entry for a record that cannot be decoded.
     fn push_error(&mut self, error: SampleError) {
-        if self.value.len() > MAX_RECORD_BYTES {
-            return self.push_oversize(self.value);
+        if self.is_oversize() {
+            return self.push_oversize();
         }
         let content = Err(NoSample::Dead(Box::new(error)));
         self.position.push_record(self.batch, self.value, content);
     }
 
-    fn push_oversize(&mut self, value: &[u8]) {
+    fn push_oversize(&mut self) {
+        let cut = self.oversize.take().unwrap_or_else(|| Cut::of(self.value));
         let message =
-            format!("the record has {} bytes; the limit is {MAX_RECORD_BYTES}", value.len());
+            format!("the record has {} bytes; the limit is {MAX_RECORD_BYTES}", cut.bytes);
         let mut error = SampleError::new(DeadReason::Oversize, message);
-        error.cut = Some(Cut { bytes: value.len() as u64, sha256: Sha256::digest(value).into() });
+        error.cut = Some(cut);
         let content = Err(NoSample::Dead(Box::new(error)));
-        self.position.push_record(self.batch, &value[..HEAD_BYTES], content);
+        self.position.push_record(self.batch, &self.value[..HEAD_BYTES], content);
     }
 }
 

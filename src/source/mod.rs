@@ -41,6 +41,8 @@ use std::future::Future;
 use std::ops::Range;
 use std::sync::Arc;
 
+use sha2::{Digest, Sha256};
+
 pub use context::{HTTP_ORIGIN, RecordContext};
 pub use decode::{Decoder, DecoderError};
 pub use fields::{field_names, names_of_field};
@@ -260,6 +262,14 @@ pub struct Cut {
     pub sha256: [u8; 32],
 }
 
+impl Cut {
+    /// Size and hash of a record.
+    #[must_use]
+    pub fn of(record: &[u8]) -> Self {
+        Self { bytes: record.len() as u64, sha256: Sha256::digest(record).into() }
+    }
+}
+
 impl SampleError {
     /// An error of a record that is stored whole. Cuts a long message.
     #[must_use]
@@ -281,18 +291,6 @@ impl Batch {
     pub fn memory(&self) -> usize {
         let entries = self.entries.len() * size_of::<Entry>();
         self.raw.len() + self.text.len() + self.header_bytes + entries
-    }
-
-    /// An empty batch of the same origin, with room for as much.
-    #[must_use]
-    pub(crate) fn next_of_its_size(&self) -> Self {
-        Self {
-            origin: Arc::clone(&self.origin),
-            raw: Vec::with_capacity(self.raw.len()),
-            text: String::with_capacity(self.text.len()),
-            entries: Vec::with_capacity(self.entries.len()),
-            ..Self::default()
-        }
     }
 
     /// The id of a schema that an entry needs, if any does.

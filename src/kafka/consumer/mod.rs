@@ -29,10 +29,9 @@ use self::rebalance::RebalanceContext;
 use super::KafkaError;
 use super::client::{Brokers, STATISTICS};
 use super::partition_handle::PartitionHandle;
-use super::record::RecordReader;
+use super::raw_batch::RawBatch;
 use super::topic::StartFrom;
 use crate::model::epoch::Epoch;
-use crate::source::Batch;
 use crate::telemetry;
 
 /// Maximum number of batches queued for a partition worker.
@@ -88,7 +87,7 @@ pub struct AssignedPartition {
     /// State shared with the polling thread.
     pub holding: Arc<PartitionHandle>,
     /// Batches to process; the channel closes when the partition is revoked or fully read.
-    pub batches: mpsc::Receiver<Batch>,
+    pub batches: mpsc::Receiver<RawBatch>,
 }
 
 /// Event of the polling thread.
@@ -154,12 +153,11 @@ pub enum DrainResult {
 /// The topic does not match the epoch, records expired, or the client failed.
 pub fn run(
     config: &ConsumerConfig,
-    reader: RecordReader,
     assigned: mpsc::UnboundedSender<AssignedPartition>,
     on_event: &OnConsumerEvent,
     stop: &AtomicBool,
 ) -> Result<DrainResult, KafkaError> {
-    Poller::new(Rc::new(new_client(config, assigned, on_event)?), reader).run(stop)
+    Poller::new(Rc::new(new_client(config, assigned, on_event)?)).run(stop)
 }
 
 /// Creates the client that the polling thread polls. It has not joined its group yet.

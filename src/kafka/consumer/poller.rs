@@ -13,7 +13,7 @@ use super::client::{GroupClient, Polled, RecordClient};
 use super::rebalance::RebalanceContext;
 use super::{Assignment, ConsumerConfig, ConsumerEvent, DrainResult, MAX_QUEUED_BATCHES};
 use crate::kafka::partition_handle::WorkerExit;
-use crate::kafka::record::{Record, RecordContent, RecordReader};
+use crate::kafka::record::Record;
 use crate::kafka::unreadable::{self, UnreadableBatch};
 use crate::kafka::{KafkaError, client_error};
 use crate::model::time::format_duration;
@@ -24,8 +24,8 @@ const POLL_TIMEOUT: Duration = Duration::from_millis(20);
 /// Interval at which incomplete batches are sent.
 const SEND_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Maximum number of entries of a batch.
-const MAX_BATCH_ENTRIES: usize = 4096;
+/// Maximum number of records of a batch.
+const MAX_BATCH_RECORDS: usize = 4096;
 
 /// Maximum size of a batch, bytes; the more partitions are assigned, the smaller.
 const MAX_BATCH_BYTES: usize = 1 << 20;
@@ -42,7 +42,6 @@ const COMMIT_INTERVAL: Duration = Duration::from_secs(1);
 /// Polls a client until it is to stop, then drains.
 pub struct Poller<C> {
     client: Rc<C>,
-    reader: RecordReader,
     /// Time of the last commit.
     last_commit: Instant,
     /// Start of the current wait for a record from the brokers.
@@ -63,9 +62,9 @@ struct Closing {
 impl<C: RecordClient> Poller<C> {
     /// A poller of a client that has not joined its group yet.
     #[must_use]
-    pub fn new(client: Rc<C>, reader: RecordReader) -> Self {
+    pub fn new(client: Rc<C>) -> Self {
         let (last_commit, silent_since, closing) = (Instant::now(), None, None);
-        Self { client, reader, last_commit, silent_since, closing }
+        Self { client, last_commit, silent_since, closing }
     }
 
     /// Polls until `stop` is set, then drains.
@@ -147,7 +146,7 @@ impl<C: RecordClient> Poller<C> {
         let (mut polled, mut timeout, mut errors) = (0, Duration::ZERO, Vec::new());
         loop {
             let count = client.poll(timeout, |polled| match polled {
-                Polled::Record(record) => self.push_record(&record, limit),
+                Polled::Record(record) => self.push_record(record, limit),
                 Polled::End(partition) => self.mark_at_end(partition),
                 Polled::Failed(error) => errors.push(error),
             });
@@ -182,7 +181,7 @@ impl<C: RecordClient> Poller<C> {
 
     /// Adds a record to the batch of its partition, and sends the batch once it reaches `limit`
     /// bytes.
-    fn push_record(&mut self, record: &Record<'_>, limit: usize) {
+    fn push_record(&mut self, record: Record<'_>, limit: usize) {
         self.silent_since = None;
         let client = self.client.group();
         let mut state = client.context().state();
@@ -191,15 +190,8 @@ impl<C: RecordClient> Poller<C> {
         if !held.accepts(record.offset.get()) {
             return;
         }
-        match self.reader.read(record, &mut held.batch) {
-            RecordContent::Samples => (),
-            RecordContent::Control(control) => {
-                held.finish_batch();
-                record.put_control(control, &mut held.batch);
-                held.finish_batch();
-            }
-        }
-        if held.batch.entries.len() >= MAX_BATCH_ENTRIES || held.batch.memory() >= limit {
+        held.batch.push(record);
+        if held.batch.len() >= MAX_BATCH_RECORDS || held.batch.memory() >= limit {
             held.finish_batch();
             held.send_ready(client);
         }
@@ -211,14 +203,14 @@ impl<C: RecordClient> Poller<C> {
         for (partition, offset) in self.context().fetching() {
             match self.client.group().unreadable(partition, offset) {
                 Ok(None) => (),
-                Ok(Some(batch)) => self.skip_batch(partition, &batch),
+                Ok(Some(batch)) => self.skip_batch(partition, batch),
                 Err(error) => self.warn(error.to_string()),
             }
         }
     }
 
-    fn skip_batch(&self, partition: i32, batch: &UnreadableBatch) {
-        let UnreadableBatch { first, last, problem } = batch;
+    fn skip_batch(&self, partition: i32, batch: UnreadableBatch) {
+        let UnreadableBatch { first, last, problem } = &batch;
         if let Err(error) = self.client.group().seek(partition, last + 1) {
             return self.warn(format!(
                 "partition {partition}: cannot skip the batch from offset {first} to {last}: \
@@ -232,7 +224,7 @@ impl<C: RecordClient> Poller<C> {
         let mut state = self.context().state();
         let Some(held) = state.held.get_mut(&partition) else { return };
         if held.accepts(*last) {
-            self.reader.push_unreadable(batch, &mut held.batch);
+            held.batch.push_unreadable(batch);
         }
     }
 

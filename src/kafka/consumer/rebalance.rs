@@ -22,8 +22,8 @@ use super::{
     OnConsumerEvent, RESUME_CAPACITY, positions,
 };
 use crate::kafka::partition_handle::{PartitionHandle, WorkerExit};
+use crate::kafka::raw_batch::RawBatch;
 use crate::kafka::{KafkaError, client_error};
-use crate::source::Batch;
 use crate::telemetry::{self, OffsetStorage, PartitionGauge};
 
 /// State of an assigned partition.
@@ -31,13 +31,13 @@ pub(super) struct PartitionState {
     partition: i32,
     handle: Arc<PartitionHandle>,
     /// `None` once no more batches are sent.
-    sender: Option<mpsc::Sender<Batch>>,
+    sender: Option<mpsc::Sender<RawBatch>>,
     /// Incomplete batch of polled records.
-    pub(super) batch: Batch,
+    pub(super) batch: RawBatch,
     /// Offset after the last record of all earlier batches.
     finished: i64,
     /// Complete batches that are not sent yet.
-    ready: VecDeque<Batch>,
+    ready: VecDeque<RawBatch>,
     paused: bool,
     /// End of the range to read: no record at or past it is read.
     end_offset: i64,
@@ -63,16 +63,14 @@ impl PartitionState {
 
     /// Offset after the last polled record.
     fn next_offset(&self) -> i64 {
-        self.batch.next_offset.map_or(self.finished, |next| next.get())
+        self.batch.next_offset().map_or(self.finished, |next| next.get())
     }
 
     /// Completes the current batch, if it is not empty.
     pub(super) fn finish_batch(&mut self) {
-        let Some(next_offset) = self.batch.next_offset else { return };
+        let Some(next_offset) = self.batch.next_offset() else { return };
         self.finished = next_offset.get();
-        // Without room, most of its bytes would be copied a second time as it grows.
-        let next = self.batch.next_of_its_size();
-        self.ready.push_back(std::mem::replace(&mut self.batch, next));
+        self.ready.push_back(self.batch.finish());
     }
 
     /// Whether the record at an offset lies in the range to read. Notes when the range ends with
@@ -214,12 +212,11 @@ impl RebalanceContext {
         for (partition, Range { start: offset, end: end_offset }) in spans {
             let (sender, batches) = mpsc::channel(MAX_QUEUED_BATCHES);
             let handle = Arc::new(PartitionHandle::new(partition, offset));
-            let origin: Arc<str> = self.config.topic.as_str().into();
             let held = PartitionState {
                 partition,
                 handle: Arc::clone(&handle),
                 sender: Some(sender),
-                batch: Batch { origin, ..Batch::default() },
+                batch: RawBatch::of_partition(partition),
                 finished: offset,
                 ready: VecDeque::new(),
                 paused: false,

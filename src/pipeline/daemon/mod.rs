@@ -177,8 +177,7 @@ pub async fn run<O: PartitionStores>(
     telemetry::register_counters();
     let (sender, mut assignments) = mpsc::unbounded_channel();
     let halt = Arc::new(AtomicBool::new(false));
-    let forks = reader.fork();
-    let mut polling = poll(&options, reader, sender, Arc::clone(&halt))?;
+    let mut polling = poll(&options, sender, Arc::clone(&halt))?;
     let budget = Budget::new(options.pace.memory);
     let (mut tasks, mut counts) = (JoinSet::new(), SampleCounts::default());
     let (mut failed, mut partition_error): (Option<StoreError>, _) = (None, None);
@@ -191,7 +190,7 @@ pub async fn run<O: PartitionStores>(
                 halt.store(true, Ordering::Release);
             }
             Some(assigned) = assignments.recv() => {
-                let work = (forks.fork(), options.clone());
+                let work = (reader.fork(), options.clone());
                 tasks.spawn(worker_task(&stores, work, assigned, Arc::clone(&budget)));
             }
             Some(ended) = tasks.join_next() => {
@@ -242,7 +241,6 @@ fn joined(ended: Result<WorkerReport, tokio::task::JoinError>) -> WorkerReport {
 /// Starts the polling thread.
 fn poll(
     options: &Options,
-    reader: RecordReader,
     sender: mpsc::UnboundedSender<AssignedPartition>,
     halt: Arc<AtomicBool>,
 ) -> Result<oneshot::Receiver<Result<DrainResult, KafkaError>>, DaemonError> {
@@ -251,7 +249,7 @@ fn poll(
     let on_event: consumer::OnConsumerEvent =
         Arc::new(move |event| notify(DaemonEvent::Consumer(event)));
     let work = move || {
-        let result = consumer::run(&plan, reader, sender, &on_event, &halt);
+        let result = consumer::run(&plan, sender, &on_event, &halt);
         // There is no receiver if the daemon was dropped.
         done.send(result).ok();
     };

@@ -10,6 +10,7 @@ use super::Options;
 use super::timed_journal::TimedJournal;
 use crate::kafka::consumer::{AssignedPartition, Assignment};
 use crate::kafka::partition_handle::WorkerExit;
+use crate::kafka::raw_batch::RawBatch;
 use crate::kafka::record::RecordReader;
 use crate::model::epoch::{Log, Versions};
 use crate::pipeline::processor::{Budget, Processor, RunError, SampleCounts};
@@ -51,16 +52,19 @@ fn with_causes(error: &StoreError) -> String {
 
 /// The batches of a partition, until it is revoked.
 struct Batches {
-    receiver: mpsc::Receiver<Batch>,
+    receiver: mpsc::Receiver<RawBatch>,
+    /// Its records that are not decoded yet, if any.
+    raw: RawBatch,
+    topic: Arc<str>,
     partition: i32,
     ask_keys: Option<AskKeys>,
     /// Whether the channel closes at the end of what is to be read.
     is_bounded: bool,
-    /// Reads the records again whose schemas were not known.
+    /// Decodes the records, and those again whose schemas were not known.
     reader: RecordReader,
     /// Finds schemas; their epoch.
     find_schema: (FindSchema, i32),
-    /// Received, but not returned yet: a dropped call of `next` must not lose a batch.
+    /// Decoded, but not returned yet: a dropped call of `next` must not lose a batch.
     pending: Option<Batch>,
     /// The error that ended the batches.
     failed: Option<StoreError>,
@@ -68,8 +72,12 @@ struct Batches {
 
 impl Source for Batches {
     async fn next(&mut self) -> Result<Option<Batch>, SourceError> {
-        if self.pending.is_none() {
-            self.pending = self.receiver.recv().await;
+        while self.pending.is_none() {
+            self.pending = self.raw.decode(&mut self.reader, &self.topic);
+            if self.pending.is_none() {
+                let Some(raw) = self.receiver.recv().await else { break };
+                self.raw = raw;
+            }
         }
         if let Some(batch) = &self.pending {
             let prepared = tokio::select! {
@@ -153,9 +161,18 @@ pub async fn run_worker<T: TripStore, J: Journal>(
     let trips = Timed(trips);
     let journal = TimedJournal { journal, handle: Arc::clone(&handle) };
     let partition = handle.partition();
-    let (receiver, pending, failed) = (batches, None, None);
-    let mut batches =
-        Batches { receiver, partition, ask_keys, is_bounded, reader, find_schema, pending, failed };
+    let mut batches = Batches {
+        receiver: batches,
+        raw: RawBatch::of_partition(partition),
+        topic: plan.topic.as_str().into(),
+        partition,
+        ask_keys,
+        is_bounded,
+        reader,
+        find_schema,
+        pending: None,
+        failed: None,
+    };
     let (_listed, questions) = live.list(partition, newest.division());
     let counts = Mutex::new(SampleCounts::default());
     let publish = |current: &SampleCounts| {

@@ -10,11 +10,9 @@ use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tstar::internals::kafka::client::Brokers;
 use tstar::internals::kafka::consumer::{self, AssignedPartition, Assignment, ConsumerConfig};
 use tstar::internals::kafka::producer::ProducerRecord;
-use tstar::internals::kafka::record::RecordReader;
 use tstar::internals::model::epoch::Epoch;
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::Version;
-use tstar::internals::source::Decoder;
 
 use crate::faults::until;
 use crate::topic::Topic;
@@ -55,10 +53,9 @@ fn member<'scope>(
         memory: 1 << 30,
     };
     let (to, assigned) = mpsc::unbounded_channel();
-    let reader = RecordReader::new(Decoder::new(&Rules::default()).unwrap(), false);
     let on_event: consumer::OnConsumerEvent = Arc::new(|event| println!("{event:?}"));
     let thread = scope.spawn(move || {
-        consumer::run(&config, reader, to, &on_event, halt).unwrap();
+        consumer::run(&config, to, &on_event, halt).unwrap();
     });
     Member { assigned, thread }
 }

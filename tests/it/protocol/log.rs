@@ -275,6 +275,7 @@ impl Script {
             key: key.as_deref(),
             value: value.as_deref(),
             headers: headers.clone(),
+            oversize: None,
         }
     }
 

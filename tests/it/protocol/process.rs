@@ -123,7 +123,7 @@ impl Process {
             schedule: schedule_of,
             is_dead: is_dead.clone(),
         });
-        let poller = Poller::new(Rc::clone(&client), schedule.reader.fork());
+        let poller = Poller::new(Rc::clone(&client));
         poller.start().expect("it subscribes");
         Rc::new(Self {
             id,

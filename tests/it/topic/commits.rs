@@ -17,13 +17,11 @@ use tstar::internals::kafka::consumer::{
     self, Assignment, ConsumerConfig, ConsumerEvent, DrainResult,
 };
 use tstar::internals::kafka::partition_handle::WorkerExit;
-use tstar::internals::kafka::record::RecordReader;
 use tstar::internals::kafka::topic::StartFrom;
 use tstar::internals::model::epoch::Epoch;
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar;
 use tstar::internals::model::scalar::Version;
-use tstar::internals::source::Decoder;
 
 use super::keyspace::until_committed;
 use super::{PARTITIONS, REQUEST_TIMEOUT, Topic, fleet};
@@ -171,11 +169,10 @@ fn a_commit_that_the_brokers_refused_is_reported_and_repeated() {
     let (to, mut handed) = tokio::sync::mpsc::unbounded_channel();
     let (sender, events) = mpsc::channel();
     let on_event: consumer::OnConsumerEvent = Arc::new(move |it| sender.send(it).unwrap());
-    let reader = RecordReader::new(Decoder::new(&Rules::default()).unwrap(), false);
     std::thread::scope(|scope| {
-        let polling = scope.spawn(|| consumer::run(&config, reader, to, &on_event, &halt));
+        let polling = scope.spawn(|| consumer::run(&config, to, &on_event, &halt));
         let mut handed = handed.blocking_recv().unwrap();
-        while handed.batches.blocking_recv().unwrap().next_offset != Some(scalar::Offset(1)) {}
+        while handed.batches.blocking_recv().unwrap().next_offset() != Some(scalar::Offset(1)) {}
         handed.holding.acknowledge(scalar::Offset(1));
         let until_warned = |words: &str| loop {
             match events.recv_timeout(LIMIT).expect(words) {
